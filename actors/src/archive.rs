@@ -11,7 +11,7 @@ mod export;
 mod import;
 mod trailer;
 
-pub use error::ArchiveError;
+pub use error::{ExportError, ImportError};
 pub use export::Exporter;
 pub use import::Imported;
 pub(crate) use import::import;

@@ -4,7 +4,7 @@ use rethread_events::ids::{Seq, ThreadId};
 use rethread_events::thread::State;
 use rethread_store::Store;
 
-use crate::error::RuntimeError;
+use crate::error::ReadError;
 use crate::load;
 use crate::recorded::{RecordedEvent, events};
 use crate::thread_handle::ThreadHandle;
@@ -29,18 +29,16 @@ impl ThreadHandle {
     /// evaluated it does not hold.
     ///
     /// # Errors
-    /// `Rejected` for an expression that cannot be read.
-    pub async fn bisect(&self, expression: &str) -> Result<Bisected, RuntimeError> {
-        rethread_events::expression::check(expression).map_err(|error| RuntimeError::Rejected {
-            thread: self.id(),
-            source: rethread_events::thread::Rejected::Invalid(error.to_string()),
-        })?;
+    /// `Expression` if the expression cannot be parsed.
+    pub async fn bisect(&self, expression: &str) -> Result<Bisected, ReadError> {
+        rethread_events::expression::check(expression)
+            .map_err(|source| ReadError::Expression { thread: self.id(), source })?;
         let (store, id, expression) = (self.runtime().store().clone(), self.id(), expression.to_owned());
         self.runtime().blocking(move || bisect(&*store, id, &expression)).await?
     }
 }
 
-fn bisect(store: &dyn Store, thread: ThreadId, expression: &str) -> Result<Bisected, RuntimeError> {
+fn bisect(store: &dyn Store, thread: ThreadId, expression: &str) -> Result<Bisected, ReadError> {
     let last = load::stream(store, thread)?.last_seq;
     let mut state = State::new(thread);
     let mut found = Bisected { first: None, n_events: 0, n_not_evaluated: 0, why_not: None };

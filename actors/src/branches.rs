@@ -7,6 +7,7 @@ use std::time::Duration;
 use rethread_events::event::{BranchOf, ForkChanges};
 use rethread_events::fault::{ErrorKind, ExecutionError};
 use rethread_events::ids::{Position, ThreadId};
+use rethread_events::text::with_sources;
 use rethread_events::thread::{BranchOutcome, BranchRun, Fork, Input, Status, Totals};
 use rethread_events::workflow::Workflow;
 use rethread_store::StoreError;
@@ -14,7 +15,7 @@ use tokio::sync::oneshot;
 
 use crate::branch_states::BranchState;
 use crate::deliver::{ask, deliver, deliver_unasked, settle};
-use crate::error::RuntimeError;
+use crate::error::{ControlError, ReadError, RuntimeError};
 use crate::fork_bases::Base;
 use crate::load;
 use crate::registry::ThreadRegistry;
@@ -48,7 +49,7 @@ enum Found {
     Ended(Box<BranchOutcome>, Position),
 }
 
-fn find(registry: &ThreadRegistry, run: &BranchRun) -> Result<Found, RuntimeError> {
+fn find(registry: &ThreadRegistry, run: &BranchRun) -> Result<Found, ReadError> {
     match registry.services.store.stream(run.child) {
         Ok(info) => match Status::from_code(info.tag.0) {
             Some(status) if status.is_ended() => {
@@ -90,20 +91,22 @@ pub(crate) async fn ensure(registry: Arc<ThreadRegistry>, wanted: Wanted) {
             Ok(Found::Absent(base)) => match begin(&registry, &wanted, &base).await {
                 // Between the owner's wish and the beginning it may have changed its mind.
                 Ok(()) => return reconcile_parent(registry, owner, run.index, run.child, Pauses::default()).await,
-                Err(RuntimeError::Busy { .. }) => tokio::time::sleep(BUSY_RETRY).await,
-                Err(RuntimeError::Store(StoreError::Conflict { .. } | StoreError::Fenced { .. })) => {}
-                Err(RuntimeError::Store(error)) if error.is_temporary() => {
-                    tokio::time::sleep(STORE_RETRY).await;
-                }
-                Err(RuntimeError::ShuttingDown) => return,
-                Err(error) => return give_up(&registry, owner, run, &error).await,
+                Err(error) => match error.runtime() {
+                    Some(RuntimeError::Busy { .. }) => tokio::time::sleep(BUSY_RETRY).await,
+                    Some(RuntimeError::Store(StoreError::Conflict { .. } | StoreError::Fenced { .. })) => {}
+                    Some(RuntimeError::Store(error)) if error.is_temporary() => {
+                        tokio::time::sleep(STORE_RETRY).await;
+                    }
+                    Some(RuntimeError::ShuttingDown) => return,
+                    _ => return give_up(&registry, owner, run, &error).await,
+                },
             },
             Err(error) => return give_up(&registry, owner, run, &error).await,
         }
     }
 }
 
-async fn begin(registry: &Arc<ThreadRegistry>, wanted: &Wanted, base: &Base) -> Result<(), RuntimeError> {
+async fn begin(registry: &Arc<ThreadRegistry>, wanted: &Wanted, base: &Base) -> Result<(), ControlError> {
     let Wanted { owner, run, changes, workflow } = wanted;
     let branch = Some(BranchOf { owner: *owner, index: run.index });
     let fork = Fork {
@@ -121,11 +124,12 @@ async fn begin(registry: &Arc<ThreadRegistry>, wanted: &Wanted, base: &Base) -> 
 }
 
 /// A branch that cannot run has failed; one that only cannot begin before the runtime stops begins with the next one.
-async fn give_up(registry: &Arc<ThreadRegistry>, owner: ThreadId, run: &BranchRun, error: &RuntimeError) {
+async fn give_up(registry: &Arc<ThreadRegistry>, owner: ThreadId, run: &BranchRun, error: &dyn std::error::Error) {
     if registry.is_shutting_down() {
         return;
     }
-    tracing::error!(thread = %owner, branch = %run.child, %error, "the branch cannot begin");
+    let error = with_sources(error);
+    tracing::error!(thread = %owner, branch = %run.child, error, "the branch cannot begin");
     let error = ExecutionError::new(ErrorKind::Internal, format!("the branch cannot begin: {error}"));
     let outcome = BranchOutcome { output: Err(error), globals: Default::default(), totals: Totals::default() };
     deliver_unasked(registry, owner, Input::BranchEnded { index: run.index, child: run.child, outcome }).await;
@@ -136,7 +140,7 @@ async fn activate(registry: &Arc<ThreadRegistry>, owner: ThreadId, child: Thread
     if let Err(error) = deliver(registry, child, || CheckIdle).await
         && !registry.is_shutting_down()
     {
-        tell_put_back(registry, owner, child, &error).await;
+        tell_put_back(registry, owner, child, &error.into()).await;
     }
 }
 
@@ -175,13 +179,13 @@ pub(crate) async fn tell_end(registry: Arc<ThreadRegistry>, owner: ThreadId, end
     if let Err(error) = told
         && !registry.is_shutting_down()
     {
-        tracing::error!(thread = %owner, branch = %child, %error, "the end of the branch is reported when its parent is activated");
+        tracing::error!(thread = %owner, branch = %child, error = with_sources(&error), "the end of the branch is reported when its parent is activated");
     }
 }
 
 /// A thread is put back to what the log has and does not go on by itself. If it is a branch, callers that wait for its
 /// parent would wait for ever: they are notified.
-pub(crate) async fn put_back(registry: Arc<ThreadRegistry>, thread: ThreadId, error: RuntimeError) {
+pub(crate) async fn put_back(registry: Arc<ThreadRegistry>, thread: ThreadId, error: ReadError) {
     if let Some(owner) = owner_of(&registry, thread).await {
         tell_put_back(&registry, owner, thread, &error).await;
     }
@@ -190,12 +194,7 @@ pub(crate) async fn put_back(registry: Arc<ThreadRegistry>, thread: ThreadId, er
 /// Notifies callers that wait for a parent that a branch was put back, from parent to parent, up to one that does not
 /// watch the branch. A parent that is not in memory is not activated: it would activate the branch, and that would be put
 /// back again. One that is in memory tries the branch again for the next caller.
-async fn tell_put_back(
-    registry: &Arc<ThreadRegistry>,
-    mut owner: ThreadId,
-    mut branch: ThreadId,
-    error: &RuntimeError,
-) {
+async fn tell_put_back(registry: &Arc<ThreadRegistry>, mut owner: ThreadId, mut branch: ThreadId, error: &ReadError) {
     while !registry.is_shutting_down() {
         if !registry.branch_states.set(owner, branch, BranchState::PutBack) && registry.is_live(owner) {
             return;
@@ -244,11 +243,11 @@ async fn tell_if_unfinished(registry: Arc<ThreadRegistry>, child: ThreadId, inpu
     // The command about the thread, and a runtime that stops, wait until the branch and its own branches have recorded
     // it. A branch that rejects it did so by itself: that may not be durable yet.
     let recorded = match ask(&registry, child, input).await {
-        Err(RuntimeError::Rejected { .. }) => settle(&registry, child).await,
+        Err(ControlError::Rejected { .. }) => settle(&registry, child).await,
         answered => answered.map(drop),
     };
     if let Err(error) = recorded {
-        tracing::debug!(branch = %child, %error, "the branch has not recorded it");
+        tracing::debug!(branch = %child, error = with_sources(&error), "the branch has not recorded it");
     }
 }
 
@@ -288,7 +287,7 @@ fn is_paused_in_log(
     owner: ThreadId,
     index: u32,
     child: ThreadId,
-) -> Result<Option<bool>, RuntimeError> {
+) -> Result<Option<bool>, ReadError> {
     let status = match registry.services.store.stream(owner) {
         Ok(info) => Status::from_code(info.tag.0),
         Err(StoreError::NotFound { .. }) => return Ok(None),

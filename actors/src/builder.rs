@@ -18,7 +18,7 @@ use rethread_tools::{Registry, Reserved, Tool, Workspaces};
 use tokio::sync::oneshot;
 
 use crate::crashes::Crashes;
-use crate::error::StartError;
+use crate::error::OpenError;
 use crate::interaction::UserInteractionHandler;
 use crate::limits::Limits;
 use crate::llm_executor::LlmExecutor;
@@ -317,28 +317,28 @@ impl RuntimeBuilder {
     /// When the log cannot be opened (another process has it, it is damaged, the disk is full), a tool's name is
     /// taken, the workspace is not a folder, the folder for records of processes is in use, or the system gives no
     /// thread.
-    pub async fn start(self) -> Result<Runtime, StartError> {
+    pub async fn start(self) -> Result<Runtime, OpenError> {
         if let Some(fault) = self.faults.first() {
-            return Err(StartError::Invalid(fault.clone()));
+            return Err(OpenError::Invalid(fault.clone()));
         }
         if self.arbiters == 0 || self.arbiters > 1_024 {
-            return Err(StartError::Invalid(format!("{} arbiters: between 1 and 1024 are possible", self.arbiters)));
+            return Err(OpenError::Invalid(format!("{} arbiters: between 1 and 1024 are possible", self.arbiters)));
         }
-        self.limits.check().map_err(StartError::Invalid)?;
+        self.limits.check().map_err(OpenError::Invalid)?;
         let workspace = match &self.workspace {
             Some(folder) => folder.clone(),
-            None => std::env::current_dir().map_err(|error| StartError::Workspace(error.to_string()))?,
+            None => std::env::current_dir().map_err(|error| OpenError::Workspace(error.to_string()))?,
         };
         let reserved = match &self.store {
             StoreConfig::Folder(folder) => self.reserved.place(folder),
             StoreConfig::Given(_) => self.reserved,
         };
         let workspaces = Workspaces::new(reserved);
-        let workspace = workspaces.open(&workspace).map_err(|error| StartError::Workspace(error.to_string()))?;
+        let workspace = workspaces.open(&workspace).map_err(|error| OpenError::Workspace(error.to_string()))?;
         // A runtime that runs no threads uses no tools.
         if workspace.is_reserved() && self.mode.runs() {
             let folder = workspace.root().display();
-            return Err(StartError::Workspace(format!(
+            return Err(OpenError::Workspace(format!(
                 "{folder} is the folder of the log, or reserved: give another folder to the tools, or to the log"
             )));
         }
@@ -402,13 +402,13 @@ impl RuntimeBuilder {
 pub(crate) async fn on_a_thread<T: Send + 'static>(
     name: &str,
     work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, StartError> {
+) -> Result<T, OpenError> {
     let (sender, receiver) = oneshot::channel();
     let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
         let _ = sender.send(work());
     });
-    thread.map_err(StartError::Thread)?;
-    receiver.await.map_err(|_| StartError::Invalid("the log's thread panicked while it was opened".into()))
+    thread.map_err(OpenError::Thread)?;
+    receiver.await.map_err(|_| OpenError::Invalid("the log's thread panicked while it was opened".into()))
 }
 
 /// The actix system of a runtime, on a thread of its own.
@@ -421,11 +421,11 @@ async fn start_system(
     registry: Arc<ThreadRegistry>,
     tool_services: Plan,
     n_arbiters: usize,
-) -> Result<OwnSystem, StartError> {
+) -> Result<OwnSystem, OpenError> {
     let (sender, receiver) = oneshot::channel();
     let thread = std::thread::Builder::new().name("rethread-system".into()).spawn(move || {
         let runner = System::new();
-        let started: Result<_, StartError> = runner.block_on(async {
+        let started: Result<_, OpenError> = runner.block_on(async {
             // Behind the log's own lock, so that what another process runs is left alone; before any thread goes on, so
             // that none misses a tool.
             let services = &registry.services;
@@ -456,7 +456,7 @@ async fn start_system(
             tracing::error!(%error, "the runtime's system ended in an error");
         }
     });
-    let thread = thread.map_err(StartError::Thread)?;
-    let system = receiver.await.map_err(|_| StartError::Invalid("the runtime's system did not start".into()))??;
+    let thread = thread.map_err(OpenError::Thread)?;
+    let system = receiver.await.map_err(|_| OpenError::Invalid("the runtime's system did not start".into()))??;
     Ok(OwnSystem { system, thread })
 }

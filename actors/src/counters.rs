@@ -10,7 +10,7 @@ use rethread_events::message::{Usage, UsageSource};
 use rethread_events::thread::Status;
 use rethread_store::Store;
 
-use crate::error::RuntimeError;
+use crate::error::ReadError;
 use crate::permit_waits::WaitingCalls;
 
 /// How long a count of all threads is good for: it reads the list of all streams.
@@ -133,7 +133,7 @@ impl Counters {
     }
 
     /// Blocks when the last count is too old.
-    pub(crate) fn threads(&self, store: &dyn Store) -> Result<Vec<(Status, u64)>, RuntimeError> {
+    pub(crate) fn threads(&self, store: &dyn Store) -> Result<Vec<(Status, u64)>, ReadError> {
         // Held while it is counted: concurrent callers wait for the same count.
         let mut kept = self.threads.lock();
         if let Some(count) = &*kept

@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 
 use self::register::Register;
 pub(crate) use self::step::{Class, Step};
-use crate::error::RuntimeError;
+use crate::error::ReadError;
 
 /// The file beside the log.
 const FILE: &str = "running";
@@ -159,9 +159,9 @@ impl Crashes {
     pub(crate) fn folding<T>(
         self: &Arc<Self>,
         thread: ThreadId,
-        fold: impl FnOnce() -> Result<T, RuntimeError>,
-    ) -> Result<T, RuntimeError> {
-        self.counted(Step::fold(thread), fold).unwrap_or_else(|n| Err(RuntimeError::SetAside { thread, n }))
+        fold: impl FnOnce() -> Result<T, ReadError>,
+    ) -> Result<T, ReadError> {
+        self.counted(Step::fold(thread), fold).unwrap_or_else(|n| Err(ReadError::SetAside { thread, n }))
     }
 
     /// Does for a thread what a caller asks for, unless the process ended in that too often. Blocks.
@@ -171,13 +171,13 @@ impl Crashes {
     pub(crate) fn asked_for<T>(
         self: &Arc<Self>,
         step: Step,
-        work: impl FnOnce() -> Result<T, RuntimeError>,
-    ) -> Result<T, RuntimeError> {
+        work: impl FnOnce() -> Result<T, ReadError>,
+    ) -> Result<T, ReadError> {
         let (thread, class) = step.key();
         if let Some(Count { n, .. }) = self.at_limit(thread, Class::Fold) {
-            return Err(RuntimeError::SetAside { thread, n });
+            return Err(ReadError::SetAside { thread, n });
         }
-        let refused = |n| Err(RuntimeError::EndsProcess { thread, work: class.name(), n });
+        let refused = |n| Err(ReadError::EndsProcess { thread, work: class.name(), n });
         self.counted(step, work).unwrap_or_else(refused)
     }
 

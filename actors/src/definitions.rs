@@ -13,7 +13,7 @@ use rethread_llm::profiles::RecordedProfile;
 use rethread_store::{Store, StoreError};
 use rethread_tools::Catalogue;
 
-use crate::error::RuntimeError;
+use crate::error::{ReadError, RuntimeError};
 
 /// Under this prefix and the name of a workflow stand the hashes of its definitions, the newest last.
 pub(crate) const NAMES: &str = "workflow/";
@@ -191,15 +191,15 @@ impl Definitions {
     }
 
     /// The definition that a thread runs on. Blocks the first time.
-    pub(crate) fn of(&self, thread: ThreadId, state: &State) -> Result<Arc<Workflow>, RuntimeError> {
+    pub(crate) fn of(&self, thread: ThreadId, state: &State) -> Result<Arc<Workflow>, ReadError> {
         let Some(reference) = state.workflow() else {
-            return Err(RuntimeError::NoThread(thread));
+            return Err(ReadError::NoThread(thread));
         };
         self.with_hash(reference.hash).map_err(|error| match error {
             RuntimeError::Store(StoreError::NotFound { .. }) => {
-                RuntimeError::NoDefinition { thread, name: reference.name.clone(), hash: reference.hash }
+                ReadError::NoDefinition { thread, name: reference.name.clone(), hash: reference.hash }
             }
-            error => error,
+            error => error.into(),
         })
     }
 
@@ -210,8 +210,8 @@ impl Definitions {
         }
         let bytes = self.store.blob(hash)?;
         let text = String::from_utf8(bytes)
-            .map_err(|_| RuntimeError::Workflow(Faults::one(Fault::new("", "the stored definition is not UTF-8"))))?;
-        let workflow = Arc::new(Workflow::from_json(&text).map_err(RuntimeError::Workflow)?);
+            .map_err(|_| RuntimeError::Definition(Faults::one(Fault::new("", "the stored definition is not UTF-8"))))?;
+        let workflow = Arc::new(Workflow::from_json(&text).map_err(RuntimeError::Definition)?);
         self.workflows.write().insert(hash, workflow.clone());
         Ok(workflow)
     }

@@ -13,11 +13,12 @@ use rethread_events::ids::{Position, ThreadId};
 use rethread_events::thread::Input;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
-use crate::error::RuntimeError;
+use crate::error::{ControlError, RuntimeError};
 use crate::port::Reply;
 use crate::registry::{Live, ThreadRegistry};
 use crate::thread_actor::ThreadActor;
 use crate::thread_actor::messages::{CheckIdle, Settle, SyncPause, Tell};
+use rethread_events::text::with_sources;
 
 /// How often a thread is asked whose actor took the question and stopped before it replied.
 const TRIES: usize = 5;
@@ -87,7 +88,7 @@ pub(crate) async fn deliver_unasked(registry: &Arc<ThreadRegistry>, thread: Thre
     if let Err(error) = brought
         && !registry.is_shutting_down()
     {
-        tracing::error!(%thread, %error, "the thread could not be told");
+        tracing::error!(%thread, error = with_sources(&error), "the thread could not be told");
     }
 }
 
@@ -97,12 +98,12 @@ pub(crate) async fn ask(
     registry: &Arc<ThreadRegistry>,
     thread: ThreadId,
     input: Input,
-) -> Result<Option<Position>, RuntimeError> {
+) -> Result<Option<Position>, ControlError> {
     ask_with(registry, thread, |reply| Tell::asked(input.clone(), reply)).await
 }
 
 /// Waits until everything that the thread decided so far is durable, in it and in the branches that follow it.
-pub(crate) async fn settle(registry: &Arc<ThreadRegistry>, thread: ThreadId) -> Result<(), RuntimeError> {
+pub(crate) async fn settle(registry: &Arc<ThreadRegistry>, thread: ThreadId) -> Result<(), ControlError> {
     ask_with(registry, thread, Settle).await.map(drop)
 }
 
@@ -110,7 +111,7 @@ async fn ask_with<M: Brought>(
     registry: &Arc<ThreadRegistry>,
     thread: ThreadId,
     message: impl Fn(Reply) -> M,
-) -> Result<Option<Position>, RuntimeError> {
+) -> Result<Option<Position>, ControlError> {
     for _ in 0..TRIES {
         let mut answer = None;
         let make = || {
@@ -126,5 +127,5 @@ async fn ask_with<M: Brought>(
             return answered;
         }
     }
-    Err(RuntimeError::ActorStopped(thread))
+    Err(RuntimeError::ActorStopped(thread).into())
 }

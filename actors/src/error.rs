@@ -1,15 +1,81 @@
-//! What can go wrong with the runtime, by what the caller does next.
+//! The errors of the operations: one enum for each, its variants grouped by what the caller does next.
+//!
+//! Every operation can fail because of the runtime or its log ([`RuntimeError`]); its own variants say what is wrong with
+//! the request. A source is in `source()` only and not in the text.
 
 use rethread_events::event::EventError;
-use rethread_events::ids::{CallId, Seq, ThreadId};
+use rethread_events::expression::ExpressionError;
+use rethread_events::ids::{CallId, Hash, Seq, ThreadId};
 use rethread_events::thread::{FoldError, Rejected, Status, StepError};
 use rethread_events::workflow::Faults;
 use rethread_store::StoreError;
 
-/// An operation on a thread was not done.
+/// What a caller does after an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NextMove {
+    /// Change the request: it can never succeed as it is.
+    ChangeRequest,
+    /// Name something else: what the request names does not exist.
+    NameAnother,
+    /// Read the thread again, then decide again: its state does not allow the request.
+    ReadAgain,
+    /// Send the same request again later, to another runtime if this one is shutting down.
+    Retry,
+    /// Tell an operator: the log or the machine needs attention.
+    TellOperator,
+}
+
+/// The runtime or its log failed. The request is not the cause, except for some errors of the store.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum RuntimeError {
+    // Retry.
+    /// Too much at once: retry in a moment.
+    #[error("{what}: {n} at once, the limit is {n_max}")]
+    Busy {
+        /// What there is too much of.
+        what: &'static str,
+        /// How much there is.
+        n: usize,
+        /// The limit.
+        n_max: usize,
+    },
+    /// The thread's actor was stopped by a panic. What was acknowledged is in the log; the next input activates the
+    /// thread again.
+    #[error("the actor of thread {0} stopped unexpectedly")]
+    ActorStopped(ThreadId),
+    /// The runtime is shutting down: use another one.
+    #[error("the runtime is shutting down")]
+    ShuttingDown,
+    // By the error of the store.
+    /// The log cannot be read or written. [`StoreError::is_temporary`] says whether a retry can help.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    // Tell an operator.
+    /// A record is not an event that this version knows.
+    #[error("thread {thread}, seq {seq}")]
+    Event {
+        /// The thread.
+        thread: ThreadId,
+        /// The record.
+        seq: Seq,
+        /// Why.
+        #[source]
+        source: EventError,
+    },
+    /// The events of the thread do not follow from each other.
+    #[error(transparent)]
+    Fold(#[from] FoldError),
+    /// A definition in the log cannot be used.
+    #[error("{0}")]
+    Definition(Faults),
+}
+
+/// A read was not done: of the events, state, outcome or result of a thread, of lists, of the whole log.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReadError {
+    // Name another.
     /// There is no such thread.
     #[error("no thread {0}")]
     NoThread(ThreadId),
@@ -33,39 +99,7 @@ pub enum RuntimeError {
         /// Why.
         why: String,
     },
-    /// The state of the thread does not allow it; nothing changed.
-    #[error("thread {thread}: {source}")]
-    Rejected {
-        /// The thread.
-        thread: ThreadId,
-        /// Why.
-        #[source]
-        source: Rejected,
-    },
-    /// A fork at the end of a thread would have nothing to do; nothing changed.
-    #[error(
-        "thread {thread} has ended ({status}) at seq {at}, so a fork there would do nothing: fork it at seq {instead}, \
-         from where {before} runs again"
-    )]
-    ForkAtEnd {
-        /// The thread.
-        thread: ThreadId,
-        /// How it ended.
-        status: Status,
-        /// The moment that was asked for.
-        at: Seq,
-        /// The last moment from which what is changed would count.
-        instead: Seq,
-        /// What runs again from there.
-        before: String,
-    },
-    /// There is no such question to a person.
-    #[error("no interaction {0}")]
-    NoInteraction(String),
-    /// The definition does not fit, or cannot be read.
-    #[error("{0}")]
-    Workflow(Faults),
-    /// The definition that the thread runs on is not in the log.
+    /// The definition that the thread runs on is not in the log: import it first.
     #[error("thread {thread} runs on workflow `{name}` ({hash}), whose definition is not in this log: import it first")]
     NoDefinition {
         /// The thread.
@@ -73,25 +107,19 @@ pub enum RuntimeError {
         /// The name of the workflow.
         name: String,
         /// The hash of the definition.
-        hash: rethread_events::ids::Hash,
+        hash: Hash,
     },
-    /// The log cannot be read or written.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// A record is not an event that this version knows.
-    #[error("thread {thread}, seq {seq}: {source}")]
-    Event {
+    // Change the request.
+    /// The expression of [`ThreadHandle::bisect`](crate::ThreadHandle::bisect) cannot be parsed.
+    #[error("thread {thread}")]
+    Expression {
         /// The thread.
         thread: ThreadId,
-        /// The record.
-        seq: Seq,
         /// Why.
         #[source]
-        source: EventError,
+        source: ExpressionError,
     },
-    /// The events of the thread do not follow from each other.
-    #[error(transparent)]
-    Fold(#[from] FoldError),
+    // Tell an operator.
     /// The process ended several times while the events of the thread were folded: it is not folded again.
     #[error(
         "thread {thread} is set aside: the process ended {n} times while its events were folded; delete it, or raise \
@@ -116,52 +144,195 @@ pub enum RuntimeError {
         /// How often.
         n: u32,
     },
-    /// Too much at once: try again in a moment.
-    #[error("{what}: {n} at once, the limit is {n_max}")]
-    Busy {
-        /// What there is too much of.
-        what: &'static str,
-        /// How much there is.
-        n: usize,
-        /// The limit.
-        n_max: usize,
-    },
-    /// What was given is over a limit; making it smaller helps.
-    #[error("{what} of {bytes} bytes is over the limit of {bytes_max}")]
-    TooLarge {
-        /// What it is.
-        what: &'static str,
-        /// How large it is.
-        bytes: usize,
-        /// The limit.
-        bytes_max: usize,
-    },
-    /// What was given cannot be written as JSON: a map whose keys are no texts, or an error of its own.
-    #[error("{what} cannot be written as JSON: {why}")]
-    NoJson {
-        /// What it is.
-        what: &'static str,
+    /// The runtime or the log failed.
+    #[error(transparent)]
+    Runtime(#[from] RuntimeError),
+}
+
+/// A value is larger than [`Limits::input_bytes_max`](crate::Limits::input_bytes_max): make it smaller.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{what} of {bytes} bytes is over the limit of {bytes_max}")]
+pub struct TooLarge {
+    /// What it is.
+    pub what: &'static str,
+    /// Its size as JSON.
+    pub bytes: usize,
+    /// The limit.
+    pub bytes_max: usize,
+}
+
+/// A thread was not started, or a workflow not stored. Nothing changed.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartThreadError {
+    // Change the request.
+    /// The workflow has faults, or needs a tool, profile or provider that is not here.
+    #[error("{0}")]
+    Workflow(Faults),
+    /// The input cannot be written as JSON: a map whose keys are not texts, or an error of its own.
+    #[error("the input cannot be written as JSON: {0}")]
+    NoJson(String),
+    /// The input is too large.
+    #[error(transparent)]
+    TooLarge(#[from] TooLarge),
+    /// The runtime or the log failed. A thread with the same id is `Store(Conflict)`.
+    #[error(transparent)]
+    Runtime(#[from] RuntimeError),
+}
+
+/// An input to a thread was not accepted: a pause, a resume, a cancellation, an answer, a message, a deletion. Nothing
+/// changed.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum ControlError {
+    // Name another.
+    /// There is no such question to a person.
+    #[error("no interaction {0}")]
+    NoInteraction(String),
+    // Change the request.
+    /// What was given is too large.
+    #[error(transparent)]
+    TooLarge(#[from] TooLarge),
+    // Read again, or for `Rejected::Invalid` change the request.
+    /// The state of the thread does not allow it.
+    #[error("thread {thread}")]
+    Rejected {
+        /// The thread.
+        thread: ThreadId,
         /// Why.
-        why: String,
+        #[source]
+        source: Rejected,
     },
-    /// The thread's actor was stopped by a panic. What was acknowledged is in the log; telling the thread anything
-    /// brings it back.
-    #[error("the actor of thread {0} stopped unexpectedly")]
-    ActorStopped(ThreadId),
-    /// The runtime is shutting down: use another one.
-    #[error("the runtime is shutting down")]
-    ShuttingDown,
+    /// The thread cannot be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+}
+
+/// A fork was not made. Nothing changed.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum ForkError {
+    // Change the request.
+    /// The thread has ended at that moment, so that a fork there would have nothing to do: fork it at `instead`.
+    #[error(
+        "thread {thread} has ended ({status}) at seq {at}, so a fork there would do nothing: fork it at seq {instead}, \
+         from where {before} runs again"
+    )]
+    AtEnd {
+        /// The thread.
+        thread: ThreadId,
+        /// How it ended.
+        status: Status,
+        /// The moment that was asked for.
+        at: Seq,
+        /// The last moment from which what is changed would count.
+        instead: Seq,
+        /// What runs again from there.
+        before: String,
+    },
+    /// The definition or the changes do not fit.
+    #[error("{0}")]
+    Workflow(Faults),
+    /// An answer or a variable cannot be used, or the thread cannot be read.
+    #[error(transparent)]
+    Control(#[from] ControlError),
+}
+
+/// A runtime did not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    // Change the settings.
+    /// A setting makes no sense.
+    #[error("{0}")]
+    Invalid(String),
+    /// The workspace cannot be used.
+    #[error("{0}")]
+    Workspace(String),
+    // Tell an operator.
+    /// The folder for records of background processes cannot be used.
+    #[cfg(feature = "commands")]
+    #[error(transparent)]
+    Processes(#[from] rethread_tools::ProcessesError),
+    /// The operating system gave no thread.
+    #[error("cannot start a thread")]
+    Thread(#[source] std::io::Error),
+    // By the error of the store.
+    /// The log cannot be opened.
+    #[error(transparent)]
+    Store(#[from] StoreError),
 }
 
 impl RuntimeError {
-    /// The seq of a call or question that was refused because it is closed, answered or unknown.
-    pub fn is_conflict(&self) -> bool {
+    /// Returns what the caller does next.
+    pub fn next_move(&self) -> NextMove {
         match self {
-            Self::Rejected { source, .. } => !matches!(source, Rejected::Invalid(_) | Rejected::UnknownInteraction(_)),
-            Self::Store(error) => {
-                matches!(error, StoreError::Conflict { .. } | StoreError::Fenced { .. } | StoreError::Locked { .. })
+            Self::Busy { .. } | Self::ActorStopped(_) | Self::ShuttingDown => NextMove::Retry,
+            Self::Store(error) => match error {
+                StoreError::Busy { .. } | StoreError::Full { .. } | StoreError::Moved { .. } | StoreError::Closed => {
+                    NextMove::Retry
+                }
+                StoreError::Conflict { .. }
+                | StoreError::Fenced { .. }
+                | StoreError::InUse { .. }
+                | StoreError::Locked { .. } => NextMove::ReadAgain,
+                StoreError::NotFound { .. } => NextMove::NameAnother,
+                StoreError::TooLarge { .. } | StoreError::Invalid(_) => NextMove::ChangeRequest,
+                StoreError::ReadOnly { .. }
+                | StoreError::Format { .. }
+                | StoreError::Damaged(_)
+                | StoreError::Io { .. } => NextMove::TellOperator,
+            },
+            Self::Event { .. } | Self::Fold(_) | Self::Definition(_) => NextMove::TellOperator,
+        }
+    }
+}
+
+impl ReadError {
+    /// Returns what the caller does next.
+    pub fn next_move(&self) -> NextMove {
+        match self {
+            Self::NoThread(_) | Self::NoSeq { .. } | Self::NoRequest { .. } | Self::NoDefinition { .. } => {
+                NextMove::NameAnother
             }
-            _ => false,
+            Self::Expression { .. } => NextMove::ChangeRequest,
+            Self::SetAside { .. } | Self::EndsProcess { .. } => NextMove::TellOperator,
+            Self::Runtime(error) => error.next_move(),
+        }
+    }
+}
+
+impl StartThreadError {
+    /// A thread that begins from nothing rejects no input: its actor went wrong.
+    pub(crate) fn of_begin(thread: ThreadId, error: ControlError) -> Self {
+        error.runtime().cloned().unwrap_or(RuntimeError::ActorStopped(thread)).into()
+    }
+
+    /// Returns what the caller does next.
+    pub fn next_move(&self) -> NextMove {
+        match self {
+            Self::Workflow(_) | Self::NoJson(_) | Self::TooLarge(_) => NextMove::ChangeRequest,
+            Self::Runtime(error) => error.next_move(),
+        }
+    }
+}
+
+impl ControlError {
+    /// Returns what the caller does next.
+    pub fn next_move(&self) -> NextMove {
+        match self {
+            Self::NoInteraction(_) => NextMove::NameAnother,
+            Self::TooLarge(_) | Self::Rejected { source: Rejected::Invalid(_), .. } => NextMove::ChangeRequest,
+            Self::Rejected { .. } => NextMove::ReadAgain,
+            Self::Read(error) => error.next_move(),
+        }
+    }
+
+    /// Returns the failure of the runtime or its log, if it is one.
+    pub fn runtime(&self) -> Option<&RuntimeError> {
+        match self {
+            Self::Read(ReadError::Runtime(error)) => Some(error),
+            _ => None,
         }
     }
 
@@ -175,29 +346,42 @@ impl RuntimeError {
     pub(crate) fn of_step(thread: ThreadId, error: StepError) -> Self {
         match error {
             StepError::Rejected(rejected) => Self::rejected(thread, rejected),
-            StepError::Fold(error) => Self::Fold(error),
+            StepError::Fold(error) => error.into(),
         }
     }
 }
 
-/// The runtime did not start.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum StartError {
-    /// The log cannot be opened.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// The operating system gave no thread.
-    #[error("cannot start a thread")]
-    Thread(#[source] std::io::Error),
-    /// The folder for records of background processes cannot be used.
-    #[cfg(feature = "commands")]
-    #[error(transparent)]
-    Processes(#[from] rethread_tools::ProcessesError),
-    /// The workspace cannot be used.
-    #[error("{0}")]
-    Workspace(String),
-    /// A setting makes no sense.
-    #[error("{0}")]
-    Invalid(String),
+impl ForkError {
+    /// Returns what the caller does next.
+    pub fn next_move(&self) -> NextMove {
+        match self {
+            Self::AtEnd { .. } | Self::Workflow(_) => NextMove::ChangeRequest,
+            Self::Control(error) => error.next_move(),
+        }
+    }
 }
+
+/// Conversions through the error that the operation shares with others.
+macro_rules! from_through {
+    ($($from:ty => $shared:ty => $($to:ty),+;)+) => {$($(
+        impl From<$from> for $to {
+            fn from(error: $from) -> Self {
+                Self::from(<$shared>::from(error))
+            }
+        }
+    )+)+};
+}
+
+from_through! {
+    StoreError => RuntimeError => ReadError, StartThreadError;
+    FoldError => RuntimeError => ReadError;
+    RuntimeError => ReadError => ControlError, crate::ExportError, crate::ImportError, crate::OutcomeError;
+    StoreError => ReadError => ControlError, crate::ExportError, crate::ImportError;
+    FoldError => ReadError => ControlError;
+    ReadError => ControlError => ForkError;
+    RuntimeError => ControlError => ForkError;
+    TooLarge => ControlError => ForkError;
+}
+
+#[cfg(test)]
+mod tests;

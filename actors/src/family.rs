@@ -11,7 +11,7 @@ use rethread_store::{Store, StoreError, StreamInfo};
 
 use crate::clock;
 use crate::crashes::{Crashes, Step};
-use crate::error::RuntimeError;
+use crate::error::{ControlError, ForkError, ReadError};
 use crate::fork::fits;
 use crate::load::{self, Loaded};
 use crate::recorded::{RecordedEvent, event};
@@ -42,7 +42,7 @@ pub(crate) fn replacements(
     state: &State,
     cut: Position,
     moves_to: Option<&Workflow>,
-) -> Result<Vec<Replacement>, RuntimeError> {
+) -> Result<Vec<Replacement>, ForkError> {
     let mut replaced = Vec::new();
     collect(store, crashes, state, cut, moves_to, &mut Vec::new(), &mut replaced)?;
     Ok(replaced)
@@ -56,7 +56,7 @@ fn collect(
     moves_to: Option<&Workflow>,
     path: &mut Vec<u32>,
     replaced: &mut Vec<Replacement>,
-) -> Result<(), RuntimeError> {
+) -> Result<(), ForkError> {
     for run in state.running_branches() {
         path.push(run.index);
         let seq = last_before(store, run.child, cut)?;
@@ -65,7 +65,7 @@ fn collect(
         if let Some(seq) = seq {
             let state = past(store, crashes, run.child, seq)?.state;
             if let Some(workflow) = moves_to {
-                fits::check(&state, workflow).map_err(RuntimeError::Workflow)?;
+                fits::check(&state, workflow).map_err(ForkError::Workflow)?;
             }
             collect(store, crashes, &state, cut, moves_to, path, replaced)?;
         }
@@ -75,18 +75,13 @@ fn collect(
 }
 
 /// The state of a thread after event `seq`. Blocks.
-pub(crate) fn past(
-    store: &dyn Store,
-    crashes: &Arc<Crashes>,
-    thread: ThreadId,
-    seq: Seq,
-) -> Result<Loaded, RuntimeError> {
+pub(crate) fn past(store: &dyn Store, crashes: &Arc<Crashes>, thread: ThreadId, seq: Seq) -> Result<Loaded, ReadError> {
     crashes.asked_for(Step::history(thread, seq), || load::at(store, thread, seq))
 }
 
 /// The last event of a thread's own before a position; `None` if it had none. Costs as many reads as its
 /// length has binary digits. Blocks.
-pub(crate) fn last_before(store: &dyn Store, thread: ThreadId, cut: Position) -> Result<Option<Seq>, RuntimeError> {
+pub(crate) fn last_before(store: &dyn Store, thread: ThreadId, cut: Position) -> Result<Option<Seq>, ReadError> {
     let info = match store.stream(thread) {
         Ok(info) => info,
         Err(StoreError::NotFound { .. }) => return Ok(None),
@@ -101,7 +96,7 @@ pub(crate) fn last_before(store: &dyn Store, thread: ThreadId, cut: Position) ->
     while below < above {
         let middle = below + (above - below) / 2;
         let Some(record) = store.record(thread, Seq(middle))? else {
-            return Err(RuntimeError::NoSeq { thread, seq: Seq(middle), last: info.last_seq });
+            return Err(ReadError::NoSeq { thread, seq: Seq(middle), last: info.last_seq });
         };
         if record.position < cut { below = middle + 1 } else { above = middle }
     }
@@ -128,7 +123,7 @@ pub(crate) fn family_at(
     crashes: &Arc<Crashes>,
     thread: ThreadId,
     seq: Seq,
-) -> Result<Vec<FamilyMember>, RuntimeError> {
+) -> Result<Vec<FamilyMember>, ReadError> {
     let loaded = past(store, crashes, thread, seq)?;
     // Its last event is its present, in which its branches go on.
     let is_present = load::stream(store, thread)?.last_seq == seq;
@@ -151,11 +146,7 @@ pub(crate) fn family_at(
 
 /// All branches that a thread had before a position of the log, as its own events name them. Blocks; reads the whole of
 /// its stream.
-pub(crate) fn all_branches(
-    store: &dyn Store,
-    thread: ThreadId,
-    until: Position,
-) -> Result<Vec<ThreadId>, RuntimeError> {
+pub(crate) fn all_branches(store: &dyn Store, thread: ThreadId, until: Position) -> Result<Vec<ThreadId>, ReadError> {
     let info = load::stream(store, thread)?;
     let first = info.fork_of.map_or(Seq(0), |point| point.seq.next());
     let mut found = Vec::new();
@@ -175,7 +166,7 @@ pub(crate) fn all_branches(
 }
 
 /// See [`crate::ThreadHandle::children`]. Blocks.
-pub(crate) fn children(store: &dyn Store, thread: ThreadId) -> Result<Vec<ThreadId>, RuntimeError> {
+pub(crate) fn children(store: &dyn Store, thread: ThreadId) -> Result<Vec<ThreadId>, ReadError> {
     let info = load::stream(store, thread)?;
     let mut found = Vec::new();
     loop {
@@ -199,18 +190,18 @@ pub(crate) fn children(store: &dyn Store, thread: ThreadId) -> Result<Vec<Thread
 ///
 /// # Errors
 /// `Rejected` when the thread or a branch of it has not ended.
-pub(crate) fn ended_family(store: &dyn Store, thread: ThreadId) -> Result<Vec<ThreadId>, RuntimeError> {
+pub(crate) fn ended_family(store: &dyn Store, thread: ThreadId) -> Result<Vec<ThreadId>, ControlError> {
     let info = load::stream(store, thread)?;
     if !Status::from_code(info.tag.0).is_some_and(Status::is_ended) {
         let source = Rejected::Invalid("it has not ended: cancel it first".into());
-        return Err(RuntimeError::Rejected { thread, source });
+        return Err(ControlError::Rejected { thread, source });
     }
     let mut family = Vec::new();
     for branch in all_branches(store, thread, store.next_position())? {
         match ended_family(store, branch) {
             Ok(branches) => family.extend(branches),
             // It never began, or it is gone already.
-            Err(RuntimeError::NoThread(_)) => {}
+            Err(ControlError::Read(ReadError::NoThread(_))) => {}
             Err(error) => return Err(error),
         }
     }
@@ -220,7 +211,7 @@ pub(crate) fn ended_family(store: &dyn Store, thread: ThreadId) -> Result<Vec<Th
 
 /// How far a thread is with its branches: one that owes nothing but the ends of branches rests when all of those that
 /// have begun do. Blocks; costs a fold of each that runs.
-pub(crate) fn status(store: &dyn Store, crashes: &Arc<Crashes>, info: &StreamInfo) -> Result<Status, RuntimeError> {
+pub(crate) fn status(store: &dyn Store, crashes: &Arc<Crashes>, info: &StreamInfo) -> Result<Status, ReadError> {
     let fold = || crashes.folding(info.thread, || load::present(store, info.thread));
     let Some(own) = Status::from_code(info.tag.0) else {
         // Its status is only in its events, if the log lost the tags of its threads.
@@ -260,14 +251,14 @@ pub(crate) fn status(store: &dyn Store, crashes: &Arc<Crashes>, info: &StreamInf
 }
 
 /// A thread and all branches that it and they ever had. Blocks; reads the whole stream of each.
-pub(crate) fn whole(store: &dyn Store, thread: ThreadId) -> Result<Vec<ThreadId>, RuntimeError> {
+pub(crate) fn whole(store: &dyn Store, thread: ThreadId) -> Result<Vec<ThreadId>, ReadError> {
     let (mut found, mut next) = (vec![thread], 0);
     while let Some(member) = found.get(next).copied() {
         next += 1;
         match all_branches(store, member, store.next_position()) {
             Ok(branches) => found.extend(branches),
             // A branch that was planned and has not begun.
-            Err(RuntimeError::NoThread(_)) if member != thread => {}
+            Err(ReadError::NoThread(_)) if member != thread => {}
             Err(error) => return Err(error),
         }
     }
@@ -279,16 +270,16 @@ pub(crate) fn whole(store: &dyn Store, thread: ThreadId) -> Result<Vec<ThreadId>
 ///
 /// # Errors
 /// `NoThread` if the thread is not in the log. A branch that is deleted meanwhile is left out.
-pub(crate) fn members(store: &dyn Store, thread: ThreadId) -> Result<Vec<ThreadId>, RuntimeError> {
+pub(crate) fn members(store: &dyn Store, thread: ThreadId) -> Result<Vec<ThreadId>, ReadError> {
     let (mut found, mut todo) = (BTreeSet::from([thread]), vec![thread]);
     while let Some(member) = todo.pop() {
         let children = match children(store, member) {
-            Err(RuntimeError::NoThread(_)) if member != thread => continue,
+            Err(ReadError::NoThread(_)) if member != thread => continue,
             children => children?,
         };
         for child in children {
             let owner = match load::stream(store, child) {
-                Err(RuntimeError::NoThread(_)) => None,
+                Err(ReadError::NoThread(_)) => None,
                 info => summary::branch_of(store, &info?)?,
             };
             if owner.is_some_and(|(owner, _)| owner == member) && found.insert(child) {

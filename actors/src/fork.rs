@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 
 use crate::clock;
 use crate::definitions::Held;
-use crate::error::RuntimeError;
+use crate::error::{ForkError, ReadError, RuntimeError};
 use crate::family::replacements;
 use crate::load;
 use crate::thread_actor::messages::{Begin, Origin};
@@ -56,7 +56,7 @@ pub struct ForkAnswer {
 
 impl ThreadHandle {
     /// The definition that it runs on, or ran on at the moment of its event `at`.
-    pub async fn definition(&self, at: Option<Seq>) -> Result<Arc<Workflow>, RuntimeError> {
+    pub async fn definition(&self, at: Option<Seq>) -> Result<Arc<Workflow>, ReadError> {
         let (state, id, services) = (self.load(at).await?.state, self.id(), self.runtime().services().clone());
         self.runtime().blocking(move || services.definitions.of(id, &state)).await?
     }
@@ -69,9 +69,9 @@ impl ThreadHandle {
     /// that a fork whose answers cannot be used does not begin.
     ///
     /// # Errors
-    /// `NoSeq` for a moment that is not there, `ForkAtEnd` for one at which the thread has ended, `Workflow` for changes that do not fit, `NoInteraction` for an answer to a
+    /// `NoSeq` for a moment that is not there, `AtEnd` for one at which the thread has ended, `Workflow` for changes that do not fit, `NoInteraction` for an answer to a
     /// question that does not wait at that moment, `Rejected` for an answer that cannot be used. Nothing was begun then.
-    pub async fn fork(&self, fork: ForkRequest) -> Result<Self, RuntimeError> {
+    pub async fn fork(&self, fork: ForkRequest) -> Result<Self, ForkError> {
         let runtime = self.runtime();
         let services = runtime.services();
         let (own, of_branches): (Vec<_>, Vec<_>) =
@@ -93,8 +93,9 @@ impl ThreadHandle {
         let mut held = None;
         let workflow = match fork.workflow {
             Some(workflow) => {
+                runtime.runnable(&workflow).map_err(ForkError::Workflow)?;
                 held = Some(runtime.keep(&workflow).await?);
-                fits::check(&parent, &workflow).map_err(RuntimeError::Workflow)?;
+                fits::check(&parent, &workflow).map_err(ForkError::Workflow)?;
                 changes.workflow = Some(workflow.reference());
                 workflow
             }
@@ -105,7 +106,7 @@ impl ThreadHandle {
         };
         for (node, prompt) in changes.prompts.iter() {
             let fault =
-                |what: String| Err(RuntimeError::Workflow(Faults::one(Fault::new(format!("prompts.{node}"), what))));
+                |what: String| Err(ForkError::Workflow(Faults::one(Fault::new(format!("prompts.{node}"), what))));
             if !workflow.has_node(&node.as_str().into()) {
                 return fault(format!("the workflow has no node `{node}`"));
             }
@@ -117,7 +118,7 @@ impl ThreadHandle {
             && !services.models.profiles().contains(profile.as_str())
         {
             let fault = Fault::new("profile", format!("there is no profile `{profile}`"));
-            return Err(RuntimeError::Workflow(Faults::one(fault)));
+            return Err(ForkError::Workflow(Faults::one(fault)));
         }
         // An answer that is given there says more by its own refusal.
         if parent.is_ended() && own.is_empty() {
@@ -135,7 +136,7 @@ impl ThreadHandle {
                     moves_to.as_deref(),
                 )?;
                 let answers = answers::of_branches(&services, of_branches, &branches, moves_to.as_ref())?;
-                Ok::<_, RuntimeError>((branches.into_iter().map(|branch| branch.by).collect(), answers))
+                Ok::<_, ForkError>((branches.into_iter().map(|branch| branch.by).collect(), answers))
             };
             runtime.blocking(find).await??
         };
@@ -165,7 +166,7 @@ impl ThreadHandle {
 
 /// Why a fork at the end of a thread does not begin, and the moment to fork instead: before the first of the nodes whose
 /// prompts are changed, otherwise before the last node that does something.
-fn at_end(parent: &State, at: Seq, changes: &ForkChanges, workflow: &Workflow) -> RuntimeError {
+fn at_end(parent: &State, at: Seq, changes: &ForkChanges, workflow: &Workflow) -> ForkError {
     let first_try = |node: &NodeId| parent.path().iter().rev().find(|visit| visit.node == *node && visit.attempt == 1);
     let does_something = |visit: &&Visit| {
         let node = parent.node_of(workflow, &visit.node);
@@ -178,5 +179,5 @@ fn at_end(parent: &State, at: Seq, changes: &ForkChanges, workflow: &Workflow) -
         Some(visit) => (Seq(visit.seq.0.saturating_sub(1)), format!("node `{}`", visit.node)),
         None => (Seq(0), "it".to_owned()),
     };
-    RuntimeError::ForkAtEnd { thread: parent.thread(), status: parent.status(), at, instead, before }
+    ForkError::AtEnd { thread: parent.thread(), status: parent.status(), at, instead, before }
 }

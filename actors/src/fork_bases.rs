@@ -8,7 +8,7 @@ use rethread_events::thread::State;
 use rethread_store::Store;
 
 use crate::crashes::Crashes;
-use crate::error::RuntimeError;
+use crate::error::ReadError;
 use crate::load;
 
 /// How many moments are kept.
@@ -34,7 +34,7 @@ impl ForkBaseCache {
         store: &dyn Store,
         crashes: &Arc<Crashes>,
         key: (ThreadId, Seq),
-    ) -> Result<Arc<Base>, RuntimeError> {
+    ) -> Result<Arc<Base>, ReadError> {
         if let Some(base) = self.recent.lock().iter().find(|base| base.key == key) {
             return Ok(base.clone());
         }

@@ -11,11 +11,12 @@ use rethread_store::{Backup, Compacted, Store, StoreError, StreamInfo};
 
 use crate::crashes::Crashes;
 use crate::definitions::{NAMES, hashes_of};
-use crate::error::RuntimeError;
+use crate::error::{ControlError, ReadError, RuntimeError};
 use crate::family;
 use crate::recorded::event;
 use crate::runtime::Runtime;
 use crate::summary::{ThreadSummary, summary};
+use rethread_events::text::with_sources;
 
 /// How many threads are deleted with one durable write: more would keep other writers waiting for longer.
 const BATCH: usize = 256;
@@ -82,7 +83,7 @@ impl Runtime {
     ///
     /// # Errors
     /// When the log cannot be read or written. What went until then is gone.
-    pub async fn gc(&self, retention: Retention) -> Result<Collected, RuntimeError> {
+    pub async fn gc(&self, retention: Retention) -> Result<Collected, ControlError> {
         let services = self.services().clone();
         let by = retention.by.clone().unwrap_or_else(|| self.services().principal.clone());
         let collect = move || {
@@ -121,7 +122,7 @@ impl Runtime {
 }
 
 /// The definitions that may go and that no thread refers to which stays. Blocks.
-fn unused(store: &dyn Store, retention: &Retention, collected: &Collected) -> Result<BTreeSet<Hash>, RuntimeError> {
+fn unused(store: &dyn Store, retention: &Retention, collected: &Collected) -> Result<BTreeSet<Hash>, ReadError> {
     let mut unused: BTreeSet<Hash> =
         collected.threads.iter().filter_map(|gone| Some(gone.summary.workflow.as_ref()?.hash)).collect();
     for (_, hashes) in store.values(NAMES)? {
@@ -148,9 +149,9 @@ fn unused(store: &dyn Store, retention: &Retention, collected: &Collected) -> Re
         }
         match first_refers_to(store, &info) {
             Ok(Some(hash)) => drop(unused.remove(&hash)),
-            Ok(None) | Err(RuntimeError::Store(StoreError::NotFound { .. })) => {}
+            Ok(None) | Err(ReadError::Runtime(RuntimeError::Store(StoreError::NotFound { .. }))) => {}
             Err(error) => {
-                tracing::warn!(thread = %info.thread, %error, "no definition is removed: a thread may refer to it");
+                tracing::warn!(thread = %info.thread, error = with_sources(&error), "no definition is removed: a thread may refer to it");
                 return Ok(BTreeSet::new());
             }
         }
@@ -159,10 +160,10 @@ fn unused(store: &dyn Store, retention: &Retention, collected: &Collected) -> Re
 }
 
 /// The definition that the first event of a thread's own refers to.
-fn first_refers_to(store: &dyn Store, info: &StreamInfo) -> Result<Option<Hash>, RuntimeError> {
+fn first_refers_to(store: &dyn Store, info: &StreamInfo) -> Result<Option<Hash>, ReadError> {
     let first = info.fork_of.map_or(Seq(0), |point| point.seq.next());
     let Some(recorded) = event(store, info.thread, first)? else {
-        return Err(RuntimeError::NoSeq { thread: info.thread, seq: first, last: info.last_seq });
+        return Err(ReadError::NoSeq { thread: info.thread, seq: first, last: info.last_seq });
     };
     if !matches!(recorded.event, Event::ThreadStarted(_) | Event::ThreadForked(_)) {
         return Err(StoreError::Invalid("a thread does not begin with its start".into()).into());
@@ -203,7 +204,7 @@ impl Batch {
     }
 
     /// Deletes them; one by one where not all of them can be. Answers with the bytes of those that stay.
-    fn delete(&mut self, store: &dyn Store, by: &Principal, collected: &mut Collected) -> Result<u64, RuntimeError> {
+    fn delete(&mut self, store: &dyn Store, by: &Principal, collected: &mut Collected) -> Result<u64, ReadError> {
         self.n_threads = 0;
         let families = std::mem::take(&mut self.families);
         let all: Vec<ThreadId> = families.iter().flat_map(|(_, family)| family).copied().collect();
@@ -234,10 +235,10 @@ fn collect(
     crashes: &Arc<Crashes>,
     retention: &Retention,
     by: &Principal,
-) -> Result<Collected, RuntimeError> {
+) -> Result<Collected, ControlError> {
     let runs = runs(store, crashes)?;
     let mut sizes = BTreeMap::new();
-    let mut size = |id: ThreadId| -> Result<(u64, u64), RuntimeError> {
+    let mut size = |id: ThreadId| -> Result<(u64, u64), ReadError> {
         if let Some(known) = sizes.get(&id) {
             return Ok(*known);
         }
@@ -313,7 +314,7 @@ fn collect(
         }
         match family::ended_family(store, id) {
             Ok(family) => batch.add(gone, family),
-            Err(RuntimeError::NoThread(_)) => continue,
+            Err(ControlError::Read(ReadError::NoThread(_))) => continue,
             Err(error) => return Err(error),
         }
         if batch.n_threads >= BATCH {
@@ -330,7 +331,7 @@ fn last_at(run: &Run) -> Time {
 }
 
 /// All threads with their branches, by the thread that is not a branch, which is the first of its members.
-fn runs(store: &dyn Store, crashes: &Arc<Crashes>) -> Result<BTreeMap<ThreadId, Run>, RuntimeError> {
+fn runs(store: &dyn Store, crashes: &Arc<Crashes>) -> Result<BTreeMap<ThreadId, Run>, ReadError> {
     let mut all = BTreeMap::new();
     for info in store.all_streams(None, &[]) {
         let info = info?;
@@ -363,7 +364,7 @@ fn runs(store: &dyn Store, crashes: &Arc<Crashes>) -> Result<BTreeMap<ThreadId, 
 }
 
 /// The events of a thread's own, and their bytes.
-fn own_size(store: &dyn Store, thread: &ThreadSummary) -> Result<(u64, u64), RuntimeError> {
+fn own_size(store: &dyn Store, thread: &ThreadSummary) -> Result<(u64, u64), ReadError> {
     let first = thread.forked_from.map_or(Seq(0), |(_, seq)| seq.next());
     let (mut n, mut bytes) = (0, 0);
     for record in store.records(thread.thread_id, first..thread.last_seq.next()) {

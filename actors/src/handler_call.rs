@@ -9,7 +9,7 @@ use rethread_events::thread::Input;
 
 use crate::application_call::ApplicationCall;
 use crate::crashes::Step;
-use crate::error::RuntimeError;
+use crate::error::ControlError;
 use crate::interaction::{InteractionContext, InteractionRequest, UserInteractionHandler};
 use crate::spans::json_of;
 
@@ -38,7 +38,7 @@ pub(crate) fn put(
             }
         };
         // An answer that cannot be used must not leave the question to a handler that thinks it is done.
-        if let Err(RuntimeError::Rejected { source, .. }) = port.tell_checked(answered).await {
+        if let Err(ControlError::Rejected { source, .. }) = port.tell_checked(answered).await {
             let (reason, detail) = (InteractionFailure::InvalidInput, source.to_string());
             port.tell(Input::InteractionFailed { interaction, reason, detail });
         }

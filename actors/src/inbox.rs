@@ -6,7 +6,7 @@ use rethread_events::thread::{State, Status};
 use rethread_store::{Store, Tag};
 
 use crate::clock;
-use crate::error::RuntimeError;
+use crate::error::ReadError;
 use crate::interaction::InteractionRequest;
 use crate::load;
 use crate::mode::Mode;
@@ -54,13 +54,13 @@ pub struct Inbox {
     /// The questions, those that have waited longest first.
     pub open: Vec<OpenInteraction>,
     /// Threads that cannot be read, and why; what they ask is not known.
-    pub unreadable: Vec<(ThreadId, RuntimeError)>,
+    pub unreadable: Vec<(ThreadId, ReadError)>,
 }
 
 impl Runtime {
     /// The questions of all threads that people can answer now. Those whose time is up are not among them, although
     /// they may not be closed yet. Costs the load of every thread that has not ended.
-    pub async fn inbox(&self) -> Result<Inbox, RuntimeError> {
+    pub async fn inbox(&self) -> Result<Inbox, ReadError> {
         let store = self.store().clone();
         let threads = self.blocking(move || not_ended(&*store)).await??;
         let mut inbox = Inbox::default();
@@ -68,7 +68,7 @@ impl Runtime {
             match self.thread(thread).interactions().await {
                 Ok(open) => inbox.open.extend(open),
                 // Deleted in between.
-                Err(RuntimeError::NoThread(_)) => {}
+                Err(ReadError::NoThread(_)) => {}
                 Err(error) => inbox.unreadable.push((thread, error)),
             }
         }
@@ -84,7 +84,7 @@ impl Runtime {
 
 impl ThreadHandle {
     /// The questions of the thread that people can answer now, in the order in which they were asked for.
-    pub async fn interactions(&self) -> Result<Vec<OpenInteraction>, RuntimeError> {
+    pub async fn interactions(&self) -> Result<Vec<OpenInteraction>, ReadError> {
         let (registry, id) = (self.runtime().registry().clone(), self.id());
         let open = move || {
             let services = &registry.services;
@@ -98,7 +98,7 @@ impl ThreadHandle {
 impl ThreadHandle {
     /// The questions of the thread and of the branches that it runs, those that have waited longest first. Costs the
     /// load of each of them.
-    pub async fn inbox(&self) -> Result<Vec<OpenInteraction>, RuntimeError> {
+    pub async fn inbox(&self) -> Result<Vec<OpenInteraction>, ReadError> {
         let (registry, id) = (self.runtime().registry().clone(), self.id());
         let collect = move || {
             let (mut threads, mut found) = (vec![id], Vec::new());
@@ -107,7 +107,7 @@ impl ThreadHandle {
                 let state = match services.crashes.folding(thread, || load::present(&*services.store, thread)) {
                     Ok(loaded) => loaded.state,
                     // A branch that is about to begin.
-                    Err(RuntimeError::NoThread(_)) if thread != id => continue,
+                    Err(ReadError::NoThread(_)) if thread != id => continue,
                     Err(error) => return Err(error),
                 };
                 threads.extend(state.running_branches().map(|branch| branch.child));
@@ -121,7 +121,7 @@ impl ThreadHandle {
 }
 
 /// The threads that have not ended, without a look into any of them. Blocks.
-fn not_ended(store: &dyn Store) -> Result<Vec<ThreadId>, RuntimeError> {
+fn not_ended(store: &dyn Store) -> Result<Vec<ThreadId>, ReadError> {
     let status = Status::ALL.into_iter().filter(|status| !status.is_ended());
     let tags: Vec<_> = status.map(|status| Tag(status.code())).collect();
     let found: Result<_, _> = store.all_streams(None, &tags).map(|info| Ok(info?.thread)).collect();

@@ -12,7 +12,7 @@ use rethread_events::thread::{Input, Interaction, State};
 use rethread_store::Store;
 use tokio_util::sync::CancellationToken;
 
-use crate::error::RuntimeError;
+use crate::error::ControlError;
 
 /// A question to a person.
 #[derive(Debug, Clone, PartialEq)]
@@ -66,7 +66,7 @@ impl InteractionRequest {
 }
 
 /// Gives a thread an input; durable when it answers.
-type TellThread = dyn Fn(Input) -> BoxFuture<'static, Result<Option<Position>, RuntimeError>> + Send + Sync;
+type TellThread = dyn Fn(Input) -> BoxFuture<'static, Result<Option<Position>, ControlError>> + Send + Sync;
 
 /// What a handler may look at and do.
 #[derive(Clone)]
@@ -89,7 +89,7 @@ impl InteractionContext {
     ///
     /// # Errors
     /// `Rejected` when the thread has ended or a name is none; the errors of a thread that cannot be told anything.
-    pub async fn set_variables(&self, variables: OrderedMap<Json>) -> Result<(), RuntimeError> {
+    pub async fn set_variables(&self, variables: OrderedMap<Json>) -> Result<(), ControlError> {
         (self.tell)(Input::SetVariables(variables).by(Some(Principal::Handler))).await.map(drop)
     }
 }

@@ -8,7 +8,7 @@ use rethread_events::ids::{Hash, Position, Seq, ThreadId};
 use rethread_events::thread::{STATE_VERSION, State};
 use rethread_store::{Snapshot, Store, StoreError, StreamInfo};
 
-use crate::error::RuntimeError;
+use crate::error::{ReadError, RuntimeError};
 use crate::kept_states::KeptStates;
 use crate::snapshots;
 
@@ -25,29 +25,24 @@ pub(crate) struct Loaded {
 }
 
 /// The state of a thread after its last event, from a snapshot where there is a good one. Blocks.
-pub(crate) fn present(store: &dyn Store, thread: ThreadId) -> Result<Loaded, RuntimeError> {
+pub(crate) fn present(store: &dyn Store, thread: ThreadId) -> Result<Loaded, ReadError> {
     let info = stream(store, thread)?;
     to(store, &info, info.last_seq)
 }
 
 /// As [`present`], from one of these states where one is of this thread. Blocks. For repeated reads of a
 /// thread.
-pub(crate) fn present_from(store: &dyn Store, thread: ThreadId, kept: &KeptStates) -> Result<Loaded, RuntimeError> {
+pub(crate) fn present_from(store: &dyn Store, thread: ThreadId, kept: &KeptStates) -> Result<Loaded, ReadError> {
     let last = stream(store, thread)?.last_seq;
     at_from(store, thread, last, kept)
 }
 
 /// The state of a thread after event `seq`, from one of these states where one is of this thread and before it. Blocks.
 /// Gives each state that is worth keeping on the way.
-pub(crate) fn at_from(
-    store: &dyn Store,
-    thread: ThreadId,
-    seq: Seq,
-    kept: &KeptStates,
-) -> Result<Loaded, RuntimeError> {
+pub(crate) fn at_from(store: &dyn Store, thread: ThreadId, seq: Seq, kept: &KeptStates) -> Result<Loaded, ReadError> {
     let info = stream(store, thread)?;
     if seq > info.last_seq {
-        return Err(RuntimeError::NoSeq { thread, seq, last: info.last_seq });
+        return Err(ReadError::NoSeq { thread, seq, last: info.last_seq });
     }
     let known = match kept.before(thread, seq) {
         Some(known) => as_it_stands(store, thread, known)?,
@@ -67,7 +62,7 @@ pub(crate) fn at_from(
 
 /// A state that was kept, if the log still has the record that it ends with, and where that is now: a thread that was
 /// deleted and imported again has the same records at other positions.
-fn as_it_stands(store: &dyn Store, thread: ThreadId, known: Loaded) -> Result<Option<Loaded>, RuntimeError> {
+fn as_it_stands(store: &dyn Store, thread: ThreadId, known: Loaded) -> Result<Option<Loaded>, ReadError> {
     let Some(last) = known.state.last_seq() else { return Ok(None) };
     let record = store.record(thread, last)?.filter(|record| record.hash == known.last_hash);
     Ok(record.map(|record| Loaded { last_position: record.position, ..known }))
@@ -79,31 +74,31 @@ fn worth_reading(loaded: &Loaded) -> Seq {
 }
 
 /// The state of a thread after event `seq`, from a snapshot where there is a good one. Blocks.
-pub(crate) fn at(store: &dyn Store, thread: ThreadId, seq: Seq) -> Result<Loaded, RuntimeError> {
+pub(crate) fn at(store: &dyn Store, thread: ThreadId, seq: Seq) -> Result<Loaded, ReadError> {
     let info = stream(store, thread)?;
     if seq > info.last_seq {
-        return Err(RuntimeError::NoSeq { thread, seq, last: info.last_seq });
+        return Err(ReadError::NoSeq { thread, seq, last: info.last_seq });
     }
     to(store, &info, seq)
 }
 
-fn to(store: &dyn Store, info: &StreamInfo, seq: Seq) -> Result<Loaded, RuntimeError> {
+fn to(store: &dyn Store, info: &StreamInfo, seq: Seq) -> Result<Loaded, ReadError> {
     let empty = Loaded::empty(info.thread);
     let loaded = from_snapshots(store, info, worth_reading(&empty)..seq.next())?;
     fold(store, info.thread, loaded.unwrap_or(empty), seq.next())
 }
 
 /// The head of its stream. Blocks.
-pub(crate) fn stream(store: &dyn Store, thread: ThreadId) -> Result<StreamInfo, RuntimeError> {
+pub(crate) fn stream(store: &dyn Store, thread: ThreadId) -> Result<StreamInfo, ReadError> {
     store.stream(thread).map_err(|error| match error {
-        StoreError::NotFound { .. } => RuntimeError::NoThread(thread),
+        StoreError::NotFound { .. } => ReadError::NoThread(thread),
         error => error.into(),
     })
 }
 
 /// The state at a moment as that of the thread that recorded it, where a fork only inherits it: a fork from there goes on
 /// with the open calls of that thread, under its keys. Blocks.
-pub(crate) fn as_recorded(store: &dyn Store, state: State) -> Result<State, RuntimeError> {
+pub(crate) fn as_recorded(store: &dyn Store, state: State) -> Result<State, ReadError> {
     let Some(last) = state.last_seq() else { return Ok(state) };
     let mut owner = stream(store, state.thread())?;
     while let Some(point) = owner.fork_of.filter(|point| last <= point.seq) {
@@ -122,7 +117,7 @@ impl Loaded {
 
 /// The state in the newest good snapshot whose seq is in the range, be it the thread's own or of one that it inherits
 /// from.
-fn from_snapshots(store: &dyn Store, info: &StreamInfo, range: Range<Seq>) -> Result<Option<Loaded>, RuntimeError> {
+fn from_snapshots(store: &dyn Store, info: &StreamInfo, range: Range<Seq>) -> Result<Option<Loaded>, ReadError> {
     let (thread, mut owner, mut end) = (info.thread, *info, range.end);
     loop {
         let seqs = store.snapshots(owner.thread)?;
@@ -154,7 +149,7 @@ fn from_snapshot(
     thread: ThreadId,
     owner: ThreadId,
     snapshot: &Snapshot,
-) -> Result<Option<Loaded>, RuntimeError> {
+) -> Result<Option<Loaded>, ReadError> {
     let record = store.record(thread, snapshot.seq)?;
     let Some(record) = record.filter(|record| record.hash == snapshot.hash) else {
         tracing::warn!(%thread, seq = %snapshot.seq, "the snapshot is not of this stream and is passed over");
@@ -178,7 +173,7 @@ fn from_snapshot(
 }
 
 /// The state after the event before `end`.
-pub(crate) fn fold(store: &dyn Store, thread: ThreadId, loaded: Loaded, end: Seq) -> Result<Loaded, RuntimeError> {
+pub(crate) fn fold(store: &dyn Store, thread: ThreadId, loaded: Loaded, end: Seq) -> Result<Loaded, ReadError> {
     fold_to(store, thread, loaded, end, |_| {})
 }
 
@@ -192,7 +187,7 @@ fn fold_to(
     mut loaded: Loaded,
     end: Seq,
     mut on_the_way: impl FnMut(&Loaded),
-) -> Result<Loaded, RuntimeError> {
+) -> Result<Loaded, ReadError> {
     for record in store.records(thread, loaded.state.next_seq()..end) {
         let record = record?;
         let event = Event::decode(record.kind.0, record.version, &record.payload)
@@ -207,7 +202,7 @@ fn fold_to(
     }
     let next = loaded.state.next_seq();
     if next < end {
-        return Err(RuntimeError::NoSeq { thread, seq: next, last: Seq(next.0.saturating_sub(1)) });
+        return Err(ReadError::NoSeq { thread, seq: next, last: Seq(next.0.saturating_sub(1)) });
     }
     Ok(loaded)
 }

@@ -6,7 +6,7 @@ use rethread_events::event::EVENT_TYPES;
 use rethread_events::ids::ThreadId;
 use rethread_events::thread::Status;
 
-use crate::error::RuntimeError;
+use crate::error::ReadError;
 use crate::permit_waits::WaitingCall;
 use crate::runtime::Runtime;
 
@@ -46,7 +46,7 @@ pub struct Metrics {
 
 impl Runtime {
     /// Returns the counts of the runtime and its state. Costs a read of the list of all threads, at most every 5 s.
-    pub async fn metrics(&self) -> Result<Metrics, RuntimeError> {
+    pub async fn metrics(&self) -> Result<Metrics, ReadError> {
         let services = self.services().clone();
         let threads = self.blocking(move || services.counters.threads(&*services.store)).await??;
         let counters = &self.services().counters;

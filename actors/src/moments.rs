@@ -3,7 +3,7 @@
 use rethread_events::ids::{Position, Seq, ThreadId, Time};
 use rethread_store::{Record, Store};
 
-use crate::error::RuntimeError;
+use crate::error::ReadError;
 use crate::family;
 use crate::load;
 use crate::recorded::{RecordedEvent, events};
@@ -12,21 +12,21 @@ use crate::thread_handle::ThreadHandle;
 impl ThreadHandle {
     /// The last event at or before a time, by the clock of the runtime that recorded it; `None` if all came later.
     /// Reads the thread from its end back to there.
-    pub async fn seq_at_time(&self, time: Time) -> Result<Option<Seq>, RuntimeError> {
+    pub async fn seq_at_time(&self, time: Time) -> Result<Option<Seq>, ReadError> {
         let (store, id) = (self.runtime().store().clone(), self.id());
         self.runtime().blocking(move || seq_at_time(&*store, id, time)).await?
     }
 
     /// The first event after a position of the log, inherited ones included; one past the last if there is none.
     /// Costs as many reads as the thread's length has binary digits.
-    pub async fn seq_behind(&self, position: Position) -> Result<Seq, RuntimeError> {
+    pub async fn seq_behind(&self, position: Position) -> Result<Seq, ReadError> {
         let (store, id) = (self.runtime().store().clone(), self.id());
         self.runtime().blocking(move || seq_behind(&*store, id, position)).await?
     }
 
     /// Up to `limit` of its events from `from` on, inherited ones included. Fewer only at the end of what is in the
     /// log.
-    pub async fn events_page(&self, from: Seq, limit: usize) -> Result<Vec<RecordedEvent>, RuntimeError> {
+    pub async fn events_page(&self, from: Seq, limit: usize) -> Result<Vec<RecordedEvent>, ReadError> {
         let (store, id) = (self.runtime().store().clone(), self.id());
         let read = move || {
             let end = load::stream(&*store, id)?.last_seq.next();
@@ -37,13 +37,13 @@ impl ThreadHandle {
 
     /// The thread and all branches that it and they ever had, those of a fork that took their places included. Costs
     /// a read of each of them.
-    pub async fn family(&self) -> Result<Vec<ThreadId>, RuntimeError> {
+    pub async fn family(&self) -> Result<Vec<ThreadId>, ReadError> {
         let (store, id) = (self.runtime().store().clone(), self.id());
         self.runtime().blocking(move || family::whole(&*store, id)).await?
     }
 
     /// The position of its first own event: a subscriber of the thread and its branches begins there.
-    pub async fn first_position(&self) -> Result<Position, RuntimeError> {
+    pub async fn first_position(&self) -> Result<Position, ReadError> {
         let (store, id) = (self.runtime().store().clone(), self.id());
         let read = move || {
             let info = load::stream(&*store, id)?;
@@ -54,11 +54,11 @@ impl ThreadHandle {
     }
 }
 
-fn record(store: &dyn Store, thread: ThreadId, seq: Seq, last: Seq) -> Result<Record, RuntimeError> {
-    store.record(thread, seq)?.ok_or(RuntimeError::NoSeq { thread, seq, last })
+fn record(store: &dyn Store, thread: ThreadId, seq: Seq, last: Seq) -> Result<Record, ReadError> {
+    store.record(thread, seq)?.ok_or(ReadError::NoSeq { thread, seq, last })
 }
 
-fn seq_behind(store: &dyn Store, thread: ThreadId, position: Position) -> Result<Seq, RuntimeError> {
+fn seq_behind(store: &dyn Store, thread: ThreadId, position: Position) -> Result<Seq, ReadError> {
     let last = load::stream(store, thread)?.last_seq;
     // Positions grow along a stream, also across the moment at which a fork begins.
     let (mut below, mut known) = (0, last.0 + 1);
@@ -69,7 +69,7 @@ fn seq_behind(store: &dyn Store, thread: ThreadId, position: Position) -> Result
     Ok(Seq(known))
 }
 
-fn seq_at_time(store: &dyn Store, thread: ThreadId, time: Time) -> Result<Option<Seq>, RuntimeError> {
+fn seq_at_time(store: &dyn Store, thread: ThreadId, time: Time) -> Result<Option<Seq>, ReadError> {
     // Clocks are set back at times, so what is searched for is not sorted.
     let end = load::stream(store, thread)?.last_seq.next();
     for record in store.records_back(thread, Seq(0)..end) {

@@ -16,7 +16,7 @@ use rethread_events::usage::Purpose;
 use rethread_store::{Filter, Store};
 use tokio_util::sync::CancellationToken;
 
-use crate::error::StartError;
+use crate::error::OpenError;
 use crate::recorded::{RecordedEvent, event};
 
 /// Is called when something of interest has happened in any thread of a runtime, branches included.
@@ -166,7 +166,7 @@ pub(crate) struct Watching {
 
 impl Watching {
     /// Begins to call the hooks for what is recorded from now on.
-    pub(crate) fn begin(store: Arc<dyn Store>, monitor: Arc<dyn Monitor>) -> Result<Arc<Self>, StartError> {
+    pub(crate) fn begin(store: Arc<dyn Store>, monitor: Arc<dyn Monitor>) -> Result<Arc<Self>, OpenError> {
         let from = store.next_position();
         let watching = Arc::new(Self {
             store: store.clone(),
@@ -179,7 +179,7 @@ impl Watching {
         // All of it, so that it is known how far the monitor is.
         let records = store.subscribe(from, Filter::default());
         let own = watching.clone();
-        let waiting = tokio::runtime::Builder::new_current_thread().build().map_err(StartError::Thread)?;
+        let waiting = tokio::runtime::Builder::new_current_thread().build().map_err(OpenError::Thread)?;
         let spawned = std::thread::Builder::new().name("rethread-monitor".into()).spawn(move || {
             let stop = own.stop.clone();
             let mut records = records.take_until(stop.cancelled_owned().boxed());
@@ -193,7 +193,7 @@ impl Watching {
                 }
             }
         });
-        spawned.map_err(StartError::Thread)?;
+        spawned.map_err(OpenError::Thread)?;
         Ok(watching)
     }
 

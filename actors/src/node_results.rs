@@ -5,7 +5,7 @@ use rethread_events::ids::{Seq, ThreadId};
 use rethread_events::runs::Runs;
 use rethread_store::Store;
 
-use crate::error::RuntimeError;
+use crate::error::ReadError;
 use crate::load;
 use crate::recorded::{event, events};
 use crate::thread_handle::ThreadHandle;
@@ -13,7 +13,7 @@ use crate::thread_handle::ThreadHandle;
 impl ThreadHandle {
     /// The results of its nodes, with the calls inside each and where the time went: what it inherits included, but for
     /// a branch, whose results begin with it. Reads its events, and holds no more of them than [`Runs`] says.
-    pub async fn runs(&self) -> Result<Runs, RuntimeError> {
+    pub async fn runs(&self) -> Result<Runs, ReadError> {
         self.runs_to(None).await
     }
 
@@ -21,21 +21,21 @@ impl ThreadHandle {
     ///
     /// # Errors
     /// `NoSeq` when the thread has no such event.
-    pub async fn runs_at(&self, seq: Seq) -> Result<Runs, RuntimeError> {
+    pub async fn runs_at(&self, seq: Seq) -> Result<Runs, ReadError> {
         self.runs_to(Some(seq)).await
     }
 
-    async fn runs_to(&self, seq: Option<Seq>) -> Result<Runs, RuntimeError> {
+    async fn runs_to(&self, seq: Option<Seq>) -> Result<Runs, ReadError> {
         let (store, id) = (self.runtime().store().clone(), self.id());
         self.runtime().blocking(move || runs(&*store, id, seq)).await?
     }
 }
 
-fn runs(store: &dyn Store, thread: ThreadId, seq: Option<Seq>) -> Result<Runs, RuntimeError> {
+fn runs(store: &dyn Store, thread: ThreadId, seq: Option<Seq>) -> Result<Runs, ReadError> {
     let info = load::stream(store, thread)?;
     let last = seq.unwrap_or(info.last_seq);
     if last > info.last_seq {
-        return Err(RuntimeError::NoSeq { thread, seq: last, last: info.last_seq });
+        return Err(ReadError::NoSeq { thread, seq: last, last: info.last_seq });
     }
     // What a branch inherits is not among its results, and thousands of branches may inherit the same.
     let own = info.fork_of.map(|point| point.seq.next()).filter(|own| *own <= last);
@@ -49,12 +49,12 @@ fn runs(store: &dyn Store, thread: ThreadId, seq: Option<Seq>) -> Result<Runs, R
         runs.apply(recorded.record.seq, recorded.record.recorded_at, &recorded.event);
     }
     if runs.last_seq < last {
-        return Err(RuntimeError::NoSeq { thread, seq: last, last: runs.last_seq });
+        return Err(ReadError::NoSeq { thread, seq: last, last: runs.last_seq });
     }
     Ok(runs)
 }
 
-fn begins_a_branch(store: &dyn Store, thread: ThreadId, own: Seq) -> Result<bool, RuntimeError> {
+fn begins_a_branch(store: &dyn Store, thread: ThreadId, own: Seq) -> Result<bool, ReadError> {
     let first = event(store, thread, own)?.map(|first| first.event);
     let Some(Event::ThreadForked(forked)) = first else { return Ok(false) };
     Ok(forked.branch.is_some_and(|of| of.owner == forked.parent))

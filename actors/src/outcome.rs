@@ -6,7 +6,7 @@ use rethread_events::thread::{State, Status, Totals};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::error::RuntimeError;
+use crate::error::ReadError;
 
 /// What a thread has come to.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,7 +33,7 @@ pub struct Outcome {
 pub enum OutcomeError {
     /// The end of the thread cannot be learned.
     #[error(transparent)]
-    Runtime(#[from] RuntimeError),
+    Read(#[from] ReadError),
     /// The thread did not complete; its outcome says how it ended.
     #[error("thread {} did not complete: its status is {}", .0.thread_id, .0.status)]
     NotCompleted(Box<Outcome>),

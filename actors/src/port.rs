@@ -10,10 +10,10 @@ use rethread_events::thread::Input;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use crate::error::RuntimeError;
+use crate::error::ControlError;
 
 /// The position of the last event an input led to, once it is durable; `None` when it changed nothing.
-pub(crate) type Reply = oneshot::Sender<Result<Option<Position>, RuntimeError>>;
+pub(crate) type Reply = oneshot::Sender<Result<Option<Position>, ControlError>>;
 
 /// The result of a call, or a report of its work. Only that work has it, so the thread holds it
 /// while the log has no room.
@@ -66,7 +66,7 @@ impl Port {
     }
 
     /// As [`Port::tell`]. Returns why the thread rejected the input, if it did.
-    pub(crate) async fn tell_checked(&self, input: Input) -> Result<(), RuntimeError> {
+    pub(crate) async fn tell_checked(&self, input: Input) -> Result<(), ControlError> {
         let (reply, rejected) = oneshot::channel();
         self.to.do_send(self.about(input, Some(reply)));
         rejected.await.unwrap_or(Ok(None)).map(drop)

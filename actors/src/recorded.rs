@@ -8,7 +8,7 @@ use rethread_store::{Cause, Kind, NewRecord, Record, Store};
 use serde::ser::{Serialize, SerializeStruct as _, Serializer};
 use serde_json::Value;
 
-use crate::error::RuntimeError;
+use crate::error::{ReadError, RuntimeError};
 
 /// An event with its place and time.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,7 +41,7 @@ pub enum RecordError {
 
 impl RecordedEvent {
     /// The event in a record.
-    pub fn decode(record: Record) -> Result<Self, RuntimeError> {
+    pub fn decode(record: Record) -> Result<Self, ReadError> {
         let event = Event::decode(record.kind.0, record.version, &record.payload)
             .map_err(|source| RuntimeError::Event { thread: record.thread, seq: record.seq, source })?;
         Ok(Self { record, event })
@@ -128,12 +128,12 @@ pub(crate) fn events(
     store: &dyn Store,
     thread: ThreadId,
     seqs: Range<Seq>,
-) -> impl Iterator<Item = Result<RecordedEvent, RuntimeError>> {
+) -> impl Iterator<Item = Result<RecordedEvent, ReadError>> {
     store.records(thread, seqs).map(|record| RecordedEvent::decode(record?))
 }
 
 /// The event of a thread with that seq, if it has one. Blocks.
-pub(crate) fn event(store: &dyn Store, thread: ThreadId, seq: Seq) -> Result<Option<RecordedEvent>, RuntimeError> {
+pub(crate) fn event(store: &dyn Store, thread: ThreadId, seq: Seq) -> Result<Option<RecordedEvent>, ReadError> {
     store.record(thread, seq)?.map(RecordedEvent::decode).transpose()
 }
 

@@ -12,6 +12,7 @@ use crate::clock;
 use crate::error::RuntimeError;
 use crate::registry::ThreadRegistry;
 use crate::timers;
+use rethread_events::text::with_sources;
 
 /// How many threads are taken from the list at a time.
 const PAGE: usize = 256;
@@ -93,7 +94,7 @@ async fn bring_one_back(registry: &Arc<ThreadRegistry>, loads: &Arc<Semaphore>, 
     match registry.bring_back(thread, place) {
         Ok(()) => {}
         Err(RuntimeError::ShuttingDown) => return false,
-        Err(error) => tracing::error!(%thread, %error, "the thread does not come back"),
+        Err(error) => tracing::error!(%thread, error = with_sources(&error), "the thread does not come back"),
     }
     true
 }
@@ -105,7 +106,7 @@ pub(crate) async fn wake_when_due(registry: Arc<ThreadRegistry>) {
         let (due, next) = registry.timers.take_due(now);
         for thread in due {
             if let Err(error) = registry.activate(thread) {
-                tracing::error!(%thread, %error, "the thread does not come back");
+                tracing::error!(%thread, error = with_sources(&error), "the thread does not come back");
             }
         }
         let wait = next.map_or(Duration::from_secs(3600), |at| timers::until(at, now));

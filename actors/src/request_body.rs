@@ -8,7 +8,7 @@ use rethread_events::text::with_sources;
 use rethread_llm::profiles::{ProfileError, RecordedProfile};
 use serde_json::Value;
 
-use crate::error::RuntimeError;
+use crate::error::ReadError;
 use crate::family::past;
 use crate::load;
 use crate::models::request_of;
@@ -42,7 +42,7 @@ impl ThreadHandle {
     ///
     /// # Errors
     /// `NoSeq`, `NoRequest` when that event is no call of a model, and the errors of the log.
-    pub async fn request_body(&self, call: CallId) -> Result<RequestBody, RuntimeError> {
+    pub async fn request_body(&self, call: CallId) -> Result<RequestBody, ReadError> {
         let (services, id) = (self.runtime().services().clone(), self.id());
         self.runtime().blocking(move || request_body(&services, id, call)).await?
     }
@@ -57,8 +57,8 @@ struct Attempt {
     without_form: bool,
 }
 
-fn request_body(services: &Services, thread: ThreadId, call: CallId) -> Result<RequestBody, RuntimeError> {
-    let none = |why: &str| RuntimeError::NoRequest { thread, call, why: why.to_owned() };
+fn request_body(services: &Services, thread: ThreadId, call: CallId) -> Result<RequestBody, ReadError> {
+    let none = |why: &str| ReadError::NoRequest { thread, call, why: why.to_owned() };
     let attempt = last_attempt(services, thread, call)?.ok_or_else(|| none("it is no call of a model"))?;
     let state = past(&*services.store, &services.crashes, thread, attempt.seq)?.state;
     let wanted = state.model_request_of(call).ok_or_else(|| none("no call of a model is open there"))?;
@@ -91,10 +91,10 @@ fn request_body(services: &Services, thread: ThreadId, call: CallId) -> Result<R
 }
 
 /// The last attempt at a call; nothing when the event is none of a model.
-fn last_attempt(services: &Services, thread: ThreadId, call: CallId) -> Result<Option<Attempt>, RuntimeError> {
+fn last_attempt(services: &Services, thread: ThreadId, call: CallId) -> Result<Option<Attempt>, ReadError> {
     let last = load::stream(&*services.store, thread)?.last_seq;
     if call.0 > last {
-        return Err(RuntimeError::NoSeq { thread, seq: call.0, last });
+        return Err(ReadError::NoSeq { thread, seq: call.0, last });
     }
     let mut found: Option<Attempt> = None;
     for event in events(&*services.store, thread, call.0..last.next()) {

@@ -9,10 +9,10 @@ use rethread_events::thread::rerun::{Divergence, Rerun, Rerunned};
 use rethread_events::workflow::Workflow;
 use rethread_store::{MemoryStore, Store};
 
-use crate::archive::{self, ArchiveError};
+use crate::archive::{self, ImportError};
 use crate::crashes::Step;
 use crate::definitions::Definitions;
-use crate::error::RuntimeError;
+use crate::error::{ForkError, ReadError};
 use crate::family;
 use crate::fork::ForkRequest;
 use crate::load;
@@ -74,7 +74,7 @@ impl RerunReport {
 ///
 /// # Errors
 /// When the export cannot be read, or lacks the definition of a thread. A thread that parts from its log is no error.
-pub fn rerun(export: impl BufRead + Seek, workflow: Option<Workflow>) -> Result<RerunReport, ArchiveError> {
+pub fn rerun(export: impl BufRead + Seek, workflow: Option<Workflow>) -> Result<RerunReport, ImportError> {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let definitions = Definitions::new(store.clone());
     let workflow = workflow.map(Arc::new);
@@ -93,7 +93,7 @@ impl ThreadHandle {
     ///
     /// # Errors
     /// When the log cannot be read, or a definition is not in it.
-    pub async fn rerun(&self, workflow: Option<Arc<Workflow>>) -> Result<RerunReport, RuntimeError> {
+    pub async fn rerun(&self, workflow: Option<Arc<Workflow>>) -> Result<RerunReport, ReadError> {
         let (services, id) = (self.runtime().services().clone(), self.id());
         let work = move || {
             let store = &*services.store;
@@ -104,7 +104,7 @@ impl ThreadHandle {
                 match services.crashes.asked_for(step, rerun) {
                     Ok(done) => threads.push(done),
                     // A branch that never began.
-                    Err(RuntimeError::NoThread(_)) if thread != id => continue,
+                    Err(ReadError::NoThread(_)) if thread != id => continue,
                     Err(error) => return Err(error),
                 }
                 todo.extend(family::all_branches(store, thread, store.next_position())?.into_iter().rev());
@@ -118,7 +118,7 @@ impl ThreadHandle {
     ///
     /// # Errors
     /// As [`ThreadHandle::rerun`], and when it has no such event.
-    pub async fn rerun_to(&self, last: Seq, workflow: Option<Arc<Workflow>>) -> Result<RerunReport, RuntimeError> {
+    pub async fn rerun_to(&self, last: Seq, workflow: Option<Arc<Workflow>>) -> Result<RerunReport, ReadError> {
         let (services, id) = (self.runtime().services().clone(), self.id());
         let work = move || {
             let step = Step::rerun(id, workflow.as_ref().map(|workflow| workflow.hash()), Some(last));
@@ -140,7 +140,7 @@ impl ThreadHandle {
         &self,
         from: Seq,
         workflow: Option<Arc<Workflow>>,
-    ) -> Result<(RerunReport, Option<Self>), RuntimeError> {
+    ) -> Result<(RerunReport, Option<Self>), ForkError> {
         let reran = self.rerun_to(from, workflow.clone()).await?;
         if reran.diverged().is_some() {
             return Ok((reran, None));
@@ -156,10 +156,10 @@ fn again(
     thread: ThreadId,
     workflow: Option<Arc<Workflow>>,
     last: Option<Seq>,
-) -> Result<Rerunned, RuntimeError> {
+) -> Result<Rerunned, ReadError> {
     let info = load::stream(store, thread)?;
     if let Some(seq) = last.filter(|last| *last > info.last_seq) {
-        return Err(RuntimeError::NoSeq { thread, seq, last: info.last_seq });
+        return Err(ReadError::NoSeq { thread, seq, last: info.last_seq });
     }
     let base = match info.fork_of {
         Some(point) => load::at(store, thread, point.seq)?.state,

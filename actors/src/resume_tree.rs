@@ -3,7 +3,7 @@
 use rethread_events::event::LimitRaised;
 use rethread_events::ids::ThreadId;
 
-use crate::error::RuntimeError;
+use crate::error::{ControlError, ReadError};
 use crate::load;
 use crate::services::Services;
 use crate::thread_handle::ThreadHandle;
@@ -16,7 +16,7 @@ impl ThreadHandle {
     /// # Errors
     /// `Rejected` when a thread has ended, or is not paused and no limits are given. Those that were told before the
     /// one that refused go on.
-    pub async fn resume_tree(&self, raised: LimitRaised) -> Result<(), RuntimeError> {
+    pub async fn resume_tree(&self, raised: LimitRaised) -> Result<(), ControlError> {
         let (services, id) = (self.runtime().services().clone(), self.id());
         let mut told = self.runtime().blocking(move || paused(&services, id)).await??;
         if told.is_empty() {
@@ -35,13 +35,13 @@ impl ThreadHandle {
 }
 
 /// Which of a thread and the branches that run now are paused of themselves. Blocks.
-fn paused(services: &Services, thread: ThreadId) -> Result<Vec<ThreadId>, RuntimeError> {
+fn paused(services: &Services, thread: ThreadId) -> Result<Vec<ThreadId>, ReadError> {
     let (mut found, mut todo) = (Vec::new(), vec![thread]);
     while let Some(member) = todo.pop() {
         let state = match services.crashes.folding(member, || load::present(&*services.store, member)) {
             Ok(loaded) => loaded.state,
             // A branch that has not begun.
-            Err(RuntimeError::NoThread(_)) if member != thread => continue,
+            Err(ReadError::NoThread(_)) if member != thread => continue,
             Err(error) => return Err(error),
         };
         if state.is_paused() {

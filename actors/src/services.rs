@@ -16,7 +16,7 @@ use crate::counters::Counters;
 use crate::counting::Counting;
 use crate::crashes::Crashes;
 use crate::definitions::Definitions;
-use crate::error::StartError;
+use crate::error::OpenError;
 use crate::fork_bases::ForkBaseCache;
 use crate::imported::ImportedThreads;
 use crate::interaction::UserInteractionHandler;
@@ -121,7 +121,7 @@ impl Services {
     }
 
     /// Starts the services of the tools on the event loop of the caller, which they continue to use.
-    pub(crate) async fn start_tool_services(&self, plan: Plan) -> Result<(), StartError> {
+    pub(crate) async fn start_tool_services(&self, plan: Plan) -> Result<(), OpenError> {
         let tool_services = ToolServices::start(plan, &self.tools, &self.workspace).await?;
         // Called once, by the thread that runs it.
         let _ = self.tool_services.set((tool_services, Handle::current()));

@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 
 use crate::clock;
 use crate::definitions::Held;
-use crate::error::RuntimeError;
+use crate::error::{RuntimeError, StartThreadError, TooLarge};
 use crate::runtime::Runtime;
 use crate::thread_actor::messages::{Begin, Origin};
 use crate::thread_handle::ThreadHandle;
@@ -22,7 +22,7 @@ use crate::thread_handle::ThreadHandle;
 #[derive(Debug, Clone)]
 pub struct StartThread {
     workflow: Arc<Workflow>,
-    input: Result<Json, RuntimeError>,
+    input: Result<Json, StartThreadError>,
     workspace: Option<String>,
     id: Option<ThreadId>,
 }
@@ -31,7 +31,7 @@ impl StartThread {
     /// A run of this workflow with this input: a text, a JSON value, or any value that can be written as JSON.
     pub fn new(workflow: impl Into<Arc<Workflow>>, input: impl Serialize) -> Self {
         let input = serde_json::to_value(input).map(Json::from);
-        let input = input.map_err(|why| RuntimeError::NoJson { what: "the input", why: why.to_string() });
+        let input = input.map_err(|why| StartThreadError::NoJson(why.to_string()));
         Self { workflow: workflow.into(), input, workspace: None, id: None }
     }
 
@@ -116,14 +116,15 @@ impl Runtime {
         &self,
         workflow: impl Into<Arc<Workflow>>,
         input: impl Serialize,
-    ) -> Result<ThreadHandle, RuntimeError> {
+    ) -> Result<ThreadHandle, StartThreadError> {
         self.start(StartThread::new(workflow, input)).await
     }
 
     /// Starts a thread with more said about how. See [`Runtime::start_thread`].
-    pub async fn start(&self, start: StartThread) -> Result<ThreadHandle, RuntimeError> {
+    pub async fn start(&self, start: StartThread) -> Result<ThreadHandle, StartThreadError> {
         let input = start.input?;
         self.fits("an input", &input.0)?;
+        self.runnable(&start.workflow).map_err(StartThreadError::Workflow)?;
         let mut held = self.keep(&start.workflow).await?;
         let id = start.id.unwrap_or_else(clock::new_thread_id);
         let started = Thread::started(&start.workflow, input, start.workspace, clock::now());
@@ -133,17 +134,19 @@ impl Runtime {
         held.begun();
         let answered = answer.await.map_err(|_| RuntimeError::ActorStopped(id))?;
         held.over();
-        answered?;
+        answered.map_err(|error| StartThreadError::of_begin(id, error))?;
         Ok(self.thread(id))
     }
 
-    /// Stores the definition in the log, once, after a check that it can run here.
+    /// Returns what the workflow needs and this runtime lacks as an error.
+    pub(crate) fn runnable(&self, workflow: &Workflow) -> Result<(), Faults> {
+        let faults = self.check(workflow);
+        if faults.is_empty() { Ok(()) } else { Err(Faults(faults)) }
+    }
+
+    /// Stores the definition in the log, once.
     pub(crate) async fn keep(&self, workflow: &Arc<Workflow>) -> Result<Held, RuntimeError> {
         let services = self.services();
-        let faults = self.check(workflow);
-        if !faults.is_empty() {
-            return Err(RuntimeError::Workflow(Faults(faults)));
-        }
         if let Some(held) = services.definitions.hold_known(workflow.hash()) {
             return Ok(held);
         }
@@ -151,9 +154,9 @@ impl Runtime {
         Ok(self.blocking(move || services.definitions.keep(&workflow)).await??)
     }
 
-    pub(crate) fn fits(&self, what: &'static str, value: &Value) -> Result<(), RuntimeError> {
+    pub(crate) fn fits(&self, what: &'static str, value: &Value) -> Result<(), TooLarge> {
         let bytes_max = self.services().limits.input_bytes_max;
         let bytes = json_bytes(value);
-        if bytes > bytes_max { Err(RuntimeError::TooLarge { what, bytes, bytes_max }) } else { Ok(()) }
+        if bytes > bytes_max { Err(TooLarge { what, bytes, bytes_max }) } else { Ok(()) }
     }
 }

@@ -9,7 +9,7 @@ use rethread_events::event::{Event, event_type_named};
 use rethread_events::ids::{Position, Seq, ThreadId};
 use rethread_store::{Filter, Kind, Record, StoreError, Subscription, follow_thread, own_page, read_thread};
 
-use crate::error::RuntimeError;
+use crate::error::{ReadError, RuntimeError};
 use crate::interaction::InteractionContext;
 use crate::load;
 use crate::recorded::{RecordedEvent, events};
@@ -27,7 +27,7 @@ pub struct Events {
     ended: bool,
 }
 
-type Records = BoxStream<'static, Result<Vec<Record>, RuntimeError>>;
+type Records = BoxStream<'static, Result<Vec<Record>, ReadError>>;
 
 /// Which of its records are given, of one thread.
 struct OneThread {
@@ -40,7 +40,7 @@ impl Events {
     /// All that a subscription gives.
     pub(crate) fn of_log(mut records: Subscription) -> Self {
         let batches = futures_util::stream::poll_fn(move |cx| records.poll_batch(cx));
-        let records = batches.map(|batch| batch.map_err(RuntimeError::from)).boxed();
+        let records = batches.map(|batch| batch.map_err(ReadError::from)).boxed();
         Self { records, ready: Vec::new().into_iter(), of_thread: None, ended: false }
     }
 
@@ -51,7 +51,7 @@ impl Events {
     }
 
     /// The event in a record, unless it is not wanted.
-    fn event(&mut self, record: Record) -> Result<Option<RecordedEvent>, RuntimeError> {
+    fn event(&mut self, record: Record) -> Result<Option<RecordedEvent>, ReadError> {
         let event = RecordedEvent::decode(record)?;
         let Some(one) = &mut self.of_thread else { return Ok(Some(event)) };
         // Also those that are not wanted: nothing comes after the end.
@@ -61,7 +61,7 @@ impl Events {
 }
 
 impl Stream for Events {
-    type Item = Result<RecordedEvent, RuntimeError>;
+    type Item = Result<RecordedEvent, ReadError>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         while !self.ended {
@@ -147,15 +147,16 @@ impl ThreadHandle {
                         follow_thread(store, id, from.min(end))
                     }
                 }
-                Ok(Err(error)) | Err(error) => return futures_util::stream::once(async { Err(error) }).boxed(),
+                Ok(Err(error)) => return futures_util::stream::once(async { Err(error) }).boxed(),
+                Err(error) => return futures_util::stream::once(async { Err(error.into()) }).boxed(),
             };
-            records.map(|batch| batch.map_err(RuntimeError::from)).boxed()
+            records.map(|batch| batch.map_err(ReadError::from)).boxed()
         });
         Events::of_thread(id, from, records.flatten().boxed())
     }
 
     /// Its events that are in the log now, from `from` on.
-    pub async fn recorded_events(&self, from: Seq) -> Result<Vec<RecordedEvent>, RuntimeError> {
+    pub async fn recorded_events(&self, from: Seq) -> Result<Vec<RecordedEvent>, ReadError> {
         let (store, id) = (self.runtime().store().clone(), self.id());
         self.runtime()
             .blocking(move || {

@@ -9,7 +9,7 @@ use rethread_events::workflow::WorkflowRef;
 use rethread_store::{ForkPoint, Store, StoreError, StreamInfo};
 
 use crate::crashes::Crashes;
-use crate::error::RuntimeError;
+use crate::error::{ReadError, RuntimeError};
 use crate::family;
 use crate::recorded::event;
 
@@ -40,7 +40,7 @@ pub struct ThreadSummary {
 }
 
 /// Whose branch a thread is, and which. Blocks.
-pub(crate) fn branch_of(store: &dyn Store, info: &StreamInfo) -> Result<Option<(ThreadId, u32)>, RuntimeError> {
+pub(crate) fn branch_of(store: &dyn Store, info: &StreamInfo) -> Result<Option<(ThreadId, u32)>, ReadError> {
     let Some(ForkPoint { seq, .. }) = info.fork_of else { return Ok(None) };
     let own = event(store, info.thread, seq.next())?.map(|own| own.event);
     let Some(Event::ThreadForked(forked)) = own else { return Ok(None) };
@@ -54,13 +54,13 @@ pub(crate) fn summary(
     crashes: &Arc<Crashes>,
     info: &StreamInfo,
     works_on: &dyn Fn(ThreadId) -> bool,
-) -> Result<ThreadSummary, RuntimeError> {
+) -> Result<ThreadSummary, ReadError> {
     let mut is_damaged = false;
     // A damaged thread is in the list with what is left of it: it exists, and others are not to be
     // hidden by it.
     let mut event_at = |seq: Seq| match event(store, info.thread, seq) {
         Ok(recorded) => Ok(recorded.map(|recorded| recorded.event)),
-        Err(RuntimeError::Store(StoreError::Damaged(damage))) => {
+        Err(ReadError::Runtime(RuntimeError::Store(StoreError::Damaged(damage)))) => {
             tracing::warn!(thread = %info.thread, %damage, "a thread is damaged");
             is_damaged = true;
             Ok(None)

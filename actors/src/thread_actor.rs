@@ -87,7 +87,7 @@ impl Actor for ThreadActor {
         self.registry.forget(self.id, &ctx.address());
         if std::thread::panicking() {
             tracing::error!(thread = %self.id, "the actor of the thread panicked");
-            self.give_back(&RuntimeError::ActorStopped(self.id));
+            self.give_back(&RuntimeError::ActorStopped(self.id).into());
         }
     }
 }

@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use crate::clock;
 use crate::crashes::Step;
 use crate::deliver;
-use crate::error::RuntimeError;
+use crate::error::{ControlError, ReadError, RuntimeError};
 use crate::family::{self, FamilyMember};
 use crate::load;
 use crate::outcome::{Outcome, OutcomeError};
@@ -83,7 +83,7 @@ impl ThreadHandle {
     }
 
     /// Waits for its end. A thread that is not live is brought back.
-    pub async fn outcome(&self) -> Result<Outcome, RuntimeError> {
+    pub async fn outcome(&self) -> Result<Outcome, ReadError> {
         self.wait(Until::Ended).await
     }
 
@@ -105,17 +105,17 @@ impl ThreadHandle {
     ///
     /// [`Mode::Observe`]: crate::Mode::Observe
     /// [`Mode::RunElsewhere`]: crate::Mode::RunElsewhere
-    pub async fn at_rest(&self) -> Result<Outcome, RuntimeError> {
+    pub async fn at_rest(&self) -> Result<Outcome, ReadError> {
         self.wait(Until::AtRest).await
     }
 
     /// What it has come to by now, whether or not it goes on.
-    pub async fn present(&self) -> Result<Outcome, RuntimeError> {
+    pub async fn present(&self) -> Result<Outcome, ReadError> {
         let loaded = self.load(None).await?;
         Ok(Outcome::new(loaded.state, loaded.last_position))
     }
 
-    async fn wait(&self, until: Until) -> Result<Outcome, RuntimeError> {
+    async fn wait(&self, until: Until) -> Result<Outcome, ReadError> {
         let registry = self.runtime.registry();
         let mut pauses = pauses();
         loop {
@@ -133,14 +133,14 @@ impl ThreadHandle {
             match waiting.rest().await {
                 Some(Ok(Rest { state, last_position })) => return Ok(Outcome::new(state, last_position)),
                 Some(Err(error)) => return Err(error),
-                None if registry.is_shutting_down() => return Err(RuntimeError::ShuttingDown),
+                None if registry.is_shutting_down() => return Err(RuntimeError::ShuttingDown.into()),
                 None => registry.sleep(pauses.next().unwrap_or_default()).await,
             }
         }
     }
 
     /// What it has come to, if the log has it where it is waited for.
-    async fn rests_in_log(&self, until: Until) -> Result<Option<Outcome>, RuntimeError> {
+    async fn rests_in_log(&self, until: Until) -> Result<Option<Outcome>, ReadError> {
         let loaded = self.load(None).await?;
         let mut status = loaded.state.status();
         if until == Until::AtRest && status == Status::Running && !self.runtime.services().mode.runs() {
@@ -161,12 +161,12 @@ impl ThreadHandle {
     }
 
     /// Brings the thread back if it is not live, so that it goes on.
-    pub async fn wake(&self) -> Result<(), RuntimeError> {
+    pub async fn wake(&self) -> Result<(), ReadError> {
         self.info().await?;
-        self.start_up()
+        Ok(self.start_up()?)
     }
 
-    pub(crate) async fn load(&self, seq: Option<Seq>) -> Result<load::Loaded, RuntimeError> {
+    pub(crate) async fn load(&self, seq: Option<Seq>) -> Result<load::Loaded, ReadError> {
         let (services, id) = (self.runtime.services().clone(), self.id);
         self.runtime
             .blocking(move || {
@@ -179,13 +179,13 @@ impl ThreadHandle {
             .await?
     }
 
-    pub(crate) async fn info(&self) -> Result<StreamInfo, RuntimeError> {
+    pub(crate) async fn info(&self) -> Result<StreamInfo, ReadError> {
         let (store, id) = (self.runtime.store().clone(), self.id);
         self.runtime.blocking(move || load::stream(&*store, id)).await?
     }
 
     /// What is known of it at a glance.
-    pub async fn summary(&self) -> Result<ThreadSummary, RuntimeError> {
+    pub async fn summary(&self) -> Result<ThreadSummary, ReadError> {
         let (services, id) = (self.runtime.services().clone(), self.id);
         let look = move || {
             let info = load::stream(&*services.store, id)?;
@@ -199,42 +199,42 @@ impl ThreadHandle {
     ///
     /// # Errors
     /// `NoThread`, or when the log cannot be read.
-    pub async fn children(&self) -> Result<Vec<ThreadId>, RuntimeError> {
+    pub async fn children(&self) -> Result<Vec<ThreadId>, ReadError> {
         let (services, id) = (self.runtime.services().clone(), self.id);
         self.runtime.blocking(move || family::children(&*services.store, id)).await?
     }
 
     /// The first seq that is its own and not inherited.
-    pub async fn first_own_seq(&self) -> Result<Seq, RuntimeError> {
+    pub async fn first_own_seq(&self) -> Result<Seq, ReadError> {
         Ok(self.info().await?.fork_of.map_or(Seq(0), |point| point.seq.next()))
     }
 
     /// Its state after its last durable event.
-    pub async fn state(&self) -> Result<State, RuntimeError> {
+    pub async fn state(&self) -> Result<State, ReadError> {
         Ok(self.load(None).await?.state)
     }
 
     /// Its state after event `seq`.
-    pub async fn state_at(&self, seq: Seq) -> Result<State, RuntimeError> {
+    pub async fn state_at(&self, seq: Seq) -> Result<State, ReadError> {
         Ok(self.load(Some(seq)).await?.state)
     }
 
     /// The thread and all its branches that ran at the moment of its event `seq`, each with the seq it had then: a
     /// consistent moment of all of them, since the log has one order. At its last event: as they are now. Costs a fold of
     /// each.
-    pub async fn family_at(&self, seq: Seq) -> Result<Vec<FamilyMember>, RuntimeError> {
+    pub async fn family_at(&self, seq: Seq) -> Result<Vec<FamilyMember>, ReadError> {
         let (services, id) = (self.runtime.services().clone(), self.id);
         self.runtime.blocking(move || family::family_at(&*services.store, &services.crashes, id, seq)).await?
     }
 
     /// The seq of a checkpoint.
-    pub async fn checkpoint_seq(&self, label: &str) -> Result<Option<Seq>, RuntimeError> {
+    pub async fn checkpoint_seq(&self, label: &str) -> Result<Option<Seq>, ReadError> {
         let state = self.state().await?;
         Ok(state.checkpoints().iter().find(|checkpoint| checkpoint.label == label).map(|checkpoint| checkpoint.seq))
     }
 
     /// Tells the thread something; durable when it answers, with the position of the last event it led to.
-    async fn tell(&self, input: Input) -> Result<Option<Position>, RuntimeError> {
+    async fn tell(&self, input: Input) -> Result<Option<Position>, ControlError> {
         let registry = self.runtime.registry();
         if !registry.is_live(self.id) {
             self.info().await?;
@@ -243,45 +243,45 @@ impl ThreadHandle {
     }
 
     /// Nothing new begins until [`ThreadHandle::resume`]. Returns when the branches have recorded the pause too.
-    pub async fn pause(&self, reason: Option<String>) -> Result<(), RuntimeError> {
+    pub async fn pause(&self, reason: Option<String>) -> Result<(), ControlError> {
         self.tell(Input::Pause { reason }).await.map(drop)
     }
 
     /// Ends a pause. Returns when the branches have recorded it too.
-    pub async fn resume(&self) -> Result<(), RuntimeError> {
+    pub async fn resume(&self) -> Result<(), ControlError> {
         self.tell(Input::Resume).await.map(drop)
     }
 
     /// Goes on beyond a limit: the budget from here on, or more iterations. Ends a pause.
-    pub async fn raise(&self, limits: LimitRaised) -> Result<(), RuntimeError> {
+    pub async fn raise(&self, limits: LimitRaised) -> Result<(), ControlError> {
         self.tell(Input::Raise(limits)).await.map(drop)
     }
 
     /// Ends the thread in good order: what is running is called off, each open call gets its last event. Returns
     /// when the branches have recorded it too.
-    pub async fn cancel(&self, reason: Option<String>) -> Result<(), RuntimeError> {
+    pub async fn cancel(&self, reason: Option<String>) -> Result<(), ControlError> {
         self.tell(Input::Cancel { reason }).await.map(drop)
     }
 
     /// Ends the thread in an error.
-    pub async fn abort(&self, reason: Option<String>) -> Result<(), RuntimeError> {
+    pub async fn abort(&self, reason: Option<String>) -> Result<(), ControlError> {
         self.tell(Input::Abort { reason }).await.map(drop)
     }
 
     /// Gives this moment a name.
-    pub async fn checkpoint(&self, label: impl Into<String>) -> Result<(), RuntimeError> {
+    pub async fn checkpoint(&self, label: impl Into<String>) -> Result<(), ControlError> {
         self.tell(Input::Checkpoint { label: label.into() }).await.map(drop)
     }
 
     /// Puts a message into the conversation; the next model call sees it.
-    pub async fn add_message(&self, message: Message) -> Result<(), RuntimeError> {
+    pub async fn add_message(&self, message: Message) -> Result<(), ControlError> {
         let value = serde_json::to_value(&message).unwrap_or_default();
         self.runtime.fits("a message", &value)?;
         self.tell(Input::AddMessage(message)).await.map(drop)
     }
 
     /// Sets variables.
-    pub async fn set_variables(&self, variables: OrderedMap<Json>) -> Result<(), RuntimeError> {
+    pub async fn set_variables(&self, variables: OrderedMap<Json>) -> Result<(), ControlError> {
         for value in variables.values() {
             self.runtime.fits("a variable", &value.0)?;
         }
@@ -293,14 +293,14 @@ impl ThreadHandle {
     /// # Errors
     /// `NoInteraction` for one that was never asked; `Rejected` for one that is closed or was answered otherwise,
     /// and for an answer that the workflow cannot use. Nothing changed then.
-    pub async fn respond(&self, interaction: CallId, answer: impl Into<Json>) -> Result<(), RuntimeError> {
+    pub async fn respond(&self, interaction: CallId, answer: impl Into<Json>) -> Result<(), ControlError> {
         let data = answer.into();
         self.runtime.fits("an answer", &data.0)?;
         self.tell(Input::Respond { interaction, data }).await.map(drop)
     }
 
     /// Takes a question back.
-    pub async fn cancel_interaction(&self, interaction: CallId) -> Result<(), RuntimeError> {
+    pub async fn cancel_interaction(&self, interaction: CallId) -> Result<(), ControlError> {
         self.tell(Input::CancelInteraction { interaction }).await.map(drop)
     }
 
@@ -309,10 +309,10 @@ impl ThreadHandle {
     /// # Errors
     /// `Store(InUse)` while forks inherit from one of them; `Rejected` while it or a branch of it has not ended: cancel it
     /// first. Nothing is deleted then.
-    pub async fn delete(&self) -> Result<(), RuntimeError> {
+    pub async fn delete(&self) -> Result<(), ControlError> {
         let (store, id) = (self.runtime.store().clone(), self.id);
         self.runtime
-            .blocking(move || Ok::<_, RuntimeError>(store.delete_all(&family::ended_family(&*store, id)?)?))
+            .blocking(move || Ok::<_, ControlError>(store.delete_all(&family::ended_family(&*store, id)?)?))
             .await??;
         // No event of the thread is left that could say it.
         tracing::info!(target: "audit", thread = %id, by = %self.by, "thread deleted");

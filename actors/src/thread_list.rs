@@ -4,7 +4,7 @@ use rethread_events::ids::ThreadId;
 use rethread_events::thread::Status;
 use rethread_store::Tag;
 
-use crate::error::RuntimeError;
+use crate::error::ReadError;
 use crate::runtime::Runtime;
 use crate::summary::{ThreadSummary, summary};
 
@@ -21,7 +21,7 @@ pub struct ThreadFilter {
 
 impl Runtime {
     /// Threads, oldest first. Costs a read of one or two events for each, and a fold of each that runs.
-    pub async fn threads(&self, filter: ThreadFilter) -> Result<Vec<ThreadSummary>, RuntimeError> {
+    pub async fn threads(&self, filter: ThreadFilter) -> Result<Vec<ThreadSummary>, ReadError> {
         let services = self.services().clone();
         self.blocking(move || {
             let store = &*services.store;

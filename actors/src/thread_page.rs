@@ -8,7 +8,7 @@ use rethread_store::{Store, StreamInfo, Tag};
 
 use crate::clock;
 use crate::crashes::Crashes;
-use crate::error::RuntimeError;
+use crate::error::ReadError;
 use crate::runtime::Runtime;
 use crate::summary::{ThreadSummary, summary};
 use crate::thread_list::{is_one_of, tags};
@@ -68,7 +68,7 @@ pub struct ThreadPage {
 impl Runtime {
     /// A page of the list of threads. The order is that of their ids, so of the time at which they were made. Costs a
     /// read of one or two events for each thread looked at.
-    pub async fn thread_page(&self, query: ThreadQuery) -> Result<ThreadPage, RuntimeError> {
+    pub async fn thread_page(&self, query: ThreadQuery) -> Result<ThreadPage, ReadError> {
         let services = self.services().clone();
         self.blocking(move || page(&*services.store, &services.crashes, &query, &|thread| services.works_on(thread)))
             .await?
@@ -91,7 +91,7 @@ fn page(
     crashes: &Arc<Crashes>,
     query: &ThreadQuery,
     works_on: &dyn Fn(ThreadId) -> bool,
-) -> Result<ThreadPage, RuntimeError> {
+) -> Result<ThreadPage, ReadError> {
     let mut page = ThreadPage::default();
     let mut n_looked_at = 0;
     let mut source = Source::new(query);
@@ -156,14 +156,14 @@ impl Source {
         }
     }
 
-    fn next(&mut self, store: &dyn Store) -> Result<Option<Vec<StreamInfo>>, RuntimeError> {
+    fn next(&mut self, store: &dyn Store) -> Result<Option<Vec<StreamInfo>>, ReadError> {
         if self.ended {
             return Ok(None);
         }
         if self.oldest_first { self.upwards(store) } else { self.downwards(store) }
     }
 
-    fn upwards(&mut self, store: &dyn Store) -> Result<Option<Vec<StreamInfo>>, RuntimeError> {
+    fn upwards(&mut self, store: &dyn Store) -> Result<Option<Vec<StreamInfo>>, ReadError> {
         let from = self.last.max(self.floor.map(before));
         let mut infos = store.streams(from, &self.tags, PAGE)?;
         self.ended = infos.len() < PAGE;
@@ -176,7 +176,7 @@ impl Source {
 
     /// A store lists streams upwards only. So the newest are searched for in windows of time, each further back and
     /// longer than the one before: what is read in vain is at most a few times what is found.
-    fn downwards(&mut self, store: &dyn Store) -> Result<Option<Vec<StreamInfo>>, RuntimeError> {
+    fn downwards(&mut self, store: &dyn Store) -> Result<Option<Vec<StreamInfo>>, ReadError> {
         let top_ms = match self.ceiling {
             Some(ceiling) => ms_of(ceiling),
             None => clock::now().unix_us() / 1_000,

@@ -13,7 +13,7 @@ use rethread_tools::mcp::{McpConfig, McpServers, ServerReport};
 use rethread_tools::{CommandOptions, ProcessOptions, Processes, built_in};
 use rethread_tools::{Registry, Workspace};
 
-use crate::error::StartError;
+use crate::error::OpenError;
 
 /// The tool by which a model reads a skill.
 #[cfg(feature = "files")]
@@ -50,7 +50,7 @@ pub(crate) struct ToolServices {
 
 impl ToolServices {
     /// Starts it all and adds its tools, on the tokio runtime that this is called on. Servers that fail are reported.
-    pub(crate) async fn start(plan: Plan, registry: &Registry, workspace: &Arc<Workspace>) -> Result<Self, StartError> {
+    pub(crate) async fn start(plan: Plan, registry: &Registry, workspace: &Arc<Workspace>) -> Result<Self, OpenError> {
         let made = Self {
             registry: registry.clone(),
             #[cfg(feature = "commands")]
@@ -64,7 +64,7 @@ impl ToolServices {
         };
         #[cfg(feature = "files")]
         if let Some(skills) = &made.skills {
-            registry.register(skills.tool()).map_err(|error| StartError::Invalid(error.to_string()))?;
+            registry.register(skills.tool()).map_err(|error| OpenError::Invalid(error.to_string()))?;
         }
         #[cfg(feature = "mcp")]
         if let Some(config) = plan.mcp {
@@ -116,12 +116,12 @@ fn start_processes(
     (commands, options): (CommandOptions, ProcessOptions),
     folder: Option<PathBuf>,
     registry: &Registry,
-) -> Result<Processes, StartError> {
+) -> Result<Processes, OpenError> {
     let processes = match folder {
         // Blocks on a few small files, before anything else runs here.
         Some(folder) => Processes::open(folder, commands, options)?,
         None => Processes::in_memory(commands, options),
     };
-    built_in::register_processes(registry, &processes).map_err(|error| StartError::Invalid(error.to_string()))?;
+    built_in::register_processes(registry, &processes).map_err(|error| OpenError::Invalid(error.to_string()))?;
     Ok(processes)
 }

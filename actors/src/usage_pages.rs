@@ -7,7 +7,7 @@ use rethread_events::ids::{CallId, Hash, Position, Seq, ThreadId, Time};
 use rethread_events::usage::{CallUsage, Callee, EVENTS, Ended, ModelName, UsageFold};
 use rethread_store::{Kind, Record, StoreError};
 
-use crate::error::RuntimeError;
+use crate::error::{ReadError, RuntimeError};
 use crate::family;
 use crate::load;
 use crate::recorded::RecordedEvent;
@@ -50,7 +50,7 @@ pub struct UsagePage<P> {
 impl Runtime {
     /// The calls of all threads, in the order in which they ended. Each counts once: a fork does not repeat what it
     /// inherits. Reads the events of the log from `after` on, and of a call that was requested before them its own.
-    pub async fn usage(&self, query: UsageQuery<Position>) -> Result<UsagePage<Position>, RuntimeError> {
+    pub async fn usage(&self, query: UsageQuery<Position>) -> Result<UsagePage<Position>, ReadError> {
         let services = self.services().clone();
         self.blocking(move || of_log(&services, &query)).await?
     }
@@ -62,7 +62,7 @@ impl ThreadHandle {
     ///
     /// # Errors
     /// `NoThread`, or when the log cannot be read.
-    pub async fn usage(&self, query: UsageQuery<(ThreadId, Seq)>) -> Result<UsagePage<(ThreadId, Seq)>, RuntimeError> {
+    pub async fn usage(&self, query: UsageQuery<(ThreadId, Seq)>) -> Result<UsagePage<(ThreadId, Seq)>, ReadError> {
         let (services, id) = (self.runtime().services().clone(), self.id());
         self.runtime().blocking(move || of_threads(&services, &[id], &query)).await?
     }
@@ -76,7 +76,7 @@ impl ThreadHandle {
     pub async fn family_usage(
         &self,
         query: UsageQuery<(ThreadId, Seq)>,
-    ) -> Result<UsagePage<(ThreadId, Seq)>, RuntimeError> {
+    ) -> Result<UsagePage<(ThreadId, Seq)>, ReadError> {
         let (services, id) = (self.runtime().services().clone(), self.id());
         let read = move || {
             let members = family::members(&*services.store, id)?;
@@ -86,7 +86,7 @@ impl ThreadHandle {
     }
 }
 
-fn of_log(services: &Services, query: &UsageQuery<Position>) -> Result<UsagePage<Position>, RuntimeError> {
+fn of_log(services: &Services, query: &UsageQuery<Position>) -> Result<UsagePage<Position>, ReadError> {
     let end = services.store.next_position();
     let from = query.after.map_or(Position(0), Position::next);
     let mut reader = Reader::new(services, query);
@@ -106,13 +106,13 @@ fn of_threads(
     services: &Services,
     threads: &[ThreadId],
     query: &UsageQuery<(ThreadId, Seq)>,
-) -> Result<UsagePage<(ThreadId, Seq)>, RuntimeError> {
+) -> Result<UsagePage<(ThreadId, Seq)>, ReadError> {
     let mut reader = Reader::new(services, query);
     let store = &*services.store;
     for (n_before, &thread) in threads.iter().enumerate() {
         let info = match load::stream(store, thread) {
             // A branch that was deleted meanwhile, with its family.
-            Err(RuntimeError::NoThread(_)) if threads.len() > 1 => continue,
+            Err(ReadError::NoThread(_)) if threads.len() > 1 => continue,
             info => info?,
         };
         let mut from = info.fork_of.map_or(Seq(0), |point| point.seq.next());
@@ -165,7 +165,7 @@ impl<'a> Reader<'a> {
         self.calls.len() >= self.limit || self.n_looked_at >= LOOKED_AT_MAX
     }
 
-    fn take(&mut self, record: Record) -> Result<(), RuntimeError> {
+    fn take(&mut self, record: Record) -> Result<(), ReadError> {
         self.n_looked_at += 1;
         if !self.kinds.contains(&record.kind) {
             return Ok(());
@@ -188,7 +188,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A call that was requested before the first record that was read.
-    fn whole_call(&self, thread: ThreadId, call: CallId, last: Seq) -> Result<CallUsage, RuntimeError> {
+    fn whole_call(&self, thread: ThreadId, call: CallId, last: Seq) -> Result<CallUsage, ReadError> {
         let mut fold = UsageFold::default();
         for record in self.services.store.records(thread, call.0..last.next()) {
             let record = record?;
@@ -202,11 +202,11 @@ impl<'a> Reader<'a> {
                 return Ok(*ended);
             }
         }
-        Err(RuntimeError::NoSeq { thread, seq: call.0, last })
+        Err(ReadError::NoSeq { thread, seq: call.0, last })
     }
 
     /// The model of a recorded profile; none where the profile is not in the log.
-    fn profile(&mut self, hash: Hash) -> Result<Option<ModelName>, RuntimeError> {
+    fn profile(&mut self, hash: Hash) -> Result<Option<ModelName>, ReadError> {
         if let Some(name) = self.profiles.get(&hash) {
             return Ok(name.clone());
         }
@@ -217,7 +217,7 @@ impl<'a> Reader<'a> {
                 model: Some(profile.model),
             }),
             Err(RuntimeError::Store(StoreError::NotFound { .. })) => None,
-            Err(error) => return Err(error),
+            Err(error) => return Err(error.into()),
         };
         self.profiles.insert(hash, name.clone());
         Ok(name)

@@ -8,9 +8,10 @@ use rethread_events::thread::STATE_VERSION;
 use rethread_store::{Damage, Store, StoreError, StreamInfo, Verification};
 
 use crate::crashes::{Crashes, Step};
-use crate::error::RuntimeError;
+use crate::error::{ReadError, RuntimeError};
 use crate::load::{self, Loaded};
 use crate::runtime::Runtime;
+use rethread_events::text::with_sources;
 
 impl Runtime {
     /// Reads the whole log: the chain of every stream, that its events follow from each other, and that its
@@ -19,13 +20,13 @@ impl Runtime {
     ///
     /// # Errors
     /// When the log cannot be read at all. What is wrong with single threads is in the answer.
-    pub async fn verify(&self) -> Result<Verification, RuntimeError> {
+    pub async fn verify(&self) -> Result<Verification, ReadError> {
         let services = self.services().clone();
         self.blocking(move || verify(&*services.store, &services.crashes)).await?
     }
 }
 
-fn verify(store: &dyn Store, crashes: &Arc<Crashes>) -> Result<Verification, RuntimeError> {
+fn verify(store: &dyn Store, crashes: &Arc<Crashes>) -> Result<Verification, ReadError> {
     let mut found = store.verify()?;
     for info in store.all_streams(None, &[]) {
         let info = info?;
@@ -38,16 +39,12 @@ fn verify(store: &dyn Store, crashes: &Arc<Crashes>) -> Result<Verification, Run
 }
 
 /// Checks a thread that was listed. It may be deleted at any time, and another may begin under its id, by an import.
-fn check_stream(
-    store: &dyn Store,
-    crashes: &Arc<Crashes>,
-    mut info: StreamInfo,
-) -> Result<Option<Damage>, RuntimeError> {
+fn check_stream(store: &dyn Store, crashes: &Arc<Crashes>, mut info: StreamInfo) -> Result<Option<Damage>, ReadError> {
     loop {
         let check = || check_fold(store, info.thread, info.last_seq);
         let checked = match crashes.asked_for(Step::verify(info.thread), check) {
             // Others are checked all the same.
-            Err(error @ (RuntimeError::EndsProcess { .. } | RuntimeError::SetAside { .. })) => {
+            Err(error @ (ReadError::EndsProcess { .. } | ReadError::SetAside { .. })) => {
                 let (thread, what) = (Some(info.thread), format!("not checked: {error}"));
                 return Ok(Some(Damage { thread, what, ..Damage::default() }));
             }
@@ -76,7 +73,7 @@ fn is_still_there(store: &dyn Store, info: &StreamInfo) -> Result<bool, StoreErr
 }
 
 /// That the events of a thread follow from each other, and that its snapshots are their folds.
-fn check_fold(store: &dyn Store, thread: ThreadId, last: Seq) -> Result<Option<Damage>, RuntimeError> {
+fn check_fold(store: &dyn Store, thread: ThreadId, last: Seq) -> Result<Option<Damage>, ReadError> {
     let mut loaded = Loaded::empty(thread);
     for seq in store.snapshots(thread)?.into_iter().filter(|seq| *seq <= last) {
         let Some(snapshot) = store.snapshot(thread, seq)?.filter(|snapshot| snapshot.version == STATE_VERSION) else {
@@ -98,14 +95,14 @@ fn check_fold(store: &dyn Store, thread: ThreadId, last: Seq) -> Result<Option<D
     }
 }
 
-fn as_damage(thread: ThreadId, error: RuntimeError) -> Result<Damage, RuntimeError> {
+fn as_damage(thread: ThreadId, error: ReadError) -> Result<Damage, ReadError> {
     let seq = match &error {
-        RuntimeError::Event { seq, .. } => Some(*seq),
-        RuntimeError::Fold(fold) => Some(fold.seq),
-        RuntimeError::Store(StoreError::Damaged(damage)) => return Ok(damage.clone()),
+        ReadError::Runtime(RuntimeError::Event { seq, .. }) => Some(*seq),
+        ReadError::Runtime(RuntimeError::Fold(fold)) => Some(fold.seq),
+        ReadError::Runtime(RuntimeError::Store(StoreError::Damaged(damage))) => return Ok(damage.clone()),
         _ => return Err(error),
     };
-    Ok(Damage { thread: Some(thread), seq, what: error.to_string(), ..Damage::default() })
+    Ok(Damage { thread: Some(thread), seq, what: with_sources(&error), ..Damage::default() })
 }
 
 #[cfg(test)]

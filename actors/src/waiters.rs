@@ -8,7 +8,7 @@ use rethread_events::ids::{Position, ThreadId};
 use rethread_events::thread::State;
 use tokio::sync::oneshot;
 
-use crate::error::RuntimeError;
+use crate::error::{ReadError, RuntimeError};
 
 /// What a thread has come to.
 #[derive(Debug, Clone)]
@@ -26,18 +26,18 @@ pub(crate) enum Until {
     AtRest,
 }
 
-type Waiter = (Until, oneshot::Sender<Result<Rest, RuntimeError>>);
+type Waiter = (Until, oneshot::Sender<Result<Rest, ReadError>>);
 
 /// A waiting caller. Dropping it removes it from the list.
 pub(crate) struct Waiting<'a> {
     waiters: &'a Waiters,
     thread: ThreadId,
-    receiver: oneshot::Receiver<Result<Rest, RuntimeError>>,
+    receiver: oneshot::Receiver<Result<Rest, ReadError>>,
 }
 
 impl Waiting<'_> {
     /// What the thread has come to; `None` when that must be looked for again.
-    pub(crate) async fn rest(mut self) -> Option<Result<Rest, RuntimeError>> {
+    pub(crate) async fn rest(mut self) -> Option<Result<Rest, ReadError>> {
         (&mut self.receiver).await.ok()
     }
 }
@@ -103,7 +103,7 @@ impl Waiters {
     }
 
     /// The thread cannot go on for now.
-    pub(crate) fn failed(&self, thread: ThreadId, error: &RuntimeError) {
+    pub(crate) fn failed(&self, thread: ThreadId, error: &ReadError) {
         for (_, sender) in self.take(thread, |_| true) {
             let _ = sender.send(Err(error.clone()));
         }
@@ -113,7 +113,7 @@ impl Waiters {
     pub(crate) fn close(&self) {
         let threads: Vec<_> = self.waiters.lock().keys().copied().collect();
         for thread in threads {
-            self.failed(thread, &RuntimeError::ShuttingDown);
+            self.failed(thread, &RuntimeError::ShuttingDown.into());
         }
     }
 }

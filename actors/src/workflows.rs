@@ -7,7 +7,7 @@ use rethread_events::workflow::Workflow;
 use rethread_store::StoreError;
 
 use crate::definitions::{NAMES, hashes_of};
-use crate::error::RuntimeError;
+use crate::error::{RuntimeError, StartThreadError};
 use crate::runtime::Runtime;
 
 /// The definitions of one name.
@@ -37,10 +37,11 @@ impl Runtime {
     ///
     /// # Errors
     /// `Workflow` when it needs a tool, profile or provider that is not here; the errors of the log.
-    pub async fn put_workflow(&self, workflow: impl Into<Arc<Workflow>>) -> Result<bool, RuntimeError> {
+    pub async fn put_workflow(&self, workflow: impl Into<Arc<Workflow>>) -> Result<bool, StartThreadError> {
         let workflow = workflow.into();
         let known = self.workflow_versions(workflow.name()).await?;
         let is_new = !known.is_some_and(|known| known.hashes.contains(&workflow.hash()));
+        self.runnable(&workflow).map_err(StartThreadError::Workflow)?;
         drop(self.keep(&workflow).await?);
         Ok(is_new)
     }
@@ -62,7 +63,7 @@ impl Runtime {
     /// The definition with this hash; `None` when the log has none.
     ///
     /// # Errors
-    /// `Workflow` when what the log has under the hash is no workflow.
+    /// `Definition` if the log has something else under the hash.
     pub async fn workflow(&self, hash: Hash) -> Result<Option<Arc<Workflow>>, RuntimeError> {
         let services = self.services().clone();
         match self.blocking(move || services.definitions.with_hash(hash)).await? {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use rethread::{ArchiveError, ThreadFilter};
+use rethread::{ExportError, ThreadFilter};
 use serde_json::json;
 
 use crate::exit::{DAMAGED, Failure, INVALID, NOT_FOUND};
@@ -147,8 +147,8 @@ pub(crate) async fn export(open: &OpenArgs, args: ExportArgs) -> Result<ExitCode
 }
 
 /// Ends the program without a message when stdout was closed, as `head` does.
-fn end_with_reader(args: &ExportArgs, error: &ArchiveError) {
-    if let ArchiveError::Io(error) = error
+fn end_with_reader(args: &ExportArgs, error: &ExportError) {
+    if let ExportError::Io(error) = error
         && args.output.is_none()
         && error.kind() == ErrorKind::BrokenPipe
     {

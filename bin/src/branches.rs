@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use rethread::{Event, Runtime, RuntimeError, Seq, ThreadHandle, ThreadId};
+use rethread::{Event, ReadError, Runtime, Seq, ThreadHandle, ThreadId};
 use rethread_events::event::Branches;
 use serde::Serialize;
 
@@ -25,26 +25,26 @@ pub(crate) struct Branch {
 }
 
 /// What a thread calls its branches.
-pub(crate) async fn names(thread: &ThreadHandle) -> Result<BTreeMap<ThreadId, String>, RuntimeError> {
+pub(crate) async fn names(thread: &ThreadHandle) -> Result<BTreeMap<ThreadId, String>, ReadError> {
     let begun = begun(thread).await?;
     Ok(begun.into_iter().map(|branch| (branch.thread, format!("{} {}", branch.node, branch.name))).collect())
 }
 
 /// The branches that a thread has started itself, in the order in which they began; not those of its branches. Costs a
 /// read of the thread.
-pub(crate) async fn of(runtime: &Runtime, thread: &ThreadHandle) -> Result<Vec<Branch>, RuntimeError> {
+pub(crate) async fn of(runtime: &Runtime, thread: &ThreadHandle) -> Result<Vec<Branch>, ReadError> {
     let mut branches = begun(thread).await?;
     for branch in &mut branches {
         match runtime.thread(branch.thread).summary().await {
             Ok(summary) => branch.status = summary.status.name(),
-            Err(RuntimeError::NoThread(_)) => {}
+            Err(ReadError::NoThread(_)) => {}
             Err(error) => return Err(error),
         }
     }
     Ok(branches)
 }
 
-async fn begun(thread: &ThreadHandle) -> Result<Vec<Branch>, RuntimeError> {
+async fn begun(thread: &ThreadHandle) -> Result<Vec<Branch>, ReadError> {
     let mut plan: Option<(String, Branches)> = None;
     let mut places = BTreeMap::new();
     let mut branches = Vec::<Branch>::new();

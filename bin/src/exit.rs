@@ -4,7 +4,10 @@ use std::process::ExitCode;
 
 use rethread::store::StoreError;
 use rethread::tools::ProcessesError;
-use rethread::{ArchiveError, Faults, Outcome, RuntimeError, StartError, Status};
+use rethread::{
+    ControlError, ExportError, Faults, ForkError, ImportError, OpenError, Outcome, ReadError, RuntimeError,
+    StartThreadError, Status,
+};
 use rethread_events::text::with_sources;
 
 use crate::output;
@@ -87,53 +90,108 @@ fn of_store(error: &StoreError) -> u8 {
     }
 }
 
+fn of_runtime(error: &RuntimeError) -> u8 {
+    match error {
+        RuntimeError::Store(error) => of_store(error),
+        RuntimeError::Event { .. } | RuntimeError::Fold(_) => DAMAGED,
+        RuntimeError::Definition(_) => INVALID,
+        _ => FAILED,
+    }
+}
+
+fn of_read(error: &ReadError) -> u8 {
+    match error {
+        ReadError::NoThread(_) | ReadError::NoSeq { .. } | ReadError::NoRequest { .. } => NOT_FOUND,
+        ReadError::NoDefinition { .. } => INVALID,
+        ReadError::Expression { .. } | ReadError::SetAside { .. } | ReadError::EndsProcess { .. } => CONFLICT,
+        ReadError::Runtime(error) => of_runtime(error),
+        _ => FAILED,
+    }
+}
+
+fn of_control(error: &ControlError) -> u8 {
+    match error {
+        ControlError::NoInteraction(_) => NOT_FOUND,
+        ControlError::Rejected { .. } => CONFLICT,
+        ControlError::Read(error) => of_read(error),
+        _ => FAILED,
+    }
+}
+
 impl From<RuntimeError> for Failure {
     fn from(error: RuntimeError) -> Self {
+        Self::new(of_runtime(&error), with_sources(&error))
+    }
+}
+
+impl From<ReadError> for Failure {
+    fn from(error: ReadError) -> Self {
+        Self::new(of_read(&error), with_sources(&error))
+    }
+}
+
+impl From<ControlError> for Failure {
+    fn from(error: ControlError) -> Self {
+        Self::new(of_control(&error), with_sources(&error))
+    }
+}
+
+impl From<StartThreadError> for Failure {
+    fn from(error: StartThreadError) -> Self {
         let code = match &error {
-            RuntimeError::NoThread(_)
-            | RuntimeError::NoSeq { .. }
-            | RuntimeError::NoRequest { .. }
-            | RuntimeError::NoInteraction(_) => NOT_FOUND,
-            RuntimeError::Workflow(_) | RuntimeError::NoDefinition { .. } => INVALID,
-            RuntimeError::Event { .. } | RuntimeError::Fold(_) => DAMAGED,
-            RuntimeError::Rejected { .. }
-            | RuntimeError::ForkAtEnd { .. }
-            | RuntimeError::SetAside { .. }
-            | RuntimeError::EndsProcess { .. } => CONFLICT,
-            RuntimeError::Store(error) => of_store(error),
+            StartThreadError::Workflow(_) => INVALID,
+            StartThreadError::Runtime(error) => of_runtime(error),
             _ => FAILED,
         };
         Self::new(code, with_sources(&error))
     }
 }
 
-impl From<StartError> for Failure {
-    fn from(error: StartError) -> Self {
+impl From<ForkError> for Failure {
+    fn from(error: ForkError) -> Self {
         let code = match &error {
-            StartError::Store(error) => of_store(error),
-            StartError::Workspace(_) | StartError::Invalid(_) => INVALID,
-            StartError::Processes(ProcessesError::InUse { .. }) => CONFLICT,
+            ForkError::AtEnd { .. } => CONFLICT,
+            ForkError::Workflow(_) => INVALID,
+            ForkError::Control(error) => of_control(error),
             _ => FAILED,
         };
-        let is_damaged = matches!(error, StartError::Store(StoreError::Damaged(_)));
+        Self::new(code, with_sources(&error))
+    }
+}
+
+impl From<OpenError> for Failure {
+    fn from(error: OpenError) -> Self {
+        let code = match &error {
+            OpenError::Store(error) => of_store(error),
+            OpenError::Workspace(_) | OpenError::Invalid(_) => INVALID,
+            OpenError::Processes(ProcessesError::InUse { .. }) => CONFLICT,
+            _ => FAILED,
+        };
+        let is_damaged = matches!(error, OpenError::Store(StoreError::Damaged(_)));
         Self { advice: is_damaged.then_some(SAVE_WHAT_IS_LEFT), ..Self::new(code, with_sources(&error)) }
     }
 }
 
-impl From<ArchiveError> for Failure {
-    fn from(error: ArchiveError) -> Self {
-        match error {
+impl From<ExportError> for Failure {
+    fn from(error: ExportError) -> Self {
+        let code = if let ExportError::Read(error) = &error { of_read(error) } else { FAILED };
+        Self::new(code, with_sources(&error))
+    }
+}
+
+impl From<ImportError> for Failure {
+    fn from(error: ImportError) -> Self {
+        let code = match &error {
             // What is read does not fit together: the file is at fault, not the log.
-            ArchiveError::Runtime(RuntimeError::Store(error @ StoreError::Invalid(_))) => {
-                Self::new(INVALID, with_sources(&error))
-            }
-            ArchiveError::Runtime(error) => error.into(),
-            ArchiveError::Differs { .. } => Self::new(CONFLICT, with_sources(&error)),
-            ArchiveError::Line { .. } | ArchiveError::Incomplete { .. } | ArchiveError::EndsProcess { .. } => {
-                Self::new(INVALID, with_sources(&error))
-            }
-            _ => Self::other(with_sources(&error)),
-        }
+            ImportError::Read(ReadError::Runtime(RuntimeError::Store(StoreError::Invalid(_))))
+            | ImportError::Line { .. }
+            | ImportError::Incomplete { .. }
+            | ImportError::EndsProcess { .. } => INVALID,
+            ImportError::Read(error) => of_read(error),
+            ImportError::Differs { .. } => CONFLICT,
+            _ => FAILED,
+        };
+        Self::new(code, with_sources(&error))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use rethread::{Event, OpenInteraction, Outcome, RecordedEvent, Runtime, RuntimeError, ThreadHandle, ThreadId};
+use rethread::{Event, OpenInteraction, Outcome, ReadError, RecordedEvent, Runtime, ThreadHandle, ThreadId};
 use rethread_events::event::Branches;
 
 use crate::output;
@@ -49,14 +49,14 @@ fn label(owner: &str, name: &str) -> String {
 
 impl Family {
     /// The thread with the branches that run now.
-    pub(crate) async fn of(runtime: &Runtime, thread: ThreadId) -> Result<Self, RuntimeError> {
+    pub(crate) async fn of(runtime: &Runtime, thread: ThreadId) -> Result<Self, ReadError> {
         let mut family = Self::default();
         let mut todo = vec![(thread, String::new())];
         while let Some((thread, label_of_owner)) = todo.pop() {
             let state = match runtime.thread(thread).state().await {
                 Ok(state) => Some(state),
                 // A branch that has not begun.
-                Err(RuntimeError::NoThread(_)) if !label_of_owner.is_empty() => None,
+                Err(ReadError::NoThread(_)) if !label_of_owner.is_empty() => None,
                 Err(error) => return Err(error),
             };
             if let Some((state, fan)) = state.as_ref().and_then(|state| Some((state, state.fan()?))) {
@@ -106,7 +106,7 @@ pub(crate) struct Question {
 }
 
 /// What a thread and its branches ask people now, those that have waited longest first.
-pub(crate) async fn questions(runtime: &Runtime, thread: ThreadId) -> Result<Vec<Question>, RuntimeError> {
+pub(crate) async fn questions(runtime: &Runtime, thread: ThreadId) -> Result<Vec<Question>, ReadError> {
     let family = Family::of(runtime, thread).await?;
     let branch = |thread| family.labels.get(&thread).cloned().unwrap_or_default();
     let open = runtime.thread(thread).inbox().await?;
@@ -115,7 +115,7 @@ pub(crate) async fn questions(runtime: &Runtime, thread: ThreadId) -> Result<Vec
 
 /// Whether a thread at rest continues only if a limit is raised: it is paused there, or a branch of it is and no
 /// question is open.
-pub(crate) async fn is_at_limit(runtime: &Runtime, outcome: &Outcome) -> Result<bool, RuntimeError> {
+pub(crate) async fn is_at_limit(runtime: &Runtime, outcome: &Outcome) -> Result<bool, ReadError> {
     let state = &outcome.state;
     if state.is_ended() || state.is_paused_at_limit() {
         return Ok(!state.is_ended());
@@ -129,7 +129,7 @@ pub(crate) async fn is_at_limit(runtime: &Runtime, outcome: &Outcome) -> Result<
         match runtime.thread(branch).state().await {
             Ok(state) if state.is_paused_at_limit() => return Ok(true),
             // One that was planned and has not begun is at no limit.
-            Ok(_) | Err(RuntimeError::NoThread(_)) => {}
+            Ok(_) | Err(ReadError::NoThread(_)) => {}
             Err(error) => return Err(error),
         }
     }
@@ -137,7 +137,7 @@ pub(crate) async fn is_at_limit(runtime: &Runtime, outcome: &Outcome) -> Result<
 }
 
 /// The root of a branch: its parent, or the parent's parent, up to the thread that is not a branch.
-pub(crate) async fn root_of(runtime: &Runtime, thread: &ThreadHandle) -> Result<ThreadHandle, RuntimeError> {
+pub(crate) async fn root_of(runtime: &Runtime, thread: &ThreadHandle) -> Result<ThreadHandle, ReadError> {
     let mut root = thread.clone();
     while let Some((owner, _)) = root.summary().await?.branch_of {
         root = runtime.thread(owner);

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use clap::Args;
 use rethread::{
-    CallId, Faults, ForkAnswer, ForkChanges, ForkRequest, Json, RuntimeError, Seq, ThreadHandle, ThreadId, Workflow,
+    CallId, ControlError, Faults, ForkAnswer, ForkChanges, ForkError, ForkRequest, Json, Seq, ThreadHandle, ThreadId,
+    Workflow,
 };
 use rethread_events::ids::IdError;
 use serde_json::json;
@@ -130,8 +131,10 @@ pub(crate) async fn fork(open: &OpenArgs, args: ForkArgs) -> Result<ExitCode, Fa
         None => {
             let fork = ForkRequest { at, changes, workflow, answers, id: None, paused: args.no_run };
             parent.fork(fork).await.map_err(|error| match (error, &args.workflow) {
-                (RuntimeError::Workflow(Faults(faults)), Some(file)) => does_not_fit(&parent, file, faults),
-                (RuntimeError::NoInteraction(question), _) => Failure::new(NOT_FOUND, does_not_wait(&question)),
+                (ForkError::Workflow(Faults(faults)), Some(file)) => does_not_fit(&parent, file, faults),
+                (ForkError::Control(ControlError::NoInteraction(question)), _) => {
+                    Failure::new(NOT_FOUND, does_not_wait(&question))
+                }
                 (error, _) => error.into(),
             })?
         }
@@ -185,7 +188,7 @@ async fn derived(
         None => parent.definition(at).await?,
     };
     let pairs = profiles.iter().filter_map(|(node, profile)| Some((node.as_deref()?, profile.as_str())));
-    Ok(Arc::new(workflow.with_profiles(pairs).map_err(RuntimeError::Workflow)?))
+    Ok(Arc::new(workflow.with_profiles(pairs).map_err(ForkError::Workflow)?))
 }
 
 fn does_not_fit(thread: &ThreadHandle, file: &Path, faults: impl IntoIterator<Item = impl Display>) -> Failure {

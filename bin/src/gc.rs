@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use jiff::{SignedDuration, Span, SpanRelativeTo, Timestamp};
-use rethread::{Retention, RuntimeError, Status, Time};
+use rethread::{ControlError, Retention, Status, Time};
 use serde_json::{Value, json};
 
 use crate::exit::Failure;
@@ -189,7 +189,7 @@ async fn here(open: &OpenArgs, args: &GcArgs) -> Result<Value, Failure> {
         }
         Ok(collected)
     };
-    let done: Result<Value, RuntimeError> = done.await;
+    let done: Result<Value, ControlError> = done.await;
     open::close(runtime).await?;
     Ok(done?)
 }

@@ -3,7 +3,9 @@
 use std::process::ExitCode;
 
 use clap::{ArgGroup, Args};
-use rethread::{CallId, Json, OpenInteraction, OperationType, RuntimeError, Status, ThreadFilter, ThreadHandle};
+use rethread::{
+    CallId, ControlError, Json, OpenInteraction, OperationType, ReadError, Status, ThreadFilter, ThreadHandle,
+};
 use serde_json::{Value, json};
 
 use crate::ask;
@@ -206,7 +208,7 @@ async fn tell(
         Answer::Cancel => None,
         Answer::Value(value) => Some(value),
         Answer::Decision(decision) => {
-            let open = thread.interactions().await.map_err(failure)?;
+            let open = thread.interactions().await.map_err(|error| failure(error.into()))?;
             if open.iter().any(|question| question.request.id == interaction && !question.is_approval()) {
                 let message = "the question is not about a tool call: answer it with --value or --text";
                 return Err(Failure::new(CONFLICT, message));
@@ -233,9 +235,9 @@ async fn tell(
 }
 
 /// An unknown question cannot be answered, like a closed one.
-fn failure(error: RuntimeError) -> Failure {
+fn failure(error: ControlError) -> Failure {
     match error {
-        RuntimeError::NoThread(_) | RuntimeError::NoInteraction(_) => Failure::new(CONFLICT, error),
+        ControlError::Read(ReadError::NoThread(_)) | ControlError::NoInteraction(_) => Failure::new(CONFLICT, error),
         error => error.into(),
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use rethread::store::StoreError;
 use rethread::tools::{Isolation, Reserved};
-use rethread::{Limits, Mode, Principal, Runtime, RuntimeBuilder, RuntimeError, StartError, ThreadHandle, ThreadId};
+use rethread::{Limits, Mode, OpenError, Principal, Runtime, RuntimeBuilder, RuntimeError, ThreadHandle, ThreadId};
 use rethread_events::marks::marked;
 use rethread_events::text::with_sources;
 use rethread_llm::Profiles;
@@ -353,9 +353,9 @@ impl OpenArgs {
 }
 
 /// Who holds the log that could not be opened.
-fn holder(error: &StartError) -> Option<&str> {
+fn holder(error: &OpenError) -> Option<&str> {
     match error {
-        StartError::Store(StoreError::Locked { holder, .. }) => Some(holder),
+        OpenError::Store(StoreError::Locked { holder, .. }) => Some(holder),
         _ => None,
     }
 }

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use rethread::{FamilyMember, Message, Role, RuntimeError, Seq, State, Status, ThreadHandle};
+use rethread::{FamilyMember, Message, ReadError, Role, Seq, State, Status, ThreadHandle};
 use serde_json::json;
 
 use crate::exit::Failure;
@@ -83,7 +83,7 @@ async fn moment(thread: &ThreadHandle, to: Option<&str>) -> Result<(State, Vec<M
 }
 
 /// The thread and all its branches that ran at a moment, each where it stood then.
-pub(crate) async fn family(thread: &ThreadHandle, seq: Seq) -> Result<Vec<Member>, RuntimeError> {
+pub(crate) async fn family(thread: &ThreadHandle, seq: Seq) -> Result<Vec<Member>, ReadError> {
     let mut family = Vec::new();
     for at in thread.family_at(seq).await? {
         let (status, node) = match at.seq {

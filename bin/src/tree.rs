@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 
 use clap::Args;
-use rethread::{Runtime, RuntimeError, ThreadId, ThreadSummary};
+use rethread::{ReadError, Runtime, ThreadId, ThreadSummary};
 use serde_json::json;
 
 use crate::branches;
@@ -66,7 +66,7 @@ fn parent(summary: &ThreadSummary) -> Option<ThreadId> {
 ///
 /// # Errors
 /// `NoThread` when it is not there, or was deleted meanwhile.
-pub(crate) async fn family(runtime: &Runtime, named: ThreadId) -> Result<Kin, RuntimeError> {
+pub(crate) async fn family(runtime: &Runtime, named: ThreadId) -> Result<Kin, ReadError> {
     let mut root = runtime.thread(named).summary().await?;
     let mut seen = BTreeSet::from([named]);
     while let Some(parent) = parent(&root)
@@ -75,7 +75,7 @@ pub(crate) async fn family(runtime: &Runtime, named: ThreadId) -> Result<Kin, Ru
         match runtime.thread(parent).summary().await {
             Ok(summary) => root = summary,
             // A branch outlives its parent where a fork that stays inherits from it.
-            Err(RuntimeError::NoThread(_)) => break,
+            Err(ReadError::NoThread(_)) => break,
             Err(error) => return Err(error),
         }
     }
@@ -102,17 +102,17 @@ pub(crate) async fn family(runtime: &Runtime, named: ThreadId) -> Result<Kin, Ru
         let branch = summary.branch_of.map(|(_, index)| names.remove(&thread).unwrap_or_else(|| format!("#{index}")));
         made.insert(thread, Kin { summary, branch, children: own });
     }
-    made.remove(&root_id).ok_or(RuntimeError::NoThread(named))
+    made.remove(&root_id).ok_or(ReadError::NoThread(named))
 }
 
 /// The forks of a thread and its branches, by id.
-async fn children_of(runtime: &Runtime, thread: ThreadId) -> Result<Vec<ThreadSummary>, RuntimeError> {
+async fn children_of(runtime: &Runtime, thread: ThreadId) -> Result<Vec<ThreadSummary>, ReadError> {
     let mut found = BTreeMap::new();
     for id in runtime.thread(thread).children().await? {
         match runtime.thread(id).summary().await {
             Ok(summary) if parent(&summary) == Some(thread) => drop(found.insert(id, summary)),
             // A branch of a fork inherits from the branch whose place it takes, and belongs to the fork.
-            Ok(_) | Err(RuntimeError::NoThread(_)) => {}
+            Ok(_) | Err(ReadError::NoThread(_)) => {}
             Err(error) => return Err(error),
         }
     }

@@ -21,7 +21,10 @@ use actix_web::http::StatusCode;
 use actix_web::web::{Bytes, Data, Json, Path, get, post, put};
 use actix_web::{App, HttpRequest, HttpResponse, HttpServer, ResponseError};
 use futures::StreamExt;
-use rethread::{CallId, RecordedEvent, Runtime, RuntimeError, Seq, ThreadId, Tool, ToolContext, Workflow};
+use rethread::{
+    CallId, ControlError, NextMove, ReadError, RecordedEvent, Runtime, Seq, StartThreadError, ThreadId, Tool,
+    ToolContext, Workflow, with_sources,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -124,28 +127,40 @@ async fn answer(
 
 /// What was not done, in HTTP's words.
 #[derive(Debug)]
-struct Problem(RuntimeError);
+struct Problem(NextMove, String);
 
-impl From<RuntimeError> for Problem {
-    fn from(error: RuntimeError) -> Self {
-        Self(error)
+impl From<StartThreadError> for Problem {
+    fn from(error: StartThreadError) -> Self {
+        Self(error.next_move(), with_sources(&error))
+    }
+}
+
+impl From<ControlError> for Problem {
+    fn from(error: ControlError) -> Self {
+        Self(error.next_move(), with_sources(&error))
+    }
+}
+
+impl From<ReadError> for Problem {
+    fn from(error: ReadError) -> Self {
+        Self(error.next_move(), with_sources(&error))
     }
 }
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        f.write_str(&self.1)
     }
 }
 
 impl ResponseError for Problem {
     fn status_code(&self) -> StatusCode {
-        match &self.0 {
-            RuntimeError::NoThread(_) | RuntimeError::NoInteraction(_) => StatusCode::NOT_FOUND,
-            error if error.is_conflict() => StatusCode::CONFLICT,
-            RuntimeError::Rejected { .. } | RuntimeError::TooLarge { .. } => StatusCode::UNPROCESSABLE_ENTITY,
-            RuntimeError::Busy { .. } | RuntimeError::ShuttingDown => StatusCode::SERVICE_UNAVAILABLE,
-            _ => StatusCode::INTERNAL_SERVER_ERROR,
+        match self.0 {
+            NextMove::NameAnother => StatusCode::NOT_FOUND,
+            NextMove::ReadAgain => StatusCode::CONFLICT,
+            NextMove::ChangeRequest => StatusCode::UNPROCESSABLE_ENTITY,
+            NextMove::Retry => StatusCode::SERVICE_UNAVAILABLE,
+            NextMove::TellOperator => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
 }

@@ -22,7 +22,10 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post, put};
 use axum::{Json, Router};
 use futures::StreamExt;
-use rethread::{CallId, Runtime, RuntimeError, Seq, ThreadId, Tool, ToolContext, Workflow};
+use rethread::{
+    CallId, ControlError, NextMove, ReadError, Runtime, Seq, StartThreadError, ThreadId, Tool, ToolContext, Workflow,
+    with_sources,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -121,23 +124,35 @@ async fn answer(
 }
 
 /// What was not done, in HTTP's words.
-struct Problem(RuntimeError);
+struct Problem(NextMove, String);
 
-impl From<RuntimeError> for Problem {
-    fn from(error: RuntimeError) -> Self {
-        Self(error)
+impl From<StartThreadError> for Problem {
+    fn from(error: StartThreadError) -> Self {
+        Self(error.next_move(), with_sources(&error))
+    }
+}
+
+impl From<ControlError> for Problem {
+    fn from(error: ControlError) -> Self {
+        Self(error.next_move(), with_sources(&error))
+    }
+}
+
+impl From<ReadError> for Problem {
+    fn from(error: ReadError) -> Self {
+        Self(error.next_move(), with_sources(&error))
     }
 }
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let status = match &self.0 {
-            RuntimeError::NoThread(_) | RuntimeError::NoInteraction(_) => StatusCode::NOT_FOUND,
-            error if error.is_conflict() => StatusCode::CONFLICT,
-            RuntimeError::Rejected { .. } | RuntimeError::TooLarge { .. } => StatusCode::UNPROCESSABLE_ENTITY,
-            RuntimeError::Busy { .. } | RuntimeError::ShuttingDown => StatusCode::SERVICE_UNAVAILABLE,
-            _ => StatusCode::INTERNAL_SERVER_ERROR,
+        let status = match self.0 {
+            NextMove::NameAnother => StatusCode::NOT_FOUND,
+            NextMove::ReadAgain => StatusCode::CONFLICT,
+            NextMove::ChangeRequest => StatusCode::UNPROCESSABLE_ENTITY,
+            NextMove::Retry => StatusCode::SERVICE_UNAVAILABLE,
+            NextMove::TellOperator => StatusCode::INTERNAL_SERVER_ERROR,
         };
-        (status, self.0.to_string()).into_response()
+        (status, self.1).into_response()
     }
 }

@@ -15,7 +15,7 @@ use std::io::BufRead;
 use std::sync::Mutex;
 
 use futures::executor::{block_on, block_on_stream};
-use rethread::{Events, Runtime, RuntimeError, Seq, Status, ThreadId, Tool, ToolContext};
+use rethread::{Events, ReadError, Runtime, RuntimeError, Seq, Status, ThreadId, Tool, ToolContext};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -36,17 +36,21 @@ fn main() -> Result<(), Box<dyn Error>> {
     stop(&runtime)?;
     match announced {
         // The thread is in the log as far as it came.
-        Err(RuntimeError::ShuttingDown) => Ok(()),
-        announced => Ok(announced?),
+        Err(error) if is_shutting_down(&*error) => Ok(()),
+        announced => announced,
     }
 }
 
+fn is_shutting_down(error: &(dyn Error + 'static)) -> bool {
+    matches!(error.downcast_ref(), Some(ReadError::Runtime(RuntimeError::ShuttingDown)))
+}
+
 /// Starts a thread or goes on with one, and puts its questions to the person at the terminal.
-fn announce(runtime: &Runtime, thread: Option<ThreadId>) -> Result<(), RuntimeError> {
+fn announce(runtime: &Runtime, thread: Option<ThreadId>) -> Result<(), Box<dyn Error>> {
     let thread = match thread {
         Some(id) => runtime.thread(id),
         None => {
-            let workflow = rethread::parse_workflow(include_bytes!("announce.yaml")).map_err(RuntimeError::Workflow)?;
+            let workflow = rethread::parse_workflow(include_bytes!("announce.yaml"))?;
             block_on(runtime.start_thread(workflow, "the picnic"))?
         }
     };

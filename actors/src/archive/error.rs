@@ -1,19 +1,31 @@
-//! Why an export or an import fails.
+//! The errors of an export and of an import.
 
 use std::io;
 
 use rethread_events::ids::ThreadId;
 
-use crate::error::RuntimeError;
+use crate::error::ReadError;
 
-/// Why an export was not written or an import not read.
+/// A thread was not exported.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum ArchiveError {
-    /// The log, or what is in it.
+pub enum ExportError {
+    /// The thread cannot be read.
     #[error(transparent)]
-    Runtime(#[from] RuntimeError),
-    /// The file.
+    Read(#[from] ReadError),
+    /// The file cannot be written.
+    #[error("cannot read or write the export")]
+    Io(#[from] io::Error),
+}
+
+/// An export was not imported.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ImportError {
+    /// The log failed.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// The file cannot be read.
     #[error("cannot read or write the export")]
     Io(#[from] io::Error),
     /// A line is not JSON, or not what an export holds.

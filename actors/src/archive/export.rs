@@ -9,9 +9,9 @@ use rethread_store::{ForkPoint, Store, StoreError};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::error::ArchiveError;
+use super::error::ExportError;
 use super::trailer::Trailer;
-use crate::error::RuntimeError;
+use crate::error::{ReadError, RuntimeError};
 use crate::family;
 use crate::load;
 use crate::recorded::events;
@@ -22,7 +22,7 @@ impl Runtime {
     ///
     /// # Errors
     /// When the log or the file fails. What was written until then is whole lines.
-    pub async fn export(&self, id: ThreadId, to: impl Write + Send + 'static) -> Result<u64, ArchiveError> {
+    pub async fn export(&self, id: ThreadId, to: impl Write + Send + 'static) -> Result<u64, ExportError> {
         let mut exporter = self.exporter(to);
         let n_events = exporter.thread(id).await?;
         exporter.finish().await?;
@@ -90,7 +90,7 @@ impl Exporter {
     ///
     /// # Errors
     /// When the file fails, or an earlier write was given up in the middle.
-    pub async fn finish(mut self) -> Result<(), ArchiveError> {
+    pub async fn finish(mut self) -> Result<(), ExportError> {
         let mut work = self.take()?;
         let written = move || -> io::Result<()> {
             let line = work.trailer.line()?;
@@ -101,7 +101,7 @@ impl Exporter {
         Ok(self.runtime.blocking(written).await??)
     }
 
-    fn take(&mut self) -> Result<Work, ArchiveError> {
+    fn take(&mut self) -> Result<Work, ExportError> {
         let given_up = || io::Error::other("an earlier write to this export was given up in the middle");
         Ok(self.work.take().ok_or_else(given_up)?)
     }
@@ -111,7 +111,7 @@ impl Exporter {
     ///
     /// # Errors
     /// As [`Runtime::export`]; `NoThread` for one that began after the exporter was made. Another thread can be written after a thread that failed.
-    pub async fn thread(&mut self, id: ThreadId) -> Result<u64, ArchiveError> {
+    pub async fn thread(&mut self, id: ThreadId) -> Result<u64, ExportError> {
         let mut work = self.take()?;
         let store = self.runtime.store().clone();
         let (work, written) = self
@@ -126,7 +126,7 @@ impl Exporter {
     }
 }
 
-fn export(store: &dyn Store, id: ThreadId, work: &mut Work) -> Result<u64, ArchiveError> {
+fn export(store: &dyn Store, id: ThreadId, work: &mut Work) -> Result<u64, ExportError> {
     let mut n_events = 0;
     let mut todo = vec![id];
     while let Some(id) = todo.pop() {
@@ -148,7 +148,7 @@ fn export(store: &dyn Store, id: ThreadId, work: &mut Work) -> Result<u64, Archi
 }
 
 /// A thread and those it inherits from, the oldest last.
-fn lineage(store: &dyn Store, id: ThreadId) -> Result<Vec<ThreadId>, RuntimeError> {
+fn lineage(store: &dyn Store, id: ThreadId) -> Result<Vec<ThreadId>, ReadError> {
     let mut lineage = vec![id];
     let mut info = load::stream(store, id)?;
     while let Some(ForkPoint { parent, .. }) = info.fork_of {
@@ -159,9 +159,9 @@ fn lineage(store: &dyn Store, id: ThreadId) -> Result<Vec<ThreadId>, RuntimeErro
 }
 
 /// Writes the events of a thread's own.
-fn write_thread(store: &dyn Store, thread: ThreadId, work: &mut Work) -> Result<u64, ArchiveError> {
-    let info = store.stream(thread).map_err(RuntimeError::from)?;
-    let last = family::last_before(store, thread, work.until)?.ok_or(RuntimeError::NoThread(thread))?;
+fn write_thread(store: &dyn Store, thread: ThreadId, work: &mut Work) -> Result<u64, ExportError> {
+    let info = store.stream(thread).map_err(ReadError::from)?;
+    let last = family::last_before(store, thread, work.until)?.ok_or(ReadError::NoThread(thread))?;
     let first = info.fork_of.map_or(Seq(0), |point| point.seq.next());
     let mut n_events = 0;
     for event in events(store, thread, first..last.next()) {
@@ -170,7 +170,7 @@ fn write_thread(store: &dyn Store, thread: ThreadId, work: &mut Work) -> Result<
             if work.named.insert(thing) {
                 match (thing_json(store, thing), &mut work.missing) {
                     (Ok(json), _) => write_line(&mut work.to, &mut work.trailer, &json)?,
-                    (Err(RuntimeError::Store(_)), Some(missing)) => missing.push(thing.hash()),
+                    (Err(ReadError::Runtime(RuntimeError::Store(_))), Some(missing)) => missing.push(thing.hash()),
                     (Err(error), _) => return Err(error.into()),
                 }
             }
@@ -279,8 +279,8 @@ fn named_by(thread: ThreadId, event: &Event) -> Vec<Thing> {
     }
 }
 
-fn thing_json(store: &dyn Store, thing: Thing) -> Result<Value, RuntimeError> {
-    let text = |hash| -> Result<String, RuntimeError> {
+fn thing_json(store: &dyn Store, thing: Thing) -> Result<Value, ReadError> {
+    let text = |hash| -> Result<String, ReadError> {
         let bytes = store.blob(hash)?;
         String::from_utf8(bytes).map_err(|_| StoreError::Invalid(format!("blob {hash} is not UTF-8")).into())
     };

@@ -11,11 +11,11 @@ use rethread_events::workflow::Workflow;
 use rethread_store::{ForkPoint, IMPORT_BYTES_MAX, Import, Record, Store, StoreError, Tag};
 use serde_json::Value;
 
-use super::error::ArchiveError;
+use super::error::ImportError;
 use super::trailer::{check_complete, each_line, is_trailer};
 use crate::crashes::Step;
 use crate::definitions::{Definitions, Held};
-use crate::error::RuntimeError;
+use crate::error::ReadError;
 use crate::gc::refers_to;
 use crate::imported;
 use crate::load;
@@ -45,7 +45,7 @@ impl Runtime {
     /// With the number of the line. `Incomplete`, `EndsProcess`: nothing was imported. Otherwise the threads before the
     /// line are in the log, the one it belongs to is not. The same where the process ends meanwhile: each thread is there
     /// whole, with its outputs, or not at all, and the same import goes on from there.
-    pub async fn import(&self, from: impl BufRead + Seek + Send + 'static) -> Result<Imported, ArchiveError> {
+    pub async fn import(&self, from: impl BufRead + Seek + Send + 'static) -> Result<Imported, ImportError> {
         self.imported(from, |store, definitions, from| import(store, definitions, from)).await
     }
 
@@ -53,26 +53,23 @@ impl Runtime {
     ///
     /// # Errors
     /// As [`Runtime::import`].
-    pub async fn import_incomplete(
-        &self,
-        from: impl BufRead + Seek + Send + 'static,
-    ) -> Result<Imported, ArchiveError> {
+    pub async fn import_incomplete(&self, from: impl BufRead + Seek + Send + 'static) -> Result<Imported, ImportError> {
         self.imported(from, |store, definitions, from| Importer::new(store, definitions).read(from)).await
     }
 
     async fn imported<R: BufRead + Seek + Send + 'static>(
         &self,
         mut from: R,
-        import: impl FnOnce(&dyn Store, &Definitions, R) -> Result<Imported, ArchiveError> + Send + 'static,
-    ) -> Result<Imported, ArchiveError> {
+        import: impl FnOnce(&dyn Store, &Definitions, R) -> Result<Imported, ImportError> + Send + 'static,
+    ) -> Result<Imported, ImportError> {
         let services = self.services().clone();
         self.blocking(move || {
             let (crashes, store) = (&services.crashes, &*services.store);
             let export = if crashes.is_on() { hash_of(&mut from)? } else { Hash::ZERO };
             let import = || import(store, &services.definitions, from);
             let imported =
-                crashes.counted(Step::import(export), import).unwrap_or_else(|n| Err(ArchiveError::EndsProcess { n }));
-            services.imported.read(&*services.store).map_err(RuntimeError::from)?;
+                crashes.counted(Step::import(export), import).unwrap_or_else(|n| Err(ImportError::EndsProcess { n }));
+            services.imported.read(&*services.store).map_err(ReadError::from)?;
             imported
         })
         .await?
@@ -100,7 +97,7 @@ pub(crate) fn import(
     store: &dyn Store,
     definitions: &Definitions,
     mut from: impl BufRead + Seek,
-) -> Result<Imported, ArchiveError> {
+) -> Result<Imported, ImportError> {
     let complete = check_complete(&mut from);
     from.rewind()?;
     if let Err(incomplete) = complete {
@@ -111,8 +108,8 @@ pub(crate) fn import(
     Importer::new(store, definitions).read(from)
 }
 
-fn check_line(line: u64, bytes: &[u8]) -> Result<(), ArchiveError> {
-    let wrong = |what: String| ArchiveError::Line { line, what };
+fn check_line(line: u64, bytes: &[u8]) -> Result<(), ImportError> {
+    let wrong = |what: String| ImportError::Line { line, what };
     let value: Value = serde_json::from_slice(bytes).map_err(|error| wrong(error.to_string()))?;
     if !["workflow", "blob", "end"].iter().any(|key| value.get(key).is_some()) {
         RecordedEvent::from_json(&value).map_err(|error| wrong(error.to_string()))?;
@@ -147,7 +144,7 @@ impl<'a> Importer<'a> {
         }
     }
 
-    fn read(mut self, mut from: impl BufRead) -> Result<Imported, ArchiveError> {
+    fn read(mut self, mut from: impl BufRead) -> Result<Imported, ImportError> {
         self.line = each_line(&mut from, |number, line| {
             self.line = number;
             if is_trailer(line) { Ok(()) } else { self.take(line) }
@@ -158,17 +155,17 @@ impl<'a> Importer<'a> {
             match self.store.stream(thread) {
                 Ok(_) => self.keep_outputs(thread, outputs)?,
                 Err(StoreError::NotFound { .. }) => {}
-                Err(error) => return Err(RuntimeError::from(error).into()),
+                Err(error) => return Err(ReadError::from(error).into()),
             }
         }
         Ok(self.done)
     }
 
-    fn wrong(&self, what: impl ToString) -> ArchiveError {
-        ArchiveError::Line { line: self.line, what: what.to_string() }
+    fn wrong(&self, what: impl ToString) -> ImportError {
+        ImportError::Line { line: self.line, what: what.to_string() }
     }
 
-    fn take(&mut self, line: &[u8]) -> Result<(), ArchiveError> {
+    fn take(&mut self, line: &[u8]) -> Result<(), ImportError> {
         let value: Value = serde_json::from_slice(line).map_err(|error| self.wrong(error))?;
         if let Some(workflow) = value.get("workflow") {
             return self.keep_workflow(workflow);
@@ -185,23 +182,23 @@ impl<'a> Importer<'a> {
         Ok(())
     }
 
-    fn keep_workflow(&mut self, value: &Value) -> Result<(), ArchiveError> {
+    fn keep_workflow(&mut self, value: &Value) -> Result<(), ImportError> {
         let workflow = Workflow::from_json(&value["definition"].to_string()).map_err(|faults| self.wrong(faults))?;
         if value["hash"].as_str() != Some(&workflow.hash().to_string()) {
             return Err(self.wrong(format!("the definition has the hash {}, not {}", workflow.hash(), value["hash"])));
         }
-        self.held.push(self.definitions.keep(&Arc::new(workflow)).map_err(RuntimeError::from)?);
+        self.held.push(self.definitions.keep(&Arc::new(workflow)).map_err(ReadError::from)?);
         Ok(())
     }
 
-    fn keep_blob(&mut self, value: &Value) -> Result<(), ArchiveError> {
+    fn keep_blob(&mut self, value: &Value) -> Result<(), ImportError> {
         let text = value["text"].as_str().ok_or_else(|| self.wrong("a blob without `text`"))?;
         if value["hash"].as_str() != Some(&Hash::of(text.as_bytes()).to_string()) {
             return Err(self.wrong("the blob does not have the hash it says"));
         }
         let owner: ThreadId = match &value["thread_id"] {
             Value::Null => {
-                self.store.put_blob(None, text.as_bytes()).map_err(RuntimeError::from)?;
+                self.store.put_blob(None, text.as_bytes()).map_err(ReadError::from)?;
                 return Ok(());
             }
             id => serde_json::from_value(id.clone()).map_err(|error| self.wrong(error))?,
@@ -216,15 +213,15 @@ impl<'a> Importer<'a> {
         Ok(())
     }
 
-    fn keep_outputs(&self, thread: ThreadId, outputs: Vec<Vec<u8>>) -> Result<(), ArchiveError> {
+    fn keep_outputs(&self, thread: ThreadId, outputs: Vec<Vec<u8>>) -> Result<(), ImportError> {
         for output in outputs {
-            self.store.put_blob(Some(thread), &output).map_err(RuntimeError::from)?;
+            self.store.put_blob(Some(thread), &output).map_err(ReadError::from)?;
         }
         Ok(())
     }
 
     /// Writes the stream that was read, when it is whole and new.
-    fn write_stream(&mut self) -> Result<(), ArchiveError> {
+    fn write_stream(&mut self) -> Result<(), ImportError> {
         let records = std::mem::take(&mut self.stream);
         let (Some(first), Some(last)) = (records.first(), records.last()) else {
             return Ok(());
@@ -235,16 +232,16 @@ impl<'a> Importer<'a> {
         self.output_bytes -= outputs.iter().map(Vec::len).sum::<usize>();
         match store.stream(thread) {
             Ok(_) => {
-                let there = store.record(thread, last.seq).map_err(RuntimeError::from)?;
+                let there = store.record(thread, last.seq).map_err(ReadError::from)?;
                 if there.is_none_or(|there| there.hash != last.hash) {
-                    return Err(ArchiveError::Differs { line: self.line, thread });
+                    return Err(ImportError::Differs { line: self.line, thread });
                 }
                 self.keep_outputs(thread, outputs)?;
                 self.done.known.push(thread);
                 return Ok(());
             }
             Err(StoreError::NotFound { .. }) => {}
-            Err(error) => return Err(RuntimeError::from(error).into()),
+            Err(error) => return Err(ReadError::from(error).into()),
         }
         let first_event = RecordedEvent::decode(first.clone())?.event;
         self.held.extend(refers_to(&first_event).map(|hash| self.definitions.hold(hash)));
@@ -266,7 +263,7 @@ impl<'a> Importer<'a> {
         let values = if state.status().is_ended() { Vec::new() } else { vec![imported::noted(thread)] };
         let tag = Tag(state.status().code());
         let import = Import { fork_of, tag, records, blobs: outputs, values };
-        store.import_with(import).map_err(RuntimeError::from)?;
+        store.import_with(import).map_err(ReadError::from)?;
         self.done.threads.push(thread);
         self.done.n_events += n_events;
         Ok(())

@@ -6,7 +6,7 @@ use std::io::{self, BufRead};
 use rethread_events::ids::Hash;
 use serde::{Deserialize, Serialize};
 
-use super::error::ArchiveError;
+use super::error::ImportError;
 
 /// The longest line that is read, in bytes: an event of the largest payload, escaped.
 const LINE_BYTES_MAX: u64 = 200 << 20;
@@ -56,8 +56,8 @@ pub(super) fn is_trailer(line: &[u8]) -> bool {
 /// Calls `take` with each line that is not blank, and its number from 1.
 pub(super) fn each_line(
     from: &mut impl BufRead,
-    mut take: impl FnMut(u64, &[u8]) -> Result<(), ArchiveError>,
-) -> Result<u64, ArchiveError> {
+    mut take: impl FnMut(u64, &[u8]) -> Result<(), ImportError>,
+) -> Result<u64, ImportError> {
     let (mut line, mut number) = (Vec::new(), 0);
     loop {
         line.clear();
@@ -67,7 +67,7 @@ pub(super) fn each_line(
             return Ok(number);
         }
         if n as u64 > LINE_BYTES_MAX {
-            return Err(ArchiveError::Line { line: number, what: format!("longer than {LINE_BYTES_MAX} bytes") });
+            return Err(ImportError::Line { line: number, what: format!("longer than {LINE_BYTES_MAX} bytes") });
         }
         if !line.trim_ascii().is_empty() {
             take(number, &line)?;
@@ -76,7 +76,7 @@ pub(super) fn each_line(
 }
 
 /// An error unless every line is covered by a trailer that fits it. Reads to the end.
-pub(super) fn check_complete(from: &mut impl BufRead) -> Result<(), ArchiveError> {
+pub(super) fn check_complete(from: &mut impl BufRead) -> Result<(), ImportError> {
     let mut so_far = Trailer::default();
     let mut is_empty = true;
     let last = each_line(from, |line, bytes| {
@@ -86,20 +86,20 @@ pub(super) fn check_complete(from: &mut impl BufRead) -> Result<(), ArchiveError
             return Ok(());
         }
         let found = serde_json::from_slice::<Line>(bytes);
-        let found = found.map_err(|error| ArchiveError::Line { line, what: error.to_string() })?;
+        let found = found.map_err(|error| ImportError::Line { line, what: error.to_string() })?;
         let expected = std::mem::take(&mut so_far);
         if found.end != expected {
             let what = format!(
                 "the {} lines before it are not the {} that were exported: the file was changed or cut",
                 expected.lines, found.end.lines
             );
-            return Err(ArchiveError::Incomplete { line, what });
+            return Err(ImportError::Incomplete { line, what });
         }
         Ok(())
     })?;
     if is_empty || so_far.lines > 0 {
         let what = "the export does not end with its trailer: it was cut, or written by an older version".into();
-        return Err(ArchiveError::Incomplete { line: last, what });
+        return Err(ImportError::Incomplete { line: last, what });
     }
     Ok(())
 }

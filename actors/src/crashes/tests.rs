@@ -6,7 +6,7 @@ use rethread_events::thread::Status;
 use rethread_store::{Options, SledStore};
 
 use super::*;
-use crate::{ForkRequest, Runtime, StartThread, UserInteractionHandler};
+use crate::{ControlError, ForkError, ForkRequest, Runtime, StartThread, UserInteractionHandler};
 
 fn thread(n: u8) -> ThreadId {
     ThreadId::from_bytes([n; 16])
@@ -159,13 +159,13 @@ fn count_that_cannot_be_read_refuses_what_it_counts() {
     block_on(async {
         let runtime = start(folder, 3).await;
         let error = runtime.thread(thread(1)).state_at(Seq(1)).await.unwrap_err();
-        assert!(matches!(error, RuntimeError::EndsProcess { work: "history", n: 3, .. }), "{error}");
+        assert!(matches!(error, ReadError::EndsProcess { work: "history", n: 3, .. }), "{error}");
         assert_eq!(runtime.thread(thread(1)).at_rest().await.unwrap().status, Status::Waiting);
         let outcome = runtime.thread(thread(2)).outcome().await.unwrap();
         let error = outcome.state.error().unwrap();
         assert!(error.message.contains("a step whose count cannot be read"), "{error:?}");
         let error = runtime.thread(thread(3)).state().await.unwrap_err();
-        assert!(matches!(error, RuntimeError::SetAside { n: 3, .. }), "{error}");
+        assert!(matches!(error, ReadError::SetAside { n: 3, .. }), "{error}");
         assert_eq!(runtime.thread(thread(4)).at_rest().await.unwrap().status, Status::Waiting);
         runtime.shutdown().await.unwrap();
     });
@@ -236,7 +236,7 @@ fn crashing_fold_sets_aside_only_its_thread() {
     block_on(async {
         let runtime = start(folder, 3).await;
         let aside = runtime.thread(thread(1));
-        let is_set_aside = |error: RuntimeError| matches!(error, RuntimeError::SetAside { n: 3, .. });
+        let is_set_aside = |error: ReadError| matches!(error, ReadError::SetAside { n: 3, .. });
         assert!(is_set_aside(aside.state().await.unwrap_err()));
         assert!(is_set_aside(aside.at_rest().await.unwrap_err()));
         assert!(is_set_aside(aside.interactions().await.unwrap_err()));
@@ -262,7 +262,7 @@ async fn is_refused<T>(
     folder: &Path,
     name: &str,
     step: Step,
-    work: impl AsyncFn(&Runtime, u8) -> Result<T, RuntimeError>,
+    work: impl AsyncFn(&Runtime, u8) -> Result<T, ReadError>,
 ) {
     for _ in 0..3 {
         dies(folder, std::slice::from_ref(&step));
@@ -270,7 +270,7 @@ async fn is_refused<T>(
     let runtime = start(folder, 3).await;
     let error = work(&runtime, 1).await.err().unwrap();
     let is_named = |work: &str, id| work == name && id == thread(1);
-    assert!(matches!(&error, RuntimeError::EndsProcess { work, thread, n: 3 } if is_named(work, *thread)), "{error}");
+    assert!(matches!(&error, ReadError::EndsProcess { work, thread, n: 3 } if is_named(work, *thread)), "{error}");
     work(&runtime, 2).await.unwrap();
     assert_eq!(runtime.thread(thread(1)).at_rest().await.unwrap().status, Status::Waiting);
     runtime.shutdown().await.unwrap();
@@ -361,8 +361,9 @@ fn history_of_a_crashing_branch_names_the_branch() {
         let fork = ForkRequest { at: Some(last), paused: true, ..ForkRequest::default() };
         let family = runtime.thread(owner).family_at(last).await.err().unwrap();
         let fork = runtime.thread(owner).fork(fork).await.err().unwrap();
+        let ForkError::Control(ControlError::Read(fork)) = fork else { panic!("{fork}") };
         for error in [family, fork] {
-            assert!(matches!(error, RuntimeError::EndsProcess { thread, .. } if thread == branch.thread), "{error}");
+            assert!(matches!(error, ReadError::EndsProcess { thread, .. } if thread == branch.thread), "{error}");
         }
         runtime.thread(owner).state_at(last).await.unwrap();
         runtime.shutdown().await.unwrap();

@@ -11,7 +11,7 @@ use rethread_store::Filter;
 
 use super::ForkAnswer;
 use crate::clock;
-use crate::error::RuntimeError;
+use crate::error::{ControlError, RuntimeError};
 use crate::family::{Replacement, past};
 use crate::services::Services;
 use crate::thread_handle::ThreadHandle;
@@ -28,17 +28,17 @@ pub(super) fn of_branches(
     answers: Vec<ForkAnswer>,
     branches: &[Replacement],
     moves_to: Option<&Arc<Workflow>>,
-) -> Result<Vec<ForkAnswer>, RuntimeError> {
+) -> Result<Vec<ForkAnswer>, ControlError> {
     let mut given = Vec::with_capacity(answers.len());
     for answer in answers {
         let ForkAnswer { thread, interaction, answer: data } = answer;
         let branch = branches.iter().find(|branch| branch.of == thread);
         let Some((branch, seq)) = branch.and_then(|branch| Some((branch, branch.by.seq?))) else {
-            return Err(RuntimeError::NoInteraction(interaction.key(thread)));
+            return Err(ControlError::NoInteraction(interaction.key(thread)));
         };
         if !services.mode.runs() {
             let why = "a branch begins when the fork runs: answer its question then";
-            return Err(RuntimeError::rejected(thread, Rejected::Invalid(why.into())));
+            return Err(ControlError::rejected(thread, Rejected::Invalid(why.into())));
         }
         let state = past(&*services.store, &services.crashes, thread, seq)?.state;
         let workflow = match moves_to {
@@ -48,21 +48,21 @@ pub(super) fn of_branches(
         let around = Env { now: clock::now(), tools: services, models: services, permits: &NoWaits };
         let tried =
             Thread::resume(state, workflow).record_only(Input::Respond { interaction, data: data.clone() }, &around);
-        tried.map_err(|error| RuntimeError::of_step(thread, error))?;
+        tried.map_err(|error| ControlError::of_step(thread, error))?;
         given.push(ForkAnswer { thread: branch.by.child, interaction, answer: data });
     }
     Ok(given)
 }
 
 /// Gives an answer to a thread that begins after position `after`.
-pub(super) async fn give(parent: &ThreadHandle, answer: ForkAnswer, after: Position) -> Result<(), RuntimeError> {
+pub(super) async fn give(parent: &ThreadHandle, answer: ForkAnswer, after: Position) -> Result<(), ControlError> {
     let ForkAnswer { thread, interaction, answer } = answer;
     let filter = Filter { threads: vec![thread], ..Filter::default() };
     let mut begun = parent.store().subscribe(after, filter);
     match tokio::time::timeout(BEGIN_MAX, begun.next()).await {
         Ok(Some(Ok(_))) => parent.sibling(thread).respond(interaction, answer).await,
         Ok(Some(Err(error))) => Err(error.into()),
-        Ok(None) => Err(RuntimeError::ShuttingDown),
-        Err(_) => Err(RuntimeError::ActorStopped(thread)),
+        Ok(None) => Err(RuntimeError::ShuttingDown.into()),
+        Err(_) => Err(RuntimeError::ActorStopped(thread).into()),
     }
 }

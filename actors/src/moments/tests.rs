@@ -49,7 +49,7 @@ fn first_event_after_a_position_is_found_across_a_fork() {
     let behind = |of, position| seq_behind(&store, thread(of), Position(position)).unwrap().0;
     assert_eq!([0, 1, 2, 7, 8, 99].map(|position| behind(1, position)), [1, 1, 2, 4, 5, 5]);
     assert_eq!([0, 4, 5, 9, 10, 11, 99].map(|position| behind(3, position)), [1, 3, 3, 3, 4, 5, 5]);
-    assert!(matches!(seq_behind(&store, thread(9), Position(0)), Err(RuntimeError::NoThread(_))));
+    assert!(matches!(seq_behind(&store, thread(9), Position(0)), Err(ReadError::NoThread(_))));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use rethread_events::message::Role;
 use rethread_events::thread::Status;
 
 use super::*;
-use crate::{Outcome, Runtime, RuntimeBuilder, StartError};
+use crate::{OpenError, Outcome, Runtime, RuntimeBuilder};
 
 /// A message, then the processor `own` with 300 ms.
 const OWN: &str = "
@@ -95,7 +95,7 @@ fn a_processor_that_panics_at_once_is_contained_too() {
 fn a_name_that_cannot_be_used_is_refused_at_the_start() {
     async fn fault(builder: RuntimeBuilder) -> String {
         match builder.in_memory().start().await {
-            Err(StartError::Invalid(fault)) => fault,
+            Err(OpenError::Invalid(fault)) => fault,
             other => panic!("{:?}", other.map(|_| ())),
         }
     }

@@ -13,7 +13,8 @@ use rethread_tools::Catalogue;
 
 use super::Services;
 use crate::counting::at_most;
-use crate::error::RuntimeError;
+use crate::error::ReadError;
+use rethread_events::text::with_sources;
 
 impl Tools for Services {
     fn facts(&self, name: &str) -> Option<ToolFacts> {
@@ -54,7 +55,7 @@ impl thread::Models for Services {
     }
 
     fn read(&self, call: CallId, request: &ModelRequest, brought: &Json) -> Result<LlmCallCompleted, String> {
-        let tools = self.catalogue_of(request).map_err(|error| error.to_string())?;
+        let tools = self.catalogue_of(request).map_err(|error| with_sources(&error))?;
         self.models.read(call, request, tools, brought)
     }
 
@@ -80,7 +81,7 @@ impl Services {
     pub(crate) fn prompt_of(&self, state: &State, ask: &Interaction) -> Option<String> {
         match ask.operation_type {
             OperationType::RelayModel => self.relay_prompt(state).unwrap_or_else(|error| {
-                tracing::warn!(thread = %state.thread(), %error, "the prompt for the person cannot be put together");
+                tracing::warn!(thread = %state.thread(), error = with_sources(&error), "the prompt for the person cannot be put together");
                 None
             }),
             OperationType::UpdateVariables
@@ -92,7 +93,7 @@ impl Services {
     }
 
     /// What the person is to carry to the model, when the thread waits for one. Blocks.
-    pub(crate) fn relay_prompt(&self, state: &State) -> Result<Option<String>, RuntimeError> {
+    pub(crate) fn relay_prompt(&self, state: &State) -> Result<Option<String>, ReadError> {
         let Some(request) = state.model_request() else {
             return Ok(None);
         };
@@ -124,7 +125,7 @@ impl Services {
                 let (services, request) = (self.clone(), request.clone());
                 let read = actix_rt::task::spawn_blocking(move || services.catalogue_of(&request)).await;
                 let lost = |error: String| ExecutionError::new(ErrorKind::UnknownTool, error);
-                read.map_err(|error| lost(error.to_string()))?.map_err(|error| lost(error.to_string()))
+                read.map_err(|error| lost(error.to_string()))?.map_err(|error| lost(with_sources(&error)))
             }
             // It could not be kept when the loop began.
             (Some(now), None) => Ok(now.specs.clone()),
@@ -136,7 +137,7 @@ impl Services {
     }
 
     /// The tools as they were when the model was first offered them, even if this process has others now.
-    pub(crate) fn catalogue_of(&self, request: &ModelRequest) -> Result<Arc<[ToolSpec]>, RuntimeError> {
+    pub(crate) fn catalogue_of(&self, request: &ModelRequest) -> Result<Arc<[ToolSpec]>, ReadError> {
         let Some(hash) = request.execution.tool_catalog else {
             return Ok(Arc::new([]));
         };

@@ -2,7 +2,7 @@ use futures_util::FutureExt;
 use rethread_events::thread::Status;
 
 use super::*;
-use crate::{Outcome, Runtime, RuntimeError, StartError};
+use crate::{OpenError, Outcome, Runtime, StartThreadError};
 
 const OWN: &str = "
 version: '1'
@@ -88,7 +88,7 @@ fn missing_strategy_is_reported_before_the_start() {
         let runtime = Runtime::builder().in_memory().arbiters(1).start().await.unwrap();
         let workflow = crate::parse_workflow(OWN.as_bytes()).unwrap();
         let refused = runtime.start_thread(workflow, "go").await.unwrap_err();
-        let RuntimeError::Workflow(faults) = refused else { panic!("{refused}") };
+        let StartThreadError::Workflow(faults) = refused else { panic!("{refused}") };
         assert_eq!(
             faults.to_string(),
             "nodes[0].llm.strategy.custom.name: there is no strategy `own` (no strategy is configured)"
@@ -107,7 +107,7 @@ fn a_strategys_name_is_its_own() {
             [(twice, "there are two strategies `own`"), (empty, "a strategy's name has 1 to 200 bytes")]
         {
             let refused = builder.start().await.map(drop).unwrap_err();
-            assert!(matches!(&refused, StartError::Invalid(why) if why == what), "{refused}");
+            assert!(matches!(&refused, OpenError::Invalid(why) if why == what), "{refused}");
         }
     });
 }

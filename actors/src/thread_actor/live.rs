@@ -13,7 +13,7 @@ use super::messages::{Begin, Tell};
 use super::pending_inputs::{Kept, Said};
 use crate::branch_states::Watch;
 use crate::clock;
-use crate::error::RuntimeError;
+use crate::error::ReadError;
 use crate::inputs::bytes_of;
 use crate::permit_waits::RunningCalls;
 use crate::port::Reply;
@@ -46,7 +46,7 @@ pub(super) struct Live {
     /// Appends under way, in order.
     pub(super) under_way: VecDeque<UnderWay>,
     /// The first append that was refused, while the answers to those before it are on their way.
-    pub(super) refused: Option<(Seq, RuntimeError)>,
+    pub(super) refused: Option<(Seq, ReadError)>,
     /// What was begun; dropping an entry calls the work off.
     pub(super) running: RunningCalls,
     /// Tools that run and wait for answers of people.

@@ -57,7 +57,7 @@ impl ThreadActor {
             let Ok((thread, running, taken)) = done else {
                 // It panicked, or the runtime stops: the machine is lost, and the log has what it decided before.
                 actor.phase = Phase::Live(live);
-                return actor.fail(&RuntimeError::ActorStopped(actor.id), ctx);
+                return actor.fail(&RuntimeError::ActorStopped(actor.id).into(), ctx);
             };
             (live.thread, live.running) = (thread, running);
             actor.phase = Phase::Live(live);

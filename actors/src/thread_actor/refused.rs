@@ -10,19 +10,20 @@ use super::live::{Phase, Progress};
 use super::messages::Tell;
 use super::pending_inputs::{Kept, Said};
 use crate::clock;
-use crate::error::RuntimeError;
+use crate::error::{ReadError, RuntimeError};
+use rethread_events::text::with_sources;
 
 /// How long to wait before a log that had no room is tried again.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// Returns whether the same may succeed when it is decided anew.
-fn is_for_now(error: &RuntimeError) -> bool {
-    matches!(error, RuntimeError::Store(error) if error.is_temporary())
+fn is_for_now(error: &ReadError) -> bool {
+    matches!(error, ReadError::Runtime(RuntimeError::Store(error)) if error.is_temporary())
 }
 
 impl ThreadActor {
     /// The append that ends before `end` was refused.
-    pub(super) fn refused(&mut self, end: Seq, error: RuntimeError, ctx: &mut Context<Self>) {
+    pub(super) fn refused(&mut self, end: Seq, error: ReadError, ctx: &mut Context<Self>) {
         let Phase::Live(live) = &mut self.phase else {
             return;
         };
@@ -62,7 +63,7 @@ impl ThreadActor {
         self.wait_for_room(&error, ctx);
         // Last: a caller that is notified of the failure may retry at once, and finds nothing of this attempt.
         for reply in asking {
-            let _ = reply.send(Err(error.clone()));
+            let _ = reply.send(Err(error.clone().into()));
         }
     }
 
@@ -81,11 +82,11 @@ impl ThreadActor {
     }
 
     /// The log has no room: the thread is not given up, and its waiters continue to wait.
-    pub(super) fn wait_for_room(&mut self, error: &RuntimeError, ctx: &mut Context<Self>) {
+    pub(super) fn wait_for_room(&mut self, error: &ReadError, ctx: &mut Context<Self>) {
         let Phase::Away(kept) = &mut self.phase else {
             return;
         };
-        tracing::warn!(thread = %self.id, %error, "the thread waits for room in the log");
+        tracing::warn!(thread = %self.id, error = with_sources(error), "the thread waits for room in the log");
         let asking = kept.take_asking();
         if kept.is_empty() {
             // Nothing of it is in memory: a timer activates it.
@@ -97,18 +98,18 @@ impl ThreadActor {
             kept.retry = Some(ctx.run_later(RETRY_AFTER, Self::load));
         }
         for reply in asking {
-            let _ = reply.send(Err(error.clone()));
+            let _ = reply.send(Err(error.clone().into()));
         }
     }
 
     /// The thread could not be folded from the log.
-    pub(super) fn not_loaded(&mut self, error: &RuntimeError, ctx: &mut Context<Self>) {
+    pub(super) fn not_loaded(&mut self, error: &ReadError, ctx: &mut Context<Self>) {
         if is_for_now(error) { self.wait_for_room(error, ctx) } else { self.fail(error, ctx) }
     }
 
     /// Returns the thread to the log after a permanent error, and notifies its waiters.
-    pub(super) fn fail(&mut self, error: &RuntimeError, ctx: &mut Context<Self>) {
-        tracing::warn!(thread = %self.id, %error, "the thread is put back to what the log has");
+    pub(super) fn fail(&mut self, error: &ReadError, ctx: &mut Context<Self>) {
+        tracing::warn!(thread = %self.id, error = with_sources(error), "the thread is put back to what the log has");
         self.spans.leave("put_back");
         let (fresh, asking) = match &mut self.phase {
             Phase::Live(live) => (
@@ -127,7 +128,7 @@ impl ThreadActor {
         }
         // Last: a caller that is notified of the failure may retry at once, and finds nothing of this attempt.
         for reply in asking {
-            let _ = reply.send(Err(error.clone()));
+            let _ = reply.send(Err(error.clone().into()));
         }
     }
 }

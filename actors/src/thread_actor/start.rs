@@ -21,7 +21,7 @@ use super::pending_inputs::Kept;
 use super::step::Batch;
 use crate::clock;
 use crate::crashes::{Class, Entered, Step};
-use crate::error::RuntimeError;
+use crate::error::{ControlError, RuntimeError};
 use crate::load::{self, Loaded};
 use crate::services::Services;
 
@@ -93,7 +93,7 @@ impl ThreadActor {
             let workflow = services.definitions.of(id, &loaded.state)?;
             Ok((loaded, workflow))
         });
-        let loaded = async move { loading.await.unwrap_or(Err(RuntimeError::ActorStopped(id))) };
+        let loaded = async move { loading.await.unwrap_or(Err(RuntimeError::ActorStopped(id).into())) };
         // Messages wait in the mailbox until the thread is there.
         ctx.wait(loaded.into_actor(self).map(|loaded, actor, ctx| {
             match loaded {
@@ -149,7 +149,9 @@ impl ThreadActor {
                     actor
                         .append(Batch { events, now, cause: None, fork_of: None, trace: None, reply, said, step }, ctx);
                 }
-                Err(error) => return actor.fail(&RuntimeError::of_step(actor.id, error), ctx),
+                Err(StepError::Fold(error)) => return actor.fail(&error.into(), ctx),
+                // Nobody gave this input, so nobody can mend it.
+                Err(StepError::Rejected(_)) => return actor.fail(&RuntimeError::ActorStopped(actor.id).into(), ctx),
             }
             // Before anything is begun: what is at hand need not be asked for again.
             for told in waiting {
@@ -176,7 +178,7 @@ impl Origin {
 }
 
 /// The machine of a new thread, and its first events.
-type Made = Result<(Thread, Vec<Event>), RuntimeError>;
+type Made = Result<(Thread, Vec<Event>), ControlError>;
 
 fn made(
     services: &Services,
@@ -198,7 +200,7 @@ fn made(
             let by = fork.by.clone();
             let forked = Thread::fork(id, &parent, fork, workflow, &around)?;
             answered(forked, answers, by.as_ref(), services.mode.runs(), &around)
-                .map_err(|error| RuntimeError::of_step(parent.thread(), error))
+                .map_err(|error| ControlError::of_step(parent.thread(), error))
         }
     }
 }

@@ -8,7 +8,7 @@ use actix::prelude::*;
 use super::ThreadActor;
 use super::live::Phase;
 use crate::branches;
-use crate::error::RuntimeError;
+use crate::error::ReadError;
 
 /// The least interval at which a thread that stays checks whether it still must.
 const LOOK_AFTER_MIN: Duration = Duration::from_millis(100);
@@ -48,7 +48,7 @@ impl ThreadActor {
     }
 
     /// Returns the thread to the log: its waiters are notified of the error, and those of its parents.
-    pub(super) fn give_back(&self, error: &RuntimeError) {
+    pub(super) fn give_back(&self, error: &ReadError) {
         self.registry.waiters.failed(self.id, error);
         actix_rt::spawn(branches::put_back(self.registry.clone(), self.id, error.clone()));
     }

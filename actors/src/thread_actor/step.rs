@@ -16,7 +16,7 @@ use crate::branch_states::BranchState;
 use crate::clock;
 use crate::counters::Tally;
 use crate::crashes::{Entered, Step};
-use crate::error::RuntimeError;
+use crate::error::{ControlError, ReadError};
 use crate::inputs::key_of;
 use crate::port::Reply;
 use crate::recorded::new_record;
@@ -62,7 +62,7 @@ impl ThreadActor {
         let Tell { input, reply, cause, is_work, place } = told;
         if let Some(rejected) = unheard {
             if let Some(reply) = reply {
-                let _ = reply.send(Err(RuntimeError::rejected(self.id, rejected)));
+                let _ = reply.send(Err(ControlError::rejected(self.id, rejected)));
             }
             return;
         }
@@ -123,13 +123,13 @@ impl ThreadActor {
             }
             Err(StepError::Rejected(rejected)) => {
                 if let Some(reply) = batch.reply {
-                    let _ = reply.send(Err(RuntimeError::rejected(self.id, rejected)));
+                    let _ = reply.send(Err(ControlError::rejected(self.id, rejected)));
                 }
             }
             Err(StepError::Fold(error)) => {
-                let error = RuntimeError::Fold(error);
+                let error = ReadError::from(error);
                 if let Some(reply) = batch.reply {
-                    let _ = reply.send(Err(error.clone()));
+                    let _ = reply.send(Err(error.clone().into()));
                 }
                 self.fail(&error, ctx);
             }
@@ -162,9 +162,9 @@ impl ThreadActor {
             match new_record(event, now, cause) {
                 Ok(record) => records.push(record),
                 Err(error) => {
-                    let error = RuntimeError::Store(StoreError::Invalid(error.to_string()));
+                    let error = ReadError::from(StoreError::Invalid(error.to_string()));
                     if let Some(reply) = reply {
-                        let _ = reply.send(Err(error.clone()));
+                        let _ = reply.send(Err(error.clone().into()));
                     }
                     return self.fail(&error, ctx);
                 }

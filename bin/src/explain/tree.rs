@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use futures::future::BoxFuture;
 use rethread::runs::{Call, CallKind, NodeResult};
-use rethread::{Runs, Runtime, RuntimeError, Seq, ThreadHandle, ThreadId};
+use rethread::{ReadError, Runs, Runtime, Seq, ThreadHandle, ThreadId};
 
 use crate::views::BranchRuns;
 
@@ -24,7 +24,7 @@ pub(crate) struct Told {
 }
 
 /// Reads a thread as it was after event `seq`, and its branches as they are now. Holds a bounded part of each.
-pub(crate) async fn of(runtime: &Runtime, thread: &ThreadHandle, seq: Seq) -> Result<Told, RuntimeError> {
+pub(crate) async fn of(runtime: &Runtime, thread: &ThreadHandle, seq: Seq) -> Result<Told, ReadError> {
     let runs = thread.runs_at(seq).await?;
     let mut n_left = BRANCHES_MAX;
     below(runtime, thread.id(), runs, &mut n_left, DEPTH_MAX).await
@@ -36,7 +36,7 @@ fn below<'a>(
     runs: Runs,
     n_left: &'a mut usize,
     depth_left: usize,
-) -> BoxFuture<'a, Result<Told, RuntimeError>> {
+) -> BoxFuture<'a, Result<Told, ReadError>> {
     Box::pin(async move {
         let children: Vec<_> = runs.results().flat_map(NodeResult::calls).filter_map(|call| call.thread).collect();
         let mut told = Told { thread, runs, branches: BTreeMap::new(), n_left_out: 0 };
@@ -53,7 +53,7 @@ fn below<'a>(
                     told.branches.insert(child, branch);
                 }
                 // It never began, or was deleted.
-                Err(RuntimeError::NoThread(_)) => {}
+                Err(ReadError::NoThread(_)) => {}
                 Err(error) => return Err(error),
             }
         }

@@ -3,7 +3,7 @@
 use std::io::Cursor;
 
 use actix_web::{HttpRequest, HttpResponse, web};
-use rethread::ArchiveError;
+use rethread::ImportError;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
@@ -51,18 +51,18 @@ pub(crate) async fn import(
     };
     match imported {
         Ok(imported) => Ok(HttpResponse::Ok().json(Imported::from(imported))),
-        Err(ArchiveError::Runtime(error)) => Err(error.into()),
-        Err(ref error @ ArchiveError::Differs { line, thread }) => {
+        Err(ImportError::Read(error)) => Err(error.into()),
+        Err(ref error @ ImportError::Differs { line, thread }) => {
             Err(Problem::new(Kind::Conflict, error.to_string()).at("thread_id", thread).at("line", line))
         }
-        Err(ref error @ ArchiveError::Incomplete { line, .. }) => {
+        Err(ref error @ ImportError::Incomplete { line, .. }) => {
             Err(Problem::new(Kind::Unusable, error.to_string()).at("line", line))
         }
-        Err(ref error @ ArchiveError::Line { line, .. }) => {
+        Err(ref error @ ImportError::Line { line, .. }) => {
             let detail = format!("{error}: the threads before it are in the log");
             Err(Problem::new(Kind::Unusable, detail).at("line", line))
         }
-        Err(error @ ArchiveError::EndsProcess { .. }) => Err(Problem::new(Kind::Unusable, error.to_string())),
+        Err(error @ ImportError::EndsProcess { .. }) => Err(Problem::new(Kind::Unusable, error.to_string())),
         Err(error) => Err(Problem::new(Kind::Internal, error.to_string())),
     }
 }

@@ -3,7 +3,7 @@
 
 use actix_web::{HttpRequest, HttpResponse};
 use bytes::Bytes;
-use rethread::{RerunReport, RuntimeError, ThreadHandle, ThreadId};
+use rethread::{ReadError, RerunReport, ThreadHandle, ThreadId};
 
 use super::idempotency::{Key, Keyed};
 use super::problem::{Kind, Problem};
@@ -84,7 +84,7 @@ async fn once<T: Made, F: Future<Output = Result<T, Problem>>>(
                 keyed.has_begun().await;
                 return Ok(Begun::Before(thread));
             }
-            Err(RuntimeError::NoThread(id)) if keyed.was_begun => {
+            Err(ReadError::NoThread(id)) if keyed.was_begun => {
                 let detail = format!(
                     "thread {id}, which this Idempotency-Key began, was deleted: send the request with a key of its own \
                      to begin another"
@@ -92,7 +92,7 @@ async fn once<T: Made, F: Future<Output = Result<T, Problem>>>(
                 return Err(Problem::new(Kind::NoThread, detail).at("thread_id", id));
             }
             // The server ended between writing down the key and beginning the thread.
-            Err(RuntimeError::NoThread(_)) => {}
+            Err(ReadError::NoThread(_)) => {}
             Err(error) => return Err(error.into()),
         }
     }
@@ -103,7 +103,7 @@ async fn once<T: Made, F: Future<Output = Result<T, Problem>>>(
     };
     if has_begun {
         keyed.has_begun().await;
-    } else if has_not && matches!(thread.summary().await, Err(RuntimeError::NoThread(_))) {
+    } else if has_not && matches!(thread.summary().await, Err(ReadError::NoThread(_))) {
         // Looked at, because a fork can have begun before something about it was refused.
         keyed.forget().await;
     }

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use actix_web::http::header;
 use actix_web::{HttpRequest, HttpResponse};
 use rethread::store::RecordIter;
-use rethread::{Position, RecordedEvent, Runtime, RuntimeError, Seq, ThreadHandle};
+use rethread::{Position, ReadError, RecordedEvent, Runtime, Seq, ThreadHandle};
 use serde::{Deserialize, Serialize};
 use utoipa::IntoParams;
 
@@ -264,7 +264,7 @@ fn found(
     records: RecordIter<'_>,
     limit: usize,
     mut wants: impl FnMut(&RecordedEvent) -> bool,
-) -> Result<Found, RuntimeError> {
+) -> Result<Found, ReadError> {
     let mut found = Vec::new();
     for (n_before, record) in records.enumerate() {
         let event = RecordedEvent::decode(record?)?;

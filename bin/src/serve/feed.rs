@@ -4,7 +4,7 @@ use std::convert::Infallible;
 
 use bytes::{Bytes, BytesMut};
 use futures::{FutureExt as _, Stream, StreamExt as _};
-use rethread::{Position, RuntimeError};
+use rethread::{Position, ReadError, RuntimeError};
 use serde_json::json;
 use tokio::time::{Interval, MissedTickBehavior};
 
@@ -104,7 +104,7 @@ impl Feed {
     }
 
     /// The text, and the next ones that are ready.
-    fn piece(&mut self, first: Result<Written, RuntimeError>) -> Bytes {
+    fn piece(&mut self, first: Result<Written, ReadError>) -> Bytes {
         let mut piece = self.text(first);
         let mut joined = BytesMut::new();
         // What is as large as this already is sent as it is.
@@ -125,7 +125,7 @@ impl Feed {
         piece
     }
 
-    fn text(&mut self, next: Result<Written, RuntimeError>) -> Bytes {
+    fn text(&mut self, next: Result<Written, ReadError>) -> Bytes {
         match next {
             Ok(written) => {
                 self.seen = self.seen.max(Some(written.last));
@@ -134,7 +134,7 @@ impl Feed {
             Err(error) => {
                 self.ended = true;
                 match error {
-                    RuntimeError::ShuttingDown => Bytes::new(),
+                    ReadError::Runtime(RuntimeError::ShuttingDown) => Bytes::new(),
                     error => self.failure(&Problem::from(error)).into(),
                 }
             }

@@ -1,7 +1,7 @@
 //! `/v1/threads/{thread}/fork`: another way on from a moment.
 
 use actix_web::{HttpRequest, HttpResponse, web};
-use rethread::{ForkChanges, ForkRequest, Json, OrderedMap, RuntimeError, ThreadHandle, ThreadId};
+use rethread::{ControlError, ForkChanges, ForkError, ForkRequest, Json, OrderedMap, ThreadHandle, ThreadId};
 use serde::Deserialize;
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -97,7 +97,7 @@ async fn begin(server: &Server, parent: &ThreadHandle, fork: Fork, id: ThreadId)
     let forked =
         parent.fork(ForkRequest { at, changes, workflow, answers, id: Some(id), paused: fork.run == Some(false) });
     forked.await.map_err(|error| match error {
-        RuntimeError::NoInteraction(question) => {
+        ForkError::Control(ControlError::NoInteraction(question)) => {
             Problem::new(Kind::NoInteraction, does_not_wait(&question)).at("interaction", question)
         }
         error => error.into(),

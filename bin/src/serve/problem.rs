@@ -4,7 +4,8 @@ use actix_web::http::StatusCode;
 use actix_web::http::header::{self, HeaderValue};
 use actix_web::{HttpResponse, ResponseError};
 use rethread::store::{Damage, StoreError};
-use rethread::{Faults, Rejected, RuntimeError};
+use rethread::{ControlError, Faults, ForkError, ReadError, Rejected, RuntimeError, StartThreadError, TooLarge};
+use rethread_events::text::with_sources;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -304,17 +305,68 @@ impl Problem {
 impl From<RuntimeError> for Problem {
     fn from(error: RuntimeError) -> Self {
         match error {
-            RuntimeError::NoThread(thread) => {
+            RuntimeError::Busy { .. } => Self::new(Kind::Busy, format!("{error}: try again in a moment")),
+            RuntimeError::ActorStopped(_) => Self::new(
+                Kind::Internal,
+                format!("{error}: what was acknowledged is in the log; look at it, then ask again"),
+            ),
+            RuntimeError::ShuttingDown => Self::stopping(),
+            RuntimeError::Store(error) => Self::store(error),
+            RuntimeError::Event { thread, seq, .. } => {
+                Self::new(Kind::Damaged, format!("{}; other threads go on", with_sources(&error)))
+                    .at("thread_id", thread)
+                    .at("seq", seq)
+            }
+            RuntimeError::Fold(error) => Self::new(Kind::Damaged, format!("{error}; other threads go on")),
+            RuntimeError::Definition(faults) => Self::workflow(faults),
+            error => Self::new(Kind::Internal, with_sources(&error)),
+        }
+    }
+}
+
+impl From<ReadError> for Problem {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::NoThread(thread) => {
                 Self::new(Kind::NoThread, format!("no thread {thread}: GET /v1/threads lists those that are there"))
                     .at("thread_id", thread)
             }
-            RuntimeError::NoSeq { thread, seq, last } => {
+            ReadError::NoSeq { thread, seq, last } => {
                 Self::new(Kind::NoMoment, format!("thread {thread} has no seq {seq}: it ends at {last}"))
                     .at("thread_id", thread)
                     .at("seq", seq)
                     .at("last_seq", last)
             }
-            RuntimeError::Rejected { thread, source } => {
+            ReadError::NoDefinition { thread, .. } => {
+                Self::new(Kind::NoWorkflow, error.to_string()).at("thread_id", thread)
+            }
+            ReadError::Expression { thread, .. } => {
+                Self::new(Kind::Unusable, with_sources(&error)).at("thread_id", thread)
+            }
+            ReadError::SetAside { thread, .. } | ReadError::EndsProcess { thread, .. } => {
+                Self::new(Kind::Conflict, error.to_string()).at("thread_id", thread)
+            }
+            ReadError::Runtime(error) => error.into(),
+            error => Self::new(Kind::Internal, with_sources(&error)),
+        }
+    }
+}
+
+impl From<TooLarge> for Problem {
+    fn from(error: TooLarge) -> Self {
+        Self::new(Kind::TooLarge, format!("{error}: send less"))
+    }
+}
+
+impl From<ControlError> for Problem {
+    fn from(error: ControlError) -> Self {
+        match error {
+            ControlError::NoInteraction(id) => {
+                Self::new(Kind::NoInteraction, format!("no interaction {id}: GET /v1/interactions lists the open ones"))
+                    .at("interaction", id)
+            }
+            ControlError::TooLarge(error) => error.into(),
+            ControlError::Rejected { thread, source } => {
                 let kind = match source {
                     Rejected::Invalid(_) => Kind::Unusable,
                     Rejected::InteractionClosed(_) => Kind::InteractionClosed,
@@ -333,36 +385,33 @@ impl From<RuntimeError> for Problem {
                 };
                 Self::new(kind, format!("thread {thread}: {source}{next}")).at("thread_id", thread)
             }
-            RuntimeError::ForkAtEnd { thread, at, instead, .. } => Self::new(Kind::Conflict, error.to_string())
+            ControlError::Read(error) => error.into(),
+            error => Self::new(Kind::Internal, with_sources(&error)),
+        }
+    }
+}
+
+impl From<StartThreadError> for Problem {
+    fn from(error: StartThreadError) -> Self {
+        match error {
+            StartThreadError::Workflow(faults) => Self::workflow(faults),
+            StartThreadError::TooLarge(error) => error.into(),
+            StartThreadError::Runtime(error) => error.into(),
+            error => Self::new(Kind::Internal, with_sources(&error)),
+        }
+    }
+}
+
+impl From<ForkError> for Problem {
+    fn from(error: ForkError) -> Self {
+        match error {
+            ForkError::AtEnd { thread, at, instead, .. } => Self::new(Kind::Conflict, error.to_string())
                 .at("thread_id", thread)
                 .at("seq", at)
                 .at("fork_at", instead),
-            RuntimeError::NoInteraction(id) => {
-                Self::new(Kind::NoInteraction, format!("no interaction {id}: GET /v1/interactions lists the open ones"))
-                    .at("interaction", id)
-            }
-            RuntimeError::Workflow(faults) => Self::workflow(faults),
-            RuntimeError::NoDefinition { thread, .. } => {
-                Self::new(Kind::NoWorkflow, error.to_string()).at("thread_id", thread)
-            }
-            RuntimeError::Store(error) => Self::store(error),
-            RuntimeError::Event { thread, seq, source } => {
-                Self::new(Kind::Damaged, format!("thread {thread}, seq {seq}: {source}; other threads go on"))
-                    .at("thread_id", thread)
-                    .at("seq", seq)
-            }
-            RuntimeError::Fold(error) => Self::new(Kind::Damaged, format!("{error}; other threads go on")),
-            RuntimeError::SetAside { thread, .. } | RuntimeError::EndsProcess { thread, .. } => {
-                Self::new(Kind::Conflict, error.to_string()).at("thread_id", thread)
-            }
-            RuntimeError::Busy { .. } => Self::new(Kind::Busy, format!("{error}: try again in a moment")),
-            RuntimeError::TooLarge { .. } => Self::new(Kind::TooLarge, format!("{error}: send less")),
-            RuntimeError::ShuttingDown => Self::stopping(),
-            error @ RuntimeError::ActorStopped(_) => Self::new(
-                Kind::Internal,
-                format!("{error}: what was acknowledged is in the log; look at it, then ask again"),
-            ),
-            error => Self::new(Kind::Internal, error.to_string()),
+            ForkError::Workflow(faults) => Self::workflow(faults),
+            ForkError::Control(error) => error.into(),
+            error => Self::new(Kind::Internal, with_sources(&error)),
         }
     }
 }

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use actix_web::{HttpMessage as _, HttpRequest, HttpResponse, web};
-use rethread::{BranchFilter, Json, RuntimeError, StartThread, ThreadHandle, ThreadId, ThreadQuery, ThreadSummary};
+use rethread::{BranchFilter, ControlError, Json, StartThread, ThreadHandle, ThreadId, ThreadQuery, ThreadSummary};
+use rethread_events::text::with_sources;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
@@ -203,8 +204,8 @@ pub(crate) async fn delete(Named(thread): Named) -> Result<HttpResponse, Problem
     let id = thread.id();
     match thread.delete().await {
         Ok(()) => Ok(HttpResponse::Ok().json(Deleted { thread_id: id, status: "deleted" })),
-        Err(error @ RuntimeError::Rejected { .. }) => {
-            Err(Problem::new(Kind::Conflict, error.to_string()).at("thread_id", id))
+        Err(error @ ControlError::Rejected { .. }) => {
+            Err(Problem::new(Kind::Conflict, with_sources(&error)).at("thread_id", id))
         }
         Err(error) => Err(error.into()),
     }

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
 use rethread::store::{Batch, Mapped, Recent, Records, read_log, read_thread};
-use rethread::{Event, Position, RecordedEvent, Runtime, RuntimeError, Seq, ThreadEnd, ThreadHandle, ThreadId};
+use rethread::{Event, Position, ReadError, RecordedEvent, Runtime, Seq, ThreadEnd, ThreadHandle, ThreadId};
 
 use super::written::{Entry, Form, Written};
 
 /// Texts of events for one who follows.
-pub(crate) type EventTextStream = BoxStream<'static, Result<Written, RuntimeError>>;
+pub(crate) type EventTextStream = BoxStream<'static, Result<Written, ReadError>>;
 
 /// The newest events, shared by all who follow.
 pub(crate) type Hub = Arc<Recent<Entry>>;
@@ -44,7 +44,7 @@ impl Wanted {
     }
 }
 
-type Sent = Vec<Result<Written, RuntimeError>>;
+type Sent = Vec<Result<Written, ReadError>>;
 
 /// Writes what is wanted of the batches of a follower.
 struct Writer {

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use bytes::Bytes;
 use rethread::store::Record;
-use rethread::{Position, RecordedEvent, RuntimeError};
+use rethread::{Position, ReadError, RecordedEvent};
 
 use super::cloud_event::CloudEvent;
 
@@ -40,7 +40,7 @@ impl Written {
 /// An event that all followers share, and the texts that are made of it once for all.
 #[derive(Debug)]
 pub(crate) struct Entry {
-    pub(crate) event: Result<RecordedEvent, RuntimeError>,
+    pub(crate) event: Result<RecordedEvent, ReadError>,
     sse: OnceLock<Bytes>,
     line: OnceLock<Bytes>,
 }

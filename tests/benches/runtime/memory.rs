@@ -43,7 +43,10 @@ pub(crate) async fn live(folder: &Path, size: Size) -> Result<()> {
 async fn begin(runtime: &Runtime, n: usize) -> Result<()> {
     let workflow: Arc<Workflow> = Arc::new(work::react_then_ask(1)?);
     let mut threads = futures::stream::iter(0..n)
-        .map(|_| async { runtime.start_thread(workflow.clone(), QUESTION).await?.at_rest().await.map(|_| ()) })
+        .map(|_| async {
+            runtime.start_thread(workflow.clone(), QUESTION).await?.at_rest().await?;
+            Result::<()>::Ok(())
+        })
         .buffer_unordered(AT_ONCE);
     while let Some(rested) = threads.next().await {
         rested?;

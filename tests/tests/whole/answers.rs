@@ -1,7 +1,7 @@
 //! From an input to an outcome.
 
 use expect_test::expect;
-use rethread::{RuntimeError, StartThread, ThreadFilter};
+use rethread::{NextMove, StartThread, StartThreadError, ThreadFilter};
 
 use crate::support::{World, block_on, check, llm, scripted, workflow};
 
@@ -105,7 +105,7 @@ fn an_id_of_the_callers_makes_starting_safe_to_repeat() {
         let (thread, _) = world.run(&workflow, "go").await;
         let again = world.runtime.start(StartThread::new(workflow.clone(), "go").id(thread.id())).await;
         let error = again.expect_err("it has begun already");
-        assert!(error.is_conflict(), "{error}");
+        assert!(error.next_move() == NextMove::ReadAgain, "{error}");
         assert_eq!(world.runtime.threads(ThreadFilter::default()).await.unwrap().len(), 1);
         world.end().await;
     });
@@ -117,7 +117,7 @@ fn a_workflow_that_cannot_run_here_is_not_begun() {
         let world = World::new().await;
         let workflow = scripted("no_such_tool", "{text: never}");
         let error = world.runtime.start_thread(workflow, "go").await.expect_err("the tool is missing");
-        assert!(matches!(error, RuntimeError::Workflow(_)), "{error}");
+        assert!(matches!(error, StartThreadError::Workflow(_)), "{error}");
         assert_eq!(world.runtime.threads(ThreadFilter::default()).await.unwrap(), []);
         world.end().await;
     });

@@ -4,7 +4,7 @@ use std::io::BufReader;
 use std::sync::Arc;
 
 use rethread::store::MemoryStore;
-use rethread::{ArchiveError, ForkRequest, RuntimeError, Status};
+use rethread::{ExportError, ForkRequest, ReadError, Status};
 
 use crate::interaction::approval;
 use crate::support::{Tally, World, block_on, scripted, until};
@@ -57,7 +57,7 @@ fn an_export_holds_what_the_log_had_when_it_began() {
         let fork = asks.fork(ForkRequest { at: Some(rethread::Seq(at)), ..ForkRequest::default() }).await.unwrap();
         exporter.thread(asks.id()).await.unwrap();
         let late = exporter.thread(fork.id()).await;
-        assert!(matches!(late, Err(ArchiveError::Runtime(RuntimeError::NoThread(id))) if id == fork.id()), "{late:?}");
+        assert!(matches!(late, Err(ExportError::Read(ReadError::NoThread(id))) if id == fork.id()), "{late:?}");
         exporter.finish().await.unwrap();
         there.runtime.import(BufReader::new(file.reopen().unwrap())).await.unwrap();
         let copy = there.runtime.thread(asks.id()).summary().await.unwrap();

@@ -1,7 +1,7 @@
 //! Pause, resume, cancel, abort, checkpoints, messages and variables from outside.
 
 use expect_test::expect;
-use rethread::{Message, Role, RuntimeError, Seq, Status};
+use rethread::{ControlError, Message, NextMove, ReadError, Role, RuntimeError, Seq, Status};
 
 use crate::support::{World, block_on, print_log, scripted};
 
@@ -22,14 +22,14 @@ fn paused_thread_begins_nothing_and_continues_on_resume() {
         world.tally.called("wait_pay", 1).await;
         thread.pause(Some("lunch".into())).await.unwrap();
         let error = thread.pause(None).await.expect_err("it is paused already");
-        assert!(matches!(error, RuntimeError::Rejected { .. }), "{error}");
+        assert!(matches!(error, ControlError::Rejected { .. }), "{error}");
         // What runs ends, and nothing follows from it yet.
         world.tally.gate().open();
         assert_eq!(thread.at_rest().await.unwrap().status, Status::Paused);
         thread.resume().await.unwrap();
         assert_eq!(thread.outcome().await.unwrap().status, Status::Completed);
         let error = thread.resume().await.expect_err("it has ended");
-        assert!(error.is_conflict(), "{error}");
+        assert!(error.next_move() == NextMove::ReadAgain, "{error}");
         assert_eq!(world.tally.of("wait_pay"), (1, 1));
         world.end().await;
     });
@@ -58,7 +58,7 @@ fn a_cancelled_thread_calls_off_what_runs_and_closes_every_call() {
         "#]]
         .assert_eq(&print_log(&thread).await);
         let error = thread.cancel(None).await.expect_err("it has ended");
-        assert!(error.is_conflict(), "{error}");
+        assert!(error.next_move() == NextMove::ReadAgain, "{error}");
         world.end().await;
     });
 }
@@ -83,7 +83,7 @@ fn a_moment_gets_a_name_once() {
         world.tally.called("wait_pay", 1).await;
         thread.checkpoint("before").await.unwrap();
         let error = thread.checkpoint("before").await.expect_err("the name is taken");
-        assert!(error.is_conflict(), "{error}");
+        assert!(error.next_move() == NextMove::ReadAgain, "{error}");
         world.tally.gate().open();
         thread.outcome().await.unwrap();
         let seq = thread.checkpoint_seq("before").await.unwrap().expect("it is there");
@@ -120,7 +120,7 @@ fn a_thread_can_be_listed_summarised_and_looked_at_in_any_moment() {
         assert_eq!(summary.workflow.unwrap().name, "scenario");
         assert_eq!(thread.state_at(Seq(0)).await.unwrap().status(), Status::Running);
         let error = thread.state_at(Seq(9_999)).await.expect_err("it is not that long");
-        assert!(matches!(error, RuntimeError::NoSeq { .. }), "{error}");
+        assert!(matches!(error, ReadError::NoSeq { .. }), "{error}");
         world.end().await;
     });
 }
@@ -131,17 +131,17 @@ fn an_ended_thread_can_be_deleted_and_a_running_one_cannot() {
         let world = World::new().await;
         let running = world.start(&waits("wait_pay"), "go").await;
         let error = running.delete().await.expect_err("it runs");
-        assert!(matches!(error, RuntimeError::Rejected { .. }), "{error}");
+        assert!(matches!(error, ControlError::Rejected { .. }), "{error}");
         let (ended, _) = world.run(&waits("look"), "go").await;
         let at = Some(Seq(1));
         let fork = ended.fork(rethread::ForkRequest { at, ..rethread::ForkRequest::default() }).await.unwrap();
         let error = ended.delete().await.expect_err("a fork inherits from it");
-        assert!(matches!(error, RuntimeError::Store(_)), "{error}");
+        assert!(matches!(error.runtime(), Some(RuntimeError::Store(_))), "{error}");
         fork.outcome().await.unwrap();
         fork.delete().await.unwrap();
         ended.delete().await.unwrap();
         let error = ended.state().await.expect_err("it is gone");
-        assert!(matches!(error, RuntimeError::NoThread(_)), "{error}");
+        assert!(matches!(error, ReadError::NoThread(_)), "{error}");
         world.tally.gate().open();
         running.outcome().await.unwrap();
         world.end().await;

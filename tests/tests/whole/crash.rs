@@ -1,10 +1,11 @@
 //! A crash at every append: of each workflow, once for every append of its run, the log takes nothing more from that
 //! append on, and another runtime goes on with what it has.
 
+use std::error::Error;
 use std::sync::Arc;
 
 use rethread::store::{MemoryStore, Store};
-use rethread::{Outcome, RecordedEvent, RuntimeError, Seq, StartThread, Status, ThreadId, Workflow};
+use rethread::{NextMove, Outcome, RecordedEvent, Seq, StartThread, Status, ThreadId, Workflow};
 use rethread_store::testing::{Fault, FaultyStore, copy_as_killed};
 
 use crate::interaction::approval;
@@ -54,10 +55,10 @@ impl Death {
 }
 
 /// Runs the thread to its end, saying yes to every question. `None` when the log died on the way.
-async fn drive(world: &World, id: ThreadId, workflow: &Arc<Workflow>) -> Result<Outcome, RuntimeError> {
+async fn drive(world: &World, id: ThreadId, workflow: &Arc<Workflow>) -> Result<Outcome, Box<dyn Error>> {
     let start = StartThread::new(workflow.clone(), "7 €").id(id);
     match world.runtime.start(start).await {
-        Err(error) if !error.is_conflict() => return Err(error),
+        Err(error) if error.next_move() != NextMove::ReadAgain => return Err(error.into()),
         // It has begun already, in an earlier life.
         Ok(_) | Err(_) => {}
     }

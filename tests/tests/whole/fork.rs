@@ -1,7 +1,7 @@
 //! Forks: a new thread from any moment of another.
 
 use futures::StreamExt;
-use rethread::{ForkChanges, ForkRequest, RuntimeError, Seq, Status};
+use rethread::{ControlError, ForkChanges, ForkError, ForkRequest, ReadError, Seq, Status};
 
 use crate::support::{World, block_on, llm, scripted, workflow};
 
@@ -73,7 +73,7 @@ fn a_prompt_that_cannot_be_read_begins_no_fork() {
             let prompts = [("first".to_owned(), prompt.to_owned())].into_iter().collect();
             let changes = ForkChanges { prompts, ..ForkChanges::default() };
             let fork = thread.fork(ForkRequest { at: Some(Seq(0)), changes, ..ForkRequest::default() }).await;
-            assert!(matches!(fork, Err(RuntimeError::Workflow(_))), "{prompt}");
+            assert!(matches!(fork, Err(ForkError::Workflow(_))), "{prompt}");
         }
         world.end().await;
     });
@@ -116,11 +116,11 @@ fn a_fork_that_makes_no_sense_is_refused() {
         let world = World::new().await;
         let (thread, _) = world.run(&scripted("pay, look", SCRIPT), "go").await;
         let error = thread.fork(ForkRequest { at: Some(Seq(999)), ..ForkRequest::default() }).await;
-        assert!(matches!(error, Err(RuntimeError::NoSeq { .. })), "{error:?}");
+        assert!(matches!(error, Err(ForkError::Control(ControlError::Read(ReadError::NoSeq { .. })))), "{error:?}");
         let other = workflow(&format!("nodes: [{}]", llm("elsewhere", "", "{text: no}")));
         let request = ForkRequest { at: Some(Seq(4)), workflow: Some(other), ..ForkRequest::default() };
         let error = thread.fork(request).await;
-        assert!(matches!(error, Err(RuntimeError::Workflow(_))), "{error:?}");
+        assert!(matches!(error, Err(ForkError::Workflow(_))), "{error:?}");
         world.end().await;
     });
 }
@@ -135,7 +135,7 @@ fn a_fork_at_the_end_of_a_thread_is_refused_with_the_seq_to_fork() {
         for at in [None, Some(last)] {
             let error =
                 thread.fork(ForkRequest { at, ..ForkRequest::default() }).await.expect_err("it would do nothing");
-            let RuntimeError::ForkAtEnd { at, instead, .. } = &error else { panic!("{error}") };
+            let ForkError::AtEnd { at, instead, .. } = &error else { panic!("{error}") };
             assert_eq!((*at, *instead), (last, Seq(entered.0 - 1)));
             assert!(error.to_string().contains(&format!("fork it at seq {instead}")), "{error}");
             let fork = thread.fork(ForkRequest { at: Some(*instead), ..ForkRequest::default() }).await.unwrap();

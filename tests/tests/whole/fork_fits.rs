@@ -1,7 +1,7 @@
 //! Whether a thread can go on with another definition: all that does not fit is said at once.
 
 use expect_test::{Expect, expect};
-use rethread::{ForkRequest, RuntimeError, Status};
+use rethread::{ForkError, ForkRequest, Status};
 
 use crate::support::{World, block_on, workflow};
 
@@ -31,7 +31,7 @@ fn check(old: &str, new: &str, said: &Expect) {
         let request = ForkRequest { workflow: Some(workflow(new)), ..ForkRequest::default() };
         let faults = match thread.fork(request).await {
             Ok(_) => "it fits".to_owned(),
-            Err(RuntimeError::Workflow(faults)) => {
+            Err(ForkError::Workflow(faults)) => {
                 assert!(faults.0.iter().all(|fault| fault.hint.is_some()));
                 faults.0.iter().map(|fault| format!("{}\n", fault.message)).collect()
             }

@@ -6,7 +6,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
 use futures::FutureExt;
 use rethread::store::{MemoryStore, Options, SledStore, Store, StoreError, Watcher};
-use rethread::{Event, Message, Role, RuntimeError, Seq, Status, ThreadHandle, ThreadId, Workflow};
+use rethread::{
+    ControlError, Event, Message, NextMove, Role, RuntimeError, Seq, StartThreadError, Status, ThreadHandle, ThreadId,
+    Workflow,
+};
 use rethread_store::testing::{Fault, FaultyStore};
 use tokio::sync::Semaphore;
 
@@ -69,6 +72,11 @@ async fn nothing_was_lost(thread: &ThreadHandle) {
     assert!(!log.contains("RECOVERED") && !log.contains("indeterminate"), "{log}");
 }
 
+fn is_full(answered: &Result<(), ControlError>) -> bool {
+    let error = answered.as_ref().expect_err("there is no room");
+    matches!(error.runtime(), Some(RuntimeError::Store(StoreError::Full { .. })))
+}
+
 #[test]
 fn threads_carry_on_when_there_is_room_again() {
     let folder = tempfile::tempdir().unwrap();
@@ -87,7 +95,7 @@ fn threads_carry_on_when_there_is_room_again() {
         world.tally.gate().open();
         disk.refuses(2).await;
         let error = world.runtime.start_thread(uses("look"), "go").await.expect_err("there is no room");
-        assert!(matches!(error, RuntimeError::Store(StoreError::Full { .. })), "{error}");
+        assert!(matches!(error, StartThreadError::Runtime(RuntimeError::Store(StoreError::Full { .. }))), "{error}");
         disk.full.store(false, SeqCst);
 
         for thread in [looks, pays] {
@@ -179,10 +187,13 @@ fn an_answer_that_is_repeated_is_acknowledged_when_the_log_has_it() {
         let mut again = std::pin::pin!(thread.respond(question, true));
         assert!(futures::poll!(&mut again).is_pending());
         // Refused at once, and the one before it was heard by then.
-        assert!(thread.respond(question, false).await.expect_err("it was answered otherwise").is_conflict());
+        assert!(
+            thread.respond(question, false).await.expect_err("it was answered otherwise").next_move()
+                == NextMove::ReadAgain
+        );
         let_go.add_permits(1);
         for answered in [first.await, again.await] {
-            assert!(matches!(answered, Err(RuntimeError::Store(StoreError::Full { .. }))), "{answered:?}");
+            assert!(is_full(&answered), "{answered:?}");
         }
         thread.respond(question, true).await.unwrap();
         assert_eq!(thread.outcome().await.unwrap().status, Status::Completed);
@@ -219,7 +230,7 @@ fn calls_continue_and_answer_while_the_disk_is_full() {
         disk.full.store(true, SeqCst);
         // A request from outside is refused; the running call continues.
         let refused = thread.add_message(Message::text(Role::User, "hurry")).await;
-        assert!(matches!(refused, Err(RuntimeError::Store(StoreError::Full { .. }))), "{refused:?}");
+        assert!(is_full(&refused), "{refused:?}");
         // It answers after its thread was put back to what the log has.
         world.tally.gate().open();
         let before = disk.n_refused.load(SeqCst);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use expect_test::expect;
-use rethread::{CallId, RuntimeError, Seq, Status, Workflow};
+use rethread::{CallId, ControlError, NextMove, Seq, Status, Workflow};
 
 use crate::support::{World, block_on, check, llm, print_log, workflow};
 
@@ -44,7 +44,7 @@ fn an_answer_takes_effect_once() {
         assert_eq!(*outcome.state.variables()["approved"].0, true);
 
         let error = thread.respond(question, false).await.expect_err("it was answered otherwise");
-        assert!(error.is_conflict(), "{error}");
+        assert!(error.next_move() == NextMove::ReadAgain, "{error}");
         expect![[r#"
             0 THREAD_STARTED
             1 NODE_STARTED ask try 1
@@ -71,7 +71,7 @@ fn a_question_that_was_never_asked_cannot_be_answered() {
         let world = World::new().await;
         let (thread, _) = world.run(&approval(), "7 €").await;
         let error = thread.respond(CallId(Seq(999)), true).await.expect_err("nobody asked that");
-        assert!(matches!(error, RuntimeError::NoInteraction(_)), "{error}");
+        assert!(matches!(error, ControlError::NoInteraction(_)), "{error}");
         assert_eq!(thread.state().await.unwrap().status(), Status::Waiting);
         world.end().await;
     });
@@ -88,7 +88,7 @@ fn an_answer_that_cannot_be_used_leaves_the_question_open() {
         let (thread, outcome) = world.run(&numbers, "go").await;
         let question = outcome.state.interaction().unwrap().id;
         let error = thread.respond(question, "many").await.expect_err("it has no count");
-        assert!(matches!(error, RuntimeError::Rejected { .. }), "{error}");
+        assert!(matches!(error, ControlError::Rejected { .. }), "{error}");
         thread.respond(question, serde_json::json!({"count": 2})).await.unwrap();
         assert_eq!(*thread.outcome().await.unwrap().state.variables()["n"].0, 3);
         world.end().await;
@@ -104,7 +104,7 @@ fn a_question_can_be_taken_back() {
         thread.cancel_interaction(question).await.unwrap();
         assert_eq!(thread.outcome().await.unwrap().status, Status::Error);
         let error = thread.respond(question, true).await.expect_err("it is closed");
-        assert!(error.is_conflict(), "{error}");
+        assert!(error.next_move() == NextMove::ReadAgain, "{error}");
         world.end().await;
     });
 }

@@ -11,7 +11,10 @@ use rethread::llm::client::{Health, ModelEntry};
 use rethread::llm::mock::{Mock, MockScript};
 use rethread::llm::{CallContext, Client, LlmError, Request, Response};
 use rethread::store::MemoryStore;
-use rethread::{Event, Limits, Runtime, RuntimeError, Seq, StartError, Status, ThreadFilter, ThreadHandle, Tool};
+use rethread::{
+    Event, Limits, OpenError, Runtime, RuntimeError, Seq, StartThreadError, Status, ThreadFilter, ThreadHandle,
+    TooLarge, Tool,
+};
 use rethread_tests::binary::HANG;
 
 use crate::support::{Gate, Nothing, Tally, World, block_on, scripted, until, workflow};
@@ -24,7 +27,7 @@ fn an_input_over_the_limit_is_refused_and_the_log_untouched() {
         })
         .await;
         let error = world.runtime.start_thread(scripted("", "{text: no}"), "x".repeat(2_000)).await.unwrap_err();
-        assert!(matches!(error, RuntimeError::TooLarge { bytes_max: 1_000, .. }), "{error}");
+        assert!(matches!(error, StartThreadError::TooLarge(TooLarge { bytes_max: 1_000, .. })), "{error}");
         assert_eq!(world.store.next_position().0, 0);
         world.end().await;
     });
@@ -41,7 +44,7 @@ fn one_thread_too_many_is_refused_and_finds_room_later() {
         let first = world.start(&waits, "go").await;
         let second = world.start(&waits, "go").await;
         let error = world.runtime.start_thread(waits.clone(), "go").await.unwrap_err();
-        assert!(matches!(error, RuntimeError::Busy { n: 2, n_max: 2, .. }), "{error}");
+        assert!(matches!(error, StartThreadError::Runtime(RuntimeError::Busy { n: 2, n_max: 2, .. })), "{error}");
         world.tally.gate().open();
         for thread in [first, second] {
             assert_eq!(thread.outcome().await.unwrap().status, Status::Completed);
@@ -50,7 +53,7 @@ fn one_thread_too_many_is_refused_and_finds_room_later() {
             match world.runtime.start_thread(waits.clone(), "go").await {
                 Ok(third) => break third,
                 // Waiters are notified of the end a moment before the thread has left.
-                Err(RuntimeError::Busy { .. }) => tokio::task::yield_now().await,
+                Err(StartThreadError::Runtime(RuntimeError::Busy { .. })) => tokio::task::yield_now().await,
                 Err(error) => panic!("{error}"),
             }
         };
@@ -298,7 +301,7 @@ fn messages_beyond_a_full_mailbox_are_handled_when_it_has_room() {
 fn settings_that_make_no_sense_are_refused() {
     block_on(async {
         let error = Runtime::builder().in_memory().arbiters(0).start().await.unwrap_err();
-        assert!(matches!(error, StartError::Invalid(_)), "{error}");
+        assert!(matches!(error, OpenError::Invalid(_)), "{error}");
         let changes: [fn(&mut Limits); 3] = [
             |limits| limits.mailbox_max = 0,
             |limits| limits.concurrent_model_calls_max = 0,
@@ -309,9 +312,9 @@ fn settings_that_make_no_sense_are_refused() {
             assert!(error.to_string().contains(" is 0"), "{error}");
         }
         let error = Runtime::builder().in_memory().workspace("/no/such/folder").start().await.unwrap_err();
-        assert!(matches!(error, StartError::Workspace(_)), "{error}");
+        assert!(matches!(error, OpenError::Workspace(_)), "{error}");
         let tool = || Tool::from_fn("same", "twice", |(): (), _| async { Ok("x") });
         let error = Runtime::builder().in_memory().tool(tool()).tool(tool()).start().await.unwrap_err();
-        assert!(matches!(error, StartError::Invalid(_)), "{error}");
+        assert!(matches!(error, OpenError::Invalid(_)), "{error}");
     });
 }

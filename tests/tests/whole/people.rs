@@ -7,7 +7,8 @@ use futures::FutureExt;
 use rethread::llm::Profiles;
 use rethread::store::{MemoryStore, Store, Tag};
 use rethread::{
-    InteractionContext, InteractionRequest, OperationType, Runtime, RuntimeBuilder, Status, ThreadId, Workflow,
+    InteractionContext, InteractionRequest, NextMove, OperationType, Runtime, RuntimeBuilder, Status, ThreadId,
+    Workflow,
 };
 use serde_json::json;
 
@@ -64,7 +65,10 @@ fn several_questions_in_the_inbox_have_their_own_answers() {
         thread.respond(ids[2], json!({"decision": "reject", "reason": "once is enough"})).await.unwrap();
         thread.respond(ids[1], "b").await.unwrap();
         thread.respond(ids[1], "b").await.unwrap();
-        assert!(thread.respond(ids[1], "a").await.expect_err("it was answered otherwise").is_conflict());
+        assert!(
+            thread.respond(ids[1], "a").await.expect_err("it was answered otherwise").next_move()
+                == NextMove::ReadAgain
+        );
         thread.respond(ids[0], "perhaps").await.expect_err("that decides nothing");
         assert_eq!(thread.interactions().await.unwrap().len(), 1);
         thread.respond(ids[0], true).await.unwrap();
@@ -238,7 +242,7 @@ fn late_answer_is_refused_whoever_closes_the_question() {
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         let question = thread.state().await.unwrap().interaction().unwrap().id;
         assert!(thread.interactions().await.unwrap().is_empty(), "its time is up");
-        assert!(thread.respond(question, "late").await.expect_err("its time is up").is_conflict());
+        assert!(thread.respond(question, "late").await.expect_err("its time is up").next_move() == NextMove::ReadAgain);
         let id = thread.id();
         drop((world, thread));
 

@@ -8,8 +8,8 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use rethread::event::StrategyDecision;
 use rethread::{
-    ExecutionError, Hash, InteractionContext, InteractionRequest, Json, Recovery, Runtime, Seq, StartThread, Status,
-    Strategy, StrategyContext, ThreadFilter, ThreadId, Tool, ToolContext, UserInteractionHandler,
+    ExecutionError, Hash, InteractionContext, InteractionRequest, Json, NextMove, Recovery, Runtime, Seq, StartThread,
+    Status, Strategy, StrategyContext, ThreadFilter, ThreadId, Tool, ToolContext, UserInteractionHandler,
 };
 use rethread_store::{Options, SledStore, Store};
 
@@ -72,7 +72,7 @@ fn life_of_a_process() {
         let nodes = workflow(&std::env::var(STARTS).unwrap());
         match runtime.start(StartThread::new(nodes, "go").id(poisoned())).await {
             Ok(_) => {}
-            Err(error) => assert!(error.is_conflict(), "{error}"),
+            Err(error) => assert!(error.next_move() == NextMove::ReadAgain, "{error}"),
         }
         assert_eq!(fine.outcome().await.unwrap().status, Status::Completed);
         let outcome = runtime.thread(poisoned()).outcome().await.unwrap();

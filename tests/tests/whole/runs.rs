@@ -1,7 +1,7 @@
 //! What a thread did, node by node, as the library tells it.
 
 use rethread::runs::{CallKind, RunOutcome};
-use rethread::{ForkRequest, RuntimeError, Seq};
+use rethread::{ForkRequest, ReadError, Seq};
 
 use crate::support::{World, block_on, llm, scripted, workflow};
 
@@ -22,7 +22,7 @@ fn thread_reports_its_nodes_up_to_a_moment() {
         let then = thread.runs_at(tool.0).await.unwrap();
         let result = then.results().next().unwrap();
         assert_eq!((result.outcome, result.success, then.last_seq), (RunOutcome::Open, None, tool.0));
-        assert!(matches!(thread.runs_at(Seq(10_000)).await, Err(RuntimeError::NoSeq { .. })));
+        assert!(matches!(thread.runs_at(Seq(10_000)).await, Err(ReadError::NoSeq { .. })));
 
         let fork = thread.fork(ForkRequest { at: Some(tool.0), ..ForkRequest::default() }).await.unwrap();
         fork.outcome().await.unwrap();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use rethread::store::{MemoryStore, Store as _, StoreError};
-use rethread::{RuntimeBuilder, RuntimeError, Status};
+use rethread::{ReadError, RuntimeBuilder, RuntimeError, StartThreadError, Status};
 
 use crate::support::{Tally, World, block_on, disk, print_log, scripted};
 
@@ -27,7 +27,10 @@ fn calls_that_end_within_the_grace_time_are_recorded() {
         });
         // New work is refused from here on. What is started before calls no tool, which might begin or not.
         let idle = scripted("", "{text: done}");
-        while !matches!(world.runtime.start_thread(idle.clone(), "no").await, Err(RuntimeError::ShuttingDown)) {
+        while !matches!(
+            world.runtime.start_thread(idle.clone(), "no").await,
+            Err(StartThreadError::Runtime(RuntimeError::ShuttingDown))
+        ) {
             tokio::task::yield_now().await;
         }
         tally.gate().open();
@@ -79,7 +82,7 @@ fn calls_that_do_not_end_are_left_to_recovery() {
         world.runtime.shutdown().await.unwrap();
         let id = thread.id();
         let error = thread.outcome().await.expect_err("the runtime is gone");
-        assert!(matches!(error, RuntimeError::ShuttingDown | RuntimeError::Store(_)), "{error}");
+        assert!(matches!(error, ReadError::Runtime(RuntimeError::ShuttingDown | RuntimeError::Store(_))), "{error}");
         drop((world, thread));
 
         tally.gate().open();
@@ -101,7 +104,7 @@ fn second_shutdown_is_harmless_and_waiters_are_notified() {
         let thread = world.start(&waits, "go").await;
         world.tally.called("wait_look", 1).await;
         let (outcome, first) = futures::join!(thread.outcome(), world.runtime.shutdown());
-        assert!(matches!(outcome, Err(RuntimeError::ShuttingDown)), "{outcome:?}");
+        assert!(matches!(outcome, Err(ReadError::Runtime(RuntimeError::ShuttingDown))), "{outcome:?}");
         first.unwrap();
         world.runtime.shutdown().await.unwrap();
     });

@@ -8,8 +8,8 @@ use futures::FutureExt;
 use rethread::store::MemoryStore;
 use rethread::tools::{Question, Reply};
 use rethread::{
-    CallId, InteractionContext, InteractionRequest, OpenInteraction, OperationType, Part, Recovery, RuntimeBuilder,
-    RuntimeError, Status, ThreadHandle, Tool, ToolContext, Workflow,
+    CallId, ControlError, InteractionContext, InteractionRequest, OpenInteraction, OperationType, Part, Recovery,
+    RuntimeBuilder, Status, ThreadHandle, Tool, ToolContext, Workflow,
 };
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -166,7 +166,7 @@ fn question_of_a_tool_ends_with_its_process_and_is_asked_again() {
         .await;
         assert!(looks.runtime.inbox().await.unwrap().open.is_empty());
         let answered = looks.runtime.thread(thread.id()).respond(old, json!({"size": "m"})).await;
-        let Err(RuntimeError::Rejected { source, .. }) = answered else { panic!("{answered:?}") };
+        let Err(ControlError::Rejected { source, .. }) = answered else { panic!("{answered:?}") };
         assert!(source.to_string().contains("resume the thread"), "{source}");
         drop(looks);
 

@@ -10,7 +10,7 @@ fn export(lines: &[&str]) -> String {
     text + "\n"
 }
 
-fn check(text: &str) -> Result<(), ArchiveError> {
+fn check(text: &str) -> Result<(), ImportError> {
     check_complete(&mut BufReader::new(text.as_bytes()))
 }
 
@@ -35,6 +35,6 @@ fn export_with_a_line_changed_removed_or_added_is_incomplete() {
     let whole = export(&["{}", "{\"a\":1}", "{\"b\":2}"]);
     for (from, to) in [("1}", "2}"), ("{\"a\":1}\n", ""), ("{}\n", "{}\n{}\n"), ("\"lines\":3", "\"lines\":2")] {
         let changed = whole.replace(from, to);
-        assert!(matches!(check(&changed), Err(ArchiveError::Incomplete { .. })), "{changed}");
+        assert!(matches!(check(&changed), Err(ImportError::Incomplete { .. })), "{changed}");
     }
 }
