@@ -21,6 +21,7 @@ use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Enumerator, Object, ValueKind as Kind};
 use minijinja::{Environment, ErrorKind, UndefinedBehavior};
 
+use crate::fault::ExecutionError;
 use crate::json::Json;
 use crate::text;
 pub(crate) use condition::{ValueKind, check_condition};
@@ -45,6 +46,12 @@ pub struct ExpressionError {
     pub message: String,
     /// The expression, cut to 120 characters.
     pub source_text: String,
+}
+
+impl From<ExpressionError> for ExecutionError {
+    fn from(error: ExpressionError) -> Self {
+        Self::new(crate::fault::ErrorKind::Expression, error.to_string())
+    }
 }
 
 fn in_source(source: &str) -> String {

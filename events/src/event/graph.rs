@@ -331,3 +331,36 @@ pub struct ContextProcessingFailed {
     /// Why.
     pub error: ExecutionError,
 }
+
+impl Branches {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Named(branches) => branches.len(),
+            Self::Each { items, .. } => items.len(),
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// What a branch is called.
+    pub fn name(&self, index: u32) -> String {
+        match self {
+            Self::Named(branches) => branches.get(index as usize).map(|branch| branch.name.clone()).unwrap_or_default(),
+            Self::Each { .. } => index.to_string(),
+        }
+    }
+
+    /// The first node of a branch, and the variable that it begins with.
+    pub(crate) fn beginning(&self, index: u32) -> Option<(&NodeId, Option<(&str, &Json)>)> {
+        match self {
+            Self::Named(branches) => branches.get(index as usize).map(|branch| (&branch.entry, None)),
+            Self::Each { entry, variable, items } => {
+                items.get(index as usize).map(|item| (entry, Some((variable.as_str(), item))))
+            }
+        }
+    }
+}

@@ -1,19 +1,21 @@
 //! The next event that follows without an input.
 
 use super::agent_loop::Gate;
-use super::branches::{self, Verdict};
-use super::frames::{Frame, fail_outwards};
+use super::frames::fail_outwards;
 use super::labels::is_of;
-use super::state::{NodeRun, Phase, State, Work};
-use super::{bounds, env::Env, judging, nodes, processors, questions, sizes, status::Status, summaries};
-use crate::event::{CaughtError, CheckpointCreated, Event, NodeFailed, NodeStarted, RouteTaken, ThreadCompleted};
+use super::state::{Frame, NodeRun, Phase, State, Verdict, Work};
+use super::{bounds, branches, env::Env, judging, nodes, processors, questions, sizes, status::Status, summaries};
+use crate::event::{
+    CaughtError, CheckpointCreated, ContextProcessingFailed, Event, NodeFailed, NodeStarted, RouteTaken,
+    ThreadCompleted,
+};
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{NodeId, Time, ToolName};
 use crate::workflow::{Node, NodeKind, Workflow};
 
 pub(super) fn advance(state: &State, workflow: &Workflow, around: &Env<'_>) -> Option<Event> {
     let event = next(state, workflow, around)?;
-    bounds::within_budget(state, sizes::storable(state, event), around.now)
+    bounds::within_budget(state, storable(state, event), around.now)
 }
 
 fn next(state: &State, workflow: &Workflow, around: &Env<'_>) -> Option<Event> {
@@ -240,4 +242,36 @@ fn checkpoint_due(state: &State, workflow: &Workflow, id: &NodeId) -> Option<Str
 /// Whether the machine waits for a person.
 pub(super) fn waits_for_somebody(state: &State) -> bool {
     matches!(state.status(), Status::Waiting | Status::Paused)
+}
+
+/// An event that the machine owes to itself, or the failure of what made it too large.
+fn storable(state: &State, event: Event) -> Event {
+    let Some(error) = sizes::fault_of(&event) else {
+        return event;
+    };
+    match &state.phase {
+        Phase::InNode(run) => match &run.work {
+            Work::Ready | Work::Approved(_) => {
+                NodeFailed { node_id: run.node.clone(), attempt: run.attempt, error, retry_at: None }.into()
+            }
+            Work::Llm(agent_loop) if state.calls.is_empty() => agent_loop.failed(error),
+            Work::Processing { call, .. } => ContextProcessingFailed { node_id: None, call_id: *call, error }.into(),
+            // What these decide is small, or no larger than what was recorded before.
+            Work::Llm(_)
+            | Work::Tool(_)
+            | Work::Asking(_)
+            | Work::Branches(_)
+            | Work::Done { .. }
+            | Work::Failed(_) => event,
+        },
+        Phase::Leaving { node } if matches!(state.own_frames().last(), Some(Frame::Sub(_))) => {
+            fail_outwards(state, Some(node), error)
+        }
+        Phase::New
+        | Phase::Entering { .. }
+        | Phase::Leaving { .. }
+        | Phase::Judging(_)
+        | Phase::Failing { .. }
+        | Phase::Ended(_) => event,
+    }
 }

@@ -11,7 +11,9 @@
 //! Where several models are asked, `Panel` comes first. Whenever nothing is open, the strategy may put something in between: a step of a plan,
 //! a decision of the application.
 
+mod answers;
 mod custom;
+mod gate;
 mod panel;
 mod plan;
 mod slots;
@@ -19,84 +21,27 @@ mod strategy;
 
 use std::sync::Arc;
 
-use bincode::{Decode, Encode};
-
+use self::answers::{answer_text, not_usable};
+pub(super) use self::answers::{error_text, model_completed};
+pub use self::custom::Turn;
 pub(super) use self::custom::checked as checked_decision;
-pub use self::custom::{CustomRun, CustomStage, Turn};
-pub use self::panel::{Candidate, Choice, Panel};
-pub use self::plan::{PlanRun, PlanStage};
-pub use self::slots::Slot;
+pub(super) use self::gate::Gate;
 pub(super) use self::slots::{decided_without, request_tool};
-pub(super) use self::strategy::Gate;
-use self::strategy::read_json;
-pub use self::strategy::{CallConstraints, ModelBinding, StrategyState, Wants};
-
+use super::asks;
 use super::calls::{CallKind, CallStage, Interaction, ModelCall, OpenCall, OpenCalls};
 use super::env::Env;
-use super::summaries::Summarizing;
+pub use super::request::ModelBinding;
+pub use super::state::{
+    AgentLoop, CallConstraints, Candidate, Choice, CustomRun, CustomStage, Panel, PlanRun, PlanStage, Slot, Stage,
+    StrategyState, Wants,
+};
 use super::transition::{NO_MODEL_CALL, OPEN_CALL, TransitionError};
-use super::{asks, check, sizes};
 use crate::event::{
-    Event, LlmCallCompleted, LlmCallFailed, LlmCallRequested, LlmExecutionCompleted, LlmExecutionFailed,
-    LlmExecutionRequest, ToolCallRef,
+    Event, LlmCallCompleted, LlmCallRequested, LlmExecutionCompleted, LlmExecutionFailed, LlmExecutionRequest,
 };
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{CallId, Seq, Time};
-use crate::message::{FinishReason, Message, Part, Usage};
-
-/// The most tool calls of one answer. An answer with more is taken for a fault of the model.
-pub const TOOL_CALLS_MAX: usize = 1_000;
-
-/// One run of the loop.
-#[derive(Debug, Clone, PartialEq, Encode, Decode)]
-pub struct AgentLoop {
-    /// What was asked for.
-    pub request: Arc<LlmExecutionRequest>,
-    /// The number of the last model call, from 1.
-    pub iteration: u32,
-    /// Model calls that were made beside it, of several models and for choices among them.
-    pub n_asides: u32,
-    /// Tool calls ended.
-    pub n_tool_calls: u32,
-    /// Tool calls requested, in their order.
-    pub tool_calls: Arc<Vec<ToolCallRef>>,
-    /// The last model call.
-    pub last_call: Option<CallId>,
-    /// Model calls answered, or not, that were for summaries.
-    pub n_summaries: u32,
-    /// Tokens.
-    pub usage: Usage,
-    /// What is going on.
-    pub stage: Stage,
-    /// How far the strategy is.
-    pub course: StrategyState,
-    /// How the next model calls are made.
-    pub leg: CallConstraints,
-}
-
-/// What is going on in a loop.
-#[derive(Debug, Clone, PartialEq, Encode, Decode)]
-pub enum Stage {
-    /// Several models are asked.
-    Panel(Box<Panel>),
-    /// The model is to be called.
-    ToAsk,
-    /// What was said is summarised first, because it has become too long.
-    Summarizing(Box<Summarizing>),
-    /// The model is being called. Where a person stands for it, the question belongs to the call.
-    Asking(CallId),
-    /// Tools are running.
-    Tools(Vec<Slot>),
-    /// The model has said its last word.
-    Answered {
-        /// The text.
-        content: String,
-        /// Why it stopped.
-        finish_reason: FinishReason,
-    },
-    /// There will be no answer.
-    Failed(ExecutionError),
-}
+use crate::message::{FinishReason, Message, Usage};
 
 impl AgentLoop {
     /// A loop that has not called the model yet.
@@ -115,21 +60,6 @@ impl AgentLoop {
             course,
             leg: CallConstraints::default(),
         }
-    }
-
-    /// Whether the model is to be called: it was not yet, it has the results of its tools, or the user said more after
-    /// the call that it has answered.
-    pub(super) fn is_to_ask(&self, has_unread: bool) -> bool {
-        match self.stage {
-            Stage::ToAsk => true,
-            Stage::Answered { .. } => has_unread && !self.is_at_limit(),
-            _ => false,
-        }
-    }
-
-    /// Whether the model has been called as often as it may be.
-    pub(super) fn is_at_limit(&self) -> bool {
-        self.iteration >= self.request.max_iterations
     }
 
     /// The event the loop owes to itself. `has_unread`: whether the user said something that the model has not read.
@@ -209,11 +139,6 @@ impl AgentLoop {
         Ok(OpenCall::new(call, self.model_stage()))
     }
 
-    /// Who owes what comes next of a model call that no person is asked about.
-    pub(super) fn model_stage(&self) -> CallStage {
-        if self.request.relay { CallStage::Delegated } else { CallStage::Wanted }
-    }
-
     /// The model answered. What joins the conversation: its message and, when the loop is over although it asked for
     /// tools, a result for each of them, so that none is left without one.
     pub(super) fn call_completed(
@@ -280,27 +205,9 @@ impl AgentLoop {
         if matches!(self.stage, Stage::Asking(open) if open == call) { Ok(()) } else { Err(NO_MODEL_CALL) }
     }
 
-    /// The loop ended with an answer: whether this is so.
-    pub(super) fn has_answered(&self) -> bool {
-        matches!(self.stage, Stage::Answered { .. })
-    }
-
     /// Whether the answer is that of the node, and not only of a step on the way there.
     pub(super) fn is_over(&self, at: Time) -> bool {
         self.has_answered() && matches!(self.gate(at), Gate::Open)
-    }
-
-    /// Several models that are asked.
-    pub fn panel(&self) -> Option<&Panel> {
-        match &self.stage {
-            Stage::Panel(panel) => Some(panel),
-            _ => None,
-        }
-    }
-
-    /// Whether tool calls of the last answer were not requested yet.
-    pub(super) fn has_queued_calls(&self) -> bool {
-        self.slots().iter().any(|slot| matches!(slot, Slot::Queued(_) | Slot::Approved { .. }))
     }
 
     /// A person is asked about the model call or about a tool call: the question.
@@ -317,7 +224,7 @@ impl AgentLoop {
                 let due = slots.iter().position(|slot| slot.is_queued(tool.tool_call_id.as_ref()));
                 let place = due.ok_or(TransitionError("the model made no such tool call"))?;
                 slots[place] = Slot::Asking(id);
-                asked.place = panel::number(place);
+                asked.place = u32::try_from(place).unwrap_or(u32::MAX);
             }
             _ => return Err(TransitionError("no question is due")),
         }
@@ -337,48 +244,4 @@ fn close_model_call(calls: &mut OpenCalls, call: CallId) -> Result<(), Transitio
         None => {}
     }
     calls.close(call).map(drop)
-}
-
-/// Why an answer cannot be used, where the provider says so.
-fn not_usable(finish_reason: FinishReason) -> Option<ExecutionError> {
-    match finish_reason {
-        FinishReason::ContentFilter => {
-            let message = "the provider's content filter stopped the answer";
-            Some(ExecutionError::new(ErrorKind::ContentFilter, message))
-        }
-        FinishReason::Error => {
-            let message = "the provider says that its answer is faulty";
-            Some(ExecutionError::retryable(ErrorKind::MalformedResponse, message))
-        }
-        _ => None,
-    }
-}
-
-/// The text of an answer, or of a refusal when there is no other text.
-fn answer_text(message: &Message) -> String {
-    let text = message.joined_text();
-    if !text.is_empty() {
-        return text;
-    }
-    let refusals = message.content.iter().filter_map(|part| match part {
-        Part::Refusal { text } => Some(text.as_str()),
-        _ => None,
-    });
-    refusals.collect()
-}
-
-/// An error as a model reads it in the place of a tool's result.
-pub(super) fn error_text(error: &ExecutionError) -> String {
-    format!("Error ({}): {}", error.kind, error.message)
-}
-
-/// The end of a model call.
-pub(super) fn model_completed(mut answer: LlmCallCompleted) -> Event {
-    let call_id = answer.call_id;
-    let failed = |error| LlmCallFailed { node_id: None, call_id, error }.into();
-    if let Err(error) = check::answer(&answer.message) {
-        return failed(error);
-    }
-    answer.unusable = check::unusable(&answer.message, answer.finish_reason);
-    sizes::or_else(answer.into(), failed)
 }

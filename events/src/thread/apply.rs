@@ -2,18 +2,22 @@
 //! thread can be folded anywhere.
 
 mod branches;
+mod budget;
 mod frames;
 mod judging;
 mod node;
+mod processor;
 mod strategy;
+mod summaries;
 mod whole;
 
 use std::sync::Arc;
 
-use super::agent_loop::{AgentLoop, error_text};
+use super::agent_loop::error_text;
+use super::asks::unanswered;
 use super::calls::{CallKind, CallStage, Interaction, OpenCall, OpenCalls, ToolRun, answer_hash};
 use super::conversation::Conversation;
-use super::state::{Ending, NodeRun, Phase, State, Work};
+use super::state::{AgentLoop, Ending, NodeRun, Phase, State, Work};
 use super::transition::{ENDED, NO_CALL, NO_MODEL_CALL, NO_NODE, NO_QUESTION, NOT_BEGUN, OPEN_CALL, TransitionError};
 use crate::event::{Event, NodeContext};
 use crate::ids::{CallId, NodeId, Seq, ThreadId, Time};
@@ -252,7 +256,7 @@ impl State {
             Event::UserInteractionFailed(e) => {
                 let asked = self.calls.get(e.interaction_id).and_then(OpenCall::question);
                 let operation = asked.ok_or(NO_QUESTION)?.operation_type;
-                let error = super::questions::unanswered(operation, e.reason, e.detail.as_deref());
+                let error = unanswered(operation, e.reason, e.detail.as_deref());
                 self.leave_question(seq, e.interaction_id, error)
             }
 

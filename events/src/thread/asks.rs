@@ -1,6 +1,6 @@
 //! The questions that tool calls and model calls are put to people as.
 
-use crate::event::{AskedTool, Event, OperationType, UserInteractionRequested};
+use crate::event::{AskedTool, Event, InteractionFailure, OperationType, UserInteractionRequested};
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{CallId, NodeId, Time};
 use crate::json::Json;
@@ -101,5 +101,30 @@ impl Question {
             answer: None,
         }
         .into()
+    }
+}
+
+/// The error in place of an answer. A tool call without a decision is not approved.
+pub(crate) fn unanswered(operation: OperationType, reason: InteractionFailure, detail: Option<&str>) -> ExecutionError {
+    let mut error = failure(reason, detail);
+    if operation == OperationType::ApproveTool && reason == InteractionFailure::Cancelled {
+        error.kind = ErrorKind::Denied;
+        error.message = "not approved: the question was taken back".into();
+    }
+    error
+}
+
+/// The error of a node whose question was not answered.
+fn failure(reason: InteractionFailure, detail: Option<&str>) -> ExecutionError {
+    let (kind, message) = match reason {
+        InteractionFailure::Timeout => (ErrorKind::Timeout, "nobody answered in time"),
+        InteractionFailure::Cancelled => (ErrorKind::Cancelled, "the question was taken back"),
+        InteractionFailure::HandlerError => (ErrorKind::Failed, "the handler of the question failed"),
+        InteractionFailure::InvalidInput => (ErrorKind::InvalidArguments, "the answer could not be used"),
+    };
+    let error = ExecutionError::new(kind, message);
+    match detail {
+        Some(detail) => error.caused_by(detail),
+        None => error,
     }
 }

@@ -1,28 +1,16 @@
 //! What a thread may spend, and what happens at a limit: its budget in tokens and money, its iterations. A thread that
 //! is to pause there says how it goes on; raised limits are an event.
 
-use super::agent_loop::{AgentLoop, Gate, Stage};
-use super::frames::{Frame, fail_outwards};
+use super::agent_loop::Gate;
+use super::frames::fail_outwards;
 use super::input::Rejected;
-use super::state::{Phase, State, Totals, Unpriced, Work};
-use super::transition::TransitionError;
+use super::state::{AgentLoop, Phase, Stage, State, UNPRICED, Work};
 use crate::event::{
     BudgetExceeded, BudgetLimits, ContextProcessingFailed, Event, LimitRaised, NodeFailed, OnLimit, OnUnpriced,
     ThreadPaused, ThreadResumed, Warning, WarningCode,
 };
 use crate::fault::{ErrorKind, ExecutionError};
-use crate::ids::{CallId, Time};
-
-/// What BUDGET_EXCEEDED says of calls whose cost is not known.
-const UNPRICED: &str = "unpriced_calls";
-
-impl Totals {
-    /// Tokens of prompts and answers.
-    pub fn tokens(&self) -> u64 {
-        let parts = self.usage.input_tokens.unwrap_or(0).saturating_add(self.usage.output_tokens.unwrap_or(0));
-        self.usage.total_tokens.map_or(parts, |total| total.max(parts))
-    }
-}
+use crate::ids::Time;
 
 /// The event, or that the budget is spent: no model call and no branch begins then, and what runs beside it is waited
 /// for.
@@ -198,73 +186,4 @@ pub(super) fn raise(state: &State, raised: LimitRaised) -> Result<Vec<Event>, Re
     }
     let resumed = state.is_paused().then(|| ThreadResumed { by: None }.into());
     Ok(std::iter::once(raised.into()).chain(resumed).collect())
-}
-
-impl State {
-    /// What the thread may spend.
-    pub fn budget(&self) -> Option<&BudgetLimits> {
-        self.run.as_ref()?.budget.as_ref()
-    }
-
-    pub(super) fn raised(&mut self, e: &LimitRaised) -> Result<(), TransitionError> {
-        let run = self.run.as_mut().ok_or(TransitionError("the thread has not begun"))?;
-        if e.tokens.is_some() || e.cost_nanousd.is_some() {
-            let pause = || BudgetLimits { on_exceeded: OnLimit::Pause, ..BudgetLimits::default() };
-            let budget = run.budget.get_or_insert_with(pause);
-            budget.tokens = e.tokens.or(budget.tokens);
-            budget.cost_nanousd = e.cost_nanousd.or(budget.cost_nanousd);
-        }
-        if let Some(budget) = run.budget.as_mut().filter(|_| e.allow_unpriced) {
-            budget.on_unpriced = OnUnpriced::Allow;
-        }
-        let Some(more) = e.iterations else {
-            return Ok(());
-        };
-        let of_loop = match &mut self.phase {
-            Phase::InNode(node) => match &mut node.work {
-                Work::Llm(agent_loop) => Some(&mut std::sync::Arc::make_mut(&mut agent_loop.request).max_iterations),
-                _ => None,
-            },
-            _ => None,
-        };
-        let of_sub = self.frames.iter_mut().rev().find_map(|frame| match frame {
-            Frame::Sub(open) => Some(&mut open.max_iterations),
-            Frame::Loop(_) => None,
-        });
-        let max = of_loop.or(of_sub).unwrap_or(&mut run.max_iterations);
-        *max = max.saturating_add(more);
-        Ok(())
-    }
-
-    /// What a call cost is not known.
-    pub(super) fn cost_is_missing(&mut self, model: String) {
-        if self.unpriced.as_ref().is_none_or(|unpriced| !unpriced.is_recorded) {
-            self.unpriced = Some(Unpriced { model, is_recorded: false });
-        }
-    }
-
-    pub(super) fn exceeded(&mut self, e: &BudgetExceeded) {
-        if let Some(unpriced) = self.unpriced.as_mut().filter(|_| e.what == UNPRICED) {
-            unpriced.is_recorded = true;
-        }
-    }
-
-    /// The thread goes on although the cost of a call that BUDGET_EXCEEDED named is not known.
-    pub(super) fn accept_unpriced(&mut self) {
-        self.unpriced.take_if(|unpriced| unpriced.is_recorded);
-    }
-
-    /// A branch may spend what its owner had left when it began.
-    pub(super) fn leave_budget(&mut self) {
-        let (tokens, cost) = (self.totals.tokens(), self.totals.cost_nanousd.unwrap_or(0));
-        if let Some(budget) = self.run.as_mut().and_then(|run| run.budget.as_mut()) {
-            budget.tokens = budget.tokens.map(|limit| limit.saturating_sub(tokens));
-            budget.cost_nanousd = budget.cost_nanousd.map(|limit| limit.saturating_sub(cost));
-        }
-    }
-
-    /// The seq of the last event as the id of the call that it asked for.
-    pub(super) fn last_call(&self) -> Option<CallId> {
-        self.last_seq().map(CallId)
-    }
 }

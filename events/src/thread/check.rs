@@ -4,7 +4,6 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::agent_loop::TOOL_CALLS_MAX;
 use super::input::Rejected;
 use crate::codec::OrderedMap;
 use crate::fault::{ErrorKind, ExecutionError};
@@ -15,6 +14,8 @@ use crate::workflow::is_variable_name;
 /// Names that are made from the conversation and cannot be set.
 const MADE: [&str; 3] = ["messages", "llm_calls", "tool_calls"];
 
+/// The most tool calls of one answer. An answer with more is taken for a fault of the model.
+pub(super) const TOOL_CALLS_MAX: usize = 1_000;
 /// The most characters of a refusal in an error.
 const REFUSAL_CHARS_MAX: usize = 500;
 

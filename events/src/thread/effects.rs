@@ -1,16 +1,11 @@
 //! What a thread owes the world: a view of its state.
 
-use std::sync::Arc;
+mod requests;
 
-use super::agent_loop::{AgentLoop, Wants};
 use super::calls::{BranchRun, CallKind, Interaction, ModelCall, OpenCall, ProcessorRun, StrategyRun, ToolRun};
-use super::conversation::Entry;
 use super::permits::{NoWaits, Permits};
-use super::request::ModelRequest;
 use super::state::{NodeRun, Phase, State, Work};
-use crate::event::ToolMode;
 use crate::ids::{CallId, Time};
-use crate::message::{Message, Role, ToolChoice};
 use crate::tool::Recovery;
 
 /// Something that is to be done outside. What was begun already is known by call and attempt.
@@ -101,68 +96,6 @@ impl State {
     /// What the thread owes the world. While it is paused these are still owed, but nothing of it may begin.
     pub fn effects(&self) -> Vec<Effect> {
         self.calls.in_order().into_iter().filter(|open| open.is_wanted()).map(Effect::from).collect()
-    }
-
-    /// What the open model call is made with, the first of them where several are; `None` when none is open. The same
-    /// for every attempt of a call: what the application added after it was first asked for is seen by the next one.
-    /// Costs one pointer per message.
-    pub fn model_request(&self) -> Option<ModelRequest> {
-        self.model_request_of(self.calls.iter().find_map(OpenCall::model)?.call)
-    }
-
-    /// What this open model call is made with, as [`State::model_request`].
-    pub fn model_request_of(&self, call: CallId) -> Option<ModelRequest> {
-        match &self.calls.get(call)?.kind {
-            CallKind::Judge(_) => self.judging_request(self.judging()?),
-            CallKind::Summary(_) => self.summary_request(),
-            CallKind::Model(_) => {
-                let Work::Llm(agent_loop) = &self.node_run()?.work else {
-                    return None;
-                };
-                let Some(panel) = agent_loop.panel() else {
-                    return Some(self.request_over(agent_loop, self.conversation.before(call), agent_loop.iteration));
-                };
-                let said = panel.read_by_all(|first| self.conversation.before(first))?;
-                panel.request(call, agent_loop, self.request_over(agent_loop, said, 1))
-            }
-            // The question stands for the model call.
-            CallKind::Question(ask) => self.model_request_of(ask.llm_call?),
-            CallKind::Tool(_) | CallKind::Processor(_) | CallKind::Strategy(_) | CallKind::Branch(_) => None,
-        }
-    }
-
-    /// What the next model call of a loop would be made with.
-    pub(super) fn next_request(&self, agent_loop: &AgentLoop) -> ModelRequest {
-        self.request_over(agent_loop, &self.conversation.entries, agent_loop.iteration + 1)
-    }
-
-    /// The same over another conversation, without its instructions.
-    pub(super) fn request_with(&self, agent_loop: &AgentLoop, said: Vec<Arc<Message>>) -> ModelRequest {
-        let mut request = self.request_over(agent_loop, &[], agent_loop.iteration + 1);
-        request.messages.extend(said);
-        request
-    }
-
-    fn request_over(&self, agent_loop: &AgentLoop, entries: &[Entry], iteration: u32) -> ModelRequest {
-        let execution = agent_loop.request.clone();
-        let mut messages = Vec::with_capacity(entries.len());
-        messages.extend(execution.system_prompt.as_ref().map(|text| Arc::new(Message::text(Role::System, text))));
-        let turn_from = usize::try_from(self.conversation.turn_from).unwrap_or(usize::MAX);
-        let (before, turn) = entries.split_at(turn_from.min(entries.len()));
-        let said = |entry: &&Entry| entry.message.role != Role::System;
-        messages.extend(before.iter().filter(said).map(|entry| entry.message.clone()));
-        let n_before = messages.len();
-        messages.extend(turn.iter().filter(said).map(|entry| entry.message.clone()));
-        let tool_choice = match execution.tool_mode {
-            _ if execution.tools.is_empty() => None,
-            ToolMode::None => None,
-            // They are named all the same: a provider wants to know the tools of the calls in the conversation.
-            _ if agent_loop.leg.wants != Wants::Anything => Some(ToolChoice::None),
-            ToolMode::Auto => Some(ToolChoice::Auto),
-            ToolMode::Required if iteration == agent_loop.leg.from + 1 => Some(ToolChoice::Required),
-            ToolMode::Required => Some(ToolChoice::Auto),
-        };
-        ModelRequest { execution, messages, n_before, tool_choice, iteration, form: agent_loop.answer_form() }
     }
 
     /// The next moment at which something happens by itself, when no call has waited for a permit.

@@ -8,7 +8,7 @@ use crate::json::Json;
 use crate::message::Message;
 use crate::principal::Principal;
 
-use super::{branches::BranchOutcome, status::Status};
+use super::{state::BranchOutcome, status::Status};
 
 /// Something that happened outside.
 #[derive(Debug, Clone, PartialEq)]

@@ -8,23 +8,19 @@ mod verdict;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
-
-use bincode::{Decode, Encode};
-
 use super::calls::ModelCall;
 use super::check;
 use super::env::Env;
-use super::request::{ModelRequest, of_profile};
-use super::state::{Phase, State};
+use super::request::of_profile;
+use super::state::{ATTEMPTS_MAX, Judging, JudgingStage, State};
 use crate::event::{
-    ConditionEvaluationCompleted, ConditionEvaluationRequested, Event, LlmCallCompleted, LlmExecutionRequest,
-    ModelChoice, Warning, WarningCode,
+    ConditionEvaluationCompleted, ConditionEvaluationRequested, Event, LlmCallCompleted, ModelChoice, Warning,
+    WarningCode,
 };
 use crate::expression::Context;
 use crate::fault::{ErrorKind, ExecutionError};
-use crate::ids::{CallId, NodeId, Time};
-use crate::message::{FinishReason, Message, Role, Usage, UsageSource};
+use crate::ids::{NodeId, Time};
+use crate::message::{FinishReason, Usage, UsageSource};
 use crate::workflow::{Edge, Workflow};
 use verdict::verdict_of;
 
@@ -32,57 +28,8 @@ use verdict::verdict_of;
 pub(super) const PERSON_JUDGES: &str = "a person stands for the model that would judge the condition";
 /// How long one verdict may take when the workflow does not say.
 const TIMEOUT_MS_DEFAULT: u64 = 60_000;
-/// How often a condition is asked about.
-pub(super) const ATTEMPTS_MAX: u32 = 2;
 /// How much of an answer is kept, in characters.
 const ANSWER_CHARS_MAX: usize = 1_000;
-
-/// A condition that a model judges.
-#[derive(Debug, Clone, PartialEq, Encode, Decode)]
-pub struct Judging {
-    /// The node that is being left.
-    pub node: NodeId,
-    /// The place of the edge among those that leave the node.
-    pub edge: u32,
-    /// The condition.
-    pub condition: String,
-    /// 1 for the first time it is asked.
-    pub attempt: u32,
-    /// What the model is asked, and how it is reached.
-    pub request: Arc<LlmExecutionRequest>,
-    /// How far it is.
-    pub stage: JudgingStage,
-}
-
-/// How far a judgement is.
-#[derive(Debug, Clone, PartialEq, Encode, Decode)]
-pub enum JudgingStage {
-    /// The model is being asked.
-    Asking(CallId),
-    /// It answered.
-    Judged(bool),
-    /// Its answer was neither yes nor no, or there was none.
-    Doubtful {
-        /// Whether it is worth asking once more.
-        ask_again: bool,
-    },
-}
-
-impl Judging {
-    /// The open call.
-    pub fn open_call(&self) -> Option<CallId> {
-        match &self.stage {
-            JudgingStage::Asking(call) => Some(*call),
-            JudgingStage::Judged(_) | JudgingStage::Doubtful { .. } => None,
-        }
-    }
-
-    /// What the next call of an open judgement is made with, when a fork names another profile.
-    pub(super) fn use_profile(&mut self, profile: &crate::ids::ProfileId) {
-        let model = &mut Arc::make_mut(&mut self.request).model;
-        *model = of_profile(std::mem::take(model), profile);
-    }
-}
 
 /// The event that asks about the condition of an edge.
 pub(super) fn request(
@@ -219,29 +166,6 @@ fn with_warning(state: &State, completed: ConditionEvaluationCompleted) -> Vec<E
     std::iter::once(completed.into()).chain(warning).collect()
 }
 
-impl State {
-    /// The condition that a model judges.
-    pub fn judging(&self) -> Option<&Judging> {
-        match &self.phase {
-            Phase::Judging(judging) => Some(judging),
-            _ => None,
-        }
-    }
-
-    /// What the open call of a judgement is made with.
-    pub(super) fn judging_request(&self, judging: &Judging) -> Option<ModelRequest> {
-        let call = judging.open_call()?;
-        let execution = judging.request.clone();
-        let instructions = execution.system_prompt.as_ref().map(|text| Arc::new(Message::text(Role::System, text)));
-        let mut messages: Vec<_> = instructions.into_iter().collect();
-        let said = self.conversation.before(call).iter().filter(|entry| entry.message.role != Role::System);
-        messages.extend(said.map(|entry| entry.message.clone()));
-        let n_before = messages.len();
-        messages.push(Arc::new(Message::text(Role::User, &execution.prompt)));
-        Some(ModelRequest { execution, messages, n_before, tool_choice: None, iteration: 1, form: None })
-    }
-}
-
 /// The next thing to do with the edges of a node, from that place on.
 pub(super) fn try_edges(
     state: &State,
@@ -261,7 +185,7 @@ pub(super) fn try_edges(
             return request(state, workflow, from, (i, &condition), 1, around);
         }
         let holds = edge.when.as_ref().map_or(Ok(true), |when| context.holds(when));
-        if holds.map_err(|e| ExecutionError::new(ErrorKind::Expression, e.to_string()))? {
+        if holds? {
             return Ok(taken(edge));
         }
     }
@@ -271,8 +195,7 @@ pub(super) fn try_edges(
 
 /// The condition of an edge that a model judges, with its expressions filled in.
 fn rendered(context: &Context, edge: &Edge) -> Option<Result<String, ExecutionError>> {
-    let rendered = context.render(edge.judge.as_ref()?);
-    Some(rendered.map_err(|e| ExecutionError::new(ErrorKind::Expression, e.to_string())))
+    Some(context.render(edge.judge.as_ref()?).map_err(Into::into))
 }
 
 fn taken(edge: &Edge) -> Event {

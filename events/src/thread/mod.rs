@@ -21,13 +21,16 @@ mod conversation;
 mod decide;
 mod effects;
 mod env;
+mod for_each;
 mod frames;
 mod input;
 mod judging;
 mod labels;
+mod listing;
 mod nodes;
 mod path;
 mod permits;
+mod processed;
 mod processors;
 mod questions;
 mod reports;
@@ -58,9 +61,9 @@ use crate::principal::Principal;
 use crate::workflow::{Budget, Workflow};
 
 pub use crate::workflow::{built_in_processors, is_built_in_processor};
-pub use agent_loop::{PlanRun, Turn};
+pub use agent_loop::Turn;
 pub use apply::FoldError;
-pub use branches::{Branch, BranchOutcome, ForkState};
+pub(crate) use asks::unanswered;
 pub use calls::{
     BranchRun, CallKind, CallStage, Interaction, KeyOf, ModelCall, OpenCall, OpenCalls, ProcessorRun, StrategyRun,
     ToolRun,
@@ -69,18 +72,18 @@ pub use closing::RECOVERIES_MAX;
 pub use conversation::{Conversation, Entry, Mark};
 pub use effects::{Effect, Wait};
 pub use env::{Env, Models, NoPeople, NoTools, ToolFacts, Tools};
-pub use frames::{Frame, LoopFrame, SUB_WORKFLOWS_DEPTH_MAX, SubFrame};
 pub use input::{Input, Rejected, ToolQuestion};
-pub use judging::{Judging, JudgingStage};
+pub use listing::SUMMARY_HEAD;
 pub use path::{VISITS_MAX, Visit};
 pub use permits::{NoWaits, PermitObserver, PermitWait, Permits};
-pub use processors::{CONTEXT_ITEMS_MAX, Processed};
-pub(crate) use questions::unanswered;
+pub use processed::{CONTEXT_ITEMS_MAX, Processed};
 pub use request::{AnswerForm, ModelRequest};
-pub use state::{Checkpoint, Ending, NodeRun, Phase, STATE_VERSION, State, Totals, Work};
+pub use state::{
+    Asked, Branch, BranchOutcome, Checkpoint, Ending, ForkState, Frame, Judging, JudgingStage, LoopFrame, NodeRun,
+    Phase, PlanRun, STATE_VERSION, SUB_WORKFLOWS_DEPTH_MAX, State, SubFrame, Summarizing, Totals, Work, Written,
+};
 pub use status::Status;
-pub use summaries::{Asked, SUMMARY_HEAD, Summarizing, Written};
-pub use variables::LOOKING_BACK;
+pub use variables::looking_back::LOOKING_BACK;
 
 /// The most events of one step. What is left then is owed still, and comes with the next step.
 pub const STEP_EVENTS_MAX: usize = 1_000;

@@ -8,7 +8,7 @@ mod processor;
 mod sub_workflow;
 mod tool;
 
-pub(super) use interaction::{evaluate as evaluate_answer, failure as interaction_error};
+pub(super) use interaction::evaluate as evaluate_answer;
 pub(super) use loops::next as next_iteration;
 pub(super) use sub_workflow::complete as complete_sub_workflow;
 pub(super) use tool::run_approved;

@@ -5,11 +5,12 @@ mod decision;
 pub(super) mod informing;
 
 use super::agent_loop::model_completed;
+use super::asks::unanswered;
 use super::calls::{CallStage, Interaction, OpenCall, answer_hash};
 use super::check;
 use super::env::Env;
 use super::input::Rejected;
-use super::nodes::{evaluate_answer, interaction_error};
+use super::nodes::evaluate_answer;
 use super::state::State;
 use crate::event::{
     Decision, Event, InteractionFailure, InteractionResults, LlmCallCompleted, LlmCallFailed, OperationType,
@@ -74,16 +75,6 @@ pub(super) fn closed(
     let failed = UserInteractionFailed { node_id: None, interaction_id: ask.id, reason, detail, by: None }.into();
     let call = ask.llm_call.map(|call| LlmCallFailed { node_id: None, call_id: call, error: error.clone() }.into());
     std::iter::once(failed).chain(call).collect()
-}
-
-/// The error in place of an answer. A tool call without a decision is not approved.
-pub(crate) fn unanswered(operation: OperationType, reason: InteractionFailure, detail: Option<&str>) -> ExecutionError {
-    let mut error = interaction_error(reason, detail);
-    if operation == OperationType::ApproveTool && reason == InteractionFailure::Cancelled {
-        error.kind = ErrorKind::Denied;
-        error.message = "not approved: the question was taken back".into();
-    }
-    error
 }
 
 /// What the first answer that was given and has not taken effect leads to.

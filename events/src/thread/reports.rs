@@ -2,6 +2,7 @@
 
 use super::agent_loop::{checked_decision, model_completed};
 use super::calls::{CallKind, OpenCall, ToolRun};
+use super::processed::Processed;
 use super::questions::informing;
 use super::state::{State, Work};
 use super::{check, env::Env, judging, processors, sizes, summaries};
@@ -48,7 +49,7 @@ pub(super) fn reported(state: &State, attempt: u32, event: CallEvent, around: &E
             return if_open(state, OpenCall::tool, call, attempt, progress.into());
         }
         CallEvent::ContextProcessed(ContextProcessed { messages, variables, output, .. }) => {
-            let processed = processors::Processed { messages, variables, output };
+            let processed = Processed { messages, variables, output };
             of_processor("a conversation").map(|(_, run)| vec![processors::answered(state, run, processed)])
         }
         CallEvent::ContextProcessingFailed(failed) => of_processor(&failed.error.message).map(|_| vec![failed.into()]),

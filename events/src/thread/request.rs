@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use bincode::{Decode, Encode};
+
 use crate::event::{LlmExecutionRequest, ModelChoice};
 use crate::ids::ProfileId;
 use crate::json::Json;
@@ -39,4 +41,34 @@ pub struct AnswerForm {
 /// The same model choice with another profile.
 pub(super) fn of_profile(old: ModelChoice, profile: &ProfileId) -> ModelChoice {
     ModelChoice { profile: Some(profile.clone()), provider: None, model: None, ..old }
+}
+
+/// Who answers the next model calls.
+#[derive(Debug, Clone, PartialEq, Encode, Decode)]
+pub struct ModelBinding {
+    /// The model.
+    pub model: ModelChoice,
+    /// Whether a person answers for it.
+    pub relay: bool,
+    /// How long one call may take.
+    pub llm_timeout_ms: Option<u64>,
+}
+
+impl ModelBinding {
+    pub(super) fn of(request: &LlmExecutionRequest) -> Self {
+        let LlmExecutionRequest { model, relay, llm_timeout_ms, .. } = request;
+        Self { model: model.clone(), relay: *relay, llm_timeout_ms: *llm_timeout_ms }
+    }
+
+    /// The same place with another model in it.
+    pub(super) fn with(&self, model: &ModelChoice, relay: bool) -> Self {
+        let llm_timeout_ms =
+            if relay == self.relay { self.llm_timeout_ms } else { (!relay).then_some(LLM_TIMEOUT_MS_DEFAULT) };
+        Self { model: model.clone(), relay, llm_timeout_ms }
+    }
+
+    pub(super) fn use_profile(&mut self, profile: &ProfileId, relay: bool) {
+        let model = of_profile(std::mem::take(&mut self.model), profile);
+        *self = self.with(&model, relay);
+    }
 }

@@ -1,6 +1,17 @@
 //! The state of a thread: the fold of its events.
 
-mod work;
+mod agent_loop;
+mod branches;
+mod custom;
+mod family;
+mod frames;
+mod judging;
+mod node_run;
+mod panel;
+mod plan;
+mod scopes;
+mod summarizing;
+mod totals;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,24 +19,33 @@ use std::sync::Arc;
 use bincode::{Decode, Encode};
 use serde::Serialize;
 
-use super::agent_loop::{PlanRun, StrategyState};
-use super::branches::Branch;
-use super::calls::{CallKind, CallStage, Interaction, KeyOf, OpenCall, OpenCalls};
+use super::calls::{CallKind, CallStage, Interaction, KeyOf, OpenCall, OpenCalls, ProcessorRun};
 use super::conversation::{Conversation, Mark};
-use super::frames::{Frame, Globals};
-use super::judging::Judging;
 use super::labels::Labels;
 use super::path::{Path, Visit};
 use super::status::Status;
 use crate::codec::OrderedMap;
-use crate::event::{BudgetLimits, ForkChanges, NodeCompleted, OnLimit};
-use crate::fault::ExecutionError;
+use crate::event::{BudgetLimits, ForkChanges, OnLimit};
+use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{CallId, Hash, NodeId, Seq, ThreadId, Time, ToolName};
 use crate::json::Json;
-use crate::message::Usage;
+use crate::message::Message;
 use crate::workflow::{Node, Workflow, WorkflowRef};
 
-pub use work::Work;
+pub use self::agent_loop::{AgentLoop, CallConstraints, Slot, Stage, StrategyState, Wants};
+pub use self::branches::{Branch, BranchOutcome, ForkState};
+pub(super) use self::branches::{NOT_NEEDED, Verdict};
+pub use self::custom::{CustomRun, CustomStage};
+pub(super) use self::frames::Globals;
+pub use self::frames::{Frame, LoopFrame, SUB_WORKFLOWS_DEPTH_MAX, SubFrame};
+pub(super) use self::judging::ATTEMPTS_MAX;
+pub use self::judging::{Judging, JudgingStage};
+pub use self::node_run::{NodeRun, Work};
+pub use self::panel::{Candidate, Choice, Panel};
+pub use self::plan::{PlanRun, PlanStage};
+pub use self::summarizing::{Asked, Summarizing, Written};
+pub use self::totals::Totals;
+pub(super) use self::totals::{UNPRICED, Unpriced};
 
 /// The version of the stored form of [`State`] in snapshots; raised with every change of its shape.
 pub const STATE_VERSION: u16 = 11;
@@ -146,38 +166,6 @@ pub enum Ending {
     },
 }
 
-/// One try of a node.
-#[derive(Debug, Clone, PartialEq, Encode, Decode)]
-pub struct NodeRun {
-    /// The node.
-    pub node: NodeId,
-    /// The number of the try.
-    pub attempt: u32,
-    /// When it began.
-    pub started_at: Time,
-    /// When it must have ended.
-    pub deadline: Option<Time>,
-    /// Where the conversation stood before its first try.
-    pub conversation_from: Mark,
-    /// A tool that is not safe and that began in this try, without saying that it did nothing: such a try is not repeated.
-    pub wrote: Option<ToolName>,
-    /// The tool call that failed last in this try, and why.
-    pub failed_tool: Option<(ToolName, ExecutionError)>,
-    /// The call whose idempotency key this try of a tool node uses: that of an idempotent tool in an earlier try.
-    pub key_of: Option<KeyOf>,
-    /// The conversation of the thread, while the node sees another.
-    pub aside: Option<Arc<Conversation>>,
-    /// What it is doing.
-    pub work: Work,
-}
-
-impl NodeRun {
-    /// The event that it did its work.
-    pub(super) fn completed(&self, now: Time) -> NodeCompleted {
-        NodeCompleted { node_id: self.node.clone(), duration_ms: now.ms_since(self.started_at) }
-    }
-}
-
 /// A moment with a name.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize)]
 pub struct Checkpoint {
@@ -185,41 +173,6 @@ pub struct Checkpoint {
     pub label: String,
     /// The seq of its event; the state at the checkpoint is the state at this seq.
     pub seq: Seq,
-}
-
-/// Sums over the whole thread.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Encode, Decode, Serialize)]
-pub struct Totals {
-    /// Nodes entered, inside of loops and sub-workflows too.
-    pub n_iterations: u32,
-    /// Model calls answered.
-    pub n_llm_calls: u64,
-    /// Model calls answered whose cost is not known.
-    pub n_unpriced: u64,
-    /// Tool calls ended.
-    pub n_tool_calls: u64,
-    /// Tokens.
-    pub usage: Usage,
-    /// Cost in billionths of a US dollar, of the calls whose price is known.
-    pub cost_nanousd: Option<u64>,
-}
-
-/// A model call whose cost is unknown and not accepted yet.
-#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
-pub(super) struct Unpriced {
-    /// The model, for people.
-    pub(super) model: String,
-    /// Whether BUDGET_EXCEEDED has named it.
-    pub(super) is_recorded: bool,
-}
-
-impl Totals {
-    /// Adds a cost, where it is known.
-    pub(super) fn add_cost(&mut self, cost_nanousd: Option<u64>) {
-        if let Some(cost) = cost_nanousd {
-            self.cost_nanousd = Some(self.cost_nanousd.unwrap_or(0).saturating_add(cost));
-        }
-    }
 }
 
 impl State {
@@ -449,5 +402,74 @@ impl State {
     /// sub-workflow.
     pub fn output(&self) -> Option<&Json> {
         self.output_here()
+    }
+
+    /// The conversation that is being summarised, for an agent loop or on demand.
+    pub fn summarizing(&self) -> Option<&Summarizing> {
+        match &self.node_run()?.work {
+            Work::Llm(agent_loop) => match &agent_loop.stage {
+                Stage::Summarizing(open) => Some(open),
+                _ => None,
+            },
+            Work::Processing { summarizing, .. } => summarizing.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// The condition that a model judges.
+    pub fn judging(&self) -> Option<&Judging> {
+        match &self.phase {
+            Phase::Judging(judging) => Some(judging),
+            _ => None,
+        }
+    }
+
+    /// The context processor that runs.
+    pub fn processor_run(&self) -> Option<&ProcessorRun> {
+        match &self.node_run()?.work {
+            Work::Processing { call, .. } => self.calls.get(*call)?.processor(),
+            _ => None,
+        }
+    }
+
+    /// The messages that the context processor that runs is shown: those that were there when it was asked for. The
+    /// same for every attempt.
+    pub fn processor_messages(&self) -> Vec<Arc<Message>> {
+        let shown = self.processor_run().map(|run| self.conversation.before(run.call));
+        shown.unwrap_or_default().iter().map(|entry| entry.message.clone()).collect()
+    }
+
+    /// What the thread may spend.
+    pub fn budget(&self) -> Option<&BudgetLimits> {
+        self.run.as_ref()?.budget.as_ref()
+    }
+
+    /// The seq of the last event as the id of the call that it asked for.
+    pub(super) fn last_call(&self) -> Option<CallId> {
+        self.last_seq().map(CallId)
+    }
+
+    /// The error it ended in; for a cancelled thread, that it was cancelled.
+    pub fn error(&self) -> Option<ExecutionError> {
+        match self.ending()? {
+            Ending::Completed => None,
+            Ending::Cancelled { reason } => Some(ExecutionError::new(
+                ErrorKind::Cancelled,
+                reason.clone().unwrap_or_else(|| "the thread was cancelled".into()),
+            )),
+            Ending::Failed { error, .. } => Some(error.clone()),
+        }
+    }
+
+    /// The node it is in, enters or ended on.
+    pub fn node_name(&self) -> Option<&NodeId> {
+        match self.phase() {
+            Phase::New => None,
+            Phase::Entering { node, .. } | Phase::Leaving { node } | Phase::Failing { node, .. } => Some(node),
+            Phase::InNode(run) => Some(&run.node),
+            Phase::Judging(judging) => Some(&judging.node),
+            Phase::Ended(Ending::Failed { node, .. }) => node.as_ref(),
+            Phase::Ended(_) => self.path().last().map(|visit| &visit.node),
+        }
     }
 }

@@ -4,88 +4,34 @@
 //! How long a conversation is, is counted outside ([`super::Models::count`]); that it is too long, each summary, and
 //! what becomes of the conversation are events, so a fold counts nothing.
 
-mod fold;
-mod listing;
-
 use std::ops::Range;
 use std::sync::Arc;
 
-use bincode::{Decode, Encode};
-
-use super::agent_loop::{AgentLoop, Stage};
 use super::calls::{ModelCall, ProcessorRun};
 use super::conversation::Entry;
-use super::processors::{Processed, whole};
+use super::listing::{self, SUMMARY_HEAD};
+use super::processed::{Processed, whole};
 use super::request::of_profile;
-use super::state::State;
+use super::state::{AgentLoop, Stage, State, Written};
 use super::{check, env::Env};
 use crate::event::{
     ContextItem, ContextSummarized, ContextSummaryCompleted, ContextSummaryRequested, Event, LlmCallCompleted,
-    LlmExecutionRequest, ModelChoice,
+    ModelChoice,
 };
 use crate::fault::{ErrorKind, ExecutionError};
-use crate::ids::{CallId, NodeId, Time};
+use crate::ids::{NodeId, Time};
 use crate::message::{FinishReason, Message, Role, Usage, UsageSource};
 
 /// The limit when neither node nor workflow says another.
 pub(super) const TOKEN_LIMIT_DEFAULT: u64 = 80_000;
 /// How long one summary may take when the workflow does not say.
 pub(super) const TIMEOUT_MS_DEFAULT: u64 = 120_000;
-/// The head of a summary in the conversation.
-pub const SUMMARY_HEAD: &str = "[Assistant Execution Summary]";
 /// A stretch whose listing is no longer needs no model to say the same.
 const LISTED_CHARS_MAX: usize = 500;
 /// The longest summary: more than 1 000 words.
 const SUMMARY_CHARS_MAX: usize = 8_000;
 /// Less than this part of the limit is not worth a summary: a thread would write one before every call.
 const WORTH: u64 = 20;
-
-/// A conversation that is being summarised.
-#[derive(Debug, Clone, PartialEq, Encode, Decode)]
-pub struct Summarizing {
-    /// Counted tokens of what was to be sent.
-    pub tokens: u64,
-    /// The limit that they pass; 0 if the summary was requested.
-    pub limit: u64,
-    /// How many messages there were.
-    pub n_shown: u64,
-    /// The stretches a model was asked about.
-    pub written: Vec<Written>,
-    /// The stretch a model is asked about now.
-    pub asking: Option<Asked>,
-    /// How the model is reached.
-    pub request: Arc<LlmExecutionRequest>,
-}
-
-/// A stretch that a model was asked about.
-#[derive(Debug, Clone, PartialEq, Encode, Decode)]
-pub struct Written {
-    /// Its first message.
-    pub from: u64,
-    /// The index after its last message.
-    pub to: u64,
-    /// The summary; absent when there is none.
-    pub text: Option<String>,
-}
-
-/// A stretch that a model is asked about.
-#[derive(Debug, Clone, PartialEq, Encode, Decode)]
-pub struct Asked {
-    /// Its first message.
-    pub from: u64,
-    /// The index after its last message.
-    pub to: u64,
-    /// The call.
-    pub call: CallId,
-}
-
-impl Summarizing {
-    /// What the next call is made with, when a fork names another profile.
-    pub(super) fn use_profile(&mut self, profile: &crate::ids::ProfileId) {
-        let model = &mut Arc::make_mut(&mut self.request).model;
-        *model = of_profile(std::mem::take(model), profile);
-    }
-}
 
 /// What a summary of the conversation is to be.
 struct Wanted<'a> {

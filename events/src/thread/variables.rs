@@ -1,14 +1,12 @@
 //! What expressions see: the variables of all scopes that are open here, innermost first, and four that are made from its conversation when they are used:
 //! `messages` (all of it), `llm_calls` and `tool_calls` (of the model node that ran last), `workspace`.
 
-mod looking_back;
+pub(super) mod looking_back;
 
 use std::sync::Arc;
 
 use minijinja::Value;
 use serde::{Serialize, Serializer};
-
-pub use self::looking_back::LOOKING_BACK;
 
 use super::conversation::{Conversation, Entry};
 use super::state::State;

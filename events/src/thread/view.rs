@@ -4,10 +4,8 @@
 use serde::ser::{Serialize, SerializeMap as _, SerializeStruct as _, Serializer};
 use serde_json::{Value, json};
 
-use super::frames::Frame;
-use super::state::{Control, Ending, Phase, State};
+use super::state::{Control, Frame, Phase, State};
 use super::{effects::Effect, status::Status};
-use crate::fault::ExecutionError;
 use crate::message::Usage;
 
 /// The state as JSON. What may be long, its messages and the nodes it entered, is written from where it lies.
@@ -93,30 +91,6 @@ impl State {
             "usage": self.usage_json(),
             "last_seq": self.last_seq(),
         })
-    }
-
-    /// The error it ended in; for a cancelled thread, that it was cancelled.
-    pub fn error(&self) -> Option<ExecutionError> {
-        match self.ending()? {
-            Ending::Completed => None,
-            Ending::Cancelled { reason } => Some(ExecutionError::new(
-                crate::fault::ErrorKind::Cancelled,
-                reason.clone().unwrap_or_else(|| "the thread was cancelled".into()),
-            )),
-            Ending::Failed { error, .. } => Some(error.clone()),
-        }
-    }
-
-    /// The node it is in, enters or ended on.
-    pub fn node_name(&self) -> Option<&crate::ids::NodeId> {
-        match self.phase() {
-            Phase::New => None,
-            Phase::Entering { node, .. } | Phase::Leaving { node } | Phase::Failing { node, .. } => Some(node),
-            Phase::InNode(run) => Some(&run.node),
-            Phase::Judging(judging) => Some(&judging.node),
-            Phase::Ended(Ending::Failed { node, .. }) => node.as_ref(),
-            Phase::Ended(_) => self.path().last().map(|visit| &visit.node),
-        }
     }
 
     /// What is open: calls, questions and waits, each with `kind` and `id`.

@@ -6,8 +6,37 @@ use std::path::Path;
 
 use crate::root;
 
-/// The most files that may stand in one circle of imports, by the folder of their crate.
-const FILES_MAX: [(&str, usize); 2] = [("actors/src", 3), ("events/src", 31)];
+/// The most files that may be in one circle of imports, by the folder of their crate and the part of it that counts.
+const FILES_MAX: [(&str, &str, usize); 3] =
+    [("actors/src", "", 3), ("events/src", "", 31), ("events/src", "thread/", 1)];
+
+/// The layers of the thread machine, from the lowest. A module of `events/src/thread` that is not listed is above them.
+const LAYERS: [&[&str]; 4] = [
+    &[
+        "asks",
+        "calls",
+        "conversation",
+        "env",
+        "labels",
+        "listing",
+        "path",
+        "permits",
+        "processed",
+        "request",
+        "sizes",
+        "status",
+        "transition",
+    ],
+    &["check", "input", "state", "variables"],
+    &["agent_loop"],
+    &["apply", "effects", "view"],
+];
+
+/// Files that do not import each other, by their folder: the kinds of nodes, the strategies of agent loops.
+const SIBLINGS: [(&str, &[&str]); 2] = [
+    ("nodes", &["fork", "interaction", "llm", "loops", "processor", "sub_workflow", "tool"]),
+    ("agent_loop", &["custom", "panel", "plan"]),
+];
 
 /// The sources of a crate by the paths of their modules; tests are left out.
 type Sources = BTreeMap<Vec<String>, String>;
@@ -20,9 +49,12 @@ fn sources(folder: &Path) -> Sources {
             let entry = entry.unwrap().path();
             let name = entry.file_stem().unwrap().to_str().unwrap().to_owned();
             let inside = || [path.as_slice(), std::slice::from_ref(&name)].concat();
+            if name == "tests" {
+                continue;
+            }
             if entry.is_dir() {
                 folders.push((entry.clone(), inside()));
-            } else if entry.extension().is_some_and(|ext| ext == "rs") && name != "tests" {
+            } else if entry.extension().is_some_and(|ext| ext == "rs") {
                 let module = if name == "lib" || name == "mod" { path.clone() } else { inside() };
                 found.insert(module, fs::read_to_string(&entry).unwrap());
             }
@@ -149,14 +181,19 @@ fn module_of(path: &[&str], from: &[String], sources: &Sources) -> Option<Vec<St
     Some(module)
 }
 
+/// What each module imports. The root of the crate names all modules and is left out.
+fn imports(sources: &Sources) -> BTreeMap<&Vec<String>, BTreeSet<Vec<String>>> {
+    let of = |module: &Vec<String>, source: &String| {
+        let imported = paths(&tokens(source)).into_iter().filter_map(|path| module_of(&path, module, sources));
+        imported.filter(|to| to != module && !to.is_empty()).collect()
+    };
+    let modules = sources.iter().filter(|(module, _)| !module.is_empty());
+    modules.map(|(module, source)| (module, of(module, source))).collect()
+}
+
 /// Files that import each other, directly or through others, in groups as large as possible.
 fn circles(sources: &Sources) -> Vec<BTreeSet<String>> {
-    let mut reached: BTreeMap<&Vec<String>, BTreeSet<Vec<String>>> = BTreeMap::new();
-    // The root of the crate names all modules and is no part of a circle.
-    for (module, source) in sources.iter().filter(|(module, _)| !module.is_empty()) {
-        let imported = paths(&tokens(source)).into_iter().filter_map(|path| module_of(&path, module, sources));
-        reached.insert(module, imported.filter(|to| to != module && !to.is_empty()).collect());
-    }
+    let mut reached = imports(sources);
     loop {
         let mut has_grown = false;
         for module in reached.keys().copied().collect::<Vec<_>>() {
@@ -185,11 +222,57 @@ fn circles(sources: &Sources) -> Vec<BTreeSet<String>> {
 
 #[test]
 fn no_circle_of_files_is_larger_than_allowed() {
-    for (folder, n_max) in FILES_MAX {
+    for (folder, part, n_max) in FILES_MAX {
         for circle in circles(&sources(&root().join(folder))) {
-            let n = circle.len();
+            let n = circle.iter().filter(|file| file.starts_with(part)).count();
             let files = circle.into_iter().collect::<Vec<_>>().join(", ");
             assert!(n <= n_max, "{folder}: {n} files import each other, {n_max} may: {files}");
+        }
+    }
+}
+
+#[test]
+fn no_layer_of_the_machine_imports_a_higher_one() {
+    let sources = sources(&root().join("events/src"));
+    let layer_of = |module: &[String]| match module {
+        [thread, part, ..] if thread == "thread" => {
+            Some(LAYERS.iter().position(|layer| layer.contains(&part.as_str())).unwrap_or(LAYERS.len()))
+        }
+        [thread] if thread == "thread" => Some(LAYERS.len() + 1),
+        _ => None,
+    };
+    for part in LAYERS.into_iter().flatten() {
+        assert!(sources.contains_key(&["thread", part].map(str::to_owned)[..]), "there is no module `{part}`");
+    }
+    for (module, imported) in imports(&sources) {
+        // `rerun` drives a whole machine.
+        let Some(layer) = layer_of(module).filter(|_| module[1..].first().is_none_or(|part| part != "rerun")) else {
+            continue;
+        };
+        for to in imported {
+            let is_higher = layer_of(&to).is_some_and(|of_import| of_import > layer);
+            assert!(!is_higher, "{} imports {}, which is in a higher layer", module.join("/"), to.join("/"));
+        }
+    }
+}
+
+#[test]
+fn kinds_of_nodes_and_strategies_do_not_import_each_other() {
+    let sources = sources(&root().join("events/src"));
+    let imports = imports(&sources);
+    for (folder, files) in SIBLINGS {
+        let path = |file: &str| ["thread", folder, file].map(str::to_owned);
+        for file in files {
+            assert!(sources.contains_key(&path(file)[..]), "there is no file `{folder}/{file}.rs`");
+            let own = path(file);
+            let of_file = imports.iter().filter(|(module, _)| module.starts_with(&own)).flat_map(|(_, to)| to);
+            let sibling =
+                of_file.into_iter().find(|to| files.iter().any(|other| other != file && to.starts_with(&path(other))));
+            assert_eq!(sibling, None, "{folder}/{file}.rs");
+        }
+        let listed = |module: &&Vec<String>| matches!(&module[..], [_, of, _] if of == folder);
+        if folder == "nodes" {
+            assert_eq!(sources.keys().filter(listed).count(), files.len(), "a kind of node is not listed");
         }
     }
 }

@@ -4,15 +4,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use bincode::{Decode, Encode};
-
 use super::super::calls::{CallKind, CallStage, OpenCall, OpenCalls, StrategyRun};
-use super::super::check;
+use super::super::check::{self, TOOL_CALLS_MAX};
 use super::super::env::Env;
+use super::super::state::{AgentLoop, CallConstraints, CustomRun, CustomStage, Slot, Stage, StrategyState, Wants};
 use super::super::transition::TransitionError;
-use super::slots::Slot;
-use super::strategy::{CallConstraints, Gate, ModelBinding, Wants};
-use super::{AgentLoop, Stage, StrategyState, TOOL_CALLS_MAX};
+use super::gate::Gate;
 use crate::event::{CustomDecider, LoopStrategy, StrategyDecided, StrategyDecision, StrategyDecisionRequested};
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{CallId, Seq, Time};
@@ -24,30 +21,6 @@ const DECISIONS_PER_ITERATION: u32 = 4;
 const MESSAGES_MAX: usize = 1_000;
 /// The result of a tool call that a strategy passes over.
 const NOT_RUN: &str = "not run: it was decided to go on without this call";
-
-/// A strategy of the application at work.
-#[derive(Debug, Clone, PartialEq, Encode, Decode)]
-pub struct CustomRun {
-    /// How far it is.
-    pub stage: CustomStage,
-    /// How often it was asked.
-    pub n_decisions: u32,
-    /// The node's own model.
-    pub own: ModelBinding,
-    /// All tools that the node offers.
-    pub tools: Vec<String>,
-}
-
-/// How far a strategy of the application is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
-pub enum CustomStage {
-    /// It is to be asked.
-    ToDecide,
-    /// It is being asked.
-    Deciding(CallId),
-    /// It has decided, and the loop goes on.
-    Decided,
-}
 
 /// Where the loop is when a strategy is asked.
 #[derive(Debug, Clone, PartialEq)]
@@ -68,10 +41,6 @@ pub enum Turn {
 }
 
 impl CustomRun {
-    pub(super) fn new(own: ModelBinding, tools: Vec<String>) -> Self {
-        Self { stage: CustomStage::ToDecide, n_decisions: 0, own, tools }
-    }
-
     fn has_decided_enough(&self, max_iterations: u32) -> bool {
         self.n_decisions >= max_iterations.saturating_mul(DECISIONS_PER_ITERATION)
     }

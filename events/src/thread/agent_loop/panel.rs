@@ -8,14 +8,12 @@ mod tests;
 
 use std::sync::Arc;
 
-use bincode::{Decode, Encode};
-
 use super::super::conversation::Entry;
 use super::super::env::Env;
-use super::super::request::ModelRequest;
+use super::super::request::{ModelBinding, ModelRequest};
+use super::super::state::{AgentLoop, Candidate, Choice, Panel, Stage, StrategyState};
 use super::super::transition::{NO_MODEL_CALL, OPEN_CALL, TransitionError};
-use super::strategy::ModelBinding;
-use super::{AgentLoop, Stage, StrategyState};
+use super::answers::{answer_text, not_usable};
 use crate::event::{
     Aside, CandidateChosen, CandidatesGathered, Combine, Event, LlmCallCompleted, LlmCallFailed, LlmCallRequested,
     LlmExecutionRequest, LoopStrategy, PanelStrategy,
@@ -27,81 +25,7 @@ use crate::message::{FinishReason, Message, Role, ToolChoice};
 /// How often a model is asked for its choice before the node fails.
 const CHOICES_MAX: u32 = 2;
 
-/// Several models at work.
-#[derive(Debug, Clone, PartialEq, Encode, Decode)]
-pub struct Panel {
-    /// What each of them is doing, in the order of the definition.
-    pub candidates: Vec<Candidate>,
-    /// The choice among them.
-    pub choice: Choice,
-    /// The first call: all of them read what was said before it.
-    pub first: Option<CallId>,
-}
-
-/// One of several models.
-#[derive(Debug, Clone, PartialEq, Encode, Decode)]
-pub enum Candidate {
-    /// To be asked.
-    ToAsk,
-    /// Being asked.
-    Asking(CallId),
-    /// It answered.
-    Answered {
-        /// What.
-        message: Arc<Message>,
-        /// Why it stopped.
-        finish_reason: FinishReason,
-    },
-    /// It has no answer.
-    Failed(ExecutionError),
-}
-
-/// A choice among models or their answers.
-#[derive(Debug, Clone, PartialEq, Encode, Decode)]
-pub enum Choice {
-    /// Not asked for.
-    None,
-    /// A model is being asked.
-    Asking {
-        /// The call.
-        call: CallId,
-        /// What was wrong with its first answer, where this is the second call.
-        fault: Option<String>,
-    },
-    /// It answered.
-    Answered {
-        /// What it said.
-        text: String,
-        /// How often it was asked.
-        n_asked: u32,
-    },
-    /// It has no answer.
-    Failed(ExecutionError),
-}
-
 impl Panel {
-    pub(super) fn new(strategy: &PanelStrategy) -> Self {
-        let candidates = strategy.members.iter().map(|_| Candidate::ToAsk).collect();
-        Self { candidates, choice: Choice::None, first: None }
-    }
-
-    /// The calls that are open.
-    pub fn open_calls(&self) -> impl Iterator<Item = CallId> {
-        let choice = match &self.choice {
-            Choice::Asking { call, .. } => Some(*call),
-            Choice::None | Choice::Answered { .. } | Choice::Failed(_) => None,
-        };
-        let asking = self.candidates.iter().filter_map(|candidate| match candidate {
-            Candidate::Asking(call) => Some(*call),
-            Candidate::ToAsk | Candidate::Answered { .. } | Candidate::Failed(_) => None,
-        });
-        asking.chain(choice)
-    }
-
-    fn n_answers(&self) -> usize {
-        self.candidates.iter().filter(|candidate| matches!(candidate, Candidate::Answered { .. })).count()
-    }
-
     /// The next event, if anything follows before an answer.
     pub(super) fn next(&self, agent_loop: &AgentLoop, around: &Env<'_>) -> Option<Event> {
         let strategy = of(&agent_loop.request)?;
@@ -299,9 +223,9 @@ impl AgentLoop {
     /// A call beside the conversation was answered.
     pub(super) fn aside_completed(&mut self, event: &LlmCallCompleted) -> Result<(), TransitionError> {
         let is_draft = of(&self.request).is_some_and(|strategy| strategy.combine == Combine::Merge);
-        let unusable = super::not_usable(event.finish_reason).or_else(|| event.unusable.clone());
+        let unusable = not_usable(event.finish_reason).or_else(|| event.unusable.clone());
         let error = unusable.or_else(|| {
-            let is_empty = super::answer_text(&event.message).trim().is_empty();
+            let is_empty = answer_text(&event.message).trim().is_empty();
             let asks = !is_draft && event.message.tool_calls().next().is_some();
             (is_empty && !asks).then(|| ExecutionError::retryable(ErrorKind::MalformedResponse, "the answer is empty"))
         });
@@ -333,7 +257,7 @@ impl AgentLoop {
             Choice::Asking { call: open, fault } if *open == call => {
                 let n_asked = 1 + u32::from(fault.is_some());
                 panel.choice = match answered {
-                    Ok((message, _)) => Choice::Answered { text: super::answer_text(&message), n_asked },
+                    Ok((message, _)) => Choice::Answered { text: answer_text(&message), n_asked },
                     Err(error) => Choice::Failed(error),
                 };
                 Ok(())

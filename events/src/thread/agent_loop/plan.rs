@@ -13,11 +13,9 @@ mod words;
 #[cfg(test)]
 mod tests;
 
-use bincode::{Decode, Encode};
-
+use super::super::state::{AgentLoop, PlanRun, PlanStage, Stage, StrategyState, Wants};
 use super::super::transition::TransitionError;
-use super::strategy::{Gate, ModelBinding, Wants};
-use super::{AgentLoop, Stage, StrategyState};
+use super::gate::Gate;
 use crate::event::{
     LoopStrategy, PlanCompleted, PlanMade, PlanRequested, PlanStepCompleted, PlanStepFailed, PlanStepStarted,
     PlanStrategy,
@@ -29,55 +27,6 @@ pub(super) use words::form;
 
 /// How often one plan is asked for before the node fails.
 const ATTEMPTS_MAX: u32 = 2;
-
-/// A plan and how far it is.
-#[derive(Debug, Clone, PartialEq, Encode, Decode)]
-pub struct PlanRun {
-    /// How far it is.
-    pub stage: PlanStage,
-    /// How many plans failed before.
-    pub n_replans: u32,
-    /// The steps of the plan that was made last.
-    pub steps: Vec<String>,
-    /// Who does the steps.
-    pub own: ModelBinding,
-}
-
-/// How far a plan is.
-#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
-pub enum PlanStage {
-    /// A plan is to be asked for.
-    ToPlan {
-        /// The step of the plan before that failed, and why.
-        failed: Option<(u32, ExecutionError)>,
-    },
-    /// It is being made.
-    Planning {
-        /// How often it was asked for.
-        attempt: u32,
-    },
-    /// This step comes next; the answer, when there is none.
-    Next(u32),
-    /// This step is being done.
-    Step(u32),
-    /// The answer is being written.
-    Finishing,
-}
-
-impl PlanRun {
-    /// The place of the step that is being done, or comes next.
-    pub fn step(&self) -> Option<u32> {
-        match self.stage {
-            PlanStage::Step(index) => Some(index),
-            PlanStage::Next(index) => Some(index).filter(|index| (*index as usize) < self.steps.len()),
-            PlanStage::ToPlan { .. } | PlanStage::Planning { .. } | PlanStage::Finishing => None,
-        }
-    }
-
-    pub(super) fn new(own: ModelBinding) -> Self {
-        Self { stage: PlanStage::ToPlan { failed: None }, n_replans: 0, steps: Vec::new(), own }
-    }
-}
 
 fn of(agent_loop: &AgentLoop) -> Option<&PlanStrategy> {
     match &agent_loop.request.strategy {

@@ -2,20 +2,18 @@
 
 use std::sync::Arc;
 
-use bincode::{Decode, Encode};
-
 use super::super::calls::{CallKind, CallStage, OpenCall, OpenCalls, ToolRun};
+use super::super::state::{AgentLoop, Slot, Stage};
 use super::super::transition::TransitionError;
 use super::super::{asks, env::Env, env::ToolFacts};
-use super::panel::number;
-use super::{AgentLoop, Stage};
+use super::answers::error_text;
 use crate::event::{
     AskedTool, Decision, Event, ToolCallOptions, ToolCallRef, ToolExecutionFailed, ToolExecutionRequest,
 };
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{CallId, Seq, Time, ToolName};
 use crate::json::Json;
-use crate::message::{Message, Part, Role, ToolCall, ToolResult};
+use crate::message::{Message, Part, Role, ToolResult};
 use crate::tool::{PersonRole, Recovery};
 
 /// What holds for a tool that is not offered, which does not run, and for one of which nothing is known just now: it may
@@ -27,53 +25,6 @@ const UNKNOWN_TOOL: ToolFacts = ToolFacts {
     retry_delay_ms: 0,
     person: PersonRole::None,
 };
-
-/// One tool call of an answer, in the order the model asked.
-#[derive(Debug, Clone, PartialEq, Encode, Decode)]
-pub enum Slot {
-    /// Not begun: the limit of tools at once is reached, or its request is about to be written.
-    Queued(ToolCall),
-    /// A person is asked about it.
-    Asking(CallId),
-    /// A person approved of it; its request is owed.
-    Approved {
-        /// The call, with the arguments to run with.
-        tool: AskedTool,
-        /// Whether they are not the model's.
-        edited: bool,
-    },
-    /// Running.
-    Open(CallId),
-    /// Asked for, and not to be run: its failure is owed.
-    Refused(CallId),
-    /// Ended.
-    Ended(ToolResult),
-}
-
-impl Slot {
-    pub(super) fn is_queued(&self, id: Option<&String>) -> bool {
-        matches!(self, Self::Queued(call) if Some(&call.id) == id)
-    }
-
-    /// The call or the question that is open.
-    fn open(&self) -> Option<CallId> {
-        match self {
-            Self::Asking(id) | Self::Open(id) | Self::Refused(id) => Some(*id),
-            Self::Queued(_) | Self::Approved { .. } | Self::Ended(_) => None,
-        }
-    }
-
-    /// Its result, where it did not run.
-    fn left_out(self, why: &str) -> Option<ToolResult> {
-        let (id, name) = match self {
-            Self::Ended(result) => return Some(result),
-            Self::Queued(call) => (call.id, call.name),
-            Self::Approved { tool, .. } => (tool.tool_call_id.unwrap_or_default(), tool.name.to_string()),
-            Self::Asking(_) | Self::Open(_) | Self::Refused(_) => return None,
-        };
-        Some(ToolResult { tool_call_id: id, name: Some(name), content: vec![Part::text(why)], is_error: true })
-    }
-}
 
 impl AgentLoop {
     /// The next event of the tool calls: what does not run fails, then people are asked, then tools run.
@@ -191,7 +142,10 @@ impl AgentLoop {
         slots[place] = if stage == CallStage::Wanted { Slot::Open(call_id) } else { Slot::Refused(call_id) };
         let (tool_call_id, name) = (event.tool_call_id.clone(), event.name.clone());
         Arc::make_mut(&mut self.tool_calls).push(ToolCallRef { call_id, tool_call_id, name });
-        Ok(OpenCall { place: number(place), ..OpenCall::new(CallKind::Tool(Box::new(run)), stage) })
+        Ok(OpenCall {
+            place: u32::try_from(place).unwrap_or(u32::MAX),
+            ..OpenCall::new(CallKind::Tool(Box::new(run)), stage)
+        })
     }
 
     /// A person decided about a tool call: `asked` is the question. What joins the conversation is as for
@@ -206,7 +160,7 @@ impl AgentLoop {
             Decision::Edit { arguments } => return self.approved(asked, Some(arguments)),
             Decision::Reject { .. } | Decision::Answer { .. } => match decided_without(decision) {
                 Ok(text) => (text, false),
-                Err(error) => (super::error_text(&error), true),
+                Err(error) => (error_text(&error), true),
             },
         };
         self.settle(asked, vec![Part::text(text)], is_error)
@@ -232,21 +186,6 @@ impl AgentLoop {
             return Err(TransitionError("no tool is running"));
         };
         slots.iter_mut().find(|slot| slot.open() == Some(id)).ok_or(TransitionError("no such tool call is open"))
-    }
-
-    /// The tool calls of the last answer, while they run.
-    pub fn slots(&self) -> &[Slot] {
-        match &self.stage {
-            Stage::Tools(slots) => slots,
-            _ => &[],
-        }
-    }
-
-    pub(super) fn slots_mut(&mut self) -> &mut [Slot] {
-        match &mut self.stage {
-            Stage::Tools(slots) => slots,
-            _ => &mut [],
-        }
     }
 
     /// A tool call ended. When it was the last one, the results join the conversation, in the order the model asked.

@@ -1,11 +1,11 @@
 //! What events of branches make of the state of the thread that started them.
 
-use super::super::branches::ForkState;
 use super::super::calls::OpenCalls;
-use super::super::state::{NodeRun, Phase, State, Work};
+use super::super::path::Path;
+use super::super::state::{Branch, ForkState, NodeRun, Phase, State, Totals, Work};
 use super::super::transition::{NO_NODE, TransitionError};
 use crate::event::{BranchEnded, BranchStarted, ForkStarted, JoinCompleted};
-use crate::ids::Seq;
+use crate::ids::{Seq, ThreadId, Time};
 
 impl State {
     pub(super) fn plan_branches(&mut self, seq: Seq, e: &ForkStarted) -> Result<(), TransitionError> {
@@ -61,5 +61,32 @@ impl State {
             Phase::InNode(_) => Err(TransitionError("the thread is in no fork")),
             _ => Err(NO_NODE),
         }
+    }
+
+    /// What a branch makes of the state at which its owner forked.
+    pub(super) fn begin_branch(&mut self, at: Time, owner: ThreadId, index: u32) -> Result<(), TransitionError> {
+        let Phase::InNode(run) = &self.phase else {
+            return Err(TransitionError("the owner is in no fork"));
+        };
+        let Work::Branches(fan) = &run.work else {
+            return Err(TransitionError("the owner is in no fork"));
+        };
+        let plan = fan.plan.clone();
+        let (entry, item) = plan.branches.beginning(index).ok_or(TransitionError("there is no such branch"))?;
+        self.branch =
+            Some(Branch { owner: Some((owner, index)), join: plan.join.clone(), n_frames: self.frames.len() as u64 });
+        let node = entry.clone();
+        self.phase = Phase::Entering { node, attempt: 1, not_before: at, conversation_from: None, key_of: None };
+        self.calls = OpenCalls::default();
+        self.leave_budget();
+        self.totals = Totals::default();
+        self.unpriced = None;
+        self.path = Path::default();
+        self.begin_to_count();
+        self.globals.written.clear();
+        if let Some((variable, item)) = item {
+            self.set_innermost(variable, item.clone());
+        }
+        Ok(())
     }
 }

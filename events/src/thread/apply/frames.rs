@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use super::super::frames::{Frame, LoopFrame, SubFrame};
-use super::super::state::{NodeRun, Phase, State, Work};
+use super::super::state::{Frame, LoopFrame, NodeRun, Phase, State, SubFrame, Work};
 use super::super::transition::{NO_NODE, TransitionError};
 use super::entering;
 use crate::codec::OrderedMap;

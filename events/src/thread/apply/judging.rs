@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use super::super::calls::{CallKind, CallStage, ModelCall, OpenCall};
-use super::super::judging::{ATTEMPTS_MAX, Judging, JudgingStage};
-use super::super::state::{Phase, State};
+use super::super::state::{ATTEMPTS_MAX, Judging, JudgingStage, Phase, State};
 use super::super::transition::{NO_CALL, TransitionError};
 use crate::event::{
     ConditionEvaluationCompleted, ConditionEvaluationRequested, LlmExecutionRequest, LoopStrategy, NodeContext,

@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use super::super::agent_loop::AgentLoop;
-use super::super::state::State;
+use super::super::state::{AgentLoop, State};
 use super::super::transition::TransitionError;
 use crate::event::{
     CandidateChosen, CandidatesGathered, PlanCompleted, PlanRequested, PlanStepStarted, StrategyDecided,

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use super::super::agent_loop::Stage;
 use super::super::calls::CallKind;
 use super::super::request::LLM_TIMEOUT_MS_DEFAULT;
-use super::super::state::{Checkpoint, Control, Ending, NodeRun, Phase, Run, State, Work};
+use super::super::state::{Checkpoint, Control, Ending, NodeRun, Phase, Run, Stage, State, Work};
 use super::super::transition::{ENDED, NOT_BEGUN, OPEN_CALL, TransitionError};
 use super::entering;
 use crate::event::{CheckpointCreated, ForkChanges, ModelChoice, ThreadForked, ThreadPaused, ThreadStarted};

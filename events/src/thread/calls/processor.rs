@@ -5,6 +5,7 @@ use bincode::{Decode, Encode};
 use crate::codec::OrderedMap;
 use crate::ids::{CallId, Time};
 use crate::json::Json;
+use crate::workflow::SUMMARIZE;
 
 /// A context processor at work.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
@@ -30,5 +31,12 @@ impl ProcessorRun {
         self.attempt += 1;
         self.requested_at = at;
         self.deadline = clock.plus_ms(ms);
+    }
+}
+
+impl ProcessorRun {
+    /// Whether its new messages stand for those that they replace.
+    pub(in crate::thread) fn is_summary(&self) -> bool {
+        self.processor == SUMMARIZE
     }
 }

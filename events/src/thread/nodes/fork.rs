@@ -1,6 +1,6 @@
 //! A node that starts branches: plans them, all at once.
 
-use super::super::{env::Env, state::State};
+use super::super::{env::Env, for_each::list_of, state::State};
 use crate::event::{Branches, Event, ForkStarted, NamedBranch};
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::workflow::{ForkNode, JoinMode, Node, NodeKind, Workflow};
@@ -67,27 +67,4 @@ fn branches(state: &State, node: &Node, fork: &ForkNode) -> Result<Branches, Exe
         return Err(ExecutionError::new(ErrorKind::Limit, message));
     }
     Ok(Branches::Each { entry: entry.clone(), variable: fork.variable.clone().unwrap_or_else(|| ITEM.into()), items })
-}
-
-/// The elements of the list that an expression gives.
-pub(in super::super) fn list_of(
-    state: &State,
-    node: &crate::ids::NodeId,
-    expression: &str,
-) -> Result<Vec<crate::json::Json>, ExecutionError> {
-    let in_expression = |message: String| ExecutionError::new(ErrorKind::Expression, message);
-    let value = state.context().evaluate_text(expression).map(crate::json::Json::into_value);
-    match value.map_err(|e| in_expression(e.to_string()))? {
-        serde_json::Value::Array(items) => Ok(items.into_iter().map(Into::into).collect()),
-        other => {
-            let what = match other {
-                serde_json::Value::Null => "null",
-                serde_json::Value::Bool(_) => "a boolean",
-                serde_json::Value::Number(_) => "a number",
-                serde_json::Value::String(_) => "a text",
-                serde_json::Value::Object(_) | serde_json::Value::Array(_) => "an object",
-            };
-            Err(in_expression(format!("`for_each` of node `{node}` gives {what}, not a list")))
-        }
-    }
 }

@@ -1,11 +1,9 @@
 //! A node that asks a person. Never turned into a prompt for a model.
 
 use super::super::{env::Env, state::State};
-use crate::event::{
-    Event, InteractionFailure, InteractionResults, UserInteractionProcessed, UserInteractionRequested, VariableUpdate,
-};
+use crate::event::{Event, InteractionResults, UserInteractionProcessed, UserInteractionRequested, VariableUpdate};
 use crate::expression::ExpressionError;
-use crate::fault::{ErrorKind, ExecutionError};
+use crate::fault::ExecutionError;
 use crate::ids::CallId;
 use crate::json::Json;
 use crate::workflow::{Node, NodeKind, UserInteractionNode};
@@ -22,7 +20,7 @@ pub(super) fn begin(
         interaction_id: None,
         node_id: node.id.clone(),
         operation_type: ask.operation_type.into(),
-        prompt: prompt.map_err(|e| ExecutionError::new(ErrorKind::Expression, e.to_string()))?,
+        prompt: prompt?,
         deadline: ask.timeout_ms.map(|ms| around.now.plus_ms(ms)),
         metadata: ask.metadata.clone(),
         tool_call: None,
@@ -65,19 +63,4 @@ pub(in super::super) fn evaluate(
     let operation_type = ask.operation_type.into();
     let results = InteractionResults { variables, message, decision: None };
     Ok(UserInteractionProcessed { node_id: None, interaction_id: id, operation_type, results })
-}
-
-/// The error of a node whose question was not answered.
-pub(in super::super) fn failure(reason: InteractionFailure, detail: Option<&str>) -> ExecutionError {
-    let (kind, message) = match reason {
-        InteractionFailure::Timeout => (ErrorKind::Timeout, "nobody answered in time"),
-        InteractionFailure::Cancelled => (ErrorKind::Cancelled, "the question was taken back"),
-        InteractionFailure::HandlerError => (ErrorKind::Failed, "the handler of the question failed"),
-        InteractionFailure::InvalidInput => (ErrorKind::InvalidArguments, "the answer could not be used"),
-    };
-    let error = ExecutionError::new(kind, message);
-    match detail {
-        Some(detail) => error.caused_by(detail),
-        None => error,
-    }
 }

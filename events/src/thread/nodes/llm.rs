@@ -6,7 +6,6 @@ use super::super::request::LLM_TIMEOUT_MS_DEFAULT;
 use super::super::summaries::{TIMEOUT_MS_DEFAULT, TOKEN_LIMIT_DEFAULT};
 use super::super::{env::Env, state::State};
 use crate::event::{Event, LlmExecutionRequest, ModelChoice, SummaryPlan, ToolMode};
-use crate::expression::ExpressionError;
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::ToolName;
 use crate::tool::PersonRole;
@@ -52,10 +51,10 @@ pub(super) fn begin(
     let relay = !matches!(llm.strategy, Strategy::MultiLlm(_)) && around.models.is_person(&model);
     let strategy = strategy::plan(state, node, llm, &model, around)?;
     let model = strategy::of_loop(model, &strategy);
-    let own = llm.system_prompt.as_ref().map(|text| context.render(text)).transpose().map_err(in_prompt)?;
+    let own = llm.system_prompt.as_ref().map(|text| context.render(text)).transpose()?;
     Ok(LlmExecutionRequest {
         node_id: node.id.clone(),
-        prompt: context.render(prompt).map_err(in_prompt)?,
+        prompt: context.render(prompt)?,
         system_prompt: with_surroundings(own, state, workflow, &tools, around),
         model,
         tool_mode: llm.tool_mode,
@@ -129,9 +128,4 @@ fn model_choice(state: &State, llm: &LlmNode) -> ModelChoice {
         stream: llm.stream,
         extra: llm.extra.clone(),
     }
-}
-
-#[allow(clippy::needless_pass_by_value)]
-fn in_prompt(error: ExpressionError) -> ExecutionError {
-    ExecutionError::new(ErrorKind::Expression, error.to_string())
 }

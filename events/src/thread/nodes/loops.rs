@@ -1,9 +1,8 @@
 //! A loop: its list is made once, when it begins; whether it goes round again is asked before each iteration.
 
 use super::super::env::Env;
-use super::super::frames::LoopFrame;
-use super::super::state::{NodeRun, State};
-use super::fork::list_of;
+use super::super::for_each::list_of;
+use super::super::state::{LoopFrame, NodeRun, State};
 use crate::event::{Event, LoopEnded, LoopIterationStarted, LoopStarted};
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::workflow::{LOOP_ITERATIONS_MAX, LoopNode, Node, NodeKind};
@@ -67,7 +66,7 @@ pub(in super::super) fn next(state: &State, node: Option<&Node>, open: &LoopFram
         match state.context().holds(condition) {
             Ok(true) => {}
             Ok(false) => return ended(None),
-            Err(e) => return ended(Some(ExecutionError::new(ErrorKind::Expression, e.to_string()))),
+            Err(e) => return ended(Some(e.into())),
         }
     }
     if open.n_begun >= most(repeat) {

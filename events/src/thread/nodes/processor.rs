@@ -4,7 +4,7 @@ use super::super::{env::Env, state::State};
 use crate::codec::OrderedMap;
 use crate::event::{ContextProcessingRequested, Event};
 use crate::expression::ExpressionError;
-use crate::fault::{ErrorKind, ExecutionError};
+use crate::fault::ExecutionError;
 use crate::json::Json;
 use crate::workflow::{ContextProcessorNode, Node, SUMMARIZE, Summary, Workflow};
 
@@ -18,8 +18,7 @@ pub(super) fn begin(
     processor: &ContextProcessorNode,
     around: &Env<'_>,
 ) -> Result<Event, ExecutionError> {
-    let config =
-        fill(state, workflow, processor).map_err(|e| ExecutionError::new(ErrorKind::Expression, e.to_string()))?;
+    let config = fill(state, workflow, processor)?;
     Ok(ContextProcessingRequested {
         node_id: node.id.clone(),
         processor: processor.processor_name.clone(),

@@ -1,7 +1,6 @@
 //! A workflow inside a workflow: sees its inputs, its own variables, and those of the thread.
 
-use super::super::frames::{Frame, SUB_WORKFLOWS_DEPTH_MAX, SubFrame};
-use super::super::state::State;
+use super::super::state::{Frame, SUB_WORKFLOWS_DEPTH_MAX, State, SubFrame};
 use crate::codec::OrderedMap;
 use crate::event::{Event, NodeContext, SubWorkflowCompleted, SubWorkflowFailed, SubWorkflowStarted};
 use crate::expression::ExpressionError;
@@ -31,7 +30,7 @@ pub(super) fn begin(
     let context = state.context();
     let mut variables = inner.variables.clone();
     for (name, value) in sub.inputs.iter() {
-        variables.insert(name.clone(), context.fill(&value.0).map_err(in_value)?.into());
+        variables.insert(name.clone(), context.fill(&value.0)?.into());
     }
     Ok(SubWorkflowStarted {
         node_id: node.id.clone(),
@@ -53,7 +52,7 @@ pub(in super::super) fn complete(state: &State, workflow: &Workflow, open: &SubF
             let output = output.filter(|output| !output.0.is_null());
             SubWorkflowCompleted { node_id: node, output, variables }.into()
         }
-        Err(e) => SubWorkflowFailed { node_id: node, error: in_value(e) }.into(),
+        Err(e) => SubWorkflowFailed { node_id: node, error: e.into() }.into(),
     }
 }
 
@@ -69,9 +68,4 @@ fn outputs(state: &State, workflow: &Workflow, open: &SubFrame) -> Result<Ordere
     };
     let context = state.context();
     sub.outputs.iter().map(|(name, text)| Ok((name.clone(), context.evaluate_text(text)?))).collect()
-}
-
-#[allow(clippy::needless_pass_by_value)]
-fn in_value(error: ExpressionError) -> ExecutionError {
-    ExecutionError::new(ErrorKind::Expression, error.to_string())
 }

@@ -13,7 +13,7 @@ pub(super) fn begin(state: &State, node: &Node, tool: &ToolNode, around: &Env<'_
     let context = state.context();
     let mut arguments = serde_json::Map::new();
     for (name, value) in tool.parameters.iter() {
-        let value = context.fill(&value.0).map_err(|e| ExecutionError::new(ErrorKind::Expression, e.to_string()))?;
+        let value = context.fill(&value.0)?;
         arguments.insert(name.clone(), value);
     }
     let (name, arguments) = (tool.tool_name.clone(), serde_json::Value::Object(arguments).into());

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::Processed;
+use super::super::processed::Processed;
 use crate::codec::OrderedMap;
 use crate::event::ContextItem;
 use crate::fault::{ErrorKind, ExecutionError};

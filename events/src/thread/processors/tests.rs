@@ -1,9 +1,14 @@
 use super::built_in::run;
 use super::*;
-use crate::message::{Part, Role, ToolCall, ToolResult};
+use crate::codec::OrderedMap;
+use crate::ids::Seq;
+use crate::json::Json;
+use crate::message::{Message, Part, Role, ToolCall, ToolResult};
+use crate::thread::conversation::Entry;
 use crate::workflow::check_processor_config as check_config;
 use expect_test::{Expect, expect};
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 /// system, user, assistant with two calls, their results, assistant, user, assistant.
 fn conversation() -> Vec<Entry> {

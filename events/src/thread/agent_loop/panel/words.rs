@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use serde::Deserialize;
 
 use super::super::super::request::AnswerForm;
-use super::{Candidate, Panel};
+use super::super::super::state::{Candidate, Panel};
+use super::super::answers::{answer_text, read_json};
 use crate::event::{Combine, Member, PanelStrategy};
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::json::Json;
@@ -80,7 +81,7 @@ pub(super) fn answers(panel: &Panel, strategy: &PanelStrategy) -> String {
 }
 
 fn shown(message: &Message, with_tools: bool) -> String {
-    let mut text = super::super::answer_text(message);
+    let mut text = answer_text(message);
     for call in message.tool_calls().filter(|_| with_tools) {
         let _ = write!(text, "\n[it wants to run the tool {} with {}]", call.name, call.arguments.0);
     }
@@ -115,7 +116,7 @@ pub(super) fn read(
     strategy: &PanelStrategy,
     may_be_chosen: impl Fn(usize) -> bool,
 ) -> Result<(usize, Option<String>), String> {
-    let chosen: Chosen = super::super::read_json(answer)?;
+    let chosen: Chosen = read_json(answer)?;
     let named = |name: &str| strategy.members.iter().position(|member| member.name == name);
     let index = match &chosen.choice {
         Named::Number(n) => usize::try_from(*n).ok().and_then(|n| n.checked_sub(1)),

@@ -4,7 +4,8 @@
 use serde::Deserialize;
 
 use super::super::super::request::AnswerForm;
-use super::PlanRun;
+use super::super::super::state::PlanRun;
+use super::super::answers::read_json;
 use crate::event::PlanStrategy;
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::json::Json;
@@ -108,7 +109,7 @@ struct Plan {
 
 /// The steps of a plan, or what is wrong with it, for the model.
 pub(super) fn read(answer: &str, strategy: &PlanStrategy) -> Result<Vec<String>, String> {
-    let plan: Plan = super::super::read_json(answer)?;
+    let plan: Plan = read_json(answer)?;
     let (n, max) = (plan.steps.len(), strategy.max_steps as usize);
     if n == 0 {
         return Err("it has no steps".into());

@@ -2,8 +2,8 @@
 
 use super::super::super::request::of_profile;
 use super::super::super::{env::Env, state::State};
-use super::in_prompt;
 use crate::event::{Combine, CustomDecider, LoopStrategy, Member, ModelChoice, PanelStrategy, PlanStrategy, Planner};
+use crate::expression::ExpressionError;
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::workflow::{LlmNode, MultiLlm, Node, PlanAndExecute, Strategy, StrategyModel};
 
@@ -33,7 +33,7 @@ pub(super) fn plan(
                 |(name, value): (&String, &crate::json::Json)| Ok((name.clone(), context.fill(&value.0)?.into()));
             LoopStrategy::Custom(Box::new(CustomDecider {
                 name: custom.name.clone(),
-                config: custom.config.iter().map(fill).collect::<Result<_, _>>().map_err(in_prompt)?,
+                config: custom.config.iter().map(fill).collect::<Result<_, ExpressionError>>()?,
                 timeout_ms: custom.timeout_ms.unwrap_or(DECISION_TIMEOUT_MS_DEFAULT),
             }))
         }
@@ -115,6 +115,6 @@ impl Given<'_> {
     }
 
     fn render(&self, prompt: Option<&String>) -> Result<Option<String>, ExecutionError> {
-        prompt.map(|text| self.state.context().render(text)).transpose().map_err(in_prompt)
+        Ok(prompt.map(|text| self.state.context().render(text)).transpose()?)
     }
 }

@@ -2,10 +2,11 @@
 
 use std::fmt::Write as _;
 
+use super::conversation::Entry;
 use crate::message::{Message, Part, Role, ToolResult};
-use crate::thread::conversation::Entry;
 
-use super::SUMMARY_HEAD;
+/// The head of a summary in the conversation.
+pub const SUMMARY_HEAD: &str = "[Assistant Execution Summary]";
 
 /// How much of a tool's result, and of its arguments, is shown.
 const PREVIEW_CHARS_MAX: usize = 100;

@@ -1,33 +1,18 @@
-//! What events of summaries make of the state, and what the open call of one is made with.
+//! What events of summaries make of the state.
 
 use std::sync::Arc;
 
-use super::super::agent_loop::Stage;
 use super::super::calls::{CallKind, CallStage, ModelCall, OpenCall, ProcessorRun};
-use super::super::request::ModelRequest;
-use super::super::state::{Phase, State, Work};
+use super::super::listing;
+use super::super::state::{Asked, Phase, Stage, State, Summarizing, Work, Written};
 use super::super::transition::{NO_CALL, TransitionError};
-use super::{Asked, Summarizing, Written, listing};
 use crate::event::{
     ContextSummarized, ContextSummaryCompleted, ContextSummaryRequested, LlmExecutionRequest, LoopStrategy,
     NodeContext, ToolMode,
 };
 use crate::ids::{CallId, Seq, Time};
-use crate::message::{Message, Role};
 
 impl State {
-    /// The conversation that is being summarised, for an agent loop or on demand.
-    pub fn summarizing(&self) -> Option<&Summarizing> {
-        match &self.node_run()?.work {
-            Work::Llm(agent_loop) => match &agent_loop.stage {
-                Stage::Summarizing(open) => Some(open),
-                _ => None,
-            },
-            Work::Processing { summarizing, .. } => summarizing.as_deref(),
-            _ => None,
-        }
-    }
-
     fn summarizing_mut(&mut self, call: CallId) -> Result<&mut Summarizing, TransitionError> {
         let open = match &mut self.phase {
             Phase::InNode(run) => match &mut run.work {
@@ -44,19 +29,7 @@ impl State {
         open.ok_or(NO_CALL)
     }
 
-    /// What the open call of a summary is made with.
-    pub(in super::super) fn summary_request(&self) -> Option<ModelRequest> {
-        let open = self.summarizing()?;
-        let Asked { from, to, .. } = open.asking.as_ref()?;
-        let range = usize::try_from(*from).ok()?..usize::try_from(*to).ok()?;
-        let prompt = listing::prompt(self.conversation.entries.get(range)?);
-        let instructions = Arc::new(Message::text(Role::System, listing::INSTRUCTIONS));
-        let messages = vec![instructions, Arc::new(Message::text(Role::User, &prompt))];
-        let execution = Arc::new(LlmExecutionRequest { prompt, ..(*open.request).clone() });
-        Some(ModelRequest { execution, messages, n_before: 0, tool_choice: None, iteration: 1, form: None })
-    }
-
-    pub(in super::super) fn ask_for_summary(
+    pub(super) fn ask_for_summary(
         &mut self,
         seq: Seq,
         at: Time,
@@ -103,7 +76,7 @@ impl State {
         Ok(())
     }
 
-    pub(in super::super) fn summary_written(&mut self, e: &ContextSummaryCompleted) -> Result<(), TransitionError> {
+    pub(super) fn summary_written(&mut self, e: &ContextSummaryCompleted) -> Result<(), TransitionError> {
         let open = self.summarizing_mut(e.call_id)?;
         if let Some(Asked { from, to, .. }) = open.asking.take() {
             open.written.push(Written { from, to, text: e.summary.clone() });
@@ -120,7 +93,7 @@ impl State {
     }
 
     /// The summaries take the place of what they stand for.
-    pub(in super::super) fn summarized(&mut self, seq: Seq, e: &ContextSummarized) -> Result<(), TransitionError> {
+    pub(super) fn summarized(&mut self, seq: Seq, e: &ContextSummarized) -> Result<(), TransitionError> {
         let Phase::InNode(run) = &mut self.phase else {
             return Err(TransitionError("the thread is in no node"));
         };

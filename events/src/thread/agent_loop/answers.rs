@@ -1,0 +1,64 @@
+//! How answers of models are read, and how errors are told to them.
+
+use super::super::{check, sizes};
+use crate::event::{Event, LlmCallCompleted, LlmCallFailed};
+use crate::fault::{ErrorKind, ExecutionError};
+use crate::message::{FinishReason, Message, Part};
+
+/// The most characters of a fault in a prompt.
+const FAULT_CHARS_MAX: usize = 300;
+
+/// Why an answer cannot be used, where the provider says so.
+pub(super) fn not_usable(finish_reason: FinishReason) -> Option<ExecutionError> {
+    match finish_reason {
+        FinishReason::ContentFilter => {
+            let message = "the provider's content filter stopped the answer";
+            Some(ExecutionError::new(ErrorKind::ContentFilter, message))
+        }
+        FinishReason::Error => {
+            let message = "the provider says that its answer is faulty";
+            Some(ExecutionError::retryable(ErrorKind::MalformedResponse, message))
+        }
+        _ => None,
+    }
+}
+
+/// The text of an answer, or of a refusal when there is no other text.
+pub(super) fn answer_text(message: &Message) -> String {
+    let text = message.joined_text();
+    if !text.is_empty() {
+        return text;
+    }
+    let refusals = message.content.iter().filter_map(|part| match part {
+        Part::Refusal { text } => Some(text.as_str()),
+        _ => None,
+    });
+    refusals.collect()
+}
+
+/// An error as a model reads it in the place of a tool's result.
+pub(in super::super) fn error_text(error: &ExecutionError) -> String {
+    format!("Error ({}): {}", error.kind, error.message)
+}
+
+/// The end of a model call.
+pub(in super::super) fn model_completed(mut answer: LlmCallCompleted) -> Event {
+    let call_id = answer.call_id;
+    let failed = |error| LlmCallFailed { node_id: None, call_id, error }.into();
+    if let Err(error) = check::answer(&answer.message) {
+        return failed(error);
+    }
+    answer.unusable = check::unusable(&answer.message, answer.finish_reason);
+    sizes::or_else(answer.into(), failed)
+}
+
+/// An answer that was to be JSON, in a code fence or not, or what is wrong with it, for the model.
+pub(super) fn read_json<T: serde::de::DeserializeOwned>(answer: &str) -> Result<T, String> {
+    let answer = answer.trim();
+    let fenced = answer.strip_prefix("```").and_then(|rest| rest.strip_suffix("```"));
+    let json = fenced.map_or(answer, |inner| inner.strip_prefix("json").unwrap_or(inner));
+    serde_json::from_str(json.trim()).map_err(|e| {
+        let why: String = e.to_string().chars().take(FAULT_CHARS_MAX).collect();
+        format!("it is not the JSON that was asked for ({why})")
+    })
+}

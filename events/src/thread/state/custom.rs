@@ -1,0 +1,36 @@
+//! A strategy of the application, and how far it is.
+
+use bincode::{Decode, Encode};
+
+use crate::ids::CallId;
+use crate::thread::request::ModelBinding;
+
+/// A strategy of the application at work.
+#[derive(Debug, Clone, PartialEq, Encode, Decode)]
+pub struct CustomRun {
+    /// How far it is.
+    pub stage: CustomStage,
+    /// How often it was asked.
+    pub n_decisions: u32,
+    /// The node's own model.
+    pub own: ModelBinding,
+    /// All tools that the node offers.
+    pub tools: Vec<String>,
+}
+
+/// How far a strategy of the application is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub enum CustomStage {
+    /// It is to be asked.
+    ToDecide,
+    /// It is being asked.
+    Deciding(CallId),
+    /// It has decided, and the loop goes on.
+    Decided,
+}
+
+impl CustomRun {
+    pub(in crate::thread) fn new(own: ModelBinding, tools: Vec<String>) -> Self {
+        Self { stage: CustomStage::ToDecide, n_decisions: 0, own, tools }
+    }
+}

@@ -1,0 +1,47 @@
+//! A thread as the parent of branches, and as a branch.
+
+use super::State;
+use super::branches::{Branch, BranchOutcome, ForkState};
+use super::node_run::Work;
+use crate::ids::NodeId;
+use crate::thread::calls::{BranchRun, OpenCall};
+
+impl State {
+    /// The branches of the fork that it is in.
+    pub fn fan(&self) -> Option<&ForkState> {
+        match &self.node_run()?.work {
+            Work::Branches(fan) => Some(fan),
+            _ => None,
+        }
+    }
+
+    /// The branches that run, in the order of their numbers.
+    pub fn running_branches(&self) -> impl Iterator<Item = &BranchRun> {
+        self.calls.iter().filter_map(OpenCall::branch)
+    }
+
+    /// The branch with this number, if it runs.
+    pub fn branch_run(&self, index: u32) -> Option<&BranchRun> {
+        self.calls.get(self.fan()?.call(index)?)?.branch()
+    }
+
+    /// The branch that it is.
+    pub fn branch(&self) -> Option<&Branch> {
+        self.branch.as_ref()
+    }
+
+    /// Whether it ends, as a branch, when it comes to this node.
+    pub(in crate::thread) fn ends_as_branch_at(&self, node: &NodeId) -> bool {
+        self.branch.as_ref().is_some_and(|branch| branch.join == *node && branch.n_frames == self.frames.len() as u64)
+    }
+
+    /// The report of its end to its parent; `None` if it has not ended.
+    pub fn branch_outcome(&self) -> Option<BranchOutcome> {
+        self.ending()?;
+        let output = match self.error() {
+            Some(error) => Err(error),
+            None => Ok(self.output().cloned().unwrap_or_default()),
+        };
+        Some(BranchOutcome { output, globals: self.globals_written(), totals: *self.totals() })
+    }
+}

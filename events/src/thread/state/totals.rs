@@ -1,0 +1,50 @@
+//! What a thread has used so far.
+
+use bincode::{Decode, Encode};
+use serde::Serialize;
+
+use crate::message::Usage;
+
+/// What BUDGET_EXCEEDED says of calls whose cost is not known.
+pub(in crate::thread) const UNPRICED: &str = "unpriced_calls";
+
+/// Sums over the whole thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Encode, Decode, Serialize)]
+pub struct Totals {
+    /// Nodes entered, inside of loops and sub-workflows too.
+    pub n_iterations: u32,
+    /// Model calls answered.
+    pub n_llm_calls: u64,
+    /// Model calls answered whose cost is not known.
+    pub n_unpriced: u64,
+    /// Tool calls ended.
+    pub n_tool_calls: u64,
+    /// Tokens.
+    pub usage: Usage,
+    /// Cost in billionths of a US dollar, of the calls whose price is known.
+    pub cost_nanousd: Option<u64>,
+}
+
+/// A model call whose cost is unknown and not accepted yet.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub(in crate::thread) struct Unpriced {
+    /// The model, for people.
+    pub(in crate::thread) model: String,
+    /// Whether BUDGET_EXCEEDED has named it.
+    pub(in crate::thread) is_recorded: bool,
+}
+
+impl Totals {
+    /// Tokens of prompts and answers.
+    pub fn tokens(&self) -> u64 {
+        let parts = self.usage.input_tokens.unwrap_or(0).saturating_add(self.usage.output_tokens.unwrap_or(0));
+        self.usage.total_tokens.map_or(parts, |total| total.max(parts))
+    }
+
+    /// Adds a cost, where it is known.
+    pub(in crate::thread) fn add_cost(&mut self, cost_nanousd: Option<u64>) {
+        if let Some(cost) = cost_nanousd {
+            self.cost_nanousd = Some(self.cost_nanousd.unwrap_or(0).saturating_add(cost));
+        }
+    }
+}
