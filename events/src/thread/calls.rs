@@ -8,9 +8,6 @@ mod question;
 mod strategy;
 mod tool;
 
-use std::collections::BTreeMap;
-use std::ops::Bound;
-
 use bincode::{Decode, Encode};
 
 use super::permits::Permits;
@@ -201,7 +198,9 @@ impl OpenCall {
 
 /// The calls that have no terminal event yet.
 #[derive(Debug, Clone, Default, PartialEq, Encode, Decode)]
-pub struct OpenCalls(BTreeMap<CallId, OpenCall>);
+// In the order of their ids, which rise: a call is nearly always added at the end, and a thread has one call open or
+// none. Boxed, so that the end of one among thousands of branches moves only pointers.
+pub struct OpenCalls(Vec<Box<OpenCall>>);
 
 impl OpenCalls {
     /// Returns whether nothing is open.
@@ -211,12 +210,12 @@ impl OpenCalls {
 
     /// The calls, in the order in which they were asked for.
     pub fn iter(&self) -> impl Iterator<Item = &OpenCall> {
-        self.0.values()
+        self.0.iter().map(|open| &**open)
     }
 
     /// The call with this id.
     pub fn get(&self, id: CallId) -> Option<&OpenCall> {
-        self.0.get(&id)
+        self.place(id).ok().map(|at| &*self.0[at])
     }
 
     /// The calls in the order of their places, each before the questions that it asks.
@@ -228,8 +227,8 @@ impl OpenCalls {
 
     /// What a call has open itself.
     pub(super) fn children(&self, id: CallId) -> impl Iterator<Item = &OpenCall> {
-        let later = self.0.range((Bound::Excluded(id), Bound::Unbounded));
-        later.map(|(_, open)| open).filter(move |open| open.parent == Some(id))
+        let later = self.0.partition_point(|open| open.id() <= id);
+        self.0[later..].iter().map(|open| &**open).filter(move |open| open.parent == Some(id))
     }
 
     /// The earliest moment at which the time of a call is up. What delegates is waited for as what it delegates to. The
@@ -244,25 +243,33 @@ impl OpenCalls {
     }
 
     pub(super) fn insert(&mut self, open: OpenCall) {
-        self.0.insert(open.id(), open);
+        match self.place(open.id()) {
+            Ok(at) => *self.0[at] = open,
+            Err(at) => self.0.insert(at, Box::new(open)),
+        }
     }
 
     pub(super) fn get_mut(&mut self, id: CallId) -> Option<&mut OpenCall> {
-        self.0.get_mut(&id)
+        self.place(id).ok().map(|at| &mut *self.0[at])
     }
 
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut OpenCall> {
-        self.0.values_mut()
+        self.0.iter_mut().map(|open| &mut **open)
     }
 
     /// Ends a call. One that has something open itself cannot end.
     pub(super) fn close(&mut self, id: CallId) -> Result<OpenCall, TransitionError> {
-        let open = self.get(id).ok_or(NO_CALL)?;
+        let at = self.place(id).map_err(|_| NO_CALL)?;
         // A fork may have very many branches, and a branch asks nothing here.
-        if open.branch().is_none() && self.children(id).next().is_some() {
+        if self.0[at].branch().is_none() && self.children(id).next().is_some() {
             return Err(OPEN_CALL);
         }
-        self.0.remove(&id).ok_or(NO_CALL)
+        Ok(*self.0.remove(at))
+    }
+
+    /// Where the call with this id is, or where it would be.
+    fn place(&self, id: CallId) -> Result<usize, usize> {
+        self.0.binary_search_by_key(&id, |open| open.id())
     }
 
     /// A pause is over.

@@ -17,7 +17,7 @@ pub(crate) async fn run(folder: &Path, size: Size) -> Result<()> {
         let runtime = work::counted(&folder.join(n_turns.to_string()), "look_up", &flushes)?.start().await?;
         let (n_at_once, n_runs) = (size.of(1_000), size.of(n_runs));
         let begun_runs = AtomicU64::new(0);
-        let begun = Instant::now();
+        let (begun, used) = (Instant::now(), work::processor_us());
         let mut lanes: FuturesUnordered<_> = (0..n_at_once)
             .map(|_| async {
                 while begun_runs.fetch_add(1, Relaxed) < n_runs as u64 {
@@ -31,10 +31,11 @@ pub(crate) async fn run(folder: &Path, size: Size) -> Result<()> {
         }
         let seconds = begun.elapsed().as_secs_f64();
         let rate = n_runs as f64 / seconds;
+        let processor = (work::processor_us() - used) / n_runs as f64;
         say(
             &format!("{}: {n_at_once} threads at once, {n_runs} runs", workflow.name()),
             &format!(
-                "{rate:.0} runs/s, {:.0} steps/s; {}",
+                "{rate:.0} runs/s, {:.0} steps/s, {processor:.0} µs of processor time a run; {}",
                 rate * (2 * n_turns + 1) as f64,
                 flushes.describe(runtime.store().next_position().0)
             ),

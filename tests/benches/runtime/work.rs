@@ -136,3 +136,9 @@ impl Flushes {
         format!("{n} flushes, of {} records and {} KiB on average", n_records / n, self.bytes.load(Relaxed) / n / 1024)
     }
 }
+
+/// The processor time that this process has used, all its threads together, in microseconds.
+pub(crate) fn processor_us() -> f64 {
+    let used = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    used.tv_sec as f64 * 1e6 + used.tv_nsec as f64 / 1e3
+}
