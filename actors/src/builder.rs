@@ -26,7 +26,6 @@ use crate::mode::Mode;
 use crate::models::Models;
 use crate::monitor::{Monitor, Watching};
 use crate::processor::{ProcessorContext, Processors};
-use crate::recovery;
 use crate::registry::{Slot, ThreadRegistry};
 use crate::runtime::Runtime;
 use crate::services::{Parts, Services};
@@ -388,7 +387,11 @@ impl RuntimeBuilder {
             start_system(registry.clone(), tool_services, self.arbiters).await
         };
         match started.await {
-            Ok(system) => Ok(Runtime::new(registry, system)),
+            Ok(system) => {
+                let runtime = Runtime::new(registry.clone(), system);
+                runtime.begin_work();
+                Ok(runtime)
+            }
             Err(error) => {
                 // They hold the log.
                 services.monitors.iter().for_each(|monitor| monitor.stop());
@@ -439,10 +442,6 @@ async fn start_system(
                 slots.push(Slot { arbiter, llm, tools });
             }
             registry.set_slots(slots);
-            actix_rt::spawn(recovery::wake_when_due(registry.clone()));
-            if services.mode == Mode::Run {
-                actix_rt::spawn(recovery::bring_back(registry.clone()));
-            }
             Ok(System::current())
         });
         let failed = started.is_err();

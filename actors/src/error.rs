@@ -5,7 +5,9 @@
 
 use rethread_events::event::EventError;
 use rethread_events::expression::ExpressionError;
+use rethread_events::fault::{ErrorKind, ExecutionError};
 use rethread_events::ids::{CallId, Hash, Seq, ThreadId};
+use rethread_events::text::with_sources;
 use rethread_events::thread::{FoldError, Rejected, Status, StepError};
 use rethread_events::workflow::Faults;
 use rethread_store::StoreError;
@@ -382,6 +384,19 @@ from_through! {
     RuntimeError => ControlError => ForkError;
     TooLarge => ControlError => ForkError;
 }
+
+/// So that a tool can use `?` on what it does with its runtime, see [`Runtime::of`](crate::Runtime::of).
+macro_rules! error_of_tool {
+    ($($from:ty),+) => {$(
+        impl From<$from> for ExecutionError {
+            fn from(error: $from) -> Self {
+                Self::new(ErrorKind::Failed, with_sources(&error))
+            }
+        }
+    )+};
+}
+
+error_of_tool!(RuntimeError, ReadError, StartThreadError, ControlError, ForkError, crate::OutcomeError);
 
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,6 @@
 //! What a service holds: the runtime.
 
+use std::any::Any;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,13 +8,14 @@ use parking_lot::Mutex;
 use rethread_events::ids::ThreadId;
 use rethread_llm::Profiles;
 use rethread_store::Store;
-use rethread_tools::Registry;
+use rethread_tools::{Registry, ToolContext};
 use tokio::sync::watch;
 
 use crate::builder::{OwnSystem, RuntimeBuilder, on_a_thread};
 use crate::error::RuntimeError;
 use crate::mode::Mode;
 use crate::monitor::MonitorStats;
+use crate::recovery;
 use crate::registry::ThreadRegistry;
 use crate::services::Services;
 use crate::thread_actor::messages::Halt;
@@ -22,12 +24,19 @@ use crate::thread_handle::ThreadHandle;
 /// How long what runs behind the tools may take to end; its own limits are shorter.
 const TOOL_SERVICES_WAIT: Duration = Duration::from_secs(10);
 
-/// The runtime: threads of workflows on a durable log. Cheap to clone and to share between threads and tasks; all
-/// clones are one runtime. Dropping the last one stops it like a crash would: without harm, but without waiting.
+/// The runtime: runs threads of workflows on a durable log. Cheap to clone and to share between threads and tasks.
+///
+/// All clones are one runtime. Dropping the last clone stops the runtime as a crash would: nothing that was acknowledged
+/// is lost, and running calls are left to recovery. [`Runtime::shutdown`] waits for them. Clones from [`Runtime::of`] do
+/// not count.
 #[derive(Clone)]
 pub struct Runtime {
     shared: Arc<Shared>,
+    _owner: Option<Arc<Owner>>,
 }
+
+/// Stops the runtime when it is dropped.
+struct Owner(Arc<Shared>);
 
 struct Shared {
     registry: Arc<ThreadRegistry>,
@@ -41,11 +50,12 @@ enum Stage {
     Stopping(watch::Receiver<Ended>),
 }
 
-impl Drop for Shared {
+impl Drop for Owner {
     fn drop(&mut self) {
-        self.registry.begin_shutdown();
-        self.registry.services.monitors.iter().for_each(|monitor| monitor.stop());
-        if let Stage::Runs(own) = self.stage.get_mut() {
+        let shared = &self.0;
+        shared.registry.begin_shutdown();
+        shared.registry.services.monitors.iter().for_each(|monitor| monitor.stop());
+        if let Stage::Runs(own) = &*shared.stage.lock() {
             own.system.stop();
         }
     }
@@ -58,7 +68,69 @@ impl Runtime {
     }
 
     pub(crate) fn new(registry: Arc<ThreadRegistry>, system: OwnSystem) -> Self {
-        Self { shared: Arc::new(Shared { registry, stage: Mutex::new(Stage::Runs(system)) }) }
+        let shared = Arc::new(Shared { registry, stage: Mutex::new(Stage::Runs(system)) });
+        Self { _owner: Some(Arc::new(Owner(shared.clone()))), shared }
+    }
+
+    /// Lets threads run. Not before the runtime is complete: their tools may use it.
+    pub(crate) fn begin_work(&self) {
+        let (registry, shared) = (self.registry().clone(), self.shared.clone() as Arc<dyn Any + Send + Sync>);
+        // Set once, before any tool runs.
+        let _ = registry.services.host.set(Arc::downgrade(&shared));
+        if let Stage::Runs(own) = &*self.shared.stage.lock() {
+            own.system.arbiter().spawn_fn(move || {
+                actix_rt::spawn(recovery::wake_when_due(registry.clone()));
+                if registry.services.mode == Mode::Run {
+                    actix_rt::spawn(recovery::bring_back(registry));
+                }
+            });
+        }
+    }
+
+    /// Returns the runtime that runs this call of a tool. A tool can start threads with it, read them and send them
+    /// inputs; `cx.thread` is the thread that makes the call.
+    ///
+    /// This handle does not keep the runtime alive. While the runtime shuts down, its operations fail with
+    /// `ShuttingDown`, and a tool that waits for a thread is dropped after the grace time like any other call.
+    ///
+    /// ```
+    /// use rethread::{Runtime, Tool, ToolContext};
+    ///
+    /// # #[tokio::main]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let shout = rethread::parse_workflow(br#"
+    ///     version: "1"
+    ///     name: shout
+    ///     nodes: [{id: say, context_processor: {processor: extract, config: {variable: said, expression: "input | upper"}}}]
+    /// "#)?;
+    /// let shout = std::sync::Arc::new(shout);
+    /// let schema = serde_json::json!({"type": "object", "properties": {"text": {"type": "string"}}});
+    /// let tool = Tool::new("shout", "Shouts a text.", schema, move |arguments, cx: ToolContext| {
+    ///     let shout = shout.clone();
+    ///     async move {
+    ///         let thread = Runtime::of(&cx)?.start_thread(shout, &arguments["text"]).await?;
+    ///         let said: String = thread.outcome_as().await?;
+    ///         Ok(said.into())
+    ///     }
+    /// });
+    /// let workflow = rethread::parse_workflow(br#"
+    ///     version: "1"
+    ///     name: caller
+    ///     nodes: [{id: call, tool: {tool_name: shout, parameters: {text: "{{ input }}"}}}]
+    /// "#)?;
+    /// let runtime = Runtime::builder().in_memory().tool(tool).start().await?;
+    /// let said: String = runtime.start_thread(workflow, "hello").await?.outcome_as().await?;
+    /// assert_eq!(said, "HELLO");
+    /// # runtime.shutdown().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `ShuttingDown` if the runtime is gone, or if no runtime makes the call.
+    pub fn of(cx: &ToolContext) -> Result<Self, RuntimeError> {
+        let shared = cx.host_as::<Shared>().ok_or(RuntimeError::ShuttingDown)?;
+        Ok(Self { shared, _owner: None })
     }
 
     pub(crate) fn services(&self) -> &Arc<Services> {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use rethread_events::ids::ThreadId;
 use rethread_events::principal::Principal;
 use rethread_store::Store;
-use rethread_tools::{Registry, Workspace, Workspaces};
+use rethread_tools::{Host, Registry, Workspace, Workspaces};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
@@ -64,6 +64,8 @@ pub(crate) struct Services {
     workspace: Arc<Workspace>,
     workspaces: Workspaces,
     counting: Counting,
+    /// The runtime, for tools; absent until it is complete, before any thread runs.
+    pub(crate) host: OnceLock<Host>,
     /// The services of the tools; absent until they are started.
     tool_services: OnceLock<(ToolServices, Handle)>,
 }
@@ -93,6 +95,7 @@ impl Services {
         Self {
             definitions: Definitions::new(parts.store.clone()),
             outputs: Arc::new(Outputs::new(parts.store.clone())),
+            host: OnceLock::new(),
             tool_services: OnceLock::new(),
             workspace_in_prompt: parts.workspace_in_prompt,
             content_in_spans: parts.content_in_spans,

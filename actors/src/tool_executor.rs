@@ -134,10 +134,15 @@ fn context(
         let (node_id, call_id, attempt) = (None, reports.call, reports.attempt);
         reports.report_if_room(ToolExecutionProgress { node_id, call_id, attempt, message });
     });
-    Ok(ToolContext::new(workspace)
+    let cx = ToolContext::new(workspace);
+    let cx = match services.host.get() {
+        Some(host) => cx.host(host.clone()),
+        None => cx,
+    };
+    Ok(cx
         .attempt(port.attempt)
         .progress(progress)
-        .owner(thread.to_string())
+        .thread(thread)
         .outputs(Arc::new(ThreadOutputs { outputs: services.outputs.clone(), thread }))
         .ask(Arc::new(ToolAsks { port: port.clone(), asks }))
         .cancel(port.cancel.clone()))

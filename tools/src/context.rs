@@ -2,11 +2,12 @@
 
 use std::any::Any;
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use rethread_events::fault::{ErrorKind, ExecutionError};
+use rethread_events::ids::ThreadId;
 use rethread_events::thread::PermitObserver;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
@@ -33,6 +34,8 @@ pub struct ToolContext {
     /// How long the attempt may take; the tool's own `timeout_ms` when absent. The registry enforces it, and always
     /// passes it to the tool.
     pub timeout: Option<Duration>,
+    /// The thread that makes the call, if one does.
+    pub thread: Option<ThreadId>,
     /// On whose behalf the call is made; the id of the thread where there is one. What outlives a call (a background
     /// process) belongs to it. Empty unless set.
     pub owner: Arc<str>,
@@ -40,11 +43,15 @@ pub struct ToolContext {
     pub outputs: Option<Arc<dyn OutputStore>>,
     /// How a tool asks a person in the middle of a call.
     pub ask: Option<Arc<dyn AskPerson>>,
+    host: Option<Host>,
     begun: Arc<AtomicBool>,
     pub(crate) begin_work: Option<BeginWork>,
     pub(crate) permits: Option<PermitsOf>,
     permit: Option<Arc<OwnedSemaphorePermit>>,
 }
+
+/// What runs the tools of a process, of a type that this crate does not know.
+pub type Host = Weak<dyn Any + Send + Sync>;
 
 /// Called when work begins; what it returns is dropped when the work ends.
 pub type BeginWork = Arc<dyn Fn() -> Box<dyn Any + Send> + Send + Sync>;
@@ -66,9 +73,11 @@ impl ToolContext {
             progress: Progress::default(),
             attempt: 1,
             timeout: None,
+            thread: None,
             owner: "".into(),
             outputs: None,
             ask: None,
+            host: None,
             begun: Arc::default(),
             begin_work: None,
             permits: None,
@@ -116,6 +125,26 @@ impl ToolContext {
     pub fn owner(mut self, owner: impl Into<Arc<str>>) -> Self {
         self.owner = owner.into();
         self
+    }
+
+    /// Sets the thread that makes the call, which is also its owner.
+    #[must_use]
+    pub fn thread(mut self, thread: ThreadId) -> Self {
+        self.thread = Some(thread);
+        self.owner(thread.to_string())
+    }
+
+    /// Sets what runs the tool. It is not kept alive.
+    #[must_use]
+    pub fn host(mut self, host: Host) -> Self {
+        self.host = Some(host);
+        self
+    }
+
+    /// Returns what runs the tool if it is of this type and still there. `rethread::Runtime::of` is for tools of a
+    /// runtime.
+    pub fn host_as<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
+        self.host.as_ref()?.upgrade()?.downcast().ok()
     }
 
     /// Sets where whole outputs are kept; answers that are cut then name `read_output`.

@@ -67,7 +67,7 @@ pub use ask::{AskPerson, Question, Reply};
 pub use built_in::{OutputPart, OutputStore};
 #[cfg(feature = "commands")]
 pub use command::{CommandLimits, CommandOptions, CommandRules, Isolation, IsolationMode, PatternError};
-pub use context::{BeginWork, ToolContext};
+pub use context::{BeginWork, Host, ToolContext};
 pub use output::{FULL_BYTES_MAX, ToolOutput, head_and_tail};
 #[cfg(feature = "commands")]
 pub use process::{ProcessInfo, ProcessOptions, Processes, ProcessesError};

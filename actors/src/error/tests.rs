@@ -1,7 +1,6 @@
 use std::error::Error;
 
 use rethread_events::expression;
-use rethread_events::text::with_sources;
 
 use super::*;
 

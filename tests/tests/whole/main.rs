@@ -40,5 +40,6 @@ mod shutdown;
 mod strategies;
 mod stream;
 mod tool_asks;
+mod tool_runtime;
 mod tools;
 mod workspaces;
