@@ -6,12 +6,10 @@
 //! without it is refused. An imported thread has the same ids, times, hashes and
 //! states; its positions are new.
 
-mod error;
 mod export;
 mod import;
 mod trailer;
 
-pub use error::{ExportError, ImportError};
 pub use export::Exporter;
 pub use import::Imported;
 pub(crate) use import::import;

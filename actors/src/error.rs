@@ -240,6 +240,63 @@ pub enum ForkError {
     Control(#[from] ControlError),
 }
 
+/// A thread was not exported.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ExportError {
+    /// The thread cannot be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// The file cannot be written.
+    #[error("cannot read or write the export")]
+    Io(#[from] std::io::Error),
+}
+
+/// An export was not imported.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ImportError {
+    /// The log failed.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// The file cannot be read.
+    #[error("cannot read or write the export")]
+    Io(#[from] std::io::Error),
+    /// A line is not JSON, or not what an export holds.
+    #[error("line {line}: {what}")]
+    Line {
+        /// Which line, from 1.
+        line: u64,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// The export is not whole. Nothing of it was imported.
+    #[error("line {line}: {what} (export it again; `--allow-incomplete` of `rethread import` takes what there is)")]
+    Incomplete {
+        /// The line where that was found.
+        line: u64,
+        /// What is missing.
+        what: String,
+    },
+    /// The process ended several times while this export was imported. Nothing of it was read now.
+    #[error(
+        "the export is refused, because the process ended {n} times while it was imported; export fewer threads at a time, \
+         give the process more memory, or raise limits.crashes_max to have it tried again"
+    )]
+    EndsProcess {
+        /// How often.
+        n: u32,
+    },
+    /// The log has a thread with this id and other events.
+    #[error("line {line}: the log has a thread {thread} already, with other events")]
+    Differs {
+        /// The line where the thread ends.
+        line: u64,
+        /// The thread.
+        thread: ThreadId,
+    },
+}
+
 /// A runtime did not start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -377,8 +434,8 @@ macro_rules! from_through {
 from_through! {
     StoreError => RuntimeError => ReadError, StartThreadError;
     FoldError => RuntimeError => ReadError;
-    RuntimeError => ReadError => ControlError, crate::ExportError, crate::ImportError, crate::OutcomeError;
-    StoreError => ReadError => ControlError, crate::ExportError, crate::ImportError;
+    RuntimeError => ReadError => ControlError, ExportError, ImportError, crate::errors::OutcomeError;
+    StoreError => ReadError => ControlError, ExportError, ImportError;
     FoldError => ReadError => ControlError;
     ReadError => ControlError => ForkError;
     RuntimeError => ControlError => ForkError;
@@ -396,7 +453,7 @@ macro_rules! error_of_tool {
     )+};
 }
 
-error_of_tool!(RuntimeError, ReadError, StartThreadError, ControlError, ForkError, crate::OutcomeError);
+error_of_tool!(RuntimeError, ReadError, StartThreadError, ControlError, ForkError, crate::errors::OutcomeError);
 
 #[cfg(test)]
 mod tests;

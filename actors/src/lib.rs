@@ -24,6 +24,22 @@
 //!
 //! The runtime brings its own threads: it works inside `#[tokio::main]`, inside actix-web, and, with
 //! `futures::executor::block_on`, without any async runtime.
+//!
+//! # Contents
+//!
+//! | to | use |
+//! |---|---|
+//! | run a workflow | [`Runtime`], [`StartThread`], [`ThreadHandle`], [`Outcome`] |
+//! | build a workflow | [`parse_workflow`] for a file, [`AgentBuilder`] and [`workflow`] in Rust |
+//! | follow threads and read them | [`ThreadHandle::events`], [`Runtime::events`], [`Event`], [`State`], [`ThreadSummary`], [`runs`], [`usage`] |
+//! | answer a person's questions | [`UserInteractionHandler`], or [`Runtime::inbox`] and [`ThreadHandle::respond`] |
+//! | fork a thread | [`ThreadHandle::fork`], [`ForkRequest`] |
+//! | extend agents | [`Tool`], [`Strategy`], [`Monitor`], [`RuntimeBuilder::context_processor`], [`llm::Client`] for models |
+//! | extend storage | [`store::Store`] |
+//! | handle errors | [`errors`] |
+//! | operate and debug | [`operate`] |
+
+#![deny(unnameable_types)]
 
 mod application_call;
 mod archive;
@@ -55,12 +71,13 @@ mod limits;
 mod live_threads;
 mod llm_executor;
 mod load;
+mod log_access;
 mod memory_budget;
 mod metrics;
 mod mode;
 mod models;
 mod moments;
-mod monitor;
+pub mod monitor;
 mod node_results;
 mod outcome;
 mod outputs;
@@ -95,57 +112,87 @@ mod usage_pages;
 mod verify;
 mod workflows;
 
-pub use archive::{ExportError, Exporter, ImportError, Imported};
-pub use bisect::Bisected;
+// Run a workflow: what a service starts, and what it gets.
 pub use builder::RuntimeBuilder;
-pub use error::{ControlError, ForkError, NextMove, OpenError, ReadError, RuntimeError, StartThreadError, TooLarge};
-pub use family::FamilyMember;
-pub use fork::{ForkAnswer, ForkRequest};
-pub use gc::{Collected, CollectedThread, Retention};
-pub use inbox::{Inbox, OpenInteraction};
-pub use interaction::{InteractionContext, InteractionRequest, UserInteractionHandler};
 pub use limits::Limits;
-pub use metrics::Metrics;
 pub use mode::Mode;
-pub use monitor::{LlmCall, Moment, Monitor, MonitorStats, TokenUsage, ToolCall};
-pub use outcome::{Outcome, OutcomeError};
-pub use permit_waits::WaitingCall;
-pub use processor::ProcessorContext;
-pub use recorded::{RecordError, RecordedEvent};
-pub use request_body::RequestBody;
-pub use rerun::{RerunReport, rerun};
+pub use outcome::Outcome;
+pub use rethread_events::thread::Status;
 pub use runtime::Runtime;
 pub use start_thread::StartThread;
-pub use strategy::{Strategy, StrategyContext};
-pub use subscription::{Events, ThreadEnd};
-pub use summary::ThreadSummary;
 pub use thread_handle::ThreadHandle;
-pub use thread_list::ThreadFilter;
-pub use thread_page::{BranchFilter, ThreadPage, ThreadQuery};
-pub use usage_pages::{UsagePage, UsageQuery};
-pub use workflows::WorkflowVersions;
 
+// Build a workflow: from a file, or in Rust.
+pub use rethread_events::workflow::parse as parse_workflow;
+pub use rethread_events::workflow::{self, AgentBuilder, Workflow};
+
+// Follow threads and read them.
+pub use recorded::RecordedEvent;
+pub use rethread_events::event::{self, Event};
+pub use rethread_events::thread::State;
+pub use rethread_events::{runs, usage};
+pub use subscription::Events;
+pub use summary::ThreadSummary;
+pub use thread_list::ThreadFilter;
+
+// Ids and values that all of these use.
 pub use rethread_events::codec::OrderedMap;
-pub use rethread_events::event::{
-    self, AnswerType, AskedTool, Decision, Event, ForkChanges, LimitRaised, OperationType,
-};
-pub use rethread_events::fault::{ErrorKind, ExecutionError};
 pub use rethread_events::ids::{CallId, Hash, NodeId, Position, Seq, ThreadId, Time};
 pub use rethread_events::json::Json;
 pub use rethread_events::message::{Message, Part, Role};
 pub use rethread_events::principal::Principal;
-pub use rethread_events::runs::{self, NodeResult, Runs};
-pub use rethread_events::text::with_sources;
-pub use rethread_events::thread::rerun::{Divergence, Rerunned};
-pub use rethread_events::thread::{Processed, Rejected, State, Status, Turn};
+
+// Answer a person's questions.
+pub use inbox::OpenInteraction;
+pub use interaction::{InteractionContext, InteractionRequest, UserInteractionHandler};
+
+// Fork a thread.
+pub use fork::{ForkAnswer, ForkRequest};
+
+// Extend agents: tools, context processors, strategies, monitors; models are `llm::Client`.
+pub use monitor::Monitor;
+pub use processor::ProcessorContext;
+pub use rethread_events::fault::{ErrorKind, ExecutionError};
+pub use rethread_events::thread::{Processed, Turn};
 pub use rethread_events::tool::{PersonRole, Recovery};
-pub use rethread_events::usage::{self, CallUsage, Purpose, UsageSums};
-pub use rethread_events::workflow::parse as parse_workflow;
-pub use rethread_events::workflow::{self, AgentBuilder, Faults, LlmNode, ToolNode, Workflow, nanousd};
-pub use rethread_llm as llm;
-pub use rethread_store as store;
-pub use rethread_tools as tools;
 pub use rethread_tools::{Tool, ToolContext, ToolOutput};
+pub use strategy::{Strategy, StrategyContext};
+
+// The crates below this one, with everything that a signature here names. `store` extends storage.
+pub use {rethread_events as events, rethread_llm as llm, rethread_store as store, rethread_tools as tools};
+
+/// The error of each operation, and what the caller does next.
+pub mod errors {
+    pub use crate::error::{
+        ControlError, ExportError, ForkError, ImportError, NextMove, OpenError, ReadError, RuntimeError,
+        StartThreadError, TooLarge,
+    };
+    pub use crate::outcome::OutcomeError;
+    pub use crate::recorded::RecordError;
+    pub use rethread_events::text::with_sources;
+    pub use rethread_events::thread::Rejected;
+    pub use rethread_events::workflow::Faults;
+}
+
+/// What operators and debuggers use, and what the program `rethread` is made of: lists, exports, reruns, removal, counters.
+pub mod operate {
+    pub use crate::archive::{Exporter, Imported};
+    pub use crate::bisect::Bisected;
+    pub use crate::family::FamilyMember;
+    pub use crate::gc::{Collected, CollectedThread, Retention};
+    pub use crate::inbox::Inbox;
+    pub use crate::log_access::LogAccess;
+    pub use crate::metrics::Metrics;
+    pub use crate::monitor::MonitorStats;
+    pub use crate::permit_waits::WaitingCall;
+    pub use crate::request_body::RequestBody;
+    pub use crate::rerun::{RerunReport, rerun};
+    pub use crate::subscription::ThreadEnd;
+    pub use crate::thread_page::{BranchFilter, ThreadPage, ThreadQuery};
+    pub use crate::usage_pages::{UsagePage, UsageQuery};
+    pub use crate::workflows::WorkflowVersions;
+    pub use rethread_events::thread::rerun::{Divergence, Rerunned};
+}
 
 /// The examples of the README are compiled and run.
 #[cfg(doctest)]

@@ -33,7 +33,8 @@ use crate::recorded::{RecordedEvent, event};
 /// ```
 /// use std::sync::Arc;
 /// use std::sync::atomic::{AtomicU64, Ordering};
-/// use rethread::{Moment, Monitor, Runtime, TokenUsage};
+/// use rethread::monitor::{Moment, TokenUsage};
+/// use rethread::{Monitor, Runtime};
 ///
 /// #[derive(Default)]
 /// struct Meter(AtomicU64);

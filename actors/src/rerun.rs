@@ -9,9 +9,10 @@ use rethread_events::thread::rerun::{Divergence, Rerun, Rerunned};
 use rethread_events::workflow::Workflow;
 use rethread_store::{MemoryStore, Store};
 
-use crate::archive::{self, ImportError};
+use crate::archive;
 use crate::crashes::Step;
 use crate::definitions::Definitions;
+use crate::error::ImportError;
 use crate::error::{ForkError, ReadError};
 use crate::family;
 use crate::fork::ForkRequest;
@@ -64,8 +65,8 @@ impl RerunReport {
 ///
 /// // In each test:
 /// let export = || file.reopen().map(BufReader::new);
-/// assert!(rethread::rerun(export()?, None)?.diverged().is_none());
-/// let again = rethread::rerun(export()?, Some(greeting("Greet {{ input }} again")?))?;
+/// assert!(rethread::operate::rerun(export()?, None)?.diverged().is_none());
+/// let again = rethread::operate::rerun(export()?, Some(greeting("Greet {{ input }} again")?))?;
 /// let diverged = again.diverged().unwrap();
 /// assert!(diverged.why.contains("`prompt` was \"Greet Ada\" and is \"Greet Ada again\""), "{}", diverged.why);
 /// # Ok(())

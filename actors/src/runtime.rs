@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use rethread_events::ids::ThreadId;
+use rethread_events::ids::{Position, ThreadId};
 use rethread_llm::Profiles;
 use rethread_store::Store;
 use rethread_tools::{Registry, ToolContext};
@@ -141,8 +141,13 @@ impl Runtime {
         &self.shared.registry
     }
 
-    /// The log.
-    pub fn store(&self) -> &Arc<dyn Store> {
+    /// Returns the position that the next event of the log will get: where a subscriber begins that wants only new events.
+    /// Does not block.
+    pub fn next_position(&self) -> Position {
+        self.store().next_position()
+    }
+
+    pub(crate) fn store(&self) -> &Arc<dyn Store> {
         &self.services().store
     }
 

@@ -67,8 +67,7 @@ impl ThreadHandle {
         &self.runtime
     }
 
-    /// The log that it is in.
-    pub fn store(&self) -> &std::sync::Arc<dyn rethread_store::Store> {
+    pub(crate) fn store(&self) -> &std::sync::Arc<dyn rethread_store::Store> {
         self.runtime.store()
     }
 

@@ -3,10 +3,11 @@
 #![cfg(not(any(feature = "anthropic", feature = "gemini", feature = "openai", feature = "tokens")))]
 #![allow(clippy::unwrap_used)]
 
+use rethread::Runtime;
+use rethread::errors::RuntimeError;
 use rethread::llm::provider::PROVIDERS;
 use rethread::llm::tokens::Counter;
 use rethread::llm::{Profile, Profiles, Provider, profiles::ProfileError};
-use rethread::{Runtime, RuntimeError};
 
 fn workflow(llm: &str) -> rethread::Workflow {
     let text = format!("{{version: '1', name: w, nodes: [{{id: ask, llm: {{user_prompt: go, {llm}}}}}]}}");

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use rethread::{ExportError, ThreadFilter};
+use rethread::ThreadFilter;
+use rethread::errors::ExportError;
 use serde_json::json;
 
 use crate::exit::{DAMAGED, Failure, INVALID, NOT_FOUND};

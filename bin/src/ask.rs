@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 use std::io::{self, IsTerminal, Write};
 
-use rethread::{AnswerType, Json, OpenInteraction, OperationType};
+use rethread::event::{AnswerType, OperationType};
+use rethread::{Json, OpenInteraction};
 
 use crate::drive::Form;
 use crate::family::Question;

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use rethread::Bisected;
+use rethread::operate::Bisected;
 use rethread_events::expression;
 use rethread_events::thread::LOOKING_BACK;
 use serde_json::json;

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use rethread::{Event, ReadError, Runtime, Seq, ThreadHandle, ThreadId};
+use rethread::errors::ReadError;
+use rethread::{Event, Runtime, Seq, ThreadHandle, ThreadId};
 use rethread_events::event::Branches;
 use serde::Serialize;
 

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use rethread::{Faults, Runtime, Workflow};
+use rethread::errors::Faults;
+use rethread::{Runtime, Workflow};
 use rethread_events::workflow::{FILE_BYTES_MAX, NodeKind, json_schema, locate, parse, parse_in};
 use rethread_llm::profiles::config_fault;
 use serde::de::DeserializeOwned;

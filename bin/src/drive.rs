@@ -5,7 +5,8 @@ use std::process::ExitCode;
 
 use clap::Args;
 use futures::StreamExt;
-use rethread::{CallId, Event, OperationType, Outcome, Position, Principal, Runtime, Status, ThreadHandle, ThreadId};
+use rethread::event::OperationType;
+use rethread::{CallId, Event, Outcome, Position, Principal, Runtime, Status, ThreadHandle, ThreadId};
 
 use crate::ask::{self, Said};
 use crate::exit::{self, Failure, INTERRUPTED, READER_GONE};
@@ -67,7 +68,7 @@ pub(crate) async fn drive(
                 return Ok(Driven::Interrupted);
             }
             Turn::ToolAsks(question) => {
-                story = watching.finish(runtime.store().next_position()).await?;
+                story = watching.finish(runtime.next_position()).await?;
                 (None, *question)
             }
             Turn::AtRest(outcome) => {
@@ -157,7 +158,7 @@ async fn at_rest(server: Option<&Client>, thread: &ThreadHandle) -> Result<Outco
 
 /// Waits until a tool of the thread, or of a branch of it, asks something while it runs.
 async fn asked_by_tool(runtime: &Runtime, thread: ThreadId) -> Result<Question, Failure> {
-    let mut events = runtime.events(runtime.store().next_position(), &["USER_INTERACTION_REQUESTED"])?;
+    let mut events = runtime.events(runtime.next_position(), &["USER_INTERACTION_REQUESTED"])?;
     loop {
         let open = family::questions(runtime, thread).await.unwrap_or_default();
         let of_tool = |question: &Question| question.asked.request.operation_type == OperationType::InformTool;
@@ -181,7 +182,7 @@ fn asks_for_tool(event: &Event) -> bool {
 
 /// Events of branches while the thread waited for people come after its own last event.
 fn shown_until(runtime: &Runtime, outcome: &Outcome) -> Position {
-    if outcome.status.is_ended() { outcome.last_position.next() } else { runtime.store().next_position() }
+    if outcome.status.is_ended() { outcome.last_position.next() } else { runtime.next_position() }
 }
 
 /// Waits until a question is closed, or answered elsewhere.

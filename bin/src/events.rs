@@ -85,7 +85,7 @@ pub(crate) async fn of_log(open: &OpenArgs, args: TailArgs) -> Result<ExitCode, 
     }
     let runtime = open.look().await?;
     check_types(&args.form.types)?;
-    let next = runtime.store().next_position();
+    let next = runtime.next_position();
     let from = args.from.map_or(Position(next.0.saturating_sub(20)), Position);
     let code = if args.form.follow {
         open.answer_while_reading(&runtime).await;

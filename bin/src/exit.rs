@@ -2,12 +2,12 @@
 
 use std::process::ExitCode;
 
+use rethread::errors::{
+    ControlError, ExportError, Faults, ForkError, ImportError, OpenError, ReadError, RuntimeError, StartThreadError,
+};
 use rethread::store::StoreError;
 use rethread::tools::ProcessesError;
-use rethread::{
-    ControlError, ExportError, Faults, ForkError, ImportError, OpenError, Outcome, ReadError, RuntimeError,
-    StartThreadError, Status,
-};
+use rethread::{Outcome, Status};
 use rethread_events::text::with_sources;
 
 use crate::output;

@@ -75,7 +75,7 @@ pub(crate) async fn explanation(
     runtime: &Runtime,
     thread: &ThreadHandle,
     seq: Seq,
-) -> Result<Explanation, rethread::ReadError> {
+) -> Result<Explanation, rethread::errors::ReadError> {
     let state = thread.state_at(seq).await?;
     let told = tree::of(runtime, thread, seq).await?;
     Ok(view(&state, told))

@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-use rethread::{Event, OpenInteraction, Outcome, ReadError, RecordedEvent, Runtime, ThreadHandle, ThreadId};
+use rethread::errors::ReadError;
+use rethread::{Event, OpenInteraction, Outcome, RecordedEvent, Runtime, ThreadHandle, ThreadId};
 use rethread_events::event::Branches;
 
 use crate::output;

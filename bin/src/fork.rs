@@ -7,10 +7,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Args;
-use rethread::{
-    CallId, ControlError, Faults, ForkAnswer, ForkChanges, ForkError, ForkRequest, Json, Seq, ThreadHandle, ThreadId,
-    Workflow,
-};
+use rethread::errors::{ControlError, Faults, ForkError};
+use rethread::event::ForkChanges;
+use rethread::{CallId, ForkAnswer, ForkRequest, Json, Seq, ThreadHandle, ThreadId, Workflow};
 use rethread_events::ids::IdError;
 use serde_json::json;
 

@@ -4,7 +4,9 @@ use std::process::ExitCode;
 
 use clap::Args;
 use jiff::{SignedDuration, Span, SpanRelativeTo, Timestamp};
-use rethread::{ControlError, Retention, Status, Time};
+use rethread::errors::ControlError;
+use rethread::operate::Retention;
+use rethread::{Status, Time};
 use serde_json::{Value, json};
 
 use crate::exit::Failure;

@@ -3,9 +3,9 @@
 use std::process::ExitCode;
 
 use clap::{ArgGroup, Args};
-use rethread::{
-    CallId, ControlError, Json, OpenInteraction, OperationType, ReadError, Status, ThreadFilter, ThreadHandle,
-};
+use rethread::errors::{ControlError, ReadError};
+use rethread::event::OperationType;
+use rethread::{CallId, Json, OpenInteraction, Status, ThreadFilter, ThreadHandle};
 use serde_json::{Value, json};
 
 use crate::ask;

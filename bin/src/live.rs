@@ -63,7 +63,7 @@ impl Story {
     /// The story of a thread and its branches from event `from` of the thread on.
     pub(crate) async fn begin(runtime: &Runtime, thread: &ThreadHandle, from: Seq) -> Result<Self, Failure> {
         // Before the look into the thread, so that nothing comes in between.
-        let next = runtime.store().next_position();
+        let next = runtime.next_position();
         let recorded = thread.recorded_events(from).await?;
         let first = recorded.iter().find(|event| event.record.thread == thread.id()).map(|event| event.record.position);
         let family = Family::of(runtime, thread.id()).await?;

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
+use rethread::errors::{OpenError, RuntimeError};
 use rethread::store::StoreError;
 use rethread::tools::{Isolation, Reserved};
-use rethread::{Limits, Mode, OpenError, Principal, Runtime, RuntimeBuilder, RuntimeError, ThreadHandle, ThreadId};
+use rethread::{Limits, Mode, Principal, Runtime, RuntimeBuilder, ThreadHandle, ThreadId};
 use rethread_events::marks::marked;
 use rethread_events::text::with_sources;
 use rethread_llm::Profiles;

@@ -3,7 +3,9 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use rethread::{FamilyMember, Message, ReadError, Role, Seq, State, Status, ThreadHandle};
+use rethread::errors::ReadError;
+use rethread::operate::FamilyMember;
+use rethread::{Message, Role, Seq, State, Status, ThreadHandle};
 use serde_json::json;
 
 use crate::exit::Failure;

@@ -11,7 +11,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use rethread::{RerunReport, Seq, Workflow};
+use rethread::operate::RerunReport;
+use rethread::{Seq, Workflow};
 use rethread_events::event::Event;
 use serde_json::json;
 
@@ -80,7 +81,7 @@ pub(crate) async fn rerun(open: &OpenArgs, args: RerunArgs) -> Result<ExitCode, 
 
 fn of_export(file: &Path, workflow: Option<Workflow>) -> Result<RerunReport, Failure> {
     let open = File::open(file).map_err(|error| Failure::new(NOT_FOUND, format!("{}: {error}", file.display())))?;
-    let reran = rethread::rerun(BufReader::new(open), workflow).map_err(|error| {
+    let reran = rethread::operate::rerun(BufReader::new(open), workflow).map_err(|error| {
         let failure = Failure::from(error);
         Failure::new(INVALID, format!("{}: {}", file.display(), failure.message))
     })?;

@@ -4,7 +4,9 @@ use std::process::ExitCode;
 
 use clap::Args;
 use futures::{StreamExt, stream};
-use rethread::{LimitRaised, Outcome, Runtime, Status, ThreadFilter, ThreadHandle, nanousd};
+use rethread::event::LimitRaised;
+use rethread::workflow::nanousd;
+use rethread::{Outcome, Runtime, Status, ThreadFilter, ThreadHandle};
 
 use crate::drive::{Form, drive, finish};
 use crate::exit::{self, Failure, INTERRUPTED};

@@ -47,6 +47,7 @@ use actix_web::http::KeepAlive;
 use actix_web::middleware::{Compress, from_fn};
 use actix_web::{App, HttpServer, web};
 use clap::Args;
+use rethread::operate::LogAccess as _;
 use tokio_util::sync::CancellationToken;
 
 use self::server::{Server, Settings};

@@ -4,7 +4,8 @@ use std::process::ExitCode;
 
 use clap::Args;
 use comfy_table::{ContentArrangement, Table, presets};
-use rethread::{CallId, OperationType, Runtime, Seq, State, Status, ThreadFilter, ThreadHandle, ThreadSummary};
+use rethread::event::OperationType;
+use rethread::{CallId, Runtime, Seq, State, Status, ThreadFilter, ThreadHandle, ThreadSummary};
 use rethread_events::text;
 use rethread_events::thread::PlanRun;
 use serde_json::{Value, json};

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 
 use clap::Args;
-use rethread::{ReadError, Runtime, ThreadId, ThreadSummary};
+use rethread::errors::ReadError;
+use rethread::{Runtime, ThreadId, ThreadSummary};
 use serde_json::json;
 
 use crate::branches;

@@ -5,8 +5,9 @@ use std::process::ExitCode;
 use clap::Args;
 use comfy_table::{ContentArrangement, Table, presets};
 use jiff::Timestamp;
+use rethread::operate::UsageQuery;
 use rethread::usage::{CallUsage, UsageSums};
-use rethread::{Position, Runtime, Time, UsageQuery};
+use rethread::{Position, Runtime, Time};
 use serde_json::json;
 
 use crate::exit::Failure;

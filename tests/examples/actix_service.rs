@@ -21,10 +21,8 @@ use actix_web::http::StatusCode;
 use actix_web::web::{Bytes, Data, Json, Path, get, post, put};
 use actix_web::{App, HttpRequest, HttpResponse, HttpServer, ResponseError};
 use futures::StreamExt;
-use rethread::{
-    CallId, ControlError, NextMove, ReadError, RecordedEvent, Runtime, Seq, StartThreadError, ThreadId, Tool,
-    ToolContext, Workflow, with_sources,
-};
+use rethread::errors::{ControlError, NextMove, ReadError, StartThreadError, with_sources};
+use rethread::{CallId, RecordedEvent, Runtime, Seq, ThreadId, Tool, ToolContext, Workflow};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;

@@ -22,10 +22,8 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post, put};
 use axum::{Json, Router};
 use futures::StreamExt;
-use rethread::{
-    CallId, ControlError, NextMove, ReadError, Runtime, Seq, StartThreadError, ThreadId, Tool, ToolContext, Workflow,
-    with_sources,
-};
+use rethread::errors::{ControlError, NextMove, ReadError, StartThreadError, with_sources};
+use rethread::{CallId, Runtime, Seq, ThreadId, Tool, ToolContext, Workflow};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;

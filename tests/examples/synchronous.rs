@@ -15,7 +15,8 @@ use std::io::BufRead;
 use std::sync::Mutex;
 
 use futures::executor::{block_on, block_on_stream};
-use rethread::{Events, ReadError, Runtime, RuntimeError, Seq, Status, ThreadId, Tool, ToolContext};
+use rethread::errors::{ReadError, RuntimeError};
+use rethread::{Events, Runtime, Seq, Status, ThreadId, Tool, ToolContext};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;

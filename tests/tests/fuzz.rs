@@ -55,7 +55,7 @@ fn mutated_exports_are_imported_or_refused() {
     });
     let export = fs::read(file.path()).unwrap();
     fuzz("exports", std::slice::from_ref(&export), 300, |bytes| {
-        let whole = rethread::rerun(Cursor::new(bytes.to_vec()), None);
+        let whole = rethread::operate::rerun(Cursor::new(bytes.to_vec()), None);
         // The order of whitespace at the ends of lines is all that may differ.
         let is_same = bytes.trim_ascii() == export.trim_ascii();
         assert!(is_same || whole.is_err() || same_lines(bytes, &export), "a changed export is refused");

@@ -9,8 +9,8 @@ use rethread_store::{ForkPoint, Store, StoreError};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::error::ExportError;
 use super::trailer::Trailer;
+use crate::error::ExportError;
 use crate::error::{ReadError, RuntimeError};
 use crate::family;
 use crate::load;

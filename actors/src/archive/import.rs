@@ -11,10 +11,10 @@ use rethread_events::workflow::Workflow;
 use rethread_store::{ForkPoint, IMPORT_BYTES_MAX, Import, Record, Store, StoreError, Tag};
 use serde_json::Value;
 
-use super::error::ImportError;
 use super::trailer::{check_complete, each_line, is_trailer};
 use crate::crashes::Step;
 use crate::definitions::{Definitions, Held};
+use crate::error::ImportError;
 use crate::error::ReadError;
 use crate::gc::refers_to;
 use crate::imported;

@@ -6,7 +6,7 @@ use std::io::{self, BufRead};
 use rethread_events::ids::Hash;
 use serde::{Deserialize, Serialize};
 
-use super::error::ImportError;
+use crate::error::ImportError;
 
 /// The longest line that is read, in bytes: an event of the largest payload, escaped.
 const LINE_BYTES_MAX: u64 = 200 << 20;

@@ -6,7 +6,8 @@ use rethread_events::thread::Status;
 use rethread_store::{Options, SledStore};
 
 use super::*;
-use crate::{ControlError, ForkError, ForkRequest, Runtime, StartThread, UserInteractionHandler};
+use crate::errors::{ControlError, ForkError};
+use crate::{ForkRequest, Runtime, StartThread, UserInteractionHandler};
 
 fn thread(n: u8) -> ThreadId {
     ThreadId::from_bytes([n; 16])

@@ -5,7 +5,8 @@ use rethread_events::message::Role;
 use rethread_events::thread::Status;
 
 use super::*;
-use crate::{OpenError, Outcome, Runtime, RuntimeBuilder};
+use crate::errors::OpenError;
+use crate::{Outcome, Runtime, RuntimeBuilder};
 
 /// A message, then the processor `own` with 300 ms.
 const OWN: &str = "

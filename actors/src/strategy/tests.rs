@@ -2,7 +2,8 @@ use futures_util::FutureExt;
 use rethread_events::thread::Status;
 
 use super::*;
-use crate::{OpenError, Outcome, Runtime, StartThreadError};
+use crate::errors::{OpenError, StartThreadError};
+use crate::{Outcome, Runtime};
 
 const OWN: &str = "
 version: '1'

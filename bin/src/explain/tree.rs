@@ -3,8 +3,10 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use futures::future::BoxFuture;
+use rethread::errors::ReadError;
+use rethread::runs::Runs;
 use rethread::runs::{Call, CallKind, NodeResult};
-use rethread::{ReadError, Runs, Runtime, Seq, ThreadHandle, ThreadId};
+use rethread::{Runtime, Seq, ThreadHandle, ThreadId};
 
 use crate::views::BranchRuns;
 

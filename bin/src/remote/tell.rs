@@ -3,7 +3,8 @@
 use std::io::Read;
 
 use reqwest::Method;
-use rethread::{CallId, Json, LimitRaised, ThreadHandle, ThreadId};
+use rethread::event::LimitRaised;
+use rethread::{CallId, Json, ThreadHandle, ThreadId};
 use serde_json::{Value, json};
 
 use super::client::{Client, RemoteError};

@@ -3,7 +3,7 @@
 use std::io::Cursor;
 
 use actix_web::{HttpRequest, HttpResponse, web};
-use rethread::ImportError;
+use rethread::errors::ImportError;
 use serde::Deserialize;
 use utoipa::IntoParams;
 

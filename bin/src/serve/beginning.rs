@@ -3,7 +3,9 @@
 
 use actix_web::{HttpRequest, HttpResponse};
 use bytes::Bytes;
-use rethread::{ReadError, RerunReport, ThreadHandle, ThreadId};
+use rethread::errors::ReadError;
+use rethread::operate::RerunReport;
+use rethread::{ThreadHandle, ThreadId};
 
 use super::idempotency::{Key, Keyed};
 use super::problem::{Kind, Problem};

@@ -1,7 +1,8 @@
 //! Commands to a thread: pause, resume, cancel, a checkpoint, a message, variables.
 
 use actix_web::HttpResponse;
-use rethread::{Json, LimitRaised, Message, OrderedMap, Part, ThreadHandle};
+use rethread::event::LimitRaised;
+use rethread::{Json, Message, OrderedMap, Part, ThreadHandle};
 use serde::Deserialize;
 use serde_json::Value;
 use utoipa::ToSchema;

@@ -4,8 +4,10 @@ use std::collections::HashSet;
 
 use actix_web::http::header;
 use actix_web::{HttpRequest, HttpResponse};
+use rethread::errors::ReadError;
+use rethread::operate::LogAccess as _;
 use rethread::store::RecordIter;
-use rethread::{Position, ReadError, RecordedEvent, Runtime, Seq, ThreadHandle};
+use rethread::{Position, RecordedEvent, Runtime, Seq, ThreadHandle};
 use serde::{Deserialize, Serialize};
 use utoipa::IntoParams;
 
@@ -137,7 +139,7 @@ pub(crate) async fn of_log(server: Shared, request: HttpRequest) -> Result<HttpR
     if wanted.threads.len() > THREADS_MAX {
         return Err(Problem::parameter("threads", format!("{THREADS_MAX} at most: follow the whole log instead")));
     }
-    let end = server.runtime.store().next_position();
+    let end = server.runtime.next_position();
     let mut from = match position(&request, query.after.as_deref())? {
         None => Position(0),
         Some(After::Now) => end,
@@ -205,7 +207,7 @@ pub(crate) async fn of_thread(server: Shared, request: HttpRequest) -> Result<Ht
     let types = request::types(query.types.as_deref())?;
     let thread = server.runtime.thread(request::thread(&request)?);
     // Read before the thread, so that no event in between is missed.
-    let end = server.runtime.store().next_position();
+    let end = server.runtime.next_position();
     let summary = thread.summary().await?;
     let mut from = request::seq(query.from_seq);
     let mut seen = None;

@@ -4,7 +4,8 @@ use std::convert::Infallible;
 
 use bytes::{Bytes, BytesMut};
 use futures::{FutureExt as _, Stream, StreamExt as _};
-use rethread::{Position, ReadError, RuntimeError};
+use rethread::Position;
+use rethread::errors::{ReadError, RuntimeError};
 use serde_json::json;
 use tokio::time::{Interval, MissedTickBehavior};
 

@@ -1,7 +1,9 @@
 //! `/v1/threads/{thread}/fork`: another way on from a moment.
 
 use actix_web::{HttpRequest, HttpResponse, web};
-use rethread::{ControlError, ForkChanges, ForkError, ForkRequest, Json, OrderedMap, ThreadHandle, ThreadId};
+use rethread::errors::{ControlError, ForkError};
+use rethread::event::ForkChanges;
+use rethread::{ForkRequest, Json, OrderedMap, ThreadHandle, ThreadId};
 use serde::Deserialize;
 use serde_json::Value;
 use utoipa::ToSchema;

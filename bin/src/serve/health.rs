@@ -6,6 +6,7 @@ use super::idempotency::blocking;
 use super::problem::Problem;
 use super::schemas::Health;
 use super::server::Shared;
+use rethread::operate::LogAccess as _;
 
 /// The process answers.
 #[utoipa::path(get, path = "/health/live", tag = "operation", operation_id = "live",

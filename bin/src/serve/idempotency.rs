@@ -5,6 +5,7 @@ use std::collections::HashSet;
 
 use actix_web::HttpRequest;
 use parking_lot::Mutex;
+use rethread::operate::LogAccess as _;
 use rethread::{Hash, Runtime, ThreadId, Time};
 use serde::{Deserialize, Serialize};
 

@@ -13,6 +13,7 @@ use actix_web::dev::{ServerHandle, ServiceRequest};
 use actix_web::middleware::from_fn;
 use actix_web::{App, HttpServer, web};
 use parking_lot::Mutex;
+use rethread::operate::LogAccess as _;
 use rethread::{CallId, Runtime, ThreadId};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use actix_web::{HttpRequest, HttpResponse};
 use data_encoding::BASE64;
+use rethread::operate::LogAccess as _;
 use rethread::store::{Record, Tag};
 use rethread::{Hash, Position, Seq, ThreadId};
 use serde::Deserialize;
@@ -26,7 +27,7 @@ const RECORDS_MAX: usize = 2_000;
     responses((status = 200, description = "The log", body = Log)))]
 pub(crate) async fn about(server: Shared) -> HttpResponse {
     let runtime = &server.runtime;
-    HttpResponse::Ok().json(Log { next_position: runtime.store().next_position(), runs: runtime.mode().runs() })
+    HttpResponse::Ok().json(Log { next_position: runtime.next_position(), runs: runtime.mode().runs() })
 }
 
 #[derive(Deserialize, IntoParams)]

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use actix_web::HttpResponse;
-use rethread::Metrics;
+use rethread::operate::Metrics;
 use rethread_llm::Profiles;
 use rethread_llm::profiles::Totals;
 use rethread_llm::retry::RetryStats;

@@ -3,8 +3,10 @@
 use actix_web::http::StatusCode;
 use actix_web::http::header::{self, HeaderValue};
 use actix_web::{HttpResponse, ResponseError};
+use rethread::errors::{
+    ControlError, Faults, ForkError, ReadError, Rejected, RuntimeError, StartThreadError, TooLarge,
+};
 use rethread::store::{Damage, StoreError};
-use rethread::{ControlError, Faults, ForkError, ReadError, Rejected, RuntimeError, StartThreadError, TooLarge};
 use rethread_events::text::with_sources;
 use serde::Serialize;
 use serde_json::{Map, Value, json};

@@ -86,7 +86,7 @@ pub(crate) async fn rerun(
         .json(answer(&reran, Some(Thread::from(&fork.summary().await?)))))
 }
 
-fn answer(reran: &rethread::RerunReport, thread: Option<Thread>) -> RerunReport {
+fn answer(reran: &rethread::operate::RerunReport, thread: Option<Thread>) -> RerunReport {
     let mut answer = RerunReport::from(reran);
     answer.thread = Some(thread);
     answer

@@ -78,7 +78,7 @@ impl Server {
     ) -> Self {
         Self {
             keys: Keys::new(runtime.clone()),
-            hub: Recent::beginning_at(runtime.store().next_position(), Entry::new),
+            hub: Recent::beginning_at(runtime.next_position(), Entry::new),
             runtime,
             tokens,
             counters: Counters::default(),

@@ -49,7 +49,7 @@ pub(crate) async fn info(server: Shared, request: HttpRequest) -> Result<HttpRes
         version: env!("CARGO_PKG_VERSION"),
         scope,
         read_only: server.settings.read_only,
-        next_position: server.runtime.store().next_position(),
+        next_position: server.runtime.next_position(),
         now: server.runtime.now(),
         calls_waiting: CallsWaiting { model: waiting.len() - n_tools, tool: n_tools },
     }))

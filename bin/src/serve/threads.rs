@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use actix_web::{HttpMessage as _, HttpRequest, HttpResponse, web};
-use rethread::{BranchFilter, ControlError, Json, StartThread, ThreadHandle, ThreadId, ThreadQuery, ThreadSummary};
+use rethread::errors::ControlError;
+use rethread::operate::{BranchFilter, ThreadQuery};
+use rethread::{Json, StartThread, ThreadHandle, ThreadId, ThreadSummary};
 use rethread_events::text::with_sources;
 use serde::Deserialize;
 use serde_json::{Value, json};

@@ -1,7 +1,8 @@
 //! `/v1/usage` and `/v1/threads/{thread}/usage`: what calls of models and tools used, page by page.
 
 use actix_web::HttpResponse;
-use rethread::{CallId, Position, Seq, ThreadId, UsageQuery};
+use rethread::operate::UsageQuery;
+use rethread::{CallId, Position, Seq, ThreadId};
 use serde::Deserialize;
 use utoipa::IntoParams;
 

@@ -6,8 +6,11 @@ use std::sync::Arc;
 
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
+use rethread::errors::ReadError;
+use rethread::operate::LogAccess as _;
+use rethread::operate::ThreadEnd;
 use rethread::store::{Batch, Mapped, Recent, Records, read_log, read_thread};
-use rethread::{Event, Position, ReadError, RecordedEvent, Runtime, Seq, ThreadEnd, ThreadHandle, ThreadId};
+use rethread::{Event, Position, RecordedEvent, Runtime, Seq, ThreadHandle, ThreadId};
 
 use super::written::{Entry, Form, Written};
 

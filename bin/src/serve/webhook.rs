@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use rethread::operate::LogAccess as _;
 use rethread::store::Filter;
 use rethread::{Position, RecordedEvent, Runtime};
 use rethread_events::event::event_type_named;
@@ -69,7 +70,7 @@ pub(crate) async fn start(
         let next = match runtime.cursor(&cursor).await? {
             Some(next) => next,
             None if webhook.from_the_beginning => Position(0),
-            None => runtime.store().next_position(),
+            None => runtime.next_position(),
         };
         // Kept at once, so that what happens before the first delivery is not passed over by a restart.
         runtime.save_cursor(&cursor, next).await?;

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use actix_web::{HttpRequest, HttpResponse, web};
-use rethread::{Faults, Hash, Workflow, WorkflowVersions};
+use rethread::errors::Faults;
+use rethread::operate::WorkflowVersions;
+use rethread::{Hash, Workflow};
 use rethread_events::workflow::{FILE_BYTES_MAX, WorkflowSpec, locate, parse, parse_in};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -4,8 +4,9 @@ use std::io::Write as _;
 use std::sync::OnceLock;
 
 use bytes::Bytes;
+use rethread::errors::ReadError;
 use rethread::store::Record;
-use rethread::{Position, ReadError, RecordedEvent};
+use rethread::{Position, RecordedEvent};
 
 use super::cloud_event::CloudEvent;
 

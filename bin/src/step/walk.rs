@@ -1,5 +1,6 @@
 //! The position of the walk: an event, and the states before and after it.
 
+use rethread::operate::LogAccess as _;
 use rethread::store::{Record, StoreError};
 use rethread::{Event, RecordedEvent, Seq, State, ThreadHandle};
 
@@ -34,7 +35,9 @@ impl Walk {
         }
         self.event = read(&self.thread, self.seq().next()).await?;
         self.before = self.after.clone();
-        self.after.apply(self.event.record.recorded_at, &self.event.event).map_err(rethread::ReadError::from)?;
+        self.after
+            .apply(self.event.record.recorded_at, &self.event.event)
+            .map_err(rethread::errors::ReadError::from)?;
         Ok(())
     }
 
@@ -71,14 +74,14 @@ async fn at_seq(thread: &ThreadHandle, seq: Seq) -> Result<(RecordedEvent, State
         None => State::new(thread.id()),
     };
     let mut after = before.clone();
-    after.apply(event.record.recorded_at, &event.event).map_err(rethread::ReadError::from)?;
+    after.apply(event.record.recorded_at, &event.event).map_err(rethread::errors::ReadError::from)?;
     Ok((event, before, after))
 }
 
 async fn read(thread: &ThreadHandle, seq: Seq) -> Result<RecordedEvent, Failure> {
     let (store, id) = (thread.store().clone(), thread.id());
     let read = tokio::task::spawn_blocking(move || store.record(id, seq));
-    let record = read.await.map_err(Failure::other)?.map_err(rethread::ReadError::from)?;
+    let record = read.await.map_err(Failure::other)?.map_err(rethread::errors::ReadError::from)?;
     let record = record.ok_or_else(|| Failure::new(crate::exit::NOT_FOUND, format!("the thread has no seq {seq}")))?;
     Ok(RecordedEvent::decode(record)?)
 }
@@ -93,7 +96,7 @@ fn node_from(thread: &ThreadHandle, here: Seq, last: Seq, on: bool) -> Result<Op
 
 fn first_node(records: impl Iterator<Item = Result<Record, StoreError>>) -> Result<Option<Seq>, Failure> {
     for record in records {
-        let recorded = RecordedEvent::decode(record.map_err(rethread::ReadError::from)?)?;
+        let recorded = RecordedEvent::decode(record.map_err(rethread::errors::ReadError::from)?)?;
         if matches!(recorded.event, Event::NodeStarted(_)) {
             return Ok(Some(recorded.record.seq));
         }

@@ -20,8 +20,8 @@ pub(crate) struct Imported {
     pub(crate) n_events: u64,
 }
 
-impl From<rethread::Imported> for Imported {
-    fn from(imported: rethread::Imported) -> Self {
+impl From<rethread::operate::Imported> for Imported {
+    fn from(imported: rethread::operate::Imported) -> Self {
         Self { threads: imported.threads, known: imported.known, n_events: imported.n_events }
     }
 }
@@ -56,9 +56,9 @@ struct CollectedThread {
     bytes: u64,
 }
 
-impl From<rethread::Collected> for Collected {
-    fn from(collected: rethread::Collected) -> Self {
-        let of = |gone: &rethread::CollectedThread| CollectedThread {
+impl From<rethread::operate::Collected> for Collected {
+    fn from(collected: rethread::operate::Collected) -> Self {
+        let of = |gone: &rethread::operate::CollectedThread| CollectedThread {
             thread: Thread::from(&gone.summary),
             branches: gone.n_branches,
             events: gone.n_events,

@@ -1,7 +1,8 @@
 //! What happened in a thread, where time and money went, and why it failed.
 
 use rethread::runs::CallKind;
-use rethread::{CallId, ExecutionError, NodeId, Runs, Seq, Status, ThreadId};
+use rethread::runs::Runs;
+use rethread::{CallId, ExecutionError, NodeId, Seq, Status, ThreadId};
 use rethread_events::message::Usage;
 use serde::Serialize;
 use serde_json::Value;

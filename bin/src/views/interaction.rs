@@ -1,6 +1,7 @@
 //! Questions that wait for people.
 
-use rethread::{AnswerType, AskedTool, Json, NodeId, OpenInteraction, OperationType, ThreadId, Time};
+use rethread::event::{AnswerType, AskedTool, OperationType};
+use rethread::{Json, NodeId, OpenInteraction, ThreadId, Time};
 use serde::Serialize;
 
 /// A question that waits for a person.

@@ -68,8 +68,8 @@ pub(crate) struct BareEvent {
     data: Value,
 }
 
-impl From<&rethread::RerunReport> for RerunReport {
-    fn from(report: &rethread::RerunReport) -> Self {
+impl From<&rethread::operate::RerunReport> for RerunReport {
+    fn from(report: &rethread::operate::RerunReport) -> Self {
         let diverged = report.diverged().map(Diverged::from);
         let of = |ran: &rerun::Rerunned| RanAgain {
             thread_id: ran.thread,

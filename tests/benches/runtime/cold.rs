@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use rethread::operate::LogAccess as _;
 use rethread::{Seq, State, ThreadId};
 
 use crate::alone::median;

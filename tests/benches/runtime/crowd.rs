@@ -37,7 +37,7 @@ pub(crate) async fn run(folder: &Path, size: Size) -> Result<()> {
             &format!(
                 "{rate:.0} runs/s, {:.0} steps/s, {processor:.0} µs of processor time a run; {}",
                 rate * (2 * n_turns + 1) as f64,
-                flushes.describe(runtime.store().next_position().0)
+                flushes.describe(runtime.next_position().0)
             ),
         );
         drop(lanes);

@@ -7,6 +7,7 @@ mod arms;
 mod circles;
 mod deny;
 mod features;
+mod names;
 
 use std::collections::BTreeMap;
 use std::fs;

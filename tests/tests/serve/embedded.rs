@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 
 use rethread::Runtime;
+use rethread::operate::LogAccess as _;
 use rethread_tests::binary::{Ran, Running, Scene, example, root};
 use serde_json::{Value, json};
 

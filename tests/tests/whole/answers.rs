@@ -1,7 +1,8 @@
 //! From an input to an outcome.
 
 use expect_test::expect;
-use rethread::{NextMove, StartThread, StartThreadError, ThreadFilter};
+use rethread::errors::{NextMove, StartThreadError};
+use rethread::{StartThread, ThreadFilter};
 
 use crate::support::{World, block_on, check, llm, scripted, workflow};
 

@@ -3,8 +3,9 @@
 use std::io::BufReader;
 use std::sync::Arc;
 
+use rethread::errors::{ExportError, ReadError};
 use rethread::store::MemoryStore;
-use rethread::{ExportError, ForkRequest, ReadError, Status};
+use rethread::{ForkRequest, Status};
 
 use crate::interaction::approval;
 use crate::support::{Tally, World, block_on, scripted, until};

@@ -1,7 +1,8 @@
 //! Pause, resume, cancel, abort, checkpoints, messages and variables from outside.
 
 use expect_test::expect;
-use rethread::{ControlError, Message, NextMove, ReadError, Role, RuntimeError, Seq, Status};
+use rethread::errors::{ControlError, NextMove, ReadError, RuntimeError};
+use rethread::{Message, Role, Seq, Status};
 
 use crate::support::{World, block_on, print_log, scripted};
 

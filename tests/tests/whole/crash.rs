@@ -4,8 +4,9 @@
 use std::error::Error;
 use std::sync::Arc;
 
+use rethread::errors::NextMove;
 use rethread::store::{MemoryStore, Store};
-use rethread::{NextMove, Outcome, RecordedEvent, Seq, StartThread, Status, ThreadId, Workflow};
+use rethread::{Outcome, RecordedEvent, Seq, StartThread, Status, ThreadId, Workflow};
 use rethread_store::testing::{Fault, FaultyStore, copy_as_killed};
 
 use crate::interaction::approval;

@@ -1,7 +1,9 @@
 //! Forks: a new thread from any moment of another.
 
 use futures::StreamExt;
-use rethread::{ControlError, ForkChanges, ForkError, ForkRequest, ReadError, Seq, Status};
+use rethread::errors::{ControlError, ForkError, ReadError};
+use rethread::event::ForkChanges;
+use rethread::{ForkRequest, Seq, Status};
 
 use crate::support::{World, block_on, llm, scripted, workflow};
 

@@ -1,7 +1,8 @@
 //! Whether a thread can go on with another definition: all that does not fit is said at once.
 
 use expect_test::{Expect, expect};
-use rethread::{ForkError, ForkRequest, Status};
+use rethread::errors::ForkError;
+use rethread::{ForkRequest, Status};
 
 use crate::support::{World, block_on, workflow};
 

@@ -5,11 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
 use futures::FutureExt;
+use rethread::errors::{ControlError, NextMove, RuntimeError, StartThreadError};
 use rethread::store::{MemoryStore, Options, SledStore, Store, StoreError, Watcher};
-use rethread::{
-    ControlError, Event, Message, NextMove, Role, RuntimeError, Seq, StartThreadError, Status, ThreadHandle, ThreadId,
-    Workflow,
-};
+use rethread::{Event, Message, Role, Seq, Status, ThreadHandle, ThreadId, Workflow};
 use rethread_store::testing::{Fault, FaultyStore};
 use tokio::sync::Semaphore;
 

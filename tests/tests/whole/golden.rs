@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use rethread::{ForkRequest, LimitRaised, Message, OrderedMap, Position, Principal, Role, Seq, Status, ThreadFilter};
+use rethread::event::LimitRaised;
+use rethread::{ForkRequest, Message, OrderedMap, Position, Principal, Role, Seq, Status, ThreadFilter};
 use rethread_events::event::{EVENT_TYPES, Event};
 use rethread_events::ids::Hash;
 use rethread_store::testing::copy_as_killed;

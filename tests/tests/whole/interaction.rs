@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use expect_test::expect;
-use rethread::{CallId, ControlError, NextMove, Seq, Status, Workflow};
+use rethread::errors::{ControlError, NextMove};
+use rethread::{CallId, Seq, Status, Workflow};
 
 use crate::support::{World, block_on, check, llm, print_log, workflow};
 

@@ -7,14 +7,12 @@ use std::time::Duration;
 use futures::future::{BoxFuture, join_all, poll_immediate};
 use futures::{FutureExt, StreamExt};
 use parking_lot::Mutex;
+use rethread::errors::{OpenError, RuntimeError, StartThreadError, TooLarge};
 use rethread::llm::client::{Health, ModelEntry};
 use rethread::llm::mock::{Mock, MockScript};
 use rethread::llm::{CallContext, Client, LlmError, Request, Response};
 use rethread::store::MemoryStore;
-use rethread::{
-    Event, Limits, OpenError, Runtime, RuntimeError, Seq, StartThreadError, Status, ThreadFilter, ThreadHandle,
-    TooLarge, Tool,
-};
+use rethread::{Event, Limits, Runtime, Seq, Status, ThreadFilter, ThreadHandle, Tool};
 use rethread_tests::binary::HANG;
 
 use crate::support::{Gate, Nothing, Tally, World, block_on, scripted, until, workflow};

@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use rethread::monitor::{LlmCall, Moment, TokenUsage, ToolCall};
 use rethread::store::MemoryStore;
-use rethread::{LlmCall, Moment, Monitor, Purpose, Seq, Status, ThreadId, TokenUsage, ToolCall};
+use rethread::usage::Purpose;
+use rethread::{Monitor, Seq, Status, ThreadId};
 
 use crate::support::{Gate, Tally, World, block_on, llm, scripted, workflow};
 

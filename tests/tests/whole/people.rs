@@ -4,12 +4,11 @@ use std::sync::Arc;
 
 use expect_test::expect;
 use futures::FutureExt;
+use rethread::errors::NextMove;
+use rethread::event::OperationType;
 use rethread::llm::Profiles;
 use rethread::store::{MemoryStore, Store, Tag};
-use rethread::{
-    InteractionContext, InteractionRequest, NextMove, OperationType, Runtime, RuntimeBuilder, Status, ThreadId,
-    Workflow,
-};
+use rethread::{InteractionContext, InteractionRequest, Runtime, RuntimeBuilder, Status, ThreadId, Workflow};
 use serde_json::json;
 
 use crate::handler::Says;

@@ -6,10 +6,11 @@ use std::process::{Command, Stdio};
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use rethread::errors::NextMove;
 use rethread::event::StrategyDecision;
 use rethread::{
-    ExecutionError, Hash, InteractionContext, InteractionRequest, Json, NextMove, Recovery, Runtime, Seq, StartThread,
-    Status, Strategy, StrategyContext, ThreadFilter, ThreadId, Tool, ToolContext, UserInteractionHandler,
+    ExecutionError, Hash, InteractionContext, InteractionRequest, Json, Recovery, Runtime, Seq, StartThread, Status,
+    Strategy, StrategyContext, ThreadFilter, ThreadId, Tool, ToolContext, UserInteractionHandler,
 };
 use rethread_store::{Options, SledStore, Store};
 

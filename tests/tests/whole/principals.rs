@@ -1,7 +1,9 @@
 //! Who did what from outside is in the log.
 
 use futures::FutureExt as _;
-use rethread::{ForkRequest, LimitRaised, Message, OrderedMap, Position, Principal, Role, ThreadHandle};
+use rethread::event::LimitRaised;
+use rethread::operate::LogAccess as _;
+use rethread::{ForkRequest, Message, OrderedMap, Position, Principal, Role, ThreadHandle};
 use serde_json::json;
 
 use crate::handler::Says;

@@ -75,10 +75,10 @@ fn an_export_is_run_again_without_a_runtime() {
         exporter.finish().await.unwrap();
         world.end().await;
         let export = || BufReader::new(File::open(&file).unwrap());
-        let again = rethread::rerun(export(), None).unwrap();
+        let again = rethread::operate::rerun(export(), None).unwrap();
         assert_eq!((again.threads.len(), again.diverged()), (3, None), "the fork's parent is in it");
         let other = scripted("pay", "{text: done}");
-        assert!(rethread::rerun(export(), Some((*other).clone())).unwrap().diverged().is_some());
-        assert!(rethread::rerun(Cursor::new("no export\n"), None).is_err());
+        assert!(rethread::operate::rerun(export(), Some((*other).clone())).unwrap().diverged().is_some());
+        assert!(rethread::operate::rerun(Cursor::new("no export\n"), None).is_err());
     });
 }

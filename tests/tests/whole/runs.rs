@@ -1,7 +1,8 @@
 //! What a thread did, node by node, as the library tells it.
 
+use rethread::errors::ReadError;
 use rethread::runs::{CallKind, RunOutcome};
-use rethread::{ForkRequest, ReadError, Seq};
+use rethread::{ForkRequest, Seq};
 
 use crate::support::{World, block_on, llm, scripted, workflow};
 

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use rethread::errors::{ReadError, RuntimeError, StartThreadError};
 use rethread::store::{MemoryStore, Store as _, StoreError};
-use rethread::{ReadError, RuntimeBuilder, RuntimeError, StartThreadError, Status};
+use rethread::{RuntimeBuilder, Status};
 
 use crate::support::{Tally, World, block_on, disk, print_log, scripted};
 

@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use expect_test::expect;
 use futures::FutureExt;
+use rethread::errors::ControlError;
+use rethread::event::OperationType;
 use rethread::store::MemoryStore;
 use rethread::tools::{Question, Reply};
 use rethread::{
-    CallId, ControlError, InteractionContext, InteractionRequest, OpenInteraction, OperationType, Part, Recovery,
-    RuntimeBuilder, Status, ThreadHandle, Tool, ToolContext, Workflow,
+    CallId, InteractionContext, InteractionRequest, OpenInteraction, Part, Recovery, RuntimeBuilder, Status,
+    ThreadHandle, Tool, ToolContext, Workflow,
 };
 use serde_json::json;
 use tokio_util::sync::CancellationToken;

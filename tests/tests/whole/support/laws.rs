@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use rethread::operate::LogAccess as _;
 use rethread::{CallId, Event, Runtime, Seq, State, ThreadFilter, ThreadHandle, Time};
 use rethread_events::thread::{Env, NoPeople, NoTools, NoWaits, Thread, Wait};
 
