@@ -197,9 +197,10 @@ impl OpenCall {
 }
 
 /// The calls that have no terminal event yet.
-#[derive(Debug, Clone, Default, PartialEq, Encode, Decode)]
 // In the order of their ids, which rise: a call is nearly always added at the end, and a thread has one call open or
-// none. Boxed, so that the end of one among thousands of branches moves only pointers.
+// none.
+#[derive(Debug, Clone, Default, PartialEq, Encode, Decode)]
+#[expect(clippy::vec_box, reason = "the end of one among thousands of branches moves only pointers")]
 pub struct OpenCalls(Vec<Box<OpenCall>>);
 
 impl OpenCalls {
