@@ -21,6 +21,7 @@ pub use thread::*;
 pub use tool::*;
 
 use crate::codec::{self, StoredError};
+use crate::fault::ExecutionError;
 use crate::ids::NodeId;
 use crate::principal::Principal;
 use crate::text;
@@ -87,12 +88,14 @@ pub enum EventError {
 }
 
 /// A field that several events have, in one that is marked with it in the table: `by` for who gave the input that led to
-/// the event, `call` for the node that the call of the event belongs to.
+/// the event, `call` for the node that the call of the event belongs to, `error` for what failed.
 macro_rules! common {
     (by $event:ident by $($other:ident)*) => { $event.by.as_ref() };
     (by_mut $event:ident by $($other:ident)*) => { Some(&mut $event.by) };
     (call $event:ident call $($other:ident)*) => { $event.node_id.as_ref() };
     (call_mut $event:ident call $($other:ident)*) => { Some(&mut $event.node_id) };
+    (error $event:ident error $($other:ident)*) => { Option::from(&$event.error) };
+    (error_mut $event:ident error $($other:ident)*) => { Option::from(&mut $event.error) };
     ($field:ident $event:ident $first:ident $($other:ident)*) => { common!($field $event $($other)*) };
     ($field:ident $event:ident) => { None };
 }
@@ -217,6 +220,20 @@ macro_rules! events {
                 }
             }
 
+            /// What failed, where the event records it.
+            pub fn error(&self) -> Option<&ExecutionError> {
+                match self {
+                    $(Self::$variant(_event) => common!(error _event $($common)*),)*
+                }
+            }
+
+            /// Where the event records what failed.
+            pub(crate) fn error_mut(&mut self) -> Option<&mut ExecutionError> {
+                match self {
+                    $(Self::$variant(_event) => common!(error_mut _event $($common)*),)*
+                }
+            }
+
             /// The event with that documented name and data in the present version.
             pub fn from_data(name: &str, data: serde_json::Value) -> Result<Self, EventError> {
                 match name {
@@ -275,7 +292,7 @@ events! {
     5 ThreadRecovered "THREAD_RECOVERED" v 1 Informational;
     6 ThreadCancelled "THREAD_CANCELLED" v 2 State by;
     7 ThreadCompleted "THREAD_COMPLETED" v 2 State;
-    8 ThreadFailed "THREAD_FAILED" v 2 State;
+    8 ThreadFailed "THREAD_FAILED" v 2 State error;
     9 CheckpointCreated "CHECKPOINT_CREATED" v 2 State by;
     10 VariablesUpdated "VARIABLES_UPDATED" v 2 State by;
     11 MessageAdded "MESSAGE_ADDED" v 2 State by;
@@ -283,24 +300,24 @@ events! {
     // nodes and the way through the graph
     20 NodeStarted "NODE_STARTED" v 2 State;
     21 NodeCompleted "NODE_COMPLETED" v 2 State;
-    22 NodeFailed "NODE_FAILED" v 2 State;
+    22 NodeFailed "NODE_FAILED" v 2 State error;
     23 RouteTaken "ROUTE_TAKEN" v 2 State;
     // the agent loop and model calls
     40 LlmExecutionRequest "LLM_EXECUTION_REQUEST" v 3 State;
     41 LlmCallRequested "LLM_CALL_REQUESTED" v 2 State call;
     42 LlmCallRetried "LLM_CALL_RETRIED" v 2 State call;
-    43 LlmTryFailed "LLM_TRY_FAILED" v 2 Informational call;
+    43 LlmTryFailed "LLM_TRY_FAILED" v 2 Informational call error;
     44 LlmExecutionProgress "LLM_EXECUTION_PROGRESS" v 2 Informational call;
     45 LlmCallCompleted "LLM_CALL_COMPLETED" v 3 State call;
-    46 LlmCallFailed "LLM_CALL_FAILED" v 2 State call;
+    46 LlmCallFailed "LLM_CALL_FAILED" v 2 State call error;
     47 LlmExecutionCompleted "LLM_EXECUTION_COMPLETED" v 2 State;
-    48 LlmExecutionFailed "LLM_EXECUTION_FAILED" v 2 State;
+    48 LlmExecutionFailed "LLM_EXECUTION_FAILED" v 2 State error;
     // tool calls
     60 ToolExecutionRequest "TOOL_EXECUTION_REQUEST" v 2 State call;
-    61 ToolCallRetried "TOOL_CALL_RETRIED" v 2 State call;
+    61 ToolCallRetried "TOOL_CALL_RETRIED" v 2 State call error;
     62 ToolExecutionProgress "TOOL_EXECUTION_PROGRESS" v 2 Informational call;
     63 ToolExecutionCompleted "TOOL_EXECUTION_COMPLETED" v 2 State call;
-    64 ToolExecutionFailed "TOOL_EXECUTION_FAILED" v 3 State call;
+    64 ToolExecutionFailed "TOOL_EXECUTION_FAILED" v 3 State call error;
     // questions to people
     70 UserInteractionRequested "USER_INTERACTION_REQUESTED" v 3 State;
     71 UserInteractionResponded "USER_INTERACTION_RESPONDED" v 3 State by call;
@@ -308,37 +325,37 @@ events! {
     73 UserInteractionFailed "USER_INTERACTION_FAILED" v 3 State by call;
     // graphs, conversations and budgets
     24 ConditionEvaluationRequested "CONDITION_EVALUATION_REQUESTED" v 2 State;
-    25 ConditionEvaluationCompleted "CONDITION_EVALUATION_COMPLETED" v 3 State call;
+    25 ConditionEvaluationCompleted "CONDITION_EVALUATION_COMPLETED" v 3 State call error;
     34 ForkStarted "FORK_STARTED" v 3 State;
     26 BranchStarted "BRANCH_STARTED" v 1 State;
-    27 BranchEnded "BRANCH_ENDED" v 2 State;
+    27 BranchEnded "BRANCH_ENDED" v 2 State error;
     28 JoinCompleted "JOIN_COMPLETED" v 2 State;
     35 LoopStarted "LOOP_STARTED" v 3 State;
     29 LoopIterationStarted "LOOP_ITERATION_STARTED" v 2 State;
-    30 LoopEnded "LOOP_ENDED" v 2 State;
+    30 LoopEnded "LOOP_ENDED" v 2 State error;
     31 SubWorkflowStarted "SUB_WORKFLOW_STARTED" v 3 State;
     32 SubWorkflowCompleted "SUB_WORKFLOW_COMPLETED" v 2 State;
-    36 SubWorkflowFailed "SUB_WORKFLOW_FAILED" v 2 State;
+    36 SubWorkflowFailed "SUB_WORKFLOW_FAILED" v 2 State error;
     37 ContextProcessingRequested "CONTEXT_PROCESSING_REQUESTED" v 2 State;
     39 ContextProcessingRetried "CONTEXT_PROCESSING_RETRIED" v 2 State call;
     33 ContextProcessed "CONTEXT_PROCESSED" v 2 State call;
-    38 ContextProcessingFailed "CONTEXT_PROCESSING_FAILED" v 2 State call;
+    38 ContextProcessingFailed "CONTEXT_PROCESSING_FAILED" v 2 State call error;
     49 ContextSummarized "CONTEXT_SUMMARIZED" v 1 State;
     13 BudgetExceeded "BUDGET_EXCEEDED" v 1 State;
     50 ContextSummaryRequested "CONTEXT_SUMMARY_REQUESTED" v 2 State;
-    51 ContextSummaryCompleted "CONTEXT_SUMMARY_COMPLETED" v 3 State call;
+    51 ContextSummaryCompleted "CONTEXT_SUMMARY_COMPLETED" v 3 State call error;
     14 LimitRaised "LIMIT_RAISED" v 3 State by;
     // strategies of the agent loop
     80 PlanRequested "PLAN_REQUESTED" v 2 State;
     81 PlanMade "PLAN_MADE" v 2 State;
     82 PlanStepStarted "PLAN_STEP_STARTED" v 2 State;
     83 PlanStepCompleted "PLAN_STEP_COMPLETED" v 2 State;
-    84 PlanStepFailed "PLAN_STEP_FAILED" v 2 State;
+    84 PlanStepFailed "PLAN_STEP_FAILED" v 2 State error;
     85 PlanCompleted "PLAN_COMPLETED" v 2 State;
     86 CandidateChosen "CANDIDATE_CHOSEN" v 2 State;
     87 CandidatesGathered "CANDIDATES_GATHERED" v 2 State;
     88 StrategyDecisionRequested "STRATEGY_DECISION_REQUESTED" v 2 State;
     89 StrategyDecisionRetried "STRATEGY_DECISION_RETRIED" v 2 State call;
     90 StrategyDecided "STRATEGY_DECIDED" v 2 State call;
-    91 StrategyDecisionFailed "STRATEGY_DECISION_FAILED" v 2 State call;
+    91 StrategyDecisionFailed "STRATEGY_DECISION_FAILED" v 2 State call error;
 }

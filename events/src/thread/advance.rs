@@ -240,7 +240,7 @@ fn checkpoint_due(state: &State, workflow: &Workflow, id: &NodeId) -> Option<Str
 }
 
 /// Whether the machine waits for a person.
-pub(super) fn waits_for_somebody(state: &State) -> bool {
+pub(super) fn waits_for_a_person(state: &State) -> bool {
     matches!(state.status(), Status::Waiting | Status::Paused)
 }
 

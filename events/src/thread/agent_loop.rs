@@ -69,7 +69,7 @@ impl AgentLoop {
                 let n = self.request.max_iterations;
                 let message = match self.course {
                     StrategyState::React | StrategyState::Several => {
-                        format!("the model asked for tools in each of {n} calls and gave no answer (max_iterations)")
+                        format!("the model called tools in each of {n} calls and gave no answer (max_iterations)")
                     }
                     StrategyState::Plan(_) | StrategyState::Custom(_) => {
                         format!("the model was called {n} times and the node has no answer (max_iterations)")

@@ -165,7 +165,7 @@ impl State {
             }
             Event::LlmExecutionCompleted(e) => {
                 if !self.agent_loop()?.is_over(at) {
-                    return Err(TransitionError("the model has not said its last word"));
+                    return Err(TransitionError("the model has not given its final answer"));
                 }
                 *self.work_of(&e.node_id)? = Work::Done { output: Json::from(e.content.as_str()) };
                 self.bring_back();

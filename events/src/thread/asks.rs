@@ -109,7 +109,7 @@ pub(crate) fn unanswered(operation: OperationType, reason: InteractionFailure, d
     let mut error = failure(reason, detail);
     if operation == OperationType::ApproveTool && reason == InteractionFailure::Cancelled {
         error.kind = ErrorKind::Denied;
-        error.message = "not approved: the question was taken back".into();
+        error.message = "not approved: the question was cancelled".into();
     }
     error
 }
@@ -117,10 +117,10 @@ pub(crate) fn unanswered(operation: OperationType, reason: InteractionFailure, d
 /// The error of a node whose question was not answered.
 fn failure(reason: InteractionFailure, detail: Option<&str>) -> ExecutionError {
     let (kind, message) = match reason {
-        InteractionFailure::Timeout => (ErrorKind::Timeout, "nobody answered in time"),
-        InteractionFailure::Cancelled => (ErrorKind::Cancelled, "the question was taken back"),
+        InteractionFailure::Timeout => (ErrorKind::Timeout, "no answer arrived in time"),
+        InteractionFailure::Cancelled => (ErrorKind::Cancelled, "the question was cancelled"),
         InteractionFailure::HandlerError => (ErrorKind::Failed, "the handler of the question failed"),
-        InteractionFailure::InvalidInput => (ErrorKind::InvalidArguments, "the answer could not be used"),
+        InteractionFailure::InvalidInput => (ErrorKind::InvalidArguments, "the answer is invalid"),
     };
     let error = ExecutionError::new(kind, message);
     match detail {

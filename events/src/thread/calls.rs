@@ -300,7 +300,7 @@ impl OpenCalls {
     /// The next attempt of a tool call.
     pub(super) fn retry_tool(&mut self, retried: &ToolCallRetried) -> Result<(), TransitionError> {
         if self.children(retried.call_id).next().is_some() {
-            return Err(TransitionError("a question of the tool is open still"));
+            return Err(TransitionError("a question of the tool is still open"));
         }
         match &mut self.next_attempt(retried.call_id, retried.attempt)?.kind {
             CallKind::Tool(run) => {

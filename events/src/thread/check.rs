@@ -101,11 +101,11 @@ pub(super) fn answer(message: &Message) -> Result<(), ExecutionError> {
     }
     let n_calls = message.tool_calls().count();
     if n_calls > TOOL_CALLS_MAX {
-        return malformed(format!("the answer asks for {n_calls} tools, at most {TOOL_CALLS_MAX} are run"));
+        return malformed(format!("the answer has {n_calls} tool calls, the limit is {TOOL_CALLS_MAX}"));
     }
     for part in &message.content {
         match part {
-            Part::ToolResult(_) => return malformed("the answer holds a tool result".into()),
+            Part::ToolResult(_) => return malformed("the answer has a tool result".into()),
             Part::ToolCall(call) if call.arguments.is_too_deep() => return malformed(too_deep()),
             Part::Opaque { data, .. } if data.is_too_deep() => return malformed(too_deep()),
             _ => {}
@@ -139,11 +139,11 @@ pub(super) fn context(messages: &[Arc<Message>]) -> Result<(), ExecutionError> {
             match part {
                 Part::ToolResult(result) => {
                     if message.role != Role::Tool {
-                        return malformed(format!("message {i} holds a tool result and does not have the role tool"));
+                        return malformed(format!("message {i} has a tool result and does not have the role tool"));
                     }
                     if open.front() != Some(&result.tool_call_id.as_str()) {
                         return malformed(format!(
-                            "message {i} is the result of `{}`, which is not the call that waits for one",
+                            "message {i} is the result of `{}`, which is not the next call without a result",
                             result.tool_call_id
                         ));
                     }
@@ -151,7 +151,7 @@ pub(super) fn context(messages: &[Arc<Message>]) -> Result<(), ExecutionError> {
                 }
                 Part::ToolCall(call) => {
                     if message.role != Role::Assistant {
-                        return malformed(format!("message {i} asks for a tool and does not have the role assistant"));
+                        return malformed(format!("message {i} has a tool call and does not have the role assistant"));
                     }
                     if call.arguments.is_too_deep() {
                         return malformed(too_deep());
@@ -173,7 +173,7 @@ pub(super) fn context(messages: &[Arc<Message>]) -> Result<(), ExecutionError> {
 
 fn dangling(open: &VecDeque<&str>) -> Result<(), ExecutionError> {
     let ids: Vec<_> = open.iter().take(20).copied().collect();
-    let message = format!("tool calls without a result right behind them: {}", ids.join(", "));
+    let message = format!("tool calls without a result directly after them: {}", ids.join(", "));
     Err(ExecutionError::new(ErrorKind::MalformedResponse, message))
 }
 

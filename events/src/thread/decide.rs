@@ -125,7 +125,7 @@ fn checkpoint(state: &State, label: String) -> Result<Vec<Event>, Rejected> {
         )));
     }
     if label.bytes().all(|b| b.is_ascii_digit()) {
-        return Err(Rejected::Invalid(format!("`{label}` would be taken for a seq: put a letter into the name")));
+        return Err(Rejected::Invalid(format!("`{label}` would be read as a seq: add a letter to the name")));
     }
     if state.labels.is_taken(&label) {
         return Err(Rejected::LabelTaken(label));

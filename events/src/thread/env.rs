@@ -116,6 +116,6 @@ impl Models for NoPeople {
     }
 
     fn read(&self, _call: CallId, _request: &ModelRequest, _brought: &Json) -> Result<LlmCallCompleted, String> {
-        Err("nobody here can read the answer of a person as that of a model".into())
+        Err("this process cannot read the answer of a person as that of a model".into())
     }
 }

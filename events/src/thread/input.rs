@@ -159,7 +159,7 @@ pub enum Rejected {
     #[error("the thread has no interaction {0}")]
     UnknownInteraction(CallId),
     /// The question was answered before, otherwise, or is closed.
-    #[error("interaction {0} is closed: it was answered, cancelled or ran out of time")]
+    #[error("interaction {0} is closed: it was answered, cancelled or timed out")]
     InteractionClosed(CallId),
     /// The name is taken.
     #[error("the thread has a checkpoint `{0}` already")]

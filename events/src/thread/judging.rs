@@ -24,8 +24,6 @@ use crate::message::{FinishReason, Usage, UsageSource};
 use crate::workflow::{Edge, Workflow};
 use verdict::verdict_of;
 
-/// The beginning of the error if a person answers for the judge.
-pub(super) const PERSON_JUDGES: &str = "a person stands for the model that would judge the condition";
 /// How long one verdict may take when the workflow does not say.
 const TIMEOUT_MS_DEFAULT: u64 = 60_000;
 /// How much of an answer is kept, in characters.
@@ -41,7 +39,7 @@ pub(super) fn request(
     around: &Env<'_>,
 ) -> Result<Event, ExecutionError> {
     let Some(judge) = &workflow.spec().judge else {
-        let message = format!("no model is there to judge the condition `{condition}`");
+        let message = format!("the workflow has no `judge` for the condition `{condition}`");
         return Err(ExecutionError::new(ErrorKind::Configuration, message));
     };
     let own = ModelChoice {
@@ -58,7 +56,7 @@ pub(super) fn request(
         None => own,
     };
     if around.models.is_person(&model) {
-        let message = format!("{PERSON_JUDGES} `{condition}`");
+        let message = format!("a person answers for the model that judges the condition `{condition}`");
         let hint = "give the workflow a `judge` that is a model, or ask the person with a user_interaction node";
         return Err(ExecutionError::new(ErrorKind::Configuration, message).caused_by(hint));
     }
@@ -105,7 +103,7 @@ pub(super) fn answered(state: &State, open: &ModelCall, answer: LlmCallCompleted
             Some(ExecutionError::new(ErrorKind::ContentFilter, "the provider's content filter stopped the answer"))
         }
         FinishReason::Error => {
-            let message = "the provider says that its answer is faulty";
+            let message = "the provider reported its answer as faulty";
             Some(ExecutionError::retryable(ErrorKind::MalformedResponse, message))
         }
         finish_reason => check::unusable(&answer.message, finish_reason),
@@ -153,13 +151,13 @@ fn with_warning(state: &State, completed: ConditionEvaluationCompleted) -> Vec<E
         (Some(_), _) => None,
         (None, Some(error)) => Some(error.message.clone()),
         (None, None) if judging.attempt >= ATTEMPTS_MAX => {
-            Some(format!("the model said neither yes nor no, but `{}`", completed.answer))
+            Some(format!("the model answered neither yes nor no: `{}`", completed.answer))
         }
         (None, None) => None,
     };
     let warning = why.map(|why| {
         let (from, condition) = (&judging.node, &judging.condition);
-        let detail = format!("the condition `{condition}` from `{from}` counts as not fulfilled: {why}");
+        let detail = format!("the condition `{condition}` from `{from}` counts as false: {why}");
         let detail = detail.chars().take(1_000).collect();
         Warning { code: WarningCode::DoubtfulVerdict, call_id: Some(completed.call_id), detail }.into()
     });

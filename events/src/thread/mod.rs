@@ -324,7 +324,7 @@ impl Thread {
             Wait::Nothing
         } else if self.owes_itself.unwrap_or_else(|| self.advance(around).is_some()) {
             Wait::Itself
-        } else if advance::waits_for_somebody(&self.state) {
+        } else if advance::waits_for_a_person(&self.state) {
             Wait::Person { until: self.state.next_deadline_with(around.permits) }
         } else {
             Wait::World { until: self.state.next_deadline_with(around.permits) }

@@ -39,7 +39,7 @@ pub(super) fn begin(
             Ok(run.completed(around.now).into())
         }
         NodeKind::Condition(_) | NodeKind::Parallel(_) | NodeKind::Loop(_) => {
-            let message = format!("node `{}` is of a kind that this machine does not run", node.id);
+            let message = format!("node `{}` has a kind that this program does not run", node.id);
             Err(ExecutionError::new(crate::fault::ErrorKind::Configuration, message))
         }
     }

@@ -34,7 +34,7 @@ pub(super) fn whole(shown: &[Entry], items: &[ContextItem]) -> Result<Vec<Arc<Me
                 let kept = range.filter(|(from, _)| *from >= n_before).and_then(|(from, to)| shown.get(from..to));
                 let Some(kept) = kept else {
                     let message = format!(
-                        "it keeps the messages {from} to {to} of {}: ranges lie in the conversation, one behind the other",
+                        "it keeps the messages {from} to {to} of {}: ranges must lie in the conversation, one after the other",
                         shown.len()
                     );
                     return Err(ExecutionError::new(ErrorKind::MalformedResponse, message));

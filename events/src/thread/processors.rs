@@ -50,7 +50,7 @@ fn event_of(state: &State, run: &ProcessorRun, processed: Processed) -> Result<E
     let shown = state.conversation.before(run.call);
     let Processed { mut messages, variables, output } = processed;
     if messages.len() > CONTEXT_ITEMS_MAX {
-        return Err(malformed(format!("it made {} pieces, at most {CONTEXT_ITEMS_MAX} are taken", messages.len())));
+        return Err(malformed(format!("it made {} pieces, the limit is {CONTEXT_ITEMS_MAX}", messages.len())));
     }
     check::context(&whole(shown, &messages)?)?;
     let fits = |e: Rejected| malformed(e.to_string());

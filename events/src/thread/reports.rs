@@ -76,7 +76,7 @@ fn open_attempt<'s, T>(
             WarningCode::StaleAttempt,
             format!("attempt {attempt} answered when attempt {} was running: {what}", open.attempt()),
         ),
-        Some((_, None)) => (WarningCode::UnknownCall, format!("the call is one of another kind: {what}")),
+        Some((_, None)) => (WarningCode::UnknownCall, format!("the call is of another kind: {what}")),
         None if call.0 < state.next => (WarningCode::LateAnswer, format!("no such call is open: {what}")),
         None => (WarningCode::UnknownCall, format!("there is no such call: {what}")),
     };

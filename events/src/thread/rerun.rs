@@ -314,7 +314,8 @@ impl Again<'_> {
     }
 }
 
-/// Whether two events are the same, but for what is counted outside, and for what events of older versions do not say.
+/// Whether two events are the same, but for what is counted outside, the texts of errors, and what events of older
+/// versions do not say.
 fn is_same(owed: &Event, recorded: &Event) -> bool {
     let mut owed = owed.clone();
     // Tokens are counted by the runtime, with the tokenizer of the model.
@@ -339,6 +340,12 @@ fn is_same(owed: &Event, recorded: &Event) -> bool {
     } else if let (Event::UserInteractionRequested(a), Event::UserInteractionRequested(b)) = (&mut owed, recorded) {
         // Recorded as the event is applied, which this one is not.
         a.interaction_id = b.interaction_id;
+    }
+    // The texts of errors differ between versions of this program. The kind says what failed.
+    if let (Some(a), Some(b)) = (owed.error_mut(), recorded.error())
+        && a.kind == b.kind
+    {
+        (a.message, a.cause) = (b.message.clone(), b.cause.clone());
     }
     if let Some(node) = owed.call_node_mut() {
         *node = recorded.call_node().cloned();

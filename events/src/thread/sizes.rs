@@ -10,7 +10,7 @@ pub(super) fn fault_of(event: &Event) -> Option<ExecutionError> {
         return None;
     }
     let why = event.encode().err()?;
-    let message = format!("what is to be recorded ({}) is too large: {why}", event.event_type().name);
+    let message = format!("the event {} is too large: {why}", event.event_type().name);
     Some(ExecutionError::new(ErrorKind::TooLarge, message))
 }
 

@@ -7,7 +7,7 @@ pub(super) struct TransitionError(pub(super) &'static str);
 pub(super) const NO_NODE: TransitionError = TransitionError("the thread is not in that node");
 pub(super) const NOT_BEGUN: TransitionError = TransitionError("the thread has not begun");
 pub(super) const ENDED: TransitionError = TransitionError("the thread has ended");
-pub(super) const OPEN_CALL: TransitionError = TransitionError("a call is open still");
+pub(super) const OPEN_CALL: TransitionError = TransitionError("a call is still open");
 pub(super) const NO_CALL: TransitionError = TransitionError("no such call is open");
 pub(super) const NO_MODEL_CALL: TransitionError = TransitionError("no such model call is open");
 pub(super) const NO_QUESTION: TransitionError = TransitionError("no such question is open");

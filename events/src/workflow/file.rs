@@ -156,7 +156,7 @@ fn in_plain_words(message: &str) -> String {
         }
         _ if message.starts_with("budget breached: Depth") => format!("nested deeper than {DEPTH_MAX} levels"),
         _ if message.starts_with("budget breached: Documents") => "a file holds one workflow".into(),
-        _ if message.starts_with("budget breached: RecordedAnchor") => "aliases stand for too much".into(),
+        _ if message.starts_with("budget breached: RecordedAnchor") => "aliases expand to too much".into(),
         _ => match message.split_once(", set DuplicateKeyPolicy") {
             Some((what, _)) => what.into(),
             None => message.into(),

@@ -189,7 +189,7 @@ fn check_uses<'a>(spec: &WorkflowSpec, graphs: impl Iterator<Item = &'a Graph>, 
             && let Some(judged) = graph.edges.values().flatten().find(|placed| placed.edge.judge.is_some())
         {
             faults.push(
-                Fault::new(format!("{}.judge", judged.path), "no model is there to judge the condition")
+                Fault::new(format!("{}.judge", judged.path), "the workflow has no `judge` for the condition")
                     .hint("give the workflow a `judge` with a profile_id, or provider and model"),
             );
         }

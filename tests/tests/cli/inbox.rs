@@ -69,7 +69,7 @@ fn question_past_its_deadline_is_closed_on_resume() {
     let since = Instant::now();
     while scene.run("inbox --json").ok().json() != json!([]) && since.elapsed() < HANG {}
     if let Some(question) = question {
-        scene.run(&format!("respond {question} --value true")).code(7).says("ran out of time").silent();
+        scene.run(&format!("respond {question} --value true")).code(7).says("timed out").silent();
     }
     let outcome = scene.run("resume last --json").code(1).json();
     assert_eq!(outcome["error"]["kind"], "timeout", "{outcome}");

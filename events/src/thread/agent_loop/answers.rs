@@ -16,7 +16,7 @@ pub(super) fn not_usable(finish_reason: FinishReason) -> Option<ExecutionError> 
             Some(ExecutionError::new(ErrorKind::ContentFilter, message))
         }
         FinishReason::Error => {
-            let message = "the provider says that its answer is faulty";
+            let message = "the provider reported its answer as faulty";
             Some(ExecutionError::retryable(ErrorKind::MalformedResponse, message))
         }
         _ => None,

@@ -20,7 +20,7 @@ const DECISIONS_PER_ITERATION: u32 = 4;
 /// The most messages of one decision.
 const MESSAGES_MAX: usize = 1_000;
 /// The result of a tool call that a strategy passes over.
-const NOT_RUN: &str = "not run: it was decided to go on without this call";
+const NOT_RUN: &str = "not run: the strategy continues without this call";
 
 /// Where the loop is when a strategy is asked.
 #[derive(Debug, Clone, PartialEq)]
@@ -88,7 +88,7 @@ pub(in super::super) fn checked(
     match &decision {
         StrategyDecision::CallModel { messages, model, tools } => {
             if messages.len() > MESSAGES_MAX {
-                return malformed(format!("it adds {} messages, at most {MESSAGES_MAX} are taken", messages.len()));
+                return malformed(format!("it adds {} messages, the limit is {MESSAGES_MAX}", messages.len()));
             }
             for message in messages {
                 if let Err(e) = check::added_message(message) {
@@ -96,7 +96,7 @@ pub(in super::super) fn checked(
                 }
             }
             if model.as_ref().is_some_and(|model| around.models.is_person(model)) {
-                let message = "it names a model that a person stands for: such a model must be the node's own";
+                let message = "it names a model for which a person answers: only the model of the node can be one";
                 return Err(ExecutionError::new(ErrorKind::Configuration, message));
             }
             let StrategyState::Custom(run) = &agent_loop.course else {

@@ -47,7 +47,7 @@ impl Panel {
             let error = words::too_few(strategy, n_possible, failed());
             // Those that run still could not change it.
             if let Some(open) = self.open_calls().next() {
-                let message = "called off: too few of the models beside it can answer";
+                let message = "cancelled: too few of the other models can answer";
                 let error = ExecutionError::new(ErrorKind::Cancelled, message);
                 return Some(LlmCallFailed { node_id: None, call_id: open, error }.into());
             }
@@ -191,14 +191,14 @@ impl AgentLoop {
     fn panel_mut(&mut self) -> Result<&mut Panel, TransitionError> {
         match &mut self.stage {
             Stage::Panel(panel) => Ok(panel),
-            _ => Err(TransitionError("it is no question for several models")),
+            _ => Err(TransitionError("it is no call of several models")),
         }
     }
 
     /// A call beside the conversation.
     pub(super) fn aside_requested(&mut self, call: CallId, aside: &Aside) -> Result<(), TransitionError> {
         if self.course == StrategyState::Several && matches!(self.stage, Stage::ToAsk) {
-            let strategy = of(&self.request).ok_or(TransitionError("it is no question for several models"))?;
+            let strategy = of(&self.request).ok_or(TransitionError("it is no call of several models"))?;
             self.stage = Stage::Panel(Box::new(Panel::new(strategy)));
             self.course = StrategyState::React;
         }
@@ -304,7 +304,7 @@ impl AgentLoop {
         let strategy = of(&self.request).cloned();
         let panel = self.panel_mut()?;
         let Some(strategy) = strategy else {
-            return Err(TransitionError("it is no question for several models"));
+            return Err(TransitionError("it is no call of several models"));
         };
         if panel.open_calls().next().is_some() || panel.n_answers() != event.n_answers as usize {
             return Err(TransitionError("not all models have answered"));

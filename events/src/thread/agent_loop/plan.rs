@@ -168,7 +168,7 @@ impl AgentLoop {
     /// A step was done.
     pub(in super::super) fn plan_step_completed(&mut self, event: &PlanStepCompleted) -> Result<(), TransitionError> {
         if !self.has_answered() {
-            return Err(TransitionError("the model has not said its last word"));
+            return Err(TransitionError("the model has not given its final answer"));
         }
         self.leave_step(event.index, PlanStage::Next(event.index + 1))
     }
@@ -176,7 +176,7 @@ impl AgentLoop {
     /// A step could not be done.
     pub(in super::super) fn plan_step_failed(&mut self, event: &PlanStepFailed) -> Result<(), TransitionError> {
         if !self.has_answered() && !matches!(self.stage, Stage::ToAsk) {
-            return Err(TransitionError("the step is being done still"));
+            return Err(TransitionError("the step is still running"));
         }
         let failed = Some((event.index, event.error.clone()));
         self.leave_step(event.index, PlanStage::ToPlan { failed })

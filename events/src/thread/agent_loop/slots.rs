@@ -135,7 +135,7 @@ impl AgentLoop {
                 run.edited = *edited;
                 CallStage::Wanted
             }
-            (_, PersonRole::Approves) if offered => return Err(TransitionError("nobody approved of the tool call")),
+            (_, PersonRole::Approves) if offered => return Err(TransitionError("the tool call was not approved")),
             (_, PersonRole::None) if offered => CallStage::Wanted,
             (_, PersonRole::None | PersonRole::Answers | PersonRole::Approves) => CallStage::Refused,
         };

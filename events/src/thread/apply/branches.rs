@@ -41,7 +41,7 @@ impl State {
     pub(super) fn join(&mut self, e: &JoinCompleted) -> Result<(), TransitionError> {
         let (fan, calls) = self.fan_mut()?;
         if fan.plan.node_id != e.node_id || !calls.is_empty() {
-            return Err(TransitionError("branches of that node are running still"));
+            return Err(TransitionError("branches of that node are still running"));
         }
         let (named, all) = fan.results();
         let into = fan.plan.into.clone();
@@ -66,10 +66,10 @@ impl State {
     /// What a branch makes of the state at which its owner forked.
     pub(super) fn begin_branch(&mut self, at: Time, owner: ThreadId, index: u32) -> Result<(), TransitionError> {
         let Phase::InNode(run) = &self.phase else {
-            return Err(TransitionError("the owner is in no fork"));
+            return Err(TransitionError("the parent is in no fork"));
         };
         let Work::Branches(fan) = &run.work else {
-            return Err(TransitionError("the owner is in no fork"));
+            return Err(TransitionError("the parent is in no fork"));
         };
         let plan = fan.plan.clone();
         let (entry, item) = plan.branches.beginning(index).ok_or(TransitionError("there is no such branch"))?;

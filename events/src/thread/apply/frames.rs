@@ -14,7 +14,7 @@ use crate::json::Json;
 
 const NO_LOOP: TransitionError = TransitionError("no such loop is open");
 const NO_SUB: TransitionError = TransitionError("no such sub-workflow runs");
-const STILL_IN_A_NODE: TransitionError = TransitionError("a node is being run still");
+const STILL_IN_A_NODE: TransitionError = TransitionError("a node is still running");
 
 impl State {
     pub(super) fn begin_loop(&mut self, e: &LoopStarted) -> Result<(), TransitionError> {
@@ -86,7 +86,7 @@ impl State {
             }
             None => match &self.phase {
                 Phase::Leaving { .. } if !is_inside => Phase::Leaving { node: end },
-                _ => return Err(TransitionError("an iteration runs still")),
+                _ => return Err(TransitionError("an iteration is still running")),
             },
         };
         if let Some(Frame::Loop(LoopFrame { into: Some(into), results, .. })) = self.frames.pop()

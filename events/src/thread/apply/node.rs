@@ -189,7 +189,7 @@ impl State {
             Work::Llm(agent_loop) => {
                 let n_before = agent_loop.n_tool_calls;
                 let decision = e.results.decision.as_ref();
-                let decision = decision.ok_or(TransitionError("nothing was decided about the tool call"))?;
+                let decision = decision.ok_or(TransitionError("there is no decision about the tool call"))?;
                 let results = agent_loop.decided(asked, decision)?;
                 self.totals.n_tool_calls += u64::from(agent_loop.n_tool_calls - n_before);
                 self.conversation_mut().results(seq, results);

@@ -37,7 +37,7 @@ impl State {
     ) -> Result<(), TransitionError> {
         let n_shown = self.conversation.entries.len() as u64;
         if e.from >= e.to || e.to > n_shown {
-            return Err(TransitionError("there is no such stretch"));
+            return Err(TransitionError("there is no such range of messages"));
         }
         let fresh = || {
             Box::new(Summarizing {

@@ -177,7 +177,7 @@ impl State {
             Phase::InNode(_) => return Err(OPEN_CALL),
             Phase::Judging(_) if !self.calls.is_empty() => return Err(OPEN_CALL),
             _ if !self.own_frames().is_empty() => {
-                return Err(TransitionError("a loop or a sub-workflow is open still"));
+                return Err(TransitionError("a loop or a sub-workflow is still open"));
             }
             Phase::Judging(_) => {}
             Phase::Entering { .. } | Phase::Leaving { .. } | Phase::Failing { .. } => {}

@@ -63,7 +63,7 @@ fn branches(state: &State, node: &Node, fork: &ForkNode) -> Result<Branches, Exe
     };
     let items = list_of(state, &node.id, list)?;
     if items.len() > BRANCHES_MAX {
-        let message = format!("node `{}` would start {} branches, at most {BRANCHES_MAX}", node.id, items.len());
+        let message = format!("node `{}` would start {} branches, the limit is {BRANCHES_MAX}", node.id, items.len());
         return Err(ExecutionError::new(ErrorKind::Limit, message));
     }
     Ok(Branches::Each { entry: entry.clone(), variable: fork.variable.clone().unwrap_or_else(|| ITEM.into()), items })

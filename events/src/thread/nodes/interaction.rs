@@ -40,7 +40,7 @@ pub(in super::super) fn evaluate(
 ) -> Result<UserInteractionProcessed, ExpressionError> {
     let NodeKind::UserInteraction(ask) = node.kind() else {
         return Err(ExpressionError {
-            message: format!("node `{}` asks no question in this definition", node.id),
+            message: format!("node `{}` is not a user_interaction node in this definition", node.id),
             source_text: String::new(),
         });
     };
@@ -50,7 +50,7 @@ pub(in super::super) fn evaluate(
         if !state.has_scope(variable.scope) {
             return Err(ExpressionError {
                 message: format!(
-                    "no scope for `{}` is open: it stands in no loop or sub-workflow",
+                    "no scope for `{}` is open: the node is in no loop or sub-workflow",
                     variable.variable_name
                 ),
                 source_text: variable.expression.clone(),

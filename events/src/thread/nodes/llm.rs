@@ -34,13 +34,13 @@ pub(super) fn begin(
     };
     for tool in &tools {
         if around.tools.facts(tool.as_str()).is_none() {
-            let message = format!("node `{}` offers the tool `{tool}`, which is not there", node.id);
+            let message = format!("node `{}` offers the unknown tool `{tool}`", node.id);
             return Err(ExecutionError::new(ErrorKind::UnknownTool, message));
         }
     }
     let roles: Vec<_> = tools.iter().map(|tool| (tool, role(tool, llm, around))).collect();
     if let Some(tool) = llm.approve_tools.iter().find(|tool| !tools.contains(tool)) {
-        let message = format!("node `{}` wants calls of the tool `{tool}` approved, which it does not offer", node.id);
+        let message = format!("node `{}` requires approval for the tool `{tool}`, which it does not offer", node.id);
         return Err(ExecutionError::new(ErrorKind::UnknownTool, message));
     }
     let with = |wanted: PersonRole| {

@@ -23,7 +23,7 @@ pub(super) fn begin(
         return Ok(run.completed(around.now).into());
     }
     let Some(end) = &repeat.end else {
-        let message = format!("loop `{}` names no end", node.id);
+        let message = format!("loop `{}` has no end condition", node.id);
         return Err(ExecutionError::new(ErrorKind::Configuration, message));
     };
     let items = repeat.for_each.as_ref().map(|list| list_of(state, &node.id, list)).transpose()?;
@@ -47,12 +47,12 @@ fn most(repeat: &LoopNode) -> u64 {
 pub(in super::super) fn next(state: &State, node: Option<&Node>, open: &LoopFrame) -> Event {
     let ended = |error| LoopEnded { node_id: open.node.clone(), n_iterations: open.n_begun, error }.into();
     let Some(NodeKind::LoopStart(repeat)) = node.map(Node::kind) else {
-        let message = format!("`{}` begins no loop in this definition", open.node);
+        let message = format!("`{}` is not the start of a loop in this definition", open.node);
         return ended(Some(ExecutionError::new(ErrorKind::Configuration, message)));
     };
     if open.n_result_bytes > RESULTS_BYTES_MAX {
         let message = format!(
-            "the results of loop `{}` (into) have {} bytes after {} iterations, at most {RESULTS_BYTES_MAX} are kept",
+            "the results of loop `{}` (into) have {} bytes after {} iterations, the limit is {RESULTS_BYTES_MAX}",
             open.node, open.n_result_bytes, open.n_begun
         );
         return ended(Some(ExecutionError::new(ErrorKind::Limit, message)));
@@ -71,7 +71,7 @@ pub(in super::super) fn next(state: &State, node: Option<&Node>, open: &LoopFram
     }
     if open.n_begun >= most(repeat) {
         let message =
-            format!("loop `{}` went round {} times and is not over (max_iterations)", open.node, open.n_begun);
+            format!("loop `{}` ran {} iterations and has not ended (max_iterations)", open.node, open.n_begun);
         return ended(Some(ExecutionError::new(ErrorKind::Limit, message)));
     }
     LoopIterationStarted { node_id: open.node.clone(), index: open.n_begun }.into()

@@ -16,7 +16,7 @@ pub(super) fn begin(
 ) -> Result<Event, ExecutionError> {
     let depth = state.frames().iter().filter(|frame| matches!(frame, Frame::Sub(_))).count();
     if depth >= SUB_WORKFLOWS_DEPTH_MAX {
-        let message = format!("sub-workflows run {depth} deep inside each other: no deeper is allowed");
+        let message = format!("sub-workflows are nested {depth} deep, which is the limit");
         return Err(ExecutionError::new(ErrorKind::Limit, message));
     }
     let name = sub.workflow.as_str();

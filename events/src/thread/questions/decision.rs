@@ -16,7 +16,7 @@ pub(super) fn read(answer: &Json) -> Result<Decision, String> {
         Value::String(word) => match word.trim().to_lowercase().as_str() {
             "yes" | "approve" => Ok(Decision::Approve {}),
             "no" | "reject" => Ok(Decision::Reject { reason: None }),
-            _ => Err(format!("that decides nothing: answer {FORMS}")),
+            _ => Err(format!("not a decision: answer {FORMS}")),
         },
         Value::Object(_) => match serde_json::from_value(Value::clone(&answer.0)) {
             Ok(Decision::Edit { arguments }) if !arguments.0.is_object() => {
@@ -25,6 +25,6 @@ pub(super) fn read(answer: &Json) -> Result<Decision, String> {
             Ok(decision) => Ok(decision),
             Err(e) => Err(format!("not a decision ({e}): answer {FORMS}")),
         },
-        Value::Null | Value::Number(_) | Value::Array(_) => Err(format!("that decides nothing: answer {FORMS}")),
+        Value::Null | Value::Number(_) | Value::Array(_) => Err(format!("not a decision: answer {FORMS}")),
     }
 }

@@ -36,7 +36,7 @@ pub(in super::super) fn ask(
     let (call, attempt) = key;
     let run = state.calls.get(call).filter(|open| open.is_wanted()).and_then(OpenCall::tool);
     let (Some(run), Some(node)) = (run.filter(|run| run.attempt == attempt), state.node_run()) else {
-        return invalid("the tool that asks does not run any more");
+        return invalid("the tool call that asks has ended");
     };
     if state.calls.children(call).count() >= OPEN_MAX {
         return invalid("too many questions of this tool call are open");
@@ -93,7 +93,7 @@ pub(super) fn read(ask: &Interaction, input: &Json) -> Result<Decision, String> 
             Ok(Decision::Answer { content }) => content.into_value(),
             Ok(decision @ Decision::Reject { .. }) => return Ok(decision),
             Ok(Decision::Approve {}) if schema.is_none() => Value::Bool(true),
-            Ok(Decision::Approve {} | Decision::Edit { .. }) => return Err(format!("that answers nothing: {FORMS}")),
+            Ok(Decision::Approve {} | Decision::Edit { .. }) => return Err(format!("not an answer: {FORMS}")),
             Err(error) => return Err(format!("not an answer ({error}): {FORMS}")),
         }
     } else {

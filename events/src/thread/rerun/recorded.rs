@@ -10,7 +10,6 @@ use crate::event::{
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{CallId, Hash, NodeId, Time, ToolName};
 use crate::json::Json;
-use crate::thread::judging::PERSON_JUDGES;
 use crate::thread::{ModelRequest, Models, State, ToolFacts, Tools};
 use crate::tool::{PersonRole, Recovery};
 use crate::workflow::{LlmNode, Node, NodeKind, Strategy, StrategyModel, Workflow};
@@ -106,8 +105,8 @@ impl<'a> Recorded<'a> {
 
     /// The place of the first person among the models of a node that failed for it.
     fn person_among(&self, node: &NodeId, error: &ExecutionError) -> Option<usize> {
-        let (_, rest) = error.message.split_once(": a person stands for the model `")?;
-        let name = rest.strip_suffix("` of multi_llm")?;
+        // In the words of this version and of older ones.
+        let (_, name) = error.message.strip_suffix("` of multi_llm")?.rsplit_once('`')?;
         let Some(NodeKind::Llm(LlmNode { strategy: Strategy::MultiLlm(multi), .. })) = self.node(node).map(Node::kind)
         else {
             return None;
@@ -208,7 +207,9 @@ impl Tools for Recorded<'_> {
 
 impl Models for Recorded<'_> {
     fn is_person(&self, model: &ModelChoice) -> bool {
-        let judges = |error: &ExecutionError| error.message.starts_with(PERSON_JUDGES);
+        // In the words of this version and of older ones.
+        let judges =
+            |error: &ExecutionError| error.kind == ErrorKind::Configuration && error.message.starts_with("a person ");
         if let Some(request) = self.next_request() {
             let planner = planner_of(request).filter(|planner| is_same_model(&planner.model, model));
             return planner.map_or(request.relay && is_same_model(&request.model, model), |planner| planner.relay);

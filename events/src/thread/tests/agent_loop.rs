@@ -149,8 +149,8 @@ fn filtered_answer_leaves_no_tool_call_without_a_result() {
                   7 THREAD_FAILED node=ask malformed_response
                     user: hello
                     assistant: I will read(c3_0) send(c3_1)
-                    tool: c3_0! not run: the provider says that its answer is faulty
-                    tool: c3_1! not run: the provider says that its answer is faulty
+                    tool: c3_0! not run: the provider reported its answer as faulty
+                    tool: c3_1! not run: the provider reported its answer as faulty
                 => error, waits for nothing
             "#]]);
         }
@@ -254,7 +254,7 @@ fn answer_that_cannot_be_stored_is_a_failed_call() {
     }
     expect![[r#"
         the answer does not have the role assistant
-        the answer asks for 1001 tools, at most 1000 are run
+        the answer has 1001 tool calls, the limit is 1000
         a value is nested deeper than 100 levels
     "#]]
     .assert_eq(&errors);

@@ -129,7 +129,7 @@ fn an_answer_of_the_wrong_kind_changes_nothing() {
           3 WARNING call=2 "unknown_call"
           4 WARNING call=2 "unknown_call"
             refused: the thread has no interaction 1
-        => waiting, waits for somebody until +60000
+        => waiting, waits for a person until +60000
     "#]]);
 }
 

@@ -151,7 +151,7 @@ fn a_rejected_call_and_one_answered_by_a_person_do_not_run() {
               tool: c3_0! Error (denied): a person refused this call: that is the live one
               tool: c3_1: {"stored":1}
               tool: c3_2! Error (denied): a person refused this call
-              tool: c3_3! Error (denied): not approved: the question was taken back
+              tool: c3_3! Error (denied): not approved: the question was cancelled
         => running, waits for the world until +120000
     "#]]);
 }
@@ -177,13 +177,13 @@ fn answer_without_a_decision_is_refused_and_question_stays_open() {
           3 LLM_CALL_REQUESTED 1
           4 LLM_CALL_COMPLETED call=3
           5 USER_INTERACTION_REQUESTED node=ask APPROVE_TOOL wipe
-            refused: that decides nothing: answer yes, no, or one of {"decision": "approve"}, {"decision": "edit", "arguments": {…}}, {"decision": "reject", "reason": "…"}, {"decision": "answer", "content": …}
-            refused: that decides nothing: answer yes, no, or one of {"decision": "approve"}, {"decision": "edit", "arguments": {…}}, {"decision": "reject", "reason": "…"}, {"decision": "answer", "content": …}
+            refused: not a decision: answer yes, no, or one of {"decision": "approve"}, {"decision": "edit", "arguments": {…}}, {"decision": "reject", "reason": "…"}, {"decision": "answer", "content": …}
+            refused: not a decision: answer yes, no, or one of {"decision": "approve"}, {"decision": "edit", "arguments": {…}}, {"decision": "reject", "reason": "…"}, {"decision": "answer", "content": …}
             refused: not a decision (unknown variant `later`, expected one of `approve`, `edit`, `reject`, `answer`): answer yes, no, or one of {"decision": "approve"}, {"decision": "edit", "arguments": {…}}, {"decision": "reject", "reason": "…"}, {"decision": "answer", "content": …}
             refused: not a decision (missing field `arguments`): answer yes, no, or one of {"decision": "approve"}, {"decision": "edit", "arguments": {…}}, {"decision": "reject", "reason": "…"}, {"decision": "answer", "content": …}
             refused: the edited arguments must be an object
             refused: not a decision (unknown field `arguments`, there are no fields): answer yes, no, or one of {"decision": "approve"}, {"decision": "edit", "arguments": {…}}, {"decision": "reject", "reason": "…"}, {"decision": "answer", "content": …}
-        => waiting, waits for somebody
+        => waiting, waits for a person
     "#]]);
 }
 
@@ -205,7 +205,7 @@ fn same_decision_is_accepted_and_another_is_refused() {
           6 USER_INTERACTION_RESPONDED interaction=5
           7 USER_INTERACTION_PROCESSED interaction=5 approve
           8 TOOL_EXECUTION_REQUEST name=wipe
-            refused: interaction 5 is closed: it was answered, cancelled or ran out of time
+            refused: interaction 5 is closed: it was answered, cancelled or timed out
         => running, waits for the world until +12000
     "#]]);
 }
@@ -263,9 +263,9 @@ fn a_cancelled_thread_closes_every_question() {
          15 THREAD_CANCELLED
             user: hello
             assistant: wipe(c3_0) read(c3_1) put(c3_2)
-            tool: c3_0! Error (denied): not approved: the question was taken back
+            tool: c3_0! Error (denied): not approved: the question was cancelled
             tool: c3_1! Error (cancelled): the thread was cancelled
-            tool: c3_2! Error (denied): not approved: the question was taken back
+            tool: c3_2! Error (denied): not approved: the question was cancelled
         => cancelled, waits for nothing
     "#]]);
 }

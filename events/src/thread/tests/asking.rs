@@ -120,7 +120,7 @@ fn a_question_waits_for_ever_unless_the_call_says_how_long() {
             assistant: ask(c3_0)
             tool: c3_0: {"colour":"red"}
             assistant: ask(c8_0)
-            tool: c8_0! Error (timeout): nobody answered in time
+            tool: c8_0! Error (timeout): no answer arrived in time
         => running, waits for the world until +1000180000
     "#]]);
 }
@@ -138,8 +138,8 @@ fn answer_after_the_deadline_is_refused_before_the_timeout_event() {
           3 LLM_CALL_REQUESTED 1
           4 LLM_CALL_COMPLETED call=3
           5 USER_INTERACTION_REQUESTED node=help ANSWER_TOOL ask
-            refused: interaction 5 is closed: it was answered, cancelled or ran out of time
-        => waiting, waits for somebody until +60000
+            refused: interaction 5 is closed: it was answered, cancelled or timed out
+        => waiting, waits for a person until +60000
     "#]]);
 }
 
@@ -177,8 +177,8 @@ nodes:
           2 USER_INTERACTION_REQUESTED node=help ANSWER_TOOL ask
             700 ms later
           3 USER_INTERACTION_FAILED interaction=2 "timeout"
-          4 NODE_FAILED node=help attempt=1 timeout (the question ran out of time)
-          5 THREAD_FAILED node=help timeout (the question ran out of time)
+          4 NODE_FAILED node=help attempt=1 timeout (the question timed out)
+          5 THREAD_FAILED node=help timeout (the question timed out)
         => error, waits for nothing
     "#]]);
 }

@@ -275,7 +275,7 @@ impl Bench {
         let waits = match self.thread.waits_for(&self.around()) {
             Wait::Itself => "itself".to_owned(),
             Wait::World { until } => format!("the world{}", until_of(until)),
-            Wait::Person { until } => format!("somebody{}", until_of(until)),
+            Wait::Person { until } => format!("a person{}", until_of(until)),
             Wait::Nothing => "nothing".to_owned(),
         };
         writeln!(self.out, "=> {}, waits for {waits}", self.state().status()).unwrap();

@@ -49,7 +49,7 @@ fn thread_pauses_at_its_budget_and_continues_with_a_larger_one() {
          23 LLM_EXECUTION_REQUEST node=more
          24 BUDGET_EXCEEDED
          25 THREAD_PAUSED "the budget is spent: 36 of 25 tokens; go on with: rethread resume 07070707-0707-0707-0707-070707070707 --budget-tokens N"
-        => paused, waits for somebody
+        => paused, waits for a person
     "#]]);
 }
 

@@ -23,7 +23,7 @@ fn a_moment_gets_a_name_once() {
           4 CHECKPOINT_CREATED "asked"
             refused: the thread has a checkpoint `asked` already
             refused: a checkpoint's name has 1 to 200 bytes and no control characters
-            refused: `12` would be taken for a seq: put a letter into the name
+            refused: `12` would be read as a seq: add a letter to the name
             refused: a checkpoint's name has 1 to 200 bytes and no control characters
             refused: a checkpoint's name has 1 to 200 bytes and no control characters
         => running, waits for the world until +120000

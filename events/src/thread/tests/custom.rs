@@ -89,7 +89,7 @@ fn a_strategy_decides_about_calls_tools_and_the_answer() {
               user: go
               assistant: read(c5_0) send(c5_1)
               tool: c5_0: 42
-              tool: c5_1! not run: it was decided to go on without this call
+              tool: c5_1! not run: the strategy continues without this call
               user: Are you sure?
          14 LLM_CALL_COMPLETED call=13
          15 STRATEGY_DECISION_REQUESTED node=work name=careful
@@ -100,7 +100,7 @@ fn a_strategy_decides_about_calls_tools_and_the_answer() {
             user: go
             assistant: read(c5_0) send(c5_1)
             tool: c5_0: 42
-            tool: c5_1! not run: it was decided to go on without this call
+            tool: c5_1! not run: the strategy continues without this call
             user: Are you sure?
             assistant: 42
             assistant: it is 42
@@ -203,7 +203,7 @@ fn tool_calls_that_are_passed_over_have_a_result_that_says_so() {
             model is called, tools Some(Auto):
               user: go
               assistant: send(c5_0)
-              tool: c5_0! not run: it was decided to go on without this call
+              tool: c5_0! not run: the strategy continues without this call
          10 LLM_CALL_COMPLETED call=9
          11 STRATEGY_DECISION_REQUESTED node=work name=careful
          12 STRATEGY_DECIDED call=11 {"decision":"answer","content":"never mind"}
@@ -212,9 +212,9 @@ fn tool_calls_that_are_passed_over_have_a_result_that_says_so() {
          15 THREAD_COMPLETED node=work
             user: go
             assistant: send(c5_0)
-            tool: c5_0! not run: it was decided to go on without this call
+            tool: c5_0! not run: the strategy continues without this call
             assistant: send(c9_0)
-            tool: c9_0! not run: it was decided to go on without this call
+            tool: c9_0! not run: the strategy continues without this call
             assistant: never mind
         => completed, waits for nothing
     "#]]);

@@ -183,7 +183,7 @@ fn timers_of_a_fork_continue_from_their_value() {
     assert_eq!(fork.state().next_deadline(), Some(fork.now.plus_ms(50_000)));
     fork.check(expect![[r#"
           4 THREAD_FORKED
-        => waiting, waits for somebody until +1060000
+        => waiting, waits for a person until +1060000
     "#]]);
 }
 

@@ -77,7 +77,7 @@ fn a_tool_that_runs_asks_and_the_answer_is_for_the_tool_alone() {
             refused: the answer must be an object with the fields of the form; answer {"decision": "answer", "content": …}, or {"decision": "reject"} to give none
           7 USER_INTERACTION_RESPONDED interaction=6
           8 USER_INTERACTION_PROCESSED interaction=6 answer
-            refused: interaction 6 is closed: it was answered, cancelled or ran out of time
+            refused: interaction 6 is closed: it was answered, cancelled or timed out
           9 TOOL_EXECUTION_COMPLETED call=5
          10 LLM_CALL_REQUESTED 2
             model is called, tools Some(Auto):

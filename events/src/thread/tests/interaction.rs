@@ -129,8 +129,8 @@ fn question_without_an_answer_in_time_fails() {
             59999 ms later
             1 ms later
           3 USER_INTERACTION_FAILED interaction=2 "timeout"
-          4 NODE_FAILED node=approve attempt=1 timeout (the question ran out of time)
-          5 THREAD_FAILED node=approve timeout (the question ran out of time)
+          4 NODE_FAILED node=approve attempt=1 timeout (the question timed out)
+          5 THREAD_FAILED node=approve timeout (the question timed out)
         => error, waits for nothing
     "#]]);
 }
@@ -147,7 +147,7 @@ fn question_that_timed_out_is_asked_again_by_a_retry() {
           2 USER_INTERACTION_REQUESTED node=approve
             60000 ms later
           3 USER_INTERACTION_FAILED interaction=2 "timeout"
-          4 NODE_FAILED node=approve attempt=1 timeout (the question ran out of time) retry_at=+60000
+          4 NODE_FAILED node=approve attempt=1 timeout (the question timed out) retry_at=+60000
           5 NODE_STARTED node=approve attempt=2
           6 USER_INTERACTION_REQUESTED node=approve
           7 USER_INTERACTION_RESPONDED interaction=6
@@ -177,8 +177,8 @@ fn a_question_can_be_taken_back_and_its_handler_can_fail() {
           3 USER_INTERACTION_FAILED interaction=2 "cancelled"
           4 NODE_FAILED node=approve attempt=1 cancelled
           5 THREAD_FAILED node=approve cancelled
-            refused: interaction 2 is closed: it was answered, cancelled or ran out of time
-            refused: interaction 2 is closed: it was answered, cancelled or ran out of time
+            refused: interaction 2 is closed: it was answered, cancelled or timed out
+            refused: interaction 2 is closed: it was answered, cancelled or timed out
         => error, waits for nothing
     "#]]);
 
@@ -242,7 +242,7 @@ fn the_same_answer_twice_is_accepted_once_and_another_is_refused() {
           7 NODE_STARTED node=in attempt=1
           8 NODE_COMPLETED node=in
           9 THREAD_COMPLETED node=in
-            refused: interaction 2 is closed: it was answered, cancelled or ran out of time
+            refused: interaction 2 is closed: it was answered, cancelled or timed out
         => completed, waits for nothing
     "#]]);
 }
@@ -265,8 +265,8 @@ fn an_answer_given_in_a_pause_takes_effect_after_it() {
           3 THREAD_PAUSED
             100000 ms later
           4 USER_INTERACTION_RESPONDED interaction=2
-            refused: interaction 2 is closed: it was answered, cancelled or ran out of time
-            refused: interaction 2 is closed: it was answered, cancelled or ran out of time
+            refused: interaction 2 is closed: it was answered, cancelled or timed out
+            refused: interaction 2 is closed: it was answered, cancelled or timed out
           5 THREAD_RESUMED
           6 USER_INTERACTION_PROCESSED interaction=2
           7 NODE_COMPLETED node=approve
@@ -294,6 +294,6 @@ fn deadline_of_a_question_stops_in_a_pause() {
           3 THREAD_PAUSED
             100000 ms later
           4 THREAD_RESUMED
-        => waiting, waits for somebody until +160000
+        => waiting, waits for a person until +160000
     "#]]);
 }

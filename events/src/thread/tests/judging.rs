@@ -247,7 +247,7 @@ fn relay_model_judges_no_condition() {
     bench.out.clear();
     bench.note(bench.state().error().unwrap());
     bench.check(expect![[r#"
-            a person stands for the model that would judge the condition `the text is polite`
+            a person answers for the model that judges the condition `the text is polite`
         => error, waits for nothing
     "#]]);
 }

@@ -101,17 +101,17 @@ fn an_event_that_cannot_follow_is_refused_and_changes_nothing() {
             THREAD_FORKED does not fit: it does not follow the last event that it inherits
             THREAD_RESUMED does not fit: the thread is not paused
             THREAD_COMPLETED does not fit: the thread does not leave that node
-            THREAD_CANCELLED does not fit: a call is open still
-            THREAD_FAILED does not fit: a call is open still
+            THREAD_CANCELLED does not fit: a call is still open
+            THREAD_FAILED does not fit: a call is still open
             NODE_STARTED does not fit: no such try of a node is due
             NODE_COMPLETED does not fit: the node has not done its work
-            NODE_FAILED does not fit: a call is open still
+            NODE_FAILED does not fit: a call is still open
             NODE_FAILED does not fit: the thread is not in that node
             ROUTE_TAKEN does not fit: the thread does not leave that node
             LLM_CALL_REQUESTED does not fit: no model call is due
             LLM_CALL_RETRIED does not fit: no such model call is open
             LLM_CALL_FAILED does not fit: no such model call is open
-            LLM_EXECUTION_FAILED does not fit: a call is open still
+            LLM_EXECUTION_FAILED does not fit: a call is still open
             TOOL_CALL_RETRIED does not fit: it is not the next attempt of the call
             TOOL_CALL_RETRIED does not fit: no such call is open
             TOOL_EXECUTION_FAILED does not fit: no such call is open

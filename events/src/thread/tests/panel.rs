@@ -432,7 +432,7 @@ nodes:
           6 LLM_CALL_COMPLETED call=4
           7 BUDGET_EXCEEDED
           8 THREAD_PAUSED "the budget is spent: 24 of 20 tokens; go on with: rethread resume 07070707-0707-0707-0707-070707070707 --budget-tokens N"
-        => paused, waits for somebody
+        => paused, waits for a person
     "#]]);
 }
 
@@ -442,8 +442,8 @@ fn a_person_is_none_of_several_models() {
     bench.check(expect![[r#"
           0 THREAD_STARTED
           1 NODE_STARTED node=ask attempt=1
-          2 NODE_FAILED node=ask attempt=1 configuration (a person cannot be one of several models: ask with a user_interaction node, or let a person stand for the model of an llm node of its own)
-          3 THREAD_FAILED node=ask configuration (a person cannot be one of several models: ask with a user_interaction node, or let a person stand for the model of an llm node of its own)
+          2 NODE_FAILED node=ask attempt=1 configuration (a person cannot be one of several models: use a user_interaction node, or an llm node of its own for which a person answers)
+          3 THREAD_FAILED node=ask configuration (a person cannot be one of several models: use a user_interaction node, or an llm node of its own for which a person answers)
         => error, waits for nothing
     "#]]);
     let bench = Bench::new(&PERSON.replace("PROFILES", "[small, large]").replace("BY", "human"), "go");

@@ -163,19 +163,19 @@ fn an_answer_that_no_model_would_accept_fails_the_node() {
     for (processed, expected) in [
         (
             Processed { messages: vec![kept(0, 2)], ..Processed::default() },
-            expect!["tool calls without a result right behind them: c3_0"],
+            expect!["tool calls without a result directly after them: c3_0"],
         ),
         (
             Processed { messages: vec![kept(2, 4)], ..Processed::default() },
-            expect!["message 0 is the result of `c3_0`, which is not the call that waits for one"],
+            expect!["message 0 is the result of `c3_0`, which is not the next call without a result"],
         ),
         (
             Processed { messages: vec![kept(0, 9)], ..Processed::default() },
-            expect!["it keeps the messages 0 to 9 of 4: ranges lie in the conversation, one behind the other"],
+            expect!["it keeps the messages 0 to 9 of 4: ranges must lie in the conversation, one after the other"],
         ),
         (
             Processed { messages: vec![kept(3, 4), kept(0, 1)], ..Processed::default() },
-            expect!["it keeps the messages 0 to 1 of 4: ranges lie in the conversation, one behind the other"],
+            expect!["it keeps the messages 0 to 1 of 4: ranges must lie in the conversation, one after the other"],
         ),
         (
             Processed { messages: vec![kept(0, 4)], variables: bad_name(), ..Processed::default() },

@@ -109,7 +109,7 @@ fn a_restart_is_no_new_attempt() {
           9 LLM_EXECUTION_COMPLETED node=chat "hello"
          10 NODE_COMPLETED node=chat
          11 THREAD_COMPLETED node=chat
-            refused: interaction 4 is closed: it was answered, cancelled or ran out of time
+            refused: interaction 4 is closed: it was answered, cancelled or timed out
         => completed, waits for nothing
     "#]]);
 }

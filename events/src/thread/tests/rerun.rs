@@ -50,6 +50,26 @@ fn check(yaml: &str, expected: Expect) {
 }
 
 #[test]
+fn errors_are_compared_by_kind_and_not_by_text() {
+    let limited = TWO.replace("tool_mode: auto,", "tool_mode: auto, max_iterations: 1,");
+    let mut bench = Bench::new(&limited, "it");
+    bench.asks(&["read"]);
+    bench.now = bench.now.plus_ms(20);
+    bench.tool_says("42");
+    let mut errors = Vec::new();
+    for (_, event) in &mut bench.log {
+        if let Some(error) = event.error_mut() {
+            error.message = "the words of another version".into();
+            errors.push(error.kind);
+        }
+    }
+    assert_eq!(errors, [ErrorKind::Limit; 3]);
+    assert_eq!(again(&bench, &limited).diverged, None);
+    bench.log.iter_mut().filter_map(|(_, event)| event.error_mut()).for_each(|error| error.kind = ErrorKind::Failed);
+    assert!(again(&bench, &limited).diverged.is_some());
+}
+
+#[test]
 fn rerun_on_its_own_definition_is_the_same() {
     let bench = recorded();
     let same = again(&bench, TWO);

@@ -165,7 +165,7 @@ fn the_application_sets_variables_of_the_thread() {
           9 VARIABLES_UPDATED
             [x, y] = [1,"new"]
             {"x":"from outside","input":"hello","y":"new","llm_calls":[],"tool_calls":[]}
-        => waiting, waits for somebody
+        => waiting, waits for a person
     "#]]);
 }
 

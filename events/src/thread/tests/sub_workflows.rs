@@ -162,7 +162,7 @@ workflows:
     let error = bench.state().error().unwrap();
     assert_eq!(
         (error.kind, error.message.as_str()),
-        (ErrorKind::Limit, "sub-workflows run 16 deep inside each other: no deeper is allowed")
+        (ErrorKind::Limit, "sub-workflows are nested 16 deep, which is the limit")
     );
 }
 

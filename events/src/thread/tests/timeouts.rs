@@ -46,7 +46,7 @@ fn a_safe_tool_that_is_too_slow_is_tried_again() {
           8 LLM_CALL_REQUESTED 2
             user: hello
             assistant: read(c3_0)
-            tool: c3_0! Error (timeout): tool `read` ran out of time
+            tool: c3_0! Error (timeout): tool `read` timed out
         => running, waits for the world until +144050
     "#]]);
 }
@@ -69,7 +69,7 @@ fn a_tool_that_writes_and_is_too_slow_is_not_tried_again() {
           7 LLM_CALL_REQUESTED 2
             user: hello
             assistant: send(c3_0)
-            tool: c3_0! Error (timeout): tool `send` ran out of time: it may or may not have taken effect, and it was not run again
+            tool: c3_0! Error (timeout): tool `send` timed out: it may or may not have taken effect, and it was not run again
         => running, waits for the world until +132000
     "#]]);
 }
@@ -117,9 +117,9 @@ fn a_node_that_is_too_slow_ends_with_all_that_is_open_in_it() {
          11 THREAD_FAILED node=ask timeout
             user: hello
             assistant: read(c3_0) send(c3_1) put(c3_2)
-            tool: c3_0! Error (timeout): node `ask` ran out of time
-            tool: c3_1! Error (timeout): node `ask` ran out of time
-            tool: c3_2! not run: node `ask` ran out of time
+            tool: c3_0! Error (timeout): node `ask` timed out
+            tool: c3_1! Error (timeout): node `ask` timed out
+            tool: c3_2! not run: node `ask` timed out
         => error, waits for nothing
     "#]]);
 }

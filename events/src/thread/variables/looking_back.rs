@@ -29,7 +29,7 @@ pub const LOOKING_BACK: &[(&str, &str)] = &[
     ("last_message", "the text of the last message, of a tool what it answered; or none"),
     ("last_role", "who said it: system, user, assistant or tool; or none"),
     ("open_questions", "how many questions waited for people"),
-    ("error", "the message of the error that the event brought, or that the thread ended in; or none"),
+    ("error", "the message of the error of the event, or of the error that ended the thread; or none"),
 ];
 
 #[derive(Debug)]

@@ -91,7 +91,7 @@ edges:
 end_points: [first]
 ",
         expect![[r#"
-            4:5: nodes[0]: `in` leads to the end `round.end` of what it does not stand in (a fork or loop is entered at its beginning and left at its end)
+            4:5: nodes[0]: `in` leads to the end `round.end` of a region that it is not in (a fork or loop is entered at its beginning and left at its end)
             6:5: nodes[2]: `first` ends the run inside loop `round` (lead it to the loop_end)
         "#]],
     );
@@ -205,10 +205,10 @@ workflows:
             10:37: nodes[4].route.conditions[0]: no condition (give `when` or `judge`, or make it the default)
             10:48: nodes[4].route.conditions[1]: this edge can never be taken: a default edge of `five` comes before it (put the default edge last)
             10:56: nodes[4].route.conditions[1].judge: the condition is empty
-            10:56: nodes[4].route.conditions[1].judge: no model is there to judge the condition (give the workflow a `judge` with a profile_id, or provider and model)
+            10:56: nodes[4].route.conditions[1].judge: the workflow has no `judge` for the condition (give the workflow a `judge` with a profile_id, or provider and model)
             10:81: nodes[4].route.default: `five` has more than one default edge (give all but one a `when`)
             13:21: workflows.inner.max_iterations: 0 is not between 1 and 1000000
-            15:46: workflows.inner.nodes[0].route.conditions[0].judge: no model is there to judge the condition (give the workflow a `judge` with a profile_id, or provider and model)
+            15:46: workflows.inner.nodes[0].route.conditions[0].judge: the workflow has no `judge` for the condition (give the workflow a `judge` with a profile_id, or provider and model)
             19:54: workflows.inner.nodes[1].user_interaction.variables[0].expression: variable `x` is undefined: nothing in this workflow sets it (declare it under `variables`, or ask for it with `x is defined`)
             19:64: workflows.inner.nodes[1].user_interaction.variables[0].scope: no loop is open here (use thread or global)
             19:102: workflows.inner.nodes[1].user_interaction.variables[1].expression: variable `x` is undefined: nothing in this workflow sets it (declare it under `variables`, or ask for it with `x is defined`)
@@ -239,7 +239,7 @@ edges:
   - {from: one, to: two, judge: it rains}
 ",
         expect![[r#"
-            7:33: edges[0].judge: no model is there to judge the condition (give the workflow a `judge` with a profile_id, or provider and model)
+            7:33: edges[0].judge: the workflow has no `judge` for the condition (give the workflow a `judge` with a profile_id, or provider and model)
         "#]],
     );
 }

@@ -218,7 +218,7 @@ fn aliases_that_grow_without_end_are_refused() {
     check(
         &yaml,
         expect![[r#"
-            9:17: aliases stand for too much
+            9:17: aliases expand to too much
         "#]],
     );
     println!("aliases: {:?}", began.elapsed());

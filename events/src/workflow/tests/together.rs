@@ -85,7 +85,7 @@ end_points: [zzz]
         12:27: nodes[7].loop.while: syntax error: unexpected end of input, expected expression in `x <`
         13:5: nodes[8]: join `i` belongs to no fork (name it as `join` of a fork)
         13:19: nodes[8].join: mode n_of_m needs `n` (give the number of branches to wait for)
-        14:45: nodes[9].condition.then.judge: no model is there to judge the condition (give the workflow a `judge` with a profile_id, or provider and model)
+        14:45: nodes[9].condition.then.judge: the workflow has no `judge` for the condition (give the workflow a `judge` with a profile_id, or provider and model)
         14:54: nodes[9].condition.else: there is no node `zz`
         16:19: edges[0].to: there is no node `q`
         18:5: edges[2]: this edge can never be taken: a default edge of `c` comes before it (put the default edge last)

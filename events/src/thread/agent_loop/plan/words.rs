@@ -81,7 +81,7 @@ pub(super) fn step(run: &PlanRun, index: u32, step: &str) -> String {
 pub(super) fn given_up(run: &PlanRun, strategy: &PlanStrategy, index: u32, error: &ExecutionError) -> ExecutionError {
     let plans = match strategy.max_replans {
         0 => "no new plan is allowed (max_replans)".to_owned(),
-        n => format!("the plan was made anew {n} times (max_replans)"),
+        n => format!("the plan was replaced {n} times (max_replans)"),
     };
     let message = format!("{}; {plans}", what_failed(run, index, error));
     ExecutionError { retryable: error.retryable, ..ExecutionError::new(ErrorKind::Failed, message) }

@@ -86,9 +86,9 @@ impl Given<'_> {
         let by = multi.by.as_ref().map_or_else(|| self.own.clone(), |by| self.choice(by));
         for (name, model) in members.iter().map(|member| (&*member.name, &member.model)).chain([("by", &by)]) {
             if self.around.models.is_person(model) {
-                let message = format!("node `{}`: a person stands for the model `{name}` of multi_llm", self.node.id);
-                let hint = "a person cannot be one of several models: ask with a user_interaction node, or let a \
-                            person stand for the model of an llm node of its own";
+                let message = format!("node `{}`: a person answers for the model `{name}` of multi_llm", self.node.id);
+                let hint = "a person cannot be one of several models: use a user_interaction node, or an llm node \
+                            of its own for which a person answers";
                 return Err(ExecutionError::new(ErrorKind::Configuration, message).caused_by(hint));
             }
         }

@@ -106,7 +106,7 @@ impl Walk<'_> {
         let Some(Placed { node, .. }) = self.shape.placed(to) else { return around };
         if matches!(node.kind(), NodeKind::LoopEnd(_) | NodeKind::Join(_)) {
             let from_id = self.shape.placed(from).map_or_else(String::new, |placed| placed.node.id.to_string());
-            let message = format!("`{from_id}` leads to the end `{}` of what it does not stand in", node.id);
+            let message = format!("`{from_id}` leads to the end `{}` of a region that it is not in", node.id);
             self.fault(from, message, "a fork or loop is entered at its beginning and left at its end");
         }
         around
