@@ -21,7 +21,7 @@ use crate::load;
 use crate::registry::ThreadRegistry;
 use crate::summary::branch_of;
 use crate::thread_actor::messages::{
-    Begin, BranchChanged, CheckIdle, Origin, PAUSED_WITH_OWNER, Pauses, SyncPause, Tell,
+    Begin, BranchChanged, CheckIdle, Origin, PAUSED_WITH_PARENT, Pauses, SyncPause, Tell,
 };
 
 /// How long to wait for room to begin another thread.
@@ -29,20 +29,20 @@ const BUSY_RETRY: Duration = Duration::from_millis(5);
 /// How long to wait when the log cannot be read or written just now.
 const STORE_RETRY: Duration = Duration::from_secs(1);
 
-/// A branch that its owner owes.
+/// A branch that its parent owes.
 pub(crate) struct Wanted {
-    pub(crate) owner: ThreadId,
+    pub(crate) parent: ThreadId,
     pub(crate) run: BranchRun,
-    /// What the owner's forks changed holds for its branches, also for those that fork off from an earlier moment.
+    /// What the parent's forks changed holds for its branches, also for those that fork off from an earlier moment.
     pub(crate) changes: ForkChanges,
-    /// The definition that the owner runs on.
+    /// The definition that the parent runs on.
     pub(crate) workflow: Arc<Workflow>,
 }
 
 /// How a branch is found.
 enum Found {
     Absent(Arc<Base>),
-    /// It has something to do, or may have been left paused when its owner went on.
+    /// It has something to do, or may have been left paused when its parent went on.
     Open,
     /// It waits for a person.
     Waiting,
@@ -72,9 +72,9 @@ fn find(registry: &ThreadRegistry, run: &BranchRun) -> Result<Found, ReadError> 
     }
 }
 
-/// Sees that a branch runs: begins it where it has not begun, and tells its owner where it has ended or rests.
+/// Sees that a branch runs: begins it where it has not begun, and tells its parent where it has ended or rests.
 pub(crate) async fn ensure(registry: Arc<ThreadRegistry>, wanted: Wanted) {
-    let Wanted { owner, ref run, .. } = wanted;
+    let Wanted { parent, ref run, .. } = wanted;
     while !registry.is_shutting_down() {
         let found = {
             let (registry, run) = (registry.clone(), run.clone());
@@ -82,15 +82,15 @@ pub(crate) async fn ensure(registry: Arc<ThreadRegistry>, wanted: Wanted) {
         };
         let Ok(found) = found else { return };
         match found {
-            Ok(Found::Open) => return activate(&registry, owner, run.child).await,
-            Ok(Found::Waiting) => return rests_in_log(&registry, owner, run.child).await,
+            Ok(Found::Open) => return activate(&registry, parent, run.child).await,
+            Ok(Found::Waiting) => return rests_in_log(&registry, parent, run.child).await,
             Ok(Found::Ended(outcome, at)) => {
                 let (index, child) = (run.index, run.child);
-                return tell_end(registry, owner, End { index, child, outcome, at }).await;
+                return tell_end(registry, parent, End { index, child, outcome, at }).await;
             }
             Ok(Found::Absent(base)) => match begin(&registry, &wanted, &base).await {
-                // Between the owner's wish and the beginning it may have changed its mind.
-                Ok(()) => return reconcile_parent(registry, owner, run.index, run.child, Pauses::default()).await,
+                // Between the parent's wish and the beginning it may have changed its mind.
+                Ok(()) => return reconcile_parent(registry, parent, run.index, run.child, Pauses::default()).await,
                 Err(error) => match error.runtime() {
                     Some(RuntimeError::Busy { .. }) => tokio::time::sleep(BUSY_RETRY).await,
                     Some(RuntimeError::Store(StoreError::Conflict { .. } | StoreError::Fenced { .. })) => {}
@@ -98,17 +98,17 @@ pub(crate) async fn ensure(registry: Arc<ThreadRegistry>, wanted: Wanted) {
                         tokio::time::sleep(STORE_RETRY).await;
                     }
                     Some(RuntimeError::ShuttingDown) => return,
-                    _ => return give_up(&registry, owner, run, &error).await,
+                    _ => return give_up(&registry, parent, run, &error).await,
                 },
             },
-            Err(error) => return give_up(&registry, owner, run, &error).await,
+            Err(error) => return give_up(&registry, parent, run, &error).await,
         }
     }
 }
 
 async fn begin(registry: &Arc<ThreadRegistry>, wanted: &Wanted, base: &Base) -> Result<(), ControlError> {
-    let Wanted { owner, run, changes, workflow } = wanted;
-    let branch = Some(BranchOf { owner: *owner, index: run.index });
+    let Wanted { parent, run, changes, workflow } = wanted;
+    let branch = Some(BranchOf { owner: *parent, index: run.index });
     let fork = Fork {
         changes: changes.clone(),
         branch,
@@ -124,41 +124,41 @@ async fn begin(registry: &Arc<ThreadRegistry>, wanted: &Wanted, base: &Base) -> 
 }
 
 /// A branch that cannot run has failed; one that only cannot begin before the runtime stops begins with the next one.
-async fn give_up(registry: &Arc<ThreadRegistry>, owner: ThreadId, run: &BranchRun, error: &dyn std::error::Error) {
+async fn give_up(registry: &Arc<ThreadRegistry>, parent: ThreadId, run: &BranchRun, error: &dyn std::error::Error) {
     if registry.is_shutting_down() {
         return;
     }
     let error = with_sources(error);
-    tracing::error!(thread = %owner, branch = %run.child, error, "the branch cannot begin");
+    tracing::error!(thread = %parent, branch = %run.child, error, "the branch cannot begin");
     let error = ExecutionError::new(ErrorKind::Internal, format!("the branch cannot begin: {error}"));
     let outcome = BranchOutcome { output: Err(error), globals: Default::default(), totals: Totals::default() };
-    deliver_unasked(registry, owner, Input::BranchEnded { index: run.index, child: run.child, outcome }).await;
+    deliver_unasked(registry, parent, Input::BranchEnded { index: run.index, child: run.child, outcome }).await;
 }
 
 /// Activates a branch, so that it continues and writes how far it is.
-async fn activate(registry: &Arc<ThreadRegistry>, owner: ThreadId, child: ThreadId) {
+async fn activate(registry: &Arc<ThreadRegistry>, parent: ThreadId, child: ThreadId) {
     if let Err(error) = deliver(registry, child, || CheckIdle).await
         && !registry.is_shutting_down()
     {
-        tell_put_back(registry, owner, child, &error.into()).await;
+        tell_put_back(registry, parent, child, &error.into()).await;
     }
 }
 
 /// The log has a branch waiting for a person. One in memory may have moved since, and writes itself how far it is.
-async fn rests_in_log(registry: &Arc<ThreadRegistry>, owner: ThreadId, child: ThreadId) {
+async fn rests_in_log(registry: &Arc<ThreadRegistry>, parent: ThreadId, child: ThreadId) {
     if let Some(actor) = registry.actor(child) {
         if actor.send(CheckIdle).await.is_ok() {
             return;
         }
         registry.forget(child, &actor);
     }
-    notify(registry, owner, registry.branch_states.set_if_unknown(owner, child, BranchState::Rests));
+    notify(registry, parent, registry.branch_states.set_if_unknown(parent, child, BranchState::Rests));
 }
 
 /// Has a parent read how far its branches are, where that changed. One that is not in memory finds its branches when it
 /// is activated.
-pub(crate) fn notify(registry: &ThreadRegistry, owner: ThreadId, is_changed: bool) {
-    if is_changed && let Some(actor) = registry.actor(owner) {
+pub(crate) fn notify(registry: &ThreadRegistry, parent: ThreadId, is_changed: bool) {
+    if is_changed && let Some(actor) = registry.actor(parent) {
         actor.do_send(BranchChanged);
     }
 }
@@ -172,57 +172,57 @@ pub(crate) struct End {
 }
 
 /// Notifies the parent of a branch of its end, and activates the parent for that.
-pub(crate) async fn tell_end(registry: Arc<ThreadRegistry>, owner: ThreadId, end: End) {
+pub(crate) async fn tell_end(registry: Arc<ThreadRegistry>, parent: ThreadId, end: End) {
     let End { index, child, outcome, at } = end;
     let end = || Tell::of_branch(Input::BranchEnded { index, child, outcome: (*outcome).clone() }, at);
-    let told = deliver(&registry, owner, end).await;
+    let told = deliver(&registry, parent, end).await;
     if let Err(error) = told
         && !registry.is_shutting_down()
     {
-        tracing::error!(thread = %owner, branch = %child, error = with_sources(&error), "the end of the branch is reported when its parent is activated");
+        tracing::error!(thread = %parent, branch = %child, error = with_sources(&error), "the end of the branch is reported when its parent is activated");
     }
 }
 
 /// A thread is put back to what the log has and does not go on by itself. If it is a branch, callers that wait for its
 /// parent would wait for ever: they are notified.
 pub(crate) async fn put_back(registry: Arc<ThreadRegistry>, thread: ThreadId, error: ReadError) {
-    if let Some(owner) = owner_of(&registry, thread).await {
-        tell_put_back(&registry, owner, thread, &error).await;
+    if let Some(parent) = parent_of(&registry, thread).await {
+        tell_put_back(&registry, parent, thread, &error).await;
     }
 }
 
 /// Notifies callers that wait for a parent that a branch was put back, from parent to parent, up to one that does not
 /// watch the branch. A parent that is not in memory is not activated: it would activate the branch, and that would be put
 /// back again. One that is in memory tries the branch again for the next caller.
-async fn tell_put_back(registry: &Arc<ThreadRegistry>, mut owner: ThreadId, mut branch: ThreadId, error: &ReadError) {
+async fn tell_put_back(registry: &Arc<ThreadRegistry>, mut parent: ThreadId, mut branch: ThreadId, error: &ReadError) {
     while !registry.is_shutting_down() {
-        if !registry.branch_states.set(owner, branch, BranchState::PutBack) && registry.is_live(owner) {
+        if !registry.branch_states.set(parent, branch, BranchState::PutBack) && registry.is_live(parent) {
             return;
         }
-        registry.waiters.failed(owner, error);
-        match owner_of(registry, owner).await {
-            Some(next) => (branch, owner) = (owner, next),
+        registry.waiters.failed(parent, error);
+        match parent_of(registry, parent).await {
+            Some(next) => (branch, parent) = (parent, next),
             None => return,
         }
     }
 }
 
-/// Whose branch a thread is. Where that cannot be read, the owner hears of it when it asks for the branch.
-async fn owner_of(registry: &Arc<ThreadRegistry>, thread: ThreadId) -> Option<ThreadId> {
+/// Whose branch a thread is. If that cannot be read, the parent learns of it when it asks for the branch.
+async fn parent_of(registry: &Arc<ThreadRegistry>, thread: ThreadId) -> Option<ThreadId> {
     let store = registry.services.store.clone();
     let found = actix_rt::task::spawn_blocking(move || branch_of(&*store, &store.stream(thread)?)).await;
-    found.ok()?.ok()?.map(|(owner, _)| owner)
+    found.ok()?.ok()?.map(|(parent, _)| parent)
 }
 
-/// Ends a branch that its owner does not need any more. Does nothing to one that has ended or never began.
+/// Ends a branch that its parent does not need any more. Does nothing to one that has ended or never began.
 pub(crate) async fn cancel(registry: Arc<ThreadRegistry>, child: ThreadId) {
     let reason = Some("its result is not needed any more".to_owned());
     tell_if_unfinished(registry, child, Input::Cancel { reason }).await;
 }
 
-/// Pauses a branch with its owner, or lets it go on.
+/// Pauses a branch with its parent, or lets it go on.
 pub(crate) async fn pause(registry: Arc<ThreadRegistry>, child: ThreadId, paused: bool) {
-    let input = if paused { Input::Pause { reason: Some(PAUSED_WITH_OWNER.into()) } } else { Input::Resume };
+    let input = if paused { Input::Pause { reason: Some(PAUSED_WITH_PARENT.into()) } } else { Input::Resume };
     tell_if_unfinished(registry, child, input).await;
 }
 
@@ -256,25 +256,25 @@ async fn tell_if_unfinished(registry: Arc<ThreadRegistry>, child: ThreadId, inpu
 /// they for it, again and again.
 pub(crate) async fn reconcile_parent(
     registry: Arc<ThreadRegistry>,
-    owner: ThreadId,
+    parent: ThreadId,
     index: u32,
     child: ThreadId,
     pauses: Pauses,
 ) {
-    let owner_is_paused = match registry.branch_states.is_parent_paused(owner, child) {
+    let parent_is_paused = match registry.branch_states.is_parent_paused(parent, child) {
         Some(is_paused) => Some(is_paused),
         None => {
             let registry = registry.clone();
-            let found = actix_rt::task::spawn_blocking(move || is_paused_in_log(&registry, owner, index, child)).await;
+            let found = actix_rt::task::spawn_blocking(move || is_paused_in_log(&registry, parent, index, child)).await;
             let Ok(Ok(found)) = found else { return };
             found
         }
     };
-    match owner_is_paused {
+    match parent_is_paused {
         None => cancel(registry, child).await,
-        Some(owner_is_paused) if pauses.differ_from(owner_is_paused) => {
+        Some(parent_is_paused) if pauses.differ_from(parent_is_paused) => {
             // If the branch keeps stopping, it reconciles again after it is activated.
-            drop(deliver(&registry, child, || SyncPause { owner_is_paused }).await);
+            drop(deliver(&registry, child, || SyncPause { parent_is_paused }).await);
         }
         Some(_) => {}
     }
@@ -284,11 +284,11 @@ pub(crate) async fn reconcile_parent(
 /// Blocks.
 fn is_paused_in_log(
     registry: &ThreadRegistry,
-    owner: ThreadId,
+    parent: ThreadId,
     index: u32,
     child: ThreadId,
 ) -> Result<Option<bool>, ReadError> {
-    let status = match registry.services.store.stream(owner) {
+    let status = match registry.services.store.stream(parent) {
         Ok(info) => Status::from_code(info.tag.0),
         Err(StoreError::NotFound { .. }) => return Ok(None),
         Err(error) => return Err(error.into()),
@@ -296,8 +296,8 @@ fn is_paused_in_log(
     if status.is_some_and(Status::is_ended) {
         return Ok(None);
     }
-    let fold = || load::present_from(&*registry.services.store, owner, &registry.services.kept_states);
-    let state = registry.services.crashes.folding(owner, fold)?.state;
+    let fold = || load::present_from(&*registry.services.store, parent, &registry.services.kept_states);
+    let state = registry.services.crashes.folding(parent, fold)?.state;
     let is_own = state.branch_run(index).is_some_and(|run| run.child == child);
     Ok(is_own.then(|| state.is_paused()))
 }

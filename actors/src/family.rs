@@ -109,8 +109,8 @@ pub struct FamilyMember {
     /// The thread.
     pub thread: ThreadId,
     /// The thread whose branch it is; absent for the first.
-    pub owner: Option<ThreadId>,
-    /// What the branch is called at its owner.
+    pub parent: Option<ThreadId>,
+    /// What the branch is called at its parent.
     pub name: Option<String>,
     /// Its last event at that moment; absent for a branch that had not begun.
     pub seq: Option<Seq>,
@@ -128,14 +128,14 @@ pub(crate) fn family_at(
     // Its last event is its present, in which its branches go on.
     let is_present = load::stream(store, thread)?.last_seq == seq;
     let cut = if is_present { store.next_position() } else { Position(loaded.last_position.0 + 1) };
-    let mut family = vec![FamilyMember { thread, owner: None, name: None, seq: Some(seq) }];
+    let mut family = vec![FamilyMember { thread, parent: None, name: None, seq: Some(seq) }];
     let mut states = vec![loaded.state];
     while let Some(state) = states.pop() {
         let Some(fan) = state.fan() else { continue };
         for run in state.running_branches() {
             let seq = last_before(store, run.child, cut)?;
-            let (owner, name) = (Some(state.thread()), Some(fan.plan.branches.name(run.index)));
-            family.push(FamilyMember { thread: run.child, owner, name, seq });
+            let (parent, name) = (Some(state.thread()), Some(fan.plan.branches.name(run.index)));
+            family.push(FamilyMember { thread: run.child, parent, name, seq });
             if let Some(seq) = seq {
                 states.push(past(store, crashes, run.child, seq)?.state);
             }
@@ -278,11 +278,11 @@ pub(crate) fn members(store: &dyn Store, thread: ThreadId) -> Result<Vec<ThreadI
             children => children?,
         };
         for child in children {
-            let owner = match load::stream(store, child) {
+            let parent = match load::stream(store, child) {
                 Err(ReadError::NoThread(_)) => None,
                 info => summary::branch_of(store, &info?)?,
             };
-            if owner.is_some_and(|(owner, _)| owner == member) && found.insert(child) {
+            if parent.is_some_and(|(parent, _)| parent == member) && found.insert(child) {
                 todo.push(child);
             }
         }

@@ -116,7 +116,7 @@ impl Handler<CheckIdle> for ThreadActor {
     type Result = ();
 
     fn handle(&mut self, _message: CheckIdle, ctx: &mut Context<Self>) {
-        self.look(ctx);
+        self.check_branches(ctx);
     }
 }
 

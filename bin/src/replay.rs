@@ -95,8 +95,8 @@ pub(crate) async fn family(thread: &ThreadHandle, seq: Seq) -> Result<Vec<Member
             }
             None => (Status::Pending, None),
         };
-        let FamilyMember { thread, owner, name, seq } = at;
-        family.push(Member { thread_id: thread, owner, name, seq, status, node });
+        let FamilyMember { thread, parent, name, seq } = at;
+        family.push(Member { thread_id: thread, owner: parent, name, seq, status, node });
     }
     Ok(family)
 }

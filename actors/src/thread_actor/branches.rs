@@ -9,7 +9,7 @@ use rethread_events::thread::{Effect, Input};
 
 use super::ThreadActor;
 use super::live::{Live, Phase};
-use super::messages::{BranchChanged, PAUSED_WITH_OWNER, Pauses, Settle, SyncPause, Tell};
+use super::messages::{BranchChanged, PAUSED_WITH_PARENT, Pauses, Settle, SyncPause, Tell};
 use crate::branch_states::BranchState;
 use crate::branches::{self, End, Wanted};
 use crate::port::Reply;
@@ -60,7 +60,7 @@ impl ThreadActor {
                 && watch.add(run.child)
             {
                 let (changes, workflow) = (state.changes().clone(), live.thread.workflow().clone());
-                let wanted = Wanted { owner: self.id, run: run.clone(), changes, workflow };
+                let wanted = Wanted { parent: self.id, run: run.clone(), changes, workflow };
                 actix_rt::spawn(branches::ensure(self.registry.clone(), wanted));
             }
         }
@@ -119,14 +119,14 @@ impl ThreadActor {
             return;
         };
         if Pauses::of(live.thread.state()).differ_from(parent_is_paused) {
-            let reason = Some(PAUSED_WITH_OWNER.into());
+            let reason = Some(PAUSED_WITH_PARENT.into());
             let input = if parent_is_paused { Input::Pause { reason } } else { Input::Resume };
             self.step(Tell::unasked(input), ctx);
         }
     }
 
     /// A caller waits for its status. Branches that were returned to the log are tried again.
-    pub(super) fn look(&mut self, ctx: &mut Context<Self>) {
+    pub(super) fn check_branches(&mut self, ctx: &mut Context<Self>) {
         if let Phase::Live(live) = &self.phase
             && live.thread.state().fan().is_some()
             && self.goes_on()
@@ -159,7 +159,7 @@ impl ThreadActor {
             actix_rt::spawn(branches::tell_end(self.registry.clone(), parent, end));
         } else if !rests {
             self.notify_parent(BranchState::Runs);
-        } else if state.pause_reason() == Some(PAUSED_WITH_OWNER) {
+        } else if state.pause_reason() == Some(PAUSED_WITH_PARENT) {
             self.notify_parent(BranchState::PausedWithParent);
         } else {
             self.notify_parent(BranchState::Rests);
@@ -221,7 +221,7 @@ impl Handler<SyncPause> for ThreadActor {
     type Result = ();
 
     fn handle(&mut self, message: SyncPause, ctx: &mut Context<Self>) {
-        self.sync_pause(message.owner_is_paused, ctx);
+        self.sync_pause(message.parent_is_paused, ctx);
         self.pump(ctx);
     }
 }

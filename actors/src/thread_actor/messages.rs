@@ -14,7 +14,7 @@ use crate::memory_budget::Reservation;
 use crate::port::Reply;
 
 /// What the pause of a thread is called in its branches; the end of that pause ends only such pauses.
-pub(crate) const PAUSED_WITH_OWNER: &str = "the thread whose branch this is was paused";
+pub(crate) const PAUSED_WITH_PARENT: &str = "the thread whose branch this is was paused";
 
 /// How a new thread begins.
 pub(crate) struct Begin {
@@ -121,28 +121,28 @@ impl Message for BranchChanged {
     type Result = ();
 }
 
-/// Whether a branch is paused, and whether it is so because its owner is.
+/// Whether a branch is paused, and whether it is so because its parent is.
 #[derive(Default)]
 pub(crate) struct Pauses {
     is_paused: bool,
-    with_owner: bool,
+    with_parent: bool,
 }
 
 impl Pauses {
     pub(super) fn of(branch: &State) -> Self {
-        let with_owner = branch.pause_reason() == Some(PAUSED_WITH_OWNER);
-        Self { is_paused: branch.is_paused(), with_owner }
+        let with_parent = branch.pause_reason() == Some(PAUSED_WITH_PARENT);
+        Self { is_paused: branch.is_paused(), with_parent }
     }
 
     /// Whether the branch should be paused and is not, or the other way round.
-    pub(crate) fn differ_from(&self, owner_is_paused: bool) -> bool {
-        if owner_is_paused { !self.is_paused } else { self.with_owner }
+    pub(crate) fn differ_from(&self, parent_is_paused: bool) -> bool {
+        if parent_is_paused { !self.is_paused } else { self.with_parent }
     }
 }
 
 /// Makes the pause of a branch follow its parent's.
 pub(crate) struct SyncPause {
-    pub(crate) owner_is_paused: bool,
+    pub(crate) parent_is_paused: bool,
 }
 
 impl Message for SyncPause {

@@ -30,9 +30,9 @@ impl ThreadActor {
         live.idle = Some(ctx.run_later(wait, Self::put_away_or_stay));
     }
 
-    /// Branches say that they rest only to an owner that is in memory. So one whose rest a caller waits for
-    /// stays, while there is room for others; and so does each of its branches that has branches of its own, from owner
-    /// to owner.
+    /// Branches say that they rest only to a parent that is in memory. So one whose rest a caller waits for
+    /// stays, while there is room for others; and so does each of its branches that has branches of its own, from parent
+    /// to parent.
     fn must_stay(&self) -> bool {
         let Phase::Live(live) = &self.phase else {
             return false;
@@ -42,8 +42,8 @@ impl ThreadActor {
             return false;
         }
         let waits_for_branches = !state.is_paused() && state.running_branches().next().is_some();
-        let owner = state.branch().and_then(|branch| branch.owner).map(|(owner, _)| owner);
-        waits_for_branches && owner.is_some_and(|owner| self.registry.is_live(owner))
+        let parent = state.branch().and_then(|branch| branch.owner).map(|(parent, _)| parent);
+        waits_for_branches && parent.is_some_and(|parent| self.registry.is_live(parent))
             || self.registry.waiters.is_waited_for(self.id) && !self.registry.is_crowded()
     }
 
