@@ -1,4 +1,4 @@
-//! Moments of a thread, found by time or by place in the log, and its events page by page.
+//! Moments of a thread, found by time or by place in the log.
 
 use rethread_events::ids::{Position, Seq, ThreadId, Time};
 use rethread_store::{Record, Store};
@@ -6,7 +6,6 @@ use rethread_store::{Record, Store};
 use crate::error::ReadError;
 use crate::family;
 use crate::load;
-use crate::recorded::{RecordedEvent, events};
 use crate::thread_handle::ThreadHandle;
 
 impl ThreadHandle {
@@ -22,17 +21,6 @@ impl ThreadHandle {
     pub async fn seq_behind(&self, position: Position) -> Result<Seq, ReadError> {
         let (store, id) = (self.runtime().store().clone(), self.id());
         self.runtime().blocking(move || seq_behind(&*store, id, position)).await?
-    }
-
-    /// Up to `limit` of its events from `from` on, inherited ones included. Fewer only at the end of what is in the
-    /// log.
-    pub async fn events_page(&self, from: Seq, limit: usize) -> Result<Vec<RecordedEvent>, ReadError> {
-        let (store, id) = (self.runtime().store().clone(), self.id());
-        let read = move || {
-            let end = load::stream(&*store, id)?.last_seq.next();
-            events(&*store, id, from..end.min(Seq(from.0.saturating_add(limit as u64)))).collect()
-        };
-        self.runtime().blocking(read).await?
     }
 
     /// The thread and all branches that it and they ever had, those of a fork that took their places included. Costs

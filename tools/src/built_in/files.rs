@@ -35,11 +35,3 @@ pub fn register_writing(registry: &Registry) -> Result<(), RegisterError> {
     }
     Ok(())
 }
-
-/// Adds the tools for notes: `record_note`, `recall_notes`.
-pub fn register_notes(registry: &Registry, notes: &Notes) -> Result<(), RegisterError> {
-    for tool in [record_note(notes), recall_notes(notes)] {
-        registry.register(tool)?;
-    }
-    Ok(())
-}
