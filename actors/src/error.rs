@@ -171,6 +171,9 @@ pub enum StartThreadError {
     /// The workflow has faults, or needs a tool, profile or provider that is not here.
     #[error("{0}")]
     Workflow(Faults),
+    /// The input does not fit the `input_schema` of the workflow.
+    #[error("the input does not fit `input_schema` of the workflow:\n{0}")]
+    Input(Faults),
     /// The input cannot be written as JSON: a map whose keys are not texts, or an error of its own.
     #[error("the input cannot be written as JSON: {0}")]
     NoJson(String),
@@ -370,7 +373,7 @@ impl StartThreadError {
     /// Returns what the caller does next.
     pub fn next_move(&self) -> NextMove {
         match self {
-            Self::Workflow(_) | Self::NoJson(_) | Self::TooLarge(_) => NextMove::ChangeRequest,
+            Self::Workflow(_) | Self::Input(_) | Self::NoJson(_) | Self::TooLarge(_) => NextMove::ChangeRequest,
             Self::Runtime(error) => error.next_move(),
         }
     }

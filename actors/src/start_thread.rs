@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use rethread_events::event::ThreadStarted;
 use rethread_events::ids::ThreadId;
 use rethread_events::json::Json;
 use rethread_events::text::json_bytes;
@@ -110,8 +111,9 @@ impl Runtime {
     /// ```
     ///
     /// # Errors
-    /// `NoJson` when the input cannot be written as JSON; `Workflow` when it needs a tool, profile or provider that is not there; `Busy`, `TooLarge`; `Store` when the
-    /// log cannot take it. Nothing was started then.
+    /// `NoJson` when the input cannot be written as JSON; `Input` when it does not fit the workflow's `input_schema`;
+    /// `Workflow` when it needs a tool, profile or provider that is not there; `Busy`, `TooLarge`; `Store` when the log
+    /// cannot take it. Nothing was started then.
     pub async fn start_thread(
         &self,
         workflow: impl Into<Arc<Workflow>>,
@@ -125,9 +127,9 @@ impl Runtime {
         let input = start.input?;
         self.fits("an input", &input.0)?;
         self.runnable(&start.workflow).map_err(StartThreadError::Workflow)?;
+        let started = self.started(&start.workflow, input, start.workspace).await?;
         let mut held = self.keep(&start.workflow).await?;
         let id = start.id.unwrap_or_else(clock::new_thread_id);
-        let started = Thread::started(&start.workflow, input, start.workspace, clock::now());
         let (reply, answer) = oneshot::channel();
         let (workflow, origin, trace) = (start.workflow, Origin::Nothing(started), None);
         self.registry().begin(id, Begin { workflow, origin, trace, reply })?;
@@ -136,6 +138,24 @@ impl Runtime {
         held.over();
         answered.map_err(|error| StartThreadError::of_begin(id, error))?;
         Ok(self.thread(id))
+    }
+
+    /// The first event of a thread, if its input fits.
+    async fn started(
+        &self,
+        workflow: &Arc<Workflow>,
+        input: Json,
+        workspace: Option<String>,
+    ) -> Result<ThreadStarted, StartThreadError> {
+        let now = clock::now();
+        let started = if workflow.spec().input_schema.is_none() {
+            Thread::started(workflow, input, workspace, now)
+        } else {
+            // A check takes as long as the schema and the input are large.
+            let workflow = workflow.clone();
+            self.blocking(move || Thread::started(&workflow, input, workspace, now)).await?
+        };
+        started.map_err(StartThreadError::Input)
     }
 
     /// Returns what the workflow needs and this runtime lacks as an error.

@@ -139,7 +139,7 @@ impl From<ControlError> for Failure {
 impl From<StartThreadError> for Failure {
     fn from(error: StartThreadError) -> Self {
         let code = match &error {
-            StartThreadError::Workflow(_) => INVALID,
+            StartThreadError::Workflow(_) | StartThreadError::Input(_) => INVALID,
             StartThreadError::Runtime(error) => of_runtime(error),
             _ => FAILED,
         };

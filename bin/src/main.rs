@@ -75,7 +75,7 @@ struct Cli {
 
 const EXIT_CODES: &str = "\
 Exit codes:
-  0 done  1 the thread failed  2 usage  3 invalid workflow or configuration
+  0 done  1 the thread failed  2 usage  3 invalid workflow, input or configuration
   4 waiting for a person  5 not found  6 damaged or diverged  7 conflict
   8 paused at a limit
   130 interrupted (continue with `rethread resume`)

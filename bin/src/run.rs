@@ -48,6 +48,7 @@ pub(crate) async fn run(open: &OpenArgs, args: RunArgs) -> Result<ExitCode, Fail
     }
     let runtime = open.work(&args.tools).await?;
     let workflow = file.checked(&runtime)?;
+    let input = input.unwrap_or_else(|| workflow.absent_input());
     let mut start = StartThread::new(workflow, input);
     if let Some(folder) = args.tools.folder() {
         start = start.workspace(folder);
@@ -63,12 +64,15 @@ async fn run_there(
     open: &OpenArgs,
     server: &Client,
     file: &definition::File,
-    input: Json,
+    input: Option<Json>,
     args: RunArgs,
 ) -> Result<ExitCode, Failure> {
     let folder = server.folder(&args.tools)?;
     server.can_run(open, &args.tools).await?;
-    let body = json!({ "definition": file.text(), "input": input, "workspace": folder });
+    let mut body = json!({ "definition": file.text(), "workspace": folder });
+    if let Some(input) = input {
+        body["input"] = json!(input);
+    }
     let started = server.start(&body).await.map_err(|error| {
         let of_file = error.kind.as_deref() == Some("invalid-workflow");
         let mut failure = Failure::from(error);
@@ -85,20 +89,20 @@ async fn run_there(
     finish(open, runtime, &thread, driven, args.form).await
 }
 
-fn input(args: &RunArgs) -> Result<Json, Failure> {
+fn input(args: &RunArgs) -> Result<Option<Json>, Failure> {
     if let Some(text) = &args.input {
-        return Ok(Json::from(text.as_str()));
+        return Ok(Some(Json::from(text.as_str())));
     }
     if let Some(text) = &args.input_json {
         let value: Value = serde_json::from_str(text)
             .map_err(|error| Failure::new(2, format!("--input-json is not JSON: {error}")))?;
-        return Ok(Json::from(value));
+        return Ok(Some(Json::from(value)));
     }
     if let Some(file) = &args.input_file {
         let bytes = definition::read_limited(file, INPUT_BYTES_MAX)?;
         let text = String::from_utf8(bytes)
             .map_err(|_| Failure::new(exit::INVALID, format!("{} is not UTF-8 text", file.display())))?;
-        return Ok(Json::from(text));
+        return Ok(Some(Json::from(text)));
     }
-    Ok(Json::from(""))
+    Ok(None)
 }

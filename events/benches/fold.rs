@@ -52,7 +52,7 @@ nodes:
 ";
     let workflow = Arc::new(workflow::parse(yaml.as_bytes()).unwrap());
     let around = Env { now: Time::from_unix_us(1), tools: &OneTool, models: &NoPeople, permits: &NoWaits };
-    let started = Thread::started(&workflow, "Find the answer.".into(), None, around.now);
+    let started = Thread::started(&workflow, "Find the answer.".into(), None, around.now).unwrap();
     let (mut thread, mut events) = Thread::begin(ThreadId::from_bytes([1; 16]), workflow, started, &around).unwrap();
     while let Some(effect) = thread.effects().into_iter().next() {
         let input = match effect {

@@ -19,7 +19,7 @@ fn workflow(n_iterations: u64) -> Arc<Workflow> {
 
 fn run(workflow: &Arc<Workflow>) -> u64 {
     let around = Env { now: Time::from_unix_us(1), tools: &NoTools, models: &NoPeople, permits: &NoWaits };
-    let started = Thread::started(workflow, "x".into(), None, around.now);
+    let started = Thread::started(workflow, "x".into(), None, around.now).unwrap();
     let (mut thread, events) =
         Thread::begin(ThreadId::from_bytes([1; 16]), workflow.clone(), started, &around).unwrap();
     let mut n_events = events.len() as u64;

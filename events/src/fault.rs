@@ -66,6 +66,10 @@ pub enum ErrorKind {
     Internal,
     /// The process ended several times in this step; it is not run again.
     CrashedProcess,
+    /// The inputs of a sub-workflow do not fit its `input_schema`.
+    InvalidInput,
+    /// The output of a thread or a sub-workflow does not fit its `output_schema`.
+    InvalidOutput,
 }
 
 impl ErrorKind {
@@ -100,7 +104,9 @@ impl ErrorKind {
             | Self::Quota
             | Self::Overloaded
             | Self::Expression
-            | Self::Configuration => false,
+            | Self::Configuration
+            | Self::InvalidInput
+            | Self::InvalidOutput => false,
         }
     }
 }

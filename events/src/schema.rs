@@ -1,23 +1,53 @@
 //! JSON Schemas that come from outside: compiled without fetching anything, with patterns that run in linear time.
 
-use jsonschema::{Draft, PatternOptions, Validator};
+mod examples;
+
+use std::sync::Arc;
+
+use jsonschema::{Draft, PatternOptions, ValidationError, ValidationOptions, Validator};
+use schemars::generate::SchemaSettings;
+use schemars::transform::{Transform, transform_subschemas};
+use schemars::{JsonSchema, Schema};
 use serde_json::Value;
 
+use crate::json::Json;
+use crate::text::json_bytes;
+
+/// The most bytes of a schema's JSON. The schema of a tool travels with every request to the model.
+pub const BYTES_MAX: usize = 64 * 1024;
 /// The number of faults that one error names.
 const N_FAULTS_MAX: usize = 5;
+/// The most faults of one value that are looked for: counting on would only cost time.
+const N_MISMATCHES_MAX: usize = 100;
 /// The bytes of the text of one fault; validators quote the offending value, which may be large.
 const FAULT_BYTES_MAX: usize = 300;
+
+/// A place in a JSON value, and what is wrong there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mismatch {
+    /// A JSON pointer; empty for the whole value.
+    pub pointer: String,
+    /// What is wrong, and what is expected.
+    pub message: String,
+}
+
+impl Mismatch {
+    fn new(error: &ValidationError<'_>) -> Self {
+        Self { pointer: cut(error.instance_path().to_string()), message: cut(error.to_string()) }
+    }
+}
 
 /// Compiles a schema; draft 2020-12 unless it names another. References to other documents are errors.
 ///
 /// # Errors
-/// Why it is not a self-contained JSON Schema.
-pub fn compile(schema: &Value) -> Result<Validator, String> {
-    let mut options = jsonschema::options().offline().with_pattern_options(PatternOptions::regex());
-    if schema.get("$schema").is_none() {
-        options = options.with_draft(Draft::Draft202012);
-    }
-    options.build(schema).map_err(|error| cut(error.to_string()))
+/// Why it is not a self-contained JSON Schema, and where.
+pub fn compile(schema: &Value) -> Result<Validator, Mismatch> {
+    options(schema).build(schema).map_err(|error| Mismatch::new(&error))
+}
+
+fn options(schema: &Value) -> ValidationOptions<'static> {
+    let options = jsonschema::options().offline().with_pattern_options(PatternOptions::regex());
+    if schema.get("$schema").is_none() { options.with_draft(Draft::Draft202012) } else { options }
 }
 
 /// Checks a value against a schema.
@@ -25,25 +55,118 @@ pub fn compile(schema: &Value) -> Result<Validator, String> {
 /// # Errors
 /// The first faults, each with its JSON pointer after `what`.
 pub fn check(schema: &Validator, value: &Value, what: &str) -> Result<(), String> {
-    if schema.is_valid(value) {
-        return Ok(());
+    if schema.is_valid(value) { Ok(()) } else { Err(in_words(what, &mismatches(schema, value))) }
+}
+
+/// Reads a value that comes from outside: a text that does not fit is read as JSON once.
+///
+/// # Errors
+/// What does not fit; of a text that is JSON, what does not fit in that.
+pub(crate) fn read(schema: &Validator, given: &Json) -> Result<Json, Vec<Mismatch>> {
+    if schema.is_valid(&given.0) {
+        return Ok(given.clone());
     }
-    let mut faults = Vec::new();
-    let mut n_faults = 0;
-    for error in schema.iter_errors(value) {
-        n_faults += 1;
-        if n_faults <= N_FAULTS_MAX {
-            faults.push(cut(format!("{what}{}: {error}", error.instance_path().as_str())));
+    let parsed = given.0.as_str().and_then(|text| serde_json::from_str::<Value>(text).ok()).map(Json::from);
+    match parsed.filter(|parsed| !parsed.is_too_deep()) {
+        Some(parsed) if schema.is_valid(&parsed.0) => Ok(parsed),
+        Some(parsed) => Err(mismatches(schema, &parsed.0)),
+        None => Err(mismatches(schema, &given.0)),
+    }
+}
+
+/// Returns the first mismatches in one text, each with its JSON pointer after `what`.
+pub(crate) fn in_words(what: &str, mismatches: &[Mismatch]) -> String {
+    let first = mismatches.iter().take(N_FAULTS_MAX);
+    let mut faults: Vec<_> = first.map(|it| cut(format!("{what}{}: {}", it.pointer, it.message))).collect();
+    if mismatches.len() > N_FAULTS_MAX {
+        faults.push(format!("and {} more", mismatches.len() - N_FAULTS_MAX));
+    }
+    faults.join("; ")
+}
+
+fn mismatches(schema: &Validator, value: &Value) -> Vec<Mismatch> {
+    schema.iter_errors(value).take(N_MISMATCHES_MAX).map(|error| Mismatch::new(&error)).collect()
+}
+
+/// A schema of a definition. It is compiled once; clones share it.
+#[derive(Debug, Clone)]
+pub(crate) struct Compiled(Arc<Result<Validator, Mismatch>>);
+
+impl Compiled {
+    pub(crate) fn of(schema: &Json) -> Self {
+        let bytes = json_bytes(&schema.0);
+        let refused = |message| Err(Mismatch { pointer: String::new(), message });
+        Self(Arc::new(if schema.is_too_deep() {
+            refused(format!("nested deeper than {} levels", Json::DEPTH_MAX))
+        } else if bytes > BYTES_MAX {
+            refused(format!("the schema has {bytes} bytes, the limit is {BYTES_MAX}"))
+        } else {
+            compile(&schema.0).map_err(|why| Mismatch {
+                message: format!("not a self-contained JSON Schema: {}", why.message),
+                ..why
+            })
+        }))
+    }
+
+    /// Why it cannot be used, if it cannot.
+    pub(crate) fn fault(&self) -> Option<&Mismatch> {
+        self.0.as_ref().as_ref().err()
+    }
+
+    /// As [`read`]. Nothing fits a schema that cannot be used.
+    pub(crate) fn read(&self, given: &Json) -> Result<Json, Vec<Mismatch>> {
+        match &*self.0 {
+            Ok(schema) => read(schema, given),
+            Err(why) => Err(vec![Mismatch { pointer: String::new(), message: why.message.clone() }]),
         }
-        // Counting on would only cost time.
-        if n_faults > 100 {
-            break;
+    }
+}
+
+/// Returns the values under `default` and `examples` in a schema that do not fit the part of the schema in which they are.
+pub(crate) fn unfit_examples(schema: &Value) -> Vec<Mismatch> {
+    if !examples::has_any(schema) {
+        return Vec::new();
+    }
+    // A schema that cannot be compiled is a fault of its own.
+    let Ok(parts) = options(schema).build_map(schema) else { return Vec::new() };
+    let mut found = Vec::new();
+    examples::visit(schema, &mut String::new(), &mut |part, pointer, value| {
+        if let Some(error) = parts.get(&format!("#{part}")).and_then(|part| part.iter_errors(value).next()) {
+            found.push(Mismatch { pointer: pointer.to_owned(), message: Mismatch::new(&error).message });
         }
+    });
+    found
+}
+
+/// Returns whether the time of a check is bounded by the sizes of the schema and the value: references can multiply it.
+pub(crate) fn is_cheap(schema: &Value) -> bool {
+    match schema {
+        Value::Array(items) => items.iter().all(is_cheap),
+        Value::Object(entries) => {
+            entries.iter().all(|(key, value)| !key.ends_with("Ref") && key != "$ref" && is_cheap(value))
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
     }
-    if n_faults > N_FAULTS_MAX {
-        faults.push(format!("and {} more", n_faults - N_FAULTS_MAX));
+}
+
+/// Returns the schema of a Rust type: draft 2020-12, without references, and without titles, which only repeat the names of
+/// types. Doc comments become descriptions.
+pub fn schema_of<T: JsonSchema>() -> Value {
+    let settings = SchemaSettings::draft2020_12().with(|settings| {
+        settings.inline_subschemas = true;
+        settings.meta_schema = None;
+    });
+    settings.with_transform(WithoutTitles).into_generator().into_root_schema_for::<T>().to_value()
+}
+
+#[derive(Clone)]
+struct WithoutTitles;
+
+impl Transform for WithoutTitles {
+    fn transform(&mut self, schema: &mut Schema) {
+        schema.remove("title");
+        transform_subschemas(self, schema);
     }
-    Err(faults.join("; "))
 }
 
 fn cut(mut text: String) -> String {

@@ -41,7 +41,9 @@ pub(crate) const fn is_retryable(kind: ErrorKind) -> Option<bool> {
         | ErrorKind::Expression
         | ErrorKind::Configuration
         | ErrorKind::Internal
-        | ErrorKind::CrashedProcess => None,
+        | ErrorKind::CrashedProcess
+        | ErrorKind::InvalidInput
+        | ErrorKind::InvalidOutput => None,
     }
 }
 

@@ -3,42 +3,21 @@
 use jsonschema::Validator;
 use rethread_events::fault::{ErrorKind, ExecutionError};
 use rethread_events::schema;
-use schemars::generate::SchemaSettings;
-use schemars::transform::{Transform, transform_subschemas};
-use schemars::{JsonSchema, Schema};
+use schemars::JsonSchema;
 use serde_json::{Value, json};
-
-/// The bytes of a schema's JSON. A schema travels with every request to the model.
-const SCHEMA_BYTES_MAX: usize = 64 * 1024;
 
 /// The schema of a Rust type as a model should see it: draft 2020-12, everything in one place, without the titles
 /// that only repeat type names. Doc comments become descriptions.
 pub fn schema_of<T: JsonSchema>() -> Value {
-    let settings = SchemaSettings::draft2020_12().with(|settings| {
-        settings.inline_subschemas = true;
-        settings.meta_schema = None;
-    });
-    let mut schema = settings.with_transform(WithoutTitles).into_generator().into_root_schema_for::<T>();
-    // `()` and types without fields take no arguments, which a model expresses as an empty object.
-    let no_arguments = schema.get("type").and_then(Value::as_str) == Some("null");
-    if no_arguments {
-        return json!({ "type": "object", "properties": {} });
-    }
-    if schema.get("type").and_then(Value::as_str) == Some("object") {
+    let mut schema = schema::schema_of::<T>();
+    match schema.get("type").and_then(Value::as_str) {
+        // `()` and types without fields take no arguments, which a model expresses as an empty object.
+        Some("null") => return json!({ "type": "object", "properties": {} }),
         // Some providers insist on the word.
-        schema.ensure_object().entry("properties").or_insert_with(|| json!({}));
+        Some("object") if schema.get("properties").is_none() => schema["properties"] = json!({}),
+        _ => {}
     }
-    schema.to_value()
-}
-
-#[derive(Clone)]
-struct WithoutTitles;
-
-impl Transform for WithoutTitles {
-    fn transform(&mut self, schema: &mut Schema) {
-        schema.remove("title");
-        transform_subschemas(self, schema);
-    }
+    schema
 }
 
 /// A schema that cannot be used for arguments.
@@ -82,12 +61,12 @@ impl Arguments {
             return Err(SchemaError::NotAnObject { found });
         }
         let bytes = schema.to_string().len();
-        if bytes > SCHEMA_BYTES_MAX {
-            return Err(SchemaError::TooLarge { bytes, bytes_max: SCHEMA_BYTES_MAX });
+        if bytes > schema::BYTES_MAX {
+            return Err(SchemaError::TooLarge { bytes, bytes_max: schema::BYTES_MAX });
         }
         match schema::compile(schema) {
             Ok(validator) => Ok(Self(validator)),
-            Err(reason) => Err(SchemaError::Invalid { reason }),
+            Err(why) => Err(SchemaError::Invalid { reason: why.message }),
         }
     }
 

@@ -83,7 +83,7 @@ impl From<RemoteError> for Failure {
     fn from(error: RemoteError) -> Self {
         let code = match error.kind.as_deref() {
             Some("invalid-request") => 2,
-            Some("invalid-workflow") => INVALID,
+            Some("invalid-workflow" | "invalid-input") => INVALID,
             Some("not-found" | "no-thread" | "no-moment" | "no-interaction" | "no-workflow" | "no-such-part") => {
                 NOT_FOUND
             }

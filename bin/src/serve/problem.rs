@@ -56,6 +56,8 @@ pub(crate) enum Kind {
     UnknownHost,
     /// The definition has faults.
     InvalidWorkflow,
+    /// The input does not fit the schema of the workflow.
+    InvalidInput,
     /// A value in the request is invalid.
     Unusable,
     /// The idempotency key was used for another request.
@@ -101,6 +103,7 @@ impl Kind {
             Self::UnsupportedMediaType => ("unsupported-media-type", 415, "Unsupported media type"),
             Self::UnknownHost => ("unknown-host", 421, "Unknown host"),
             Self::InvalidWorkflow => ("invalid-workflow", 422, "Invalid workflow"),
+            Self::InvalidInput => ("invalid-input", 422, "Invalid input"),
             Self::Unusable => ("unusable", 422, "Invalid value"),
             Self::KeyReused => ("key-reused", 422, "Idempotency key reused"),
             Self::Damaged => ("damaged", 500, "Log damaged"),
@@ -151,19 +154,19 @@ pub(crate) struct Document {
     #[serde(skip_serializing_if = "Map::is_empty")]
     #[schema(value_type = Object)]
     place: Map<String, Value>,
-    /// Everything that is wrong with a workflow, each with its place in the file.
+    /// Everything that is wrong with a workflow, each with its place in the file, or with an input.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Vec<Fault>>)]
     faults: Option<Faults>,
 }
 
-/// One thing that is wrong with a workflow.
+/// One thing that is wrong with a workflow or an input.
 #[derive(utoipa::ToSchema)]
 #[allow(dead_code, reason = "the shape of the library's faults, for the document")]
 pub(crate) struct Fault {
     /// Where in the file that was sent; both count from 1.
     place: Option<Place>,
-    /// Where in the definition, for example `nodes[2].llm.user_prompt`.
+    /// Where in the definition, for example `nodes[2].llm.user_prompt`; of an input `input` and a JSON pointer.
     path: String,
     /// What is wrong.
     message: String,
@@ -295,10 +298,14 @@ impl Problem {
     }
 
     pub(crate) fn workflow(faults: Faults) -> Self {
+        Self::faults(Kind::InvalidWorkflow, faults)
+    }
+
+    fn faults(kind: Kind, faults: Faults) -> Self {
         let n = faults.0.len();
         let first = faults.0.first().map(ToString::to_string).unwrap_or_default();
         let more = if n > 1 { format!(", and {} more: see `faults`", n - 1) } else { String::new() };
-        let mut problem = Self::new(Kind::InvalidWorkflow, format!("{first}{more}"));
+        let mut problem = Self::new(kind, format!("{first}{more}"));
         problem.document.faults = Some(faults);
         problem
     }
@@ -397,6 +404,7 @@ impl From<StartThreadError> for Problem {
     fn from(error: StartThreadError) -> Self {
         match error {
             StartThreadError::Workflow(faults) => Self::workflow(faults),
+            StartThreadError::Input(faults) => Self::faults(Kind::InvalidInput, faults),
             StartThreadError::TooLarge(error) => error.into(),
             StartThreadError::Runtime(error) => error.into(),
             error => Self::new(Kind::Internal, with_sources(&error)),

@@ -133,7 +133,8 @@ pub(crate) struct Start {
     /// A definition: an object, or a text in YAML or JSON.
     #[schema(value_type = Option<Inline>)]
     definition: Option<Value>,
-    /// The variable `input` of the workflow; an empty text when absent.
+    /// The variable `input` of the workflow. It must fit the workflow's `input_schema`. When absent, it is an empty text, or
+    /// `null` if there is an `input_schema`.
     input: Option<Value>,
     /// The folder on the server's machine that tools work in, in place of the server's own. Takes the scope `admin`.
     workspace: Option<String>,
@@ -149,7 +150,7 @@ pub(crate) struct Start {
         (status = 404, description = "There is no such workflow, or the thread that the key started was deleted"),
         (status = 409, description = "A request with this key is at work"),
         (status = 413, description = "The input is too large"),
-        (status = 422, description = "The workflow has faults, or the key was used for another request"),
+        (status = 422, description = "The workflow has faults, the input does not fit its schema, or the key was used for another request"),
     ))]
 pub(crate) async fn start(
     server: Shared,
@@ -165,13 +166,14 @@ pub(crate) async fn start(
     }
     let workspace = start.workspace.or_else(|| server.settings.workspace.clone());
     let chosen = Chosen { workflow: start.workflow, hash: start.hash, definition: start.definition };
-    let input = start.input.map_or_else(|| Json::from(""), Json::from);
+    let input = start.input.map(Json::from);
     let (sent, of_work) = (Repeatable::of(&request, "start", body)?, server.clone());
     let begun = beginning::begin(&server, sent, move |id| async move {
         let Some(workflow) = chosen.find(&of_work, For::Running).await? else {
             let detail = "say what to run: `workflow` (a name), `hash` or `definition`";
             return Err(Problem::new(Kind::InvalidRequest, detail));
         };
+        let input = input.unwrap_or_else(|| workflow.absent_input());
         let mut start = StartThread::new(workflow, input).id(id);
         if let Some(folder) = workspace {
             start = start.workspace(folder);

@@ -7,7 +7,7 @@ use super::state::{Frame, NodeRun, Phase, State, Verdict, Work};
 use super::{bounds, branches, env::Env, judging, nodes, processors, questions, sizes, status::Status, summaries};
 use crate::event::{
     CaughtError, CheckpointCreated, ContextProcessingFailed, Event, NodeFailed, NodeStarted, RouteTaken,
-    ThreadCompleted,
+    ThreadCompleted, VariablesUpdated,
 };
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{NodeId, Time, ToolName};
@@ -185,7 +185,9 @@ fn may_be_repeated(error: &ExecutionError) -> bool {
         | ErrorKind::Expression
         | ErrorKind::Configuration
         | ErrorKind::Internal
-        | ErrorKind::CrashedProcess => error.retryable,
+        | ErrorKind::CrashedProcess
+        | ErrorKind::InvalidInput
+        | ErrorKind::InvalidOutput => error.retryable,
     }
 }
 
@@ -209,7 +211,7 @@ fn leave(state: &State, workflow: &Workflow, id: &NodeId, around: &Env<'_>) -> E
     };
     if graph.is_end(id) {
         return match state.own_frames().last() {
-            None => ThreadCompleted { node_id: id.clone() }.into(),
+            None => end(state, workflow, id),
             Some(Frame::Sub(open)) => nodes::complete_sub_workflow(state, workflow, open),
             Some(Frame::Loop(open)) => {
                 let message = format!("`{id}` ends the run inside loop `{}`", open.node);
@@ -228,6 +230,25 @@ fn leave(state: &State, workflow: &Workflow, id: &NodeId, around: &Env<'_>) -> E
         return enter(state, workflow, &only.to, 1, around.now);
     }
     judging::try_edges(state, workflow, id, 0, around).unwrap_or_else(fail)
+}
+
+/// The thread is at its end: it completes if its output fits. One that is a text and fits as JSON is set to that first. A
+/// branch has no output of the workflow.
+fn end(state: &State, workflow: &Workflow, id: &NodeId) -> Event {
+    let completed = ThreadCompleted { node_id: id.clone() }.into();
+    if state.branch.is_some() {
+        return completed;
+    }
+    let output = state.output_here().cloned().unwrap_or_default();
+    let fail = |error| fail_outwards(state, Some(id), error);
+    match workflow.accept_output(None, &output) {
+        Ok(accepted) if accepted == output => completed,
+        Ok(accepted) => {
+            let variables = [("output".to_owned(), accepted)].into_iter().collect();
+            sizes::or_else(VariablesUpdated { variables, by: None }.into(), fail)
+        }
+        Err(error) => fail(error),
+    }
 }
 
 /// The name of the moment after a node that asks for one, unless this visit has it already.

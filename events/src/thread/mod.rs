@@ -58,7 +58,7 @@ use crate::fault::ExecutionError;
 use crate::ids::{CallId, Seq, ThreadId, Time};
 use crate::json::Json;
 use crate::principal::Principal;
-use crate::workflow::{Budget, Workflow};
+use crate::workflow::{Budget, Faults, Workflow};
 
 pub use crate::workflow::{built_in_processors, is_built_in_processor};
 pub use agent_loop::Turn;
@@ -129,11 +129,19 @@ pub struct Thread {
 
 impl Thread {
     /// The first event of a thread, and nothing decided yet: hand it to [`Thread::begin`].
-    pub fn started(workflow: &Workflow, input: Json, workspace: Option<String>, now: Time) -> ThreadStarted {
+    ///
+    /// # Errors
+    /// What of the input does not fit the `input_schema` of the workflow.
+    pub fn started(
+        workflow: &Workflow,
+        input: Json,
+        workspace: Option<String>,
+        now: Time,
+    ) -> Result<ThreadStarted, Faults> {
         let spec = workflow.spec();
-        ThreadStarted {
+        Ok(ThreadStarted {
             workflow: workflow.reference(),
-            input,
+            input: workflow.accept_input(input)?,
             variables: spec.variables.clone(),
             entry: workflow.main().entry().cloned().unwrap_or_else(|| "".into()),
             deadline: spec.timeout_ms.map(|ms| now.plus_ms(ms)),
@@ -141,7 +149,7 @@ impl Thread {
             workspace,
             budget: spec.budget.as_ref().map(Budget::limits),
             on_limit: spec.on_limit,
-        }
+        })
     }
 
     /// Begins a thread: the machine, and the events that are to be appended first.

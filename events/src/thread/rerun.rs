@@ -127,7 +127,13 @@ impl Again<'_> {
         let Some((at, event)) = events.get(self.done) else { return Ok(()) };
         if let Event::ThreadStarted(recorded) = event {
             let (input, workspace) = (recorded.input.clone(), recorded.workspace.clone());
-            let mut now = Thread::started(self.machine.workflow(), input, workspace, *at);
+            let mut now = match Thread::started(self.machine.workflow(), input, workspace, *at) {
+                Ok(now) => now,
+                Err(faults) => {
+                    let why = format!("the recorded input does not fit `input_schema`: {faults}").replace('\n', "; ");
+                    return Err(Box::new(Divergence { why, ..*self.differs(event, None) }));
+                }
+            };
             if now.deadline.is_some() && recorded.deadline.is_some() {
                 // It counts from when the thread was asked for, a little before it was recorded.
                 now.deadline = recorded.deadline;

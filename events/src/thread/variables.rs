@@ -24,7 +24,8 @@ struct View {
     /// Innermost first.
     scopes: Vec<Arc<OrderedMap<Json>>>,
     conversation: Arc<Conversation>,
-    input: Option<Json>,
+    /// A name, and what it stands for in place of the variable.
+    shadow: Option<(&'static str, Json)>,
     workspace: Option<String>,
 }
 
@@ -36,18 +37,23 @@ impl State {
 
     /// The same with the answer of a person as `input`.
     pub(super) fn context_with_input(&self, input: Json) -> Context {
-        self.context_of(Some(input))
+        self.context_of(Some(("input", input)))
     }
 
-    fn context_of(&self, input: Option<Json>) -> Context {
-        Context::new(self.view(input))
+    /// The same with this value as `output`.
+    pub(super) fn context_with_output(&self, output: Json) -> Context {
+        self.context_of(Some(("output", output)))
     }
 
-    fn view(&self, input: Option<Json>) -> View {
+    fn context_of(&self, shadow: Option<(&'static str, Json)>) -> Context {
+        Context::new(self.view(shadow))
+    }
+
+    fn view(&self, shadow: Option<(&'static str, Json)>) -> View {
         View {
             scopes: self.scopes(),
             conversation: self.conversation.clone(),
-            input,
+            shadow,
             workspace: self.workspace().map(str::to_owned),
         }
     }
@@ -75,10 +81,8 @@ impl State {
 
 impl Variables for View {
     fn variable(&self, name: &str) -> Option<Value> {
-        if name == "input"
-            && let Some(input) = &self.input
-        {
-            return Some(value_of(&input.0));
+        if let Some((_, value)) = self.shadow.as_ref().filter(|(shadowed, _)| *shadowed == name) {
+            return Some(value_of(&value.0));
         }
         if let Some(value) = self.scopes.iter().find_map(|scope| scope.get(name)) {
             return Some(value_of(&value.0));

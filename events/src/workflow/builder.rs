@@ -8,6 +8,8 @@ use crate::codec::OrderedMap;
 use crate::event::{OnLimit, ToolMode};
 use crate::ids::{NodeId, ToolName};
 use crate::json::Json;
+use crate::schema::schema_of;
+use schemars::JsonSchema;
 
 /// Builds the same workflow values that a file gives, with the same defaults. [`AgentBuilder::add_node`] takes a node of
 /// every kind: an id and its configuration, such as [`LoopNode`](super::LoopNode) or
@@ -50,6 +52,8 @@ impl AgentBuilder {
                 workflow_version: None,
                 max_iterations: None,
                 timeout_ms: None,
+                input_schema: None,
+                output_schema: None,
                 variables: OrderedMap::default(),
                 entry: None,
                 end_points: Vec::new(),
@@ -113,6 +117,32 @@ impl AgentBuilder {
     pub fn set_summary(mut self, summary: Summary) -> Self {
         self.spec.summary = Some(summary);
         self
+    }
+
+    /// What the input of a thread must be, as JSON Schema; anything unless set.
+    #[must_use]
+    pub fn set_input_schema(mut self, schema: impl Into<Json>) -> Self {
+        self.spec.input_schema = Some(schema.into());
+        self
+    }
+
+    /// What the output of a thread must be, as JSON Schema; anything unless set.
+    #[must_use]
+    pub fn set_output_schema(mut self, schema: impl Into<Json>) -> Self {
+        self.spec.output_schema = Some(schema.into());
+        self
+    }
+
+    /// As [`AgentBuilder::set_input_schema`], with the schema of a Rust type.
+    #[must_use]
+    pub fn set_input_type<T: JsonSchema>(self) -> Self {
+        self.set_input_schema(schema_of::<T>())
+    }
+
+    /// As [`AgentBuilder::set_output_schema`], with the schema of a Rust type.
+    #[must_use]
+    pub fn set_output_type<T: JsonSchema>(self) -> Self {
+        self.set_output_schema(schema_of::<T>())
     }
 
     /// A variable that a thread begins with.

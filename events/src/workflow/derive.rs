@@ -23,7 +23,7 @@ impl Workflow {
     }
 }
 
-/// Sets it at every node with that name: nodes are in lists, inside of others too, and never among variables.
+/// Sets it at every node with that name: nodes are in lists, inside of others too, and never in variables or schemas.
 fn set_profile(value: &mut Value, node: &str, profile: &str) -> usize {
     match value {
         Value::Array(items) => items.iter_mut().map(|item| set_profile(item, node, profile)).sum(),
@@ -37,7 +37,8 @@ fn set_profile(value: &mut Value, node: &str, profile: &str) -> usize {
                 llm.shift_remove("model");
                 n += 1;
             }
-            let inner = entries.iter_mut().filter(|(key, _)| *key != "variables" && *key != "llm");
+            let is_data = |key: &str| matches!(key, "variables" | "llm" | "input_schema" | "output_schema");
+            let inner = entries.iter_mut().filter(|(key, _)| !is_data(key));
             n + inner.map(|(_, inner)| set_profile(inner, node, profile)).sum::<usize>()
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,

@@ -421,6 +421,13 @@ pub struct SubWorkflow {
     /// has a cycle. Each iteration of a loop in it may enter as many by itself.
     #[serde(default, skip_serializing_if = "Option::is_none", alias = "maxIterations")]
     pub max_iterations: Option<u32>,
+    /// What the object of its `inputs` must be, as JSON Schema: the node that runs it fails with other ones.
+    #[serde(default, skip_serializing_if = "Option::is_none", alias = "inputSchema")]
+    pub input_schema: Option<Json>,
+    /// What its `output` must be at its end, as JSON Schema: the node that runs it fails with another one. A text that does
+    /// not fit is read as JSON once.
+    #[serde(default, skip_serializing_if = "Option::is_none", alias = "outputSchema")]
+    pub output_schema: Option<Json>,
     /// Variables it begins with, beside its inputs.
     #[serde(default, skip_serializing_if = "OrderedMap::is_empty")]
     pub variables: OrderedMap<Json>,

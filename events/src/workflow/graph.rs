@@ -7,6 +7,8 @@ use indexmap::IndexMap;
 use super::flow::{Body, ConditionNode, ForkNode, JoinNode, LoopEndNode, LoopNode, ParallelNode, RouteNode};
 use super::{Edge, Node, NodeKind};
 use crate::ids::NodeId;
+use crate::json::Json;
+use crate::schema::Compiled;
 
 /// The graph of a workflow or a sub-workflow: nodes of the kinds the machine runs, and the ways between them.
 #[derive(Debug, Clone, Default)]
@@ -19,6 +21,10 @@ pub struct Graph {
     pub(super) ends: BTreeSet<NodeId>,
     /// Nodes whose id is used twice, with their paths.
     pub(super) doubles: Vec<(String, NodeId)>,
+    /// The schema of its input, where it has one.
+    pub(super) input: Option<Compiled>,
+    /// The schema of its output, where it has one.
+    pub(super) output: Option<Compiled>,
 }
 
 /// A node and its place in the file.
@@ -76,6 +82,11 @@ impl Graph {
         graph.add_all(path, nodes, edges);
         graph.entry = entry.or_else(|| nodes.first().map(|node| &node.id)).cloned();
         graph
+    }
+
+    /// The same graph with the schemas of its input and output.
+    pub(super) fn typed(self, input: Option<&Json>, output: Option<&Json>) -> Self {
+        Self { input: input.map(Compiled::of), output: output.map(Compiled::of), ..self }
     }
 
     fn add_all(&mut self, path: &str, nodes: &[Node], edges: Option<&[Edge]>) {

@@ -3,6 +3,7 @@
 
 mod builder;
 mod derive;
+mod ends;
 mod fault;
 mod file;
 mod flow;
@@ -81,6 +82,14 @@ pub struct WorkflowSpec {
     /// How long a thread may take in all, waiting for people included; without limit when absent.
     #[serde(default, skip_serializing_if = "Option::is_none", alias = "timeout", alias = "timeoutMs")]
     pub timeout_ms: Option<u64>,
+    /// What the input of a thread must be, as JSON Schema: a thread is not started with another one. A text that does not
+    /// fit is read as JSON once.
+    #[serde(default, skip_serializing_if = "Option::is_none", alias = "inputSchema")]
+    pub input_schema: Option<Json>,
+    /// What the output of a thread must be, as JSON Schema: a thread that ends with another one fails. A text that does not
+    /// fit is read as JSON once.
+    #[serde(default, skip_serializing_if = "Option::is_none", alias = "outputSchema")]
+    pub output_schema: Option<Json>,
     /// Variables a thread begins with, beside `input`.
     #[serde(default, skip_serializing_if = "OrderedMap::is_empty")]
     pub variables: OrderedMap<Json>,
@@ -231,8 +240,8 @@ impl Workflow {
         WorkflowRef { name: self.spec.name.clone(), hash: self.hash }
     }
 
-    /// Returns whether all its expressions and templates are cheap to evaluate: they repeat nothing and call nothing, so
-    /// that their time is bounded by the size of the variables that they read.
+    /// Returns whether all its expressions, templates and schemas are cheap to evaluate: they repeat nothing and call
+    /// nothing, so that their time is bounded by the size of the variables that they read.
     pub fn is_cheap(&self) -> bool {
         self.is_cheap
     }

@@ -23,6 +23,7 @@ use crate::codec::OrderedMap;
 use crate::expression;
 use crate::ids::{Hash, NodeId};
 use crate::json::Json;
+use crate::schema;
 pub use needs::{Env, Unknown};
 pub(crate) use parts::is_variable_name;
 use parts::{
@@ -47,7 +48,8 @@ pub(super) fn build(spec: WorkflowSpec, checks: Checks<'_>) -> Result<Workflow, 
     check_head(&spec, &mut faults);
     check_run("", spec.max_iterations, &spec.variables, &spec.nodes, &mut faults);
     check_edges("", spec.edges.as_deref(), &mut faults);
-    let main = Graph::write_out("", &spec.nodes, spec.edges.as_deref(), spec.entry.as_ref(), &spec.end_points);
+    let main = Graph::write_out("", &spec.nodes, spec.edges.as_deref(), spec.entry.as_ref(), &spec.end_points)
+        .typed(spec.input_schema.as_ref(), spec.output_schema.as_ref());
     let mut subs = IndexMap::new();
     for (name, sub) in &spec.workflows {
         let path = format!("workflows.{name}");
@@ -55,7 +57,8 @@ pub(super) fn build(spec: WorkflowSpec, checks: Checks<'_>) -> Result<Workflow, 
         let SubWorkflow { max_iterations, variables, entry, end_points, nodes, edges, .. } = sub;
         check_run(&path, *max_iterations, variables, nodes, &mut faults);
         check_edges(&path, edges.as_deref(), &mut faults);
-        let graph = Graph::write_out(&path, nodes, edges.as_deref(), entry.as_ref(), end_points);
+        let graph = Graph::write_out(&path, nodes, edges.as_deref(), entry.as_ref(), end_points)
+            .typed(sub.input_schema.as_ref(), sub.output_schema.as_ref());
         shape::check(&path, &graph, sub.max_iterations.is_some(), true, &mut faults);
         subs.insert(name.clone(), graph);
     }
@@ -63,7 +66,7 @@ pub(super) fn build(spec: WorkflowSpec, checks: Checks<'_>) -> Result<Workflow, 
     let graphs: Vec<_> = std::iter::once(&main).chain(subs.values()).collect();
     check_uses(&spec, graphs.iter().copied(), &mut faults);
     if let Checks::All(surroundings) = checks {
-        newer::check(&spec, graphs.iter().copied(), &mut faults);
+        newer::check(&spec, &graphs, &mut faults);
         for graph in &graphs {
             texts::visit(graph, &mut |path, text| {
                 faults.extend(text.unknown().into_iter().map(|message| Fault::new(path.clone(), message)));
@@ -77,7 +80,8 @@ pub(super) fn build(spec: WorkflowSpec, checks: Checks<'_>) -> Result<Workflow, 
     let unwritable = |e: serde_json::Error| Faults::one(Fault::new("", e.to_string()));
     let json = serde_json::to_string(&spec).map_err(unwritable)?;
     if faults.is_empty() {
-        let is_cheap = expression::is_cheap(&serde_json::to_value(&spec).map_err(unwritable)?);
+        let is_cheap = expression::is_cheap(&serde_json::to_value(&spec).map_err(unwritable)?)
+            && spec.schemas().all(|schema| schema::is_cheap(&schema.0));
         Ok(Workflow { hash: Hash::of(json.as_bytes()), json, main, subs, is_cheap, spec })
     } else {
         Err(Faults::first_of(faults))

@@ -174,7 +174,7 @@ fn json_of_scripts_is_in_the_catalogue() {
     let page = page();
     let workflow = Arc::new(AgentBuilder::new("w").add_end_node("a").build().unwrap());
     let around = Env { now: samples::time(), tools: &NoTools, models: &NoPeople, permits: &NoWaits };
-    let started = Thread::started(&workflow, json!("hello").into(), None, around.now);
+    let started = Thread::started(&workflow, json!("hello").into(), None, around.now).unwrap();
     let (thread, _) = Thread::begin(samples::thread(), workflow, started, &around).unwrap();
     for state in [thread.state().clone(), State::new(ThreadId::from_bytes([1; 16]))] {
         fields_are(&page, "The state of a thread", &state.to_json());

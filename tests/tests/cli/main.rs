@@ -11,6 +11,7 @@ mod approvals;
 mod calls;
 mod control;
 mod debugging;
+mod ends;
 mod equipment;
 mod explain;
 mod families;

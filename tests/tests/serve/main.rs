@@ -7,6 +7,7 @@ mod api;
 mod conflicts;
 mod documented;
 mod embedded;
+mod ends;
 mod eventsource;
 mod generated;
 mod http;

@@ -117,19 +117,24 @@ async fn finish(
     let outcome = drive(&world, id, wf).await.unwrap_or_else(|error| panic!("{at}: {error}"));
     assert_eq!(outcome.status, as_undisturbed.status, "{at}");
     assert_eq!(outcome.output, as_undisturbed.output, "{at}");
+    assert_eq!(outcome.error, as_undisturbed.error, "{at}");
     let after = events_of(&store, id).await;
     assert_eq!(after[..before.len()], before, "{at}: what was there is there");
     assert!(tally.most_runs_of_a_call("pay") <= 1, "{at}: a tool that writes ran twice");
     world.end().await;
 }
 
-/// Crashes at every append, and at every one of these also a second time, early in the recovery.
 fn check_crashes(workflow: &Arc<Workflow>) {
+    check_crashes_to(Status::Completed, workflow);
+}
+
+/// Crashes at every append, and at every one of these also a second time, early in the recovery.
+fn check_crashes_to(end: Status, workflow: &Arc<Workflow>) {
     block_on(async {
         let id = ThreadId::new(1_790_000_000_000, [1; 10]);
         let world = World::new().await;
         let undisturbed = drive(&world, id, workflow).await.unwrap();
-        assert_eq!(undisturbed.status, Status::Completed);
+        assert_eq!(undisturbed.status, end);
         let n_calls = CAREFUL.map(|tool| world.tally.of(tool).0);
         world.end().await;
 
@@ -226,6 +231,20 @@ fn a_run_with_summaries_survives_a_crash_at_every_append() {
         world.end().await;
     });
     check_crashes(&workflow);
+}
+
+#[test]
+fn a_check_of_the_output_survives_a_crash_at_every_append() {
+    let workflow = |answer: &str| {
+        let nodes = llm(
+            "work",
+            "pay",
+            &format!("{{tool_calls: [{{name: pay, arguments: {{text: a}}}}]}}, {{text: '{answer}'}}"),
+        );
+        workflow(&format!("output_schema: {{type: object, required: [paid]}}\nnodes: [{nodes}]"))
+    };
+    check_crashes(&workflow(r#"{"paid": 7}"#));
+    check_crashes_to(Status::Error, &workflow(r#"{"owed": 7}"#));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::super::state::{Frame, SUB_WORKFLOWS_DEPTH_MAX, State, SubFrame};
 use crate::codec::OrderedMap;
 use crate::event::{Event, NodeContext, SubWorkflowCompleted, SubWorkflowFailed, SubWorkflowStarted};
-use crate::expression::ExpressionError;
+use crate::expression::{Context, ExpressionError};
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::json::Json;
 use crate::workflow::{Node, NodeKind, SubWorkflowNode, Workflow};
@@ -28,9 +28,12 @@ pub(super) fn begin(
         return Err(ExecutionError::new(ErrorKind::Configuration, format!("workflow `{name}` has no node")));
     };
     let context = state.context();
+    let inputs = sub.inputs.iter().map(|(name, value)| Ok((name.clone(), context.fill(&value.0)?.into())));
+    let inputs = inputs.collect::<Result<OrderedMap<Json>, ExpressionError>>()?;
+    workflow.check_inputs(name, &inputs)?;
     let mut variables = inner.variables.clone();
-    for (name, value) in sub.inputs.iter() {
-        variables.insert(name.clone(), context.fill(&value.0)?.into());
+    for (name, value) in inputs.iter() {
+        variables.insert(name.clone(), value.clone());
     }
     Ok(SubWorkflowStarted {
         node_id: node.id.clone(),
@@ -46,17 +49,28 @@ pub(super) fn begin(
 /// The inner workflow reached an end: what it gives to the one around it.
 pub(in super::super) fn complete(state: &State, workflow: &Workflow, open: &SubFrame) -> Event {
     let node = open.run.node.clone();
-    match outputs(state, workflow, open) {
-        Ok(mut variables) => {
-            let output = variables.shift_remove("output").or_else(|| state.output_here().cloned());
-            let output = output.filter(|output| !output.0.is_null());
+    let given = state.output_here().cloned().unwrap_or_default();
+    let made = workflow.accept_output(Some(&open.workflow), &given).and_then(|output| {
+        let context = if output == given { state.context() } else { state.context_with_output(output.clone()) };
+        let variables = outputs(state, workflow, open, &context)?;
+        Ok((output, variables))
+    });
+    match made {
+        Ok((output, mut variables)) => {
+            let output = variables.shift_remove("output").unwrap_or(output);
+            let output = Some(output).filter(|output| !output.0.is_null());
             SubWorkflowCompleted { node_id: node, output, variables }.into()
         }
-        Err(e) => SubWorkflowFailed { node_id: node, error: e.into() }.into(),
+        Err(error) => SubWorkflowFailed { node_id: node, error }.into(),
     }
 }
 
-fn outputs(state: &State, workflow: &Workflow, open: &SubFrame) -> Result<OrderedMap<Json>, ExpressionError> {
+fn outputs(
+    state: &State,
+    workflow: &Workflow,
+    open: &SubFrame,
+    context: &Context,
+) -> Result<OrderedMap<Json>, ExpressionError> {
     let i = state.frames().iter().rposition(|frame| matches!(frame, Frame::Sub(_))).unwrap_or(0);
     let caller = state.frames()[..i].iter().rev().find_map(|frame| match frame {
         Frame::Sub(outer) => Some(outer.workflow.as_str()),
@@ -66,6 +80,5 @@ fn outputs(state: &State, workflow: &Workflow, open: &SubFrame) -> Result<Ordere
     let Some(NodeKind::SubWorkflow(sub)) = node.map(Node::kind) else {
         return Ok(OrderedMap::default());
     };
-    let context = state.context();
     sub.outputs.iter().map(|(name, text)| Ok((name.clone(), context.evaluate_text(text)?))).collect()
 }

@@ -56,18 +56,10 @@ fn number(given: &Json) -> Option<Value> {
     }
 }
 
-/// A text that the schema does not accept is read as JSON once.
 fn fits(schema: &Json, given: &Json) -> Result<Json, String> {
     let validator =
-        schema::compile(&schema.0).map_err(|why| format!("the schema of the question is unusable: {why}"))?;
-    let Err(faults) = schema::check(&validator, &given.0, "the answer") else {
-        return Ok(given.clone());
-    };
-    let parsed = given.0.as_str().and_then(|text| serde_json::from_str::<Value>(text).ok()).map(Json::from);
-    if let Some(parsed) = parsed.filter(|parsed| !parsed.is_too_deep()) {
-        return schema::check(&validator, &parsed.0, "the answer").map(|()| parsed);
-    }
-    Err(faults)
+        schema::compile(&schema.0).map_err(|why| format!("the schema of the question is unusable: {}", why.message))?;
+    schema::read(&validator, given).map_err(|found| schema::in_words("the answer", &found))
 }
 
 /// The start of a value, as JSON.

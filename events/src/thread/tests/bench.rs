@@ -96,7 +96,7 @@ impl Bench {
 
     fn of(workflow: Workflow, input: impl Into<Json>) -> Self {
         let workflow = Arc::new(workflow);
-        let started = Thread::started(&workflow, input.into(), None, START);
+        let started = Thread::started(&workflow, input.into(), None, START).unwrap();
         let around = Env { now: START, tools: &Toolbox, models: &Toolbox, permits: &NoWaits };
         let (thread, events) = Thread::begin(ThreadId::from_bytes([7; 16]), workflow, started, &around).unwrap();
         let mut bench = Self { thread, now: START, log: Vec::new(), out: String::new() };

@@ -16,6 +16,7 @@ mod checkpoints;
 mod contexts;
 mod control;
 mod custom;
+mod ends;
 mod flow;
 mod for_each;
 mod fork;

@@ -273,18 +273,7 @@ fn builder_and_file_make_the_same_judges_and_sub_workflows() {
     inner.end = Some(Marker {});
     let built = AgentBuilder::new("w")
         .set_judge(Judge { provider: Some("mock".into()), model: Some("m".into()), ..Judge::default() })
-        .add_workflow(
-            "inner",
-            SubWorkflow {
-                description: None,
-                max_iterations: None,
-                variables: OrderedMap::default(),
-                entry: None,
-                end_points: Vec::new(),
-                nodes: vec![inner],
-                edges: None,
-            },
-        )
+        .add_workflow("inner", SubWorkflow { nodes: vec![inner], ..SubWorkflow::default() })
         .add_node(node)
         .add_end_node("b")
         .add_end_node("c")

@@ -1,27 +1,27 @@
-//! Whether the parameters of a `tool` node fit the schema of the tool, as far as their values are known before a run.
+//! Whether the parameters of a `tool` node fit the schema of the tool, and the inputs of a `sub_workflow` node that of the
+//! workflow, as far as their values are known before a run.
 
 use jsonschema::Validator;
 use jsonschema::error::ValidationErrorKind;
 use serde_json::Value;
 
+use crate::codec::OrderedMap;
 use crate::expression::{has_expression, nearest};
 use crate::json::Json;
-use crate::workflow::{Fault, ToolNode};
+use crate::workflow::Fault;
 
 /// The most faults of one node that are told.
 const FAULTS_MAX: usize = 20;
 
-/// Checks the parameters of a node. A parameter with an expression in it can have any value; its name, and that it is
-/// there, are checked all the same.
-pub(super) fn check(path: &str, tool: &ToolNode, schema: &Json, faults: &mut Vec<Fault>) {
-    // A schema that cannot be compiled is one of a tool that cannot be registered.
+/// Checks the parameters of a node, which are at `path`, for `callee`. A parameter with an expression in it can have any
+/// value; its name, and that it is there, are checked all the same.
+pub(super) fn check(path: &str, callee: &str, parameters: &OrderedMap<Json>, schema: &Json, faults: &mut Vec<Fault>) {
+    // A schema that cannot be compiled is one of a tool that cannot be registered, or a fault of its own.
     let Ok(validator) = crate::schema::compile(&schema.0) else { return };
-    let parameters: Value =
-        tool.parameters.iter().map(|(name, value)| (name.to_string(), value.0.as_ref().clone())).collect();
-    let of_tool = faults_of(&validator, &parameters, schema);
-    faults.extend(of_tool.take(FAULTS_MAX).map(|(place, message)| {
-        let place = place.replace('/', ".");
-        Fault::new(format!("{path}.parameters{place}"), format!("tool `{}`: {message}", tool.tool_name))
+    let parameters: Value = parameters.iter().map(|(name, value)| (name.clone(), value.0.as_ref().clone())).collect();
+    let found = faults_of(&validator, &parameters, schema);
+    faults.extend(found.take(FAULTS_MAX).map(|(place, message)| {
+        Fault::new(format!("{path}{}", place.replace('/', ".")), format!("{callee}: {message}"))
     }));
 }
 

@@ -88,7 +88,8 @@ pub(super) fn check(spec: &WorkflowSpec, graphs: &[&Graph], surroundings: &Env) 
             }
             NodeKind::Tool(tool) => {
                 if let Some(schema) = surroundings.schemas.get(tool.tool_name.as_str()) {
-                    arguments::check(&format!("{path}.tool"), tool, schema, &mut faults);
+                    let (path, callee) = (format!("{path}.tool.parameters"), format!("tool `{}`", tool.tool_name));
+                    arguments::check(&path, &callee, &tool.parameters, schema, &mut faults);
                 }
                 if surroundings.lacks_tool(tool.tool_name.as_str()) {
                     let path = format!("{path}.tool.tool_name");

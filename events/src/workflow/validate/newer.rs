@@ -3,12 +3,15 @@
 
 use std::collections::BTreeSet;
 
-use super::{at, no_node};
+use super::{arguments, at, no_node};
 use crate::event::NodeContext;
 use crate::ids::NodeId;
+use crate::json::Json;
+use crate::schema::{Compiled, Mismatch, unfit_examples};
 use crate::workflow::{Body, Edge, Fault, Graph, JoinMode, Node, NodeKind, WorkflowSpec};
 
-pub(super) fn check<'a>(spec: &WorkflowSpec, graphs: impl Iterator<Item = &'a Graph>, faults: &mut Vec<Fault>) {
+/// `graphs` are that of the workflow, and those of its sub-workflows in their order.
+pub(super) fn check(spec: &WorkflowSpec, graphs: &[&Graph], faults: &mut Vec<Fault>) {
     check_order("", &spec.nodes, spec.edges.as_deref(), Some(&spec.end_points), faults);
     for (name, sub) in &spec.workflows {
         let path = format!("workflows.{name}");
@@ -17,6 +20,40 @@ pub(super) fn check<'a>(spec: &WorkflowSpec, graphs: impl Iterator<Item = &'a Gr
     for graph in graphs {
         check_quorums(graph, faults);
         check_contexts(graph, faults);
+        check_inputs(spec, graph, faults);
+    }
+    let subs = spec.workflows.iter();
+    let subs = subs.map(|(name, sub)| (format!("workflows.{name}"), &sub.input_schema, &sub.output_schema));
+    let ends = std::iter::once((String::new(), &spec.input_schema, &spec.output_schema)).chain(subs);
+    for ((path, input, output), graph) in ends.zip(graphs) {
+        check_schema(&at(&path, "input_schema"), input.as_ref().zip(graph.input.as_ref()), faults);
+        check_schema(&at(&path, "output_schema"), output.as_ref().zip(graph.output.as_ref()), faults);
+    }
+}
+
+/// A schema of an input or output can be used, and its examples fit it.
+fn check_schema(path: &str, schema: Option<(&Json, &Compiled)>, faults: &mut Vec<Fault>) {
+    let Some((schema, compiled)) = schema else { return };
+    let place = |found: &Mismatch| format!("{path}{}", found.pointer.replace('/', "."));
+    match compiled.fault() {
+        Some(found) => faults.push(Fault::new(place(found), &*found.message)),
+        None => faults.extend(
+            unfit_examples(&schema.0)
+                .iter()
+                .map(|found| Fault::new(place(found), format!("does not fit the schema: {}", found.message))),
+        ),
+    }
+}
+
+/// What a sub-workflow is given fits its `input_schema`.
+fn check_inputs(spec: &WorkflowSpec, graph: &Graph, faults: &mut Vec<Fault>) {
+    for placed in graph.nodes.values() {
+        if let NodeKind::SubWorkflow(sub) = placed.node.kind()
+            && let Some(schema) = spec.workflows.get(&sub.workflow).and_then(|inner| inner.input_schema.as_ref())
+        {
+            let path = format!("{}.sub_workflow.inputs", placed.path);
+            arguments::check(&path, &format!("workflow `{}`", sub.workflow), &sub.inputs, schema, faults);
+        }
     }
 }
 

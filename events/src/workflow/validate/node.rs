@@ -249,7 +249,7 @@ fn check_answer(path: &str, ask: &UserInteractionNode, faults: &mut Vec<Fault>) 
             let path = format!("{path}.schema");
             check_depth(&path, schema, faults);
             if let Err(why) = schema::compile(&schema.0) {
-                faults.push(Fault::new(path, format!("not a self-contained JSON Schema: {why}")));
+                faults.push(Fault::new(path, format!("not a self-contained JSON Schema: {}", why.message)));
             }
         }
         (_, Some(_)) => {

@@ -191,8 +191,14 @@ pub(super) fn definition() -> impl Strategy<Value = String> {
         4 => Just(""),
         1 => Just("summary: {token_limit: 60, provider: mock, model: writer, timeout_ms: 20000}\n"),
         1 => Just("on_limit: pause\n"),
+        1 => Just("output_schema: {type: ['null', object, number]}\n"),
     ];
-    (steps, inner(), back, any::<bool>(), limits).prop_map(|(steps, inner, back, timeout, limits)| {
+    let ends = prop_oneof![
+        3 => Just(""),
+        1 => Just("    input_schema: {properties: {v: {type: integer}}}\n"),
+        1 => Just("    output_schema: {type: ['null', object, number]}\n"),
+    ];
+    (steps, inner(), back, any::<bool>(), limits, ends).prop_map(|(steps, inner, back, timeout, limits, ends)| {
         let n = steps.len();
         let listed: String = steps.concat();
         let mut edges: String = (1..n).map(|i| format!("  - {{from: n{}, to: n{i}}}\n", i - 1)).collect();
@@ -203,7 +209,7 @@ pub(super) fn definition() -> impl Strategy<Value = String> {
         let timeout = if timeout { "timeout_ms: 60000\n" } else { "" };
         format!(
             "version: '1'\nname: any\nmax_iterations: 12\n{timeout}{limits}variables: {{v: 1}}\nnodes:\n{listed}  - id: last\n    \
-             end: {{}}\nedges:\n{edges}judge: {{provider: mock, model: judge, timeout_ms: 20000}}\nworkflows:\n  inner:\n    \
+             end: {{}}\nedges:\n{edges}judge: {{provider: mock, model: judge, timeout_ms: 20000}}\nworkflows:\n  inner:\n{ends}    \
              variables: {{v: 1}}\n    nodes:\n{inner}"
         )
     })
