@@ -16,123 +16,13 @@
 //! }
 //! ```
 
+mod call;
 mod fold;
 mod sums;
 
-use serde::Serialize;
-
-use crate::fault::ErrorKind;
-use crate::ids::{CallId, Hash, NodeId, Seq, ThreadId, Time, ToolName};
-use crate::message::{FinishReason, Usage, UsageSource};
-
+pub use call::{CallUsage, Callee, ModelName, ModelUsage, Purpose};
 pub use fold::{EVENTS, Ended, UsageFold};
 pub use sums::{CallSums, ModelSums, UsageSums};
-
-/// A call of a model or a tool that ended, all attempts together.
-#[derive(Debug, Clone, PartialEq)]
-pub struct CallUsage {
-    /// The thread.
-    pub thread: ThreadId,
-    /// The node; absent in events of older versions.
-    pub node: Option<NodeId>,
-    /// The call: the seq of its request.
-    pub call: CallId,
-    /// The event that ended it.
-    pub last_seq: Seq,
-    /// When it was requested.
-    pub requested_at: Time,
-    /// When it ended.
-    pub ended_at: Time,
-    /// The number of its last attempt, from 1. A call has another attempt after an error that allows it, and after its
-    /// answer was lost in a crash.
-    pub attempt: u32,
-    /// How often it was tried again: attempts after the first one, and tries of the client inside of an attempt.
-    pub n_retries: u32,
-    /// How long it took: as its last event says, or else from its request to its end.
-    pub duration_ms: u64,
-    /// Why it failed; absent if it completed.
-    pub error: Option<ErrorKind>,
-    /// What was called.
-    pub callee: Callee,
-}
-
-impl CallUsage {
-    /// Names the model of a call by its profile as it was recorded, see [`ModelUsage::recorded`]. Without one, a model
-    /// whose request does not name it is the one that answered.
-    pub fn name_model(&mut self, profile: Option<ModelName>) {
-        if let Callee::Model(model) = &mut self.callee {
-            if let Some(profile) = profile {
-                model.name = profile;
-            }
-            if model.name.model.is_none() {
-                model.name.model.clone_from(&model.answered_by);
-            }
-        }
-    }
-}
-
-/// What a call calls.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Callee {
-    /// A model.
-    Model(Box<ModelUsage>),
-    /// A tool.
-    Tool(ToolName),
-}
-
-/// What a call of a model used.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ModelUsage {
-    /// What it was for.
-    pub purpose: Purpose,
-    /// The model that was asked.
-    pub name: ModelName,
-    /// The hash of the profile with which it was asked (a blob), as its last attempt recorded it. Absent where nothing is
-    /// sent over HTTP.
-    pub recorded: Option<Hash>,
-    /// The model that answered, as the provider names it.
-    pub answered_by: Option<String>,
-    /// Tokens of the answer that was used. Those of attempts that failed are not known.
-    pub usage: Usage,
-    /// Who counted the tokens; absent for a call without an answer.
-    pub usage_source: Option<UsageSource>,
-    /// Cost in billionths of a US dollar; absent where it is not known, so for every call without an answer.
-    pub cost_nanousd: Option<u64>,
-    /// Whether the answer came from the cache of answers.
-    pub cached: bool,
-    /// Why the model stopped; absent for verdicts and summaries, and for a call without an answer.
-    pub finish_reason: Option<FinishReason>,
-}
-
-impl ModelUsage {
-    /// Whether tokens of the prompt or of the answer are not known.
-    pub fn is_usage_unknown(&self) -> bool {
-        self.usage.input_tokens.is_none() || self.usage.output_tokens.is_none()
-    }
-}
-
-/// Which model is asked, as far as it is known.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ModelName {
-    /// The profile; absent where the node names provider and model itself.
-    pub profile: Option<String>,
-    /// The provider; absent where a fallback of another provider may have answered.
-    pub provider: Option<String>,
-    /// The model.
-    pub model: Option<String>,
-}
-
-/// What a model is asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Purpose {
-    /// The next step of an agent loop.
-    Answer,
-    /// A verdict on a condition.
-    Verdict,
-    /// A summary.
-    Summary,
-}
 
 #[cfg(test)]
 mod tests;

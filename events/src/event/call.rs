@@ -2,10 +2,10 @@
 
 use serde::Serialize;
 
-use super::{
-    ContextProcessed, ContextProcessingFailed, LlmCallCompleted, LlmCallFailed, LlmExecutionProgress, LlmTryFailed,
-    StrategyDecided, StrategyDecisionFailed, ToolExecutionCompleted, ToolExecutionFailed, ToolExecutionProgress,
-};
+use super::graph::{ContextProcessed, ContextProcessingFailed};
+use super::llm::{LlmCallCompleted, LlmCallFailed, LlmExecutionProgress, LlmTryFailed};
+use super::strategy::{StrategyDecided, StrategyDecisionFailed};
+use super::tool::{ToolExecutionCompleted, ToolExecutionFailed, ToolExecutionProgress};
 use crate::ids::CallId;
 
 macro_rules! call_events {

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use bincode::{Decode, Encode};
 use serde::{Deserialize, Serialize};
 
-use super::{Aside, LoopStrategy, NodeContext};
+use super::graph::{ContextItem, NodeContext};
+use super::model::ModelChoice;
+use super::strategy::{Aside, LoopStrategy};
 use crate::fault::ExecutionError;
-use crate::ids::{CallId, Hash, NodeId, ProfileId, Time, ToolName};
-use crate::json::Json;
+use crate::ids::{CallId, Hash, NodeId, Time, ToolName};
 use crate::message::{FinishReason, Message, UnitPrices, Usage, UsageSource};
 
 /// LLM_EXECUTION_REQUEST: a node asks for an agent loop. Everything that decides its course is in here, so that a
@@ -59,32 +60,6 @@ pub struct SummaryPlan {
     pub model: Option<ModelChoice>,
     /// The timeout of one summary.
     pub timeout_ms: u64,
-}
-
-/// Which model, and how it is called.
-#[derive(Debug, Clone, PartialEq, Default, Encode, Decode, Serialize, Deserialize)]
-pub struct ModelChoice {
-    /// A named profile; it fills in what is absent below.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub profile: Option<ProfileId>,
-    /// The provider.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub provider: Option<String>,
-    /// The model's name at the provider.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub model: Option<String>,
-    /// Sampling temperature.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub temperature: Option<f64>,
-    /// The most tokens of an answer.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub max_tokens: Option<u64>,
-    /// Whether the answer is streamed.
-    #[serde(default)]
-    pub stream: bool,
-    /// Keys of the provider's own, merged into its request as they are.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub extra: Option<Json>,
 }
 
 /// Whether a model is offered tools.
@@ -311,7 +286,7 @@ pub struct ContextSummaryCompleted {
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct ContextSummarized {
     /// The conversation from here on.
-    pub messages: Vec<super::ContextItem>,
+    pub messages: Vec<ContextItem>,
     /// Counted tokens before.
     pub tokens_before: u64,
     /// Counted tokens after.

@@ -2,12 +2,19 @@
 //! up to the present one; it can be written in its old shape again, byte for byte, for an import whose hashes are those
 //! of the log that it was exported from.
 //!
-//! To change an event: raise its version in the table of `event/mod.rs`, describe the shape it had in `shapes.rs`, and add
+//! To change an event: raise its version in the table of `event/table.rs`, describe the shape it had in `shapes.rs`, and add
 //! a line to the table at the end of this file. Where only the name of a field changes, the shape is the present one.
 
 use serde_json::Value;
 
-use super::*;
+use super::graph::*;
+use super::interaction::*;
+use super::llm::*;
+use super::node::*;
+use super::strategy::*;
+use super::table::Event;
+use super::thread::*;
+use super::tool::*;
 use crate::codec::{self, StoredError};
 
 /// Describes an older shape of an event to which fields were added: the fields it had, in their stored order, and the

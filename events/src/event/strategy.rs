@@ -6,7 +6,7 @@ use bincode::{Decode, Encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::ModelChoice;
+use super::model::ModelChoice;
 use crate::codec::OrderedMap;
 use crate::fault::ExecutionError;
 use crate::ids::{CallId, NodeId, Time};

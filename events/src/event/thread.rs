@@ -5,11 +5,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::codec::OrderedMap;
 use crate::fault::ExecutionError;
-use crate::ids::{CallId, NodeId, ProfileId, Seq, ThreadId, Time};
+use crate::ids::{CallId, Hash, NodeId, ProfileId, Seq, ThreadId, Time};
 use crate::json::Json;
 use crate::message::Message;
 use crate::principal::Principal;
-use crate::workflow::WorkflowRef;
 use std::sync::Arc;
 
 /// THREAD_STARTED: a run begins.
@@ -265,4 +264,13 @@ pub enum WarningCode {
     UnknownCost,
     /// A thread ends and no model has read a message that the application added for the user.
     UnreadMessage,
+}
+
+/// The name of a workflow and the hash of the exact definition.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
+pub struct WorkflowRef {
+    /// Its name.
+    pub name: String,
+    /// The hash of the definition's JSON, which is kept as a blob under that hash.
+    pub hash: Hash,
 }

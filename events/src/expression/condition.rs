@@ -6,8 +6,10 @@ use minijinja::machinery::ast::{BinOpKind, Expr, UnaryOpKind};
 use minijinja::machinery::parse_expr;
 use minijinja::value::{Value, ValueKind as Kind};
 
-use super::meter::{Program, metered};
-use super::{Context, ENVIRONMENT, ExpressionError, check_limits};
+use super::allowance::metered;
+use super::context::{Context, ENVIRONMENT, ExpressionError, check_limits};
+use super::limits::Limited;
+use super::meter::Program;
 
 /// The characters of a value that an error shows.
 const SHOWN_CHARS_MAX: usize = 60;
@@ -202,7 +204,7 @@ fn advice(part: &Expr<'_>, kind: ValueKind) -> String {
 fn no_boolean(part: &Expr<'_>, value: &Value) -> String {
     let kind = ValueKind::of(value).unwrap_or(ValueKind::Object);
     // Written as JSON into a buffer with a limit: the value may be large.
-    let mut json = super::Limited::new();
+    let mut json = Limited::new();
     let shown = match serde_json::to_writer(&mut json, value) {
         Ok(()) => String::from_utf8_lossy(&json.bytes).into_owned(),
         Err(_) => "…".to_owned(),

@@ -4,7 +4,7 @@
 use minijinja::machinery::{CodeGenerator, Instruction, Instructions, parse, parse_expr};
 use serde_json::Value;
 
-use super::{ENVIRONMENT, check_limits, has_expression};
+use super::context::{ENVIRONMENT, check_limits, has_expression};
 
 /// The longest cheap source, in bytes: sources are parsed each time.
 const SOURCE_BYTES_MAX: usize = 16 << 10;

@@ -2,7 +2,6 @@
 //! compare values of any size. So a compiled source is changed before it runs: every instruction that makes a value is
 //! followed by one that charges for its size, and every instruction that reads values of any size is preceded by one.
 
-use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use minijinja::machinery::ast::Expr;
@@ -11,17 +10,13 @@ use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Rest, ValueKind};
 use minijinja::{AutoEscape, Environment, Error, ErrorKind, State, Value};
 
+use super::allowance::charge;
 use super::nesting;
 
-/// The most bytes that one evaluation makes, intermediate values included.
-pub(super) const MADE_BYTES_MAX: u64 = 64 << 20;
 /// What an element of a list or an object counts, in bytes.
 const ELEMENT_BYTES: u64 = 24;
 /// How many bytes that are only read count as one that is made.
 const READ_PER_MADE: u64 = 8;
-/// The most elements of nested values that one evaluation visits to find how deep they are.
-const VISITS_MAX: u64 = 10_000_000;
-
 // Names that no source can contain.
 const MADE: &str = "~made";
 const BUILT: &str = "~built";
@@ -49,49 +44,6 @@ const SHALLOW: &[&str] = &[
     "fromjson",
     "chain",
 ];
-
-thread_local! {
-    /// What the evaluation that runs on this thread has made, in bytes, and visited, in elements.
-    static SPENT: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
-}
-
-/// Restores what an outer evaluation has spent.
-struct Restore((u64, u64));
-
-impl Drop for Restore {
-    fn drop(&mut self) {
-        SPENT.set(self.0);
-    }
-}
-
-/// Runs an evaluation, which may spend all that one may.
-pub(super) fn metered<T>(run: impl FnOnce() -> T) -> T {
-    let _restore = Restore(SPENT.replace((0, 0)));
-    run()
-}
-
-/// Charges for bytes that were made.
-pub(super) fn charge(bytes: u64) -> Result<(), Error> {
-    let (made, visited) = SPENT.get();
-    let made = made.saturating_add(bytes);
-    SPENT.set((made, visited));
-    if made > MADE_BYTES_MAX {
-        let what = format!("makes more than {MADE_BYTES_MAX} bytes on the way to its value");
-        return Err(Error::new(ErrorKind::InvalidOperation, what));
-    }
-    Ok(())
-}
-
-/// Charges for an element whose depth is looked up.
-pub(super) fn visit() -> Result<(), Error> {
-    let (made, visited) = SPENT.get();
-    SPENT.set((made, visited + 1));
-    if visited >= VISITS_MAX {
-        let what = format!("visits more than {VISITS_MAX} elements");
-        return Err(Error::new(ErrorKind::InvalidOperation, what));
-    }
-    Ok(())
-}
 
 fn bytes(value: &Value) -> u64 {
     match value.kind() {

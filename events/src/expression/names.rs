@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use minijinja::machinery::{Token, tokenize};
 
-use super::{Context, ENVIRONMENT, ExpressionError, check_limits, has_expression};
+use super::context::{Context, ENVIRONMENT, ExpressionError, check_limits, has_expression};
 
 /// The names whose likeness is worth a hint: `strsim`'s similarity of Jaro and Winkler, from 0 to 1.
 const ALIKE_MIN: f64 = 0.8;
@@ -78,7 +78,7 @@ fn without_slices(source: &str, is_expression: bool) -> String {
         let ends = indexed[at + 1..].trim_start().starts_with([']', '~']);
         indexed.replace_range(at..=at, &[if begins { "0" } else { "" }, "~", if ends { "0" } else { "" }].concat());
     }
-    let parsed = if is_expression { super::check(&indexed) } else { super::check_template(&indexed) };
+    let parsed = if is_expression { super::context::check(&indexed) } else { super::context::check_template(&indexed) };
     if parsed.is_ok() { indexed } else { source.to_owned() }
 }
 

@@ -8,7 +8,7 @@ use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Value, ValueKind};
 use minijinja::{Error, ErrorKind};
 
-use super::meter;
+use super::allowance;
 
 /// The most operators, points, filters, calls and the like of one chain.
 pub(super) const OPERATORS_MAX: usize = 500;
@@ -157,7 +157,7 @@ fn check_value(value: &Value, is_inside: bool) -> Result<(), Error> {
             return refuse(format!("a value is nested deeper than {LEVELS_MAX} levels"));
         }
         for item in value.try_iter()? {
-            meter::visit()?;
+            allowance::visit()?;
             let inner = if is_map { value.get_item(&item)? } else { item };
             if matches!(inner.kind(), ValueKind::Map | ValueKind::Seq | ValueKind::Iterable) {
                 open.push((inner, level + 1));

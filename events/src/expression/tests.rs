@@ -3,7 +3,10 @@
 use expect_test::{Expect, expect};
 use serde_json::json;
 
+use std::sync::Arc;
+
 use super::*;
+use crate::json::Json;
 
 #[derive(Debug)]
 struct Given(serde_json::Value);

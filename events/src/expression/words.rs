@@ -3,7 +3,7 @@
 use minijinja::ErrorKind;
 use minijinja::machinery::{Token, tokenize};
 
-use super::ENVIRONMENT;
+use super::context::ENVIRONMENT;
 
 /// What an expression (or a template) names that is not there, each in a sentence. Empty where it cannot be parsed.
 pub(crate) fn unknown(source: &str, is_expression: bool) -> Vec<String> {

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::RunOutcome;
+use super::outcome::RunOutcome;
 use crate::fault::ExecutionError;
 use crate::ids::{CallId, Seq, ThreadId, Time};
 use crate::message::Usage;

@@ -1,13 +1,14 @@
 //! What each event adds to the results.
 
 mod calls;
+mod old;
 
 use std::collections::BTreeMap;
 
 use super::limits::{self, OUTPUT_BYTES_MAX, RESULT_BYTES, TEXT_CHARS_MAX, WAITS_MAX};
 use super::open::{FrameKind, OpenFan, OpenNode};
 use super::{FailedTry, NodeDoes, NodeMetadata, NodeResult, RunOutcome, Runs, SpentOn, Wait, WaitKind};
-use crate::event::{Event, NodeFailed, NodeStarted, ThreadForked};
+use crate::event::{Event, ModelChoice, NodeFailed, NodeStarted, ThreadForked};
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{NodeId, Seq, Time};
 use crate::json::Json;
@@ -82,7 +83,7 @@ impl Runs {
 
             Event::LlmExecutionRequest(e) => {
                 self.does(NodeDoes::Llm, None);
-                let model = calls::model_name(&e.model);
+                let model = model_name(&e.model);
                 if let Some(node) = self.opened.nodes.last_mut() {
                     node.model = model;
                 }
@@ -380,4 +381,9 @@ fn outcome_of(error: &ExecutionError) -> RunOutcome {
 
 fn text_of(content: &[Part]) -> String {
     content.iter().filter_map(Part::as_text).collect()
+}
+
+/// The model as far as the choice names it.
+fn model_name(choice: &ModelChoice) -> Option<String> {
+    choice.model.clone().or_else(|| choice.profile.as_ref().map(ToString::to_string))
 }

@@ -2,7 +2,6 @@
 
 use serde_json::Value;
 
-use super::{NodeResult, RunOutcome, Runs};
 use crate::fault::ExecutionError;
 use crate::json::Json;
 use crate::text::{self, shortened};
@@ -22,32 +21,13 @@ const ERROR_CHARS_MAX: usize = 2_000;
 /// How many failed tries of a node or a call are held.
 pub(super) const TRIES_MAX: usize = 20;
 /// How many of the first results that failed are held rather than others after them.
-const FAILED_FIRST_MAX: usize = 1_000;
+pub(super) const FAILED_FIRST_MAX: usize = 1_000;
 /// How many waits are held.
 pub const WAITS_MAX: usize = 1_000;
 /// What a result takes besides its texts.
 pub(super) const RESULT_BYTES: usize = 600;
 /// What a call takes, texts and all.
 pub(super) const CALL_BYTES: usize = 1_500;
-
-impl Runs {
-    /// Drops the first results that have ended until what is left is not too much, those that did not fail before those
-    /// that did. Those that have not ended are few: the loops and sub-workflows around the present node.
-    pub(super) fn drop_old(&mut self) {
-        while self.results.len() > RESULTS_MAX || self.opened.held_bytes > HELD_BYTES_MAX {
-            let is_over = |result: &&NodeResult| result.ended.is_some() && self.opened.left != Some(result.number);
-            let completed = |result: &&NodeResult| is_over(result) && result.outcome == RunOutcome::Completed;
-            let first = self.results.values().take(FAILED_FIRST_MAX).find(completed);
-            let Some(number) = first.or_else(|| self.results.values().find(is_over)).map(|result| result.number) else {
-                return;
-            };
-            if let Some(result) = self.results.remove(&number) {
-                self.opened.held_bytes = self.opened.held_bytes.saturating_sub(result.held_bytes);
-                self.n_dropped += 1;
-            }
-        }
-    }
-}
 
 pub(super) fn error(error: &ExecutionError) -> ExecutionError {
     ExecutionError {

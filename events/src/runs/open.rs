@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::SpentOn;
+use super::spent::SpentOn;
 use crate::event::{Branches, OperationType};
 use crate::ids::CallId;
 use crate::json::Json;
@@ -179,7 +179,7 @@ impl OpenFan {
 
     /// What the branches gave, as the thread gets it; `None` when it is too large.
     pub(super) fn output(&self) -> Option<Json> {
-        if self.is_too_large || self.n.saturating_mul(16) > super::OUTPUT_BYTES_MAX {
+        if self.is_too_large || self.n.saturating_mul(16) > super::limits::OUTPUT_BYTES_MAX {
             return None;
         }
         let of = |index: usize| {

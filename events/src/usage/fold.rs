@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{CallUsage, Callee, ModelName, ModelUsage, Purpose};
+use super::call::{CallUsage, Callee, ModelName, ModelUsage, Purpose};
 use crate::event::{Event, ModelChoice};
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{CallId, Hash, NodeId, Seq, ThreadId, Time};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{CallUsage, Callee, ModelName};
+use super::call::{CallUsage, Callee, ModelName};
 use crate::fault::ErrorKind;
 use crate::ids::ToolName;
 use crate::message::{Usage, UsageSource};

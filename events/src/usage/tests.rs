@@ -2,6 +2,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::event::{Event, event_type_named};
+use crate::ids::{CallId, Seq, ThreadId, Time};
 
 const THREAD: ThreadId = ThreadId::from_bytes([7; 16]);
 

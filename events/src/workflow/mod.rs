@@ -16,7 +16,6 @@ mod validate;
 #[cfg(test)]
 mod tests;
 
-use bincode::{Decode, Encode};
 use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -26,6 +25,7 @@ use crate::event::OnLimit;
 use crate::ids::{Hash, NodeId};
 use crate::json::Json;
 
+pub use crate::event::WorkflowRef;
 pub use builder::AgentBuilder;
 pub use fault::{FAULTS_MAX, Fault, Faults, Place};
 pub use file::{FILE_BYTES_MAX, json_schema, locate, parse, parse_in};
@@ -160,15 +160,6 @@ impl Edge {
     pub fn is_default(&self) -> bool {
         self.when.is_none() && self.judge.is_none()
     }
-}
-
-/// The name of a workflow and the hash of the exact definition.
-#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
-pub struct WorkflowRef {
-    /// Its name.
-    pub name: String,
-    /// The hash of the definition's JSON, which is kept as a blob under that hash.
-    pub hash: Hash,
 }
 
 /// A valid definition. Immutable; two are equal when their hashes are.

@@ -4,14 +4,21 @@ use std::sync::Arc;
 
 use bincode::{Decode, Encode};
 
-use super::super::*;
+use super::super::graph::*;
+use super::super::interaction::*;
+use super::super::llm::*;
+use super::super::model::*;
+use super::super::node::*;
+use super::super::strategy::*;
+use super::super::thread::*;
+use super::super::tool::*;
 use crate::codec::OrderedMap;
 use crate::fault::ExecutionError;
 use crate::ids::{CallId, Hash, NodeId, Seq, ThreadId, Time, ToolName};
 use crate::json::Json;
 use crate::message::{FinishReason, Message, Part, UnitPrices, Usage, UsageSource};
+use crate::principal::Principal;
 use crate::tool::Recovery;
-use crate::workflow::WorkflowRef;
 
 before! {
     UserInteractionRequestedV1 of UserInteractionRequested {

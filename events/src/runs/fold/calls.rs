@@ -4,10 +4,9 @@ use super::super::call::{Call, CallKind, FailedTry};
 use super::super::limits::{self, CALL_BYTES, CALLS_OF_NODE_MAX, OUTPUT_BYTES_MAX, TEXT_CHARS_MAX};
 use super::super::open::OpenCall;
 use super::super::{NodeDoes, NodeResult, RunOutcome, Runs, SpentOn};
-use super::{keep_try, outcome_of, text_of};
+use super::{keep_try, model_name, outcome_of, text_of};
 use crate::event::{
-    Decision, Event, ModelChoice, OperationType, ToolExecutionRequest, UserInteractionProcessed,
-    UserInteractionRequested,
+    Decision, Event, OperationType, ToolExecutionRequest, UserInteractionProcessed, UserInteractionRequested,
 };
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{CallId, Seq, Time};
@@ -366,9 +365,4 @@ fn drop_call(result: &mut NodeResult, id: CallId, failed: bool) -> usize {
     result.n_calls_dropped += 1;
     result.held_bytes = result.held_bytes.saturating_sub(CALL_BYTES);
     CALL_BYTES
-}
-
-/// The model as far as the choice names it.
-pub(super) fn model_name(choice: &ModelChoice) -> Option<String> {
-    choice.model.clone().or_else(|| choice.profile.as_ref().map(ToString::to_string))
 }

@@ -1,0 +1,316 @@
+//! The table of events: the documented name, stored code, version and role of each. `docs/EVENTS.md` is compared with
+//! it by a test.
+
+use super::graph::*;
+use super::interaction::*;
+use super::llm::*;
+use super::node::*;
+use super::strategy::*;
+use super::thread::*;
+use super::tool::*;
+use crate::codec::{self, StoredError};
+use crate::fault::ExecutionError;
+use crate::ids::NodeId;
+use crate::principal::Principal;
+use crate::text;
+
+/// How an event counts when a thread is folded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FoldRole {
+    /// Part of the state.
+    State,
+    /// For subscribers; a fold skips it.
+    Informational,
+}
+
+/// The row of one kind of event in the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EventType {
+    /// The code it is stored under; never reused.
+    pub code: u16,
+    /// The documented name.
+    pub name: &'static str,
+    /// The version of its shape that this program writes.
+    pub version: u16,
+    /// How it counts in a fold.
+    pub weight: FoldRole,
+}
+
+/// Why a stored event cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EventError {
+    /// Written by a newer program, or damaged: read the log with the program that wrote it.
+    #[error("no event has code {0} in this version of the program")]
+    UnknownCode(u16),
+    /// The same for a documented name.
+    #[error("no event is called {0}")]
+    UnknownName(String),
+    /// Written by a newer program.
+    #[error("{name} of version {version} is newer than this program, which reads up to {newest}")]
+    UnknownVersion {
+        /// The event.
+        name: &'static str,
+        /// The version found.
+        version: u16,
+        /// The newest version that is known.
+        newest: u16,
+    },
+    /// The bytes are not such an event.
+    #[error("not a {name}: {source}")]
+    Malformed {
+        /// The event.
+        name: &'static str,
+        /// Why.
+        #[source]
+        source: StoredError,
+    },
+    /// The JSON is not such an event.
+    #[error("not the data of a {name}: {message}")]
+    Json {
+        /// The event.
+        name: &'static str,
+        /// Why.
+        message: String,
+    },
+}
+
+/// A field that several events have, in one that is marked with it in the table: `by` for who gave the input that led to
+/// the event, `call` for the node that the call of the event belongs to, `error` for what failed.
+macro_rules! common {
+    (by $event:ident by $($other:ident)*) => { $event.by.as_ref() };
+    (by_mut $event:ident by $($other:ident)*) => { Some(&mut $event.by) };
+    (call $event:ident call $($other:ident)*) => { $event.node_id.as_ref() };
+    (call_mut $event:ident call $($other:ident)*) => { Some(&mut $event.node_id) };
+    (error $event:ident error $($other:ident)*) => { Option::from(&$event.error) };
+    (error_mut $event:ident error $($other:ident)*) => { Option::from(&mut $event.error) };
+    ($field:ident $event:ident $first:ident $($other:ident)*) => { common!($field $event $($other)*) };
+    ($field:ident $event:ident) => { None };
+}
+
+/// The bytes that a record has besides its payload, at most.
+const RECORD_BYTES: usize = 1_024;
+
+macro_rules! events {
+    ($($code:literal $variant:ident $name:literal v $version:literal $weight:ident $($common:ident)*;)*) => {
+        /// Something that happened to a thread.
+        #[derive(Debug, Clone, PartialEq)]
+        pub enum Event {
+            $(
+                #[doc = concat!("`", $name, "`")]
+                $variant($variant),
+            )*
+        }
+
+        /// The table: code, name, version and weight of every event.
+        pub const EVENT_TYPES: &[EventType] = &[
+            $(EventType { code: $code, name: $name, version: $version, weight: FoldRole::$weight },)*
+        ];
+
+        /// What the table says about the event with this code.
+        pub const fn event_type(code: u16) -> Option<&'static EventType> {
+            match code {
+                $($code => Some(&EventType {
+                    code: $code, name: $name, version: $version, weight: FoldRole::$weight,
+                }),)*
+                _ => None,
+            }
+        }
+
+        impl Event {
+            /// What the table says about this event.
+            pub const fn event_type(&self) -> EventType {
+                match self {
+                    $(Self::$variant(_) => EventType {
+                        code: $code, name: $name, version: $version, weight: FoldRole::$weight,
+                    },)*
+                }
+            }
+
+            /// The stored form, without code and version, which stand beside it in the record.
+            pub fn encode(&self) -> Result<Vec<u8>, StoredError> {
+                match self {
+                    $(Self::$variant(event) => codec::encode(event),)*
+                }
+            }
+
+            /// An upper bound of the bytes of its record, computed without storing it; `usize::MAX` if it has a value that is
+            /// nested too deeply to be stored.
+            pub fn bytes_at_most(&self) -> usize {
+                let stored = match self {
+                    $(Self::$variant(event) => codec::stored_bytes(event),)*
+                };
+                stored.saturating_add(RECORD_BYTES)
+            }
+
+            /// Decodes the stored form of the present version.
+            pub(super) fn decode_present(code: u16, bytes: &[u8]) -> Result<Self, EventError> {
+                match code {
+                    $($code => codec::decode(bytes)
+                        .map(Self::$variant)
+                        .map_err(|source| EventError::Malformed { name: $name, source }),)*
+                    _ => Err(EventError::UnknownCode(code)),
+                }
+            }
+
+            /// The JSON of the event's data.
+            pub fn data(&self) -> Result<serde_json::Value, serde_json::Error> {
+                match self {
+                    $(Self::$variant(event) => serde_json::to_value(event),)*
+                }
+            }
+
+            /// Writes the same JSON, without putting it together in memory first.
+            ///
+            /// # Errors
+            /// Those of the serializer.
+            pub fn serialize_data<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                match self {
+                    $(Self::$variant(event) => serde::Serialize::serialize(event, serializer),)*
+                }
+            }
+
+            /// Who gave the input that led to the event, where the event records it.
+            pub fn by(&self) -> Option<&Principal> {
+                match self {
+                    $(Self::$variant(_event) => common!(by _event $($common)*),)*
+                }
+            }
+
+            /// Where the event records who gave the input that led to it.
+            pub(crate) fn by_mut(&mut self) -> Option<&mut Option<Principal>> {
+                match self {
+                    $(Self::$variant(_event) => common!(by_mut _event $($common)*),)*
+                }
+            }
+
+            /// The node that the call of the event belongs to, where the event records it.
+            pub fn call_node(&self) -> Option<&NodeId> {
+                match self {
+                    $(Self::$variant(_event) => common!(call _event $($common)*),)*
+                }
+            }
+
+            /// Where an event of a call records the node that the call belongs to.
+            pub(crate) fn call_node_mut(&mut self) -> Option<&mut Option<NodeId>> {
+                match self {
+                    $(Self::$variant(_event) => common!(call_mut _event $($common)*),)*
+                }
+            }
+
+            /// What failed, where the event records it.
+            pub fn error(&self) -> Option<&ExecutionError> {
+                match self {
+                    $(Self::$variant(_event) => common!(error _event $($common)*),)*
+                }
+            }
+
+            /// Where the event records what failed.
+            pub(crate) fn error_mut(&mut self) -> Option<&mut ExecutionError> {
+                match self {
+                    $(Self::$variant(_event) => common!(error_mut _event $($common)*),)*
+                }
+            }
+
+            /// The event with that documented name and data in the present version.
+            pub fn from_data(name: &str, data: serde_json::Value) -> Result<Self, EventError> {
+                match name {
+                    $($name => serde_json::from_value(data)
+                        .map(Self::$variant)
+                        .map_err(|e| EventError::Json { name: $name, message: e.to_string() }),)*
+                    _ => Err(EventError::UnknownName(text::head(name, 80).to_owned())),
+                }
+            }
+        }
+
+        $(
+            impl From<$variant> for Event {
+                fn from(event: $variant) -> Self {
+                    Self::$variant(event)
+                }
+            }
+        )*
+    };
+}
+
+/// What the table says about the event with this documented name.
+pub fn event_type_named(name: &str) -> Option<&'static EventType> {
+    EVENT_TYPES.iter().find(|event_type| event_type.name == name)
+}
+
+events! {
+    // the thread as a whole
+    1 ThreadStarted "THREAD_STARTED" v 2 State;
+    2 ThreadForked "THREAD_FORKED" v 3 State by;
+    3 ThreadPaused "THREAD_PAUSED" v 2 State by;
+    4 ThreadResumed "THREAD_RESUMED" v 2 State by;
+    5 ThreadRecovered "THREAD_RECOVERED" v 1 Informational;
+    6 ThreadCancelled "THREAD_CANCELLED" v 2 State by;
+    7 ThreadCompleted "THREAD_COMPLETED" v 2 State;
+    8 ThreadFailed "THREAD_FAILED" v 2 State error;
+    9 CheckpointCreated "CHECKPOINT_CREATED" v 2 State by;
+    10 VariablesUpdated "VARIABLES_UPDATED" v 2 State by;
+    11 MessageAdded "MESSAGE_ADDED" v 2 State by;
+    12 Warning "WARNING" v 2 Informational;
+    // nodes and the way through the graph
+    20 NodeStarted "NODE_STARTED" v 2 State;
+    21 NodeCompleted "NODE_COMPLETED" v 2 State;
+    22 NodeFailed "NODE_FAILED" v 2 State error;
+    23 RouteTaken "ROUTE_TAKEN" v 2 State;
+    // the agent loop and model calls
+    40 LlmExecutionRequest "LLM_EXECUTION_REQUEST" v 3 State;
+    41 LlmCallRequested "LLM_CALL_REQUESTED" v 2 State call;
+    42 LlmCallRetried "LLM_CALL_RETRIED" v 2 State call;
+    43 LlmTryFailed "LLM_TRY_FAILED" v 2 Informational call error;
+    44 LlmExecutionProgress "LLM_EXECUTION_PROGRESS" v 2 Informational call;
+    45 LlmCallCompleted "LLM_CALL_COMPLETED" v 3 State call;
+    46 LlmCallFailed "LLM_CALL_FAILED" v 2 State call error;
+    47 LlmExecutionCompleted "LLM_EXECUTION_COMPLETED" v 2 State;
+    48 LlmExecutionFailed "LLM_EXECUTION_FAILED" v 2 State error;
+    // tool calls
+    60 ToolExecutionRequest "TOOL_EXECUTION_REQUEST" v 2 State call;
+    61 ToolCallRetried "TOOL_CALL_RETRIED" v 2 State call error;
+    62 ToolExecutionProgress "TOOL_EXECUTION_PROGRESS" v 2 Informational call;
+    63 ToolExecutionCompleted "TOOL_EXECUTION_COMPLETED" v 2 State call;
+    64 ToolExecutionFailed "TOOL_EXECUTION_FAILED" v 3 State call error;
+    // questions to people
+    70 UserInteractionRequested "USER_INTERACTION_REQUESTED" v 3 State;
+    71 UserInteractionResponded "USER_INTERACTION_RESPONDED" v 3 State by call;
+    72 UserInteractionProcessed "USER_INTERACTION_PROCESSED" v 2 State call;
+    73 UserInteractionFailed "USER_INTERACTION_FAILED" v 3 State by call;
+    // graphs, conversations and budgets
+    24 ConditionEvaluationRequested "CONDITION_EVALUATION_REQUESTED" v 2 State;
+    25 ConditionEvaluationCompleted "CONDITION_EVALUATION_COMPLETED" v 3 State call error;
+    34 ForkStarted "FORK_STARTED" v 3 State;
+    26 BranchStarted "BRANCH_STARTED" v 1 State;
+    27 BranchEnded "BRANCH_ENDED" v 2 State error;
+    28 JoinCompleted "JOIN_COMPLETED" v 2 State;
+    35 LoopStarted "LOOP_STARTED" v 3 State;
+    29 LoopIterationStarted "LOOP_ITERATION_STARTED" v 2 State;
+    30 LoopEnded "LOOP_ENDED" v 2 State error;
+    31 SubWorkflowStarted "SUB_WORKFLOW_STARTED" v 3 State;
+    32 SubWorkflowCompleted "SUB_WORKFLOW_COMPLETED" v 2 State;
+    36 SubWorkflowFailed "SUB_WORKFLOW_FAILED" v 2 State error;
+    37 ContextProcessingRequested "CONTEXT_PROCESSING_REQUESTED" v 2 State;
+    39 ContextProcessingRetried "CONTEXT_PROCESSING_RETRIED" v 2 State call;
+    33 ContextProcessed "CONTEXT_PROCESSED" v 2 State call;
+    38 ContextProcessingFailed "CONTEXT_PROCESSING_FAILED" v 2 State call error;
+    49 ContextSummarized "CONTEXT_SUMMARIZED" v 1 State;
+    13 BudgetExceeded "BUDGET_EXCEEDED" v 1 State;
+    50 ContextSummaryRequested "CONTEXT_SUMMARY_REQUESTED" v 2 State;
+    51 ContextSummaryCompleted "CONTEXT_SUMMARY_COMPLETED" v 3 State call error;
+    14 LimitRaised "LIMIT_RAISED" v 3 State by;
+    // strategies of the agent loop
+    80 PlanRequested "PLAN_REQUESTED" v 2 State;
+    81 PlanMade "PLAN_MADE" v 2 State;
+    82 PlanStepStarted "PLAN_STEP_STARTED" v 2 State;
+    83 PlanStepCompleted "PLAN_STEP_COMPLETED" v 2 State;
+    84 PlanStepFailed "PLAN_STEP_FAILED" v 2 State error;
+    85 PlanCompleted "PLAN_COMPLETED" v 2 State;
+    86 CandidateChosen "CANDIDATE_CHOSEN" v 2 State;
+    87 CandidatesGathered "CANDIDATES_GATHERED" v 2 State;
+    88 StrategyDecisionRequested "STRATEGY_DECISION_REQUESTED" v 2 State;
+    89 StrategyDecisionRetried "STRATEGY_DECISION_RETRIED" v 2 State call;
+    90 StrategyDecided "STRATEGY_DECIDED" v 2 State call;
+    91 StrategyDecisionFailed "STRATEGY_DECISION_FAILED" v 2 State call error;
+}
