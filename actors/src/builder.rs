@@ -1,4 +1,4 @@
-//! How a runtime is put together.
+//! The settings of a runtime, and its start.
 
 // Without all features nothing of it is used.
 #[cfg(any(feature = "commands", feature = "files", feature = "mcp"))]
@@ -33,7 +33,7 @@ use crate::strategy::{Strategies, Strategy};
 use crate::tool_executor::ToolExecutor;
 use crate::tool_services::Plan;
 
-/// Puts a [`Runtime`] together. See [`Runtime::builder`].
+/// The settings of a [`Runtime`], see [`Runtime::builder`]. [`RuntimeBuilder::start`] opens the log and starts it.
 #[must_use = "a builder does nothing until `start`"]
 pub struct RuntimeBuilder {
     store: StoreConfig,
@@ -96,36 +96,36 @@ impl RuntimeBuilder {
         self
     }
 
-    /// Keeps the log in this folder; `./.rethread` unless set.
+    /// Stores the log in this folder; the default is `./.rethread`.
     pub fn data_dir(mut self, folder: impl Into<PathBuf>) -> Self {
         self.store = StoreConfig::Folder(folder.into());
         self
     }
 
-    /// Keeps the log in memory: everything is gone when the runtime is.
+    /// Stores the log in memory: it is lost when the runtime stops.
     pub fn in_memory(self) -> Self {
         self.store(Arc::new(MemoryStore::new()))
     }
 
-    /// Keeps the log in a store of the application's choice. The runtime closes it when it shuts down.
+    /// Stores the log in a store of the application. The runtime closes it at shutdown. [`Store`] has an example.
     pub fn store(mut self, store: Arc<dyn Store>) -> Self {
         self.store = StoreConfig::Given(store);
         self
     }
 
-    /// The name under which this process holds the log, for whoever finds it locked.
+    /// Sets the name of this process in the error of another process that finds the log locked.
     pub fn label(mut self, label: impl Into<String>) -> Self {
         self.label = label.into();
         self
     }
 
-    /// The profiles that workflows name.
+    /// Sets the profiles that workflows can name.
     pub fn profiles(mut self, profiles: Profiles) -> Self {
         self.profiles = profiles;
         self
     }
 
-    /// A model client of the application's own; workflows name it as provider.
+    /// Adds a model client of the application, which workflows name as `provider`.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -198,7 +198,39 @@ impl RuntimeBuilder {
         self
     }
 
-    /// A tool. [`RuntimeBuilder::start`] fails when another has its name.
+    /// Adds a tool. [`RuntimeBuilder::start`] fails if another tool has its name.
+    ///
+    /// ```
+    /// use rethread::{ErrorKind, ExecutionError, Recovery, Runtime, Tool, ToolContext};
+    ///
+    /// #[derive(serde::Deserialize, schemars::JsonSchema)]
+    /// struct Divide {
+    ///     /// What is divided.
+    ///     a: i64,
+    ///     /// The divisor.
+    ///     b: i64,
+    /// }
+    ///
+    /// # #[tokio::main]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let divide = Tool::from_fn("divide", "Divides whole numbers.", |args: Divide, _: ToolContext| async move {
+    ///     let quotient = args.a.checked_div(args.b);
+    ///     quotient.map(|n| n.to_string()).ok_or(ExecutionError::new(ErrorKind::Failed, "cannot divide by zero"))
+    /// })
+    /// .recovery(Recovery::Safe);
+    ///
+    /// let workflow = rethread::parse_workflow(br#"
+    ///     version: "1"
+    ///     name: quotient
+    ///     nodes: [{id: divide, tool: {tool_name: divide, parameters: {a: 6, b: 2}}}]
+    /// "#)?;
+    /// let runtime = Runtime::builder().in_memory().tool(divide).start().await?;
+    /// let outcome = runtime.start_thread(workflow, "").await?.outcome().await?;
+    /// assert_eq!(outcome.output.unwrap(), "3");
+    /// # runtime.shutdown().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn tool(mut self, tool: Tool) -> Self {
         if let Err(error) = self.tools.register(tool) {
             self.faults.push(error.to_string());
@@ -206,7 +238,7 @@ impl RuntimeBuilder {
         self
     }
 
-    /// Tools of a registry that may go on changing, in place of all that were given before.
+    /// Uses the tools of this registry, which can change while threads run, in place of all that were added before.
     pub fn tools(mut self, registry: Registry) -> Self {
         self.tools = registry;
         self
@@ -246,14 +278,14 @@ impl RuntimeBuilder {
         self
     }
 
-    /// Places beside the folder of the log that no tool gets at, whatever workspace they lie in: the application's own
-    /// configuration, for example. Commands are kept from it where they are isolated, see [`rethread_tools::Isolation`].
+    /// Reserves places that tools cannot access, even if they lie inside a workspace: the configuration of the
+    /// application, for example. Commands cannot access them if they are isolated, see [`rethread_tools::Isolation`].
     pub fn reserve(mut self, reserved: Reserved) -> Self {
         self.reserved = reserved;
         self
     }
 
-    /// Who answers the questions that workflows ask of people. Without one they wait for
+    /// Sets the handler that answers the questions of workflows to people. Without one they wait for
     /// [`crate::ThreadHandle::respond`].
     pub fn interaction_handler(mut self, handler: impl UserInteractionHandler) -> Self {
         self.handler = Some(Arc::new(handler));
@@ -276,8 +308,8 @@ impl RuntimeBuilder {
         self
     }
 
-    /// Whom to call when a model answered, a tool call ended, tokens were used or a conversation was summarised. There
-    /// may be several.
+    /// Adds a monitor, which is called when a model answered, a tool call ended, tokens were used or a conversation was
+    /// summarised.
     pub fn monitor(mut self, monitor: impl Monitor) -> Self {
         self.monitors.push(Arc::new(monitor));
         self
@@ -292,19 +324,19 @@ impl RuntimeBuilder {
         self
     }
 
-    /// The limits.
+    /// Changes the limits.
     pub fn limits(mut self, change: impl FnOnce(&mut Limits)) -> Self {
         change(&mut self.limits);
         self
     }
 
-    /// How many arbiters (event loops with a thread of their own) run the threads; one per core unless set.
+    /// Sets how many arbiters (event loops, each on its own OS thread) run the threads; the default is one per core.
     pub fn arbiters(mut self, n: usize) -> Self {
         self.arbiters = n;
         self
     }
 
-    /// What the runtime does with the threads of the log; [`Mode::Run`] unless set.
+    /// Sets what the runtime does with the threads of the log; the default is [`Mode::Run`].
     pub fn mode(mut self, mode: Mode) -> Self {
         self.mode = mode;
         self

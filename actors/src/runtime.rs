@@ -1,4 +1,4 @@
-//! What a service holds: the runtime.
+//! The runtime that a service embeds.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -62,7 +62,7 @@ impl Drop for Owner {
 }
 
 impl Runtime {
-    /// Puts a runtime together.
+    /// Returns a builder with the default settings.
     pub fn builder() -> RuntimeBuilder {
         RuntimeBuilder::new()
     }
@@ -151,45 +151,47 @@ impl Runtime {
         &self.services().store
     }
 
-    /// How it went with the MCP servers when the runtime started: which tools each has, or why it has none.
+    /// Returns a report of each MCP server from the start of the runtime: its tools, or why it has none.
     #[cfg(feature = "mcp")]
     pub fn mcp_reports(&self) -> &[rethread_tools::mcp::ServerReport] {
         self.services().mcp_reports()
     }
 
-    /// The tools that threads can use. The registry may go on changing.
+    /// Returns the tools that threads can use. The registry can change while threads run.
     pub fn tools(&self) -> &Registry {
         &self.services().tools
     }
 
-    /// The profiles that workflows can name.
+    /// Returns the profiles that workflows can name.
     pub fn profiles(&self) -> &Profiles {
         self.services().models.all()
     }
 
-    /// What the runtime does with the threads of the log.
+    /// Returns what the runtime does with the threads of the log.
     pub fn mode(&self) -> Mode {
         self.services().mode
     }
 
-    /// How far each monitor is, in the order in which they were given.
+    /// Returns the progress of each monitor, in the order in which they were given to the builder.
     pub fn monitor_stats(&self) -> Vec<MonitorStats> {
         self.services().monitors.iter().map(|monitor| monitor.stats()).collect()
     }
 
-    /// The thread with this id. It is looked for when it is used.
+    /// Returns a handle of the thread with this id. Does not read the log: the operations of the handle fail with `NoThread`
+    /// if there is no such thread.
     pub fn thread(&self, id: ThreadId) -> ThreadHandle {
         ThreadHandle::new(self.clone(), id)
     }
 
-    /// Stops: nothing new begins; running calls may end within the grace time and are left to recovery after it;
-    /// background processes and MCP servers are ended; everything that was acknowledged is in the log, which is then
-    /// closed. Whoever calls it again, at the same time or later, waits for the same end and is told the same.
+    /// Stops the runtime and closes the log.
     ///
-    /// A caller that gives up waiting does not call it off.
+    /// No new work begins. Running calls may end within [`Limits::shutdown_grace_ms`](crate::Limits::shutdown_grace_ms);
+    /// after that they are left to recovery. Background processes and MCP servers are stopped. Everything that was
+    /// acknowledged is in the log. Concurrent and later calls wait for the same shutdown and return its result. Dropping
+    /// the future does not cancel the shutdown.
     ///
     /// # Errors
-    /// When the log could not be closed in good order; it is recovered when it is next opened.
+    /// `Store` if the log could not be closed; it is recovered when it is opened next.
     pub async fn shutdown(&self) -> Result<(), RuntimeError> {
         // A pause or a cancellation of a thread reaches its branches before the runtime stops to deliver messages.
         let registry = self.registry().clone();

@@ -1,4 +1,4 @@
-//! One thread as a service sees it.
+//! A handle of one thread.
 
 use std::time::Duration;
 
@@ -48,9 +48,8 @@ impl ThreadHandle {
         Self { runtime, id, by }
     }
 
-    /// The same thread for another principal: what is done through the handle that is returned is recorded as done by
-    /// it. A text is the name of a principal of the application; without a principal, [`RuntimeBuilder::principal`] is
-    /// recorded.
+    /// Returns a handle of the same thread for another principal, which events of its operations name in `by`. A text is
+    /// the name of a principal of the application. Without a principal, [`RuntimeBuilder::principal`] is recorded.
     ///
     /// [`RuntimeBuilder::principal`]: crate::RuntimeBuilder::principal
     #[must_use]
@@ -62,7 +61,7 @@ impl ThreadHandle {
         &self.by
     }
 
-    /// The runtime it is a thread of.
+    /// Returns the runtime of the thread.
     pub fn runtime(&self) -> &Runtime {
         &self.runtime
     }
@@ -71,17 +70,22 @@ impl ThreadHandle {
         self.runtime.store()
     }
 
-    /// Another thread of the same runtime.
+    /// Returns a handle of another thread of the same runtime, for the same principal.
     pub fn sibling(&self, id: ThreadId) -> Self {
         Self { id, ..self.clone() }
     }
 
-    /// Its id.
+    /// Returns the id of the thread.
     pub fn id(&self) -> ThreadId {
         self.id
     }
 
-    /// Waits for its end. A thread that is not live is brought back.
+    /// Waits until the thread has ended, and returns its outcome. Activates a thread that is not in memory. Dropping the
+    /// future cancels nothing.
+    ///
+    /// # Errors
+    /// `NoThread`; `SetAside` or an error of the log if the thread cannot be loaded; `ShuttingDown` if the runtime stops
+    /// before. A thread that fails is no error: its outcome says so.
     pub async fn outcome(&self) -> Result<Outcome, ReadError> {
         self.wait(Until::Ended).await
     }
@@ -95,12 +99,12 @@ impl ThreadHandle {
         self.outcome().await?.output_as()
     }
 
-    /// Waits until it has ended, waits for a person, or is paused; one whose branches all rest is at rest too. It is kept
-    /// in memory meanwhile, as long as there is room.
+    /// Waits until the thread has ended, waits for a person, or is paused. A thread that waits only for its branches is at
+    /// rest when all of them are. The thread stays in memory meanwhile, as long as there is room.
     ///
-    /// Where the runtime runs no threads ([`Mode::Observe`]) this waits, as [`ThreadHandle::outcome`] does, until an input
-    /// ends or pauses the thread; and where the thread runs in another process ([`Mode::RunElsewhere`]) what that one does
-    /// is not noticed: ask there.
+    /// If the runtime runs no threads ([`Mode::Observe`]), this waits, as [`ThreadHandle::outcome`] does, until an input
+    /// ends or pauses the thread. If another process runs the threads ([`Mode::RunElsewhere`]), this does not see what that
+    /// process does: wait there.
     ///
     /// [`Mode::Observe`]: crate::Mode::Observe
     /// [`Mode::RunElsewhere`]: crate::Mode::RunElsewhere
@@ -108,7 +112,7 @@ impl ThreadHandle {
         self.wait(Until::AtRest).await
     }
 
-    /// What it has come to by now, whether or not it goes on.
+    /// Returns the outcome so far, without waiting. It is final if the status is that of an ended thread.
     pub async fn present(&self) -> Result<Outcome, ReadError> {
         let loaded = self.load(None).await?;
         Ok(Outcome::new(loaded.state, loaded.last_position))
@@ -159,7 +163,7 @@ impl ThreadHandle {
         self.runtime.registry().activate(self.id).map(|_| ())
     }
 
-    /// Brings the thread back if it is not live, so that it goes on.
+    /// Activates the thread if it is not in memory, so that it continues.
     pub async fn wake(&self) -> Result<(), ReadError> {
         self.info().await?;
         Ok(self.start_up()?)
@@ -183,7 +187,7 @@ impl ThreadHandle {
         self.runtime.blocking(move || load::stream(&*store, id)).await?
     }
 
-    /// What is known of it at a glance.
+    /// Returns the summary that lists of threads have: status, times, workflow, sums.
     pub async fn summary(&self) -> Result<ThreadSummary, ReadError> {
         let (services, id) = (self.runtime.services().clone(), self.id);
         let look = move || {
@@ -193,46 +197,48 @@ impl ThreadHandle {
         self.runtime.blocking(look).await?
     }
 
-    /// The threads that inherit from it, and the branches that take the places of those it inherits: its forks and its
-    /// branches are among them. Costs what it returns.
+    /// Returns the forks and branches of the thread: the threads that inherit from it, and the branches that replace
+    /// inherited ones. The cost grows with their number.
     ///
     /// # Errors
-    /// `NoThread`, or when the log cannot be read.
+    /// `NoThread`, and errors of the log.
     pub async fn children(&self) -> Result<Vec<ThreadId>, ReadError> {
         let (services, id) = (self.runtime.services().clone(), self.id);
         self.runtime.blocking(move || family::children(&*services.store, id)).await?
     }
 
-    /// The first seq that is its own and not inherited.
+    /// Returns the first seq that is not inherited from another thread.
     pub async fn first_own_seq(&self) -> Result<Seq, ReadError> {
         Ok(self.info().await?.fork_of.map_or(Seq(0), |point| point.seq.next()))
     }
 
-    /// Its state after its last durable event.
+    /// Returns the state after the last durable event.
     pub async fn state(&self) -> Result<State, ReadError> {
         Ok(self.load(None).await?.state)
     }
 
-    /// Its state after event `seq`.
+    /// Returns the state after event `seq`. Folds the thread from the nearest snapshot before it.
+    ///
+    /// # Errors
+    /// `NoThread`; `NoSeq` if the thread is shorter; errors of the log.
     pub async fn state_at(&self, seq: Seq) -> Result<State, ReadError> {
         Ok(self.load(Some(seq)).await?.state)
     }
 
-    /// The thread and all its branches that ran at the moment of its event `seq`, each with the seq it had then: a
-    /// consistent moment of all of them, since the log has one order. At its last event: as they are now. Costs a fold of
-    /// each.
+    /// Returns the thread and all branches that ran when it had recorded event `seq`, each with the seq it had then. The
+    /// result is consistent, because the log has one order. For the last event it is the present. Folds each of them.
     pub async fn family_at(&self, seq: Seq) -> Result<Vec<FamilyMember>, ReadError> {
         let (services, id) = (self.runtime.services().clone(), self.id);
         self.runtime.blocking(move || family::family_at(&*services.store, &services.crashes, id, seq)).await?
     }
 
-    /// The seq of a checkpoint.
+    /// Returns the seq of the checkpoint with this label, if the thread has one. Folds the thread.
     pub async fn checkpoint_seq(&self, label: &str) -> Result<Option<Seq>, ReadError> {
         let state = self.state().await?;
         Ok(state.checkpoints().iter().find(|checkpoint| checkpoint.label == label).map(|checkpoint| checkpoint.seq))
     }
 
-    /// Tells the thread something; durable when it answers, with the position of the last event it led to.
+    /// Gives the thread an input. Returns the position of the last event that follows from it, when that is durable.
     async fn tell(&self, input: Input) -> Result<Option<Position>, ControlError> {
         let registry = self.runtime.registry();
         if !registry.is_live(self.id) {
@@ -241,45 +247,67 @@ impl ThreadHandle {
         deliver::ask(registry, self.id, input.by(Some(self.by.clone()))).await
     }
 
-    /// Nothing new begins until [`ThreadHandle::resume`]. Returns when the branches have recorded the pause too.
+    /// Pauses the thread: running calls end, and no new one begins until [`ThreadHandle::resume`]. Returns when the pause
+    /// is durable in the thread and in its branches.
+    ///
+    /// # Errors
+    /// `Rejected` if the thread has ended or is paused already.
     pub async fn pause(&self, reason: Option<String>) -> Result<(), ControlError> {
         self.tell(Input::Pause { reason }).await.map(drop)
     }
 
-    /// Ends a pause. Returns when the branches have recorded it too.
+    /// Ends a pause. Returns when that is durable in the thread and in its branches.
+    ///
+    /// # Errors
+    /// `Rejected` if the thread has ended or is not paused.
     pub async fn resume(&self) -> Result<(), ControlError> {
         self.tell(Input::Resume).await.map(drop)
     }
 
-    /// Goes on beyond a limit: the budget from here on, or more iterations. Ends a pause.
+    /// Raises limits, such as the budget from here on or the number of iterations, and ends a pause.
     pub async fn raise(&self, limits: LimitRaised) -> Result<(), ControlError> {
         self.tell(Input::Raise(limits)).await.map(drop)
     }
 
-    /// Ends the thread in good order: what is running is called off, each open call gets its last event. Returns
-    /// when the branches have recorded it too.
+    /// Cancels the thread and its running calls; each open call gets its last event. Returns when that is durable in the
+    /// thread and in its branches.
+    ///
+    /// # Errors
+    /// `Rejected` if the thread has ended.
     pub async fn cancel(&self, reason: Option<String>) -> Result<(), ControlError> {
         self.tell(Input::Cancel { reason }).await.map(drop)
     }
 
-    /// Ends the thread in an error.
+    /// Ends the thread with status `error`. Running calls are cancelled.
+    ///
+    /// # Errors
+    /// `Rejected` if the thread has ended.
     pub async fn abort(&self, reason: Option<String>) -> Result<(), ControlError> {
         self.tell(Input::Abort { reason }).await.map(drop)
     }
 
-    /// Gives this moment a name.
+    /// Records a checkpoint: a label for the present seq.
+    ///
+    /// # Errors
+    /// `Rejected` if the thread has ended, or has a checkpoint with this label.
     pub async fn checkpoint(&self, label: impl Into<String>) -> Result<(), ControlError> {
         self.tell(Input::Checkpoint { label: label.into() }).await.map(drop)
     }
 
-    /// Puts a message into the conversation; the next model call sees it.
+    /// Appends a message to the conversation; the next model call includes it.
+    ///
+    /// # Errors
+    /// `TooLarge`; `Rejected` if the thread has ended or makes no further model call in its node.
     pub async fn add_message(&self, message: Message) -> Result<(), ControlError> {
         let value = serde_json::to_value(&message).unwrap_or_default();
         self.runtime.fits("a message", &value)?;
         self.tell(Input::AddMessage(message)).await.map(drop)
     }
 
-    /// Sets variables.
+    /// Sets variables of scope `thread`.
+    ///
+    /// # Errors
+    /// `TooLarge` for a value; `Rejected` if the thread has ended or a name is invalid.
     pub async fn set_variables(&self, variables: OrderedMap<Json>) -> Result<(), ControlError> {
         for value in variables.values() {
             self.runtime.fits("a variable", &value.0)?;
@@ -287,7 +315,7 @@ impl ThreadHandle {
         self.tell(Input::SetVariables(variables)).await.map(drop)
     }
 
-    /// Answers a question. The same answer twice is accepted once.
+    /// Answers a question. The same answer again is accepted without effect.
     ///
     /// # Errors
     /// `NoInteraction` for one that was never asked; `Rejected` for one that is closed or was answered otherwise,
@@ -298,7 +326,10 @@ impl ThreadHandle {
         self.tell(Input::Respond { interaction, data }).await.map(drop)
     }
 
-    /// Takes a question back.
+    /// Withdraws a question, which fails as cancelled.
+    ///
+    /// # Errors
+    /// `NoInteraction`; `Rejected` if the question is closed.
     pub async fn cancel_interaction(&self, interaction: CallId) -> Result<(), ControlError> {
         self.tell(Input::CancelInteraction { interaction }).await.map(drop)
     }

@@ -120,6 +120,125 @@ pub struct Snapshot {
 /// Appends are queued by [`Store::append`] and answered when durable; everything else blocks for as long as the
 /// disk takes and is meant for blocking threads, except where it says otherwise. A reader sees durable records
 /// only, and after an append was answered it sees that append.
+///
+/// A backend implements all of it but what has a default. `testing::contract` (feature `testing`) is the suite that it
+/// has to pass; `contract_tests!` makes one test of each check. [`MemoryStore`](crate::MemoryStore) is the shortest
+/// backend. A store that adds something to another one passes the rest on:
+///
+/// ```
+/// # use std::ops::Range;
+/// use std::sync::atomic::{AtomicU64, Ordering};
+///
+/// use futures_util::future::BoxFuture;
+/// # use rethread_events::ids::{Hash, Position, Seq, ThreadId};
+/// use rethread_store::testing::contract;
+/// use rethread_store::{Append, Appended, MemoryStore, Store, StoreError};
+/// # use rethread_store::{
+/// #     Backup, Compacted, Filter, Import, Record, Snapshot, StreamInfo, Subscription, Tag, Verification,
+/// # };
+///
+/// /// Counts the records that are appended.
+/// struct Counted {
+///     inner: MemoryStore,
+///     n_records: AtomicU64,
+/// }
+///
+/// impl Store for Counted {
+///     fn append(&self, append: Append) -> BoxFuture<'static, Result<Appended, StoreError>> {
+///         self.n_records.fetch_add(append.records.len() as u64, Ordering::Relaxed);
+///         self.inner.append(append)
+///     }
+///     // All other methods: `self.inner.read_stream(…)` and so on.
+/// # fn read_stream(&self, thread: ThreadId, range: Range<Seq>, limit: usize) -> Result<Vec<Record>, StoreError> {
+/// #     self.inner.read_stream(thread, range, limit)
+/// # }
+/// # fn read_all(&self, from: Position, limit: usize) -> Result<Vec<Record>, StoreError> {
+/// #     self.inner.read_all(from, limit)
+/// # }
+/// # fn stream(&self, thread: ThreadId) -> Result<StreamInfo, StoreError> {
+/// #     self.inner.stream(thread)
+/// # }
+/// # fn streams(&self, after: Option<ThreadId>, tags: &[Tag], limit: usize) -> Result<Vec<StreamInfo>, StoreError> {
+/// #     self.inner.streams(after, tags, limit)
+/// # }
+/// # fn next_position(&self) -> Position {
+/// #     self.inner.next_position()
+/// # }
+/// # fn forks(&self, thread: ThreadId, after: Option<ThreadId>, limit: usize) -> Result<Vec<ThreadId>, StoreError> {
+/// #     self.inner.forks(thread, after, limit)
+/// # }
+/// # fn subscribe(&self, from: Position, filter: Filter) -> Subscription {
+/// #     self.inner.subscribe(from, filter)
+/// # }
+/// # fn put_blob(&self, owner: Option<ThreadId>, bytes: &[u8]) -> Result<Hash, StoreError> {
+/// #     self.inner.put_blob(owner, bytes)
+/// # }
+/// # fn blob(&self, hash: Hash) -> Result<Vec<u8>, StoreError> {
+/// #     self.inner.blob(hash)
+/// # }
+/// # fn release_blobs(&self, hashes: &[Hash], values: &[(String, Option<Vec<u8>>)]) -> Result<(), StoreError> {
+/// #     self.inner.release_blobs(hashes, values)
+/// # }
+/// # fn put_snapshot(&self, thread: ThreadId, snapshot: Snapshot) -> Result<(), StoreError> {
+/// #     self.inner.put_snapshot(thread, snapshot)
+/// # }
+/// # fn snapshots(&self, thread: ThreadId) -> Result<Vec<Seq>, StoreError> {
+/// #     self.inner.snapshots(thread)
+/// # }
+/// # fn snapshot(&self, thread: ThreadId, seq: Seq) -> Result<Option<Snapshot>, StoreError> {
+/// #     self.inner.snapshot(thread, seq)
+/// # }
+/// # fn keep_snapshots(&self, thread: ThreadId, seqs: &[Seq]) -> Result<(), StoreError> {
+/// #     self.inner.keep_snapshots(thread, seqs)
+/// # }
+/// # fn put_value(&self, name: &str, value: &[u8]) -> Result<(), StoreError> {
+/// #     self.inner.put_value(name, value)
+/// # }
+/// # fn value(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
+/// #     self.inner.value(name)
+/// # }
+/// # fn values(&self, prefix: &str) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
+/// #     self.inner.values(prefix)
+/// # }
+/// # fn remove_value(&self, name: &str) -> Result<(), StoreError> {
+/// #     self.inner.remove_value(name)
+/// # }
+/// # fn delete_all(&self, threads: &[ThreadId]) -> Result<(), StoreError> {
+/// #     self.inner.delete_all(threads)
+/// # }
+/// # fn import_with(&self, import: Import) -> Result<Appended, StoreError> {
+/// #     self.inner.import_with(import)
+/// # }
+/// # fn verify(&self) -> Result<Verification, StoreError> {
+/// #     self.inner.verify()
+/// # }
+/// # fn check_writable(&self) -> Result<(), StoreError> {
+/// #     self.inner.check_writable()
+/// # }
+/// # fn compact(&self) -> Result<Compacted, StoreError> {
+/// #     self.inner.compact()
+/// # }
+/// # fn backup(&self) -> Result<Backup, StoreError> {
+/// #     self.inner.backup()
+/// # }
+/// # fn close(&self) -> Result<(), StoreError> {
+/// #     self.inner.close()
+/// # }
+/// }
+///
+/// impl contract::Backend for Counted {
+///     fn store(&self) -> &dyn Store {
+///         self
+///     }
+///
+///     // A log in memory does not outlive its process.
+///     fn reopen(&mut self) {}
+/// }
+///
+/// let mut counted = Counted { inner: MemoryStore::new(), n_records: AtomicU64::new(0) };
+/// contract::records_come_back_as_they_were_written(&mut counted);
+/// assert!(counted.n_records.into_inner() > 0);
+/// ```
 pub trait Store: Send + Sync + 'static {
     /// Queues an append; does not block. Appends of one caller are written in the order of the calls, all
     /// records of one append or none. The answer comes when the records are durable; dropping the future does
