@@ -60,8 +60,8 @@ pub struct NodeResult {
     pub success: Option<bool>,
     /// What it gave. The branches of a fork by name, or in the order of its list.
     pub output: Option<Json>,
-    /// Whether the output is left out here because it is larger than [`OUTPUT_BYTES_MAX`]; the state at `last_seq` has
-    /// it.
+    /// Whether the output is left out here because it is larger than [`OUTPUT_BYTES_MAX`](super::OUTPUT_BYTES_MAX); the
+    /// state at `last_seq` has it.
     pub output_left_out: bool,
     /// Why it failed.
     pub error: Option<ExecutionError>,
@@ -89,8 +89,8 @@ pub struct NodeResult {
 }
 
 impl NodeResult {
-    /// The calls inside it, in the order in which they were asked for: at most [`CALLS_OF_NODE_MAX`] that completed, and
-    /// as many that did not.
+    /// The calls inside it, in the order in which they were asked for: at most
+    /// [`CALLS_OF_NODE_MAX`](super::CALLS_OF_NODE_MAX) that completed, and as many that did not.
     pub fn calls(&self) -> impl DoubleEndedIterator<Item = &Call> {
         self.calls.values()
     }
