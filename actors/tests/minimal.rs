@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 use rethread::Runtime;
-use rethread::errors::RuntimeError;
+use rethread::errors::StartThreadError;
 use rethread::llm::provider::PROVIDERS;
 use rethread::llm::tokens::Counter;
 use rethread::llm::{Profile, Profiles, Provider, profiles::ProfileError};
@@ -16,7 +16,7 @@ fn workflow(llm: &str) -> rethread::Workflow {
 
 async fn refused(runtime: &Runtime, llm: &str) -> String {
     match runtime.start_thread(workflow(llm), "").await {
-        Err(RuntimeError::Workflow(faults)) => faults.to_string(),
+        Err(StartThreadError::Workflow(faults)) => faults.to_string(),
         Err(error) => error.to_string(),
         Ok(_) => "it was started".to_owned(),
     }
