@@ -161,7 +161,7 @@ fn tools_wait_for_approval_across_a_kill() {
 
     // What decides nothing changes nothing.
     let before = scene.run("tail --from 0 --jsonl").ok().stdout;
-    scene.run_args(["respond", one, "--text", "perhaps"]).code(7).says("that decides nothing").silent();
+    scene.run_args(["respond", one, "--text", "perhaps"]).code(7).says("not a decision").silent();
     scene.run_args(["respond", one, "--edit", "{"]).code(2).silent();
     scene.run_args(["respond", one, "--edit", "[]"]).code(7).says("must be an object").silent();
     scene.run_args(["respond", one, "--approve", "--cancel"]).code(2).silent();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use expect_test::expect;
 use futures::FutureExt;
-use rethread::errors::NextMove;
+use rethread::errors::{NextMove, with_sources};
 use rethread::event::OperationType;
 use rethread::llm::Profiles;
 use rethread::store::{MemoryStore, Store, Tag};
@@ -68,7 +68,7 @@ fn several_questions_in_the_inbox_have_their_own_answers() {
             thread.respond(ids[1], "a").await.expect_err("it was answered otherwise").next_move()
                 == NextMove::ReadAgain
         );
-        thread.respond(ids[0], "perhaps").await.expect_err("that decides nothing");
+        thread.respond(ids[0], "perhaps").await.expect_err("not a decision");
         assert_eq!(thread.interactions().await.unwrap().len(), 1);
         thread.respond(ids[0], true).await.unwrap();
         assert_eq!(thread.outcome().await.unwrap().status, Status::Completed);
@@ -192,7 +192,7 @@ fn relay_question_is_not_repeated_after_a_restart() {
         .assert_eq(asked.request.prompt.as_deref().unwrap());
         let (thread, question) = (looks.thread(id), asked.request.id);
         let error = thread.respond(question, json!({"tool_calls": [{"name": "fly"}]})).await.expect_err("no such tool");
-        assert!(error.to_string().contains("offered: look"), "{error}");
+        assert!(with_sources(&error).contains("offered: look"), "{error:?}");
         thread.respond(question, "  ").await.expect_err("nothing was brought");
         thread.respond(question, json!({"tool_calls": [{"name": "look", "arguments": {"text": "8"}}]})).await.unwrap();
         drop((looks, thread));
