@@ -1,9 +1,12 @@
 //! Building a workflow in Rust.
 
-use super::{
-    Budget, Edge, FORMAT_VERSION, Faults, Judge, LlmNode, Marker, Node, SubWorkflow, Summary, ToolNode,
-    UserInteractionNode, Workflow, WorkflowSpec,
-};
+use super::actions::{LlmNode, ToolNode, UserInteractionNode};
+use super::definition::Workflow;
+use super::fault::Faults;
+use super::flow::Edge;
+use super::models::{Budget, Judge, Summary};
+use super::node::{Marker, Node};
+use super::spec::{FORMAT_VERSION, SubWorkflow, WorkflowSpec};
 use crate::codec::OrderedMap;
 use crate::event::{OnLimit, ToolMode};
 use crate::ids::{NodeId, ToolName};

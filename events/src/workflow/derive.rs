@@ -1,8 +1,8 @@
 //! A definition made of another.
 
+use super::definition::Workflow;
+use super::fault::{Fault, Faults};
 use serde_json::Value;
-
-use super::{Fault, Faults, Workflow};
 
 impl Workflow {
     /// The same definition with other profiles for some of its model nodes: the profile takes the place of the provider

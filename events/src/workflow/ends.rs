@@ -2,19 +2,12 @@
 
 use serde_json::Value;
 
-use super::{FAULTS_MAX, Fault, Faults, Workflow, WorkflowSpec};
+use super::definition::Workflow;
+use super::fault::{FAULTS_MAX, Fault, Faults};
 use crate::codec::OrderedMap;
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::json::Json;
 use crate::schema::in_words;
-
-impl WorkflowSpec {
-    /// Its schemas, and those of its sub-workflows.
-    pub(super) fn schemas(&self) -> impl Iterator<Item = &Json> {
-        let of_subs = self.workflows.values().flat_map(|sub| [&sub.input_schema, &sub.output_schema]);
-        [&self.input_schema, &self.output_schema].into_iter().chain(of_subs).flatten()
-    }
-}
 
 impl Workflow {
     /// The input of a thread that is started without one: `null` if the workflow has an `input_schema`, which may refuse

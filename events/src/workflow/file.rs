@@ -1,22 +1,23 @@
 //! The file format: YAML or JSON, one model for both.
 
 mod repair;
+mod words;
 
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 use serde_saphyr::Spanned;
 
+use super::definition::Workflow;
+use super::fault::{Fault, Faults, Place};
+use super::spec::WorkflowSpec;
 use super::validate::{self, Checks, Env};
-use super::{Fault, Faults, Place, Workflow, WorkflowSpec};
+use words::{DEPTH_MAX, in_plain_words};
 
 /// The most bytes a workflow file may have.
 pub const FILE_BYTES_MAX: usize = 16 << 20;
 /// How many values and ends of lists and objects a file may have.
 const YAML_EVENTS_MAX: usize = 1_000_000;
-
-/// The most lists and objects of a file that may stand inside each other.
-const DEPTH_MAX: usize = 64;
 
 /// The same of a file whose faults are given places: the reader takes up to 30 KB of the stack for each level. In a file that
 /// is nested deeper, only what the parser finds has a place.
@@ -121,47 +122,6 @@ fn fault_of(error: &serde_saphyr::Error, text: &str) -> Fault {
         place = tree.second(field);
     }
     Fault { place, path: String::new(), message: in_plain_words(message), hint: None }
-}
-
-const PAIRS: &str = "expected `key: value` pairs";
-const LIST: &str = "expected a list";
-const WHOLE: &str = "expected a whole number that is not negative";
-const NUMBER: &str = "expected a number";
-
-/// A message of the parser, for authors of workflows, who do not know the parser.
-fn in_plain_words(message: &str) -> String {
-    match message {
-        "expected mapping start" => PAIRS.into(),
-        "expected sequence start" => LIST.into(),
-        "invalid u32" | "invalid u64" => WHOLE.into(),
-        "invalid f64" => NUMBER.into(),
-        // The same of a reader of trees.
-        _ if message.starts_with("invalid type") || message.starts_with("invalid value") => {
-            match message.rsplit_once(", expected ").map(|(_, expected)| expected) {
-                Some("u32" | "u64") => WHOLE.into(),
-                Some("f64") => NUMBER.into(),
-                Some("a sequence") => LIST.into(),
-                Some("a map") => PAIRS.into(),
-                Some("a string") => "expected a text".into(),
-                Some("a boolean") => "expected true or false".into(),
-                Some(expected) if expected.starts_with("struct ") => PAIRS.into(),
-                _ => message.into(),
-            }
-        }
-        _ if message.starts_with("unknown ") => {
-            // The name is quoted, and what is known is not.
-            let (unknown, known) = message.split_once(", expected ").unwrap_or((message, ""));
-            let known = known.replace('`', "");
-            if known.is_empty() { message.into() } else { format!("{unknown}, expected {known}") }
-        }
-        _ if message.starts_with("budget breached: Depth") => format!("nested deeper than {DEPTH_MAX} levels"),
-        _ if message.starts_with("budget breached: Documents") => "a file holds one workflow".into(),
-        _ if message.starts_with("budget breached: RecordedAnchor") => "aliases expand to too much".into(),
-        _ => match message.split_once(", set DuplicateKeyPolicy") {
-            Some((what, _)) => what.into(),
-            None => message.into(),
-        },
-    }
 }
 
 /// The file once more with the place of each value, read only when there is a fault to show.

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use indexmap::IndexMap;
 
-use super::flow::{Body, ConditionNode, ForkNode, JoinNode, LoopEndNode, LoopNode, ParallelNode, RouteNode};
-use super::{Edge, Node, NodeKind};
+use super::flow::{ConditionNode, Edge, ForkNode, JoinNode, LoopEndNode, RouteNode};
+use super::node::{Body, LoopNode, Node, NodeKind, ParallelNode};
 use crate::ids::NodeId;
 use crate::json::Json;
 use crate::schema::Compiled;

@@ -1,18 +1,16 @@
-//! Nodes: configuration by value. What a node does is the thread machine's business.
+//! One node of a workflow, and the kinds that have nodes inside. What a node does is the thread machine's business.
 
+use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::actions::{ContextProcessorNode, LlmNode, ToolNode, UserInteractionNode};
 use super::flow::{
-    ConditionNode, ContextProcessorNode, ForkNode, JoinNode, LoopEndNode, LoopNode, ParallelNode, RouteNode,
-    SubWorkflowNode, Summary,
+    ConditionNode, Edge, ForkNode, JoinMode, JoinNode, LoopEndNode, RouteNode, SubWorkflowNode, is_all, is_fail,
 };
-use super::strategy::Strategy;
-use crate::codec::OrderedMap;
-use crate::event::{AnswerType, NodeContext, OperationType, Scope, ToolMode};
-use crate::fault::ErrorKind;
-use crate::ids::{NodeId, ProfileId, ToolName};
-use crate::json::Json;
+use super::retry::RetryPolicy;
+use crate::event::OnFailed;
+use crate::ids::NodeId;
 
 /// One node of a workflow: exactly one of the kinds below, and what holds for all of them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -215,279 +213,93 @@ impl<I: Into<NodeId>> From<(I, LoopNode)> for Node {
 #[serde(deny_unknown_fields)]
 pub struct Marker {}
 
-/// A node that asks a model and lets it use tools until it answers.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+/// A fork, its branches and its join in one node. What the branches end on needs no edge.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct LlmNode {
-    /// A named profile in place of provider and model.
-    #[serde(default, skip_serializing_if = "Option::is_none", alias = "profile", alias = "profileId")]
-    pub profile_id: Option<ProfileId>,
-    /// The provider, for example `openai_chat` or `mock`.
+pub struct ParallelNode {
+    /// Named branches.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub branches: IndexMap<String, Body>,
+    /// One branch for each element of the list that this expression gives.
+    #[serde(default, skip_serializing_if = "Option::is_none", alias = "forEach")]
+    pub for_each: Option<String>,
+    /// The variable that holds the element; `item` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none", rename = "as")]
+    pub variable: Option<String>,
+    /// What is done for each element.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub provider: Option<String>,
-    /// The model's name at the provider.
+    pub body: Option<Body>,
+    /// The variable that holds all results, as `output` does: an object by name, or a list in the order of the list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub model: Option<String>,
-    /// The prompt; `{{expressions}}` over the variables are filled in.
-    #[serde(alias = "userPrompt")]
-    pub user_prompt: String,
-    /// The instructions, with expressions as well.
-    #[serde(default, skip_serializing_if = "Option::is_none", alias = "systemPrompt")]
-    pub system_prompt: Option<String>,
-    /// Sampling temperature.
+    pub into: Option<String>,
+    /// How many branches run at once; all named ones, and 64 of a list, when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub temperature: Option<f64>,
-    /// The most tokens of an answer.
-    #[serde(default, skip_serializing_if = "Option::is_none", alias = "maxTokens")]
-    pub max_tokens: Option<u64>,
-    /// Whether answers are streamed.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub stream: bool,
-    /// Whether tools are offered.
-    #[serde(default, alias = "toolMode")]
-    pub tool_mode: ToolMode,
-    /// The tools that are offered; all there are when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none", alias = "availableTools", alias = "tools")]
-    pub available_tools: Option<Vec<ToolName>>,
-    /// The tools among them whose calls a person approves before they run, besides those that ask for it themselves.
-    #[serde(default, skip_serializing_if = "Vec::is_empty", alias = "approveTools")]
-    pub approve_tools: Vec<ToolName>,
-    /// How many model calls it may take to an answer; 50 when absent.
+    pub concurrency: Option<u32>,
+    /// How many branches are waited for.
+    #[serde(default, skip_serializing_if = "is_all")]
+    pub mode: JoinMode,
+    /// How many, in mode `n_of_m`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub n: Option<u32>,
+    /// What becomes of failed branches.
+    #[serde(default, skip_serializing_if = "is_fail", alias = "onFailed")]
+    pub on_failed: OnFailed,
+    /// How long the branches may take in all; without limit when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none", alias = "timeout", alias = "timeoutMs")]
+    pub timeout_ms: Option<u64>,
+}
+
+/// Nodes inside a node.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Body {
+    /// The first node; the first one listed when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub entry: Option<NodeId>,
+    /// The nodes. Their ids are unique in the whole workflow.
+    pub nodes: Vec<Node>,
+    /// The edges; one node after the other as listed when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub edges: Option<Vec<Edge>>,
+}
+
+impl Body {
+    /// These nodes, one after the other.
+    pub fn of(nodes: impl IntoIterator<Item = Node>) -> Self {
+        Self { nodes: nodes.into_iter().collect(), ..Self::default() }
+    }
+}
+
+/// A loop. As `loop_start`, the nodes between it and its `end` are repeated; as `loop`, the `body` is, and
+/// what the body ends on needs no edge. At least one of `times`, `while` and `for_each` is given; where several are, the
+/// first that says so ends the loop. Its body sees `loop`: `index` (from 0), `iteration` (from 1), `first`, `last`
+/// (whether no other can follow) and `n` (how many there are at most).
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LoopNode {
+    /// The marker at which an iteration ends; of `loop_start` only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end: Option<NodeId>,
+    /// What is repeated; of `loop` only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub body: Option<Body>,
+    /// So many times.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub times: Option<u64>,
+    /// For as long as this expression holds; asked before each iteration.
+    #[serde(default, skip_serializing_if = "Option::is_none", rename = "while")]
+    pub condition: Option<String>,
+    /// Once for each element of the list that this expression gives.
+    #[serde(default, skip_serializing_if = "Option::is_none", alias = "forEach")]
+    pub for_each: Option<String>,
+    /// The variable of scope `loop` that holds the element; `item` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none", rename = "as")]
+    pub variable: Option<String>,
+    /// The variable that holds a list of what `output` was at the end of each iteration; set when the loop is over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub into: Option<String>,
+    /// The most iterations. A `while` loop must give it: the loop fails when it is reached and the loop is not over,
+    /// because its condition still holds or its list has more elements. Other loops may go round a million times.
     #[serde(default, skip_serializing_if = "Option::is_none", alias = "maxIterations")]
-    pub max_iterations: Option<u32>,
-    /// How many tools of one answer may run at once; 8 when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none", alias = "concurrentTools")]
-    pub concurrent_tools: Option<u32>,
-    /// How long one model call may take; 120 000 when absent, without limit if a person answers for the model.
-    #[serde(default, skip_serializing_if = "Option::is_none", alias = "llmTimeoutMs")]
-    pub llm_timeout_ms: Option<u64>,
-    /// When the conversation is summarised, and by which model, in place of what the workflow says.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub summary: Option<Summary>,
-    /// The conversation that it sees beside its own turn: `shared` (that of the thread so far, the default), `fresh` (none
-    /// of it), or `{from: [nodes]}` (what these nodes said). What it says joins the conversation of the thread.
-    #[serde(default, skip_serializing_if = "is_shared")]
-    pub context: NodeContext,
-    /// How it comes to its answer; `react` when absent.
-    #[serde(default, skip_serializing_if = "Strategy::is_react")]
-    pub strategy: Strategy,
-    /// Keys of the provider's own, merged into its request as they are. The provider `mock` reads its `script` here.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub extra: Option<Json>,
-}
-
-fn is_shared(context: &NodeContext) -> bool {
-    *context == NodeContext::Shared
-}
-
-/// A node that runs one tool.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ToolNode {
-    /// The tool.
-    #[serde(alias = "toolName", alias = "name")]
-    pub tool_name: ToolName,
-    /// Its arguments; a text that is exactly one `{{expression}}` has the expression's type.
-    #[serde(default, skip_serializing_if = "OrderedMap::is_empty")]
-    pub parameters: OrderedMap<Json>,
-    /// How long one attempt may take; the tool's own limit when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none", alias = "timeout", alias = "timeoutMs")]
-    pub timeout_ms: Option<u64>,
-    /// Whether a person approves of the call before it runs; a tool may ask for it itself.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub approval: bool,
-}
-
-impl ToolNode {
-    /// Runs this tool without arguments.
-    pub fn new(tool_name: impl Into<ToolName>) -> Self {
-        Self { tool_name: tool_name.into(), parameters: OrderedMap::default(), timeout_ms: None, approval: false }
-    }
-}
-
-/// A node that asks a person.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct UserInteractionNode {
-    /// What is done with the answer.
-    #[serde(alias = "operationType")]
-    pub operation_type: NodeOperation,
-    /// The variables it sets.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub variables: Vec<VariableAssignment>,
-    /// The message it becomes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub message: Option<InteractionMessage>,
-    /// The question, with expressions.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub prompt: Option<String>,
-    /// The type of the answer; any value when absent. An answer of another type is refused.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub answer: Option<AnswerKind>,
-    /// The texts among which `answer: choice` chooses.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub choices: Option<Vec<String>>,
-    /// The JSON Schema of `answer: json_schema`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub schema: Option<Json>,
-    /// How long the person has; without limit when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none", alias = "timeout", alias = "timeoutMs")]
-    pub timeout_ms: Option<u64>,
-    /// What the application may want to know.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub metadata: Option<Json>,
-}
-
-impl UserInteractionNode {
-    /// A question without a prompt, whose answer may be any value.
-    pub fn new(operation_type: NodeOperation) -> Self {
-        Self {
-            operation_type,
-            variables: Vec::new(),
-            message: None,
-            prompt: None,
-            answer: None,
-            choices: None,
-            schema: None,
-            timeout_ms: None,
-            metadata: None,
-        }
-    }
-
-    /// The type of the answer, with what belongs to it; `None` where any value is an answer.
-    pub fn answer_type(&self) -> Option<AnswerType> {
-        Some(match self.answer? {
-            AnswerKind::Boolean => AnswerType::Boolean {},
-            AnswerKind::Choice => AnswerType::Choice { choices: self.choices.clone().unwrap_or_default() },
-            AnswerKind::Text => AnswerType::Text {},
-            AnswerKind::Number => AnswerType::Number {},
-            AnswerKind::JsonSchema => {
-                AnswerType::JsonSchema { schema: self.schema.clone().unwrap_or_else(|| Json::from(false)) }
-            }
-        })
-    }
-}
-
-/// The type of the answer to a question, as a workflow file names it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum AnswerKind {
-    /// True or false; `yes`, `no`, `y`, `n`, `true` and `false` are accepted as text.
-    Boolean,
-    /// One of `choices`.
-    Choice,
-    /// A text.
-    Text,
-    /// A number.
-    Number,
-    /// A value that `schema` accepts.
-    JsonSchema,
-}
-
-/// What a node does with the answer of a person.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-pub enum NodeOperation {
-    /// It sets variables.
-    UpdateVariables,
-    /// It becomes a message of the user.
-    AddMessage,
-}
-
-impl From<NodeOperation> for OperationType {
-    fn from(operation: NodeOperation) -> Self {
-        match operation {
-            NodeOperation::UpdateVariables => Self::UpdateVariables,
-            NodeOperation::AddMessage => Self::AddMessage,
-        }
-    }
-}
-
-/// A variable set from an answer.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct VariableAssignment {
-    /// The variable.
-    #[serde(alias = "variableName")]
-    pub variable_name: String,
-    /// Its value, over the variables and `input`, the answer.
-    pub expression: String,
-    /// Where it lives.
-    #[serde(default)]
-    pub scope: Scope,
-}
-
-/// A message made from an answer.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct InteractionMessage {
-    /// Always `user`.
-    pub role: MessageRole,
-    /// Its text, over the variables and `input`, the answer.
-    #[serde(alias = "contentTemplate")]
-    pub content_template: String,
-}
-
-/// The only role an answer can have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum MessageRole {
-    /// The person.
-    User,
-}
-
-/// How much chance there is in a wait, so that many threads that failed together do not come back together (Brooker,
-/// "Exponential Backoff And Jitter", 2015).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Jitter {
-    /// None.
-    #[default]
-    None,
-    /// Anything from nothing to the whole wait.
-    Full,
-    /// Half of the wait, and anything up to the other half.
-    Equal,
-}
-
-impl Jitter {
-    fn is_none(&self) -> bool {
-        *self == Self::None
-    }
-}
-
-/// When a failed try of a node is repeated.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct RetryPolicy {
-    /// How many tries there are in all, 1 to 100.
-    #[serde(alias = "maxAttempts")]
-    pub max_attempts: u32,
-    /// The wait before the second try; doubles with each further one.
-    #[serde(default, alias = "backoffMs")]
-    pub backoff_ms: u64,
-    /// The longest wait; 60 000 when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none", alias = "backoffMsMax")]
-    pub backoff_ms_max: Option<u64>,
-    /// How much chance there is in the wait.
-    #[serde(default, skip_serializing_if = "Jitter::is_none")]
-    pub jitter: Jitter,
-    /// The kinds of errors after which it is tried again; when absent, after those that another try can mend.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub on: Option<Vec<ErrorKind>>,
-}
-
-impl RetryPolicy {
-    /// The wait after try number `attempt` (from 1) failed: `backoff_ms · 2^(attempt − 1)`, at most `backoff_ms_max`,
-    /// of which `chance`, any number, takes its part as `jitter` says.
-    pub fn wait_ms(&self, attempt: u32, chance: u64) -> u64 {
-        let factor = 1_u64.checked_shl(attempt.saturating_sub(1)).unwrap_or(u64::MAX);
-        let wait = self.backoff_ms.saturating_mul(factor).min(self.backoff_ms_max.unwrap_or(60_000));
-        let up_to = |ms: u64| ms.checked_add(1).map_or(chance, |n| chance % n);
-        match self.jitter {
-            Jitter::None => wait,
-            Jitter::Full => up_to(wait),
-            Jitter::Equal => wait - wait / 2 + up_to(wait / 2),
-        }
-    }
+    pub max_iterations: Option<u64>,
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::flow::Summary;
-use super::validate::is_variable_name;
+use super::models::Summary;
+use super::names::is_variable_name;
 use crate::codec::OrderedMap;
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::json::Json;

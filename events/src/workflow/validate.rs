@@ -1,5 +1,6 @@
 //! What makes a definition valid. All faults are found at once.
 
+mod actions;
 mod arguments;
 mod flow;
 mod needs;
@@ -12,22 +13,26 @@ mod shape;
 mod strategy;
 mod texts;
 mod variables;
+mod ways;
 
 use indexmap::IndexMap;
 
-use super::{
-    Budget, Edge, FORMAT_VERSION, Fault, Faults, Graph, MAX_ITERATIONS_MAX, Node, NodeKind, SubWorkflow, Workflow,
-    WorkflowSpec, nanousd,
-};
+use super::definition::Workflow;
+use super::fault::{Fault, Faults};
+use super::flow::Edge;
+use super::graph::Graph;
+use super::models::{Budget, nanousd};
+use super::node::{Node, NodeKind};
+use super::spec::{FORMAT_VERSION, MAX_ITERATIONS_MAX, SubWorkflow, WorkflowSpec};
 use crate::codec::OrderedMap;
 use crate::expression;
-use crate::ids::{Hash, NodeId};
+use crate::ids::Hash;
 use crate::json::Json;
 use crate::schema;
 pub use needs::{Env, Unknown};
-pub(crate) use parts::is_variable_name;
 use parts::{
-    check_condition, check_depth, check_model, check_name, check_range, check_summary, check_timeout, check_variable,
+    at, check_condition, check_depth, check_model, check_name, check_range, check_summary, check_timeout,
+    check_variable,
 };
 pub use prices::NamedModel;
 
@@ -41,6 +46,27 @@ pub(super) enum Checks<'a> {
     Stored,
     /// All of it, and where surroundings are given also what it needs of them.
     All(Option<&'a Env>),
+}
+
+impl WorkflowSpec {
+    /// The valid definition, or everything that is wrong with this one.
+    pub fn build(self) -> Result<Workflow, Faults> {
+        build(self, Checks::All(None))
+    }
+
+    /// The same, checked also against what is there where it will run.
+    pub fn build_in(self, surroundings: &Env) -> Result<Workflow, Faults> {
+        build(self, Checks::All(Some(surroundings)))
+    }
+}
+
+impl Workflow {
+    /// The definition in the JSON that [`Workflow::json`] gave. It was checked when it was built: faults that only newer
+    /// versions of this program find are none here, so that threads go on with the definition they began with.
+    pub fn from_json(json: &str) -> Result<Self, Faults> {
+        let spec: WorkflowSpec = serde_json::from_str(json).map_err(|e| Faults::one(Fault::new("", e.to_string())))?;
+        build(spec, Checks::Stored)
+    }
 }
 
 pub(super) fn build(spec: WorkflowSpec, checks: Checks<'_>) -> Result<Workflow, Faults> {
@@ -86,15 +112,6 @@ pub(super) fn build(spec: WorkflowSpec, checks: Checks<'_>) -> Result<Workflow, 
     } else {
         Err(Faults::first_of(faults))
     }
-}
-
-/// The path of something inside `path`, which is empty at the top.
-fn at(path: &str, what: &str) -> String {
-    if path.is_empty() { what.to_owned() } else { format!("{path}.{what}") }
-}
-
-fn no_node(path: impl Into<String>, id: &NodeId) -> Fault {
-    Fault::new(path, format!("there is no node `{id}`"))
 }
 
 fn check_head(spec: &WorkflowSpec, faults: &mut Vec<Fault>) {

@@ -5,7 +5,7 @@ use crate::ids::Seq;
 use crate::json::Json;
 use crate::message::{Message, Part, Role, ToolCall, ToolResult};
 use crate::thread::conversation::Entry;
-use crate::workflow::check_processor_config as check_config;
+use crate::workflow::processors::check_processor_config as check_config;
 use expect_test::{Expect, expect};
 use std::fmt::Write as _;
 use std::sync::Arc;

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::super::validate::{self, Checks};
-use super::super::{FAULTS_MAX, Fault, Faults, WorkflowSpec};
-use super::in_plain_words;
+use super::words::in_plain_words;
+use crate::workflow::fault::{FAULTS_MAX, Fault, Faults};
+use crate::workflow::spec::WorkflowSpec;
+use crate::workflow::validate::{self, Checks};
 
 /// Returns all faults of a definition that cannot be read, with `first`, what the parser met first. `tree` is the whole
 /// file, where it is well formed and not nested too deeply.

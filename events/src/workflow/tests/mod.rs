@@ -14,6 +14,8 @@ mod undefined;
 use expect_test::{Expect, expect};
 
 use super::*;
+use crate::codec::OrderedMap;
+use crate::json::Json;
 
 #[track_caller]
 fn check(yaml: &str, expected: Expect) {

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::codec::OrderedMap;
 use crate::expression::{has_expression, nearest};
 use crate::json::Json;
-use crate::workflow::Fault;
+use crate::workflow::fault::Fault;
 
 /// The most faults of one node that are told.
 const FAULTS_MAX: usize = 20;

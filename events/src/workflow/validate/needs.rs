@@ -6,8 +6,13 @@ use super::{arguments, recursion};
 use crate::expression::nearest;
 use crate::ids::ProfileId;
 use crate::json::Json;
-use crate::workflow::{Fault, Graph, NodeKind, Strategy, StrategyModel, Workflow, WorkflowSpec};
-use crate::workflow::{built_in_processors, is_built_in_processor};
+use crate::workflow::definition::Workflow;
+use crate::workflow::fault::Fault;
+use crate::workflow::graph::Graph;
+use crate::workflow::node::NodeKind;
+use crate::workflow::processors::{built_in_processors, is_built_in_processor};
+use crate::workflow::spec::WorkflowSpec;
+use crate::workflow::strategy::{Strategy, StrategyModel};
 
 /// What is there to be used where the workflow will run.
 #[derive(Debug, Clone, Default)]

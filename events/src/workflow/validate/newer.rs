@@ -3,12 +3,17 @@
 
 use std::collections::BTreeSet;
 
-use super::{arguments, at, no_node};
+use super::arguments;
+use super::parts::{at, no_node};
 use crate::event::NodeContext;
 use crate::ids::NodeId;
 use crate::json::Json;
 use crate::schema::{Compiled, Mismatch, unfit_examples};
-use crate::workflow::{Body, Edge, Fault, Graph, JoinMode, Node, NodeKind, WorkflowSpec};
+use crate::workflow::fault::Fault;
+use crate::workflow::flow::{Edge, JoinMode};
+use crate::workflow::graph::Graph;
+use crate::workflow::node::{Body, Node, NodeKind};
+use crate::workflow::spec::WorkflowSpec;
 
 /// `graphs` are that of the workflow, and those of its sub-workflows in their order.
 pub(super) fn check(spec: &WorkflowSpec, graphs: &[&Graph], faults: &mut Vec<Fault>) {

@@ -1,18 +1,13 @@
 //! Checks of one node.
 
-use super::parts::{
-    WAIT_MS_MAX, check_depth, check_name, check_range, check_summary, check_template, check_text, check_timeout,
-    check_variable,
-};
-use super::{flow, strategy};
-use crate::event::ToolMode;
+use super::actions;
+use super::flow::{self, check_branches, check_concurrency, check_into, check_list, check_mode};
+use super::parts::{WAIT_MS_MAX, check_name, check_range, check_timeout};
 use crate::expression;
 use crate::fault::ErrorKind;
-use crate::schema;
-use crate::workflow::{AnswerKind, Fault, LlmNode, Node, NodeKind, NodeOperation, ToolNode, UserInteractionNode};
-
-/// The most choices of a question.
-const CHOICES_MAX: u64 = 100;
+use crate::workflow::fault::Fault;
+use crate::workflow::node::{Body, LoopNode, Node, NodeKind, ParallelNode};
+use crate::workflow::spec::LOOP_ITERATIONS_MAX;
 
 /// Checks a node as written in the file, and the nodes inside it.
 pub(super) fn check_node(path: &str, node: &Node, faults: &mut Vec<Fault>) {
@@ -27,11 +22,13 @@ pub(super) fn check_node(path: &str, node: &Node, faults: &mut Vec<Fault>) {
     }
     for kind in node.kinds() {
         match kind {
-            NodeKind::Llm(llm) => check_llm(&format!("{path}.llm"), llm, faults),
-            NodeKind::Tool(tool) => check_tool(&format!("{path}.tool"), tool, faults),
-            NodeKind::UserInteraction(ask) => check_interaction(&format!("{path}.user_interaction"), ask, faults),
+            NodeKind::Llm(llm) => actions::check_llm(&format!("{path}.llm"), llm, faults),
+            NodeKind::Tool(tool) => actions::check_tool(&format!("{path}.tool"), tool, faults),
+            NodeKind::UserInteraction(ask) => {
+                actions::check_interaction(&format!("{path}.user_interaction"), ask, faults)
+            }
             NodeKind::ContextProcessor(processor) => {
-                flow::check_processor(&format!("{path}.context_processor"), processor, faults);
+                actions::check_processor(&format!("{path}.context_processor"), processor, faults);
             }
             NodeKind::Route(route) => flow::check_route(&format!("{path}.route"), route, faults),
             NodeKind::Condition(condition) => {
@@ -39,9 +36,9 @@ pub(super) fn check_node(path: &str, node: &Node, faults: &mut Vec<Fault>) {
             }
             NodeKind::Fork(fork) => flow::check_fork(&format!("{path}.fork"), fork, faults),
             NodeKind::Join(join) => flow::check_join(&format!("{path}.join"), join, faults),
-            NodeKind::Parallel(parallel) => flow::check_parallel(&format!("{path}.parallel"), parallel, faults),
-            NodeKind::LoopStart(repeat) => flow::check_loop(&format!("{path}.loop_start"), repeat, false, faults),
-            NodeKind::Loop(repeat) => flow::check_loop(&format!("{path}.loop"), repeat, true, faults),
+            NodeKind::Parallel(parallel) => check_parallel(&format!("{path}.parallel"), parallel, faults),
+            NodeKind::LoopStart(repeat) => check_loop(&format!("{path}.loop_start"), repeat, false, faults),
+            NodeKind::Loop(repeat) => check_loop(&format!("{path}.loop"), repeat, true, faults),
             NodeKind::SubWorkflow(sub) => flow::check_sub_workflow(&format!("{path}.sub_workflow"), sub, faults),
             NodeKind::LoopEnd(_) | NodeKind::Start | NodeKind::End => {}
         }
@@ -107,154 +104,71 @@ fn may_be_tried_again(kind: NodeKind<'_>) -> bool {
     }
 }
 
-fn check_llm(path: &str, llm: &LlmNode, faults: &mut Vec<Fault>) {
-    strategy::check(path, llm, faults);
-    if llm.user_prompt.trim().is_empty() {
-        faults.push(Fault::new(format!("{path}.user_prompt"), "the prompt is empty"));
+fn check_parallel(path: &str, parallel: &ParallelNode, faults: &mut Vec<Fault>) {
+    let variable = parallel.variable.as_ref();
+    check_branches(path, parallel.branches.keys(), parallel.for_each.as_ref(), variable, faults);
+    if parallel.for_each.is_some() != parallel.body.is_some() {
+        let hint = "branches of a list have `for_each` and `body`";
+        faults.push(Fault::new(path, "only one of `for_each` and `body` is given").hint(hint));
     }
-    check_template(&format!("{path}.user_prompt"), &llm.user_prompt, faults);
-    if let Some(system) = &llm.system_prompt {
-        check_template(&format!("{path}.system_prompt"), system, faults);
+    check_into(path, parallel.into.as_ref(), faults);
+    check_concurrency(path, parallel.concurrency, faults);
+    check_mode(path, parallel.mode, parallel.n, faults);
+    check_timeout(&format!("{path}.timeout_ms"), parallel.timeout_ms, faults);
+    for (name, body) in &parallel.branches {
+        check_body(&format!("{path}.branches.{name}"), body, faults);
     }
-    if let Some(t) = llm.temperature
-        && !(0.0..=2.0).contains(&t)
+    if let Some(body) = &parallel.body {
+        check_body(&format!("{path}.body"), body, faults);
+    }
+}
+
+/// `is_short` for a loop in one node, with its body in it.
+fn check_loop(path: &str, repeat: &LoopNode, is_short: bool, faults: &mut Vec<Fault>) {
+    let LoopNode { end, body, times, condition, for_each, variable, into, max_iterations } = repeat;
+    check_into(path, into.as_ref(), faults);
+    match (is_short, end, body) {
+        (true, None, Some(body)) => check_body(&format!("{path}.body"), body, faults),
+        (true, _, None) => faults.push(Fault::new(path, "the loop has no body").hint("give body.nodes")),
+        (true, Some(_), Some(_)) => faults.push(Fault::new(format!("{path}.end"), "only a loop_start has an `end`")),
+        (false, Some(_), None) => {}
+        (false, None, _) => faults.push(Fault::new(path, "no `end`").hint("give the id of its loop_end")),
+        (false, Some(_), Some(_)) => faults.push(Fault::new(format!("{path}.body"), "only a `loop` has a body")),
+    }
+    if times.is_none() && condition.is_none() && for_each.is_none() {
+        let hint = "give `times`, `while` or `for_each`";
+        faults.push(Fault::new(path, "nothing says when the loop is over").hint(hint));
+    }
+    for (key, n) in [("times", times), ("max_iterations", max_iterations)] {
+        if let Some(n) = n {
+            check_range(&format!("{path}.{key}"), *n, u64::from(key != "times"), LOOP_ITERATIONS_MAX, faults);
+        }
+    }
+    if let (Some(times), Some(most)) = (times, max_iterations)
+        && times > most
+        && condition.is_none()
+        && for_each.is_none()
     {
-        faults.push(Fault::new(format!("{path}.temperature"), format!("{t} is not between 0 and 2")));
+        faults
+            .push(Fault::new(format!("{path}.times"), format!("the loop may go round {most} times (max_iterations)")));
     }
-    if let Some(n) = llm.max_tokens {
-        check_range(&format!("{path}.max_tokens"), n, 1, 10_000_000, faults);
-    }
-    if let Some(n) = llm.max_iterations {
-        check_range(&format!("{path}.max_iterations"), u64::from(n), 1, 100_000, faults);
-    }
-    if let Some(n) = llm.concurrent_tools {
-        check_range(&format!("{path}.concurrent_tools"), u64::from(n), 1, 1_000, faults);
-    }
-    check_timeout(&format!("{path}.llm_timeout_ms"), llm.llm_timeout_ms, faults);
-    check_summary(&format!("{path}.summary"), llm.summary.as_ref(), faults);
-    if llm.tool_mode == ToolMode::None && llm.available_tools.as_ref().is_some_and(|tools| !tools.is_empty()) {
-        faults.push(
-            Fault::new(format!("{path}.available_tools"), "tools are listed, but tool_mode is `none`")
-                .hint("set tool_mode: auto"),
-        );
-    }
-    if llm.tool_mode == ToolMode::Required && llm.available_tools.as_ref().is_some_and(Vec::is_empty) {
-        faults.push(Fault::new(format!("{path}.available_tools"), "tool_mode is `required` and no tool is offered"));
-    }
-    check_approvals(path, llm, faults);
-    if let Some(extra) = &llm.extra {
-        if !extra.0.is_object() {
-            faults.push(Fault::new(format!("{path}.extra"), "not an object"));
+    if let Some(condition) = condition {
+        if let Err(e) = expression::check(condition) {
+            faults.push(Fault::new(format!("{path}.while"), e.to_string()));
         }
-        check_depth(&format!("{path}.extra"), extra, faults);
+        if max_iterations.is_none() && times.is_none() && for_each.is_none() {
+            let hint = "set max_iterations";
+            faults.push(Fault::new(path, "a `while` loop without a bound").hint(hint));
+        }
     }
+    check_list(path, for_each.as_ref(), variable.as_ref(), faults);
 }
 
-/// A name of a tool that is not offered is probably misspelt, and a call that needs approval would run without it.
-fn check_approvals(path: &str, llm: &LlmNode, faults: &mut Vec<Fault>) {
-    if llm.approve_tools.is_empty() {
-        return;
+fn check_body(path: &str, body: &Body, faults: &mut Vec<Fault>) {
+    if body.nodes.is_empty() {
+        faults.push(Fault::new(format!("{path}.nodes"), "a body has at least one node"));
     }
-    if llm.tool_mode == ToolMode::None {
-        faults.push(
-            Fault::new(format!("{path}.approve_tools"), "tools are listed, but tool_mode is `none`")
-                .hint("set tool_mode: auto"),
-        );
-    }
-    let Some(offered) = &llm.available_tools else {
-        return;
-    };
-    for (i, tool) in llm.approve_tools.iter().enumerate() {
-        if !offered.contains(tool) {
-            faults.push(
-                Fault::new(format!("{path}.approve_tools[{i}]"), format!("`{tool}` is not among available_tools"))
-                    .hint("list it there too, or take it out here"),
-            );
-        }
-    }
-}
-
-fn check_tool(path: &str, tool: &ToolNode, faults: &mut Vec<Fault>) {
-    check_name(&format!("{path}.tool_name"), "tool's name", tool.tool_name.as_str(), faults);
-    for (name, value) in tool.parameters.iter() {
-        check_depth(&format!("{path}.parameters.{name}"), value, faults);
-        if let Err(e) = expression::check_value(&value.0) {
-            faults.push(Fault::new(format!("{path}.parameters.{name}"), e.to_string()));
-        }
-    }
-    check_timeout(&format!("{path}.timeout_ms"), tool.timeout_ms, faults);
-}
-
-fn check_interaction(path: &str, ask: &UserInteractionNode, faults: &mut Vec<Fault>) {
-    match ask.operation_type {
-        NodeOperation::UpdateVariables => {
-            if ask.variables.is_empty() {
-                faults.push(Fault::new(path, "UPDATE_VARIABLES sets no variable").hint("list them under `variables`"));
-            }
-            if ask.message.is_some() {
-                faults.push(Fault::new(format!("{path}.message"), "only ADD_MESSAGE has a message"));
-            }
-        }
-        NodeOperation::AddMessage => {
-            if ask.message.is_none() {
-                faults.push(Fault::new(path, "ADD_MESSAGE has no message").hint("give message.content_template"));
-            }
-            if !ask.variables.is_empty() {
-                faults.push(Fault::new(format!("{path}.variables"), "only UPDATE_VARIABLES sets variables"));
-            }
-        }
-    }
-    for (i, variable) in ask.variables.iter().enumerate() {
-        check_variable(&format!("{path}.variables[{i}].variable_name"), &variable.variable_name, faults);
-        check_text(&format!("{path}.variables[{i}].expression"), &variable.expression, faults);
-    }
-    if let Some(message) = &ask.message {
-        check_template(&format!("{path}.message.content_template"), &message.content_template, faults);
-    }
-    if let Some(prompt) = &ask.prompt {
-        check_template(&format!("{path}.prompt"), prompt, faults);
-    }
-    if let Some(metadata) = &ask.metadata {
-        check_depth(&format!("{path}.metadata"), metadata, faults);
-    }
-    check_timeout(&format!("{path}.timeout_ms"), ask.timeout_ms, faults);
-    check_answer(path, ask, faults);
-}
-
-fn check_answer(path: &str, ask: &UserInteractionNode, faults: &mut Vec<Fault>) {
-    match (ask.answer, &ask.choices) {
-        (Some(AnswerKind::Choice), None) => {
-            faults.push(Fault::new(path, "`answer: choice` without choices").hint("list them under `choices`"));
-        }
-        (Some(AnswerKind::Choice), Some(choices)) => {
-            let path = format!("{path}.choices");
-            check_range(&path, choices.len() as u64, 1, CHOICES_MAX, faults);
-            for (i, choice) in choices.iter().enumerate() {
-                check_name(&format!("{path}[{i}]"), "choice", choice, faults);
-                if choices[..i].contains(choice) {
-                    faults.push(Fault::new(format!("{path}[{i}]"), format!("`{choice}` is a choice already")));
-                }
-            }
-        }
-        (_, Some(_)) => {
-            faults.push(Fault::new(format!("{path}.choices"), "only `answer: choice` has choices"));
-        }
-        (_, None) => {}
-    }
-    match (ask.answer, &ask.schema) {
-        (Some(AnswerKind::JsonSchema), None) => {
-            faults.push(Fault::new(path, "`answer: json_schema` without a schema").hint("give it under `schema`"));
-        }
-        (Some(AnswerKind::JsonSchema), Some(schema)) => {
-            let path = format!("{path}.schema");
-            check_depth(&path, schema, faults);
-            if let Err(why) = schema::compile(&schema.0) {
-                faults.push(Fault::new(path, format!("not a self-contained JSON Schema: {}", why.message)));
-            }
-        }
-        (_, Some(_)) => {
-            faults.push(Fault::new(format!("{path}.schema"), "only `answer: json_schema` has a schema"));
-        }
-        (_, None) => {}
+    for (i, node) in body.nodes.iter().enumerate() {
+        check_node(&format!("{path}.nodes[{i}]"), node, faults);
     }
 }

@@ -1,12 +1,11 @@
 //! Checks of names, ranges and expressions.
 
 use crate::expression;
-use crate::ids::ProfileId;
+use crate::ids::{NodeId, ProfileId};
 use crate::json::Json;
-use crate::workflow::{Fault, Summary};
-
-/// The longest name or id, in bytes.
-const NAME_BYTES_MAX: usize = 200;
+use crate::workflow::fault::Fault;
+use crate::workflow::models::Summary;
+use crate::workflow::names::{NAME_BYTES_MAX, is_variable_name};
 
 pub(super) fn check_name(path: &str, what: &str, name: &str, faults: &mut Vec<Fault>) {
     if name.trim().is_empty() {
@@ -16,13 +15,6 @@ pub(super) fn check_name(path: &str, what: &str, name: &str, faults: &mut Vec<Fa
     } else if name.chars().any(char::is_control) {
         faults.push(Fault::new(path, format!("the {what} holds a control character")));
     }
-}
-
-/// Whether expressions can name such a variable.
-pub(crate) fn is_variable_name(name: &str) -> bool {
-    let mut chars = name.chars();
-    let begins = chars.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_');
-    begins && chars.all(|c| c.is_ascii_alphanumeric() || c == '_') && name.len() <= NAME_BYTES_MAX
 }
 
 pub(super) fn check_variable(path: &str, name: &str, faults: &mut Vec<Fault>) {
@@ -120,4 +112,13 @@ pub(super) fn check_condition(path: &str, when: Option<&String>, judge: Option<&
     if when.is_some() && judge.is_some() {
         faults.push(Fault::new(format!("{path}.judge"), "a condition is an expression or is judged, not both"));
     }
+}
+
+/// The path of something inside `path`, which is empty at the top.
+pub(super) fn at(path: &str, what: &str) -> String {
+    if path.is_empty() { what.to_owned() } else { format!("{path}.{what}") }
+}
+
+pub(super) fn no_node(path: impl Into<String>, id: &NodeId) -> Fault {
+    Fault::new(path, format!("there is no node `{id}`"))
 }

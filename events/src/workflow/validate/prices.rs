@@ -3,8 +3,12 @@
 
 use crate::event::OnUnpriced;
 use crate::ids::ProfileId;
+use crate::workflow::definition::Workflow;
+use crate::workflow::fault::Fault;
 use crate::workflow::graph::Placed;
-use crate::workflow::{Fault, NodeKind, Strategy, Summary, Workflow};
+use crate::workflow::models::Summary;
+use crate::workflow::node::NodeKind;
+use crate::workflow::strategy::Strategy;
 
 /// A model as a workflow names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -1,9 +1,11 @@
 //! Sub-workflows that run themselves on every way, and so never end.
 
+use crate::workflow::fault::Fault;
+use crate::workflow::graph::Graph;
+use crate::workflow::node::NodeKind;
 use std::collections::BTreeSet;
 
-use super::shape::Shape;
-use crate::workflow::{Fault, Graph, NodeKind};
+use super::ways::Shape;
 
 /// Finds sub-workflows of which no run can end, because every way through them runs one of them again.
 pub(super) fn check(subs: &[(&str, &Graph)], faults: &mut Vec<Fault>) {

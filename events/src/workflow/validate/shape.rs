@@ -4,11 +4,12 @@ mod regions;
 
 use std::collections::BTreeSet;
 
-use super::{at, no_node};
+use super::parts::{at, no_node};
+use super::ways::Shape;
 use crate::event::Scope;
-use crate::ids::NodeId;
-use crate::workflow::graph::Placed;
-use crate::workflow::{Fault, Graph, NodeKind};
+use crate::workflow::fault::Fault;
+use crate::workflow::graph::{Graph, Placed};
+use crate::workflow::node::NodeKind;
 
 /// Finds edges to nowhere, nodes that are never reached or lead nowhere, ways that come round without a bound, and
 /// forks and loops that are not closed.
@@ -24,7 +25,7 @@ pub(super) fn check(path: &str, graph: &Graph, is_bounded: bool, in_sub_workflow
         return;
     }
     let shape = Shape::new(graph);
-    shape.check_ways(path, is_bounded, faults);
+    check_ways(&shape, path, is_bounded, faults);
     let in_loop = regions::check(&shape, faults);
     check_scopes(graph, &in_loop, in_sub_workflow, faults);
 }
@@ -141,74 +142,32 @@ fn check_pairs(graph: &Graph, faults: &mut Vec<Fault>) {
     }
 }
 
-/// A graph by the numbers of its nodes.
-pub(super) struct Shape<'a> {
-    graph: &'a Graph,
-    /// Where each node can lead.
-    next: Vec<Vec<usize>>,
-}
-
-impl<'a> Shape<'a> {
-    pub(super) fn new(graph: &'a Graph) -> Self {
-        let mut shape = Self { graph, next: Vec::new() };
-        shape.next = graph.nodes.values().map(|placed| shape.after(placed)).collect();
-        shape
+/// Finds nodes that are never reached, lead nowhere, or come round without a bound.
+fn check_ways(shape: &Shape<'_>, path: &str, is_bounded: bool, faults: &mut Vec<Fault>) {
+    let Some(entry) = &shape.graph.entry else { return };
+    let mut previous = vec![Vec::new(); shape.next.len()];
+    for (i, out) in shape.next.iter().enumerate() {
+        for &to in out {
+            previous[to].push(i);
+        }
     }
-
-    pub(super) fn number(&self, id: &NodeId) -> Option<usize> {
-        self.graph.nodes.get_index_of(id)
+    let reached = reach(shape.number(entry).into_iter().collect(), &shape.next);
+    let is_end = |i: &usize| shape.placed(*i).is_some_and(|placed| shape.graph.is_end(&placed.node.id));
+    let ending = reach((0..shape.next.len()).filter(is_end).collect(), &previous);
+    for (i, Placed { path, node }) in shape.graph.nodes.values().enumerate() {
+        if !reached[i] {
+            let message = format!("node `{}` cannot be reached from `{entry}`", node.id);
+            faults.push(Fault::new(path, message));
+        } else if !ending[i] {
+            faults.push(Fault::new(path, format!("no way leads from node `{}` to an end", node.id)));
+        }
     }
-
-    pub(super) fn placed(&self, i: usize) -> Option<&'a Placed> {
-        self.graph.nodes.get_index(i).map(|(_, placed)| placed)
-    }
-
-    /// The nodes that can follow, by an edge, by `on_error`, as branches, or past a loop that never goes round. A run
-    /// ends on an end point even if edges leave it.
-    pub(super) fn after(&self, Placed { node, .. }: &Placed) -> Vec<usize> {
-        let mut ids: Vec<&NodeId> = node.on_error.iter().collect();
-        if !self.graph.ends.contains(&node.id) {
-            ids.extend(self.graph.edges_from(&node.id).map(|edge| &edge.to));
-        }
-        match node.kind() {
-            NodeKind::Fork(fork) => {
-                ids.extend(fork.branches.values().chain(&fork.entry));
-                ids.push(&fork.join);
-            }
-            NodeKind::LoopStart(repeat) => ids.extend(&repeat.end),
-            _ => {}
-        }
-        ids.into_iter().filter_map(|id| self.number(id)).collect()
-    }
-
-    /// Finds nodes that are never reached, lead nowhere, or come round without a bound.
-    fn check_ways(&self, path: &str, is_bounded: bool, faults: &mut Vec<Fault>) {
-        let Some(entry) = &self.graph.entry else { return };
-        let mut previous = vec![Vec::new(); self.next.len()];
-        for (i, out) in self.next.iter().enumerate() {
-            for &to in out {
-                previous[to].push(i);
-            }
-        }
-        let reached = reach(self.number(entry).into_iter().collect(), &self.next);
-        let is_end = |i: &usize| self.placed(*i).is_some_and(|placed| self.graph.is_end(&placed.node.id));
-        let ending = reach((0..self.next.len()).filter(is_end).collect(), &previous);
-        for (i, Placed { path, node }) in self.graph.nodes.values().enumerate() {
-            if !reached[i] {
-                let message = format!("node `{}` cannot be reached from `{entry}`", node.id);
-                faults.push(Fault::new(path, message));
-            } else if !ending[i] {
-                faults.push(Fault::new(path, format!("no way leads from node `{}` to an end", node.id)));
-            }
-        }
-        if !is_bounded
-            && let Some(Placed { path: node_path, node }) = on_a_cycle(&self.next).and_then(|i| self.placed(i))
-        {
-            faults.push(
-                Fault::new(node_path, format!("node `{}` can come round again without a bound", node.id))
-                    .hint(format!("set {}: how many nodes a thread may enter", at(path, "max_iterations"))),
-            );
-        }
+    if !is_bounded && let Some(Placed { path: node_path, node }) = on_a_cycle(&shape.next).and_then(|i| shape.placed(i))
+    {
+        faults.push(
+            Fault::new(node_path, format!("node `{}` can come round again without a bound", node.id))
+                .hint(format!("set {}: how many nodes a thread may enter", at(path, "max_iterations"))),
+        );
     }
 }
 

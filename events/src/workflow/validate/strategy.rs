@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use super::parts::{check_depth, check_model, check_name, check_range, check_template, check_timeout};
 use crate::event::Combine;
 use crate::expression;
-use crate::workflow::{CustomStrategy, Fault, LlmNode, MultiLlm, PlanAndExecute, Strategy, StrategyModel};
+use crate::workflow::actions::LlmNode;
+use crate::workflow::fault::Fault;
+use crate::workflow::strategy::{CustomStrategy, MultiLlm, PlanAndExecute, Strategy, StrategyModel};
 
 /// The most models that one question is put to.
 const MEMBERS_MAX: usize = 16;

@@ -3,7 +3,10 @@
 use serde_json::Value;
 
 use crate::expression::{has_expression, names, words};
-use crate::workflow::{Graph, LlmNode, Node, NodeKind, Strategy};
+use crate::workflow::actions::LlmNode;
+use crate::workflow::graph::Graph;
+use crate::workflow::node::{Node, NodeKind};
+use crate::workflow::strategy::Strategy;
 
 /// A text of a definition that is evaluated.
 #[derive(Debug, Clone, Copy)]

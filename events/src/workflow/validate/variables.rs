@@ -6,8 +6,12 @@ use serde_json::Value;
 
 use super::texts::{self, Text};
 use crate::expression::{self, ValueKind};
-use crate::workflow::is_built_in_processor;
-use crate::workflow::{AnswerKind, Fault, Graph, NodeKind, WorkflowSpec};
+use crate::workflow::actions::AnswerKind;
+use crate::workflow::fault::Fault;
+use crate::workflow::graph::Graph;
+use crate::workflow::node::NodeKind;
+use crate::workflow::processors::is_built_in_processor;
+use crate::workflow::spec::WorkflowSpec;
 
 /// The variables that the runtime makes, and the kinds of those that are always of one kind.
 const MADE: [(&str, Option<ValueKind>); 8] = [

@@ -5,10 +5,11 @@
 
 use std::collections::BTreeMap;
 
-use super::Shape;
 use crate::ids::NodeId;
+use crate::workflow::fault::Fault;
 use crate::workflow::graph::Placed;
-use crate::workflow::{Fault, NodeKind};
+use crate::workflow::node::NodeKind;
+use crate::workflow::validate::ways::Shape;
 
 /// A fork or a loop around nodes.
 struct Around {

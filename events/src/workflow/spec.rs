@@ -1,0 +1,143 @@
+//! What a definition says, as written in a file.
+
+use indexmap::IndexMap;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::flow::Edge;
+use super::models::{Budget, Judge, Summary};
+use super::node::Node;
+use crate::codec::OrderedMap;
+use crate::event::OnLimit;
+use crate::ids::NodeId;
+use crate::json::Json;
+
+/// The only version of the file format there is.
+pub const FORMAT_VERSION: &str = "1";
+
+/// How many nodes a thread may enter when the definition does not say.
+pub const MAX_ITERATIONS_DEFAULT: u32 = 50;
+
+/// The most a definition may set, as a guard against a slip of the finger.
+pub const MAX_ITERATIONS_MAX: u32 = 1_000_000;
+
+/// How often a loop may go round when its definition does not say, and the most it may say.
+pub const LOOP_ITERATIONS_MAX: u64 = 1_000_000;
+
+/// What a definition says, as written in a file. Build it into a [`Workflow`](super::Workflow) to use it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WorkflowSpec {
+    /// Where editors find the schema of this file. Read by editors only.
+    #[serde(rename = "$schema", default, skip_serializing)]
+    pub schema: Option<String>,
+    /// The version of the file format, `"1"`.
+    pub version: String,
+    /// The name of the workflow.
+    pub name: String,
+    /// What it is for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// The author's own version of it.
+    #[serde(default, skip_serializing_if = "Option::is_none", alias = "workflowVersion")]
+    pub workflow_version: Option<String>,
+    /// How many nodes a thread may enter before it fails; 50, or as many as there are, when absent. Must be given when
+    /// the graph has a cycle. What is entered in a loop does not count: each iteration may enter as many by itself, and
+    /// a sub-workflow has a limit of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none", alias = "maxIterations")]
+    pub max_iterations: Option<u32>,
+    /// How long a thread may take in all, waiting for people included; without limit when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none", alias = "timeout", alias = "timeoutMs")]
+    pub timeout_ms: Option<u64>,
+    /// What the input of a thread must be, as JSON Schema: a thread is not started with another one. A text that does not
+    /// fit is read as JSON once.
+    #[serde(default, skip_serializing_if = "Option::is_none", alias = "inputSchema")]
+    pub input_schema: Option<Json>,
+    /// What the output of a thread must be, as JSON Schema: a thread that ends with another one fails. A text that does not
+    /// fit is read as JSON once.
+    #[serde(default, skip_serializing_if = "Option::is_none", alias = "outputSchema")]
+    pub output_schema: Option<Json>,
+    /// Variables a thread begins with, beside `input`.
+    #[serde(default, skip_serializing_if = "OrderedMap::is_empty")]
+    pub variables: OrderedMap<Json>,
+    /// The first node; the first one listed when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none", alias = "entryPoint", alias = "entry_point")]
+    pub entry: Option<NodeId>,
+    /// Nodes that end the thread, even if edges leave them. Every node without an outgoing edge ends it too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", alias = "endPoints")]
+    pub end_points: Vec<NodeId>,
+    /// The nodes.
+    pub nodes: Vec<Node>,
+    /// The edges, per node in the order in which they are tried; one node after the other as listed when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub edges: Option<Vec<Edge>>,
+    /// The model that judges conditions in natural language.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub judge: Option<Judge>,
+    /// What a thread may spend on models, its branches included.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<Budget>,
+    /// What happens when a model node has made all its `max_iterations` calls, or the thread has entered all the nodes
+    /// it may: it fails, or the thread pauses until it is given more.
+    #[serde(default, skip_serializing_if = "is_fail", alias = "onLimit")]
+    pub on_limit: OnLimit,
+    /// When conversations are summarised, and by which model; an `llm` node may have one of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summary: Option<Summary>,
+    /// Whether models that are offered tools are told in which folder these work; they are unless this says `false`.
+    #[serde(default = "is_true", skip_serializing_if = "Clone::clone", alias = "workspaceInPrompt")]
+    pub workspace_in_prompt: bool,
+    /// Workflows that `sub_workflow` nodes run, by name.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub workflows: IndexMap<String, SubWorkflow>,
+}
+
+fn is_true() -> bool {
+    true
+}
+
+fn is_fail(on_limit: &OnLimit) -> bool {
+    *on_limit == OnLimit::Fail
+}
+
+/// A workflow that others of the same file run by name.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SubWorkflow {
+    /// What it is for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// How many nodes one run of it may enter; 50, or as many as there are, when absent. Must be given when its graph
+    /// has a cycle. Each iteration of a loop in it may enter as many by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none", alias = "maxIterations")]
+    pub max_iterations: Option<u32>,
+    /// What the object of its `inputs` must be, as JSON Schema: the node that runs it fails with other ones.
+    #[serde(default, skip_serializing_if = "Option::is_none", alias = "inputSchema")]
+    pub input_schema: Option<Json>,
+    /// What its `output` must be at its end, as JSON Schema: the node that runs it fails with another one. A text that does
+    /// not fit is read as JSON once.
+    #[serde(default, skip_serializing_if = "Option::is_none", alias = "outputSchema")]
+    pub output_schema: Option<Json>,
+    /// Variables it begins with, beside its inputs.
+    #[serde(default, skip_serializing_if = "OrderedMap::is_empty")]
+    pub variables: OrderedMap<Json>,
+    /// The first node; the first one listed when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub entry: Option<NodeId>,
+    /// Nodes that end it, even if edges leave them. Every node without an outgoing edge ends it too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", alias = "endPoints")]
+    pub end_points: Vec<NodeId>,
+    /// The nodes.
+    pub nodes: Vec<Node>,
+    /// The edges; one node after the other as listed when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub edges: Option<Vec<Edge>>,
+}
+
+impl WorkflowSpec {
+    /// Its schemas, and those of its sub-workflows.
+    pub(super) fn schemas(&self) -> impl Iterator<Item = &Json> {
+        let of_subs = self.workflows.values().flat_map(|sub| [&sub.input_schema, &sub.output_schema]);
+        [&self.input_schema, &self.output_schema].into_iter().chain(of_subs).flatten()
+    }
+}

@@ -1,0 +1,184 @@
+//! Checks of the nodes that act, each by itself.
+
+use super::parts::{
+    check_depth, check_name, check_range, check_summary, check_template, check_text, check_timeout, check_variable,
+};
+use super::strategy;
+use crate::event::ToolMode;
+use crate::expression;
+use crate::schema;
+use crate::workflow::actions::{
+    AnswerKind, ContextProcessorNode, LlmNode, NodeOperation, ToolNode, UserInteractionNode,
+};
+use crate::workflow::fault::Fault;
+use crate::workflow::processors::check_processor_config;
+
+/// The most choices of a question.
+const CHOICES_MAX: u64 = 100;
+
+pub(super) fn check_llm(path: &str, llm: &LlmNode, faults: &mut Vec<Fault>) {
+    strategy::check(path, llm, faults);
+    if llm.user_prompt.trim().is_empty() {
+        faults.push(Fault::new(format!("{path}.user_prompt"), "the prompt is empty"));
+    }
+    check_template(&format!("{path}.user_prompt"), &llm.user_prompt, faults);
+    if let Some(system) = &llm.system_prompt {
+        check_template(&format!("{path}.system_prompt"), system, faults);
+    }
+    if let Some(t) = llm.temperature
+        && !(0.0..=2.0).contains(&t)
+    {
+        faults.push(Fault::new(format!("{path}.temperature"), format!("{t} is not between 0 and 2")));
+    }
+    if let Some(n) = llm.max_tokens {
+        check_range(&format!("{path}.max_tokens"), n, 1, 10_000_000, faults);
+    }
+    if let Some(n) = llm.max_iterations {
+        check_range(&format!("{path}.max_iterations"), u64::from(n), 1, 100_000, faults);
+    }
+    if let Some(n) = llm.concurrent_tools {
+        check_range(&format!("{path}.concurrent_tools"), u64::from(n), 1, 1_000, faults);
+    }
+    check_timeout(&format!("{path}.llm_timeout_ms"), llm.llm_timeout_ms, faults);
+    check_summary(&format!("{path}.summary"), llm.summary.as_ref(), faults);
+    if llm.tool_mode == ToolMode::None && llm.available_tools.as_ref().is_some_and(|tools| !tools.is_empty()) {
+        faults.push(
+            Fault::new(format!("{path}.available_tools"), "tools are listed, but tool_mode is `none`")
+                .hint("set tool_mode: auto"),
+        );
+    }
+    if llm.tool_mode == ToolMode::Required && llm.available_tools.as_ref().is_some_and(Vec::is_empty) {
+        faults.push(Fault::new(format!("{path}.available_tools"), "tool_mode is `required` and no tool is offered"));
+    }
+    check_approvals(path, llm, faults);
+    if let Some(extra) = &llm.extra {
+        if !extra.0.is_object() {
+            faults.push(Fault::new(format!("{path}.extra"), "not an object"));
+        }
+        check_depth(&format!("{path}.extra"), extra, faults);
+    }
+}
+
+/// A name of a tool that is not offered is probably misspelt, and a call that needs approval would run without it.
+fn check_approvals(path: &str, llm: &LlmNode, faults: &mut Vec<Fault>) {
+    if llm.approve_tools.is_empty() {
+        return;
+    }
+    if llm.tool_mode == ToolMode::None {
+        faults.push(
+            Fault::new(format!("{path}.approve_tools"), "tools are listed, but tool_mode is `none`")
+                .hint("set tool_mode: auto"),
+        );
+    }
+    let Some(offered) = &llm.available_tools else {
+        return;
+    };
+    for (i, tool) in llm.approve_tools.iter().enumerate() {
+        if !offered.contains(tool) {
+            faults.push(
+                Fault::new(format!("{path}.approve_tools[{i}]"), format!("`{tool}` is not among available_tools"))
+                    .hint("list it there too, or take it out here"),
+            );
+        }
+    }
+}
+
+pub(super) fn check_tool(path: &str, tool: &ToolNode, faults: &mut Vec<Fault>) {
+    check_name(&format!("{path}.tool_name"), "tool's name", tool.tool_name.as_str(), faults);
+    for (name, value) in tool.parameters.iter() {
+        check_depth(&format!("{path}.parameters.{name}"), value, faults);
+        if let Err(e) = expression::check_value(&value.0) {
+            faults.push(Fault::new(format!("{path}.parameters.{name}"), e.to_string()));
+        }
+    }
+    check_timeout(&format!("{path}.timeout_ms"), tool.timeout_ms, faults);
+}
+
+pub(super) fn check_interaction(path: &str, ask: &UserInteractionNode, faults: &mut Vec<Fault>) {
+    match ask.operation_type {
+        NodeOperation::UpdateVariables => {
+            if ask.variables.is_empty() {
+                faults.push(Fault::new(path, "UPDATE_VARIABLES sets no variable").hint("list them under `variables`"));
+            }
+            if ask.message.is_some() {
+                faults.push(Fault::new(format!("{path}.message"), "only ADD_MESSAGE has a message"));
+            }
+        }
+        NodeOperation::AddMessage => {
+            if ask.message.is_none() {
+                faults.push(Fault::new(path, "ADD_MESSAGE has no message").hint("give message.content_template"));
+            }
+            if !ask.variables.is_empty() {
+                faults.push(Fault::new(format!("{path}.variables"), "only UPDATE_VARIABLES sets variables"));
+            }
+        }
+    }
+    for (i, variable) in ask.variables.iter().enumerate() {
+        check_variable(&format!("{path}.variables[{i}].variable_name"), &variable.variable_name, faults);
+        check_text(&format!("{path}.variables[{i}].expression"), &variable.expression, faults);
+    }
+    if let Some(message) = &ask.message {
+        check_template(&format!("{path}.message.content_template"), &message.content_template, faults);
+    }
+    if let Some(prompt) = &ask.prompt {
+        check_template(&format!("{path}.prompt"), prompt, faults);
+    }
+    if let Some(metadata) = &ask.metadata {
+        check_depth(&format!("{path}.metadata"), metadata, faults);
+    }
+    check_timeout(&format!("{path}.timeout_ms"), ask.timeout_ms, faults);
+    check_answer(path, ask, faults);
+}
+
+fn check_answer(path: &str, ask: &UserInteractionNode, faults: &mut Vec<Fault>) {
+    match (ask.answer, &ask.choices) {
+        (Some(AnswerKind::Choice), None) => {
+            faults.push(Fault::new(path, "`answer: choice` without choices").hint("list them under `choices`"));
+        }
+        (Some(AnswerKind::Choice), Some(choices)) => {
+            let path = format!("{path}.choices");
+            check_range(&path, choices.len() as u64, 1, CHOICES_MAX, faults);
+            for (i, choice) in choices.iter().enumerate() {
+                check_name(&format!("{path}[{i}]"), "choice", choice, faults);
+                if choices[..i].contains(choice) {
+                    faults.push(Fault::new(format!("{path}[{i}]"), format!("`{choice}` is a choice already")));
+                }
+            }
+        }
+        (_, Some(_)) => {
+            faults.push(Fault::new(format!("{path}.choices"), "only `answer: choice` has choices"));
+        }
+        (_, None) => {}
+    }
+    match (ask.answer, &ask.schema) {
+        (Some(AnswerKind::JsonSchema), None) => {
+            faults.push(Fault::new(path, "`answer: json_schema` without a schema").hint("give it under `schema`"));
+        }
+        (Some(AnswerKind::JsonSchema), Some(schema)) => {
+            let path = format!("{path}.schema");
+            check_depth(&path, schema, faults);
+            if let Err(why) = schema::compile(&schema.0) {
+                faults.push(Fault::new(path, format!("not a self-contained JSON Schema: {}", why.message)));
+            }
+        }
+        (_, Some(_)) => {
+            faults.push(Fault::new(format!("{path}.schema"), "only `answer: json_schema` has a schema"));
+        }
+        (_, None) => {}
+    }
+}
+
+pub(super) fn check_processor(path: &str, processor: &ContextProcessorNode, faults: &mut Vec<Fault>) {
+    check_name(&format!("{path}.processor_name"), "processor's name", &processor.processor_name, faults);
+    if let Err((key, what)) = check_processor_config(&processor.processor_name, &processor.processor_config) {
+        let key = if key.is_empty() { String::new() } else { format!(".processor_config.{key}") };
+        faults.push(Fault::new(format!("{path}{key}"), what));
+    }
+    for (name, value) in processor.processor_config.iter() {
+        let path = format!("{path}.processor_config.{name}");
+        check_depth(&path, value, faults);
+        if let Err(e) = expression::check_value(&value.0) {
+            faults.push(Fault::new(path, e.to_string()));
+        }
+    }
+}
