@@ -31,7 +31,7 @@
 //! |---|---|
 //! | run a workflow | [`Runtime`], [`StartThread`], [`ThreadHandle`], [`Outcome`] |
 //! | build a workflow | [`parse_workflow`] for a file, [`AgentBuilder`] and [`workflow`] in Rust |
-//! | follow threads and read them | [`ThreadHandle::events`], [`Runtime::events`], [`Event`], [`State`], [`ThreadSummary`], [`runs`], [`usage`] |
+//! | follow threads and read them | [`ThreadHandle::events`], [`Runtime::events`], [`Event`], [`State`], [`ThreadSummary`], [`steps`], [`usage`] |
 //! | answer a person's questions | [`UserInteractionHandler`], or [`Runtime::inbox`] and [`ThreadHandle::respond`] |
 //! | fork a thread | [`ThreadHandle::fork`], [`ForkRequest`] |
 //! | extend agents | [`Tool`], [`Strategy`], [`Monitor`], [`RuntimeBuilder::context_processor`], [`llm::Client`] for models |
@@ -130,7 +130,7 @@ pub use rethread_events::workflow::{self, AgentBuilder, Workflow};
 pub use recorded::RecordedEvent;
 pub use rethread_events::event::{self, Event};
 pub use rethread_events::thread::State;
-pub use rethread_events::{runs, usage};
+pub use rethread_events::{steps, usage};
 pub use subscription::Events;
 pub use summary::ThreadSummary;
 pub use thread_list::ThreadFilter;

@@ -2,7 +2,7 @@
 
 use rethread_events::event::Event;
 use rethread_events::ids::{Seq, ThreadId};
-use rethread_events::runs::Runs;
+use rethread_events::steps::Steps;
 use rethread_store::Store;
 
 use crate::error::ReadError;
@@ -12,26 +12,26 @@ use crate::thread_handle::ThreadHandle;
 
 impl ThreadHandle {
     /// The results of its nodes, with the calls inside each and where the time went: what it inherits included, but for
-    /// a branch, whose results begin with it. Reads its events, and holds no more of them than [`Runs`] says.
-    pub async fn runs(&self) -> Result<Runs, ReadError> {
-        self.runs_to(None).await
+    /// a branch, whose results begin with it. Reads its events, and holds no more of them than [`Steps`] says.
+    pub async fn steps(&self) -> Result<Steps, ReadError> {
+        self.steps_to(None).await
     }
 
     /// The same as it was after event `seq`.
     ///
     /// # Errors
     /// `NoSeq` when the thread has no such event.
-    pub async fn runs_at(&self, seq: Seq) -> Result<Runs, ReadError> {
-        self.runs_to(Some(seq)).await
+    pub async fn steps_at(&self, seq: Seq) -> Result<Steps, ReadError> {
+        self.steps_to(Some(seq)).await
     }
 
-    async fn runs_to(&self, seq: Option<Seq>) -> Result<Runs, ReadError> {
+    async fn steps_to(&self, seq: Option<Seq>) -> Result<Steps, ReadError> {
         let (store, id) = (self.runtime().store().clone(), self.id());
-        self.runtime().blocking(move || runs(&*store, id, seq)).await?
+        self.runtime().blocking(move || steps(&*store, id, seq)).await?
     }
 }
 
-fn runs(store: &dyn Store, thread: ThreadId, seq: Option<Seq>) -> Result<Runs, ReadError> {
+fn steps(store: &dyn Store, thread: ThreadId, seq: Option<Seq>) -> Result<Steps, ReadError> {
     let info = load::stream(store, thread)?;
     let last = seq.unwrap_or(info.last_seq);
     if last > info.last_seq {
@@ -43,15 +43,15 @@ fn runs(store: &dyn Store, thread: ThreadId, seq: Option<Seq>) -> Result<Runs, R
         Some(own) if begins_a_branch(store, thread, own)? => own,
         _ => Seq(0),
     };
-    let mut runs = Runs::default();
+    let mut steps = Steps::default();
     for recorded in events(store, thread, first..last.next()) {
         let recorded = recorded?;
-        runs.apply(recorded.record.seq, recorded.record.recorded_at, &recorded.event);
+        steps.apply(recorded.record.seq, recorded.record.recorded_at, &recorded.event);
     }
-    if runs.last_seq < last {
-        return Err(ReadError::NoSeq { thread, seq: last, last: runs.last_seq });
+    if steps.last_seq < last {
+        return Err(ReadError::NoSeq { thread, seq: last, last: steps.last_seq });
     }
-    Ok(runs)
+    Ok(steps)
 }
 
 fn begins_a_branch(store: &dyn Store, thread: ThreadId, own: Seq) -> Result<bool, ReadError> {

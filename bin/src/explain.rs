@@ -85,7 +85,7 @@ fn view(state: &State, told: Told) -> Explanation {
     let tops = |tops: Vec<spending::Top<'_>>| tops.iter().map(spending::Top::view).collect();
     let (longest, dearest) = (tops(spending::longest(&told)), tops(spending::dearest(&told)));
     let (causes, branches_left_out) = (why::chain(&told), told.n_left_out);
-    let (runs, branches) = told.into_runs();
+    let (steps, branches) = told.into_steps();
     Explanation {
         thread_id: state.thread(),
         status: state.status(),
@@ -93,7 +93,7 @@ fn view(state: &State, told: Told) -> Explanation {
         seq: state.last_seq(),
         error: state.error(),
         usage: state.outcome_json()["usage"].take(),
-        runs,
+        steps,
         branches,
         branches_left_out,
         longest,
@@ -123,7 +123,7 @@ async fn tell(runtime: &Runtime, args: &ExplainArgs) -> Result<(State, Told), Fa
 
 fn head(state: &State, told: &Told) -> String {
     let workflow = state.workflow().map(|workflow| output::tame(&workflow.name, 200)).unwrap_or_default();
-    let took = told.runs.began.map_or(0, |began| told.runs.last_at.ms_since(began));
+    let took = told.steps.began.map_or(0, |began| told.steps.last_at.ms_since(began));
     let how = match state.status() {
         Status::Completed => "completed in",
         Status::Error => "failed after",
@@ -133,14 +133,14 @@ fn head(state: &State, told: &Told) -> String {
         Status::Running | Status::Pending | Status::Interrupted => "has not ended after",
     };
     let mut head = format!("{} {workflow}\n{how} {}", state.thread(), output::duration(took));
-    if let Some(began) = told.runs.began {
+    if let Some(began) = told.steps.began {
         head.push_str(&format!(", begun {began}"));
     }
-    for (parent, seq) in &told.runs.forked_from {
+    for (parent, seq) in &told.steps.forked_from {
         head.push_str(&format!("\nforked from {parent} at {seq}"));
     }
-    if told.runs.n_dropped > 0 {
-        head.push_str(&format!("\n{} nodes before the first step below are left out", told.runs.n_dropped));
+    if told.steps.n_dropped > 0 {
+        head.push_str(&format!("\n{} nodes before the first step below are left out", told.steps.n_dropped));
     }
     head
 }

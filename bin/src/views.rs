@@ -9,7 +9,7 @@ mod tool;
 mod usage;
 
 pub(crate) use archive::{Collected, Imported};
-pub(crate) use explanation::{BranchRuns, Explanation, Top};
+pub(crate) use explanation::{BranchSteps, Explanation, Top};
 pub(crate) use interaction::Interaction;
 pub(crate) use rerun::RerunReport;
 #[cfg(feature = "server")]

@@ -1,6 +1,6 @@
 //! A line for each step.
 
-use rethread::runs::{Call, CallKind, NodeDoes, NodeResult, RunOutcome, Wait, WaitKind};
+use rethread::steps::{Call, CallKind, NodeDoes, NodeResult, StepOutcome, Wait, WaitKind};
 use rethread::{ExecutionError, ThreadId, Time};
 use rethread_events::message::Usage;
 
@@ -40,8 +40,8 @@ pub(crate) fn shortened(lines: &[Line], n: usize) -> Vec<String> {
 
 /// The steps of a thread and its branches, each at most `width` wide, with the header line.
 pub(crate) fn of(told: &Told, width: usize) -> (String, Vec<Line>) {
-    let began = told.runs.began.unwrap_or(told.runs.last_at);
-    let has_cost = told.runs.results().any(|result| result.metadata.cost_nanousd.is_some_and(|cost| cost > 0));
+    let began = told.steps.began.unwrap_or(told.steps.last_at);
+    let has_cost = told.steps.results().any(|result| result.metadata.cost_nanousd.is_some_and(|cost| cost > 0));
     let mut lines = Lines { began, width, has_cost, lines: Vec::new() };
     lines.thread(told, 0);
     let cost = if has_cost { format!("{:>9}", "COST") } else { String::new() };
@@ -73,10 +73,10 @@ struct Figures {
 impl Lines {
     fn thread(&mut self, told: &Told, indent: usize) {
         let mut steps = Vec::new();
-        for result in told.runs.results() {
+        for result in told.steps.results() {
             let only = only_call(result);
             // A node that does nothing is worth a line where it decided which way to go.
-            let is_a_mark = result.does.is_none() && result.outcome == RunOutcome::Completed && result.route.is_none();
+            let is_a_mark = result.does.is_none() && result.outcome == StepOutcome::Completed && result.route.is_none();
             // Conditions that are judged belong to the node before them, of any kind.
             if !is_a_mark || result.calls().next().is_some() {
                 steps.push((result.first_seq, 0, Step::Node(result)));
@@ -85,7 +85,7 @@ impl Lines {
                 steps.push((call.id.0, 1, Step::Call(result, call)));
             }
         }
-        for wait in &told.runs.waits {
+        for wait in &told.steps.waits {
             steps.push((wait.seq, 2, Step::Wait(wait)));
         }
         steps.sort_by_key(|(seq, order, _)| (*seq, *order));
@@ -104,7 +104,7 @@ impl Lines {
                     let indent = indent + result.depth as usize + 1;
                     let figures =
                         Figures { took_ms: call.duration_ms(), usage: call.usage, cost_nanousd: call.cost_nanousd };
-                    let has_failed = call.outcome == RunOutcome::Failed || !call.failed_tries.is_empty();
+                    let has_failed = call.outcome == StepOutcome::Failed || !call.failed_tries.is_empty();
                     self.push(seq.0, call.began, &figures, indent, &in_words(call), has_failed);
                     if let Some(branch) = told.branch(call) {
                         self.thread(branch, indent + 1);
@@ -163,7 +163,7 @@ impl Lines {
             usage: metadata.token_usage,
             cost_nanousd: metadata.cost_nanousd,
         };
-        let has_failed = result.outcome == RunOutcome::Failed
+        let has_failed = result.outcome == StepOutcome::Failed
             || !result.failed_tries.is_empty()
             || only_call(result).is_some_and(|call| !call.failed_tries.is_empty());
         self.push(result.first_seq.0, result.began, &figures, indent, &text, has_failed);
@@ -205,12 +205,12 @@ pub(crate) fn only_call(result: &NodeResult) -> Option<&Call> {
     Some(only).filter(|_| fits)
 }
 
-const fn mark(outcome: RunOutcome) -> &'static str {
+const fn mark(outcome: StepOutcome) -> &'static str {
     match outcome {
-        RunOutcome::Failed => "✗ ",
-        RunOutcome::Cancelled => "– ",
-        RunOutcome::Open => "… ",
-        RunOutcome::Completed => "",
+        StepOutcome::Failed => "✗ ",
+        StepOutcome::Cancelled => "– ",
+        StepOutcome::Open => "… ",
+        StepOutcome::Completed => "",
     }
 }
 

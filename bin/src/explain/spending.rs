@@ -1,6 +1,6 @@
 //! Where the time and the money went.
 
-use rethread::runs::{Call, CallKind, NodeResult, Spent, SpentOn};
+use rethread::steps::{Call, CallKind, NodeResult, Spent, SpentOn};
 use rethread::{State, ThreadId};
 
 use super::lines::{count, money, part_of, short};
@@ -21,9 +21,9 @@ pub(crate) struct Top<'a> {
 fn calls(told: &Told) -> Vec<Top<'_>> {
     let mut all = Vec::new();
     for told in told.family() {
-        for node in told.runs.results() {
+        for node in told.steps.results() {
             for call in node.calls().filter(|call| call.kind != CallKind::Branch) {
-                let took_ms = call.ended.unwrap_or(told.runs.last_at).ms_since(call.began);
+                let took_ms = call.ended.unwrap_or(told.steps.last_at).ms_since(call.began);
                 all.push(Top { thread: told.thread, node, call, took_ms });
             }
         }
@@ -102,13 +102,13 @@ fn micros(us: u64) -> String {
 }
 
 pub(crate) fn in_words(state: &State, told: &Told, width: usize) -> String {
-    let mut text = format!("time    {}\n{}", micros(told.runs.spent.total_us()), shares(&told.runs.spent));
+    let mut text = format!("time    {}\n{}", micros(told.steps.spent.total_us()), shares(&told.steps.spent));
     let family = told.family();
     if family.len() > 1 {
         let mut inside = [0; SpentOn::ALL.len()];
         for told in &family[1..] {
             for (sum, what) in inside.iter_mut().zip(SpentOn::ALL) {
-                *sum += told.runs.spent.on(what);
+                *sum += told.steps.spent.on(what);
             }
         }
         let mut parts: Vec<_> = inside.into_iter().zip(SpentOn::ALL).filter(|(us, _)| *us > 0).collect();

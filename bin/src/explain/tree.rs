@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, VecDeque};
 
 use futures::future::BoxFuture;
 use rethread::errors::ReadError;
-use rethread::runs::Runs;
-use rethread::runs::{Call, CallKind, NodeResult};
+use rethread::steps::Steps;
+use rethread::steps::{Call, CallKind, NodeResult};
 use rethread::{Runtime, Seq, ThreadHandle, ThreadId};
 
-use crate::views::BranchRuns;
+use crate::views::BranchSteps;
 
 /// How many branches are read. The rest is counted.
 const BRANCHES_MAX: usize = 1_000;
@@ -18,7 +18,7 @@ const DEPTH_MAX: usize = 32;
 /// What a thread did.
 pub(crate) struct Told {
     pub(crate) thread: ThreadId,
-    pub(crate) runs: Runs,
+    pub(crate) steps: Steps,
     /// Its branches, by thread.
     pub(crate) branches: BTreeMap<ThreadId, Told>,
     /// Branches that were not read, of it and of its branches.
@@ -27,30 +27,30 @@ pub(crate) struct Told {
 
 /// Reads a thread as it was after event `seq`, and its branches as they are now. Holds a bounded part of each.
 pub(crate) async fn of(runtime: &Runtime, thread: &ThreadHandle, seq: Seq) -> Result<Told, ReadError> {
-    let runs = thread.runs_at(seq).await?;
+    let steps = thread.steps_at(seq).await?;
     let mut n_left = BRANCHES_MAX;
-    below(runtime, thread.id(), runs, &mut n_left, DEPTH_MAX).await
+    below(runtime, thread.id(), steps, &mut n_left, DEPTH_MAX).await
 }
 
 fn below<'a>(
     runtime: &'a Runtime,
     thread: ThreadId,
-    runs: Runs,
+    steps: Steps,
     n_left: &'a mut usize,
     depth_left: usize,
 ) -> BoxFuture<'a, Result<Told, ReadError>> {
     Box::pin(async move {
-        let children: Vec<_> = runs.results().flat_map(NodeResult::calls).filter_map(|call| call.thread).collect();
-        let mut told = Told { thread, runs, branches: BTreeMap::new(), n_left_out: 0 };
+        let children: Vec<_> = steps.results().flat_map(NodeResult::calls).filter_map(|call| call.thread).collect();
+        let mut told = Told { thread, steps, branches: BTreeMap::new(), n_left_out: 0 };
         for child in children {
             if *n_left == 0 || depth_left == 0 {
                 told.n_left_out += 1;
                 continue;
             }
             *n_left -= 1;
-            match runtime.thread(child).runs().await {
-                Ok(runs) => {
-                    let branch = below(runtime, child, runs, n_left, depth_left - 1).await?;
+            match runtime.thread(child).steps().await {
+                Ok(steps) => {
+                    let branch = below(runtime, child, steps, n_left, depth_left - 1).await?;
                     told.n_left_out += branch.n_left_out;
                     told.branches.insert(child, branch);
                 }
@@ -81,12 +81,12 @@ impl Told {
     }
 
     /// What it did, and what each of its branches and their branches did.
-    pub(crate) fn into_runs(self) -> (Runs, Vec<BranchRuns>) {
+    pub(crate) fn into_steps(self) -> (Steps, Vec<BranchSteps>) {
         let (mut todo, mut branches) = (VecDeque::from_iter(self.branches.into_values()), Vec::new());
         while let Some(told) = todo.pop_front() {
-            branches.push(BranchRuns { thread_id: told.thread, runs: told.runs });
+            branches.push(BranchSteps { thread_id: told.thread, steps: told.steps });
             todo.extend(told.branches.into_values());
         }
-        (self.runs, branches)
+        (self.steps, branches)
     }
 }

@@ -1,6 +1,6 @@
 //! Why a thread failed: from its end inwards to the call that began it. Or what it waits for.
 
-use rethread::runs::{Call, CallKind, FailedTry, NodeDoes, NodeResult, RunOutcome};
+use rethread::steps::{Call, CallKind, FailedTry, NodeDoes, NodeResult, StepOutcome};
 use rethread::{ExecutionError, Seq, State, Status, ThreadId};
 use serde::Serialize;
 
@@ -37,34 +37,34 @@ pub(crate) fn chain(told: &Told) -> Vec<Cause> {
     causes
 }
 
-fn did_not_work(outcome: RunOutcome) -> bool {
-    matches!(outcome, RunOutcome::Failed | RunOutcome::Cancelled)
+fn did_not_work(outcome: StepOutcome) -> bool {
+    matches!(outcome, StepOutcome::Failed | StepOutcome::Cancelled)
 }
 
 fn of_thread(told: &Told, name: Option<&str>, causes: &mut Vec<Cause>) {
-    let runs = &told.runs;
-    if !did_not_work(runs.outcome) {
+    let steps = &told.steps;
+    if !did_not_work(steps.outcome) {
         return;
     }
-    let what = match (name, runs.outcome) {
-        (Some(name), RunOutcome::Cancelled) => format!("branch {name} was cancelled"),
+    let what = match (name, steps.outcome) {
+        (Some(name), StepOutcome::Cancelled) => format!("branch {name} was cancelled"),
         (Some(name), _) => format!("branch {name} failed"),
-        (None, RunOutcome::Cancelled) => "the thread was cancelled".into(),
+        (None, StepOutcome::Cancelled) => "the thread was cancelled".into(),
         (None, _) => "the thread failed".into(),
     };
-    let (thread, error) = (told.thread, runs.error.clone());
-    causes.push(Cause { thread, seq: runs.last_seq, what, error, tries: Vec::new() });
+    let (thread, error) = (told.thread, steps.error.clone());
+    causes.push(Cause { thread, seq: steps.last_seq, what, error, tries: Vec::new() });
     of_nodes(told, None, causes);
 }
 
 /// The last node that failed and from which no edge led on, and what failed in it.
 fn of_nodes(told: &Told, within: Option<u64>, causes: &mut Vec<Cause>) {
     let failed = |result: &&NodeResult| {
-        let parent_is_held = result.within.is_some_and(|number| told.runs.result(number).is_some());
+        let parent_is_held = result.within.is_some_and(|number| told.steps.result(number).is_some());
         let is_here = if within.is_none() { !parent_is_held } else { result.within == within };
         is_here && did_not_work(result.outcome)
     };
-    let Some(result) = told.runs.results().rev().find(failed) else { return };
+    let Some(result) = told.steps.results().rev().find(failed) else { return };
     if result.route.is_some() {
         // The error was handled: the next node says more.
         return;
@@ -98,7 +98,7 @@ fn of_nodes(told: &Told, within: Option<u64>, causes: &mut Vec<Cause>) {
 /// The call that the node failed for. Of branches the first that failed by itself: the others may have been called off
 /// for it. Of all others the last.
 fn guilty(result: &NodeResult) -> Option<&Call> {
-    let failed = |call: &&Call| call.outcome == RunOutcome::Failed;
+    let failed = |call: &&Call| call.outcome == StepOutcome::Failed;
     if result.does == Some(NodeDoes::Fork) {
         return result.calls().filter(failed).min_by_key(|call| call.last_seq);
     }
@@ -190,7 +190,7 @@ fn waits_for(state: &State, told: &Told, width: usize) -> String {
         lines.push(format!("  the end of its pause: {why}"));
     }
     for told in told.family() {
-        let open = told.runs.results().flat_map(NodeResult::calls).filter(|call| call.ended.is_none());
+        let open = told.steps.results().flat_map(NodeResult::calls).filter(|call| call.ended.is_none());
         for call in open.filter(|call| call.kind != CallKind::Branch) {
             let whose = if call.kind == CallKind::Interaction {
                 format!(", id {}", call.id.key(told.thread))

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use actix_web::HttpResponse;
-use rethread::runs::{NodeResult, RunOutcome};
+use rethread::steps::{NodeResult, StepOutcome};
 use rethread::{NodeId, State, Time};
 
 use super::extract::AtMoment;
@@ -58,7 +58,7 @@ struct Went<'a> {
     visits: HashMap<&'a NodeId, u64>,
     steps: HashMap<(&'a NodeId, &'a NodeId), u64>,
     /// What came of each node the last time that it was entered.
-    outcomes: HashMap<&'a NodeId, (Time, RunOutcome)>,
+    outcomes: HashMap<&'a NodeId, (Time, StepOutcome)>,
     /// Where the thread is, and where its branches are.
     current: HashSet<&'a NodeId>,
 }
@@ -73,28 +73,28 @@ impl<'a> Went<'a> {
         for pair in state.path().windows(2) {
             *went.steps.entry((&pair[0].node, &pair[1].node)).or_default() += 1;
         }
-        for result in told.runs.results() {
-            went.came_of(result, result.outcome_at(state.last_at(), RunOutcome::Open));
+        for result in told.steps.results() {
+            went.came_of(result, result.outcome_at(state.last_at(), StepOutcome::Open));
         }
-        went.branches(told, state.last_at(), RunOutcome::Open);
+        went.branches(told, state.last_at(), StepOutcome::Open);
         went
     }
 
     /// Adds what the branches had done at a time. Branches are threads of their own: their nodes are in no path of the
     /// thread that began them.
-    fn branches(&mut self, told: &'a Told, at: Time, around: RunOutcome) {
-        for fork in told.runs.results() {
+    fn branches(&mut self, told: &'a Told, at: Time, around: StepOutcome) {
+        for fork in told.steps.results() {
             let around = fork.outcome_at(at, around);
             for branch in fork.calls().filter_map(|call| told.branch(call)) {
                 let mut before = Some(&fork.node);
-                for result in branch.runs.results().filter(|result| result.began <= at) {
+                for result in branch.steps.results().filter(|result| result.began <= at) {
                     *self.visits.entry(&result.node).or_default() += 1;
                     if let Some(before) = before.replace(&result.node) {
                         *self.steps.entry((before, &result.node)).or_default() += 1;
                     }
                     let outcome = result.outcome_at(at, around);
                     self.came_of(result, outcome);
-                    if outcome == RunOutcome::Open {
+                    if outcome == StepOutcome::Open {
                         self.current.insert(&result.node);
                     }
                 }
@@ -103,7 +103,7 @@ impl<'a> Went<'a> {
         }
     }
 
-    fn came_of(&mut self, result: &'a NodeResult, outcome: RunOutcome) {
+    fn came_of(&mut self, result: &'a NodeResult, outcome: StepOutcome) {
         let last = self.outcomes.entry(&result.node).or_insert((result.began, outcome));
         if last.0 <= result.began {
             *last = (result.began, outcome);

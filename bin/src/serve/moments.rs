@@ -9,7 +9,7 @@ use super::extract::{AtMoment, Named};
 use super::large;
 use super::problem::{Kind, Problem};
 use super::request;
-use super::schemas::{Checkpoint, Checkpoints, Family, Runs, State};
+use super::schemas::{Checkpoint, Checkpoints, Family, State, Steps};
 use crate::replay;
 
 /// Which moment is meant: one of the three, or none for the present.
@@ -73,15 +73,15 @@ pub(crate) async fn family(at: AtMoment) -> Result<HttpResponse, Problem> {
 }
 
 /// What a thread did up to a moment, node by node: calls, times, tokens and cost, what came of it.
-#[utoipa::path(get, path = "/v1/threads/{thread}/runs", tag = "moments", operation_id = "thread_runs",
+#[utoipa::path(get, path = "/v1/threads/{thread}/steps", tag = "moments", operation_id = "thread_steps",
     params(MomentQuery),
-    responses((status = 200, description = "One result for each node that was entered", body = Runs)))]
-pub(crate) async fn runs(AtMoment { thread, seq }: AtMoment) -> Result<HttpResponse, Problem> {
-    let runs = match seq {
-        Some(seq) => thread.runs_at(seq).await?,
-        None => thread.runs().await?,
+    responses((status = 200, description = "One result for each node that was entered", body = Steps)))]
+pub(crate) async fn steps(AtMoment { thread, seq }: AtMoment) -> Result<HttpResponse, Problem> {
+    let steps = match seq {
+        Some(seq) => thread.steps_at(seq).await?,
+        None => thread.steps().await?,
     };
-    Ok(HttpResponse::Ok().json(runs))
+    Ok(HttpResponse::Ok().json(steps))
 }
 
 /// The moments of a thread that have names.

@@ -24,7 +24,7 @@ use super::{
     ),
     tags(
         (name = "workflows", description = "Definitions, by name and by hash"),
-        (name = "threads", description = "Runs of workflows"),
+        (name = "threads", description = "Steps of workflows"),
         (name = "control", description = "Commands to a thread"),
         (name = "moments", description = "Historical reads"),
         (name = "events", description = "What happened, and what happens"),
@@ -36,7 +36,7 @@ use super::{
     paths(
         workflows::list, workflows::put, workflows::versions, workflows::definition,
         threads::list, threads::start, threads::show, threads::delete, threads::outcome,
-        moments::state, moments::family, moments::runs, moments::checkpoints, graph::graph,
+        moments::state, moments::family, moments::steps, moments::checkpoints, graph::graph,
         explain::explain, explain::tree, usage::of_thread, usage::of_log,
         events::of_thread, events::of_log,
         control::pause, control::resume, control::cancel, control::checkpoint, control::message, control::variables,

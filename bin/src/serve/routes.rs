@@ -57,7 +57,7 @@ routes! {
     delete "/v1/threads/{thread}" Admin threads::delete;
     get "/v1/threads/{thread}/outcome" Read threads::outcome;
     get "/v1/threads/{thread}/state" Read moments::state;
-    get "/v1/threads/{thread}/runs" Read moments::runs;
+    get "/v1/threads/{thread}/steps" Read moments::steps;
     get "/v1/threads/{thread}/family" Read moments::family;
     get "/v1/threads/{thread}/checkpoints" Read moments::checkpoints;
     get "/v1/threads/{thread}/graph" Read graph::graph;

@@ -11,7 +11,7 @@ mod server;
 mod thread;
 
 pub(crate) use event::{Event, Events, ThreadEvents};
-pub(crate) use explain::Runs;
+pub(crate) use explain::Steps;
 pub(crate) use graph::{Graph, GraphArrow, GraphNode, GraphPart, Visit};
 pub(crate) use interaction::{Answered, Interactions, Unreadable};
 pub(crate) use moment::{Checkpoint, Checkpoints, Family, State};

@@ -1,7 +1,7 @@
 //! What happened in a thread, where time and money went, and why it failed.
 
-use rethread::runs::CallKind;
-use rethread::runs::Runs;
+use rethread::steps::CallKind;
+use rethread::steps::Steps;
 use rethread::{CallId, ExecutionError, NodeId, Seq, Status, ThreadId};
 use rethread_events::message::Usage;
 use serde::Serialize;
@@ -26,10 +26,10 @@ pub(crate) struct Explanation {
     pub(crate) error: Option<ExecutionError>,
     #[cfg_attr(feature = "server", schema(value_type = crate::serve::schemas::Usage))]
     pub(crate) usage: Value,
-    #[cfg_attr(feature = "server", schema(value_type = crate::serve::schemas::Runs))]
-    pub(crate) runs: Runs,
+    #[cfg_attr(feature = "server", schema(value_type = crate::serve::schemas::Steps))]
+    pub(crate) steps: Steps,
     /// Its branches, and their branches.
-    pub(crate) branches: Vec<BranchRuns>,
+    pub(crate) branches: Vec<BranchSteps>,
     /// The number of branches that were not read.
     pub(crate) branches_left_out: usize,
     /// The calls that took longest.
@@ -44,11 +44,11 @@ pub(crate) struct Explanation {
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
-pub(crate) struct BranchRuns {
+pub(crate) struct BranchSteps {
     #[cfg_attr(feature = "server", schema(value_type = String))]
     pub(crate) thread_id: ThreadId,
-    #[cfg_attr(feature = "server", schema(value_type = crate::serve::schemas::Runs))]
-    pub(crate) runs: Runs,
+    #[cfg_attr(feature = "server", schema(value_type = crate::serve::schemas::Steps))]
+    pub(crate) steps: Steps,
 }
 
 /// A call that took much time or money.

@@ -70,14 +70,14 @@ fn a_failed_run_says_why_from_its_end_inwards() {
     let json = scene.run("explain last --json").ok().json();
     assert_eq!(
         keys(&json),
-        "thread_id status workflow seq error usage runs branches branches_left_out longest dearest causes"
+        "thread_id status workflow seq error usage steps branches branches_left_out longest dearest causes"
     );
     assert_eq!(keys(&json["causes"][0]), "thread_id seq what error failed_tries");
     let what: Vec<_> = json["causes"].as_array().unwrap().iter().map(|cause| cause["what"].clone()).collect();
     assert_eq!(what.len(), 5, "{what:?}");
     assert_eq!(json["causes"][3]["failed_tries"][0]["error"]["kind"], "overloaded");
     assert_eq!((&json["status"], json["branches"].as_array().unwrap().len()), (&json!("error"), 2));
-    let results = json["runs"]["results"].as_array().unwrap();
+    let results = json["steps"]["results"].as_array().unwrap();
     let nodes: Vec<_> = results.iter().map(|result| result["node"].as_str().unwrap()).collect();
     assert_eq!(nodes, ["read", "may", "check"]);
     assert_eq!(results[0]["metadata"]["tool_calls"], 1);
@@ -87,7 +87,7 @@ fn a_failed_run_says_why_from_its_end_inwards() {
 fn explain_of_a_moment_shows_the_state_at_that_moment() {
     let scene = invoices();
     let all = scene.run("explain last --json").ok().json();
-    let asked = &all["runs"]["results"][1]["calls"][0]["id"];
+    let asked = &all["steps"]["results"][1]["calls"][0]["id"];
     let then = scene.run(&format!("explain last --at {asked}")).ok().stdout;
     assert!(then.contains("waits for a person after"), "{then}");
     assert!(

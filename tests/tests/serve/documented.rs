@@ -146,7 +146,7 @@ fn each_documented_status_occurs_and_fits_its_schema() {
         ("/v1/threads/{thread}", &thread),
         ("/v1/threads/{thread}/outcome", &quick),
         ("/v1/threads/{thread}/state", &thread),
-        ("/v1/threads/{thread}/runs", &thread),
+        ("/v1/threads/{thread}/steps", &thread),
         ("/v1/threads/{thread}/family", &thread),
         ("/v1/threads/{thread}/checkpoints", &thread),
         ("/v1/threads/{thread}/graph", &thread),

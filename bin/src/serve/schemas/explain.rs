@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 
 /// What a thread did, node by node.
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct Runs {
+pub(crate) struct Steps {
     first_seq: u64,
     last_seq: u64,
     /// `open`, `completed`, `failed` or `cancelled`.

@@ -1,6 +1,6 @@
 //! The picture of a workflow.
 
-use rethread::runs::RunOutcome;
+use rethread::steps::StepOutcome;
 use rethread::{Hash, NodeId, Seq, Status, ThreadId};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -62,7 +62,7 @@ pub(crate) struct GraphNode {
     /// What came of it the last time that it was entered: `open`, `completed`, `failed` or `cancelled`; null where it was
     /// not entered.
     #[schema(value_type = Option<String>)]
-    pub(crate) outcome: Option<RunOutcome>,
+    pub(crate) outcome: Option<StepOutcome>,
 }
 
 /// An edge of the picture.

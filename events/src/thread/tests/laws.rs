@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::event::{AskedTool, Decision, FoldRole, WarningCode};
 use crate::ids::ThreadId;
-use crate::runs::{NodeResult, Runs};
+use crate::steps::{NodeResult, Steps};
 use crate::thread::rerun::Rerun;
 
 /// Checks all laws on the log and the live state.
@@ -277,10 +277,10 @@ fn what_wrote_is_never_repeated(bench: &Bench) {
 
 /// The results of the nodes say the same as the state: their sums are its sums, and the time is all there.
 fn the_results_of_nodes_add_up(bench: &Bench) {
-    let mut runs = Runs::default();
+    let mut steps = Steps::default();
     let mut n_entered = 0;
     for (seq, (at, event)) in bench.log.iter().enumerate() {
-        runs.apply(Seq(seq as u64), *at, event);
+        steps.apply(Seq(seq as u64), *at, event);
         match event {
             Event::NodeStarted(e) if e.attempt == 1 => n_entered += 1,
             Event::ThreadForked(e) if e.branch.as_ref().is_some_and(|of| of.owner == e.parent) => n_entered = 0,
@@ -288,23 +288,23 @@ fn the_results_of_nodes_add_up(bench: &Bench) {
         }
     }
     let (state, out) = (bench.state(), &bench.out);
-    assert_eq!(runs.results().count() as u64 + runs.n_dropped, n_entered, "{out}");
-    if runs.n_dropped > 0 {
+    assert_eq!(steps.results().count() as u64 + steps.n_dropped, n_entered, "{out}");
+    if steps.n_dropped > 0 {
         return;
     }
     let totals = state.totals();
-    let sum = |of: fn(&NodeResult) -> u64| runs.results().map(of).sum::<u64>();
+    let sum = |of: fn(&NodeResult) -> u64| steps.results().map(of).sum::<u64>();
     assert_eq!(sum(|result| result.metadata.llm_calls), totals.n_llm_calls, "{out}");
     assert_eq!(sum(|result| result.metadata.tool_calls), totals.n_tool_calls, "{out}");
     let input_tokens = sum(|result| result.metadata.token_usage.input_tokens.unwrap_or(0));
     assert_eq!(input_tokens, totals.usage.input_tokens.unwrap_or(0), "{out}");
     assert_eq!(sum(|result| result.metadata.cost_nanousd.unwrap_or(0)), totals.cost_nanousd.unwrap_or(0), "{out}");
     let is_branch = state.branch().is_some_and(|branch| branch.owner.is_some());
-    if runs.forked_from.is_empty() || is_branch && runs.forked_from.len() == 1 {
-        assert_eq!(runs.spent.total_us(), runs.last_at.unix_us() - runs.began.unwrap().unix_us(), "{out}");
+    if steps.forked_from.is_empty() || is_branch && steps.forked_from.len() == 1 {
+        assert_eq!(steps.spent.total_us(), steps.last_at.unix_us() - steps.began.unwrap().unix_us(), "{out}");
     }
-    let open: Vec<_> = runs.results().filter(|result| result.ended.is_none()).collect();
-    let open_calls: Vec<_> = runs.results().flat_map(NodeResult::calls).filter(|call| call.ended.is_none()).collect();
+    let open: Vec<_> = steps.results().filter(|result| result.ended.is_none()).collect();
+    let open_calls: Vec<_> = steps.results().flat_map(NodeResult::calls).filter(|call| call.ended.is_none()).collect();
     if state.is_ended() {
         assert!(open.is_empty() && open_calls.is_empty(), "open at the end: {open:?} {open_calls:?}\n{out}");
     } else {

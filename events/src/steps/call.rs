@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::outcome::RunOutcome;
+use super::outcome::StepOutcome;
 use crate::fault::ExecutionError;
 use crate::ids::{CallId, Seq, ThreadId, Time};
 use crate::message::Usage;
@@ -49,7 +49,7 @@ pub struct Call {
     /// The event that ended it.
     pub last_seq: Option<Seq>,
     /// How it ended.
-    pub outcome: RunOutcome,
+    pub outcome: StepOutcome,
     /// Why it failed.
     pub error: Option<ExecutionError>,
     /// How often it was begun.
@@ -94,7 +94,7 @@ impl Call {
             began,
             ended: None,
             last_seq: None,
-            outcome: RunOutcome::Open,
+            outcome: StepOutcome::Open,
             error: None,
             attempt: 1,
             failed_tries: Vec::new(),

@@ -3,7 +3,7 @@
 use super::super::call::{Call, CallKind, FailedTry};
 use super::super::limits::{self, CALL_BYTES, CALLS_OF_NODE_MAX, OUTPUT_BYTES_MAX, TEXT_CHARS_MAX};
 use super::super::open::OpenCall;
-use super::super::{NodeDoes, NodeResult, RunOutcome, Runs, SpentOn};
+use super::super::{NodeDoes, NodeResult, SpentOn, StepOutcome, Steps};
 use super::{keep_try, model_name, outcome_of, text_of};
 use crate::event::{
     Decision, Event, OperationType, ToolExecutionRequest, UserInteractionProcessed, UserInteractionRequested,
@@ -15,7 +15,7 @@ use crate::message::Usage;
 use crate::text::shortened;
 use crate::thread::unanswered;
 
-impl Runs {
+impl Steps {
     pub(super) fn call(&mut self, seq: Seq, at: Time, event: &Event) {
         match event {
             Event::LlmCallRequested(_) => {
@@ -348,7 +348,7 @@ impl Runs {
         if let Some(call) = result.calls.get_mut(&id) {
             call.ended = Some(at);
             call.last_seq = Some(seq);
-            call.outcome = error.map_or(RunOutcome::Completed, outcome_of);
+            call.outcome = error.map_or(StepOutcome::Completed, outcome_of);
             call.error = error.map(limits::error);
         }
         let bytes = drop_call(result, id, error.is_some());

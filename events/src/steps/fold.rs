@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::limits::{self, OUTPUT_BYTES_MAX, RESULT_BYTES, TEXT_CHARS_MAX, WAITS_MAX};
 use super::open::{FrameKind, OpenFan, OpenNode};
-use super::{FailedTry, NodeDoes, NodeMetadata, NodeResult, RunOutcome, Runs, SpentOn, Wait, WaitKind};
+use super::{FailedTry, NodeDoes, NodeMetadata, NodeResult, SpentOn, StepOutcome, Steps, Wait, WaitKind};
 use crate::event::{Event, ModelChoice, NodeFailed, NodeStarted, ThreadForked};
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{NodeId, Seq, Time};
@@ -15,7 +15,7 @@ use crate::json::Json;
 use crate::message::Part;
 use crate::text::shortened;
 
-impl Runs {
+impl Steps {
     /// Adds the next event, which was recorded at that time. Events that do not follow from those before are passed
     /// over: whether a log is whole is for the state to say.
     pub fn apply(&mut self, seq: Seq, at: Time, event: &Event) {
@@ -38,9 +38,9 @@ impl Runs {
             }
             Event::ThreadCancelled(e) => {
                 let why = e.reason.clone().unwrap_or_else(|| "the thread was cancelled".into());
-                self.end(seq, at, RunOutcome::Cancelled, Some(&ExecutionError::new(ErrorKind::Cancelled, why)));
+                self.end(seq, at, StepOutcome::Cancelled, Some(&ExecutionError::new(ErrorKind::Cancelled, why)));
             }
-            Event::ThreadCompleted(_) => self.end(seq, at, RunOutcome::Completed, None),
+            Event::ThreadCompleted(_) => self.end(seq, at, StepOutcome::Completed, None),
             Event::ThreadFailed(e) => self.end(seq, at, outcome_of(&e.error), Some(&e.error)),
 
             Event::NodeStarted(e) => self.enter(seq, at, e),
@@ -48,7 +48,7 @@ impl Runs {
                 // The node that begins a loop has done its work at once; the loop goes on.
                 let goes_on = self.opened.nodes.last().is_some_and(|node| node.frame.is_some());
                 if !goes_on && self.is_in(&e.node_id) {
-                    self.close(seq, at, RunOutcome::Completed, None);
+                    self.close(seq, at, StepOutcome::Completed, None);
                 }
             }
             Event::NodeFailed(e) => self.fail(seq, at, e),
@@ -71,7 +71,7 @@ impl Runs {
             }
             Event::LoopEnded(e) => {
                 self.close_inside(seq, at, &e.node_id);
-                let outcome = e.error.as_ref().map_or(RunOutcome::Completed, outcome_of);
+                let outcome = e.error.as_ref().map_or(StepOutcome::Completed, outcome_of);
                 self.close(seq, at, outcome, e.error.as_ref());
             }
             Event::SubWorkflowStarted(_) => self.does(NodeDoes::SubWorkflow, Some(FrameKind::Sub)),
@@ -218,7 +218,7 @@ impl Runs {
             last_seq: seq,
             began: at,
             ended: None,
-            outcome: RunOutcome::Open,
+            outcome: StepOutcome::Open,
             success: None,
             output: None,
             output_left_out: false,
@@ -260,7 +260,7 @@ impl Runs {
     }
 
     /// The thread ended: everything open in it has ended too.
-    fn end(&mut self, seq: Seq, at: Time, outcome: RunOutcome, error: Option<&ExecutionError>) {
+    fn end(&mut self, seq: Seq, at: Time, outcome: StepOutcome, error: Option<&ExecutionError>) {
         while !self.opened.nodes.is_empty() {
             let last_try = self.present().and_then(|result| result.failed_tries.last()?.error.clone());
             self.close(seq, at, outcome, last_try.as_ref().or(error));
@@ -274,14 +274,14 @@ impl Runs {
     }
 
     /// The innermost node ended.
-    fn close(&mut self, seq: Seq, at: Time, outcome: RunOutcome, error: Option<&ExecutionError>) {
+    fn close(&mut self, seq: Seq, at: Time, outcome: StepOutcome, error: Option<&ExecutionError>) {
         let Some(node) = self.opened.nodes.pop() else { return };
         self.opened.left = Some(node.number);
         if let Some(result) = self.results.get_mut(&node.number) {
             result.last_seq = seq;
             result.ended = Some(at);
             result.outcome = outcome;
-            result.success = Some(outcome == RunOutcome::Completed);
+            result.success = Some(outcome == StepOutcome::Completed);
             result.execution_time_ms = Some(at.ms_since(result.began));
             result.error = error.map(limits::error);
         }
@@ -294,7 +294,7 @@ impl Runs {
         };
         if let Some(place) = self.opened.nodes.iter().rposition(is_it) {
             while self.opened.nodes.len() > place + 1 {
-                self.close(seq, at, RunOutcome::Cancelled, None);
+                self.close(seq, at, StepOutcome::Cancelled, None);
             }
         }
     }
@@ -375,8 +375,8 @@ fn keep_try(tries: &mut Vec<FailedTry>, failed: FailedTry) {
 }
 
 /// A cancelled call did not fail.
-fn outcome_of(error: &ExecutionError) -> RunOutcome {
-    if error.kind == ErrorKind::Cancelled { RunOutcome::Cancelled } else { RunOutcome::Failed }
+fn outcome_of(error: &ExecutionError) -> StepOutcome {
+    if error.kind == ErrorKind::Cancelled { StepOutcome::Cancelled } else { StepOutcome::Failed }
 }
 
 fn text_of(content: &[Part]) -> String {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::call::{Call, FailedTry};
-use super::outcome::RunOutcome;
+use super::outcome::StepOutcome;
 use crate::fault::ExecutionError;
 use crate::ids::{NodeId, Seq, Time};
 use crate::json::Json;
@@ -55,7 +55,7 @@ pub struct NodeResult {
     /// When it ended.
     pub ended: Option<Time>,
     /// How it ended.
-    pub outcome: RunOutcome,
+    pub outcome: StepOutcome,
     /// Whether it did its work; absent while it has not ended.
     pub success: Option<bool>,
     /// What it gave. The branches of a fork by name, or in the order of its list.
@@ -97,11 +97,11 @@ impl NodeResult {
 
     /// The outcome at a time. `around` is the outcome of the fork node at that time if this is a node of its branch, and
     /// `Open` otherwise. A node that is open when its fork ends is cancelled, although the branch records it later.
-    pub fn outcome_at(&self, at: Time, around: RunOutcome) -> RunOutcome {
+    pub fn outcome_at(&self, at: Time, around: StepOutcome) -> StepOutcome {
         match (self.ended, around) {
             (Some(ended), _) if ended <= at => self.outcome,
-            (_, RunOutcome::Open) => RunOutcome::Open,
-            (_, RunOutcome::Completed | RunOutcome::Failed | RunOutcome::Cancelled) => RunOutcome::Cancelled,
+            (_, StepOutcome::Open) => StepOutcome::Open,
+            (_, StepOutcome::Completed | StepOutcome::Failed | StepOutcome::Cancelled) => StepOutcome::Cancelled,
         }
     }
 }

@@ -5,7 +5,7 @@ use serde::Serialize;
 /// How a node, a call or a thread ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum RunOutcome {
+pub enum StepOutcome {
     /// It has not ended.
     #[default]
     Open,

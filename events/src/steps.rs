@@ -5,13 +5,13 @@
 //! before is in the owner's results.
 //!
 //! ```
-//! use rethread_events::runs::Runs;
+//! use rethread_events::steps::Steps;
 //! # let events: Vec<(rethread_events::ids::Seq, rethread_events::ids::Time, rethread_events::event::Event)> = vec![];
-//! let mut runs = Runs::default();
+//! let mut steps = Steps::default();
 //! for (seq, recorded_at, event) in &events {
-//!     runs.apply(*seq, *recorded_at, event);
+//!     steps.apply(*seq, *recorded_at, event);
 //! }
-//! for result in runs.results() {
+//! for result in steps.results() {
 //!     println!("{}: {:?}, {:?} ms", result.node, result.outcome, result.execution_time_ms);
 //! }
 //! ```
@@ -33,7 +33,7 @@ use crate::ids::{Seq, ThreadId, Time};
 
 pub use call::{Call, CallKind, FailedTry};
 pub use limits::{CALLS_OF_NODE_MAX, HELD_BYTES_MAX, OUTPUT_BYTES_MAX, RESULTS_MAX, TEXT_CHARS_MAX, WAITS_MAX};
-pub use outcome::RunOutcome;
+pub use outcome::StepOutcome;
 pub use result::{NodeDoes, NodeMetadata, NodeResult, Route, Wait, WaitKind};
 pub use spent::{Spent, SpentOn};
 
@@ -43,7 +43,7 @@ use result::values;
 /// The results of the nodes of a thread. Costs the same for each event; holds the last [`RESULTS_MAX`] results, and not
 /// more than about [`HELD_BYTES_MAX`].
 #[derive(Debug, Clone, Default, Serialize)]
-pub struct Runs {
+pub struct Steps {
     /// The first event that is in it: 0, or the one with which a branch began.
     pub first_seq: Seq,
     /// The last event that is in it.
@@ -55,7 +55,7 @@ pub struct Runs {
     /// The moments at which it was forked off on the way here, the last one last: thread, and the last inherited seq.
     pub forked_from: Vec<(ThreadId, Seq)>,
     /// How it ended; `open` while it has not.
-    pub outcome: RunOutcome,
+    pub outcome: StepOutcome,
     /// Why it did not reach an end.
     pub error: Option<ExecutionError>,
     /// Where the time went, of the thread itself.
@@ -70,7 +70,7 @@ pub struct Runs {
     opened: Opened,
 }
 
-impl Runs {
+impl Steps {
     /// The results, in the order in which the nodes were entered.
     pub fn results(&self) -> impl DoubleEndedIterator<Item = &NodeResult> {
         self.results.values()

@@ -5,20 +5,20 @@ use std::fmt::Write as _;
 use super::bench::START;
 use super::node_retry::RETRIED;
 use super::*;
-use crate::runs::{Call, NodeResult, RunOutcome, Runs, SpentOn};
+use crate::steps::{Call, NodeResult, SpentOn, StepOutcome, Steps};
 
-fn runs_of(bench: &Bench) -> Runs {
-    let mut runs = Runs::default();
+fn steps_of(bench: &Bench) -> Steps {
+    let mut steps = Steps::default();
     for (seq, (at, event)) in bench.log.iter().enumerate() {
-        runs.apply(Seq(seq as u64), *at, event);
+        steps.apply(Seq(seq as u64), *at, event);
     }
-    runs
+    steps
 }
 
 /// The results as text: a line for each node, and below it one for each call.
-fn print(runs: &Runs) -> String {
+fn print(steps: &Steps) -> String {
     let mut out = String::new();
-    for result in runs.results() {
+    for result in steps.results() {
         let NodeResult { number, node, does, first_seq, last_seq, outcome, attempts, metadata, .. } = result;
         let indent = "  ".repeat(result.depth as usize);
         let does = does.map(|does| format!("{does:?}")).unwrap_or_default();
@@ -45,10 +45,10 @@ fn print(runs: &Runs) -> String {
             writeln!(out, "{indent}    {}", line(call)).unwrap();
         }
     }
-    let spent = SpentOn::ALL.iter().map(|what| (what, runs.spent.on(*what) / 1000)).filter(|(_, ms)| *ms > 0);
+    let spent = SpentOn::ALL.iter().map(|what| (what, steps.spent.on(*what) / 1000)).filter(|(_, ms)| *ms > 0);
     let spent: Vec<_> = spent.map(|(what, ms)| format!("{what:?} {ms}")).collect();
-    writeln!(out, "=> {:?}, spent {}", runs.outcome, spent.join(", ")).unwrap();
-    for wait in &runs.waits {
+    writeln!(out, "=> {:?}, spent {}", steps.outcome, spent.join(", ")).unwrap();
+    for wait in &steps.waits {
         let ms = wait.ended.map(|ended| ended.ms_since(wait.began));
         writeln!(out, "   {:?} behind {}: {ms:?} ms, {:?}", wait.kind, wait.seq, wait.reason).unwrap();
     }
@@ -78,7 +78,7 @@ fn line(call: &Call) -> String {
 
 #[track_caller]
 fn check(bench: Bench, expected: Expect) {
-    expected.assert_eq(&print(&runs_of(&bench)));
+    expected.assert_eq(&print(&steps_of(&bench)));
     laws::hold(&bench);
 }
 
@@ -183,15 +183,15 @@ nodes:
         right: {nodes: [{id: r, llm: {provider: mock, model: m, user_prompt: hi}}]}
 ";
     let mut bench = Bench::new(yaml, "");
-    let runs: Vec<_> = bench.state().running_branches().cloned().collect();
+    let steps: Vec<_> = bench.state().running_branches().cloned().collect();
     bench.now = bench.now.plus_ms(40);
-    for run in &runs {
+    for run in &steps {
         let totals = Totals { n_llm_calls: 2, n_tool_calls: 1, cost_nanousd: Some(7), ..Totals::default() };
         let output = Ok(Json::from(format!("branch {}", run.index)));
         let outcome = BranchOutcome { output, globals: OrderedMap::default(), totals };
         bench.give(Input::BranchEnded { index: run.index, child: run.child, outcome });
     }
-    assert_eq!(runs_of(&bench).results().next().unwrap().metadata.cost_nanousd, Some(14));
+    assert_eq!(steps_of(&bench).results().next().unwrap().metadata.cost_nanousd, Some(14));
     check(
         bench,
         expect![[r#"
@@ -247,25 +247,25 @@ nodes:
         "",
     );
     // The branch records its end after its parent, so this is what is known of it when the parent ends.
-    let branch = runs_of(family.of("1"));
+    let branch = steps_of(family.of("1"));
     family.tick_after_ms("0", 40);
     family.with("0", |branch| branch.model_fails(ErrorKind::InvalidRequest));
-    let root = runs_of(family.root());
+    let root = steps_of(family.root());
     let (fork, node) = (root.results().next().unwrap(), branch.results().next().unwrap());
     let at = |time| {
-        let around = fork.outcome_at(time, RunOutcome::Open);
+        let around = fork.outcome_at(time, StepOutcome::Open);
         (around, node.outcome_at(time, around))
     };
-    assert_eq!(at(fork.began), (RunOutcome::Open, RunOutcome::Open));
-    assert_eq!(root.outcome, RunOutcome::Failed);
-    assert_eq!(at(root.last_at), (RunOutcome::Failed, RunOutcome::Cancelled));
+    assert_eq!(at(fork.began), (StepOutcome::Open, StepOutcome::Open));
+    assert_eq!(root.outcome, StepOutcome::Failed);
+    assert_eq!(at(root.last_at), (StepOutcome::Failed, StepOutcome::Cancelled));
 }
 
 #[test]
 fn results_have_a_json_form() {
     let mut bench = Bench::new(ONE_LLM, "hello");
     bench.says("hi");
-    let json = serde_json::to_value(runs_of(&bench)).unwrap();
+    let json = serde_json::to_value(steps_of(&bench)).unwrap();
     let result = &json["results"][0];
     assert_eq!((&json["outcome"], &result["success"]), (&"completed".into(), &true.into()));
     assert_eq!(result["output"], "hi");
@@ -276,14 +276,14 @@ fn results_have_a_json_form() {
 
 #[test]
 fn long_thread_retains_last_results_and_open_ones() {
-    let mut runs = Runs::default();
+    let mut steps = Steps::default();
     let mut seq = 0;
-    let mut tell = |runs: &mut Runs, event: Event| {
-        runs.apply(Seq(seq), START, &event);
+    let mut tell = |steps: &mut Steps, event: Event| {
+        steps.apply(Seq(seq), START, &event);
         seq += 1;
     };
     let entered = |node: &str| crate::event::NodeStarted { node_id: node.into(), attempt: 1, deadline: None }.into();
-    tell(&mut runs, entered("loop"));
+    tell(&mut steps, entered("loop"));
     let begun = crate::event::LoopStarted {
         into: None,
         node_id: "loop".into(),
@@ -292,15 +292,15 @@ fn long_thread_retains_last_results_and_open_ones() {
         variable: "item".into(),
         n_iterations_max: 1_000_000,
     };
-    tell(&mut runs, begun.into());
+    tell(&mut steps, begun.into());
     for index in 0..20_000 {
-        tell(&mut runs, crate::event::LoopIterationStarted { node_id: "loop".into(), index }.into());
-        tell(&mut runs, entered("work"));
-        tell(&mut runs, crate::event::NodeCompleted { node_id: "work".into(), duration_ms: 0 }.into());
+        tell(&mut steps, crate::event::LoopIterationStarted { node_id: "loop".into(), index }.into());
+        tell(&mut steps, entered("work"));
+        tell(&mut steps, crate::event::NodeCompleted { node_id: "work".into(), duration_ms: 0 }.into());
     }
-    assert_eq!(runs.results().count(), crate::runs::RESULTS_MAX);
-    assert_eq!(runs.n_dropped, 20_001 - crate::runs::RESULTS_MAX as u64);
-    let first = runs.results().next().unwrap();
-    assert_eq!((first.node.as_str(), first.outcome, first.n_iterations), ("loop", RunOutcome::Open, 20_000));
-    assert_eq!(runs.results().next_back().unwrap().iteration, Some(19_999));
+    assert_eq!(steps.results().count(), crate::steps::RESULTS_MAX);
+    assert_eq!(steps.n_dropped, 20_001 - crate::steps::RESULTS_MAX as u64);
+    let first = steps.results().next().unwrap();
+    assert_eq!((first.node.as_str(), first.outcome, first.n_iterations), ("loop", StepOutcome::Open, 20_000));
+    assert_eq!(steps.results().next_back().unwrap().iteration, Some(19_999));
 }
