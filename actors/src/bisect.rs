@@ -2,7 +2,7 @@
 
 use rethread_events::ids::{Seq, ThreadId};
 use rethread_events::thread::State;
-use rethread_store::Store;
+use rethread_store::LogReader;
 
 use crate::error::ReadError;
 use crate::load;
@@ -38,7 +38,7 @@ impl ThreadHandle {
     }
 }
 
-fn bisect(store: &dyn Store, thread: ThreadId, expression: &str) -> Result<Bisected, ReadError> {
+fn bisect(store: &dyn LogReader, thread: ThreadId, expression: &str) -> Result<Bisected, ReadError> {
     let last = load::stream(store, thread)?.last_seq;
     let mut state = State::new(thread);
     let mut found = Bisected { first: None, n_events: 0, n_not_evaluated: 0, why_not: None };

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use rethread_events::event::{EVENT_TYPES, Event};
 use rethread_events::message::{Usage, UsageSource};
 use rethread_events::thread::Status;
-use rethread_store::Store;
+use rethread_store::LogReader;
 
 use crate::error::ReadError;
 use crate::permit_waits::WaitingCalls;
@@ -133,7 +133,7 @@ impl Counters {
     }
 
     /// Blocks when the last count is too old.
-    pub(crate) fn threads(&self, store: &dyn Store) -> Result<Vec<(Status, u64)>, ReadError> {
+    pub(crate) fn threads(&self, store: &dyn LogReader) -> Result<Vec<(Status, u64)>, ReadError> {
         // Held while it is counted: concurrent callers wait for the same count.
         let mut kept = self.threads.lock();
         if let Some(count) = &*kept

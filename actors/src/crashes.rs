@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use parking_lot::Mutex;
 use rethread_events::fault::{ErrorKind, ExecutionError};
 use rethread_events::ids::ThreadId;
-use rethread_store::{Store, StoreError};
+use rethread_store::{LogReader, Store, StoreError};
 use serde::{Deserialize, Serialize};
 
 use self::register::Register;
@@ -33,7 +33,7 @@ use crate::error::ReadError;
 /// The file beside the log.
 const FILE: &str = "running";
 /// Values of the log with this prefix, a thread and a class hold what was counted.
-const NAMES: &str = "crashes/";
+pub(crate) const NAMES: &str = "crashes/";
 /// The most counts of threads that the log does not have: those that ended the process before their first event was
 /// durable. As many counts of exports.
 const NOT_BEGUN_MAX: usize = 256;
@@ -344,7 +344,7 @@ fn write(store: &dyn Store, key: Key, counts: Option<&Vec<Count>>) -> Result<(),
 
 /// What is counted in the log. A count that cannot be read is at the limit; one of a class that is not known, or of no
 /// class, is that of the fold, without which nothing is done for the thread.
-fn stored(store: &dyn Store, n_max: u32) -> Result<Counts, StoreError> {
+fn stored(store: &dyn LogReader, n_max: u32) -> Result<Counts, StoreError> {
     let mut counts = Counts::new();
     for (name, value) in store.values(NAMES)? {
         let (thread, class) = name[NAMES.len()..].split_once('/').unwrap_or((&name[NAMES.len()..], ""));

@@ -7,7 +7,7 @@ use rethread_events::event::{Event, ReplacedBranch};
 use rethread_events::ids::{Position, Seq, ThreadId};
 use rethread_events::thread::{Effect, Rejected, State, Status};
 use rethread_events::workflow::Workflow;
-use rethread_store::{Store, StoreError, StreamInfo};
+use rethread_store::{LogReader, StoreError, StreamInfo};
 
 use crate::clock;
 use crate::crashes::{Crashes, Step};
@@ -37,7 +37,7 @@ pub(crate) struct Replacement {
 ///
 /// The log's one order makes the cut consistent: what a thread knew of another at a position came before it.
 pub(crate) fn replacements(
-    store: &dyn Store,
+    store: &dyn LogReader,
     crashes: &Arc<Crashes>,
     state: &State,
     cut: Position,
@@ -49,7 +49,7 @@ pub(crate) fn replacements(
 }
 
 fn collect(
-    store: &dyn Store,
+    store: &dyn LogReader,
     crashes: &Arc<Crashes>,
     state: &State,
     cut: Position,
@@ -75,13 +75,18 @@ fn collect(
 }
 
 /// The state of a thread after event `seq`. Blocks.
-pub(crate) fn past(store: &dyn Store, crashes: &Arc<Crashes>, thread: ThreadId, seq: Seq) -> Result<Loaded, ReadError> {
+pub(crate) fn past(
+    store: &dyn LogReader,
+    crashes: &Arc<Crashes>,
+    thread: ThreadId,
+    seq: Seq,
+) -> Result<Loaded, ReadError> {
     crashes.asked_for(Step::history(thread, seq), || load::at(store, thread, seq))
 }
 
 /// The last event of a thread's own before a position; `None` if it had none. Costs as many reads as its
 /// length has binary digits. Blocks.
-pub(crate) fn last_before(store: &dyn Store, thread: ThreadId, cut: Position) -> Result<Option<Seq>, ReadError> {
+pub(crate) fn last_before(store: &dyn LogReader, thread: ThreadId, cut: Position) -> Result<Option<Seq>, ReadError> {
     let info = match store.stream(thread) {
         Ok(info) => info,
         Err(StoreError::NotFound { .. }) => return Ok(None),
@@ -119,7 +124,7 @@ pub struct FamilyMember {
 /// A thread and all its branches that ran at the moment of its event `seq`, each where it stood then; at its last event,
 /// as it is now. Blocks.
 pub(crate) fn family_at(
-    store: &dyn Store,
+    store: &dyn LogReader,
     crashes: &Arc<Crashes>,
     thread: ThreadId,
     seq: Seq,
@@ -146,7 +151,11 @@ pub(crate) fn family_at(
 
 /// All branches that a thread had before a position of the log, as its own events name them. Blocks; reads the whole of
 /// its stream.
-pub(crate) fn all_branches(store: &dyn Store, thread: ThreadId, until: Position) -> Result<Vec<ThreadId>, ReadError> {
+pub(crate) fn all_branches(
+    store: &dyn LogReader,
+    thread: ThreadId,
+    until: Position,
+) -> Result<Vec<ThreadId>, ReadError> {
     let info = load::stream(store, thread)?;
     let first = info.fork_of.map_or(Seq(0), |point| point.seq.next());
     let mut found = Vec::new();
@@ -166,7 +175,7 @@ pub(crate) fn all_branches(store: &dyn Store, thread: ThreadId, until: Position)
 }
 
 /// See [`crate::ThreadHandle::children`]. Blocks.
-pub(crate) fn children(store: &dyn Store, thread: ThreadId) -> Result<Vec<ThreadId>, ReadError> {
+pub(crate) fn children(store: &dyn LogReader, thread: ThreadId) -> Result<Vec<ThreadId>, ReadError> {
     let info = load::stream(store, thread)?;
     let mut found = Vec::new();
     loop {
@@ -190,7 +199,7 @@ pub(crate) fn children(store: &dyn Store, thread: ThreadId) -> Result<Vec<Thread
 ///
 /// # Errors
 /// `Rejected` when the thread or a branch of it has not ended.
-pub(crate) fn ended_family(store: &dyn Store, thread: ThreadId) -> Result<Vec<ThreadId>, ControlError> {
+pub(crate) fn ended_family(store: &dyn LogReader, thread: ThreadId) -> Result<Vec<ThreadId>, ControlError> {
     let info = load::stream(store, thread)?;
     if !Status::from_code(info.tag.0).is_some_and(Status::is_ended) {
         let source = Rejected::Invalid("it has not ended: cancel it first".into());
@@ -211,7 +220,7 @@ pub(crate) fn ended_family(store: &dyn Store, thread: ThreadId) -> Result<Vec<Th
 
 /// How far a thread is with its branches: one that owes nothing but the ends of branches rests when all of those that
 /// have begun do. Blocks; costs a fold of each that runs.
-pub(crate) fn status(store: &dyn Store, crashes: &Arc<Crashes>, info: &StreamInfo) -> Result<Status, ReadError> {
+pub(crate) fn status(store: &dyn LogReader, crashes: &Arc<Crashes>, info: &StreamInfo) -> Result<Status, ReadError> {
     let fold = || crashes.folding(info.thread, || load::present(store, info.thread));
     let Some(own) = Status::from_code(info.tag.0) else {
         // Its status is only in its events, if the log lost the tags of its threads.
@@ -251,7 +260,7 @@ pub(crate) fn status(store: &dyn Store, crashes: &Arc<Crashes>, info: &StreamInf
 }
 
 /// A thread and all branches that it and they ever had. Blocks; reads the whole stream of each.
-pub(crate) fn whole(store: &dyn Store, thread: ThreadId) -> Result<Vec<ThreadId>, ReadError> {
+pub(crate) fn whole(store: &dyn LogReader, thread: ThreadId) -> Result<Vec<ThreadId>, ReadError> {
     let (mut found, mut next) = (vec![thread], 0);
     while let Some(member) = found.get(next).copied() {
         next += 1;
@@ -270,7 +279,7 @@ pub(crate) fn whole(store: &dyn Store, thread: ThreadId) -> Result<Vec<ThreadId>
 ///
 /// # Errors
 /// `NoThread` if the thread is not in the log. A branch that is deleted meanwhile is left out.
-pub(crate) fn members(store: &dyn Store, thread: ThreadId) -> Result<Vec<ThreadId>, ReadError> {
+pub(crate) fn members(store: &dyn LogReader, thread: ThreadId) -> Result<Vec<ThreadId>, ReadError> {
     let (mut found, mut todo) = (BTreeSet::from([thread]), vec![thread]);
     while let Some(member) = todo.pop() {
         let children = match children(store, member) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use rethread_events::ids::{Seq, ThreadId, TraceId};
 use rethread_events::thread::State;
-use rethread_store::Store;
+use rethread_store::LogReader;
 
 use crate::crashes::Crashes;
 use crate::error::ReadError;
@@ -31,7 +31,7 @@ impl ForkBaseCache {
     /// Blocks when the moment is not among the recent ones.
     pub(crate) fn at(
         &self,
-        store: &dyn Store,
+        store: &dyn LogReader,
         crashes: &Arc<Crashes>,
         key: (ThreadId, Seq),
     ) -> Result<Arc<Base>, ReadError> {

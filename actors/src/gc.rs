@@ -7,7 +7,7 @@ use rethread_events::event::Event;
 use rethread_events::ids::{Hash, Seq, ThreadId, Time};
 use rethread_events::principal::Principal;
 use rethread_events::thread::Status;
-use rethread_store::{Backup, Compacted, Store, StoreError, StreamInfo};
+use rethread_store::{Backup, Compacted, LogReader, Store, StoreError, StreamInfo};
 
 use crate::crashes::Crashes;
 use crate::definitions::{NAMES, hashes_of};
@@ -122,7 +122,7 @@ impl Runtime {
 }
 
 /// The definitions that may go and that no thread refers to which stays. Blocks.
-fn unused(store: &dyn Store, retention: &Retention, collected: &Collected) -> Result<BTreeSet<Hash>, ReadError> {
+fn unused(store: &dyn LogReader, retention: &Retention, collected: &Collected) -> Result<BTreeSet<Hash>, ReadError> {
     let mut unused: BTreeSet<Hash> =
         collected.threads.iter().filter_map(|gone| Some(gone.summary.workflow.as_ref()?.hash)).collect();
     for (_, hashes) in store.values(NAMES)? {
@@ -160,7 +160,7 @@ fn unused(store: &dyn Store, retention: &Retention, collected: &Collected) -> Re
 }
 
 /// The definition that the first event of a thread's own refers to.
-fn first_refers_to(store: &dyn Store, info: &StreamInfo) -> Result<Option<Hash>, ReadError> {
+fn first_refers_to(store: &dyn LogReader, info: &StreamInfo) -> Result<Option<Hash>, ReadError> {
     let first = info.fork_of.map_or(Seq(0), |point| point.seq.next());
     let Some(recorded) = event(store, info.thread, first)? else {
         return Err(ReadError::NoSeq { thread: info.thread, seq: first, last: info.last_seq });
@@ -331,7 +331,7 @@ fn last_at(run: &Run) -> Time {
 }
 
 /// All threads with their branches, by the thread that is not a branch, which is the first of its members.
-fn runs(store: &dyn Store, crashes: &Arc<Crashes>) -> Result<BTreeMap<ThreadId, Run>, ReadError> {
+fn runs(store: &dyn LogReader, crashes: &Arc<Crashes>) -> Result<BTreeMap<ThreadId, Run>, ReadError> {
     let mut all = BTreeMap::new();
     for info in store.all_streams(None, &[]) {
         let info = info?;
@@ -364,7 +364,7 @@ fn runs(store: &dyn Store, crashes: &Arc<Crashes>) -> Result<BTreeMap<ThreadId, 
 }
 
 /// The events of a thread's own, and their bytes.
-fn own_size(store: &dyn Store, thread: &ThreadSummary) -> Result<(u64, u64), ReadError> {
+fn own_size(store: &dyn LogReader, thread: &ThreadSummary) -> Result<(u64, u64), ReadError> {
     let first = thread.forked_from.map_or(Seq(0), |(_, seq)| seq.next());
     let (mut n, mut bytes) = (0, 0);
     for record in store.records(thread.thread_id, first..thread.last_seq.next()) {

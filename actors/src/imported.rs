@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use parking_lot::RwLock;
 use rethread_events::ids::ThreadId;
-use rethread_store::{Store, StoreError};
+use rethread_store::{LogReader, Store, StoreError};
 
 /// The prefix of the values that mark a thread as imported and not resumed since.
-const NAMES: &str = "imported/";
+pub(crate) const NAMES: &str = "imported/";
 
 /// The value that says so.
 pub(crate) fn noted(thread: ThreadId) -> (String, Vec<u8>) {
@@ -24,7 +24,7 @@ pub(crate) struct ImportedThreads {
 
 impl ImportedThreads {
     /// Reads them from the log. Blocks.
-    pub(crate) fn read(&self, store: &dyn Store) -> Result<(), StoreError> {
+    pub(crate) fn read(&self, store: &dyn LogReader) -> Result<(), StoreError> {
         for (name, _) in store.values(NAMES)? {
             if let Some(thread) = name.strip_prefix(NAMES).and_then(|id| id.parse().ok()) {
                 self.threads.write().insert(thread);

@@ -3,7 +3,7 @@
 use rethread_events::event::OperationType;
 use rethread_events::ids::{CallId, NodeId, ThreadId, Time};
 use rethread_events::thread::{State, Status};
-use rethread_store::{Store, Tag};
+use rethread_store::{LogReader, Tag};
 
 use crate::clock;
 use crate::error::ReadError;
@@ -121,7 +121,7 @@ impl ThreadHandle {
 }
 
 /// The threads that have not ended, without a look into any of them. Blocks.
-fn not_ended(store: &dyn Store) -> Result<Vec<ThreadId>, ReadError> {
+fn not_ended(store: &dyn LogReader) -> Result<Vec<ThreadId>, ReadError> {
     let status = Status::ALL.into_iter().filter(|status| !status.is_ended());
     let tags: Vec<_> = status.map(|status| Tag(status.code())).collect();
     let found: Result<_, _> = store.all_streams(None, &tags).map(|info| Ok(info?.thread)).collect();

@@ -9,7 +9,7 @@ use rethread_events::ids::{CallId, NodeId, Position, ThreadId, Time};
 use rethread_events::json::Json;
 use rethread_events::principal::Principal;
 use rethread_events::thread::{Input, Interaction, State};
-use rethread_store::Store;
+use rethread_store::LogReader;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::ControlError;
@@ -80,7 +80,7 @@ pub struct InteractionContext {
     /// Cancelled when the answer is no longer wanted: the question ran out of time, was taken back, or was answered
     /// by other means.
     pub cancel: CancellationToken,
-    pub(crate) store: Arc<dyn Store>,
+    pub(crate) store: Arc<dyn LogReader>,
     pub(crate) tell: Arc<TellThread>,
 }
 

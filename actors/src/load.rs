@@ -6,7 +6,7 @@ use rethread_events::codec;
 use rethread_events::event::Event;
 use rethread_events::ids::{Hash, Position, Seq, ThreadId};
 use rethread_events::thread::{STATE_VERSION, State};
-use rethread_store::{Snapshot, Store, StoreError, StreamInfo};
+use rethread_store::{LogReader, Snapshot, StoreError, StreamInfo};
 
 use crate::error::{ReadError, RuntimeError};
 use crate::kept_states::KeptStates;
@@ -25,21 +25,26 @@ pub(crate) struct Loaded {
 }
 
 /// The state of a thread after its last event, from a snapshot where there is a good one. Blocks.
-pub(crate) fn present(store: &dyn Store, thread: ThreadId) -> Result<Loaded, ReadError> {
+pub(crate) fn present(store: &dyn LogReader, thread: ThreadId) -> Result<Loaded, ReadError> {
     let info = stream(store, thread)?;
     to(store, &info, info.last_seq)
 }
 
 /// As [`present`], from one of these states where one is of this thread. Blocks. For repeated reads of a
 /// thread.
-pub(crate) fn present_from(store: &dyn Store, thread: ThreadId, kept: &KeptStates) -> Result<Loaded, ReadError> {
+pub(crate) fn present_from(store: &dyn LogReader, thread: ThreadId, kept: &KeptStates) -> Result<Loaded, ReadError> {
     let last = stream(store, thread)?.last_seq;
     at_from(store, thread, last, kept)
 }
 
 /// The state of a thread after event `seq`, from one of these states where one is of this thread and before it. Blocks.
 /// Gives each state that is worth keeping on the way.
-pub(crate) fn at_from(store: &dyn Store, thread: ThreadId, seq: Seq, kept: &KeptStates) -> Result<Loaded, ReadError> {
+pub(crate) fn at_from(
+    store: &dyn LogReader,
+    thread: ThreadId,
+    seq: Seq,
+    kept: &KeptStates,
+) -> Result<Loaded, ReadError> {
     let info = stream(store, thread)?;
     if seq > info.last_seq {
         return Err(ReadError::NoSeq { thread, seq, last: info.last_seq });
@@ -62,7 +67,7 @@ pub(crate) fn at_from(store: &dyn Store, thread: ThreadId, seq: Seq, kept: &Kept
 
 /// A state that was kept, if the log still has the record that it ends with, and where that is now: a thread that was
 /// deleted and imported again has the same records at other positions.
-fn as_it_stands(store: &dyn Store, thread: ThreadId, known: Loaded) -> Result<Option<Loaded>, ReadError> {
+fn as_it_stands(store: &dyn LogReader, thread: ThreadId, known: Loaded) -> Result<Option<Loaded>, ReadError> {
     let Some(last) = known.state.last_seq() else { return Ok(None) };
     let record = store.record(thread, last)?.filter(|record| record.hash == known.last_hash);
     Ok(record.map(|record| Loaded { last_position: record.position, ..known }))
@@ -74,7 +79,7 @@ fn worth_reading(loaded: &Loaded) -> Seq {
 }
 
 /// The state of a thread after event `seq`, from a snapshot where there is a good one. Blocks.
-pub(crate) fn at(store: &dyn Store, thread: ThreadId, seq: Seq) -> Result<Loaded, ReadError> {
+pub(crate) fn at(store: &dyn LogReader, thread: ThreadId, seq: Seq) -> Result<Loaded, ReadError> {
     let info = stream(store, thread)?;
     if seq > info.last_seq {
         return Err(ReadError::NoSeq { thread, seq, last: info.last_seq });
@@ -82,14 +87,14 @@ pub(crate) fn at(store: &dyn Store, thread: ThreadId, seq: Seq) -> Result<Loaded
     to(store, &info, seq)
 }
 
-fn to(store: &dyn Store, info: &StreamInfo, seq: Seq) -> Result<Loaded, ReadError> {
+fn to(store: &dyn LogReader, info: &StreamInfo, seq: Seq) -> Result<Loaded, ReadError> {
     let empty = Loaded::empty(info.thread);
     let loaded = from_snapshots(store, info, worth_reading(&empty)..seq.next())?;
     fold(store, info.thread, loaded.unwrap_or(empty), seq.next())
 }
 
 /// The head of its stream. Blocks.
-pub(crate) fn stream(store: &dyn Store, thread: ThreadId) -> Result<StreamInfo, ReadError> {
+pub(crate) fn stream(store: &dyn LogReader, thread: ThreadId) -> Result<StreamInfo, ReadError> {
     store.stream(thread).map_err(|error| match error {
         StoreError::NotFound { .. } => ReadError::NoThread(thread),
         error => error.into(),
@@ -98,7 +103,7 @@ pub(crate) fn stream(store: &dyn Store, thread: ThreadId) -> Result<StreamInfo, 
 
 /// The state at a moment as that of the thread that recorded it, where a fork only inherits it: a fork from there goes on
 /// with the open calls of that thread, under its keys. Blocks.
-pub(crate) fn as_recorded(store: &dyn Store, state: State) -> Result<State, ReadError> {
+pub(crate) fn as_recorded(store: &dyn LogReader, state: State) -> Result<State, ReadError> {
     let Some(last) = state.last_seq() else { return Ok(state) };
     let mut owner = stream(store, state.thread())?;
     while let Some(point) = owner.fork_of.filter(|point| last <= point.seq) {
@@ -117,7 +122,7 @@ impl Loaded {
 
 /// The state in the newest good snapshot whose seq is in the range, be it the thread's own or of one that it inherits
 /// from.
-fn from_snapshots(store: &dyn Store, info: &StreamInfo, range: Range<Seq>) -> Result<Option<Loaded>, ReadError> {
+fn from_snapshots(store: &dyn LogReader, info: &StreamInfo, range: Range<Seq>) -> Result<Option<Loaded>, ReadError> {
     let (thread, mut owner, mut end) = (info.thread, *info, range.end);
     loop {
         let seqs = store.snapshots(owner.thread)?;
@@ -145,7 +150,7 @@ fn from_snapshots(store: &dyn Store, info: &StreamInfo, range: Range<Seq>) -> Re
 /// The state in a snapshot, when it is the fold of the very records that are in the log: the hash of the record at
 /// its seq says so.
 fn from_snapshot(
-    store: &dyn Store,
+    store: &dyn LogReader,
     thread: ThreadId,
     owner: ThreadId,
     snapshot: &Snapshot,
@@ -173,7 +178,7 @@ fn from_snapshot(
 }
 
 /// The state after the event before `end`.
-pub(crate) fn fold(store: &dyn Store, thread: ThreadId, loaded: Loaded, end: Seq) -> Result<Loaded, ReadError> {
+pub(crate) fn fold(store: &dyn LogReader, thread: ThreadId, loaded: Loaded, end: Seq) -> Result<Loaded, ReadError> {
     fold_to(store, thread, loaded, end, |_| {})
 }
 
@@ -182,7 +187,7 @@ pub(crate) fn fold(store: &dyn Store, thread: ThreadId, loaded: Loaded, end: Seq
 /// Reading and folding take turns: with the next pages read and decoded by helpers meanwhile, a fold of 140 000 events
 /// took longer (96 against 75 ms on two processors), because events are then freed by another thread than made them.
 fn fold_to(
-    store: &dyn Store,
+    store: &dyn LogReader,
     thread: ThreadId,
     mut loaded: Loaded,
     end: Seq,

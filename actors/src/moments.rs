@@ -1,7 +1,7 @@
 //! Moments of a thread, found by time or by place in the log.
 
 use rethread_events::ids::{Position, Seq, ThreadId, Time};
-use rethread_store::{Record, Store};
+use rethread_store::{LogReader, Record};
 
 use crate::error::ReadError;
 use crate::family;
@@ -42,11 +42,11 @@ impl ThreadHandle {
     }
 }
 
-fn record(store: &dyn Store, thread: ThreadId, seq: Seq, last: Seq) -> Result<Record, ReadError> {
+fn record(store: &dyn LogReader, thread: ThreadId, seq: Seq, last: Seq) -> Result<Record, ReadError> {
     store.record(thread, seq)?.ok_or(ReadError::NoSeq { thread, seq, last })
 }
 
-fn seq_behind(store: &dyn Store, thread: ThreadId, position: Position) -> Result<Seq, ReadError> {
+fn seq_behind(store: &dyn LogReader, thread: ThreadId, position: Position) -> Result<Seq, ReadError> {
     let last = load::stream(store, thread)?.last_seq;
     // Positions grow along a stream, also across the moment at which a fork begins.
     let (mut below, mut known) = (0, last.0 + 1);
@@ -57,7 +57,7 @@ fn seq_behind(store: &dyn Store, thread: ThreadId, position: Position) -> Result
     Ok(Seq(known))
 }
 
-fn seq_at_time(store: &dyn Store, thread: ThreadId, time: Time) -> Result<Option<Seq>, ReadError> {
+fn seq_at_time(store: &dyn LogReader, thread: ThreadId, time: Time) -> Result<Option<Seq>, ReadError> {
     // Clocks are set back at times, so what is searched for is not sorted.
     let end = load::stream(store, thread)?.last_seq.next();
     for record in store.records_back(thread, Seq(0)..end) {

@@ -13,7 +13,7 @@ use rethread_events::event::{
 use rethread_events::ids::{CallId, Position, Seq, ThreadId, Time};
 use rethread_events::message::Usage;
 use rethread_events::usage::Purpose;
-use rethread_store::{Filter, Store};
+use rethread_store::{Filter, LogReader};
 use tokio_util::sync::CancellationToken;
 
 use crate::error::OpenError;
@@ -154,7 +154,7 @@ pub struct MonitorStats {
 
 /// A monitor at work.
 pub(crate) struct Watching {
-    store: Arc<dyn Store>,
+    store: Arc<dyn LogReader>,
     called: AtomicU64,
     panicked: AtomicU64,
     /// The position after the last event that was reported.
@@ -167,7 +167,7 @@ pub(crate) struct Watching {
 
 impl Watching {
     /// Begins to call the hooks for what is recorded from now on.
-    pub(crate) fn begin(store: Arc<dyn Store>, monitor: Arc<dyn Monitor>) -> Result<Arc<Self>, OpenError> {
+    pub(crate) fn begin(store: Arc<dyn LogReader>, monitor: Arc<dyn Monitor>) -> Result<Arc<Self>, OpenError> {
         let from = store.next_position();
         let watching = Arc::new(Self {
             store: store.clone(),

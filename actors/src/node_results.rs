@@ -3,7 +3,7 @@
 use rethread_events::event::Event;
 use rethread_events::ids::{Seq, ThreadId};
 use rethread_events::steps::Steps;
-use rethread_store::Store;
+use rethread_store::LogReader;
 
 use crate::error::ReadError;
 use crate::load;
@@ -31,7 +31,7 @@ impl ThreadHandle {
     }
 }
 
-fn steps(store: &dyn Store, thread: ThreadId, seq: Option<Seq>) -> Result<Steps, ReadError> {
+fn steps(store: &dyn LogReader, thread: ThreadId, seq: Option<Seq>) -> Result<Steps, ReadError> {
     let info = load::stream(store, thread)?;
     let last = seq.unwrap_or(info.last_seq);
     if last > info.last_seq {
@@ -54,7 +54,7 @@ fn steps(store: &dyn Store, thread: ThreadId, seq: Option<Seq>) -> Result<Steps,
     Ok(steps)
 }
 
-fn begins_a_branch(store: &dyn Store, thread: ThreadId, own: Seq) -> Result<bool, ReadError> {
+fn begins_a_branch(store: &dyn LogReader, thread: ThreadId, own: Seq) -> Result<bool, ReadError> {
     let first = event(store, thread, own)?.map(|first| first.event);
     let Some(Event::ThreadForked(forked)) = first else { return Ok(false) };
     Ok(forked.branch.is_some_and(|of| of.owner == forked.parent))

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use rethread_events::event::{Event, event_type_named};
 use rethread_events::fault::{ErrorKind, ExecutionError};
 use rethread_events::ids::{Hash, Seq, ThreadId};
-use rethread_store::{Store, StoreError};
+use rethread_store::{LogReader, Store, StoreError};
 use rethread_tools::{OutputPart, OutputStore, ToolOutput};
 use tokio_util::sync::CancellationToken;
 
@@ -112,7 +112,7 @@ fn not_found() -> ExecutionError {
 
 /// Whether an answer of a tool of this thread names the output. Anyone who knows a content knows its hash, so that a
 /// hash alone opens nothing. Searches from the end: requested outputs are usually recent.
-fn is_named(store: &dyn Store, thread: ThreadId, id: Hash) -> Result<bool, StoreError> {
+fn is_named(store: &dyn LogReader, thread: ThreadId, id: Hash) -> Result<bool, StoreError> {
     let Some(completed) = event_type_named("TOOL_EXECUTION_COMPLETED") else { return Ok(false) };
     let end = store.stream(thread)?.last_seq.next();
     for record in store.records_back(thread, Seq(0)..end) {

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use rethread_events::event::{Event, EventError};
 use rethread_events::ids::{Position, Seq, ThreadId, Time, TraceId};
-use rethread_store::{Cause, Kind, NewRecord, Record, Store};
+use rethread_store::{Cause, Kind, LogReader, NewRecord, Record};
 use serde::ser::{Serialize, SerializeStruct as _, Serializer};
 use serde_json::Value;
 
@@ -125,7 +125,7 @@ impl Serialize for RecordedEvent {
 
 /// The events of a thread with these seqs, as far as they are in the log. An error ends them. Blocks.
 pub(crate) fn events(
-    store: &dyn Store,
+    store: &dyn LogReader,
     thread: ThreadId,
     seqs: Range<Seq>,
 ) -> impl Iterator<Item = Result<RecordedEvent, ReadError>> {
@@ -133,7 +133,7 @@ pub(crate) fn events(
 }
 
 /// The event of a thread with that seq, if it has one. Blocks.
-pub(crate) fn event(store: &dyn Store, thread: ThreadId, seq: Seq) -> Result<Option<RecordedEvent>, ReadError> {
+pub(crate) fn event(store: &dyn LogReader, thread: ThreadId, seq: Seq) -> Result<Option<RecordedEvent>, ReadError> {
     store.record(thread, seq)?.map(RecordedEvent::decode).transpose()
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rethread_events::ids::ThreadId;
 use rethread_events::principal::Principal;
-use rethread_store::Store;
+use rethread_store::{LogReader, Store};
 use rethread_tools::{Host, Registry, Workspace, Workspaces};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
@@ -134,6 +134,11 @@ impl Services {
     #[cfg(feature = "mcp")]
     pub(crate) fn mcp_reports(&self) -> &[rethread_tools::mcp::ServerReport] {
         self.tool_services.get().map_or(&[], |(tool_services, _)| &tool_services.reports)
+    }
+
+    /// The log, for what only reads.
+    pub(crate) fn reader(&self) -> &dyn LogReader {
+        &*self.store
     }
 
     /// The thread has ended: what it left running ends.

@@ -17,6 +17,9 @@ use crate::runtime::Runtime;
 use crate::thread_handle::ThreadHandle;
 use rethread_events::thread::Status;
 
+/// The names of cursors in the log.
+pub(crate) const NAMES: &str = "cursor/";
+
 /// Events as a stream. Ends when the runtime shuts down.
 ///
 /// What has to be read from the disk is read some hundred events at a time, the next ones while these are taken.
@@ -202,5 +205,5 @@ fn kinds(names: &[&str]) -> Result<Vec<Kind>, RuntimeError> {
 }
 
 fn cursor_name(name: &str) -> String {
-    format!("cursor/{name}")
+    format!("{NAMES}{name}")
 }

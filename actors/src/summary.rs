@@ -6,7 +6,7 @@ use rethread_events::event::Event;
 use rethread_events::ids::{Position, Seq, ThreadId, Time};
 use rethread_events::thread::Status;
 use rethread_events::workflow::WorkflowRef;
-use rethread_store::{ForkPoint, Store, StoreError, StreamInfo};
+use rethread_store::{ForkPoint, LogReader, StoreError, StreamInfo};
 
 use crate::crashes::Crashes;
 use crate::error::{ReadError, RuntimeError};
@@ -40,7 +40,7 @@ pub struct ThreadSummary {
 }
 
 /// Whose branch a thread is, and which. Blocks.
-pub(crate) fn branch_of(store: &dyn Store, info: &StreamInfo) -> Result<Option<(ThreadId, u32)>, ReadError> {
+pub(crate) fn branch_of(store: &dyn LogReader, info: &StreamInfo) -> Result<Option<(ThreadId, u32)>, ReadError> {
     let Some(ForkPoint { seq, .. }) = info.fork_of else { return Ok(None) };
     let own = event(store, info.thread, seq.next())?.map(|own| own.event);
     let Some(Event::ThreadForked(forked)) = own else { return Ok(None) };
@@ -50,7 +50,7 @@ pub(crate) fn branch_of(store: &dyn Store, info: &StreamInfo) -> Result<Option<(
 /// What is known of a thread at a glance. `works_on` says whether a process works on a thread that has something to do.
 /// Blocks.
 pub(crate) fn summary(
-    store: &dyn Store,
+    store: &dyn LogReader,
     crashes: &Arc<Crashes>,
     info: &StreamInfo,
     works_on: &dyn Fn(ThreadId) -> bool,

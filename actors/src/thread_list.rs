@@ -24,7 +24,7 @@ impl Runtime {
     pub async fn threads(&self, filter: ThreadFilter) -> Result<Vec<ThreadSummary>, ReadError> {
         let services = self.services().clone();
         self.blocking(move || {
-            let store = &*services.store;
+            let store = services.reader();
             let tags = tags(&filter.status);
             let limit = if filter.limit == 0 { usize::MAX } else { filter.limit };
             let mut found = Vec::new();

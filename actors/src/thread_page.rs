@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rethread_events::ids::{ThreadId, Time};
 use rethread_events::thread::Status;
-use rethread_store::{Store, StreamInfo, Tag};
+use rethread_store::{LogReader, StreamInfo, Tag};
 
 use crate::clock;
 use crate::crashes::Crashes;
@@ -87,7 +87,7 @@ fn ms_of(id: ThreadId) -> u64 {
 }
 
 fn page(
-    store: &dyn Store,
+    store: &dyn LogReader,
     crashes: &Arc<Crashes>,
     query: &ThreadQuery,
     works_on: &dyn Fn(ThreadId) -> bool,
@@ -156,14 +156,14 @@ impl Source {
         }
     }
 
-    fn next(&mut self, store: &dyn Store) -> Result<Option<Vec<StreamInfo>>, ReadError> {
+    fn next(&mut self, store: &dyn LogReader) -> Result<Option<Vec<StreamInfo>>, ReadError> {
         if self.ended {
             return Ok(None);
         }
         if self.oldest_first { self.upwards(store) } else { self.downwards(store) }
     }
 
-    fn upwards(&mut self, store: &dyn Store) -> Result<Option<Vec<StreamInfo>>, ReadError> {
+    fn upwards(&mut self, store: &dyn LogReader) -> Result<Option<Vec<StreamInfo>>, ReadError> {
         let from = self.last.max(self.floor.map(before));
         let mut infos = store.streams(from, &self.tags, PAGE)?;
         self.ended = infos.len() < PAGE;
@@ -176,7 +176,7 @@ impl Source {
 
     /// A store lists streams upwards only. So the newest are searched for in windows of time, each further back and
     /// longer than the one before: what is read in vain is at most a few times what is found.
-    fn downwards(&mut self, store: &dyn Store) -> Result<Option<Vec<StreamInfo>>, ReadError> {
+    fn downwards(&mut self, store: &dyn LogReader) -> Result<Option<Vec<StreamInfo>>, ReadError> {
         let top_ms = match self.ceiling {
             Some(ceiling) => ms_of(ceiling),
             None => clock::now().unix_us() / 1_000,

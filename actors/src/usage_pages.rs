@@ -87,10 +87,10 @@ impl ThreadHandle {
 }
 
 fn of_log(services: &Services, query: &UsageQuery<Position>) -> Result<UsagePage<Position>, ReadError> {
-    let end = services.store.next_position();
+    let end = services.reader().next_position();
     let from = query.after.map_or(Position(0), Position::next);
     let mut reader = Reader::new(services, query);
-    for record in services.store.log(from..end) {
+    for record in services.reader().log(from..end) {
         let record = record?;
         let position = record.position;
         reader.take(record)?;
@@ -108,7 +108,7 @@ fn of_threads(
     query: &UsageQuery<(ThreadId, Seq)>,
 ) -> Result<UsagePage<(ThreadId, Seq)>, ReadError> {
     let mut reader = Reader::new(services, query);
-    let store = &*services.store;
+    let store = services.reader();
     for (n_before, &thread) in threads.iter().enumerate() {
         let info = match load::stream(store, thread) {
             // A branch that was deleted meanwhile, with its family.
@@ -190,7 +190,7 @@ impl<'a> Reader<'a> {
     /// A call that was requested before the first record that was read.
     fn whole_call(&self, thread: ThreadId, call: CallId, last: Seq) -> Result<CallUsage, ReadError> {
         let mut fold = UsageFold::default();
-        for record in self.services.store.records(thread, call.0..last.next()) {
+        for record in self.services.reader().records(thread, call.0..last.next()) {
             let record = record?;
             if !self.kinds.contains(&record.kind) {
                 continue;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rethread_events::codec;
 use rethread_events::ids::{Seq, ThreadId};
 use rethread_events::thread::STATE_VERSION;
-use rethread_store::{Damage, Store, StoreError, StreamInfo, Verification};
+use rethread_store::{Damage, LogReader, StoreError, StreamInfo, Verification};
 
 use crate::crashes::{Crashes, Step};
 use crate::error::{ReadError, RuntimeError};
@@ -26,7 +26,7 @@ impl Runtime {
     }
 }
 
-fn verify(store: &dyn Store, crashes: &Arc<Crashes>) -> Result<Verification, ReadError> {
+fn verify(store: &dyn LogReader, crashes: &Arc<Crashes>) -> Result<Verification, ReadError> {
     let mut found = store.verify()?;
     for info in store.all_streams(None, &[]) {
         let info = info?;
@@ -39,7 +39,11 @@ fn verify(store: &dyn Store, crashes: &Arc<Crashes>) -> Result<Verification, Rea
 }
 
 /// Checks a thread that was listed. It may be deleted at any time, and another may begin under its id, by an import.
-fn check_stream(store: &dyn Store, crashes: &Arc<Crashes>, mut info: StreamInfo) -> Result<Option<Damage>, ReadError> {
+fn check_stream(
+    store: &dyn LogReader,
+    crashes: &Arc<Crashes>,
+    mut info: StreamInfo,
+) -> Result<Option<Damage>, ReadError> {
     loop {
         let check = || check_fold(store, info.thread, info.last_seq);
         let checked = match crashes.asked_for(Step::verify(info.thread), check) {
@@ -62,7 +66,7 @@ fn check_stream(store: &dyn Store, crashes: &Arc<Crashes>, mut info: StreamInfo)
 }
 
 /// Whether the thread is the one that was listed: the position of its last record is that of no other.
-fn is_still_there(store: &dyn Store, info: &StreamInfo) -> Result<bool, StoreError> {
+fn is_still_there(store: &dyn LogReader, info: &StreamInfo) -> Result<bool, StoreError> {
     match store.record(info.thread, info.last_seq) {
         Ok(record) => Ok(record.is_some_and(|record| record.position == info.last_position)),
         Err(StoreError::NotFound { .. }) => Ok(false),
@@ -73,7 +77,7 @@ fn is_still_there(store: &dyn Store, info: &StreamInfo) -> Result<bool, StoreErr
 }
 
 /// That the events of a thread follow from each other, and that its snapshots are their folds.
-fn check_fold(store: &dyn Store, thread: ThreadId, last: Seq) -> Result<Option<Damage>, ReadError> {
+fn check_fold(store: &dyn LogReader, thread: ThreadId, last: Seq) -> Result<Option<Damage>, ReadError> {
     let mut loaded = Loaded::empty(thread);
     for seq in store.snapshots(thread)?.into_iter().filter(|seq| *seq <= last) {
         let Some(snapshot) = store.snapshot(thread, seq)?.filter(|snapshot| snapshot.version == STATE_VERSION) else {

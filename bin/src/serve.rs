@@ -193,7 +193,7 @@ pub(crate) async fn serve(open: &OpenArgs, args: ServeArgs) -> Result<ExitCode, 
         }
     }
     let sweeping = tokio::spawn(sweep(server.clone()));
-    let (hub, log) = (server.hub.clone(), runtime.store().clone());
+    let (hub, log) = (server.hub.clone(), runtime.store());
     let reading = tokio::spawn(async move { hub.run(log).await });
     interrupted().await;
     if open.talks() {

@@ -115,139 +115,11 @@ pub struct Snapshot {
     pub state: Vec<u8>,
 }
 
-/// The log. Cheap to share (`Arc<dyn Store>`).
+/// The reading half of a [`Store`]: records, streams, blobs, snapshots, values. Cheap to share (`Arc<dyn LogReader>`).
 ///
-/// Appends are queued by [`Store::append`] and answered when durable; everything else blocks for as long as the
-/// disk takes and is meant for blocking threads, except where it says otherwise. A reader sees durable records
-/// only, and after an append was answered it sees that append.
-///
-/// A backend implements all of it but what has a default. `testing::contract` (feature `testing`) is the suite that it
-/// has to pass; `contract_tests!` makes one test of each check. [`MemoryStore`](crate::MemoryStore) is the shortest
-/// backend. A store that adds something to another one passes the rest on:
-///
-/// ```
-/// # use std::ops::Range;
-/// use std::sync::atomic::{AtomicU64, Ordering};
-///
-/// use futures_util::future::BoxFuture;
-/// # use rethread_events::ids::{Hash, Position, Seq, ThreadId};
-/// use rethread_store::testing::contract;
-/// use rethread_store::{Append, Appended, MemoryStore, Store, StoreError};
-/// # use rethread_store::{
-/// #     Backup, Compacted, Filter, Import, Record, Snapshot, StreamInfo, Subscription, Tag, Verification,
-/// # };
-///
-/// /// Counts the records that are appended.
-/// struct Counted {
-///     inner: MemoryStore,
-///     n_records: AtomicU64,
-/// }
-///
-/// impl Store for Counted {
-///     fn append(&self, append: Append) -> BoxFuture<'static, Result<Appended, StoreError>> {
-///         self.n_records.fetch_add(append.records.len() as u64, Ordering::Relaxed);
-///         self.inner.append(append)
-///     }
-///     // All other methods: `self.inner.read_stream(…)` and so on.
-/// # fn read_stream(&self, thread: ThreadId, range: Range<Seq>, limit: usize) -> Result<Vec<Record>, StoreError> {
-/// #     self.inner.read_stream(thread, range, limit)
-/// # }
-/// # fn read_all(&self, from: Position, limit: usize) -> Result<Vec<Record>, StoreError> {
-/// #     self.inner.read_all(from, limit)
-/// # }
-/// # fn stream(&self, thread: ThreadId) -> Result<StreamInfo, StoreError> {
-/// #     self.inner.stream(thread)
-/// # }
-/// # fn streams(&self, after: Option<ThreadId>, tags: &[Tag], limit: usize) -> Result<Vec<StreamInfo>, StoreError> {
-/// #     self.inner.streams(after, tags, limit)
-/// # }
-/// # fn next_position(&self) -> Position {
-/// #     self.inner.next_position()
-/// # }
-/// # fn forks(&self, thread: ThreadId, after: Option<ThreadId>, limit: usize) -> Result<Vec<ThreadId>, StoreError> {
-/// #     self.inner.forks(thread, after, limit)
-/// # }
-/// # fn subscribe(&self, from: Position, filter: Filter) -> Subscription {
-/// #     self.inner.subscribe(from, filter)
-/// # }
-/// # fn put_blob(&self, owner: Option<ThreadId>, bytes: &[u8]) -> Result<Hash, StoreError> {
-/// #     self.inner.put_blob(owner, bytes)
-/// # }
-/// # fn blob(&self, hash: Hash) -> Result<Vec<u8>, StoreError> {
-/// #     self.inner.blob(hash)
-/// # }
-/// # fn release_blobs(&self, hashes: &[Hash], values: &[(String, Option<Vec<u8>>)]) -> Result<(), StoreError> {
-/// #     self.inner.release_blobs(hashes, values)
-/// # }
-/// # fn put_snapshot(&self, thread: ThreadId, snapshot: Snapshot) -> Result<(), StoreError> {
-/// #     self.inner.put_snapshot(thread, snapshot)
-/// # }
-/// # fn snapshots(&self, thread: ThreadId) -> Result<Vec<Seq>, StoreError> {
-/// #     self.inner.snapshots(thread)
-/// # }
-/// # fn snapshot(&self, thread: ThreadId, seq: Seq) -> Result<Option<Snapshot>, StoreError> {
-/// #     self.inner.snapshot(thread, seq)
-/// # }
-/// # fn keep_snapshots(&self, thread: ThreadId, seqs: &[Seq]) -> Result<(), StoreError> {
-/// #     self.inner.keep_snapshots(thread, seqs)
-/// # }
-/// # fn put_value(&self, name: &str, value: &[u8]) -> Result<(), StoreError> {
-/// #     self.inner.put_value(name, value)
-/// # }
-/// # fn value(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
-/// #     self.inner.value(name)
-/// # }
-/// # fn values(&self, prefix: &str) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
-/// #     self.inner.values(prefix)
-/// # }
-/// # fn remove_value(&self, name: &str) -> Result<(), StoreError> {
-/// #     self.inner.remove_value(name)
-/// # }
-/// # fn delete_all(&self, threads: &[ThreadId]) -> Result<(), StoreError> {
-/// #     self.inner.delete_all(threads)
-/// # }
-/// # fn import_with(&self, import: Import) -> Result<Appended, StoreError> {
-/// #     self.inner.import_with(import)
-/// # }
-/// # fn verify(&self) -> Result<Verification, StoreError> {
-/// #     self.inner.verify()
-/// # }
-/// # fn check_writable(&self) -> Result<(), StoreError> {
-/// #     self.inner.check_writable()
-/// # }
-/// # fn compact(&self) -> Result<Compacted, StoreError> {
-/// #     self.inner.compact()
-/// # }
-/// # fn backup(&self) -> Result<Backup, StoreError> {
-/// #     self.inner.backup()
-/// # }
-/// # fn close(&self) -> Result<(), StoreError> {
-/// #     self.inner.close()
-/// # }
-/// }
-///
-/// impl contract::Backend for Counted {
-///     fn store(&self) -> &dyn Store {
-///         self
-///     }
-///
-///     // A log in memory does not outlive its process.
-///     fn reopen(&mut self) {}
-/// }
-///
-/// let mut counted = Counted { inner: MemoryStore::new(), n_records: AtomicU64::new(0) };
-/// contract::records_come_back_as_they_were_written(&mut counted);
-/// assert!(counted.n_records.into_inner() > 0);
-/// ```
-pub trait Store: Send + Sync + 'static {
-    /// Queues an append; does not block. Appends of one caller are written in the order of the calls, all
-    /// records of one append or none. The answer comes when the records are durable; dropping the future does
-    /// not take the append back.
-    ///
-    /// Errors: [`StoreError::Conflict`] when `expected` is not the stream's next seq, [`StoreError::Fenced`] for every
-    /// append that was queued after a failed one of the same stream (nothing was written), `TooLarge`, `Full`, `Busy` when more than the limit of bytes is queued, and the errors of a broken store.
-    fn append(&self, append: Append) -> BoxFuture<'static, Result<Appended, StoreError>>;
-
+/// A reader sees durable records only, and after an append was answered it sees that append. Everything blocks for as long
+/// as the disk takes and is meant for blocking threads, except where it says otherwise.
+pub trait LogReader: Send + Sync + 'static {
     /// Up to `limit` records of one stream, in order, from `range.start` to before `range.end`, inherited ones
     /// included. Fewer than asked (and then the answer is shorter than `limit`) only at the end of the stream.
     /// `NotFound` when there is no such stream. One that is deleted meanwhile, and perhaps begins anew, is read as it
@@ -279,12 +151,170 @@ pub trait Store: Send + Sync + 'static {
     /// Records from `from` on as a stream: what is there already, then what comes, without gap or duplicate.
     fn subscribe(&self, from: Position, filter: Filter) -> Subscription;
 
+    /// The bytes with this hash; `NotFound` when they have no claim.
+    fn blob(&self, hash: Hash) -> Result<Vec<u8>, StoreError>;
+
+    /// Where the stream has snapshots, the oldest first; empty when there is no such stream. Costs a look-up for each,
+    /// and reads none. Snapshots that damage hides are left out.
+    fn snapshots(&self, thread: ThreadId) -> Result<Vec<Seq>, StoreError>;
+
+    /// The stream's snapshot at that seq. `None` when there is none or it is damaged; the caller checks version and
+    /// hash.
+    fn snapshot(&self, thread: ThreadId, seq: Seq) -> Result<Option<Snapshot>, StoreError>;
+
+    /// The value under that name.
+    fn value(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError>;
+
+    /// All names with that prefix and their values, sorted.
+    fn values(&self, prefix: &str) -> Result<Vec<(String, Vec<u8>)>, StoreError>;
+
+    /// Reads everything and says what is wrong with it, stream by stream.
+    fn verify(&self) -> Result<Verification, StoreError>;
+
+    /// Whether the log takes appends now. The error is what an append would be refused with: `Moved` where the folder of
+    /// the log is no longer at its path, `Closed`, or why it only reads.
+    fn check_writable(&self) -> Result<(), StoreError>;
+}
+
+/// The log. Cheap to share (`Arc<dyn Store>`).
+///
+/// Appends are queued by [`Store::append`] and answered when durable; everything else blocks for as long as the
+/// disk takes and is meant for blocking threads, except where it says otherwise.
+///
+/// A backend implements this and [`LogReader`], all of it but what has a default. `testing::contract` (feature `testing`) is the suite that it
+/// has to pass; `contract_tests!` makes one test of each check. [`MemoryStore`](crate::MemoryStore) is the shortest
+/// backend. A store that adds something to another one passes the rest on:
+///
+/// ```
+/// # use std::ops::Range;
+/// use std::sync::atomic::{AtomicU64, Ordering};
+///
+/// use futures_util::future::BoxFuture;
+/// # use rethread_events::ids::{Hash, Position, Seq, ThreadId};
+/// use rethread_store::testing::contract;
+/// use rethread_store::{Append, Appended, LogReader, MemoryStore, Store, StoreError};
+/// # use rethread_store::{
+/// #     Backup, Compacted, Filter, Import, Record, Snapshot, StreamInfo, Subscription, Tag, Verification,
+/// # };
+///
+/// /// Counts the records that are appended.
+/// struct Counted {
+///     inner: MemoryStore,
+///     n_records: AtomicU64,
+/// }
+///
+/// impl LogReader for Counted {
+///     // All methods: `self.inner.read_stream(…)` and so on.
+/// # fn read_stream(&self, thread: ThreadId, range: Range<Seq>, limit: usize) -> Result<Vec<Record>, StoreError> {
+/// #     self.inner.read_stream(thread, range, limit)
+/// # }
+/// # fn read_all(&self, from: Position, limit: usize) -> Result<Vec<Record>, StoreError> {
+/// #     self.inner.read_all(from, limit)
+/// # }
+/// # fn stream(&self, thread: ThreadId) -> Result<StreamInfo, StoreError> {
+/// #     self.inner.stream(thread)
+/// # }
+/// # fn streams(&self, after: Option<ThreadId>, tags: &[Tag], limit: usize) -> Result<Vec<StreamInfo>, StoreError> {
+/// #     self.inner.streams(after, tags, limit)
+/// # }
+/// # fn next_position(&self) -> Position {
+/// #     self.inner.next_position()
+/// # }
+/// # fn forks(&self, thread: ThreadId, after: Option<ThreadId>, limit: usize) -> Result<Vec<ThreadId>, StoreError> {
+/// #     self.inner.forks(thread, after, limit)
+/// # }
+/// # fn subscribe(&self, from: Position, filter: Filter) -> Subscription {
+/// #     self.inner.subscribe(from, filter)
+/// # }
+/// # fn blob(&self, hash: Hash) -> Result<Vec<u8>, StoreError> {
+/// #     self.inner.blob(hash)
+/// # }
+/// # fn snapshots(&self, thread: ThreadId) -> Result<Vec<Seq>, StoreError> {
+/// #     self.inner.snapshots(thread)
+/// # }
+/// # fn snapshot(&self, thread: ThreadId, seq: Seq) -> Result<Option<Snapshot>, StoreError> {
+/// #     self.inner.snapshot(thread, seq)
+/// # }
+/// # fn value(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
+/// #     self.inner.value(name)
+/// # }
+/// # fn values(&self, prefix: &str) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
+/// #     self.inner.values(prefix)
+/// # }
+/// # fn verify(&self) -> Result<Verification, StoreError> {
+/// #     self.inner.verify()
+/// # }
+/// # fn check_writable(&self) -> Result<(), StoreError> {
+/// #     self.inner.check_writable()
+/// # }
+/// }
+///
+/// impl Store for Counted {
+///     fn append(&self, append: Append) -> BoxFuture<'static, Result<Appended, StoreError>> {
+///         self.n_records.fetch_add(append.records.len() as u64, Ordering::Relaxed);
+///         self.inner.append(append)
+///     }
+///     // All other methods: `self.inner.delete_all(…)` and so on.
+/// # fn put_blob(&self, owner: Option<ThreadId>, bytes: &[u8]) -> Result<Hash, StoreError> {
+/// #     self.inner.put_blob(owner, bytes)
+/// # }
+/// # fn release_blobs(&self, hashes: &[Hash], values: &[(String, Option<Vec<u8>>)]) -> Result<(), StoreError> {
+/// #     self.inner.release_blobs(hashes, values)
+/// # }
+/// # fn put_snapshot(&self, thread: ThreadId, snapshot: Snapshot) -> Result<(), StoreError> {
+/// #     self.inner.put_snapshot(thread, snapshot)
+/// # }
+/// # fn keep_snapshots(&self, thread: ThreadId, seqs: &[Seq]) -> Result<(), StoreError> {
+/// #     self.inner.keep_snapshots(thread, seqs)
+/// # }
+/// # fn put_value(&self, name: &str, value: &[u8]) -> Result<(), StoreError> {
+/// #     self.inner.put_value(name, value)
+/// # }
+/// # fn remove_value(&self, name: &str) -> Result<(), StoreError> {
+/// #     self.inner.remove_value(name)
+/// # }
+/// # fn delete_all(&self, threads: &[ThreadId]) -> Result<(), StoreError> {
+/// #     self.inner.delete_all(threads)
+/// # }
+/// # fn import_with(&self, import: Import) -> Result<Appended, StoreError> {
+/// #     self.inner.import_with(import)
+/// # }
+/// # fn compact(&self) -> Result<Compacted, StoreError> {
+/// #     self.inner.compact()
+/// # }
+/// # fn backup(&self) -> Result<Backup, StoreError> {
+/// #     self.inner.backup()
+/// # }
+/// # fn close(&self) -> Result<(), StoreError> {
+/// #     self.inner.close()
+/// # }
+/// }
+///
+/// impl contract::Backend for Counted {
+///     fn store(&self) -> &dyn Store {
+///         self
+///     }
+///
+///     // A log in memory does not outlive its process.
+///     fn reopen(&mut self) {}
+/// }
+///
+/// let mut counted = Counted { inner: MemoryStore::new(), n_records: AtomicU64::new(0) };
+/// contract::records_come_back_as_they_were_written(&mut counted);
+/// assert!(counted.n_records.into_inner() > 0);
+/// ```
+pub trait Store: LogReader {
+    /// Queues an append; does not block. Appends of one caller are written in the order of the calls, all
+    /// records of one append or none. The answer comes when the records are durable; dropping the future does
+    /// not take the append back.
+    ///
+    /// Errors: [`StoreError::Conflict`] when `expected` is not the stream's next seq, [`StoreError::Fenced`] for every
+    /// append that was queued after a failed one of the same stream (nothing was written), `TooLarge`, `Full`, `Busy` when more than the limit of bytes is queued, and the errors of a broken store.
+    fn append(&self, append: Append) -> BoxFuture<'static, Result<Appended, StoreError>>;
+
     /// Stores bytes under their hash, durable when it returns. Storing the same bytes again costs nothing. The
     /// blob lives as long as the owner that names it: a thread, or the store itself (`None`).
     fn put_blob(&self, owner: Option<ThreadId>, bytes: &[u8]) -> Result<Hash, StoreError>;
-
-    /// The bytes with this hash; `NotFound` when they have no claim.
-    fn blob(&self, hash: Hash) -> Result<Vec<u8>, StoreError>;
 
     /// Releases the claims of the store itself (`None`) to these blobs, and sets or removes these values: all of it
     /// or nothing, also after a crash. Blobs without another claim are deleted. Durable when it returns. A
@@ -295,26 +325,12 @@ pub trait Store: Send + Sync + 'static {
     /// be lost. `NotFound` when there is no such stream.
     fn put_snapshot(&self, thread: ThreadId, snapshot: Snapshot) -> Result<(), StoreError>;
 
-    /// Where the stream has snapshots, the oldest first; empty when there is no such stream. Costs a look-up for each,
-    /// and reads none. Snapshots that damage hides are left out.
-    fn snapshots(&self, thread: ThreadId) -> Result<Vec<Seq>, StoreError>;
-
-    /// The stream's snapshot at that seq. `None` when there is none or it is damaged; the caller checks version and
-    /// hash.
-    fn snapshot(&self, thread: ThreadId, seq: Seq) -> Result<Option<Snapshot>, StoreError>;
-
     /// Takes the stream's snapshots away but for those at these seqs. As durable as they are: after a crash some may
     /// be there again. `NotFound` when there is no such stream.
     fn keep_snapshots(&self, thread: ThreadId, seqs: &[Seq]) -> Result<(), StoreError>;
 
     /// Stores a small value (at most 64 KiB) under a name, durable when it returns: cursors, names of workflows.
     fn put_value(&self, name: &str, value: &[u8]) -> Result<(), StoreError>;
-
-    /// The value under that name.
-    fn value(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError>;
-
-    /// All names with that prefix and their values, sorted.
-    fn values(&self, prefix: &str) -> Result<Vec<(String, Vec<u8>)>, StoreError>;
 
     /// Takes the value under that name away, durable when it returns.
     fn remove_value(&self, name: &str) -> Result<(), StoreError>;
@@ -345,13 +361,6 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// Errors: as [`Store::import`]; `TooLarge` when the payloads and blobs together are over the limit of an import.
     fn import_with(&self, import: Import) -> Result<Appended, StoreError>;
-
-    /// Reads everything and says what is wrong with it, stream by stream.
-    fn verify(&self) -> Result<Verification, StoreError>;
-
-    /// Whether the log takes appends now. The error is what an append would be refused with: `Moved` where the folder of
-    /// the log is no longer at its path, `Closed`, or why it only reads.
-    fn check_writable(&self) -> Result<(), StoreError>;
 
     /// A file beside the log, made when it is not there, for what is to outlive the process and need not outlive the
     /// machine. Returned once, to the first caller, as long as the log is open. `None` where it was handed out, and
@@ -387,7 +396,7 @@ pub struct Compacted {
     pub after: u64,
 }
 
-/// What [`Store::verify`] found.
+/// What [`LogReader::verify`] found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Verification {
     /// Streams looked at.

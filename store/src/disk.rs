@@ -203,7 +203,7 @@ impl SledStore {
     }
 
     /// Opens a damaged log to read what can still be had: streams, records, values and blobs that are not damaged.
-    /// Everything that would write is refused with the damage that was found, and [`Store::verify`] lists it.
+    /// Everything that would write is refused with the damage that was found, and [`LogReader::verify`](crate::LogReader::verify) lists it.
     /// Nothing in the folder is changed but the lock: the index is copied to the folder for temporary files. When sled lost
     /// its end or does not open at all, records are found again in the packs and in the journal, with [`TAG_LOST`] as the
     /// tag of streams of which sled knows nothing any more; payloads over 16 KiB, blobs and values are there as far as

@@ -10,7 +10,7 @@ use futures_util::{FutureExt as _, StreamExt as _};
 use rethread_events::ids::{Position, Seq, ThreadId};
 use tokio::sync::{oneshot, watch};
 
-use crate::contract::{Filter, Store};
+use crate::contract::{Filter, LogReader};
 use crate::error::StoreError;
 use crate::pages::{Cursor, Pages, Rest};
 use crate::recent::{Listener, Taken};
@@ -38,7 +38,7 @@ pub type Mapped<U> = BoxStream<'static, Result<U, StoreError>>;
 
 /// The records at these positions that are in the log now. `map` turns each page into what the stream yields, on the
 /// blocking thread that read it; `Break` ends the stream.
-pub fn read_log<T, U, M>(store: Arc<dyn Store>, positions: Range<Position>, map: M) -> Mapped<U>
+pub fn read_log<T, U, M>(store: Arc<dyn LogReader>, positions: Range<Position>, map: M) -> Mapped<U>
 where
     T: Send + Sync + 'static,
     U: Send + 'static,
@@ -49,7 +49,7 @@ where
 }
 
 /// The same of a thread, inherited records included.
-pub fn read_thread<T, U, M>(store: Arc<dyn Store>, thread: ThreadId, seqs: Range<Seq>, map: M) -> Mapped<U>
+pub fn read_thread<T, U, M>(store: Arc<dyn LogReader>, thread: ThreadId, seqs: Range<Seq>, map: M) -> Mapped<U>
 where
     T: Send + Sync + 'static,
     U: Send + 'static,
@@ -59,7 +59,7 @@ where
 }
 
 /// The records of a thread from a seq on, inherited ones included: those that are there, then those that come, each once.
-pub fn follow_thread(store: Arc<dyn Store>, thread: ThreadId, from: Seq) -> Mapped<Vec<Record>> {
+pub fn follow_thread(store: Arc<dyn LogReader>, thread: ThreadId, from: Seq) -> Mapped<Vec<Record>> {
     let log = store.clone();
     let start = blocking(move || log.next_position());
     let records = start.map(move |start| {
@@ -214,13 +214,19 @@ where
     }
 
     /// Of the whole log, with this listener.
-    pub(crate) fn of_log(store: Arc<dyn Store>, listener: Listener<T>, from: Position, map: M) -> Self {
+    pub(crate) fn of_log(store: Arc<dyn LogReader>, listener: Listener<T>, from: Position, map: M) -> Self {
         let cursor = Cursor::of_log(from..Position(u64::MAX));
         Self::new(Arc::new(store), cursor, Some(Live::Shared(listener, None)), map)
     }
 
     /// Of one thread, with this listener.
-    pub(crate) fn of_thread(store: Arc<dyn Store>, listener: Listener<T>, thread: ThreadId, from: Seq, map: M) -> Self {
+    pub(crate) fn of_thread(
+        store: Arc<dyn LogReader>,
+        listener: Listener<T>,
+        thread: ThreadId,
+        from: Seq,
+        map: M,
+    ) -> Self {
         let cursor = Cursor::of_thread(thread, from..Seq(u64::MAX));
         Self::new(Arc::new(store), cursor, Some(Live::Shared(listener, Some((thread, from)))), map)
     }

@@ -1,6 +1,6 @@
 //! The log of rethread: append, read, subscribe, snapshots, blobs. It knows records, not their meaning.
 //!
-//! [`Store`] is the contract. [`SledStore`] implements it on disk, [`MemoryStore`] in memory; `testing::contract`, with
+//! [`Store`] is the contract, and [`LogReader`] its reading half. [`SledStore`] implements it on disk, [`MemoryStore`] in memory; `testing::contract`, with
 //! the feature `testing`, is the suite that a backend has to pass.
 
 mod contract;
@@ -21,7 +21,7 @@ pub mod testing;
 mod wire;
 
 pub use contract::{
-    Append, Appended, Compacted, Filter, ForkPoint, Import, Snapshot, Store, StreamInfo, Tag, Verification,
+    Append, Appended, Compacted, Filter, ForkPoint, Import, LogReader, Snapshot, Store, StreamInfo, Tag, Verification,
 };
 pub use disk::{Backup, BackupFile, Options, SledStore, TAG_LOST, Watcher};
 pub use error::{Damage, StoreError};

@@ -10,7 +10,9 @@ use futures_util::future::BoxFuture;
 use rethread_events::ids::{Hash, Position, Seq, ThreadId};
 use tokio::sync::watch;
 
-use crate::contract::{Append, Appended, Compacted, Filter, Import, Snapshot, Store, StreamInfo, Tag, Verification};
+use crate::contract::{
+    Append, Appended, Compacted, Filter, Import, LogReader, Snapshot, Store, StreamInfo, Tag, Verification,
+};
 use crate::disk::Backup;
 use crate::error::{Damage, StoreError};
 use crate::fence::Fences;
@@ -60,26 +62,7 @@ impl MemoryStore {
     }
 }
 
-impl Store for MemoryStore {
-    fn append(&self, append: Append) -> BoxFuture<'static, Result<Appended, StoreError>> {
-        let thread = append.thread;
-        let answer = plan::measure(&append.records).and_then(|_| {
-            self.write(|state| {
-                if self.fences.is_raised(thread) {
-                    return Err(StoreError::Fenced { thread });
-                }
-                state.add(&append.into())
-            })
-        });
-        match answer {
-            Ok(appended) => futures_util::future::ready(Ok(appended)).boxed(),
-            Err(error) => {
-                let refusal = self.fences.raise(thread, error);
-                async move { Err(refusal.into_error()) }.boxed()
-            }
-        }
-    }
-
+impl LogReader for MemoryStore {
     fn read_stream(&self, thread: ThreadId, range: Range<Seq>, limit: usize) -> Result<Vec<Record>, StoreError> {
         self.log.read(|state| state.range(thread, range, limit))
     }
@@ -116,6 +99,97 @@ impl Store for MemoryStore {
         follow(Arc::clone(&self.log), self.progress.subscribe(), from, filter)
     }
 
+    fn blob(&self, hash: Hash) -> Result<Vec<u8>, StoreError> {
+        self.log.read(|state| match state.blobs.get(&hash) {
+            Some(blob) => Ok(blob.bytes.clone()),
+            None => Err(StoreError::NotFound { what: "blob", name: hash.to_string() }),
+        })
+    }
+
+    fn snapshots(&self, thread: ThreadId) -> Result<Vec<Seq>, StoreError> {
+        let seqs = |stream: &log::Stream| stream.snapshots.keys().copied().collect();
+        self.log.read(|state| Ok(state.streams.get(&thread).map(seqs).unwrap_or_default()))
+    }
+
+    fn snapshot(&self, thread: ThreadId, seq: Seq) -> Result<Option<Snapshot>, StoreError> {
+        self.log.read(|state| Ok(state.streams.get(&thread).and_then(|stream| stream.snapshots.get(&seq)).cloned()))
+    }
+
+    fn value(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        self.log.read(|state| Ok(state.values.get(name).cloned()))
+    }
+
+    fn values(&self, prefix: &str) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
+        self.log.read(|state| {
+            let from = state.values.range(prefix.to_string()..);
+            let named = from.take_while(|(name, _)| name.starts_with(prefix));
+            Ok(named.map(|(name, value)| (name.clone(), value.clone())).collect())
+        })
+    }
+
+    fn verify(&self) -> Result<Verification, StoreError> {
+        self.log.read(|state| {
+            let mut verification = Verification::default();
+            for (thread, stream) in &state.streams {
+                verification.n_streams += 1;
+                let first = stream.head.first_own();
+                let mut hash = match stream.head.fork_of {
+                    Some(point) => state.hash_at(point)?,
+                    None => Hash::ZERO,
+                };
+                for record in state.range(*thread, first..Seq(u64::MAX), usize::MAX)? {
+                    verification.n_records += 1;
+                    hash = Record::chain(
+                        hash,
+                        record.thread,
+                        record.seq,
+                        record.recorded_at,
+                        record.trace,
+                        record.kind,
+                        record.version,
+                        &record.payload,
+                    );
+                    if hash != record.hash {
+                        verification.faults.push(Damage {
+                            thread: Some(*thread),
+                            seq: Some(record.seq),
+                            position: Some(record.position),
+                            file: None,
+                            what: "a record does not follow from the one before it".into(),
+                        });
+                        break;
+                    }
+                }
+            }
+            Ok(verification)
+        })
+    }
+
+    fn check_writable(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+impl Store for MemoryStore {
+    fn append(&self, append: Append) -> BoxFuture<'static, Result<Appended, StoreError>> {
+        let thread = append.thread;
+        let answer = plan::measure(&append.records).and_then(|_| {
+            self.write(|state| {
+                if self.fences.is_raised(thread) {
+                    return Err(StoreError::Fenced { thread });
+                }
+                state.add(&append.into())
+            })
+        });
+        match answer {
+            Ok(appended) => futures_util::future::ready(Ok(appended)).boxed(),
+            Err(error) => {
+                let refusal = self.fences.raise(thread, error);
+                async move { Err(refusal.into_error()) }.boxed()
+            }
+        }
+    }
+
     fn put_blob(&self, owner: Option<ThreadId>, bytes: &[u8]) -> Result<Hash, StoreError> {
         plan::payload_fits(bytes.len())?;
         let hash = Hash::of(bytes);
@@ -144,13 +218,6 @@ impl Store for MemoryStore {
         })
     }
 
-    fn blob(&self, hash: Hash) -> Result<Vec<u8>, StoreError> {
-        self.log.read(|state| match state.blobs.get(&hash) {
-            Some(blob) => Ok(blob.bytes.clone()),
-            None => Err(StoreError::NotFound { what: "blob", name: hash.to_string() }),
-        })
-    }
-
     fn put_snapshot(&self, thread: ThreadId, snapshot: Snapshot) -> Result<(), StoreError> {
         plan::payload_fits(snapshot.state.len())?;
         self.write(|state| {
@@ -158,15 +225,6 @@ impl Store for MemoryStore {
             stream.snapshots.insert(snapshot.seq, snapshot);
             Ok(())
         })
-    }
-
-    fn snapshots(&self, thread: ThreadId) -> Result<Vec<Seq>, StoreError> {
-        let seqs = |stream: &log::Stream| stream.snapshots.keys().copied().collect();
-        self.log.read(|state| Ok(state.streams.get(&thread).map(seqs).unwrap_or_default()))
-    }
-
-    fn snapshot(&self, thread: ThreadId, seq: Seq) -> Result<Option<Snapshot>, StoreError> {
-        self.log.read(|state| Ok(state.streams.get(&thread).and_then(|stream| stream.snapshots.get(&seq)).cloned()))
     }
 
     fn keep_snapshots(&self, thread: ThreadId, seqs: &[Seq]) -> Result<(), StoreError> {
@@ -182,18 +240,6 @@ impl Store for MemoryStore {
         self.write(|state| {
             state.values.insert(name.into(), value.into());
             Ok(())
-        })
-    }
-
-    fn value(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        self.log.read(|state| Ok(state.values.get(name).cloned()))
-    }
-
-    fn values(&self, prefix: &str) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
-        self.log.read(|state| {
-            let from = state.values.range(prefix.to_string()..);
-            let named = from.take_while(|(name, _)| name.starts_with(prefix));
-            Ok(named.map(|(name, value)| (name.clone(), value.clone())).collect())
         })
     }
 
@@ -242,44 +288,6 @@ impl Store for MemoryStore {
         })
     }
 
-    fn verify(&self) -> Result<Verification, StoreError> {
-        self.log.read(|state| {
-            let mut verification = Verification::default();
-            for (thread, stream) in &state.streams {
-                verification.n_streams += 1;
-                let first = stream.head.first_own();
-                let mut hash = match stream.head.fork_of {
-                    Some(point) => state.hash_at(point)?,
-                    None => Hash::ZERO,
-                };
-                for record in state.range(*thread, first..Seq(u64::MAX), usize::MAX)? {
-                    verification.n_records += 1;
-                    hash = Record::chain(
-                        hash,
-                        record.thread,
-                        record.seq,
-                        record.recorded_at,
-                        record.trace,
-                        record.kind,
-                        record.version,
-                        &record.payload,
-                    );
-                    if hash != record.hash {
-                        verification.faults.push(Damage {
-                            thread: Some(*thread),
-                            seq: Some(record.seq),
-                            position: Some(record.position),
-                            file: None,
-                            what: "a record does not follow from the one before it".into(),
-                        });
-                        break;
-                    }
-                }
-            }
-            Ok(verification)
-        })
-    }
-
     /// There is nothing to be given back.
     fn compact(&self) -> Result<Compacted, StoreError> {
         Ok(Compacted::default())
@@ -287,10 +295,6 @@ impl Store for MemoryStore {
 
     fn backup(&self) -> Result<Backup, StoreError> {
         Err(StoreError::Invalid("a log in memory has no files to copy: export its threads".into()))
-    }
-
-    fn check_writable(&self) -> Result<(), StoreError> {
-        Ok(())
     }
 
     fn close(&self) -> Result<(), StoreError> {

@@ -7,7 +7,7 @@ use std::vec;
 
 use rethread_events::ids::{Position, Seq, ThreadId};
 
-use crate::contract::Store;
+use crate::contract::LogReader;
 use crate::error::StoreError;
 use crate::record::Record;
 
@@ -68,13 +68,13 @@ pub(crate) trait Pages: Send + Sync + 'static {
     }
 }
 
-impl Pages for Arc<dyn Store> {
+impl Pages for Arc<dyn LogReader> {
     fn page(&self, rest: &Rest, limit: usize) -> Result<Vec<Record>, StoreError> {
         page_of(&**self, rest, limit)
     }
 }
 
-fn page_of(store: &dyn Store, rest: &Rest, limit: usize) -> Result<Vec<Record>, StoreError> {
+fn page_of(store: &dyn LogReader, rest: &Rest, limit: usize) -> Result<Vec<Record>, StoreError> {
     match rest {
         Rest::OfThread(thread, seqs) => store.read_stream(*thread, seqs.clone(), limit),
         Rest::OfLog(positions) => store.read_all(positions.start, limit),
@@ -111,8 +111,8 @@ impl Cursor {
     /// Reads the next records and moves after them. Blocks.
     ///
     /// # Errors
-    /// Those of [`Store::read_stream`] and [`Store::read_all`]; the cursor is done then.
-    pub fn read(&mut self, store: &dyn Store) -> Result<Vec<Record>, StoreError> {
+    /// Those of [`LogReader::read_stream`] and [`LogReader::read_all`]; the cursor is done then.
+    pub fn read(&mut self, store: &dyn LogReader) -> Result<Vec<Record>, StoreError> {
         self.read_page(|rest, limit| page_of(store, rest, limit))
     }
 
@@ -154,7 +154,7 @@ impl Cursor {
 
 /// The records that a [`Cursor`] passes, one by one. An error ends it.
 pub struct RecordIter<'a> {
-    store: &'a dyn Store,
+    store: &'a dyn LogReader,
     cursor: Cursor,
     page: vec::IntoIter<Record>,
 }
@@ -180,7 +180,7 @@ impl Iterator for RecordIter<'_> {
 
 /// Records of a thread from the last to the first. An error ends it.
 pub struct RecordIterBack<'a> {
-    store: &'a dyn Store,
+    store: &'a dyn LogReader,
     thread: ThreadId,
     rest: Range<Seq>,
     size: PageSize,
@@ -216,7 +216,7 @@ impl Iterator for RecordIterBack<'_> {
 }
 
 /// Reading of what may be more than fits into memory. Each call blocks.
-impl dyn Store {
+impl dyn LogReader {
     /// The records of a thread with these seqs, in order, inherited ones included, as far as they are in the log.
     ///
     /// Each page is a read of its own: of a thread that is deleted meanwhile and begins anew, the first records may be of

@@ -8,7 +8,7 @@ use parking_lot::RwLock;
 use rethread_events::ids::{Position, Seq, ThreadId};
 use tokio::sync::Notify;
 
-use crate::contract::{Filter, Store};
+use crate::contract::{Filter, LogReader};
 use crate::error::StoreError;
 use crate::follower::{Batch, Follower, Mapped};
 use crate::pages::PAGE_RECORDS;
@@ -70,7 +70,7 @@ impl<T: Send + Sync + 'static> Recent<T> {
     }
 
     /// Reads the log until it is closed, or cannot be read on.
-    pub async fn run(&self, store: Arc<dyn Store>) {
+    pub async fn run(&self, store: Arc<dyn LogReader>) {
         let from = self.ring.read().next;
         let mut records = store.subscribe(from, Filter::default());
         while let Some(batch) = records.next_batch().await {
@@ -166,7 +166,7 @@ impl<T: Send + Sync + 'static> Recent<T> {
     /// Follows the whole log from a position on: what is there, then what comes. `map` turns each batch into what the
     /// stream yields, and ends it with `Break`. Batches that are read from the log are mapped on the blocking thread that
     /// read them.
-    pub fn follow<U, M>(self: &Arc<Self>, store: Arc<dyn Store>, from: Position, map: M) -> Mapped<U>
+    pub fn follow<U, M>(self: &Arc<Self>, store: Arc<dyn LogReader>, from: Position, map: M) -> Mapped<U>
     where
         U: Send + 'static,
         M: FnMut(Batch<T>) -> ControlFlow<U, U> + Send + 'static,
@@ -178,7 +178,7 @@ impl<T: Send + Sync + 'static> Recent<T> {
     /// thread unless `map` breaks there: the store does not know what a record means.
     pub fn follow_thread<U, M>(
         self: &Arc<Self>,
-        store: Arc<dyn Store>,
+        store: Arc<dyn LogReader>,
         thread: ThreadId,
         from: Seq,
         map: M,

@@ -4,7 +4,7 @@ use std::vec;
 
 use rethread_events::ids::ThreadId;
 
-use crate::contract::{Store, StreamInfo, Tag};
+use crate::contract::{LogReader, StreamInfo, Tag};
 use crate::error::StoreError;
 
 /// The streams of the first page.
@@ -63,7 +63,7 @@ where
     }
 }
 
-impl dyn Store {
+impl dyn LogReader {
     /// The streams after `after`, by id, only those with one of `tags` (empty: all). Each page is a read of its own and
     /// blocks.
     pub fn all_streams<'a>(

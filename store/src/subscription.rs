@@ -25,7 +25,7 @@ pub(crate) struct Progress {
 
 /// What the subscriptions of a backend read from.
 pub(crate) trait Source: Send + Sync + 'static {
-    /// As [`crate::Store::read_all`].
+    /// As [`crate::LogReader::read_all`].
     fn records(&self, from: Position, limit: usize) -> Result<Vec<Record>, StoreError>;
 
     /// The stream's own records at or after position `from`, without inherited ones, in order; none if there is no such

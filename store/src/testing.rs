@@ -14,7 +14,7 @@ use rethread_events::ids::{Position, Seq, ThreadId, Time};
 pub use faulty::{Fault, FaultyStore};
 pub use power::{PowerCut, copy_as_killed, wait_for_mark, wait_for_mark_after};
 
-use crate::{Append, Appended, ForkPoint, Kind, NewRecord, Store, StoreError, Tag};
+use crate::{Append, Appended, ForkPoint, Kind, LogReader, NewRecord, Store, StoreError, Tag};
 
 /// The thread with that number: the same for the same number, sorted like the numbers.
 pub fn thread(number: u64) -> ThreadId {
@@ -89,7 +89,7 @@ pub fn put(store: &dyn Store, append: Append) -> Result<Appended, StoreError> {
 }
 
 /// The texts of a stream, inherited ones included.
-pub fn texts(store: &dyn Store, thread: ThreadId) -> Vec<String> {
+pub fn texts(store: &dyn LogReader, thread: ThreadId) -> Vec<String> {
     let records = store.read_stream(thread, Seq(0)..Seq(u64::MAX), usize::MAX).unwrap();
     records.iter().map(|record| String::from_utf8_lossy(&record.payload).into_owned()).collect()
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rethread_events::ids::{Position, Seq};
 use rethread_store::testing::{append, put, scratch, thread};
-use rethread_store::{Options, Record, SledStore, Store, StoreError};
+use rethread_store::{LogReader, Options, Record, SledStore, Store, StoreError};
 
 /// How often it begins anew.
 const LIVES: u64 = 150;

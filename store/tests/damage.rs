@@ -12,7 +12,7 @@ use rethread_events::ids::{Hash, Position, Seq, ThreadId};
 use rethread_store::testing::{
     append, copy_as_killed, put, scratch, thread, wait_for_mark, wait_for_mark_after, write_small_log,
 };
-use rethread_store::{Options, Record, SledStore, Store, StoreError};
+use rethread_store::{LogReader, Options, Record, SledStore, Store, StoreError};
 
 /// What a sound log holds.
 #[derive(Debug, Clone)]

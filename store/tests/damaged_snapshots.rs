@@ -7,7 +7,7 @@ use std::path::Path;
 
 use rethread_events::ids::Seq;
 use rethread_store::testing::{Random, append, put, scratch, texts, thread};
-use rethread_store::{Options, SledStore, Snapshot, Store};
+use rethread_store::{LogReader, Options, SledStore, Snapshot, Store};
 
 /// In the first piece of the snapshot, in one amid the others, in the last.
 const PLACES: [usize; 3] = [1_000, 500_000, 1_048_000];

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use rethread_events::ids::ThreadId;
 use rethread_store::testing::{append, copy_as_killed, fork, put, scratch, texts, thread};
-use rethread_store::{Append, Options, SledStore, Store, StoreError, Tag};
+use rethread_store::{Append, LogReader, Options, SledStore, Store, StoreError, Tag};
 
 /// The numbers of threads that were marked once more after they began.
 fn marked() -> impl Iterator<Item = u64> {

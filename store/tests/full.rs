@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::executor::block_on;
 use rethread_store::testing::{append, copy_as_killed, put, scratch, texts, thread};
-use rethread_store::{Options, SledStore, Store, StoreError, Watcher};
+use rethread_store::{LogReader, Options, SledStore, Store, StoreError, Watcher};
 
 /// A disk on which nothing can be written, or written and not synced, while so told.
 #[derive(Default)]

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use futures::executor::block_on;
 use rethread_events::ids::{Hash, Seq, ThreadId};
 use rethread_store::testing::{Random, append, scratch, thread};
-use rethread_store::{Options, SledStore, Store, StoreError};
+use rethread_store::{LogReader, Options, SledStore, Store, StoreError};
 
 const DIR: &str = "RETHREAD_TEST_KILL_DIR";
 const THREADS: u64 = 8;

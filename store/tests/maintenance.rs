@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use rethread_store::testing::{append, copy_as_killed, fork, put, scratch, texts, thread, write_small_log};
-use rethread_store::{Options, SledStore, Snapshot, Store, StoreError, Watcher};
+use rethread_store::{LogReader, Options, SledStore, Snapshot, Store, StoreError, Watcher};
 
 /// Text that no compression makes shorter, the same for the same number.
 fn noise(number: u64, bytes: usize) -> String {

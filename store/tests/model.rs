@@ -7,7 +7,7 @@ use std::mem::discriminant;
 use proptest::prelude::*;
 use rethread_events::ids::{Hash, Position, Seq};
 use rethread_store::testing::{append, copy_as_killed, fork, put, scratch, thread};
-use rethread_store::{Append, MemoryStore, Options, SledStore, Store, StoreError, Tag};
+use rethread_store::{Append, LogReader, MemoryStore, Options, SledStore, Store, StoreError, Tag};
 
 #[derive(Debug, Clone)]
 enum Step {

@@ -10,7 +10,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use rethread_store::testing::{append, put, scratch, texts, thread};
-use rethread_store::{Options, SledStore, Store, StoreError};
+use rethread_store::{LogReader, Options, SledStore, Store, StoreError};
 
 /// Small enough that a few appends begin a seal.
 fn options() -> Options {

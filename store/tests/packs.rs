@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use rethread_events::ids::{Position, Seq};
 use rethread_store::testing::{Random, append, copy_as_killed, put, scratch, texts, thread};
-use rethread_store::{Options, SledStore, Store, StoreError, Watcher};
+use rethread_store::{LogReader, Options, SledStore, Store, StoreError, Watcher};
 
 /// A text that compression leaves as it is.
 fn noise(seed: u64) -> String {

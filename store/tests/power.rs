@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 
 use rethread_events::ids::{Hash, Seq, ThreadId};
 use rethread_store::testing::{PowerCut, Random, append, copy_as_killed, fork, put, scratch, texts, thread};
-use rethread_store::{Import, Options, SledStore, Store, StoreError, Tag, Watcher};
+use rethread_store::{Import, LogReader, Options, SledStore, Store, StoreError, Tag, Watcher};
 
 fn options(power: Option<&PowerCut>) -> Options {
     Options { tail_bytes: 12 << 10, watcher: power.map(|power| Arc::new(power.clone()) as _), ..Options::default() }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rethread_events::ids::{Position, Seq};
 use rethread_store::testing::{append, copy_as_killed, put, scratch, texts, thread, wait_for_mark, write_small_log};
-use rethread_store::{Options, SledStore, Snapshot, Store, StoreError, TAG_LOST};
+use rethread_store::{LogReader, Options, SledStore, Snapshot, Store, StoreError, TAG_LOST};
 
 /// Threads 0 to 9 lie in sled, 5 to 14 in the journal.
 fn make(dir: &Path) -> SledStore {

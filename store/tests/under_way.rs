@@ -11,7 +11,7 @@ use futures::future::join_all;
 use parking_lot::{Condvar, Mutex};
 use rethread_events::ids::{Hash, Seq};
 use rethread_store::testing::{append, copy_as_killed, fork, put, scratch, texts, thread};
-use rethread_store::{Options, SledStore, Store, StoreError, Watcher};
+use rethread_store::{LogReader, Options, SledStore, Store, StoreError, Watcher};
 
 /// Holds one of the log's threads back before a sync.
 #[derive(Default)]

@@ -10,7 +10,7 @@ use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rethread::store::{Options, SledStore, Store};
+use rethread::store::{LogReader, Options, SledStore, Store};
 use rethread::{Position, Runtime, Workflow};
 use rethread_store::testing::copy_as_killed;
 use rethread_tests::binary::{HANG, Running, Scene, root};

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use rethread_events::event::Event;
 use rethread_events::ids::{Hash, Position, Seq, ThreadId};
-use rethread_store::{ForkPoint, Store, StoreError};
+use rethread_store::{ForkPoint, LogReader, StoreError};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -126,7 +126,7 @@ impl Exporter {
     }
 }
 
-fn export(store: &dyn Store, id: ThreadId, work: &mut Work) -> Result<u64, ExportError> {
+fn export(store: &dyn LogReader, id: ThreadId, work: &mut Work) -> Result<u64, ExportError> {
     let mut n_events = 0;
     let mut todo = vec![id];
     while let Some(id) = todo.pop() {
@@ -148,7 +148,7 @@ fn export(store: &dyn Store, id: ThreadId, work: &mut Work) -> Result<u64, Expor
 }
 
 /// A thread and those it inherits from, the oldest last.
-fn lineage(store: &dyn Store, id: ThreadId) -> Result<Vec<ThreadId>, ReadError> {
+fn lineage(store: &dyn LogReader, id: ThreadId) -> Result<Vec<ThreadId>, ReadError> {
     let mut lineage = vec![id];
     let mut info = load::stream(store, id)?;
     while let Some(ForkPoint { parent, .. }) = info.fork_of {
@@ -159,7 +159,7 @@ fn lineage(store: &dyn Store, id: ThreadId) -> Result<Vec<ThreadId>, ReadError> 
 }
 
 /// Writes the events of a thread's own.
-fn write_thread(store: &dyn Store, thread: ThreadId, work: &mut Work) -> Result<u64, ExportError> {
+fn write_thread(store: &dyn LogReader, thread: ThreadId, work: &mut Work) -> Result<u64, ExportError> {
     let info = store.stream(thread).map_err(ReadError::from)?;
     let last = family::last_before(store, thread, work.until)?.ok_or(ReadError::NoThread(thread))?;
     let first = info.fork_of.map_or(Seq(0), |point| point.seq.next());
@@ -279,7 +279,7 @@ fn named_by(thread: ThreadId, event: &Event) -> Vec<Thing> {
     }
 }
 
-fn thing_json(store: &dyn Store, thing: Thing) -> Result<Value, ReadError> {
+fn thing_json(store: &dyn LogReader, thing: Thing) -> Result<Value, ReadError> {
     let text = |hash| -> Result<String, ReadError> {
         let bytes = store.blob(hash)?;
         String::from_utf8(bytes).map_err(|_| StoreError::Invalid(format!("blob {hash} is not UTF-8")).into())

@@ -1,7 +1,7 @@
 use futures::executor::block_on;
 use rethread_events::event::Event;
 use rethread_events::ids::Time;
-use rethread_store::{Append, ForkPoint, MemoryStore, Tag};
+use rethread_store::{Append, ForkPoint, MemoryStore, Store, Tag};
 use serde_json::json;
 
 use super::*;
@@ -38,11 +38,11 @@ fn log() -> MemoryStore {
     store
 }
 
-fn folded(store: &dyn Store, thread: ThreadId, seq: u64) -> Loaded {
+fn folded(store: &dyn LogReader, thread: ThreadId, seq: u64) -> Loaded {
     fold(store, thread, Loaded::empty(thread), Seq(seq + 1)).unwrap()
 }
 
-fn snapshot(store: &dyn Store, of: ThreadId, seq: u64) -> Snapshot {
+fn snapshot(store: &dyn LogReader, of: ThreadId, seq: u64) -> Snapshot {
     let Loaded { state, last_hash, .. } = folded(store, of, seq);
     Snapshot { seq: Seq(seq), hash: last_hash, version: STATE_VERSION, state: codec::encode(&state).unwrap() }
 }
@@ -55,7 +55,7 @@ fn with_snapshots() -> MemoryStore {
 
 /// Asks for the state at a seq in each way there is, compares it with the fold from the first event, and gives the
 /// snapshot that it was built on.
-fn built_on(store: &dyn Store, thread: ThreadId, seq: u64) -> Option<u64> {
+fn built_on(store: &dyn LogReader, thread: ThreadId, seq: u64) -> Option<u64> {
     let right = folded(store, thread, seq);
     let loaded = at(store, thread, Seq(seq)).unwrap();
     let looked = at_from(store, thread, Seq(seq), &KeptStates::default()).unwrap();

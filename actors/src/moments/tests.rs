@@ -1,7 +1,7 @@
 use futures::executor::block_on;
 use rethread_events::event::Event;
 use rethread_events::ids::Hash;
-use rethread_store::{Append, ForkPoint, MemoryStore, Tag};
+use rethread_store::{Append, ForkPoint, MemoryStore, Store as _, Tag};
 use serde_json::json;
 
 use super::*;

@@ -1,7 +1,7 @@
 use futures::executor::block_on;
 use rethread_events::event::Event;
 use rethread_events::ids::{Hash, Seq};
-use rethread_store::{Append, MemoryStore};
+use rethread_store::{Append, MemoryStore, Store as _};
 use serde_json::json;
 
 use super::*;
@@ -41,7 +41,7 @@ fn log(seconds: &[u64]) -> (MemoryStore, Vec<ThreadId>) {
 }
 
 /// All pages of a list, one after the other.
-fn all(store: &dyn Store, query: &ThreadQuery) -> Vec<ThreadId> {
+fn all(store: &dyn LogReader, query: &ThreadQuery) -> Vec<ThreadId> {
     let (mut found, mut query) = (Vec::new(), query.clone());
     loop {
         let page = page(store, &Crashes::off(), &query, &|_| true).unwrap();

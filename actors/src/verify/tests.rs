@@ -1,7 +1,7 @@
 use futures::executor::block_on;
 use rethread_events::event::Event;
 use rethread_events::ids::{Hash, Time};
-use rethread_store::{Append, MemoryStore, Snapshot, Tag};
+use rethread_store::{Append, MemoryStore, Snapshot, Store, Tag};
 use serde_json::json;
 
 use super::*;
@@ -25,7 +25,7 @@ fn begin(store: &dyn Store, n_messages: u64, says: &str) -> StreamInfo {
     store.stream(THREAD).unwrap()
 }
 
-fn snapshot(store: &dyn Store, seq: u64) -> Snapshot {
+fn snapshot(store: &dyn LogReader, seq: u64) -> Snapshot {
     let loaded = load::fold(store, THREAD, Loaded::empty(THREAD), Seq(seq + 1)).unwrap();
     let state = codec::encode(&loaded.state).unwrap();
     Snapshot { seq: Seq(seq), hash: loaded.last_hash, version: STATE_VERSION, state }

@@ -9,8 +9,8 @@ use futures::future::BoxFuture;
 use futures::{FutureExt as _, StreamExt as _};
 use reqwest::Method;
 use rethread::store::{
-    Append, Appended, Backup, Compacted, Filter, Import, Record, Snapshot, Store, StoreError, StreamInfo, Subscription,
-    Tag, Verification,
+    Append, Appended, Backup, Compacted, Filter, Import, LogReader, Record, Snapshot, Store, StoreError, StreamInfo,
+    Subscription, Tag, Verification,
 };
 use rethread::{Hash, Position, Seq, ThreadId};
 use serde::de::DeserializeOwned;
@@ -107,11 +107,7 @@ impl RemoteStore {
     }
 }
 
-impl Store for RemoteStore {
-    fn append(&self, _append: Append) -> BoxFuture<'static, Result<Appended, StoreError>> {
-        futures::future::ready(self.looks_only()).boxed()
-    }
-
+impl LogReader for RemoteStore {
     fn read_stream(&self, thread: ThreadId, range: Range<Seq>, limit: usize) -> Result<Vec<Record>, StoreError> {
         self.paged(limit, |last, wanted| {
             let from = last.map_or(range.start, |last| last.seq.next());
@@ -183,21 +179,9 @@ impl Store for RemoteStore {
         Subscription::new(batches.boxed())
     }
 
-    fn put_blob(&self, _owner: Option<ThreadId>, _bytes: &[u8]) -> Result<Hash, StoreError> {
-        self.looks_only()
-    }
-
     fn blob(&self, hash: Hash) -> Result<Vec<u8>, StoreError> {
         let asked = self.client.ask_blocking(Method::GET, &format!("/v1/log/blobs/{hash}"));
         asked.map_err(|error| error.of_store(&self.client, "blob", hash))
-    }
-
-    fn release_blobs(&self, _hashes: &[Hash], _values: &[(String, Option<Vec<u8>>)]) -> Result<(), StoreError> {
-        self.looks_only()
-    }
-
-    fn put_snapshot(&self, _thread: ThreadId, _snapshot: Snapshot) -> Result<(), StoreError> {
-        self.looks_only()
     }
 
     fn snapshots(&self, _thread: ThreadId) -> Result<Vec<Seq>, StoreError> {
@@ -207,14 +191,6 @@ impl Store for RemoteStore {
 
     fn snapshot(&self, _thread: ThreadId, _seq: Seq) -> Result<Option<Snapshot>, StoreError> {
         Ok(None)
-    }
-
-    fn keep_snapshots(&self, _thread: ThreadId, _seqs: &[Seq]) -> Result<(), StoreError> {
-        self.looks_only()
-    }
-
-    fn put_value(&self, _name: &str, _value: &[u8]) -> Result<(), StoreError> {
-        self.looks_only()
     }
 
     fn value(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
@@ -230,6 +206,44 @@ impl Store for RemoteStore {
             value.map(|value| (name.clone(), value)).ok_or_else(|| unexpected(&"a value is not base64"))
         };
         values.map(decode).collect()
+    }
+
+    /// What the server finds, the folds of the threads included.
+    fn verify(&self) -> Result<Verification, StoreError> {
+        let bytes = self.client.ask_blocking(Method::POST, "/v1/log/verify");
+        let bytes = bytes.map_err(|error| error.of_store(&self.client, "log", ""))?;
+        let found: Verified = serde_json::from_slice(&bytes).map_err(|error| unexpected(&error))?;
+        Ok(found.into())
+    }
+
+    fn check_writable(&self) -> Result<(), StoreError> {
+        Err(StoreError::Closed)
+    }
+}
+
+impl Store for RemoteStore {
+    fn append(&self, _append: Append) -> BoxFuture<'static, Result<Appended, StoreError>> {
+        futures::future::ready(self.looks_only()).boxed()
+    }
+
+    fn put_blob(&self, _owner: Option<ThreadId>, _bytes: &[u8]) -> Result<Hash, StoreError> {
+        self.looks_only()
+    }
+
+    fn release_blobs(&self, _hashes: &[Hash], _values: &[(String, Option<Vec<u8>>)]) -> Result<(), StoreError> {
+        self.looks_only()
+    }
+
+    fn put_snapshot(&self, _thread: ThreadId, _snapshot: Snapshot) -> Result<(), StoreError> {
+        self.looks_only()
+    }
+
+    fn keep_snapshots(&self, _thread: ThreadId, _seqs: &[Seq]) -> Result<(), StoreError> {
+        self.looks_only()
+    }
+
+    fn put_value(&self, _name: &str, _value: &[u8]) -> Result<(), StoreError> {
+        self.looks_only()
     }
 
     fn remove_value(&self, _name: &str) -> Result<(), StoreError> {
@@ -250,18 +264,6 @@ impl Store for RemoteStore {
 
     fn import_with(&self, _: Import) -> Result<Appended, StoreError> {
         self.looks_only()
-    }
-
-    /// What the server finds, the folds of the threads included.
-    fn verify(&self) -> Result<Verification, StoreError> {
-        let bytes = self.client.ask_blocking(Method::POST, "/v1/log/verify");
-        let bytes = bytes.map_err(|error| error.of_store(&self.client, "log", ""))?;
-        let found: Verified = serde_json::from_slice(&bytes).map_err(|error| unexpected(&error))?;
-        Ok(found.into())
-    }
-
-    fn check_writable(&self) -> Result<(), StoreError> {
-        Err(StoreError::Closed)
     }
 
     fn close(&self) -> Result<(), StoreError> {

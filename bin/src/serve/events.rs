@@ -184,7 +184,7 @@ async fn page(
     end: Position,
     limit: usize,
 ) -> Result<(Vec<RecordedEvent>, Option<Position>), Problem> {
-    let store = runtime.store().clone();
+    let store = runtime.store();
     let read = move || found(store.log(from..end), limit, |event| wanted.wants(event));
     let (found, last) = blocking(read).await??;
     // The next page is asked for with the last position that this one covers.
@@ -252,7 +252,7 @@ async fn thread_page(
     end: Seq,
     limit: usize,
 ) -> Result<(Vec<RecordedEvent>, Option<Seq>), Problem> {
-    let (store, id) = (thread.store().clone(), thread.id());
+    let (store, id) = (thread.runtime().store(), thread.id());
     let read = move || found(store.records(id, from..end), limit, |event| wanted.wants(event));
     let (found, last) = blocking(read).await??;
     Ok((found, last.map(|(_, seq)| seq.next()).filter(|next| *next < end)))

@@ -25,7 +25,7 @@ pub(crate) async fn ready(server: Shared) -> Result<HttpResponse, Problem> {
     if server.stopping.is_cancelled() {
         return Err(Problem::stopping());
     }
-    let store = server.runtime.store().clone();
+    let store = server.runtime.store();
     blocking(move || store.check_writable().and_then(|()| store.streams(None, &[], 1))).await??;
     Ok(HttpResponse::Ok().json(Health { status: "ok", pid: None }))
 }

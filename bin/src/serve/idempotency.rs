@@ -89,8 +89,8 @@ impl Keyed<'_> {
 
     /// Leaves the key free: the request did nothing.
     pub(crate) async fn forget(&self) {
-        let (store, name) = (self.keys.runtime.store().clone(), self.name.clone());
-        let forgotten = blocking(move || store.remove_value(&name)).await;
+        let (runtime, name) = (self.keys.runtime.clone(), self.name.clone());
+        let forgotten = blocking(move || runtime.remove_value(&name)).await;
         if let Err(problem) = forgotten.and_then(|done| done.map_err(Problem::from)) {
             tracing::warn!(%problem, "an idempotency key could not be forgotten");
         }
@@ -98,9 +98,9 @@ impl Keyed<'_> {
 
     async fn write(&self) -> Result<(), Problem> {
         let used = Used { request: self.request, thread: self.thread, at: self.at, begun: self.was_begun };
-        let (store, name) = (self.keys.runtime.store().clone(), self.name.clone());
+        let (runtime, name) = (self.keys.runtime.clone(), self.name.clone());
         let value = serde_json::to_vec(&used).unwrap_or_default();
-        Ok(blocking(move || store.put_value(&name, &value)).await??)
+        Ok(blocking(move || runtime.put_value(&name, &value)).await??)
     }
 }
 
@@ -154,7 +154,7 @@ impl Keys {
     }
 
     async fn used(&self, name: &str) -> Result<Option<Used>, Problem> {
-        let (store, name) = (self.runtime.store().clone(), name.to_owned());
+        let (store, name) = (self.runtime.store(), name.to_owned());
         let value = blocking(move || store.value(&name)).await??;
         // What cannot be read is as good as not there.
         Ok(value.and_then(|value| serde_json::from_slice(&value).ok()))
@@ -162,20 +162,20 @@ impl Keys {
 
     /// Forgets keys that are old or too many.
     pub(crate) async fn sweep(&self) -> Result<(), Problem> {
-        let (store, now) = (self.runtime.store().clone(), self.runtime.now());
+        let (runtime, now) = (self.runtime.clone(), self.runtime.now());
         blocking(move || {
             let mut kept = Vec::new();
-            for (name, value) in store.values(NAMES)? {
+            for (name, value) in runtime.store().values(NAMES)? {
                 let used: Option<Used> = serde_json::from_slice(&value).ok();
                 match used {
                     Some(used) if now.ms_since(used.at) < KEPT_MS => kept.push((used.at, name)),
-                    _ => store.remove_value(&name)?,
+                    _ => runtime.remove_value(&name)?,
                 }
             }
             kept.sort();
             let n_too_many = kept.len().saturating_sub(KEYS_MAX);
             for (_, name) in kept.drain(..n_too_many) {
-                store.remove_value(&name)?;
+                runtime.remove_value(&name)?;
             }
             Ok::<(), rethread::store::StoreError>(())
         })

@@ -107,7 +107,7 @@ impl Local {
         .shutdown_timeout(STOP_MAX_S)
         .listen_uds(listener)?
         .run();
-        let (hub, log) = (server.hub.clone(), runtime.store().clone());
+        let (hub, log) = (server.hub.clone(), runtime.store());
         Ok(Self {
             server,
             handle: http.handle(),

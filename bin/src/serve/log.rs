@@ -80,7 +80,7 @@ pub(crate) async fn records(
     if wait_ms > WAIT_MAX_MS {
         return Err(Problem::parameter("wait_ms", format!("{WAIT_MAX_MS} at most")));
     }
-    let store = server.runtime.store().clone();
+    let store = server.runtime.store();
     let from = Position(query.from.unwrap_or(0));
     // Before the look, so that what comes in between wakes it.
     let listener = server.hub.listen(None);
@@ -112,7 +112,7 @@ pub(crate) async fn records_of_stream(
     let limit = request::limit(query.limit, RECORDS_MAX, RECORDS_MAX)?;
     let thread = thread.id();
     let range = Seq(query.from.unwrap_or(0))..Seq(query.to.unwrap_or(u64::MAX));
-    let store = server.runtime.store().clone();
+    let store = server.runtime.store();
     let next = store.next_position();
     let records = blocking(move || {
         if range.is_empty() {
@@ -155,7 +155,7 @@ pub(crate) async fn streams(server: Shared, Asked(query): Asked<StreamsQuery>) -
     let (after, fork_of) = (id(query.after.as_deref(), "after")?, id(query.fork_of.as_deref(), "fork_of")?);
     let tag = |word: &str| word.parse().map(Tag).map_err(|_| Problem::parameter("tags", "expected numbers up to 255"));
     let tags = request::words(query.tags.as_deref()).into_iter().map(tag).collect::<Result<Vec<_>, _>>()?;
-    let store = server.runtime.store().clone();
+    let store = server.runtime.store();
     let list = move || match fork_of {
         Some(parent) => {
             let forks = store.forks(parent, after, limit)?;
@@ -175,7 +175,7 @@ pub(crate) async fn streams(server: Shared, Asked(query): Asked<StreamsQuery>) -
         (status = 404, description = "There is no such stream"),
     ))]
 pub(crate) async fn stream(Named(thread): Named) -> Result<HttpResponse, Problem> {
-    let info = blocking(move || thread.store().stream(thread.id())).await??;
+    let info = blocking(move || thread.runtime().store().stream(thread.id())).await??;
     Ok(HttpResponse::Ok().json(Stream::from(&info)))
 }
 
@@ -191,7 +191,7 @@ pub(crate) async fn blob(server: Shared, request: HttpRequest) -> Result<HttpRes
         Problem::new(Kind::NoSuchPart, "a blob is named by its hash, 64 hexadecimal digits")
             .at("blob", request::cut(&text))
     })?;
-    let store = server.runtime.store().clone();
+    let store = server.runtime.store();
     let bytes = blocking(move || store.blob(hash)).await??;
     Ok(HttpResponse::Ok()
         .content_type("application/octet-stream")
@@ -214,7 +214,7 @@ pub(crate) async fn values(
     server: Shared,
     Asked(ValuesQuery { prefix }): Asked<ValuesQuery>,
 ) -> Result<HttpResponse, Problem> {
-    let store = server.runtime.store().clone();
+    let store = server.runtime.store();
     let values = blocking(move || store.values(prefix.as_deref().unwrap_or_default())).await??;
     let values: serde_json::Map<_, _> =
         values.into_iter().map(|(name, value)| (name, BASE64.encode(&value).into())).collect();

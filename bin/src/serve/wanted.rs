@@ -133,20 +133,20 @@ impl Writer {
 /// What is there of the log, up to before `end`.
 pub(crate) fn past(runtime: &Runtime, form: Form, wanted: Wanted, from: Position, end: Position) -> EventTextStream {
     let mut writer = Writer::new(form, wanted);
-    Writer::stream(read_log(runtime.store().clone(), from..end, move |batch| writer.write(batch)))
+    Writer::stream(read_log(runtime.store(), from..end, move |batch| writer.write(batch)))
 }
 
 /// What is there of a thread, up to and with `last`.
 pub(crate) fn past_of(thread: &ThreadHandle, form: Form, wanted: Wanted, from: Seq, last: Seq) -> EventTextStream {
     let mut writer = Writer::new(form, wanted);
-    let (store, id) = (thread.store().clone(), thread.id());
+    let (store, id) = (thread.runtime().store(), thread.id());
     Writer::stream(read_thread(store, id, from..last.next(), move |batch| writer.write(batch)))
 }
 
 /// What is there of the log from a position on, and then what comes.
 pub(crate) fn following(runtime: &Runtime, hub: &Hub, form: Form, wanted: Wanted, from: Position) -> EventTextStream {
     let mut writer = Writer::new(form, wanted);
-    Writer::stream(hub.follow(runtime.store().clone(), from, move |batch| writer.write(batch)))
+    Writer::stream(hub.follow(runtime.store(), from, move |batch| writer.write(batch)))
 }
 
 /// What is there of a thread from a seq on, and then what comes, up to the event that ends it; `last` is its last one now.
@@ -158,7 +158,7 @@ pub(crate) fn following_thread(
     from: Seq,
     last: Seq,
 ) -> EventTextStream {
-    let (store, id) = (thread.store().clone(), thread.id());
+    let (store, id) = (thread.runtime().store(), thread.id());
     let mut writer = Writer::of_thread(form, wanted, id, from);
     // From no later than its end: the event that ends it is seen then, wanted or not.
     Writer::stream(hub.follow_thread(store, id, from.min(last.next()), move |batch| writer.write(batch)))

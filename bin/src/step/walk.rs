@@ -79,7 +79,7 @@ async fn at_seq(thread: &ThreadHandle, seq: Seq) -> Result<(RecordedEvent, State
 }
 
 async fn read(thread: &ThreadHandle, seq: Seq) -> Result<RecordedEvent, Failure> {
-    let (store, id) = (thread.store().clone(), thread.id());
+    let (store, id) = (thread.runtime().store(), thread.id());
     let read = tokio::task::spawn_blocking(move || store.record(id, seq));
     let record = read.await.map_err(Failure::other)?.map_err(rethread::errors::ReadError::from)?;
     let record = record.ok_or_else(|| Failure::new(crate::exit::NOT_FOUND, format!("the thread has no seq {seq}")))?;
@@ -87,7 +87,7 @@ async fn read(thread: &ThreadHandle, seq: Seq) -> Result<RecordedEvent, Failure>
 }
 
 fn node_from(thread: &ThreadHandle, here: Seq, last: Seq, on: bool) -> Result<Option<Seq>, Failure> {
-    let (store, id) = (thread.store(), thread.id());
+    let (store, id) = (thread.runtime().store(), thread.id());
     match on {
         true => first_node(store.records(id, here.next()..last.next())),
         false => first_node(store.records_back(id, Seq(0)..here)),

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use futures::executor::block_on;
 use futures::future::BoxFuture;
 use rethread_events::ids::{Position, Seq};
-use rethread_store::{Appended, Options, SledStore, Store, StoreError};
+use rethread_store::{Appended, LogReader, Options, SledStore, Store, StoreError};
 
 use crate::cost::Cost;
 use crate::{Result, append, disk_bytes, payload, say, thread};

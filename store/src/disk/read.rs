@@ -70,7 +70,7 @@ impl Reader {
         }
     }
 
-    /// As [`crate::Store::read_stream`].
+    /// As [`crate::LogReader::read_stream`].
     pub(crate) fn range(&self, thread: ThreadId, range: Range<Seq>, limit: usize) -> Result<Vec<Record>, StoreError> {
         self.of_one_life(thread, |head| self.range_of(thread, head, range.clone(), limit))
     }

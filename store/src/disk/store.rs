@@ -16,7 +16,9 @@ use super::queue::{Answer, Op};
 use super::scratch::Scratch;
 use super::sealer::Task;
 use super::{SledStore, reserve, seal, verify};
-use crate::contract::{Append, Appended, Compacted, Filter, Import, Snapshot, Store, StreamInfo, Tag, Verification};
+use crate::contract::{
+    Append, Appended, Compacted, Filter, Import, LogReader, Snapshot, Store, StreamInfo, Tag, Verification,
+};
 use crate::error::StoreError;
 use crate::fence::Refusal;
 use crate::plan::{self, Addition};
@@ -24,26 +26,7 @@ use crate::record::Record;
 use crate::subscription::Subscription;
 use crate::subscription::follow;
 
-impl Store for SledStore {
-    fn append(&self, append: Append) -> BoxFuture<'static, Result<Appended, StoreError>> {
-        let bytes = match plan::measure(&append.records) {
-            Ok(bytes) => bytes,
-            Err(error) => {
-                let refusal = self.queue.refuse(append.thread, error);
-                return async move { Err(refusal.into_error()) }.boxed();
-            }
-        };
-        let addition = Addition::from(append);
-        let (sender, receiver) = oneshot::channel();
-        self.queue.push(Op::Append(addition), bytes, Answer::Append(sender));
-        receiver
-            .map(|answer| match answer {
-                Ok(answer) => answer.map_err(Refusal::into_error),
-                Err(_) => Err(StoreError::Closed),
-            })
-            .boxed()
-    }
-
+impl LogReader for SledStore {
     fn read_stream(&self, thread: ThreadId, range: Range<Seq>, limit: usize) -> Result<Vec<Record>, StoreError> {
         self.open_reader()?.range(thread, range, limit)
     }
@@ -72,37 +55,8 @@ impl Store for SledStore {
         follow(Arc::clone(&self.reader), self.progress.subscribe(), from, filter)
     }
 
-    fn put_blob(&self, owner: Option<ThreadId>, bytes: &[u8]) -> Result<Hash, StoreError> {
-        plan::payload_fits(bytes.len())?;
-        let hash = Hash::of(bytes);
-        if !self.open_reader()?.has_owner(hash, owner)? {
-            self.write(Op::Blob { owner, hash, bytes: bytes.into() }, bytes.len() + 128)?;
-        }
-        Ok(hash)
-    }
-
     fn blob(&self, hash: Hash) -> Result<Vec<u8>, StoreError> {
         self.open_reader()?.blob(hash)
-    }
-
-    fn release_blobs(&self, hashes: &[Hash], values: &[(String, Option<Vec<u8>>)]) -> Result<(), StoreError> {
-        let bytes = 128 * hashes.len() + plan::values_size(values)?;
-        let release = || {
-            let op = Op::Release { hashes: hashes.into(), values: values.into() };
-            self.write(op, bytes).map(drop)
-        };
-        match release() {
-            Err(StoreError::Full { .. }) if reserve::spend(self.reader.packs.files()) => release(),
-            released => released,
-        }
-    }
-
-    fn put_snapshot(&self, thread: ThreadId, snapshot: Snapshot) -> Result<(), StoreError> {
-        plan::payload_fits(snapshot.state.len())?;
-        self.queue.check_open()?;
-        self.reader.head(thread)?;
-        self.sealer.put_snapshot(thread, snapshot);
-        Ok(())
     }
 
     fn snapshots(&self, thread: ThreadId) -> Result<Vec<Seq>, StoreError> {
@@ -132,6 +86,75 @@ impl Store for SledStore {
         seal::snapshot(&reader.index, thread, seq)
     }
 
+    fn value(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        self.open_reader()?.value(name)
+    }
+
+    fn values(&self, prefix: &str) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
+        self.open_reader()?.values(prefix)
+    }
+
+    fn verify(&self) -> Result<Verification, StoreError> {
+        let mut found = verify::verify(self.open_reader()?)?;
+        found.faults.extend(self.mended.iter().cloned());
+        Ok(found)
+    }
+
+    fn check_writable(&self) -> Result<(), StoreError> {
+        self.queue.check_open()?;
+        self.reader.packs.files().check_in_place()
+    }
+}
+
+impl Store for SledStore {
+    fn append(&self, append: Append) -> BoxFuture<'static, Result<Appended, StoreError>> {
+        let bytes = match plan::measure(&append.records) {
+            Ok(bytes) => bytes,
+            Err(error) => {
+                let refusal = self.queue.refuse(append.thread, error);
+                return async move { Err(refusal.into_error()) }.boxed();
+            }
+        };
+        let addition = Addition::from(append);
+        let (sender, receiver) = oneshot::channel();
+        self.queue.push(Op::Append(addition), bytes, Answer::Append(sender));
+        receiver
+            .map(|answer| match answer {
+                Ok(answer) => answer.map_err(Refusal::into_error),
+                Err(_) => Err(StoreError::Closed),
+            })
+            .boxed()
+    }
+
+    fn put_blob(&self, owner: Option<ThreadId>, bytes: &[u8]) -> Result<Hash, StoreError> {
+        plan::payload_fits(bytes.len())?;
+        let hash = Hash::of(bytes);
+        if !self.open_reader()?.has_owner(hash, owner)? {
+            self.write(Op::Blob { owner, hash, bytes: bytes.into() }, bytes.len() + 128)?;
+        }
+        Ok(hash)
+    }
+
+    fn release_blobs(&self, hashes: &[Hash], values: &[(String, Option<Vec<u8>>)]) -> Result<(), StoreError> {
+        let bytes = 128 * hashes.len() + plan::values_size(values)?;
+        let release = || {
+            let op = Op::Release { hashes: hashes.into(), values: values.into() };
+            self.write(op, bytes).map(drop)
+        };
+        match release() {
+            Err(StoreError::Full { .. }) if reserve::spend(self.reader.packs.files()) => release(),
+            released => released,
+        }
+    }
+
+    fn put_snapshot(&self, thread: ThreadId, snapshot: Snapshot) -> Result<(), StoreError> {
+        plan::payload_fits(snapshot.state.len())?;
+        self.queue.check_open()?;
+        self.reader.head(thread)?;
+        self.sealer.put_snapshot(thread, snapshot);
+        Ok(())
+    }
+
     fn keep_snapshots(&self, thread: ThreadId, seqs: &[Seq]) -> Result<(), StoreError> {
         self.queue.check_open()?;
         self.reader.head(thread)?;
@@ -143,14 +166,6 @@ impl Store for SledStore {
         plan::value_fits(name, value)?;
         let bytes = name.len() + value.len() + 128;
         self.write(Op::Value { name: name.into(), value: Some(value.into()) }, bytes).map(|_| ())
-    }
-
-    fn value(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        self.open_reader()?.value(name)
-    }
-
-    fn values(&self, prefix: &str) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
-        self.open_reader()?.values(prefix)
     }
 
     fn remove_value(&self, name: &str) -> Result<(), StoreError> {
@@ -172,12 +187,6 @@ impl Store for SledStore {
         appended.ok_or(StoreError::Closed)
     }
 
-    fn verify(&self) -> Result<Verification, StoreError> {
-        let mut found = verify::verify(self.open_reader()?)?;
-        found.faults.extend(self.mended.iter().cloned());
-        Ok(found)
-    }
-
     fn compact(&self) -> Result<Compacted, StoreError> {
         self.seal_all()?;
         let compacted = self.have_done(Task::Compact)?;
@@ -193,11 +202,6 @@ impl Store for SledStore {
         self.seal_all()?;
         let watermark = self.have_done(|answer| Task::CopyIndex { to: copied.path().into(), answer })?;
         Backup::new(copied, held, watermark.packs)
-    }
-
-    fn check_writable(&self) -> Result<(), StoreError> {
-        self.queue.check_open()?;
-        self.reader.packs.files().check_in_place()
     }
 
     fn side_file(&self, name: &'static str) -> Result<Option<File>, StoreError> {

@@ -1,6 +1,6 @@
 use super::*;
-use crate::MemoryStore;
 use crate::testing::{append, fork, put, thread};
+use crate::{MemoryStore, Store as _};
 
 /// A thread of 2 000 records in turns with another, and a fork of it after its record 1 499.
 fn log() -> MemoryStore {
@@ -28,7 +28,7 @@ fn sized(bytes: &[usize]) -> Vec<Record> {
 #[test]
 fn a_thread_is_read_in_order_and_backwards_across_its_fork() {
     let store = log();
-    let store: &dyn Store = &store;
+    let store: &dyn LogReader = &store;
     assert_eq!(seqs(store.records(thread(3), Seq(0)..Seq(u64::MAX))), (0..1_502).collect::<Vec<_>>());
     assert_eq!(seqs(store.records(thread(3), Seq(70)..Seq(1_400))), (70..1_400).collect::<Vec<_>>());
     assert_eq!(seqs(store.records_back(thread(3), Seq(0)..Seq(1_502))), (0..1_502).rev().collect::<Vec<_>>());
@@ -41,7 +41,7 @@ fn a_thread_is_read_in_order_and_backwards_across_its_fork() {
 #[test]
 fn log_is_read_to_the_end_past_deleted_threads() {
     let store = log();
-    let positions = |store: &dyn Store, range: Range<u64>| -> Vec<u64> {
+    let positions = |store: &dyn LogReader, range: Range<u64>| -> Vec<u64> {
         store.log(Position(range.start)..Position(range.end)).map(|record| record.unwrap().position.0).collect()
     };
     assert_eq!(positions(&store, 0..u64::MAX), (0..4_002).collect::<Vec<_>>());
@@ -64,7 +64,7 @@ fn one_record_is_found_by_its_seq() {
 #[test]
 fn an_error_ends_the_records() {
     let store = log();
-    let store: &dyn Store = &store;
+    let store: &dyn LogReader = &store;
     for found in [
         store.records(thread(9), Seq(0)..Seq(9)).collect::<Vec<_>>(),
         store.records_back(thread(9), Seq(0)..Seq(9)).collect(),

@@ -3,6 +3,7 @@ use futures_util::FutureExt as _;
 use rethread_events::ids::{Hash, Time, TraceId};
 
 use super::*;
+use crate::contract::Store;
 use crate::follower::Records;
 use crate::testing::{append, fork, put, thread};
 use crate::{Kind, MemoryStore};

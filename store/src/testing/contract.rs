@@ -17,7 +17,7 @@ pub use keep::*;
 pub use read::*;
 pub use subscribe::*;
 
-use crate::{Record, Store};
+use crate::{LogReader, Record, Store};
 
 /// A backend under test.
 pub trait Backend {
@@ -81,6 +81,6 @@ macro_rules! contract_tests {
     };
 }
 
-fn all(store: &dyn Store) -> Vec<Record> {
+fn all(store: &dyn LogReader) -> Vec<Record> {
     store.read_all(Position(0), usize::MAX).unwrap()
 }

@@ -12,8 +12,8 @@ use rethread_events::ids::{Hash, Position, Seq, ThreadId};
 use tokio::sync::{Notify, Semaphore};
 
 use crate::{
-    Append, Appended, Backup, Compacted, Filter, Import, Record, Snapshot, Store, StoreError, StreamInfo, Subscription,
-    Tag, Verification,
+    Append, Appended, Backup, Compacted, Filter, Import, LogReader, Record, Snapshot, Store, StoreError, StreamInfo,
+    Subscription, Tag, Verification,
 };
 
 /// What happens at the chosen append.
@@ -139,6 +139,68 @@ impl FaultyStore {
     }
 }
 
+impl LogReader for FaultyStore {
+    fn read_stream(&self, thread: ThreadId, range: Range<Seq>, limit: usize) -> Result<Vec<Record>, StoreError> {
+        if *self.hidden.lock() == Some(thread) {
+            return Err(StoreError::Invalid("it cannot be read".into()));
+        }
+        self.alive()?.read_stream(thread, range, limit)
+    }
+
+    fn read_all(&self, from: Position, limit: usize) -> Result<Vec<Record>, StoreError> {
+        self.alive()?.read_all(from, limit)
+    }
+
+    fn stream(&self, thread: ThreadId) -> Result<StreamInfo, StoreError> {
+        self.stream_reads.fetch_add(1, Ordering::SeqCst);
+        self.alive()?.stream(thread)
+    }
+
+    fn streams(&self, after: Option<ThreadId>, tags: &[Tag], limit: usize) -> Result<Vec<StreamInfo>, StoreError> {
+        self.alive()?.streams(after, tags, limit)
+    }
+
+    fn forks(&self, thread: ThreadId, after: Option<ThreadId>, limit: usize) -> Result<Vec<ThreadId>, StoreError> {
+        self.alive()?.forks(thread, after, limit)
+    }
+
+    fn next_position(&self) -> Position {
+        self.inner.next_position()
+    }
+
+    fn subscribe(&self, from: Position, filter: Filter) -> Subscription {
+        self.inner.subscribe(from, filter)
+    }
+
+    fn blob(&self, hash: Hash) -> Result<Vec<u8>, StoreError> {
+        self.alive()?.blob(hash)
+    }
+
+    fn snapshots(&self, thread: ThreadId) -> Result<Vec<Seq>, StoreError> {
+        self.alive()?.snapshots(thread)
+    }
+
+    fn snapshot(&self, thread: ThreadId, seq: Seq) -> Result<Option<Snapshot>, StoreError> {
+        self.alive()?.snapshot(thread, seq)
+    }
+
+    fn value(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        self.alive()?.value(name)
+    }
+
+    fn values(&self, prefix: &str) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
+        self.alive()?.values(prefix)
+    }
+
+    fn verify(&self) -> Result<Verification, StoreError> {
+        self.alive()?.verify()
+    }
+
+    fn check_writable(&self) -> Result<(), StoreError> {
+        self.inner.check_writable()
+    }
+}
+
 impl Store for FaultyStore {
     fn append(&self, append: Append) -> BoxFuture<'static, Result<Appended, StoreError>> {
         // Held while the append is passed on, so that nothing slips through after the death.
@@ -182,38 +244,6 @@ impl Store for FaultyStore {
         }
     }
 
-    fn read_stream(&self, thread: ThreadId, range: Range<Seq>, limit: usize) -> Result<Vec<Record>, StoreError> {
-        if *self.hidden.lock() == Some(thread) {
-            return Err(StoreError::Invalid("it cannot be read".into()));
-        }
-        self.alive()?.read_stream(thread, range, limit)
-    }
-
-    fn read_all(&self, from: Position, limit: usize) -> Result<Vec<Record>, StoreError> {
-        self.alive()?.read_all(from, limit)
-    }
-
-    fn stream(&self, thread: ThreadId) -> Result<StreamInfo, StoreError> {
-        self.stream_reads.fetch_add(1, Ordering::SeqCst);
-        self.alive()?.stream(thread)
-    }
-
-    fn streams(&self, after: Option<ThreadId>, tags: &[Tag], limit: usize) -> Result<Vec<StreamInfo>, StoreError> {
-        self.alive()?.streams(after, tags, limit)
-    }
-
-    fn forks(&self, thread: ThreadId, after: Option<ThreadId>, limit: usize) -> Result<Vec<ThreadId>, StoreError> {
-        self.alive()?.forks(thread, after, limit)
-    }
-
-    fn next_position(&self) -> Position {
-        self.inner.next_position()
-    }
-
-    fn subscribe(&self, from: Position, filter: Filter) -> Subscription {
-        self.inner.subscribe(from, filter)
-    }
-
     fn put_blob(&self, owner: Option<ThreadId>, bytes: &[u8]) -> Result<Hash, StoreError> {
         let held = self.held.lock().clone();
         if let Some(held) = held.filter(|held| bytes.windows(held.part.len()).any(|bytes| bytes == held.part)) {
@@ -224,10 +254,6 @@ impl Store for FaultyStore {
         self.alive()?.put_blob(owner, bytes)
     }
 
-    fn blob(&self, hash: Hash) -> Result<Vec<u8>, StoreError> {
-        self.alive()?.blob(hash)
-    }
-
     fn release_blobs(&self, hashes: &[Hash], values: &[(String, Option<Vec<u8>>)]) -> Result<(), StoreError> {
         self.alive()?.release_blobs(hashes, values)
     }
@@ -236,28 +262,12 @@ impl Store for FaultyStore {
         self.alive()?.put_snapshot(thread, snapshot)
     }
 
-    fn snapshots(&self, thread: ThreadId) -> Result<Vec<Seq>, StoreError> {
-        self.alive()?.snapshots(thread)
-    }
-
-    fn snapshot(&self, thread: ThreadId, seq: Seq) -> Result<Option<Snapshot>, StoreError> {
-        self.alive()?.snapshot(thread, seq)
-    }
-
     fn keep_snapshots(&self, thread: ThreadId, seqs: &[Seq]) -> Result<(), StoreError> {
         self.alive()?.keep_snapshots(thread, seqs)
     }
 
     fn put_value(&self, name: &str, value: &[u8]) -> Result<(), StoreError> {
         self.alive()?.put_value(name, value)
-    }
-
-    fn value(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        self.alive()?.value(name)
-    }
-
-    fn values(&self, prefix: &str) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
-        self.alive()?.values(prefix)
     }
 
     fn remove_value(&self, name: &str) -> Result<(), StoreError> {
@@ -272,20 +282,12 @@ impl Store for FaultyStore {
         self.alive()?.import_with(import)
     }
 
-    fn verify(&self) -> Result<Verification, StoreError> {
-        self.alive()?.verify()
-    }
-
     fn compact(&self) -> Result<Compacted, StoreError> {
         self.alive()?.compact()
     }
 
     fn backup(&self) -> Result<Backup, StoreError> {
         self.alive()?.backup()
-    }
-
-    fn check_writable(&self) -> Result<(), StoreError> {
-        self.inner.check_writable()
     }
 
     fn close(&self) -> Result<(), StoreError> {

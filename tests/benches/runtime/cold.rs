@@ -1,9 +1,10 @@
 //! A long thread that is reloaded from the log.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rethread::operate::LogAccess as _;
+use rethread::store::{LogReader as _, Options, SledStore, Store as _};
 use rethread::{Seq, State, ThreadId};
 
 use crate::alone::median;
@@ -38,13 +39,14 @@ pub(crate) async fn run(folder: &Path, size: Size) -> Result<()> {
 
 /// From asking to the durable answer, in a runtime that has just started and does not look at its threads by itself.
 async fn first_answer(folder: &Path, id: ThreadId, with_snapshot: bool, label: &str) -> Result<Duration> {
-    let runtime = work::runtime(folder, "look_up")?.mode(rethread::Mode::RunOnDemand).start().await?;
-    let thread = runtime.thread(id);
+    let store = Arc::new(SledStore::open(folder, Options::default())?);
     if !with_snapshot {
-        runtime.store().keep_snapshots(id, &[])?;
-    } else if runtime.store().snapshots(id)?.is_empty() {
+        store.keep_snapshots(id, &[])?;
+    } else if store.snapshots(id)?.is_empty() {
         say("there is no snapshot to measure with", "");
     }
+    let runtime = work::runtime(folder, "look_up")?.store(store).mode(rethread::Mode::RunOnDemand).start().await?;
+    let thread = runtime.thread(id);
     let begun = Instant::now();
     thread.checkpoint(label).await?;
     let time = begun.elapsed();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures::stream::{FuturesUnordered, StreamExt};
 use rethread_events::ids::Position;
 use rethread_store::testing::stored_bytes;
-use rethread_store::{Options, SledStore, Store};
+use rethread_store::{LogReader, Options, SledStore, Store};
 
 use crate::work::{self, Result};
 use crate::{Size, say};

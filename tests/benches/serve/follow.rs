@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use futures::StreamExt as _;
-use rethread::store::{Options, SledStore, Store};
+use rethread::store::{LogReader, Options, SledStore};
 use rethread::{Position, Runtime, Time};
 use rethread_tests::binary::Scene;
 use serde_json::json;

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use rethread::Seq;
-use rethread::store::{Options, SledStore, Store, StoreError};
+use rethread::store::{LogReader, Options, SledStore, Store, StoreError};
 use rethread_store::testing::{append, put, texts, thread};
 use rethread_tests::binary::{HANG, Ran, Running, Scene, program};
 use rethread_tests::needs;

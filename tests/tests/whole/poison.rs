@@ -12,7 +12,7 @@ use rethread::{
     ExecutionError, Hash, InteractionContext, InteractionRequest, Json, Recovery, Runtime, Seq, StartThread, Status,
     Strategy, StrategyContext, ThreadFilter, ThreadId, Tool, ToolContext, UserInteractionHandler,
 };
-use rethread_store::{Options, SledStore, Store};
+use rethread_store::{LogReader, Options, SledStore, Store};
 
 use crate::support::{Nothing, block_on, check_laws, llm, workflow};
 

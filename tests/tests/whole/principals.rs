@@ -12,7 +12,7 @@ use crate::support::{Tally, World, block_on};
 
 /// Who did what: the events of a thread that say it.
 async fn recorded(thread: &ThreadHandle) -> Vec<String> {
-    let records = thread.store().read_all(Position(0), usize::MAX).unwrap();
+    let records = thread.runtime().store().read_all(Position(0), usize::MAX).unwrap();
     let own = records.into_iter().filter(|record| record.thread == thread.id());
     let events = own.map(|record| rethread::RecordedEvent::decode(record).unwrap());
     events.filter_map(|event| Some(format!("{} {}", event.name(), event.event.by()?))).collect()

@@ -13,7 +13,7 @@ use crate::record::Record;
 use crate::subscription::Source;
 
 impl Reader {
-    /// As [`crate::Store::read_all`].
+    /// As [`crate::LogReader::read_all`].
     pub(crate) fn all(&self, from: Position, limit: usize) -> Result<Vec<Record>, StoreError> {
         loop {
             let n_deletes = self.tail.n_deletes();

@@ -11,7 +11,7 @@ use crate::error::StoreError;
 use crate::head::Head;
 
 impl Reader {
-    /// As [`crate::Store::streams`].
+    /// As [`crate::LogReader::streams`].
     pub(crate) fn streams(
         &self,
         after: Option<ThreadId>,

@@ -1,4 +1,4 @@
-use crate::contract::Store as _;
+use crate::contract::{LogReader as _, Store as _};
 use crate::disk::SledStore;
 use crate::disk::options::Options;
 use crate::testing::{append, put, scratch, thread};

@@ -7,7 +7,7 @@ use std::path::Path;
 use rethread_events::ids::{Seq, ThreadId, TraceId};
 
 use super::*;
-use crate::contract::{Append, Store as _, Tag};
+use crate::contract::{Append, LogReader as _, Store as _, Tag};
 use crate::disk::SledStore;
 use crate::disk::cache::Cache;
 use crate::disk::damage_policy::DamagePolicy;

@@ -1,5 +1,5 @@
 use super::*;
-use crate::contract::{Append, Store as _};
+use crate::contract::{Append, LogReader as _, Store as _};
 use crate::disk::SledStore;
 use crate::disk::options::Options;
 use crate::testing::{append, fork, put, scratch, thread};

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use crate::contract::Store as _;
+use crate::contract::{LogReader as _, Store as _};
 use crate::disk::SledStore;
 use crate::disk::index::{Changes, pair_key};
 use crate::disk::options::Options;
