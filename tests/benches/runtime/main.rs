@@ -19,6 +19,10 @@ use std::path::Path;
 
 use work::Result;
 
+/// As in the program `rethread`.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// How much of everything there is.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Size {
