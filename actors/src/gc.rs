@@ -84,11 +84,15 @@ impl Runtime {
     /// # Errors
     /// When the log cannot be read or written. What went until then is gone.
     pub async fn gc(&self, retention: Retention) -> Result<Collected, ControlError> {
-        let services = self.services().clone();
+        let registry = self.registry().clone();
         let by = retention.by.clone().unwrap_or_else(|| self.services().principal.clone());
         let collect = move || {
+            let services = &registry.services;
             let removal = services.definitions.begin_removal();
-            let mut collected = collect(&*services.store, &services.crashes, &retention, &by)?;
+            let collected = collect(&*services.store, &services.crashes, &retention, &by);
+            // Also where not all could be deleted.
+            registry.recent_ends.deleted();
+            let mut collected = collected?;
             if !collected.more {
                 let unused = unused(&*services.store, &retention, &collected)?;
                 collected.definitions = match retention.dry_run {

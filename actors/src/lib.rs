@@ -84,6 +84,7 @@ mod outputs;
 mod permit_waits;
 mod port;
 mod processor;
+mod recent_ends;
 mod recorded;
 mod recovery;
 mod registry;

@@ -14,6 +14,7 @@ use crate::branch_states::BranchStates;
 use crate::error::RuntimeError;
 use crate::live_threads::{Address, LiveThreads};
 use crate::llm_executor::LlmExecutor;
+use crate::recent_ends::RecentEnds;
 use crate::services::Services;
 use crate::thread_actor::ThreadActor;
 use crate::thread_actor::messages::Begin;
@@ -26,6 +27,8 @@ pub(crate) struct ThreadRegistry {
     pub(crate) services: Arc<Services>,
     /// Who waits for threads to come to rest.
     pub(crate) waiters: Waiters,
+    /// What threads came to, for those who started them.
+    pub(crate) recent_ends: Arc<RecentEnds>,
     /// When threads that are not live are to be activated.
     pub(crate) timers: Timers,
     /// How far the branches of the threads in memory are.
@@ -71,6 +74,7 @@ impl ThreadRegistry {
             live: LiveThreads::new(services.limits.live_threads_max),
             services,
             waiters: Waiters::default(),
+            recent_ends: Arc::default(),
             timers: Timers::default(),
             branch_states: Arc::default(),
             telling: TaskTracker::new(),

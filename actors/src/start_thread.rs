@@ -130,6 +130,7 @@ impl Runtime {
         let started = self.started(&start.workflow, input, start.workspace).await?;
         let mut held = self.keep(&start.workflow).await?;
         let id = start.id.unwrap_or_else(clock::new_thread_id);
+        let wanted = self.registry().recent_ends.want(id);
         let (reply, answer) = oneshot::channel();
         let (workflow, origin, trace) = (start.workflow, Origin::Nothing(started), None);
         self.registry().begin(id, Begin { workflow, origin, trace, reply })?;
@@ -137,7 +138,7 @@ impl Runtime {
         let answered = answer.await.map_err(|_| RuntimeError::ActorStopped(id))?;
         held.over();
         answered.map_err(|error| StartThreadError::of_begin(id, error))?;
-        Ok(self.thread(id))
+        Ok(ThreadHandle::started(self.clone(), id, wanted))
     }
 
     /// The first event of a thread, if its input fits.

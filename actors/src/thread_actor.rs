@@ -14,6 +14,7 @@ use self::live::Phase;
 use self::messages::{Begin, CheckIdle, Halt, NextStep, Passivate, PermitGranted, Tell};
 use crate::error::RuntimeError;
 use crate::port::Report;
+use crate::recent_ends::Deletions;
 use crate::registry::ThreadRegistry;
 use crate::services::Services;
 use crate::spans::Spans;
@@ -45,6 +46,8 @@ pub(crate) struct ThreadActor {
     spans: Spans,
     /// Its place among the threads that are folded after a start, until it is.
     loading: Option<OwnedSemaphorePermit>,
+    /// The deletions before it started.
+    since: Deletions,
 }
 
 impl ThreadActor {
@@ -58,13 +61,15 @@ impl ThreadActor {
         begin: Option<Box<Begin>>,
         loading: Option<OwnedSemaphorePermit>,
     ) -> Addr<Self> {
+        // Before the registry has it: the end that the actor before it left is the past now.
+        let since = registry.recent_ends.starts(id);
         let phase = begin.map_or_else(|| Phase::Away(Box::default()), Phase::Beginning);
         Self::start_in_arbiter(arbiter, move |ctx| {
             let services = registry.services.clone();
             ctx.set_mailbox_capacity(services.limits.mailbox_max);
             // Here and not where it was asked for: who asked may have a subscriber of its own.
             let spans = Spans::begin(id, services.content_in_spans);
-            Self { id, services, registry, slot, phase, halting: false, life: 0, spans, loading }
+            Self { id, services, registry, slot, phase, halting: false, life: 0, spans, loading, since }
         })
     }
 }

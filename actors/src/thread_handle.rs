@@ -1,5 +1,6 @@
 //! A handle of one thread.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use rethread_events::codec::OrderedMap;
@@ -19,6 +20,7 @@ use crate::error::{ControlError, ReadError, RuntimeError};
 use crate::family::{self, FamilyMember};
 use crate::load;
 use crate::outcome::{Outcome, OutcomeError};
+use crate::recent_ends::Wanted;
 use crate::runtime::Runtime;
 use crate::summary::{ThreadSummary, summary};
 use crate::thread_actor::messages::CheckIdle;
@@ -40,12 +42,19 @@ pub struct ThreadHandle {
     runtime: Runtime,
     id: ThreadId,
     by: Principal,
+    /// Of a thread that was started through it.
+    _wanted: Option<Arc<Wanted>>,
 }
 
 impl ThreadHandle {
     pub(crate) fn new(runtime: Runtime, id: ThreadId) -> Self {
         let by = runtime.services().principal.clone();
-        Self { runtime, id, by }
+        Self { runtime, id, by, _wanted: None }
+    }
+
+    /// The handle of a thread that was started just now, whose end is wanted.
+    pub(crate) fn started(runtime: Runtime, id: ThreadId, wanted: Wanted) -> Self {
+        Self { _wanted: Some(Arc::new(wanted)), ..Self::new(runtime, id) }
     }
 
     /// Returns a handle of the same thread for another principal, which events of its operations name in `by`. A text is
@@ -66,13 +75,13 @@ impl ThreadHandle {
         &self.runtime
     }
 
-    pub(crate) fn store(&self) -> &std::sync::Arc<dyn rethread_store::Store> {
+    pub(crate) fn store(&self) -> &Arc<dyn rethread_store::Store> {
         self.runtime.store()
     }
 
     /// Returns a handle of another thread of the same runtime, for the same principal.
     pub fn sibling(&self, id: ThreadId) -> Self {
-        Self { id, ..self.clone() }
+        Self { id, _wanted: None, ..self.clone() }
     }
 
     /// Returns the id of the thread.
@@ -122,6 +131,9 @@ impl ThreadHandle {
         let registry = self.runtime.registry();
         let mut pauses = pauses();
         loop {
+            if let Some(Rest { state, last_position }) = registry.recent_ends.take(self.id) {
+                return Ok(Outcome::new(state, last_position));
+            }
             let waiting = registry.waiters.wait(self.id, until);
             // After the waiter stands, so that an end in between is not missed.
             match registry.actor(self.id) {
@@ -340,10 +352,15 @@ impl ThreadHandle {
     /// `Store(InUse)` while forks inherit from one of them; `Rejected` while it or a branch of it has not ended: cancel it
     /// first. Nothing is deleted then.
     pub async fn delete(&self) -> Result<(), ControlError> {
-        let (store, id) = (self.runtime.store().clone(), self.id);
-        self.runtime
-            .blocking(move || Ok::<_, ControlError>(store.delete_all(&family::ended_family(&*store, id)?)?))
-            .await??;
+        let (registry, id) = (self.runtime.registry().clone(), self.id);
+        let delete = move || {
+            let store = &*registry.services.store;
+            let family = family::ended_family(store, id)?;
+            let deleted = store.delete_all(&family);
+            registry.recent_ends.deleted();
+            Ok::<_, ControlError>(deleted?)
+        };
+        self.runtime.blocking(delete).await??;
         // No event of the thread is left that could say it.
         tracing::info!(target: "audit", thread = %id, by = %self.by, "thread deleted");
         Ok(())

@@ -7,7 +7,7 @@ use rethread_events::ids::Time;
 use rethread_events::thread::{Env, Wait};
 
 use super::ThreadActor;
-use super::live::{Phase, Progress};
+use super::live::{Live, Phase, Progress};
 use super::messages::{NextStep, Passivate};
 use crate::snapshots;
 use crate::waiters::Rest;
@@ -104,16 +104,30 @@ impl ThreadActor {
             self.services.thread_ended(self.id);
         }
         self.services.outputs.forget(self.id);
+        // While the registry has the actor: the next one finds what is left here, and takes it away.
+        if let Some(live) = self.release_machine().filter(|live| ended && live.progress == Progress::GoesOn) {
+            let Live { thread, last_position, bytes, .. } = *live;
+            let rest = Rest { state: thread.into_state(), last_position };
+            self.registry.recent_ends.keep(self.id, bytes, self.since, rest);
+        }
         self.go(ctx);
         // After it has left: later callers find no actor and read the log.
         self.registry.waiters.left(self.id, ended);
     }
 
-    pub(super) fn go(&mut self, ctx: &mut Context<Self>) {
-        if let Phase::Live(live) = &self.phase {
-            self.spans.leave(live.thread.state().status().name());
+    /// Ends the spans of a live thread, and returns what it knows. The actor handles nothing any more.
+    fn release_machine(&mut self) -> Option<Box<Live>> {
+        match std::mem::replace(&mut self.phase, Phase::Gone) {
+            Phase::Live(live) => {
+                self.spans.leave(live.thread.state().status().name());
+                Some(live)
+            }
+            Phase::Beginning(_) | Phase::Away(_) | Phase::Elsewhere(_) | Phase::Gone => None,
         }
-        self.phase = Phase::Gone;
+    }
+
+    pub(super) fn go(&mut self, ctx: &mut Context<Self>) {
+        drop(self.release_machine());
         self.registry.forget(self.id, &ctx.address());
         ctx.stop();
     }

@@ -221,6 +221,11 @@ impl Thread {
         &self.state
     }
 
+    /// The state, of a machine that is not needed any more.
+    pub fn into_state(self) -> State {
+        self.state
+    }
+
     /// The definition.
     pub fn workflow(&self) -> &Arc<Workflow> {
         &self.workflow
