@@ -87,7 +87,8 @@ impl Encode for Json {
         if self.is_too_deep() {
             return Err(EncodeError::OtherString(format!("nested deeper than {} levels", Self::DEPTH_MAX)));
         }
-        self.0.to_string().encode(encoder)
+        // Not by `Display`, which writes each piece by way of the formatter.
+        serde_json::to_string(&*self.0).map_err(|e| EncodeError::OtherString(e.to_string()))?.encode(encoder)
     }
 }
 

@@ -47,6 +47,8 @@ pub struct Workspace {
     /// The root as it was given, where that is another spelling of it.
     root_given: PathBuf,
     dir: Dir,
+    /// Device and inode of the folder.
+    identity: (u64, u64),
     reserved: Arc<Inside>,
     /// Held by an edit: a read of a file followed by a write.
     pub(crate) writing: Arc<Mutex<()>>,
@@ -183,9 +185,11 @@ impl Workspace {
         let root = folder.canonicalize().map_err(|source| WorkspaceError::io(folder, source))?;
         let dir =
             Dir::open_ambient_dir(&root, ambient_authority()).map_err(|source| WorkspaceError::io(folder, source))?;
+        let own = dir.dir_metadata().map_err(|source| WorkspaceError::io(folder, source))?;
+        let identity = (MetadataExt::dev(&own), MetadataExt::ino(&own));
         let root_given = std::path::absolute(folder).unwrap_or_else(|_| root.clone());
         let reserved = Arc::new(reserved.within(&root));
-        Ok(Self { root, root_given, dir, reserved, writing: Arc::default() })
+        Ok(Self { root, root_given, dir, identity, reserved, writing: Arc::default() })
     }
 
     /// Its folder: absolute, without links.
@@ -209,8 +213,7 @@ impl Workspace {
     /// system.
     pub fn is_current(&self) -> bool {
         use std::os::unix::fs::MetadataExt as _;
-        let (Ok(found), Ok(own)) = (std::fs::metadata(&self.root), self.dir.dir_metadata()) else { return false };
-        (found.dev(), found.ino()) == (MetadataExt::dev(&own), MetadataExt::ino(&own))
+        std::fs::metadata(&self.root).is_ok_and(|found| (found.dev(), found.ino()) == self.identity)
     }
 
     /// What no tool may meet.

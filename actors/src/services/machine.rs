@@ -43,8 +43,11 @@ impl Tools for Services {
     }
 
     fn workspace(&self, own: Option<&str>) -> Option<String> {
+        if !self.workspace_in_prompt {
+            return None;
+        }
         // Where the folder cannot be used, each call of a tool says so.
-        let workspace = self.workspace_of(own).ok().filter(|_| self.workspace_in_prompt)?;
+        let workspace = self.workspace_of(own).ok()?;
         Some(workspace.root().display().to_string())
     }
 }

@@ -127,9 +127,11 @@ pub(super) fn unpriced(state: &State, event: &Event) -> Option<Event> {
 
 /// The end of an agent loop that has no call left, or a pause before it.
 pub(super) fn loop_at_limit(state: &State, agent_loop: &AgentLoop) -> Option<Event> {
+    if !pauses_at_limit(state) || !is_spent(state, agent_loop) {
+        return None;
+    }
     let n_max = agent_loop.request.max_iterations;
     pause(state, &format!("node `{}` has called the model {n_max} times (max_iterations)", agent_loop.request.node_id))
-        .filter(|_| is_spent(state, agent_loop))
 }
 
 /// Whether an agent loop has no call left and wants one.
@@ -142,8 +144,10 @@ fn is_spent(state: &State, agent_loop: &AgentLoop) -> bool {
 
 /// A pause at a limit, where the thread was started to do so.
 pub(super) fn pause(state: &State, what: &str) -> Option<Event> {
-    let reason = format!("{what}; go on with: rethread resume {} --more N", state.thread());
-    pauses_at_limit(state).then(|| ThreadPaused { reason: Some(reason), by: None }.into())
+    pauses_at_limit(state).then(|| {
+        let reason = format!("{what}; go on with: rethread resume {} --more N", state.thread());
+        ThreadPaused { reason: Some(reason), by: None }.into()
+    })
 }
 
 /// Whether the thread was started to pause at its limits.
