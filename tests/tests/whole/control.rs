@@ -148,3 +148,31 @@ fn an_ended_thread_can_be_deleted_and_a_running_one_cannot() {
         world.end().await;
     });
 }
+
+#[test]
+fn outcome_is_the_same_from_memory_and_from_the_log() {
+    block_on(async {
+        let world = World::new().await;
+        let thread = world.start(&waits("look"), "go").await;
+        let other = thread.runtime().thread(thread.id());
+        let ended = other.outcome().await.unwrap();
+        // The first is what the start's handle was left, the second is read from the log.
+        assert_eq!(thread.outcome().await.unwrap(), ended);
+        assert_eq!(thread.outcome().await.unwrap(), ended);
+        world.end().await;
+    });
+}
+
+#[test]
+fn outcome_of_a_deleted_thread_is_not_read_from_memory() {
+    block_on(async {
+        let world = World::new().await;
+        let thread = world.start(&waits("look"), "go").await;
+        let other = thread.runtime().thread(thread.id());
+        other.outcome().await.unwrap();
+        other.delete().await.unwrap();
+        let error = thread.outcome().await.expect_err("it is gone");
+        assert!(matches!(error, ReadError::NoThread(_)), "{error}");
+        world.end().await;
+    });
+}
