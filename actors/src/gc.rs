@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use rethread_events::event::Event;
 use rethread_events::ids::{Hash, Seq, ThreadId, Time};
+use rethread_events::labels::Labels;
 use rethread_events::principal::Principal;
 use rethread_events::thread::Status;
 use rethread_store::{Backup, Compacted, LogReader, Store, StoreError, StreamInfo};
@@ -13,6 +14,7 @@ use crate::crashes::Crashes;
 use crate::definitions::{NAMES, hashes_of};
 use crate::error::{ControlError, ReadError, RuntimeError};
 use crate::family;
+use crate::labels;
 use crate::recorded::event;
 use crate::runtime::Runtime;
 use crate::summary::{ThreadSummary, summary};
@@ -31,6 +33,8 @@ pub struct Retention {
     pub keep_bytes: Option<u64>,
     /// Only those that ended so; however they ended when empty.
     pub status: Vec<Status>,
+    /// Only those with these labels.
+    pub labels: Labels,
     /// No more than so many threads with their branches; all of them unless set.
     pub limit: Option<usize>,
     /// Also the newest definition of each workflow that no thread runs on, and with it perhaps the workflow itself.
@@ -240,7 +244,7 @@ fn collect(
     retention: &Retention,
     by: &Principal,
 ) -> Result<Collected, ControlError> {
-    let runs = runs(store, crashes)?;
+    let runs = runs(store, crashes, &retention.labels)?;
     let mut sizes = BTreeMap::new();
     let mut size = |id: ThreadId| -> Result<(u64, u64), ReadError> {
         if let Some(known) = sizes.get(&id) {
@@ -334,12 +338,15 @@ fn last_at(run: &Run) -> Time {
     run.members.iter().map(|member| member.last_at).max().unwrap_or_default()
 }
 
-/// All threads with their branches, by the thread that is not a branch, which is the first of its members.
-fn runs(store: &dyn LogReader, crashes: &Arc<Crashes>) -> Result<BTreeMap<ThreadId, Run>, ReadError> {
+/// All threads with these labels and their branches, by the thread that is not a branch, which is the first of its members.
+fn runs(store: &dyn LogReader, crashes: &Arc<Crashes>, labels: &Labels) -> Result<BTreeMap<ThreadId, Run>, ReadError> {
     let mut all = BTreeMap::new();
-    for info in store.all_streams(None, &[]) {
-        let info = info?;
-        all.insert(info.thread, summary(store, crashes, &info, &|_| true)?);
+    // Branches and heirs have the labels of what they inherit from.
+    for info in labels::streams(store, labels, None, &[])? {
+        let summary = summary(store, crashes, &info?, &|_| true)?;
+        if summary.labels.include(labels) {
+            all.insert(summary.thread_id, summary);
+        }
     }
     let run_of = |mut id: ThreadId| {
         // No deeper than the number of threads, even if the log is damaged.

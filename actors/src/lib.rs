@@ -67,6 +67,7 @@ mod inbox;
 mod inputs;
 mod interaction;
 mod kept_states;
+mod labels;
 mod limits;
 mod live_threads;
 mod llm_executor;
@@ -170,6 +171,7 @@ pub mod errors {
     };
     pub use crate::outcome::OutcomeError;
     pub use crate::recorded::RecordError;
+    pub use rethread_events::labels::LabelError;
     pub use rethread_events::text::with_sources;
     pub use rethread_events::thread::Rejected;
     pub use rethread_events::workflow::Faults;
@@ -182,6 +184,7 @@ pub mod operate {
     pub use crate::family::FamilyMember;
     pub use crate::gc::{Collected, CollectedThread, Retention};
     pub use crate::inbox::Inbox;
+    pub use crate::labels::labels_of;
     pub use crate::log_access::LogAccess;
     pub use crate::metrics::Metrics;
     pub use crate::monitor::MonitorStats;
@@ -192,6 +195,7 @@ pub mod operate {
     pub use crate::thread_page::{BranchFilter, ThreadPage, ThreadQuery};
     pub use crate::usage_pages::{UsagePage, UsageQuery};
     pub use crate::workflows::WorkflowVersions;
+    pub use rethread_events::labels::Labels;
     pub use rethread_events::thread::rerun::{Divergence, Rerunned};
 }
 

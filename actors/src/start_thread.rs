@@ -5,6 +5,7 @@ use std::sync::Arc;
 use rethread_events::event::ThreadStarted;
 use rethread_events::ids::ThreadId;
 use rethread_events::json::Json;
+use rethread_events::labels::Labels;
 use rethread_events::text::json_bytes;
 use rethread_events::thread::Thread;
 use rethread_events::workflow::{Env, Fault, Faults, Workflow};
@@ -26,6 +27,7 @@ pub struct StartThread {
     input: Result<Json, StartThreadError>,
     workspace: Option<String>,
     id: Option<ThreadId>,
+    labels: Labels,
 }
 
 impl StartThread {
@@ -33,7 +35,7 @@ impl StartThread {
     pub fn new(workflow: impl Into<Arc<Workflow>>, input: impl Serialize) -> Self {
         let input = serde_json::to_value(input).map(Json::from);
         let input = input.map_err(|why| StartThreadError::NoJson(why.to_string()));
-        Self { workflow: workflow.into(), input, workspace: None, id: None }
+        Self { workflow: workflow.into(), input, workspace: None, id: None, labels: Labels::new() }
     }
 
     /// The folder its tools work in, in place of the runtime's.
@@ -48,6 +50,13 @@ impl StartThread {
     #[must_use]
     pub fn id(mut self, id: ThreadId) -> Self {
         self.id = Some(id);
+        self
+    }
+
+    /// Its labels, by which threads are listed, limited and deleted. Forks and branches of the thread have them, too.
+    #[must_use]
+    pub fn labels(mut self, labels: Labels) -> Self {
+        self.labels = labels;
         self
     }
 }
@@ -128,6 +137,7 @@ impl Runtime {
         self.fits("an input", &input.0)?;
         self.runnable(&start.workflow).map_err(StartThreadError::Workflow)?;
         let started = self.started(&start.workflow, input, start.workspace).await?;
+        let started = ThreadStarted { labels: start.labels, ..started };
         let mut held = self.keep(&start.workflow).await?;
         let id = start.id.unwrap_or_else(clock::new_thread_id);
         let wanted = self.registry().recent_ends.want(id);

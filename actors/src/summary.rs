@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use rethread_events::event::Event;
 use rethread_events::ids::{Position, Seq, ThreadId, Time};
+use rethread_events::labels::Labels;
 use rethread_events::thread::Status;
 use rethread_events::workflow::WorkflowRef;
 use rethread_store::{ForkPoint, LogReader, StoreError, StreamInfo};
@@ -23,6 +24,8 @@ pub struct ThreadSummary {
     pub status: Status,
     /// The workflow it began on.
     pub workflow: Option<WorkflowRef>,
+    /// Its labels.
+    pub labels: Labels,
     /// When it began; for a fork, when it was forked.
     pub started_at: Time,
     /// When its last event happened.
@@ -35,7 +38,7 @@ pub struct ThreadSummary {
     pub forked_from: Option<(ThreadId, Seq)>,
     /// The thread whose branch it is, and its number there.
     pub branch_of: Option<(ThreadId, u32)>,
-    /// Whether the workflow or the branch is unknown because the log is damaged there.
+    /// Whether the workflow, the labels or the branch are unknown because the log is damaged there.
     pub is_damaged: bool,
 }
 
@@ -68,7 +71,11 @@ pub(crate) fn summary(
         Err(error) => Err(error),
     };
     let first = event_at(Seq(0))?;
-    let workflow = if let Some(Event::ThreadStarted(started)) = first { Some(started.workflow) } else { None };
+    let (workflow, labels) = if let Some(Event::ThreadStarted(started)) = first {
+        (Some(started.workflow), started.labels)
+    } else {
+        (None, Labels::new())
+    };
     let own = info.fork_of.map(|point| event_at(point.seq.next())).transpose()?.flatten();
     let branch = if let Some(Event::ThreadForked(forked)) = own { forked.branch } else { None };
     let branch_of = branch.map(|branch| (branch.owner, branch.index));
@@ -83,6 +90,7 @@ pub(crate) fn summary(
         thread_id: info.thread,
         status,
         workflow,
+        labels,
         started_at: info.first_at,
         last_at: info.last_at,
         last_seq: info.last_seq,

@@ -1,10 +1,12 @@
 //! Threads in a list, the oldest first.
 
 use rethread_events::ids::ThreadId;
+use rethread_events::labels::Labels;
 use rethread_events::thread::Status;
 use rethread_store::Tag;
 
 use crate::error::ReadError;
+use crate::labels;
 use crate::runtime::Runtime;
 use crate::summary::{ThreadSummary, summary};
 
@@ -13,6 +15,8 @@ use crate::summary::{ThreadSummary, summary};
 pub struct ThreadFilter {
     /// Only those with one of these statuses; empty for all.
     pub status: Vec<Status>,
+    /// Only those with these labels.
+    pub labels: Labels,
     /// Only those after this one, by id, so by time of creation.
     pub after: Option<ThreadId>,
     /// At most so many; 0 for all.
@@ -28,9 +32,9 @@ impl Runtime {
             let tags = tags(&filter.status);
             let limit = if filter.limit == 0 { usize::MAX } else { filter.limit };
             let mut found = Vec::new();
-            for info in store.all_streams(filter.after, &tags) {
+            for info in labels::streams(store, &filter.labels, filter.after, &tags).map_err(ReadError::from)? {
                 let summary = summary(store, &services.crashes, &info?, &|thread| services.works_on(thread))?;
-                if is_one_of(summary.status, &filter.status) {
+                if is_one_of(summary.status, &filter.status) && summary.labels.include(&filter.labels) {
                     found.push(summary);
                     if found.len() == limit {
                         break;

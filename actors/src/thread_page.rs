@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use rethread_events::ids::{ThreadId, Time};
+use rethread_events::labels::Labels;
 use rethread_events::thread::Status;
 use rethread_store::{LogReader, StreamInfo, Tag};
 
 use crate::clock;
 use crate::crashes::Crashes;
 use crate::error::ReadError;
+use crate::labels;
 use crate::runtime::Runtime;
 use crate::summary::{ThreadSummary, summary};
 use crate::thread_list::{is_one_of, tags};
@@ -41,6 +43,8 @@ pub struct ThreadQuery {
     pub status: Vec<Status>,
     /// Only those that began on a workflow of this name.
     pub workflow: Option<String>,
+    /// Only those with these labels.
+    pub labels: Labels,
     /// Whose branches.
     pub branch_of: BranchFilter,
     /// Only those whose id was made at this time or later.
@@ -120,12 +124,14 @@ fn fits(query: &ThreadQuery, summary: &ThreadSummary) -> bool {
     };
     let workflow = query.workflow.as_ref();
     is_one_of(summary.status, &query.status)
+        && summary.labels.include(&query.labels)
         && of_whom
         && workflow.is_none_or(|name| summary.workflow.as_ref().is_some_and(|workflow| workflow.name == *name))
 }
 
 /// Streams in the order of a list, some at a time.
 struct Source {
+    labels: Labels,
     tags: Vec<Tag>,
     oldest_first: bool,
     /// Streams from here on, where the list has a lower end.
@@ -146,6 +152,7 @@ impl Source {
             _ => until,
         };
         Self {
+            labels: query.labels.clone(),
             tags: tags(&query.status),
             oldest_first: query.oldest_first,
             floor: query.since.map(id_at),
@@ -165,7 +172,8 @@ impl Source {
 
     fn upwards(&mut self, store: &dyn LogReader) -> Result<Option<Vec<StreamInfo>>, ReadError> {
         let from = self.last.max(self.floor.map(before));
-        let mut infos = store.streams(from, &self.tags, PAGE)?;
+        let listed = labels::streams(store, &self.labels, from, &self.tags)?;
+        let mut infos = listed.take(PAGE).collect::<Result<Vec<_>, _>>()?;
         self.ended = infos.len() < PAGE;
         if let Some(ceiling) = self.ceiling {
             self.ended |= infos.iter().any(|info| info.thread >= ceiling);
@@ -186,7 +194,7 @@ impl Source {
         self.ended = bottom_ms <= floor_ms;
         let bottom = if self.ended { self.floor } else { Some(ThreadId::new(bottom_ms, [0; 10])) };
         let (mut found, mut is_crowded) = (Vec::new(), false);
-        for info in store.all_streams(bottom.map(before), &self.tags) {
+        for info in labels::streams(store, &self.labels, bottom.map(before), &self.tags)? {
             let info = info?;
             if self.ceiling.is_some_and(|ceiling| info.thread >= ceiling) {
                 break;

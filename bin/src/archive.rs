@@ -11,6 +11,7 @@ use rethread::errors::ExportError;
 use serde_json::json;
 
 use crate::exit::{DAMAGED, Failure, INVALID, NOT_FOUND};
+use crate::label_args::LabelArgs;
 use crate::open::{self, OpenArgs};
 use crate::output;
 use crate::views::Imported;
@@ -27,11 +28,13 @@ pub(crate) struct VerifyArgs {
 #[derive(Debug, Args)]
 pub(crate) struct ExportArgs {
     /// The threads: ids, parts of ids, or `last`
-    #[arg(required_unless_present = "all", value_name = "THREAD")]
+    #[arg(required_unless_present_any = ["all", "labels"], conflicts_with = "labels", value_name = "THREAD")]
     threads: Vec<String>,
     /// Export every thread of the log
-    #[arg(long, conflicts_with = "threads")]
+    #[arg(long, conflicts_with_all = ["threads", "labels"])]
     all: bool,
+    #[command(flatten)]
+    labels: LabelArgs,
     /// The file to write (default: stdout)
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -94,6 +97,11 @@ pub(crate) async fn export(open: &OpenArgs, args: ExportArgs) -> Result<ExitCode
     let mut threads = Vec::new();
     if args.all {
         threads.extend(runtime.threads(ThreadFilter::default()).await?.iter().map(|thread| thread.thread_id));
+    }
+    let labels = args.labels.all()?;
+    if !labels.is_empty() {
+        let filter = ThreadFilter { labels, ..ThreadFilter::default() };
+        threads.extend(runtime.threads(filter).await?.iter().map(|thread| thread.thread_id));
     }
     for name in &args.threads {
         threads.push(open::find(&runtime, name).await?.id());

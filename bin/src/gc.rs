@@ -10,6 +10,7 @@ use rethread::{Status, Time};
 use serde_json::{Value, json};
 
 use crate::exit::Failure;
+use crate::label_args::LabelArgs;
 use crate::open::{self, OpenArgs};
 use crate::remote::Client;
 use crate::views::Collected;
@@ -25,11 +26,13 @@ Examples:
   rethread gc --older-than 30d --compact")]
 pub(crate) struct GcArgs {
     /// Delete threads whose last event is older than this: `30d`, `12h`, `2 weeks`
-    #[arg(long, value_name = "TIME", value_parser = age, required_unless_present_any = ["status", "keep_bytes"])]
+    #[arg(long, value_name = "TIME", value_parser = age, required_unless_present_any = ["status", "keep_bytes", "labels"])]
     older_than: Option<Time>,
     /// Delete only threads with this status: completed, error, cancelled
     #[arg(long, value_parser = ended, value_delimiter = ',')]
     status: Vec<Status>,
+    #[command(flatten)]
+    labels: LabelArgs,
     /// Also delete the oldest threads, until the rest have at most this many bytes of uncompressed events: `500M`, `2G`
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     keep_bytes: Option<u64>,
@@ -45,6 +48,22 @@ pub(crate) struct GcArgs {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
+}
+
+impl GcArgs {
+    /// All threads with these labels, and all that the files of the log hold of them.
+    pub(crate) fn erasing(labels: LabelArgs, json: bool) -> Self {
+        Self {
+            older_than: None,
+            status: Vec::new(),
+            labels,
+            keep_bytes: None,
+            definitions: false,
+            compact: true,
+            dry_run: false,
+            json,
+        }
+    }
 }
 
 fn age(text: &str) -> Result<Time, String> {
@@ -146,6 +165,7 @@ async fn at_server(server: &Client, args: &GcArgs) -> Result<Value, Failure> {
         "ended_before": args.older_than,
         "keep_bytes": args.keep_bytes,
         "status": args.status,
+        "labels": args.labels.all()?,
         "definitions": args.definitions,
     });
     let mut collected = json!({ "deleted": [] });
@@ -177,6 +197,7 @@ async fn here(open: &OpenArgs, args: &GcArgs) -> Result<Value, Failure> {
         ended_before: args.older_than,
         keep_bytes: args.keep_bytes,
         status: args.status.clone(),
+        labels: args.labels.all()?,
         limit: None,
         definitions: args.definitions,
         dry_run: args.dry_run,

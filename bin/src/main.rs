@@ -11,6 +11,7 @@ mod branches;
 mod commands;
 mod control;
 mod definition;
+mod delete;
 mod diff;
 mod doctor;
 mod drive;
@@ -25,6 +26,7 @@ mod graph;
 mod inbox;
 mod init;
 mod interrupt;
+mod label_args;
 mod limits;
 mod live;
 mod llm;
@@ -135,7 +137,9 @@ enum Command {
     Import(archive::ImportArgs),
     /// Copy the log to a new folder, also while it is in use
     Backup(backup::BackupArgs),
-    /// Delete threads that ended, by age, status or size
+    /// Delete all threads with a label, and erase them from every file
+    Delete(delete::DeleteArgs),
+    /// Delete threads that ended, by age, status, label or size
     Gc(gc::GcArgs),
     /// Serve the log and its threads over HTTP
     Serve(serve::ServeArgs),
@@ -234,6 +238,7 @@ async fn dispatch(open: &OpenArgs, command: Command) -> Result<ExitCode, Failure
         Command::Export(args) => archive::export(open, args).await,
         Command::Import(args) => archive::import(open, args).await,
         Command::Backup(args) => backup::backup(open, args).await,
+        Command::Delete(args) => delete::delete(open, args).await,
         Command::Gc(args) => gc::gc(open, args).await,
         Command::Serve(args) => serve::serve(open, args).await,
         Command::Token(args) => token::run(open, args),

@@ -4,11 +4,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
+use rethread::operate::Labels;
 use rethread::{Json, Seq, StartThread};
 use serde_json::{Value, json};
 
 use crate::drive::{Form, drive, finish};
 use crate::exit::{self, Failure};
+use crate::label_args::LabelArgs;
 use crate::live::Story;
 use crate::open::OpenArgs;
 use crate::remote::Client;
@@ -34,6 +36,8 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "FILE", group = "given")]
     input_file: Option<PathBuf>,
     #[command(flatten)]
+    labels: LabelArgs,
+    #[command(flatten)]
     tools: ToolArgs,
     #[command(flatten)]
     form: Form,
@@ -42,14 +46,14 @@ pub(crate) struct RunArgs {
 pub(crate) async fn run(open: &OpenArgs, args: RunArgs) -> Result<ExitCode, Failure> {
     interrupt::catch();
     let file = definition::read(&args.file)?;
-    let input = input(&args)?;
+    let (input, labels) = (input(&args)?, args.labels.all()?);
     if let Some(server) = open.server().await? {
-        return run_there(open, server, &file, input, args).await;
+        return run_there(open, server, &file, input, labels, args).await;
     }
     let runtime = open.work(&args.tools).await?;
     let workflow = file.checked(&runtime)?;
     let input = input.unwrap_or_else(|| workflow.absent_input());
-    let mut start = StartThread::new(workflow, input);
+    let mut start = StartThread::new(workflow, input).labels(labels);
     if let Some(folder) = args.tools.folder() {
         start = start.workspace(folder);
     }
@@ -65,11 +69,12 @@ async fn run_there(
     server: &Client,
     file: &definition::File,
     input: Option<Json>,
+    labels: Labels,
     args: RunArgs,
 ) -> Result<ExitCode, Failure> {
     let folder = server.folder(&args.tools)?;
     server.can_run(open, &args.tools).await?;
-    let mut body = json!({ "definition": file.text(), "workspace": folder });
+    let mut body = json!({ "definition": file.text(), "workspace": folder, "labels": labels });
     if let Some(input) = input {
         body["input"] = json!(input);
     }

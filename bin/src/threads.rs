@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use crate::branches;
 use crate::exit::Failure;
+use crate::label_args::LabelArgs;
 use crate::open::{self, OpenArgs};
 use crate::output;
 use crate::remote::Client;
@@ -23,6 +24,8 @@ pub(crate) struct ThreadsArgs {
     /// List only threads with this status: pending, running, interrupted, waiting, paused, completed, cancelled, error
     #[arg(long, value_parser = status, value_delimiter = ',')]
     status: Vec<Status>,
+    #[command(flatten)]
+    labels: LabelArgs,
     /// List at most this many threads, the newest
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     limit: Option<u32>,
@@ -56,7 +59,7 @@ pub(crate) fn status(text: &str) -> Result<Status, String> {
 
 pub(crate) async fn list(open: &OpenArgs, args: ThreadsArgs) -> Result<ExitCode, Failure> {
     let runtime = open.look().await?;
-    let filter = ThreadFilter { status: args.status, ..ThreadFilter::default() };
+    let filter = ThreadFilter { status: args.status, labels: args.labels.all()?, ..ThreadFilter::default() };
     let mut threads = runtime.threads(filter).await?;
     open::close(runtime).await?;
     let n_all = threads.len();
@@ -204,6 +207,9 @@ pub(crate) fn describe(state: &State, status: Status) -> String {
         let hash = workflow.hash.to_string();
         let hash = text::head(&hash, 12);
         line("workflow", format!("{} ({hash})", output::tame(&workflow.name, 80)));
+    }
+    if !state.labels().is_empty() {
+        line("labels", output::tame(&state.labels().to_string(), 400));
     }
     if let Some((owner, index)) = state.branch().and_then(|branch| branch.owner) {
         line("branch of", format!("{owner}, number {index}"));

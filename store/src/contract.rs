@@ -31,6 +31,8 @@ pub struct Append {
     pub tag: Tag,
     /// The records, at least one.
     pub records: Vec<NewRecord>,
+    /// Blobs that the stream names from these records on, stored with them or not at all.
+    pub blobs: Vec<Vec<u8>>,
 }
 
 /// Where a fork begins: everything of `parent` up to and with `seq` is inherited.
@@ -154,6 +156,10 @@ pub trait LogReader: Send + Sync + 'static {
     /// The bytes with this hash; `NotFound` when they have no claim.
     fn blob(&self, hash: Hash) -> Result<Vec<u8>, StoreError>;
 
+    /// The threads that name the blob with this hash, by id, from those after `after` on. A thread may name a blob before
+    /// its first record. Costs what it returns, and a pass over the claims that were written lately.
+    fn owners(&self, hash: Hash, after: Option<ThreadId>, limit: usize) -> Result<Vec<ThreadId>, StoreError>;
+
     /// Where the stream has snapshots, the oldest first; empty when there is no such stream. Costs a look-up for each,
     /// and reads none. Snapshots that damage hides are left out.
     fn snapshots(&self, thread: ThreadId) -> Result<Vec<Seq>, StoreError>;
@@ -228,6 +234,9 @@ pub trait LogReader: Send + Sync + 'static {
 /// # }
 /// # fn blob(&self, hash: Hash) -> Result<Vec<u8>, StoreError> {
 /// #     self.inner.blob(hash)
+/// # }
+/// # fn owners(&self, hash: Hash, after: Option<ThreadId>, limit: usize) -> Result<Vec<ThreadId>, StoreError> {
+/// #     self.inner.owners(hash, after, limit)
 /// # }
 /// # fn snapshots(&self, thread: ThreadId) -> Result<Vec<Seq>, StoreError> {
 /// #     self.inner.snapshots(thread)

@@ -106,6 +106,13 @@ impl LogReader for MemoryStore {
         })
     }
 
+    fn owners(&self, hash: Hash, after: Option<ThreadId>, limit: usize) -> Result<Vec<ThreadId>, StoreError> {
+        self.log.read(|state| {
+            let owners = state.blobs.get(&hash).into_iter().flat_map(|blob| blob.owners.iter().copied().flatten());
+            Ok(owners.filter(|owner| after < Some(*owner)).take(limit).collect())
+        })
+    }
+
     fn snapshots(&self, thread: ThreadId) -> Result<Vec<Seq>, StoreError> {
         let seqs = |stream: &log::Stream| stream.snapshots.keys().copied().collect();
         self.log.read(|state| Ok(state.streams.get(&thread).map(seqs).unwrap_or_default()))
@@ -171,14 +178,19 @@ impl LogReader for MemoryStore {
 }
 
 impl Store for MemoryStore {
-    fn append(&self, append: Append) -> BoxFuture<'static, Result<Appended, StoreError>> {
+    fn append(&self, mut append: Append) -> BoxFuture<'static, Result<Appended, StoreError>> {
         let thread = append.thread;
-        let answer = plan::measure(&append.records).and_then(|_| {
+        let answer = plan::measure(&append).and_then(|_| {
             self.write(|state| {
                 if self.fences.is_raised(thread) {
                     return Err(StoreError::Fenced { thread });
                 }
-                state.add(&append.into())
+                let blobs = std::mem::take(&mut append.blobs);
+                let appended = state.add(&append.into())?;
+                for bytes in blobs {
+                    state.name_blob(Some(thread), Hash::of(&bytes), &bytes);
+                }
+                Ok(appended)
             })
         });
         match answer {

@@ -8,10 +8,10 @@ use rethread_events::ids::{Seq, ThreadId};
 
 pub(crate) use addition::{Addition, Item, Recent, import};
 
-use crate::contract::{ForkPoint, Import};
+use crate::contract::{Append, ForkPoint, Import};
 use crate::error::StoreError;
 use crate::head::Head;
-use crate::record::{Cause, NewRecord};
+use crate::record::Cause;
 
 /// The largest payload, in bytes.
 pub const PAYLOAD_BYTES_MAX: usize = 64 << 20;
@@ -25,11 +25,12 @@ pub const VALUE_BYTES_MAX: usize = 64 << 10;
 pub const NAME_BYTES_MAX: usize = 512;
 
 /// How large an append is, or why nothing like it can ever be written.
-pub(crate) fn measure(records: &[NewRecord]) -> Result<usize, StoreError> {
+pub(crate) fn measure(append: &Append) -> Result<usize, StoreError> {
+    let Append { records, blobs, .. } = append;
     if records.is_empty() {
         return Err(StoreError::Invalid("an append needs at least one record".into()));
     }
-    let mut total = 0_usize;
+    let mut total: usize = blobs.iter().map(|blob| blob.len() + 128).sum();
     for (index, record) in records.iter().enumerate() {
         payload_fits(record.payload.len())?;
         total += record.payload.len() + 32;

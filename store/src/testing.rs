@@ -41,6 +41,7 @@ pub fn append(thread: ThreadId, expected: u64, texts: &[&str]) -> Append {
         trace: None,
         tag: Tag(0),
         records: texts.iter().map(|text| record(text)).collect(),
+        blobs: Vec::new(),
     }
 }
 

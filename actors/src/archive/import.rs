@@ -18,6 +18,7 @@ use crate::error::ImportError;
 use crate::error::ReadError;
 use crate::gc::refers_to;
 use crate::imported;
+use crate::labels;
 use crate::load;
 use crate::recorded::{RecordError, RecordedEvent};
 use crate::runtime::Runtime;
@@ -262,7 +263,8 @@ impl<'a> Importer<'a> {
         let n_events = records.len() as u64;
         let values = if state.status().is_ended() { Vec::new() } else { vec![imported::noted(thread)] };
         let tag = Tag(state.status().code());
-        let import = Import { fork_of, tag, records, blobs: outputs, values };
+        let blobs = labels::blobs(state.labels()).into_iter().chain(outputs).collect();
+        let import = Import { fork_of, tag, records, blobs, values };
         store.import_with(import).map_err(ReadError::from)?;
         self.done.threads.push(thread);
         self.done.n_events += n_events;

@@ -25,7 +25,15 @@ fn append(store: &MemoryStore, of: u8, expected: u64, fork_of: Option<ForkPoint>
     };
     let record = new_record(&event.unwrap(), Time::from_unix_us(second * 1_000_000), None).unwrap();
     let expected = Seq(expected);
-    let append = Append { thread: thread(of), expected, fork_of, trace: None, tag: Tag(1), records: vec![record] };
+    let append = Append {
+        thread: thread(of),
+        expected,
+        fork_of,
+        trace: None,
+        tag: Tag(1),
+        records: vec![record],
+        blobs: Vec::new(),
+    };
     block_on(store.append(append)).unwrap();
 }
 

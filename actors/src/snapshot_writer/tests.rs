@@ -25,7 +25,15 @@ fn writer(n_threads: u8) -> Arc<SnapshotWriter> {
 fn begin(store: &dyn Store, n: u8) {
     let event = Event::from_data("MESSAGE_ADDED", json!({ "message": { "role": "user", "content": "hello" } }));
     let records = vec![new_record(&event.unwrap(), Time::from_unix_us(0), None).unwrap()];
-    let append = Append { thread: thread(n), expected: Seq(0), fork_of: None, trace: None, tag: Tag(0), records };
+    let append = Append {
+        thread: thread(n),
+        expected: Seq(0),
+        fork_of: None,
+        trace: None,
+        tag: Tag(0),
+        records,
+        blobs: Vec::new(),
+    };
     block_on(store.append(append)).unwrap();
 }
 

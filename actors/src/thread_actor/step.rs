@@ -18,6 +18,7 @@ use crate::counters::Tally;
 use crate::crashes::{Entered, Step};
 use crate::error::{ControlError, ReadError};
 use crate::inputs::key_of;
+use crate::labels;
 use crate::port::Reply;
 use crate::recorded::new_record;
 
@@ -175,7 +176,10 @@ impl ThreadActor {
             (0..).zip(&events).filter(|(_, event)| opens_a_call(event)).map(|(i, _)| expected.0 + i).collect();
         let (follows, told, tally) = (ForBranches::of(&events), asking::told_by(&events), Tally::of(&events));
         let tag = Tag(live.thread.state().status().code());
-        let append = Append { thread: self.id, expected, fork_of, trace, tag, records };
+        // A thread is listed by its labels from its first records on.
+        let is_first = fork_of.is_some() || expected == Seq(0);
+        let blobs = if is_first { labels::blobs(live.thread.state().labels()) } else { Vec::new() };
+        let append = Append { thread: self.id, expected, fork_of, trace, tag, records, blobs };
         let replies = reply.into_iter().collect();
         live.under_way.push_back(UnderWay { end, replies, said });
         let (answer, life) = (self.services.store.append(append), self.life);

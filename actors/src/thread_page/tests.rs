@@ -34,6 +34,7 @@ fn log(seconds: &[u64]) -> (MemoryStore, Vec<ThreadId>) {
             trace: None,
             tag: Tag(status.code()),
             records: vec![new_record(&event, at(seconds[n]), None).unwrap()],
+            blobs: Vec::new(),
         };
         block_on(store.append(append)).unwrap();
     }
@@ -115,6 +116,7 @@ fn thread_without_a_runtime_is_pending_or_interrupted() {
         trace: None,
         tag: Tag(Status::Running.code()),
         records: vec![new_record(&entered, at(SECONDS[0]), None).unwrap()],
+        blobs: Vec::new(),
     };
     block_on(store.append(append)).unwrap();
     let statuses = |status: Vec<Status>, works_on: bool| {

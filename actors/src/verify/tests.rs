@@ -20,7 +20,15 @@ fn begin(store: &dyn Store, n_messages: u64, says: &str) -> StreamInfo {
     let events = std::iter::once(Event::from_data("THREAD_STARTED", started).unwrap()).chain(messages);
     let records =
         events.map(|event| new_record(&event, Time::from_unix_us(1), None)).collect::<Result<_, _>>().unwrap();
-    let append = Append { thread: THREAD, expected: Seq(0), fork_of: None, trace: None, tag: Tag(0), records };
+    let append = Append {
+        thread: THREAD,
+        expected: Seq(0),
+        fork_of: None,
+        trace: None,
+        tag: Tag(0),
+        records,
+        blobs: Vec::new(),
+    };
     block_on(store.append(append)).unwrap();
     store.stream(THREAD).unwrap()
 }

@@ -184,6 +184,11 @@ impl LogReader for RemoteStore {
         asked.map_err(|error| error.of_store(&self.client, "blob", hash))
     }
 
+    fn owners(&self, hash: Hash, after: Option<ThreadId>, limit: usize) -> Result<Vec<ThreadId>, StoreError> {
+        let of = format!("&names={hash}");
+        Ok(self.pages(after, &of, limit)?.into_iter().map(|info| info.thread).collect())
+    }
+
     fn snapshots(&self, _thread: ThreadId) -> Result<Vec<Seq>, StoreError> {
         // A cache: readers fold the events.
         Ok(Vec::new())

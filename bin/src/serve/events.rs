@@ -18,7 +18,7 @@ use super::problem::Problem;
 use super::request::{self, After};
 use super::schemas::{Events, ThreadEvents};
 use super::server::Shared;
-use super::wanted::{EventTextStream, Wanted, following, following_thread, past, past_of};
+use super::wanted::{EventTextStream, Labelled, Wanted, following, following_thread, past, past_of};
 use super::written::Form;
 
 /// How many events a page holds.
@@ -44,6 +44,8 @@ pub(crate) struct LogQuery {
     /// Only events of this thread and of all branches that it and they ever have.
     #[param(pattern = "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")]
     family: Option<String>,
+    /// Only events of threads with these labels: `KEY=VALUE`, with commas between them.
+    label: Option<String>,
     /// As a stream: `false` ends it when everything that is there now was given.
     follow: Option<bool>,
     /// As JSON: at most so many, 500 unless given, 5000 at most.
@@ -135,6 +137,7 @@ pub(crate) async fn of_log(server: Shared, request: HttpRequest) -> Result<HttpR
         types: request::types(query.types.as_deref())?,
         threads: request::thread_ids("threads", query.threads.as_deref())?.into_iter().collect(),
         family: HashSet::new(),
+        labelled: Labelled::new(&server.runtime, request::labels(query.label.as_deref())?),
     };
     if wanted.threads.len() > THREADS_MAX {
         return Err(Problem::parameter("threads", format!("{THREADS_MAX} at most: follow the whole log instead")));

@@ -138,6 +138,9 @@ pub(crate) struct StreamsQuery {
     /// Only those that inherit from this thread, with any tag.
     #[param(pattern = "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")]
     fork_of: Option<String>,
+    /// Only those that name the blob with this hash, with any tag.
+    #[param(pattern = "^[0-9a-f]{64}$")]
+    names: Option<String>,
     /// At most so many, 2000 unless given.
     #[param(minimum = 1, maximum = 2000)]
     limit: Option<u64>,
@@ -153,16 +156,19 @@ pub(crate) async fn streams(server: Shared, Asked(query): Asked<StreamsQuery>) -
         id.map_err(|_| Problem::parameter(parameter, "expected the id of a thread"))
     };
     let (after, fork_of) = (id(query.after.as_deref(), "after")?, id(query.fork_of.as_deref(), "fork_of")?);
+    let names = query.names.as_deref().map(str::parse::<Hash>).transpose();
+    let names = names.map_err(|_| Problem::parameter("names", "expected the hash of a blob"))?;
     let tag = |word: &str| word.parse().map(Tag).map_err(|_| Problem::parameter("tags", "expected numbers up to 255"));
     let tags = request::words(query.tags.as_deref()).into_iter().map(tag).collect::<Result<Vec<_>, _>>()?;
     let store = server.runtime.store();
-    let list = move || match fork_of {
-        Some(parent) => {
-            let forks = store.forks(parent, after, limit)?;
-            // One that was deleted meanwhile is left out.
-            Ok(forks.into_iter().filter_map(|fork| store.stream(fork).ok()).collect())
-        }
-        None => store.streams(after, &tags, limit),
+    let list = move || {
+        let listed = match (fork_of, names) {
+            (Some(parent), _) => store.forks(parent, after, limit)?,
+            (None, Some(blob)) => store.owners(blob, after, limit)?,
+            (None, None) => return store.streams(after, &tags, limit),
+        };
+        // One that was deleted meanwhile is left out.
+        Ok(listed.into_iter().filter_map(|thread| store.stream(thread).ok()).collect())
     };
     let streams = blocking(list).await??;
     Ok(HttpResponse::Ok().json(Streams { streams: streams.iter().map(Stream::from).collect() }))

@@ -8,7 +8,7 @@ use actix_web::{HttpRequest, HttpResponse};
 use bytes::Bytes;
 use futures::stream;
 use rethread::Time;
-use rethread::operate::Retention;
+use rethread::operate::{Labels, Retention};
 use rethread::store::{Backup, StoreError};
 use serde::Deserialize;
 use tokio::runtime::Handle;
@@ -46,6 +46,10 @@ pub(crate) struct Gc {
     /// Only those that ended so: `completed`, `error`, `cancelled`. However they ended when absent.
     #[serde(default)]
     status: Vec<String>,
+    /// Only those with these labels.
+    #[schema(value_type = std::collections::BTreeMap<String, String>)]
+    #[serde(default)]
+    labels: Labels,
     /// At most so many threads, branches not counted; 1000 unless given.
     #[schema(minimum = 1, maximum = 10000)]
     #[serde(default, deserialize_with = "super::request::count")]
@@ -68,8 +72,9 @@ pub(crate) async fn collect(
     request: HttpRequest,
     Sent(asked): Sent<Gc>,
 ) -> Result<HttpResponse, Problem> {
-    if asked.ended_before.is_none() && asked.keep_bytes.is_none() && asked.status.is_empty() {
-        let detail = "nothing says which threads may go: give `ended_before`, `keep_bytes` or `status`";
+    if asked.ended_before.is_none() && asked.keep_bytes.is_none() && asked.status.is_empty() && asked.labels.is_empty()
+    {
+        let detail = "nothing says which threads may go: give `ended_before`, `keep_bytes`, `status` or `labels`";
         return Err(Problem::new(Kind::Unusable, detail));
     }
     let ended_before = asked.ended_before.map(|text| text.parse::<Time>()).transpose();
@@ -84,6 +89,7 @@ pub(crate) async fn collect(
         ended_before,
         keep_bytes: asked.keep_bytes,
         status,
+        labels: asked.labels,
         limit: Some(limit),
         definitions: asked.definitions,
         dry_run: false,

@@ -24,7 +24,7 @@ use super::{
     ),
     tags(
         (name = "workflows", description = "Definitions, by name and by hash"),
-        (name = "threads", description = "Steps of workflows"),
+        (name = "threads", description = "Runs of workflows"),
         (name = "control", description = "Commands to a thread"),
         (name = "moments", description = "Historical reads"),
         (name = "events", description = "What happened, and what happens"),

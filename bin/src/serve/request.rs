@@ -7,6 +7,8 @@ use actix_web::http::header;
 use actix_web::{HttpRequest, web};
 use bytes::{Bytes, BytesMut};
 use futures::StreamExt as _;
+use rethread::errors::LabelError;
+use rethread::operate::Labels;
 use rethread::{CallId, Position, Seq, Status, ThreadId, Time};
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize as _, Deserializer};
@@ -141,6 +143,12 @@ pub(crate) fn cut(text: &str) -> String {
 /// A list of words with commas between them; empty words are passed over.
 pub(crate) fn words(text: Option<&str>) -> Vec<&str> {
     text.unwrap_or_default().split(',').map(str::trim).filter(|word| !word.is_empty()).collect()
+}
+
+/// The labels that a filter wants.
+pub(crate) fn labels(written: Option<&str>) -> Result<Labels, Problem> {
+    let labels = written.map(str::parse).transpose();
+    labels.map(Option::unwrap_or_default).map_err(|error: LabelError| Problem::parameter("label", error.to_string()))
 }
 
 pub(crate) fn statuses(text: Option<&str>) -> Result<Vec<Status>, Problem> {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use actix_web::{HttpMessage as _, HttpRequest, HttpResponse, web};
 use rethread::errors::ControlError;
-use rethread::operate::{BranchFilter, ThreadQuery};
+use rethread::operate::{BranchFilter, Labels, ThreadQuery};
 use rethread::{Json, StartThread, ThreadHandle, ThreadId, ThreadSummary};
 use rethread_events::text::with_sources;
 use serde::Deserialize;
@@ -38,6 +38,8 @@ pub(crate) struct ListQuery {
     status: Option<String>,
     /// Only threads that began on a workflow of this name.
     workflow: Option<String>,
+    /// Only threads with these labels: `KEY=VALUE`, with commas between them.
+    label: Option<String>,
     /// The branches of this thread; `none` for threads that are not a branch. All threads when absent.
     #[param(pattern = "^(none|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})$")]
     branch_of: Option<String>,
@@ -89,6 +91,7 @@ pub(crate) async fn list(server: Shared, Asked(query): Asked<ListQuery>) -> Resu
         .thread_page(ThreadQuery {
             status: request::statuses(query.status.as_deref())?,
             workflow: query.workflow,
+            labels: request::labels(query.label.as_deref())?,
             branch_of,
             since: request::time("since", query.since.as_deref())?,
             until: request::time("until", query.until.as_deref())?,
@@ -138,6 +141,10 @@ pub(crate) struct Start {
     input: Option<Value>,
     /// The folder on the server's machine that tools work in, in place of the server's own. Takes the scope `admin`.
     workspace: Option<String>,
+    /// The labels of the thread: keys of at most 64 bytes, values of at most 256, at most 16 of them.
+    #[schema(value_type = std::collections::BTreeMap<String, String>)]
+    #[serde(default)]
+    labels: Labels,
 }
 
 /// Starts a thread. It is durable when this answers, and goes on by itself. With `Idempotency-Key`, a request that is
@@ -166,7 +173,7 @@ pub(crate) async fn start(
     }
     let workspace = start.workspace.or_else(|| server.settings.workspace.clone());
     let chosen = Chosen { workflow: start.workflow, hash: start.hash, definition: start.definition };
-    let input = start.input.map(Json::from);
+    let (input, labels) = (start.input.map(Json::from), start.labels);
     let (sent, of_work) = (Repeatable::of(&request, "start", body)?, server.clone());
     let begun = beginning::begin(&server, sent, move |id| async move {
         let Some(workflow) = chosen.find(&of_work, For::Running).await? else {
@@ -174,7 +181,7 @@ pub(crate) async fn start(
             return Err(Problem::new(Kind::InvalidRequest, detail));
         };
         let input = input.unwrap_or_else(|| workflow.absent_input());
-        let mut start = StartThread::new(workflow, input).id(id);
+        let mut start = StartThread::new(workflow, input).id(id).labels(labels);
         if let Some(folder) = workspace {
             start = start.workspace(folder);
         }

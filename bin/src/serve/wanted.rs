@@ -1,14 +1,13 @@
 //! Which events a follower wants, and the texts of those in the log.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
 use rethread::errors::ReadError;
-use rethread::operate::LogAccess as _;
-use rethread::operate::ThreadEnd;
+use rethread::operate::{Labels, LogAccess as _, ThreadEnd, labels_of};
 use rethread::store::{Batch, Mapped, Recent, Records, read_log, read_thread};
 use rethread::{Event, Position, RecordedEvent, Runtime, Seq, ThreadHandle, ThreadId};
 
@@ -29,6 +28,39 @@ pub(crate) struct Wanted {
     pub(crate) threads: HashSet<ThreadId>,
     /// The threads of a family, as far as they are known; all threads when empty.
     pub(crate) family: HashSet<ThreadId>,
+    /// The threads with some labels; all threads when absent.
+    pub(crate) labelled: Option<Labelled>,
+}
+
+/// The most threads whose labels are remembered.
+const LABELLED_MAX: usize = 100_000;
+
+/// The threads with some labels, as far as they were asked about.
+#[derive(Debug, Clone)]
+pub(crate) struct Labelled {
+    runtime: Runtime,
+    labels: Labels,
+    known: HashMap<ThreadId, bool>,
+}
+
+impl Labelled {
+    /// `None` for no labels, which all threads have.
+    pub(crate) fn new(runtime: &Runtime, labels: Labels) -> Option<Self> {
+        (!labels.is_empty()).then(|| Self { runtime: runtime.clone(), labels, known: HashMap::new() })
+    }
+
+    /// Whether the thread has the labels; not if they cannot be read. Reads an event of a thread that it does not know.
+    fn has(&mut self, thread: ThreadId) -> bool {
+        if let Some(has) = self.known.get(&thread) {
+            return *has;
+        }
+        if self.known.len() >= LABELLED_MAX {
+            self.known.clear();
+        }
+        let has = labels_of(&*self.runtime.store(), thread).is_ok_and(|labels| labels.include(&self.labels));
+        self.known.insert(thread, has);
+        has
+    }
 }
 
 impl Wanted {
@@ -44,6 +76,7 @@ impl Wanted {
         (self.family.is_empty() || self.family.contains(&thread))
             && (self.threads.is_empty() || self.threads.contains(&thread))
             && (self.types.is_empty() || self.types.contains(&event.name()))
+            && self.labelled.as_mut().is_none_or(|labelled| labelled.has(thread))
     }
 }
 

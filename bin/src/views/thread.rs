@@ -1,5 +1,6 @@
 //! Threads in lists and families.
 
+use rethread::operate::Labels;
 use rethread::{CallId, Hash, NodeId, Position, Seq, Status, ThreadId, ThreadSummary, Time};
 use serde::Serialize;
 use serde_json::Value;
@@ -18,6 +19,9 @@ pub(crate) struct Thread {
     workflow: Option<String>,
     #[cfg_attr(feature = "server", schema(value_type = Option<String>))]
     workflow_hash: Option<Hash>,
+    /// Its labels.
+    #[cfg_attr(feature = "server", schema(value_type = std::collections::BTreeMap<String, String>))]
+    labels: Labels,
     #[cfg_attr(feature = "server", schema(value_type = String))]
     started_at: Time,
     #[cfg_attr(feature = "server", schema(value_type = String))]
@@ -120,6 +124,7 @@ impl From<&ThreadSummary> for Thread {
             status: summary.status,
             workflow: summary.workflow.as_ref().map(|workflow| workflow.name.clone()),
             workflow_hash: summary.workflow.as_ref().map(|workflow| workflow.hash),
+            labels: summary.labels.clone(),
             started_at: summary.started_at,
             last_at: summary.last_at,
             last_seq: summary.last_seq,

@@ -7,6 +7,7 @@ use crate::codec::OrderedMap;
 use crate::fault::ExecutionError;
 use crate::ids::{CallId, Hash, NodeId, ProfileId, Seq, ThreadId, Time};
 use crate::json::Json;
+use crate::labels::Labels;
 use crate::message::Message;
 use crate::principal::Principal;
 use std::sync::Arc;
@@ -33,6 +34,9 @@ pub struct ThreadStarted {
     pub budget: Option<BudgetLimits>,
     /// The policy when a node or the thread has no iteration left.
     pub on_limit: OnLimit,
+    /// The labels of the thread, which its forks and branches have, too.
+    #[serde(default)]
+    pub labels: Labels,
 }
 
 /// What a thread may spend on models, its branches included.

@@ -1,8 +1,8 @@
 //! The next event that follows without an input.
 
 use super::agent_loop::Gate;
+use super::checkpoint_names::is_of;
 use super::frames::fail_outwards;
-use super::labels::is_of;
 use super::state::{Frame, NodeRun, Phase, State, Verdict, Work};
 use super::{bounds, branches, env::Env, judging, nodes, processors, questions, sizes, status::Status, summaries};
 use crate::event::{
@@ -257,7 +257,7 @@ fn checkpoint_due(state: &State, workflow: &Workflow, id: &NodeId) -> Option<Str
     let entered = state.path.last()?.seq;
     let mut since = state.checkpoints.iter().rev().take_while(|checkpoint| checkpoint.seq > entered);
     let has_it = since.any(|checkpoint| is_of(&checkpoint.label, label));
-    (!has_it).then(|| state.labels.next(label))
+    (!has_it).then(|| state.checkpoint_names.next(label))
 }
 
 /// Whether the machine waits for a person.

@@ -127,7 +127,7 @@ fn checkpoint(state: &State, label: String) -> Result<Vec<Event>, Rejected> {
     if label.bytes().all(|b| b.is_ascii_digit()) {
         return Err(Rejected::Invalid(format!("`{label}` would be read as a seq: add a letter to the name")));
     }
-    if state.labels.is_taken(&label) {
+    if state.checkpoint_names.is_taken(&label) {
         return Err(Rejected::LabelTaken(label));
     }
     Ok(vec![CheckpointCreated { label, by: None }.into()])

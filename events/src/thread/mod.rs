@@ -16,6 +16,7 @@ mod bounds;
 mod branches;
 mod calls;
 mod check;
+mod checkpoint_names;
 mod closing;
 mod conversation;
 mod decide;
@@ -25,7 +26,6 @@ mod for_each;
 mod frames;
 mod input;
 mod judging;
-mod labels;
 mod listing;
 mod nodes;
 mod path;
@@ -57,6 +57,7 @@ use crate::event::{
 use crate::fault::ExecutionError;
 use crate::ids::{CallId, Seq, ThreadId, Time};
 use crate::json::Json;
+use crate::labels::Labels;
 use crate::principal::Principal;
 use crate::workflow::{Budget, Faults, Workflow};
 
@@ -149,6 +150,7 @@ impl Thread {
             workspace,
             budget: spec.budget.as_ref().map(Budget::limits),
             on_limit: spec.on_limit,
+            labels: Labels::new(),
         })
     }
 

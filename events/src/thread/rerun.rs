@@ -134,6 +134,7 @@ impl Again<'_> {
                     return Err(Box::new(Divergence { why, ..*self.differs(event, None) }));
                 }
             };
+            now.labels.clone_from(&recorded.labels);
             if now.deadline.is_some() && recorded.deadline.is_some() {
                 // It counts from when the thread was asked for, a little before it was recorded.
                 now.deadline = recorded.deadline;

@@ -20,8 +20,8 @@ use bincode::{Decode, Encode};
 use serde::Serialize;
 
 use super::calls::{CallKind, CallStage, Interaction, KeyOf, OpenCall, OpenCalls, ProcessorRun};
+use super::checkpoint_names::CheckpointNames;
 use super::conversation::{Conversation, Mark};
-use super::labels::Labels;
 use super::path::{Path, Visit};
 use super::status::Status;
 use crate::codec::OrderedMap;
@@ -29,6 +29,7 @@ use crate::event::{BudgetLimits, ForkChanges, OnLimit};
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{CallId, Hash, NodeId, Seq, ThreadId, Time, ToolName};
 use crate::json::Json;
+use crate::labels::Labels;
 use crate::message::Message;
 use crate::workflow::{Node, Workflow, WorkflowRef};
 
@@ -48,7 +49,7 @@ pub use self::totals::Totals;
 pub(super) use self::totals::{UNPRICED, Unpriced};
 
 /// The version of the stored form of [`State`] in snapshots; raised with every change of its shape.
-pub const STATE_VERSION: u16 = 12;
+pub const STATE_VERSION: u16 = 13;
 
 /// The fold of a thread's events.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
@@ -69,7 +70,7 @@ pub struct State {
     pub(super) globals: Globals,
     pub(super) path: Path,
     pub(super) checkpoints: Vec<Checkpoint>,
-    pub(super) labels: Labels,
+    pub(super) checkpoint_names: CheckpointNames,
     pub(super) totals: Totals,
     pub(super) unpriced: Option<Unpriced>,
     /// The questions that were asked, and the hash of what was answered, so that the same answer twice is accepted
@@ -91,6 +92,7 @@ pub(super) struct Run {
     pub(super) workspace: Option<String>,
     pub(super) budget: Option<BudgetLimits>,
     pub(super) on_limit: OnLimit,
+    pub(super) labels: Labels,
     pub(super) forked_from: Option<(ThreadId, Seq)>,
 }
 
@@ -193,7 +195,7 @@ impl State {
             globals: Globals::default(),
             path: Path::default(),
             checkpoints: Vec::new(),
-            labels: Labels::default(),
+            checkpoint_names: CheckpointNames::default(),
             totals: Totals::default(),
             unpriced: None,
             questions: BTreeMap::new(),
@@ -287,6 +289,12 @@ impl State {
     /// The folder its tools work in.
     pub fn workspace(&self) -> Option<&str> {
         self.run.as_ref()?.workspace.as_deref()
+    }
+
+    /// The labels of the thread; those of a fork or a branch are those of the thread that it inherits from.
+    pub fn labels(&self) -> &Labels {
+        static NONE: Labels = Labels::new();
+        self.run.as_ref().map_or(&NONE, |run| &run.labels)
     }
 
     /// The thread and seq it forked off from.

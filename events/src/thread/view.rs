@@ -15,12 +15,13 @@ impl Serialize for Whole<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let state = self.0;
         let messages: Vec<_> = state.conversation().in_force().map(|entry| &entry.message).collect();
-        let mut fields = serializer.serialize_struct("State", 25)?;
+        let mut fields = serializer.serialize_struct("State", 26)?;
         fields.serialize_field("thread_id", &state.thread())?;
         fields.serialize_field("seq", &state.last_seq())?;
         fields.serialize_field("status", &state.status())?;
         fields.serialize_field("workflow", &state.workflow().map(|workflow| &workflow.name))?;
         fields.serialize_field("workflow_hash", &state.workflow().map(|workflow| workflow.hash))?;
+        fields.serialize_field("labels", state.labels())?;
         fields.serialize_field("started_at", &state.started_at())?;
         fields.serialize_field("last_at", &state.last_at())?;
         fields.serialize_field("node", &state.node_name())?;

@@ -83,9 +83,14 @@ fn documented_field_names_are_read_and_exported_unchanged() {
 }
 
 #[test]
+fn events_with_labels_are_read_and_exported_unchanged() {
+    check("events-v6.txt", &samples::version_6());
+}
+
+#[test]
 fn every_present_version_has_a_line_in_a_golden_file() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
-    let files = ["events-v1.txt", "events-v2.txt", "events-v3.txt", "events-v4.txt", "events-v5.txt"];
+    let files = ["events-v1.txt", "events-v2.txt", "events-v3.txt", "events-v4.txt", "events-v5.txt", "events-v6.txt"];
     let lines: String = files.iter().map(|file| std::fs::read_to_string(folder.join(file)).unwrap()).collect();
     for kind in EVENT_TYPES {
         let line = format!("{} {} {} ", kind.code, kind.version, kind.name);
@@ -100,6 +105,7 @@ fn every_event_round_trips_through_json() {
         .chain(samples::version_3())
         .chain(samples::version_4())
         .chain(samples::version_5())
+        .chain(samples::version_6())
     {
         let data = event.data().unwrap();
         let text = data.to_string();

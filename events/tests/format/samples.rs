@@ -9,6 +9,7 @@ use rethread_events::event::*;
 use rethread_events::fault::{ErrorKind, ExecutionError};
 use rethread_events::ids::{CallId, Hash, Seq, ThreadId, Time};
 use rethread_events::json::Json;
+use rethread_events::labels::Labels;
 use rethread_events::message::{
     FinishReason, Media, Message, Part, Reasoning, Role, ToolCall, ToolResult, UnitPrices, Usage, UsageSource,
 };
@@ -16,7 +17,7 @@ use rethread_events::tool::Recovery;
 use rethread_events::workflow::WorkflowRef;
 use serde_json::json;
 
-pub(crate) use versions::{version_2, version_3, version_4, version_5};
+pub(crate) use versions::{version_2, version_3, version_4, version_5, version_6};
 
 const CALL: CallId = CallId(Seq(5));
 
@@ -249,6 +250,7 @@ fn of_threads() -> Vec<Event> {
                 on_unpriced: OnUnpriced::Allow,
             }),
             on_limit: OnLimit::Pause,
+            labels: Labels::new(),
         }
         .into(),
         ThreadForked {

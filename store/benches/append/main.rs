@@ -83,7 +83,15 @@ fn append(thread: ThreadId, expected: u64, payload: Vec<u8>) -> Append {
         cause: None,
         payload,
     };
-    Append { thread, expected: Seq(expected), fork_of: None, trace: None, tag: Tag(1), records: vec![record] }
+    Append {
+        thread,
+        expected: Seq(expected),
+        fork_of: None,
+        trace: None,
+        tag: Tag(1),
+        records: vec![record],
+        blobs: Vec::new(),
+    }
 }
 
 fn thread(n: u64) -> ThreadId {

@@ -17,7 +17,11 @@ use crate::plan::Addition;
 /// Something to be written.
 #[derive(Debug)]
 pub(crate) enum Op {
-    Append(Addition),
+    Append {
+        addition: Addition,
+        /// What the stream names from its records on.
+        blobs: Vec<Vec<u8>>,
+    },
     Import(Import),
     Blob {
         owner: Option<ThreadId>,
@@ -150,7 +154,7 @@ impl Queue {
         if let Err(error) = state.check_open() {
             return Some(error);
         }
-        if let Op::Append(addition) = op
+        if let Op::Append { addition, .. } = op
             && self.fences.is_raised(addition.thread)
         {
             return Some(StoreError::Fenced { thread: addition.thread });
@@ -162,7 +166,7 @@ impl Queue {
     /// Answers that something failed.
     pub(crate) fn fail(&self, op: &Op, answer: Answer, error: StoreError) {
         match (op, answer) {
-            (Op::Append(addition), answer) => {
+            (Op::Append { addition, .. }, answer) => {
                 answer.refused(self.fences.raise(addition.thread, error));
             }
             (_, answer) => answer.failed(error),

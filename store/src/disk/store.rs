@@ -59,6 +59,10 @@ impl LogReader for SledStore {
         self.open_reader()?.blob(hash)
     }
 
+    fn owners(&self, hash: Hash, after: Option<ThreadId>, limit: usize) -> Result<Vec<ThreadId>, StoreError> {
+        self.open_reader()?.owners(hash, after, limit)
+    }
+
     fn snapshots(&self, thread: ThreadId) -> Result<Vec<Seq>, StoreError> {
         let reader = self.open_reader()?;
         let waiting = self.sealer.snapshots(thread);
@@ -107,17 +111,18 @@ impl LogReader for SledStore {
 }
 
 impl Store for SledStore {
-    fn append(&self, append: Append) -> BoxFuture<'static, Result<Appended, StoreError>> {
-        let bytes = match plan::measure(&append.records) {
+    fn append(&self, mut append: Append) -> BoxFuture<'static, Result<Appended, StoreError>> {
+        let bytes = match plan::measure(&append) {
             Ok(bytes) => bytes,
             Err(error) => {
                 let refusal = self.queue.refuse(append.thread, error);
                 return async move { Err(refusal.into_error()) }.boxed();
             }
         };
+        let blobs = std::mem::take(&mut append.blobs);
         let addition = Addition::from(append);
         let (sender, receiver) = oneshot::channel();
-        self.queue.push(Op::Append(addition), bytes, Answer::Append(sender));
+        self.queue.push(Op::Append { addition, blobs }, bytes, Answer::Append(sender));
         receiver
             .map(|answer| match answer {
                 Ok(answer) => answer.map_err(Refusal::into_error),

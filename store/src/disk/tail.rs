@@ -2,7 +2,7 @@
 
 mod segment;
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -101,6 +101,13 @@ impl State {
     pub(crate) fn has_owner(&self, hash: Hash, owner: Option<ThreadId>) -> bool {
         let owns = |segment: &Segment| segment.blobs.get(&hash).is_some_and(|blob| blob.owners.contains(&owner));
         owns(&self.active) || self.sealing.as_deref().is_some_and(owns) && !self.is_void(hash, owner, false)
+    }
+
+    /// The threads after `after` that name the blob here.
+    pub(crate) fn owners(&self, hash: Hash, after: Option<ThreadId>) -> BTreeSet<ThreadId> {
+        let recent = self.segments().filter_map(|segment| segment.blobs.get(&hash));
+        let owners = recent.flat_map(|blob| blob.owners.iter().copied().flatten());
+        owners.filter(|owner| after < Some(*owner) && self.has_owner(hash, Some(*owner))).collect()
     }
 
     pub(crate) fn has_deletes(&self) -> bool {

@@ -392,7 +392,7 @@ pub(crate) fn hand_over(reader: &Reader, journal: &mut Journal) -> Result<Option
 
 fn thread_of(op: &Op) -> Option<ThreadId> {
     match op {
-        Op::Append(addition) => Some(addition.thread),
+        Op::Append { addition, .. } => Some(addition.thread),
         Op::Import(_) | Op::Blob { .. } | Op::Value { .. } | Op::Delete { .. } | Op::Release { .. } | Op::Scrub => None,
     }
 }

@@ -5,6 +5,7 @@ mod append;
 mod fork;
 mod import;
 mod keep;
+mod name;
 mod read;
 mod subscribe;
 
@@ -14,6 +15,7 @@ pub use append::*;
 pub use fork::*;
 pub use import::*;
 pub use keep::*;
+pub use name::*;
 pub use read::*;
 pub use subscribe::*;
 
@@ -55,6 +57,7 @@ macro_rules! contract_tests {
             one_fork_of_many_is_enough
             a_deleted_stream_can_begin_anew
             blobs_live_as_long_as_an_owner
+            streams_that_name_a_blob_are_listed
             a_released_blob_is_gone_unless_a_thread_names_it
             values_are_kept_by_name
             snapshots_stand_beside_each_other

@@ -176,6 +176,10 @@ impl LogReader for FaultyStore {
         self.alive()?.blob(hash)
     }
 
+    fn owners(&self, hash: Hash, after: Option<ThreadId>, limit: usize) -> Result<Vec<ThreadId>, StoreError> {
+        self.alive()?.owners(hash, after, limit)
+    }
+
     fn snapshots(&self, thread: ThreadId) -> Result<Vec<Seq>, StoreError> {
         self.alive()?.snapshots(thread)
     }

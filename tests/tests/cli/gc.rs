@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::explain::invoices;
 use crate::{id_of, keys, scene};
 
-fn ids(json: &serde_json::Value) -> Vec<String> {
+pub(crate) fn ids(json: &serde_json::Value) -> Vec<String> {
     json.as_array().unwrap().iter().map(id_of).collect()
 }
 
@@ -67,7 +67,7 @@ fn the_oldest_go_until_the_rest_is_small_enough() {
 }
 
 /// The files below a folder that hold these bytes.
-fn holding(folder: &Path, needle: &[u8]) -> Vec<PathBuf> {
+pub(crate) fn holding(folder: &Path, needle: &[u8]) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();

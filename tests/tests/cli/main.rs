@@ -21,6 +21,7 @@ mod guide;
 mod held;
 mod imports;
 mod inbox;
+mod labels;
 mod limits;
 mod pages;
 mod people;

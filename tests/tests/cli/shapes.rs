@@ -68,7 +68,7 @@ fn replay_threads_and_show_have_the_documented_shapes() {
     check(
         &keys(&replayed),
         &expect![
-            "thread_id seq status workflow workflow_hash started_at last_at node variables scopes globals messages \
+            "thread_id seq status workflow workflow_hash labels started_at last_at node variables scopes globals messages \
              pending plan usage iterations path path_dropped checkpoints forked_from branch_of workspace paused output error \
              family"
         ],
@@ -90,7 +90,7 @@ fn replay_threads_and_show_have_the_documented_shapes() {
     check(
         &keys(&threads[0]),
         &expect![
-            "thread_id status workflow workflow_hash started_at last_at last_seq last_position forked_from branch_of damaged"
+            "thread_id status workflow workflow_hash labels started_at last_at last_seq last_position forked_from branch_of damaged"
         ],
     );
     assert_eq!(id_of(&threads[0]), id);

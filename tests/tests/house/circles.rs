@@ -16,7 +16,7 @@ const LAYERS: [&[&str]; 4] = [
         "calls",
         "conversation",
         "env",
-        "labels",
+        "checkpoint_names",
         "listing",
         "path",
         "permits",

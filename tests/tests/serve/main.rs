@@ -12,6 +12,7 @@ mod eventsource;
 mod generated;
 mod http;
 mod idempotency;
+mod labels;
 mod messages;
 mod page;
 mod place;

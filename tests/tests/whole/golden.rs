@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use rethread::event::LimitRaised;
-use rethread::{ForkRequest, Message, OrderedMap, Position, Principal, Role, Seq, Status, ThreadFilter};
+use rethread::{ForkRequest, Message, OrderedMap, Position, Principal, Role, Seq, StartThread, Status, ThreadFilter};
 use rethread_events::event::{EVENT_TYPES, Event};
 use rethread_events::ids::Hash;
 use rethread_store::testing::copy_as_killed;
@@ -17,14 +17,17 @@ use crate::strategies::{judged, merged, planned, thought_over};
 use crate::support::{Tally, World, block_on, disk, llm, scripted, workflow};
 
 /// The log of the shapes of events that this program writes.
-const PRESENT: &str = "5";
+const PRESENT: &str = "6";
 
 /// Where the hashes of the golden files are.
 const HASHES: &str = "tests/golden/hashes.txt";
 
-/// What version 2 added to the JSON of states.
+/// What version 2 and later ones added to the JSON of states.
 const ADDED_IN_2: &[&str] =
-    &["answer", "context", "cost_is_partial", "globals", "n_unpriced", "unusable", "usage_source"];
+    &["answer", "context", "cost_is_partial", "globals", "labels", "n_unpriced", "unusable", "usage_source"];
+
+/// What version 6 added to it.
+const ADDED_IN_6: &[&str] = &["labels"];
 
 fn folder(version: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("golden").join(version)
@@ -129,6 +132,9 @@ async fn write(world: &World) {
     for strategy in [planned(), judged(), merged(), thought_over(), workflow(FAILING)] {
         world.run(&strategy, "go").await;
     }
+    let labels = "tenant=acme,user=42".parse().unwrap();
+    let labelled = StartThread::new(scripted("", "{text: done}"), "go").labels(labels);
+    world.runtime.start(labelled).await.unwrap().outcome().await.unwrap();
     let graph = world
         .runtime
         .start_thread(workflow(&GRAPH.replace("LONG", &"word ".repeat(200))), json!(["good", "bad"]))
@@ -228,51 +234,61 @@ fn the_log_that_a_killed_process_of_version_1_left_replays() {
 
 #[test]
 fn the_log_of_version_2_replays() {
-    check("2", "log", &[]);
+    check("2", "log", ADDED_IN_6);
 }
 
 #[test]
 fn the_log_that_a_killed_process_of_version_2_left_replays() {
-    check("2", "log-killed", &[]);
+    check("2", "log-killed", ADDED_IN_6);
 }
 
 #[test]
 fn the_log_with_budgets_of_version_2_replays() {
-    check("2-budgets", "log", &[]);
+    check("2-budgets", "log", ADDED_IN_6);
 }
 
 #[test]
 fn log_with_budgets_of_a_killed_version_2_replays() {
-    check("2-budgets", "log-killed", &[]);
+    check("2-budgets", "log-killed", ADDED_IN_6);
 }
 
 #[test]
 fn the_log_of_version_3_replays() {
-    check("3", "log", &[]);
+    check("3", "log", ADDED_IN_6);
 }
 
 #[test]
 fn the_log_that_a_killed_process_of_version_3_left_replays() {
-    check("3", "log-killed", &[]);
+    check("3", "log-killed", ADDED_IN_6);
 }
 
 #[test]
 fn the_log_of_version_4_replays() {
-    check("4", "log", &[]);
+    check("4", "log", ADDED_IN_6);
 }
 
 #[test]
 fn the_log_that_a_killed_process_of_version_4_left_replays() {
-    check("4", "log-killed", &[]);
+    check("4", "log-killed", ADDED_IN_6);
 }
 
 #[test]
 fn the_log_of_version_5_replays() {
+    check("5", "log", ADDED_IN_6);
+}
+
+#[test]
+fn the_log_of_version_6_replays() {
     check(PRESENT, "log", &[]);
 }
 
 #[test]
 fn the_log_that_a_killed_process_of_version_5_left_replays() {
+    check("5", "log-killed", ADDED_IN_6);
+}
+
+#[test]
+fn the_log_that_a_killed_process_of_version_6_left_replays() {
     check(PRESENT, "log-killed", &[]);
 }
 

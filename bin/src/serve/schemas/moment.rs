@@ -35,6 +35,7 @@ pub(crate) struct State {
     status: String,
     workflow: Option<String>,
     workflow_hash: Option<String>,
+    labels: std::collections::BTreeMap<String, String>,
     node: Option<String>,
     #[schema(value_type = Object)]
     variables: Value,

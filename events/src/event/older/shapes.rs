@@ -16,6 +16,7 @@ use crate::codec::OrderedMap;
 use crate::fault::ExecutionError;
 use crate::ids::{CallId, Hash, NodeId, Seq, ThreadId, Time, ToolName};
 use crate::json::Json;
+use crate::labels::Labels;
 use crate::message::{FinishReason, Message, Part, UnitPrices, Usage, UsageSource};
 use crate::principal::Principal;
 use crate::tool::Recovery;
@@ -186,6 +187,20 @@ before! {
     } without { on_unpriced: OnUnpriced::Allow, }
 }
 
+before! {
+    ThreadStartedV2 of ThreadStarted {
+        workflow: WorkflowRef,
+        input: Json,
+        variables: OrderedMap<Json>,
+        entry: NodeId,
+        deadline: Option<Time>,
+        max_iterations: u32,
+        workspace: Option<String>,
+        budget: Option<BudgetLimits>,
+        on_limit: OnLimit,
+    } without { labels: Labels::new(), }
+}
+
 #[derive(Encode, Decode)]
 pub(super) struct ThreadStartedV1 {
     workflow: WorkflowRef,
@@ -203,7 +218,8 @@ impl From<ThreadStartedV1> for ThreadStarted {
     fn from(old: ThreadStartedV1) -> Self {
         let ThreadStartedV1 { workflow, input, variables, entry, deadline, max_iterations, workspace, .. } = old;
         let (budget, on_limit) = (old.budget.map(Into::into), old.on_limit);
-        Self { workflow, input, variables, entry, deadline, max_iterations, workspace, budget, on_limit }
+        let labels = Labels::new();
+        Self { workflow, input, variables, entry, deadline, max_iterations, workspace, budget, on_limit, labels }
     }
 }
 

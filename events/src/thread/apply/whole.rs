@@ -26,6 +26,7 @@ impl State {
             workspace: e.workspace.clone(),
             budget: e.budget.clone(),
             on_limit: e.on_limit,
+            labels: e.labels.clone(),
             forked_from: None,
         });
         let mut variables = e.variables.clone();
@@ -189,7 +190,7 @@ impl State {
 
     pub(super) fn checkpoint(&mut self, seq: Seq, e: &CheckpointCreated) -> Result<(), TransitionError> {
         self.lives()?;
-        self.labels.take(&e.label);
+        self.checkpoint_names.take(&e.label);
         self.checkpoints.push(Checkpoint { label: e.label.clone(), seq });
         Ok(())
     }

@@ -512,7 +512,7 @@ nodes:
     assert_eq!(bench.state().questions.len(), 4_096);
     assert_eq!(bench.state().checkpoints().len(), 5_000);
     assert_eq!(bench.state().checkpoints()[4_999].label, "asked#5000");
-    assert!(crate::codec::encode(&bench.state().labels).unwrap().len() < 100);
+    assert!(crate::codec::encode(&bench.state().checkpoint_names).unwrap().len() < 100);
     bench.out.clear();
     bench.give(Input::Respond { interaction: first, data: serde_json::json!(1).into() });
     assert_eq!(bench.out.trim(), "refused: the thread has no interaction 6");

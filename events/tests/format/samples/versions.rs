@@ -103,6 +103,15 @@ pub(crate) fn version_5() -> Vec<Event> {
         .collect()
 }
 
+/// A sample of each event that was given labels.
+pub(crate) fn version_6() -> Vec<Event> {
+    changed(|event| {
+        let Event::ThreadStarted(event) = event else { return false };
+        event.labels = "tenant=acme,user=42".parse().unwrap();
+        true
+    })
+}
+
 /// The samples that `change` changes.
 fn changed(mut change: impl FnMut(&mut Event) -> bool) -> Vec<Event> {
     let changed = events().into_iter().filter_map(|mut event| change(&mut event).then_some(event));

@@ -217,6 +217,26 @@ impl Index {
         keys.iter().map(owner).collect::<Result<_, _>>().map_err(self.malformed("an owner"))
     }
 
+    /// Up to `n_max` threads that name the blob, by id, from those after `after` on.
+    pub(crate) fn owners_after(
+        &self,
+        hash: Hash,
+        after: Option<ThreadId>,
+        n_max: usize,
+    ) -> Result<Vec<ThreadId>, StoreError> {
+        let id = after.as_ref().map_or(&[][..], |after| after.as_bytes());
+        // The first key after it, or after the one of the store.
+        let (low, high) = ([hash.as_bytes(), id, &[0]].concat(), pair_key(hash.as_bytes(), &[0xff; 16]));
+        let keys =
+            self.with(|trees| trees.owners.range(low..=high).keys().take(n_max).collect::<sled::Result<Vec<_>>>())?;
+        let owner = |key: &sled::IVec| {
+            let mut take = Take(key);
+            take.bytes(32)?;
+            take.array().map(ThreadId::from_bytes)
+        };
+        keys.iter().map(owner).collect::<Result<_, _>>().map_err(self.malformed("an owner"))
+    }
+
     /// Whether sled holds records of the stream.
     pub(crate) fn has_runs(&self, thread: ThreadId) -> Result<bool, StoreError> {
         Ok(!self.runs(thread, Seq(0), 1)?.is_empty())

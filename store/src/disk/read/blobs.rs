@@ -35,6 +35,34 @@ impl Reader {
         Ok(state.names(hash) || sealed.into_iter().any(|owner| !state.is_void(hash, owner, true)))
     }
 
+    /// As [`crate::Store::owners`].
+    pub(crate) fn owners(
+        &self,
+        hash: Hash,
+        after: Option<ThreadId>,
+        limit: usize,
+    ) -> Result<Vec<ThreadId>, StoreError> {
+        loop {
+            let (lives, mut found) = {
+                let state = self.tail.state.read();
+                (state.lives(), state.owners(hash, after))
+            };
+            let (mut sealed, mut after) = (Vec::new(), after);
+            while sealed.len() < limit {
+                let page = self.index.owners_after(hash, after, limit)?;
+                let Some(last) = page.last() else { break };
+                after = Some(*last);
+                let state = self.tail.state.read();
+                sealed.extend(page.into_iter().filter(|owner| !state.is_void(hash, Some(*owner), true)));
+            }
+            // A segment that went into sled meanwhile took along what it knew.
+            if self.tail.state.read().lives() == lives {
+                found.extend(sealed);
+                return Ok(found.into_iter().take(limit).collect());
+            }
+        }
+    }
+
     pub(crate) fn has_blob(&self, hash: Hash) -> Result<bool, StoreError> {
         if self.tail.state.read().blob(hash).is_some() {
             return Ok(true);

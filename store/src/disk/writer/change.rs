@@ -16,7 +16,7 @@ impl Writer {
     /// The change that the group makes; `None` when it is done and there is nothing to write.
     pub(super) fn plan(&mut self, op: Op, ticket: u64, group: &mut Group) -> Result<Option<Change>, StoreError> {
         match op {
-            Op::Append(addition) => {
+            Op::Append { addition, blobs } => {
                 let thread = addition.thread;
                 let head = self.head(thread)?;
                 if !self.fenced.is_empty()
@@ -28,6 +28,8 @@ impl Writer {
                     self.fenced.remove(&thread);
                 }
                 let before = self.before(thread, addition.expected, addition.fork_of, head)?;
+                self.name_blobs(thread, blobs, group)?;
+                group.stamp.more = false;
                 Ok(Some(self.add(&addition, before, head, group)))
             }
             Op::Import(Import { fork_of, tag, records, blobs, values }) => {
@@ -38,17 +40,8 @@ impl Writer {
                 let expected = fork_of.map_or(Seq(0), |point| point.seq.next());
                 let before = self.before(thread, expected, fork_of, head)?;
                 let addition = plan::import(fork_of, before, tag, records)?;
-                let mut missing = Vec::with_capacity(blobs.len());
-                for bytes in blobs {
-                    let hash = Hash::of(&bytes);
-                    missing.push((hash, (!self.has_blob(hash)?).then(|| bytes.into())));
-                }
-                // What belongs to the thread counts only with its last records.
+                self.name_blobs(thread, blobs, group)?;
                 group.stamp.more = true;
-                for (hash, bytes) in missing {
-                    let change = blob(Some(thread), hash, bytes, group);
-                    group.changes.push((change, None));
-                }
                 for (name, value) in values {
                     let change = set(name, Some(value), group);
                     group.changes.push((change, None));
@@ -93,6 +86,21 @@ impl Writer {
             }
             Op::Scrub => self.scrub().map(|()| None),
         }
+    }
+
+    /// The claims of a thread to blobs, in frames that count only with the records that follow.
+    fn name_blobs(&self, thread: ThreadId, blobs: Vec<Vec<u8>>, group: &mut Group) -> Result<(), StoreError> {
+        let mut missing = Vec::with_capacity(blobs.len());
+        for bytes in blobs {
+            let hash = Hash::of(&bytes);
+            missing.push((hash, (!self.has_blob(hash)?).then(|| bytes.into())));
+        }
+        group.stamp.more = true;
+        for (hash, bytes) in missing {
+            let change = blob(Some(thread), hash, bytes, group);
+            group.changes.push((change, None));
+        }
+        Ok(())
     }
 
     pub(super) fn add(&mut self, addition: &Addition, before: Hash, head: Option<Head>, group: &mut Group) -> Change {
@@ -187,7 +195,8 @@ impl Writer {
     /// Whether it depends on more than heads, and so on everything before it being readable.
     pub(super) fn needs_all_before(&self, op: &Op) -> bool {
         match op {
-            Op::Append(addition) => addition.fork_of.is_some_and(|point| {
+            Op::Append { blobs, .. } if !blobs.is_empty() => true,
+            Op::Append { addition, .. } => addition.fork_of.is_some_and(|point| {
                 // The hash at the fork point is known without reading where that is the parent's end.
                 let parent = self.heads.get(&point.parent).filter(|known| known.group > self.readable_group);
                 parent.is_some_and(|known| known.head.is_some_and(|head| head.last_seq != point.seq))

@@ -8,7 +8,7 @@ use bincode::{Decode, Encode};
 /// next free name costs the same however many are taken, and the names of a node that is visited again and again take
 /// no more room than one.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode)]
-pub(super) struct Labels(BTreeMap<String, Numbers>);
+pub(super) struct CheckpointNames(BTreeMap<String, Numbers>);
 
 /// Numbers from 1.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode)]
@@ -39,7 +39,7 @@ impl Numbers {
     }
 }
 
-impl Labels {
+impl CheckpointNames {
     pub(super) fn take(&mut self, label: &str) {
         let (base, number) = split(label);
         self.0.entry(base.to_owned()).or_default().insert(number);
