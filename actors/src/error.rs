@@ -1,7 +1,8 @@
 //! The errors of the operations: one enum for each, its variants grouped by what the caller does next.
 //!
 //! Every operation can fail because of the runtime or its log ([`RuntimeError`]); its own variants say what is wrong with
-//! the request. A source is in `source()` only and not in the text.
+//! the request. The text alone says what could not be done, and with what. The reason is the source, if there is one: it is
+//! in `source()` only and not in the text.
 
 use rethread_events::event::EventError;
 use rethread_events::expression::ExpressionError;
@@ -55,7 +56,7 @@ pub enum RuntimeError {
     Store(#[from] StoreError),
     // Tell an operator.
     /// A record is not an event that this version knows.
-    #[error("thread {thread}, seq {seq}")]
+    #[error("the event of thread {thread} at seq {seq} cannot be read")]
     Event {
         /// The thread.
         thread: ThreadId,
@@ -113,7 +114,7 @@ pub enum ReadError {
     },
     // Change the request.
     /// The expression of [`ThreadHandle::bisect`](crate::ThreadHandle::bisect) cannot be parsed.
-    #[error("thread {thread}")]
+    #[error("thread {thread} cannot be searched with this expression")]
     Expression {
         /// The thread.
         thread: ThreadId,
@@ -200,7 +201,7 @@ pub enum ControlError {
     TooLarge(#[from] TooLarge),
     // Read again, or for `Rejected::Invalid` change the request.
     /// The state of the thread does not allow it.
-    #[error("thread {thread}")]
+    #[error("thread {thread} rejected the input")]
     Rejected {
         /// The thread.
         thread: ThreadId,

@@ -9,19 +9,30 @@ fn thread() -> ThreadId {
 }
 
 #[test]
-fn texts_leave_out_their_sources_and_printers_write_them_once() {
+fn a_text_says_what_failed_and_printers_add_its_source_once() {
     let rejected = Rejected::Ended { status: Status::Completed };
     let source = expression::check("1 +").unwrap_err();
-    let errors: [(Box<dyn Error>, String); 2] = [
-        (Box::new(ControlError::rejected(thread(), rejected.clone())), rejected.to_string()),
+    let unknown = EventError::UnknownCode(1);
+    let errors: [(Box<dyn Error>, String, String); 3] = [
+        (
+            Box::new(ControlError::rejected(thread(), rejected.clone())),
+            format!("thread {} rejected the input", thread()),
+            rejected.to_string(),
+        ),
         (
             Box::new(ForkError::from(ReadError::Expression { thread: thread(), source: source.clone() })),
+            format!("thread {} cannot be searched with this expression", thread()),
             source.to_string(),
         ),
+        (
+            Box::new(RuntimeError::Event { thread: thread(), seq: Seq(7), source: unknown.clone() }),
+            format!("the event of thread {} at seq 7 cannot be read", thread()),
+            unknown.to_string(),
+        ),
     ];
-    for (error, source) in errors {
-        assert_eq!(error.to_string(), format!("thread {}", thread()));
-        assert_eq!(with_sources(&*error), format!("thread {}: {source}", thread()));
+    for (error, text, source) in errors {
+        assert_eq!(error.to_string(), text);
+        assert_eq!(with_sources(&*error), format!("{text}: {source}"));
     }
 }
 

@@ -57,7 +57,7 @@ pub enum EventError {
         newest: u16,
     },
     /// The bytes are not such an event.
-    #[error("not a {name}: {source}")]
+    #[error("not a {name}")]
     Malformed {
         /// The event.
         name: &'static str,
