@@ -2,7 +2,7 @@
 
 use rethread_events::fault::ExecutionError;
 use rethread_events::ids::{Position, ThreadId};
-use rethread_events::thread::{State, Status, Totals};
+use rethread_events::thread::{OutcomeJson, State, Status, Totals};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -87,10 +87,12 @@ impl Outcome {
     }
 
     /// What `run --json` prints.
+    pub fn json(&self) -> OutcomeJson {
+        OutcomeJson { status: self.status, ..self.state.outcome(self.last_position) }
+    }
+
+    /// The same as a value.
     pub fn to_json(&self) -> Value {
-        let mut json = self.state.outcome_json();
-        json["status"] = self.status.name().into();
-        json["last_position"] = self.last_position.0.into();
-        json
+        serde_json::to_value(self.json()).unwrap_or_default()
     }
 }

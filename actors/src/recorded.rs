@@ -3,9 +3,9 @@
 use std::ops::Range;
 
 use rethread_events::event::{Event, EventError};
-use rethread_events::ids::{Position, Seq, ThreadId, Time, TraceId};
+use rethread_events::ids::{EventId, Hash, Position, Seq, ThreadId, Time, TraceId};
 use rethread_store::{Cause, Kind, LogReader, NewRecord, Record};
-use serde::ser::{Serialize, SerializeStruct as _, Serializer};
+use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use crate::error::{ReadError, RuntimeError};
@@ -103,23 +103,71 @@ impl Serialize for Data<'_> {
     }
 }
 
+/// An event as scripts read it everywhere; docs/EVENTS.md describes its `data`.
+#[derive(Serialize)]
+#[cfg_attr(feature = "utoipa", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+struct Whole<'a> {
+    /// Its place in the whole log.
+    #[cfg_attr(feature = "utoipa", schema(value_type = u64))]
+    position: Position,
+    /// The thread it was written to: for an inherited event, the one it was inherited from.
+    #[cfg_attr(feature = "utoipa", schema(value_type = String))]
+    thread_id: ThreadId,
+    #[cfg_attr(feature = "utoipa", schema(value_type = u64))]
+    seq: Seq,
+    #[cfg_attr(feature = "utoipa", schema(value_type = String))]
+    id: EventId,
+    #[cfg_attr(feature = "utoipa", schema(value_type = String))]
+    time: Time,
+    /// Its documented name.
+    #[serde(rename = "type")]
+    name: &'static str,
+    version: u16,
+    #[cfg_attr(feature = "utoipa", schema(value_type = String))]
+    trace_id: TraceId,
+    /// The position that led to it.
+    #[cfg_attr(feature = "utoipa", schema(value_type = Option<u64>))]
+    cause: Option<Position>,
+    #[cfg_attr(feature = "utoipa", schema(value_type = String))]
+    hash: Hash,
+    #[cfg_attr(feature = "utoipa", schema(value_type = Object))]
+    data: Data<'a>,
+}
+
 /// As [`RecordedEvent::to_json`].
 impl Serialize for RecordedEvent {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let record = &self.record;
-        let mut fields = serializer.serialize_struct("RecordedEvent", 11)?;
-        fields.serialize_field("position", &record.position)?;
-        fields.serialize_field("thread_id", &record.thread)?;
-        fields.serialize_field("seq", &record.seq)?;
-        fields.serialize_field("id", &record.id())?;
-        fields.serialize_field("time", &record.recorded_at)?;
-        fields.serialize_field("type", self.name())?;
-        fields.serialize_field("version", &record.version)?;
-        fields.serialize_field("trace_id", &record.trace)?;
-        fields.serialize_field("cause", &record.cause)?;
-        fields.serialize_field("hash", &record.hash)?;
-        fields.serialize_field("data", &Data(&self.event))?;
-        fields.end()
+        let whole = Whole {
+            position: record.position,
+            thread_id: record.thread,
+            seq: record.seq,
+            id: record.id(),
+            time: record.recorded_at,
+            name: self.name(),
+            version: record.version,
+            trace_id: record.trace,
+            cause: record.cause,
+            hash: record.hash,
+            data: Data(&self.event),
+        };
+        whole.serialize(serializer)
+    }
+}
+
+/// As [`RecordedEvent::to_json`].
+#[cfg(feature = "utoipa")]
+impl utoipa::PartialSchema for RecordedEvent {
+    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
+        Whole::schema()
+    }
+}
+
+#[cfg(feature = "utoipa")]
+impl utoipa::ToSchema for RecordedEvent {
+    fn name() -> std::borrow::Cow<'static, str> {
+        "Event".into()
     }
 }
 

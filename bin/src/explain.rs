@@ -92,7 +92,7 @@ fn view(state: &State, told: Told) -> Explanation {
         workflow: state.workflow().map(|workflow| workflow.name.clone()),
         seq: state.last_seq(),
         error: state.error(),
-        usage: state.outcome_json()["usage"].take(),
+        usage: state.usage(),
         steps,
         branches,
         branches_left_out,

@@ -43,26 +43,38 @@ use result::values;
 /// The results of the nodes of a thread. Costs the same for each event; holds the last [`RESULTS_MAX`] results, and not
 /// more than about [`HELD_BYTES_MAX`].
 #[derive(Debug, Clone, Default, Serialize)]
+#[cfg_attr(feature = "utoipa", derive(utoipa::ToSchema), schema(description = "What a thread did, node by node."))]
 pub struct Steps {
     /// The first event that is in it: 0, or the one with which a branch began.
+    #[cfg_attr(feature = "utoipa", schema(value_type = u64))]
     pub first_seq: Seq,
     /// The last event that is in it.
+    #[cfg_attr(feature = "utoipa", schema(value_type = u64))]
     pub last_seq: Seq,
     /// When the thread began; for a branch, when that did.
+    #[cfg_attr(feature = "utoipa", schema(ignore))]
     pub began: Option<Time>,
     /// When the last event happened.
+    #[cfg_attr(feature = "utoipa", schema(ignore))]
     pub last_at: Time,
     /// The moments at which it was forked off on the way here, the last one last: thread, and the last inherited seq.
+    #[cfg_attr(feature = "utoipa", schema(ignore))]
     pub forked_from: Vec<(ThreadId, Seq)>,
-    /// How it ended; `open` while it has not.
+    /// How it ended: `completed`, `failed` or `cancelled`; `open` while it has not.
+    #[cfg_attr(feature = "utoipa", schema(value_type = String))]
     pub outcome: StepOutcome,
     /// Why it did not reach an end.
+    #[cfg_attr(feature = "utoipa", schema(ignore))]
     pub error: Option<ExecutionError>,
     /// Where the time went, of the thread itself.
+    #[cfg_attr(feature = "utoipa", schema(ignore))]
     pub spent: Spent,
     /// When nothing of it went on, but for questions to people: those are calls.
+    #[cfg_attr(feature = "utoipa", schema(ignore))]
     pub waits: VecDeque<Wait>,
+    /// One for each node that was entered, in that order: its calls, its times, what it used, what came of it.
     #[serde(serialize_with = "values")]
+    #[cfg_attr(feature = "utoipa", schema(value_type = Vec<Object>))]
     results: BTreeMap<u64, NodeResult>,
     /// How many results were there before those that are held.
     pub n_dropped: u64,

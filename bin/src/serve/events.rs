@@ -8,7 +8,7 @@ use rethread::errors::ReadError;
 use rethread::operate::LogAccess as _;
 use rethread::store::RecordIter;
 use rethread::{Position, RecordedEvent, Runtime, Seq, ThreadHandle};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::feed;
@@ -159,7 +159,7 @@ pub(crate) async fn of_log(server: Shared, request: HttpRequest) -> Result<HttpR
         None => {
             let limit = request::limit(query.limit, PAGE, PAGE_MAX)?;
             let (events, next) = page(&server.runtime, wanted, from, end, limit).await?;
-            Ok(HttpResponse::Ok().json(Page { events, next }))
+            Ok(HttpResponse::Ok().json(Events { events, next }))
         }
         Some(form) if query.follow == Some(false) => {
             if from >= end {
@@ -171,13 +171,6 @@ pub(crate) async fn of_log(server: Shared, request: HttpRequest) -> Result<HttpR
             streaming(server.clone(), &request, form, following(&server.runtime, &server.hub, form, wanted, from), seen)
         }
     }
-}
-
-/// A page as it is written.
-#[derive(Serialize)]
-struct Page<N> {
-    events: Vec<RecordedEvent>,
-    next: N,
 }
 
 async fn page(
@@ -231,7 +224,7 @@ pub(crate) async fn of_thread(server: Shared, request: HttpRequest) -> Result<Ht
         None => {
             let limit = request::limit(query.limit, PAGE, PAGE_MAX)?;
             let (events, next) = thread_page(&thread, wanted, from, summary.last_seq.next(), limit).await?;
-            Ok(HttpResponse::Ok().json(Page { events, next }))
+            Ok(HttpResponse::Ok().json(ThreadEvents { events, next }))
         }
         Some(form) => {
             let follows = query.follow != Some(false);

@@ -1,7 +1,8 @@
 //! `/v1/threads/{thread}/state` and what else is asked about a moment of a thread.
 
 use actix_web::HttpResponse;
-use rethread::{Seq, ThreadHandle};
+use rethread::steps::Steps;
+use rethread::{Seq, State, ThreadHandle};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
@@ -9,7 +10,7 @@ use super::extract::{AtMoment, Named};
 use super::large;
 use super::problem::{Kind, Problem};
 use super::request;
-use super::schemas::{Checkpoint, Checkpoints, Family, State, Steps};
+use super::schemas::{Checkpoint, Checkpoints, Family};
 use crate::replay;
 
 /// Which moment is meant: one of the three, or none for the present.

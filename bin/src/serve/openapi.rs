@@ -13,7 +13,7 @@ use super::problem::{Document, Fault, Place};
 use super::routes::{self, Access};
 use super::{
     archive, control, events, explain, fork, graph, health, interactions, log, maintenance, metrics, moments, rerun,
-    schemas, session, surroundings, threads, usage, workflows,
+    session, surroundings, threads, usage, workflows,
 };
 
 #[derive(OpenApi)]
@@ -47,7 +47,7 @@ use super::{
         log::about, log::records, log::streams, log::stream, log::records_of_stream, log::blob, log::values, log::verify, archive::import,
         maintenance::collect, maintenance::compact, maintenance::backup,
     ),
-    components(schemas(Document, Fault, Place, schemas::Event)),
+    components(schemas(Document, Fault, Place, rethread::RecordedEvent)),
 )]
 struct Api;
 

@@ -3,17 +3,15 @@
 #![allow(dead_code, reason = "shapes, for the document")]
 
 mod event;
-mod explain;
 mod graph;
 mod interaction;
 mod moment;
 mod server;
 mod thread;
 
-pub(crate) use event::{Event, Events, ThreadEvents};
-pub(crate) use explain::Steps;
+pub(crate) use event::{Events, ThreadEvents};
 pub(crate) use graph::{Graph, GraphArrow, GraphNode, GraphPart, Visit};
 pub(crate) use interaction::{Answered, Interactions, Unreadable};
-pub(crate) use moment::{Checkpoint, Checkpoints, Family, State};
+pub(crate) use moment::{Checkpoint, Checkpoints, Family};
 pub(crate) use server::{CallsWaiting, Health, Info, Profile, Profiles, Session, Tools};
-pub(crate) use thread::{Compacted, Deleted, Outcome, Threads, Usage};
+pub(crate) use thread::{Compacted, Deleted, Threads};

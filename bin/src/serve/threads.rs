@@ -7,6 +7,7 @@ use rethread::errors::ControlError;
 use rethread::operate::{BranchFilter, Labels, ThreadQuery};
 use rethread::{Json, StartThread, ThreadHandle, ThreadId, ThreadSummary};
 use rethread_events::text::with_sources;
+use rethread_events::thread::OutcomeJson;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
@@ -16,7 +17,7 @@ use super::extract::{Asked, Named};
 use super::guard::{self, Allowed};
 use super::problem::{Kind, Problem};
 use super::request;
-use super::schemas::{Deleted, Outcome, Threads};
+use super::schemas::{Deleted, Threads};
 use super::server::Shared;
 use super::tokens::Scope;
 use super::workflows::{Chosen, For, Inline};
@@ -120,7 +121,7 @@ async fn add_usage(thread: &ThreadHandle, shown: &mut Thread) -> Result<(), Prob
             return Ok(());
         }
     };
-    shown.usage = Some(state.outcome_json()["usage"].take());
+    shown.usage = Some(state.usage());
     shown.node = Some(state.node_name().cloned());
     Ok(())
 }
@@ -234,7 +235,7 @@ pub(crate) struct OutcomeQuery {
 /// What a thread has come to. Asking again with `wait_ms` waits without following events.
 #[utoipa::path(get, path = "/v1/threads/{thread}/outcome", tag = "threads", operation_id = "thread_outcome",
     params(OutcomeQuery),
-    responses((status = 200, description = "Its outcome so far; it is not final while `status` is `pending` or `running`", body = Outcome)))]
+    responses((status = 200, description = "Its outcome so far; it is not final while `status` is `pending` or `running`", body = OutcomeJson)))]
 pub(crate) async fn outcome(
     server: Shared,
     request: HttpRequest,
@@ -252,14 +253,13 @@ pub(crate) async fn outcome(
             outcome = tokio::time::timeout(Duration::from_millis(wait_ms), thread.at_rest()) => {
                 guard::still(&server, guard::by(&request))?;
                 if let Ok(outcome) = outcome {
-                    return Ok(HttpResponse::Ok().json(outcome?.to_json()));
+                    return Ok(HttpResponse::Ok().json(outcome?.json()));
                 }
             }
             () = server.stopping.cancelled() => return Err(Problem::stopping()),
         }
     }
     let summary: ThreadSummary = thread.summary().await?;
-    let mut json = thread.state_at(summary.last_seq).await?.outcome_json();
-    json["last_position"] = json!(summary.last_position);
-    Ok(HttpResponse::Ok().json(json))
+    let state = thread.state_at(summary.last_seq).await?;
+    Ok(HttpResponse::Ok().json(state.outcome(summary.last_position)))
 }

@@ -4,8 +4,8 @@ use rethread::steps::CallKind;
 use rethread::steps::Steps;
 use rethread::{CallId, ExecutionError, NodeId, Seq, Status, ThreadId};
 use rethread_events::message::Usage;
+use rethread_events::thread::ThreadUsage;
 use serde::Serialize;
-use serde_json::Value;
 
 use crate::explain::Cause;
 
@@ -24,9 +24,7 @@ pub(crate) struct Explanation {
     pub(crate) seq: Option<Seq>,
     #[cfg_attr(feature = "server", schema(value_type = Option<Object>))]
     pub(crate) error: Option<ExecutionError>,
-    #[cfg_attr(feature = "server", schema(value_type = crate::serve::schemas::Usage))]
-    pub(crate) usage: Value,
-    #[cfg_attr(feature = "server", schema(value_type = crate::serve::schemas::Steps))]
+    pub(crate) usage: ThreadUsage,
     pub(crate) steps: Steps,
     /// Its branches, and their branches.
     pub(crate) branches: Vec<BranchSteps>,
@@ -47,7 +45,6 @@ pub(crate) struct Explanation {
 pub(crate) struct BranchSteps {
     #[cfg_attr(feature = "server", schema(value_type = String))]
     pub(crate) thread_id: ThreadId,
-    #[cfg_attr(feature = "server", schema(value_type = crate::serve::schemas::Steps))]
     pub(crate) steps: Steps,
 }
 

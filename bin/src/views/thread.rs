@@ -2,6 +2,7 @@
 
 use rethread::operate::Labels;
 use rethread::{CallId, Hash, NodeId, Position, Seq, Status, ThreadId, ThreadSummary, Time};
+use rethread_events::thread::ThreadUsage;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -38,8 +39,7 @@ pub(crate) struct Thread {
     damaged: bool,
     /// Where it was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "server", schema(value_type = Option<crate::serve::schemas::Usage>))]
-    pub(crate) usage: Option<Value>,
+    pub(crate) usage: Option<ThreadUsage>,
     /// The node it is in, where usage was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "server", schema(value_type = Option<String>))]

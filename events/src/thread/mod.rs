@@ -85,6 +85,7 @@ pub use state::{
 };
 pub use status::Status;
 pub use variables::looking_back::LOOKING_BACK;
+pub use view::{OutcomeJson, ThreadUsage};
 
 /// The most events of one step. What is left then is owed still, and comes with the next step.
 pub const STEP_EVENTS_MAX: usize = 1_000;

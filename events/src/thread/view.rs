@@ -1,54 +1,154 @@
 //! The state as JSON, for people and scripts. The shapes are documented in `docs/EVENTS.md` and do not change
 //! without a version.
 
-use serde::ser::{Serialize, SerializeMap as _, SerializeStruct as _, Serializer};
+use serde::Serialize;
+use serde::ser::{SerializeMap as _, Serializer};
 use serde_json::{Value, json};
 
-use super::state::{Control, Frame, Phase, State};
-use super::{effects::Effect, status::Status};
-use crate::message::Usage;
+use super::effects::Effect;
+use super::path::Visit;
+use super::state::{Checkpoint, Control, Frame, Phase, State};
+use super::status::Status;
+use crate::codec::OrderedMap;
+use crate::fault::ExecutionError;
+use crate::ids::{Hash, NodeId, Position, Seq, ThreadId, Time};
+use crate::json::Json;
+use crate::labels::Labels;
+use crate::message::{Message, Usage};
 
-/// The state as JSON. What may be long, its messages and the nodes it entered, is written from where it lies.
-struct Whole<'a>(&'a State);
+/// The whole state of a thread at a moment; docs/EVENTS.md describes it.
+// What may be long, its messages and the nodes it entered, is written from where it lies.
+#[derive(Serialize)]
+#[cfg_attr(feature = "utoipa", derive(utoipa::ToSchema))]
+struct Whole<'a> {
+    #[cfg_attr(feature = "utoipa", schema(value_type = String))]
+    thread_id: ThreadId,
+    /// The moment: the last event that is in the state.
+    #[cfg_attr(feature = "utoipa", schema(value_type = u64))]
+    seq: Option<Seq>,
+    #[cfg_attr(feature = "utoipa", schema(value_type = String))]
+    status: Status,
+    workflow: Option<&'a str>,
+    #[cfg_attr(feature = "utoipa", schema(value_type = Option<String>))]
+    workflow_hash: Option<Hash>,
+    #[cfg_attr(feature = "utoipa", schema(value_type = std::collections::BTreeMap<String, String>))]
+    labels: &'a Labels,
+    #[cfg_attr(feature = "utoipa", schema(ignore))]
+    started_at: Option<Time>,
+    #[cfg_attr(feature = "utoipa", schema(ignore))]
+    last_at: Time,
+    #[cfg_attr(feature = "utoipa", schema(value_type = Option<String>))]
+    node: Option<&'a NodeId>,
+    #[cfg_attr(feature = "utoipa", schema(value_type = Object))]
+    variables: WithCalls<'a>,
+    #[cfg_attr(feature = "utoipa", schema(ignore))]
+    scopes: Vec<Value>,
+    #[cfg_attr(feature = "utoipa", schema(ignore))]
+    globals: &'a OrderedMap<Json>,
+    #[cfg_attr(feature = "utoipa", schema(value_type = Vec<Object>))]
+    messages: Vec<&'a Message>,
+    /// What is open: calls, questions and waits, each with `kind` and `id`.
+    #[cfg_attr(feature = "utoipa", schema(value_type = Vec<Object>))]
+    pending: Vec<Value>,
+    #[cfg_attr(feature = "utoipa", schema(ignore))]
+    plan: Option<Value>,
+    usage: ThreadUsage,
+    #[cfg_attr(feature = "utoipa", schema(ignore))]
+    iterations: u32,
+    #[cfg_attr(feature = "utoipa", schema(ignore))]
+    path: &'a [Visit],
+    #[cfg_attr(feature = "utoipa", schema(ignore))]
+    path_dropped: u64,
+    #[cfg_attr(feature = "utoipa", schema(ignore))]
+    checkpoints: &'a [Checkpoint],
+    #[cfg_attr(feature = "utoipa", schema(ignore))]
+    forked_from: Option<Value>,
+    #[cfg_attr(feature = "utoipa", schema(ignore))]
+    branch_of: Option<Value>,
+    #[cfg_attr(feature = "utoipa", schema(ignore))]
+    workspace: Option<&'a str>,
+    #[cfg_attr(feature = "utoipa", schema(ignore))]
+    paused: Option<Value>,
+    #[cfg_attr(feature = "utoipa", schema(value_type = Option<Value>))]
+    output: Option<&'a Json>,
+    #[cfg_attr(feature = "utoipa", schema(value_type = Option<Object>))]
+    error: Option<ExecutionError>,
+}
 
-impl Serialize for Whole<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let state = self.0;
-        let messages: Vec<_> = state.conversation().in_force().map(|entry| &entry.message).collect();
-        let mut fields = serializer.serialize_struct("State", 26)?;
-        fields.serialize_field("thread_id", &state.thread())?;
-        fields.serialize_field("seq", &state.last_seq())?;
-        fields.serialize_field("status", &state.status())?;
-        fields.serialize_field("workflow", &state.workflow().map(|workflow| &workflow.name))?;
-        fields.serialize_field("workflow_hash", &state.workflow().map(|workflow| workflow.hash))?;
-        fields.serialize_field("labels", state.labels())?;
-        fields.serialize_field("started_at", &state.started_at())?;
-        fields.serialize_field("last_at", &state.last_at())?;
-        fields.serialize_field("node", &state.node_name())?;
-        fields.serialize_field("variables", &WithCalls(state))?;
-        fields.serialize_field("scopes", &state.scopes_json())?;
-        fields.serialize_field("globals", &state.globals())?;
-        fields.serialize_field("messages", &messages)?;
-        fields.serialize_field("pending", &state.pending())?;
-        let plan =
-            state.plan().map(|plan| json!({ "steps": plan.steps, "step": plan.step(), "replan": plan.n_replans }));
-        fields.serialize_field("plan", &plan)?;
-        fields.serialize_field("usage", &state.usage_json())?;
-        fields.serialize_field("iterations", &state.totals().n_iterations)?;
-        fields.serialize_field("path", &state.path())?;
-        fields.serialize_field("path_dropped", &state.n_visits_dropped())?;
-        fields.serialize_field("checkpoints", &state.checkpoints())?;
-        let forked_from = state.forked_from().map(|(thread, seq)| json!({ "thread_id": thread, "seq": seq }));
-        fields.serialize_field("forked_from", &forked_from)?;
-        let owner = state.branch().and_then(|branch| branch.owner);
-        let branch_of = owner.map(|(thread, index)| json!({ "thread_id": thread, "index": index }));
-        fields.serialize_field("branch_of", &branch_of)?;
-        fields.serialize_field("workspace", &state.workspace())?;
-        fields.serialize_field("paused", &state.paused_json())?;
-        fields.serialize_field("output", &state.output())?;
-        fields.serialize_field("error", &state.error())?;
-        fields.end()
+/// As [`State::json`] writes it.
+#[cfg(feature = "utoipa")]
+impl utoipa::PartialSchema for State {
+    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
+        Whole::schema()
     }
+}
+
+#[cfg(feature = "utoipa")]
+impl utoipa::ToSchema for State {
+    fn schemas(schemas: &mut Vec<(String, utoipa::openapi::RefOr<utoipa::openapi::Schema>)>) {
+        <Whole<'_> as utoipa::ToSchema>::schemas(schemas);
+    }
+}
+
+/// What a thread used.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "utoipa", derive(utoipa::ToSchema), schema(as = Usage))]
+#[serde(deny_unknown_fields)]
+pub struct ThreadUsage {
+    /// Of prompts; null where it is not known.
+    pub input_tokens: Option<u64>,
+    /// Of answers; null where it is not known.
+    pub output_tokens: Option<u64>,
+    /// Of both; null where it is not known.
+    pub total_tokens: Option<u64>,
+    /// Of prompts, read from the provider's cache.
+    pub cached_input_tokens: u64,
+    /// Of prompts, written to the provider's cache.
+    pub cache_write_tokens: u64,
+    /// Of answers, spent on reasoning.
+    pub reasoning_tokens: u64,
+    /// In billionths of a US dollar, of the calls whose price is known; null where none is known.
+    pub cost_nanousd: Option<u64>,
+    /// Model calls answered.
+    pub llm_calls: u64,
+    /// Tool calls ended.
+    pub tool_calls: u64,
+    /// Model calls whose cost is not known.
+    pub n_unpriced: u64,
+    /// Whether `cost_nanousd` misses the cost of a call.
+    pub cost_is_partial: bool,
+}
+
+/// What a thread has come to.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "utoipa", derive(utoipa::ToSchema), schema(as = Outcome))]
+#[serde(deny_unknown_fields)]
+pub struct OutcomeJson {
+    /// The thread.
+    #[cfg_attr(feature = "utoipa", schema(value_type = String))]
+    pub thread_id: ThreadId,
+    /// How far it is.
+    #[cfg_attr(feature = "utoipa", schema(value_type = String))]
+    pub status: Status,
+    /// Whether it reached an end.
+    pub success: bool,
+    /// The output of its last node.
+    #[cfg_attr(feature = "utoipa", schema(value_type = Option<Value>))]
+    pub output: Option<Json>,
+    /// Why it failed.
+    #[cfg_attr(feature = "utoipa", schema(value_type = Option<Object>))]
+    pub error: Option<ExecutionError>,
+    /// Nodes entered, inside of loops and sub-workflows too.
+    #[cfg_attr(feature = "utoipa", schema(value_type = u64))]
+    pub iterations: u32,
+    /// What it used.
+    pub usage: ThreadUsage,
+    /// Its last event.
+    #[cfg_attr(feature = "utoipa", schema(value_type = u64))]
+    pub last_seq: Option<Seq>,
+    /// The place of that event in the whole log.
+    #[cfg_attr(feature = "utoipa", schema(value_type = u64))]
+    pub last_position: Position,
 }
 
 /// The variables, and the calls of the model node that ran last under names of their own.
@@ -77,21 +177,50 @@ impl State {
 
     /// The same, to be written.
     pub fn json(&self) -> impl Serialize + '_ {
-        Whole(self)
+        let owner = self.branch().and_then(|branch| branch.owner);
+        Whole {
+            thread_id: self.thread(),
+            seq: self.last_seq(),
+            status: self.status(),
+            workflow: self.workflow().map(|workflow| workflow.name.as_str()),
+            workflow_hash: self.workflow().map(|workflow| workflow.hash),
+            labels: self.labels(),
+            started_at: self.started_at(),
+            last_at: self.last_at(),
+            node: self.node_name(),
+            variables: WithCalls(self),
+            scopes: self.scopes_json(),
+            globals: self.globals(),
+            messages: self.conversation().in_force().map(|entry| &*entry.message).collect(),
+            pending: self.pending(),
+            plan: self.plan().map(|plan| json!({ "steps": plan.steps, "step": plan.step(), "replan": plan.n_replans })),
+            usage: self.usage(),
+            iterations: self.totals().n_iterations,
+            path: self.path(),
+            path_dropped: self.n_visits_dropped(),
+            checkpoints: self.checkpoints(),
+            forked_from: self.forked_from().map(|(thread, seq)| json!({ "thread_id": thread, "seq": seq })),
+            branch_of: owner.map(|(thread, index)| json!({ "thread_id": thread, "index": index })),
+            workspace: self.workspace(),
+            paused: self.paused_json(),
+            output: self.output(),
+            error: self.error(),
+        }
     }
 
-    /// The outcome in short: what `run --json` prints, but for the position.
-    pub fn outcome_json(&self) -> Value {
-        json!({
-            "thread_id": self.thread(),
-            "status": self.status(),
-            "success": self.status() == Status::Completed,
-            "output": self.output(),
-            "error": self.error(),
-            "iterations": self.totals().n_iterations,
-            "usage": self.usage_json(),
-            "last_seq": self.last_seq(),
-        })
+    /// The outcome in short: what `run --json` prints. `last_position` is the position of the last event of the state.
+    pub fn outcome(&self, last_position: Position) -> OutcomeJson {
+        OutcomeJson {
+            thread_id: self.thread(),
+            status: self.status(),
+            success: self.status() == Status::Completed,
+            output: self.output().cloned(),
+            error: self.error(),
+            iterations: self.totals().n_iterations,
+            usage: self.usage(),
+            last_seq: self.last_seq(),
+            last_position,
+        }
     }
 
     /// What is open: calls, questions and waits, each with `kind` and `id`.
@@ -156,7 +285,8 @@ impl State {
         }
     }
 
-    fn usage_json(&self) -> Value {
+    /// What the thread used.
+    pub fn usage(&self) -> ThreadUsage {
         let totals = self.totals();
         let Usage {
             input_tokens,
@@ -169,18 +299,18 @@ impl State {
         // What was asked and not told is not known; before any call it is 0.
         let known = |n: Option<u64>| n.or((totals.n_llm_calls == 0).then_some(0));
         let is_known = input_tokens.or(output_tokens).or(total_tokens).is_some();
-        json!({
-            "input_tokens": known(input_tokens),
-            "output_tokens": known(output_tokens),
-            "total_tokens": known(is_known.then(|| totals.tokens())),
-            "cached_input_tokens": cached_input_tokens.unwrap_or(0),
-            "cache_write_tokens": cache_write_tokens.unwrap_or(0),
-            "reasoning_tokens": reasoning_tokens.unwrap_or(0),
-            "cost_nanousd": totals.cost_nanousd,
-            "llm_calls": totals.n_llm_calls,
-            "tool_calls": totals.n_tool_calls,
-            "n_unpriced": totals.n_unpriced,
-            "cost_is_partial": totals.n_unpriced > 0,
-        })
+        ThreadUsage {
+            input_tokens: known(input_tokens),
+            output_tokens: known(output_tokens),
+            total_tokens: known(is_known.then(|| totals.tokens())),
+            cached_input_tokens: cached_input_tokens.unwrap_or(0),
+            cache_write_tokens: cache_write_tokens.unwrap_or(0),
+            reasoning_tokens: reasoning_tokens.unwrap_or(0),
+            cost_nanousd: totals.cost_nanousd,
+            llm_calls: totals.n_llm_calls,
+            tool_calls: totals.n_tool_calls,
+            n_unpriced: totals.n_unpriced,
+            cost_is_partial: totals.n_unpriced > 0,
+        }
     }
 }

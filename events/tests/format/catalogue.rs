@@ -9,7 +9,7 @@ use rethread_events::event::{
     OperationType, Scope, ToolMode, WarningCode,
 };
 use rethread_events::fault::ErrorKind;
-use rethread_events::ids::ThreadId;
+use rethread_events::ids::{Position, ThreadId};
 use rethread_events::message::{FinishReason, Role, UsageSource};
 use rethread_events::thread::{Env, NoPeople, NoTools, NoWaits, State, Status, Thread};
 use rethread_events::tool::Recovery;
@@ -179,9 +179,7 @@ fn json_of_scripts_is_in_the_catalogue() {
     for state in [thread.state().clone(), State::new(ThreadId::from_bytes([1; 16]))] {
         fields_are(&page, "The state of a thread", &state.to_json());
         fields_are(&page, "The totals of a thread", &state.to_json()["usage"]);
-        // The position is known only to the log.
-        let mut outcome = state.outcome_json();
-        outcome["last_position"] = json!(0);
+        let outcome = serde_json::to_value(state.outcome(Position(0))).unwrap();
         fields_are(&page, "The outcome of a run", &outcome);
     }
     let line = ["position", "thread_id", "seq", "id", "time", "type", "version", "trace_id", "cause", "hash", "data"];

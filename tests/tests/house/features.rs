@@ -31,7 +31,13 @@ fn a_program_without_features_compiles_fewer_than_150_packages() {
 
 #[test]
 fn heavy_packages_come_with_their_feature_alone() {
-    let heavy = [("reqwest", "openai"), ("tiktoken-rs", "tokens"), ("rmcp", "mcp"), ("grep-searcher", "files")];
+    let heavy = [
+        ("reqwest", "openai"),
+        ("tiktoken-rs", "tokens"),
+        ("rmcp", "mcp"),
+        ("grep-searcher", "files"),
+        ("utoipa", "utoipa"),
+    ];
     let minimal = packages("");
     for (name, feature) in heavy {
         let is_there =

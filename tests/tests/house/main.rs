@@ -30,7 +30,7 @@ const ARROWS: [(&str, &[&str]); 7] = [
 ];
 
 /// All that the core may use: nothing that does IO, waits, or knows the time.
-const HEART: [&str; 15] = [
+const HEART: [&str; 16] = [
     "bincode",
     "blake3",
     "data-encoding",
@@ -45,6 +45,7 @@ const HEART: [&str; 15] = [
     "serde_path_to_error",
     "strsim",
     "thiserror",
+    "utoipa",
     "uuid",
 ];
 

@@ -2,10 +2,8 @@
 
 use rethread::{Seq, ThreadId};
 use serde::Serialize;
-use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::thread::Usage;
 use crate::views::Member;
 
 /// A name of a moment.
@@ -24,30 +22,6 @@ pub(crate) struct Checkpoints {
     #[schema(value_type = String)]
     pub(crate) thread_id: ThreadId,
     pub(crate) checkpoints: Vec<Checkpoint>,
-}
-
-/// The whole state of a thread at a moment; docs/EVENTS.md describes it.
-#[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct State {
-    thread_id: String,
-    /// The moment: the last event that is in the state.
-    seq: u64,
-    status: String,
-    workflow: Option<String>,
-    workflow_hash: Option<String>,
-    labels: std::collections::BTreeMap<String, String>,
-    node: Option<String>,
-    #[schema(value_type = Object)]
-    variables: Value,
-    #[schema(value_type = Vec<Object>)]
-    messages: Vec<Value>,
-    /// What is open: calls, questions and waits, each with `kind` and `id`.
-    #[schema(value_type = Vec<Object>)]
-    pending: Vec<Value>,
-    usage: Usage,
-    output: Option<Value>,
-    #[schema(value_type = Option<Object>)]
-    error: Option<Value>,
 }
 
 /// A thread and the branches that ran at a moment.
