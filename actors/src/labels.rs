@@ -7,6 +7,7 @@ use rethread_events::labels::Labels;
 use rethread_store::{LogReader, StoreError, StreamInfo, Tag};
 
 use crate::error::ReadError;
+use crate::load;
 use crate::recorded::event;
 
 /// How far each of several labels is counted, to look for the one that fewest threads have.
@@ -65,6 +66,7 @@ pub(crate) fn streams<'a>(
 /// # Errors
 /// `NoThread` when there is none, and when the log cannot be read. Labels that cannot be read are not none.
 pub fn labels_of(store: &dyn LogReader, thread: ThreadId) -> Result<Labels, ReadError> {
+    load::stream(store, thread)?;
     let first = event(store, thread, Seq(0))?.map(|first| first.event);
     let Some(Event::ThreadStarted(started)) = first else {
         return Err(StoreError::Invalid(format!("thread {thread} does not begin with its start")).into());

@@ -142,7 +142,7 @@ impl Runtime {
         let id = start.id.unwrap_or_else(clock::new_thread_id);
         let wanted = self.registry().recent_ends.want(id);
         let (reply, answer) = oneshot::channel();
-        let (workflow, origin, trace) = (start.workflow, Origin::Nothing(started), None);
+        let (workflow, origin, trace) = (start.workflow, Origin::Nothing(Box::new(started)), None);
         self.registry().begin(id, Begin { workflow, origin, trace, reply })?;
         held.begun();
         let answered = answer.await.map_err(|_| RuntimeError::ActorStopped(id))?;

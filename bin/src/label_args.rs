@@ -16,10 +16,15 @@ pub(crate) struct LabelArgs {
 impl LabelArgs {
     /// All of them.
     pub(crate) fn all(&self) -> Result<Labels, Failure> {
-        let mut labels = Labels::new();
-        for written in &self.labels {
-            labels.add(written).map_err(|error| Failure::new(2, format!("--label: {error}")))?;
-        }
-        Ok(labels)
+        all(&self.labels)
     }
+}
+
+/// What several `--label` say together.
+pub(crate) fn all(written: &[String]) -> Result<Labels, Failure> {
+    let mut labels = Labels::new();
+    for written in written {
+        labels.add(written).map_err(|error| Failure::new(2, format!("--label: {error}")))?;
+    }
+    Ok(labels)
 }

@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::exit::{FAILED, Failure, NOT_FOUND};
 use crate::open::OpenArgs;
 use crate::serve::tokens::{Kept, Scope, Tokens};
-use crate::{gc, output};
+use crate::{gc, label_args, output};
 
 /// Create, list and revoke the tokens of `rethread serve`.
 #[derive(Debug, Args)]
@@ -47,6 +47,9 @@ struct CreateArgs {
     /// Who uses the token, shown in the list
     #[arg(long, value_name = "TEXT")]
     owner: Option<String>,
+    /// A label of the threads that the token is for; with several, threads with all of them (default: all threads)
+    #[arg(long = "label", value_name = "KEY=VALUE")]
+    labels: Vec<String>,
     /// How long the token is valid: `90d`, `12h`, `2 weeks` (default: until it is revoked)
     #[arg(long, value_name = "TIME", value_parser = expiry)]
     expires: Option<Time>,
@@ -60,11 +63,12 @@ pub(crate) fn run(open: &OpenArgs, args: TokenArgs) -> Result<ExitCode, Failure>
     let tokens = Tokens::beside(&open.data_dir);
     match args.command {
         TokenCommand::Create(args) => {
+            let labels = label_args::all(&args.labels)?;
             let (token, kept) =
-                tokens.create(args.scope, args.note, args.owner, args.expires, now()).map_err(failed)?;
+                tokens.create(args.scope, args.note, args.owner, labels, args.expires, now()).map_err(failed)?;
             if args.json {
                 output::print_json(
-                    &json!({ "token": token, "id": kept.id, "scope": kept.scope, "expires_at": kept.expires_at }),
+                    &json!({ "token": token, "id": kept.id, "scope": kept.scope, "labels": kept.labels, "expires_at": kept.expires_at }),
                 )?;
             } else {
                 output::print(token)?;
@@ -86,6 +90,9 @@ pub(crate) fn run(open: &OpenArgs, args: TokenArgs) -> Result<ExitCode, Failure>
             for kept in all.iter().filter(|_| !json) {
                 let texts = [kept.owner.as_deref(), kept.note.as_deref()];
                 let mut about: Vec<_> = texts.into_iter().flatten().map(|text| output::tame(text, 80)).collect();
+                if !kept.labels.is_empty() {
+                    about.insert(0, format!("only {}", output::tame(&kept.labels.to_string(), 200)));
+                }
                 if let Some(at) = kept.expires_at {
                     about.insert(0, format!("{} {at}", if at <= now() { "expired" } else { "expires" }));
                 }
@@ -110,6 +117,7 @@ fn described(kept: &Kept) -> serde_json::Value {
         "scope": kept.scope,
         "note": kept.note,
         "owner": kept.owner,
+        "labels": kept.labels,
         "created_at": kept.created_at,
         "expires_at": kept.expires_at,
     })

@@ -28,7 +28,7 @@ pub(crate) struct Begin {
 /// What a new thread begins from.
 pub(crate) enum Origin {
     /// Nothing.
-    Nothing(ThreadStarted),
+    Nothing(Box<ThreadStarted>),
     /// A moment of another thread.
     Moment {
         parent: Arc<State>,

@@ -191,8 +191,8 @@ fn made(
     let around = Env { now, tools: services, models: services, permits: &NoWaits };
     match origin {
         Origin::Nothing(started) => Ok(match crashed {
-            Some(error) => Thread::begin_crashed(id, workflow, started, error, &around)?,
-            None => Thread::begin(id, workflow, started, &around)?,
+            Some(error) => Thread::begin_crashed(id, workflow, *started, error, &around)?,
+            None => Thread::begin(id, workflow, *started, &around)?,
         }),
         Origin::Moment { parent, fork, answers } => {
             let answers = if crashed.is_some() { Vec::new() } else { answers };

@@ -137,7 +137,7 @@ pub(crate) async fn of_log(server: Shared, request: HttpRequest) -> Result<HttpR
         types: request::types(query.types.as_deref())?,
         threads: request::thread_ids("threads", query.threads.as_deref())?.into_iter().collect(),
         family: HashSet::new(),
-        labelled: Labelled::new(&server.runtime, request::labels(query.label.as_deref())?),
+        labelled: Labelled::new(&server.runtime, guard::bound(&request, request::labels(query.label.as_deref())?)?),
     };
     if wanted.threads.len() > THREADS_MAX {
         return Err(Problem::parameter("threads", format!("{THREADS_MAX} at most: follow the whole log instead")));
@@ -150,6 +150,7 @@ pub(crate) async fn of_log(server: Shared, request: HttpRequest) -> Result<HttpR
     };
     if let Some(root) = query.family.as_deref() {
         let root = root.parse().map_err(|_| Problem::parameter("family", "expected the id of a thread"))?;
+        guard::check_thread(&server, &request, root).await?;
         let root = server.runtime.thread(root);
         wanted.family = root.family().await?.into_iter().collect();
         from = from.max(root.first_position().await?);

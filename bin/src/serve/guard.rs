@@ -11,11 +11,14 @@ use actix_web::http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use actix_web::middleware::Next;
 use actix_web::{Error, HttpMessage as _, HttpRequest, HttpResponse, ResponseError as _};
 
-use rethread::Principal;
+use rethread::errors::ReadError;
+use rethread::operate::{Labels, LogAccess as _, labels_of};
+use rethread::{CallId, Principal, ThreadId};
 
+use super::idempotency::blocking;
 use super::local;
 use super::problem::{Kind, Problem};
-use super::routes::{self, Access};
+use super::routes::{self, Access, Bound, Route};
 use super::server::{Server, Shared};
 use super::tokens::{self, Scope, TokenHash};
 
@@ -33,6 +36,10 @@ pub(crate) struct Allowed(pub(crate) Scope);
 /// By which token it may, where there is one.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct By(TokenHash);
+
+/// The labels that the token of a request is bound to; none for one that is for all threads.
+#[derive(Debug, Clone, Default)]
+struct BoundTo(Labels);
 
 /// The middleware.
 pub(crate) async fn guard(
@@ -56,6 +63,16 @@ pub(crate) async fn guard(
         // A route that reads may change something when it is asked to, which `check_change` has not seen.
         (Ok(_), Some(_)) => Ok(Scope::Read),
         (admitted, _) => admitted,
+    };
+    let admitted = match admitted {
+        Ok(allowed) if access != Access::Anybody => match bind(&server, &request, route).await {
+            Ok(bound) => {
+                request.extensions_mut().insert(BoundTo(bound));
+                Ok(allowed)
+            }
+            Err(problem) => Err(problem),
+        },
+        admitted => admitted,
     };
     let answered = match admitted {
         // The preflight request of a browser; its answer contains nothing that needs a token.
@@ -136,6 +153,69 @@ fn admit(server: &Server, request: &ServiceRequest, access: Access) -> Result<Sc
     let allowed = allowed?;
     check(server, allowed, needed)?;
     Ok(allowed)
+}
+
+/// The labels that the token of a request is bound to, after a check that the route is for such a token. What is not for it
+/// does not exist for it.
+async fn bind(server: &Server, request: &ServiceRequest, route: Option<&Route>) -> Result<Labels, Problem> {
+    let Some(token) = token(request.headers())? else { return Ok(Labels::new()) };
+    let labels = match server.tokens.labels_of(tokens::hash(&token)) {
+        Ok(labels) => labels,
+        Err(error) if error.is_refusal() => return Err(unauthorized(&error.to_string())),
+        Err(error) => {
+            tracing::error!(%error, "the tokens cannot be read");
+            return Err(Problem::new(Kind::Internal, "the tokens cannot be read: see what the server says"));
+        }
+    };
+    if labels.is_empty() {
+        return Ok(labels);
+    }
+    match route.map_or(Bound::Hidden, |route| route.bound) {
+        Bound::All | Bound::Filtered => {}
+        Bound::OfThread => {
+            // The route's own parts are not known before it is chosen.
+            let parts: Vec<_> = request.path().split('/').collect();
+            let thread = match parts[..] {
+                ["", "v1", "threads", thread, ..] => thread.parse().ok(),
+                ["", "v1", "interactions", key, ..] => CallId::parse_key(key).ok().map(|(thread, _)| thread),
+                _ => None,
+            };
+            let absent = || Problem::new(Kind::NoThread, "there is no such thread");
+            is_of(server, thread.ok_or_else(absent)?, &labels).await?;
+        }
+        Bound::Hidden => return Err(routes::no_path(request.path())),
+    }
+    Ok(labels)
+}
+
+/// Checks that a thread has these labels.
+///
+/// # Errors
+/// That there is no such thread, where it has others.
+async fn is_of(server: &Server, thread: ThreadId, labels: &Labels) -> Result<(), Problem> {
+    let store = server.runtime.store();
+    let found = blocking(move || labels_of(&*store, thread)).await??;
+    if found.include(labels) { Ok(()) } else { Err(ReadError::NoThread(thread).into()) }
+}
+
+/// Checks that the token of a request is for a thread that is not named by the path.
+pub(crate) async fn check_thread(server: &Server, request: &HttpRequest, thread: ThreadId) -> Result<(), Problem> {
+    let labels = bound_to(request);
+    if labels.is_empty() { Ok(()) } else { is_of(server, thread, &labels).await }
+}
+
+/// The labels that the token of a request is bound to. Where no request came through the guard, there is no token.
+pub(crate) fn bound_to(request: &HttpRequest) -> Labels {
+    request.extensions().get::<BoundTo>().map(|BoundTo(labels)| labels.clone()).unwrap_or_default()
+}
+
+/// Labels that were asked for or given, and those that the token is bound to.
+pub(crate) fn bound(request: &HttpRequest, labels: Labels) -> Result<Labels, Problem> {
+    let bound = bound_to(request);
+    labels.and(&bound).map_err(|error| {
+        let detail = format!("{error}: the token is bound to `{bound}`");
+        Problem::new(Kind::Forbidden, detail)
+    })
 }
 
 /// Checks a permission beyond the one that the route requires.

@@ -9,11 +9,12 @@ use utoipa::{IntoParams, ToSchema};
 use super::beginning::REPLAYED;
 use super::extract::{Asked, Named};
 use super::guard;
-use super::idempotency::Key;
+use super::idempotency::{Key, blocking};
 use super::problem::Problem;
 use super::request;
 use super::schemas::{Answered, Interactions, Unreadable};
 use super::server::Shared;
+use super::wanted::Labelled;
 use crate::views::Interaction;
 
 /// How many questions a page holds.
@@ -54,13 +55,25 @@ fn read_cursor(text: &str) -> Option<Place> {
 /// a look into every thread that has not ended.
 #[utoipa::path(get, path = "/v1/interactions", tag = "interactions", operation_id = "list_interactions", params(ListQuery),
     responses((status = 200, description = "A page of the list", body = Interactions)))]
-pub(crate) async fn list(server: Shared, Asked(query): Asked<ListQuery>) -> Result<HttpResponse, Problem> {
+pub(crate) async fn list(
+    server: Shared,
+    request: HttpRequest,
+    Asked(query): Asked<ListQuery>,
+) -> Result<HttpResponse, Problem> {
     let limit = request::limit(query.limit, PAGE, PAGE_MAX)?;
     let after = query.cursor.as_deref().map(|cursor| {
         read_cursor(cursor).ok_or_else(|| Problem::parameter("cursor", "expected the `next` of a page before"))
     });
     let after = after.transpose()?;
-    let (inbox, now) = (server.runtime.inbox().await?, server.runtime.now());
+    let (mut inbox, now) = (server.runtime.inbox().await?, server.runtime.now());
+    if let Some(mut labelled) = Labelled::new(&server.runtime, guard::bound_to(&request)) {
+        inbox = blocking(move || {
+            inbox.open.retain(|question| labelled.has(question.thread));
+            inbox.unreadable.retain(|(thread, _)| labelled.has(*thread));
+            inbox
+        })
+        .await?;
+    }
     let from = after.map_or(0, |after| inbox.open.partition_point(|question| place(question) <= after));
     let end = inbox.open.len().min(from + limit);
     let page = &inbox.open[from..end];

@@ -23,6 +23,19 @@ pub(crate) enum Access {
     Admin,
 }
 
+/// What a token that is bound to labels finds there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Bound {
+    /// What everybody does: nothing of a thread is in it.
+    All,
+    /// The thread that the path names, if it has the labels.
+    OfThread,
+    /// What of it belongs to threads with the labels: the handler filters.
+    Filtered,
+    /// Nothing.
+    Hidden,
+}
+
 /// Something that is served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Route {
@@ -31,13 +44,14 @@ pub(crate) struct Route {
     /// With the names of its parts in braces.
     pub(crate) path: &'static str,
     pub(crate) access: Access,
+    pub(crate) bound: Bound,
 }
 
 macro_rules! routes {
-    ($($method:ident $path:literal $access:ident $handler:path;)*) => {
+    ($($method:ident $path:literal $access:ident $bound:ident $handler:path;)*) => {
         /// Everything that is served.
         pub(crate) const ROUTES: &[Route] =
-            &[$(Route { method: stringify!($method), path: $path, access: Access::$access }),*];
+            &[$(Route { method: stringify!($method), path: $path, access: Access::$access, bound: Bound::$bound }),*];
 
         /// Adds the routes to an application.
         pub(crate) fn configure(config: &mut web::ServiceConfig) {
@@ -47,61 +61,61 @@ macro_rules! routes {
 }
 
 routes! {
-    get "/v1/workflows" Read workflows::list;
-    post "/v1/workflows" Operate workflows::put;
-    get "/v1/workflows/{name}" Read workflows::versions;
-    get "/v1/definitions/{hash}" Read workflows::definition;
-    get "/v1/threads" Read threads::list;
-    post "/v1/threads" Operate threads::start;
-    get "/v1/threads/{thread}" Read threads::show;
-    delete "/v1/threads/{thread}" Admin threads::delete;
-    get "/v1/threads/{thread}/outcome" Read threads::outcome;
-    get "/v1/threads/{thread}/state" Read moments::state;
-    get "/v1/threads/{thread}/steps" Read moments::steps;
-    get "/v1/threads/{thread}/family" Read moments::family;
-    get "/v1/threads/{thread}/checkpoints" Read moments::checkpoints;
-    get "/v1/threads/{thread}/graph" Read graph::graph;
-    get "/v1/threads/{thread}/explain" Read explain::explain;
-    get "/v1/threads/{thread}/usage" Read usage::of_thread;
-    get "/v1/threads/{thread}/tree" Read explain::tree;
-    get "/v1/threads/{thread}/events" Read events::of_thread;
-    get "/v1/threads/{thread}/interactions" Read interactions::of_thread;
-    post "/v1/threads/{thread}/checkpoints" Operate control::checkpoint;
-    post "/v1/threads/{thread}/pause" Operate control::pause;
-    post "/v1/threads/{thread}/resume" Operate control::resume;
-    post "/v1/threads/{thread}/cancel" Operate control::cancel;
-    post "/v1/threads/{thread}/messages" Operate control::message;
-    post "/v1/threads/{thread}/variables" Operate control::variables;
-    post "/v1/threads/{thread}/fork" Operate fork::fork;
-    post "/v1/threads/{thread}/rerun" Read rerun::rerun;
-    get "/v1/interactions" Read interactions::list;
-    post "/v1/interactions/{interaction}/respond" Operate interactions::respond;
-    post "/v1/interactions/{interaction}/cancel" Operate interactions::cancel;
-    get "/v1/events" Read events::of_log;
-    get "/v1/usage" Read usage::of_log;
-    get "/v1/tools" Read surroundings::tools;
-    get "/v1/profiles" Read surroundings::profiles;
-    get "/v1/info" Read surroundings::info;
-    post "/v1/session" Anybody session::begin;
-    delete "/v1/session" Anybody session::end;
-    get "/v1/openapi.json" Anybody openapi::document;
-    get "/health/live" Anybody health::live;
-    get "/health/ready" Anybody health::ready;
-    get "/metrics" Read metrics::metrics;
-    post "/v1/import" Admin archive::import;
-    get "/v1/log" Read log::about;
-    get "/v1/log/records" Read log::records;
-    get "/v1/log/streams" Read log::streams;
-    get "/v1/log/streams/{thread}" Read log::stream;
-    get "/v1/log/streams/{thread}/records" Read log::records_of_stream;
-    get "/v1/log/blobs/{hash}" Read log::blob;
-    get "/v1/log/values" Read log::values;
-    post "/v1/log/verify" Read log::verify;
-    post "/v1/log/compact" Admin maintenance::compact;
-    get "/v1/log/backup" Admin maintenance::backup;
-    post "/v1/gc" Admin maintenance::collect;
-    get "/" Anybody page::index;
-    get "/assets/{file}" Anybody page::asset;
+    get "/v1/workflows" Read Hidden workflows::list;
+    post "/v1/workflows" Operate Hidden workflows::put;
+    get "/v1/workflows/{name}" Read Hidden workflows::versions;
+    get "/v1/definitions/{hash}" Read Hidden workflows::definition;
+    get "/v1/threads" Read Filtered threads::list;
+    post "/v1/threads" Operate Filtered threads::start;
+    get "/v1/threads/{thread}" Read OfThread threads::show;
+    delete "/v1/threads/{thread}" Admin OfThread threads::delete;
+    get "/v1/threads/{thread}/outcome" Read OfThread threads::outcome;
+    get "/v1/threads/{thread}/state" Read OfThread moments::state;
+    get "/v1/threads/{thread}/steps" Read OfThread moments::steps;
+    get "/v1/threads/{thread}/family" Read OfThread moments::family;
+    get "/v1/threads/{thread}/checkpoints" Read OfThread moments::checkpoints;
+    get "/v1/threads/{thread}/graph" Read OfThread graph::graph;
+    get "/v1/threads/{thread}/explain" Read OfThread explain::explain;
+    get "/v1/threads/{thread}/usage" Read OfThread usage::of_thread;
+    get "/v1/threads/{thread}/tree" Read OfThread explain::tree;
+    get "/v1/threads/{thread}/events" Read OfThread events::of_thread;
+    get "/v1/threads/{thread}/interactions" Read OfThread interactions::of_thread;
+    post "/v1/threads/{thread}/checkpoints" Operate OfThread control::checkpoint;
+    post "/v1/threads/{thread}/pause" Operate OfThread control::pause;
+    post "/v1/threads/{thread}/resume" Operate OfThread control::resume;
+    post "/v1/threads/{thread}/cancel" Operate OfThread control::cancel;
+    post "/v1/threads/{thread}/messages" Operate OfThread control::message;
+    post "/v1/threads/{thread}/variables" Operate OfThread control::variables;
+    post "/v1/threads/{thread}/fork" Operate OfThread fork::fork;
+    post "/v1/threads/{thread}/rerun" Read OfThread rerun::rerun;
+    get "/v1/interactions" Read Filtered interactions::list;
+    post "/v1/interactions/{interaction}/respond" Operate OfThread interactions::respond;
+    post "/v1/interactions/{interaction}/cancel" Operate OfThread interactions::cancel;
+    get "/v1/events" Read Filtered events::of_log;
+    get "/v1/usage" Read Hidden usage::of_log;
+    get "/v1/tools" Read Hidden surroundings::tools;
+    get "/v1/profiles" Read Hidden surroundings::profiles;
+    get "/v1/info" Read Hidden surroundings::info;
+    post "/v1/session" Anybody All session::begin;
+    delete "/v1/session" Anybody All session::end;
+    get "/v1/openapi.json" Anybody All openapi::document;
+    get "/health/live" Anybody All health::live;
+    get "/health/ready" Anybody All health::ready;
+    get "/metrics" Read Hidden metrics::metrics;
+    post "/v1/import" Admin Hidden archive::import;
+    get "/v1/log" Read Hidden log::about;
+    get "/v1/log/records" Read Hidden log::records;
+    get "/v1/log/streams" Read Hidden log::streams;
+    get "/v1/log/streams/{thread}" Read Hidden log::stream;
+    get "/v1/log/streams/{thread}/records" Read Hidden log::records_of_stream;
+    get "/v1/log/blobs/{hash}" Read Hidden log::blob;
+    get "/v1/log/values" Read Hidden log::values;
+    post "/v1/log/verify" Read Hidden log::verify;
+    post "/v1/log/compact" Admin Hidden maintenance::compact;
+    get "/v1/log/backup" Admin Hidden maintenance::backup;
+    post "/v1/gc" Admin Hidden maintenance::collect;
+    get "/" Anybody All page::index;
+    get "/assets/{file}" Anybody All page::asset;
 }
 
 /// The route of a request.
@@ -110,14 +124,19 @@ pub(crate) fn find(method: &Method, pattern: Option<&str>) -> Option<&'static Ro
     ROUTES.iter().find(|route| route.path == pattern && method.as_str().eq_ignore_ascii_case(route.method))
 }
 
+/// There is nothing at a path.
+pub(crate) fn no_path(path: &str) -> Problem {
+    let detail = "there is nothing at this path: GET /v1/openapi.json lists what there is";
+    Problem::new(Kind::NotFound, detail).at("path", super::request::cut(path))
+}
+
 /// What is answered where nothing is served.
 pub(crate) async fn nothing(request: HttpRequest) -> Result<HttpResponse, Problem> {
     let pattern = request.match_pattern();
     let here = ROUTES.iter().filter(|route| Some(route.path) == pattern.as_deref());
     let methods: Vec<_> = here.map(|route| route.method.to_uppercase()).collect();
     if methods.is_empty() {
-        let detail = "there is nothing at this path: GET /v1/openapi.json lists what there is";
-        return Err(Problem::new(Kind::NotFound, detail).at("path", super::request::cut(request.path())));
+        return Err(no_path(request.path()));
     }
     let allow = methods.join(", ");
     let problem = Problem::new(Kind::MethodNotAllowed, format!("this path takes {allow}"));

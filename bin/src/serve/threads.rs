@@ -68,7 +68,11 @@ pub(crate) struct ListQuery {
 /// the last.
 #[utoipa::path(get, path = "/v1/threads", tag = "threads", operation_id = "list_threads", params(ListQuery),
     responses((status = 200, description = "A page of the list", body = Threads)))]
-pub(crate) async fn list(server: Shared, Asked(query): Asked<ListQuery>) -> Result<HttpResponse, Problem> {
+pub(crate) async fn list(
+    server: Shared,
+    request: HttpRequest,
+    Asked(query): Asked<ListQuery>,
+) -> Result<HttpResponse, Problem> {
     let with_usage = match query.include.as_deref() {
         None => false,
         Some("usage") => true,
@@ -92,7 +96,7 @@ pub(crate) async fn list(server: Shared, Asked(query): Asked<ListQuery>) -> Resu
         .thread_page(ThreadQuery {
             status: request::statuses(query.status.as_deref())?,
             workflow: query.workflow,
-            labels: request::labels(query.label.as_deref())?,
+            labels: guard::bound(&request, request::labels(query.label.as_deref())?)?,
             branch_of,
             since: request::time("since", query.since.as_deref())?,
             until: request::time("until", query.until.as_deref())?,
@@ -174,8 +178,13 @@ pub(crate) async fn start(
     }
     let workspace = start.workspace.or_else(|| server.settings.workspace.clone());
     let chosen = Chosen { workflow: start.workflow, hash: start.hash, definition: start.definition };
-    let (input, labels) = (start.input.map(Json::from), start.labels);
-    let (sent, of_work) = (Repeatable::of(&request, "start", body)?, server.clone());
+    let (input, labels) = (start.input.map(Json::from), guard::bound(&request, start.labels)?);
+    // Tokens that are bound to other labels have keys of their own.
+    let operation = match guard::bound_to(&request) {
+        bound if bound.is_empty() => "start".to_owned(),
+        bound => format!("start {bound}"),
+    };
+    let (sent, of_work) = (Repeatable::of(&request, operation, body)?, server.clone());
     let begun = beginning::begin(&server, sent, move |id| async move {
         let Some(workflow) = chosen.find(&of_work, For::Running).await? else {
             let detail = "say what to run: `workflow` (a name), `hash` or `definition`";

@@ -10,6 +10,7 @@ use std::time::SystemTime;
 
 use data_encoding::BASE64URL_NOPAD;
 use parking_lot::Mutex;
+use rethread::operate::Labels;
 use rethread::{Principal, Time};
 use serde::{Deserialize, Serialize};
 
@@ -50,6 +51,7 @@ impl Scope {
 
 /// A token, as far as it is kept.
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Kept {
     /// What it is called when it is revoked.
     pub(crate) id: String,
@@ -60,6 +62,9 @@ pub(crate) struct Kept {
     /// Who uses it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) owner: Option<String>,
+    /// The labels of the threads that it is for; empty for a token that is for all threads.
+    #[serde(default, skip_serializing_if = "Labels::is_empty")]
+    pub(crate) labels: Labels,
     pub(crate) created_at: String,
     /// From when on it is refused; none for a token that is valid until it is revoked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -150,13 +155,14 @@ impl Tokens {
         scope: Scope,
         note: Option<String>,
         owner: Option<String>,
+        labels: Labels,
         expires_at: Option<Time>,
         now: Time,
     ) -> Result<(String, Kept), TokenError> {
         let token = random_token()?;
         let hash = blake3::hash(token.as_bytes()).to_hex().to_string();
         let id = text::head(&hash, 12).to_owned();
-        let kept = Kept { id, scope, note, owner, created_at: now.to_string(), expires_at, hash };
+        let kept = Kept { id, scope, note, owner, labels, created_at: now.to_string(), expires_at, hash };
         let _alone = self.alone()?;
         let mut all = self.list()?;
         if all.len() >= TOKENS_MAX {
@@ -215,6 +221,17 @@ impl Tokens {
             Some(at) if at <= now => Err(TokenError::Expired(at)),
             _ => Ok(kept.scope),
         }
+    }
+
+    /// The labels that a token is bound to; none for a token that is for all threads.
+    ///
+    /// # Errors
+    /// `Unknown` for a token that was revoked meanwhile.
+    pub(crate) fn labels_of(&self, hash: TokenHash) -> Result<Labels, TokenError> {
+        if self.of_process == Some(hash.0) {
+            return Ok(Labels::new());
+        }
+        self.find(hash)?.map(|kept| kept.labels).ok_or(TokenError::Unknown)
     }
 
     /// The principal of a token; `None` if the token is unknown.

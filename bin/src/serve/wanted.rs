@@ -50,7 +50,7 @@ impl Labelled {
     }
 
     /// Whether the thread has the labels; not if they cannot be read. Reads an event of a thread that it does not know.
-    fn has(&mut self, thread: ThreadId) -> bool {
+    pub(crate) fn has(&mut self, thread: ThreadId) -> bool {
         if let Some(has) = self.known.get(&thread) {
             return *has;
         }

@@ -20,7 +20,7 @@ fn threads_are_listed_exported_and_deleted_by_their_labels() {
     assert_eq!(listed(""), [plain.clone(), ada.clone(), bob.clone(), fork.clone()]);
     assert_eq!(listed("--label tenant=acme"), [ada.clone(), bob.clone(), fork.clone()]);
     assert_eq!(listed("--label user=ada"), [ada.clone(), fork.clone()], "a fork has the labels of its parent");
-    assert_eq!(listed("--label tenant=acme --label user=bob"), [bob.clone()]);
+    assert_eq!(listed("--label tenant=acme --label user=bob"), [bob.as_str()]);
     assert_eq!(listed("--label user=ad"), Vec::<String>::new());
     let shown = scene.run(&format!("show {fork} --json")).ok().json();
     assert_eq!(shown["labels"], json!({ "tenant": "acme", "user": "ada" }));

@@ -18,7 +18,8 @@ fn expired_token_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let tokens = Tokens::beside(folder.path());
     let [before, after] = [at("2026-05-31T00:00:00Z"), at("2026-06-01T00:00:01Z")];
-    let create = |expires| tokens.create(Scope::Read, None, Some("Ada".into()), Some(expires), before).unwrap().0;
+    let create =
+        |expires| tokens.create(Scope::Read, None, Some("Ada".into()), Labels::new(), Some(expires), before).unwrap().0;
     let (expired, valid) = (create(before), create(after));
     assert!(scope_of(&tokens, &expired).unwrap_err().to_string().contains("expired at 2026-05-31"));
     assert_eq!(scope_of(&tokens, &valid).unwrap(), Some(Scope::Read));
@@ -29,8 +30,11 @@ fn expired_token_is_refused() {
 fn token_created_after_the_present_ones_are_trusted_is_unknown() {
     let folder = tempfile::tempdir().unwrap();
     let mut tokens = Tokens::beside(folder.path());
-    let create =
-        |scope| Tokens::beside(folder.path()).create(scope, None, None, None, at("2026-01-01T00:00:00Z")).unwrap();
+    let create = |scope| {
+        Tokens::beside(folder.path())
+            .create(scope, None, None, Labels::new(), None, at("2026-01-01T00:00:00Z"))
+            .unwrap()
+    };
     let (present, kept) = create(Scope::Read);
     tokens.trust_present().unwrap();
     let of_process = tokens.make_for_process().unwrap();
@@ -55,9 +59,10 @@ fn a_token_is_known_until_it_is_revoked_and_is_not_in_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let tokens = Tokens::beside(folder.path());
     assert_eq!(scope_of(&tokens, "rethread_x").unwrap(), None);
-    let (token, kept) =
-        tokens.create(Scope::Operate, Some("the page".into()), None, None, at("2026-01-01T00:00:00Z")).unwrap();
-    let (other, _) = tokens.create(Scope::Read, None, None, None, at("2026-01-01T00:00:00Z")).unwrap();
+    let (token, kept) = tokens
+        .create(Scope::Operate, Some("the page".into()), None, Labels::new(), None, at("2026-01-01T00:00:00Z"))
+        .unwrap();
+    let (other, _) = tokens.create(Scope::Read, None, None, Labels::new(), None, at("2026-01-01T00:00:00Z")).unwrap();
     assert_eq!(scope_of(&tokens, &token).unwrap(), Some(Scope::Operate));
     assert_eq!(scope_of(&tokens, &other).unwrap(), Some(Scope::Read));
     let text = fs::read_to_string(folder.path().join(NAME)).unwrap();
@@ -72,7 +77,7 @@ fn a_token_is_known_until_it_is_revoked_and_is_not_in_the_file() {
 fn only_its_owner_reads_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let tokens = Tokens::beside(folder.path());
-    tokens.create(Scope::Admin, None, None, None, at("2026-01-01T00:00:00Z")).unwrap();
+    tokens.create(Scope::Admin, None, None, Labels::new(), None, at("2026-01-01T00:00:00Z")).unwrap();
     let mode = fs::metadata(folder.path().join(NAME)).unwrap().mode();
     assert_eq!(mode & 0o777, 0o600);
 }
