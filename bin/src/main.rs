@@ -65,9 +65,9 @@ use crate::remote::Client;
 use crate::serve as token;
 
 /// A run takes less processor time with it than with that of glibc, see docs/PERFORMANCE.md.
-#[cfg(feature = "mimalloc")]
+#[cfg(feature = "jemalloc")]
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// Run LLM agents as event-sourced threads, which survive a crash at any instant, replay to any moment and fork from any
 /// moment.

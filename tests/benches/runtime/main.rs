@@ -21,7 +21,7 @@ use work::Result;
 
 /// As in the program `rethread`.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// How much of everything there is.
 #[derive(Debug, Clone, Copy)]
