@@ -5,18 +5,22 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use parking_lot::{Mutex, MutexGuard, RwLock};
+use rethread_events::event::WorkflowRef;
 use rethread_events::ids::{Hash, ThreadId};
 use rethread_events::message::ToolSpec;
 use rethread_events::thread::State;
 use rethread_events::workflow::{Fault, Faults, Workflow};
 use rethread_llm::profiles::RecordedProfile;
-use rethread_store::{Store, StoreError};
+use rethread_store::{LogReader, Store, StoreError};
 use rethread_tools::Catalogue;
 
 use crate::error::{ReadError, RuntimeError};
 
 /// Under this prefix and the name of a workflow stand the hashes of its definitions, the newest last.
 pub(crate) const NAMES: &str = "workflow/";
+/// Under this prefix, the hash of a definition and the id of a thread stands that a run of the thread began on another
+/// definition than the thread did: what its first event refers to is not all that it needs.
+const OF_RUNS: &str = "workflow-of-run/";
 /// How many definitions of one name are remembered.
 const VERSIONS_MAX: usize = 1_000;
 
@@ -134,6 +138,24 @@ pub(crate) fn hashes_of(value: &[u8]) -> impl DoubleEndedIterator<Item = Hash> {
     value.as_chunks::<32>().0.iter().map(|hash| Hash::from_bytes(*hash))
 }
 
+/// What is to be stored before a run of a thread begins on a definition that the thread did not begin on.
+pub(crate) fn of_run(hash: Hash, thread: ThreadId) -> (String, Vec<u8>) {
+    (format!("{OF_RUNS}{hash}/{thread}"), Vec::new())
+}
+
+/// The definitions that later runs of threads began on, each with its thread, which may have been deleted. Blocks.
+pub(crate) fn of_later_runs(store: &dyn LogReader) -> Result<Vec<(Hash, ThreadId)>, StoreError> {
+    let parse = |name: &str| {
+        let (hash, thread) = name.strip_prefix(OF_RUNS)?.split_once('/')?;
+        Some((hash.parse().ok()?, thread.parse().ok()?))
+    };
+    let named = store.values(OF_RUNS)?;
+    named
+        .into_iter()
+        .map(|(name, _)| parse(&name).ok_or_else(|| StoreError::Invalid(format!("`{name}` names no run's definition"))))
+        .collect()
+}
+
 impl Definitions {
     pub(crate) fn new(store: Arc<dyn Store>) -> Self {
         Self {
@@ -195,6 +217,11 @@ impl Definitions {
         let Some(reference) = state.workflow() else {
             return Err(ReadError::NoThread(thread));
         };
+        self.named(thread, reference)
+    }
+
+    /// The definition that a thread names. Blocks the first time.
+    pub(crate) fn named(&self, thread: ThreadId, reference: &WorkflowRef) -> Result<Arc<Workflow>, ReadError> {
         self.with_hash(reference.hash).map_err(|error| match error {
             RuntimeError::Store(StoreError::NotFound { .. }) => {
                 ReadError::NoDefinition { thread, name: reference.name.clone(), hash: reference.hash }

@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use actix::{Context, Handler, Message};
-use rethread_events::ids::{Position, ThreadId};
+use rethread_events::ids::{Seq, ThreadId};
 use rethread_events::thread::Input;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
@@ -93,12 +93,12 @@ pub(crate) async fn deliver_unasked(registry: &Arc<ThreadRegistry>, thread: Thre
 }
 
 /// Asks something of a thread; durable when it answers, in the thread and in the branches that follow it, with the
-/// position of the last event it led to in the thread.
+/// seq of the first event it led to in the thread.
 pub(crate) async fn ask(
     registry: &Arc<ThreadRegistry>,
     thread: ThreadId,
     input: Input,
-) -> Result<Option<Position>, ControlError> {
+) -> Result<Option<Seq>, ControlError> {
     ask_with(registry, thread, |reply| Tell::asked(input.clone(), reply)).await
 }
 
@@ -111,7 +111,7 @@ async fn ask_with<M: Brought>(
     registry: &Arc<ThreadRegistry>,
     thread: ThreadId,
     message: impl Fn(Reply) -> M,
-) -> Result<Option<Position>, ControlError> {
+) -> Result<Option<Seq>, ControlError> {
     for _ in 0..TRIES {
         let mut answer = None;
         let make = || {

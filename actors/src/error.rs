@@ -7,7 +7,7 @@
 use rethread_events::event::EventError;
 use rethread_events::expression::ExpressionError;
 use rethread_events::fault::{ErrorKind, ExecutionError};
-use rethread_events::ids::{CallId, Hash, Seq, ThreadId};
+use rethread_events::ids::{CallId, Hash, RunId, Seq, ThreadId};
 use rethread_events::text::with_sources;
 use rethread_events::thread::{FoldError, Rejected, Status, StepError};
 use rethread_events::workflow::Faults;
@@ -214,6 +214,31 @@ pub enum ControlError {
     Read(#[from] ReadError),
 }
 
+/// A run was not given to a thread, or there is none to wait for. Nothing changed.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    // Name another.
+    /// The thread has no such run, or it was called off before it began.
+    #[error("thread {thread} has no run {run}")]
+    NoRun {
+        /// The thread.
+        thread: ThreadId,
+        /// The run.
+        run: RunId,
+    },
+    // Change the request.
+    /// The definition has faults, or needs a tool, profile or provider that is not here.
+    #[error("{0}")]
+    Workflow(Faults),
+    /// The input cannot be written as JSON: a map whose keys are not texts, or an error of its own.
+    #[error("the input cannot be written as JSON: {0}")]
+    NoJson(String),
+    /// The thread does not take it, or cannot be read.
+    #[error(transparent)]
+    Control(#[from] ControlError),
+}
+
 /// A fork was not made. Nothing changed.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
@@ -414,6 +439,17 @@ impl ControlError {
     }
 }
 
+impl RunError {
+    /// Returns what the caller does next.
+    pub fn next_move(&self) -> NextMove {
+        match self {
+            Self::NoRun { .. } => NextMove::NameAnother,
+            Self::Workflow(_) | Self::NoJson(_) => NextMove::ChangeRequest,
+            Self::Control(error) => error.next_move(),
+        }
+    }
+}
+
 impl ForkError {
     /// Returns what the caller does next.
     pub fn next_move(&self) -> NextMove {
@@ -438,10 +474,13 @@ macro_rules! from_through {
 from_through! {
     StoreError => RuntimeError => ReadError, StartThreadError;
     FoldError => RuntimeError => ReadError;
+    RuntimeError => ControlError => RunError;
+    TooLarge => ControlError => RunError;
+    StoreError => ControlError => RunError;
     RuntimeError => ReadError => ControlError, ExportError, ImportError, crate::errors::OutcomeError;
     StoreError => ReadError => ControlError, ExportError, ImportError;
     FoldError => ReadError => ControlError;
-    ReadError => ControlError => ForkError;
+    ReadError => ControlError => RunError, ForkError;
     RuntimeError => ControlError => ForkError;
     TooLarge => ControlError => ForkError;
 }

@@ -11,7 +11,7 @@ use rethread_events::thread::Status;
 use rethread_store::{Backup, Compacted, LogReader, Store, StoreError, StreamInfo};
 
 use crate::crashes::Crashes;
-use crate::definitions::{NAMES, hashes_of};
+use crate::definitions::{self, NAMES, hashes_of};
 use crate::error::{ControlError, ReadError, RuntimeError};
 use crate::family;
 use crate::labels;
@@ -164,6 +164,16 @@ fn unused(store: &dyn LogReader, retention: &Retention, collected: &Collected) -
             }
         }
     }
+    for (hash, thread) in definitions::of_later_runs(store)? {
+        let stays = || match store.stream(thread) {
+            Ok(_) => Ok(!going.contains(&thread)),
+            Err(StoreError::NotFound { .. }) => Ok(false),
+            Err(error) => Err(error),
+        };
+        if unused.contains(&hash) && stays()? {
+            unused.remove(&hash);
+        }
+    }
     Ok(unused)
 }
 
@@ -183,6 +193,9 @@ fn first_refers_to(store: &dyn LogReader, info: &StreamInfo) -> Result<Option<Ha
 /// does, and stays as long.
 pub(crate) fn refers_to(event: &Event) -> Option<Hash> {
     if let Event::ThreadStarted(started) = event {
+        return Some(started.workflow.hash);
+    }
+    if let Event::RunStarted(started) = event {
         return Some(started.workflow.hash);
     }
     let Event::ThreadForked(forked) = event else { return None };

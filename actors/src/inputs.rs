@@ -36,6 +36,8 @@ pub(crate) fn key_of(input: &Input) -> Option<Key> {
         | Input::Crashed { .. }
         | Input::Checkpoint { .. }
         | Input::AddMessage(_)
+        | Input::Run(_)
+        | Input::CancelRun { .. }
         | Input::SetVariables(_) => None,
     }
 }
@@ -72,7 +74,9 @@ pub(crate) fn bytes_of(input: &Input) -> usize {
             | Input::Abort { .. }
             | Input::Crashed { .. }
             | Input::Checkpoint { .. }
+            | Input::CancelRun { .. }
             | Input::CancelInteraction { .. } => 0,
+            Input::Run(given) => json_bytes(&given.input) + json_bytes(&given.variables),
             Input::AddMessage(message) => json_bytes(message),
             Input::SetVariables(variables) => json_bytes(variables),
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use rethread_events::codec::OrderedMap;
 use rethread_events::event::{AnswerType, AskedTool, OperationType};
-use rethread_events::ids::{CallId, NodeId, Position, ThreadId, Time};
+use rethread_events::ids::{CallId, NodeId, Seq, ThreadId, Time};
 use rethread_events::json::Json;
 use rethread_events::principal::Principal;
 use rethread_events::thread::{Input, Interaction, State};
@@ -66,7 +66,7 @@ impl InteractionRequest {
 }
 
 /// Gives a thread an input; durable when it answers.
-type TellThread = dyn Fn(Input) -> BoxFuture<'static, Result<Option<Position>, ControlError>> + Send + Sync;
+type TellThread = dyn Fn(Input) -> BoxFuture<'static, Result<Option<Seq>, ControlError>> + Send + Sync;
 
 /// What a handler may look at and do.
 #[derive(Clone)]

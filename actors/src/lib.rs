@@ -92,6 +92,7 @@ mod registry;
 mod request_body;
 mod rerun;
 mod resume_tree;
+mod run;
 mod runtime;
 mod services;
 mod snapshot_writer;
@@ -145,7 +146,6 @@ pub use rethread_events::message::{Message, Part, Role};
 pub use rethread_events::principal::Principal;
 
 // Answer a person's questions.
-pub use inbox::OpenInteraction;
 pub use interaction::{InteractionContext, InteractionRequest, UserInteractionHandler};
 
 // Fork a thread.
@@ -166,7 +166,7 @@ pub use {rethread_events as events, rethread_llm as llm, rethread_store as store
 /// The error of each operation, and what the caller does next.
 pub mod errors {
     pub use crate::error::{
-        ControlError, ExportError, ForkError, ImportError, NextMove, OpenError, ReadError, RuntimeError,
+        ControlError, ExportError, ForkError, ImportError, NextMove, OpenError, ReadError, RunError, RuntimeError,
         StartThreadError, TooLarge,
     };
     pub use crate::outcome::OutcomeError;
@@ -177,13 +177,20 @@ pub mod errors {
     pub use rethread_events::workflow::Faults;
 }
 
+/// The runs of a thread after its first one, and messages to the one that is going on.
+pub mod runs {
+    pub use crate::run::{AcceptedRun, RunRequest, RunSummary, Taken};
+    pub use rethread_events::event::OnMessage;
+    pub use rethread_events::ids::RunId;
+}
+
 /// What operators and debuggers use, and what the program `rethread` is made of: lists, exports, reruns, removal, counters.
 pub mod operate {
     pub use crate::archive::{Exporter, Imported};
     pub use crate::bisect::Bisected;
     pub use crate::family::FamilyMember;
     pub use crate::gc::{Collected, CollectedThread, Retention};
-    pub use crate::inbox::Inbox;
+    pub use crate::inbox::{Inbox, OpenInteraction};
     pub use crate::labels::labels_of;
     pub use crate::log_access::LogAccess;
     pub use crate::metrics::Metrics;
@@ -203,6 +210,11 @@ pub mod operate {
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
 struct Readme;
+
+/// So is the guide about conversations.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/guides/chat.md")]
+struct Chat;
 
 /// So is the guide that builds workflows.
 #[cfg(doctest)]

@@ -5,15 +5,15 @@ pub(crate) mod tests;
 
 use actix::{Message, Recipient};
 use rethread_events::event::CallEvent;
-use rethread_events::ids::{CallId, Position};
+use rethread_events::ids::{CallId, Seq};
 use rethread_events::thread::Input;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::ControlError;
 
-/// The position of the last event an input led to, once it is durable; `None` when it changed nothing.
-pub(crate) type Reply = oneshot::Sender<Result<Option<Position>, ControlError>>;
+/// The seq of the first event an input led to, once all of them are durable; `None` when it changed nothing.
+pub(crate) type Reply = oneshot::Sender<Result<Option<Seq>, ControlError>>;
 
 /// The result of a call, or a report of its work. Only that work has it, so the thread holds it
 /// while the log has no room.

@@ -1,8 +1,10 @@
 //! Threads that are run again with their recorded answers.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, Seek};
 use std::sync::Arc;
 
+use rethread_events::event::Event;
 use rethread_events::ids::{Seq, ThreadId};
 use rethread_events::thread::State;
 use rethread_events::thread::rerun::{Divergence, Rerun, Rerunned};
@@ -175,5 +177,12 @@ fn again(
     }
     let recorded_on = definitions.of(thread, &begun)?;
     let workflow = workflow.unwrap_or_else(|| recorded_on.clone());
-    Ok(Rerun { base, recorded_on, workflow, events }.run_to(last))
+    let mut of_runs = BTreeMap::new();
+    for (_, event) in &events {
+        if let Event::RunStarted(started) = event {
+            let reference = &started.workflow;
+            of_runs.insert(reference.hash, definitions.named(thread, reference)?);
+        }
+    }
+    Ok(Rerun { base, recorded_on, workflow, of_runs, events }.run_to(last))
 }

@@ -58,6 +58,8 @@ impl Spans {
         for event in events {
             if let Event::ThreadStarted(started) = event {
                 self.thread.span.record("workflow", started.workflow.name.as_str());
+            } else if let Event::RunStarted(started) = event {
+                self.thread.span.record("workflow", started.workflow.name.as_str());
             } else if let Event::NodeStarted(started) = event {
                 self.enter(&started.node_id, started.attempt);
             } else if let Event::NodeCompleted(completed) = event {

@@ -1,6 +1,7 @@
 //! Events as they come: of the whole log, and of one thread.
 
 use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 
 use futures_util::stream::BoxStream;
@@ -36,7 +37,8 @@ type Records = BoxStream<'static, Result<Vec<Record>, ReadError>>;
 struct OneThread {
     /// Those before it are not wanted.
     from: Seq,
-    end: ThreadEnd,
+    /// Known when the log was looked at; absent where the records end by themselves.
+    end: Arc<OnceLock<ThreadEnd>>,
 }
 
 impl Events {
@@ -48,8 +50,8 @@ impl Events {
     }
 
     /// Those of a thread, from a seq on, up to the one that ends it.
-    fn of_thread(thread: ThreadId, from: Seq, records: Records) -> Self {
-        let of_thread = Some(OneThread { from, end: ThreadEnd::of(thread) });
+    fn of_thread(from: Seq, end: Arc<OnceLock<ThreadEnd>>, records: Records) -> Self {
+        let of_thread = Some(OneThread { from, end });
         Self { records, ready: Vec::new().into_iter(), of_thread, ended: false }
     }
 
@@ -58,7 +60,7 @@ impl Events {
         let event = RecordedEvent::decode(record)?;
         let Some(one) = &mut self.of_thread else { return Ok(Some(event)) };
         // Also those that are not wanted: nothing comes after the end.
-        self.ended |= one.end.is_here(&event);
+        self.ended |= one.end.get().is_some_and(|end| end.is_here(&event));
         Ok(Some(event).filter(|event| event.record.seq >= one.from))
     }
 }
@@ -134,9 +136,12 @@ impl Runtime {
 
 impl ThreadHandle {
     /// Its events from `from` on, inherited ones included: those that are there, then those that come. Ends after
-    /// the event that ends the thread, also if `from` is after it.
+    /// the event that ends the thread, also if `from` is after it. A thread that has ended may be given another run: ask
+    /// again then, from the seq after the last one.
     pub fn events(&self, from: Seq) -> Events {
         let (runtime, id) = (self.runtime().clone(), self.id());
+        let thread_end = Arc::new(OnceLock::new());
+        let found = thread_end.clone();
         let records = futures_util::stream::once(async move {
             let (store, log) = (runtime.store().clone(), runtime.store().clone());
             let records = match runtime.blocking(move || load::stream(&*log, id)).await {
@@ -147,6 +152,7 @@ impl ThreadHandle {
                         read_thread(store, id, from..end, own_page)
                     } else {
                         // From no later than its end: the event that ends it is seen then, wanted or not.
+                        let _ = found.set(ThreadEnd::after(id, info.last_seq));
                         follow_thread(store, id, from.min(end))
                     }
                 }
@@ -155,7 +161,7 @@ impl ThreadHandle {
             };
             records.map(|batch| batch.map_err(ReadError::from)).boxed()
         });
-        Events::of_thread(id, from, records.flatten().boxed())
+        Events::of_thread(from, thread_end, records.flatten().boxed())
     }
 
     /// Its events that are in the log now, from `from` on.
@@ -174,24 +180,30 @@ impl ThreadHandle {
 #[derive(Debug, Clone, Copy)]
 pub struct ThreadEnd {
     thread: ThreadId,
-    /// The inherited part has ended the thread; the event of the fork comes after it.
-    inherited: bool,
+    /// The end of a run up to here is followed by another run.
+    past: Seq,
 }
 
 impl ThreadEnd {
-    /// Of this thread, before its first event.
-    pub fn of(thread: ThreadId) -> Self {
-        Self { thread, inherited: false }
+    /// Of this thread, which has not ended with the event `last`.
+    pub fn after(thread: ThreadId, last: Seq) -> Self {
+        Self { thread, past: last }
     }
 
-    /// Whether this event is the last one.
-    pub fn is_here(&mut self, recorded: &RecordedEvent) -> bool {
-        let ends =
-            matches!(recorded.event, Event::ThreadCompleted(_) | Event::ThreadFailed(_) | Event::ThreadCancelled(_));
-        let is_own = recorded.record.thread == self.thread;
-        self.inherited |= ends && !is_own;
-        is_own && (ends || self.inherited)
+    /// Whether this event is the last one, until the thread is given another run.
+    pub fn is_here(&self, recorded: &RecordedEvent) -> bool {
+        ends_thread(&recorded.event) && recorded.record.thread == self.thread && recorded.record.seq > self.past
     }
+}
+
+fn ends_thread(event: &Event) -> bool {
+    if let Event::ThreadCompleted(e) = event {
+        return !e.run_follows;
+    }
+    if let Event::ThreadFailed(e) = event {
+        return !e.run_follows;
+    }
+    matches!(event, Event::ThreadCancelled(_))
 }
 
 fn kinds(names: &[&str]) -> Result<Vec<Kind>, RuntimeError> {

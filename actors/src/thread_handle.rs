@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rethread_events::codec::OrderedMap;
 use rethread_events::event::LimitRaised;
-use rethread_events::ids::{CallId, Position, Seq, ThreadId};
+use rethread_events::ids::{CallId, Seq, ThreadId};
 use rethread_events::json::Json;
 use rethread_events::message::Message;
 use rethread_events::principal::Principal;
@@ -250,8 +250,8 @@ impl ThreadHandle {
         Ok(state.checkpoints().iter().find(|checkpoint| checkpoint.label == label).map(|checkpoint| checkpoint.seq))
     }
 
-    /// Gives the thread an input. Returns the position of the last event that follows from it, when that is durable.
-    async fn tell(&self, input: Input) -> Result<Option<Position>, ControlError> {
+    /// Gives the thread an input. Returns the seq of the first event that follows from it, when that is durable.
+    pub(crate) async fn tell(&self, input: Input) -> Result<Option<Seq>, ControlError> {
         let registry = self.runtime.registry();
         if !registry.is_live(self.id) {
             self.info().await?;

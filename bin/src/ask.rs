@@ -3,8 +3,9 @@
 use std::collections::HashSet;
 use std::io::{self, IsTerminal, Write};
 
+use rethread::Json;
 use rethread::event::{AnswerType, OperationType};
-use rethread::{Json, OpenInteraction};
+use rethread::operate::OpenInteraction;
 
 use crate::drive::Form;
 use crate::family::Question;

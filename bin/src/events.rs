@@ -209,6 +209,9 @@ fn what_happened(event: &Event) -> String {
     match event {
         Event::ThreadStarted(e) => format!("{}, input {}", cut(&e.workflow.name), cut(&e.input.0.to_string())),
         Event::ThreadForked(e) => format!("from {} at {}", e.parent, e.seq),
+        Event::RunStarted(e) => format!("run {}, input {}", e.run_id, cut(&e.input.0.to_string())),
+        Event::RunQueued(e) => format!("run {}, input {}", e.run_id, cut(&e.input.0.to_string())),
+        Event::RunCancelled(e) => format!("run {} {}", e.run_id, e.reason.as_deref().map(cut).unwrap_or_default()),
         Event::ThreadFailed(e) => format!("{}: {}", e.error.kind, cut(&e.error.message)),
         Event::ThreadCancelled(e) => e.reason.as_deref().map(cut).unwrap_or_default(),
         Event::CheckpointCreated(e) => cut(&e.label),

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use rethread::errors::ReadError;
-use rethread::{Event, OpenInteraction, Outcome, RecordedEvent, Runtime, ThreadHandle, ThreadId};
+use rethread::operate::OpenInteraction;
+use rethread::{Event, Outcome, RecordedEvent, Runtime, ThreadHandle, ThreadId};
 use rethread_events::event::Branches;
 
 use crate::output;

@@ -5,7 +5,8 @@ use std::process::ExitCode;
 use clap::{ArgGroup, Args};
 use rethread::errors::{ControlError, ReadError};
 use rethread::event::OperationType;
-use rethread::{CallId, Json, OpenInteraction, Status, ThreadFilter, ThreadHandle};
+use rethread::operate::OpenInteraction;
+use rethread::{CallId, Json, Status, ThreadFilter, ThreadHandle};
 use serde_json::{Value, json};
 
 use crate::ask;

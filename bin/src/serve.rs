@@ -27,6 +27,7 @@ mod problem;
 mod request;
 mod rerun;
 mod routes;
+mod runs;
 pub(crate) mod schemas;
 mod server;
 mod session;

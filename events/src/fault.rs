@@ -70,6 +70,8 @@ pub enum ErrorKind {
     InvalidInput,
     /// The output of a thread or a sub-workflow does not fit its `output_schema`.
     InvalidOutput,
+    /// A message of the user interrupted it.
+    Interrupted,
 }
 
 impl ErrorKind {
@@ -88,7 +90,8 @@ impl ErrorKind {
             | Self::MalformedResponse
             | Self::Limit
             | Self::Internal
-            | Self::CrashedProcess => true,
+            | Self::CrashedProcess
+            | Self::Interrupted => true,
             Self::InvalidArguments
             | Self::UnknownTool
             | Self::Failed

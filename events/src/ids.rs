@@ -428,6 +428,19 @@ name! {
     ProfileId
 }
 
+/// One pass of a thread through its workflow: the seq of the event that brought its input, which is THREAD_STARTED for the
+/// first one, and RUN_STARTED, RUN_QUEUED or MESSAGE_ADDED for a later one. A fork has the runs that it inherits under the
+/// same ids.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Encode, Decode, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct RunId(pub Seq);
+
+impl fmt::Display for RunId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
 /// One outstanding question to a model or a tool: the seq of the event that first asked it. With the thread's id
 /// it is unique worldwide, see [`CallId::key`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Encode, Decode, Serialize, Deserialize)]

@@ -214,6 +214,20 @@ pub struct Usage {
 }
 
 impl Usage {
+    /// What was used since the figures were these. A figure that did not change is absent.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        let grown = |of: fn(&Self) -> Option<u64>| grown(of(self), of(before));
+        Self {
+            input_tokens: grown(|usage| usage.input_tokens),
+            output_tokens: grown(|usage| usage.output_tokens),
+            total_tokens: grown(|usage| usage.total_tokens),
+            cached_input_tokens: grown(|usage| usage.cached_input_tokens),
+            cache_write_tokens: grown(|usage| usage.cache_write_tokens),
+            reasoning_tokens: grown(|usage| usage.reasoning_tokens),
+        }
+    }
+
     /// Adds the figures of another call; a figure that one side lacks counts as 0 there.
     pub fn add(&mut self, other: &Self) {
         fn sum(a: &mut Option<u64>, b: Option<u64>) {
@@ -228,6 +242,11 @@ impl Usage {
         sum(&mut self.cache_write_tokens, other.cache_write_tokens);
         sum(&mut self.reasoning_tokens, other.reasoning_tokens);
     }
+}
+
+/// What a sum grew by; `None` where it did not.
+pub(crate) fn grown(sum: Option<u64>, before: Option<u64>) -> Option<u64> {
+    if sum == before { None } else { sum.map(|sum| sum.saturating_sub(before.unwrap_or(0))) }
 }
 
 /// Who counted the tokens of a call.

@@ -43,7 +43,8 @@ pub(crate) const fn is_retryable(kind: ErrorKind) -> Option<bool> {
         | ErrorKind::Internal
         | ErrorKind::CrashedProcess
         | ErrorKind::InvalidInput
-        | ErrorKind::InvalidOutput => None,
+        | ErrorKind::InvalidOutput
+        | ErrorKind::Interrupted => None,
     }
 }
 

@@ -208,6 +208,7 @@ impl Thing {
 fn named_by(thread: ThreadId, event: &Event) -> Vec<Thing> {
     match event {
         Event::ThreadStarted(started) => vec![Thing::Workflow(started.workflow.hash)],
+        Event::RunStarted(started) => vec![Thing::Workflow(started.workflow.hash)],
         Event::ThreadForked(forked) => {
             forked.changes.workflow.iter().map(|workflow| Thing::Workflow(workflow.hash)).collect()
         }
@@ -226,6 +227,8 @@ fn named_by(thread: ThreadId, event: &Event) -> Vec<Thing> {
         | Event::CheckpointCreated(_)
         | Event::VariablesUpdated(_)
         | Event::MessageAdded(_)
+        | Event::RunQueued(_)
+        | Event::RunCancelled(_)
         | Event::Warning(_)
         | Event::NodeStarted(_)
         | Event::NodeCompleted(_)

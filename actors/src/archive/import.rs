@@ -1,6 +1,6 @@
 //! Threads back into a log.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufRead, Read as _, Seek, SeekFrom};
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::trailer::{check_complete, each_line, is_trailer};
 use crate::crashes::Step;
-use crate::definitions::{Definitions, Held};
+use crate::definitions::{self, Definitions, Held};
 use crate::error::ImportError;
 use crate::error::ReadError;
 use crate::gc::refers_to;
@@ -252,6 +252,7 @@ impl<'a> Importer<'a> {
         } else {
             (None, State::new(thread))
         };
+        let mut of_runs = BTreeSet::new();
         for record in &records {
             if record.seq != state.next_seq() {
                 let what = format!("thread {thread} has seq {} where {} is due", record.seq, state.next_seq());
@@ -259,9 +260,14 @@ impl<'a> Importer<'a> {
             }
             let event = RecordedEvent::decode(record.clone())?.event;
             state.apply(record.recorded_at, &event).map_err(|error| self.wrong(error))?;
+            if let Event::RunStarted(started) = &event {
+                self.held.push(self.definitions.hold(started.workflow.hash));
+                of_runs.insert(definitions::of_run(started.workflow.hash, thread));
+            }
         }
         let n_events = records.len() as u64;
-        let values = if state.status().is_ended() { Vec::new() } else { vec![imported::noted(thread)] };
+        let noted = (!state.status().is_ended()).then(|| imported::noted(thread));
+        let values = noted.into_iter().chain(of_runs).collect();
         let tag = Tag(state.status().code());
         let blobs = labels::blobs(state.labels()).into_iter().chain(outputs).collect();
         let import = Import { fork_of, tag, records, blobs, values };

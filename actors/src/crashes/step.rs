@@ -182,6 +182,8 @@ fn name_of(input: &Input) -> &'static str {
         Input::Cancel { .. } | Input::Abort { .. } | Input::Crashed { .. } => "the end",
         Input::Checkpoint { .. } => "the checkpoint",
         Input::AddMessage(_) => "the message",
+        Input::Run(_) => "the run",
+        Input::CancelRun { .. } => "the end of a run that waits",
         Input::SetVariables(_) => "the variables",
         Input::By { .. } => "the input",
     }

@@ -4,7 +4,7 @@ use actix::prelude::*;
 use futures_util::FutureExt;
 use futures_util::future::join_all;
 use rethread_events::event::Event;
-use rethread_events::ids::{Position, ThreadId};
+use rethread_events::ids::{Seq, ThreadId};
 use rethread_events::thread::{Effect, Input};
 
 use super::ThreadActor;
@@ -189,8 +189,8 @@ impl Handler<BranchChanged> for ThreadActor {
 impl Live {
     /// Sends replies about what is durable, after the branches have recorded what follows for them: a command about a
     /// thread ends when its whole family has recorded it.
-    pub(super) fn reply(&self, replies: Vec<Reply>, position: Option<Position>) {
-        let send = move || replies.into_iter().for_each(|reply| drop(reply.send(Ok(position))));
+    pub(super) fn reply(&self, replies: Vec<Reply>, first: Option<Seq>) {
+        let send = move || replies.into_iter().for_each(|reply| drop(reply.send(Ok(first))));
         match &self.follow {
             Some(follow) if follow.peek().is_none() => drop(actix_rt::spawn(follow.clone().map(|()| send()))),
             _ => send(),
@@ -200,7 +200,7 @@ impl Live {
     /// Replies when everything so far is durable.
     pub(super) fn reply_when_durable(&mut self, reply: Reply) {
         match self.under_way.back_mut() {
-            Some(last) => last.replies.push(reply),
+            Some(last) => last.later.push(reply),
             None => self.reply(vec![reply], None),
         }
     }

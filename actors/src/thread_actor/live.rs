@@ -101,10 +101,14 @@ pub(super) const STEP_READS_MAX: usize = 64 << 10;
 
 /// An append whose answer has not come yet.
 pub(super) struct UnderWay {
+    /// The seq of its first event.
+    pub(super) first: Seq,
     /// The seq after its last event.
     pub(super) end: Seq,
-    /// Whom to tell: who asked for it, and those who asked later and found it done already.
+    /// Whom to tell: who asked for it.
     pub(super) replies: Vec<Reply>,
+    /// Those who asked later and changed nothing: they wait for what they found.
+    pub(super) later: Vec<Reply>,
     /// What led to it, if the thread's own work said it.
     pub(super) said: Option<Said>,
 }

@@ -53,7 +53,7 @@ impl ThreadActor {
         let mut kept = Kept::before(live.durable, std::mem::take(&mut live.running), std::mem::take(&mut live.asking));
         let mut asking = Vec::new();
         for append in live.under_way.drain(..) {
-            asking.extend(append.replies);
+            asking.extend(append.replies.into_iter().chain(append.later));
             if let Some(said) = append.said.filter(|said| said.is_before(live.durable)) {
                 kept.keep(said, None, &self.services.room);
             }
@@ -114,7 +114,7 @@ impl ThreadActor {
         let (fresh, asking) = match &mut self.phase {
             Phase::Live(live) => (
                 live.progress == Progress::Begins,
-                live.under_way.drain(..).flat_map(|append| append.replies).collect(),
+                live.under_way.drain(..).flat_map(|append| append.replies.into_iter().chain(append.later)).collect(),
             ),
             Phase::Away(kept) => (false, kept.take_asking()),
             Phase::Beginning(_) | Phase::Elsewhere(_) | Phase::Gone => (false, Vec::new()),

@@ -86,7 +86,8 @@ impl ThreadActor {
             return;
         }
         let (next_due, ended) = (live.next_due, live.thread.state().is_ended());
-        if ended {
+        // A thread that had a second run may have a third.
+        if ended && live.thread.state().run_number() == 1 {
             live.give_snapshots_back(&self.services.snapshots);
         } else if snapshots::is_due_when_put_away(live.thread.next_seq(), live.snapshot) {
             live.keep_snapshot(&self.services.snapshots);

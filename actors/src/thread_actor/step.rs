@@ -147,6 +147,10 @@ impl ThreadActor {
         }
         self.services.imported.goes_on(self.id, &self.services.store);
         self.spans.follow(&events);
+        if events.iter().any(|event| matches!(event, Event::RunStarted(_))) {
+            // The end of the run before is the past.
+            drop(self.registry.recent_ends.take(self.id));
+        }
         let end = live.thread.next_seq();
         let expected = Seq(end.0 - events.len() as u64);
         let mut records = Vec::with_capacity(events.len());
@@ -181,7 +185,7 @@ impl ThreadActor {
         let blobs = if is_first { labels::blobs(live.thread.state().labels()) } else { Vec::new() };
         let append = Append { thread: self.id, expected, fork_of, trace, tag, records, blobs };
         let replies = reply.into_iter().collect();
-        live.under_way.push_back(UnderWay { end, replies, said });
+        live.under_way.push_back(UnderWay { first: expected, end, replies, later: Vec::new(), said });
         let (answer, life) = (self.services.store.append(append), self.life);
         ctx.spawn(answer.into_actor(self).map(move |answer, actor, ctx| {
             let answered = move |actor: &mut Self, ctx: &mut Context<Self>| match answer {
@@ -217,7 +221,8 @@ impl ThreadActor {
         }
         // The store answers in order, but several answers may arrive before this actor is polled again.
         while let Some(append) = live.under_way.pop_front_if(|append| append.end <= end) {
-            live.reply(append.replies, Some(appended.last_position));
+            live.reply(append.replies, Some(append.first));
+            live.reply(append.later, None);
         }
         self.settle_refusal(ctx);
         self.pump(ctx);

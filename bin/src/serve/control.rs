@@ -18,7 +18,7 @@ use crate::views::Thread;
 #[serde(deny_unknown_fields)]
 pub(crate) struct Reason {
     /// A text for readers of the log.
-    reason: Option<String>,
+    pub(crate) reason: Option<String>,
 }
 
 /// How far a thread may go on beyond a limit; all absent to end a pause and no more.
@@ -75,7 +75,7 @@ pub(crate) struct Variables {
     variables: OrderedMap<Json>,
 }
 
-async fn shown(thread: &ThreadHandle) -> Result<HttpResponse, Problem> {
+pub(crate) async fn shown(thread: &ThreadHandle) -> Result<HttpResponse, Problem> {
     Ok(HttpResponse::Ok().json(Thread::from(&thread.summary().await?)))
 }
 

@@ -45,6 +45,7 @@ pub(crate) struct LogQuery {
     #[param(pattern = "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")]
     family: Option<String>,
     /// Only events of threads with these labels: `KEY=VALUE`, with commas between them.
+    #[param(pattern = "^[A-Za-z0-9._/-]{1,64}=[^,]{1,64}(,[A-Za-z0-9._/-]{1,64}=[^,]{1,64})*$")]
     label: Option<String>,
     /// As a stream: `false` ends it when everything that is there now was given.
     follow: Option<bool>,

@@ -43,6 +43,11 @@ pub(crate) struct Keys {
 pub(crate) struct Key(String);
 
 impl Key {
+    /// Its text.
+    pub(crate) fn text(&self) -> &str {
+        &self.0
+    }
+
     /// `None` when the request has none.
     pub(crate) fn of(request: &HttpRequest) -> Result<Option<Self>, Problem> {
         let Some(key) = request.headers().get("idempotency-key") else {

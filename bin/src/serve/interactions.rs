@@ -1,7 +1,8 @@
 //! `/v1/interactions`: what waits for people, and their answers.
 
 use actix_web::{HttpRequest, HttpResponse, web};
-use rethread::{CallId, Json, OpenInteraction, ThreadId, Time};
+use rethread::operate::OpenInteraction;
+use rethread::{CallId, Json, ThreadId, Time};
 use serde::Deserialize;
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};

@@ -4,7 +4,7 @@ use actix_web::http::StatusCode;
 use actix_web::http::header::{self, HeaderValue};
 use actix_web::{HttpResponse, ResponseError};
 use rethread::errors::{
-    ControlError, Faults, ForkError, ReadError, Rejected, RuntimeError, StartThreadError, TooLarge,
+    ControlError, Faults, ForkError, ReadError, Rejected, RunError, RuntimeError, StartThreadError, TooLarge,
 };
 use rethread::store::{Damage, StoreError};
 use rethread_events::text::with_sources;
@@ -384,7 +384,11 @@ impl From<ControlError> for Problem {
                     | Rejected::NotPaused
                     | Rejected::AlreadyPaused
                     | Rejected::LabelTaken(_)
-                    | Rejected::NotRead { .. } => Kind::Conflict,
+                    | Rejected::NotRead { .. }
+                    | Rejected::RunGoesOn { .. }
+                    | Rejected::RunNotQueued { .. }
+                    | Rejected::QueueFull { .. } => Kind::Conflict,
+                    Rejected::KeyReused => Kind::KeyReused,
                 };
                 let next = match source {
                     Rejected::Ended { .. } => ": fork it to go on from one of its moments",
@@ -407,6 +411,20 @@ impl From<StartThreadError> for Problem {
             StartThreadError::Input(faults) => Self::faults(Kind::InvalidInput, faults),
             StartThreadError::TooLarge(error) => error.into(),
             StartThreadError::Runtime(error) => error.into(),
+            error => Self::new(Kind::Internal, with_sources(&error)),
+        }
+    }
+}
+
+impl From<RunError> for Problem {
+    fn from(error: RunError) -> Self {
+        match error {
+            RunError::NoRun { thread, run } => {
+                let detail = format!("{error}: GET /v1/threads/{thread}/runs lists those that there are");
+                Self::new(Kind::NoMoment, detail).at("thread_id", thread).at("run", run)
+            }
+            RunError::Workflow(faults) => Self::workflow(faults),
+            RunError::Control(error) => error.into(),
             error => Self::new(Kind::Internal, with_sources(&error)),
         }
     }

@@ -7,7 +7,7 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use super::problem::{Kind, Problem};
 use super::{
     archive, control, events, explain, fork, graph, health, interactions, log, maintenance, metrics, moments, openapi,
-    page, rerun, session, surroundings, threads, usage, workflows,
+    page, rerun, runs, session, surroundings, threads, usage, workflows,
 };
 
 /// Who may ask for something.
@@ -70,6 +70,10 @@ routes! {
     get "/v1/threads/{thread}" Read OfThread threads::show;
     delete "/v1/threads/{thread}" Admin OfThread threads::delete;
     get "/v1/threads/{thread}/outcome" Read OfThread threads::outcome;
+    get "/v1/threads/{thread}/runs" Read OfThread runs::list;
+    post "/v1/threads/{thread}/runs" Operate OfThread runs::create;
+    get "/v1/threads/{thread}/runs/{run}/outcome" Read OfThread runs::outcome;
+    post "/v1/threads/{thread}/runs/{run}/cancel" Operate OfThread runs::cancel;
     get "/v1/threads/{thread}/state" Read OfThread moments::state;
     get "/v1/threads/{thread}/steps" Read OfThread moments::steps;
     get "/v1/threads/{thread}/family" Read OfThread moments::family;

@@ -27,7 +27,7 @@ use crate::views::{Thread, WaitingCall};
 const PAGE: usize = 50;
 const PAGE_MAX: usize = 500;
 /// How long an outcome may be waited for.
-const WAIT_MAX_MS: u64 = 30_000;
+pub(crate) const WAIT_MAX_MS: u64 = 30_000;
 
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
@@ -40,6 +40,7 @@ pub(crate) struct ListQuery {
     /// Only threads that began on a workflow of this name.
     workflow: Option<String>,
     /// Only threads with these labels: `KEY=VALUE`, with commas between them.
+    #[param(pattern = "^[A-Za-z0-9._/-]{1,64}=[^,]{1,64}(,[A-Za-z0-9._/-]{1,64}=[^,]{1,64})*$")]
     label: Option<String>,
     /// The branches of this thread; `none` for threads that are not a branch. All threads when absent.
     #[param(pattern = "^(none|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})$")]

@@ -99,9 +99,9 @@ impl Writer {
         Self { form, wanted, of_thread: None, at: None, is_over: false }
     }
 
-    /// Of a thread, up to the event that ends it.
-    fn of_thread(form: Form, wanted: Wanted, thread: ThreadId, from: Seq) -> Self {
-        Self { of_thread: Some((from, ThreadEnd::of(thread))), ..Self::new(form, wanted) }
+    /// Of a thread that has not ended with its event `last`, up to the event that ends it.
+    fn of_thread(form: Form, wanted: Wanted, thread: ThreadId, from: Seq, last: Seq) -> Self {
+        Self { of_thread: Some((from, ThreadEnd::after(thread, last))), ..Self::new(form, wanted) }
     }
 
     fn write(&mut self, batch: Batch<Entry>) -> ControlFlow<Sent, Sent> {
@@ -192,7 +192,7 @@ pub(crate) fn following_thread(
     last: Seq,
 ) -> EventTextStream {
     let (store, id) = (thread.runtime().store(), thread.id());
-    let mut writer = Writer::of_thread(form, wanted, id, from);
+    let mut writer = Writer::of_thread(form, wanted, id, from, last);
     // From no later than its end: the event that ends it is seen then, wanted or not.
     Writer::stream(hub.follow_thread(store, id, from.min(last.next()), move |batch| writer.write(batch)))
 }

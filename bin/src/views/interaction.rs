@@ -1,7 +1,8 @@
 //! Questions that wait for people.
 
 use rethread::event::{AnswerType, AskedTool, OperationType};
-use rethread::{Json, NodeId, OpenInteraction, ThreadId, Time};
+use rethread::operate::OpenInteraction;
+use rethread::{Json, NodeId, ThreadId, Time};
 use serde::Serialize;
 
 /// A question that waits for a person.

@@ -102,11 +102,14 @@ older! {
     3 v 1 ThreadPausedV1 of ThreadPaused;
     4 v 1 ThreadResumedV1 of ThreadResumed;
     6 v 1 ThreadCancelledV1 of ThreadCancelled;
-    7 v 1 ThreadCompleted of ThreadCompleted;
-    8 v 1 ThreadFailed of ThreadFailed;
+    7 v 1 ThreadCompletedV2 of ThreadCompleted;
+    7 v 2 ThreadCompletedV2 of ThreadCompleted;
+    8 v 1 ThreadFailedV2 of ThreadFailed;
+    8 v 2 ThreadFailedV2 of ThreadFailed;
     9 v 1 CheckpointCreatedV1 of CheckpointCreated;
     10 v 1 VariablesUpdatedV1 of VariablesUpdated;
     11 v 1 MessageAddedV1 of MessageAdded;
+    11 v 2 MessageAddedV2 of MessageAdded;
     12 v 1 Warning of Warning;
     14 v 1 LimitRaisedV1 of LimitRaised;
     14 v 2 LimitRaisedV2 of LimitRaised;

@@ -5,6 +5,7 @@ use super::graph::*;
 use super::interaction::*;
 use super::llm::*;
 use super::node::*;
+use super::run::*;
 use super::strategy::*;
 use super::thread::*;
 use super::tool::*;
@@ -246,12 +247,16 @@ events! {
     4 ThreadResumed "THREAD_RESUMED" v 2 State by;
     5 ThreadRecovered "THREAD_RECOVERED" v 1 Informational;
     6 ThreadCancelled "THREAD_CANCELLED" v 2 State by;
-    7 ThreadCompleted "THREAD_COMPLETED" v 2 State;
-    8 ThreadFailed "THREAD_FAILED" v 2 State error;
+    7 ThreadCompleted "THREAD_COMPLETED" v 3 State;
+    8 ThreadFailed "THREAD_FAILED" v 3 State error;
     9 CheckpointCreated "CHECKPOINT_CREATED" v 2 State by;
     10 VariablesUpdated "VARIABLES_UPDATED" v 2 State by;
-    11 MessageAdded "MESSAGE_ADDED" v 2 State by;
+    11 MessageAdded "MESSAGE_ADDED" v 3 State by;
     12 Warning "WARNING" v 2 Informational;
+    // the runs after the first one
+    15 RunStarted "RUN_STARTED" v 1 State by;
+    16 RunQueued "RUN_QUEUED" v 1 State by;
+    17 RunCancelled "RUN_CANCELLED" v 1 State by;
     // nodes and the way through the graph
     20 NodeStarted "NODE_STARTED" v 2 State;
     21 NodeCompleted "NODE_COMPLETED" v 2 State;

@@ -182,7 +182,7 @@ pub struct ThreadRecovered {
     pub calls: Vec<CallId>,
 }
 
-/// THREAD_CANCELLED: the thread was cancelled.
+/// THREAD_CANCELLED: the run was cancelled, and with it those that waited. The thread can be given another run.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 pub struct ThreadCancelled {
     /// The reason, for people.
@@ -192,20 +192,26 @@ pub struct ThreadCancelled {
     pub by: Option<Principal>,
 }
 
-/// THREAD_COMPLETED: the run reached an end.
+/// THREAD_COMPLETED: the run reached an end. The thread can be given another run.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct ThreadCompleted {
     /// The node it ended on.
     pub node_id: NodeId,
+    /// Whether another run waits, and begins at once.
+    #[serde(default)]
+    pub run_follows: bool,
 }
 
-/// THREAD_FAILED: the run ended in an error.
+/// THREAD_FAILED: the run ended in an error. The thread can be given another run.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct ThreadFailed {
     /// The node it failed on, if it was in one.
     pub node_id: Option<NodeId>,
     /// Why.
     pub error: ExecutionError,
+    /// Whether another run waits, and begins at once.
+    #[serde(default)]
+    pub run_follows: bool,
 }
 
 /// CHECKPOINT_CREATED: this moment has a name.
@@ -234,9 +240,28 @@ pub struct VariablesUpdated {
 pub struct MessageAdded {
     /// The message.
     pub message: Arc<Message>,
+    /// What else it does.
+    #[serde(default)]
+    pub effect: MessageEffect,
+    /// The idempotency key of the request.
+    #[serde(default)]
+    pub key: Option<String>,
     /// Who did it; absent where the runtime did, and in older logs.
     #[serde(default)]
     pub by: Option<Principal>,
+}
+
+/// What a message does that comes while a run is going on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Encode, Decode, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MessageEffect {
+    /// It joins the conversation.
+    #[default]
+    Add,
+    /// It steers the run: where no model reads it before the run ends, it begins the next run.
+    Steer,
+    /// As `steer`, and it interrupts the agent loop: tool calls that were not begun are not.
+    Interrupt,
 }
 
 /// WARNING: something came that changes nothing, for example a late answer.

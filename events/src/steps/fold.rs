@@ -27,6 +27,7 @@ impl Steps {
                 self.first_seq = seq;
                 self.began = Some(at);
             }
+            Event::RunStarted(_) => (self.outcome, self.error) = (StepOutcome::Open, None),
             Event::ThreadForked(e) => self.fork(seq, at, e),
             Event::ThreadPaused(e) => {
                 self.opened.is_paused = true;
@@ -133,6 +134,8 @@ impl Steps {
             | Event::CheckpointCreated(_)
             | Event::VariablesUpdated(_)
             | Event::MessageAdded(_)
+            | Event::RunQueued(_)
+            | Event::RunCancelled(_)
             | Event::Warning(_)
             | Event::LlmExecutionProgress(_)
             | Event::LlmExecutionFailed(_)
@@ -162,8 +165,8 @@ impl Steps {
             let (seq, began) = (self.last_seq, self.last_at);
             self.wait(WaitKind::Down, seq, began, None);
             self.end_wait(WaitKind::Down, at);
-        } else if !matches!(event, Event::ThreadStarted(_) | Event::ThreadForked(_)) {
-            // No time has passed for a thread that goes on from a moment of another.
+        } else if !matches!(event, Event::ThreadStarted(_) | Event::ThreadForked(_) | Event::RunStarted(_)) {
+            // No time has passed for a thread that goes on from a moment of another, nor between two runs.
             self.spent.add(self.opened.spends_on(), us);
         }
     }

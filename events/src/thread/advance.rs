@@ -4,7 +4,9 @@ use super::agent_loop::Gate;
 use super::checkpoint_names::is_of;
 use super::frames::fail_outwards;
 use super::state::{Frame, NodeRun, Phase, State, Verdict, Work};
-use super::{bounds, branches, env::Env, judging, nodes, processors, questions, sizes, status::Status, summaries};
+use super::{
+    bounds, branches, env::Env, judging, nodes, processors, questions, runs, sizes, status::Status, summaries,
+};
 use crate::event::{
     CaughtError, CheckpointCreated, ContextProcessingFailed, Event, NodeFailed, NodeStarted, RouteTaken,
     ThreadCompleted, VariablesUpdated,
@@ -24,7 +26,8 @@ fn next(state: &State, workflow: &Workflow, around: &Env<'_>) -> Option<Event> {
         return None;
     }
     match &state.phase {
-        Phase::New | Phase::Ended(_) => None,
+        Phase::New => None,
+        Phase::Ended(_) => runs::owed(state, workflow, around.now),
         Phase::Entering { node, attempt, not_before, .. } => {
             (*not_before <= around.now).then(|| enter(state, workflow, node, *attempt, around.now))
         }
@@ -70,7 +73,7 @@ fn no_such_node(workflow: &Workflow, id: &NodeId) -> ExecutionError {
 
 fn enter(state: &State, workflow: &Workflow, id: &NodeId, attempt: u32, now: Time) -> Event {
     if state.ends_as_branch_at(id) {
-        return ThreadCompleted { node_id: id.clone() }.into();
+        return ThreadCompleted { node_id: id.clone(), run_follows: state.owes_run() }.into();
     }
     let Some(node) = state.node_of(workflow, id) else {
         return fail_outwards(state, Some(id), no_such_node(workflow, id));
@@ -187,7 +190,8 @@ fn may_be_repeated(error: &ExecutionError) -> bool {
         | ErrorKind::Internal
         | ErrorKind::CrashedProcess
         | ErrorKind::InvalidInput
-        | ErrorKind::InvalidOutput => error.retryable,
+        | ErrorKind::InvalidOutput
+        | ErrorKind::Interrupted => error.retryable,
     }
 }
 
@@ -235,7 +239,7 @@ fn leave(state: &State, workflow: &Workflow, id: &NodeId, around: &Env<'_>) -> E
 /// The thread is at its end: it completes if its output fits. One that is a text and fits as JSON is set to that first. A
 /// branch has no output of the workflow.
 fn end(state: &State, workflow: &Workflow, id: &NodeId) -> Event {
-    let completed = ThreadCompleted { node_id: id.clone() }.into();
+    let completed = ThreadCompleted { node_id: id.clone(), run_follows: state.owes_run() }.into();
     if state.branch.is_some() {
         return completed;
     }

@@ -43,6 +43,9 @@ use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{CallId, Seq, Time};
 use crate::message::{FinishReason, Message, Usage};
 
+/// What is said of a tool call that a message of the user has interrupted.
+pub(super) const INTERRUPTED: &str = "not run: a message of the user came first";
+
 impl AgentLoop {
     /// A loop that has not called the model yet.
     pub(super) fn new(request: LlmExecutionRequest) -> Self {
@@ -197,7 +200,13 @@ impl AgentLoop {
             return self.end_aside(call, Err(error.clone()));
         }
         self.is_asking(call)?;
-        self.stage = Stage::Failed(error.clone());
+        self.stage = if error.kind == ErrorKind::Interrupted {
+            // The call that is made in its place has its number.
+            self.iteration -= 1;
+            Stage::ToAsk
+        } else {
+            Stage::Failed(error.clone())
+        };
         Ok(())
     }
 

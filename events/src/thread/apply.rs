@@ -7,6 +7,7 @@ mod frames;
 mod judging;
 mod node;
 mod processor;
+mod runs;
 mod strategy;
 mod summaries;
 mod whole;
@@ -17,10 +18,10 @@ use super::agent_loop::error_text;
 use super::asks::unanswered;
 use super::calls::{CallKind, CallStage, Interaction, OpenCall, OpenCalls, ToolRun, answer_hash};
 use super::conversation::Conversation;
-use super::state::{AgentLoop, Ending, NodeRun, Phase, State, Work};
+use super::state::{AgentLoop, Ending, NodeRun, Phase, State, Steering, Work};
 use super::transition::{ENDED, NO_CALL, NO_MODEL_CALL, NO_NODE, NO_QUESTION, NOT_BEGUN, OPEN_CALL, TransitionError};
-use crate::event::{Event, NodeContext};
-use crate::ids::{CallId, NodeId, Seq, ThreadId, Time};
+use crate::event::{Event, MessageEffect, NodeContext};
+use crate::ids::{CallId, NodeId, RunId, Seq, ThreadId, Time};
 use crate::json::Json;
 use crate::message::{Message, Part, Role};
 
@@ -84,15 +85,18 @@ impl State {
                 self.exceeded(e);
                 Ok(())
             }
-            Event::ThreadCancelled(e) => self.end(Ending::Cancelled { reason: e.reason.clone() }),
+            Event::RunStarted(e) => self.begin_run(seq, at, e),
+            Event::RunQueued(e) => self.queue_run(seq, e),
+            Event::RunCancelled(e) => self.cancel_queued(e),
+            Event::ThreadCancelled(e) => self.end(seq, Ending::Cancelled { reason: e.reason.clone() }),
             Event::ThreadCompleted(e) => match &self.phase {
-                Phase::Leaving { node } if *node == e.node_id => self.end(Ending::Completed),
+                Phase::Leaving { node } if *node == e.node_id => self.end(seq, Ending::Completed),
                 Phase::Leaving { .. } | Phase::Entering { .. } if self.ends_as_branch_at(&e.node_id) => {
-                    self.end(Ending::Completed)
+                    self.end(seq, Ending::Completed)
                 }
                 _ => Err(TransitionError("the thread does not leave that node")),
             },
-            Event::ThreadFailed(e) => self.end(Ending::Failed { node: e.node_id.clone(), error: e.error.clone() }),
+            Event::ThreadFailed(e) => self.end(seq, Ending::Failed { node: e.node_id.clone(), error: e.error.clone() }),
             Event::CheckpointCreated(e) => self.checkpoint(seq, e),
             Event::VariablesUpdated(e) => {
                 self.lives()?;
@@ -104,6 +108,15 @@ impl State {
             Event::MessageAdded(e) => {
                 self.lives()?;
                 self.conversation_mut().add(seq, e.message.clone());
+                if e.effect != MessageEffect::Add {
+                    self.runs.steering.push(Steering { id: RunId(seq), message: e.message.clone() });
+                }
+                if e.key.is_some() {
+                    self.runs.use_key(e.key.as_ref(), &e.message.joined_text().into(), seq);
+                }
+                if e.effect == MessageEffect::Interrupt {
+                    self.leave_out_queued_tools(seq);
+                }
                 Ok(())
             }
 
@@ -144,6 +157,8 @@ impl State {
                 // All of several models read what the first of them does.
                 if agent_loop.panel().is_none_or(|panel| panel.first == Some(CallId(seq))) {
                     self.conversation_mut().read(CallId(seq));
+                    let conversation = &self.conversation;
+                    self.runs.steering.retain(|steering| !conversation.has_added(steering.id.0));
                 }
                 self.calls.insert(call);
                 Ok(())

@@ -42,8 +42,9 @@ fn runs_branches(state: &State) -> bool {
 
 fn exceeded(state: &State, now: Time) -> Option<BudgetExceeded> {
     let budget = state.budget()?;
-    let tokens = ("tokens", state.totals.tokens(), budget.tokens);
-    let cost = ("cost_nanousd", state.totals.cost_nanousd.unwrap_or(0), budget.cost_nanousd);
+    let totals = state.run_totals();
+    let tokens = ("tokens", totals.tokens(), budget.tokens);
+    let cost = ("cost_nanousd", totals.cost_nanousd.unwrap_or(0), budget.cost_nanousd);
     let spent = [tokens, cost].into_iter().find_map(|(what, spent, limit)| {
         let limit = limit.filter(|limit| spent >= *limit)?;
         Some(BudgetExceeded { what: what.to_owned(), spent, limit, at: now })
@@ -57,7 +58,7 @@ fn unpriced_calls(state: &State, budget: &BudgetLimits, now: Time) -> Option<Bud
     let unpriced = state.unpriced.as_ref()?;
     let is_due = !unpriced.is_recorded || budget.on_exceeded == OnLimit::Fail;
     let is_counted = budget.cost_nanousd.is_some() && budget.on_unpriced == OnUnpriced::Refuse;
-    let spent = state.totals.n_unpriced;
+    let spent = state.run_totals().n_unpriced;
     (is_due && is_counted).then(|| BudgetExceeded { what: UNPRICED.to_owned(), spent, limit: 0, at: now })
 }
 
@@ -117,7 +118,7 @@ pub(super) fn unpriced(state: &State, event: &Event) -> Option<Event> {
     } else {
         return None;
     };
-    let is_first = cost.is_none() && state.totals.n_unpriced == 1;
+    let is_first = cost.is_none() && state.run_totals().n_unpriced == 1;
     state.budget().filter(|budget| is_first && budget.cost_nanousd.is_some())?;
     let detail = "what this model call cost is not known, and is not counted against the budget; give the model a \
                   price, or a budget in tokens"

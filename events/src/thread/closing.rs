@@ -118,7 +118,7 @@ fn recover_call(state: &State, open: &OpenCall, clock: Time, around: &Env<'_>) -
 }
 
 /// The terminal event of an open call, and what goes with it.
-fn close_call(state: &State, open: &OpenCall, error: &ExecutionError, now: Time) -> Vec<Event> {
+pub(super) fn close_call(state: &State, open: &OpenCall, error: &ExecutionError, now: Time) -> Vec<Event> {
     let error = error.clone();
     vec![match &open.kind {
         CallKind::Model(open) => LlmCallFailed { node_id: None, call_id: open.call, error }.into(),
@@ -208,13 +208,13 @@ pub(super) fn close_thread(state: &State, error: ExecutionError, now: Time) -> V
         Phase::Judging(judging) => Some(judging.node.clone()),
         Phase::New | Phase::Ended(_) => None,
     };
-    events.push(ThreadFailed { node_id: node, error }.into());
+    events.push(ThreadFailed { node_id: node, error, run_follows: state.owes_run() }.into());
     events
 }
 
 /// Time has passed: the largest thing that ran out of it ends, and with it all that it holds.
 pub(super) fn tick(state: &State, now: Time, permits: &dyn Permits) -> Vec<Event> {
-    if state.is_ended() {
+    if state.run_has_ended() {
         return Vec::new();
     }
     let timeout = |what: &str| ExecutionError::retryable(ErrorKind::Timeout, format!("{what} timed out"));

@@ -137,17 +137,26 @@ impl Conversation {
         self.read_by = Some(call);
     }
 
-    /// The event of the first message since `from` that the application added for the user and that no model has read.
-    pub(super) fn unread_since(&self, from: Seq) -> Option<Seq> {
+    /// The messages since `from` that the application added for the user and that no model has read, the last one first.
+    pub(super) fn unread_since(&self, from: Seq) -> impl Iterator<Item = &Entry> {
         let from = self.read_by.map_or(from, |call| from.max(call.0.next()));
         let added = |entry: &&Entry| entry.added && entry.message.role == Role::User;
-        let since = self.entries.iter().rev().take_while(|entry| entry.seq >= from);
-        since.filter(added).last().map(|entry| entry.seq)
+        self.entries.iter().rev().take_while(move |entry| entry.seq >= from).filter(added)
     }
 
     /// Whether the user said something that no model has read.
     pub(super) fn has_unread(&self) -> bool {
-        self.unread_since(Seq(0)).is_some()
+        self.unread_since(Seq(0)).next().is_some()
+    }
+
+    /// Takes out these messages of the application: they begin a run.
+    pub(super) fn take_out(&mut self, seqs: &[Seq]) {
+        self.entries.retain(|entry| !(entry.added && seqs.contains(&entry.seq)));
+    }
+
+    /// Whether a message of the application is here.
+    pub(super) fn has_added(&self, seq: Seq) -> bool {
+        self.entries.iter().rev().any(|entry| entry.added && entry.seq == seq)
     }
 
     /// Adds a message of a node at the end.

@@ -7,12 +7,13 @@ use super::input::{Input, Rejected};
 use super::questions::{informing, question_failed, respond};
 use super::reports::{cut, reported};
 use super::state::{State, Work};
-use super::{bounds, env::Env};
+use super::{bounds, env::Env, runs};
 use crate::event::{
-    CheckpointCreated, Event, InteractionFailure, MessageAdded, ThreadCancelled, ThreadPaused, ThreadResumed,
-    VariablesUpdated,
+    CheckpointCreated, Event, InteractionFailure, MessageAdded, MessageEffect, ThreadCancelled, ThreadPaused,
+    ThreadResumed, VariablesUpdated,
 };
 use crate::fault::{ErrorKind, ExecutionError};
+use crate::ids::Time;
 use crate::message::{Message, Role};
 use crate::workflow::Workflow;
 
@@ -32,48 +33,53 @@ pub(super) fn decide(
         Input::Tick => Ok(tick(state, around.now, around.permits)),
         Input::Recover => Ok(recover(state, around)),
         Input::Pause { reason } => {
-            still_running(state)?;
+            run_goes_on(state)?;
             if state.is_paused() {
                 return Err(Rejected::AlreadyPaused);
             }
             Ok(vec![ThreadPaused { reason, by: None }.into()])
         }
         Input::Resume => {
-            still_running(state)?;
+            run_goes_on(state)?;
             if !state.is_paused() {
                 return Err(Rejected::NotPaused);
             }
             Ok(vec![ThreadResumed { by: None }.into()])
         }
         Input::Raise(raised) => {
-            still_running(state)?;
+            run_goes_on(state)?;
             bounds::raise(state, raised)
         }
         Input::Cancel { reason } => {
             still_running(state)?;
             let why = because("the thread was cancelled", reason.as_deref());
-            let mut events = close_all(state, &ExecutionError::new(ErrorKind::Cancelled, why), around.now);
-            events.push(ThreadCancelled { reason, by: None }.into());
+            let mut events = runs::cancel_all_queued(state, &why);
+            if !state.run_has_ended() {
+                events.extend(close_all(state, &ExecutionError::new(ErrorKind::Cancelled, why), around.now));
+                events.push(ThreadCancelled { reason, by: None }.into());
+            }
             Ok(events)
         }
         Input::Abort { reason } => {
             still_running(state)?;
             let why = because("the thread was aborted", reason.as_deref());
-            Ok(close_thread(state, ExecutionError::new(ErrorKind::Cancelled, why), around.now))
+            Ok(end_thread(state, ExecutionError::new(ErrorKind::Cancelled, why), around.now))
         }
         Input::Crashed { error } => {
             still_running(state)?;
-            Ok(close_thread(state, error, around.now))
+            Ok(end_thread(state, error, around.now))
         }
         Input::Checkpoint { label } => checkpoint(state, label),
         Input::AddMessage(message) => {
-            still_running(state)?;
+            run_goes_on(state)?;
             check::added_message(&message)?;
             will_be_read(state, &message)?;
-            Ok(vec![MessageAdded { message: message.into(), by: None }.into()])
+            Ok(vec![MessageAdded { message: message.into(), effect: MessageEffect::Add, key: None, by: None }.into()])
         }
+        Input::Run(given) => runs::run(state, workflow, *given, around),
+        Input::CancelRun { run, reason } => runs::cancel_queued(state, run, reason),
         Input::SetVariables(variables) => {
-            still_running(state)?;
+            run_goes_on(state)?;
             check::variables(&variables)?;
             Ok(vec![VariablesUpdated { variables, by: None }.into()])
         }
@@ -99,6 +105,31 @@ fn still_running(state: &State) -> Result<(), Rejected> {
     if state.is_ended() { Err(Rejected::Ended { status: state.status() }) } else { Ok(()) }
 }
 
+/// Between two runs there is none that could be changed.
+fn run_goes_on(state: &State) -> Result<(), Rejected> {
+    still_running(state)?;
+    if state.run_has_ended() {
+        Err(Rejected::Invalid("the next run is about to begin: try again".into()))
+    } else {
+        Ok(())
+    }
+}
+
+/// Ends the thread in an error, and calls off the runs that wait.
+fn end_thread(state: &State, error: ExecutionError, now: Time) -> Vec<Event> {
+    let mut events = runs::cancel_all_queued(state, &error.message);
+    if !state.run_has_ended() {
+        events.extend(close_thread(state, error, now));
+    }
+    // Those that waited are called off.
+    for event in &mut events {
+        if let Event::ThreadFailed(failed) = event {
+            failed.run_follows = false;
+        }
+    }
+    events
+}
+
 /// A message of the user is answered by one more call of the model that is at work. Where that may make no more and the
 /// thread does not pause for it, the message is refused.
 fn will_be_read(state: &State, message: &Message) -> Result<(), Rejected> {
@@ -118,7 +149,7 @@ fn because(what: &str, reason: Option<&str>) -> String {
 }
 
 fn checkpoint(state: &State, label: String) -> Result<Vec<Event>, Rejected> {
-    still_running(state)?;
+    run_goes_on(state)?;
     if label.trim().is_empty() || label.len() > LABEL_BYTES_MAX || label.chars().any(char::is_control) {
         return Err(Rejected::Invalid(format!(
             "a checkpoint's name has 1 to {LABEL_BYTES_MAX} bytes and no control characters"

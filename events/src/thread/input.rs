@@ -1,12 +1,14 @@
 //! What the machine can be told.
 
 use crate::codec::OrderedMap;
-use crate::event::{CallEvent, InteractionFailure, LimitRaised};
+use crate::event::{CallEvent, InteractionFailure, LimitRaised, OnMessage};
 use crate::fault::ExecutionError;
-use crate::ids::{CallId, NodeId, ThreadId};
+use crate::ids::{CallId, NodeId, RunId, ThreadId};
 use crate::json::Json;
 use crate::message::Message;
 use crate::principal::Principal;
+use crate::workflow::Workflow;
+use std::sync::Arc;
 
 use super::{state::BranchOutcome, status::Status};
 
@@ -81,6 +83,15 @@ pub enum Input {
     },
     /// Put a message into the conversation; the next model call sees it.
     AddMessage(Message),
+    /// Begin the next run; while one is going on, what [`OnMessage`] says.
+    Run(Box<RunInput>),
+    /// Call off a run that waits.
+    CancelRun {
+        /// The run.
+        run: RunId,
+        /// Why, for people.
+        reason: Option<String>,
+    },
     /// Set variables.
     SetVariables(OrderedMap<Json>),
     /// A person answered a question.
@@ -124,6 +135,29 @@ impl Input {
     /// The input without who gave it.
     pub fn given(&self) -> &Self {
         if let Self::By { input, .. } = self { input.given() } else { self }
+    }
+}
+
+/// The next run of a thread.
+#[derive(Debug, Clone, Default)]
+pub struct RunInput {
+    /// The input.
+    pub input: Json,
+    /// Variables that are set as it begins.
+    pub variables: OrderedMap<Json>,
+    /// What becomes of it while a run is going on; as the workflow says when absent.
+    pub on_message: Option<OnMessage>,
+    /// The same request again, with the same key, changes nothing; at most [`super::RUN_KEY_BYTES_MAX`] bytes.
+    pub key: Option<String>,
+    /// The definition that it runs on, where none is going on; that of the last run when absent. The log has it.
+    pub definition: Option<Arc<Workflow>>,
+}
+
+impl PartialEq for RunInput {
+    fn eq(&self, other: &Self) -> bool {
+        let hash = |run: &Self| run.definition.as_ref().map(|definition| definition.hash());
+        (&self.input, &self.variables, self.on_message, &self.key, hash(self))
+            == (&other.input, &other.variables, other.on_message, &other.key, hash(other))
     }
 }
 
@@ -174,6 +208,27 @@ pub enum Rejected {
         node: NodeId,
         /// How many model calls it may make.
         n: u32,
+    },
+    /// A run is going on, and its workflow or the caller says that no message is taken meanwhile.
+    #[error("run {run} is going on: wait for its end, or give `on_message` as queue, steer or interrupt")]
+    RunGoesOn {
+        /// The run.
+        run: RunId,
+    },
+    /// No such run waits: it has begun, was called off, or never was.
+    #[error("no run {run} waits in the thread")]
+    RunNotQueued {
+        /// The run.
+        run: RunId,
+    },
+    /// The idempotency key was used for another request.
+    #[error("the key of the request was used for another input: give each request a key of its own")]
+    KeyReused,
+    /// Too many runs wait.
+    #[error("{n} runs wait in the thread already: wait until one has begun, or call one off")]
+    QueueFull {
+        /// How many.
+        n: usize,
     },
     /// What was given cannot be used.
     #[error("{0}")]

@@ -36,6 +36,7 @@ mod questions;
 mod reports;
 mod request;
 pub mod rerun;
+mod runs;
 mod sizes;
 mod state;
 mod status;
@@ -73,7 +74,7 @@ pub use closing::RECOVERIES_MAX;
 pub use conversation::{Conversation, Entry, Mark};
 pub use effects::{Effect, Wait};
 pub use env::{Env, Models, NoPeople, NoTools, ToolFacts, Tools};
-pub use input::{Input, Rejected, ToolQuestion};
+pub use input::{Input, Rejected, RunInput, ToolQuestion};
 pub use listing::SUMMARY_HEAD;
 pub use path::{VISITS_MAX, Visit};
 pub use permits::{NoWaits, PermitObserver, PermitWait, Permits};
@@ -81,7 +82,8 @@ pub use processed::{CONTEXT_ITEMS_MAX, Processed};
 pub use request::{AnswerForm, ModelRequest};
 pub use state::{
     Asked, Branch, BranchOutcome, Checkpoint, Ending, ForkState, Frame, Judging, JudgingStage, LoopFrame, NodeRun,
-    Phase, PlanRun, STATE_VERSION, SUB_WORKFLOWS_DEPTH_MAX, State, SubFrame, Summarizing, Totals, Work, Written,
+    Phase, PlanRun, QueuedRun, RUN_KEY_BYTES_MAX, RUN_KEYS_MAX, RUNS_QUEUED_MAX, STATE_VERSION,
+    SUB_WORKFLOWS_DEPTH_MAX, State, SubFrame, Summarizing, Totals, Work, Written,
 };
 pub use status::Status;
 pub use variables::looking_back::LOOKING_BACK;
@@ -243,7 +245,7 @@ impl Thread {
             return Ok(self.recover_but(|_| false, around)?);
         }
         let around = &self.state.around_at(around);
-        let decided = decide::decide(&self.state, &self.workflow, input, around)?;
+        let decided = self.decide(input, around)?;
         Ok(self.follow(decided, around)?)
     }
 
@@ -251,8 +253,19 @@ impl Thread {
     /// a caller that does not have what the thread needs to continue.
     pub fn record_only(&mut self, input: Input, around: &Env<'_>) -> Result<Vec<Event>, StepError> {
         let around = &self.state.around_at(around);
-        let decided = decide::decide(&self.state, &self.workflow, input, around)?;
+        let decided = self.decide(input, around)?;
         Ok(self.follow_only(decided, around)?)
+    }
+
+    /// What an input leads to at once. A run that it begins may be one on another definition.
+    fn decide(&mut self, input: Input, around: &Env<'_>) -> Result<Vec<Event>, Rejected> {
+        let of_run = if let Input::Run(given) = input.given() { given.definition.clone() } else { None };
+        let of_run = of_run.filter(|_| self.state.is_ended());
+        let decided = decide::decide(&self.state, of_run.as_ref().unwrap_or(&self.workflow), input, around)?;
+        if let Some(workflow) = of_run {
+            self.workflow = workflow;
+        }
+        Ok(decided)
     }
 
     /// As [`Input::Recover`], in a process that goes on and only folded the thread anew: `is_known` names the

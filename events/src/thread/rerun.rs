@@ -7,13 +7,14 @@
 mod recorded;
 mod why;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::decide::decide;
-use super::{Env, Input, NoWaits, State, Thread, bounds, is_built_in_processor};
-use crate::event::{Event, OperationType};
+use super::{Env, Input, NoWaits, RunInput, State, Thread, bounds, is_built_in_processor, runs};
+use crate::event::{Event, OperationType, RunSource, RunStarted};
 use crate::fault::ErrorKind;
-use crate::ids::{Seq, ThreadId, Time};
+use crate::ids::{Hash, Seq, ThreadId, Time};
 use crate::workflow::Workflow;
 use recorded::Recorded;
 
@@ -26,6 +27,8 @@ pub struct Rerun {
     pub recorded_on: Arc<Workflow>,
     /// The definition to run it on.
     pub workflow: Arc<Workflow>,
+    /// The definitions that its later runs began on, by their hashes; what is not among them ran on `recorded_on`.
+    pub of_runs: BTreeMap<Hash, Arc<Workflow>>,
     /// Its own events, each with its time: the first THREAD_STARTED or THREAD_FORKED. All of them, since what a person
     /// brought for a model is read by looking ahead.
     pub events: Vec<(Time, Event)>,
@@ -69,8 +72,9 @@ impl Rerun {
     pub fn run_to(self, last: Option<Seq>) -> Rerunned {
         let same_definition = self.recorded_on.hash() == self.workflow.hash();
         let mut again = Again {
-            recorded: Recorded::new(&self.events, &self.recorded_on),
+            recorded: Recorded::new(&self.events, self.recorded_on),
             machine: Thread::resume(self.base, self.workflow),
+            of_runs: self.of_runs,
             same_definition,
             follow_up: None,
             crashed_from: usize::MAX,
@@ -112,6 +116,7 @@ fn crashed_from(events: &[(Time, Event)]) -> usize {
 struct Again<'a> {
     recorded: Recorded<'a>,
     machine: Thread,
+    of_runs: BTreeMap<Hash, Arc<Workflow>>,
     same_definition: bool,
     /// The event that the machine appends right after its last one.
     follow_up: Option<Event>,
@@ -145,6 +150,9 @@ impl Again<'_> {
             // With another definition the thread begins as that says; what follows from it is compared.
             return self.take(*at, event, &now.into(), true);
         }
+        if let Event::RunStarted(recorded) = event {
+            return self.begin_run(*at, event, recorded);
+        }
         self.recorded.go_to(self.done, self.machine.state());
         if self.done >= self.crashed_from
             && let Some(n) = self.closed_from_outside(events).filter(|n| self.done + n == events.len())
@@ -167,6 +175,37 @@ impl Again<'_> {
             return self.take(*at, event, event, false);
         }
         Err(self.differs(event, owed))
+    }
+
+    /// The next run, on the definition that it ran on, or on that of the rerun.
+    fn begin_run(&mut self, at: Time, event: &Event, recorded: &RunStarted) -> Result<(), Box<Divergence>> {
+        if recorded.from != RunSource::Input && !matches!(self.owed(at), Some(Event::RunStarted(_))) {
+            return Err(self.differs(event, None));
+        }
+        if let Some(workflow) = self.of_runs.get(&recorded.workflow.hash) {
+            self.recorded.definition = workflow.clone();
+            if self.same_definition {
+                self.machine.workflow = workflow.clone();
+            }
+        }
+        let given = RunInput {
+            input: recorded.input.clone(),
+            variables: recorded.variables.clone(),
+            key: recorded.key.clone(),
+            ..RunInput::default()
+        };
+        let id = (recorded.run_id, recorded.from);
+        let now = match runs::begun(self.machine.state(), &self.machine.workflow, given, id, at) {
+            Ok(now) => RunStarted { by: recorded.by.clone(), ..now },
+            Err(faults) => {
+                let why = format!("the recorded input does not fit `input_schema`: {faults}").replace('\n', "; ");
+                return Err(Box::new(Divergence { why, ..*self.differs(event, None) }));
+            }
+        };
+        if self.same_definition && now != *recorded {
+            return Err(self.differs(event, Some(now.into())));
+        }
+        self.take(at, event, &now.into(), recorded.from != RunSource::Input)
     }
 
     /// Takes the next events, which are one decision.
@@ -254,6 +293,8 @@ impl Again<'_> {
             | Event::CheckpointCreated(_)
             | Event::VariablesUpdated(_)
             | Event::MessageAdded(_)
+            | Event::RunQueued(_)
+            | Event::RunCancelled(_)
             | Event::Warning(_)
             | Event::LlmCallRetried(_)
             | Event::LlmTryFailed(_)
@@ -281,6 +322,7 @@ impl Again<'_> {
                 self.machine.state().processor_run().is_some_and(|run| !is_built_in_processor(&run.processor))
             }
             Event::ThreadStarted(_)
+            | Event::RunStarted(_)
             | Event::ThreadCancelled(_)
             | Event::ThreadCompleted(_)
             | Event::ThreadFailed(_)

@@ -9,6 +9,8 @@ mod judging;
 mod node_run;
 mod panel;
 mod plan;
+mod run;
+mod runs;
 mod scopes;
 mod summarizing;
 mod totals;
@@ -44,12 +46,14 @@ pub use self::judging::{Judging, JudgingStage};
 pub use self::node_run::{NodeRun, Work};
 pub use self::panel::{Candidate, Choice, Panel};
 pub use self::plan::{PlanRun, PlanStage};
+pub use self::run::{QueuedRun, RUN_KEY_BYTES_MAX, RUN_KEYS_MAX, RUNS_QUEUED_MAX};
+pub(super) use self::run::{Runs, Steering};
 pub use self::summarizing::{Asked, Summarizing, Written};
 pub use self::totals::Totals;
 pub(super) use self::totals::{UNPRICED, Unpriced};
 
 /// The version of the stored form of [`State`] in snapshots; raised with every change of its shape.
-pub const STATE_VERSION: u16 = 13;
+pub const STATE_VERSION: u16 = 14;
 
 /// The fold of a thread's events.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
@@ -58,6 +62,7 @@ pub struct State {
     pub(super) next: Seq,
     pub(super) last_at: Time,
     pub(super) run: Option<Run>,
+    pub(super) runs: Runs,
     pub(super) control: Control,
     pub(super) phase: Phase,
     pub(super) calls: OpenCalls,
@@ -81,11 +86,12 @@ pub struct State {
     pub(super) branch: Option<Branch>,
 }
 
-/// What is fixed when a thread begins.
+/// What is fixed when a run begins, and of the thread when that does.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
 pub(super) struct Run {
     pub(super) workflow: WorkflowRef,
     pub(super) input: Json,
+    /// When the thread began.
     pub(super) started_at: Time,
     pub(super) deadline: Option<Time>,
     pub(super) max_iterations: u32,
@@ -185,6 +191,7 @@ impl State {
             next: Seq(0),
             last_at: Time::default(),
             run: None,
+            runs: Runs::default(),
             control: Control::Running,
             phase: Phase::New,
             calls: OpenCalls::default(),
@@ -249,6 +256,7 @@ impl State {
     pub fn status(&self) -> Status {
         match (&self.phase, &self.control) {
             (Phase::New, _) => Status::Pending,
+            (Phase::Ended(_), _) if self.owes_run() => Status::Running,
             (Phase::Ended(Ending::Completed), _) => Status::Completed,
             (Phase::Ended(Ending::Cancelled { .. }), _) => Status::Cancelled,
             (Phase::Ended(Ending::Failed { .. }), _) => Status::Error,
@@ -258,12 +266,12 @@ impl State {
         }
     }
 
-    /// Whether nothing will happen any more.
+    /// Whether its last run has ended and no other one waits: nothing happens until it is given one.
     pub fn is_ended(&self) -> bool {
-        matches!(self.phase, Phase::Ended(_))
+        self.run_has_ended() && !self.owes_run()
     }
 
-    /// How it ended, if it has.
+    /// How its last run ended, if it has.
     pub fn ending(&self) -> Option<&Ending> {
         match &self.phase {
             Phase::Ended(ending) => Some(ending),

@@ -48,7 +48,7 @@ impl Status {
         Self::ALL.get(usize::from(code)).copied()
     }
 
-    /// Whether nothing will happen any more.
+    /// Whether nothing happens until the thread is given another run.
     pub const fn is_ended(self) -> bool {
         matches!(self, Self::Completed | Self::Cancelled | Self::Error)
     }

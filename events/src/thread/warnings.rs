@@ -2,16 +2,15 @@
 
 use super::{bounds, env::Env, state::State};
 use crate::event::{Event, Warning, WarningCode};
-use crate::ids::Seq;
 
 /// What comes right before an event that the machine owes to itself.
 pub(super) fn ahead(state: &State, event: &Event) -> Option<Event> {
     let Event::ThreadCompleted(_) = event else {
         return None;
     };
-    // A fork or a branch leaves to its parent what that was told.
-    let own_from = state.forked_from().map_or(Seq(0), |(_, seq)| seq.next());
-    let unread = state.conversation.unread_since(own_from)?;
+    // A fork or a branch leaves to its parent what that was told. What was to steer the run begins another one.
+    let is_steering = |seq| state.waiting_messages().any(|waiting| waiting.0 == seq);
+    let unread = state.conversation.unread_since(state.own_from()).filter(|entry| !is_steering(entry.seq)).last()?.seq;
     let detail = format!(
         "no model has read the message of the user that was added with seq {unread}: no model call followed it"
     );

@@ -8,7 +8,7 @@ use super::models::{Budget, Judge, Summary};
 use super::node::{Marker, Node};
 use super::spec::{FORMAT_VERSION, SubWorkflow, WorkflowSpec};
 use crate::codec::OrderedMap;
-use crate::event::{OnLimit, ToolMode};
+use crate::event::{OnLimit, OnMessage, ToolMode};
 use crate::ids::{NodeId, ToolName};
 use crate::json::Json;
 use crate::schema::schema_of;
@@ -66,6 +66,7 @@ impl AgentBuilder {
                 summary: None,
                 budget: None,
                 on_limit: OnLimit::Fail,
+                on_message: OnMessage::Queue,
                 workspace_in_prompt: true,
                 workflows: indexmap::IndexMap::new(),
             },

@@ -8,7 +8,7 @@ use super::flow::Edge;
 use super::models::{Budget, Judge, Summary};
 use super::node::Node;
 use crate::codec::OrderedMap;
-use crate::event::OnLimit;
+use crate::event::{OnLimit, OnMessage};
 use crate::ids::NodeId;
 use crate::json::Json;
 
@@ -81,6 +81,10 @@ pub struct WorkflowSpec {
     /// it may: it fails, or the thread pauses until it is given more.
     #[serde(default, skip_serializing_if = "is_fail", alias = "onLimit")]
     pub on_limit: OnLimit,
+    /// What becomes of a message that comes while a run of the thread is going on: it is queued, steers or interrupts the
+    /// run, or is refused.
+    #[serde(default, skip_serializing_if = "is_queue", alias = "onMessage")]
+    pub on_message: OnMessage,
     /// When conversations are summarised, and by which model; an `llm` node may have one of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<Summary>,
@@ -94,6 +98,10 @@ pub struct WorkflowSpec {
 
 fn is_true() -> bool {
     true
+}
+
+fn is_queue(on_message: &OnMessage) -> bool {
+    *on_message == OnMessage::Queue
 }
 
 fn is_fail(on_limit: &OnLimit) -> bool {

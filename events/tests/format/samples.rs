@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rethread_events::codec::OrderedMap;
 use rethread_events::event::*;
 use rethread_events::fault::{ErrorKind, ExecutionError};
-use rethread_events::ids::{CallId, Hash, Seq, ThreadId, Time};
+use rethread_events::ids::{CallId, Hash, RunId, Seq, ThreadId, Time};
 use rethread_events::json::Json;
 use rethread_events::labels::Labels;
 use rethread_events::message::{
@@ -17,7 +17,7 @@ use rethread_events::tool::Recovery;
 use rethread_events::workflow::WorkflowRef;
 use serde_json::json;
 
-pub(crate) use versions::{version_2, version_3, version_4, version_5, version_6};
+pub(crate) use versions::{version_2, version_3, version_4, version_5, version_6, version_7};
 
 const CALL: CallId = CallId(Seq(5));
 
@@ -225,6 +225,7 @@ pub(crate) fn variable_update() -> VariableUpdate {
 /// One of every kind, in the order of the table.
 pub(crate) fn events() -> Vec<Event> {
     let mut events = of_threads();
+    events.extend(of_runs());
     events.extend(of_nodes());
     events.extend(of_models());
     events.extend(of_tools_and_people());
@@ -267,12 +268,45 @@ fn of_threads() -> Vec<Event> {
         ThreadResumed { by: None }.into(),
         ThreadRecovered { calls: vec![CALL, CallId(Seq(6))] }.into(),
         ThreadCancelled { reason: Some("enough".into()), by: None }.into(),
-        ThreadCompleted { node_id: "ask".into() }.into(),
-        ThreadFailed { node_id: Some("ask".into()), error: error() }.into(),
+        ThreadCompleted { node_id: "ask".into(), run_follows: false }.into(),
+        ThreadFailed { node_id: Some("ask".into()), error: error(), run_follows: false }.into(),
         CheckpointCreated { label: "drafted".into(), by: None }.into(),
         VariablesUpdated { variables: variables(), by: None }.into(),
-        MessageAdded { message: message(), by: None }.into(),
+        MessageAdded { message: message(), effect: MessageEffect::Add, key: None, by: None }.into(),
         Warning { code: WarningCode::StaleAttempt, call_id: Some(CALL), detail: "late".into() }.into(),
+    ]
+}
+
+/// They were added after the first golden file.
+pub(crate) fn of_runs() -> Vec<Event> {
+    let run_id = RunId(Seq(9));
+    vec![
+        RunStarted {
+            run_id,
+            number: 2,
+            previous: PastRun { run_id: RunId(Seq(0)), started: Seq(0), ended: Seq(8) },
+            workflow: WorkflowRef { name: "chat".into(), hash: Hash::from_bytes([0xab; 32]) },
+            input: json!("hello").into(),
+            variables: variables(),
+            entry: "ask".into(),
+            deadline: Some(time()),
+            max_iterations: 50,
+            budget: None,
+            on_limit: OnLimit::Pause,
+            from: RunSource::Queue,
+            key: Some("key-1".into()),
+            by: None,
+        }
+        .into(),
+        RunQueued {
+            run_id,
+            input: json!({ "text": "hello" }).into(),
+            variables: variables(),
+            key: Some("key-2".into()),
+            by: None,
+        }
+        .into(),
+        RunCancelled { run_id, reason: Some("not needed".into()), by: None }.into(),
     ]
 }
 

@@ -252,6 +252,22 @@ fn each_documented_status_occurs_and_fits_its_schema() {
             api.send(post(path, &thread, bad), "post", path, 422);
         }
     }
+    let runs = "/v1/threads/{thread}/runs";
+    let queued = api.send(post(runs, &thread, json!({ "input": "x" })), "post", runs, 201).value();
+    api.send(post(runs, nobody, json!({ "input": "x" })), "post", runs, 404);
+    api.send(post(runs, &thread, json!({ "input": "x", "on_message": "reject" })), "post", runs, 409);
+    api.send(post(runs, &thread, json!({ "input": 1, "on_message": "steer" })), "post", runs, 422);
+    api.send(place.request("GET", &fill(runs, &thread)), "get", runs, 200);
+    api.send(place.request("GET", &fill(runs, nobody)), "get", runs, 404);
+    let of_run = |path: &str, run: &Value| path.replace("{run}", &run.to_string());
+    let (of, first) = ("/v1/threads/{thread}/runs/{run}/cancel", json!(0));
+    api.send(post(&of_run(of, &queued["run_id"]), &thread, json!({})), "post", of, 200);
+    api.send(post(&of_run(of, &queued["run_id"]), &thread, json!({})), "post", of, 409);
+    api.send(post(&of_run(of, &first), nobody, json!({})), "post", of, 404);
+    let of = "/v1/threads/{thread}/runs/{run}/outcome";
+    for (thread, status) in [(quick.as_str(), 200), (thread.as_str(), 409), (nobody, 404)] {
+        api.send(place.request("GET", &fill(&of_run(of, &first), thread)), "get", of, status);
+    }
     let respond = "/v1/interactions/{interaction}/respond";
     let keyed = |body: Value| post(respond, &question, body).header("Idempotency-Key", "k");
     api.send(keyed(json!({ "answer": "yes" })), "post", respond, 200);

@@ -121,6 +121,7 @@ fn every_route_hides_other_threads_from_a_token_with_labels() {
         let address = path
             .replace("{thread}", &tenants.of_other)
             .replace("{interaction}", &tenants.question)
+            .replace("{run}", "0")
             .replace("{name}", "greeting")
             .replace("{hash}", hash);
         assert!(!address.contains('{'), "{address}");

@@ -20,6 +20,7 @@ mod place;
 mod poison;
 mod remote;
 mod reruns;
+mod runs;
 mod security;
 mod stops;
 mod streams;

@@ -7,11 +7,12 @@ use expect_test::expect;
 use futures::FutureExt;
 use rethread::errors::ControlError;
 use rethread::event::OperationType;
+use rethread::operate::OpenInteraction;
 use rethread::store::MemoryStore;
 use rethread::tools::{Question, Reply};
 use rethread::{
-    CallId, InteractionContext, InteractionRequest, OpenInteraction, Part, Recovery, RuntimeBuilder, Status,
-    ThreadHandle, Tool, ToolContext, Workflow,
+    CallId, InteractionContext, InteractionRequest, Part, Recovery, RuntimeBuilder, Status, ThreadHandle, Tool,
+    ToolContext, Workflow,
 };
 use serde_json::json;
 use tokio_util::sync::CancellationToken;

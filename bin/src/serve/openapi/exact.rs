@@ -1,6 +1,7 @@
 //! What the handlers' types do not say by themselves: how large a count can be, and which fields exclude each other.
 
 use rethread_events::event::EVENT_TYPES;
+use rethread_events::labels::LABELS_MAX;
 use serde_json::{Map, Value, json};
 
 /// Bodies with fields of which only one may be given, and whether one must be.
@@ -14,6 +15,10 @@ const ONE_OF: [(&str, &[&str], bool); 4] = [
 /// How a question is named: by its id, or by its seq in the thread.
 const QUESTION: &str = "^([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-)?[0-9]{1,18}$";
 
+/// The key and the value of a label. The value is shorter than a label allows, since that counts bytes.
+const LABEL_KEY: &str = "^[A-Za-z0-9._/-]{1,64}$";
+const LABEL_VALUE: &str = r"^[^,\x00-\x1f\x7f]{1,64}$";
+
 /// Makes the document say it.
 pub(super) fn refine(document: &mut Value) {
     counts(document);
@@ -26,6 +31,12 @@ pub(super) fn refine(document: &mut Value) {
     }
     document["components"]["schemas"]["Fork"]["properties"]["answers"]["propertyNames"] =
         json!({ "pattern": QUESTION });
+    for with_labels in ["Start", "Gc"] {
+        let labels = &mut document["components"]["schemas"][with_labels]["properties"]["labels"];
+        labels["propertyNames"] = json!({ "pattern": LABEL_KEY });
+        labels["additionalProperties"] = json!({ "type": "string", "pattern": LABEL_VALUE });
+        labels["maxProperties"] = LABELS_MAX.into();
+    }
     for (name, fields, is_needed) in ONE_OF {
         let schema = &mut document["components"]["schemas"][name];
         if schema.get("allOf").is_none() {

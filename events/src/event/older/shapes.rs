@@ -129,6 +129,19 @@ before! {
 }
 
 before! {
+    ThreadCompletedV2 of ThreadCompleted {
+        node_id: NodeId,
+    } without { run_follows: false, }
+}
+
+before! {
+    ThreadFailedV2 of ThreadFailed {
+        node_id: Option<NodeId>,
+        error: ExecutionError,
+    } without { run_follows: false, }
+}
+
+before! {
     VariablesUpdatedV1 of VariablesUpdated {
         variables: OrderedMap<Json>,
     } without { by: None, }
@@ -137,7 +150,14 @@ before! {
 before! {
     MessageAddedV1 of MessageAdded {
         message: Arc<Message>,
-    } without { by: None, }
+    } without { effect: MessageEffect::Add, key: None, by: None, }
+}
+
+before! {
+    MessageAddedV2 of MessageAdded {
+        message: Arc<Message>,
+        by: Option<Principal>,
+    } without { effect: MessageEffect::Add, key: None, }
 }
 
 before! {

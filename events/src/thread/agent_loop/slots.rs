@@ -230,6 +230,24 @@ impl AgentLoop {
         Ok(Vec::new())
     }
 
+    /// The tool calls that have not begun do not, and end with this text. What joins the conversation is as for
+    /// [`AgentLoop::tool_ended`].
+    pub(in super::super) fn leave_out_queued(&mut self, why: &str) -> Vec<Arc<Message>> {
+        for slot in self.slots_mut() {
+            if let Slot::Queued(_) | Slot::Approved { .. } = slot
+                && let Some(result) = slot.clone().left_out(why)
+            {
+                *slot = Slot::Ended(result);
+            }
+        }
+        let slots = self.slots();
+        if slots.is_empty() || !slots.iter().all(|slot| matches!(slot, Slot::Ended(_))) {
+            return Vec::new();
+        }
+        self.turned();
+        self.results_of_all()
+    }
+
     /// All tool calls have ended: their results, and the model may be called again.
     pub(super) fn results_of_all(&mut self) -> Vec<Arc<Message>> {
         self.take_results(Stage::ToAsk, "")

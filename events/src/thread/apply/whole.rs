@@ -17,6 +17,7 @@ impl State {
         if self.run.is_some() {
             return Err(TransitionError("the thread has begun already"));
         }
+        self.begin_first_run(at);
         self.run = Some(Run {
             workflow: e.workflow.clone(),
             input: e.input.clone(),
@@ -45,6 +46,9 @@ impl State {
             return Err(TransitionError("it does not follow the last event that it inherits"));
         }
         run.forked_from = Some((e.parent, e.seq));
+        // What was asked of the parent is answered there.
+        self.runs.queue.clear();
+        self.runs.steering.clear();
         run.deadline = run.deadline.map(|deadline| deadline.plus_ms(at.ms_since(self.last_at)));
         if let Some(workflow) = &e.changes.workflow {
             run.workflow = workflow.clone();
@@ -171,7 +175,7 @@ impl State {
         self.calls.shift(ms);
     }
 
-    pub(super) fn end(&mut self, ending: Ending) -> Result<(), TransitionError> {
+    pub(super) fn end(&mut self, seq: Seq, ending: Ending) -> Result<(), TransitionError> {
         match &self.phase {
             Phase::New => return Err(NOT_BEGUN),
             Phase::Ended(_) => return Err(ENDED),
@@ -185,6 +189,7 @@ impl State {
         }
         self.control = Control::Running;
         self.phase = Phase::Ended(ending);
+        self.runs.ended = Some(seq);
         Ok(())
     }
 

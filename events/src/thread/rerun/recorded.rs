@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::event::{
     Event, LlmCallCompleted, LlmExecutionRequest, LoopEnded, LoopStrategy, ModelChoice, OperationType, Planner,
@@ -26,7 +27,7 @@ const NEVER_CALLED: ToolFacts = ToolFacts {
 /// The surroundings of a thread that is run again. What is asked of them at an event is answered as that event shows.
 pub(super) struct Recorded<'a> {
     events: &'a [(Time, Event)],
-    definition: &'a Workflow,
+    pub(super) definition: Arc<Workflow>,
     here: usize,
     facts: BTreeMap<String, ToolFacts>,
     relays: Vec<ModelChoice>,
@@ -39,7 +40,7 @@ pub(super) struct Recorded<'a> {
 }
 
 impl<'a> Recorded<'a> {
-    pub(super) fn new(events: &'a [(Time, Event)], definition: &'a Workflow) -> Self {
+    pub(super) fn new(events: &'a [(Time, Event)], definition: Arc<Workflow>) -> Self {
         let mut facts = BTreeMap::new();
         let mut relays: Vec<ModelChoice> = Vec::new();
         for (_, event) in events {
@@ -98,7 +99,7 @@ impl<'a> Recorded<'a> {
     }
 
     /// A node of the definition that the thread ran on.
-    fn node(&self, id: &NodeId) -> Option<&'a Node> {
+    fn node(&self, id: &NodeId) -> Option<&Node> {
         let graphs = self.definition.sub_workflows().map(|(_, graph)| graph);
         std::iter::once(self.definition.main()).chain(graphs).find_map(|graph| graph.node(id))
     }

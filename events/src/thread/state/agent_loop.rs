@@ -142,6 +142,11 @@ impl AgentLoop {
         if self.request.relay { CallStage::Delegated } else { CallStage::Wanted }
     }
 
+    /// Whether a message of the user may interrupt it. What a strategy does is not cut off: it reads the message next.
+    pub(in crate::thread) fn may_be_interrupted(&self) -> bool {
+        self.course == StrategyState::React
+    }
+
     /// The loop ended with an answer: whether this is so.
     pub(in crate::thread) fn has_answered(&self) -> bool {
         matches!(self.stage, Stage::Answered { .. })

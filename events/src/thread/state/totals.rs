@@ -3,7 +3,7 @@
 use bincode::{Decode, Encode};
 use serde::Serialize;
 
-use crate::message::Usage;
+use crate::message::{Usage, grown};
 
 /// What BUDGET_EXCEEDED says of calls whose cost is not known.
 pub(in crate::thread) const UNPRICED: &str = "unpriced_calls";
@@ -39,6 +39,19 @@ impl Totals {
     pub fn tokens(&self) -> u64 {
         let parts = self.usage.input_tokens.unwrap_or(0).saturating_add(self.usage.output_tokens.unwrap_or(0));
         self.usage.total_tokens.map_or(parts, |total| total.max(parts))
+    }
+
+    /// What was used since the sums were these.
+    #[must_use]
+    pub(in crate::thread) fn since(&self, before: &Self) -> Self {
+        Self {
+            n_iterations: self.n_iterations.saturating_sub(before.n_iterations),
+            n_llm_calls: self.n_llm_calls.saturating_sub(before.n_llm_calls),
+            n_unpriced: self.n_unpriced.saturating_sub(before.n_unpriced),
+            n_tool_calls: self.n_tool_calls.saturating_sub(before.n_tool_calls),
+            usage: self.usage.since(&before.usage),
+            cost_nanousd: grown(self.cost_nanousd, before.cost_nanousd),
+        }
     }
 
     /// Adds a cost, where it is known.

@@ -77,6 +77,8 @@ pub(super) const START: Time = Time::from_unix_us(1_000_000);
 #[derive(Clone)]
 pub(super) struct Bench {
     pub(super) thread: Thread,
+    /// The definition of its first run.
+    pub(super) begun_on: Arc<Workflow>,
     pub(super) now: Time,
     pub(super) log: Vec<(Time, Event)>,
     pub(super) out: String,
@@ -98,8 +100,9 @@ impl Bench {
         let workflow = Arc::new(workflow);
         let started = Thread::started(&workflow, input.into(), None, START).unwrap();
         let around = Env { now: START, tools: &Toolbox, models: &Toolbox, permits: &NoWaits };
-        let (thread, events) = Thread::begin(ThreadId::from_bytes([7; 16]), workflow, started, &around).unwrap();
-        let mut bench = Self { thread, now: START, log: Vec::new(), out: String::new() };
+        let (thread, events) =
+            Thread::begin(ThreadId::from_bytes([7; 16]), workflow.clone(), started, &around).unwrap();
+        let mut bench = Self { thread, begun_on: workflow, now: START, log: Vec::new(), out: String::new() };
         bench.record(events);
         bench
     }
@@ -110,6 +113,18 @@ impl Bench {
 
     pub(super) fn state(&self) -> &State {
         self.thread.state()
+    }
+
+    /// The definition that a thread in this state runs on.
+    pub(super) fn definition_of(&self, state: &State) -> Arc<Workflow> {
+        let is_first = state.workflow().is_none_or(|workflow| workflow.hash == self.begun_on.hash());
+        if is_first { self.begun_on.clone() } else { self.thread.workflow().clone() }
+    }
+
+    /// The definitions of its later runs.
+    pub(super) fn of_runs(&self) -> std::collections::BTreeMap<Hash, Arc<Workflow>> {
+        let definitions = [&self.begun_on, self.thread.workflow()];
+        definitions.map(|workflow| (workflow.hash(), workflow.clone())).into()
     }
 
     fn record(&mut self, events: Vec<Event>) {
@@ -230,12 +245,12 @@ impl Bench {
 
     /// The same, with more said about it.
     pub(super) fn fork_as(&self, id: ThreadId, seq: usize, fork: Fork, now: Time) -> Self {
-        let workflow = self.thread.workflow().clone();
         let parent = self.fold_to(seq);
+        let workflow = self.definition_of(&parent);
         let around = Env { now, tools: &Toolbox, models: &Toolbox, permits: &NoWaits };
-        let (thread, events) = Thread::fork(id, &parent, fork, workflow, &around).unwrap();
+        let (thread, events) = Thread::fork(id, &parent, fork, workflow.clone(), &around).unwrap();
         let log = self.log[..=seq].to_vec();
-        let mut fork = Self { thread, now, log, out: String::new() };
+        let mut fork = Self { thread, begun_on: workflow, now, log, out: String::new() };
         fork.record(events);
         fork
     }

@@ -220,6 +220,7 @@ fn rerun_on_a_definition_that_refuses_the_input_differs_at_the_start() {
         base: State::new(bench.state().thread()),
         recorded_on: bench.thread.workflow().clone(),
         workflow: Arc::new(workflow::parse(stricter.as_bytes()).unwrap()),
+        of_runs: bench.of_runs(),
         events: bench.log.clone(),
     };
     let diverged = rerun.run().diverged.unwrap();

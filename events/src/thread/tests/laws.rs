@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::event::{AskedTool, Decision, FoldRole, WarningCode};
-use crate::ids::ThreadId;
+use crate::event::{AskedTool, Decision, FoldRole, MessageEffect, RunSource, WarningCode};
+use crate::ids::{RunId, ThreadId};
 use crate::steps::{NodeResult, Steps};
 use crate::thread::rerun::Rerun;
 
@@ -21,6 +21,7 @@ pub(super) fn hold(bench: &Bench) {
         the_loop_has_read_what_was_said(bench, &before, event);
         state.apply(*at, &stored).unwrap_or_else(|e| panic!("{}\n{e}", bench.out));
         of_fork.apply(*at, &stored).unwrap();
+        what_is_queued_begins_once_or_is_called_off(&before, &state, event);
         if event.event_type().weight == FoldRole::Informational {
             informational_events_change_nothing(&before, &state);
         }
@@ -60,7 +61,7 @@ fn informational_events_change_nothing(before: &State, after: &State) {
 }
 
 fn owes_or_waits(bench: &Bench, state: &State) {
-    let thread = Thread::resume(state.clone(), bench.thread.workflow().clone());
+    let thread = Thread::resume(state.clone(), bench.definition_of(state));
     let owes = match thread.waits_for(&bench.around()) {
         Wait::Nothing => state.is_ended(),
         Wait::Itself | Wait::Person { .. } => true,
@@ -98,13 +99,51 @@ fn a_message_is_read_or_a_warning_names_it(bench: &Bench) {
     let mut unread = false;
     for (_, event) in &bench.log {
         match event {
-            Event::MessageAdded(e) => unread |= e.message.role == Role::User,
+            Event::MessageAdded(e) if e.effect == MessageEffect::Add => unread |= e.message.role == Role::User,
             Event::Warning(e) if e.code == WarningCode::UnreadMessage => unread = false,
             // What a processor takes out of the conversation is there no more.
             Event::LlmCallRequested(_) | Event::ContextProcessed(_) | Event::ThreadForked(_) => unread = false,
             Event::ThreadCompleted(_) => assert!(!unread, "a message was not read\n{}", bench.out),
             _ => {}
         }
+    }
+}
+
+/// A run that was queued begins once, is called off, or waits. A message that steers is read by a model, begins a run, is
+/// called off, or waits. A fork leaves both to the thread that it forked off from.
+fn what_is_queued_begins_once_or_is_called_off(before: &State, after: &State, event: &Event) {
+    let queued = |state: &State| state.queued_runs().iter().map(|run| run.id).collect::<Vec<_>>();
+    let steering = |state: &State| state.waiting_messages().collect::<Vec<_>>();
+    let (mut queue, mut unread) = (queued(before), steering(before));
+    let own = RunId(before.next_seq());
+    match event {
+        Event::RunQueued(e) => queue.push(e.run_id),
+        Event::MessageAdded(e) if e.effect != MessageEffect::Add => unread.push(own),
+        Event::RunStarted(e) => match e.from {
+            RunSource::Input => assert_eq!(e.run_id, own),
+            RunSource::Queue => assert_eq!(e.run_id, queue.remove(0)),
+            RunSource::Unread => {
+                assert_eq!(e.run_id, unread[0]);
+                unread.clear();
+            }
+        },
+        Event::RunCancelled(e) => {
+            let n = queue.len() + unread.len();
+            queue.retain(|run| *run != e.run_id);
+            unread.retain(|run| *run != e.run_id);
+            assert_eq!(queue.len() + unread.len() + 1, n);
+        }
+        Event::ThreadForked(_) => {
+            queue.clear();
+            unread.clear();
+        }
+        // Those that are in what the model reads.
+        Event::LlmCallRequested(_) => unread.retain(|run| steering(after).contains(run)),
+        _ => {}
+    }
+    assert_eq!((queue, unread), (queued(after), steering(after)));
+    if after.is_ended() {
+        assert!(queued(after).is_empty() && steering(after).is_empty());
     }
 }
 
@@ -301,7 +340,12 @@ fn the_results_of_nodes_add_up(bench: &Bench) {
     assert_eq!(sum(|result| result.metadata.cost_nanousd.unwrap_or(0)), totals.cost_nanousd.unwrap_or(0), "{out}");
     let is_branch = state.branch().is_some_and(|branch| branch.owner.is_some());
     if steps.forked_from.is_empty() || is_branch && steps.forked_from.len() == 1 {
-        assert_eq!(steps.spent.total_us(), steps.last_at.unix_us() - steps.began.unwrap().unix_us(), "{out}");
+        // Between two runs no time is spent.
+        let own = usize::try_from(steps.first_seq.0).unwrap();
+        let idle = bench.log[own..].windows(2).filter(|pair| matches!(pair[1].1, Event::RunStarted(_)));
+        let idle: u64 = idle.map(|pair| pair[1].0.unix_us() - pair[0].0.unix_us()).sum();
+        let taken = steps.last_at.unix_us() - steps.began.unwrap().unix_us();
+        assert_eq!(steps.spent.total_us(), taken - idle, "{out}");
     }
     let open: Vec<_> = steps.results().filter(|result| result.ended.is_none()).collect();
     let open_calls: Vec<_> = steps.results().flat_map(NodeResult::calls).filter(|call| call.ended.is_none()).collect();
@@ -323,9 +367,9 @@ fn it_runs_again_as_it_ran(bench: &Bench) {
     for (at, event) in &bench.log[..own] {
         base.apply(*at, event).unwrap();
     }
-    let workflow = bench.thread.workflow().clone();
+    let workflow = bench.begun_on.clone();
     let events = bench.log[own..].to_vec();
-    let again = Rerun { base, recorded_on: workflow.clone(), workflow, events }.run();
+    let again = Rerun { base, recorded_on: workflow.clone(), workflow, of_runs: bench.of_runs(), events }.run();
     assert_eq!(again.diverged, None, "{}", bench.out);
     assert_eq!(again.n_events, (bench.log.len() - own) as u64);
 }

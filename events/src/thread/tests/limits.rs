@@ -47,9 +47,9 @@ fn an_event_that_cannot_follow_is_refused_and_changes_nothing() {
         }
         .into(),
         ThreadResumed { by: None }.into(),
-        ThreadCompleted { node_id: node("ask") }.into(),
+        ThreadCompleted { node_id: node("ask"), run_follows: false }.into(),
         ThreadCancelled { reason: None, by: None }.into(),
-        ThreadFailed { node_id: None, error: error.clone() }.into(),
+        ThreadFailed { node_id: None, error: error.clone(), run_follows: false }.into(),
         NodeStarted { node_id: node("ask"), attempt: 2, deadline: None }.into(),
         NodeCompleted { node_id: node("ask"), duration_ms: 0 }.into(),
         NodeFailed { node_id: node("ask"), attempt: 1, error: error.clone(), retry_at: None }.into(),

@@ -15,6 +15,7 @@ mod cancel;
 mod checkpoints;
 mod contexts;
 mod control;
+mod conversations;
 mod custom;
 mod ends;
 mod flow;

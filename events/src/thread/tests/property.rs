@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 use super::*;
-use crate::event::{InteractionFailure, ReplacedBranch, StrategyDecision};
+use crate::event::{InteractionFailure, OnMessage, ReplacedBranch, StrategyDecision};
 use crate::ids::ProfileId;
 use workflows::{definition, one_strategy};
 
@@ -60,6 +60,14 @@ enum Act {
         label: u8,
     },
     Say,
+    /// The next run, or a message to the one that is going on.
+    Run {
+        policy: usize,
+    },
+    /// A run that waits is called off.
+    CallOff {
+        which: usize,
+    },
     Set {
         value: i64,
     },
@@ -101,6 +109,8 @@ fn act() -> impl Strategy<Value = Act> {
         1 => prop_oneof![3 => Just(Act::Say), 1 => Just(Act::Cancel), 1 => Just(Act::Abort), 1 => Just(Act::GiveUp)],
         1 => (0..3_u8).prop_map(|label| Act::Checkpoint { label }),
         2 => Just(Act::Say),
+        2 => (0..POLICIES.len()).prop_map(|policy| Act::Run { policy }),
+        1 => (0..3_usize).prop_map(|which| Act::CallOff { which }),
         1 => any::<i64>().prop_map(|value| Act::Set { value }),
         3 => (prop_oneof![3 => Just(None), 1 => call.prop_map(Some)], 0..3_i64).prop_map(|(call, value)| Act::Respond { call, value }),
         6 => (0..4_usize, 0..REPLIES).prop_map(|(which, answer)| Act::Reply { which, answer }),
@@ -125,6 +135,9 @@ const KINDS: [ErrorKind; 8] = [
     ErrorKind::Authentication,
     ErrorKind::Indeterminate,
 ];
+
+const POLICIES: [Option<OnMessage>; 5] =
+    [None, Some(OnMessage::Queue), Some(OnMessage::Steer), Some(OnMessage::Interrupt), Some(OnMessage::Reject)];
 
 /// How many answers [`reply`] knows.
 const REPLIES: usize = 8;
@@ -298,6 +311,17 @@ impl Bench {
             Act::Checkpoint { label } => {
                 let label = ["mark", "mark#2", "other"][usize::from(*label)].to_owned();
                 self.give(Input::Checkpoint { label });
+            }
+            Act::Run { policy } => {
+                let (input, on_message) = (format!("run {}", self.log.len()).as_str().into(), POLICIES[*policy]);
+                self.give(Input::Run(Box::new(RunInput { input, on_message, ..RunInput::default() })));
+            }
+            Act::CallOff { which } => {
+                let waiting: Vec<_> = self.state().queued_runs().iter().map(|run| run.id).collect();
+                let waiting: Vec<_> = waiting.into_iter().chain(self.state().waiting_messages()).collect();
+                if let Some(run) = waiting.get(which % waiting.len().max(1)) {
+                    self.give(Input::CancelRun { run: *run, reason: None });
+                }
             }
             Act::Say => self.give(Input::AddMessage(Message::text(Role::User, "by the way"))),
             Act::Set { value } => {

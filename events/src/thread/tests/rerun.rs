@@ -26,6 +26,7 @@ fn again(bench: &Bench, yaml: &str) -> Rerunned {
         base: State::new(bench.state().thread()),
         recorded_on: bench.thread.workflow().clone(),
         workflow: workflow(yaml),
+        of_runs: bench.of_runs(),
         events: bench.log.clone(),
     };
     rerun.run()
@@ -150,6 +151,7 @@ fn a_moment_in_the_middle_is_where_it_stops() {
         base: State::new(bench.state().thread()),
         recorded_on: bench.thread.workflow().clone(),
         workflow: workflow(&TWO.replace("limit {{ limit }}", "other")),
+        of_runs: bench.of_runs(),
         events: bench.log.clone(),
     };
     let second =

@@ -5,7 +5,7 @@ use rethread_events::message::UsageSource;
 use rethread_events::principal::Principal;
 use serde_json::json;
 
-use super::{caught_error, error, events, tool_call_ref, variables};
+use super::{caught_error, error, events, message, of_runs, tool_call_ref, variables};
 
 /// The events of version 2, with every field that version 1 did not have filled in.
 pub(crate) fn version_2() -> Vec<Event> {
@@ -116,4 +116,14 @@ pub(crate) fn version_6() -> Vec<Event> {
 fn changed(mut change: impl FnMut(&mut Event) -> bool) -> Vec<Event> {
     let changed = events().into_iter().filter_map(|mut event| change(&mut event).then_some(event));
     changed.collect()
+}
+
+/// Threads that take the next run.
+pub(crate) fn version_7() -> Vec<Event> {
+    let mut events = of_runs();
+    let (effect, key) = (MessageEffect::Interrupt, Some("key-3".into()));
+    events.push(MessageAdded { message: message(), effect, key, by: None }.into());
+    events.push(ThreadCompleted { node_id: "ask".into(), run_follows: true }.into());
+    events.push(ThreadFailed { node_id: None, error: error(), run_follows: true }.into());
+    events
 }

@@ -1,0 +1,390 @@
+//! The next run of a thread.
+
+use std::sync::Arc;
+
+use futures_util::StreamExt as _;
+use rethread_events::codec::OrderedMap;
+use rethread_events::event::{Event, MessageEffect, OnMessage, WorkflowRef};
+use rethread_events::fault::ExecutionError;
+use rethread_events::ids::{RunId, Seq, ThreadId, Time};
+use rethread_events::json::Json;
+use rethread_events::thread::{Input, RunInput, State, Status};
+use rethread_events::workflow::Workflow;
+use rethread_store::{LogReader, StoreError};
+use serde::Serialize;
+
+use crate::definitions;
+use crate::error::{ControlError, ReadError, RunError, RuntimeError};
+use crate::outcome::Outcome;
+use crate::recorded::event;
+use crate::thread_handle::ThreadHandle;
+
+/// The next run of a thread, or a message to the one that is going on.
+///
+/// ```
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let runtime = rethread::Runtime::builder().in_memory().start().await?;
+/// # let workflow = rethread::parse_workflow(br#"
+/// #     version: "1"
+/// #     name: chat
+/// #     nodes: [{id: ask, llm: {provider: mock, model: m, user_prompt: "{{ input }}", extra: {script: {answers: [{text: Hello}]}}}}]
+/// # "#)?;
+/// use rethread::runs::RunRequest;
+///
+/// let chat = runtime.start_thread(workflow, "My name is Ada.").await?;
+/// chat.outcome().await?;
+///
+/// let run = chat.run(RunRequest::new("What is my name?")).await?;
+/// assert_eq!(chat.run_outcome(run.run_id).await?.state.conversation().entries.len(), 4);
+/// # runtime.shutdown().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+pub struct RunRequest {
+    input: Result<Json, String>,
+    variables: OrderedMap<Json>,
+    on_message: Option<OnMessage>,
+    key: Option<String>,
+    on: RunOn,
+}
+
+/// Which definition a run is to begin on.
+#[derive(Debug, Clone, Default)]
+enum RunOn {
+    #[default]
+    Newest,
+    Same,
+    Given(Arc<Workflow>),
+}
+
+impl RunRequest {
+    /// A run with this input: a text, a JSON value, or any value that can be written as JSON.
+    pub fn new(input: impl Serialize) -> Self {
+        let input = serde_json::to_value(input).map(Json::from).map_err(|why| why.to_string());
+        Self { input, variables: OrderedMap::default(), on_message: None, key: None, on: RunOn::Newest }
+    }
+
+    /// Sets these variables of the thread as the run begins.
+    #[must_use]
+    pub fn variables(mut self, variables: OrderedMap<Json>) -> Self {
+        self.variables = variables;
+        self
+    }
+
+    /// What becomes of it while a run is going on, in the place of what the workflow says under `on_message`.
+    #[must_use]
+    pub fn on_message(mut self, policy: OnMessage) -> Self {
+        self.on_message = Some(policy);
+        self
+    }
+
+    /// An idempotency key: the same request again with the same key changes nothing, and is answered as the first one. A
+    /// thread remembers the keys of its last 256 requests.
+    #[must_use]
+    pub fn key(mut self, key: impl Into<String>) -> Self {
+        self.key = Some(key.into());
+        self
+    }
+
+    /// Keeps to the definition of the last run. Otherwise a run that begins on a thread at rest takes the newest
+    /// definition of that name in the log, except on a fork that was given a definition. A run that was queued always has
+    /// the definition of the run before it.
+    #[must_use]
+    pub fn pin(mut self) -> Self {
+        self.on = RunOn::Same;
+        self
+    }
+
+    /// Begins on this definition, where the thread is at rest.
+    #[must_use]
+    pub fn workflow(mut self, workflow: impl Into<Arc<Workflow>>) -> Self {
+        self.on = RunOn::Given(workflow.into());
+        self
+    }
+}
+
+/// What became of a [`RunRequest`]; durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AcceptedRun {
+    /// The run that answers it: a new one, or the one that is going on.
+    pub run_id: RunId,
+    /// How it was taken.
+    pub taken: Taken,
+    /// The event that records it. A message that steers or interrupts, and that no model reads, begins a run of this id.
+    pub seq: Seq,
+    /// Whether it came before, with the same key.
+    pub is_repeated: bool,
+}
+
+/// A run of a thread, which has begun.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunSummary {
+    /// The run.
+    pub run_id: RunId,
+    /// Its number in the thread; the first run has 1.
+    pub number: u64,
+    /// The event with which it began.
+    pub started: Seq,
+    /// When it began.
+    pub started_at: Time,
+    /// The event with which it ended, if it has.
+    pub ended: Option<Seq>,
+    /// When it ended.
+    pub ended_at: Option<Time>,
+    /// How it ended, or how far the thread is.
+    pub status: Status,
+    /// Why it failed.
+    pub error: Option<ExecutionError>,
+    /// Its input.
+    pub input: Json,
+    /// The definition that it ran on.
+    pub workflow: WorkflowRef,
+}
+
+/// The runs of a thread, the last one first. Each names the one before it.
+struct Runs<'a> {
+    store: &'a dyn LogReader,
+    thread: ThreadId,
+    /// The number of the next one, and the events with which it began and ended.
+    next: Option<(u64, Seq, Option<Seq>)>,
+    status: Status,
+}
+
+impl<'a> Runs<'a> {
+    fn of(store: &'a dyn LogReader, thread: ThreadId, state: &State) -> Self {
+        let next = state.last_seq().map(|_| (state.run_number(), state.run_started(), state.run_ended()));
+        Self { store, thread, next, status: state.status() }
+    }
+
+    fn read(&mut self, number: u64, started: Seq, ended: Option<Seq>) -> Result<RunSummary, ReadError> {
+        let read = |seq: Seq| {
+            let damaged = || RuntimeError::from(StoreError::Invalid(format!("seq {seq} begins or ends no run")));
+            Ok::<_, ReadError>(event(self.store, self.thread, seq)?.ok_or_else(damaged)?)
+        };
+        let begin = read(started)?;
+        let (run_id, input, workflow) = if let Event::ThreadStarted(e) = begin.event {
+            (RunId(started), e.input, e.workflow)
+        } else if let Event::RunStarted(e) = begin.event {
+            self.next = Some((number - 1, e.previous.started, Some(e.previous.ended)));
+            (e.run_id, e.input, e.workflow)
+        } else {
+            let what = format!("seq {started} of thread {} begins no run", self.thread);
+            return Err(RuntimeError::from(StoreError::Invalid(what)).into());
+        };
+        let end = ended.map(read).transpose()?;
+        let (status, error) = end.as_ref().map_or((self.status, None), |end| how_it_ended(&end.event));
+        Ok(RunSummary {
+            run_id,
+            number,
+            started,
+            started_at: begin.record.recorded_at,
+            ended,
+            ended_at: end.map(|end| end.record.recorded_at),
+            status,
+            error,
+            input,
+            workflow,
+        })
+    }
+}
+
+/// What the event with which a run ended says.
+fn how_it_ended(event: &Event) -> (Status, Option<ExecutionError>) {
+    if let Event::ThreadFailed(e) = event {
+        (Status::Error, Some(e.error.clone()))
+    } else if matches!(event, Event::ThreadCancelled(_)) {
+        (Status::Cancelled, None)
+    } else {
+        (Status::Completed, None)
+    }
+}
+
+impl Iterator for Runs<'_> {
+    type Item = Result<RunSummary, ReadError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let (number, started, ended) = self.next.take()?;
+        Some(self.read(number, started, ended))
+    }
+}
+
+/// How a [`RunRequest`] was taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Taken {
+    /// The run has begun.
+    Started,
+    /// The run begins when those before it have ended.
+    Queued,
+    /// The next model call of the run that is going on sees it.
+    Steers,
+    /// It interrupts the run that is going on.
+    Interrupts,
+}
+
+impl ThreadHandle {
+    /// Gives the thread its next run. The conversation and the variables go on. While a run is going on, the workflow or
+    /// the request says what becomes of it: it is queued, steers or interrupts the run, or is refused. Returns when that is
+    /// durable.
+    ///
+    /// # Errors
+    /// `NoJson`, `TooLarge`; `Workflow` when the definition needs what is not here; `Rejected` when the input does not fit,
+    /// when too many runs wait, when the policy is `reject`, and for a branch. Nothing changed then.
+    pub async fn run(&self, request: RunRequest) -> Result<AcceptedRun, RunError> {
+        let RunRequest { input, variables, on_message, key, on } = request;
+        let input = input.map_err(RunError::NoJson)?;
+        let runtime = self.runtime();
+        runtime.fits("an input", &input.0)?;
+        for value in variables.values() {
+            runtime.fits("a variable", &value.0)?;
+        }
+        let state = self.state().await?;
+        let definition = match on {
+            // It is queued, or a message to the run that is going on.
+            _ if !state.is_ended() => None,
+            RunOn::Same => None,
+            RunOn::Given(workflow) => Some(workflow),
+            RunOn::Newest => self.newest(&state).await?,
+        };
+        let held = match &definition {
+            Some(workflow) => {
+                runtime.runnable(workflow).map_err(RunError::Workflow)?;
+                let held = runtime.keep(workflow).await?;
+                if state.workflow().is_none_or(|present| present.hash != workflow.hash()) {
+                    let (store, (name, value)) =
+                        (runtime.store().clone(), definitions::of_run(workflow.hash(), self.id()));
+                    runtime.blocking(move || store.put_value(&name, &value)).await??;
+                }
+                Some(held)
+            }
+            None => None,
+        };
+        let given = RunInput { input, variables, on_message, key: key.clone(), definition };
+        let first = self.tell(Input::Run(Box::new(given))).await?;
+        drop(held);
+        if let Some(seq) = first {
+            return self.accepted(seq, false).await;
+        }
+        // The request came before.
+        let before = match key {
+            Some(key) => self.state().await?.request_of_key(&key),
+            None => None,
+        };
+        self.accepted(before.ok_or(RuntimeError::ActorStopped(self.id()))?, true).await
+    }
+
+    /// Calls off a run that waits, or a message that was to steer and that no model has read.
+    ///
+    /// # Errors
+    /// `Rejected` when no such run waits: it has begun, or was called off.
+    pub async fn cancel_run(&self, run: RunId, reason: Option<String>) -> Result<(), ControlError> {
+        self.tell(Input::CancelRun { run, reason }).await.map(drop)
+    }
+
+    /// Waits for the end of a run and returns what the thread had come to then. Dropping the future cancels nothing.
+    ///
+    /// # Errors
+    /// `NoRun` when the thread has no such run, or it was called off; otherwise as [`ThreadHandle::outcome`].
+    pub async fn run_outcome(&self, run: RunId) -> Result<Outcome, RunError> {
+        loop {
+            let state = self.state().await?;
+            if state.is_open_run(run) {
+                self.wait_for_change(state.last_seq().unwrap_or_default()).await?;
+                continue;
+            }
+            let found = self.find_run(run).await?;
+            let Some(ended) = found.and_then(|run| run.ended) else {
+                return Err(RunError::NoRun { thread: self.id(), run });
+            };
+            let state = self.state_at(ended).await?;
+            let (store, id) = (self.store().clone(), self.id());
+            let record = self.runtime().blocking(move || store.record(id, ended)).await??;
+            return Ok(Outcome::new(state, record.map(|record| record.position).unwrap_or_default()));
+        }
+    }
+
+    /// Returns the runs of the thread, the last one first: at most `limit` of them, from the one before `before` on. Those
+    /// that wait are in [`State::queued_runs`]. The cost grows with the number of runs that are returned, and with those
+    /// after `before`.
+    ///
+    /// # Errors
+    /// `NoThread`, and errors of the log.
+    pub async fn runs(&self, before: Option<RunId>, limit: usize) -> Result<Vec<RunSummary>, ReadError> {
+        let state = self.state().await?;
+        let (store, id) = (self.store().clone(), self.id());
+        let read = move || {
+            // The ids of runs that waited need not be in the order in which they began.
+            let mut is_before = before.is_none();
+            let runs = Runs::of(&*store, id, &state).filter(|run| {
+                let is_wanted = is_before || run.is_err();
+                is_before |= run.as_ref().is_ok_and(|run| Some(run.run_id) == before);
+                is_wanted
+            });
+            runs.take(limit).collect()
+        };
+        self.runtime().blocking(read).await?
+    }
+
+    async fn find_run(&self, wanted: RunId) -> Result<Option<RunSummary>, ReadError> {
+        let state = self.state().await?;
+        let (store, id) = (self.store().clone(), self.id());
+        let find = move || {
+            Runs::of(&*store, id, &state).find(|run| run.as_ref().map_or(true, |run| run.run_id == wanted)).transpose()
+        };
+        self.runtime().blocking(find).await?
+    }
+
+    /// Waits until a run has ended, or was called off, after this event.
+    async fn wait_for_change(&self, last: Seq) -> Result<(), ReadError> {
+        self.wake().await?;
+        let mut events = self.events(last.next());
+        while let Some(event) = events.next().await {
+            let event = event?.event;
+            if let Event::ThreadCompleted(_)
+            | Event::ThreadFailed(_)
+            | Event::ThreadCancelled(_)
+            | Event::RunCancelled(_) = event
+            {
+                return Ok(());
+            }
+        }
+        if self.runtime().registry().is_shutting_down() { Err(RuntimeError::ShuttingDown.into()) } else { Ok(()) }
+    }
+
+    /// What the event with this seq, the first that a request led to, says became of it.
+    async fn accepted(&self, seq: Seq, is_repeated: bool) -> Result<AcceptedRun, RunError> {
+        let (store, id) = (self.store().clone(), self.id());
+        let recorded = self.runtime().blocking(move || event(&*store, id, seq)).await??;
+        let event = recorded.ok_or(RuntimeError::ActorStopped(id))?.event;
+        let (run_id, taken) = if let Event::RunStarted(e) = event {
+            (e.run_id, Taken::Started)
+        } else if let Event::RunQueued(e) = event {
+            (e.run_id, Taken::Queued)
+        } else if let Event::MessageAdded(e) = event {
+            let interrupts = e.effect == MessageEffect::Interrupt;
+            let taken = if interrupts { Taken::Interrupts } else { Taken::Steers };
+            (self.state_at(seq).await?.run_id(), taken)
+        } else {
+            return Err(RuntimeError::ActorStopped(id).into());
+        };
+        Ok(AcceptedRun { run_id, taken, seq, is_repeated })
+    }
+
+    /// The newest definition of the name that the thread runs on; `None` where that is the present one.
+    async fn newest(&self, state: &State) -> Result<Option<Arc<Workflow>>, RunError> {
+        // A fork that was given a definition keeps to it.
+        let given = state.changes().workflow.as_ref();
+        let Some(present) = state.workflow().filter(|present| Some(*present) != given) else { return Ok(None) };
+        let versions = self.runtime().workflow_versions(&present.name).await?;
+        let newest = versions.and_then(|versions| versions.newest()).filter(|newest| *newest != present.hash);
+        match newest {
+            Some(hash) => Ok(self.runtime().workflow(hash).await?),
+            None => Ok(None),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,262 @@
+//! `/v1/threads/{thread}/runs`: the runs of a thread, and the next one.
+
+use std::time::Duration;
+
+use actix_web::{HttpRequest, HttpResponse, web};
+use rethread::runs::{AcceptedRun, OnMessage, RunId, RunRequest, RunSummary, Taken};
+use rethread::{Json, OrderedMap, Seq};
+use rethread_events::thread::OutcomeJson;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::{IntoParams, ToSchema};
+
+use super::beginning::REPLAYED;
+use super::control::{self, Reason};
+use super::extract::{Asked, MayBeSent, Named};
+use super::guard;
+use super::idempotency::Key;
+use super::problem::{Kind, Problem};
+use super::request;
+use super::server::Shared;
+use super::threads::WAIT_MAX_MS;
+use crate::views::Thread;
+
+/// How many runs a page holds.
+const PAGE: usize = 50;
+const PAGE_MAX: usize = 500;
+
+/// The next run of a thread, or a message to the one that is going on.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NewRun {
+    /// The variable `input` of the run. It must fit the workflow's `input_schema`. A message that steers or interrupts is a
+    /// text.
+    input: Value,
+    /// Variables of the thread that are set as the run begins.
+    #[serde(default)]
+    #[schema(value_type = Option<Object>)]
+    variables: Option<OrderedMap<Json>>,
+    /// What becomes of it while a run is going on: `queue`, `steer`, `interrupt` or `reject`; as the workflow says when
+    /// absent.
+    #[serde(default)]
+    #[schema(value_type = Option<String>, pattern = "^(queue|steer|interrupt|reject)$")]
+    on_message: Option<OnMessage>,
+    /// Whether the run keeps to the definition of the last run. Otherwise it takes the newest of that name.
+    #[serde(default)]
+    pin: bool,
+}
+
+/// What became of a request for a run.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Accepted {
+    #[schema(value_type = String)]
+    thread_id: rethread::ThreadId,
+    /// The run that answers it.
+    #[schema(value_type = u64)]
+    run_id: RunId,
+    /// `started`, `queued`, `steers` or `interrupts`.
+    #[schema(value_type = String)]
+    taken: Taken,
+    /// The event that records it.
+    #[schema(value_type = u64)]
+    seq: Seq,
+}
+
+/// A run of a thread.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Run {
+    #[schema(value_type = u64)]
+    run_id: RunId,
+    /// Its number in the thread, from 1.
+    number: u64,
+    /// How it ended, or how far the thread is.
+    #[schema(value_type = String)]
+    status: rethread::Status,
+    /// The event with which it began.
+    #[schema(value_type = u64)]
+    started: Seq,
+    #[schema(value_type = String)]
+    started_at: rethread::Time,
+    /// The event with which it ended.
+    #[schema(value_type = Option<u64>)]
+    ended: Option<Seq>,
+    #[schema(value_type = Option<String>)]
+    ended_at: Option<rethread::Time>,
+    input: Value,
+    /// Why it failed.
+    #[schema(value_type = Option<Object>)]
+    error: Option<rethread::ExecutionError>,
+    workflow: String,
+    workflow_hash: String,
+}
+
+/// A run that waits for the end of those before it.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct QueuedRun {
+    #[schema(value_type = u64)]
+    run_id: RunId,
+    input: Value,
+}
+
+/// A page of the runs of a thread.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Runs {
+    /// Those that have begun, the last one first.
+    runs: Vec<Run>,
+    /// Those that wait, in the order in which they begin.
+    queued: Vec<QueuedRun>,
+    /// The `cursor` of the next page; null on the last.
+    #[schema(value_type = Option<u64>)]
+    next: Option<RunId>,
+}
+
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct PageQuery {
+    /// Where the page before ended: its `next`.
+    cursor: Option<u64>,
+    /// At most so many, 50 unless given, 500 at most.
+    #[param(minimum = 1, maximum = 500)]
+    limit: Option<u64>,
+}
+
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct OutcomeQuery {
+    /// Wait up to so many milliseconds for the end of the run; 30000 at most.
+    #[param(minimum = 0, maximum = 30000)]
+    wait_ms: Option<u64>,
+}
+
+impl Run {
+    fn of(run: RunSummary) -> Self {
+        let RunSummary { run_id, number, started, started_at, ended, ended_at, status, error, input, workflow } = run;
+        let (workflow, workflow_hash) = (workflow.name, workflow.hash.to_string());
+        let input = input.into_value();
+        Self { run_id, number, status, started, started_at, ended, ended_at, input, error, workflow, workflow_hash }
+    }
+}
+
+/// Gives a thread its next run: the conversation and the variables go on. While a run is going on, `on_message` says what
+/// becomes of it. With `Idempotency-Key`, a request that is sent again is not done twice.
+#[utoipa::path(post, path = "/v1/threads/{thread}/runs", tag = "control", operation_id = "create_run", request_body = NewRun,
+    params(("Idempotency-Key" = Option<String>, Header, description = "A name for this request, 1 to 255 bytes", pattern = "^[!-~]([ -~]{0,253}[!-~])?$")),
+    responses(
+        (status = 201, description = "It is accepted, durably", body = Accepted),
+        (status = 409, description = "A run is going on and the policy is `reject`, or too many runs wait"),
+        (status = 413, description = "The input is too large"),
+        (status = 422, description = "The input does not fit, or the key was used for another request"),
+    ))]
+pub(crate) async fn create(
+    server: Shared,
+    request: HttpRequest,
+    payload: web::Payload,
+) -> Result<HttpResponse, Problem> {
+    let body = request::body(payload, server.settings.body_bytes_max).await?;
+    let NewRun { input, variables, on_message, pin } = request::json(&request, &body)?;
+    let id = request::thread(&request)?;
+    let thread = server.runtime.thread(id).by(guard::principal(&server, &request));
+    let mut run = RunRequest::new(input).variables(variables.unwrap_or_default());
+    if let Some(policy) = on_message {
+        run = run.on_message(policy);
+    }
+    if pin {
+        run = run.pin();
+    }
+    let key = Key::of(&request)?;
+    if let Some(key) = key {
+        run = run.key(key.text());
+    }
+    let accepted = thread.run(run).await?;
+    let mut response = HttpResponse::Created();
+    if accepted.is_repeated {
+        response.insert_header(REPLAYED);
+    }
+    let AcceptedRun { run_id, taken, seq, is_repeated: _ } = accepted;
+    Ok(response.json(Accepted { thread_id: id, run_id, taken, seq }))
+}
+
+/// The runs of a thread, the last one first, and those that wait.
+#[utoipa::path(get, path = "/v1/threads/{thread}/runs", tag = "threads", operation_id = "list_runs", params(PageQuery),
+    responses((status = 200, description = "A page of the runs", body = Runs)))]
+pub(crate) async fn list(Named(thread): Named, Asked(query): Asked<PageQuery>) -> Result<HttpResponse, Problem> {
+    let limit = request::limit(query.limit, PAGE, PAGE_MAX)?;
+    let before = query.cursor.map(|cursor| RunId(Seq(cursor)));
+    let runs: Vec<_> = thread.runs(before, limit).await?.into_iter().map(Run::of).collect();
+    let next = runs.last().filter(|last| last.number > 1).map(|last| last.run_id);
+    let queued = thread
+        .state()
+        .await?
+        .queued_runs()
+        .iter()
+        .map(|run| QueuedRun { run_id: run.id, input: run.input.clone().into_value() })
+        .collect();
+    Ok(HttpResponse::Ok().json(Runs { runs, queued, next }))
+}
+
+/// What the thread had come to at the end of a run. Asking again with `wait_ms` waits without following events.
+#[utoipa::path(get, path = "/v1/threads/{thread}/runs/{run}/outcome", tag = "threads", operation_id = "run_outcome",
+    params(OutcomeQuery),
+    responses(
+        (status = 200, description = "The outcome at the end of the run", body = OutcomeJson),
+        (status = 404, description = "There is no such run, or it was called off"),
+        (status = 409, description = "The run has not ended"),
+    ))]
+pub(crate) async fn outcome(
+    server: Shared,
+    request: HttpRequest,
+    Named(thread): Named,
+    Asked(query): Asked<OutcomeQuery>,
+) -> Result<HttpResponse, Problem> {
+    let (run, wait_ms) = (named(&request)?, query.wait_ms.unwrap_or(0));
+    if wait_ms > WAIT_MAX_MS {
+        return Err(Problem::parameter("wait_ms", format!("{WAIT_MAX_MS} at most")));
+    }
+    if !thread.state().await?.is_open_run(run) {
+        return Ok(HttpResponse::Ok().json(thread.run_outcome(run).await?.to_json()));
+    }
+    tokio::select! {
+        outcome = tokio::time::timeout(Duration::from_millis(wait_ms), thread.run_outcome(run)) => {
+            guard::still(&server, guard::by(&request))?;
+            match outcome {
+                Ok(outcome) => Ok(HttpResponse::Ok().json(outcome?.to_json())),
+                Err(_) => {
+                    let detail = format!("run {run} of thread {} has not ended: ask again with wait_ms", thread.id());
+                    Err(Problem::new(Kind::Conflict, detail).at("thread_id", thread.id()))
+                }
+            }
+        }
+        () = server.stopping.cancelled() => Err(Problem::stopping()),
+    }
+}
+
+/// Calls off a run that waits.
+#[utoipa::path(post, path = "/v1/threads/{thread}/runs/{run}/cancel", tag = "control", operation_id = "cancel_run",
+    request_body = Option<Reason>,
+    responses(
+        (status = 200, description = "It will not begin", body = Thread),
+        (status = 409, description = "No such run waits"),
+    ))]
+pub(crate) async fn cancel(
+    request: HttpRequest,
+    Named(thread): Named,
+    MayBeSent(told): MayBeSent<Reason>,
+) -> Result<HttpResponse, Problem> {
+    thread.cancel_run(named(&request)?, told.reason).await?;
+    control::shown(&thread).await
+}
+
+/// The run that the path names.
+fn named(request: &HttpRequest) -> Result<RunId, Problem> {
+    let text = request::named(request, "run");
+    text.parse().map(|seq| RunId(Seq(seq))).map_err(|_| {
+        let detail = "a run is named by its id, a number: GET /v1/threads/{thread}/runs lists them";
+        Problem::new(Kind::NoMoment, detail).at("run", request::cut(&text))
+    })
+}

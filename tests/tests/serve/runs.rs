@@ -1,0 +1,138 @@
+//! Runs of a thread over HTTP: turns of a conversation, messages that come while one is going on, a server that is killed.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use rethread_tests::binary::Scene;
+use rethread_tests::provider::{Provider, Said, Wire};
+use serde_json::{Value, json};
+
+use crate::place::Place;
+
+const CHAT: &str = "version: '1'\nname: chat\nnodes: [{id: a, llm: {profile_id: fast, user_prompt: '{{ input }}'}}]";
+
+/// A server with a model that answers its second call on a signal, and says what it was last asked.
+struct Slow {
+    place: Place,
+    provider: Provider,
+    asked: Receiver<()>,
+    answer: Sender<()>,
+}
+
+impl Slow {
+    fn new() -> Self {
+        let (is_asked, asked) = channel();
+        let (answer, may_answer) = channel();
+        let provider = Provider::start(move |number, _| {
+            if number == 1 {
+                is_asked.send(()).unwrap();
+                // The server may have been killed meanwhile, or called it off.
+                let _ = may_answer.recv();
+            }
+            Said::Text(format!("answer {number}"))
+        });
+        let scene = Scene::new();
+        let url = provider.base_url(Wire::OpenaiChat);
+        let profile = format!("provider = \"openai_chat\"\nmodel = \"m\"\nbase_url = \"{url}\"\nauth = \"none\"\n");
+        scene.write("rethread.toml", format!("[profiles.fast]\n{profile}"));
+        Self { place: Place::on(scene, ""), provider, asked, answer }
+    }
+
+    /// What the model read in its last call.
+    fn last_read(&self) -> Vec<Value> {
+        let bodies = self.provider.take_bodies();
+        let last: Value = serde_json::from_slice(bodies.last().unwrap()).unwrap();
+        last["messages"].as_array().unwrap().iter().map(|message| message["content"].clone()).collect()
+    }
+}
+
+fn run(place: &Place, thread: &str, body: Value) -> Value {
+    let answer = place.post(&format!("/v1/threads/{thread}/runs"), &body);
+    assert_eq!(answer.status, 201, "{}", answer.body);
+    answer.value()
+}
+
+fn outcome(place: &Place, thread: &str, run: &Value) -> Value {
+    let answer = place.get(&format!("/v1/threads/{thread}/runs/{run}/outcome?wait_ms=30000"));
+    assert_eq!(answer.status, 200, "{}", answer.body);
+    answer.value()
+}
+
+#[test]
+fn turns_of_a_conversation_are_runs_of_one_thread() {
+    let slow = Slow::new();
+    let (place, thread) = (&slow.place, slow.place.start(CHAT));
+    place.at_rest(&thread);
+
+    let second = run(place, &thread, json!({ "input": "and then?" }));
+    assert_eq!(second["taken"], "started");
+    slow.asked.recv().unwrap();
+    let third = run(place, &thread, json!({ "input": "and after that?" }));
+    assert_eq!(third["taken"], "queued");
+    let called_off = run(place, &thread, json!({ "input": "never" }))["run_id"].clone();
+    place.post(&format!("/v1/threads/{thread}/runs/{called_off}/cancel"), &json!({})).is(200);
+    place.post(&format!("/v1/threads/{thread}/runs/{called_off}/cancel"), &json!({})).problem(409, "conflict");
+    let refused = json!({ "input": "now", "on_message": "reject" });
+    place.post(&format!("/v1/threads/{thread}/runs"), &refused).problem(409, "conflict");
+    let waits = place.get(&format!("/v1/threads/{thread}/runs")).value();
+    assert_eq!(
+        (&waits["runs"][0]["status"], &waits["queued"][0]["input"]),
+        (&json!("running"), &json!("and after that?"))
+    );
+    place.get(&format!("/v1/threads/{thread}/runs/{}/outcome", third["run_id"])).problem(409, "conflict");
+
+    slow.answer.send(()).unwrap();
+    assert_eq!(outcome(place, &thread, &third["run_id"])["output"], "answer 2");
+    assert_eq!(outcome(place, &thread, &second["run_id"])["output"], "answer 1");
+    assert_eq!(outcome(place, &thread, &json!(0))["output"], "answer 0");
+    place.get(&format!("/v1/threads/{thread}/runs/{called_off}/outcome")).problem(404, "no-moment");
+    assert_eq!(slow.last_read(), ["Ada", "answer 0", "and then?", "answer 1", "and after that?"]);
+
+    let page = place.get(&format!("/v1/threads/{thread}/runs?limit=2")).value();
+    let numbers =
+        |page: &Value| page["runs"].as_array().unwrap().iter().map(|run| run["number"].clone()).collect::<Vec<_>>();
+    assert_eq!(numbers(&page), [3, 2]);
+    let rest = place.get(&format!("/v1/threads/{thread}/runs?limit=2&cursor={}", page["next"])).value();
+    assert_eq!((numbers(&rest), &rest["next"]), (vec![json!(1)], &Value::Null));
+}
+
+#[test]
+fn an_interruption_ends_the_answer_that_is_being_made() {
+    let slow = Slow::new();
+    let (place, thread) = (&slow.place, slow.place.start(CHAT));
+    place.at_rest(&thread);
+    let second = run(place, &thread, json!({ "input": "tell me a story" }));
+    slow.asked.recv().unwrap();
+    let message = run(place, &thread, json!({ "input": "a short one", "on_message": "interrupt" }));
+    assert_eq!((&message["taken"], &message["run_id"]), (&json!("interrupts"), &second["run_id"]));
+    // It comes too late.
+    slow.answer.send(()).unwrap();
+    assert_eq!(outcome(place, &thread, &second["run_id"])["output"], "answer 2");
+    assert_eq!(slow.last_read(), ["Ada", "answer 0", "tell me a story", "a short one"]);
+}
+
+#[test]
+fn a_turn_survives_a_kill_and_its_request_is_done_once() {
+    let slow = Slow::new();
+    let thread = slow.place.start(CHAT);
+    slow.place.at_rest(&thread);
+    let request = |place: &Place, input: &str| {
+        let path = format!("/v1/threads/{thread}/runs");
+        let body = json!({ "input": input }).to_string();
+        place.request("POST", &path).header("Idempotency-Key", "turn-2").body("application/json", body).send()
+    };
+    let first = request(&slow.place, "go on").value();
+    slow.asked.recv().unwrap();
+    run(&slow.place, &thread, json!({ "input": "and on" }));
+    let place = slow.place.kill_and_restart();
+    drop(slow.answer);
+
+    let again = request(&place, "go on");
+    assert_eq!((again.status, again.header("idempotency-replayed")), (201, Some("true")));
+    assert_eq!(again.value(), first);
+    request(&place, "something else").problem(422, "key-reused");
+    place.at_rest(&thread);
+    let runs = place.get(&format!("/v1/threads/{thread}/runs")).value();
+    let shown: Vec<_> = runs["runs"].as_array().unwrap().iter().map(|run| (&run["input"], &run["status"])).collect();
+    let done = json!("completed");
+    assert_eq!(shown, [(&json!("and on"), &done), (&json!("go on"), &done), (&json!("Ada"), &done)]);
+}
