@@ -141,7 +141,8 @@ fn the_help_lists_the_commands() {
         export       Export threads as JSON lines
         import       Import exported threads
         backup       Copy the log to a new folder, also while it is in use
-        gc           Delete threads that ended, by age, status or size
+        delete       Delete all threads with a label, and erase them from every file
+        gc           Delete threads that ended, by age, status, label or size
         serve        Serve the log and its threads over HTTP
         token        Create, list and revoke the tokens of `rethread serve`
         init         Write a commented rethread.toml
