@@ -94,6 +94,7 @@ const LINES: &[Line] = &[
         named: (2, "of this machine"),
         shows: (7, "rethread serve at http://"),
     },
+    doing("delete --label user=nobody", (0, "0 threads")),
     alike("tools list --json", (0, "read_file")),
     Line {
         words: "tools call list_folder",
