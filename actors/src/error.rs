@@ -261,6 +261,14 @@ pub enum ForkError {
         /// What runs again from there.
         before: String,
     },
+    /// The thread has no such run, or the run has not begun.
+    #[error("thread {thread} has not begun a run {run}: list its runs")]
+    NoRun {
+        /// The thread.
+        thread: ThreadId,
+        /// The run.
+        run: RunId,
+    },
     /// The definition or the changes do not fit.
     #[error("{0}")]
     Workflow(Faults),
@@ -454,6 +462,7 @@ impl ForkError {
     /// Returns what the caller does next.
     pub fn next_move(&self) -> NextMove {
         match self {
+            Self::NoRun { .. } => NextMove::NameAnother,
             Self::AtEnd { .. } | Self::Workflow(_) => NextMove::ChangeRequest,
             Self::Control(error) => error.next_move(),
         }

@@ -18,6 +18,7 @@ use crate::definitions::Held;
 use crate::error::{ForkError, ReadError, RuntimeError};
 use crate::family::replacements;
 use crate::load;
+use crate::run::{INPUT, RunAgain};
 use crate::thread_actor::messages::{Begin, Origin};
 use crate::thread_handle::ThreadHandle;
 
@@ -27,6 +28,8 @@ pub struct ForkRequest {
     /// The last seq that is inherited; when absent, where the last of the thread's own questions in `answers` was asked,
     /// and without such a question the thread's last one.
     pub at: Option<Seq>,
+    /// A run to be made again, with another input or the same: the fork begins where the run began, whatever `at` says.
+    pub again: Option<RunAgain>,
     /// What is different from there on.
     pub changes: ForkChanges,
     /// The definition to go on with; the parent's when absent.
@@ -69,17 +72,29 @@ impl ThreadHandle {
     /// that a fork whose answers cannot be used does not begin.
     ///
     /// # Errors
-    /// `NoSeq` for a moment that is not there, `AtEnd` for one at which the thread has ended, `Workflow` for changes that do not fit, `NoInteraction` for an answer to a
-    /// question that does not wait at that moment, `Rejected` for an answer that cannot be used. Nothing was begun then.
+    /// `NoSeq` for a moment that is not there, `NoRun` for a run that has not begun, `AtEnd` for a moment at which the
+    /// thread has ended, `Workflow` for changes that do not fit, `NoInteraction` for an answer to a question that does not
+    /// wait at that moment, `Rejected` for an answer that cannot be used. Nothing was begun then.
     pub async fn fork(&self, fork: ForkRequest) -> Result<Self, ForkError> {
         let runtime = self.runtime();
         let services = runtime.services();
         let (own, of_branches): (Vec<_>, Vec<_>) =
             fork.answers.into_iter().partition(|answer| answer.thread == self.id());
-        let at = match (fork.at, own.iter().map(|answer| answer.interaction.0).max()) {
+        let (run, input) = fork.again.map_or((None, None), |again| (Some(again.run), again.input));
+        let begun = match run {
+            Some(run) => {
+                let none = ForkError::NoRun { thread: self.id(), run };
+                Some(self.find_run(run).await?.ok_or(none)?.started)
+            }
+            None => fork.at,
+        };
+        let at = match (begun, own.iter().map(|answer| answer.interaction.0).max()) {
             (Some(at), _) | (None, Some(at)) => at,
             (None, None) => self.info().await?.last_seq,
         };
+        if let Some(input) = &input {
+            runtime.fits("an input", &input.0)?;
+        }
         for answer in own.iter().chain(&of_branches) {
             runtime.fits("an answer", &answer.answer.0)?;
         }
@@ -104,6 +119,10 @@ impl ThreadHandle {
                 runtime.blocking(move || services.definitions.of(id, &parent)).await??
             }
         };
+        if let Some(input) = input {
+            let input = workflow.accept_input(input).map_err(ForkError::Workflow)?;
+            changes.variables.insert(INPUT.into(), input);
+        }
         for (node, prompt) in changes.prompts.iter() {
             let fault =
                 |what: String| Err(ForkError::Workflow(Faults::one(Fault::new(format!("prompts.{node}"), what))));

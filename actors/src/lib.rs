@@ -179,7 +179,7 @@ pub mod errors {
 
 /// The runs of a thread after its first one, and messages to the one that is going on.
 pub mod runs {
-    pub use crate::run::{AcceptedRun, RunRequest, RunSummary, Taken};
+    pub use crate::run::{AcceptedRun, RunAgain, RunRequest, RunSummary, Taken};
     pub use rethread_events::event::OnMessage;
     pub use rethread_events::ids::RunId;
 }

@@ -118,6 +118,18 @@ pub struct AcceptedRun {
     pub is_repeated: bool,
 }
 
+/// A run that a fork makes again.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunAgain {
+    /// The run. It has begun, and need not have ended.
+    pub run: RunId,
+    /// The variable `input` that it gets; as it was when absent. It must fit the workflow's `input_schema`.
+    pub input: Option<Json>,
+}
+
+/// The variable that holds the input of a run.
+pub(crate) const INPUT: &str = "input";
+
 /// A run of a thread, which has begun.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunSummary {
@@ -172,6 +184,13 @@ impl<'a> Runs<'a> {
         } else {
             let what = format!("seq {started} of thread {} begins no run", self.thread);
             return Err(RuntimeError::from(StoreError::Invalid(what)).into());
+        };
+        // A fork that makes the run again may change its input.
+        let next = event(self.store, self.thread, started.next())?;
+        let input = if let Some(Event::ThreadForked(fork)) = next.map(|next| next.event) {
+            fork.changes.variables.get(INPUT).cloned().unwrap_or(input)
+        } else {
+            input
         };
         let end = ended.map(read).transpose()?;
         let (status, error) = end.as_ref().map_or((self.status, None), |end| how_it_ended(&end.event));
@@ -327,7 +346,8 @@ impl ThreadHandle {
         self.runtime().blocking(read).await?
     }
 
-    async fn find_run(&self, wanted: RunId) -> Result<Option<RunSummary>, ReadError> {
+    /// The run, if it has begun.
+    pub(crate) async fn find_run(&self, wanted: RunId) -> Result<Option<RunSummary>, ReadError> {
         let state = self.state().await?;
         let (store, id) = (self.store().clone(), self.id());
         let find = move || {

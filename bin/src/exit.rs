@@ -151,6 +151,7 @@ impl From<ForkError> for Failure {
     fn from(error: ForkError) -> Self {
         let code = match &error {
             ForkError::AtEnd { .. } => CONFLICT,
+            ForkError::NoRun { .. } => NOT_FOUND,
             ForkError::Workflow(_) => INVALID,
             ForkError::Control(error) => of_control(error),
             _ => FAILED,

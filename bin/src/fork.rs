@@ -9,6 +9,7 @@ use std::sync::Arc;
 use clap::Args;
 use rethread::errors::{ControlError, Faults, ForkError};
 use rethread::event::ForkChanges;
+use rethread::runs::{RunAgain, RunId};
 use rethread::{CallId, ForkAnswer, ForkRequest, Json, Seq, ThreadHandle, ThreadId, Workflow};
 use rethread_events::ids::IdError;
 use serde_json::json;
@@ -29,6 +30,12 @@ pub(crate) struct ForkArgs {
     /// The last inherited moment: a seq, a checkpoint or a time (default: the last event)
     #[arg(long, value_name = "SEQ|LABEL|TIME")]
     at: Option<String>,
+    /// Make this run again: the fork begins where the run began
+    #[arg(long, value_name = "RUN", conflicts_with = "at")]
+    again: Option<u64>,
+    /// The input of that run, a text, in the place of its own
+    #[arg(long, value_name = "TEXT", requires = "again")]
+    input: Option<String>,
     /// Set a variable
     #[arg(long = "set", value_name = "VAR=JSON", value_parser = assignment)]
     variables: Vec<(String, Json)>,
@@ -103,6 +110,7 @@ pub(crate) async fn fork(open: &OpenArgs, args: ForkArgs) -> Result<ExitCode, Fa
         // Where the last of the questions to be answered was asked.
         None => answers.iter().filter(|given| given.thread == parent.id()).map(|given| given.interaction.0).max(),
     };
+    let again = args.again.map(|run| RunAgain { run: RunId(Seq(run)), input: args.input.map(Json::from) });
     let (of_nodes, of_all): (Vec<_>, Vec<_>) = args.profiles.into_iter().partition(|(node, _)| node.is_some());
     let workflow = match &of_nodes[..] {
         [] => workflow,
@@ -117,7 +125,8 @@ pub(crate) async fn fork(open: &OpenArgs, args: ForkArgs) -> Result<ExitCode, Fa
     let thread = match server {
         Some(server) => {
             let body = json!({
-                "seq": at, "variables": changes.variables, "prompts": changes.prompts, "profile": changes.profile,
+                "seq": at, "run_id": again.as_ref().map(|again| again.run),
+                "input": again.as_ref().and_then(|again| again.input.as_ref()), "variables": changes.variables, "prompts": changes.prompts, "profile": changes.profile,
                 "definition": workflow.as_ref().map(|workflow| workflow.spec()), "answers": by_name(&answers),
                 "run": !args.no_run,
             });
@@ -128,7 +137,7 @@ pub(crate) async fn fork(open: &OpenArgs, args: ForkArgs) -> Result<ExitCode, Fa
             })?)
         }
         None => {
-            let fork = ForkRequest { at, changes, workflow, answers, id: None, paused: args.no_run };
+            let fork = ForkRequest { at, again, changes, workflow, answers, id: None, paused: args.no_run };
             parent.fork(fork).await.map_err(|error| match (error, &args.workflow) {
                 (ForkError::Workflow(Faults(faults)), Some(file)) => does_not_fit(&parent, file, faults),
                 (ForkError::Control(ControlError::NoInteraction(question)), _) => {

@@ -4,8 +4,9 @@ use rethread_events::thread::Rejected;
 use tempfile::TempDir;
 
 use super::*;
+use crate::errors::ForkError;
 use crate::operate::Retention;
-use crate::{Runtime, StartThread};
+use crate::{ForkRequest, Runtime, StartThread};
 
 fn block_on<T>(work: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap().block_on(work)
@@ -148,6 +149,49 @@ fn a_request_with_the_same_key_is_done_once() {
         let reused = matches!(&other, RunError::Control(ControlError::Rejected { source: Rejected::KeyReused, .. }));
         assert!(reused, "{other}");
         assert_eq!(thread.state().await.unwrap().run_number(), 2);
+        runtime.shutdown().await.unwrap();
+    });
+}
+
+#[test]
+fn a_run_is_made_again_with_another_input() {
+    block_on(async {
+        let runtime = Runtime::builder().in_memory().start().await.unwrap();
+        let thread = runtime.start_thread(form(), "one").await.unwrap();
+        answer(&thread, "first").await;
+        thread.outcome().await.unwrap();
+        let second = thread.run(RunRequest::new("two")).await.unwrap();
+        answer(&thread, "second").await;
+        thread.run_outcome(second.run_id).await.unwrap();
+
+        let inputs = |thread: ThreadHandle| async move {
+            let runs = thread.runs(None, 10).await.unwrap();
+            runs.into_iter().map(|run| (run.number, run.input.into_value())).collect::<Vec<_>>()
+        };
+        let fork = |run, input: Option<&str>| {
+            let again = Some(RunAgain { run, input: input.map(Json::from) });
+            thread.fork(ForkRequest { again, ..ForkRequest::default() })
+        };
+        for (run, input, listed) in [
+            (second.run_id, Some("other"), vec![(2, "other".into()), (1, "one".into())]),
+            (second.run_id, None, vec![(2, "two".into()), (1, "one".into())]),
+            (RunId(Seq(0)), Some("other"), vec![(1, "other".into())]),
+        ] {
+            let fork = fork(run, input).await.unwrap();
+            answer(&fork, "again").await;
+            let outcome = fork.run_outcome(run).await.unwrap();
+            assert_eq!(outcome.output.unwrap(), "again");
+            assert_eq!(inputs(fork.clone()).await, listed);
+            let asked = outcome.state.variables().get("input").unwrap();
+            assert_eq!(*asked.0, listed[0].1);
+            // Its runs keep their inputs when others follow.
+            let next = fork.run(RunRequest::new("next")).await.unwrap();
+            answer(&fork, "next").await;
+            fork.run_outcome(next.run_id).await.unwrap();
+            assert_eq!(inputs(fork).await[1..], listed);
+        }
+        let none = fork(RunId(Seq(1)), None).await.unwrap_err();
+        assert!(matches!(none, ForkError::NoRun { .. }), "{none}");
         runtime.shutdown().await.unwrap();
     });
 }

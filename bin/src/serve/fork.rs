@@ -3,7 +3,8 @@
 use actix_web::{HttpRequest, HttpResponse, web};
 use rethread::errors::{ControlError, ForkError};
 use rethread::event::ForkChanges;
-use rethread::{ForkRequest, Json, OrderedMap, ThreadHandle, ThreadId};
+use rethread::runs::{RunAgain, RunId};
+use rethread::{ForkRequest, Json, OrderedMap, Seq, ThreadHandle, ThreadId};
 use serde::Deserialize;
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -30,6 +31,11 @@ pub(crate) struct Fork {
     /// The time that is forked from.
     #[schema(format = DateTime)]
     at: Option<String>,
+    /// A run that is made again: the fork begins where it began.
+    #[serde(default, deserialize_with = "request::count")]
+    run_id: Option<u64>,
+    /// The input of that run, in the place of its own.
+    input: Option<Value>,
     /// Variables that are set anew.
     #[schema(value_type = Option<Object>)]
     variables: Option<OrderedMap<Json>>,
@@ -61,7 +67,7 @@ pub(crate) struct Fork {
     request_body = Option<Fork>,
     responses(
         (status = 201, description = "The new thread has begun", body = Thread),
-        (status = 404, description = "There is no such thread, moment or workflow, no such question waits then, or the thread that the key started was deleted"),
+        (status = 404, description = "There is no such thread, moment, run or workflow, no such question waits then, or the thread that the key started was deleted"),
         (status = 409, description = "The thread has ended at that moment (`place.fork_at` names the seq to fork instead), a question was closed then, or a request with this key is at work"),
         (status = 422, description = "The thread cannot go on so from there, or the key was used for another request"),
     ))]
@@ -82,6 +88,18 @@ pub(crate) async fn fork(
 async fn begin(server: &Server, parent: &ThreadHandle, fork: Fork, id: ThreadId) -> Result<ThreadHandle, Problem> {
     let moment = MomentQuery { seq: fork.seq, checkpoint: fork.checkpoint, at: fork.at };
     let at = moment.seq(parent).await?;
+    let again = match (fork.run_id, fork.input) {
+        (Some(_), _) if at.is_some() => {
+            let detail = "`run_id` is a moment: give it without `seq`, `checkpoint` and `at`";
+            return Err(Problem::new(Kind::Unusable, detail));
+        }
+        (Some(run), input) => Some(RunAgain { run: RunId(Seq(run)), input: input.map(Json::from) }),
+        (None, Some(_)) => {
+            let detail = "`input` is that of a run which is made again: name the run in `run_id`";
+            return Err(Problem::new(Kind::Unusable, detail));
+        }
+        (None, None) => None,
+    };
     let chosen = Chosen { workflow: fork.workflow, hash: fork.hash, definition: fork.definition };
     let workflow = chosen.find(server, For::Running).await?;
     let changes = ForkChanges {
@@ -96,8 +114,8 @@ async fn begin(server: &Server, parent: &ThreadHandle, fork: Fork, id: ThreadId)
             .map_err(|error| Problem::new(Kind::InvalidRequest, format!("`answers`: {error}")))
     });
     let answers = answers.collect::<Result<_, _>>()?;
-    let forked =
-        parent.fork(ForkRequest { at, changes, workflow, answers, id: Some(id), paused: fork.run == Some(false) });
+    let paused = fork.run == Some(false);
+    let forked = parent.fork(ForkRequest { at, again, changes, workflow, answers, id: Some(id), paused });
     forked.await.map_err(|error| match error {
         ForkError::Control(ControlError::NoInteraction(question)) => {
             Problem::new(Kind::NoInteraction, does_not_wait(&question)).at("interaction", question)

@@ -437,6 +437,9 @@ impl From<ForkError> for Problem {
                 .at("thread_id", thread)
                 .at("seq", at)
                 .at("fork_at", instead),
+            ForkError::NoRun { thread, run } => {
+                Self::new(Kind::NoMoment, error.to_string()).at("thread_id", thread).at("run", run)
+            }
             ForkError::Workflow(faults) => Self::workflow(faults),
             ForkError::Control(error) => error.into(),
             error => Self::new(Kind::Internal, with_sources(&error)),

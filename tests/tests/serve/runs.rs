@@ -96,6 +96,30 @@ fn turns_of_a_conversation_are_runs_of_one_thread() {
 }
 
 #[test]
+fn a_message_is_edited_and_its_answer_made_again() {
+    let slow = Slow::new();
+    let (place, thread) = (&slow.place, slow.place.start(CHAT));
+    place.at_rest(&thread);
+    let second = run(place, &thread, json!({ "input": "and then?" }))["run_id"].clone();
+    slow.asked.recv().unwrap();
+    slow.answer.send(()).unwrap();
+    outcome(place, &thread, &second);
+
+    let path = format!("/v1/threads/{thread}/fork");
+    let forked = |body: Value| place.post(&path, &body).value()["thread_id"].as_str().unwrap().to_owned();
+    let edited = forked(json!({ "run_id": second, "input": "what then?" }));
+    assert_eq!(outcome(place, &edited, &second)["output"], "answer 2");
+    assert_eq!(slow.last_read(), ["Ada", "answer 0", "what then?"]);
+    let printed = place.scene.run(&format!("fork {thread} --again {second} --input when? --quiet")).ok().stdout;
+    assert_eq!((printed.trim(), slow.last_read().pop()), ("answer 0", Some(json!("when?"))));
+    place.post(&path, &json!({ "run_id": 1 })).problem(404, "no-moment");
+    place.post(&path, &json!({ "run_id": second, "seq": 2 })).problem(422, "unusable");
+    place.post(&path, &json!({ "input": "what then?" })).problem(422, "unusable");
+    let failed = place.scene.run(&format!("fork {thread} --again 1"));
+    assert_eq!(failed.code, Some(5), "{failed}");
+}
+
+#[test]
 fn an_interruption_ends_the_answer_that_is_being_made() {
     let slow = Slow::new();
     let (place, thread) = (&slow.place, slow.place.start(CHAT));

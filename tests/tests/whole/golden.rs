@@ -147,7 +147,7 @@ async fn write(world: &World) {
     assert_eq!(graph.outcome().await.unwrap().status, Status::Completed);
 }
 
-/// Runs after a first one, begun at once, from the queue, and by a message that no model has read; one that is called off.
+/// Runs after a first one, begun at once and from the queue, one that is called off, messages that a model reads meanwhile.
 async fn converse(world: &World) {
     let (chat, _) = world.run(&scripted("", "{text: one}, {text: two}"), "go").await;
     let run = chat.run(RunRequest::new("more").key("again")).await.unwrap();

@@ -3,7 +3,6 @@
 use super::{Phase, QueuedRun, State, Totals};
 use crate::event::PastRun;
 use crate::ids::{RunId, Seq, Time};
-use crate::json::Json;
 
 impl State {
     /// The run that is going on, or was the last.
@@ -34,11 +33,6 @@ impl State {
     /// The run before that run, if there is one.
     pub fn previous_run(&self) -> Option<PastRun> {
         self.runs.previous
-    }
-
-    /// The input of that run.
-    pub fn run_input(&self) -> Option<&Json> {
-        self.run.as_ref().map(|run| &run.input)
     }
 
     /// Whether this run, or this message, has not ended: it is going on, or waits.
