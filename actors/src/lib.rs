@@ -74,6 +74,7 @@ mod llm_executor;
 mod load;
 mod log_access;
 mod memory_budget;
+mod messages;
 mod metrics;
 mod mode;
 mod models;
@@ -179,6 +180,7 @@ pub mod errors {
 
 /// The runs of a thread after its first one, and messages to the one that is going on.
 pub mod runs {
+    pub use crate::messages::ThreadMessage;
     pub use crate::run::{AcceptedRun, RunAgain, RunRequest, RunSummary, Taken};
     pub use rethread_events::event::OnMessage;
     pub use rethread_events::ids::RunId;

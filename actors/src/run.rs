@@ -156,7 +156,7 @@ pub struct RunSummary {
 }
 
 /// The runs of a thread, the last one first. Each names the one before it.
-struct Runs<'a> {
+pub(crate) struct Runs<'a> {
     store: &'a dyn LogReader,
     thread: ThreadId,
     /// The number of the next one, and the events with which it began and ended.
@@ -165,7 +165,7 @@ struct Runs<'a> {
 }
 
 impl<'a> Runs<'a> {
-    fn of(store: &'a dyn LogReader, thread: ThreadId, state: &State) -> Self {
+    pub(crate) fn of(store: &'a dyn LogReader, thread: ThreadId, state: &State) -> Self {
         let next = state.last_seq().map(|_| (state.run_number(), state.run_started(), state.run_ended()));
         Self { store, thread, next, status: state.status() }
     }

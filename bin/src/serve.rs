@@ -19,6 +19,7 @@ mod large;
 pub(crate) mod local;
 mod log;
 mod maintenance;
+mod messages;
 mod metrics;
 mod moments;
 mod openapi;

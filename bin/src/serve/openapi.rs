@@ -12,8 +12,8 @@ use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use super::problem::{Document, Fault, Place};
 use super::routes::{self, Access};
 use super::{
-    archive, control, events, explain, fork, graph, health, interactions, log, maintenance, metrics, moments, rerun,
-    runs, session, surroundings, threads, usage, workflows,
+    archive, control, events, explain, fork, graph, health, interactions, log, maintenance, messages, metrics, moments,
+    rerun, runs, session, surroundings, threads, usage, workflows,
 };
 
 #[derive(OpenApi)]
@@ -36,7 +36,7 @@ use super::{
     paths(
         workflows::list, workflows::put, workflows::versions, workflows::definition,
         threads::list, threads::start, threads::show, threads::delete, threads::outcome,
-        runs::list, runs::create, runs::outcome, runs::cancel,
+        runs::list, runs::create, runs::outcome, runs::cancel, messages::list,
         moments::state, moments::family, moments::steps, moments::checkpoints, graph::graph,
         explain::explain, explain::tree, usage::of_thread, usage::of_log,
         events::of_thread, events::of_log,

@@ -6,8 +6,8 @@ use actix_web::{HttpRequest, HttpResponse, web};
 
 use super::problem::{Kind, Problem};
 use super::{
-    archive, control, events, explain, fork, graph, health, interactions, log, maintenance, metrics, moments, openapi,
-    page, rerun, runs, session, surroundings, threads, usage, workflows,
+    archive, control, events, explain, fork, graph, health, interactions, log, maintenance, messages, metrics, moments,
+    openapi, page, rerun, runs, session, surroundings, threads, usage, workflows,
 };
 
 /// Who may ask for something.
@@ -74,6 +74,7 @@ routes! {
     post "/v1/threads/{thread}/runs" Operate OfThread runs::create;
     get "/v1/threads/{thread}/runs/{run}/outcome" Read OfThread runs::outcome;
     post "/v1/threads/{thread}/runs/{run}/cancel" Operate OfThread runs::cancel;
+    get "/v1/threads/{thread}/messages" Read OfThread messages::list;
     get "/v1/threads/{thread}/state" Read OfThread moments::state;
     get "/v1/threads/{thread}/steps" Read OfThread moments::steps;
     get "/v1/threads/{thread}/family" Read OfThread moments::family;

@@ -22,8 +22,8 @@ use super::threads::WAIT_MAX_MS;
 use crate::views::Thread;
 
 /// How many runs a page holds.
-const PAGE: usize = 50;
-const PAGE_MAX: usize = 500;
+pub(crate) const PAGE: usize = 50;
+pub(crate) const PAGE_MAX: usize = 500;
 
 /// The next run of a thread, or a message to the one that is going on.
 #[derive(Deserialize, ToSchema)]
@@ -119,10 +119,10 @@ pub(crate) struct Runs {
 #[into_params(parameter_in = Query)]
 pub(crate) struct PageQuery {
     /// Where the page before ended: its `next`.
-    cursor: Option<u64>,
+    pub(crate) cursor: Option<u64>,
     /// At most so many, 50 unless given, 500 at most.
     #[param(minimum = 1, maximum = 500)]
-    limit: Option<u64>,
+    pub(crate) limit: Option<u64>,
 }
 
 #[derive(Deserialize, IntoParams)]

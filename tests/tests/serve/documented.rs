@@ -259,6 +259,8 @@ fn each_documented_status_occurs_and_fits_its_schema() {
     api.send(post(runs, &thread, json!({ "input": 1, "on_message": "steer" })), "post", runs, 422);
     api.send(place.request("GET", &fill(runs, &thread)), "get", runs, 200);
     api.send(place.request("GET", &fill(runs, nobody)), "get", runs, 404);
+    api.send(place.request("GET", &fill(message, &thread)), "get", message, 200);
+    api.send(place.request("GET", &fill(message, nobody)), "get", message, 404);
     let of_run = |path: &str, run: &Value| path.replace("{run}", &run.to_string());
     let (of, first) = ("/v1/threads/{thread}/runs/{run}/cancel", json!(0));
     api.send(post(&of_run(of, &queued["run_id"]), &thread, json!({})), "post", of, 200);

@@ -87,6 +87,25 @@ fn turns_of_a_conversation_are_runs_of_one_thread() {
     place.get(&format!("/v1/threads/{thread}/runs/{called_off}/outcome")).problem(404, "no-moment");
     assert_eq!(slow.last_read(), ["Ada", "answer 0", "and then?", "answer 1", "and after that?"]);
 
+    let mut conversation = Vec::new();
+    let mut cursor = String::new();
+    loop {
+        let page = place.get(&format!("/v1/threads/{thread}/messages?limit=4{cursor}")).value();
+        conversation.extend(page["messages"].as_array().unwrap().clone());
+        let Some(next) = page["next"].as_u64() else { break };
+        cursor = format!("&cursor={next}");
+    }
+    let said = |message: &Value| (message["run_id"].clone(), message["content"][0]["text"].clone());
+    let (second, third) = (&second["run_id"], &third["run_id"]);
+    assert_eq!(
+        conversation.iter().map(said).collect::<Vec<_>>(),
+        [(third, "answer 2"), (third, "and after that?"), (second, "answer 1")]
+            .into_iter()
+            .chain([(second, "and then?"), (&json!(0), "answer 0"), (&json!(0), "Ada")])
+            .map(|(run, text)| (run.clone(), json!(text)))
+            .collect::<Vec<_>>()
+    );
+
     let page = place.get(&format!("/v1/threads/{thread}/runs?limit=2")).value();
     let numbers =
         |page: &Value| page["runs"].as_array().unwrap().iter().map(|run| run["number"].clone()).collect::<Vec<_>>();
