@@ -3,7 +3,8 @@
 use std::process::ExitCode;
 
 use rethread::errors::{
-    ControlError, ExportError, Faults, ForkError, ImportError, OpenError, ReadError, RuntimeError, StartThreadError,
+    ControlError, ExportError, Faults, ForkError, ImportError, OpenError, ReadError, RunError, RuntimeError,
+    StartThreadError,
 };
 use rethread::store::StoreError;
 use rethread::tools::ProcessesError;
@@ -141,6 +142,18 @@ impl From<StartThreadError> for Failure {
         let code = match &error {
             StartThreadError::Workflow(_) | StartThreadError::Input(_) => INVALID,
             StartThreadError::Runtime(error) => of_runtime(error),
+            _ => FAILED,
+        };
+        Self::new(code, with_sources(&error))
+    }
+}
+
+impl From<RunError> for Failure {
+    fn from(error: RunError) -> Self {
+        let code = match &error {
+            RunError::NoRun { .. } => NOT_FOUND,
+            RunError::Workflow(_) | RunError::NoJson(_) => INVALID,
+            RunError::Control(error) => of_control(error),
             _ => FAILED,
         };
         Self::new(code, with_sources(&error))

@@ -129,7 +129,7 @@ impl Talk {
         let about = summary(&event.event);
         match &event.event {
             Event::ThreadStarted(_) => line(output::bold("thread"), &thread.to_string()),
-            Event::RunStarted(_) => line(output::bold("run"), &about),
+            Event::RunStarted(_) => line(output::bold("next"), &about),
             Event::RunQueued(_) => line("queued".into(), &about),
             Event::RunCancelled(_) => line(output::yellow("called off"), &about),
             // The start of a branch is already in the line of the fork.

@@ -38,6 +38,7 @@ mod replay;
 mod rerun;
 mod resume;
 mod run;
+mod runs;
 #[cfg(feature = "server")]
 mod serve;
 #[cfg(not(feature = "server"))]
@@ -97,6 +98,10 @@ enum Command {
     Run(run::RunArgs),
     /// List threads
     Threads(threads::ThreadsArgs),
+    /// Send a thread its next message, and run it
+    Send(runs::SendArgs),
+    /// List the runs of a thread
+    Runs(runs::RunsArgs),
     /// Show one thread: its path, cost and open questions
     Show(threads::ShowArgs),
     /// Print the events of one thread
@@ -219,6 +224,8 @@ async fn dispatch(open: &OpenArgs, command: Command) -> Result<ExitCode, Failure
         Command::Run(args) => run::run(open, args).await,
         Command::Resume(args) => resume::resume(open, args).await,
         Command::Threads(args) => threads::list(open, args).await,
+        Command::Send(args) => runs::send(open, args).await,
+        Command::Runs(args) => runs::list(open, args).await,
         Command::Show(args) => threads::show(open, args).await,
         Command::Events(args) => events::of_thread(open, args).await,
         Command::Tail(args) => events::of_log(open, args).await,

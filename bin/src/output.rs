@@ -9,6 +9,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anstyle::{AnsiColor, Style};
+use comfy_table::{ContentArrangement, Table, presets};
 use rethread_events::marks::{marked, marked_json};
 use serde_json::Value;
 use tokio::sync::Notify;
@@ -176,6 +177,17 @@ pub(crate) fn sanitize_lines(text: &str) -> String {
 pub(crate) fn count(n: impl TryInto<u64>, one: &str, many: &str) -> String {
     let n = n.try_into().unwrap_or(u64::MAX);
     format!("{n} {}", if n == 1 { one } else { many })
+}
+
+/// Columns under a head, without frames.
+pub(crate) fn table(head: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(head.to_vec());
+    for row in rows {
+        table.add_row(row);
+    }
+    table.to_string().lines().map(str::trim).collect::<Vec<_>>().join("\n")
 }
 
 /// A duration as people say it.

@@ -3,7 +3,6 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use comfy_table::{ContentArrangement, Table, presets};
 use jiff::Timestamp;
 use rethread::operate::UsageQuery;
 use rethread::usage::{CallUsage, UsageSums};
@@ -136,14 +135,14 @@ fn print_sums(open: &OpenArgs, view: &Usages) -> Result<(), Failure> {
     }
     if let Some(models) = models {
         let head = ["MODEL", "CALLS", "FAILED", "RETRIES", "TIME", "MEAN", "LONGEST", "TOKENS IN", "OUT", "COST"];
-        output::print(table(&head, models.iter().map(model_row)))?;
+        output::print(output::table(&head, models.iter().map(model_row)))?;
     }
     if let Some(tools) = tools {
         if models.is_some() {
             output::print("")?;
         }
         let head = ["TOOL", "CALLS", "FAILED", "RETRIES", "TIME", "MEAN", "LONGEST"];
-        output::print(table(&head, tools.iter().map(tool_row)))?;
+        output::print(output::table(&head, tools.iter().map(tool_row)))?;
     }
     Ok(())
 }
@@ -193,14 +192,4 @@ fn ended(n_failed: u64, n_cancelled: u64) -> String {
         0 => n_failed.to_string(),
         n => format!("{n_failed} + {n} cancelled"),
     }
-}
-
-fn table(head: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(head.to_vec());
-    for row in rows {
-        table.add_row(row);
-    }
-    table.to_string().lines().map(str::trim).collect::<Vec<_>>().join("\n")
 }

@@ -4,6 +4,7 @@ mod archive;
 mod explanation;
 mod interaction;
 mod rerun;
+mod run;
 mod thread;
 mod tool;
 mod usage;
@@ -12,6 +13,7 @@ pub(crate) use archive::{Collected, Imported};
 pub(crate) use explanation::{BranchSteps, Explanation, Top};
 pub(crate) use interaction::Interaction;
 pub(crate) use rerun::RerunReport;
+pub(crate) use run::Runs;
 #[cfg(feature = "server")]
 pub(crate) use thread::WaitingCall;
 pub(crate) use thread::{Member, Thread};

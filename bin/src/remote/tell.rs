@@ -66,6 +66,11 @@ impl Client {
         id(&self.post("/v1/threads", body).await?)
     }
 
+    /// Gives a thread its next run, or a message.
+    pub(crate) async fn run(&self, thread: ThreadId, body: &Value) -> Result<(), RemoteError> {
+        self.tell(thread, "runs", body).await.map(drop)
+    }
+
     /// Forks a thread; gives the id of the new one.
     pub(crate) async fn fork(&self, thread: ThreadId, body: &Value) -> Result<ThreadId, RemoteError> {
         id(&self.tell(thread, "fork", body).await?)

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use actix_web::{HttpRequest, HttpResponse, web};
-use rethread::runs::{AcceptedRun, OnMessage, RunId, RunRequest, RunSummary, Taken};
+use rethread::runs::{AcceptedRun, OnMessage, RunId, RunRequest, Taken};
 use rethread::{Json, OrderedMap, Seq};
 use rethread_events::thread::OutcomeJson;
 use serde::{Deserialize, Serialize};
@@ -19,7 +19,7 @@ use super::problem::{Kind, Problem};
 use super::request;
 use super::server::Shared;
 use super::threads::WAIT_MAX_MS;
-use crate::views::Thread;
+use crate::views::{Runs, Thread};
 
 /// How many runs a page holds.
 pub(crate) const PAGE: usize = 50;
@@ -63,57 +63,6 @@ pub(crate) struct Accepted {
     seq: Seq,
 }
 
-/// A run of a thread.
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Run {
-    #[schema(value_type = u64)]
-    run_id: RunId,
-    /// Its number in the thread, from 1.
-    number: u64,
-    /// How it ended, or how far the thread is.
-    #[schema(value_type = String)]
-    status: rethread::Status,
-    /// The event with which it began.
-    #[schema(value_type = u64)]
-    started: Seq,
-    #[schema(value_type = String)]
-    started_at: rethread::Time,
-    /// The event with which it ended.
-    #[schema(value_type = Option<u64>)]
-    ended: Option<Seq>,
-    #[schema(value_type = Option<String>)]
-    ended_at: Option<rethread::Time>,
-    input: Value,
-    /// Why it failed.
-    #[schema(value_type = Option<Object>)]
-    error: Option<rethread::ExecutionError>,
-    workflow: String,
-    workflow_hash: String,
-}
-
-/// A run that waits for the end of those before it.
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct QueuedRun {
-    #[schema(value_type = u64)]
-    run_id: RunId,
-    input: Value,
-}
-
-/// A page of the runs of a thread.
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Runs {
-    /// Those that have begun, the last one first.
-    runs: Vec<Run>,
-    /// Those that wait, in the order in which they begin.
-    queued: Vec<QueuedRun>,
-    /// The `cursor` of the next page; null on the last.
-    #[schema(value_type = Option<u64>)]
-    next: Option<RunId>,
-}
-
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -132,15 +81,6 @@ pub(crate) struct OutcomeQuery {
     /// Wait up to so many milliseconds for the end of the run; 30000 at most.
     #[param(minimum = 0, maximum = 30000)]
     wait_ms: Option<u64>,
-}
-
-impl Run {
-    fn of(run: RunSummary) -> Self {
-        let RunSummary { run_id, number, started, started_at, ended, ended_at, status, error, input, workflow } = run;
-        let (workflow, workflow_hash) = (workflow.name, workflow.hash.to_string());
-        let input = input.into_value();
-        Self { run_id, number, status, started, started_at, ended, ended_at, input, error, workflow, workflow_hash }
-    }
 }
 
 /// Gives a thread its next run: the conversation and the variables go on. While a run is going on, `on_message` says what
@@ -188,16 +128,7 @@ pub(crate) async fn create(
 pub(crate) async fn list(Named(thread): Named, Asked(query): Asked<PageQuery>) -> Result<HttpResponse, Problem> {
     let limit = request::limit(query.limit, PAGE, PAGE_MAX)?;
     let before = query.cursor.map(|cursor| RunId(Seq(cursor)));
-    let runs: Vec<_> = thread.runs(before, limit).await?.into_iter().map(Run::of).collect();
-    let next = runs.last().filter(|last| last.number > 1).map(|last| last.run_id);
-    let queued = thread
-        .state()
-        .await?
-        .queued_runs()
-        .iter()
-        .map(|run| QueuedRun { run_id: run.id, input: run.input.clone().into_value() })
-        .collect();
-    Ok(HttpResponse::Ok().json(Runs { runs, queued, next }))
+    Ok(HttpResponse::Ok().json(Runs::of(&thread, before, limit).await?))
 }
 
 /// What the thread had come to at the end of a run. Asking again with `wait_ms` waits without following events.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use rethread_tests::binary::Running;
+use rethread_tests::binary::{Running, Scene};
 use serde_json::json;
 
 use crate::{GREETING, SLOW, id_of, scene};
@@ -167,3 +167,34 @@ fn an_export_is_the_same_thread_elsewhere() {
     scene.run("--data-dir copy export --all --output ahead.jsonl").ok();
     scene.run("import ahead.jsonl").code(7).says("with other events");
 }
+
+#[test]
+fn a_conversation_goes_on_with_send_and_runs_lists_it() {
+    let scene = Scene::new();
+    scene.write("chat.yaml", CHAT);
+    assert_eq!(scene.run("run chat.yaml --input Ada --quiet").ok().stdout, "Hello, Ada!\n");
+    assert_eq!(scene.run("send last Bob --quiet").ok().stdout, "Hello, Bob!\n");
+    let listed = scene.run("runs last").ok().stdout;
+    let rows: Vec<Vec<_>> = listed.lines().map(|line| line.split_whitespace().collect()).collect();
+    let words = |row: &[&str]| [row[1].to_owned(), row[2].to_owned(), row[4].to_owned()];
+    assert_eq!(rows.len(), 3, "{listed}");
+    assert_eq!([words(&rows[1]), words(&rows[2])], [["2", "completed", "Bob"], ["1", "completed", "Ada"]]);
+    let refused = scene.run_args(["send", "last", "--value", "{"]);
+    assert_eq!(refused.code, Some(2), "{refused}");
+    let nobody = scene.run("send nobody Bob");
+    assert_eq!(nobody.code, Some(5), "{nobody}");
+    // All of it is one thread.
+    assert_eq!(scene.run("threads --json").ok().json().as_array().unwrap().len(), 1);
+}
+
+const CHAT: &str = r#"
+version: "1"
+name: chat
+nodes:
+  - id: answer
+    llm:
+      provider: mock
+      model: m
+      user_prompt: "{{ input }}"
+      extra: {script: {answers: [{match: Bob, text: "Hello, Bob!"}, {match: Ada, text: "Hello, Ada!"}]}}
+"#;

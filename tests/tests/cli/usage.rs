@@ -121,6 +121,8 @@ fn the_help_lists_the_commands() {
     expect![[r#"
         run          Run a workflow to its end
         threads      List threads
+        send         Send a thread its next message, and run it
+        runs         List the runs of a thread
         show         Show one thread: its path, cost and open questions
         events       Print the events of one thread
         tail         Print the events of the whole log

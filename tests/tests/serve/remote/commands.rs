@@ -42,6 +42,8 @@ const LINES: &[Line] = &[
     alike("replay {thread} --to greeted --json", (0, "Hello, Ada!")),
     alike("replay {thread} --step", (2, "walks on a terminal")),
     alike("explain {quick} --all", (0, "completed in")),
+    alike("runs {quick} --json", (0, "\"number\":1")),
+    alike("runs {quick}", (0, "completed")),
     alike("usage {quick} --json", (0, "\"models\":[{")),
     alike("usage --by call", (0, "greet")),
     alike("diff {thread}@2 @greeted --json-patch", (0, "\"op\"")),
@@ -86,6 +88,9 @@ const LINES: &[Line] = &[
     doing("respond {asked} --cancel --json", (0, "\"cancelled\"")),
     doing("import runs/quick.jsonl", (0, "1 were there already")),
     doing("cancel {other} --json", (0, "cancelled")),
+    doing("send {quick} Again --quiet", (0, "Hello!")),
+    doing("send {quick} --value [1] --json", (0, "\"completed\"")),
+    alike("send {quick} Again --on-message never", (2, "expected queue, steer, interrupt or reject")),
     doing("gc --status completed --json", (0, "\"deleted\":[{")),
     Line { words: "token list", found: (0, ""), named: (2, "on the server's machine"), shows: (0, "") },
     Line {
