@@ -172,8 +172,8 @@ pub enum StartThreadError {
     /// The workflow has faults, or needs a tool, profile or provider that is not here.
     #[error("{0}")]
     Workflow(Faults),
-    /// The input does not fit the `input_schema` of the workflow.
-    #[error("the input does not fit `input_schema` of the workflow:\n{0}")]
+    /// The input does not fit the `input_schema` of the workflow, or the messages, variables or entry cannot be begun with.
+    #[error("the workflow cannot begin with this:\n{0}")]
     Input(Faults),
     /// The input cannot be written as JSON: a map whose keys are not texts, or an error of its own.
     #[error("the input cannot be written as JSON: {0}")]

@@ -184,6 +184,7 @@ pub mod runs {
     pub use crate::run::{AcceptedRun, RunAgain, RunRequest, RunSummary, Taken};
     pub use rethread_events::event::OnMessage;
     pub use rethread_events::ids::RunId;
+    pub use rethread_llm::{ConversationError, ConversationFormat, read_conversation};
 }
 
 /// What operators and debuggers use, and what the program `rethread` is made of: lists, exports, reruns, removal, counters.

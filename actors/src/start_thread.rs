@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use rethread_events::codec::OrderedMap;
 use rethread_events::event::ThreadStarted;
-use rethread_events::ids::ThreadId;
+use rethread_events::ids::{NodeId, ThreadId};
 use rethread_events::json::Json;
 use rethread_events::labels::Labels;
+use rethread_events::message::Message;
 use rethread_events::text::json_bytes;
-use rethread_events::thread::Thread;
+use rethread_events::thread::{Start, Thread};
 use rethread_events::workflow::{Env, Fault, Faults, Workflow};
 use serde::Serialize;
 use serde_json::Value;
@@ -25,9 +27,9 @@ use crate::thread_handle::ThreadHandle;
 pub struct StartThread {
     workflow: Arc<Workflow>,
     input: Result<Json, StartThreadError>,
-    workspace: Option<String>,
     id: Option<ThreadId>,
-    labels: Labels,
+    /// All else; its input is set last.
+    given: Start,
 }
 
 impl StartThread {
@@ -35,13 +37,13 @@ impl StartThread {
     pub fn new(workflow: impl Into<Arc<Workflow>>, input: impl Serialize) -> Self {
         let input = serde_json::to_value(input).map(Json::from);
         let input = input.map_err(|why| StartThreadError::NoJson(why.to_string()));
-        Self { workflow: workflow.into(), input, workspace: None, id: None, labels: Labels::new() }
+        Self { workflow: workflow.into(), input, id: None, given: Start::default() }
     }
 
     /// The folder its tools work in, in place of the runtime's.
     #[must_use]
     pub fn workspace(mut self, folder: impl Into<String>) -> Self {
-        self.workspace = Some(folder.into());
+        self.given.workspace = Some(folder.into());
         self
     }
 
@@ -56,7 +58,30 @@ impl StartThread {
     /// Its labels, by which threads are listed, limited and deleted. Forks and branches of the thread have them, too.
     #[must_use]
     pub fn labels(mut self, labels: Labels) -> Self {
-        self.labels = labels;
+        self.given.labels = labels;
+        self
+    }
+
+    /// What was said before: the first run goes on with this conversation, which is recorded in the first event of the
+    /// thread. It may hold tool calls with their results right after them, images, documents, and reasoning with the
+    /// signatures of its provider. Instructions are not among them: they are the `system_prompt` of a node. [`crate::runs::read_conversation`] reads the JSON of OpenAI and Anthropic.
+    #[must_use]
+    pub fn messages(mut self, messages: impl IntoIterator<Item = Message>) -> Self {
+        self.given.messages = messages.into_iter().map(Arc::new).collect();
+        self
+    }
+
+    /// Variables beside those of the definition, or in their place.
+    #[must_use]
+    pub fn variables(mut self, variables: OrderedMap<Json>) -> Self {
+        self.given.variables = variables;
+        self
+    }
+
+    /// The node to begin with, in place of the first one: one of the workflow itself, not of a sub-workflow.
+    #[must_use]
+    pub fn entry(mut self, node: impl Into<NodeId>) -> Self {
+        self.given.entry = Some(node.into());
         self
     }
 }
@@ -120,7 +145,8 @@ impl Runtime {
     /// ```
     ///
     /// # Errors
-    /// `NoJson` when the input cannot be written as JSON; `Input` when it does not fit the workflow's `input_schema`;
+    /// `NoJson` when the input cannot be written as JSON; `Input` when it does not fit the workflow's `input_schema`, or
+    /// the messages, variables or entry of [`Runtime::start`] cannot be begun with;
     /// `Workflow` when it needs a tool, profile or provider that is not there; `Busy`, `TooLarge`; `Store` when the log
     /// cannot take it. Nothing was started then.
     pub async fn start_thread(
@@ -135,9 +161,10 @@ impl Runtime {
     pub async fn start(&self, start: StartThread) -> Result<ThreadHandle, StartThreadError> {
         let input = start.input?;
         self.fits("an input", &input.0)?;
+        self.past_fits(&start.given)?;
         self.runnable(&start.workflow).map_err(StartThreadError::Workflow)?;
-        let started = self.started(&start.workflow, input, start.workspace).await?;
-        let started = ThreadStarted { labels: start.labels, ..started };
+        let given = Start { input, ..start.given };
+        let started = self.started(&start.workflow, given).await?;
         let mut held = self.keep(&start.workflow).await?;
         let id = start.id.unwrap_or_else(clock::new_thread_id);
         let wanted = self.registry().recent_ends.want(id);
@@ -152,19 +179,14 @@ impl Runtime {
     }
 
     /// The first event of a thread, if its input fits.
-    async fn started(
-        &self,
-        workflow: &Arc<Workflow>,
-        input: Json,
-        workspace: Option<String>,
-    ) -> Result<ThreadStarted, StartThreadError> {
+    async fn started(&self, workflow: &Arc<Workflow>, given: Start) -> Result<ThreadStarted, StartThreadError> {
         let now = clock::now();
-        let started = if workflow.spec().input_schema.is_none() {
-            Thread::started(workflow, input, workspace, now)
+        let started = if workflow.spec().input_schema.is_none() && given.messages.is_empty() {
+            Thread::started(workflow, given, now)
         } else {
-            // A check takes as long as the schema and the input are large.
+            // A check takes as long as the schema, the input and the messages are large.
             let workflow = workflow.clone();
-            self.blocking(move || Thread::started(&workflow, input, workspace, now)).await?
+            self.blocking(move || Thread::started(&workflow, given, now)).await?
         };
         started.map_err(StartThreadError::Input)
     }
@@ -183,6 +205,17 @@ impl Runtime {
         }
         let (services, workflow) = (services.clone(), workflow.clone());
         Ok(self.blocking(move || services.definitions.keep(&workflow)).await??)
+    }
+
+    fn past_fits(&self, given: &Start) -> Result<(), TooLarge> {
+        let bytes_max = self.services().limits.input_bytes_max;
+        let bytes_of = |value: &Value| json_bytes(value);
+        // What cannot be written as JSON does not occur in a message: its values are JSON.
+        let messages = given.messages.iter().map(|message| serde_json::to_value(message).map_or(0, |it| bytes_of(&it)));
+        let variables = given.variables.iter().map(|(name, value)| name.len() + bytes_of(&value.0));
+        let bytes = messages.chain(variables).fold(0_usize, usize::saturating_add);
+        let what = "what a thread begins with";
+        if bytes > bytes_max { Err(TooLarge { what, bytes, bytes_max }) } else { Ok(()) }
     }
 
     pub(crate) fn fits(&self, what: &'static str, value: &Value) -> Result<(), TooLarge> {

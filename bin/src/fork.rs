@@ -65,7 +65,7 @@ fn split(text: &str) -> Result<(String, &str), String> {
     if name.is_empty() { Err("the name before `=` is empty".into()) } else { Ok((name.to_owned(), value)) }
 }
 
-fn assignment(text: &str) -> Result<(String, Json), String> {
+pub(crate) fn assignment(text: &str) -> Result<(String, Json), String> {
     let (name, value) = split(text)?;
     let value = serde_json::from_str::<serde_json::Value>(value)
         .map_err(|error| format!("the value is not JSON ({error}): quote texts, as in name='\"text\"'"))?;

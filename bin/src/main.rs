@@ -33,6 +33,7 @@ mod llm;
 mod moment;
 mod open;
 mod output;
+mod past_args;
 mod remote;
 mod replay;
 mod rerun;

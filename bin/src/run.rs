@@ -13,6 +13,7 @@ use crate::exit::{self, Failure};
 use crate::label_args::LabelArgs;
 use crate::live::Story;
 use crate::open::OpenArgs;
+use crate::past_args::{Past, PastArgs};
 use crate::remote::Client;
 use crate::toolset::ToolArgs;
 use crate::{definition, interrupt};
@@ -36,6 +37,8 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "FILE", group = "given")]
     input_file: Option<PathBuf>,
     #[command(flatten)]
+    past: PastArgs,
+    #[command(flatten)]
     labels: LabelArgs,
     #[command(flatten)]
     tools: ToolArgs,
@@ -46,14 +49,14 @@ pub(crate) struct RunArgs {
 pub(crate) async fn run(open: &OpenArgs, args: RunArgs) -> Result<ExitCode, Failure> {
     interrupt::catch();
     let file = definition::read(&args.file)?;
-    let (input, labels) = (input(&args)?, args.labels.all()?);
+    let (input, past, labels) = (input(&args)?, args.past.read()?, args.labels.all()?);
     if let Some(server) = open.server().await? {
-        return run_there(open, server, &file, input, labels, args).await;
+        return run_there(open, server, &file, (input, past), labels, args).await;
     }
     let runtime = open.work(&args.tools).await?;
     let workflow = file.checked(&runtime)?;
     let input = input.unwrap_or_else(|| workflow.absent_input());
-    let mut start = StartThread::new(workflow, input).labels(labels);
+    let mut start = past.of(StartThread::new(workflow, input).labels(labels));
     if let Some(folder) = args.tools.folder() {
         start = start.workspace(folder);
     }
@@ -68,7 +71,7 @@ async fn run_there(
     open: &OpenArgs,
     server: &Client,
     file: &definition::File,
-    input: Option<Json>,
+    (input, past): (Option<Json>, Past),
     labels: Labels,
     args: RunArgs,
 ) -> Result<ExitCode, Failure> {
@@ -78,6 +81,7 @@ async fn run_there(
     if let Some(input) = input {
         body["input"] = json!(input);
     }
+    past.tell(&mut body);
     let started = server.start(&body).await.map_err(|error| {
         let of_file = error.kind.as_deref() == Some("invalid-workflow");
         let mut failure = Failure::from(error);

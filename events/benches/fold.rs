@@ -11,7 +11,7 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use rethread_events::event::{Event, LlmCallCompleted, ToolExecutionCompleted};
 use rethread_events::ids::{CallId, Hash, ThreadId, Time, ToolName};
 use rethread_events::message::{FinishReason, Message, Part, Role, ToolCall, Usage};
-use rethread_events::thread::{Effect, Env, Input, NoPeople, NoWaits, State, Thread, ToolFacts, Tools};
+use rethread_events::thread::{Effect, Env, Input, NoPeople, NoWaits, Start, State, Thread, ToolFacts, Tools};
 use rethread_events::tool::{PersonRole, Recovery};
 use rethread_events::workflow;
 
@@ -52,7 +52,7 @@ nodes:
 ";
     let workflow = Arc::new(workflow::parse(yaml.as_bytes()).unwrap());
     let around = Env { now: Time::from_unix_us(1), tools: &OneTool, models: &NoPeople, permits: &NoWaits };
-    let started = Thread::started(&workflow, "Find the answer.".into(), None, around.now).unwrap();
+    let started = Thread::started(&workflow, Start::new("Find the answer."), around.now).unwrap();
     let (mut thread, mut events) = Thread::begin(ThreadId::from_bytes([1; 16]), workflow, started, &around).unwrap();
     while let Some(effect) = thread.effects().into_iter().next() {
         let input = match effect {

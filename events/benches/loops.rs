@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use rethread_events::ids::{ThreadId, Time};
-use rethread_events::thread::{Env, Input, NoPeople, NoTools, NoWaits, Status, Thread, Wait};
+use rethread_events::thread::{Env, Input, NoPeople, NoTools, NoWaits, Start, Status, Thread, Wait};
 use rethread_events::workflow::{self, Workflow};
 
 fn workflow(n_iterations: u64) -> Arc<Workflow> {
@@ -19,7 +19,7 @@ fn workflow(n_iterations: u64) -> Arc<Workflow> {
 
 fn run(workflow: &Arc<Workflow>) -> u64 {
     let around = Env { now: Time::from_unix_us(1), tools: &NoTools, models: &NoPeople, permits: &NoWaits };
-    let started = Thread::started(workflow, "x".into(), None, around.now).unwrap();
+    let started = Thread::started(workflow, Start::new("x"), around.now).unwrap();
     let (mut thread, events) =
         Thread::begin(ThreadId::from_bytes([1; 16]), workflow.clone(), started, &around).unwrap();
     let mut n_events = events.len() as u64;

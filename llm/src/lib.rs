@@ -14,6 +14,7 @@
 
 pub mod answers;
 pub mod client;
+pub mod conversation;
 pub mod error;
 pub mod fallback;
 #[cfg(feature = "http")]
@@ -38,6 +39,7 @@ pub mod tokens;
 mod wire;
 
 pub use client::{CallContext, Client, Delta, Listener, TryEvent};
+pub use conversation::{ConversationError, ConversationFormat, read_conversation};
 pub use error::{ErrorKind, LlmError};
 pub use profile::Profile;
 pub use profiles::Profiles;

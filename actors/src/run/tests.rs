@@ -4,7 +4,9 @@ use rethread_events::thread::Rejected;
 use tempfile::TempDir;
 
 use super::*;
-use crate::errors::ForkError;
+use rethread_events::message::{Message, Role};
+
+use crate::errors::{ForkError, StartThreadError};
 use crate::operate::Retention;
 use crate::{ForkRequest, Runtime, StartThread};
 
@@ -41,6 +43,39 @@ async fn answer(thread: &ThreadHandle, text: &str) {
 
 fn said(state: &State) -> Vec<String> {
     state.conversation().entries.iter().map(|entry| entry.message.joined_text()).collect()
+}
+
+#[test]
+fn a_thread_begins_with_a_past_that_outlives_a_restart() {
+    block_on(async {
+        let folder = TempDir::new().unwrap();
+        let runtime = start(folder.path()).await;
+        let past = [Message::text(Role::User, "one"), Message::text(Role::Assistant, "good")];
+        let thread = runtime.start(StartThread::new(chat(1), "two").messages(past)).await.unwrap();
+        thread.outcome().await.unwrap();
+        let id = thread.id();
+        runtime.shutdown().await.unwrap();
+
+        let runtime = start(folder.path()).await;
+        let thread = runtime.thread(id);
+        let run = thread.run(RunRequest::new("three")).await.unwrap();
+        thread.run_outcome(run.run_id).await.unwrap();
+        assert_eq!(said(&thread.state().await.unwrap()), ["one", "good", "two", "fine", "three", "fine"]);
+        assert_eq!(thread.rerun(None).await.unwrap().diverged(), None);
+        runtime.shutdown().await.unwrap();
+    });
+}
+
+#[test]
+fn a_past_that_is_too_large_is_refused() {
+    block_on(async {
+        let folder = TempDir::new().unwrap();
+        let runtime = start(folder.path()).await;
+        let past = vec![Message::text(Role::User, "x".repeat(1 << 20)); 64];
+        let refused = runtime.start(StartThread::new(chat(1), "two").messages(past)).await.unwrap_err();
+        assert!(matches!(refused, StartThreadError::TooLarge(_)), "{refused}");
+        runtime.shutdown().await.unwrap();
+    });
 }
 
 #[test]

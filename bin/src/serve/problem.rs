@@ -301,7 +301,7 @@ impl Problem {
         Self::faults(Kind::InvalidWorkflow, faults)
     }
 
-    fn faults(kind: Kind, faults: Faults) -> Self {
+    pub(crate) fn faults(kind: Kind, faults: Faults) -> Self {
         let n = faults.0.len();
         let first = faults.0.first().map(ToString::to_string).unwrap_or_default();
         let more = if n > 1 { format!(", and {} more: see `faults`", n - 1) } else { String::new() };

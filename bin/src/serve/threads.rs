@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use actix_web::{HttpMessage as _, HttpRequest, HttpResponse, web};
-use rethread::errors::ControlError;
+use rethread::errors::{ControlError, Faults};
 use rethread::operate::{BranchFilter, Labels, ThreadQuery};
-use rethread::{Json, StartThread, ThreadHandle, ThreadId, ThreadSummary};
+use rethread::runs::{ConversationFormat, read_conversation};
+use rethread::{Json, Message, NodeId, OrderedMap, StartThread, ThreadHandle, ThreadId, ThreadSummary};
 use rethread_events::text::with_sources;
 use rethread_events::thread::OutcomeJson;
+use rethread_events::workflow::Fault;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
@@ -151,6 +153,19 @@ pub(crate) struct Start {
     #[schema(value_type = std::collections::BTreeMap<String, String>)]
     #[serde(default)]
     labels: Labels,
+    /// What was said before: the first run goes on with this conversation. Each tool call has its result after it.
+    #[schema(value_type = Option<Vec<Object>>)]
+    messages: Option<Value>,
+    /// The form of `messages`; the one of this API when absent.
+    #[schema(value_type = Option<String>, pattern = "^(openai_chat|openai_responses|anthropic)$")]
+    messages_format: Option<ConversationFormat>,
+    /// Variables beside those of the workflow, or in their place.
+    #[schema(value_type = std::collections::BTreeMap<String, Value>)]
+    #[serde(default)]
+    variables: OrderedMap<Json>,
+    /// The node to begin with, in place of the first one.
+    #[schema(value_type = Option<String>)]
+    entry: Option<NodeId>,
 }
 
 /// Starts a thread. It is durable when this answers, and goes on by itself. With `Idempotency-Key`, a request that is
@@ -180,6 +195,8 @@ pub(crate) async fn start(
     let workspace = start.workspace.or_else(|| server.settings.workspace.clone());
     let chosen = Chosen { workflow: start.workflow, hash: start.hash, definition: start.definition };
     let (input, labels) = (start.input.map(Json::from), guard::bound(&request, start.labels)?);
+    let messages = past(start.messages, start.messages_format)?;
+    let (variables, entry) = (start.variables, start.entry);
     // Tokens that are bound to other labels have keys of their own.
     let operation = match guard::bound_to(&request) {
         bound if bound.is_empty() => "start".to_owned(),
@@ -192,13 +209,27 @@ pub(crate) async fn start(
             return Err(Problem::new(Kind::InvalidRequest, detail));
         };
         let input = input.unwrap_or_else(|| workflow.absent_input());
-        let mut start = StartThread::new(workflow, input).id(id).labels(labels);
+        let mut start = StartThread::new(workflow, input).id(id).labels(labels).messages(messages).variables(variables);
+        if let Some(entry) = entry {
+            start = start.entry(entry);
+        }
         if let Some(folder) = workspace {
             start = start.workspace(folder);
         }
         Ok(of_work.runtime.start(start).await?)
     });
     beginning::answer(begun.await?).await
+}
+
+fn past(messages: Option<Value>, format: Option<ConversationFormat>) -> Result<Vec<Message>, Problem> {
+    match messages {
+        Some(messages) => read_conversation(format, &messages)
+            .map_err(|error| Problem::faults(Kind::InvalidInput, Faults(vec![Fault::new(error.place, error.what)]))),
+        None if format.is_some() => {
+            Err(Problem::new(Kind::InvalidInput, "`messages_format` says how to read `messages`, which is not there"))
+        }
+        None => Ok(Vec::new()),
+    }
 }
 
 /// One thread at a glance, with its tokens and cost.

@@ -97,6 +97,7 @@ use shapes::*;
 older! {
     1 v 1 ThreadStartedV1 of ThreadStarted;
     1 v 2 ThreadStartedV2 of ThreadStarted;
+    1 v 3 ThreadStartedV3 of ThreadStarted;
     2 v 1 ThreadForkedV1 of ThreadForked;
     2 v 2 ThreadForkedV2 of ThreadForked;
     3 v 1 ThreadPausedV1 of ThreadPaused;

@@ -241,7 +241,7 @@ pub fn event_type_named(name: &str) -> Option<&'static EventType> {
 
 events! {
     // the thread as a whole
-    1 ThreadStarted "THREAD_STARTED" v 3 State;
+    1 ThreadStarted "THREAD_STARTED" v 4 State;
     2 ThreadForked "THREAD_FORKED" v 3 State by;
     3 ThreadPaused "THREAD_PAUSED" v 2 State by;
     4 ThreadResumed "THREAD_RESUMED" v 2 State by;

@@ -37,6 +37,9 @@ pub struct ThreadStarted {
     /// The labels of the thread, which its forks and branches have, too.
     #[serde(default)]
     pub labels: Labels,
+    /// What was said before: the conversation that the first run goes on with.
+    #[serde(default)]
+    pub messages: Vec<Arc<Message>>,
 }
 
 /// What a thread may spend on models, its branches included.

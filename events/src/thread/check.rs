@@ -4,12 +4,12 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::input::Rejected;
+use super::input::{Rejected, Start};
 use crate::codec::OrderedMap;
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::json::Json;
 use crate::message::{FinishReason, Message, Part, Role};
-use crate::workflow::is_variable_name;
+use crate::workflow::{Fault, Faults, Workflow, is_variable_name};
 
 /// Names that are made from the conversation and cannot be set.
 const MADE: [&str; 3] = ["messages", "llm_calls", "tool_calls"];
@@ -37,6 +37,70 @@ pub(super) fn variables(variables: &OrderedMap<Json>) -> Result<(), Rejected> {
             return Err(Rejected::Invalid(format!("`{name}` is made from the conversation and cannot be set")));
         }
         value(given)?;
+    }
+    Ok(())
+}
+
+/// The most messages that a thread begins with.
+pub const START_MESSAGES_MAX: usize = 100_000;
+
+/// What a thread is to begin with, its input aside.
+pub(super) fn start(workflow: &Workflow, given: &Start) -> Result<(), Faults> {
+    let mut faults = Vec::new();
+    if let Err(Rejected::Invalid(why)) = variables(&given.variables) {
+        faults.push(Fault::new("variables", why));
+    }
+    if given.messages.len() > START_MESSAGES_MAX {
+        let why = format!("{} messages; the limit is {START_MESSAGES_MAX}", given.messages.len());
+        faults.push(Fault::new("messages", why));
+    } else if let Err(why) = past(&given.messages) {
+        faults.push(Fault::new("messages", why));
+    }
+    if let Some(entry) = given.entry.as_ref().filter(|entry| workflow.main().node(entry).is_none()) {
+        let known = workflow.main().nodes().map(|node| format!("`{}`", node.id)).take(20).collect::<Vec<_>>();
+        let fault = Fault::new("entry", format!("the workflow has no node `{entry}` outside of its sub-workflows"));
+        faults.push(fault.hint(format!("its nodes: {}", known.join(", "))));
+    }
+    if faults.is_empty() { Ok(()) } else { Err(Faults(faults)) }
+}
+
+/// A conversation from elsewhere.
+fn past(messages: &[Arc<Message>]) -> Result<(), String> {
+    context(messages).map_err(|error| error.message)?;
+    for (i, message) in messages.iter().enumerate() {
+        if message.role == Role::System {
+            return Err(format!(
+                "message {i} has the role system, and no model would read it: instructions are the `system_prompt` of a \
+                 node, which can use a variable"
+            ));
+        }
+        if message.content.is_empty() {
+            return Err(format!("message {i} is empty"));
+        }
+        for part in &message.content {
+            match part {
+                Part::ToolResult(answer) => {
+                    result(&answer.content, None).map_err(|error| format!("message {i}: {}", error.message))?;
+                }
+                Part::Image(media) | Part::Document(media) if media.data.is_some() == media.url.is_some() => {
+                    return Err(format!("message {i} has a picture or document without one of `data` and `url`"));
+                }
+                Part::Reasoning(_) | Part::Refusal { .. } if message.role != Role::Assistant => {
+                    return Err(format!("message {i} has reasoning or a refusal and not the role assistant"));
+                }
+                Part::Text { .. }
+                | Part::Image(_)
+                | Part::Document(_)
+                | Part::Reasoning(_)
+                | Part::ToolCall(_)
+                | Part::Refusal { .. }
+                | Part::Opaque { .. } => {}
+            }
+        }
+        let is_result = |part: &Part| matches!(part, Part::ToolResult(_));
+        if message.role == Role::Tool && !message.content.iter().all(is_result) {
+            return Err(format!("message {i} has the role tool and something that is no tool result"));
+        }
     }
     Ok(())
 }

@@ -5,6 +5,7 @@ use crate::event::{CallEvent, InteractionFailure, LimitRaised, OnMessage};
 use crate::fault::ExecutionError;
 use crate::ids::{CallId, NodeId, RunId, ThreadId};
 use crate::json::Json;
+use crate::labels::Labels;
 use crate::message::Message;
 use crate::principal::Principal;
 use crate::workflow::Workflow;
@@ -158,6 +159,31 @@ impl PartialEq for RunInput {
         let hash = |run: &Self| run.definition.as_ref().map(|definition| definition.hash());
         (&self.input, &self.variables, self.on_message, &self.key, hash(self))
             == (&other.input, &other.variables, other.on_message, &other.key, hash(other))
+    }
+}
+
+/// What a thread begins with.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Start {
+    /// The variable `input`.
+    pub input: Json,
+    /// The folder the tools work in.
+    pub workspace: Option<String>,
+    /// Its labels.
+    pub labels: Labels,
+    /// What was said before, at most [`super::START_MESSAGES_MAX`] messages, without instructions. Each tool call has its result,
+    /// in the order of the calls.
+    pub messages: Vec<Arc<Message>>,
+    /// Variables beside those of the definition, or in their place.
+    pub variables: OrderedMap<Json>,
+    /// The node of the main graph to begin with, in place of the first one.
+    pub entry: Option<NodeId>,
+}
+
+impl Start {
+    /// With this input and nothing more.
+    pub fn new(input: impl Into<Json>) -> Self {
+        Self { input: input.into(), ..Self::default() }
     }
 }
 

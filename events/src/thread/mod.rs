@@ -58,9 +58,8 @@ use crate::event::{
 use crate::fault::ExecutionError;
 use crate::ids::{CallId, Seq, ThreadId, Time};
 use crate::json::Json;
-use crate::labels::Labels;
 use crate::principal::Principal;
-use crate::workflow::{Budget, Faults, Workflow};
+use crate::workflow::{Faults, Workflow};
 
 pub use crate::workflow::{built_in_processors, is_built_in_processor};
 pub use agent_loop::Turn;
@@ -70,11 +69,12 @@ pub use calls::{
     BranchRun, CallKind, CallStage, Interaction, KeyOf, ModelCall, OpenCall, OpenCalls, ProcessorRun, StrategyRun,
     ToolRun,
 };
+pub use check::START_MESSAGES_MAX;
 pub use closing::RECOVERIES_MAX;
 pub use conversation::{Conversation, Entry, Mark};
 pub use effects::{Effect, Wait};
 pub use env::{Env, Models, NoPeople, NoTools, ToolFacts, Tools};
-pub use input::{Input, Rejected, RunInput, ToolQuestion};
+pub use input::{Input, Rejected, RunInput, Start, ToolQuestion};
 pub use listing::SUMMARY_HEAD;
 pub use path::{VISITS_MAX, Visit};
 pub use permits::{NoWaits, PermitObserver, PermitWait, Permits};
@@ -135,25 +135,28 @@ impl Thread {
     /// The first event of a thread, and nothing decided yet: hand it to [`Thread::begin`].
     ///
     /// # Errors
-    /// What of the input does not fit the `input_schema` of the workflow.
-    pub fn started(
-        workflow: &Workflow,
-        input: Json,
-        workspace: Option<String>,
-        now: Time,
-    ) -> Result<ThreadStarted, Faults> {
+    /// What of the input does not fit the `input_schema` of the workflow, and what of the rest it cannot begin with.
+    pub fn started(workflow: &Workflow, given: Start, now: Time) -> Result<ThreadStarted, Faults> {
+        check::start(workflow, &given)?;
         let spec = workflow.spec();
+        let Start { input, workspace, labels, messages, variables: own, entry } = given;
+        let (deadline, budget) = runs::limits_of_run(spec, now, &Totals::default(), now);
+        let mut variables = spec.variables.clone();
+        for (name, value) in own.iter() {
+            variables.insert(name.clone(), value.clone());
+        }
         Ok(ThreadStarted {
             workflow: workflow.reference(),
             input: workflow.accept_input(input)?,
-            variables: spec.variables.clone(),
-            entry: workflow.main().entry().cloned().unwrap_or_else(|| "".into()),
-            deadline: spec.timeout_ms.map(|ms| now.plus_ms(ms)),
+            variables,
+            entry: entry.or_else(|| workflow.main().entry().cloned()).unwrap_or_else(|| "".into()),
+            deadline,
             max_iterations: workflow.max_iterations(),
             workspace,
-            budget: spec.budget.as_ref().map(Budget::limits),
+            budget,
             on_limit: spec.on_limit,
-            labels: Labels::new(),
+            labels,
+            messages,
         })
     }
 

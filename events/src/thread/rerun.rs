@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::decide::decide;
-use super::{Env, Input, NoWaits, RunInput, State, Thread, bounds, is_built_in_processor, runs};
-use crate::event::{Event, OperationType, RunSource, RunStarted};
+use super::{Env, Input, NoWaits, RunInput, Start, State, Thread, bounds, is_built_in_processor, runs};
+use crate::event::{Event, OperationType, RunSource, RunStarted, ThreadStarted};
 use crate::fault::ErrorKind;
 use crate::ids::{Hash, Seq, ThreadId, Time};
 use crate::workflow::Workflow;
@@ -131,15 +131,14 @@ impl Again<'_> {
     fn next(&mut self, events: &[(Time, Event)]) -> Result<(), Box<Divergence>> {
         let Some((at, event)) = events.get(self.done) else { return Ok(()) };
         if let Event::ThreadStarted(recorded) = event {
-            let (input, workspace) = (recorded.input.clone(), recorded.workspace.clone());
-            let mut now = match Thread::started(self.machine.workflow(), input, workspace, *at) {
+            let given = self.given(recorded);
+            let mut now = match Thread::started(self.machine.workflow(), given, *at) {
                 Ok(now) => now,
                 Err(faults) => {
                     let why = format!("the recorded input does not fit `input_schema`: {faults}").replace('\n', "; ");
                     return Err(Box::new(Divergence { why, ..*self.differs(event, None) }));
                 }
             };
-            now.labels.clone_from(&recorded.labels);
             if now.deadline.is_some() && recorded.deadline.is_some() {
                 // It counts from when the thread was asked for, a little before it was recorded.
                 now.deadline = recorded.deadline;
@@ -175,6 +174,23 @@ impl Again<'_> {
             return self.take(*at, event, event, false);
         }
         Err(self.differs(event, owed))
+    }
+
+    /// What the thread was given as it began, beside what its definition says.
+    fn given(&self, recorded: &ThreadStarted) -> Start {
+        let definition = &self.recorded.definition;
+        let own =
+            recorded.variables.iter().filter(|(name, value)| definition.spec().variables.get(*name) != Some(*value));
+        let entry =
+            Some(&recorded.entry).filter(|entry| definition.main().entry().is_some_and(|first| first != *entry));
+        Start {
+            input: recorded.input.clone(),
+            workspace: recorded.workspace.clone(),
+            labels: recorded.labels.clone(),
+            messages: recorded.messages.clone(),
+            variables: own.map(|(name, value)| (name.clone(), value.clone())).collect(),
+            entry: entry.cloned(),
+        }
     }
 
     /// The next run, on the definition that it ran on, or on that of the rerun.

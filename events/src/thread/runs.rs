@@ -7,18 +7,18 @@ use super::closing::close_call;
 use super::env::Env;
 use super::input::{Rejected, RunInput};
 use super::questions::question_failed;
-use super::state::{RUN_KEY_BYTES_MAX, RUNS_QUEUED_MAX, Stage, State, Work};
+use super::state::{RUN_KEY_BYTES_MAX, RUNS_QUEUED_MAX, Stage, State, Totals, Work};
 use crate::codec::OrderedMap;
 use crate::event::{
-    Event, InteractionFailure, LlmCallFailed, MessageAdded, MessageEffect, OnMessage, PastRun, RunCancelled, RunQueued,
-    RunSource, RunStarted,
+    BudgetLimits, Event, InteractionFailure, LlmCallFailed, MessageAdded, MessageEffect, OnLimit, OnMessage,
+    OnUnpriced, PastRun, RunCancelled, RunQueued, RunSource, RunStarted,
 };
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{RunId, Time};
 use crate::json::Json;
 use crate::message::{Message, Role};
 use crate::tool::Recovery;
-use crate::workflow::{Budget, Faults, Workflow};
+use crate::workflow::{Budget, Faults, Workflow, WorkflowSpec};
 
 /// A thread is given the next run.
 pub(super) fn run(
@@ -117,6 +117,8 @@ pub(super) fn begun(
     for (name, value) in given.variables.iter() {
         variables.insert(name.clone(), value.clone());
     }
+    let began = state.run.as_ref().map_or(now, |run| run.started_at);
+    let (deadline, budget) = limits_of_run(spec, began, state.totals(), now);
     Ok(RunStarted {
         run_id,
         number: state.run_number() + 1,
@@ -129,14 +131,59 @@ pub(super) fn begun(
         input: workflow.accept_input(given.input)?,
         variables,
         entry: workflow.main().entry().cloned().unwrap_or_else(|| "".into()),
-        deadline: spec.timeout_ms.map(|ms| now.plus_ms(ms)),
+        deadline,
         max_iterations: workflow.max_iterations(),
-        budget: spec.budget.as_ref().map(Budget::limits),
+        budget,
         on_limit: spec.on_limit,
         from,
         key: given.key,
         by: None,
     })
+}
+
+/// The deadline and the budget of a run that begins: its own, or what the runs before it left of those of the thread, where
+/// that is less.
+pub(super) fn limits_of_run(
+    spec: &WorkflowSpec,
+    began: Time,
+    spent: &Totals,
+    now: Time,
+) -> (Option<Time>, Option<BudgetLimits>) {
+    let own = spec.timeout_ms.map(|ms| now.plus_ms(ms));
+    let thread = spec.thread.as_ref();
+    let of_thread = thread.and_then(|limits| limits.timeout_ms).map(|ms| began.plus_ms(ms));
+    let deadline = own.into_iter().chain(of_thread).min();
+    let left = thread.and_then(|limits| limits.budget.as_ref()).map(|budget| left_of(budget.limits(), spent));
+    let budget = match (spec.budget.as_ref().map(Budget::limits), left) {
+        (Some(own), Some(left)) => Some(lesser(&own, &left)),
+        (own, left) => own.or(left),
+    };
+    (deadline, budget)
+}
+
+/// What is left of a budget. Of one in money there is nothing left once the cost of a call is not known, unless such calls
+/// are not to be counted.
+fn left_of(budget: BudgetLimits, spent: &Totals) -> BudgetLimits {
+    let is_known = spent.n_unpriced == 0 || budget.on_unpriced == OnUnpriced::Allow;
+    let cost_left = |limit: u64| if is_known { limit.saturating_sub(spent.cost_nanousd.unwrap_or(0)) } else { 0 };
+    BudgetLimits {
+        tokens: budget.tokens.map(|limit| limit.saturating_sub(spent.tokens())),
+        cost_nanousd: budget.cost_nanousd.map(cost_left),
+        ..budget
+    }
+}
+
+/// Both budgets at once: what is spent first counts, and the stricter policy.
+fn lesser(a: &BudgetLimits, b: &BudgetLimits) -> BudgetLimits {
+    let min = |a: Option<u64>, b: Option<u64>| a.into_iter().chain(b).min();
+    let fails = [a.on_exceeded, b.on_exceeded].contains(&OnLimit::Fail);
+    let refuses = [a, b].iter().any(|it| it.cost_nanousd.is_some() && it.on_unpriced == OnUnpriced::Refuse);
+    BudgetLimits {
+        tokens: min(a.tokens, b.tokens),
+        cost_nanousd: min(a.cost_nanousd, b.cost_nanousd),
+        on_exceeded: if fails { OnLimit::Fail } else { OnLimit::Pause },
+        on_unpriced: if refuses { OnUnpriced::Refuse } else { OnUnpriced::Allow },
+    }
 }
 
 fn queued(state: &State, workflow: &Workflow, given: RunInput) -> Result<Vec<Event>, Rejected> {

@@ -4,7 +4,7 @@ use super::actions::{LlmNode, ToolNode, UserInteractionNode};
 use super::definition::Workflow;
 use super::fault::Faults;
 use super::flow::Edge;
-use super::models::{Budget, Judge, Summary};
+use super::models::{Budget, Judge, Summary, ThreadLimits};
 use super::node::{Marker, Node};
 use super::spec::{FORMAT_VERSION, SubWorkflow, WorkflowSpec};
 use crate::codec::OrderedMap;
@@ -65,6 +65,7 @@ impl AgentBuilder {
                 judge: None,
                 summary: None,
                 budget: None,
+                thread: None,
                 on_limit: OnLimit::Fail,
                 on_message: OnMessage::Queue,
                 workspace_in_prompt: true,
@@ -105,6 +106,13 @@ impl AgentBuilder {
     #[must_use]
     pub fn set_budget(mut self, budget: Budget) -> Self {
         self.spec.budget = Some(budget);
+        self
+    }
+
+    /// What the runs of a thread may take together.
+    #[must_use]
+    pub fn set_thread_limits(mut self, limits: ThreadLimits) -> Self {
+        self.spec.thread = Some(limits);
         self
     }
 

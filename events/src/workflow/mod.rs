@@ -35,7 +35,7 @@ pub use flow::{
     ConditionNode, Edge, ForkNode, JoinMode, JoinNode, LoopEndNode, RouteCondition, RouteNode, SubWorkflowNode,
 };
 pub use graph::Graph;
-pub use models::{Budget, Judge, Off, Summary, TokenLimit, nanousd};
+pub use models::{Budget, Judge, Off, Summary, ThreadLimits, TokenLimit, nanousd};
 pub(crate) use names::is_variable_name;
 pub use node::{Body, LoopNode, Marker, Node, NodeKind, ParallelNode};
 pub(crate) use processors::{ProcessorTask, SUMMARIZE, processor_task, summary_of};

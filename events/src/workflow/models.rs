@@ -70,6 +70,19 @@ impl Default for Budget {
     }
 }
 
+/// What the runs of a thread may take together.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ThreadLimits {
+    /// How long after the start of the thread a run may still be in progress, waiting for people included. A fork counts
+    /// from the start of the thread that it was forked from.
+    #[serde(default, skip_serializing_if = "Option::is_none", alias = "timeout", alias = "timeoutMs")]
+    pub timeout_ms: Option<u64>,
+    /// What all runs may spend on models. A run begins with what those before it left.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<Budget>,
+}
+
 impl Budget {
     /// What a thread is started with.
     pub(crate) fn limits(&self) -> BudgetLimits {

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::flow::Edge;
-use super::models::{Budget, Judge, Summary};
+use super::models::{Budget, Judge, Summary, ThreadLimits};
 use super::node::Node;
 use crate::codec::OrderedMap;
 use crate::event::{OnLimit, OnMessage};
@@ -46,7 +46,7 @@ pub struct WorkflowSpec {
     /// a sub-workflow has a limit of its own.
     #[serde(default, skip_serializing_if = "Option::is_none", alias = "maxIterations")]
     pub max_iterations: Option<u32>,
-    /// How long a thread may take in all, waiting for people included; without limit when absent.
+    /// How long a run may take in all, waiting for people included; without limit when absent.
     #[serde(default, skip_serializing_if = "Option::is_none", alias = "timeout", alias = "timeoutMs")]
     pub timeout_ms: Option<u64>,
     /// What the input of a thread must be, as JSON Schema: a thread is not started with another one. A text that does not
@@ -74,9 +74,12 @@ pub struct WorkflowSpec {
     /// The model that judges conditions in natural language.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judge: Option<Judge>,
-    /// What a thread may spend on models, its branches included.
+    /// What a run may spend on models, its branches included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<Budget>,
+    /// What the runs of a thread may take together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thread: Option<ThreadLimits>,
     /// What happens when a model node has made all its `max_iterations` calls, or the thread has entered all the nodes
     /// it may: it fails, or the thread pauses until it is given more.
     #[serde(default, skip_serializing_if = "is_fail", alias = "onLimit")]

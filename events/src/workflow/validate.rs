@@ -138,22 +138,32 @@ fn check_head(spec: &WorkflowSpec, faults: &mut Vec<Fault>) {
         }
     }
     if let Some(budget) = &spec.budget {
-        check_budget(budget, faults);
+        check_budget("budget", budget, faults);
+    }
+    if let Some(limits) = &spec.thread {
+        check_timeout("thread.timeout_ms", limits.timeout_ms, faults);
+        match &limits.budget {
+            Some(budget) => check_budget("thread.budget", budget, faults),
+            None if limits.timeout_ms.is_none() => {
+                faults.push(Fault::new("thread", "limits of nothing").hint("give timeout_ms or budget"));
+            }
+            None => {}
+        }
     }
     check_summary("summary", spec.summary.as_ref(), faults);
 }
 
-fn check_budget(budget: &Budget, faults: &mut Vec<Fault>) {
+fn check_budget(path: &str, budget: &Budget, faults: &mut Vec<Fault>) {
     if budget.tokens.is_none() && budget.cost_nanousd.is_none() && budget.usd.is_none() {
-        faults.push(Fault::new("budget", "a budget of nothing").hint("give tokens, usd or cost_nanousd"));
+        faults.push(Fault::new(path, "a budget of nothing").hint("give tokens, usd or cost_nanousd"));
     }
     if let Some(usd) = &budget.usd {
         if nanousd(usd).is_none() {
             let what = format!("`{usd}` is no amount in US dollars");
-            faults.push(Fault::new("budget.usd", what).hint("write it like '0.25', with at most 9 decimals"));
+            faults.push(Fault::new(format!("{path}.usd"), what).hint("write it like '0.25', with at most 9 decimals"));
         }
         if budget.cost_nanousd.is_some() {
-            faults.push(Fault::new("budget.usd", "cost_nanousd is given already"));
+            faults.push(Fault::new(format!("{path}.usd"), "cost_nanousd is given already"));
         }
     }
 }

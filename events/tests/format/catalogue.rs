@@ -11,7 +11,7 @@ use rethread_events::event::{
 use rethread_events::fault::ErrorKind;
 use rethread_events::ids::{Position, ThreadId};
 use rethread_events::message::{FinishReason, Role, UsageSource};
-use rethread_events::thread::{Env, NoPeople, NoTools, NoWaits, State, Status, Thread};
+use rethread_events::thread::{Env, NoPeople, NoTools, NoWaits, Start, State, Status, Thread};
 use rethread_events::tool::Recovery;
 use rethread_events::workflow::AgentBuilder;
 use serde_json::{Value, json};
@@ -174,7 +174,7 @@ fn json_of_scripts_is_in_the_catalogue() {
     let page = page();
     let workflow = Arc::new(AgentBuilder::new("w").add_end_node("a").build().unwrap());
     let around = Env { now: samples::time(), tools: &NoTools, models: &NoPeople, permits: &NoWaits };
-    let started = Thread::started(&workflow, json!("hello").into(), None, around.now).unwrap();
+    let started = Thread::started(&workflow, Start::new(json!("hello")), around.now).unwrap();
     let (thread, _) = Thread::begin(samples::thread(), workflow, started, &around).unwrap();
     for state in [thread.state().clone(), State::new(ThreadId::from_bytes([1; 16]))] {
         fields_are(&page, "The state of a thread", &state.to_json());

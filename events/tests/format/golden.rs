@@ -96,10 +96,15 @@ fn events_of_runs_are_read_and_exported_unchanged() {
 }
 
 #[test]
+fn events_with_a_past_are_read_and_exported_unchanged() {
+    check("events-v8.txt", &samples::version_8());
+}
+
+#[test]
 fn every_present_version_has_a_line_in_a_golden_file() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
     let read = |n| std::fs::read_to_string(folder.join(format!("events-v{n}.txt"))).unwrap();
-    let lines: String = (1..=7).map(read).collect();
+    let lines: String = (1..=8).map(read).collect();
     for kind in EVENT_TYPES {
         let line = format!("{} {} {} ", kind.code, kind.version, kind.name);
         assert!(lines.lines().any(|known| known.starts_with(&line)), "no golden line begins `{line}`");
@@ -115,6 +120,7 @@ fn every_event_round_trips_through_json() {
         .chain(samples::version_5())
         .chain(samples::version_6())
         .chain(samples::version_7())
+        .chain(samples::version_8())
     {
         let data = event.data().unwrap();
         let text = data.to_string();

@@ -17,7 +17,7 @@ use rethread_events::tool::Recovery;
 use rethread_events::workflow::WorkflowRef;
 use serde_json::json;
 
-pub(crate) use versions::{version_2, version_3, version_4, version_5, version_6, version_7};
+pub(crate) use versions::{version_2, version_3, version_4, version_5, version_6, version_7, version_8};
 
 const CALL: CallId = CallId(Seq(5));
 
@@ -252,6 +252,7 @@ fn of_threads() -> Vec<Event> {
             }),
             on_limit: OnLimit::Pause,
             labels: Labels::new(),
+            messages: Vec::new(),
         }
         .into(),
         ThreadForked {

@@ -12,6 +12,7 @@ use crate::client::ModelEntry;
 use crate::error::LlmError;
 use crate::request::Request;
 use crate::response::Response;
+pub(crate) use read::part_of_answer;
 
 /// The provider's name, which marks the parts of messages that only it understands.
 pub(crate) const NAME: &str = "anthropic";

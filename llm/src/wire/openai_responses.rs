@@ -16,6 +16,7 @@ use crate::prices::PriceTable;
 use crate::profile::Profile;
 use crate::request::Request;
 use crate::response::Response;
+pub(crate) use read::push_item_of_answer;
 
 /// The provider's name, which marks the parts of messages that only it understands.
 pub(crate) const NAME: &str = "openai_responses";

@@ -36,6 +36,29 @@ fn interrupted_run_says_how_to_resume_and_resumes() {
 }
 
 #[test]
+fn a_conversation_from_elsewhere_goes_on() {
+    let scene = scene();
+    let source = json!({ "type": "base64", "media_type": "image/png", "data": "AAAA" });
+    let past = json!({ "messages": [
+        { "role": "user", "content": [{ "type": "text", "text": "What is it?" }, { "type": "image", "source": source }] },
+        { "role": "assistant", "content": "A cat." },
+    ]});
+    scene.write("past.json", past.to_string());
+    scene.write("own.json", "[{\"role\": \"user\", \"contents\": 1}]");
+    let from = "run greeting.yaml --input Ada --messages past.json --messages-format anthropic";
+    scene.run(&format!("{from} --set colour=\"green\" --json")).ok();
+    let state = scene.run("show last --json").ok().json();
+    let said: Vec<_> = state["messages"].as_array().unwrap().iter().map(|message| message["role"].clone()).collect();
+    assert_eq!(said[..3], ["user", "assistant", "system"], "{state}");
+    assert_eq!(state["variables"]["colour"], "green");
+    scene.run("rerun last").ok();
+    scene.run("run greeting.yaml --input Ada --messages past.json").code(3).says("past.json: messages: ").silent();
+    scene.run("run greeting.yaml --input Ada --messages own.json").code(3).says("unknown field `contents`").silent();
+    scene.run("run greeting.yaml --input Ada --messages-format anthropic").code(2).silent();
+    scene.run("run greeting.yaml --input Ada --entry nowhere").code(3).says("its nodes: ").silent();
+}
+
+#[test]
 fn a_second_interrupt_ends_at_once() {
     let scene = scene();
     let mut running = Running::start(scene.command(["run", "slow.yaml", "--jsonl"]));

@@ -115,6 +115,48 @@ fn turns_of_a_conversation_are_runs_of_one_thread() {
 }
 
 #[test]
+fn a_thread_begins_with_a_conversation_from_elsewhere() {
+    let slow = Slow::new();
+    let place = &slow.place;
+    let definition = "version: '1'\nname: chat\nvariables: {tone: kind}\nnodes:\n- {id: first, llm: {profile_id: fast, user_prompt: \
+                      first}}\n- {id: a, llm: {profile_id: fast, user_prompt: '{{ input }} ({{ tone }})'}}\nedges: [{from: first, \
+                      to: a}]";
+    let call = json!({ "id": "c1", "type": "function", "function": { "name": "look", "arguments": "{}" } });
+    let messages = json!([
+        { "role": "user", "content": "What is it?" },
+        { "role": "assistant", "content": null, "tool_calls": [call] },
+        { "role": "tool", "tool_call_id": "c1", "content": "a cat" },
+        { "role": "assistant", "content": "A cat." },
+    ]);
+    let start = json!({
+        "definition": definition, "input": "And now?", "entry": "a", "variables": { "tone": "curt" },
+        "messages": messages, "messages_format": "openai_chat",
+    });
+    let started = place.post("/v1/threads", &start).is(201).value();
+    let thread = started["thread_id"].as_str().unwrap();
+    assert_eq!(outcome(place, thread, &json!(0))["output"], "answer 0");
+    let body: Value = serde_json::from_slice(slow.provider.take_bodies().last().unwrap()).unwrap();
+    let mut read = messages.as_array().unwrap().clone();
+    read.push(json!({ "role": "user", "content": "And now? (curt)" }));
+    assert_eq!(body["messages"], json!(read));
+    let page = place.get(&format!("/v1/threads/{thread}/messages")).value();
+    assert_eq!(page["messages"].as_array().unwrap().len(), 6);
+
+    let refused = |key: &str, value: Value| {
+        let mut body = start.clone();
+        body[key] = value;
+        place.post("/v1/threads", &body).problem(422, "invalid-input")["detail"].as_str().unwrap().to_owned()
+    };
+    assert!(refused("entry", json!("nowhere")).contains("its nodes: `first`, `a`"));
+    assert!(
+        refused("messages", json!([{ "role": "user" }])).contains("messages[0].content: expected a text or a list")
+    );
+    assert!(refused("messages", json!(messages.as_array().unwrap()[..2])).contains("tool calls without a result"));
+    assert!(refused("variables", json!({ "messages": [] })).contains("made from the conversation"));
+    assert!(refused("messages", Value::Null).contains("messages_format"));
+}
+
+#[test]
 fn a_message_is_edited_and_its_answer_made_again() {
     let slow = Slow::new();
     let (place, thread) = (&slow.place, slow.place.start(CHAT));

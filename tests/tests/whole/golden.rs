@@ -18,7 +18,7 @@ use crate::strategies::{judged, merged, planned, thought_over};
 use crate::support::{Tally, World, block_on, disk, llm, scripted, workflow};
 
 /// The log of the shapes of events that this program writes.
-const PRESENT: &str = "7";
+const PRESENT: &str = "8";
 
 /// Where the hashes of the golden files are.
 const HASHES: &str = "tests/golden/hashes.txt";
@@ -134,7 +134,8 @@ async fn write(world: &World) {
         world.run(&strategy, "go").await;
     }
     let labels = "tenant=acme,user=42".parse().unwrap();
-    let labelled = StartThread::new(scripted("", "{text: done}"), "go").labels(labels);
+    let past = [Message::text(Role::User, "before"), Message::text(Role::Assistant, "then")];
+    let labelled = StartThread::new(scripted("", "{text: done}"), "go").labels(labels).messages(past);
     world.runtime.start(labelled).await.unwrap().outcome().await.unwrap();
     converse(world).await;
     let graph = world
@@ -313,11 +314,21 @@ fn the_log_that_a_killed_process_of_version_6_left_replays() {
 
 #[test]
 fn the_log_of_version_7_replays() {
-    check(PRESENT, "log", &[]);
+    check("7", "log", &[]);
 }
 
 #[test]
 fn the_log_that_a_killed_process_of_version_7_left_replays() {
+    check("7", "log-killed", &[]);
+}
+
+#[test]
+fn the_log_of_version_8_replays() {
+    check(PRESENT, "log", &[]);
+}
+
+#[test]
+fn the_log_that_a_killed_process_of_version_8_left_replays() {
     check(PRESENT, "log-killed", &[]);
 }
 

@@ -218,7 +218,22 @@ before! {
         workspace: Option<String>,
         budget: Option<BudgetLimits>,
         on_limit: OnLimit,
-    } without { labels: Labels::new(), }
+    } without { labels: Labels::new(), messages: Vec::new(), }
+}
+
+before! {
+    ThreadStartedV3 of ThreadStarted {
+        workflow: WorkflowRef,
+        input: Json,
+        variables: OrderedMap<Json>,
+        entry: NodeId,
+        deadline: Option<Time>,
+        max_iterations: u32,
+        workspace: Option<String>,
+        budget: Option<BudgetLimits>,
+        on_limit: OnLimit,
+        labels: Labels,
+    } without { messages: Vec::new(), }
 }
 
 #[derive(Encode, Decode)]
@@ -238,8 +253,20 @@ impl From<ThreadStartedV1> for ThreadStarted {
     fn from(old: ThreadStartedV1) -> Self {
         let ThreadStartedV1 { workflow, input, variables, entry, deadline, max_iterations, workspace, .. } = old;
         let (budget, on_limit) = (old.budget.map(Into::into), old.on_limit);
-        let labels = Labels::new();
-        Self { workflow, input, variables, entry, deadline, max_iterations, workspace, budget, on_limit, labels }
+        let (labels, messages) = (Labels::new(), Vec::new());
+        Self {
+            workflow,
+            input,
+            variables,
+            entry,
+            deadline,
+            max_iterations,
+            workspace,
+            budget,
+            on_limit,
+            labels,
+            messages,
+        }
     }
 }
 

@@ -33,6 +33,11 @@ impl State {
         let mut variables = e.variables.clone();
         variables.insert("input".into(), e.input.clone());
         self.variables = Arc::new(variables);
+        if !e.messages.is_empty() {
+            let conversation = Arc::make_mut(&mut self.conversation);
+            e.messages.iter().for_each(|message| conversation.say(Seq(0), message.clone()));
+            conversation.begin_turn();
+        }
         self.phase = entering(&e.entry, at);
         Ok(())
     }

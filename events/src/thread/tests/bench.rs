@@ -97,8 +97,13 @@ impl Bench {
     }
 
     fn of(workflow: Workflow, input: impl Into<Json>) -> Self {
+        Self::begun(workflow, Start::new(input))
+    }
+
+    /// One that begins with more than an input.
+    pub(super) fn begun(workflow: Workflow, given: Start) -> Self {
         let workflow = Arc::new(workflow);
-        let started = Thread::started(&workflow, input.into(), None, START).unwrap();
+        let started = Thread::started(&workflow, given, START).unwrap();
         let around = Env { now: START, tools: &Toolbox, models: &Toolbox, permits: &NoWaits };
         let (thread, events) =
             Thread::begin(ThreadId::from_bytes([7; 16]), workflow.clone(), started, &around).unwrap();

@@ -1,7 +1,7 @@
 //! Threads that take the next run, and messages that come while one is going on.
 
 use super::*;
-use crate::event::OnMessage;
+use crate::event::{OnLimit, OnMessage};
 use crate::ids::RunId;
 
 /// One model node that is asked what the run was given, with a budget and an initial variable.
@@ -521,5 +521,69 @@ fn the_budget_and_the_deadline_are_of_the_run() {
     bench.tick_after_ms(50_000);
     bench.tick_after_ms(10_000);
     assert_eq!(bench.state().status(), Status::Error);
+    laws::hold(&bench);
+}
+
+/// Limits of the thread in place of the budget of a run; each answer takes 12 tokens.
+fn limited(limits: &str) -> Bench {
+    Bench::new(&CHAT.replace("budget: {tokens: 40}", limits), "one")
+}
+
+#[test]
+fn runs_share_the_budget_of_the_thread() {
+    let mut bench = limited("thread: {budget: {tokens: 30, on_exceeded: fail}}");
+    let left = |bench: &Bench| bench.state().budget().unwrap().tokens;
+    assert_eq!(left(&bench), Some(30));
+    for left_then in [18, 6] {
+        bench.says("12 tokens");
+        bench.run("more");
+        assert_eq!(left(&bench), Some(left_then));
+    }
+    bench.says("the last");
+    bench.run("too much");
+    assert_eq!((bench.state().status(), left(&bench)), (Status::Error, Some(0)));
+    assert_eq!(bench.state().error().unwrap().kind, ErrorKind::Limit);
+    laws::hold(&bench);
+}
+
+#[test]
+fn a_run_has_its_own_budget_where_that_is_less() {
+    let mut bench =
+        limited("budget: {tokens: 20}\nthread: {budget: {tokens: 40, on_exceeded: fail, on_unpriced: allow}}");
+    assert_eq!(bench.state().budget().unwrap().tokens, Some(20));
+    bench.says("12 tokens");
+    bench.run("more");
+    bench.says("12 tokens");
+    bench.run("more");
+    let budget = bench.state().budget().unwrap();
+    assert_eq!((budget.tokens, budget.on_exceeded), (Some(16), OnLimit::Fail));
+}
+
+#[test]
+fn nothing_is_left_of_money_once_a_cost_is_not_known() {
+    let mut bench = limited("thread: {budget: {usd: '1', on_exceeded: pause}}");
+    bench.says("of unknown price");
+    bench.run("more");
+    assert_eq!(bench.state().budget().unwrap().cost_nanousd, Some(0));
+    assert!(bench.state().is_paused());
+    let mut bench = limited("thread: {budget: {usd: '1', on_unpriced: allow}}");
+    bench.says("of unknown price");
+    bench.run("more");
+    assert_eq!(bench.state().budget().unwrap().cost_nanousd, Some(1_000_000_000));
+}
+
+#[test]
+fn no_run_outlasts_the_deadline_of_the_thread() {
+    let mut bench = limited("thread: {timeout_ms: 100000}");
+    bench.says("in time");
+    bench.now = bench.now.plus_ms(70_000);
+    bench.run("more");
+    bench.tick_after_ms(29_000);
+    assert_eq!(bench.state().status(), Status::Running);
+    bench.tick_after_ms(1_000);
+    assert_eq!(bench.state().status(), Status::Error, "the run may take 60 s, and 30 s are left");
+    bench.run("too late");
+    bench.tick_after_ms(0);
+    assert_eq!(bench.state().error().unwrap().kind, ErrorKind::Timeout);
     laws::hold(&bench);
 }

@@ -17,7 +17,7 @@ nodes:
 
 fn start(yaml: &str, input: serde_json::Value) -> Result<Json, String> {
     let workflow = workflow::parse(yaml.as_bytes()).unwrap_or_else(|faults| panic!("{faults}"));
-    let started = Thread::started(&workflow, input.into(), None, START);
+    let started = Thread::started(&workflow, Start::new(input), START);
     started.map(|started| started.input).map_err(|faults| faults.to_string())
 }
 

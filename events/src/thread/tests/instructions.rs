@@ -34,7 +34,8 @@ fn started(of_workflow: &str, of_node: &str, own: Option<&str>) -> State {
     );
     let workflow = Arc::new(workflow::parse(yaml.as_bytes()).unwrap_or_else(|faults| panic!("{faults}")));
     let around = Env { now: bench::START, tools: &InFolder("/srv/work"), models: &Toolbox, permits: &NoWaits };
-    let started = Thread::started(&workflow, "x".into(), own.map(str::to_owned), bench::START).unwrap();
+    let given = Start { workspace: own.map(str::to_owned), ..Start::new("x") };
+    let started = Thread::started(&workflow, given, bench::START).unwrap();
     let (thread, _) = Thread::begin(ThreadId::from_bytes([7; 16]), workflow, started, &around).unwrap();
     thread.state().clone()
 }

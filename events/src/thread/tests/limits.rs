@@ -31,7 +31,7 @@ fn an_event_that_cannot_follow_is_refused_and_changes_nothing() {
     let mut bench = Bench::new(ONE_LLM, "hello");
     bench.asks(&["read", "send"]);
     let error = ExecutionError::new(ErrorKind::Failed, "x");
-    let started = Thread::started(bench.thread.workflow(), Json::null(), None, bench.now).unwrap();
+    let started = Thread::started(bench.thread.workflow(), Start::new(Json::null()), bench.now).unwrap();
     let node = |id: &str| crate::ids::NodeId::from(id);
     let call = CallId(Seq(5));
     let wrong: Vec<Event> = vec![

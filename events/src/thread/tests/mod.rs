@@ -31,6 +31,7 @@ mod loops;
 mod messages;
 mod node_retry;
 mod panel;
+mod past;
 mod plan;
 mod processors;
 mod property;

@@ -346,7 +346,7 @@ fn jitter_is_a_part_of_the_wait_and_replays_the_same() {
             with_retry(&format!("{{max_attempts: 100, backoff_ms: 1000, backoff_ms_max: 1000, jitter: {jitter}}}"));
         let workflow = Arc::new(workflow::parse(yaml.as_bytes()).unwrap());
         let mut around = Env { now: bench::START, tools: &Toolbox, models: &Toolbox, permits: &NoWaits };
-        let started = Thread::started(&workflow, "hello".into(), None, around.now).unwrap();
+        let started = Thread::started(&workflow, Start::new("hello"), around.now).unwrap();
         let (mut thread, _) = Thread::begin(ThreadId::from_bytes([id; 16]), workflow, started, &around).unwrap();
         let mut waits = Vec::new();
         for _ in 0..50 {

@@ -21,7 +21,7 @@ fn workflow(yaml: &str) -> Arc<Workflow> {
     Arc::new(crate::workflow::parse(yaml.as_bytes()).unwrap_or_else(|faults| panic!("{faults}")))
 }
 
-fn again(bench: &Bench, yaml: &str) -> Rerunned {
+pub(super) fn again(bench: &Bench, yaml: &str) -> Rerunned {
     let rerun = Rerun {
         base: State::new(bench.state().thread()),
         recorded_on: bench.thread.workflow().clone(),

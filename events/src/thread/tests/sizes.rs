@@ -23,7 +23,7 @@ nodes:
           - {id: put, context_processor: {processor_name: extract, processor_config: {variable: acc, expression: input}}}
 ";
     let workflow = Arc::new(workflow::parse(yaml.as_bytes()).unwrap());
-    let started = Thread::started(&workflow, "x".repeat(300_000).into(), None, bench::START).unwrap();
+    let started = Thread::started(&workflow, Start::new("x".repeat(300_000)), bench::START).unwrap();
     let around = Env { now: bench::START, tools: &Toolbox, models: &Toolbox, permits: &NoWaits };
     let (mut thread, mut events) = Thread::begin(ThreadId::from_bytes([7; 16]), workflow, started, &around).unwrap();
     let mut n_steps = 1;

@@ -37,7 +37,7 @@ fn a_workflow_has_the_defaults_of_a_file() {
 fn limits_of_a_workflow_are_those_of_a_file() {
     alike(
         "workflow_version: '2'\nmax_iterations: 9\ntimeout_ms: 5\non_limit: pause\nworkspace_in_prompt: false\n\
-         budget: {tokens: 100}\nsummary: {token_limit: 1000}\nnodes: [{id: a, LLM}]",
+         budget: {tokens: 100}\nthread: {timeout_ms: 9, budget: {tokens: 1000}}\nsummary: {token_limit: 1000}\nnodes: [{id: a, LLM}]",
         builder()
             .set_workflow_version("2")
             .set_max_iterations(9)
@@ -45,6 +45,10 @@ fn limits_of_a_workflow_are_those_of_a_file() {
             .set_on_limit(OnLimit::Pause)
             .set_workspace_in_prompt(false)
             .set_budget(Budget { tokens: Some(100), ..Budget::default() })
+            .set_thread_limits(ThreadLimits {
+                timeout_ms: Some(9),
+                budget: Some(Budget { tokens: Some(1000), ..Budget::default() }),
+            })
             .set_summary(Summary { token_limit: Some(TokenLimit::Tokens(1000)), ..Summary::default() })
             .add_node(node("a")),
     );

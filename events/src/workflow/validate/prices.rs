@@ -35,12 +35,15 @@ impl Workflow {
     /// The models without a known price, where the workflow has a budget in money and does not allow them; empty when
     /// the budget can hold.
     pub fn unpriced(&self, is_priced: impl Fn(NamedModel<'_>) -> bool) -> Vec<Fault> {
-        let Some(budget) = &self.spec.budget else { return Vec::new() };
-        let field = if budget.usd.is_some() { "usd" } else { "cost_nanousd" };
-        let is_in_money = budget.usd.is_some() || budget.cost_nanousd.is_some();
-        if !is_in_money || budget.on_unpriced == OnUnpriced::Allow {
-            return Vec::new();
-        }
+        let of_thread = self.spec.thread.as_ref().and_then(|limits| limits.budget.as_ref());
+        let budgets = [("budget", self.spec.budget.as_ref()), ("thread.budget", of_thread)];
+        let in_money = budgets.into_iter().find_map(|(path, budget)| {
+            let budget = budget.filter(|budget| budget.on_unpriced != OnUnpriced::Allow)?;
+            let amounts = [("usd", budget.usd.is_some()), ("cost_nanousd", budget.cost_nanousd.is_some())];
+            let (field, _) = amounts.into_iter().find(|(_, is_given)| *is_given)?;
+            Some(format!("{path}.{field}"))
+        });
+        let Some(path) = in_money else { return Vec::new() };
         let mut names: Vec<String> = Vec::new();
         self.each_model(|place, named| {
             let NamedModel { profile, provider, model } = named;
@@ -61,7 +64,7 @@ impl Workflow {
         }
         let what = format!("a budget in money cannot hold: the price is not known of {}", names.join(", "));
         let hint = "give the profile `prices`, or say `on_unpriced: allow`";
-        vec![Fault::new(format!("budget.{field}"), what).hint(hint)]
+        vec![Fault::new(path, what).hint(hint)]
     }
 
     /// The models that this program lacks, each with why.

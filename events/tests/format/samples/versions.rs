@@ -112,6 +112,15 @@ pub(crate) fn version_6() -> Vec<Event> {
     })
 }
 
+/// A sample of each event that begins with what was said before.
+pub(crate) fn version_8() -> Vec<Event> {
+    changed(|event| {
+        let Event::ThreadStarted(event) = event else { return false };
+        event.messages = vec![message()];
+        true
+    })
+}
+
 /// The samples that `change` changes.
 fn changed(mut change: impl FnMut(&mut Event) -> bool) -> Vec<Event> {
     let changed = events().into_iter().filter_map(|mut event| change(&mut event).then_some(event));

@@ -16,7 +16,7 @@ pub(super) fn answer(body: &Value, cx: AnswerContext) -> Result<Response, LlmErr
             cx.malformed(format!("the answer has no content: {}", crate::error::excerpt(&body.to_string(), 300)))
         );
     };
-    let content = blocks.iter().map(|block| part(block, None)).collect();
+    let content = blocks.iter().map(part_of_answer).collect();
     let mut figures = Figures::default();
     figures.add(json::object(body, "usage"));
     Ok(respond(
@@ -50,6 +50,11 @@ pub(super) fn respond(
     };
     let raw = stop_reason.map(str::to_owned);
     draft::response(content, (finish, raw), usage, model, id, cx)
+}
+
+/// Reads a block of a whole answer.
+pub(crate) fn part_of_answer(block: &Value) -> Part {
+    part(block, None)
 }
 
 /// Reads a block. `input` is the text of a tool's input, where it came in pieces.

@@ -38,7 +38,7 @@ pub(super) fn answer(body: &Value, items: &[Value], cx: AnswerContext) -> Result
     }
     let mut content = Vec::new();
     for item in if output.is_empty() { items } else { output } {
-        push_item(item, &mut content);
+        push_item_of_answer(item, &mut content);
     }
     let has_calls = content.iter().any(|part| matches!(part, Part::ToolCall(_)));
     let reason = json::text(json::object(body, "incomplete_details"), "reason");
@@ -55,7 +55,7 @@ pub(super) fn answer(body: &Value, items: &[Value], cx: AnswerContext) -> Result
     Ok(draft::response(content, (finish, raw), usage, model, json::owned(body, "id"), cx))
 }
 
-fn push_item(item: &Value, content: &mut Vec<Part>) {
+pub(crate) fn push_item_of_answer(item: &Value, content: &mut Vec<Part>) {
     match json::text(item, "type") {
         Some("message") => {
             push_fields(item, "phase", content);

@@ -92,6 +92,7 @@ impl Values {
             "^usage$" => &["usage"],
             "^[A-Za-z0-9._/-]{1,64}$" => &["tenant", "user"],
             r"^[^,\x00-\x1f\x7f]{1,64}$" => &["acme", "42"],
+            "^(openai_chat|openai_responses|anthropic)$" => &["openai_chat", "openai_responses", "anthropic"],
             "^(queue|steer|interrupt|reject)$" => &["queue", "steer", "interrupt", "reject"],
             "^[A-Za-z0-9._/-]{1,64}=[^,]{1,64}(,[A-Za-z0-9._/-]{1,64}=[^,]{1,64})*$" => &["a=b", "tenant=acme,user=42"],
             "^(model|tool|call)$" => &["model", "tool", "call"],
