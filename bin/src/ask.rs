@@ -12,7 +12,7 @@ use crate::family::Question;
 use crate::output;
 
 mod parts;
-mod typed;
+pub(crate) mod typed;
 
 /// The largest answer that is read, in bytes.
 const ANSWER_BYTES_MAX: usize = 16 << 20;
@@ -21,7 +21,7 @@ const PROMPT_CHARS_MAX: usize = 400;
 
 /// Whether a question can be put to a person right here.
 pub(crate) fn may_ask(form: Form) -> bool {
-    !form.no_input && !form.json && !form.jsonl && io::stdin().is_terminal() && io::stderr().is_terminal()
+    form.talks || !form.no_input && !form.json && !form.jsonl && io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
 /// Ends the line of a question that was not answered.

@@ -45,6 +45,7 @@ pub(crate) struct ValidateArgs {
 }
 
 /// A workflow file that was read.
+#[derive(Clone)]
 pub(crate) struct File {
     name: String,
     text: Vec<u8>,
@@ -53,11 +54,14 @@ pub(crate) struct File {
 
 /// The workflow in a file, not checked yet against what there is.
 pub(crate) fn read(file: &Path) -> Result<File, Failure> {
-    let text = read_limited(file, FILE_BYTES_MAX)?;
-    let name = file.display().to_string();
+    made(&file.display().to_string(), read_limited(file, FILE_BYTES_MAX)?)
+}
+
+/// The workflow in a text that is called this in messages.
+pub(crate) fn made(name: &str, text: Vec<u8>) -> Result<File, Failure> {
     match parse(&text) {
-        Ok(workflow) => Ok(File { name, text, workflow }),
-        Err(faults) => Err(Failure::faults(&name, &faults)),
+        Ok(workflow) => Ok(File { name: name.to_owned(), text, workflow }),
+        Err(faults) => Err(Failure::faults(name, &faults)),
     }
 }
 

@@ -18,9 +18,12 @@ use crate::output;
 use crate::remote::Client;
 
 /// The options for the output of a run.
-#[derive(Debug, Clone, Copy, Args)]
+#[derive(Debug, Clone, Copy, Args, Default)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct Form {
+    /// A conversation: answers are printed as they come, and each question is answered by the next line
+    #[arg(skip)]
+    pub(crate) talks: bool,
     /// Print one JSON object at the end
     #[arg(long)]
     pub(crate) json: bool,
@@ -62,7 +65,7 @@ pub(crate) async fn drive(
         let (outcome, question) = match turn {
             Turn::Interrupted => {
                 watching.stop().await;
-                if open.talks() && server.is_none() {
+                if open.talks() && server.is_none() && !form.talks {
                     output::say("stopping: what runs may end in the next two seconds; Ctrl-C again ends at once");
                 }
                 return Ok(Driven::Interrupted);

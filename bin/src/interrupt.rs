@@ -6,13 +6,13 @@ use tokio::sync::watch;
 
 use crate::exit::INTERRUPTED;
 
-static ASKED: OnceLock<watch::Receiver<bool>> = OnceLock::new();
+static ASKED: OnceLock<watch::Sender<bool>> = OnceLock::new();
 
 /// From now on the program is asked to end instead of being ended. For commands that wait for [`interrupted`]; called
 /// before their work begins, so that no instant is left in which a signal ends a run without a word.
 pub(crate) fn catch() {
-    let (sender, asked) = watch::channel(false);
-    if ASKED.set(asked).is_err() {
+    let (sender, _) = watch::channel(false);
+    if ASKED.set(sender.clone()).is_err() {
         return;
     }
     let Some(mut signals) = Signals::new() else {
@@ -20,11 +20,13 @@ pub(crate) fn catch() {
         return;
     };
     tokio::spawn(async move {
-        signals.next().await;
-        let _ = sender.send(true);
-        signals.next().await;
-        crate::status_line::clear();
-        std::process::exit(i32::from(INTERRUPTED));
+        loop {
+            signals.next().await;
+            if sender.send_replace(true) {
+                crate::status_line::clear();
+                std::process::exit(i32::from(INTERRUPTED));
+            }
+        }
     });
 }
 
@@ -32,9 +34,14 @@ pub(crate) fn catch() {
 pub(crate) async fn interrupted() {
     catch();
     let Some(asked) = ASKED.get() else { return };
-    if asked.clone().wait_for(|asked| *asked).await.is_err() {
-        // No signal handler is installed.
-        std::future::pending().await
+    // The sender is never dropped.
+    let _ = asked.subscribe().wait_for(|asked| *asked).await;
+}
+
+/// What was asked has been done: the next signal asks again.
+pub(crate) fn done() {
+    if let Some(asked) = ASKED.get() {
+        asked.send_replace(false);
     }
 }
 

@@ -30,6 +30,54 @@ enum View {
     Plain,
     /// A person at a terminal.
     Terminal(StatusLine),
+    /// A person who talks with it.
+    Talk(Speaker),
+}
+
+/// The answers of a conversation, on stdout as they come.
+#[derive(Default)]
+struct Speaker {
+    /// Whether a line has begun that is not ended yet.
+    is_mid_line: bool,
+}
+
+impl Speaker {
+    /// Prints what the event says, if it is part of an answer.
+    fn take(&mut self, event: &Event) -> Result<bool, Failure> {
+        if let Event::LlmExecutionProgress(e) = event {
+            if e.restarted {
+                self.end_line()?;
+            }
+            self.is_mid_line |= !e.text.is_empty();
+            output::print_piece(&e.text)?;
+        } else if let Event::LlmCallCompleted(e) = event {
+            let text = e.message.joined_text();
+            if !self.is_mid_line && !text.trim().is_empty() {
+                self.is_mid_line = true;
+                output::print_piece(&text)?;
+            }
+            self.end_line()?;
+        } else {
+            let is_silent = matches!(
+                event,
+                Event::ThreadStarted(_)
+                    | Event::RunStarted(_)
+                    | Event::NodeStarted(_)
+                    | Event::LlmCallRequested(_)
+                    | Event::UserInteractionResponded(_)
+                    | Event::ThreadCompleted(_)
+                    | Event::ThreadForked(_)
+                    // What failed is said at the end.
+                    | Event::ThreadFailed(_)
+            );
+            return Ok(is_silent);
+        }
+        Ok(true)
+    }
+
+    fn end_line(&mut self) -> Result<(), Failure> {
+        if std::mem::take(&mut self.is_mid_line) { output::print_piece("\n") } else { Ok(()) }
+    }
 }
 
 /// A run as it was shown so far: what goes on with it goes on from here.
@@ -90,6 +138,14 @@ impl Story {
                     output::say(&line);
                 }
             }
+            View::Talk(speaker) => {
+                let line = self.talk.take(event, &label, &self.family);
+                let is_said = label.is_empty() && speaker.take(&event.event)?;
+                if let Some(line) = line.filter(|_| !is_said) {
+                    speaker.end_line()?;
+                    output::say(&line);
+                }
+            }
             // Who answered here has it before them.
             View::Terminal(_) if matches!(event.event, Event::UserInteractionResponded(_)) => {}
             View::Terminal(status) => {
@@ -107,6 +163,8 @@ impl View {
     fn choose(open: &OpenArgs, form: Form) -> Option<Self> {
         if form.jsonl {
             Some(Self::Lines)
+        } else if form.talks {
+            Some(Self::Talk(Speaker::default()))
         } else if !open.talks() {
             None
         } else if io::stderr().is_terminal() {

@@ -3,11 +3,13 @@
 // What stays may be of use to the server only.
 #![cfg_attr(not(feature = "server"), allow(dead_code))]
 
+mod agent;
 mod archive;
 mod ask;
 mod backup;
 mod bisect;
 mod branches;
+mod chat;
 mod commands;
 mod control;
 mod definition;
@@ -97,6 +99,8 @@ Example:
 enum Command {
     /// Run a workflow to its end
     Run(run::RunArgs),
+    /// Talk with an agent or a workflow
+    Chat(chat::ChatArgs),
     /// List threads
     Threads(threads::ThreadsArgs),
     /// Send a thread its next message, and run it
@@ -224,6 +228,7 @@ async fn dispatch(open: &OpenArgs, command: Command) -> Result<ExitCode, Failure
     match command {
         Command::Run(args) => run::run(open, args).await,
         Command::Resume(args) => resume::resume(open, args).await,
+        Command::Chat(args) => chat::chat(open, args).await,
         Command::Threads(args) => threads::list(open, args).await,
         Command::Send(args) => runs::send(open, args).await,
         Command::Runs(args) => runs::list(open, args).await,

@@ -2,10 +2,11 @@
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use clap::Args;
+use etcetera::BaseStrategy as _;
 use rethread::errors::{OpenError, RuntimeError};
 use rethread::store::StoreError;
 use rethread::tools::{Isolation, Reserved};
@@ -39,6 +40,20 @@ pub(crate) const READING: [&str; 11] =
 /// How long a command that is to write waits for those.
 const READERS_MAX: Duration = Duration::from_secs(5);
 
+/// The configuration file: the one that was named, else that of this folder, else that of the person.
+pub(crate) fn config_file(named: Option<&Path>) -> Option<&Path> {
+    let here = || Some(Path::new(CONFIG)).filter(|file| file.exists());
+    named.or_else(here).or_else(|| personal_config().filter(|file| file.exists()))
+}
+
+/// Where the configuration file of the person is, if there is one: `rethread/rethread.toml` in their configuration folder
+/// (`$XDG_CONFIG_HOME`, else `~/.config`; `%APPDATA%` on Windows).
+fn personal_config() -> Option<&'static Path> {
+    static FILE: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let file = || Some(etcetera::choose_base_strategy().ok()?.config_dir().join("rethread").join(CONFIG));
+    FILE.get_or_init(file).as_deref()
+}
+
 /// The options of every command.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Global options")]
@@ -68,7 +83,7 @@ pub(crate) struct OpenArgs {
     /// The data directory, which holds the log
     #[arg(long, global = true, env = "RETHREAD_DATA_DIR", default_value = DATA_DIR, value_name = "FOLDER")]
     pub(crate) data_dir: PathBuf,
-    /// The configuration file (default: `rethread.toml` if it exists)
+    /// The configuration file (default: `rethread.toml` in this folder, else in `rethread` in your configuration folder)
     #[arg(long, global = true, env = "RETHREAD_CONFIG", value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// When to use colours on stderr: auto (on a terminal unless NO_COLOR is set), always, never
@@ -117,8 +132,7 @@ impl OpenArgs {
 
     /// The configuration file, where there is one.
     pub(crate) fn config_file(&self) -> Option<&Path> {
-        let default = Path::new(CONFIG);
-        self.config.as_deref().or_else(|| default.exists().then_some(default))
+        config_file(self.config.as_deref())
     }
 
     /// What no tool can access: the log with its tokens, and the files that say which programs are started and where
@@ -126,7 +140,8 @@ impl OpenArgs {
     pub(crate) fn reserved(&self, more: &MoreArgs) -> Reserved {
         let reserved = Reserved::default().name(CONFIG).name(DATA_DIR).place(&self.data_dir);
         let files = std::iter::once(self.config.as_deref().unwrap_or(Path::new(CONFIG)));
-        files.chain(more.mcp.iter().map(PathBuf::as_path)).fold(reserved, Reserved::place)
+        let files = files.chain(personal_config()).chain(more.mcp.iter().map(PathBuf::as_path));
+        files.fold(reserved, Reserved::place)
     }
 
     /// The server whose log is meant: the one that was named, or the one that holds the log in the folder.

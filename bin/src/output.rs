@@ -1,6 +1,6 @@
 //! Printing: data to stdout, talk to stderr, colours only where a person sees them.
 
-use std::fmt::Display;
+use std::fmt::{self, Display};
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd as _;
@@ -106,8 +106,12 @@ pub(crate) fn has_printed() -> bool {
 
 /// A line of data. A reader that went away, as `head` does, ends the command without a word.
 pub(crate) fn print(text: impl Display) -> Result<(), Failure> {
+    put(format_args!("{text}\n"))
+}
+
+fn put(text: fmt::Arguments<'_>) -> Result<(), Failure> {
     HAS_PRINTED.store(true, Ordering::Relaxed);
-    match writeln!(io::stdout(), "{text}").and_then(|()| io::stdout().flush()) {
+    match io::stdout().write_fmt(text).and_then(|()| io::stdout().flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
             READER_GONE.notify_one();
             Err(Failure::reader_gone(0))
@@ -134,6 +138,11 @@ pub(crate) fn print_line(value: &Value) -> Result<(), Failure> {
 /// Text that is data: as it is for a program, with visible marks for hidden characters on a terminal.
 pub(crate) fn print_text(text: &str) -> Result<(), Failure> {
     if io::stdout().is_terminal() { print(marked(text)) } else { print(text) }
+}
+
+/// A piece of a text, as it comes, with visible marks for hidden characters on a terminal.
+pub(crate) fn print_piece(text: &str) -> Result<(), Failure> {
+    if io::stdout().is_terminal() { put(format_args!("{}", marked(text))) } else { put(format_args!("{text}")) }
 }
 
 /// Text from outside (a model, a tool, a file) on one line, with visible marks for hidden characters, cut to

@@ -8,6 +8,7 @@ use rethread::operate::Labels;
 use rethread::{Json, Seq, StartThread};
 use serde_json::{Value, json};
 
+use crate::agent::AgentArgs;
 use crate::drive::{Form, drive, finish};
 use crate::exit::{self, Failure};
 use crate::label_args::LabelArgs;
@@ -21,12 +22,17 @@ use crate::{definition, interrupt};
 /// The largest input, in bytes.
 const INPUT_BYTES_MAX: usize = 16 << 20;
 
-/// Run a workflow to its end.
+/// Run a workflow to its end, or with --task an agent that needs no workflow file.
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
     /// The workflow file, YAML or JSON
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
+    #[arg(value_name = "FILE", required_unless_present = "task")]
+    file: Option<PathBuf>,
+    /// A task for an agent, in place of a workflow file
+    #[arg(long, value_name = "TEXT", conflicts_with_all = ["file", "given"], allow_hyphen_values = true)]
+    task: Option<String>,
+    #[command(flatten)]
+    agent: AgentArgs,
     /// The input as plain text: the variable `input` of the workflow
     #[arg(long, short, value_name = "TEXT", group = "given")]
     input: Option<String>,
@@ -48,7 +54,13 @@ pub(crate) struct RunArgs {
 
 pub(crate) async fn run(open: &OpenArgs, args: RunArgs) -> Result<ExitCode, Failure> {
     interrupt::catch();
-    let file = definition::read(&args.file)?;
+    let file = match (&args.file, args.agent.first()) {
+        (Some(_), Some(option)) => {
+            return Err(Failure::new(2, format!("{option} is for --task: a workflow file says it itself")));
+        }
+        (Some(file), None) => definition::read(file)?,
+        (None, _) => args.agent.definition(open, "task")?,
+    };
     let (input, past, labels) = (input(&args)?, args.past.read()?, args.labels.all()?);
     if let Some(server) = open.server().await? {
         return run_there(open, server, &file, (input, past), labels, args).await;
@@ -99,7 +111,7 @@ async fn run_there(
 }
 
 fn input(args: &RunArgs) -> Result<Option<Json>, Failure> {
-    if let Some(text) = &args.input {
+    if let Some(text) = args.task.as_ref().or(args.input.as_ref()) {
         return Ok(Some(Json::from(text.as_str())));
     }
     if let Some(text) = &args.input_json {

@@ -162,7 +162,15 @@ impl Scene {
         let mut command = Command::new(program());
         command.args(arguments).current_dir(self.path()).env_clear().stdin(Stdio::null());
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
+        self.at_home(&mut command);
         command
+    }
+
+    /// What a person has is in the scene, and not in the home of who runs the tests.
+    fn at_home(&self, command: &mut Command) {
+        for (name, folder) in [("XDG_CONFIG_HOME", "home/config"), ("XDG_STATE_HOME", "home/state")] {
+            command.env(name, self.file(folder));
+        }
     }
 
     /// Runs a command to its end; the words are its arguments, split at spaces.
@@ -177,6 +185,7 @@ impl Scene {
         command.arg(script).arg(serde_json::to_string(steps).unwrap()).arg(program()).args(words.split_whitespace());
         command.current_dir(self.path()).env_clear().stdin(Stdio::null());
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("TERM", "xterm").env("NO_COLOR", "1");
+        self.at_home(&mut command);
         Running::start(command).end()
     }
 
@@ -326,6 +335,11 @@ impl Running {
     /// Writes to its stdin, which must be a pipe.
     pub fn write(&mut self, text: &str) {
         self.child.as_mut().unwrap().stdin.as_mut().unwrap().write_all(text.as_bytes()).unwrap();
+    }
+
+    /// Closes its stdin, which must be a pipe.
+    pub fn end_input(&mut self) {
+        drop(self.child.as_mut().unwrap().stdin.take());
     }
 
     /// Waits for a line of stdout with this in it.

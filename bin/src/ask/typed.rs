@@ -43,7 +43,7 @@ fn read() -> Line {
 
 /// The next line that is typed, with its end; nothing at the end of the input. Dropping this leaves the line to the next
 /// who asks for one.
-pub(super) async fn line() -> Line {
+pub(crate) async fn line() -> Line {
     let mut reader = READER.lock().await;
     let reader = reader.get_or_insert_with(Reader::start);
     if !reader.is_reading {
@@ -53,6 +53,11 @@ pub(super) async fn line() -> Line {
     let line = reader.lines.recv().await;
     reader.is_reading = false;
     line.flatten()
+}
+
+/// Whether a line is being read that nobody waits for any more: the next line answers whoever asks next.
+pub(crate) async fn is_reading() -> bool {
+    READER.lock().await.as_ref().is_some_and(|reader| reader.is_reading)
 }
 
 /// Forgets a line that was typed before anybody asked for it: it answers something else.

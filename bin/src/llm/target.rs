@@ -9,6 +9,7 @@ use rethread_llm::profiles::ProfileError;
 use rethread_llm::{Client, Profile, Profiles, Provider};
 
 use super::read::Terminal;
+use crate::open::config_file;
 
 /// The options that choose a model.
 #[derive(Debug, Args)]
@@ -16,9 +17,9 @@ pub(super) struct Target {
     /// A profile of the configuration
     #[arg(long)]
     profile: Option<String>,
-    /// The configuration file
-    #[arg(long, default_value = "rethread.toml", env = "RETHREAD_CONFIG")]
-    config: PathBuf,
+    /// The configuration file (default: `rethread.toml` in this folder, else in `rethread` in your configuration folder)
+    #[arg(long, env = "RETHREAD_CONFIG")]
+    config: Option<PathBuf>,
     /// The provider: openai_chat, openai_responses, anthropic, gemini, gemini_openai, mock or human
     #[arg(long)]
     provider: Option<Provider>,
@@ -50,7 +51,8 @@ pub(super) struct TargetArgs {
 }
 
 pub(super) fn client(target: &Target) -> Result<Arc<dyn Client>, ProfileError> {
-    let profiles = if target.config.exists() { Profiles::from_file(&target.config)? } else { Profiles::empty() };
+    let file = config_file(target.config.as_deref());
+    let profiles = file.map_or_else(|| Ok(Profiles::empty()), Profiles::from_file)?;
     let mut profiles = profiles.with_relay(Arc::new(Terminal));
     let named = match (&target.profile, target.provider) {
         (Some(name), _) => Some(name.clone()),

@@ -154,13 +154,13 @@ pub(crate) struct Start {
     #[serde(default)]
     labels: Labels,
     /// What was said before: the first run goes on with this conversation. Each tool call has its result after it.
-    #[schema(value_type = Option<Vec<Object>>)]
+    #[schema(value_type = Option<Vec<Value>>)]
     messages: Option<Value>,
     /// The form of `messages`; the one of this API when absent.
     #[schema(value_type = Option<String>, pattern = "^(openai_chat|openai_responses|anthropic)$")]
     messages_format: Option<ConversationFormat>,
     /// Variables beside those of the workflow, or in their place.
-    #[schema(value_type = std::collections::BTreeMap<String, Value>)]
+    #[schema(value_type = Option<Object>)]
     #[serde(default)]
     variables: OrderedMap<Json>,
     /// The node to begin with, in place of the first one.

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 mod approvals;
 mod calls;
+mod chat;
 mod control;
 mod debugging;
 mod ends;

@@ -120,6 +120,7 @@ fn the_help_lists_the_commands() {
     let commands = help.split("Commands:\n").nth(1).unwrap().split("\n\n").next().unwrap();
     expect![[r#"
         run          Run a workflow to its end
+        chat         Talk with an agent or a workflow
         threads      List threads
         send         Send a thread its next message, and run it
         runs         List the runs of a thread

@@ -89,6 +89,8 @@ const LINES: &[Line] = &[
     doing("import runs/quick.jsonl", (0, "1 were there already")),
     doing("cancel {other} --json", (0, "cancelled")),
     doing("send {quick} Again --quiet", (0, "Hello!")),
+    doing("chat --continue {quick}", (0, "go on with")),
+    doing("chat --profile fast", (0, "")),
     doing("send {quick} --value [1] --json", (0, "\"completed\"")),
     alike("send {quick} Again --on-message never", (2, "expected queue, steer, interrupt or reject")),
     doing("gc --status completed --json", (0, "\"deleted\":[{")),

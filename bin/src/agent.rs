@@ -1,0 +1,95 @@
+//! An agent without a workflow file: a model with tools.
+
+use clap::Args;
+use rethread::Workflow;
+use serde_json::{Value, json};
+
+use crate::definition;
+use crate::exit::{Failure, INVALID};
+use crate::open::OpenArgs;
+
+/// How often its model is called in a run at most.
+const MODEL_CALLS_MAX: u32 = 100;
+
+/// The options for the agent that works without a workflow file.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Agent")]
+pub(crate) struct AgentArgs {
+    /// The profile of its model (default: that of the configuration)
+    #[arg(long, value_name = "NAME")]
+    pub(crate) profile: Option<String>,
+    /// Its tools, with commas between them (default: all that are offered)
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    tools: Option<Vec<String>>,
+    /// Its instructions
+    #[arg(long, value_name = "TEXT")]
+    system_prompt: Option<String>,
+}
+
+impl AgentArgs {
+    /// The first of these options that was given.
+    pub(crate) fn first(&self) -> Option<&'static str> {
+        let Self { profile, tools, system_prompt } = self;
+        let given = [
+            ("--profile", profile.is_some()),
+            ("--tools", tools.is_some()),
+            ("--system-prompt", system_prompt.is_some()),
+        ];
+        given.into_iter().find(|(_, is_given)| *is_given).map(|(name, _)| name)
+    }
+
+    /// The options that made this workflow.
+    pub(crate) fn of(workflow: &Workflow) -> Self {
+        let llm = &json!(workflow.spec())["nodes"][0]["llm"];
+        let text = |key: &str| llm[key].as_str().map(str::to_owned);
+        let tools = match &llm["available_tools"] {
+            Value::Array(tools) => Some(tools.iter().filter_map(Value::as_str).map(str::to_owned).collect()),
+            _ if llm["tool_mode"] == "none" => Some(Vec::new()),
+            _ => None,
+        };
+        Self { profile: text("profile_id"), tools, system_prompt: text("system_prompt") }
+    }
+
+    /// The workflow of this name: one node, which calls the model until it asks for no tool.
+    pub(crate) fn definition(&self, open: &OpenArgs, name: &str) -> Result<definition::File, Failure> {
+        let mut llm = json!({
+            "profile_id": self.profile(open)?, "user_prompt": "{{ input }}", "tool_mode": "auto", "stream": true,
+            "max_iterations": MODEL_CALLS_MAX,
+        });
+        if let Some(tools) = &self.tools {
+            let tools: Vec<_> = tools.iter().map(|tool| tool.trim()).filter(|tool| !tool.is_empty()).collect();
+            if tools.is_empty() {
+                llm["tool_mode"] = json!("none");
+            } else {
+                llm["available_tools"] = json!(tools);
+            }
+        }
+        if let Some(prompt) = &self.system_prompt {
+            llm["system_prompt"] = json!(prompt);
+        }
+        let text = json!({ "version": "1", "name": name, "nodes": [{ "id": "answer", "llm": llm }] });
+        definition::made(&format!("rethread {name}"), text.to_string().into_bytes())
+    }
+
+    fn profile(&self, open: &OpenArgs) -> Result<String, Failure> {
+        if let Some(profile) = &self.profile {
+            return Ok(profile.clone());
+        }
+        if let Some(server) = open.named_server() {
+            let message = format!("say which profile of {server} is meant: --profile NAME");
+            return Err(Failure::new(2, crate::output::tame(&message, 400)));
+        }
+        let profiles = open.profiles()?;
+        if let Some(name) = profiles.default_name() {
+            return Ok(name.to_owned());
+        }
+        let names: Vec<_> = profiles.names().collect();
+        let message = if names.is_empty() {
+            "no model is configured: `rethread init` writes a rethread.toml, in which you say which model you use"
+                .into()
+        } else {
+            format!("say which profile is meant: --profile NAME, one of {}", names.join(", "))
+        };
+        Err(Failure::new(INVALID, message))
+    }
+}

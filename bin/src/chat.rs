@@ -1,0 +1,322 @@
+//! `chat`: a conversation at the terminal. Each message is a run of one thread.
+
+mod commands;
+mod typed;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use rethread::operate::Labels;
+use rethread::runs::{RunAgain, RunRequest, RunSummary};
+use rethread::{ForkRequest, Json, Outcome, Principal, Role, Runtime, Seq, StartThread, State, Status, ThreadHandle};
+use serde_json::json;
+
+use crate::agent::AgentArgs;
+use crate::ask;
+use crate::definition::{self, File};
+use crate::drive::{Driven, Form, drive};
+use crate::exit::{self, Failure};
+use crate::family;
+use crate::interrupt;
+use crate::label_args::LabelArgs;
+use crate::live::Story;
+use crate::open::{self, OpenArgs};
+use crate::output;
+use crate::remote::Client;
+use crate::resume;
+use crate::toolset::ToolArgs;
+use commands::Next;
+use typed::{Typed, Typist};
+
+/// What the agent is called that needs no workflow file.
+const AGENT: &str = "chat";
+
+/// Talk with an agent or a workflow. Each line is a message; `/help` lists what else can be typed.
+#[derive(Debug, Args)]
+pub(crate) struct ChatArgs {
+    /// The workflow file, YAML or JSON; without one, an agent with the tools that are offered
+    #[arg(value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// Go on with this conversation, or with the last one
+    #[arg(long = "continue", value_name = "THREAD", num_args = 0..=1, default_missing_value = "last", conflicts_with = "file")]
+    thread: Option<String>,
+    #[command(flatten)]
+    agent: AgentArgs,
+    #[command(flatten)]
+    labels: LabelArgs,
+    #[command(flatten)]
+    tools: ToolArgs,
+}
+
+/// A conversation.
+struct Chat<'a> {
+    open: &'a OpenArgs,
+    server: Option<&'a Client>,
+    runtime: Runtime,
+    tools: ToolArgs,
+    labels: Labels,
+    /// What a new thread begins on.
+    definition: Definition,
+    /// None before the first message.
+    thread: Option<ThreadHandle>,
+    /// The run that the next message takes the place of.
+    again: Option<RunSummary>,
+    /// How the last answer ended.
+    ended: u8,
+}
+
+enum Definition {
+    /// A file, or none where an older thread goes on: each run takes its newest version.
+    File(Option<Box<File>>),
+    /// The agent. Whether its definition changed since the last run.
+    Agent { args: AgentArgs, is_new: bool },
+}
+
+pub(crate) async fn chat(open: &OpenArgs, args: ChatArgs) -> Result<ExitCode, Failure> {
+    interrupt::catch();
+    let labels = args.labels.all()?;
+    let definition = match (&args.file, &args.thread, args.agent.first()) {
+        (Some(_), _, Some(option)) => {
+            return Err(Failure::new(2, format!("{option} is for the agent: a workflow file says it itself")));
+        }
+        (_, Some(_), Some(option)) => {
+            let message = format!("{option} is for a new conversation: in an older one, /model NAME changes the model");
+            return Err(Failure::new(2, message));
+        }
+        (Some(file), ..) => Definition::File(Some(Box::new(definition::read(file)?))),
+        (None, Some(_), None) => Definition::File(None),
+        (None, None, _) => {
+            // Said before the first message is typed.
+            args.agent.definition(open, AGENT)?;
+            Definition::Agent { args: args.agent.clone(), is_new: false }
+        }
+    };
+    let server = open.server().await?;
+    let runtime = resume::runtime(open, server, &args.tools).await?;
+    let mut chat =
+        Chat { open, server, runtime, tools: args.tools, labels, definition, thread: None, again: None, ended: 0 };
+    if let Some(name) = &args.thread {
+        chat.go_on(name).await?;
+    }
+    let talked = chat.talk().await;
+    open.answer_no_more().await;
+    let closed = open::close(chat.runtime.clone()).await;
+    let code = talked?;
+    closed?;
+    if let Some(thread) = chat.thread.filter(|_| open.talks()) {
+        output::say(&output::dim(format!("go on with: rethread chat --continue {}", thread.id())));
+    }
+    Ok(ExitCode::from(code))
+}
+
+impl Chat<'_> {
+    async fn talk(&mut self) -> Result<u8, Failure> {
+        let mut typist = Typist::new();
+        if typist.is_at_terminal() && self.open.talks() {
+            output::say(&output::dim("/help lists the commands, Ctrl-D leaves"));
+        }
+        loop {
+            let message = match typist.next().await? {
+                Typed::Message(message) => message,
+                Typed::Gone if typist.is_at_terminal() => return Ok(0),
+                Typed::Gone => return Ok(self.ended),
+                Typed::Interrupted => return Ok(exit::INTERRUPTED),
+            };
+            if message.trim().is_empty() {
+                continue;
+            }
+            let done = match message.strip_prefix('/') {
+                Some(command) => self.command(command.trim()).await,
+                None => self.say(message.trim()).await.map(|()| Next::Message),
+            };
+            match done {
+                Ok(Next::Message) => {}
+                Ok(Next::Leave) => return Ok(0),
+                Err(failure) if failure.code == exit::READER_GONE => return Err(failure),
+                // The conversation goes on.
+                Err(failure) => {
+                    self.ended = failure.code;
+                    output::say(&format!("{}: {}", output::red("error"), output::sanitize_lines(&failure.message)));
+                }
+            }
+        }
+    }
+
+    /// Goes on with an older thread; what was in progress is brought to its end first.
+    async fn go_on(&mut self, name: &str) -> Result<(), Failure> {
+        let thread = open::find(&self.runtime, name).await?;
+        let summary = thread.summary().await?;
+        if summary.branch_of.is_some() {
+            let message = format!("thread {} is a branch: go on with the thread that it belongs to", thread.id());
+            return Err(Failure::new(exit::CONFLICT, message));
+        }
+        let state = thread.state().await?;
+        if let Some(reference) = state.workflow().filter(|workflow| workflow.name == AGENT)
+            && let Some(workflow) = self.runtime.workflow(reference.hash).await?
+        {
+            self.definition = Definition::Agent { args: AgentArgs::of(&workflow), is_new: false };
+        }
+        self.thread = Some(thread.clone());
+        if self.open.talks() {
+            let n = n_messages(&state);
+            let messages = output::count(n, "message", "messages");
+            output::say(&output::dim(format!("{} with {messages}; /history shows them", thread.id())));
+        }
+        if !summary.status.is_ended() {
+            let story = Story::begin(&self.runtime, &thread, summary.last_seq.next()).await?;
+            self.answer(&thread, story).await?;
+        }
+        Ok(())
+    }
+
+    /// Sends a message, and shows the answer.
+    async fn say(&mut self, message: &str) -> Result<(), Failure> {
+        let input = Json::from(message);
+        let (thread, story) = match (self.thread.clone(), self.again.clone()) {
+            (None, _) => {
+                let thread = self.start(input).await?;
+                let story = Story::begin(&self.runtime, &thread, Seq(0)).await?;
+                (thread, story)
+            }
+            (Some(thread), Some(run)) => {
+                let fork = self.fork(&thread, &run, input).await?;
+                let from = fork.first_own_seq().await?;
+                let story = Story::begin(&self.runtime, &fork, from).await?;
+                (fork, story)
+            }
+            (Some(thread), None) => {
+                let last = thread.summary().await?.last_seq;
+                let story = Story::begin(&self.runtime, &thread, last.next()).await?;
+                self.run(&thread, input).await?;
+                (thread, story)
+            }
+        };
+        self.thread = Some(thread.clone());
+        self.again = None;
+        self.answer(&thread, story).await
+    }
+
+    async fn start(&mut self, input: Json) -> Result<ThreadHandle, Failure> {
+        let file = match &mut self.definition {
+            Definition::File(Some(file)) => File::clone(file),
+            Definition::File(None) => {
+                let message = "an older conversation was continued: say which workflow begins a new one, with \
+                               rethread chat FILE";
+                return Err(Failure::new(2, message));
+            }
+            Definition::Agent { args, is_new } => {
+                *is_new = false;
+                args.definition(self.open, AGENT)?
+            }
+        };
+        if let Some(server) = self.server {
+            let folder = server.folder(&self.tools)?;
+            let body = json!({ "definition": file.text(), "input": input, "workspace": folder, "labels": self.labels });
+            return Ok(self.runtime.thread(server.start(&body).await?));
+        }
+        let workflow = file.checked(&self.runtime)?;
+        let mut start = StartThread::new(workflow, input).labels(self.labels.clone());
+        if let Some(folder) = self.tools.folder() {
+            start = start.workspace(folder);
+        }
+        Ok(self.runtime.start(start).await?)
+    }
+
+    /// Gives the thread its next run. An agent keeps its own definition, whatever other agents of that name are.
+    async fn run(&mut self, thread: &ThreadHandle, input: Json) -> Result<(), Failure> {
+        let mut changed = None;
+        let mut is_pinned = false;
+        if let Definition::Agent { args, is_new } = &mut self.definition {
+            is_pinned = !*is_new;
+            if *is_new {
+                changed = Some(args.definition(self.open, AGENT)?);
+            }
+        }
+        match self.server {
+            Some(server) => {
+                if let Some(file) = &changed {
+                    // The newest definition of that name is that of the next run.
+                    server.post("/v1/workflows", &json!(file.workflow().spec())).await?;
+                }
+                server.run(thread.id(), &json!({ "input": input, "pin": is_pinned })).await?;
+            }
+            None => {
+                let mut request = RunRequest::new(input);
+                if let Some(file) = changed {
+                    request = request.workflow(file.checked(&self.runtime)?);
+                } else if is_pinned {
+                    request = request.pin();
+                }
+                thread.run(request).await?;
+            }
+        }
+        if let Definition::Agent { is_new, .. } = &mut self.definition {
+            *is_new = false;
+        }
+        Ok(())
+    }
+
+    /// Makes a run again with another message, as a fork.
+    async fn fork(&self, thread: &ThreadHandle, run: &RunSummary, input: Json) -> Result<ThreadHandle, Failure> {
+        if let Some(server) = self.server {
+            let forked = server.fork(thread.id(), &json!({ "run_id": run.run_id, "input": input })).await?;
+            return Ok(self.runtime.thread(forked));
+        }
+        let again = Some(RunAgain { run: run.run_id, input: Some(input) });
+        Ok(thread.fork(ForkRequest { again, ..ForkRequest::default() }).await?)
+    }
+
+    /// Shows the thread at work until it is at rest; Ctrl-C ends the run.
+    async fn answer(&mut self, thread: &ThreadHandle, story: Story) -> Result<(), Failure> {
+        let form = Form { talks: true, ..Form::default() };
+        match drive(self.open, &self.runtime, thread, story, form).await? {
+            Driven::AtRest(outcome) => self.tell(&outcome).await,
+            Driven::Interrupted => {
+                let reason = Some("interrupted at the terminal".to_owned());
+                match self.server {
+                    Some(server) => server.cancel(thread.id(), reason).await?,
+                    None => thread.by(Principal::Terminal).cancel(reason).await?,
+                }
+                interrupt::done();
+                self.ended = exit::INTERRUPTED;
+                output::say(&output::yellow("interrupted: what you say next goes on with the conversation"));
+                Ok(())
+            }
+        }
+    }
+
+    /// What is left to say about an answer.
+    async fn tell(&mut self, outcome: &Outcome) -> Result<(), Failure> {
+        let is_at_limit = family::is_at_limit(&self.runtime, outcome).await?;
+        self.ended = exit::of_outcomes([(outcome, is_at_limit)]);
+        if let Some(error) = &outcome.error {
+            let message = output::sanitize_lines(&error.message);
+            output::say(&format!("{}: {}: {message}", output::red("error"), error.kind));
+            return Ok(());
+        }
+        if outcome.status == Status::Paused {
+            let reason = outcome.state.pause_reason().map_or_else(String::new, output::sanitize_lines);
+            output::say(&format!("paused: {reason}"));
+            return Ok(());
+        }
+        if !outcome.status.is_ended() {
+            family::questions(&self.runtime, outcome.thread_id).await?.iter().for_each(ask::say_how_to_answer);
+            return Ok(());
+        }
+        // What a model said is printed already.
+        let said = outcome.state.conversation().entries.iter().rev().find(|it| it.message.role == Role::Assistant);
+        let said = said.map(|entry| entry.message.joined_text());
+        match &outcome.output {
+            Some(output) if outcome.success() && output.as_str() != said.as_deref() => {
+                output::print_text(&output.as_str().map_or_else(|| format!("{output:#}"), str::to_owned))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// How many messages there are, besides instructions.
+fn n_messages(state: &State) -> usize {
+    state.conversation().entries.iter().filter(|entry| entry.message.role != Role::System).count()
+}

@@ -1,0 +1,101 @@
+//! What a person types: with a line editor at a terminal, line by line from a pipe.
+
+use std::fs::OpenOptions;
+use std::io::{self, IsTerminal};
+use std::path::PathBuf;
+
+use etcetera::BaseStrategy as _;
+use reedline::{DefaultPrompt, DefaultPromptSegment, FileBackedHistory, Reedline, Signal};
+
+use crate::ask::typed;
+use crate::exit::Failure;
+use crate::interrupt::interrupted;
+use crate::output;
+
+/// How many messages the line editor remembers.
+const HISTORY_LINES_MAX: usize = 1_000;
+
+/// What came.
+pub(super) enum Typed {
+    Message(String),
+    /// The input has ended, or the person leaves.
+    Gone,
+    /// The program is to end.
+    Interrupted,
+}
+
+/// Reads what is typed.
+pub(super) struct Typist {
+    /// At a terminal; it is away while it reads.
+    editor: Option<Box<Reedline>>,
+    is_at_terminal: bool,
+}
+
+impl Typist {
+    pub(super) fn new() -> Self {
+        let is_at_terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
+        Self { editor: is_at_terminal.then(|| Box::new(editor())), is_at_terminal }
+    }
+
+    pub(super) fn is_at_terminal(&self) -> bool {
+        self.is_at_terminal
+    }
+
+    pub(super) async fn next(&mut self) -> Result<Typed, Failure> {
+        // A question that was answered elsewhere may have left a read behind, which gets the next line.
+        if self.is_at_terminal && !typed::is_reading().await {
+            return self.edited().await;
+        }
+        tokio::select! {
+            line = typed::line() => Ok(line.map_or(Typed::Gone, Typed::Message)),
+            () = interrupted() => Ok(Typed::Interrupted),
+        }
+    }
+
+    async fn edited(&mut self) -> Result<Typed, Failure> {
+        let mut asked_to_leave = false;
+        loop {
+            let mut editor = self.editor.take().unwrap_or_else(|| Box::new(editor()));
+            let read = move || {
+                let prompt = DefaultPrompt::new(DefaultPromptSegment::Empty, DefaultPromptSegment::Empty);
+                (editor.read_line(&prompt), editor)
+            };
+            let (read, editor) = tokio::task::spawn_blocking(read)
+                .await
+                .map_err(|error| Failure::other(format!("cannot read from the terminal: {error}")))?;
+            self.editor = Some(editor);
+            match read? {
+                Signal::Success(line) => return Ok(Typed::Message(line)),
+                Signal::CtrlC if !asked_to_leave => {
+                    asked_to_leave = true;
+                    output::say(&output::dim("Ctrl-C again leaves"));
+                }
+                _ => return Ok(Typed::Gone),
+            }
+        }
+    }
+}
+
+fn editor() -> Reedline {
+    let editor = Reedline::create();
+    // Without a file, the lines of this conversation are remembered.
+    let history = history_file().and_then(|file| FileBackedHistory::with_file(HISTORY_LINES_MAX, file).ok());
+    match history.or_else(|| FileBackedHistory::new(HISTORY_LINES_MAX).ok()) {
+        Some(history) => editor.with_history(Box::new(history)),
+        None => editor,
+    }
+}
+
+/// The file with the messages that were typed before, which only the person can read.
+fn history_file() -> Option<PathBuf> {
+    let folders = etcetera::choose_base_strategy().ok()?;
+    let folder = folders.state_dir().unwrap_or_else(|| folders.data_dir()).join("rethread");
+    std::fs::create_dir_all(&folder).ok()?;
+    let file = folder.join("chat-history");
+    let mut options = OpenOptions::new();
+    options.append(true).create(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(&file).ok()?;
+    Some(file)
+}

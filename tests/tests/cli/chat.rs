@@ -1,0 +1,234 @@
+//! Conversations at the terminal: typed line by line, commands, a model that is interrupted, a program that is killed.
+
+use std::process::Stdio;
+use std::sync::mpsc::channel;
+
+use rethread_tests::binary::{Ran, Running, Scene};
+use rethread_tests::provider::{Provider, Said, Wire};
+use serde_json::Value;
+
+const CONFIG: &str = r#"
+default_profile = "fast"
+[profiles.fast]
+provider = "mock"
+model = "scripted"
+[profiles.fast.script]
+answers = [{ text = "Hello there." }, { chunks = ["You said", " something."] }]
+otherwise = { text = "Indeed." }
+[profiles.other]
+provider = "mock"
+model = "another"
+[profiles.other.script]
+otherwise = { text = "The other one." }
+"#;
+
+fn scene() -> Scene {
+    let scene = Scene::new();
+    scene.write("rethread.toml", CONFIG);
+    scene
+}
+
+fn begin(scene: &Scene, words: &str) -> Running {
+    let mut command = scene.command(words.split_whitespace());
+    command.stdin(Stdio::piped());
+    Running::start(command)
+}
+
+/// Types these lines, and then ends the input.
+fn talk(scene: &Scene, words: &str, lines: &str) -> Ran {
+    let mut running = begin(scene, words);
+    running.write(lines);
+    running.end_input();
+    running.end()
+}
+
+fn said(scene: &Scene) -> Vec<String> {
+    let state = scene.run("show last --json").ok().json();
+    let text = |message: &Value| message["content"][0]["text"].as_str().unwrap_or_default().to_owned();
+    let messages = state["messages"].as_array().unwrap();
+    messages.iter().filter(|message| message["role"] != "system").map(text).collect()
+}
+
+#[test]
+fn each_line_is_a_message_of_one_conversation() {
+    let scene = scene();
+    let ran = talk(&scene, "chat", "hi\n\nwhat?\n /a path\n").ok();
+    assert_eq!(ran.stdout, "Hello there.\nYou said something.\nIndeed.\n");
+    assert_eq!(said(&scene), ["hi", "Hello there.", "what?", "You said something.", "/a path", "Indeed."]);
+    assert_eq!(scene.run("threads --json").ok().json().as_array().unwrap().len(), 1);
+    let ran = talk(&scene, "chat --continue", "/history 2\nmore\n").ok().says("6 messages");
+    assert_eq!(ran.stdout, "you: /a path\nmodel: Indeed.\nIndeed.\n");
+    assert_eq!(said(&scene).len(), 8);
+}
+
+#[test]
+fn commands_of_a_conversation() {
+    let scene = scene();
+    let ran = talk(&scene, "chat", "/stats\nhi\n/stats\n/model\n/model other\nmore\n/model\n/model third\n").code(5);
+    assert!(ran.stdout.starts_with("nothing was said yet\nHello there.\nthread "), "{ran}");
+    assert!(ran.stdout.contains("model calls   1\n") && ran.stdout.ends_with("fast\nThe other one.\nother\n"), "{ran}");
+    ran.says("there is no profile `third`; there are: fast, other");
+    let ran = talk(&scene, "chat --continue", "/model\n/clear\nnew\n/exit\nnever\n").ok();
+    assert_eq!(ran.stdout, "other\nThe other one.\n");
+    assert_eq!(scene.run("threads --json").ok().json().as_array().unwrap().len(), 2);
+    let ran = talk(&scene, "chat", "/nonsense\n/save\n/clear now\n").code(2).says("/nonsense is no command");
+    assert_eq!((ran.stdout.as_str(), ran.stderr.matches("error").count()), ("", 3));
+}
+
+#[test]
+fn a_message_that_is_taken_back_is_said_anew_in_a_fork() {
+    let scene = scene();
+    let lines = "one\ntwo\nthree\n/undo\n/undo\n/history\nsecond\n/history\n/save talk.json\n";
+    let ran = talk(&scene, "chat", lines).ok().says("taken back: three").says("taken back: two");
+    let shown = "you: one\nmodel: Hello there.\n";
+    let stdout =
+        format!("Hello there.\nYou said something.\nIndeed.\n{shown}You said something.\n{shown}you: second\n");
+    assert!(ran.stdout.starts_with(&stdout), "{ran}");
+    assert_eq!(scene.run("threads --json").ok().json().as_array().unwrap().len(), 2);
+    let saved: Value = serde_json::from_str(&std::fs::read_to_string(scene.file("talk.json")).unwrap()).unwrap();
+    assert_eq!(saved.as_array().unwrap().len(), 4);
+    let ran = talk(&scene, "chat --continue", "/save talk.json\n/undo\n/undo\n/undo\n").code(7);
+    assert_eq!(ran.stderr.matches("there is no message to take back").count(), 1, "{ran}");
+    scene.run_args(["run", "--task", "and now?", "--messages", "talk.json", "--json"]).ok();
+    assert_eq!(said(&scene).len(), 6);
+}
+
+#[test]
+fn an_agent_needs_no_workflow_file() {
+    let scene = scene();
+    assert_eq!(scene.run_args(["run", "--task", "Do it", "--json"]).ok().json()["output"], "Hello there.");
+    assert_eq!(scene.run("show last --json").ok().json()["workflow"], "task");
+    let tools = ["run", "--task", "Do it", "--tools", "list_folder,nothing"];
+    scene.run_args(tools).code(3).says("nothing").silent();
+    scene.run("run --task x --profile nobody").code(3).says("nobody").silent();
+    scene.run("run file.yaml --profile fast").code(2).says("--profile is for --task").silent();
+    scene.run("run").code(2).silent();
+    scene.write("rethread.toml", CONFIG.replace("default_profile = \"fast\"", ""));
+    scene.run("run --task x").code(3).says("one of fast, other").silent();
+    std::fs::remove_file(scene.file("rethread.toml")).unwrap();
+    scene.run("run --task x").code(3).says("rethread init").silent();
+    scene.run("chat").code(3).says("rethread init").silent();
+}
+
+#[test]
+fn the_configuration_of_the_person_is_used_where_the_folder_has_none() {
+    let scene = scene();
+    let home = scene.file("home/config");
+    std::fs::create_dir_all(home.join("rethread")).unwrap();
+    std::fs::rename(scene.file("rethread.toml"), home.join("rethread/rethread.toml")).unwrap();
+    let run = || scene.run("run --task x --json");
+    assert_eq!(run().ok().json()["output"], "Hello there.");
+    scene.write("rethread.toml", CONFIG.replace("default_profile = \"fast\"", "default_profile = \"other\""));
+    assert_eq!(run().ok().json()["output"], "The other one.");
+    scene.write("rethread.toml", "defualt = 1");
+    run().code(3).says("unknown field `defualt`").silent();
+}
+
+#[test]
+fn a_question_is_answered_by_the_next_line() {
+    let scene = scene();
+    scene.write(
+        "ask.yaml",
+        "version: '1'\nname: ask\nnodes:\n- id: a\n  user_interaction: {operation_type: UPDATE_VARIABLES, \
+         prompt: 'Which colour, {{ input }}?', variables: [{variable_name: output, expression: '{{ input }}'}]}\n",
+    );
+    let ran = talk(&scene, "chat ask.yaml", "Ada\ngreen\nBob\nblue\n").ok().says("Which colour, Ada?");
+    assert_eq!(ran.stdout, "green\nblue\n");
+    talk(&scene, "chat ask.yaml", "Ada\n").code(4).says("answer it:");
+}
+
+/// A model that answers its second call only when it is told to.
+struct Slow {
+    scene: Scene,
+    provider: Provider,
+    asked: std::sync::mpsc::Receiver<()>,
+    answer: std::sync::mpsc::Sender<()>,
+}
+
+fn slow() -> Slow {
+    let (is_asked, asked) = channel();
+    let (answer, may_answer) = channel();
+    let provider = Provider::start(move |number, _| {
+        if number == 1 {
+            is_asked.send(()).unwrap();
+            // The program may have been killed meanwhile, or called it off.
+            let _ = may_answer.recv();
+        }
+        Said::Text(format!("answer {number}"))
+    });
+    let scene = Scene::new();
+    let url = provider.base_url(Wire::OpenaiChat);
+    let profile = format!("provider = \"openai_chat\"\nmodel = \"m\"\nbase_url = \"{url}\"\nauth = \"none\"\n");
+    scene.write("rethread.toml", format!("[profiles.fast]\n{profile}"));
+    scene.write(
+        "chat.yaml",
+        "version: '1'\nname: talk\nnodes: [{id: a, llm: {profile_id: fast, user_prompt: '{{ input }}'}}]",
+    );
+    Slow { scene, provider, asked, answer }
+}
+
+impl Slow {
+    /// What the model read in its last call.
+    fn last_read(&self) -> Vec<Value> {
+        let bodies = self.provider.take_bodies();
+        let last: Value = serde_json::from_slice(bodies.last().unwrap()).unwrap();
+        last["messages"].as_array().unwrap().iter().map(|message| message["content"].clone()).collect()
+    }
+}
+
+#[test]
+fn an_answer_is_interrupted_and_the_conversation_goes_on() {
+    let slow = slow();
+    let mut running = begin(&slow.scene, "chat chat.yaml");
+    running.write("one\n");
+    running.wait_for("answer 0");
+    running.write("two\n");
+    slow.asked.recv().unwrap();
+    running.signal("INT");
+    running.wait_until_said("interrupted");
+    slow.answer.send(()).unwrap();
+    running.write("three\n");
+    running.wait_for("answer 2");
+    running.signal("INT");
+    running.end().code(130);
+    assert_eq!(slow.last_read(), ["one", "answer 0", "two", "three"]);
+    slow.scene.run("verify").ok();
+}
+
+#[test]
+fn a_conversation_goes_on_after_a_kill_in_the_middle_of_an_answer() {
+    let slow = slow();
+    let mut running = begin(&slow.scene, "chat chat.yaml");
+    running.write("one\n");
+    running.wait_for("answer 0");
+    running.write("two\n");
+    slow.asked.recv().unwrap();
+    // A model is called while the message is still being flushed: before it is in the log, it is not accepted.
+    while slow.scene.run("runs last --json").ok().json()["runs"].as_array().unwrap().len() < 2 {}
+    running.kill();
+    slow.answer.send(()).unwrap();
+    let ran = talk(&slow.scene, "chat --continue", "three\n").ok();
+    assert_eq!(ran.stdout, "answer 2\nanswer 3\n", "{ran}\n{}", slow.scene.run("events last"));
+    assert_eq!(slow.last_read(), ["one", "answer 0", "two", "answer 2", "three"]);
+    let said = said(&slow.scene);
+    assert_eq!(said, ["one", "answer 0", "two", "answer 2", "three", "answer 3"], "nothing is lost or said twice");
+    assert_eq!(slow.scene.run("runs last --json").ok().json()["runs"].as_array().unwrap().len(), 3);
+}
+
+#[test]
+fn a_person_talks_at_a_terminal() {
+    let scene = scene();
+    // The line editor asks the terminal where its cursor is.
+    let asks = ("\x1b[6n", "\x1b[1;1R");
+    let steps = [("Ctrl-D leaves", ""), asks, ("> ", "hi\r"), ("Hello there.", ""), asks, ("> ", "/exit\r")];
+    let ran = scene.run_on_terminal(&steps, "chat").ok();
+    assert!(ran.stdout.contains("go on with: rethread chat --continue"), "{ran}");
+    assert_eq!(said(&scene), ["hi", "Hello there."]);
+    let history = std::fs::read_to_string(scene.file("home/state/rethread/chat-history")).unwrap();
+    assert_eq!(
+        history,
+        "hi
+/exit
+"
+    );
+}
