@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 
 use rethread_events::event::event_type_named;
 use rethread_events::ids::{CallId, Hash, Position, Seq, ThreadId, Time};
+use rethread_events::labels::Labels;
 use rethread_events::usage::{CallUsage, Callee, EVENTS, Ended, ModelName, UsageFold};
 use rethread_store::{Kind, Record, StoreError};
 
 use crate::error::{ReadError, RuntimeError};
 use crate::family;
+use crate::labels::labels_of;
 use crate::load;
 use crate::recorded::RecordedEvent;
 use crate::runtime::Runtime;
@@ -27,13 +29,15 @@ pub struct UsageQuery<P> {
     pub after: Option<P>,
     /// Only calls that ended at this time or later, by the clock of the process that recorded it.
     pub since: Option<Time>,
+    /// Only calls of threads with these labels.
+    pub labels: Labels,
     /// At most so many calls; at least 1, at most 5 000.
     pub limit: usize,
 }
 
 impl<P> Default for UsageQuery<P> {
     fn default() -> Self {
-        Self { after: None, since: None, limit: CALLS_MAX }
+        Self { after: None, since: None, labels: Labels::new(), limit: CALLS_MAX }
     }
 }
 
@@ -139,6 +143,9 @@ struct Reader<'a> {
     services: &'a Services,
     kinds: Vec<Kind>,
     since: Option<Time>,
+    labels: Labels,
+    /// Whether the threads that were met have the labels.
+    labelled: BTreeMap<ThreadId, bool>,
     limit: usize,
     n_looked_at: usize,
     fold: UsageFold,
@@ -153,6 +160,8 @@ impl<'a> Reader<'a> {
             services,
             kinds,
             since: query.since,
+            labels: query.labels.clone(),
+            labelled: BTreeMap::new(),
             limit: query.limit.clamp(1, CALLS_MAX),
             n_looked_at: 0,
             fold: UsageFold::default(),
@@ -171,6 +180,9 @@ impl<'a> Reader<'a> {
             return Ok(());
         }
         let (thread, seq, at) = (record.thread, record.seq, record.recorded_at);
+        if !self.has_labels(thread)? {
+            return Ok(());
+        }
         let event = RecordedEvent::decode(record)?.event;
         let mut call = match self.fold.apply(thread, seq, at, &event) {
             _ if self.since.is_some_and(|since| at < since) => return Ok(()),
@@ -185,6 +197,24 @@ impl<'a> Reader<'a> {
         call.name_model(recorded.map(|hash| self.profile(hash)).transpose()?.flatten());
         self.calls.push(call);
         Ok(())
+    }
+
+    /// Whether the thread has the labels that are asked for.
+    fn has_labels(&mut self, thread: ThreadId) -> Result<bool, ReadError> {
+        if self.labels.is_empty() {
+            return Ok(true);
+        }
+        if let Some(has) = self.labelled.get(&thread) {
+            return Ok(*has);
+        }
+        let has = match labels_of(self.services.reader(), thread) {
+            Ok(labels) => labels.include(&self.labels),
+            // It was deleted meanwhile.
+            Err(ReadError::NoThread(_)) => false,
+            Err(error) => return Err(error),
+        };
+        self.labelled.insert(thread, has);
+        Ok(has)
     }
 
     /// A call that was requested before the first record that was read.

@@ -1,10 +1,12 @@
-//! `delete`: all that the log has of the threads with some labels.
+//! `delete`: all that the log has of a thread, or of the threads with some labels.
 
 use std::process::ExitCode;
 
 use clap::Args;
 use rethread::ThreadFilter;
+use rethread::errors::ControlError;
 use rethread::operate::Labels;
+use serde_json::json;
 
 use crate::exit::{CONFLICT, Failure};
 use crate::gc::{self, GcArgs};
@@ -12,13 +14,17 @@ use crate::label_args::LabelArgs;
 use crate::open::{self, OpenArgs};
 use crate::output;
 
-/// Delete all threads with a label, and erase them from every file of the log. Nothing is deleted if one of them has not
-/// ended. Also deletes definitions that no thread runs on, except the newest of each name.
+/// Delete a thread or all threads with a label, and erase them from every file of the log. Nothing is deleted if one of
+/// them has not ended. With --label, also deletes definitions that no thread runs on, except the newest of each name.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Example:
+Examples:
+  rethread delete 3f2a91
   rethread delete --label user=42")]
 pub(crate) struct DeleteArgs {
+    /// The thread: its id, a part of its id, or `last`
+    #[arg(conflicts_with = "labels")]
+    thread: Option<String>,
     #[command(flatten)]
     labels: LabelArgs,
     /// Print one JSON object
@@ -27,15 +33,48 @@ pub(crate) struct DeleteArgs {
 }
 
 pub(crate) async fn delete(open: &OpenArgs, args: DeleteArgs) -> Result<ExitCode, Failure> {
+    if let Some(thread) = &args.thread {
+        return delete_thread(open, thread, args.json).await;
+    }
     let labels = args.labels.all()?;
     if labels.is_empty() {
-        return Err(Failure::new(2, "say which threads: --label KEY=VALUE"));
+        return Err(Failure::new(2, "say which threads: THREAD, or --label KEY=VALUE"));
     }
     none_is_open(open, &labels, "cancel it first; nothing was deleted").await?;
     let done = gc::gc(open, GcArgs::erasing(args.labels, args.json)).await?;
     // One may have begun meanwhile.
     none_is_open(open, &labels, "it began meanwhile: cancel it, and delete again").await?;
     Ok(done)
+}
+
+async fn delete_thread(open: &OpenArgs, name: &str, json: bool) -> Result<ExitCode, Failure> {
+    let runtime = open.look().await?;
+    let found = open::find(&runtime, name).await.map(|thread| thread.id());
+    open::close(runtime).await?;
+    let id = found?;
+    match open.server().await? {
+        Some(server) => {
+            server.delete(id).await?;
+            server.post("/v1/log/compact", &json!(null)).await?;
+        }
+        None => {
+            let runtime = open.start_to_delete().await?;
+            let done = async {
+                runtime.thread(id).delete().await?;
+                runtime.compact().await?;
+                Ok::<_, ControlError>(())
+            };
+            let done = done.await;
+            open::close(runtime).await?;
+            done?;
+        }
+    }
+    if json {
+        output::print_json(&json!({ "thread_id": id, "status": "deleted" }))?;
+    } else {
+        output::print(format!("{id} deleted"))?;
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 async fn none_is_open(open: &OpenArgs, labels: &Labels, advice: &str) -> Result<(), Failure> {

@@ -11,6 +11,7 @@ use serde_json::json;
 
 use crate::exit::Failure;
 use crate::explain::lines::short;
+use crate::label_args::LabelArgs;
 use crate::moment::time_of;
 use crate::open::{self, OpenArgs};
 use crate::output;
@@ -22,7 +23,10 @@ use crate::views::{By, Call, ModelSum, ToolSum, Usages};
 #[derive(Debug, Args)]
 pub(crate) struct UsageArgs {
     /// The thread: its id, a part of its id, or `last`; the whole log if no thread is named
+    #[arg(conflicts_with = "labels")]
     thread: Option<String>,
+    #[command(flatten)]
+    labels: LabelArgs,
     /// List sums by model, sums by tool, or every call (default: sums by model and by tool)
     #[arg(long, value_enum, value_name = "WHAT")]
     by: Option<By>,
@@ -86,7 +90,8 @@ async fn read(runtime: &Runtime, args: &UsageArgs) -> Result<UsageSums, Failure>
             }
         }
     }
-    let mut query = UsageQuery { since: args.since, after: args.after.map(Position), ..UsageQuery::default() };
+    let (since, after) = (args.since, args.after.map(Position));
+    let mut query = UsageQuery { since, after, labels: args.labels.all()?, ..UsageQuery::default() };
     loop {
         let page = runtime.usage(query.clone()).await?;
         take(&page.calls)?;

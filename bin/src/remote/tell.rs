@@ -71,6 +71,11 @@ impl Client {
         self.tell(thread, "runs", body).await.map(drop)
     }
 
+    /// Deletes a thread with its branches.
+    pub(crate) async fn delete(&self, thread: ThreadId) -> Result<(), RemoteError> {
+        self.ask(Method::DELETE, &format!("/v1/threads/{thread}"), None).await.map(drop)
+    }
+
     /// Forks a thread; gives the id of the new one.
     pub(crate) async fn fork(&self, thread: ThreadId, body: &Value) -> Result<ThreadId, RemoteError> {
         id(&self.tell(thread, "fork", body).await?)

@@ -97,7 +97,7 @@ routes! {
     post "/v1/interactions/{interaction}/respond" Operate OfThread interactions::respond;
     post "/v1/interactions/{interaction}/cancel" Operate OfThread interactions::cancel;
     get "/v1/events" Read Filtered events::of_log;
-    get "/v1/usage" Read Hidden usage::of_log;
+    get "/v1/usage" Read Filtered usage::of_log;
     get "/v1/tools" Read Hidden surroundings::tools;
     get "/v1/profiles" Read Hidden surroundings::profiles;
     get "/v1/info" Read Hidden surroundings::info;

@@ -161,8 +161,7 @@ pub(crate) struct Start {
     messages_format: Option<ConversationFormat>,
     /// Variables beside those of the workflow, or in their place.
     #[schema(value_type = Option<Object>)]
-    #[serde(default)]
-    variables: OrderedMap<Json>,
+    variables: Option<OrderedMap<Json>>,
     /// The node to begin with, in place of the first one.
     #[schema(value_type = Option<String>)]
     entry: Option<NodeId>,
@@ -196,7 +195,7 @@ pub(crate) async fn start(
     let chosen = Chosen { workflow: start.workflow, hash: start.hash, definition: start.definition };
     let (input, labels) = (start.input.map(Json::from), guard::bound(&request, start.labels)?);
     let messages = past(start.messages, start.messages_format)?;
-    let (variables, entry) = (start.variables, start.entry);
+    let (variables, entry) = (start.variables.unwrap_or_default(), start.entry);
     // Tokens that are bound to other labels have keys of their own.
     let operation = match guard::bound_to(&request) {
         bound if bound.is_empty() => "start".to_owned(),

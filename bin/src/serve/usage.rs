@@ -1,12 +1,13 @@
 //! `/v1/usage` and `/v1/threads/{thread}/usage`: what calls of models and tools used, page by page.
 
-use actix_web::HttpResponse;
-use rethread::operate::UsageQuery;
+use actix_web::{HttpRequest, HttpResponse};
+use rethread::operate::{Labels, UsageQuery};
 use rethread::{CallId, Position, Seq, ThreadId};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::extract::{Asked, Named};
+use super::guard;
 use super::problem::Problem;
 use super::request;
 use super::server::Shared;
@@ -23,6 +24,9 @@ pub(crate) struct LogQuery {
     /// `model` for sums by model, `tool` for sums by tool, `call` for every call; both sums when absent.
     #[param(pattern = "^(model|tool|call)$")]
     by: Option<String>,
+    /// Only calls of threads with these labels: `KEY=VALUE`, with commas between them.
+    #[param(pattern = "^[A-Za-z0-9._/-]{1,64}=[^,]{1,64}(,[A-Za-z0-9._/-]{1,64}=[^,]{1,64})*$")]
+    label: Option<String>,
     /// Only calls that ended after this position of the log; the `next` of a page before.
     #[param(pattern = "^[0-9]{1,18}$")]
     after: Option<String>,
@@ -68,7 +72,11 @@ fn by(text: Option<&str>) -> Result<Option<By>, Problem> {
 /// hold fewer than `limit` calls, or none, before the last. Calls that have not ended do not count.
 #[utoipa::path(get, path = "/v1/usage", tag = "events", operation_id = "log_usage", params(LogQuery),
     responses((status = 200, description = "A page", body = Usages)))]
-pub(crate) async fn of_log(server: Shared, Asked(query): Asked<LogQuery>) -> Result<HttpResponse, Problem> {
+pub(crate) async fn of_log(
+    server: Shared,
+    request: HttpRequest,
+    Asked(query): Asked<LogQuery>,
+) -> Result<HttpResponse, Problem> {
     let by = by(query.by.as_deref())?;
     let after = query.after.as_deref().map(|text| {
         request::position(text).ok_or_else(|| Problem::parameter("after", "expected a position of the log"))
@@ -76,6 +84,7 @@ pub(crate) async fn of_log(server: Shared, Asked(query): Asked<LogQuery>) -> Res
     let query = UsageQuery::<Position> {
         after: after.transpose()?,
         since: request::time("since", query.since.as_deref())?,
+        labels: guard::bound(&request, request::labels(query.label.as_deref())?)?,
         limit: request::limit(query.limit, PAGE, PAGE_MAX)?,
     };
     let page = server.runtime.usage(query).await?;
@@ -97,6 +106,7 @@ pub(crate) async fn of_thread(Named(thread): Named, Asked(query): Asked<ThreadQu
     let of = UsageQuery::<(ThreadId, Seq)> {
         after: after.transpose()?,
         since: request::time("since", query.since.as_deref())?,
+        labels: Labels::new(),
         limit: request::limit(query.limit, PAGE, PAGE_MAX)?,
     };
     let page = match query.branches {

@@ -7,6 +7,7 @@
 #![allow(clippy::print_stdout)]
 
 mod alone;
+mod chat;
 mod cold;
 mod crowd;
 mod disk;
@@ -64,6 +65,7 @@ const PARTS: &[(&str, Part)] = &[
     ("disk", |folder, size| Box::pin(disk::run(folder, size))),
     ("register", |folder, size| Box::pin(register::run(folder, size))),
     ("cold", |folder, size| Box::pin(cold::run(folder, size))),
+    ("chat", |folder, size| Box::pin(chat::run(folder, size))),
     ("fan-out", |folder, size| Box::pin(graphs::fan_out(folder, size))),
     ("loop", |folder, size| Box::pin(graphs::iterations(folder, size))),
     ("memory-idle", |folder, size| Box::pin(memory::idle(folder, size))),

@@ -27,6 +27,12 @@ fn threads_are_listed_exported_and_deleted_by_their_labels() {
     let shown = scene.run(&format!("show {ada}")).ok().stdout;
     assert!(shown.contains("tenant=acme,user=ada"), "{shown}");
 
+    let calls = |filter: &str| scene.run(&format!("usage --by call --json {filter}")).ok().lines().len();
+    // Three calls of the model and one of a tool in each; the fork made them all again.
+    assert_eq!((calls(""), calls("--label user=ada"), calls("--label tenant=acme")), (4 * 4, 2 * 4, 3 * 4));
+    assert_eq!(calls("--label user=ad"), 0);
+    scene.run("usage last --label user=ada").code(2).silent();
+
     // An export has them, and the log that it is imported into finds them.
     scene.run("export --label user=ada -o ada.jsonl").ok();
     let other = Scene::new();
@@ -46,12 +52,45 @@ fn threads_are_listed_exported_and_deleted_by_their_labels() {
 fn label_that_cannot_be_used_is_refused_by_each_command() {
     let scene = scene();
     scene.run("run greeting.yaml --quiet").ok();
-    for command in ["run greeting.yaml", "threads", "gc", "export", "delete"] {
+    for command in ["run greeting.yaml", "threads", "gc", "export", "delete", "usage"] {
         scene.run(&format!("{command} --label tenant")).code(2).says("`tenant` is not a label: expected KEY=VALUE");
         scene.run(&format!("{command} --label a=1 --label a=2")).code(2).says("label `a` is given twice");
     }
     scene.run("delete").code(2).says("--label");
     assert_eq!(ids(&scene.run("threads --json").ok().json()).len(), 1);
+}
+
+#[test]
+fn delete_of_one_thread_leaves_nothing_of_it_in_the_files() {
+    for at_server in [false, true] {
+        let scene = scene();
+        let serve = ["serve", "--listen", "127.0.0.1:0"];
+        let mut server = at_server.then(|| Running::start(scene.command(serve)));
+        if let Some(server) = &mut server {
+            server.wait_until_said("serving ");
+        }
+        let run =
+            |text: &str| id_of(&scene.run(&format!("run greeting.yaml --json --quiet --input {text}")).ok().json());
+        let (gone, stays) = (run(&secret(7_919)), run(&secret(104_729)));
+        scene.run("delete nobody").code(5).silent();
+        assert_eq!(scene.run(&format!("delete {gone} --json")).ok().json()["thread_id"], gone);
+        scene.run(&format!("delete {gone}")).code(5).silent();
+        assert_eq!(
+            holding(&scene.data_dir(), secret(7_919).as_bytes()),
+            Vec::<PathBuf>::new(),
+            "at a server: {at_server}"
+        );
+        assert_eq!(ids(&scene.run("threads --json").ok().json()), [stays]);
+        if let Some(server) = server {
+            server.signal("TERM");
+            server.end().ok();
+        }
+        scene.run("verify").ok();
+    }
+    let scene = scene();
+    scene.run("run asking.yaml --quiet").code(4);
+    scene.run("delete last").code(7).says("cancel it first").silent();
+    scene.run("delete last --label a=1").code(2).silent();
 }
 
 #[test]

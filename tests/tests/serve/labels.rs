@@ -107,6 +107,7 @@ fn every_route_hides_other_threads_from_a_token_with_labels() {
     let open = [
         "/v1/threads",
         "/v1/events",
+        "/v1/usage",
         "/v1/interactions",
         "/v1/session",
         "/v1/openapi.json",
@@ -171,6 +172,10 @@ fn token_with_labels_works_on_the_threads_that_have_them() {
         let events = request.header("Accept", "text/event-stream").send().is(200).body;
         assert!(events.contains(own) && events.contains(&tenants.of_acme) && !events.contains(&tenants.of_other));
     }
+    let used = tenants.by_acme("GET", "/v1/usage?by=call", None).is(200).value();
+    let calls = used["calls"].as_array().unwrap();
+    assert!(!calls.is_empty() && calls.iter().all(|call| call["thread_id"] != *tenants.of_other), "{used}");
+    tenants.by_acme("GET", "/v1/usage?label=tenant=other", None).problem(403, "forbidden");
     let family = format!("/v1/events?family={}", tenants.of_other);
     tenants.by_acme("GET", &family, None).problem(404, "no-thread");
     tenants.by_acme("GET", &format!("/v1/threads/{}/explain", tenants.of_acme), None).is(200);

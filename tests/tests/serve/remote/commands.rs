@@ -93,6 +93,8 @@ const LINES: &[Line] = &[
     doing("chat --profile fast", (0, "")),
     doing("send {quick} --value [1] --json", (0, "\"completed\"")),
     alike("send {quick} Again --on-message never", (2, "expected queue, steer, interrupt or reject")),
+    alike("usage --label tenant=nobody", (0, "")),
+    alike("delete nobody", (5, "no thread `nobody`")),
     doing("gc --status completed --json", (0, "\"deleted\":[{")),
     Line { words: "token list", found: (0, ""), named: (2, "on the server's machine"), shows: (0, "") },
     Line {
