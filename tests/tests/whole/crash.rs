@@ -5,8 +5,9 @@ use std::error::Error;
 use std::sync::Arc;
 
 use rethread::errors::NextMove;
+use rethread::runs::{OnMessage, RunRequest};
 use rethread::store::{MemoryStore, Store};
-use rethread::{Outcome, RecordedEvent, Seq, StartThread, Status, ThreadId, Workflow};
+use rethread::{Event, Json, Outcome, RecordedEvent, Seq, StartThread, Status, ThreadId, Workflow};
 use rethread_store::testing::{Fault, FaultyStore, copy_as_killed};
 
 use crate::interaction::approval;
@@ -55,8 +56,22 @@ impl Death {
     }
 }
 
-/// Runs the thread to its end, saying yes to every question. `None` when the log died on the way.
-async fn drive(world: &World, id: ThreadId, workflow: &Arc<Workflow>) -> Result<Outcome, Box<dyn Error>> {
+/// What is run.
+#[derive(Clone, Copy)]
+struct Work<'a> {
+    workflow: &'a Arc<Workflow>,
+    /// What is said while the first question waits for its answer. Each is sent again in every life, with the same key.
+    said: &'a [(&'a str, OnMessage)],
+}
+
+impl<'a> Work<'a> {
+    fn of(workflow: &'a Arc<Workflow>) -> Self {
+        Self { workflow, said: &[] }
+    }
+}
+
+/// Runs the thread to its end, saying yes to every question.
+async fn drive(world: &World, id: ThreadId, Work { workflow, said }: Work<'_>) -> Result<Outcome, Box<dyn Error>> {
     let start = StartThread::new(workflow.clone(), "7 €").id(id);
     match world.runtime.start(start).await {
         Err(error) if error.next_move() != NextMove::ReadAgain => return Err(error.into()),
@@ -64,6 +79,12 @@ async fn drive(world: &World, id: ThreadId, workflow: &Arc<Workflow>) -> Result<
         Ok(_) | Err(_) => {}
     }
     let thread = world.runtime.thread(id);
+    if !said.is_empty() {
+        thread.at_rest().await?;
+    }
+    for (text, policy) in said {
+        thread.run(RunRequest::new(text).key(*text).on_message(*policy)).await?;
+    }
     loop {
         let outcome = thread.at_rest().await?;
         if outcome.status != Status::Waiting {
@@ -84,14 +105,15 @@ async fn live_until(
     store: &Arc<dyn Store>,
     tally: &Tally,
     id: ThreadId,
-    wf: &Arc<Workflow>,
+    work: Work<'_>,
     nth: u64,
     death: Death,
 ) -> bool {
     let faulty = Arc::new(FaultyStore::new(store.clone()).with(nth, death.fault()));
     let world = World::on(faulty.clone(), tally).await;
     tokio::select! {
-        _ = drive(&world, id, wf) => false,
+        // What was refused because the log has died comes as an error.
+        driven = drive(&world, id, work) => driven.is_err(),
         () = faulty.died() => true,
     }
 }
@@ -108,32 +130,44 @@ async fn finish(
     store: Arc<dyn Store>,
     tally: &Tally,
     id: ThreadId,
-    wf: &Arc<Workflow>,
+    work: Work<'_>,
     as_undisturbed: &Outcome,
     at: &str,
 ) {
     let before = events_of(&store, id).await;
     let world = World::on(store.clone(), tally).await;
-    let outcome = drive(&world, id, wf).await.unwrap_or_else(|error| panic!("{at}: {error}"));
+    let outcome = drive(&world, id, work).await.unwrap_or_else(|error| panic!("{at}: {error}"));
     assert_eq!(outcome.status, as_undisturbed.status, "{at}");
     assert_eq!(outcome.output, as_undisturbed.output, "{at}");
     assert_eq!(outcome.error, as_undisturbed.error, "{at}");
     let after = events_of(&store, id).await;
     assert_eq!(after[..before.len()], before, "{at}: what was there is there");
     assert!(tally.most_runs_of_a_call("pay") <= 1, "{at}: a tool that writes ran twice");
+    for (text, _) in work.said {
+        let accepts = |event: &&RecordedEvent| match &event.event {
+            Event::RunQueued(e) => e.input == Json::from(*text),
+            Event::MessageAdded(e) => e.message.joined_text() == *text,
+            _ => false,
+        };
+        assert_eq!(after.iter().filter(accepts).count(), 1, "{at}: `{text}` is accepted once");
+    }
+    if !work.said.is_empty() {
+        assert_eq!(outcome.state.run_number(), as_undisturbed.state.run_number(), "{at}");
+        assert!(outcome.state.queued_runs().is_empty(), "{at}: none waits for ever");
+    }
     world.end().await;
 }
 
 fn check_crashes(workflow: &Arc<Workflow>) {
-    check_crashes_to(Status::Completed, workflow);
+    check_crashes_to(Status::Completed, Work::of(workflow));
 }
 
 /// Crashes at every append, and at every one of these also a second time, early in the recovery.
-fn check_crashes_to(end: Status, workflow: &Arc<Workflow>) {
+fn check_crashes_to(end: Status, work: Work<'_>) {
     block_on(async {
         let id = ThreadId::new(1_790_000_000_000, [1; 10]);
         let world = World::new().await;
-        let undisturbed = drive(&world, id, workflow).await.unwrap();
+        let undisturbed = drive(&world, id, work).await.unwrap();
         assert_eq!(undisturbed.status, end);
         let n_calls = CAREFUL.map(|tool| world.tally.of(tool).0);
         world.end().await;
@@ -143,12 +177,12 @@ fn check_crashes_to(end: Status, workflow: &Arc<Workflow>) {
                 let at = format!("{death:?} append {nth}");
                 let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
                 let tally = Tally::default();
-                if !live_until(&store, &tally, id, workflow, nth, death).await {
+                if !live_until(&store, &tally, id, work, nth, death).await {
                     assert!(nth >= 3, "there was something to disturb");
                     break;
                 }
-                live_until(&store, &tally, id, workflow, nth % 3, death).await;
-                finish(store, &tally, id, workflow, &undisturbed, &at).await;
+                live_until(&store, &tally, id, work, nth % 3, death).await;
+                finish(store, &tally, id, work, &undisturbed, &at).await;
                 for (tool, n_calls) in CAREFUL.iter().zip(n_calls) {
                     assert!(tally.of(tool).0 <= n_calls, "{at}: a call of {tool} that the log does not know");
                 }
@@ -244,7 +278,7 @@ fn a_check_of_the_output_survives_a_crash_at_every_append() {
         workflow(&format!("output_schema: {{type: object, required: [paid]}}\nnodes: [{nodes}]"))
     };
     check_crashes(&workflow(r#"{"paid": 7}"#));
-    check_crashes_to(Status::Error, &workflow(r#"{"owed": 7}"#));
+    check_crashes_to(Status::Error, Work::of(&workflow(r#"{"owed": 7}"#)));
 }
 
 #[test]
@@ -263,18 +297,30 @@ fn a_strategy_of_the_application_survives_a_crash_at_every_append() {
     check_crashes(&strategies::thought_over());
 }
 
+/// A model asks for a tool that a person allows, and answers.
+#[test]
+fn a_conversation_survives_a_crash_at_every_append() {
+    let said = [
+        ("queued", OnMessage::Queue),
+        ("steered", OnMessage::Steer),
+        ("queued too", OnMessage::Queue),
+        ("interrupted", OnMessage::Interrupt),
+    ];
+    check_crashes_to(Status::Completed, Work { workflow: &people::careful(), said: &said });
+}
+
 #[test]
 fn a_log_on_the_disk_survives_a_kill_at_every_append() {
     let workflow = tools_side_by_side();
     block_on(async {
         let id = ThreadId::new(1_790_000_000_000, [1; 10]);
         let world = World::new().await;
-        let undisturbed = drive(&world, id, &workflow).await.unwrap();
+        let undisturbed = drive(&world, id, Work::of(&workflow)).await.unwrap();
         world.end().await;
         for nth in 0_u64.. {
             let (folder, copy) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
             let (store, tally) = (disk(folder.path()), Tally::default());
-            if !live_until(&store, &tally, id, &workflow, nth, Death::After).await {
+            if !live_until(&store, &tally, id, Work::of(&workflow), nth, Death::After).await {
                 break;
             }
             let acknowledged = events_of(&store, id).await;
@@ -282,7 +328,7 @@ fn a_log_on_the_disk_survives_a_kill_at_every_append() {
             let left = disk(copy.path());
             let found = events_of(&left, id).await;
             assert_eq!(found[..acknowledged.len()], acknowledged, "append {nth}: nothing acknowledged was lost");
-            finish(left, &tally, id, &workflow, &undisturbed, &format!("append {nth}")).await;
+            finish(left, &tally, id, Work::of(&workflow), &undisturbed, &format!("append {nth}")).await;
         }
     });
 }

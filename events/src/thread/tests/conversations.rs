@@ -1,7 +1,7 @@
 //! Threads that take the next run, and messages that come while one is going on.
 
 use super::*;
-use crate::event::{OnLimit, OnMessage};
+use crate::event::{OnLimit, OnMessage, RunSource};
 use crate::ids::RunId;
 
 /// One model node that is asked what the run was given, with a budget and an initial variable.
@@ -585,5 +585,57 @@ fn no_run_outlasts_the_deadline_of_the_thread() {
     bench.run("too late");
     bench.tick_after_ms(0);
     assert_eq!(bench.state().error().unwrap().kind, ErrorKind::Timeout);
+    laws::hold(&bench);
+}
+
+/// A message every seven minutes for a day: some answers come late, some messages while another is answered.
+#[test]
+fn a_conversation_of_a_day_keeps_to_its_deadlines() {
+    const MINUTE: u64 = 60_000;
+    let mut bench = limited("on_message: queue\nthread: {timeout_ms: 86400000}");
+    bench.says("good morning");
+    let (mut n_sent, mut n_timed_out) = (1, 0);
+    while bench.now < bench::START.plus_ms(24 * 60 * MINUTE) {
+        bench.tick_after_ms(7 * MINUTE);
+        let is_late = n_sent % 11 == 0;
+        bench.run(&format!("message {n_sent}"));
+        n_sent += 1;
+        if bench.state().is_ended() {
+            break;
+        }
+        match n_sent % 5 {
+            0 => {
+                bench.run_as(&format!("message {n_sent}"), OnMessage::Steer);
+                n_sent += 1;
+            }
+            1 => {
+                bench.run_as(&format!("message {n_sent}"), OnMessage::Interrupt);
+                n_sent += 1;
+            }
+            _ => {}
+        }
+        if is_late {
+            // The run may take a minute.
+            bench.tick_after_ms(MINUTE - 1);
+            assert_eq!(bench.state().status(), Status::Running);
+            bench.tick_after_ms(1);
+            assert_eq!(bench.state().run_ended().is_some(), bench.state().is_ended());
+            n_timed_out += 1;
+        }
+        while bench.state().status() == Status::Running && bench.state().model_request().is_some() {
+            bench.says("yes");
+        }
+        assert!(bench.state().is_ended(), "nothing is left open between two messages");
+    }
+    let state = bench.state();
+    assert!(n_sent > 200 && n_timed_out > 10, "{n_sent} {n_timed_out}");
+    assert!(state.queued_runs().is_empty());
+    let said = |event: &Event| match event {
+        Event::ThreadStarted(e) => Some(e.input.0.to_string()),
+        Event::RunStarted(e) if e.from == RunSource::Input => Some(e.input.0.to_string()),
+        Event::MessageAdded(e) => Some(e.message.joined_text()),
+        _ => None,
+    };
+    assert_eq!(bench.log.iter().filter_map(|(_, event)| said(event)).count(), n_sent, "each is in the log once");
     laws::hold(&bench);
 }
