@@ -133,7 +133,8 @@ impl Chat<'_> {
             match done {
                 Ok(Next::Message) => {}
                 Ok(Next::Leave) => return Ok(0),
-                Err(failure) if failure.code == exit::READER_GONE => return Err(failure),
+                // Nobody reads the answers any more.
+                Err(failure) if failure.is_silent => return Err(failure),
                 // The conversation goes on.
                 Err(failure) => {
                     self.ended = failure.code;
@@ -274,11 +275,18 @@ impl Chat<'_> {
             Driven::AtRest(outcome) => self.tell(&outcome).await,
             Driven::Interrupted => {
                 let reason = Some("interrupted at the terminal".to_owned());
-                match self.server {
-                    Some(server) => server.cancel(thread.id(), reason).await?,
-                    None => thread.by(Principal::Terminal).cancel(reason).await?,
-                }
+                let cancelled = match self.server {
+                    Some(server) => server.cancel(thread.id(), reason).await.map_err(Failure::from),
+                    None => thread.by(Principal::Terminal).cancel(reason).await.map_err(Failure::from),
+                };
                 interrupt::done();
+                match cancelled {
+                    // It ended by itself just now.
+                    Err(failure) if failure.code == exit::CONFLICT => {}
+                    cancelled => cancelled?,
+                }
+                // What was being said, and what the terminal wrote of the key.
+                ask::end_line();
                 self.ended = exit::INTERRUPTED;
                 output::say(&output::yellow("interrupted: what you say next goes on with the conversation"));
                 Ok(())

@@ -33,7 +33,7 @@ pub(crate) struct Failure {
     /// What a person does about it, where the message does not say that.
     pub(crate) advice: Option<&'static str>,
     /// Nothing is said of it.
-    is_silent: bool,
+    pub(crate) is_silent: bool,
 }
 
 /// What is done about a log that does not open.

@@ -47,8 +47,9 @@ impl Typist {
             return self.edited().await;
         }
         tokio::select! {
-            line = typed::line() => Ok(line.map_or(Typed::Gone, Typed::Message)),
+            biased;
             () = interrupted() => Ok(Typed::Interrupted),
+            line = typed::line() => Ok(line.map_or(Typed::Gone, Typed::Message)),
         }
     }
 

@@ -1,5 +1,6 @@
 //! Conversations at the terminal: typed line by line, commands, a model that is interrupted, a program that is killed.
 
+use std::io::Write as _;
 use std::process::Stdio;
 use std::sync::mpsc::channel;
 
@@ -189,9 +190,16 @@ fn an_answer_is_interrupted_and_the_conversation_goes_on() {
     slow.answer.send(()).unwrap();
     running.write("three\n");
     running.wait_for("answer 2");
-    running.signal("INT");
-    running.end().code(130);
+    running.end_input();
+    running.end().ok();
     assert_eq!(slow.last_read(), ["one", "answer 0", "two", "three"]);
+    let mut running = begin(&slow.scene, "chat --continue");
+    running.wait_until_said("messages");
+    running.signal("INT");
+    while !running.has_ended() {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    running.end().code(130);
     slow.scene.run("verify").ok();
 }
 
@@ -231,4 +239,18 @@ fn a_person_talks_at_a_terminal() {
 /exit
 "
     );
+}
+
+#[test]
+fn a_conversation_ends_when_nobody_reads_the_answers() {
+    let scene = scene();
+    let mut command = scene.command(["chat"]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    drop(child.stdout.take());
+    let mut input = child.stdin.take().unwrap();
+    // The pipe of its input stays open: it ends by itself.
+    input.write_all(b"one\ntwo\n").unwrap();
+    assert!(child.wait().unwrap().code().is_some());
+    assert!(said(&scene).len() <= 4);
 }
