@@ -15,7 +15,7 @@ mod parts;
 pub(crate) mod typed;
 
 /// The largest answer that is read, in bytes.
-const ANSWER_BYTES_MAX: usize = 16 << 20;
+pub(crate) const ANSWER_BYTES_MAX: usize = 16 << 20;
 /// The most characters of a question in a line about it.
 const PROMPT_CHARS_MAX: usize = 400;
 

@@ -119,6 +119,12 @@ impl Chat<'_> {
         loop {
             let message = match typist.next().await? {
                 Typed::Message(message) => message,
+                Typed::TooLong => {
+                    self.ended = exit::INVALID;
+                    let what = format!("a message has at most {} bytes: it was not sent", ask::ANSWER_BYTES_MAX);
+                    output::say(&format!("{}: {what}", output::red("error")));
+                    continue;
+                }
                 Typed::Gone if typist.is_at_terminal() => return Ok(0),
                 Typed::Gone => return Ok(self.ended),
                 Typed::Interrupted => return Ok(exit::INTERRUPTED),

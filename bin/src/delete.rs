@@ -4,7 +4,6 @@ use std::process::ExitCode;
 
 use clap::Args;
 use rethread::ThreadFilter;
-use rethread::errors::ControlError;
 use rethread::operate::Labels;
 use serde_json::json;
 
@@ -55,14 +54,14 @@ async fn delete_thread(open: &OpenArgs, name: &str, json: bool) -> Result<ExitCo
     match open.server().await? {
         Some(server) => {
             server.delete(id).await?;
-            server.post("/v1/log/compact", &json!(null)).await?;
+            server.post("/v1/log/compact", &json!(null)).await.map_err(|error| not_erased(error.into()))?;
         }
         None => {
             let runtime = open.start_to_delete().await?;
             let done = async {
                 runtime.thread(id).delete().await?;
-                runtime.compact().await?;
-                Ok::<_, ControlError>(())
+                runtime.compact().await.map_err(|error| not_erased(error.into()))?;
+                Ok::<_, Failure>(())
             };
             let done = done.await;
             open::close(runtime).await?;
@@ -75,6 +74,16 @@ async fn delete_thread(open: &OpenArgs, name: &str, json: bool) -> Result<ExitCo
         output::print(format!("{id} deleted"))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The thread is gone, so that the command cannot be run again.
+fn not_erased(failure: Failure) -> Failure {
+    let message = format!(
+        "the thread is deleted, but the index was not written anew and may hold bytes of it: have an operator run \
+         rethread gc --older-than 1000w --compact ({})",
+        failure.message
+    );
+    Failure::new(failure.code, message)
 }
 
 async fn none_is_open(open: &OpenArgs, labels: &Labels, advice: &str) -> Result<(), Failure> {

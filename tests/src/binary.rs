@@ -334,7 +334,12 @@ impl Running {
 
     /// Writes to its stdin, which must be a pipe.
     pub fn write(&mut self, text: &str) {
-        self.child.as_mut().unwrap().stdin.as_mut().unwrap().write_all(text.as_bytes()).unwrap();
+        self.write_bytes(text.as_bytes());
+    }
+
+    /// Writes bytes to its stdin, which must be a pipe.
+    pub fn write_bytes(&mut self, bytes: &[u8]) {
+        self.child.as_mut().unwrap().stdin.as_mut().unwrap().write_all(bytes).unwrap();
     }
 
     /// Closes its stdin, which must be a pipe.

@@ -36,9 +36,10 @@ impl Reader {
 }
 
 fn read() -> Line {
-    let mut line = String::new();
-    let read = io::stdin().lock().take(super::ANSWER_BYTES_MAX as u64).read_line(&mut line);
-    read.ok().filter(|n| *n > 0).map(|_| line)
+    let mut line = Vec::new();
+    let read = io::stdin().lock().take(super::ANSWER_BYTES_MAX as u64).read_until(b'\n', &mut line);
+    // What is no UTF-8 is no end of the input.
+    read.ok().filter(|n| *n > 0).map(|_| String::from_utf8_lossy(&line).into_owned())
 }
 
 /// The next line that is typed, with its end; nothing at the end of the input. Dropping this leaves the line to the next

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use etcetera::BaseStrategy as _;
 use reedline::{DefaultPrompt, DefaultPromptSegment, FileBackedHistory, Reedline, Signal};
 
-use crate::ask::typed;
+use crate::ask::{ANSWER_BYTES_MAX, typed};
 use crate::exit::Failure;
 use crate::interrupt::interrupted;
 use crate::output;
@@ -18,6 +18,8 @@ const HISTORY_LINES_MAX: usize = 1_000;
 /// What came.
 pub(super) enum Typed {
     Message(String),
+    /// A line with more bytes than a message may have.
+    TooLong,
     /// The input has ended, or the person leaves.
     Gone,
     /// The program is to end.
@@ -49,7 +51,7 @@ impl Typist {
         tokio::select! {
             biased;
             () = interrupted() => Ok(Typed::Interrupted),
-            line = typed::line() => Ok(line.map_or(Typed::Gone, Typed::Message)),
+            line = piped() => Ok(line),
         }
     }
 
@@ -75,6 +77,16 @@ impl Typist {
             }
         }
     }
+}
+
+async fn piped() -> Typed {
+    let Some(line) = typed::line().await else { return Typed::Gone };
+    if line.len() < ANSWER_BYTES_MAX || line.ends_with('\n') {
+        return Typed::Message(line);
+    }
+    // Its rest is no message either.
+    while typed::line().await.is_some_and(|rest| !rest.ends_with('\n')) {}
+    Typed::TooLong
 }
 
 fn editor() -> Reedline {

@@ -135,7 +135,7 @@ impl Again<'_> {
             let mut now = match Thread::started(self.machine.workflow(), given, *at) {
                 Ok(now) => now,
                 Err(faults) => {
-                    let why = format!("the recorded input does not fit `input_schema`: {faults}").replace('\n', "; ");
+                    let why = format!("it cannot begin with what is recorded: {faults}").replace('\n', "; ");
                     return Err(Box::new(Divergence { why, ..*self.differs(event, None) }));
                 }
             };
@@ -214,7 +214,7 @@ impl Again<'_> {
         let now = match runs::begun(self.machine.state(), &self.machine.workflow, given, id, at) {
             Ok(now) => RunStarted { by: recorded.by.clone(), ..now },
             Err(faults) => {
-                let why = format!("the recorded input does not fit `input_schema`: {faults}").replace('\n', "; ");
+                let why = format!("it cannot begin with what is recorded: {faults}").replace('\n', "; ");
                 return Err(Box::new(Divergence { why, ..*self.differs(event, None) }));
             }
         };

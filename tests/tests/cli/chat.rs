@@ -254,3 +254,16 @@ fn a_conversation_ends_when_nobody_reads_the_answers() {
     assert!(child.wait().unwrap().code().is_some());
     assert!(said(&scene).len() <= 4);
 }
+
+#[test]
+fn what_is_no_message_is_not_sent_in_part() {
+    let scene = scene();
+    let mut running = begin(&scene, "chat");
+    running.write(&format!("{}\nafter it\n", "x".repeat(17 << 20)));
+    running.wait_for("Hello there.");
+    running.write_bytes(b"caf\xe9\n");
+    running.end_input();
+    let ran = running.end().ok().says("a message has at most 16777216 bytes: it was not sent");
+    assert_eq!(ran.stdout, "Hello there.\nYou said something.\n");
+    assert_eq!(said(&scene), ["after it", "Hello there.", "caf\u{fffd}", "You said something."]);
+}

@@ -224,6 +224,6 @@ fn rerun_on_a_definition_that_refuses_the_input_differs_at_the_start() {
         events: bench.log.clone(),
     };
     let diverged = rerun.run().diverged.unwrap();
-    expect![[r#"0: the recorded input does not fit `input_schema`: input: "b" is a required property"#]]
+    expect![[r#"0: it cannot begin with what is recorded: input: "b" is a required property"#]]
         .assert_eq(&format!("{}: {}", diverged.seq, diverged.why));
 }
