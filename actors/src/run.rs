@@ -8,12 +8,12 @@ use rethread_events::event::{Event, MessageEffect, OnMessage, WorkflowRef};
 use rethread_events::fault::ExecutionError;
 use rethread_events::ids::{RunId, Seq, ThreadId, Time};
 use rethread_events::json::Json;
-use rethread_events::thread::{Input, RunInput, State, Status};
+use rethread_events::thread::{Input, Rejected, RunInput, State, Status};
 use rethread_events::workflow::Workflow;
 use rethread_store::{LogReader, StoreError};
 use serde::Serialize;
 
-use crate::definitions;
+use crate::definitions::{self, Held};
 use crate::error::{ControlError, ReadError, RunError, RuntimeError};
 use crate::outcome::Outcome;
 use crate::recorded::event;
@@ -97,7 +97,7 @@ impl RunRequest {
         self
     }
 
-    /// Begins on this definition, where the thread is at rest.
+    /// Begins on this definition. While a run is going on, the request is refused.
     #[must_use]
     pub fn workflow(mut self, workflow: impl Into<Arc<Workflow>>) -> Self {
         self.on = RunOn::Given(workflow.into());
@@ -250,7 +250,8 @@ impl ThreadHandle {
     ///
     /// # Errors
     /// `NoJson`, `TooLarge`; `Workflow` when the definition needs what is not here; `Rejected` when the input does not fit,
-    /// when too many runs wait, when the policy is `reject`, and for a branch. Nothing changed then.
+    /// when too many runs wait, when the policy is `reject`, when a run is going on and the request has a definition of
+    /// its own, and for a branch. Nothing changed then.
     pub async fn run(&self, request: RunRequest) -> Result<AcceptedRun, RunError> {
         let RunRequest { input, variables, on_message, key, on } = request;
         let input = input.map_err(RunError::NoJson)?;
@@ -259,39 +260,49 @@ impl ThreadHandle {
         for value in variables.values() {
             runtime.fits("a variable", &value.0)?;
         }
-        let state = self.state().await?;
-        let definition = match on {
-            // It is queued, or a message to the run that is going on.
-            _ if !state.is_ended() => None,
-            RunOn::Same => None,
-            RunOn::Given(workflow) => Some(workflow),
-            RunOn::Newest => self.newest(&state).await?,
-        };
-        let held = match &definition {
-            Some(workflow) => {
-                runtime.runnable(workflow).map_err(RunError::Workflow)?;
-                let held = runtime.keep(workflow).await?;
-                if state.workflow().is_none_or(|present| present.hash != workflow.hash()) {
-                    let (store, (name, value)) =
-                        (runtime.store().clone(), definitions::of_run(workflow.hash(), self.id()));
-                    runtime.blocking(move || store.put_value(&name, &value)).await??;
-                }
-                Some(held)
+        let mut given = RunInput { input, variables, on_message, key, definition: None };
+        let first = loop {
+            let state = self.state().await?;
+            given.definition = match &on {
+                RunOn::Same => None,
+                RunOn::Given(workflow) => Some(workflow.clone()),
+                // It is queued, or a message to the run that is going on.
+                RunOn::Newest if !state.is_ended() => None,
+                RunOn::Newest => self.newest(&state).await?,
+            };
+            let held = match &given.definition {
+                Some(workflow) => Some(self.runs_on(workflow, &state).await?),
+                None => None,
+            };
+            let told = self.tell(Input::Run(Box::new(given.clone()))).await;
+            drop(held);
+            match (told, &on) {
+                // Another run has begun meanwhile.
+                (Err(ControlError::Rejected { source: Rejected::DefinitionLate { .. }, .. }), RunOn::Newest) => {}
+                (told, _) => break told?,
             }
-            None => None,
         };
-        let given = RunInput { input, variables, on_message, key: key.clone(), definition };
-        let first = self.tell(Input::Run(Box::new(given))).await?;
-        drop(held);
         if let Some(seq) = first {
             return self.accepted(seq, false).await;
         }
         // The request came before.
-        let before = match key {
+        let before = match given.key {
             Some(key) => self.state().await?.request_of_key(&key),
             None => None,
         };
         self.accepted(before.ok_or(RuntimeError::ActorStopped(self.id()))?, true).await
+    }
+
+    /// Keeps a definition for the next run.
+    async fn runs_on(&self, workflow: &Arc<Workflow>, state: &State) -> Result<Held, RunError> {
+        let runtime = self.runtime();
+        runtime.runnable(workflow).map_err(RunError::Workflow)?;
+        let held = runtime.keep(workflow).await?;
+        if state.workflow().is_none_or(|present| present.hash != workflow.hash()) {
+            let (store, (name, value)) = (runtime.store().clone(), definitions::of_run(workflow.hash(), self.id()));
+            runtime.blocking(move || store.put_value(&name, &value)).await??;
+        }
+        Ok(held)
     }
 
     /// Calls off a run that waits, or a message that was to steer and that no model has read.

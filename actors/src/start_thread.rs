@@ -64,7 +64,8 @@ impl StartThread {
 
     /// What was said before: the first run goes on with this conversation, which is recorded in the first event of the
     /// thread. It may hold tool calls with their results right after them, images, documents, and reasoning with the
-    /// signatures of its provider. Instructions are not among them: they are the `system_prompt` of a node. [`crate::runs::read_conversation`] reads the JSON of OpenAI and Anthropic.
+    /// signatures of its provider. Instructions are not among them: they are the `system_prompt` of a node.
+    /// [`crate::runs::read_conversation`] reads the JSON of OpenAI and Anthropic.
     #[must_use]
     pub fn messages(mut self, messages: impl IntoIterator<Item = Message>) -> Self {
         self.given.messages = messages.into_iter().map(Arc::new).collect();
@@ -209,10 +210,9 @@ impl Runtime {
 
     fn past_fits(&self, given: &Start) -> Result<(), TooLarge> {
         let bytes_max = self.services().limits.input_bytes_max;
-        let bytes_of = |value: &Value| json_bytes(value);
-        // What cannot be written as JSON does not occur in a message: its values are JSON.
-        let messages = given.messages.iter().map(|message| serde_json::to_value(message).map_or(0, |it| bytes_of(&it)));
-        let variables = given.variables.iter().map(|(name, value)| name.len() + bytes_of(&value.0));
+        let bytes_of = |message| serde_json::to_value(message).map_or(usize::MAX, |value| json_bytes(&value));
+        let messages = given.messages.iter().map(bytes_of);
+        let variables = given.variables.iter().map(|(name, value)| name.len().saturating_add(json_bytes(&value.0)));
         let bytes = messages.chain(variables).fold(0_usize, usize::saturating_add);
         let what = "what a thread begins with";
         if bytes > bytes_max { Err(TooLarge { what, bytes, bytes_max }) } else { Ok(()) }

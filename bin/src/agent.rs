@@ -2,7 +2,9 @@
 
 use clap::Args;
 use rethread::Workflow;
-use serde_json::{Value, json};
+use rethread_events::event::ToolMode;
+use rethread_events::workflow::NodeKind;
+use serde_json::json;
 
 use crate::definition;
 use crate::exit::{Failure, INVALID};
@@ -40,14 +42,18 @@ impl AgentArgs {
 
     /// The options that made this workflow.
     pub(crate) fn of(workflow: &Workflow) -> Self {
-        let llm = &json!(workflow.spec())["nodes"][0]["llm"];
-        let text = |key: &str| llm[key].as_str().map(str::to_owned);
-        let tools = match &llm["available_tools"] {
-            Value::Array(tools) => Some(tools.iter().filter_map(Value::as_str).map(str::to_owned).collect()),
-            _ if llm["tool_mode"] == "none" => Some(Vec::new()),
+        let llm = workflow.main().nodes().find_map(|node| match node.kind() {
+            NodeKind::Llm(llm) => Some(llm),
             _ => None,
+        });
+        let Some(llm) = llm else { return Self { profile: None, tools: None, system_prompt: None } };
+        let tools = match &llm.available_tools {
+            Some(tools) => Some(tools.iter().map(|tool| tool.as_str().to_owned()).collect()),
+            None if llm.tool_mode == ToolMode::None => Some(Vec::new()),
+            None => None,
         };
-        Self { profile: text("profile_id"), tools, system_prompt: text("system_prompt") }
+        let profile = llm.profile_id.as_ref().map(|profile| profile.as_str().to_owned());
+        Self { profile, tools, system_prompt: llm.system_prompt.clone() }
     }
 
     /// The workflow of this name: one node, which calls the model until it asks for no tool.

@@ -126,8 +126,7 @@ pub(crate) async fn export(open: &OpenArgs, args: ExportArgs) -> Result<ExitCode
             Err(error) if args.all => {
                 end_with_reader(&args, &error);
                 let failure = Failure::from(error);
-                let message = output::sanitize_lines(&failure.message);
-                output::say(&format!("{}: thread {thread}: {message}", output::red("error")));
+                output::say_error(&format!("thread {thread}: {}", failure.message));
                 damaged.push(failure.code);
             }
             Err(error) => {
@@ -138,7 +137,7 @@ pub(crate) async fn export(open: &OpenArgs, args: ExportArgs) -> Result<ExitCode
     }
     if !exporter.missing().is_empty() {
         let n = output::count(exporter.missing().len() as u64, "definition or text", "definitions and texts");
-        output::say(&format!("{}: {n} could not be read: threads that need them will not go on", output::red("error")));
+        output::say_error(&format!("{n} could not be read: threads that need them will not go on"));
         damaged.push(DAMAGED);
     }
     if let Err(error) = exporter.finish().await {

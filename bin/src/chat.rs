@@ -8,8 +8,8 @@ use std::process::ExitCode;
 
 use clap::Args;
 use rethread::operate::Labels;
-use rethread::runs::{RunAgain, RunRequest, RunSummary};
-use rethread::{ForkRequest, Json, Outcome, Principal, Role, Runtime, Seq, StartThread, State, Status, ThreadHandle};
+use rethread::runs::{RunAgain, RunSummary};
+use rethread::{ForkRequest, Json, Outcome, Principal, Role, Runtime, Seq, State, Status, ThreadHandle};
 use serde_json::json;
 
 use crate::agent::AgentArgs;
@@ -23,8 +23,11 @@ use crate::label_args::LabelArgs;
 use crate::live::Story;
 use crate::open::{self, OpenArgs};
 use crate::output;
+use crate::past_args::Past;
 use crate::remote::Client;
 use crate::resume;
+use crate::run::{self, Beginning};
+use crate::runs::{self, NextRun};
 use crate::toolset::ToolArgs;
 use commands::Next;
 use typed::{Typed, Typist};
@@ -93,7 +96,10 @@ pub(crate) async fn chat(open: &OpenArgs, args: ChatArgs) -> Result<ExitCode, Fa
         }
     };
     let server = open.server().await?;
-    let runtime = resume::runtime(open, server, &args.tools).await?;
+    let runtime = match &args.thread {
+        Some(_) => resume::runtime(open, server, &args.tools).await?,
+        None => run::runtime(open, server, &args.tools).await?,
+    };
     let mut chat =
         Chat { open, server, runtime, tools: args.tools, labels, definition, thread: None, again: None, ended: 0 };
     if let Some(name) = &args.thread {
@@ -121,8 +127,8 @@ impl Chat<'_> {
                 Typed::Message(message) => message,
                 Typed::TooLong => {
                     self.ended = exit::INVALID;
-                    let what = format!("a message has at most {} bytes: it was not sent", ask::ANSWER_BYTES_MAX);
-                    output::say(&format!("{}: {what}", output::red("error")));
+                    let max = ask::ANSWER_BYTES_MAX;
+                    output::say_error(&format!("a message has at most {max} bytes: it was not sent"));
                     continue;
                 }
                 Typed::Gone if typist.is_at_terminal() => return Ok(0),
@@ -144,7 +150,7 @@ impl Chat<'_> {
                 // The conversation goes on.
                 Err(failure) => {
                     self.ended = failure.code;
-                    output::say(&format!("{}: {}", output::red("error"), output::sanitize_lines(&failure.message)));
+                    output::say_error(&failure.message);
                 }
             }
         }
@@ -217,47 +223,18 @@ impl Chat<'_> {
                 args.definition(self.open, AGENT)?
             }
         };
-        if let Some(server) = self.server {
-            let folder = server.folder(&self.tools)?;
-            let body = json!({ "definition": file.text(), "input": input, "workspace": folder, "labels": self.labels });
-            return Ok(self.runtime.thread(server.start(&body).await?));
-        }
-        let workflow = file.checked(&self.runtime)?;
-        let mut start = StartThread::new(workflow, input).labels(self.labels.clone());
-        if let Some(folder) = self.tools.folder() {
-            start = start.workspace(folder);
-        }
-        Ok(self.runtime.start(start).await?)
+        let begin = Beginning { input: Some(input), past: Past::default(), labels: self.labels.clone() };
+        run::start(self.server, &self.runtime, file, begin, &self.tools).await
     }
 
     /// Gives the thread its next run. An agent keeps its own definition, whatever other agents of that name are.
     async fn run(&mut self, thread: &ThreadHandle, input: Json) -> Result<(), Failure> {
-        let mut changed = None;
-        let mut is_pinned = false;
-        if let Definition::Agent { args, is_new } = &mut self.definition {
-            is_pinned = !*is_new;
-            if *is_new {
-                changed = Some(args.definition(self.open, AGENT)?);
-            }
-        }
-        match self.server {
-            Some(server) => {
-                if let Some(file) = &changed {
-                    // The newest definition of that name is that of the next run.
-                    server.post("/v1/workflows", &json!(file.workflow().spec())).await?;
-                }
-                server.run(thread.id(), &json!({ "input": input, "pin": is_pinned })).await?;
-            }
-            None => {
-                let mut request = RunRequest::new(input);
-                if let Some(file) = changed {
-                    request = request.workflow(file.checked(&self.runtime)?);
-                } else if is_pinned {
-                    request = request.pin();
-                }
-                thread.run(request).await?;
-            }
-        }
+        let (definition, pin) = match &self.definition {
+            Definition::File(_) => (None, false),
+            Definition::Agent { args, is_new: true } => (Some(args.definition(self.open, AGENT)?), false),
+            Definition::Agent { is_new: false, .. } => (None, true),
+        };
+        runs::give(self.server, &self.runtime, thread, NextRun { input, on_message: None, pin, definition }).await?;
         if let Definition::Agent { is_new, .. } = &mut self.definition {
             *is_new = false;
         }
@@ -305,8 +282,7 @@ impl Chat<'_> {
         let is_at_limit = family::is_at_limit(&self.runtime, outcome).await?;
         self.ended = exit::of_outcomes([(outcome, is_at_limit)]);
         if let Some(error) = &outcome.error {
-            let message = output::sanitize_lines(&error.message);
-            output::say(&format!("{}: {}: {message}", output::red("error"), error.kind));
+            output::say_error(&format!("{}: {}", error.kind, error.message));
             return Ok(());
         }
         if outcome.status == Status::Paused {

@@ -15,6 +15,7 @@ use serde_json::json;
 use crate::exit::{Failure, INVALID, NOT_FOUND};
 use crate::open::OpenArgs;
 use crate::output;
+use crate::remote::RemoteError;
 use crate::toolset::{ALLOWED_BY, Known, MoreArgs};
 
 /// The help text about the format of workflow files.
@@ -71,14 +72,20 @@ impl File {
         &self.workflow
     }
 
-    /// What the file is called.
-    pub(crate) fn name(&self) -> &str {
-        &self.name
-    }
-
     /// The text of the file.
     pub(crate) fn text(&self) -> std::borrow::Cow<'_, str> {
         String::from_utf8_lossy(&self.text)
+    }
+
+    /// Why a server does not take it, with the name of the file at each fault.
+    pub(crate) fn refused(&self, error: RemoteError) -> Failure {
+        let of_file = error.kind.as_deref() == Some("invalid-workflow");
+        let mut failure = Failure::from(error);
+        if of_file {
+            let lines: Vec<_> = failure.message.lines().map(|line| format!("{}:{line}", self.name)).collect();
+            failure.message = lines.join("\n");
+        }
+        failure
     }
 
     /// The workflow, when this runtime has all it needs.

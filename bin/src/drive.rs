@@ -117,7 +117,7 @@ pub(crate) async fn drive(
                     None => asks.by(Principal::Terminal).respond(id, answer).await.map_err(Failure::from),
                 };
                 if let Err(failure) = answered {
-                    output::say(&format!("{}: {}", output::red("error"), output::sanitize_lines(&failure.message)));
+                    output::say_error(&failure.message);
                 }
             }
             // A tool does not wait for another day.
@@ -252,8 +252,7 @@ pub(crate) async fn finish(
         output::print_text(&text.as_str().map_or_else(|| format!("{text:#}"), str::to_owned))?;
     }
     if let Some(error) = &outcome.error {
-        let message = output::sanitize_lines(&error.message);
-        output::say(&format!("{}: {}: {message}", output::red("error"), error.kind));
+        output::say_error(&format!("{}: {}", error.kind, error.message));
     }
     if !open.talks() {
         return Ok(code);

@@ -64,7 +64,7 @@ impl Failure {
 /// Prints the failure and gives its code.
 pub(crate) fn report(failure: &Failure) -> ExitCode {
     if !failure.is_silent {
-        output::say(&format!("{}: {}", output::red("error"), output::sanitize_lines(&failure.message)));
+        output::say_error(&failure.message);
     }
     if let Some(advice) = failure.advice {
         output::say(advice);

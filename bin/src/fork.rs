@@ -19,6 +19,7 @@ use crate::exit::{Failure, INVALID, NOT_FOUND};
 use crate::live::Story;
 use crate::moment::seq_of;
 use crate::open::{self, OpenArgs};
+use crate::resume;
 use crate::toolset::ToolArgs;
 use crate::{definition, interrupt, output};
 
@@ -89,12 +90,8 @@ pub(crate) async fn fork(open: &OpenArgs, args: ForkArgs) -> Result<ExitCode, Fa
     let workflow = args.workflow.as_deref().map(definition::read).transpose()?;
     let server = open.server().await?;
     let runtime = match server {
-        Some(server) => {
-            server.can_go_on(open, &args.tools).await?;
-            open.look().await?
-        }
         None if args.no_run => open.observe(&args.tools).await?,
-        None => open.work(&args.tools).await?,
+        server => resume::runtime(open, server, &args.tools).await?,
     };
     // A server checks itself whether it has what the workflow needs.
     let checked = |file: definition::File| match server {

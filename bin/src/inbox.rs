@@ -101,11 +101,7 @@ pub(crate) async fn list(open: &OpenArgs, args: InboxArgs) -> Result<ExitCode, F
     let mut code = ExitCode::SUCCESS;
     for (thread, error) in inbox.unreadable {
         let failure = Failure::from(error);
-        output::say(&format!(
-            "{}: thread {thread}: {}",
-            output::red("error"),
-            output::sanitize_lines(&failure.message)
-        ));
+        output::say_error(&format!("thread {thread}: {}", failure.message));
         code = ExitCode::from(failure.code);
     }
     Ok(code)

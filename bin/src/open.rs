@@ -292,8 +292,7 @@ impl OpenArgs {
         match self.look().await {
             Err(failure) if failure.code == DAMAGED && self.server().await?.is_none() => {
                 let left = self.builder().arbiters(1).mode(Mode::Salvage).start().await?;
-                let why = output::sanitize_lines(&failure.message);
-                output::say(&format!("{}: {why}; what follows is what can still be read", output::red("error")));
+                output::say_error(&format!("{}; what follows is what can still be read", failure.message));
                 Ok(left)
             }
             looked => looked,

@@ -94,6 +94,11 @@ pub(crate) fn say(text: &str) {
     let _ = writeln!(io::stderr(), "{text}");
 }
 
+/// Says what went wrong, line by line.
+pub(crate) fn say_error(message: &str) {
+    say(&format!("{}: {}", red("error"), sanitize_lines(message)));
+}
+
 /// Notified when stdout was closed.
 static READER_GONE: Notify = Notify::const_new();
 

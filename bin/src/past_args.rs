@@ -53,6 +53,7 @@ impl PastArgs {
 }
 
 /// What a thread begins with besides its input.
+#[derive(Default)]
 pub(crate) struct Past {
     messages: Vec<Message>,
     variables: OrderedMap<Json>,

@@ -10,7 +10,7 @@ pub(crate) mod wire;
 
 #[cfg(feature = "server")]
 pub(crate) use self::client::TOKEN;
-pub(crate) use self::client::{Client, without_user};
+pub(crate) use self::client::{Client, RemoteError, without_user};
 pub(crate) use self::find::{find, find_command, holder_of};
 #[cfg(feature = "server")]
 pub(crate) use self::socket::Socket;

@@ -16,6 +16,7 @@ use crate::live::Story;
 use crate::open::{self, OpenArgs};
 use crate::output;
 use crate::remote::Client;
+use crate::run;
 use crate::toolset::ToolArgs;
 
 /// How many threads `resume --all` runs at once.
@@ -134,7 +135,7 @@ pub(crate) async fn resume(open: &OpenArgs, args: ResumeArgs) -> Result<ExitCode
         match outcome {
             Ok(outcome) => done.push(outcome),
             Err(error) => {
-                output::say(&format!("{}: {}", output::red("error"), output::sanitize_lines(&error.message)));
+                output::say_error(&error.message);
                 failure = Some(error.code);
             }
         }
@@ -146,13 +147,11 @@ pub(crate) async fn resume(open: &OpenArgs, args: ResumeArgs) -> Result<ExitCode
 
 /// A runtime that runs threads, or reads those that a server runs.
 pub(crate) async fn runtime(open: &OpenArgs, server: Option<&Client>, tools: &ToolArgs) -> Result<Runtime, Failure> {
-    match server {
-        Some(server) => {
-            server.can_go_on(open, tools).await?;
-            open.look().await
-        }
-        None => open.work(tools).await,
+    let runtime = run::runtime(open, server, tools).await?;
+    if let Some(server) = server {
+        server.can_go_on(tools)?;
     }
+    Ok(runtime)
 }
 
 /// Ends the pauses of a thread and its branches, with higher limits where some are given.

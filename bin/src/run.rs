@@ -5,19 +5,20 @@ use std::process::ExitCode;
 
 use clap::Args;
 use rethread::operate::Labels;
-use rethread::{Json, Seq, StartThread};
+use rethread::{Json, Runtime, Seq, StartThread, ThreadHandle};
 use serde_json::{Value, json};
 
 use crate::agent::AgentArgs;
+use crate::definition::{self, File};
 use crate::drive::{Form, drive, finish};
 use crate::exit::{self, Failure};
+use crate::interrupt;
 use crate::label_args::LabelArgs;
 use crate::live::Story;
 use crate::open::OpenArgs;
 use crate::past_args::{Past, PastArgs};
 use crate::remote::Client;
 use crate::toolset::ToolArgs;
-use crate::{definition, interrupt};
 
 /// The largest input, in bytes.
 const INPUT_BYTES_MAX: usize = 16 << 20;
@@ -61,53 +62,61 @@ pub(crate) async fn run(open: &OpenArgs, args: RunArgs) -> Result<ExitCode, Fail
         (Some(file), None) => definition::read(file)?,
         (None, _) => args.agent.definition(open, "task")?,
     };
-    let (input, past, labels) = (input(&args)?, args.past.read()?, args.labels.all()?);
-    if let Some(server) = open.server().await? {
-        return run_there(open, server, &file, (input, past), labels, args).await;
-    }
-    let runtime = open.work(&args.tools).await?;
-    let workflow = file.checked(&runtime)?;
-    let input = input.unwrap_or_else(|| workflow.absent_input());
-    let mut start = past.of(StartThread::new(workflow, input).labels(labels));
-    if let Some(folder) = args.tools.folder() {
-        start = start.workspace(folder);
-    }
-    let thread = runtime.start(start).await?;
+    let begin = Beginning { input: input(&args)?, past: args.past.read()?, labels: args.labels.all()? };
+    let server = open.server().await?;
+    let runtime = runtime(open, server, &args.tools).await?;
+    let thread = start(server, &runtime, file, begin, &args.tools).await?;
     let story = Story::begin(&runtime, &thread, Seq(0)).await?;
     let driven = drive(open, &runtime, &thread, story, args.form).await;
     finish(open, runtime, &thread, driven, args.form).await
 }
 
-/// Has a server run it.
-async fn run_there(
-    open: &OpenArgs,
-    server: &Client,
-    file: &definition::File,
-    (input, past): (Option<Json>, Past),
-    labels: Labels,
-    args: RunArgs,
-) -> Result<ExitCode, Failure> {
-    let folder = server.folder(&args.tools)?;
-    server.can_run(open, &args.tools).await?;
-    let mut body = json!({ "definition": file.text(), "workspace": folder, "labels": labels });
-    if let Some(input) = input {
-        body["input"] = json!(input);
-    }
-    past.tell(&mut body);
-    let started = server.start(&body).await.map_err(|error| {
-        let of_file = error.kind.as_deref() == Some("invalid-workflow");
-        let mut failure = Failure::from(error);
-        if of_file {
-            let lines: Vec<_> = failure.message.lines().map(|line| format!("{}:{line}", file.name())).collect();
-            failure.message = lines.join("\n");
+/// A runtime that starts threads, or reads those that a server starts.
+pub(crate) async fn runtime(open: &OpenArgs, server: Option<&Client>, tools: &ToolArgs) -> Result<Runtime, Failure> {
+    match server {
+        Some(server) => {
+            server.can_run(open, tools).await?;
+            open.look().await
         }
-        failure
-    })?;
-    let runtime = open.look().await?;
-    let thread = runtime.thread(started);
-    let story = Story::begin(&runtime, &thread, Seq(0)).await?;
-    let driven = drive(open, &runtime, &thread, story, args.form).await;
-    finish(open, runtime, &thread, driven, args.form).await
+        None => open.work(tools).await,
+    }
+}
+
+/// What a thread begins with.
+pub(crate) struct Beginning {
+    pub(crate) input: Option<Json>,
+    pub(crate) past: Past,
+    pub(crate) labels: Labels,
+}
+
+/// Starts a thread, here or at a server.
+pub(crate) async fn start(
+    server: Option<&Client>,
+    runtime: &Runtime,
+    file: File,
+    begin: Beginning,
+    tools: &ToolArgs,
+) -> Result<ThreadHandle, Failure> {
+    let Beginning { input, past, labels } = begin;
+    if let Some(server) = server {
+        let folder = server.folder(tools)?;
+        let mut body = json!({ "definition": file.text(), "workspace": folder, "labels": labels });
+        if let Some(input) = input {
+            body["input"] = json!(input);
+        }
+        past.tell(&mut body);
+        return match server.start(&body).await {
+            Ok(started) => Ok(runtime.thread(started)),
+            Err(error) => Err(file.refused(error)),
+        };
+    }
+    let workflow = file.checked(runtime)?;
+    let input = input.unwrap_or_else(|| workflow.absent_input());
+    let mut start = past.of(StartThread::new(workflow, input).labels(labels));
+    if let Some(folder) = tools.folder() {
+        start = start.workspace(folder);
+    }
+    Ok(runtime.start(start).await?)
 }
 
 fn input(args: &RunArgs) -> Result<Option<Json>, Failure> {

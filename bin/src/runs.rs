@@ -4,9 +4,10 @@ use std::process::ExitCode;
 
 use clap::{ArgGroup, Args};
 use rethread::runs::{OnMessage, RunRequest};
-use rethread::{Json, ThreadHandle};
+use rethread::{Json, Runtime, ThreadHandle};
 use serde_json::json;
 
+use crate::definition::File;
 use crate::drive::{Form, drive, finish};
 use crate::exit::Failure;
 use crate::interrupt;
@@ -102,26 +103,48 @@ pub(crate) async fn send(open: &OpenArgs, args: SendArgs) -> Result<ExitCode, Fa
     let last = thread.summary().await?.last_seq;
     let story = Story::begin(&runtime, &thread, last.next()).await?;
     let form = args.form;
-    give(server, &thread, args).await?;
+    let input = args.value.or_else(|| args.text.map(Json::from)).unwrap_or_default();
+    let next = NextRun { input, on_message: args.on_message, pin: args.pin, definition: None };
+    give(server, &runtime, &thread, next).await?;
     let driven = drive(open, &runtime, &thread, story, form).await;
     finish(open, runtime, &thread, driven, form).await
 }
 
-async fn give(server: Option<&Client>, thread: &ThreadHandle, args: SendArgs) -> Result<(), Failure> {
-    let input = args.value.or_else(|| args.text.map(|text| Json::from(text.as_str()))).unwrap_or_default();
+/// The next run of a thread.
+pub(crate) struct NextRun {
+    pub(crate) input: Json,
+    pub(crate) on_message: Option<OnMessage>,
+    /// Whether it keeps the definition of the last run.
+    pub(crate) pin: bool,
+    /// The definition that it is to have.
+    pub(crate) definition: Option<File>,
+}
+
+/// Gives a thread its next run, where that is run.
+pub(crate) async fn give(
+    server: Option<&Client>,
+    runtime: &Runtime,
+    thread: &ThreadHandle,
+    next: NextRun,
+) -> Result<(), Failure> {
+    let NextRun { input, on_message, pin, definition } = next;
     if let Some(server) = server {
-        let mut body = json!({ "input": input, "pin": args.pin });
-        if let Some(policy) = args.on_message {
-            body["on_message"] = json!(policy);
-        }
-        return Ok(server.run(thread.id(), &body).await?);
+        let text = definition.as_ref().map(File::text);
+        let body = json!({ "input": input, "on_message": on_message, "pin": pin, "definition": text });
+        return server.run(thread.id(), &body).await.map_err(|error| match &definition {
+            Some(file) => file.refused(error),
+            None => error.into(),
+        });
     }
     let mut request = RunRequest::new(input);
-    if let Some(policy) = args.on_message {
+    if let Some(policy) = on_message {
         request = request.on_message(policy);
     }
-    if args.pin {
+    if pin {
         request = request.pin();
+    }
+    if let Some(file) = definition {
+        request = request.workflow(file.checked(runtime)?);
     }
     thread.run(request).await?;
     Ok(())

@@ -3,6 +3,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
@@ -153,6 +154,47 @@ impl Provider {
     /// The bodies that came, in order; none is given twice.
     pub fn take_bodies(&self) -> Vec<Vec<u8>> {
         std::mem::take(&mut *self.bodies.lock().unwrap())
+    }
+}
+
+/// A provider that answers its second call only when it is told to.
+#[derive(Debug)]
+pub struct SlowProvider {
+    /// What listens. Its answers are `answer 0`, `answer 1` and so on.
+    pub provider: Provider,
+    /// Says when the second call has come.
+    pub asked: Receiver<()>,
+    /// Lets it be answered.
+    pub answer: Sender<()>,
+}
+
+impl SlowProvider {
+    /// One that listens.
+    pub fn start() -> Self {
+        let (is_asked, asked) = channel();
+        let (answer, may_answer) = channel();
+        let provider = Provider::start(move |number, _| {
+            if number == 1 {
+                is_asked.send(()).unwrap();
+                // The program may have been killed meanwhile, or called it off.
+                let _ = may_answer.recv();
+            }
+            Said::Text(format!("answer {number}"))
+        });
+        Self { provider, asked, answer }
+    }
+
+    /// A `rethread.toml` in which it is the profile `fast`.
+    pub fn config(&self) -> String {
+        let url = self.provider.base_url(Wire::OpenaiChat);
+        format!("[profiles.fast]\nprovider = \"openai_chat\"\nmodel = \"m\"\nbase_url = \"{url}\"\nauth = \"none\"\n")
+    }
+
+    /// The contents of the messages of the last call.
+    pub fn last_read(&self) -> Vec<Value> {
+        let bodies = self.provider.take_bodies();
+        let last: Value = serde_json::from_slice(bodies.last().unwrap()).unwrap();
+        last["messages"].as_array().unwrap().iter().map(|message| message["content"].clone()).collect()
     }
 }
 

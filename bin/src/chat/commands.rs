@@ -4,7 +4,8 @@ use std::io::Write as _;
 
 use rethread::runs::ThreadMessage;
 use rethread::{Role, Workflow};
-use serde_json::{Value, json};
+use rethread_events::workflow::NamedModel;
+use serde_json::json;
 
 use super::{Chat, Definition};
 use crate::exit::{CONFLICT, Failure, NOT_FOUND};
@@ -186,21 +187,14 @@ impl Chat<'_> {
 /// What the nodes of a workflow call: profiles, or providers with their models.
 fn models(workflow: &Workflow) -> Vec<String> {
     let mut found = Vec::new();
-    let mut todo = vec![json!(workflow.spec())];
-    while let Some(value) = todo.pop() {
-        if let Value::Object(fields) = &value
-            && let Some(llm) = fields.get("llm")
-        {
-            let text = |key: &str| llm[key].as_str().map(str::to_owned);
-            let named = text("profile_id").into_iter().chain(text("provider")).chain(text("model"));
-            found.push(named.collect::<Vec<_>>().join(" "));
+    workflow.each_model(|_, NamedModel { profile, provider, model }| {
+        let named = profile.map(|profile| profile.as_str()).into_iter().chain(provider).chain(model);
+        let named = named.collect::<Vec<_>>().join(" ");
+        // A place that names nothing of its own asks a model that is named elsewhere.
+        if !named.is_empty() {
+            found.push(named);
         }
-        match value {
-            Value::Object(fields) => todo.extend(fields.into_iter().map(|(_, value)| value)),
-            Value::Array(values) => todo.extend(values),
-            _ => {}
-        }
-    }
+    });
     found.sort();
     found.dedup();
     found

@@ -40,8 +40,7 @@ impl Client {
     }
 
     /// The same for a thread that has begun, and so has its folder.
-    pub(crate) async fn can_go_on(&self, open: &OpenArgs, args: &ToolArgs) -> Result<(), Failure> {
-        self.can_run(open, args).await?;
+    pub(crate) fn can_go_on(&self, args: &ToolArgs) -> Result<(), Failure> {
         if args.workspace.is_some() {
             let at = self.address();
             let message =

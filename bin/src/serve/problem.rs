@@ -386,6 +386,7 @@ impl From<ControlError> for Problem {
                     | Rejected::LabelTaken(_)
                     | Rejected::NotRead { .. }
                     | Rejected::RunGoesOn { .. }
+                    | Rejected::DefinitionLate { .. }
                     | Rejected::RunNotQueued { .. }
                     | Rejected::QueueFull { .. } => Kind::Conflict,
                     Rejected::KeyReused => Kind::KeyReused,

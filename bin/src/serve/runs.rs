@@ -19,6 +19,7 @@ use super::problem::{Kind, Problem};
 use super::request;
 use super::server::Shared;
 use super::threads::WAIT_MAX_MS;
+use super::workflows::{Chosen, For, Inline};
 use crate::views::{Runs, Thread};
 
 /// How many runs a page holds.
@@ -41,9 +42,17 @@ pub(crate) struct NewRun {
     #[serde(default)]
     #[schema(value_type = Option<String>, pattern = "^(queue|steer|interrupt|reject)$")]
     on_message: Option<OnMessage>,
-    /// Whether the run keeps to the definition of the last run. Otherwise it takes the newest of that name.
+    /// Whether the run keeps to the definition of the last run. Otherwise it takes the newest of that name, unless one is
+    /// given.
     #[serde(default)]
     pin: bool,
+    /// The name of a workflow, whose newest definition the run takes.
+    workflow: Option<String>,
+    /// The hash of the definition that the run takes.
+    hash: Option<String>,
+    /// The definition that the run takes: an object, or a text in YAML or JSON.
+    #[schema(value_type = Option<Inline>)]
+    definition: Option<Value>,
 }
 
 /// What became of a request for a run.
@@ -89,9 +98,10 @@ pub(crate) struct OutcomeQuery {
     params(("Idempotency-Key" = Option<String>, Header, description = "A name for this request, 1 to 255 bytes", pattern = "^[!-~]([ -~]{0,253}[!-~])?$")),
     responses(
         (status = 201, description = "It is accepted, durably", body = Accepted),
-        (status = 409, description = "A run is going on and the policy is `reject`, or too many runs wait"),
+        (status = 404, description = "There is no such thread or workflow"),
+        (status = 409, description = "A run is going on, and the policy is `reject` or a definition was given; or too many runs wait"),
         (status = 413, description = "The input is too large"),
-        (status = 422, description = "The input does not fit, or the key was used for another request"),
+        (status = 422, description = "The definition has faults, the input does not fit, or the key was used for another request"),
     ))]
 pub(crate) async fn create(
     server: Shared,
@@ -99,15 +109,22 @@ pub(crate) async fn create(
     payload: web::Payload,
 ) -> Result<HttpResponse, Problem> {
     let body = request::body(payload, server.settings.body_bytes_max).await?;
-    let NewRun { input, variables, on_message, pin } = request::json(&request, &body)?;
+    let NewRun { input, variables, on_message, pin, workflow, hash, definition } = request::json(&request, &body)?;
+    let given = Chosen { workflow, hash, definition }.find(&server, For::Running).await?;
     let id = request::thread(&request)?;
     let thread = server.runtime.thread(id).by(guard::principal(&server, &request));
     let mut run = RunRequest::new(input).variables(variables.unwrap_or_default());
     if let Some(policy) = on_message {
         run = run.on_message(policy);
     }
-    if pin {
-        run = run.pin();
+    match given {
+        Some(_) if pin => {
+            let detail = "`pin` keeps the definition of the last run, and another one is given: leave out one of them";
+            return Err(Problem::new(Kind::Unusable, detail));
+        }
+        Some(workflow) => run = run.workflow(workflow),
+        None if pin => run = run.pin(),
+        None => {}
     }
     let key = Key::of(&request)?;
     if let Some(key) = key {

@@ -111,7 +111,7 @@ impl Sender {
                 output::tame(&why, 400)
             );
             tracing::error!("{text}");
-            output::say(&format!("{}: {text}", output::red("error")));
+            output::say_error(&text);
         }
     }
 

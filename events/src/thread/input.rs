@@ -150,7 +150,7 @@ pub struct RunInput {
     pub on_message: Option<OnMessage>,
     /// The same request again, with the same key, changes nothing; at most [`super::RUN_KEY_BYTES_MAX`] bytes.
     pub key: Option<String>,
-    /// The definition that it runs on, where none is going on; that of the last run when absent. The log has it.
+    /// The definition that it runs on; that of the last run when absent. Refused while a run is going on. The log has it.
     pub definition: Option<Arc<Workflow>>,
 }
 
@@ -239,6 +239,14 @@ pub enum Rejected {
     #[error("run {run} is going on: wait for its end, or give `on_message` as queue, steer or interrupt")]
     RunGoesOn {
         /// The run.
+        run: RunId,
+    },
+    /// A run is going on, and the next one was to run on a definition that was given.
+    #[error(
+        "run {run} is going on, and a run that is given a definition cannot wait for it: send it when that has ended"
+    )]
+    DefinitionLate {
+        /// The run that is going on.
         run: RunId,
     },
     /// No such run waits: it has begun, was called off, or never was.

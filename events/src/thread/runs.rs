@@ -50,6 +50,9 @@ pub(super) fn run(
         let started = begun(state, workflow, given, (RunId(state.next_seq()), RunSource::Input), around.now);
         return Ok(vec![started.map_err(|faults| Rejected::Invalid(faults.to_string()))?.into()]);
     }
+    if given.definition.is_some() {
+        return Err(Rejected::DefinitionLate { run: state.run_id() });
+    }
     let policy = given.on_message.unwrap_or(workflow.spec().on_message);
     match policy {
         OnMessage::Reject => Err(Rejected::RunGoesOn { run: state.run_id() }),

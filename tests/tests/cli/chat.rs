@@ -2,10 +2,9 @@
 
 use std::io::Write as _;
 use std::process::Stdio;
-use std::sync::mpsc::channel;
 
 use rethread_tests::binary::{Ran, Running, Scene};
-use rethread_tests::provider::{Provider, Said, Wire};
+use rethread_tests::provider::SlowProvider;
 use serde_json::Value;
 
 const CONFIG: &str = r#"
@@ -77,6 +76,15 @@ fn commands_of_a_conversation() {
 }
 
 #[test]
+fn a_model_is_changed_and_changed_back() {
+    let scene = scene();
+    let lines = "/model other\nhi\n/model fast\nand you?\n/model other\nback\nagain\n";
+    let ran = talk(&scene, "chat", lines).ok();
+    let answers: Vec<_> = ran.stdout.lines().map(|line| line == "The other one.").collect();
+    assert_eq!(answers, [true, false, true, true], "{ran}");
+}
+
+#[test]
 fn a_message_that_is_taken_back_is_said_anew_in_a_fork() {
     let scene = scene();
     let lines = "one\ntwo\nthree\n/undo\n/undo\n/history\nsecond\n/history\n/save talk.json\n";
@@ -138,53 +146,31 @@ fn a_question_is_answered_by_the_next_line() {
     talk(&scene, "chat ask.yaml", "Ada\n").code(4).says("answer it:");
 }
 
-/// A model that answers its second call only when it is told to.
-struct Slow {
-    scene: Scene,
-    provider: Provider,
-    asked: std::sync::mpsc::Receiver<()>,
-    answer: std::sync::mpsc::Sender<()>,
-}
-
-fn slow() -> Slow {
-    let (is_asked, asked) = channel();
-    let (answer, may_answer) = channel();
-    let provider = Provider::start(move |number, _| {
-        if number == 1 {
-            is_asked.send(()).unwrap();
-            // The program may have been killed meanwhile, or called it off.
-            let _ = may_answer.recv();
-        }
-        Said::Text(format!("answer {number}"))
-    });
-    let scene = Scene::new();
-    let url = provider.base_url(Wire::OpenaiChat);
-    let profile = format!("provider = \"openai_chat\"\nmodel = \"m\"\nbase_url = \"{url}\"\nauth = \"none\"\n");
-    scene.write("rethread.toml", format!("[profiles.fast]\n{profile}"));
+/// A scene with a slow model.
+fn slow() -> (Scene, SlowProvider) {
+    let (scene, slow) = (Scene::new(), SlowProvider::start());
+    scene.write("rethread.toml", slow.config());
     scene.write(
         "chat.yaml",
         "version: '1'\nname: talk\nnodes: [{id: a, llm: {profile_id: fast, user_prompt: '{{ input }}'}}]",
     );
-    Slow { scene, provider, asked, answer }
+    (scene, slow)
 }
 
-impl Slow {
-    /// What the model read in its last call.
-    fn last_read(&self) -> Vec<Value> {
-        let bodies = self.provider.take_bodies();
-        let last: Value = serde_json::from_slice(bodies.last().unwrap()).unwrap();
-        last["messages"].as_array().unwrap().iter().map(|message| message["content"].clone()).collect()
-    }
-}
-
-#[test]
-fn an_answer_is_interrupted_and_the_conversation_goes_on() {
-    let slow = slow();
-    let mut running = begin(&slow.scene, "chat chat.yaml");
+/// Talks until the second message is being answered.
+fn until_asked(scene: &Scene, slow: &SlowProvider) -> Running {
+    let mut running = begin(scene, "chat chat.yaml");
     running.write("one\n");
     running.wait_for("answer 0");
     running.write("two\n");
     slow.asked.recv().unwrap();
+    running
+}
+
+#[test]
+fn an_answer_is_interrupted_and_the_conversation_goes_on() {
+    let (scene, slow) = slow();
+    let mut running = until_asked(&scene, &slow);
     running.signal("INT");
     running.wait_until_said("interrupted");
     slow.answer.send(()).unwrap();
@@ -193,34 +179,30 @@ fn an_answer_is_interrupted_and_the_conversation_goes_on() {
     running.end_input();
     running.end().ok();
     assert_eq!(slow.last_read(), ["one", "answer 0", "two", "three"]);
-    let mut running = begin(&slow.scene, "chat --continue");
+    let mut running = begin(&scene, "chat --continue");
     running.wait_until_said("messages");
     running.signal("INT");
     while !running.has_ended() {
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
     running.end().code(130);
-    slow.scene.run("verify").ok();
+    scene.run("verify").ok();
 }
 
 #[test]
 fn a_conversation_goes_on_after_a_kill_in_the_middle_of_an_answer() {
-    let slow = slow();
-    let mut running = begin(&slow.scene, "chat chat.yaml");
-    running.write("one\n");
-    running.wait_for("answer 0");
-    running.write("two\n");
-    slow.asked.recv().unwrap();
+    let (scene, slow) = slow();
+    let running = until_asked(&scene, &slow);
     // A model is called while the message is still being flushed: before it is in the log, it is not accepted.
-    while slow.scene.run("runs last --json").ok().json()["runs"].as_array().unwrap().len() < 2 {}
+    while scene.run("runs last --json").ok().json()["runs"].as_array().unwrap().len() < 2 {}
     running.kill();
     slow.answer.send(()).unwrap();
-    let ran = talk(&slow.scene, "chat --continue", "three\n").ok();
-    assert_eq!(ran.stdout, "answer 2\nanswer 3\n", "{ran}\n{}", slow.scene.run("events last"));
+    let ran = talk(&scene, "chat --continue", "three\n").ok();
+    assert_eq!(ran.stdout, "answer 2\nanswer 3\n", "{ran}\n{}", scene.run("events last"));
     assert_eq!(slow.last_read(), ["one", "answer 0", "two", "answer 2", "three"]);
-    let said = said(&slow.scene);
+    let said = said(&scene);
     assert_eq!(said, ["one", "answer 0", "two", "answer 2", "three", "answer 3"], "nothing is lost or said twice");
-    assert_eq!(slow.scene.run("runs last --json").ok().json()["runs"].as_array().unwrap().len(), 3);
+    assert_eq!(scene.run("runs last --json").ok().json()["runs"].as_array().unwrap().len(), 3);
 }
 
 #[test]

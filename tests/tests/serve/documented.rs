@@ -256,6 +256,7 @@ fn each_documented_status_occurs_and_fits_its_schema() {
     let queued = api.send(post(runs, &thread, json!({ "input": "x" })), "post", runs, 201).value();
     api.send(post(runs, nobody, json!({ "input": "x" })), "post", runs, 404);
     api.send(post(runs, &thread, json!({ "input": "x", "on_message": "reject" })), "post", runs, 409);
+    api.send(post(runs, &thread, json!({ "input": "x", "workflow": "quick" })), "post", runs, 409);
     api.send(post(runs, &thread, json!({ "input": 1, "on_message": "steer" })), "post", runs, 422);
     api.send(place.request("GET", &fill(runs, &thread)), "get", runs, 200);
     api.send(place.request("GET", &fill(runs, nobody)), "get", runs, 404);

@@ -1,47 +1,24 @@
 //! Runs of a thread over HTTP: turns of a conversation, messages that come while one is going on, a server that is killed.
 
-use std::sync::mpsc::{Receiver, Sender, channel};
-
-use rethread_tests::binary::Scene;
-use rethread_tests::provider::{Provider, Said, Wire};
+use rethread_tests::binary::{Running, Scene};
+use rethread_tests::provider::SlowProvider;
 use serde_json::{Value, json};
 
 use crate::place::Place;
 
 const CHAT: &str = "version: '1'\nname: chat\nnodes: [{id: a, llm: {profile_id: fast, user_prompt: '{{ input }}'}}]";
 
-/// A server with a model that answers its second call on a signal, and says what it was last asked.
+/// A server with a slow model.
 struct Slow {
     place: Place,
-    provider: Provider,
-    asked: Receiver<()>,
-    answer: Sender<()>,
+    model: SlowProvider,
 }
 
 impl Slow {
     fn new() -> Self {
-        let (is_asked, asked) = channel();
-        let (answer, may_answer) = channel();
-        let provider = Provider::start(move |number, _| {
-            if number == 1 {
-                is_asked.send(()).unwrap();
-                // The server may have been killed meanwhile, or called it off.
-                let _ = may_answer.recv();
-            }
-            Said::Text(format!("answer {number}"))
-        });
-        let scene = Scene::new();
-        let url = provider.base_url(Wire::OpenaiChat);
-        let profile = format!("provider = \"openai_chat\"\nmodel = \"m\"\nbase_url = \"{url}\"\nauth = \"none\"\n");
-        scene.write("rethread.toml", format!("[profiles.fast]\n{profile}"));
-        Self { place: Place::on(scene, ""), provider, asked, answer }
-    }
-
-    /// What the model read in its last call.
-    fn last_read(&self) -> Vec<Value> {
-        let bodies = self.provider.take_bodies();
-        let last: Value = serde_json::from_slice(bodies.last().unwrap()).unwrap();
-        last["messages"].as_array().unwrap().iter().map(|message| message["content"].clone()).collect()
+        let (scene, model) = (Scene::new(), SlowProvider::start());
+        scene.write("rethread.toml", model.config());
+        Self { place: Place::on(scene, ""), model }
     }
 }
 
@@ -65,7 +42,7 @@ fn turns_of_a_conversation_are_runs_of_one_thread() {
 
     let second = run(place, &thread, json!({ "input": "and then?" }));
     assert_eq!(second["taken"], "started");
-    slow.asked.recv().unwrap();
+    slow.model.asked.recv().unwrap();
     let third = run(place, &thread, json!({ "input": "and after that?" }));
     assert_eq!(third["taken"], "queued");
     let called_off = run(place, &thread, json!({ "input": "never" }))["run_id"].clone();
@@ -80,12 +57,12 @@ fn turns_of_a_conversation_are_runs_of_one_thread() {
     );
     place.get(&format!("/v1/threads/{thread}/runs/{}/outcome", third["run_id"])).problem(409, "conflict");
 
-    slow.answer.send(()).unwrap();
+    slow.model.answer.send(()).unwrap();
     assert_eq!(outcome(place, &thread, &third["run_id"])["output"], "answer 2");
     assert_eq!(outcome(place, &thread, &second["run_id"])["output"], "answer 1");
     assert_eq!(outcome(place, &thread, &json!(0))["output"], "answer 0");
     place.get(&format!("/v1/threads/{thread}/runs/{called_off}/outcome")).problem(404, "no-moment");
-    assert_eq!(slow.last_read(), ["Ada", "answer 0", "and then?", "answer 1", "and after that?"]);
+    assert_eq!(slow.model.last_read(), ["Ada", "answer 0", "and then?", "answer 1", "and after that?"]);
 
     let mut conversation = Vec::new();
     let mut cursor = String::new();
@@ -115,6 +92,51 @@ fn turns_of_a_conversation_are_runs_of_one_thread() {
 }
 
 #[test]
+fn a_run_is_given_its_definition() {
+    let slow = Slow::new();
+    let (place, thread) = (&slow.place, slow.place.start(CHAT));
+    place.at_rest(&thread);
+    slow.model.answer.send(()).unwrap();
+    let newer = CHAT.replace("'{{ input }}'", "'newer: {{ input }}'");
+    for (body, read) in [
+        (json!({ "definition": newer }), "newer: hi"),
+        // The newest of that name.
+        (json!({}), "newer: hi"),
+        (json!({ "definition": CHAT }), "hi"),
+        (json!({ "pin": true }), "hi"),
+        (json!({ "workflow": "chat" }), "newer: hi"),
+    ] {
+        let mut body = body;
+        body["input"] = json!("hi");
+        let run = run(place, &thread, body)["run_id"].clone();
+        outcome(place, &thread, &run);
+        assert_eq!(slow.model.last_read().last().unwrap(), read);
+    }
+    let at = format!("/v1/threads/{thread}/runs");
+    place.post(&at, &json!({ "input": "hi", "definition": CHAT, "pin": true })).problem(422, "unusable");
+    place.post(&at, &json!({ "input": "hi", "definition": "nodes: 1" })).problem(422, "invalid-workflow");
+    place.post(&at, &json!({ "input": "hi", "workflow": "nobody" })).problem(404, "no-workflow");
+}
+
+#[test]
+fn a_model_is_changed_and_changed_back_in_a_conversation_at_a_server() {
+    let scene = Scene::new();
+    let profile = |name: &str| {
+        format!(
+            "[profiles.{name}]\nprovider = \"mock\"\nmodel = \"{name}\"\n[profiles.{name}.script]\notherwise = {{ text = \"{name}\" }}\n"
+        )
+    };
+    scene.write("rethread.toml", profile("fast") + &profile("other"));
+    let place = Place::on(scene, "");
+    let mut command = place.scene.command("chat --profile fast --workspace .".split_whitespace());
+    command.stdin(std::process::Stdio::piped());
+    let mut running = Running::start(command);
+    running.write("one\n/model other\ntwo\n/model fast\nthree\nfour\n/model other\nfive\n");
+    running.end_input();
+    assert_eq!(running.end().ok().stdout, "fast\nother\nfast\nfast\nother\n");
+}
+
+#[test]
 fn a_thread_begins_with_a_conversation_from_elsewhere() {
     let slow = Slow::new();
     let place = &slow.place;
@@ -135,7 +157,7 @@ fn a_thread_begins_with_a_conversation_from_elsewhere() {
     let started = place.post("/v1/threads", &start).is(201).value();
     let thread = started["thread_id"].as_str().unwrap();
     assert_eq!(outcome(place, thread, &json!(0))["output"], "answer 0");
-    let body: Value = serde_json::from_slice(slow.provider.take_bodies().last().unwrap()).unwrap();
+    let body: Value = serde_json::from_slice(slow.model.provider.take_bodies().last().unwrap()).unwrap();
     let mut read = messages.as_array().unwrap().clone();
     read.push(json!({ "role": "user", "content": "And now? (curt)" }));
     assert_eq!(body["messages"], json!(read));
@@ -162,17 +184,17 @@ fn a_message_is_edited_and_its_answer_made_again() {
     let (place, thread) = (&slow.place, slow.place.start(CHAT));
     place.at_rest(&thread);
     let second = run(place, &thread, json!({ "input": "and then?" }))["run_id"].clone();
-    slow.asked.recv().unwrap();
-    slow.answer.send(()).unwrap();
+    slow.model.asked.recv().unwrap();
+    slow.model.answer.send(()).unwrap();
     outcome(place, &thread, &second);
 
     let path = format!("/v1/threads/{thread}/fork");
     let forked = |body: Value| place.post(&path, &body).value()["thread_id"].as_str().unwrap().to_owned();
     let edited = forked(json!({ "run_id": second, "input": "what then?" }));
     assert_eq!(outcome(place, &edited, &second)["output"], "answer 2");
-    assert_eq!(slow.last_read(), ["Ada", "answer 0", "what then?"]);
+    assert_eq!(slow.model.last_read(), ["Ada", "answer 0", "what then?"]);
     let printed = place.scene.run(&format!("fork {thread} --again {second} --input when? --quiet")).ok().stdout;
-    assert_eq!((printed.trim(), slow.last_read().pop()), ("answer 0", Some(json!("when?"))));
+    assert_eq!((printed.trim(), slow.model.last_read().pop()), ("answer 0", Some(json!("when?"))));
     place.post(&path, &json!({ "run_id": 1 })).problem(404, "no-moment");
     place.post(&path, &json!({ "run_id": second, "seq": 2 })).problem(422, "unusable");
     place.post(&path, &json!({ "input": "what then?" })).problem(422, "unusable");
@@ -186,13 +208,13 @@ fn an_interruption_ends_the_answer_that_is_being_made() {
     let (place, thread) = (&slow.place, slow.place.start(CHAT));
     place.at_rest(&thread);
     let second = run(place, &thread, json!({ "input": "tell me a story" }));
-    slow.asked.recv().unwrap();
+    slow.model.asked.recv().unwrap();
     let message = run(place, &thread, json!({ "input": "a short one", "on_message": "interrupt" }));
     assert_eq!((&message["taken"], &message["run_id"]), (&json!("interrupts"), &second["run_id"]));
     // It comes too late.
-    slow.answer.send(()).unwrap();
+    slow.model.answer.send(()).unwrap();
     assert_eq!(outcome(place, &thread, &second["run_id"])["output"], "answer 2");
-    assert_eq!(slow.last_read(), ["Ada", "answer 0", "tell me a story", "a short one"]);
+    assert_eq!(slow.model.last_read(), ["Ada", "answer 0", "tell me a story", "a short one"]);
 }
 
 #[test]
@@ -206,10 +228,10 @@ fn a_turn_survives_a_kill_and_its_request_is_done_once() {
         place.request("POST", &path).header("Idempotency-Key", "turn-2").body("application/json", body).send()
     };
     let first = request(&slow.place, "go on").value();
-    slow.asked.recv().unwrap();
+    slow.model.asked.recv().unwrap();
     run(&slow.place, &thread, json!({ "input": "and on" }));
     let place = slow.place.kill_and_restart();
-    drop(slow.answer);
+    drop(slow.model.answer);
 
     let again = request(&place, "go on");
     assert_eq!((again.status, again.header("idempotency-replayed")), (201, Some("true")));

@@ -15,6 +15,7 @@ mod cancel;
 mod checkpoints;
 mod contexts;
 mod control;
+mod conversation_limits;
 mod conversations;
 mod custom;
 mod ends;

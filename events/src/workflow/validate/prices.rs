@@ -96,7 +96,8 @@ impl Workflow {
         std::iter::once(&self.main).chain(self.subs.values()).flat_map(|graph| graph.nodes.values())
     }
 
-    fn each_model<'a>(&'a self, mut each: impl FnMut(&str, NamedModel<'a>)) {
+    /// Calls this with every place that names a model, and with the model.
+    pub fn each_model<'a>(&'a self, mut each: impl FnMut(&str, NamedModel<'a>)) {
         for placed in self.placed() {
             let NodeKind::Llm(llm) = placed.node.kind() else { continue };
             let path = &placed.path;
