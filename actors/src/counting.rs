@@ -30,18 +30,44 @@ pub(crate) struct Counting {
 
 struct ModelCounts {
     counter: Counter,
-    messages: Mutex<HashMap<usize, (Weak<Message>, u64)>>,
+    known: Mutex<Known>,
     catalogues: Mutex<HashMap<Hash, u64>>,
 }
+
+/// What was counted, by place in memory. No place is another message's while this refers to the one that was counted.
+#[derive(Default)]
+struct Known {
+    messages: HashMap<usize, (Weak<Message>, u64)>,
+    /// Conversations by the place of their first message. All of their messages are in `messages`.
+    conversations: HashMap<usize, Counted>,
+    /// How many messages the conversations have.
+    n_in_conversations: usize,
+    /// How often messages were forgotten.
+    n_forgotten: u64,
+}
+
+/// The messages of a conversation in order: the place of each, and the tokens up to it.
+type Counted = Vec<(usize, u64)>;
 
 impl Counting {
     /// The tokens of these messages and tools for a model.
     pub(crate) fn count(&self, model: &str, messages: &[Arc<Message>], tools: Option<&Catalogue>) -> u64 {
         let counts = self.counts(model);
         let tools = tools.map_or(0, |tools| counts.tools(tools));
-        let said: u64 = messages.iter().map(|message| counts.message(message)).sum();
         // Every answer is primed with three tokens.
-        said + tools + 3
+        counts.messages(messages) + tools + 3
+    }
+
+    /// Whether they are more than so many. A conversation that was never counted is counted only if it may be.
+    pub(crate) fn is_longer(
+        &self,
+        model: &str,
+        messages: &[Arc<Message>],
+        tools: Option<&Catalogue>,
+        tokens: u64,
+    ) -> bool {
+        let is_known = || self.counts(model).knows(messages);
+        (is_known() || at_most(messages, tools) > tokens) && self.count(model, messages, tools) > tokens
     }
 
     fn counts(&self, model: &str) -> Arc<ModelCounts> {
@@ -54,7 +80,7 @@ impl Counting {
         }
         let made = Arc::new(ModelCounts {
             counter: Counter::for_model(model),
-            messages: Mutex::default(),
+            known: Mutex::default(),
             catalogues: Mutex::default(),
         });
         counters.insert(model.to_owned(), made.clone());
@@ -63,28 +89,64 @@ impl Counting {
 }
 
 impl ModelCounts {
-    fn message(&self, message: &Arc<Message>) -> u64 {
+    fn knows(&self, messages: &[Arc<Message>]) -> bool {
+        let first = messages.iter().find(|message| message.role != Role::System);
+        first.is_some_and(|first| self.known.lock().conversations.contains_key(&place(first)))
+    }
+
+    fn messages(&self, messages: &[Arc<Message>]) -> u64 {
         // Instructions are made anew for each call; their text is known to the counter.
+        let n_instructions = messages.iter().take_while(|message| message.role == Role::System).count();
+        let (instructions, said) = messages.split_at(n_instructions);
+        let instructions: u64 = instructions.iter().map(|message| self.counter.message(message)).sum();
+        let Some(first) = said.first().map(place) else { return instructions };
+        let (mut counted, n_forgotten) = {
+            let mut known = self.known.lock();
+            let counted = known.conversations.remove(&first).unwrap_or_default();
+            known.n_in_conversations -= counted.len();
+            (counted, known.n_forgotten)
+        };
+        let n_same = counted.iter().zip(said).take_while(|((known, _), message)| *known == place(message)).count();
+        counted.truncate(n_same);
+        let mut sum = counted.last().map_or(0, |(_, sum)| *sum);
+        let mut is_stable = true;
+        for message in &said[n_same..] {
+            sum += self.message(message);
+            is_stable &= message.role != Role::System;
+            if is_stable {
+                counted.push((place(message), sum));
+            }
+        }
+        let mut known = self.known.lock();
+        if known.n_forgotten == n_forgotten {
+            if known.n_in_conversations + counted.len() > MESSAGES_MAX {
+                known.forget_conversations();
+            }
+            known.n_in_conversations += counted.len();
+            let before = known.conversations.insert(first, counted);
+            known.n_in_conversations -= before.map_or(0, |before| before.len());
+        }
+        instructions + sum
+    }
+
+    fn message(&self, message: &Arc<Message>) -> u64 {
         if message.role == Role::System {
             return self.counter.message(message);
         }
-        let place = Arc::as_ptr(message).addr();
-        let known = self.messages.lock().get(&place).cloned();
-        // The place may be another message's by now: then the one that was counted is gone.
-        if let Some((counted, tokens)) = known
-            && counted.upgrade().is_some_and(|counted| Arc::ptr_eq(&counted, message))
-        {
-            return tokens;
+        if let Some((_, tokens)) = self.known.lock().messages.get(&place(message)) {
+            return *tokens;
         }
         let tokens = self.counter.message(message);
-        let mut messages = self.messages.lock();
-        if messages.len() >= MESSAGES_MAX {
-            messages.retain(|_, (counted, _)| counted.strong_count() > 0);
-            if messages.len() >= MESSAGES_MAX {
-                messages.clear();
+        let mut known = self.known.lock();
+        if known.messages.len() >= MESSAGES_MAX {
+            known.forget_conversations();
+            known.n_forgotten += 1;
+            known.messages.retain(|_, (counted, _)| counted.strong_count() > 0);
+            if known.messages.len() >= MESSAGES_MAX {
+                known.messages.clear();
             }
         }
-        messages.insert(place, (Arc::downgrade(message), tokens));
+        known.messages.insert(place(message), (Arc::downgrade(message), tokens));
         tokens
     }
 
@@ -102,9 +164,20 @@ impl ModelCounts {
     }
 }
 
+impl Known {
+    fn forget_conversations(&mut self) {
+        self.conversations.clear();
+        self.n_in_conversations = 0;
+    }
+}
+
+fn place(message: &Arc<Message>) -> usize {
+    Arc::as_ptr(message).addr()
+}
+
 /// More tokens than these messages can be: a token has a byte at least. Loading a tokenizer takes 100 ms, and most
 /// conversations never need it.
-pub(crate) fn at_most(messages: &[Arc<Message>], tools: Option<&Catalogue>) -> u64 {
+fn at_most(messages: &[Arc<Message>], tools: Option<&Catalogue>) -> u64 {
     let tools = tools.map_or(0, |tools| tools.json().len() as u64 + AROUND_PART);
     messages.iter().flat_map(|message| &message.content).map(bytes_of).sum::<u64>() + tools + AROUND_PART
 }

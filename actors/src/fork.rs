@@ -84,7 +84,7 @@ impl ThreadHandle {
         let begun = match run {
             Some(run) => {
                 let none = ForkError::NoRun { thread: self.id(), run };
-                Some(self.find_run(run).await?.ok_or(none)?.started)
+                Some(self.find_run(&self.state().await?, run).await?.ok_or(none)?.started)
             }
             None => fork.at,
         };

@@ -1,5 +1,5 @@
-//! States of long threads at some of their moments, kept in memory, so that going back and forth in a thread does not
-//! fold it from its beginning each time.
+//! States of long threads at some of their moments, and of conversations at their end, kept in memory: going back and
+//! forth in a thread, or giving it the next run, does not fold it from its beginning each time.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -47,6 +47,18 @@ impl KeptStates {
             known
         };
         Some(Loaded::clone(&known))
+    }
+
+    /// Keeps the last state of a thread, in the place of the last one before it.
+    pub(crate) fn keep_last(&self, thread: ThreadId, loaded: &Loaded) {
+        let gone = {
+            let mut states = self.states.lock();
+            let is_last = |known: &Loaded| !Self::is_kept_at(known.state.next_seq());
+            let place = states.iter().position(|(of, known)| *of == thread && is_last(known));
+            place.and_then(|place| states.remove(place))
+        };
+        drop(gone);
+        self.keep(thread, loaded);
     }
 
     pub(crate) fn keep(&self, thread: ThreadId, loaded: &Loaded) {

@@ -54,7 +54,10 @@ pub(crate) fn at_from(
         None => None,
     };
     let mut loaded = known.unwrap_or_else(|| Loaded::empty(thread));
-    if let Some(newer) = from_snapshots(store, &info, worth_reading(&loaded)..seq.next())? {
+    let worth_reading = worth_reading(&loaded)..seq.next();
+    if !worth_reading.is_empty()
+        && let Some(newer) = from_snapshots(store, &info, worth_reading)?
+    {
         kept.keep(thread, &newer);
         loaded = newer;
     }

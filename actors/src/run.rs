@@ -319,19 +319,20 @@ impl ThreadHandle {
     /// `NoRun` when the thread has no such run, or it was called off; otherwise as [`ThreadHandle::outcome`].
     pub async fn run_outcome(&self, run: RunId) -> Result<Outcome, RunError> {
         loop {
-            let state = self.state().await?;
-            if state.is_open_run(run) {
-                self.wait_for_change(state.last_seq().unwrap_or_default()).await?;
+            let mut loaded = self.load(None).await?;
+            let last = loaded.state.last_seq();
+            if loaded.state.is_open_run(run) {
+                self.wait_for_change(last.unwrap_or_default()).await?;
                 continue;
             }
-            let found = self.find_run(run).await?;
+            let found = self.find_run(&loaded.state, run).await?;
             let Some(ended) = found.and_then(|run| run.ended) else {
                 return Err(RunError::NoRun { thread: self.id(), run });
             };
-            let state = self.state_at(ended).await?;
-            let (store, id) = (self.store().clone(), self.id());
-            let record = self.runtime().blocking(move || store.record(id, ended)).await??;
-            return Ok(Outcome::new(state, record.map(|record| record.position).unwrap_or_default()));
+            if last != Some(ended) {
+                loaded = self.load(Some(ended)).await?;
+            }
+            return Ok(Outcome::new(loaded.state, loaded.last_position));
         }
     }
 
@@ -357,10 +358,9 @@ impl ThreadHandle {
         self.runtime().blocking(read).await?
     }
 
-    /// The run, if it has begun.
-    pub(crate) async fn find_run(&self, wanted: RunId) -> Result<Option<RunSummary>, ReadError> {
-        let state = self.state().await?;
-        let (store, id) = (self.store().clone(), self.id());
+    /// The run, if it has begun in this state.
+    pub(crate) async fn find_run(&self, state: &State, wanted: RunId) -> Result<Option<RunSummary>, ReadError> {
+        let (store, id, state) = (self.store().clone(), self.id(), state.clone());
         let find = move || {
             Runs::of(&*store, id, &state).find(|run| run.as_ref().map_or(true, |run| run.run_id == wanted)).transpose()
         };

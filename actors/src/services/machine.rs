@@ -12,7 +12,6 @@ use rethread_events::thread::{self, Interaction, ModelRequest, State, ToolFacts,
 use rethread_tools::Catalogue;
 
 use super::Services;
-use crate::counting::at_most;
 use crate::error::ReadError;
 use rethread_events::text::with_sources;
 
@@ -73,8 +72,8 @@ impl thread::Models for Services {
     }
 
     fn is_longer(&self, request: &ModelRequest, tokens: u64) -> bool {
-        let offered = self.offered(request);
-        at_most(&request.messages, offered.as_deref()) > tokens && self.count(request) > tokens
+        let model = self.models.name_of(&request.execution.model);
+        self.counting.is_longer(&model, &request.messages, self.offered(request).as_deref(), tokens)
     }
 }
 

@@ -9,6 +9,7 @@ use rethread_events::thread::{Env, Wait};
 use super::ThreadActor;
 use super::live::{Live, Phase, Progress};
 use super::messages::{NextStep, Passivate};
+use crate::load::Loaded;
 use crate::snapshots;
 use crate::waiters::Rest;
 
@@ -107,9 +108,15 @@ impl ThreadActor {
         self.services.outputs.forget(self.id);
         // While the registry has the actor: the next one finds what is left here, and takes it away.
         if let Some(live) = self.release_machine().filter(|live| ended && live.progress == Progress::GoesOn) {
-            let Live { thread, last_position, bytes, .. } = *live;
-            let rest = Rest { state: thread.into_state(), last_position };
-            self.registry.recent_ends.keep(self.id, bytes, self.since, rest);
+            let Live { thread, last_position, last_hash, snapshot, bytes, .. } = *live;
+            let mut state = thread.into_state();
+            // A thread that had a second run may have a third.
+            if state.run_number() > 1 {
+                let loaded = Loaded { state, last_position, last_hash, snapshot: Some(snapshot), bytes };
+                self.services.kept_states.keep_last(self.id, &loaded);
+                state = loaded.state;
+            }
+            self.registry.recent_ends.keep(self.id, bytes, self.since, Rest { state, last_position });
         }
         self.go(ctx);
         // After it has left: later callers find no actor and read the log.

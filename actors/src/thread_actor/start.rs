@@ -89,7 +89,8 @@ impl ThreadActor {
         let services = self.services.clone();
         let id = self.id;
         let loading = actix_rt::task::spawn_blocking(move || {
-            let loaded = services.crashes.folding(id, || load::present(&*services.store, id))?;
+            let fold = || load::present_from(&*services.store, id, &services.kept_states);
+            let loaded = services.crashes.folding(id, fold)?;
             let workflow = services.definitions.of(id, &loaded.state)?;
             Ok((loaded, workflow))
         });
