@@ -1,7 +1,7 @@
 //! An agent without a workflow file: a model with tools.
 
 use clap::Args;
-use rethread::Workflow;
+use rethread::{Hash, Workflow};
 use rethread_events::event::ToolMode;
 use rethread_events::workflow::NodeKind;
 use serde_json::json;
@@ -12,6 +12,8 @@ use crate::open::OpenArgs;
 
 /// How often its model is called in a run at most.
 const MODEL_CALLS_MAX: u32 = 100;
+/// How much of its hash is in its name.
+const HASH_CHARS: usize = 8;
 
 /// The options for the agent that works without a workflow file.
 #[derive(Debug, Clone, Args)]
@@ -40,23 +42,30 @@ impl AgentArgs {
         given.into_iter().find(|(_, is_given)| *is_given).map(|(name, _)| name)
     }
 
-    /// The options that made this workflow.
-    pub(crate) fn of(workflow: &Workflow) -> Self {
+    /// The options that made this workflow, if it is one that [`AgentArgs::definition`] made under this name.
+    pub(crate) fn of(workflow: &Workflow, open: &OpenArgs, name: &str) -> Option<Self> {
+        let args = Self::read(workflow)?;
+        let made = args.definition(open, name).ok()?;
+        (made.workflow().hash() == workflow.hash()).then_some(args)
+    }
+
+    fn read(workflow: &Workflow) -> Option<Self> {
         let llm = workflow.main().nodes().find_map(|node| match node.kind() {
             NodeKind::Llm(llm) => Some(llm),
             _ => None,
         });
-        let Some(llm) = llm else { return Self { profile: None, tools: None, system_prompt: None } };
+        let llm = llm?;
         let tools = match &llm.available_tools {
             Some(tools) => Some(tools.iter().map(|tool| tool.as_str().to_owned()).collect()),
             None if llm.tool_mode == ToolMode::None => Some(Vec::new()),
             None => None,
         };
-        let profile = llm.profile_id.as_ref().map(|profile| profile.as_str().to_owned());
-        Self { profile, tools, system_prompt: llm.system_prompt.clone() }
+        let profile = llm.profile_id.as_ref()?.as_str().to_owned();
+        Some(Self { profile: Some(profile), tools, system_prompt: llm.system_prompt.clone() })
     }
 
-    /// The workflow of this name: one node, which calls the model until it asks for no tool.
+    /// One node, which calls the model until it asks for no tool. Each has a name of its own, this one with a part of its
+    /// hash, so that no agent becomes the newer definition of another one, or of a workflow that a person wrote.
     pub(crate) fn definition(&self, open: &OpenArgs, name: &str) -> Result<definition::File, Failure> {
         let mut llm = json!({
             "profile_id": self.profile(open)?, "user_prompt": "{{ input }}", "tool_mode": "auto", "stream": true,
@@ -73,7 +82,9 @@ impl AgentArgs {
         if let Some(prompt) = &self.system_prompt {
             llm["system_prompt"] = json!(prompt);
         }
-        let text = json!({ "version": "1", "name": name, "nodes": [{ "id": "answer", "llm": llm }] });
+        let hash = Hash::of(llm.to_string().as_bytes()).to_string();
+        let named = format!("{name}-{}", &hash[..HASH_CHARS]);
+        let text = json!({ "version": "1", "name": named, "nodes": [{ "id": "answer", "llm": llm }] });
         definition::made(&format!("rethread {name}"), text.to_string().into_bytes())
     }
 

@@ -165,10 +165,11 @@ impl Chat<'_> {
             return Err(Failure::new(exit::CONFLICT, message));
         }
         let state = thread.state().await?;
-        if let Some(reference) = state.workflow().filter(|workflow| workflow.name == AGENT)
+        if let Some(reference) = state.workflow()
             && let Some(workflow) = self.runtime.workflow(reference.hash).await?
+            && let Some(args) = AgentArgs::of(&workflow, self.open, AGENT)
         {
-            self.definition = Definition::Agent { args: AgentArgs::of(&workflow), is_new: false };
+            self.definition = Definition::Agent { args, is_new: false };
         }
         self.thread = Some(thread.clone());
         if self.open.talks() {
@@ -227,14 +228,14 @@ impl Chat<'_> {
         run::start(self.server, &self.runtime, file, begin, &self.tools).await
     }
 
-    /// Gives the thread its next run. An agent keeps its own definition, whatever other agents of that name are.
+    /// Gives the thread its next run.
     async fn run(&mut self, thread: &ThreadHandle, input: Json) -> Result<(), Failure> {
-        let (definition, pin) = match &self.definition {
-            Definition::File(_) => (None, false),
-            Definition::Agent { args, is_new: true } => (Some(args.definition(self.open, AGENT)?), false),
-            Definition::Agent { is_new: false, .. } => (None, true),
+        let definition = match &self.definition {
+            Definition::Agent { args, is_new: true } => Some(args.definition(self.open, AGENT)?),
+            Definition::Agent { is_new: false, .. } | Definition::File(_) => None,
         };
-        runs::give(self.server, &self.runtime, thread, NextRun { input, on_message: None, pin, definition }).await?;
+        let next = NextRun { input, on_message: None, pin: false, definition };
+        runs::give(self.server, &self.runtime, thread, next).await?;
         if let Definition::Agent { is_new, .. } = &mut self.definition {
             *is_new = false;
         }

@@ -82,6 +82,26 @@ fn a_model_is_changed_and_changed_back() {
     let ran = talk(&scene, "chat", lines).ok();
     let answers: Vec<_> = ran.stdout.lines().map(|line| line == "The other one.").collect();
     assert_eq!(answers, [true, false, true, true], "{ran}");
+    // Whoever else sends a message keeps to the model of the conversation, whatever other conversations use.
+    let thread = scene.run("show last --json").ok().json()["thread_id"].as_str().unwrap().to_owned();
+    talk(&scene, "chat --profile fast --system-prompt Rhyme.", "hi\n").ok();
+    assert_eq!(scene.run(&format!("send {thread} hello --quiet")).ok().stdout, "The other one.\n");
+}
+
+#[test]
+fn a_workflow_of_a_person_that_is_called_chat_is_not_taken_for_the_agent() {
+    let scene = scene();
+    scene.write(
+        "chat.yaml",
+        "version: '1'\nname: chat\nnodes: [{id: a, llm: {profile_id: fast, user_prompt: 'Dear {{ input }}'}}]",
+    );
+    talk(&scene, "chat chat.yaml", "Ada\n").ok();
+    let thread = scene.run("show last --json").ok().json()["thread_id"].as_str().unwrap().to_owned();
+    talk(&scene, "chat", "hi\n").ok();
+    let ran = talk(&scene, &format!("chat --continue {thread}"), "Bob\n/model other\n").code(7);
+    ran.says("the workflow file says which models it uses");
+    let state = scene.run(&format!("show {thread} --json")).ok().json();
+    assert!(state["messages"].to_string().contains("Dear Bob"), "{state}");
 }
 
 #[test]
@@ -106,7 +126,7 @@ fn a_message_that_is_taken_back_is_said_anew_in_a_fork() {
 fn an_agent_needs_no_workflow_file() {
     let scene = scene();
     assert_eq!(scene.run_args(["run", "--task", "Do it", "--json"]).ok().json()["output"], "Hello there.");
-    assert_eq!(scene.run("show last --json").ok().json()["workflow"], "task");
+    assert!(scene.run("show last --json").ok().json()["workflow"].as_str().unwrap().starts_with("task-"));
     let tools = ["run", "--task", "Do it", "--tools", "list_folder,nothing"];
     scene.run_args(tools).code(3).says("nothing").silent();
     scene.run("run --task x --profile nobody").code(3).says("nobody").silent();
