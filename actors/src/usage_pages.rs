@@ -1,14 +1,15 @@
 //! What the calls of a thread, of a family or of the whole log used, page by page.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use rethread_events::event::event_type_named;
-use rethread_events::ids::{CallId, Hash, Position, Seq, ThreadId, Time};
+use rethread_events::ids::{CallId, Hash, Position, RunId, Seq, ThreadId, Time};
 use rethread_events::labels::Labels;
 use rethread_events::usage::{CallUsage, Callee, EVENTS, Ended, ModelName, UsageFold};
 use rethread_store::{Kind, Record, StoreError};
 
-use crate::error::{ReadError, RuntimeError};
+use crate::error::{ReadError, RunError, RuntimeError};
 use crate::family;
 use crate::labels::labels_of;
 use crate::load;
@@ -68,7 +69,7 @@ impl ThreadHandle {
     /// `NoThread`, or when the log cannot be read.
     pub async fn usage(&self, query: UsageQuery<(ThreadId, Seq)>) -> Result<UsagePage<(ThreadId, Seq)>, ReadError> {
         let (services, id) = (self.runtime().services().clone(), self.id());
-        self.runtime().blocking(move || of_threads(&services, &[id], &query)).await?
+        self.runtime().blocking(move || of_threads(&services, &[(id, EVERY)], &query)).await?
     }
 
     /// The same with the calls of all branches that it and they ever had, thread by thread in the order of their ids.
@@ -83,10 +84,60 @@ impl ThreadHandle {
     ) -> Result<UsagePage<(ThreadId, Seq)>, ReadError> {
         let (services, id) = (self.runtime().services().clone(), self.id());
         let read = move || {
-            let members = family::members(&*services.store, id)?;
+            let members: Vec<_> = family::members(&*services.store, id)?.into_iter().map(|it| (it, EVERY)).collect();
             of_threads(&services, &members, &query)
         };
         self.runtime().blocking(read).await?
+    }
+
+    /// The calls of one run of the thread, and those of the branches that began in it.
+    ///
+    /// # Errors
+    /// `NoRun` when the thread has no such run, or it has not begun; otherwise as [`ThreadHandle::family_usage`].
+    pub async fn run_usage(
+        &self,
+        run: RunId,
+        query: UsageQuery<(ThreadId, Seq)>,
+    ) -> Result<UsagePage<(ThreadId, Seq)>, RunError> {
+        let found = self.find_run(&self.state().await?, run).await?;
+        let found = found.ok_or(RunError::NoRun { thread: self.id(), run })?;
+        let seqs = found.started..=found.ended.unwrap_or(*EVERY.end());
+        let (services, id) = (self.runtime().services().clone(), self.id());
+        let read = move || {
+            let mut members = Vec::new();
+            for member in family::members(&*services.store, id)? {
+                if member == id {
+                    members.push((member, seqs.clone()));
+                } else if began_in(&services, member, id, &seqs)? {
+                    members.push((member, EVERY));
+                }
+            }
+            of_threads(&services, &members, &query)
+        };
+        Ok(self.runtime().blocking(read).await??)
+    }
+}
+
+const EVERY: RangeInclusive<Seq> = Seq(0)..=Seq(u64::MAX);
+
+/// Whether a branch, or the branch that it is a branch of, began at one of these events of `of`.
+fn began_in(
+    services: &Services,
+    mut branch: ThreadId,
+    of: ThreadId,
+    seqs: &RangeInclusive<Seq>,
+) -> Result<bool, ReadError> {
+    loop {
+        let info = match load::stream(services.reader(), branch) {
+            // It was deleted meanwhile, with its family.
+            Err(ReadError::NoThread(_)) => return Ok(false),
+            info => info?,
+        };
+        match info.fork_of {
+            Some(point) if point.parent == of => return Ok(seqs.contains(&point.seq)),
+            Some(point) => branch = point.parent,
+            None => return Ok(false),
+        }
     }
 }
 
@@ -105,32 +156,34 @@ fn of_log(services: &Services, query: &UsageQuery<Position>) -> Result<UsagePage
     Ok(UsagePage { calls: reader.calls, next: None })
 }
 
-/// The calls of these threads, which are sorted.
+/// The calls of these threads, which are sorted, that ended at these events.
 fn of_threads(
     services: &Services,
-    threads: &[ThreadId],
+    threads: &[(ThreadId, RangeInclusive<Seq>)],
     query: &UsageQuery<(ThreadId, Seq)>,
 ) -> Result<UsagePage<(ThreadId, Seq)>, ReadError> {
     let mut reader = Reader::new(services, query);
     let store = services.reader();
-    for (n_before, &thread) in threads.iter().enumerate() {
+    for (n_before, (thread, seqs)) in threads.iter().enumerate() {
+        let thread = *thread;
         let info = match load::stream(store, thread) {
             // A branch that was deleted meanwhile, with its family.
             Err(ReadError::NoThread(_)) if threads.len() > 1 => continue,
             info => info?,
         };
-        let mut from = info.fork_of.map_or(Seq(0), |point| point.seq.next());
+        let mut from = info.fork_of.map_or(Seq(0), |point| point.seq.next()).max(*seqs.start());
+        let last = info.last_seq.min(*seqs.end());
         match query.after {
             Some((before, _)) if thread < before => continue,
             Some((before, seq)) if thread == before => from = from.max(seq.next()),
             _ => {}
         }
-        for record in store.records(thread, from..info.last_seq.next()) {
+        for record in store.records(thread, from..last.next()) {
             let record = record?;
             let seq = record.seq;
             reader.take(record)?;
             if reader.is_full() {
-                let is_last = seq == info.last_seq && n_before + 1 == threads.len();
+                let is_last = seq == last && n_before + 1 == threads.len();
                 return Ok(UsagePage { calls: reader.calls, next: (!is_last).then_some((thread, seq)) });
             }
         }

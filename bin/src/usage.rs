@@ -5,8 +5,9 @@ use std::process::ExitCode;
 use clap::Args;
 use jiff::Timestamp;
 use rethread::operate::UsageQuery;
+use rethread::runs::RunId;
 use rethread::usage::{CallUsage, UsageSums};
-use rethread::{Position, Runtime, Time};
+use rethread::{Position, Runtime, Seq, Time};
 use serde_json::json;
 
 use crate::exit::Failure;
@@ -27,6 +28,9 @@ pub(crate) struct UsageArgs {
     thread: Option<String>,
     #[command(flatten)]
     labels: LabelArgs,
+    /// Count only the calls of this run, and of the branches that began in it
+    #[arg(long, value_name = "ID", requires = "thread")]
+    run: Option<u64>,
     /// List sums by model, sums by tool, or every call (default: sums by model and by tool)
     #[arg(long, value_enum, value_name = "WHAT")]
     by: Option<By>,
@@ -79,10 +83,14 @@ async fn read(runtime: &Runtime, args: &UsageArgs) -> Result<UsageSums, Failure>
         let thread = open::find(runtime, name).await?;
         let mut query = UsageQuery { since: args.since, ..UsageQuery::default() };
         loop {
-            let page = match args.no_branches {
-                true => thread.usage(query.clone()).await?,
-                false => thread.family_usage(query.clone()).await?,
+            let mut page = match args.run {
+                Some(run) => thread.run_usage(RunId(Seq(run)), query.clone()).await?,
+                None if args.no_branches => thread.usage(query.clone()).await?,
+                None => thread.family_usage(query.clone()).await?,
             };
+            if args.no_branches {
+                page.calls.retain(|call| call.thread == thread.id());
+            }
             take(&page.calls)?;
             query.after = page.next;
             if query.after.is_none() {

@@ -2,6 +2,7 @@
 
 use actix_web::{HttpRequest, HttpResponse};
 use rethread::operate::{Labels, UsageQuery};
+use rethread::runs::RunId;
 use rethread::{CallId, Position, Seq, ThreadId};
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -47,6 +48,9 @@ pub(crate) struct ThreadQuery {
     by: Option<String>,
     /// `false` leaves out the calls of its branches.
     branches: Option<bool>,
+    /// Only calls of this run, and of the branches that began in it.
+    #[param(minimum = 0)]
+    run: Option<u64>,
     /// Where the page before ended: its `next`.
     #[param(pattern = "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-[0-9]{1,18}$")]
     after: Option<String>,
@@ -96,7 +100,10 @@ pub(crate) async fn of_log(
 /// thread inherits does not count, and calls that have not ended do not count.
 #[utoipa::path(get, path = "/v1/threads/{thread}/usage", tag = "threads", operation_id = "thread_usage",
     params(ThreadQuery),
-    responses((status = 200, description = "A page", body = Usages)))]
+    responses(
+        (status = 200, description = "A page", body = Usages),
+        (status = 404, description = "There is no such thread or run"),
+    ))]
 pub(crate) async fn of_thread(Named(thread): Named, Asked(query): Asked<ThreadQuery>) -> Result<HttpResponse, Problem> {
     let by = by(query.by.as_deref())?;
     let after = query.after.as_deref().map(|text| match CallId::parse_key(text) {
@@ -109,10 +116,14 @@ pub(crate) async fn of_thread(Named(thread): Named, Asked(query): Asked<ThreadQu
         labels: Labels::new(),
         limit: request::limit(query.limit, PAGE, PAGE_MAX)?,
     };
-    let page = match query.branches {
-        Some(false) => thread.usage(of).await?,
-        None | Some(true) => thread.family_usage(of).await?,
+    let mut page = match (query.run, query.branches) {
+        (Some(run), _) => thread.run_usage(RunId(Seq(run)), of).await?,
+        (None, Some(false)) => thread.usage(of).await?,
+        (None, _) => thread.family_usage(of).await?,
     };
+    if query.branches == Some(false) {
+        page.calls.retain(|call| call.thread == thread.id());
+    }
     let next = page.next.map(|(thread, seq)| CallId(seq).key(thread));
     Ok(HttpResponse::Ok().json(By::page(by, &page.calls, next)))
 }

@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 
 use super::effects::Effect;
 use super::path::Visit;
-use super::state::{Checkpoint, Control, Frame, Phase, State};
+use super::state::{Checkpoint, Control, Frame, Phase, State, Totals};
 use super::status::Status;
 use crate::codec::OrderedMap;
 use crate::fault::ExecutionError;
-use crate::ids::{Hash, NodeId, Position, Seq, ThreadId, Time};
+use crate::ids::{Hash, NodeId, Position, RunId, Seq, ThreadId, Time};
 use crate::json::Json;
 use crate::labels::Labels;
 use crate::message::{Message, Usage};
@@ -53,6 +53,11 @@ struct Whole<'a> {
     #[cfg_attr(feature = "utoipa", schema(ignore))]
     plan: Option<Value>,
     usage: ThreadUsage,
+    /// The last run.
+    #[cfg_attr(feature = "utoipa", schema(value_type = u64))]
+    run_id: RunId,
+    /// What the last run used.
+    run_usage: ThreadUsage,
     #[cfg_attr(feature = "utoipa", schema(ignore))]
     iterations: u32,
     #[cfg_attr(feature = "utoipa", schema(ignore))]
@@ -143,6 +148,11 @@ pub struct OutcomeJson {
     pub iterations: u32,
     /// What it used.
     pub usage: ThreadUsage,
+    /// The last run.
+    #[cfg_attr(feature = "utoipa", schema(value_type = u64))]
+    pub run_id: RunId,
+    /// What the last run used.
+    pub run_usage: ThreadUsage,
     /// Its last event.
     #[cfg_attr(feature = "utoipa", schema(value_type = u64))]
     pub last_seq: Option<Seq>,
@@ -195,6 +205,8 @@ impl State {
             pending: self.pending(),
             plan: self.plan().map(|plan| json!({ "steps": plan.steps, "step": plan.step(), "replan": plan.n_replans })),
             usage: self.usage(),
+            run_id: self.run_id(),
+            run_usage: self.run_usage(),
             iterations: self.totals().n_iterations,
             path: self.path(),
             path_dropped: self.n_visits_dropped(),
@@ -218,6 +230,8 @@ impl State {
             error: self.error(),
             iterations: self.totals().n_iterations,
             usage: self.usage(),
+            run_id: self.run_id(),
+            run_usage: self.run_usage(),
             last_seq: self.last_seq(),
             last_position,
         }
@@ -287,30 +301,32 @@ impl State {
 
     /// What the thread used.
     pub fn usage(&self) -> ThreadUsage {
-        let totals = self.totals();
-        let Usage {
-            input_tokens,
-            output_tokens,
-            total_tokens,
-            cached_input_tokens,
-            cache_write_tokens,
-            reasoning_tokens,
-        } = totals.usage;
-        // What was asked and not told is not known; before any call it is 0.
-        let known = |n: Option<u64>| n.or((totals.n_llm_calls == 0).then_some(0));
-        let is_known = input_tokens.or(output_tokens).or(total_tokens).is_some();
-        ThreadUsage {
-            input_tokens: known(input_tokens),
-            output_tokens: known(output_tokens),
-            total_tokens: known(is_known.then(|| totals.tokens())),
-            cached_input_tokens: cached_input_tokens.unwrap_or(0),
-            cache_write_tokens: cache_write_tokens.unwrap_or(0),
-            reasoning_tokens: reasoning_tokens.unwrap_or(0),
-            cost_nanousd: totals.cost_nanousd,
-            llm_calls: totals.n_llm_calls,
-            tool_calls: totals.n_tool_calls,
-            n_unpriced: totals.n_unpriced,
-            cost_is_partial: totals.n_unpriced > 0,
-        }
+        usage_of(self.totals())
+    }
+
+    /// What the last run used so far.
+    pub fn run_usage(&self) -> ThreadUsage {
+        usage_of(&self.run_totals())
+    }
+}
+
+fn usage_of(totals: &Totals) -> ThreadUsage {
+    let Usage { input_tokens, output_tokens, total_tokens, cached_input_tokens, cache_write_tokens, reasoning_tokens } =
+        totals.usage;
+    // What was asked and not told is not known; before any call it is 0.
+    let known = |n: Option<u64>| n.or((totals.n_llm_calls == 0).then_some(0));
+    let is_known = input_tokens.or(output_tokens).or(total_tokens).is_some();
+    ThreadUsage {
+        input_tokens: known(input_tokens),
+        output_tokens: known(output_tokens),
+        total_tokens: known(is_known.then(|| totals.tokens())),
+        cached_input_tokens: cached_input_tokens.unwrap_or(0),
+        cache_write_tokens: cache_write_tokens.unwrap_or(0),
+        reasoning_tokens: reasoning_tokens.unwrap_or(0),
+        cost_nanousd: totals.cost_nanousd,
+        llm_calls: totals.n_llm_calls,
+        tool_calls: totals.n_tool_calls,
+        n_unpriced: totals.n_unpriced,
+        cost_is_partial: totals.n_unpriced > 0,
     }
 }

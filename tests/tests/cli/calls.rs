@@ -76,6 +76,19 @@ fn usage_counts_branches_and_names_what_it_does_not_know() {
     assert_eq!((&unpriced["cost_nanousd"], &unpriced["n_unpriced"]), (&Value::Null, &json!(1)));
     let own = scene.run(&format!("usage {thread} --no-branches --json")).ok().json();
     assert_eq!(own["models"], json!([]));
+    // The next run has branches of its own.
+    let again = scene.run_args(["send", &thread, "again", "--json"]).ok().json();
+    let of_thread = scene.run(&format!("usage {thread} --by call --json")).ok().lines();
+    let runs = [json!(0), again["run_id"].clone()];
+    let of_runs =
+        runs.each_ref().map(|run| scene.run(&format!("usage {thread} --run {run} --by call --json")).ok().lines());
+    assert_eq!((of_thread.len(), of_runs.each_ref().map(Vec::len)), (4, [2, 2]));
+    assert!(of_runs.concat().iter().all(|call| of_thread.contains(call)) && of_runs[0] != of_runs[1]);
+    assert_eq!(again["run_usage"]["llm_calls"], 2, "{again}");
+    assert_eq!(again["usage"]["llm_calls"], 4, "{again}");
+    let own = scene.run(&format!("usage {thread} --run 0 --no-branches --by call --json")).ok().lines();
+    assert_eq!(own.len(), 0);
+    scene.run(&format!("usage {thread} --run 7")).code(5);
     let whole = scene.run("usage --by model --json").ok().json();
     let failed = whole["models"].as_array().unwrap().iter().find(|sum| sum["failed"] == 1).unwrap();
     assert_eq!((&failed["n_usage_unknown"], &failed["n_unpriced"]), (&json!(1), &json!(1)), "{whole}");

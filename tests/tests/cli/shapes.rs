@@ -13,7 +13,10 @@ fn run_json_has_the_documented_shape() {
     let scene = scene();
     let ran = scene.run("run greeting.yaml --input Ada --json").ok();
     let json = ran.json();
-    check(&keys(&json), &expect!["thread_id status success output error iterations usage last_seq last_position"]);
+    check(
+        &keys(&json),
+        &expect!["thread_id status success output error iterations usage run_id run_usage last_seq last_position"],
+    );
     assert_eq!(ran.stdout.lines().count(), 1);
     assert_eq!(json["status"], "completed");
     assert_eq!(json["success"], true);
@@ -69,7 +72,7 @@ fn replay_threads_and_show_have_the_documented_shapes() {
         &keys(&replayed),
         &expect![
             "thread_id seq status workflow workflow_hash labels started_at last_at node variables scopes globals messages \
-             pending plan usage iterations path path_dropped checkpoints forked_from branch_of workspace paused output error \
+             pending plan usage run_id run_usage iterations path path_dropped checkpoints forked_from branch_of workspace paused output error \
              family"
         ],
     );

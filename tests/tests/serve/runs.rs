@@ -64,6 +64,18 @@ fn turns_of_a_conversation_are_runs_of_one_thread() {
     place.get(&format!("/v1/threads/{thread}/runs/{called_off}/outcome")).problem(404, "no-moment");
     assert_eq!(slow.model.last_read(), ["Ada", "answer 0", "and then?", "answer 1", "and after that?"]);
 
+    for run in [&second["run_id"], &json!(0)] {
+        let calls = |more: &str| place.get(&format!("/v1/threads/{thread}/usage?run={run}{more}")).is(200).value();
+        assert_eq!(calls("")["models"][0]["calls"], 1);
+        let page = calls("&by=call&limit=1&branches=false");
+        assert_eq!(page["calls"].as_array().unwrap().len(), 1);
+        assert_eq!(
+            outcome(place, &thread, run)["run_usage"]["output_tokens"],
+            page["calls"][0]["usage"]["output_tokens"]
+        );
+    }
+    place.get(&format!("/v1/threads/{thread}/usage?run=9999")).problem(404, "no-moment");
+
     let mut conversation = Vec::new();
     let mut cursor = String::new();
     loop {
