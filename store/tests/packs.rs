@@ -167,31 +167,30 @@ fn reader_during_a_move_of_chunks_reads_what_was_written() {
     let options = Options { read_cache_bytes: 1, tail_bytes: 1, ..Options::default() };
     let store = SledStore::open(dir.path(), options).unwrap();
     write_threads(&store);
+    let have_begun = std::sync::Barrier::new(3);
     std::thread::scope(|scope| {
-        let readers: Vec<_> = (0..2)
-            .map(|_| {
-                scope.spawn(|| {
-                    let mut n = 0;
-                    while store.stream(thread(8)).is_ok() {
-                        for seq in 0..20 {
-                            let read = store.read_stream(thread(9), Seq(seq)..Seq(seq + 1), 1).unwrap();
-                            assert_eq!(*read[0].payload, *noise(900 + seq).as_bytes());
-                            n += 1;
-                        }
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let read = || {
+                    for seq in 0..20 {
+                        let read = store.read_stream(thread(9), Seq(seq)..Seq(seq + 1), 1).unwrap();
+                        assert_eq!(*read[0].payload, *noise(900 + seq).as_bytes());
                     }
-                    n
-                })
-            })
-            .collect();
+                };
+                read();
+                have_begun.wait();
+                while store.stream(thread(8)).is_ok() {
+                    read();
+                }
+            });
+        }
+        have_begun.wait();
         for number in 0..9 {
             store.delete(thread(number)).unwrap();
             // A seal takes the delete with it.
             for seq in 0..30 {
                 put(&store, append(thread(100 + number), seq, &["more"])).unwrap();
             }
-        }
-        for reader in readers {
-            assert!(reader.join().unwrap() > 0);
         }
     });
     check_threads(&store, &[0, 1, 2, 3, 4, 5, 6, 7, 8]);

@@ -68,7 +68,8 @@ fn thread_that_ends_the_server_three_times_has_failed() {
     for life in 1..=3 {
         assert_eq!(serve(&scene, &limit).end().code, None, "life {life}");
     }
-    let server = serve(&scene, &limit);
+    // With room for what else the machine does: what was counted decides, not what fits.
+    let server = serve(&scene, "unlimited");
     let place = Place::of(scene, server);
     let outcome = place.at_rest(&thread);
     assert_eq!(outcome["error"]["kind"], "crashed_process", "{outcome}");
