@@ -22,6 +22,12 @@ export const GREETING = {
 /** Asks at once. */
 export const ASKING = { version: '1', name: 'asking', nodes: [{ id: 'ask', user_interaction: { operation_type: 'UPDATE_VARIABLES', prompt: 'Which colour?', variables: [{ variable_name: 'colour', expression: '{{ input }}' }] } }] };
 
+/** Repeats what it is told, slowly enough to be watched. */
+export const CHATTING = { version: '1', name: 'chatting', nodes: [{ id: 'answer', llm: {
+  provider: 'mock', model: 'scripted', user_prompt: '{{ input }}', stream: true,
+  extra: { script: { otherwise: { chunks: ['I ', 'am ', 'here.'], chunk_delay_ms: 200 } } },
+} }] };
+
 /** A model asks for a tool that a person has to approve of. */
 export const APPROVING = {
   version: '1', name: 'approving',

@@ -100,7 +100,7 @@ routes! {
     get "/v1/usage" Read Filtered usage::of_log;
     get "/v1/tools" Read Hidden surroundings::tools;
     get "/v1/profiles" Read Hidden surroundings::profiles;
-    get "/v1/info" Read Hidden surroundings::info;
+    get "/v1/info" Read Filtered surroundings::info;
     post "/v1/session" Anybody All session::begin;
     delete "/v1/session" Anybody All session::end;
     get "/v1/openapi.json" Anybody All openapi::document;

@@ -1,8 +1,10 @@
 //! What the server has for threads: tools and profiles; and what it is itself.
 
 use actix_web::{HttpMessage as _, HttpRequest, HttpResponse};
+use rethread::operate::{LogAccess as _, labels_of};
 
-use super::guard::Allowed;
+use super::guard::{self, Allowed};
+use super::idempotency::blocking;
 use super::problem::Problem;
 use super::schemas::{CallsWaiting, Info, Profile, Profiles, Tools};
 use super::server::Shared;
@@ -42,12 +44,22 @@ pub(crate) async fn profiles(server: Shared) -> HttpResponse {
     responses((status = 200, description = "The server", body = Info)))]
 pub(crate) async fn info(server: Shared, request: HttpRequest) -> Result<HttpResponse, Problem> {
     let scope = request.extensions().get::<Allowed>().map_or(Scope::Read, |Allowed(scope)| *scope);
-    let waiting = server.runtime.waiting_calls(None);
+    let labels = guard::bound_to(&request);
+    let mut waiting = server.runtime.waiting_calls(None);
+    if !labels.is_empty() {
+        let (store, labels) = (server.runtime.store(), labels.clone());
+        let seen = move || {
+            waiting.retain(|call| labels_of(&*store, call.thread).is_ok_and(|of| of.include(&labels)));
+            waiting
+        };
+        waiting = blocking(seen).await?;
+    }
     let n_tools = waiting.iter().filter(|call| call.is_tool).count();
     Ok(HttpResponse::Ok().json(Info {
         name: "rethread",
         version: env!("CARGO_PKG_VERSION"),
         scope,
+        labels,
         read_only: server.settings.read_only,
         next_position: server.runtime.next_position(),
         now: server.runtime.now(),

@@ -173,6 +173,36 @@ test('through a server that is killed nothing is missed and nothing comes twice'
   }
 });
 
+test('a token with labels opens the page on the threads that have them', async () => {
+  const own = Place.folder('--require-token');
+  try {
+    const token = (...words) => JSON.parse(own.run('token', 'create', '--scope', 'operate', '--json', ...words)).token;
+    const [all, acme] = [token(), token('--label', 'tenant=acme')];
+    await own.start();
+    const start = (labels) => fetch(`${own.url}/v1/threads`, {
+      method: 'POST', headers: { 'Content-Type': 'application/json', Authorization: `Bearer ${all}` },
+      body: JSON.stringify({ definition: ASKING, labels }),
+    }).then((response) => response.json());
+    const [seen, hidden] = [await start({ tenant: 'acme' }), await start({ tenant: 'other' })];
+    const page = await browser.page(`${own.url}/#token=${acme}`);
+    await page.until(`document.querySelectorAll('.virtual .thread-row').length === 1`);
+    const rows = await page.value(`document.getElementById('main').innerHTML`);
+    assert.ok(rows.includes(seen.thread_id.slice(-6)) && !rows.includes(hidden.thread_id.slice(-6)), rows);
+    await page.press('n');
+    await page.until(`document.activeElement?.id === 'start-workflow'`);
+    await page.type('asking');
+    await page.press('Enter');
+    await page.until(`location.hash.includes('/messages')`);
+    await page.says('Which colour?', '.asks .question');
+    await page.value(`location.hash = '#/threads'`);
+    await page.until(`document.querySelectorAll('.virtual .thread-row').length === 2`);
+    assert.deepEqual(page.faults, []);
+    await page.close();
+  } finally {
+    await own.close();
+  }
+});
+
 test('a server that wants a token gets it, in the form or in the address', async () => {
   const own = Place.folder('--require-token');
   try {

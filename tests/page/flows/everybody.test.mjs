@@ -49,7 +49,7 @@ test('with nothing but keys a thread is started, looked at, stepped through, and
   await page.press('Tab', 'Enter');
   await page.until(`location.hash.includes('/messages')`);
   await page.says('Is that all?', '.asks .question');
-  for (let i = 0; i < 30 && !(await page.value(`document.activeElement?.tagName === 'TEXTAREA'`)); i += 1) await page.press('Tab');
+  for (let i = 0; i < 30 && !(await page.value(`document.activeElement?.matches('.question textarea')`)); i += 1) await page.press('Tab');
   await page.type('by keys');
   await page.press('Control+Enter');
   await page.says('completed', '.facts .pill');

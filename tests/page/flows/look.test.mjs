@@ -3,7 +3,7 @@
 import { after, before, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { Browser } from '../browser.mjs';
-import { ASKING, GREETING, HOSTILE, Place } from '../place.mjs';
+import { ASKING, CHATTING, GREETING, HOSTILE, Place } from '../place.mjs';
 
 let [place, browser] = [];
 before(async () => {
@@ -38,6 +38,32 @@ test('a thread that is started appears, is watched while it speaks, and answered
   await page.says('completed', '.facts .pill');
   assert.equal((await place.outcome(id)).status, 'completed');
   assert.equal((await place.ask('GET', `/v1/threads/${id}/state`)).variables.done, 'yes');
+  assert.deepEqual(page.faults, []);
+  await page.close();
+});
+
+test('a person goes on talking with a thread that has ended, and while it answers', async () => {
+  const id = await place.thread(CHATTING);
+  const page = await browser.page(`${place.url}/#/threads/${id}/messages`);
+  await page.says('completed', '.facts .pill');
+  const turns = (role) => `document.querySelectorAll('.said .turn.${role}').length`;
+  await page.until(`${turns('assistant')} === 1`);
+  await page.value(`document.querySelector('.compose textarea').focus()`);
+  await page.type('hello');
+  await page.press('Enter');
+  await page.until(`document.querySelector('.turn.streaming')`, 'an answer that is being given');
+  await page.type('and more');
+  await page.press('Enter');
+  await page.until(`${turns('user')} === 3 && ${turns('assistant')} === 3`, 'both answers');
+  await page.until(`document.querySelector('.facts .pill').textContent === 'completed'`);
+  await page.value(`document.querySelector('.compose textarea').focus()`);
+  await page.type('hello');
+  await page.press('Enter');
+  await page.until(`${turns('user')} === 4 && ${turns('assistant')} === 4`, 'the same words said again');
+  // A run that was given elsewhere is seen as well.
+  await page.until(`document.querySelector('.facts .pill').textContent === 'completed'`);
+  await place.ask('POST', `/v1/threads/${id}/runs`, { input: 'from elsewhere' });
+  await page.until(`${turns('user')} === 5 && ${turns('assistant')} === 5`, 'the run of somebody else');
   assert.deepEqual(page.faults, []);
   await page.close();
 });

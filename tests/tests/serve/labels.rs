@@ -109,6 +109,7 @@ fn every_route_hides_other_threads_from_a_token_with_labels() {
         "/v1/events",
         "/v1/usage",
         "/v1/interactions",
+        "/v1/info",
         "/v1/session",
         "/v1/openapi.json",
         "/health/live",
@@ -176,6 +177,9 @@ fn token_with_labels_works_on_the_threads_that_have_them() {
     let calls = used["calls"].as_array().unwrap();
     assert!(!calls.is_empty() && calls.iter().all(|call| call["thread_id"] != *tenants.of_other), "{used}");
     tenants.by_acme("GET", "/v1/usage?label=tenant=other", None).problem(403, "forbidden");
+    let info = |answer: Response| answer.is(200).value()["labels"].clone();
+    assert_eq!(info(tenants.by_acme("GET", "/v1/info", None)), json!({ "tenant": "acme" }));
+    assert_eq!(info(tenants.by_admin("GET", "/v1/info", None)), json!({}));
     let family = format!("/v1/events?family={}", tenants.of_other);
     tenants.by_acme("GET", &family, None).problem(404, "no-thread");
     tenants.by_acme("GET", &format!("/v1/threads/{}/explain", tenants.of_acme), None).is(200);

@@ -12,7 +12,7 @@ import * as token from './token.mjs';
 
 // What changes a list of threads or the inbox.
 const TOLD = [
-  'THREAD_STARTED', 'THREAD_FORKED', 'THREAD_PAUSED', 'THREAD_RESUMED', 'THREAD_CANCELLED', 'THREAD_COMPLETED',
+  'THREAD_STARTED', 'RUN_STARTED', 'THREAD_FORKED', 'THREAD_PAUSED', 'THREAD_RESUMED', 'THREAD_CANCELLED', 'THREAD_COMPLETED',
   'THREAD_FAILED', 'NODE_STARTED', 'LLM_CALL_COMPLETED', 'USER_INTERACTION_REQUESTED', 'USER_INTERACTION_RESPONDED',
   'USER_INTERACTION_PROCESSED', 'USER_INTERACTION_FAILED',
 ];
@@ -55,6 +55,11 @@ class App {
   /** Whether whoever looks may do what takes this scope. */
   can(scope) {
     return this.info !== null && !this.info.read_only && SCOPES.indexOf(this.info.scope) >= SCOPES.indexOf(scope);
+  }
+
+  /** Whether the token is for threads with some labels only. The lists of workflows and profiles are not for it. */
+  is_bound() {
+    return Object.keys(this.info?.labels ?? {}).length > 0;
   }
 
   /** Goes to another view; `replace` leaves no trace for the back button. */

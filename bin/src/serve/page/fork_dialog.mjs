@@ -75,11 +75,11 @@ export async function fork_dialog(app, model, at) {
     app.go({ view: 'thread', id: thread.thread_id, tab: 'timeline' });
   });
   const fill_in = async (load) => load().catch(() => {});
-  fill_in(async () => {
+  if (!app.is_bound()) fill_in(async () => {
     const { profiles } = await read('/v1/profiles');
     profile.append(...profiles.map(({ name }) => h('option', { value: name }, name)));
   });
-  fill_in(async () => {
+  if (!app.is_bound()) fill_in(async () => {
     const { workflows } = await read('/v1/workflows');
     workflow.append(...workflows.map(({ name }) => h('option', { value: name }, name)));
   });

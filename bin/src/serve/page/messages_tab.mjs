@@ -1,6 +1,7 @@
-// The conversation, with what is being said right now.
+// The conversation, with what is being said right now, and a field to go on with it.
 
 import { fill, h, say, throttled, unseen } from './dom.mjs';
+import { once } from './api.mjs';
 import { same } from './diff.mjs';
 import { parts, with_future } from './conversation.mjs';
 import { count } from './format.mjs';
@@ -15,10 +16,47 @@ export function messages_tab(app, model) {
   const said = h('div.said');
   const now = h('div.now', { 'aria-live': 'polite', 'aria-busy': 'false' });
   const end = h('div.end');
-  const element = h('div.messages', { tabindex: '0', 'aria-label': 'Conversation', role: 'region' }, said, now, end);
-  element.addEventListener('scroll', () => {
-    following = element.scrollTop + element.clientHeight > element.scrollHeight - 40;
+  const messages = h('div.messages', { tabindex: '0', 'aria-label': 'Conversation', role: 'region' }, said, now, end);
+  messages.addEventListener('scroll', () => {
+    following = messages.scrollTop + messages.clientHeight > messages.scrollHeight - 40;
   }, { passive: true });
+  const text = h('textarea', { rows: 2, 'aria-label': 'Message', placeholder: 'Message: Enter sends it, Shift and Enter begin a line' });
+  const policy = h('select', { 'aria-label': 'While a run is in progress' },
+    [['queue', 'after this run'], ['steer', 'to this run'], ['interrupt', 'now: interrupt']].map(([value, name]) => h('option', { value }, name)));
+  const button = h('button.main', { type: 'submit' }, 'Send');
+  const fault = h('p.fault', { role: 'alert', hidden: true });
+  const compose = h('form.compose', { hidden: true }, text, policy, button, fault);
+  const element = h('div.conversation', {}, messages, compose);
+  // Sent again after a failure, a message counts once; the same words said again are another message.
+  let deliver = once(`${model.path}/runs`);
+
+  text.addEventListener('keydown', (event) => {
+    if (event.key !== 'Enter' || event.shiftKey || event.isComposing) return;
+    event.preventDefault();
+    compose.requestSubmit();
+  });
+  compose.addEventListener('submit', async (event) => {
+    event.preventDefault();
+    if (button.disabled || text.value.trim() === '') return;
+    button.disabled = true;
+    fault.hidden = true;
+    try {
+      await deliver({ input: text.value, ...(model.ended ? {} : { on_message: policy.value }) });
+      deliver = once(`${model.path}/runs`);
+      text.value = '';
+      following = true;
+      model.follow();
+    } catch (problem) {
+      say(fault, problem.message);
+      fault.hidden = false;
+    }
+    button.disabled = false;
+  });
+
+  function drawn() {
+    compose.hidden = at !== null || !app.can('operate') || Boolean(model.summary.branch_of);
+    policy.hidden = model.ended;
+  }
 
   function turn({ message, future }) {
     return h(`article.turn.${role(message)}${future ? '.future' : ''}`, {},
@@ -49,7 +87,7 @@ export function messages_tab(app, model) {
       const output = then.output;
       fill(end, output !== null && output !== undefined && typeof output !== 'string' && [h('h3', {}, 'Output'), tree(output, 2)]);
       live();
-      if (at === null && following) element.scrollTop = element.scrollHeight;
+      if (at === null && following) messages.scrollTop = messages.scrollHeight;
       else if (at !== null) said.querySelector('.future')?.scrollIntoView({ block: 'end' });
     } catch (problem) {
       if (!closed && mine === wanted && problem.name !== 'AbortError') fill(said, h('p.fault', {}, problem.message));
@@ -78,15 +116,17 @@ export function messages_tab(app, model) {
       say(shown.thoughts, reasoning);
       say(shown.words, text || (reasoning ? '' : '…'));
     }
-    if (at === null && following) element.scrollTop = element.scrollHeight;
+    if (at === null && following) messages.scrollTop = messages.scrollHeight;
   }
 
   return {
     element,
     show(moment) {
       at = moment;
+      drawn();
       draw();
     },
+    drawn,
     heard(events) {
       if (events.some((event) => !model.streamed_only(event)) || events.length === 0) soon();
       // What is complete stands in the conversation once that is read: until then its text stays.

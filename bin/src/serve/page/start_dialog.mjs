@@ -11,11 +11,13 @@ export async function start_dialog(app) {
   let workflows = [];
   let fault = null;
   try {
-    ({ workflows } = await read('/v1/workflows'));
+    if (!app.is_bound()) ({ workflows } = await read('/v1/workflows'));
   } catch (problem) {
     fault = problem.message;
   }
-  const name = h('select', { id: 'start-workflow' }, workflows.map((workflow) => h('option', { value: workflow.name }, workflow.name)));
+  const name = app.is_bound()
+    ? h('input', { id: 'start-workflow', required: true, spellcheck: 'false' })
+    : h('select', { id: 'start-workflow' }, workflows.map((workflow) => h('option', { value: workflow.name }, workflow.name)));
   const input = h('textarea', { id: 'start-input', rows: 4, spellcheck: 'false' });
   const start = once('/v1/threads');
   const shape = h('details', { hidden: true });
@@ -36,7 +38,7 @@ export async function start_dialog(app) {
   described();
   const none = fault ?? 'The log has no workflow yet: put one with POST /v1/workflows, or run one with `rethread run FILE`.';
   form_dialog('Start a thread', 'Start', [
-    workflows.length === 0 && h('p.fault', {}, none),
+    workflows.length === 0 && !app.is_bound() && h('p.fault', {}, none),
     h('label', { for: 'start-workflow' }, 'Workflow'), name,
     h('label', { for: 'start-input' }, 'Input: a text, or JSON'), input, shape,
   ], async () => {

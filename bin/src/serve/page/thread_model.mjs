@@ -63,7 +63,6 @@ export class ThreadModel {
     await this.refresh();
     if (this.ended || this.#abort.signal.aborted) return;
     const from = this.last + 1;
-    this.#heard_to = this.last;
     try {
       const back = { from_seq: Math.max(0, from - STREAM_BACK), types: STREAM_TYPES, limit: STREAM_BACK };
       const { events } = await this.read(query(`${this.path}/events`, back));
@@ -71,10 +70,19 @@ export class ThreadModel {
     } catch {
       // Without them an answer that is being given is shown when it is complete.
     }
-    if (this.#abort.signal.aborted) return;
-    this.#stream = new Stream(query(`${this.path}/events`, { from_seq: from }), {
+    this.follow();
+  }
+
+  /** Hears of what comes, until the thread has ended. It may go on with another run: then this is called again. */
+  follow() {
+    if (this.#stream || this.#abort.signal.aborted) return;
+    this.#heard_to = this.last;
+    this.#stream = new Stream(query(`${this.path}/events`, { from_seq: this.last + 1 }), {
       onEvents: (events) => this.#heard(events),
-      onEnd: () => this.refresh().then(() => this.onEvents([]), () => {}),
+      onEnd: () => {
+        this.#stream = null;
+        this.refresh().then(() => this.onEvents([]), () => {});
+      },
     });
   }
 

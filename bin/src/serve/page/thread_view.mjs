@@ -101,6 +101,7 @@ export function thread_view(app, route) {
     slider.max = model.last;
     if (at === null) slider.value = model.last;
     if (model.ended !== was_ended) questions();
+    tab?.drawn?.();
     was_ended = model.ended;
     if (summary.status === 'error') failed();
     else fault.hidden = true;
@@ -245,6 +246,10 @@ export function thread_view(app, route) {
     commands('As commands', list);
   }
 
+  // Another run may have been given to it elsewhere.
+  const deaf = app.hear((events) => {
+    if (model.summary && events.some((event) => event.thread_id === route.id && event.type === 'RUN_STARTED')) model.follow();
+  });
   const unwatch = app.inbox.watch(() => model.summary && questions());
   const clockwork = setInterval(() => model.summary && !model.ended && drawn(), 5_000);
   open();
@@ -265,6 +270,7 @@ export function thread_view(app, route) {
     close() {
       closed = true;
       unwatch();
+      deaf();
       clearInterval(clockwork);
       again.cancel();
       slid.cancel();

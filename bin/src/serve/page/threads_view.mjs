@@ -190,7 +190,7 @@ export function threads_view(app, route) {
     load();
   }
 
-  read('/v1/workflows').then(({ workflows }) => fill(known, workflows.map(({ name }) => h('option', { value: name }))), () => {});
+  if (!app.is_bound()) read('/v1/workflows').then(({ workflows }) => fill(known, workflows.map(({ name }) => h('option', { value: name }))), () => {});
   update(route);
   return {
     element,

@@ -1,6 +1,7 @@
 //! The server itself, and what it has.
 
 use rethread::llm::Provider;
+use rethread::operate::Labels;
 use rethread::{Position, Time};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -48,6 +49,9 @@ pub(crate) struct Info {
     /// What the caller may do: `read`, `operate` or `admin`.
     #[schema(value_type = String)]
     pub(crate) scope: Scope,
+    /// The labels that its token is bound to: it sees and starts only threads that have them.
+    #[schema(value_type = std::collections::BTreeMap<String, String>)]
+    pub(crate) labels: Labels,
     /// Whether the server only shows.
     pub(crate) read_only: bool,
     /// The position that the next event will get.
@@ -56,7 +60,7 @@ pub(crate) struct Info {
     /// The server's clock.
     #[schema(value_type = String)]
     pub(crate) now: Time,
-    /// How many open calls wait for a concurrency permit. `GET /v1/threads/{thread}` names those of a thread.
+    /// How many open calls wait for a concurrency permit, of the threads that the caller sees. `GET /v1/threads/{thread}` names those of a thread.
     pub(crate) calls_waiting: CallsWaiting,
 }
 
