@@ -51,15 +51,28 @@ impl Index {
             .map_err(self.malformed("the place of a run"))
     }
 
-    /// The last run of the stream whose seal begins at or before `position`, from the end backwards.
-    pub(crate) fn run_before(&self, thread: ThreadId, position: Position) -> Result<Option<Place>, StoreError> {
+    /// Where the stream goes on in the last seal that begins at or before `position` and has any of it: its records of
+    /// earlier seals are before `position`. A seal may have it in several chunks. `None` for the beginning of the stream.
+    pub(crate) fn seal_before(&self, thread: ThreadId, position: Position) -> Result<Option<Seq>, StoreError> {
         let row = self.with(|trees| {
             let (low, high) = (run_key(thread, Seq(0)), run_key(thread, Seq(u64::MAX)));
             // One that cannot be read is wanted, too: it is damage.
-            let wanted = |key: &[u8], value: &[u8]| read_run(key, value).map_or(true, |place| place.seal <= position);
-            trees.runs.last(&low, &high, wanted)
+            let begins_before = |seal: Position, or_at: bool| {
+                move |key: &[u8], value: &[u8]| {
+                    read_run(key, value).map_or(true, |place| place.seal < seal || or_at && place.seal == seal)
+                }
+            };
+            let Some((key, value)) = trees.runs.last(&low, &high, begins_before(position, true))? else {
+                return Ok(None);
+            };
+            match read_run(&key, &value) {
+                Ok(place) => trees.runs.last(&low, &key, begins_before(place.seal, false)),
+                Err(_) => Ok(Some((key, value))),
+            }
         })?;
-        row.map(|(key, value)| read_run(&key, &value)).transpose().map_err(self.malformed("the place of a run"))
+        let place = row.map(|(key, value)| read_run(&key, &value)).transpose();
+        let place = place.map_err(self.malformed("the place of a run"))?;
+        Ok(place.map(|place| Seq(place.first.0 + place.n)))
     }
 
     pub(crate) fn chunk(&self, seal: Position, chunk: u32) -> Result<Option<Stored>, StoreError> {

@@ -66,8 +66,8 @@ impl Reader {
             return Ok(recent);
         }
         // Somewhere before the place that is looked for; from there on it is a walk along the stream.
-        let near = self.index.run_before(thread, from)?;
-        let mut next = near.map_or(head.first_own(), |place| place.first);
+        let near = self.index.seal_before(thread, from)?;
+        let mut next = near.unwrap_or(head.first_own());
         let mut found: Vec<Record> = Vec::new();
         while found.len() < limit {
             let records = self.range(thread, next..Seq(u64::MAX), limit)?;
