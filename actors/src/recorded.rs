@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use rethread_events::event::{Event, EventError};
-use rethread_events::ids::{EventId, Hash, Position, Seq, ThreadId, Time, TraceId};
+use rethread_events::ids::{EventId, Hash, Position, RunId, Seq, ThreadId, Time, TraceId};
 use rethread_store::{Cause, Kind, LogReader, NewRecord, Record};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
@@ -52,7 +52,7 @@ impl RecordedEvent {
         self.event.event_type().name
     }
 
-    /// The one JSON object that scripts rely on: `position`, `thread_id`, `seq`, `id`, `time`, `type`, `version`,
+    /// The one JSON object that scripts rely on: `position`, `thread_id`, `seq`, `run_id`, `id`, `time`, `type`, `version`,
     /// `trace_id`, `cause`, `hash`, `data`. To write it, serialise the event itself, which costs
     /// less.
     pub fn to_json(&self) -> Value {
@@ -89,6 +89,11 @@ impl RecordedEvent {
             recorded_at: field::<Time>(value, "time", "an RFC 3339 time")?,
             trace: field::<TraceId>(value, "trace_id", "32 hexadecimal digits")?,
             cause: field::<Option<Position>>(value, "cause", "a position or null")?,
+            // Exports of older versions do not have it.
+            run: match value.get("run_id") {
+                Some(_) => field::<Option<RunId>>(value, "run_id", "a number or null")?,
+                None => None,
+            },
             hash: field(value, "hash", "64 hexadecimal digits")?,
             payload: event.encode_as(version)?.into(),
         })
@@ -116,6 +121,9 @@ struct Whole<'a> {
     thread_id: ThreadId,
     #[cfg_attr(feature = "utoipa", schema(value_type = u64))]
     seq: Seq,
+    /// The run that it belongs to; null in events that were recorded before events had one.
+    #[cfg_attr(feature = "utoipa", schema(value_type = Option<u64>))]
+    run_id: Option<RunId>,
     #[cfg_attr(feature = "utoipa", schema(value_type = String))]
     id: EventId,
     #[cfg_attr(feature = "utoipa", schema(value_type = String))]
@@ -143,6 +151,7 @@ impl Serialize for RecordedEvent {
             position: record.position,
             thread_id: record.thread,
             seq: record.seq,
+            run_id: record.run,
             id: record.id(),
             time: record.recorded_at,
             name: self.name(),
@@ -190,7 +199,9 @@ pub(crate) fn new_record(
     event: &Event,
     at: Time,
     cause: Option<Cause>,
+    run: Option<RunId>,
 ) -> Result<NewRecord, rethread_events::codec::StoredError> {
     let kind = event.event_type();
-    Ok(NewRecord { kind: Kind(kind.code), version: kind.version, recorded_at: at, cause, payload: event.encode()? })
+    let payload = event.encode()?;
+    Ok(NewRecord { kind: Kind(kind.code), version: kind.version, recorded_at: at, cause, run, payload })
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rethread_events::codec;
 use rethread_events::ids::{Seq, ThreadId};
 use rethread_events::thread::STATE_VERSION;
-use rethread_store::{Damage, LogReader, StoreError, StreamInfo, Verification};
+use rethread_store::{Damage, LogReader, Record, StoreError, StreamInfo, Verification};
 
 use crate::crashes::{Crashes, Step};
 use crate::error::{ReadError, RuntimeError};
@@ -76,14 +76,21 @@ fn is_still_there(store: &dyn LogReader, info: &StreamInfo) -> Result<bool, Stor
     }
 }
 
-/// That the events of a thread follow from each other, and that its snapshots are their folds.
+/// That the events of a thread follow from each other and belong to the runs that their records name, and that its snapshots
+/// are their folds.
 fn check_fold(store: &dyn LogReader, thread: ThreadId, last: Seq) -> Result<Option<Damage>, ReadError> {
     let mut loaded = Loaded::empty(thread);
+    let mut of_another_run = None;
+    let mut check_run = |loaded: &Loaded, record: &Record| {
+        if record.run.is_some_and(|run| run != loaded.state.run_id()) {
+            of_another_run.get_or_insert(record.seq);
+        }
+    };
     for seq in store.snapshots(thread)?.into_iter().filter(|seq| *seq <= last) {
         let Some(snapshot) = store.snapshot(thread, seq)?.filter(|snapshot| snapshot.version == STATE_VERSION) else {
             continue;
         };
-        loaded = match load::fold(store, thread, loaded, seq.next()) {
+        loaded = match load::fold_to(store, thread, loaded, seq.next(), &mut check_run) {
             Ok(loaded) => loaded,
             Err(error) => return as_damage(thread, error).map(Some),
         };
@@ -93,10 +100,13 @@ fn check_fold(store: &dyn LogReader, thread: ThreadId, last: Seq) -> Result<Opti
             return Ok(Some(Damage { thread: Some(thread), seq: Some(seq), what, ..Damage::default() }));
         }
     }
-    match load::fold(store, thread, loaded, last.next()) {
-        Ok(_) => Ok(None),
-        Err(error) => as_damage(thread, error).map(Some),
+    if let Err(error) = load::fold_to(store, thread, loaded, last.next(), &mut check_run) {
+        return as_damage(thread, error).map(Some);
     }
+    Ok(of_another_run.map(|seq| {
+        let what = "the event is not of the run that its record names".into();
+        Damage { thread: Some(thread), seq: Some(seq), what, ..Damage::default() }
+    }))
 }
 
 fn as_damage(thread: ThreadId, error: ReadError) -> Result<Damage, ReadError> {

@@ -84,6 +84,7 @@ use crate::subscription::Progress;
 ///     version: 1,
 ///     recorded_at: Time::from_unix_us(1_000_000),
 ///     cause: None,
+///     run: None,
 ///     payload: b"hello".to_vec(),
 /// };
 /// let append = Append {

@@ -1,7 +1,7 @@
 //! Records: events with their place and time. The store does not know what a payload means.
 
 use bytes::Bytes;
-use rethread_events::ids::{EventId, Hash, Position, Seq, ThreadId, Time, TraceId};
+use rethread_events::ids::{EventId, Hash, Position, RunId, Seq, ThreadId, Time, TraceId};
 
 /// What kind of event a record holds: the code from the event table of `rethread-events`. Opaque here; filters
 /// compare it.
@@ -19,6 +19,8 @@ pub struct NewRecord {
     pub recorded_at: Time,
     /// What led to it, where that is known.
     pub cause: Option<Cause>,
+    /// The run of the thread that it belongs to, where that is known.
+    pub run: Option<RunId>,
     /// The encoded event.
     pub payload: Vec<u8>,
 }
@@ -51,10 +53,12 @@ pub struct Record {
     pub version: u16,
     /// The time it happened.
     pub recorded_at: Time,
-    /// Ties together what one run caused.
+    /// Ties together what a thread and its branches caused.
     pub trace: TraceId,
     /// The position that led to it.
     pub cause: Option<Position>,
+    /// The run of the thread that it belongs to. `None` in records of versions that did not store it.
+    pub run: Option<RunId>,
     /// Chains it to the record before it in its stream, see [`Record::chain`].
     pub hash: Hash,
     /// The encoded event; a payload that was stored as a blob is already read back.
@@ -76,6 +80,7 @@ impl Record {
     /// The hash of a record: blake3 over the hash of the record before it in its stream ([`Hash::ZERO`] for the
     /// first one, the last inherited record's for the first one of a fork), thread, seq, time, trace, kind,
     /// version and payload. Position and cause are not in it, so that the hashes of an imported thread do not change.
+    /// The run is not in it either: it follows from the events.
     #[allow(clippy::too_many_arguments)]
     pub fn chain(
         before: Hash,

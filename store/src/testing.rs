@@ -28,6 +28,7 @@ pub fn record(text: &str) -> NewRecord {
         version: 1,
         recorded_at: Time::from_unix_us(1_790_000_000_000_000),
         cause: None,
+        run: None,
         payload: text.as_bytes().to_vec(),
     }
 }

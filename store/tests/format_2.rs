@@ -62,7 +62,7 @@ fn log_of_format_2_is_read_and_accepts_appends() {
         store.delete(thread(6)).unwrap();
         store.delete(thread(5)).unwrap();
         store.close().unwrap();
-        assert_eq!(std::fs::read_to_string(dir.path().join("format")).unwrap(), "rethread log\nformat 3\n");
+        assert_eq!(std::fs::read_to_string(dir.path().join("format")).unwrap(), "rethread log\nformat 4\n");
         let store = SledStore::open(dir.path(), Options::default()).unwrap();
         assert_eq!(store.streams(None, &[], 1000).unwrap().len(), 45 + 33 + 1 - 3);
         assert_eq!((with_tag(&store, 3), with_tag(&store, 1).len(), with_tag(&store, 9).len()), (vec![], 38, 33));

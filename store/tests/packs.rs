@@ -144,7 +144,7 @@ fn log_of_format_1_is_read_and_gets_packs() {
         write_threads(&store);
         store.close().unwrap();
         let format = std::fs::read_to_string(dir.path().join("format")).unwrap();
-        assert_eq!(format, "rethread log\nformat 3\n");
+        assert_eq!(format, "rethread log\nformat 4\n");
         let store = SledStore::open(dir.path(), Options::default()).unwrap();
         let now = store.read_all(Position(0), usize::MAX).unwrap();
         assert_eq!((&now[..records.len()], now.len()), (&records[..], records.len() + 200));

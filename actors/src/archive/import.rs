@@ -223,7 +223,7 @@ impl<'a> Importer<'a> {
 
     /// Writes the stream that was read, when it is whole and new.
     fn write_stream(&mut self) -> Result<(), ImportError> {
-        let records = std::mem::take(&mut self.stream);
+        let mut records = std::mem::take(&mut self.stream);
         let (Some(first), Some(last)) = (records.first(), records.last()) else {
             return Ok(());
         };
@@ -253,13 +253,19 @@ impl<'a> Importer<'a> {
             (None, State::new(thread))
         };
         let mut of_runs = BTreeSet::new();
-        for record in &records {
+        for record in &mut records {
             if record.seq != state.next_seq() {
                 let what = format!("thread {thread} has seq {} where {} is due", record.seq, state.next_seq());
                 return Err(self.wrong(what));
             }
             let event = RecordedEvent::decode(record.clone())?.event;
             state.apply(record.recorded_at, &event).map_err(|error| self.wrong(error))?;
+            // Exports of older versions do not say it.
+            let run = *record.run.get_or_insert(state.run_id());
+            if run != state.run_id() {
+                let what = format!("event {} of thread {thread} is of run {}, not {run}", record.seq, state.run_id());
+                return Err(self.wrong(what));
+            }
             if let Event::RunStarted(started) = &event {
                 self.held.push(self.definitions.hold(started.workflow.hash));
                 of_runs.insert(definitions::of_run(started.workflow.hash, thread));

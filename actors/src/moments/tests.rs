@@ -23,7 +23,7 @@ fn append(store: &MemoryStore, of: u8, expected: u64, fork_of: Option<ForkPoint>
         ),
         _ => Event::from_data("THREAD_RESUMED", json!({})),
     };
-    let record = new_record(&event.unwrap(), Time::from_unix_us(second * 1_000_000), None).unwrap();
+    let record = new_record(&event.unwrap(), Time::from_unix_us(second * 1_000_000), None, None).unwrap();
     let expected = Seq(expected);
     let append = Append {
         thread: thread(of),

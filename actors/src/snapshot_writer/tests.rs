@@ -24,7 +24,7 @@ fn writer(n_threads: u8) -> Arc<SnapshotWriter> {
 
 fn begin(store: &dyn Store, n: u8) {
     let event = Event::from_data("MESSAGE_ADDED", json!({ "message": { "role": "user", "content": "hello" } }));
-    let records = vec![new_record(&event.unwrap(), Time::from_unix_us(0), None).unwrap()];
+    let records = vec![new_record(&event.unwrap(), Time::from_unix_us(0), None, None).unwrap()];
     let append = Append {
         thread: thread(n),
         expected: Seq(0),

@@ -1,7 +1,7 @@
 //! One step: the input, the events that follow, and their append to the log.
 
 use actix::prelude::*;
-use rethread_events::event::Event;
+use rethread_events::event::{Event, runs_of};
 use rethread_events::ids::{CallId, Position, Seq, Time, TraceId};
 use rethread_events::thread::{Env, Input, StepError, Thread};
 use rethread_store::{Append, Appended, Cause, ForkPoint, StoreError, Tag};
@@ -154,7 +154,8 @@ impl ThreadActor {
         let end = live.thread.next_seq();
         let expected = Seq(end.0 - events.len() as u64);
         let mut records = Vec::with_capacity(events.len());
-        for (i, event) in events.iter().enumerate() {
+        let runs = runs_of(&events, live.thread.state().run_id());
+        for (i, (event, run)) in events.iter().zip(runs).enumerate() {
             // Within one decision each event follows from the one before it; several of one kind in a row, such as
             // the tool calls of one answer, follow from the same one.
             let kind = event.event_type().code;
@@ -164,7 +165,7 @@ impl ThreadActor {
                 _ if i == 0 => cause,
                 _ => None,
             };
-            match new_record(event, now, cause) {
+            match new_record(event, now, cause, Some(run)) {
                 Ok(record) => records.push(record),
                 Err(error) => {
                     let error = ReadError::from(StoreError::Invalid(error.to_string()));

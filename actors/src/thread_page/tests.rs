@@ -33,7 +33,7 @@ fn log(seconds: &[u64]) -> (MemoryStore, Vec<ThreadId>) {
             fork_of: None,
             trace: None,
             tag: Tag(status.code()),
-            records: vec![new_record(&event, at(seconds[n]), None).unwrap()],
+            records: vec![new_record(&event, at(seconds[n]), None, None).unwrap()],
             blobs: Vec::new(),
         };
         block_on(store.append(append)).unwrap();
@@ -115,7 +115,7 @@ fn thread_without_a_runtime_is_pending_or_interrupted() {
         fork_of: None,
         trace: None,
         tag: Tag(Status::Running.code()),
-        records: vec![new_record(&entered, at(SECONDS[0]), None).unwrap()],
+        records: vec![new_record(&entered, at(SECONDS[0]), None, None).unwrap()],
         blobs: Vec::new(),
     };
     block_on(store.append(append)).unwrap();

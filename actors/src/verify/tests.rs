@@ -1,6 +1,6 @@
 use futures::executor::block_on;
 use rethread_events::event::Event;
-use rethread_events::ids::{Hash, Time};
+use rethread_events::ids::{Hash, RunId, Time};
 use rethread_store::{Append, MemoryStore, Snapshot, Store, Tag};
 use serde_json::json;
 
@@ -19,7 +19,7 @@ fn begin(store: &dyn Store, n_messages: u64, says: &str) -> StreamInfo {
     let messages = (0..n_messages).map(|i| Event::from_data("MESSAGE_ADDED", message(i)).unwrap());
     let events = std::iter::once(Event::from_data("THREAD_STARTED", started).unwrap()).chain(messages);
     let records =
-        events.map(|event| new_record(&event, Time::from_unix_us(1), None)).collect::<Result<_, _>>().unwrap();
+        events.map(|event| new_record(&event, Time::from_unix_us(1), None, None)).collect::<Result<_, _>>().unwrap();
     let append = Append {
         thread: THREAD,
         expected: Seq(0),
@@ -37,6 +37,30 @@ fn snapshot(store: &dyn LogReader, seq: u64) -> Snapshot {
     let loaded = load::fold(store, THREAD, Loaded::empty(THREAD), Seq(seq + 1)).unwrap();
     let state = codec::encode(&loaded.state).unwrap();
     Snapshot { seq: Seq(seq), hash: loaded.last_hash, version: STATE_VERSION, state }
+}
+
+#[test]
+fn an_event_of_another_run_is_a_fault() {
+    let store = MemoryStore::new();
+    let info = begin(&store, 2, "a");
+    for (run, found) in [(0, None), (2, Some(Seq(3)))] {
+        let message = json!({ "message": { "role": "user", "content": "b" } });
+        let event = Event::from_data("MESSAGE_ADDED", message).unwrap();
+        let record = new_record(&event, Time::from_unix_us(2), None, Some(RunId(Seq(run)))).unwrap();
+        let expected = store.stream(THREAD).unwrap().last_seq.next();
+        let append = Append {
+            thread: THREAD,
+            expected,
+            fork_of: None,
+            trace: None,
+            tag: Tag(0),
+            records: vec![record],
+            blobs: Vec::new(),
+        };
+        block_on(store.append(append)).unwrap();
+        let fault = check_stream(&store, &Crashes::off(), StreamInfo { last_seq: expected, ..info }).unwrap();
+        assert_eq!(fault.and_then(|fault| fault.seq), found.map(|_| expected));
+    }
 }
 
 #[test]

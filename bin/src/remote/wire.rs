@@ -1,6 +1,7 @@
 //! `/v1/log` as JSON: what a server sends of its log, and what a command reads of it from elsewhere.
 
 use data_encoding::BASE64;
+use rethread::runs::RunId;
 use rethread::store::{Damage, ForkPoint, Kind, Record, StreamInfo, Tag, Verification};
 use rethread::{Hash, Position, Seq, ThreadId, Time};
 use rethread_events::ids::TraceId;
@@ -37,6 +38,8 @@ pub(crate) struct StoredRecord {
     trace: TraceId,
     #[cfg_attr(feature = "server", schema(value_type = Option<u64>))]
     cause: Option<Position>,
+    #[cfg_attr(feature = "server", schema(value_type = Option<u64>))]
+    run: Option<RunId>,
     #[cfg_attr(feature = "server", schema(value_type = String))]
     hash: Hash,
     /// The encoded event, base64.
@@ -125,6 +128,7 @@ impl From<&Record> for StoredRecord {
             at: record.recorded_at.unix_us(),
             trace: record.trace,
             cause: record.cause,
+            run: record.run,
             hash: record.hash,
             payload: BASE64.encode(&record.payload),
         }
@@ -143,6 +147,7 @@ impl StoredRecord {
             recorded_at: Time::from_unix_us(self.at),
             trace: self.trace,
             cause: self.cause,
+            run: self.run,
             hash: self.hash,
             payload: BASE64.decode(self.payload.as_bytes()).ok()?.into(),
         })

@@ -21,6 +21,9 @@ impl Serialize for CloudEvent<'_> {
         attributes.serialize_entry("threadid", &record.thread)?;
         attributes.serialize_entry("eventid", &record.id())?;
         attributes.serialize_entry("sequence", &format_args!("{:020}", record.seq.0))?;
+        if let Some(run) = record.run {
+            attributes.serialize_entry("runid", &format_args!("{:020}", run.0.0))?;
+        }
         attributes.serialize_entry("position", &format_args!("{:020}", record.position.0))?;
         attributes.serialize_entry("traceid", &record.trace)?;
         attributes.serialize_entry("hash", &record.hash)?;

@@ -182,7 +182,20 @@ fn json_of_scripts_is_in_the_catalogue() {
         let outcome = serde_json::to_value(state.outcome(Position(0))).unwrap();
         fields_are(&page, "The outcome of a run", &outcome);
     }
-    let line = ["position", "thread_id", "seq", "id", "time", "type", "version", "trace_id", "cause", "hash", "data"];
+    let line = [
+        "position",
+        "thread_id",
+        "seq",
+        "run_id",
+        "id",
+        "time",
+        "type",
+        "version",
+        "trace_id",
+        "cause",
+        "hash",
+        "data",
+    ];
     let documented: Vec<_> = page["An event on one line"].rows.iter().map(|(field, _)| field.as_str()).collect();
     assert_eq!(documented, line);
 }

@@ -81,6 +81,7 @@ fn append(thread: ThreadId, expected: u64, payload: Vec<u8>) -> Append {
         version: 1,
         recorded_at: Time::from_unix_us(1_790_000_000_000_000 + expected),
         cause: None,
+        run: None,
         payload,
     };
     Append {

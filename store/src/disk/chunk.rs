@@ -8,7 +8,7 @@
 
 use bytes::Bytes;
 use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_output_size};
-use rethread_events::ids::{Hash, Position, Seq, ThreadId, Time, TraceId};
+use rethread_events::ids::{Hash, Position, RunId, Seq, ThreadId, Time, TraceId};
 
 use super::limits::{CHUNK_BYTES_MAX, CHUNK_RAW_BYTES, INLINE_BYTES_MAX};
 use crate::record::{Kind, Record};
@@ -129,7 +129,7 @@ const RUN_BYTES_MAX: usize = 112;
 
 /// An upper bound of what a record takes.
 fn weight(link: &Link<'_>) -> usize {
-    44 + if link.blob.is_some() { 64 } else { link.record.payload.len() }
+    54 + if link.blob.is_some() { 64 } else { link.record.payload.len() }
 }
 
 fn write_run(run: &[Link<'_>], out: &mut Vec<u8>) {
@@ -150,9 +150,17 @@ fn write_run(run: &[Link<'_>], out: &mut Vec<u8>) {
     let (mut position, mut time) = (first.record.position.0, first.record.recorded_at.unix_us());
     out.var(position);
     out.var(time);
+    let mut run_id = None;
     for link in run {
         let record = link.record;
-        out.u8(u8::from(record.cause.is_some()) | u8::from(link.blob.is_some()) << 1);
+        let has_cause = u8::from(record.cause.is_some());
+        let is_next_run = record.run != run_id;
+        out.u8(has_cause | u8::from(link.blob.is_some()) << 1 | u8::from(is_next_run) << 2);
+        if is_next_run {
+            // 0 for none.
+            out.var(record.run.map_or(0, |RunId(seq)| seq.0.wrapping_add(1)));
+            run_id = record.run;
+        }
         out.var(record.kind.0.into());
         out.var(record.version.into());
         out.delta(position, record.position.0);
@@ -215,8 +223,12 @@ fn read_run(raw: &Bytes, take: &mut Take<'_>, rows: &mut Vec<Row>) -> Result<(),
     let first = take.var()?;
     let n = take.var()?;
     let (mut position, mut time) = (take.var()?, take.var()?);
+    let mut run = None;
     for index in 0..n {
         let flags = take.u8()?;
+        if flags & 4 != 0 {
+            run = take.var()?.checked_sub(1).map(|seq| RunId(Seq(seq)));
+        }
         let kind = Kind(take.narrow()?);
         let version = take.narrow()?;
         position = take.delta(position)?;
@@ -246,6 +258,7 @@ fn read_run(raw: &Bytes, take: &mut Take<'_>, rows: &mut Vec<Row>) -> Result<(),
             recorded_at,
             trace,
             cause,
+            run,
             hash,
             payload,
         };

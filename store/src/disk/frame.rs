@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use rethread_events::ids::{Hash, Position, Seq, ThreadId, Time, TraceId};
+use rethread_events::ids::{Hash, Position, RunId, Seq, ThreadId, Time, TraceId};
 
 use crate::contract::{ForkPoint, Tag};
 use crate::plan::{APPEND_BYTES_MAX, Addition, Item};
@@ -73,6 +73,9 @@ pub(crate) struct Stamp {
 /// The flag of a blob frame that takes the claim of the store away.
 const RELEASED: u8 = 4;
 
+/// The flag of a record whose run is known, beside the form of its cause.
+const HAS_RUN: u8 = 8;
+
 /// No cause, in the header of a frame.
 const NO_CAUSE: u64 = u64::MAX;
 
@@ -127,18 +130,22 @@ pub(crate) fn write_append(addition: &Addition, stamp: &Stamp, out: &mut Vec<u8>
             out.var(item.kind.0.into());
             out.var(item.version.into());
             out.var(item.recorded_at.unix_us());
+            let has_run = if item.run.is_some() { HAS_RUN } else { 0 };
             match item.cause {
-                None => out.u8(0),
+                None => out.u8(has_run),
                 Some(Cause::At(position)) => {
-                    out.u8(1);
+                    out.u8(has_run | 1);
                     out.var(position.0);
                 }
                 Some(Cause::SameAppend(index)) => {
-                    out.u8(2);
+                    out.u8(has_run | 2);
                     out.var(index.into());
                 }
                 // Its position is found by the writer and is in the header.
-                Some(Cause::Own(_)) => out.u8(3),
+                Some(Cause::Own(_)) => out.u8(has_run | 3),
+            }
+            if let Some(RunId(run)) = item.run {
+                out.var(run.0);
             }
             out.sized(&item.payload);
         }
@@ -285,15 +292,20 @@ fn read_append(take: &mut Take<'_>, stamp: &Stamp) -> Result<Addition, Malformed
         let kind = Kind(take.narrow()?);
         let version = take.narrow()?;
         let recorded_at = Time::from_unix_us(take.var()?);
-        let cause = match take.u8()? {
+        let form = take.u8()?;
+        let cause = match form & !HAS_RUN {
             0 => None,
             1 => Some(Cause::At(Position(take.var()?))),
             2 => Some(Cause::SameAppend(take.narrow()?)),
             3 => stamp.cause.map(Cause::At),
             _ => return Err(Malformed),
         };
+        let run = match form & HAS_RUN {
+            0 => None,
+            _ => Some(RunId(Seq(take.var()?))),
+        };
         let payload = Bytes::copy_from_slice(take.sized()?);
-        items.push(Item { kind, version, recorded_at, cause, payload });
+        items.push(Item { kind, version, recorded_at, cause, run, payload });
     }
     Ok(Addition { thread, expected, fork_of, trace: Some(stamp.trace), tag, items })
 }

@@ -22,8 +22,9 @@ use crate::plan::{Addition, Recent};
 pub(crate) const INDEX: &str = "index";
 pub(crate) const FORMAT: &str = "format";
 /// The format of the files that this program writes. Format 1 had the chunks in sled, formats 1 and 2 each head, run, tag
-/// and fork in a row of its own; they are read, and become this one when a log is opened to be written.
-pub(crate) const FORMAT_VERSION: u32 = 3;
+/// and fork in a row of its own, formats 1 to 3 no runs of records; they are read, and become this one when a log is opened
+/// to be written.
+pub(crate) const FORMAT_VERSION: u32 = 4;
 const FORMAT_VERSION_MIN: u32 = 1;
 
 /// A log that was found whole.

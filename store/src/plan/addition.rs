@@ -1,7 +1,7 @@
 //! What an append adds to a stream, and the records that come of it.
 
 use bytes::Bytes;
-use rethread_events::ids::{Hash, Position, Seq, ThreadId, Time, TraceId};
+use rethread_events::ids::{Hash, Position, RunId, Seq, ThreadId, Time, TraceId};
 
 use super::{import_fits, nothing, payload_fits};
 use crate::contract::{Append, ForkPoint, Tag};
@@ -34,13 +34,14 @@ pub(crate) struct Item {
     pub(crate) version: u16,
     pub(crate) recorded_at: Time,
     pub(crate) cause: Option<Cause>,
+    pub(crate) run: Option<RunId>,
     pub(crate) payload: Bytes,
 }
 
 impl From<NewRecord> for Item {
     fn from(new: NewRecord) -> Self {
-        let NewRecord { kind, version, recorded_at, cause, payload } = new;
-        Self { kind, version, recorded_at, cause, payload: payload.into() }
+        let NewRecord { kind, version, recorded_at, cause, run, payload } = new;
+        Self { kind, version, recorded_at, cause, run, payload: payload.into() }
     }
 }
 
@@ -112,6 +113,7 @@ impl Addition {
                     Cause::SameAppend(index) => Some(Position(first.0 + u64::from(index))),
                     Cause::Own(seq) => recent.position(seq),
                 }),
+                run: new.run,
                 hash: next.hash,
                 payload: new.payload.clone(),
             });
@@ -209,6 +211,7 @@ pub(crate) fn import(
                     .and_then(|cause| indexes.get(&cause))
                     .filter(|index| **index < at)
                     .map(|index| Cause::SameAppend(*index as u32)),
+                run: record.run,
                 payload: record.payload,
             }
         })

@@ -18,6 +18,7 @@ fn record(position: u64, of: u64, bytes: usize) -> Record {
         recorded_at: Time::from_unix_us(0),
         trace: TraceId::from(thread(of)),
         cause: None,
+        run: None,
         hash: Hash::ZERO,
         payload: vec![0; bytes].into(),
     }

@@ -29,7 +29,7 @@ test('a block that holds only an id moves the place to go on from', () => {
 
 test('a cloud event has the shape of an event of a page', () => {
   const event = logged({ type: 'rethread.NODE_STARTED.v1', position: '00000000000000000042', sequence: '00000000000000000007', threadid: 't', time: 'now', data: { node_id: 'a' } });
-  assert.deepEqual({ ...event, hash: null, trace_id: null }, { position: 42, thread_id: 't', seq: 7, time: 'now', type: 'NODE_STARTED', cause: null, hash: null, trace_id: null, data: { node_id: 'a' } });
+  assert.deepEqual({ ...event, hash: null, trace_id: null }, { position: 42, thread_id: 't', seq: 7, run_id: null, time: 'now', type: 'NODE_STARTED', cause: null, hash: null, trace_id: null, data: { node_id: 'a' } });
 });
 
 const chunk = (index, text, more = {}) => ({ type: 'LLM_EXECUTION_PROGRESS', seq: 0, data: { call_id: 5, attempt: 1, index, text, ...more } });

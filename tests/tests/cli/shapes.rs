@@ -39,7 +39,7 @@ fn events_have_the_documented_shape() {
     let (outcome, events) = printed.split_last().unwrap();
     assert_eq!(outcome["status"], "completed");
     for (n, event) in events.iter().enumerate() {
-        check(&keys(event), &expect!["position thread_id seq id time type version trace_id cause hash data"]);
+        check(&keys(event), &expect!["position thread_id seq run_id id time type version trace_id cause hash data"]);
         assert_eq!(event["position"], n);
         assert_eq!(event["seq"], n);
         assert_eq!(event["thread_id"], outcome["thread_id"]);

@@ -76,6 +76,31 @@ fn turns_of_a_conversation_are_runs_of_one_thread() {
     }
     place.get(&format!("/v1/threads/{thread}/usage?run=9999")).problem(404, "no-moment");
 
+    let events = place.get(&format!("/v1/threads/{thread}/events?limit=1000")).is(200).value()["events"].clone();
+    let mut of_runs = Vec::new();
+    for event in events.as_array().unwrap() {
+        let (run, kind) = (event["run_id"].clone(), event["type"].as_str().unwrap().to_owned());
+        if ["THREAD_STARTED", "RUN_STARTED", "RUN_QUEUED", "RUN_CANCELLED", "THREAD_COMPLETED"].contains(&&*kind) {
+            of_runs.push((run, kind));
+        } else {
+            assert_eq!(run, of_runs.last().unwrap().0, "{event}");
+        }
+    }
+    let (second_id, third_id) = (&second["run_id"], &third["run_id"]);
+    let first = json!(0);
+    let expected = [
+        (&first, "THREAD_STARTED"),
+        (&first, "THREAD_COMPLETED"),
+        (second_id, "RUN_STARTED"),
+        (second_id, "RUN_QUEUED"),
+        (second_id, "RUN_QUEUED"),
+        (second_id, "RUN_CANCELLED"),
+        (second_id, "THREAD_COMPLETED"),
+        (third_id, "RUN_STARTED"),
+        (third_id, "THREAD_COMPLETED"),
+    ];
+    assert_eq!(of_runs, expected.map(|(run, kind)| (run.clone(), kind.to_owned())));
+
     let mut conversation = Vec::new();
     let mut cursor = String::new();
     loop {

@@ -19,6 +19,7 @@ pub(in crate::serve) fn event(cause: Option<Position>) -> RecordedEvent {
         recorded_at: "2026-01-31T12:00:00Z".parse::<Time>().unwrap(),
         trace: TraceId::from(thread),
         cause,
+        run: None,
         hash: Hash::ZERO,
         payload: event.encode().unwrap().into(),
     };

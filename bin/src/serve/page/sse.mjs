@@ -54,6 +54,7 @@ export function logged(cloud) {
     position: Number(cloud.position),
     thread_id: cloud.threadid,
     seq: Number(cloud.sequence),
+    run_id: cloud.runid === undefined ? null : Number(cloud.runid),
     time: cloud.time,
     type: /^rethread\.([A-Z_]+)\.v\d+$/.exec(cloud.type)?.[1] ?? cloud.type,
     cause: cloud.cause === undefined ? null : Number(cloud.cause),

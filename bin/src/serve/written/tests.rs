@@ -26,7 +26,7 @@ fn a_block_has_its_position_its_name_and_one_line_of_data() {
 fn a_line_is_what_scripts_rely_on() {
     let line = text(&[event()], Form::Lines);
     assert_eq!(line, format!("{}\n", event().to_json()));
-    let expected = r#"{"position":7,"thread_id":"018bcfe5-6800-7707-8707-070707070707","seq":3,"id":"#;
+    let expected = r#"{"position":7,"thread_id":"018bcfe5-6800-7707-8707-070707070707","seq":3,"run_id":null,"id":"#;
     assert!(line.starts_with(expected), "{line}");
     assert_eq!(RecordedEvent::from_json(&serde_json::from_str(&line).unwrap()).unwrap(), event().record);
 }

@@ -14,6 +14,7 @@ fn rows(bytes: usize) -> Arc<[Row]> {
         recorded_at: Time::from_unix_us(0),
         trace: thread(1).into(),
         cause: None,
+        run: None,
         hash: Hash::ZERO,
         payload: vec![0; bytes].into(),
     };

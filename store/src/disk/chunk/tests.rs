@@ -33,6 +33,7 @@ fn records(noisy: bool) -> Vec<(Record, Hash)> {
                 recorded_at,
                 trace,
                 cause: (random.below(2) == 0).then(|| Position(random.below(u64::MAX))),
+                run: (seq.0 >= 3).then(|| RunId(Seq(seq.0 - seq.0 % 7))),
                 hash,
                 payload: payload.into(),
             };

@@ -6,6 +6,7 @@ fn frame() -> (Vec<u8>, Addition) {
         version: 2,
         recorded_at: Time::from_unix_us(1_790_000_000_000_000),
         cause,
+        run: Some(RunId(Seq(3))),
         payload: Bytes::copy_from_slice(payload),
     };
     let thread = ThreadId::new(1, [1; 10]);
