@@ -8,6 +8,7 @@ use rethread_events::ids::{Hash, Position, Seq, ThreadId, Time, TraceId};
 
 use crate::disk::Backup;
 use crate::error::StoreError;
+use crate::keys::{KeyChange, KeyRange};
 use crate::record::{Kind, NewRecord, Record};
 use crate::subscription::Subscription;
 
@@ -33,6 +34,9 @@ pub struct Append {
     pub records: Vec<NewRecord>,
     /// Blobs that the stream names from these records on, stored with them or not at all.
     pub blobs: Vec<Vec<u8>>,
+    /// Changes to the keys of the stream, made in this order and together with the records, or not at all. At most
+    /// [`KEY_CHANGES_MAX`](crate::KEY_CHANGES_MAX).
+    pub keys: Vec<KeyChange>,
 }
 
 /// Where a fork begins: everything of `parent` up to and with `seq` is inherited.
@@ -70,6 +74,8 @@ pub struct Import {
     pub records: Vec<Record>,
     /// Blobs that the stream names.
     pub blobs: Vec<Vec<u8>>,
+    /// The keys of the stream. At most [`KEYS_MAX`](crate::KEYS_MAX).
+    pub keys: Vec<Vec<u8>>,
     /// Values to be kept under names.
     pub values: Vec<(String, Vec<u8>)>,
 }
@@ -160,6 +166,20 @@ pub trait LogReader: Send + Sync + 'static {
     /// its first record. Costs what it returns, and a pass over the claims that were written lately.
     fn owners(&self, hash: Hash, after: Option<ThreadId>, limit: usize) -> Result<Vec<ThreadId>, StoreError>;
 
+    /// The durable keys of all streams in a range, in the order of key and thread, from those after `after` on, at most
+    /// `limit`. Keys of a deleted stream are gone with it, and a fork does not inherit keys. Costs what it returns, and a
+    /// pass over the changes to keys of the range that were made lately.
+    fn keys(
+        &self,
+        range: &KeyRange,
+        after: Option<(&[u8], ThreadId)>,
+        limit: usize,
+    ) -> Result<Vec<(Vec<u8>, ThreadId)>, StoreError>;
+
+    /// The durable keys of a stream in their order, at most [`KEYS_MAX`](crate::KEYS_MAX); empty when there is no such
+    /// stream.
+    fn keys_of(&self, thread: ThreadId) -> Result<Vec<Vec<u8>>, StoreError>;
+
     /// Where the stream has snapshots, the oldest first; empty when there is no such stream. Costs a look-up for each,
     /// and reads none. Snapshots that damage hides are left out.
     fn snapshots(&self, thread: ThreadId) -> Result<Vec<Seq>, StoreError>;
@@ -200,7 +220,7 @@ pub trait LogReader: Send + Sync + 'static {
 /// use rethread_store::testing::contract;
 /// use rethread_store::{Append, Appended, LogReader, MemoryStore, Store, StoreError};
 /// # use rethread_store::{
-/// #     Backup, Compacted, Filter, Import, Record, Snapshot, StreamInfo, Subscription, Tag, Verification,
+/// #     Backup, Compacted, Filter, Import, KeyRange, Record, Snapshot, StreamInfo, Subscription, Tag, Verification,
 /// # };
 ///
 /// /// Counts the records that are appended.
@@ -237,6 +257,17 @@ pub trait LogReader: Send + Sync + 'static {
 /// # }
 /// # fn owners(&self, hash: Hash, after: Option<ThreadId>, limit: usize) -> Result<Vec<ThreadId>, StoreError> {
 /// #     self.inner.owners(hash, after, limit)
+/// # }
+/// # fn keys(
+/// #     &self,
+/// #     range: &KeyRange,
+/// #     after: Option<(&[u8], ThreadId)>,
+/// #     limit: usize,
+/// # ) -> Result<Vec<(Vec<u8>, ThreadId)>, StoreError> {
+/// #     self.inner.keys(range, after, limit)
+/// # }
+/// # fn keys_of(&self, thread: ThreadId) -> Result<Vec<Vec<u8>>, StoreError> {
+/// #     self.inner.keys_of(thread)
 /// # }
 /// # fn snapshots(&self, thread: ThreadId) -> Result<Vec<Seq>, StoreError> {
 /// #     self.inner.snapshots(thread)
@@ -318,7 +349,8 @@ pub trait Store: LogReader {
     /// not take the append back.
     ///
     /// Errors: [`StoreError::Conflict`] when `expected` is not the stream's next seq, [`StoreError::Fenced`] for every
-    /// append that was queued after a failed one of the same stream (nothing was written), `TooLarge`, `Full`, `Busy` when more than the limit of bytes is queued, and the errors of a broken store.
+    /// append that was queued after a failed one of the same stream (nothing was written), `TooLarge`, `Invalid` also
+    /// when the stream would have more than [`KEYS_MAX`](crate::KEYS_MAX) keys, `Full`, `Busy` when more than the limit of bytes is queued, and the errors of a broken store.
     fn append(&self, append: Append) -> BoxFuture<'static, Result<Appended, StoreError>>;
 
     /// Stores bytes under their hash, durable when it returns. Storing the same bytes again costs nothing. The
@@ -344,7 +376,7 @@ pub trait Store: LogReader {
     /// Takes the value under that name away, durable when it returns.
     fn remove_value(&self, name: &str) -> Result<(), StoreError>;
 
-    /// Deletes a stream with its snapshots and the blobs that only it names. Its positions stay empty.
+    /// Deletes a stream with its keys, its snapshots and the blobs that only it names. Its positions stay empty.
     /// Durable when it returns; the id may be used again.
     ///
     /// Errors: `NotFound` when there is no such stream; [`StoreError::InUse`] as long as any fork inherits from it, which
@@ -363,12 +395,14 @@ pub trait Store: LogReader {
     /// Imports records that were exported, one stream at a time from its seq 0 or its fork point, with the
     /// same threads, seqs, times and hashes and new positions. Checks the chain before it writes anything.
     fn import(&self, fork_of: Option<ForkPoint>, tag: Tag, records: Vec<Record>) -> Result<Appended, StoreError> {
-        self.import_with(Import { fork_of, tag, records, blobs: Vec::new(), values: Vec::new() })
+        self.import_with(Import { fork_of, tag, records, blobs: Vec::new(), keys: Vec::new(), values: Vec::new() })
     }
 
-    /// The same together with blobs, which the stream names, and values: all of it or nothing, also after a crash.
+    /// The same together with blobs, which the stream names, with its keys, and with values: all of it or nothing, also
+    /// after a crash.
     ///
-    /// Errors: as [`Store::import`]; `TooLarge` when the payloads and blobs together are over the limit of an import.
+    /// Errors: as [`Store::import`]; `TooLarge` when the payloads and blobs together are over the limit of an import, or a
+    /// key is too long; `Invalid` when the keys are too many.
     fn import_with(&self, import: Import) -> Result<Appended, StoreError>;
 
     /// A file beside the log, made when it is not there, for what is to outlive the process and need not outlive the

@@ -95,6 +95,7 @@ use crate::subscription::Progress;
 ///     tag: Tag(0),
 ///     records: vec![record],
 ///     blobs: Vec::new(),
+///     keys: Vec::new(),
 /// };
 /// let appended = futures::executor::block_on(store.append(append))?;
 /// assert_eq!(appended.last_seq, Seq(0));

@@ -9,6 +9,7 @@ mod error;
 mod fence;
 mod follower;
 mod head;
+mod keys;
 mod memory;
 mod pages;
 mod plan;
@@ -26,6 +27,7 @@ pub use contract::{
 pub use disk::{Backup, BackupFile, Options, SledStore, TAG_LOST, Watcher};
 pub use error::{Damage, StoreError};
 pub use follower::{Batch, Mapped, Records, follow_thread, own_page, read_log, read_thread};
+pub use keys::{KEY_BYTES_MAX, KEY_CHANGES_MAX, KEYS_MAX, KeyChange, KeyRange};
 pub use memory::MemoryStore;
 pub use pages::{Cursor, RecordIter, RecordIterBack};
 pub use plan::{APPEND_BYTES_MAX, IMPORT_BYTES_MAX, NAME_BYTES_MAX, PAYLOAD_BYTES_MAX, VALUE_BYTES_MAX};

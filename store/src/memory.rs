@@ -16,6 +16,7 @@ use crate::contract::{
 use crate::disk::Backup;
 use crate::error::{Damage, StoreError};
 use crate::fence::Fences;
+use crate::keys::KeyRange;
 use crate::plan;
 use crate::record::Record;
 use crate::subscription::Subscription;
@@ -113,6 +114,27 @@ impl LogReader for MemoryStore {
         })
     }
 
+    fn keys(
+        &self,
+        range: &KeyRange,
+        after: Option<(&[u8], ThreadId)>,
+        limit: usize,
+    ) -> Result<Vec<(Vec<u8>, ThreadId)>, StoreError> {
+        self.log.read(|state| {
+            let after = after.map(|(key, thread)| (key.to_vec(), thread));
+            let from = state.keys.range((range.start.clone(), ThreadId::from_bytes([0; 16]))..);
+            let wanted = from.take_while(|(key, _)| range.is_before_end(key)).filter(|key| after.as_ref() < Some(*key));
+            Ok(wanted.take(limit).cloned().collect())
+        })
+    }
+
+    fn keys_of(&self, thread: ThreadId) -> Result<Vec<Vec<u8>>, StoreError> {
+        self.log.read(|state| {
+            let keys = state.streams.get(&thread).into_iter().flat_map(|stream| stream.keys.iter());
+            Ok(keys.map(<[u8]>::to_vec).collect())
+        })
+    }
+
     fn snapshots(&self, thread: ThreadId) -> Result<Vec<Seq>, StoreError> {
         let seqs = |stream: &log::Stream| stream.snapshots.keys().copied().collect();
         self.log.read(|state| Ok(state.streams.get(&thread).map(seqs).unwrap_or_default()))
@@ -186,7 +208,7 @@ impl Store for MemoryStore {
                     return Err(StoreError::Fenced { thread });
                 }
                 let blobs = std::mem::take(&mut append.blobs);
-                let appended = state.add(&append.into())?;
+                let appended = state.add(append.into())?;
                 for bytes in blobs {
                     state.name_blob(Some(thread), Hash::of(&bytes), &bytes);
                 }
@@ -270,9 +292,13 @@ impl Store for MemoryStore {
                 |thread, after, limit| Ok(state.forks_of(thread, after, limit)),
             )?;
             for thread in threads.iter().copied() {
-                let own = state.streams.remove(&thread).map(|stream| stream.own).unwrap_or_default();
-                for at in own {
-                    state.records[at] = None;
+                if let Some(stream) = state.streams.remove(&thread) {
+                    for at in stream.own {
+                        state.records[at] = None;
+                    }
+                    for key in stream.keys.iter() {
+                        state.keys.remove(&(key.to_vec(), thread));
+                    }
                 }
                 state.blobs.retain(|_, blob| !(blob.owners.remove(&Some(thread)) && blob.owners.is_empty()));
             }
@@ -282,7 +308,7 @@ impl Store for MemoryStore {
 
     fn import_with(&self, import: Import) -> Result<Appended, StoreError> {
         plan::import_size(&import)?;
-        let Import { fork_of, tag, records, blobs, values } = import;
+        let Import { fork_of, tag, records, blobs, keys, values } = import;
         let Some(first) = records.first() else {
             return Err(plan::nothing());
         };
@@ -291,7 +317,7 @@ impl Store for MemoryStore {
             let head = state.streams.get(&thread).map(|stream| stream.head);
             let expected = fork_of.map_or(Seq(0), |point| point.seq.next());
             let before = state.hash_before(thread, expected, fork_of, head)?;
-            let appended = state.add(&plan::import(fork_of, before, tag, records)?)?;
+            let appended = state.add(plan::import(fork_of, before, tag, records, keys)?)?;
             for bytes in blobs {
                 state.name_blob(Some(thread), Hash::of(&bytes), &bytes);
             }

@@ -11,6 +11,7 @@ pub(crate) use addition::{Addition, Item, Recent, import};
 use crate::contract::{Append, ForkPoint, Import};
 use crate::error::StoreError;
 use crate::head::Head;
+use crate::keys::{KEY_BYTES_MAX, KEY_CHANGES_MAX, KEYS_MAX, KeyChange};
 use crate::record::Cause;
 
 /// The largest payload, in bytes.
@@ -26,11 +27,12 @@ pub const NAME_BYTES_MAX: usize = 512;
 
 /// How large an append is, or why nothing like it can ever be written.
 pub(crate) fn measure(append: &Append) -> Result<usize, StoreError> {
-    let Append { records, blobs, .. } = append;
+    let Append { records, blobs, keys, .. } = append;
     if records.is_empty() {
         return Err(StoreError::Invalid("an append needs at least one record".into()));
     }
     let mut total: usize = blobs.iter().map(|blob| blob.len() + 128).sum();
+    total += keys_size(keys.iter().map(KeyChange::key), KEY_CHANGES_MAX)?;
     for (index, record) in records.iter().enumerate() {
         payload_fits(record.payload.len())?;
         total += record.payload.len() + 32;
@@ -71,8 +73,23 @@ pub(crate) fn import_size(import: &Import) -> Result<usize, StoreError> {
     import.values.iter().try_for_each(|(name, value)| value_fits(name, value))?;
     let values: usize = import.values.iter().map(|(name, value)| name.len() + value.len() + 128).sum();
     let blobs: usize = import.blobs.iter().map(|blob| blob.len() + 128).sum();
-    let bytes = import.records.iter().map(|record| record.payload.len() + 32).sum::<usize>() + blobs + values;
+    let keys = keys_size(import.keys.iter().map(|key| &key[..]), KEYS_MAX)?;
+    let bytes = import.records.iter().map(|record| record.payload.len() + 32).sum::<usize>() + blobs + keys + values;
     import_fits(bytes).map(|()| bytes)
+}
+
+/// The bytes of keys that are added or removed together, when each of them fits and they are not too many.
+fn keys_size<'a>(keys: impl ExactSizeIterator<Item = &'a [u8]>, n_max: usize) -> Result<usize, StoreError> {
+    let n = keys.len();
+    if n > n_max {
+        return Err(StoreError::Invalid(format!("{n} keys are added or removed together, the limit is {n_max}")));
+    }
+    let mut bytes = 0;
+    for key in keys {
+        fits("a key", key.len(), KEY_BYTES_MAX)?;
+        bytes += key.len() + 32;
+    }
+    Ok(bytes)
 }
 
 /// The bytes of values that are set or removed, when each of them fits.

@@ -14,7 +14,7 @@ use rethread_events::ids::{Position, Seq, ThreadId, Time};
 pub use faulty::{Fault, FaultyStore};
 pub use power::{PowerCut, copy_as_killed, wait_for_mark, wait_for_mark_after};
 
-use crate::{Append, Appended, ForkPoint, Kind, LogReader, NewRecord, Store, StoreError, Tag};
+use crate::{Append, Appended, ForkPoint, KeyChange, Kind, LogReader, NewRecord, Store, StoreError, Tag};
 
 /// The thread with that number: the same for the same number, sorted like the numbers.
 pub fn thread(number: u64) -> ThreadId {
@@ -43,7 +43,21 @@ pub fn append(thread: ThreadId, expected: u64, texts: &[&str]) -> Append {
         tag: Tag(0),
         records: texts.iter().map(|text| record(text)).collect(),
         blobs: Vec::new(),
+        keys: Vec::new(),
     }
+}
+
+/// The same, of one record, that adds and removes keys.
+pub fn keyed(thread: ThreadId, expected: u64, added: &[&str], removed: &[&str]) -> Append {
+    let removed = removed.iter().map(|key| KeyChange::Remove(key.as_bytes().into()));
+    let added = added.iter().map(|key| KeyChange::Add(key.as_bytes().into()));
+    Append { keys: removed.chain(added).collect(), ..append(thread, expected, &["keyed"]) }
+}
+
+/// The keys of a stream that are texts.
+pub fn keys_of(store: &dyn LogReader, thread: ThreadId) -> Vec<String> {
+    let keys = store.keys_of(thread).unwrap();
+    keys.iter().map(|key| String::from_utf8_lossy(key).into_owned()).collect()
 }
 
 /// The first append of a fork that inherits up to and with `seq`.
@@ -97,7 +111,7 @@ pub fn texts(store: &dyn LogReader, thread: ThreadId) -> Vec<String> {
 }
 
 /// Writes a small log that has some of everything: several streams, a fork of a fork, a large payload, blobs,
-/// values, a snapshot. For golden logs.
+/// values, keys, a snapshot. For golden logs.
 pub fn write_small_log(store: &dyn Store) -> Result<(), StoreError> {
     for number in 1..=4 {
         put(store, append(thread(number), 0, &["begin", "one", "two"]))?;
@@ -106,7 +120,8 @@ pub fn write_small_log(store: &dyn Store) -> Result<(), StoreError> {
     put(store, fork(thread(5), thread(2), 1, &["another two"]))?;
     put(store, fork(thread(6), thread(5), 2, &["three", "four"]))?;
     let caused = NewRecord { cause: Some(crate::Cause::At(Position(0))), ..record("caused") };
-    put(store, Append { records: vec![caused], tag: Tag(2), ..append(thread(1), 3, &[]) })?;
+    let keyed = keyed(thread(1), 3, &["timer/1", "signal/go"], &[]);
+    put(store, Append { records: vec![caused], tag: Tag(2), ..keyed })?;
     store.put_blob(None, b"a workflow")?;
     store.put_blob(Some(thread(3)), &[7; 40_000])?;
     store.put_value("cursor/bill", b"12")?;

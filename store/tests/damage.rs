@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use rethread_events::ids::{Hash, Position, Seq, ThreadId};
 use rethread_store::testing::{
-    append, copy_as_killed, put, scratch, thread, wait_for_mark, wait_for_mark_after, write_small_log,
+    append, copy_as_killed, keyed, put, scratch, thread, wait_for_mark, wait_for_mark_after, write_small_log,
 };
-use rethread_store::{LogReader, Options, Record, SledStore, Store, StoreError};
+use rethread_store::{KeyRange, LogReader, Options, Record, SledStore, Store, StoreError};
 
 /// What a sound log holds.
 #[derive(Debug, Clone)]
@@ -21,6 +21,7 @@ struct Sound {
     records: Vec<Record>,
     values: Vec<(String, Vec<u8>)>,
     blobs: Vec<Hash>,
+    keys: Vec<(Vec<u8>, ThreadId)>,
 }
 
 fn sound(store: &dyn Store) -> Sound {
@@ -36,6 +37,7 @@ fn sound(store: &dyn Store) -> Sound {
         records: store.read_all(Position(0), 10_000).unwrap(),
         values: store.values("").unwrap(),
         blobs: vec![Hash::of(b"a workflow"), Hash::of(&[7; 40_000])],
+        keys: store.keys(&KeyRange::all(), None, 100).unwrap(),
     }
 }
 
@@ -46,6 +48,7 @@ fn make(dir: &Path, clean: bool) -> Sound {
     write_small_log(&store).unwrap();
     for number in 20..26 {
         put(&store, append(thread(number), 0, &["some text"; 5])).unwrap();
+        put(&store, keyed(thread(number), 5, &["shared", &format!("key {number}")], &[])).unwrap();
     }
     drop(store);
     let store = SledStore::open(work.path(), Options::default()).unwrap();
@@ -53,6 +56,7 @@ fn make(dir: &Path, clean: bool) -> Sound {
     for number in 22..28 {
         let next = store.stream(thread(number)).map_or(0, |info| info.last_seq.0 + 1);
         put(&store, append(thread(number), next, &["more text"; 3])).unwrap();
+        put(&store, keyed(thread(number), next + 3, &["recent"], &["shared"])).unwrap();
     }
     let sound = sound(&store);
     if clean {
@@ -90,12 +94,16 @@ fn look(dir: &Path, sound: &Sound) -> Result<Vec<String>, String> {
         let last = records.last().unwrap();
         let info = store.stream(*thread);
         check(format!("the head of {thread}"), info.map(|info| info.hash == last.hash))?;
+        let own = sound.keys.iter().filter(|(_, of)| of == thread).map(|(key, _)| key);
+        check(format!("the keys of {thread}"), store.keys_of(*thread).map(|keys| keys.iter().eq(own)))?;
     }
     let listed = store.streams(None, &[], 100);
     check("the list".into(), listed.map(|listed| listed.len() == sound.streams.len()))?;
     let all = store.read_all(Position(0), 10_000);
     check("the whole log".into(), all.map(|all| all == sound.records))?;
     check("the values".into(), store.values("").map(|values| values == sound.values))?;
+    let keys = store.keys(&KeyRange::all(), None, 100);
+    check("the keys".into(), keys.map(|keys| keys == sound.keys))?;
     for hash in &sound.blobs {
         let blob = store.blob(*hash);
         check(format!("blob {hash}"), blob.map(|blob| Hash::of(&blob) == *hash))?;

@@ -6,8 +6,8 @@
 use std::path::Path;
 
 use rethread_events::ids::ThreadId;
-use rethread_store::testing::{append, copy_as_killed, fork, put, scratch, texts, thread};
-use rethread_store::{Append, LogReader, Options, SledStore, Store, StoreError, Tag};
+use rethread_store::testing::{append, copy_as_killed, fork, keyed, put, scratch, texts, thread};
+use rethread_store::{Append, KeyRange, LogReader, Options, SledStore, Store, StoreError, Tag};
 
 /// The numbers of threads that were marked once more after they began.
 fn marked() -> impl Iterator<Item = u64> {
@@ -32,6 +32,7 @@ fn check(store: &dyn Store) {
     assert_eq!(texts(store, thread(6)), ["begin", "one", "another two", "three", "four"]);
     assert!(matches!(store.stream(thread(30)), Err(StoreError::NotFound { .. })));
     assert_eq!(store.blob(rethread_events::ids::Hash::of(b"a workflow")).unwrap(), b"a workflow");
+    assert_eq!(store.keys(&KeyRange::all(), None, 10).unwrap(), []);
     assert_eq!(store.verify().unwrap().faults, []);
 }
 
@@ -58,6 +59,7 @@ fn log_of_format_2_is_read_and_accepts_appends() {
         put(&store, fork(thread(90), thread(21), 1, &["other"])).unwrap();
         assert!(matches!(store.delete(thread(21)), Err(StoreError::InUse { .. })));
         assert!(matches!(store.delete(thread(5)), Err(StoreError::InUse { .. })));
+        put(&store, Append { tag: Tag(1), ..keyed(thread(24), 2, &["key"], &["none"]) }).unwrap();
         store.delete(thread(22)).unwrap();
         store.delete(thread(6)).unwrap();
         store.delete(thread(5)).unwrap();
@@ -70,6 +72,7 @@ fn log_of_format_2_is_read_and_accepts_appends() {
             assert_eq!(texts(&store, thread(number)), ["begin", "one", "two", "three"]);
         }
         assert_eq!(texts(&store, thread(90)), ["begin", "one", "other"]);
+        assert_eq!(store.keys(&KeyRange::all(), None, 10).unwrap(), [(b"key".to_vec(), thread(24))]);
         assert_eq!(store.verify().unwrap().faults, []);
     }
 }

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::executor::block_on;
-use rethread_store::testing::{append, copy_as_killed, put, scratch, texts, thread};
-use rethread_store::{LogReader, Options, SledStore, Store, StoreError, Watcher};
+use rethread_store::testing::{append, copy_as_killed, keys_of, put, scratch, texts, thread};
+use rethread_store::{Append, KeyChange, LogReader, Options, SledStore, Store, StoreError, Watcher};
 
 /// A disk on which nothing can be written, or written and not synced, while so told.
 #[derive(Default)]
@@ -37,12 +37,13 @@ fn options(full: &Arc<Full>) -> Options {
 
 #[test]
 fn full_disk_refuses_and_later_accepts_appends() {
+    let key = || vec![KeyChange::Add(b"key".to_vec())];
     let dir = scratch();
     let full = Arc::new(Full::default());
     let store = SledStore::open(dir.path(), options(&full)).unwrap();
     put(&store, append(thread(1), 0, &["before"])).unwrap();
     full.writes.store(true, Ordering::SeqCst);
-    let first = store.append(append(thread(1), 1, &["refused"]));
+    let first = store.append(Append { keys: key(), ..append(thread(1), 1, &["refused"]) });
     let after = store.append(append(thread(1), 2, &["after it"]));
     assert!(matches!(block_on(first), Err(StoreError::Full { .. })));
     let after = block_on(after);
@@ -50,11 +51,14 @@ fn full_disk_refuses_and_later_accepts_appends() {
     assert!(matches!(store.put_value("a", b"b"), Err(StoreError::Full { .. })));
     assert!(matches!(store.put_blob(None, b"b"), Err(StoreError::Full { .. })));
     assert_eq!(texts(&store, thread(1)), ["before"]);
+    assert_eq!(keys_of(&store, thread(1)), [""; 0]);
     full.writes.store(false, Ordering::SeqCst);
-    put(&store, append(thread(1), 1, &["after"])).unwrap();
+    put(&store, Append { keys: key(), ..append(thread(1), 1, &["after"]) }).unwrap();
+    assert_eq!(keys_of(&store, thread(1)), ["key"]);
     drop(store);
     let store = SledStore::open(dir.path(), options(&full)).unwrap();
     assert_eq!(texts(&store, thread(1)), ["before", "after"]);
+    assert_eq!(keys_of(&store, thread(1)), ["key"]);
     assert_eq!(store.value("a").unwrap(), None);
     assert_eq!(store.verify().unwrap().faults, []);
 }

@@ -9,8 +9,8 @@ use std::process::{Command, Stdio};
 
 use futures::executor::block_on;
 use rethread_events::ids::{Hash, Seq, ThreadId};
-use rethread_store::testing::{Random, append, scratch, thread};
-use rethread_store::{LogReader, Options, SledStore, Store, StoreError};
+use rethread_store::testing::{Random, append, keyed, keys_of, scratch, thread};
+use rethread_store::{Append, LogReader, Options, SledStore, Store, StoreError};
 
 const DIR: &str = "RETHREAD_TEST_KILL_DIR";
 const THREADS: u64 = 8;
@@ -18,6 +18,11 @@ const RECORDS: u64 = 3;
 
 fn options() -> Options {
     Options { tail_bytes: 32 << 10, label: "the child".into(), ..Options::default() }
+}
+
+/// The key of the append before the one at that seq.
+fn key_before(seq: u64) -> String {
+    seq.checked_sub(RECORDS).map_or_else(String::new, |seq| format!("key {seq}"))
 }
 
 /// Not a test of its own: what the test below starts and kills. Appends without end and says what was acknowledged.
@@ -37,7 +42,9 @@ fn child() {
                 let text = format!("round {round} {}", "text ".repeat((round % 50) as usize));
                 let seq = next[n as usize];
                 next[n as usize] += RECORDS;
-                (n, store.append(append(thread(n), seq, &[text.as_str(); RECORDS as usize])))
+                let keys = keyed(thread(n), 0, &[&format!("key {seq}")], &[&key_before(seq)]).keys;
+                let append = append(thread(n), seq, &[text.as_str(); RECORDS as usize]);
+                (n, store.append(Append { keys, ..append }))
             })
             .collect();
         for (n, answer) in answers {
@@ -109,6 +116,7 @@ fn a_killed_process_loses_nothing_acknowledged() {
             assert_eq!(records[0].hash, *hash, "kill {kill}");
             let last = store.stream(*thread).unwrap().last_seq;
             assert_eq!((last.0 + 1) % RECORDS, 0, "kill {kill}: a torn append");
+            assert_eq!(keys_of(&store, *thread), [key_before(last.0 + 1)], "kill {kill}");
         }
         assert_eq!(store.verify().unwrap().faults, [], "kill {kill}");
     }

@@ -8,8 +8,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use rethread_store::testing::{append, copy_as_killed, fork, put, scratch, texts, thread, write_small_log};
-use rethread_store::{LogReader, Options, SledStore, Snapshot, Store, StoreError, Watcher};
+use rethread_store::testing::{
+    append, copy_as_killed, fork, keyed, keys_of, put, scratch, texts, thread, write_small_log,
+};
+use rethread_store::{KeyRange, LogReader, Options, SledStore, Snapshot, Store, StoreError, Watcher};
 
 /// Text that no compression makes shorter, the same for the same number.
 fn noise(number: u64, bytes: usize) -> String {
@@ -83,6 +85,41 @@ fn compact_gives_the_room_of_deleted_threads_back() {
 }
 
 #[test]
+fn compact_erases_the_keys_of_deleted_threads_and_removed_ones() {
+    let dir = scratch();
+    let store = SledStore::open(dir.path(), Options::default()).unwrap();
+    // Of other threads before and after them in order, so that they share rows of sled's with what stays.
+    let key = |number: u64, what: &str| format!("user/{number:03}/{what}@example.com");
+    for number in 100..200 {
+        put(&store, keyed(thread(number), 0, &[&key(number, "stays"), &key(number, "goes")], &[])).unwrap();
+    }
+    drop(store);
+    let store = SledStore::open(dir.path(), Options::default()).unwrap();
+    // All but the last of what is shared: then the first keys of many rows are gone.
+    let deleted = (100..200).filter(|number| number % 5 != 4);
+    store.delete_all(&deleted.clone().map(thread).collect::<Vec<_>>()).unwrap();
+    for number in (100..200).filter(|number| number % 5 == 4) {
+        put(&store, keyed(thread(number), 1, &[], &[&key(number, "goes")])).unwrap();
+    }
+    store.compact().unwrap();
+    for number in 100..200 {
+        let is_deleted = number % 5 != 4;
+        assert!(!contains(dir.path(), key(number, "goes").as_bytes()), "{number}");
+        // Rows share what their keys have in common.
+        assert_eq!(!contains(dir.path(), format!("{number}/stays").as_bytes()), is_deleted, "{number}");
+        assert_eq!(keys_of(&store, thread(number)).len(), usize::from(!is_deleted));
+    }
+    assert_eq!(store.keys(&KeyRange::prefix(b"user/"), None, 1000).unwrap().len(), 20);
+    assert_eq!(store.verify().unwrap().faults, []);
+    put(&store, keyed(thread(100), 0, &["user/100"], &[])).unwrap();
+    drop(store);
+    let store = SledStore::open(dir.path(), Options::default()).unwrap();
+    assert_eq!(store.keys(&KeyRange::prefix(b"user/"), None, 1).unwrap(), [(b"user/100".to_vec(), thread(100))]);
+    assert_eq!(store.keys(&KeyRange::prefix(b"user/"), None, 1000).unwrap().len(), 21);
+    assert_eq!(store.verify().unwrap().faults, []);
+}
+
+#[test]
 fn compact_that_is_killed_at_any_sync_loses_nothing() {
     /// Copies the log before each sync.
     struct Copies {
@@ -130,6 +167,7 @@ fn compact_that_is_killed_at_any_sync_loses_nothing() {
         let store = SledStore::open(&left, Options::default()).unwrap();
         assert_eq!(store.verify().unwrap().faults, [], "copy {copy}");
         assert_eq!(texts(&store, thread(6)), ["begin", "one", "another two", "three", "four"]);
+        assert_eq!(keys_of(&store, thread(1)), ["signal/go", "timer/1"]);
         assert!(matches!(store.stream(thread(4)), Err(StoreError::NotFound { .. })));
         drop(store);
         let names: Vec<_> = fs::read_dir(&left).unwrap().map(|entry| entry.unwrap().file_name()).collect();
@@ -162,6 +200,7 @@ fn backup_of_a_log_in_use_is_a_log_with_all_that_was_acknowledged() {
         put(&*store, append(thread(40), round, &[&format!("round {round}")])).unwrap();
         let doomed = thread(500 + round);
         put(&*store, append(doomed, 0, &[&noise(round, 30_000)])).unwrap();
+        put(&*store, keyed(doomed, 1, &["doomed"], &[])).unwrap();
         let backup = store.backup().unwrap();
         store.delete(doomed).unwrap();
         put(&*store, append(thread(60), round, &["later"])).unwrap();
@@ -171,7 +210,9 @@ fn backup_of_a_log_in_use_is_a_log_with_all_that_was_acknowledged() {
         let copy = SledStore::open(&folder, Options::default()).unwrap();
         assert_eq!(copy.verify().unwrap().faults, [], "round {round}");
         assert_eq!(texts(&copy, thread(40)).len() as u64, round + 1);
-        assert_eq!(texts(&copy, doomed), [noise(round, 30_000)]);
+        assert_eq!(texts(&copy, doomed), [noise(round, 30_000), "keyed".into()]);
+        assert_eq!(copy.keys(&KeyRange::one(b"doomed"), None, 9).unwrap(), [(b"doomed".to_vec(), doomed)]);
+        assert_eq!(keys_of(&copy, thread(1)), ["signal/go", "timer/1"]);
         assert_eq!(texts(&copy, thread(6)), ["begin", "one", "another two", "three", "four"]);
         // It is a log like any other.
         put(&copy, append(thread(70), 0, &["on"])).unwrap();

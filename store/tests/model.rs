@@ -5,9 +5,11 @@
 use std::mem::discriminant;
 
 use proptest::prelude::*;
-use rethread_events::ids::{Hash, Position, Seq};
+use rethread_events::ids::{Hash, Position, Seq, ThreadId};
 use rethread_store::testing::{append, copy_as_killed, fork, put, scratch, thread};
-use rethread_store::{Append, LogReader, MemoryStore, Options, SledStore, Store, StoreError, Tag};
+use rethread_store::{
+    Append, Import, KeyChange, KeyRange, LogReader, MemoryStore, Options, SledStore, Store, StoreError, Tag,
+};
 
 #[derive(Debug, Clone)]
 enum Step {
@@ -18,6 +20,8 @@ enum Step {
         n: usize,
         bytes: usize,
         tag: u8,
+        /// Which keys are added, and which removed.
+        keys: Vec<(bool, usize)>,
     },
     Fork {
         child: u64,
@@ -46,17 +50,21 @@ enum Step {
     Kill,
 }
 
+/// Some that begin alike.
+const KEYS: [&[u8]; 8] = [b"", b"a", b"a\0", b"a\0\0b", b"a\x01", b"b", b"timer/1", &[0xff; 300]];
+
 fn step() -> impl Strategy<Value = Step> {
     let id = 0..6_u64;
+    let keys = prop::collection::vec((any::<bool>(), 0..KEYS.len()), 0..4);
     prop_oneof![
-        12 => (id.clone(), 0..20_u64, 1..5_usize, 0..400_usize, 0..3_u8).prop_map(
-            |(thread, off, n, bytes, tag)| Step::Append { thread, off, n, bytes, tag }
+        12 => (id.clone(), 0..20_u64, 1..5_usize, 0..400_usize, 0..3_u8, keys).prop_map(
+            |(thread, off, n, bytes, tag, keys)| Step::Append { thread, off, n, bytes, tag, keys }
         ),
         1 => (id.clone(), 17_000..40_000_usize).prop_map(|(thread, bytes)| {
-            Step::Append { thread, off: 0, n: 1, bytes, tag: 0 }
+            Step::Append { thread, off: 0, n: 1, bytes, tag: 0, keys: Vec::new() }
         }),
         2 => (id.clone(), 2..9_usize, 4_000..8_000_usize, 0..3_u8).prop_map(|(thread, n, bytes, tag)| {
-            Step::Append { thread, off: 0, n, bytes, tag }
+            Step::Append { thread, off: 0, n, bytes, tag, keys: vec![(n < 5, n - 2)] }
         }),
         3 => (id.clone(), id.clone(), 0..12_u64)
             .prop_map(|(child, parent, seq)| Step::Fork { child, parent, seq }),
@@ -73,12 +81,16 @@ fn step() -> impl Strategy<Value = Step> {
 /// Does the step; what came of it, without what may differ.
 fn act(store: &dyn Store, step: &Step) -> Result<Option<Position>, StoreError> {
     match step {
-        Step::Append { thread: id, off, n, bytes, tag } => {
+        Step::Append { thread: id, off, n, bytes, tag, keys } => {
             let next = store.stream(thread(*id)).map_or(0, |info| info.last_seq.0 + 1);
             let seq = if *off == 1 { next + 1 } else { next };
             let texts: Vec<String> = (0..*n).map(|k| format!("{k} {seq} ").repeat(bytes / 4 + 1)).collect();
             let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-            let append = Append { tag: Tag(*tag), ..append(thread(*id), seq, &texts) };
+            let change = |(is_added, key): &(bool, usize)| {
+                if *is_added { KeyChange::Add(KEYS[*key].into()) } else { KeyChange::Remove(KEYS[*key].into()) }
+            };
+            let append =
+                Append { tag: Tag(*tag), keys: keys.iter().map(change).collect(), ..append(thread(*id), seq, &texts) };
             put(store, append).map(|appended| Some(appended.last_position))
         }
         Step::Fork { child, parent, seq } => {
@@ -90,8 +102,11 @@ fn act(store: &dyn Store, step: &Step) -> Result<Option<Position>, StoreError> {
             let info = store.stream(thread(*id))?;
             let first = info.fork_of.map_or(Seq(0), |point| point.seq.next());
             let records = store.read_stream(thread(*id), first..Seq(u64::MAX), 1000)?;
+            let keys = store.keys_of(thread(*id))?;
             store.delete(thread(*id))?;
-            let appended = store.import(info.fork_of, info.tag, records)?;
+            let (fork_of, tag) = (info.fork_of, info.tag);
+            let import = Import { fork_of, tag, records, blobs: Vec::new(), keys, values: Vec::new() };
+            let appended = store.import_with(import)?;
             Ok(Some(appended.last_position))
         }
         Step::Value { name, value: Some(value) } => store.put_value(&name.to_string(), &[*value; 9]).map(|()| None),
@@ -105,6 +120,22 @@ fn act(store: &dyn Store, step: &Step) -> Result<Option<Position>, StoreError> {
         }
         Step::Close | Step::Kill => Ok(None),
     }
+}
+
+type Keys = Vec<(Vec<u8>, ThreadId)>;
+
+/// All keys, some pages, and those of each thread.
+fn keys(store: &dyn Store) -> (Vec<Keys>, Vec<Vec<Vec<u8>>>) {
+    let list = |range: KeyRange, after, limit| store.keys(&range, after, limit).unwrap();
+    let lists = vec![
+        list(KeyRange::all(), None, usize::MAX),
+        list(KeyRange::all(), None, 3),
+        list(KeyRange::all(), Some((&b"a"[..], thread(2))), 2),
+        list(KeyRange::prefix(b"a"), None, 1),
+        list(KeyRange::from(b"a\0".to_vec()..b"b".to_vec()), Some((b"a\0", thread(1))), 5),
+        list(KeyRange::prefix(&[0xff]), None, 2),
+    ];
+    (lists, (0..6).map(|id| store.keys_of(thread(id)).unwrap()).collect())
 }
 
 fn assert_same(model: &dyn Store, store: &dyn Store) {
@@ -171,6 +202,7 @@ proptest! {
                 let hash = rethread_events::ids::Hash::of(&[byte; 50_000]);
                 prop_assert_eq!(model.blob(hash).is_ok(), store.blob(hash).is_ok(), "blob {}", byte);
             }
+            prop_assert_eq!(keys(&model), keys(&store));
         }
         assert_same(&model, &store);
     }

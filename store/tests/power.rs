@@ -2,15 +2,19 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use rethread_events::ids::{Hash, Seq, ThreadId};
-use rethread_store::testing::{PowerCut, Random, append, copy_as_killed, fork, put, scratch, texts, thread};
-use rethread_store::{Import, LogReader, Options, SledStore, Store, StoreError, Tag, Watcher};
+use rethread_store::testing::{
+    PowerCut, Random, append, copy_as_killed, fork, keyed, keys_of, put, scratch, texts, thread,
+};
+use rethread_store::{
+    Append, Import, KeyChange, KeyRange, LogReader, Options, SledStore, Store, StoreError, Tag, Watcher,
+};
 
 fn options(power: Option<&PowerCut>) -> Options {
     Options { tail_bytes: 12 << 10, watcher: power.map(|power| Arc::new(power.clone()) as _), ..Options::default() }
@@ -23,6 +27,7 @@ struct Acknowledged {
     deleted: Vec<ThreadId>,
     values: HashMap<String, Vec<u8>>,
     blobs: Vec<Hash>,
+    keys: BTreeSet<(Vec<u8>, ThreadId)>,
 }
 
 impl Acknowledged {
@@ -41,7 +46,25 @@ impl Acknowledged {
         for blob in &self.blobs {
             store.blob(*blob).unwrap_or_else(|error| panic!("{what}: {error}"));
         }
+        let keys = store.keys(&KeyRange::all(), None, usize::MAX).unwrap();
+        assert!(keys.iter().eq(&self.keys), "{what}: {keys:?}");
         assert_eq!(store.verify().unwrap().faults, [], "{what}");
+    }
+
+    /// Some changes to the keys of a thread, which are made if its next append is acknowledged.
+    fn change_keys(&mut self, thread: ThreadId, random: &mut Random) -> Vec<KeyChange> {
+        let mut changes = Vec::new();
+        for _ in 0..random.below(4) {
+            let key = format!("key {}", random.below(30)).into_bytes();
+            if random.below(3) > 0 {
+                self.keys.insert((key.clone(), thread));
+                changes.push(KeyChange::Add(key));
+            } else {
+                self.keys.remove(&(key.clone(), thread));
+                changes.push(KeyChange::Remove(key));
+            }
+        }
+        changes
     }
 }
 
@@ -62,12 +85,14 @@ fn work(store: &dyn Store, random: &mut Random, done: &mut Acknowledged) {
         }
         2 if next > 0 => {
             let child = thread(1000 + random.below(1 << 40));
-            let first = fork(child, id, random.below(next), &["forked"]);
+            let keys = done.change_keys(child, random);
+            let first = Append { keys, ..fork(child, id, random.below(next), &["forked"]) };
             let appended = put(store, first).unwrap();
             done.heads.insert(child, (appended.last_seq, appended.hash));
             if random.below(2) == 0 {
                 store.delete(child).unwrap();
                 done.heads.remove(&child);
+                done.keys.retain(|(_, thread)| *thread != child);
                 done.deleted.push(child);
             }
         }
@@ -80,7 +105,8 @@ fn work(store: &dyn Store, random: &mut Random, done: &mut Acknowledged) {
             let texts: Vec<String> =
                 (0..=random.below(4)).map(|n| format!("{n} {}", "text ".repeat(random.below(60) as usize))).collect();
             let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-            let appended = put(store, append(id, next, &texts)).unwrap();
+            let keys = done.change_keys(id, random);
+            let appended = put(store, Append { keys, ..append(id, next, &texts) }).unwrap();
             done.heads.insert(id, (appended.last_seq, appended.hash));
         }
     }
@@ -223,6 +249,7 @@ fn import_that_a_power_cut_interrupts_is_whole_or_not_there() {
         tag: Tag(0),
         records,
         blobs: vec![vec![1; 600_000]],
+        keys: vec![b"imported".to_vec()],
         values: vec![("imported".to_owned(), b"yes".to_vec())],
     };
     let before = |store: &dyn Store| {
@@ -233,7 +260,8 @@ fn import_that_a_power_cut_interrupts_is_whole_or_not_there() {
         let store = SledStore::open(left.path(), options(None)).unwrap();
         let n = store.read_stream(thread(1), Seq(0)..Seq(9), 9).map_or(0, |records| records.len());
         let blob = store.blob(Hash::of(&[1; 600_000])).is_ok();
-        found.push((n, blob, store.value("imported").unwrap().is_some()));
+        let is_keyed = store.keys(&KeyRange::all(), None, 9).unwrap() == [(b"imported".to_vec(), thread(1))];
+        found.push((n, blob, store.value("imported").unwrap().is_some(), is_keyed));
         put(&store, append(thread(2), 1, &["goes on"])).unwrap();
         drop(store);
         let store = SledStore::open(left.path(), options(None)).unwrap();
@@ -243,7 +271,7 @@ fn import_that_a_power_cut_interrupts_is_whole_or_not_there() {
     assert_eq!(found.len(), 30);
     found.sort_unstable();
     found.dedup();
-    assert_eq!(found, [(0, false, false), (5, true, true)]);
+    assert_eq!(found, [(0, false, false, false), (5, true, true, true)]);
 }
 
 #[test]
@@ -333,9 +361,11 @@ fn a_power_cut_at_every_step_loses_nothing_acknowledged() {
     let options = Options { tail_bytes: 6 << 10, watcher: Some(watcher.clone() as _), ..Options::default() };
     for round in 0..3 {
         let store = SledStore::open(dir.path(), options.clone()).unwrap();
-        for number in round * 20..(round + 1) * 20 {
+        for number in round * 20..(round + 1) * 20_u64 {
             let text = format!("{number} {}", "text ".repeat(60));
-            put(&store, append(thread(number % 7), number / 7, &[&text])).unwrap();
+            let before = number.checked_sub(7).map_or_else(String::new, |number| number.to_string());
+            let keys = keyed(thread(0), 0, &[&number.to_string()], &[&before]).keys;
+            put(&store, Append { keys, ..append(thread(number % 7), number / 7, &[&text]) }).unwrap();
             watcher.n_acknowledged.store(number + 1, Ordering::SeqCst);
         }
         store.close().unwrap();
@@ -351,6 +381,16 @@ fn a_power_cut_at_every_step_loses_nothing_acknowledged() {
             let found = found.unwrap_or_else(|error| panic!("{what}: {error}"));
             assert!(found[0].payload.starts_with(format!("{number} ").as_bytes()), "{what}");
         }
+        // The one key of each thread says which of its records is the last.
+        let mut expected = Vec::new();
+        for info in store.streams(None, &[], 10).unwrap() {
+            let last = texts(&store, info.thread).pop().unwrap();
+            let key = last.split(' ').next().unwrap().to_owned();
+            assert_eq!(keys_of(&store, info.thread), [key.as_str()], "{what}");
+            expected.push((key.into_bytes(), info.thread));
+        }
+        expected.sort();
+        assert_eq!(store.keys(&KeyRange::all(), None, 99).unwrap(), expected, "{what}");
         assert_eq!(store.verify().unwrap().faults, [], "{what}");
     }
 }
@@ -397,6 +437,7 @@ fn several_chunks(store: &SledStore) {
     }
     for number in 3..60 {
         put(store, append(thread(number), 0, &["other"])).unwrap();
+        put(store, keyed(thread(number), 1, &["shared", &format!("key {number}")], &[])).unwrap();
     }
 }
 
@@ -445,6 +486,7 @@ fn power_cut_in_a_segment_of_several_chunks_is_recovered() {
         }
         assert_eq!(texts(&store, thread(1)).len(), 21, "{what}");
         assert_eq!(store.streams(None, &[], 100).unwrap().len(), 59, "{what}");
+        assert_eq!(store.keys(&KeyRange::all(), None, 1000).unwrap().len(), 2 * 57, "{what}");
         assert_eq!(store.verify().unwrap().faults, [], "{what}");
     }
 }

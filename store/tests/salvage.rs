@@ -6,8 +6,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use rethread_events::ids::{Position, Seq};
-use rethread_store::testing::{append, copy_as_killed, put, scratch, texts, thread, wait_for_mark, write_small_log};
-use rethread_store::{LogReader, Options, SledStore, Snapshot, Store, StoreError, TAG_LOST};
+use rethread_store::testing::{
+    append, copy_as_killed, keyed, keys_of, put, scratch, texts, thread, wait_for_mark, write_small_log,
+};
+use rethread_store::{KeyRange, LogReader, Options, SledStore, Snapshot, Store, StoreError, TAG_LOST};
 
 /// Threads 0 to 9 lie in sled, 5 to 14 in the journal.
 fn make(dir: &Path) -> SledStore {
@@ -86,6 +88,33 @@ fn without_sled_records_are_found_in_packs_and_journal() {
     assert!(!rest.verify().unwrap().faults.is_empty());
     assert!(matches!(put(&rest, append(thread(0), 3, &["x"])), Err(StoreError::Damaged(_))));
     assert!(matches!(SledStore::salvage(scratch().path(), Options::default()), Err(StoreError::NotFound { .. })));
+}
+
+#[test]
+fn keys_that_sled_still_has_are_salvaged() {
+    let (dir, earlier) = (scratch(), scratch());
+    let keys = |number: u64| [format!("key {number}"), "shared".to_owned()];
+    for round in 0..2 {
+        let store = SledStore::open(dir.path(), Options::default()).unwrap();
+        for number in 0..50 {
+            let [own, shared] = keys(number);
+            put(&store, keyed(thread(number + 100 * round), 0, &[&own, &shared], &[])).unwrap();
+        }
+        store.close().unwrap();
+        if round == 0 {
+            copy_as_killed(dir.path(), earlier.path()).unwrap();
+        }
+    }
+    std::fs::remove_dir_all(dir.path().join("index")).unwrap();
+    std::fs::rename(earlier.path().join("index"), dir.path().join("index")).unwrap();
+    assert!(matches!(SledStore::open(dir.path(), Options::default()), Err(StoreError::Damaged(_))));
+    let rest = SledStore::salvage(dir.path(), Options::default()).unwrap();
+    assert_eq!(rest.streams(None, &[], 1000).unwrap().len(), 100);
+    for number in 0..50 {
+        assert_eq!(keys_of(&rest, thread(number)), keys(number));
+        assert_eq!(keys_of(&rest, thread(number + 100)), [""; 0]);
+    }
+    assert_eq!(rest.keys(&KeyRange::one(b"shared"), None, 1000).unwrap().len(), 50);
 }
 
 #[test]

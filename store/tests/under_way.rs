@@ -10,8 +10,8 @@ use futures::executor::block_on;
 use futures::future::join_all;
 use parking_lot::{Condvar, Mutex};
 use rethread_events::ids::{Hash, Seq};
-use rethread_store::testing::{append, copy_as_killed, fork, put, scratch, texts, thread};
-use rethread_store::{LogReader, Options, SledStore, Store, StoreError, Watcher};
+use rethread_store::testing::{append, copy_as_killed, fork, keyed, keys_of, put, scratch, texts, thread};
+use rethread_store::{Append, KeyRange, LogReader, Options, SledStore, Store, StoreError, Watcher};
 
 /// Holds one of the log's threads back before a sync.
 #[derive(Default)]
@@ -65,25 +65,40 @@ impl Watcher for Gate {
     }
 }
 
+/// Opens the gate in any case: a test that failed is not to hang.
+struct Opens<'a>(&'a Gate);
+
+impl Drop for Opens<'_> {
+    fn drop(&mut self) {
+        self.0.open(false);
+    }
+}
+
 fn open(dir: &Path, gate: &Arc<Gate>, tail_bytes: usize) -> SledStore {
     let options = Options { watcher: Some(Arc::clone(gate) as _), tail_bytes, ..Options::default() };
     SledStore::open(dir, options).unwrap()
 }
 
+fn with_keys(append: Append, added: &[&str], removed: &[&str]) -> Append {
+    Append { keys: keyed(append.thread, 0, added, removed).keys, ..append }
+}
+
 /// Two groups: the first is held before its sync, the second is put together on top of it, the first one's streams
 /// and new ones, a fork at the end of a stream that is not durable yet included.
 fn two_groups(store: &SledStore, gate: &Gate, fails: bool) -> Vec<Result<rethread_store::Appended, StoreError>> {
-    put(store, append(thread(1), 0, &["before"])).unwrap();
+    put(store, with_keys(append(thread(1), 0, &["before"]), &["before"], &[])).unwrap();
     // A group goes on its way alone only when it is large: all of these wait while the small one before them syncs.
     gate.hold("log writer");
     let held = store.append(append(thread(1), 1, &["small"]));
     gate.wait_until_held();
-    let first: Vec<_> = (2..66).map(|seq| store.append(append(thread(1), seq, &["first"]))).collect();
+    let first = |seq| with_keys(append(thread(1), seq, &["first"]), &["first"], &["before"]);
+    let first: Vec<_> = (2..66).map(|seq| store.append(first(seq))).collect();
     gate.state.lock().held = false;
     gate.hold("log journal");
     gate.changed.notify_all();
     gate.wait_until_held();
-    let second: Vec<_> = (66..130).map(|seq| store.append(append(thread(1), seq, &["second"]))).collect();
+    let second = |seq| with_keys(append(thread(1), seq, &["second"]), &["second", "before"], &["first"]);
+    let second: Vec<_> = (66..130).map(|seq| store.append(second(seq))).collect();
     let child = store.append(fork(thread(2), thread(1), 129, &["child"]));
     block_on(held).unwrap();
     let all = first.into_iter().chain(second).chain([child]);
@@ -106,6 +121,7 @@ fn group_prepared_during_a_sync_follows_the_one_before_it() {
     let store = open(dir.path(), &gate, 1 << 20);
     assert_eq!(texts(&store, thread(1)).len(), 130);
     assert_eq!(texts(&store, thread(2)).last().unwrap(), "child");
+    assert_eq!(keys_of(&store, thread(1)), ["before", "second"]);
     assert_eq!(store.verify().unwrap().faults, []);
 }
 
@@ -121,12 +137,14 @@ fn a_group_that_was_put_together_on_a_failed_one_fails_with_it() {
         assert!(is_refused || may_be_late, "{at}: {error:?}");
     }
     assert_eq!(texts(&store, thread(1)), ["before", "small"]);
-    put(&store, append(thread(1), 2, &["after"])).unwrap();
+    assert_eq!(keys_of(&store, thread(1)), ["before"]);
+    put(&store, with_keys(append(thread(1), 2, &["after"]), &["first"], &["before", "second"])).unwrap();
     put(&store, fork(thread(2), thread(1), 2, &["child"])).unwrap();
     drop(store);
     let store = open(dir.path(), &gate, 1 << 20);
     assert_eq!(texts(&store, thread(1)), ["before", "small", "after"]);
     assert_eq!(texts(&store, thread(2)), ["before", "small", "after", "child"]);
+    assert_eq!(keys_of(&store, thread(1)), ["first"]);
     assert_eq!(store.verify().unwrap().faults, []);
 }
 
@@ -151,6 +169,57 @@ fn blob_of_a_restarted_thread_survives_the_earlier_delete() {
     drop(store);
     let store = open(dir.path(), &gate, 4 << 10);
     assert_eq!(store.blob(hash).unwrap(), bytes);
+    assert_eq!(store.verify().unwrap().faults, []);
+}
+
+#[test]
+fn keys_are_read_while_a_segment_moves_into_sled() {
+    let (dir, gate) = (scratch(), Arc::new(Gate::default()));
+    let store = open(dir.path(), &gate, 4 << 10);
+    for number in 1..5 {
+        put(&store, keyed(thread(number), 0, &["a", "b", "c"], &[])).unwrap();
+    }
+    drop(store);
+    let store = open(dir.path(), &gate, 4 << 10);
+    gate.hold("log sealer");
+    // In the segment that moves: a key less, one more, a stream that is deleted and one that begins anew.
+    put(&store, keyed(thread(1), 1, &["d"], &["a"])).unwrap();
+    put(&store, keyed(thread(2), 1, &["d"], &["a"])).unwrap();
+    store.delete_all(&[thread(3), thread(4)]).unwrap();
+    put(&store, keyed(thread(4), 0, &["b", "e"], &[])).unwrap();
+    put(&store, append(thread(9), 0, &[&"enough ".repeat(1000)])).unwrap();
+    gate.wait_until_held();
+    let opens = Opens(&gate);
+    let check = |store: &SledStore, expected: &[(&str, u64)]| {
+        let expected: Vec<_> = expected.iter().map(|(key, of)| (key.as_bytes().to_vec(), thread(*of))).collect();
+        assert_eq!(store.keys(&KeyRange::all(), None, 99).unwrap(), expected);
+        for n in 0..expected.len() {
+            let after = expected[n].0.clone();
+            let page = store.keys(&KeyRange::all(), Some((&after, expected[n].1)), 2).unwrap();
+            assert_eq!(page, expected[n + 1..expected.len().min(n + 3)]);
+        }
+        for number in 1..6 {
+            let own = expected.iter().filter(|(_, of)| *of == thread(number)).map(|(key, _)| key);
+            assert!(store.keys_of(thread(number)).unwrap().iter().eq(own), "{number}");
+        }
+    };
+    check(&store, &[("b", 1), ("b", 2), ("b", 4), ("c", 1), ("c", 2), ("d", 1), ("d", 2), ("e", 4)]);
+    // And again in the one after it.
+    put(&store, keyed(thread(1), 2, &["a"], &["d", "b"])).unwrap();
+    store.delete(thread(2)).unwrap();
+    store.delete(thread(4)).unwrap();
+    put(&store, keyed(thread(2), 0, &["c"], &[])).unwrap();
+    put(&store, keyed(thread(3), 0, &["a"], &["b"])).unwrap();
+    let expected = [("a", 1), ("a", 3), ("c", 1), ("c", 2)];
+    check(&store, &expected);
+    drop(opens);
+    for _ in 0..3 {
+        check(&store, &expected);
+        store.put_value("more", &[0; 5_000]).unwrap();
+    }
+    drop(store);
+    let store = open(dir.path(), &gate, 4 << 10);
+    check(&store, &expected);
     assert_eq!(store.verify().unwrap().faults, []);
 }
 

@@ -276,7 +276,7 @@ impl<'a> Importer<'a> {
         let values = noted.into_iter().chain(of_runs).collect();
         let tag = Tag(state.status().code());
         let blobs = labels::blobs(state.labels()).into_iter().chain(outputs).collect();
-        let import = Import { fork_of, tag, records, blobs, values };
+        let import = Import { fork_of, tag, records, blobs, keys: Vec::new(), values };
         store.import_with(import).map_err(ReadError::from)?;
         self.done.threads.push(thread);
         self.done.n_events += n_events;

@@ -17,8 +17,16 @@ fn thread(n: u8) -> ThreadId {
 fn append(store: &dyn Store, thread: ThreadId, expected: u64, fork_of: Option<ForkPoint>, events: &[Event]) {
     let records = events.iter().zip(expected..).map(|(event, n)| new_record(event, Time::from_unix_us(n), None, None));
     let records = records.collect::<Result<_, _>>().unwrap();
-    let append =
-        Append { thread, expected: Seq(expected), fork_of, trace: None, tag: Tag(0), records, blobs: Vec::new() };
+    let append = Append {
+        thread,
+        expected: Seq(expected),
+        fork_of,
+        trace: None,
+        tag: Tag(0),
+        records,
+        blobs: Vec::new(),
+        keys: Vec::new(),
+    };
     block_on(store.append(append)).unwrap();
 }
 

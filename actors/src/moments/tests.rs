@@ -33,6 +33,7 @@ fn append(store: &MemoryStore, of: u8, expected: u64, fork_of: Option<ForkPoint>
         tag: Tag(1),
         records: vec![record],
         blobs: Vec::new(),
+        keys: Vec::new(),
     };
     block_on(store.append(append)).unwrap();
 }

@@ -33,6 +33,7 @@ fn begin(store: &dyn Store, n: u8) {
         tag: Tag(0),
         records,
         blobs: Vec::new(),
+        keys: Vec::new(),
     };
     block_on(store.append(append)).unwrap();
 }

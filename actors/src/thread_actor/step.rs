@@ -184,7 +184,8 @@ impl ThreadActor {
         // A thread is listed by its labels from its first records on.
         let is_first = fork_of.is_some() || expected == Seq(0);
         let blobs = if is_first { labels::blobs(live.thread.state().labels()) } else { Vec::new() };
-        let append = Append { thread: self.id, expected, fork_of, trace, tag, records, blobs };
+        let keys = Vec::new();
+        let append = Append { thread: self.id, expected, fork_of, trace, tag, records, blobs, keys };
         let replies = reply.into_iter().collect();
         live.under_way.push_back(UnderWay { first: expected, end, replies, later: Vec::new(), said });
         let (answer, life) = (self.services.store.append(append), self.life);

@@ -35,6 +35,7 @@ fn log(seconds: &[u64]) -> (MemoryStore, Vec<ThreadId>) {
             tag: Tag(status.code()),
             records: vec![new_record(&event, at(seconds[n]), None, None).unwrap()],
             blobs: Vec::new(),
+            keys: Vec::new(),
         };
         block_on(store.append(append)).unwrap();
     }
@@ -117,6 +118,7 @@ fn thread_without_a_runtime_is_pending_or_interrupted() {
         tag: Tag(Status::Running.code()),
         records: vec![new_record(&entered, at(SECONDS[0]), None, None).unwrap()],
         blobs: Vec::new(),
+        keys: Vec::new(),
     };
     block_on(store.append(append)).unwrap();
     let statuses = |status: Vec<Status>, works_on: bool| {

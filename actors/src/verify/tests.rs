@@ -28,6 +28,7 @@ fn begin(store: &dyn Store, n_messages: u64, says: &str) -> StreamInfo {
         tag: Tag(0),
         records,
         blobs: Vec::new(),
+        keys: Vec::new(),
     };
     block_on(store.append(append)).unwrap();
     store.stream(THREAD).unwrap()
@@ -56,6 +57,7 @@ fn an_event_of_another_run_is_a_fault() {
             tag: Tag(0),
             records: vec![record],
             blobs: Vec::new(),
+            keys: Vec::new(),
         };
         block_on(store.append(append)).unwrap();
         let fault = check_stream(&store, &Crashes::off(), StreamInfo { last_seq: expected, ..info }).unwrap();

@@ -9,8 +9,8 @@ use futures::future::BoxFuture;
 use futures::{FutureExt as _, StreamExt as _};
 use reqwest::Method;
 use rethread::store::{
-    Append, Appended, Backup, Compacted, Filter, Import, LogReader, Record, Snapshot, Store, StoreError, StreamInfo,
-    Subscription, Tag, Verification,
+    Append, Appended, Backup, Compacted, Filter, Import, KeyRange, LogReader, Record, Snapshot, Store, StoreError,
+    StreamInfo, Subscription, Tag, Verification,
 };
 use rethread::{Hash, Position, Seq, ThreadId};
 use serde::de::DeserializeOwned;
@@ -75,6 +75,12 @@ impl RemoteStore {
     fn looks_only<T>(&self) -> Result<T, StoreError> {
         let address = self.client.address();
         Err(StoreError::Invalid(format!("the log of the server at {address} is only looked at from here")))
+    }
+
+    /// No command that reads through a server needs the keys of threads: they are an index of what the runtime waits for.
+    fn has_no_keys<T>(&self) -> Result<T, StoreError> {
+        let address = self.client.address();
+        Err(StoreError::Invalid(format!("the server at {address} does not say which keys its threads have")))
     }
 }
 
@@ -187,6 +193,19 @@ impl LogReader for RemoteStore {
     fn owners(&self, hash: Hash, after: Option<ThreadId>, limit: usize) -> Result<Vec<ThreadId>, StoreError> {
         let of = format!("&names={hash}");
         Ok(self.pages(after, &of, limit)?.into_iter().map(|info| info.thread).collect())
+    }
+
+    fn keys(
+        &self,
+        _range: &KeyRange,
+        _after: Option<(&[u8], ThreadId)>,
+        _limit: usize,
+    ) -> Result<Vec<(Vec<u8>, ThreadId)>, StoreError> {
+        self.has_no_keys()
+    }
+
+    fn keys_of(&self, _thread: ThreadId) -> Result<Vec<Vec<u8>>, StoreError> {
+        self.has_no_keys()
     }
 
     fn snapshots(&self, _thread: ThreadId) -> Result<Vec<Seq>, StoreError> {

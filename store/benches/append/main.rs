@@ -92,6 +92,7 @@ fn append(thread: ThreadId, expected: u64, payload: Vec<u8>) -> Append {
         tag: Tag(1),
         records: vec![record],
         blobs: Vec::new(),
+        keys: Vec::new(),
     }
 }
 

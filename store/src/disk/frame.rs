@@ -17,6 +17,7 @@ use bytes::Bytes;
 use rethread_events::ids::{Hash, Position, RunId, Seq, ThreadId, Time, TraceId};
 
 use crate::contract::{ForkPoint, Tag};
+use crate::keys::{KEY_CHANGES_MAX, KeyChange};
 use crate::plan::{APPEND_BYTES_MAX, Addition, Item};
 use crate::record::{Cause, Kind};
 use crate::wire::{Malformed, Put, Take};
@@ -73,6 +74,12 @@ pub(crate) struct Stamp {
 /// The flag of a blob frame that takes the claim of the store away.
 const RELEASED: u8 = 4;
 
+/// The flag of an append that begins a fork.
+const IS_FORK: u8 = 1;
+
+/// The flag of an append that changes keys. Formats 1 to 3 had none.
+const HAS_KEYS: u8 = 2;
+
 /// The flag of a record whose run is known, beside the form of its cause.
 const HAS_RUN: u8 = 8;
 
@@ -120,10 +127,18 @@ pub(crate) fn write_append(addition: &Addition, stamp: &Stamp, out: &mut Vec<u8>
         out.bytes(addition.thread.as_bytes());
         out.var(addition.expected.0);
         out.u8(addition.tag.0);
-        out.u8(u8::from(addition.fork_of.is_some()));
+        let is_fork = if addition.fork_of.is_some() { IS_FORK } else { 0 };
+        out.u8(is_fork | if addition.keys.is_empty() { 0 } else { HAS_KEYS });
         if let Some(point) = addition.fork_of {
             out.bytes(point.parent.as_bytes());
             out.var(point.seq.0);
+        }
+        if !addition.keys.is_empty() {
+            out.var(addition.keys.len() as u64);
+        }
+        for change in &addition.keys {
+            out.u8(u8::from(matches!(change, KeyChange::Add(_))));
+            out.sized(change.key());
         }
         out.var(addition.n_records());
         for item in &addition.items {
@@ -278,9 +293,15 @@ fn read_append(take: &mut Take<'_>, stamp: &Stamp) -> Result<Addition, Malformed
     let thread = ThreadId::from_bytes(take.array()?);
     let expected = Seq(take.var()?);
     let tag = Tag(take.u8()?);
-    let fork_of = match take.u8()? {
+    let flags = take.u8()?;
+    let fork_of = match flags & IS_FORK {
         0 => None,
         _ => Some(ForkPoint { parent: ThreadId::from_bytes(take.array()?), seq: Seq(take.var()?) }),
+    };
+    let keys = match flags & !IS_FORK {
+        0 => Vec::new(),
+        HAS_KEYS => read_keys(take)?,
+        _ => return Err(Malformed),
     };
     let n: usize = take.narrow()?;
     // Each record takes at least five bytes: a length that cannot be is not trusted with memory.
@@ -307,7 +328,24 @@ fn read_append(take: &mut Take<'_>, stamp: &Stamp) -> Result<Addition, Malformed
         let payload = Bytes::copy_from_slice(take.sized()?);
         items.push(Item { kind, version, recorded_at, cause, run, payload });
     }
-    Ok(Addition { thread, expected, fork_of, trace: Some(stamp.trace), tag, items })
+    Ok(Addition { thread, expected, fork_of, trace: Some(stamp.trace), tag, items, keys })
+}
+
+fn read_keys(take: &mut Take<'_>) -> Result<Vec<KeyChange>, Malformed> {
+    let n: usize = take.narrow()?;
+    if n > KEY_CHANGES_MAX {
+        return Err(Malformed);
+    }
+    let mut keys = Vec::with_capacity(n);
+    for _ in 0..n {
+        let change = match take.u8()? {
+            0 => KeyChange::Remove,
+            1 => KeyChange::Add,
+            _ => return Err(Malformed),
+        };
+        keys.push(change(take.sized()?.to_vec()));
+    }
+    Ok(keys)
 }
 
 #[cfg(test)]

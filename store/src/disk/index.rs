@@ -6,6 +6,7 @@ mod blocks;
 mod compact;
 mod keys;
 mod rows;
+mod stream_keys;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -15,12 +16,14 @@ use std::time::{Duration, Instant};
 use parking_lot::{Mutex, RwLock};
 
 use aside::Aside;
-use blocks::Blocks;
-pub(crate) use blocks::Changes;
+pub(crate) use blocks::{Blocks, Changes};
 pub(crate) use compact::FRESH;
 pub(crate) use keys::{
     Dead, Place, Stored, Watermark, chunk_key, pair_key, run_key, value_key, write_dead, write_place, write_seal,
     write_watermark,
+};
+pub(crate) use stream_keys::{
+    next_row, read_key_of, read_sorted_key, rows_of, rows_of_thread, sorted_key, thread_of_row,
 };
 
 use super::files::{Files, LogFile, failed};
@@ -47,6 +50,10 @@ pub(crate) struct Trees {
     pub(crate) tags: Blocks,
     /// parent ‖ child → nothing
     pub(crate) forks: Blocks,
+    /// the keys of streams, in order: key ‖ thread → nothing
+    pub(crate) keys: Blocks,
+    /// thread ‖ key → nothing
+    pub(crate) keys_of: Blocks,
     /// thread ‖ seq ‖ piece → bytes
     pub(crate) snapshots: sled::Tree,
     /// name ‖ 0 ‖ piece → bytes
@@ -74,6 +81,8 @@ impl Trees {
             runs: blocks("runs")?,
             tags: blocks("tags")?,
             forks: blocks("forks")?,
+            keys: blocks("keys")?,
+            keys_of: blocks("keys_of")?,
             snapshots: tree("snapshots")?,
             values: tree("values")?,
             blobs: tree("blobs")?,

@@ -1,6 +1,7 @@
 //! Reading: the tail for what is recent, sled for the rest.
 
 mod blobs;
+mod keys;
 mod position;
 mod streams;
 

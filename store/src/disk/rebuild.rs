@@ -1,6 +1,6 @@
 //! A log of which sled lost something: what the packs hold says itself whose it is, so that it can be read again.
 //!
-//! Only sled had payloads over 16 KiB, blobs, values and how streams are marked: of those there is what it still has.
+//! Only sled had payloads over 16 KiB, blobs, values, keys and how streams are marked: of those there is what it still has.
 //! Records of threads that were deleted may be found again, where they were not erased yet.
 
 use std::collections::{BTreeMap, HashMap};
@@ -29,9 +29,14 @@ struct Ends {
 /// Fills an empty index with what the packs hold, so that streams can be read, and with what is left in sled. Reads all
 /// packs, those of forks twice. The answer is how far that goes.
 pub(super) fn rebuild(index: &Index, sled: &Index, packs: &Packs, reached: &Reached) -> Result<Watermark, StoreError> {
-    for tree in
-        [|trees: &Trees| &trees.blobs, |trees| &trees.owners, |trees| &trees.values] as [fn(&Trees) -> &sled::Tree; 3]
-    {
+    let trees: [fn(&Trees) -> &sled::Tree; 5] = [
+        |trees| &trees.blobs,
+        |trees| &trees.owners,
+        |trees| &trees.values,
+        |trees| trees.keys.tree(),
+        |trees| trees.keys_of.tree(),
+    ];
+    for tree in trees {
         copy(tree, sled, index)?;
     }
     let mut ends: BTreeMap<ThreadId, Ends> = BTreeMap::new();

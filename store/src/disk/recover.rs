@@ -22,7 +22,7 @@ use crate::plan::{Addition, Recent};
 pub(crate) const INDEX: &str = "index";
 pub(crate) const FORMAT: &str = "format";
 /// The format of the files that this program writes. Format 1 had the chunks in sled, formats 1 and 2 each head, run, tag
-/// and fork in a row of its own, formats 1 to 3 no runs of records; they are read, and become this one when a log is opened
+/// and fork in a row of its own, formats 1 to 3 no runs of records and no keys; they are read, and become this one when a log is opened
 /// to be written.
 pub(crate) const FORMAT_VERSION: u32 = 4;
 const FORMAT_VERSION_MIN: u32 = 1;
@@ -286,6 +286,7 @@ fn replay(state: &mut State, index: &Index, path: &Path, stamp: Stamp, entry: En
             let next = addition
                 .place(head.as_ref(), stamp.before, &Recent::default(), position, |record| records.push(record));
             state.active.append(addition.thread, stamp.before, next, records);
+            state.active.change_keys(addition.thread, &addition.keys);
         }
         Entry::Blob { owner, hash, bytes } => state.active.blob(owner, hash, bytes),
         Entry::Value { name, value } => state.active.value(name, value),

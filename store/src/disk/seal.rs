@@ -79,6 +79,9 @@ fn write(reader: &Reader, segment: &Segment, snapshots: &[(ThreadId, Waiting)]) 
         segment.streams.iter().filter_map(|(thread, part)| Some((*thread, part.head?))).collect();
     heads.sort_unstable_by_key(|(thread, _)| *thread);
     write_heads(index, &heads)?;
+    if !segment.keys.is_empty() {
+        index.write_keys(segment.keys.by_key(), segment.keys.by_thread())?;
+    }
     for (name, value) in &segment.values {
         let key = value_key(name);
         index.with(|trees| match value {

@@ -21,6 +21,7 @@ use crate::contract::{
 };
 use crate::error::StoreError;
 use crate::fence::Refusal;
+use crate::keys::KeyRange;
 use crate::plan::{self, Addition};
 use crate::record::Record;
 use crate::subscription::Subscription;
@@ -61,6 +62,19 @@ impl LogReader for SledStore {
 
     fn owners(&self, hash: Hash, after: Option<ThreadId>, limit: usize) -> Result<Vec<ThreadId>, StoreError> {
         self.open_reader()?.owners(hash, after, limit)
+    }
+
+    fn keys(
+        &self,
+        range: &KeyRange,
+        after: Option<(&[u8], ThreadId)>,
+        limit: usize,
+    ) -> Result<Vec<(Vec<u8>, ThreadId)>, StoreError> {
+        self.open_reader()?.keys(range, after, limit)
+    }
+
+    fn keys_of(&self, thread: ThreadId) -> Result<Vec<Vec<u8>>, StoreError> {
+        self.open_reader()?.keys_of(thread)
     }
 
     fn snapshots(&self, thread: ThreadId) -> Result<Vec<Seq>, StoreError> {

@@ -1,17 +1,20 @@
 //! What is durable in the journal and not yet in sled: readable by position and by stream.
 
+mod keys;
 mod segment;
 
-use std::collections::{BTreeSet, HashSet};
-use std::ops::Range;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::RwLock;
 use rethread_events::ids::{Hash, Position, Seq, ThreadId};
 
+pub(crate) use keys::TailKeys;
 pub(crate) use segment::{Part, Segment};
 
+use crate::disk::index::thread_of_row;
 use crate::head::Head;
 use crate::record::Record;
 
@@ -113,6 +116,52 @@ impl State {
     pub(crate) fn has_deletes(&self) -> bool {
         self.segments().any(|segment| segment.has_deletes)
     }
+
+    /// The streams of which what is in sled does not count.
+    pub(crate) fn deleted(&self) -> HashSet<ThreadId> {
+        let replaced = self.segments().filter(|segment| segment.has_deletes).flat_map(|segment| &segment.streams);
+        replaced.filter(|(_, part)| part.replaces).map(|(thread, _)| *thread).collect()
+    }
+
+    /// Rows of `keys` with whether they are there now, as far as this says anything of them. Not all of them when the rows
+    /// after some `limit` that are there are left out.
+    pub(crate) fn keys(&self, rows: &RangeInclusive<Vec<u8>>, limit: usize) -> BTreeMap<Vec<u8>, bool> {
+        let (mut found, mut rows) = (BTreeMap::new(), rows.clone());
+        for segment in self.segments().rev() {
+            let is_older = segment.epoch != self.active.epoch;
+            let is_gone =
+                |row: &[u8]| is_older && thread_of_row(row).is_some_and(|thread| self.active.replaces(thread));
+            let (mut n_there, mut last) = (0, None);
+            for (row, is_there) in segment.keys.sorted(&rows) {
+                if found.contains_key(row) || is_gone(row) {
+                    continue;
+                }
+                found.insert(row.to_vec(), is_there);
+                n_there += usize::from(is_there);
+                if n_there == limit {
+                    last = Some(row.to_vec());
+                    break;
+                }
+            }
+            if let Some(last) = last {
+                rows = rows.into_inner().0..=last;
+            }
+        }
+        found
+    }
+
+    /// The same of rows of `keys_of` of one thread, and whether what sled has of them does not count.
+    pub(crate) fn keys_of(&self, thread: ThreadId) -> (BTreeMap<Vec<u8>, bool>, bool) {
+        let (mut found, mut is_replaced) = (BTreeMap::new(), false);
+        for segment in self.segments() {
+            if segment.replaces(thread) {
+                found.clear();
+                is_replaced = true;
+            }
+            found.extend(segment.keys.of(thread).map(|(row, is_there)| (row.to_vec(), is_there)));
+        }
+        (found, is_replaced)
+    }
 }
 
 impl Tail {
@@ -162,13 +211,7 @@ impl Tail {
                 found.extend(kept.take(room).cloned());
             }
         }
-        let mut deleted = HashSet::new();
-        if from < state.base() && state.has_deletes() {
-            for segment in state.segments() {
-                let replaced = segment.streams.iter().filter(|(_, part)| part.replaces);
-                deleted.extend(replaced.map(|(thread, _)| *thread));
-            }
-        }
+        let deleted = if from < state.base() { state.deleted() } else { HashSet::new() };
         (found, state.base(), deleted)
     }
 

@@ -1,5 +1,6 @@
 //! Checking everything: that no seal, chunk, record or blob is missing or changed, and that lists hold what they should.
 
+mod keys;
 mod lists;
 
 use std::collections::HashMap;
@@ -48,6 +49,7 @@ pub(crate) fn verify(reader: &Reader) -> Result<Verification, StoreError> {
         }
     }
     lists::check_forks(reader, &mut found)?;
+    keys::check_keys(reader, &mut found)?;
     check_blobs(reader, &mut found)?;
     Ok(found)
 }

@@ -4,6 +4,7 @@
 mod change;
 mod commit;
 mod in_flight;
+mod keys;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -23,9 +24,11 @@ use super::sealer::{Sealer, Task};
 use super::tail::Segment;
 use crate::error::StoreError;
 use crate::head::Head;
+use crate::keys::KeyChange;
 use crate::plan::Recent;
 use crate::record::Record;
 use in_flight::{InFlightCommit, Landed};
+use keys::KnownKeys;
 
 /// How much one group takes at most: bounds how long those at its front wait for those at its end.
 const GROUP_BYTES_MAX: usize = 4 << 20;
@@ -51,6 +54,7 @@ pub(crate) struct Writer {
     /// What is being put together.
     group: Option<Group>,
     heads: HashMap<ThreadId, Known>,
+    keys: HashMap<ThreadId, KnownKeys>,
     /// Streams of which an append failed, and the ticket before which all that was queued after it fails too.
     fenced: HashMap<ThreadId, u64>,
     /// Set when a sync failed: what is on the disk is not known any more.
@@ -74,7 +78,7 @@ struct Known {
 
 /// What a group will change once it is durable.
 enum Change {
-    Append { thread: ThreadId, before: Hash, head: Head, n: usize, first: Position },
+    Append { thread: ThreadId, before: Hash, head: Head, n: usize, first: Position, keys: Vec<KeyChange> },
     Blob { owner: Option<ThreadId>, hash: Hash, bytes: Option<Arc<[u8]>> },
     Value { name: String, value: Option<Vec<u8>> },
     Delete { threads: Vec<ThreadId> },
@@ -92,6 +96,8 @@ struct Group {
     records: Vec<Record>,
     /// What was remembered of the heads it changes, to be put back when it fails.
     undo: Vec<(ThreadId, Known)>,
+    /// The same of keys.
+    undo_keys: Vec<(ThreadId, Option<KnownKeys>)>,
     next: Position,
     /// What it takes of the queue's room.
     bytes: usize,
@@ -111,6 +117,7 @@ impl Writer {
             tail_bytes,
             group: None,
             heads: HashMap::new(),
+            keys: HashMap::new(),
             fenced: HashMap::new(),
             broken: None,
             is_moved: false,
@@ -176,7 +183,16 @@ impl Writer {
         let mut out = std::mem::take(&mut self.spare);
         out.clear();
         let stamp = self.cursor.begin_group(self.next, &mut out);
-        Group { stamp, out, changes: Vec::new(), records: Vec::new(), undo: Vec::new(), next: self.next, bytes: 0 }
+        Group {
+            stamp,
+            out,
+            changes: Vec::new(),
+            records: Vec::new(),
+            undo: Vec::new(),
+            undo_keys: Vec::new(),
+            next: self.next,
+            bytes: 0,
+        }
     }
 
     fn group_bytes(&self) -> usize {
@@ -271,6 +287,7 @@ impl Writer {
             for (thread, known) in &group.undo {
                 self.heads.insert(*thread, *known);
             }
+            self.restore_keys(group);
         }
         for group in [failed].into_iter().chain(later) {
             self.queue.release(group.bytes);
@@ -321,8 +338,9 @@ impl Writer {
             }
         };
         self.sealer.give(&self.tasks, task);
+        let sealed = self.sealer.sealed_epoch();
+        self.keys.retain(|_, known| known.epoch > sealed);
         if self.heads.len() > COLD_HEADS_MAX {
-            let sealed = self.sealer.sealed_epoch();
             self.heads.retain(|_, known| known.epoch > sealed);
         }
         true

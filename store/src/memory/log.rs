@@ -9,6 +9,7 @@ use rethread_events::ids::{Hash, Position, Seq, ThreadId};
 use crate::contract::{Appended, ForkPoint, Snapshot};
 use crate::error::StoreError;
 use crate::head::Head;
+use crate::keys::{KeyChange, KeySet};
 use crate::plan::{self, Addition, Recent};
 use crate::record::Record;
 use crate::subscription::Source;
@@ -26,6 +27,8 @@ pub(super) struct State {
     pub(super) streams: BTreeMap<ThreadId, Stream>,
     pub(super) blobs: HashMap<Hash, Blob>,
     pub(super) values: BTreeMap<String, Vec<u8>>,
+    /// Those of all streams.
+    pub(super) keys: BTreeSet<(Vec<u8>, ThreadId)>,
 }
 
 #[derive(Debug)]
@@ -35,6 +38,7 @@ pub(super) struct Stream {
     /// Positions of its own records.
     pub(super) own: Vec<usize>,
     pub(super) snapshots: BTreeMap<Seq, Snapshot>,
+    pub(super) keys: KeySet,
 }
 
 #[derive(Debug, Default)]
@@ -44,24 +48,33 @@ pub(super) struct Blob {
 }
 
 impl State {
-    pub(super) fn add(&mut self, addition: &Addition) -> Result<Appended, StoreError> {
+    pub(super) fn add(&mut self, mut addition: Addition) -> Result<Appended, StoreError> {
         let thread = addition.thread;
         let head = self.streams.get(&thread).map(|stream| stream.head);
         let mut recent = self.streams.get(&thread).map(|stream| stream.recent).unwrap_or_default();
         let before = self.hash_before(thread, addition.expected, addition.fork_of, head)?;
+        let keys = self.streams.get(&thread).map(|stream| stream.keys.clone()).unwrap_or_default();
+        let (keys, changes) = keys.after(thread, std::mem::take(&mut addition.keys))?;
+        for change in changes {
+            match change {
+                KeyChange::Add(key) => self.keys.insert((key, thread)),
+                KeyChange::Remove(key) => self.keys.remove(&(key, thread)),
+            };
+        }
         let first = Position(self.records.len() as u64);
         let records = &mut self.records;
         let next = addition.place(head.as_ref(), before, &recent, first, |record| records.push(Some(record)));
         recent.push(addition.expected, first);
         let own = first.0 as usize..self.records.len();
-        self.streams
-            .entry(thread)
-            .and_modify(|stream| {
-                stream.head = next;
-                stream.recent = recent;
-                stream.own.extend(own.clone());
-            })
-            .or_insert_with(|| Stream { head: next, recent, own: own.clone().collect(), snapshots: BTreeMap::new() });
+        let stream = self.streams.entry(thread).or_insert_with(|| Stream {
+            head: next,
+            recent,
+            own: Vec::new(),
+            snapshots: BTreeMap::new(),
+            keys: KeySet::default(),
+        });
+        (stream.head, stream.recent, stream.keys) = (next, recent, keys);
+        stream.own.extend(own.clone());
         Ok(Appended {
             first_position: first,
             last_position: next.last_position,

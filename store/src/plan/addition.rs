@@ -7,6 +7,7 @@ use super::{import_fits, nothing, payload_fits};
 use crate::contract::{Append, ForkPoint, Tag};
 use crate::error::StoreError;
 use crate::head::Head;
+use crate::keys::KeyChange;
 use crate::record::{Cause, Kind, NewRecord, Record};
 
 /// Where the last appends of a stream begin, the newest first.
@@ -54,13 +55,14 @@ pub(crate) struct Addition {
     pub(crate) trace: Option<TraceId>,
     pub(crate) tag: Tag,
     pub(crate) items: Vec<Item>,
+    pub(crate) keys: Vec<KeyChange>,
 }
 
 impl From<Append> for Addition {
     fn from(append: Append) -> Self {
-        let Append { thread, expected, fork_of, trace, tag, records, blobs: _ } = append;
+        let Append { thread, expected, fork_of, trace, tag, records, blobs: _, keys } = append;
         let items = records.into_iter().map(Item::from).collect();
-        Self { thread, expected, fork_of, trace, tag, items }
+        Self { thread, expected, fork_of, trace, tag, items, keys }
     }
 }
 
@@ -123,7 +125,7 @@ impl Addition {
 
     /// The same in parts of about `bytes_max` each, at least one, when the first record gets position `first`.
     pub(crate) fn split(self, first: Position, bytes_max: usize) -> Vec<Self> {
-        let Self { thread, mut expected, mut fork_of, trace, tag, items } = self;
+        let Self { thread, mut expected, mut fork_of, trace, tag, items, mut keys } = self;
         let mut parts: Vec<Self> = Vec::new();
         let mut bytes = usize::MAX;
         for mut item in items {
@@ -131,9 +133,9 @@ impl Addition {
                 item.cause = Some(Cause::At(Position(first.0 + u64::from(index))));
             }
             if bytes >= bytes_max {
-                // Only the first part begins the stream.
-                let fork_of = fork_of.take();
-                parts.push(Self { thread, expected, fork_of, trace, tag, items: Vec::new() });
+                // Only the first part begins the stream, and has its keys.
+                let (fork_of, keys) = (fork_of.take(), std::mem::take(&mut keys));
+                parts.push(Self { thread, expected, fork_of, trace, tag, items: Vec::new(), keys });
                 bytes = 0;
             }
             if let Some(part) = parts.last_mut() {
@@ -157,6 +159,7 @@ pub(crate) fn import(
     before: Hash,
     tag: Tag,
     records: Vec<Record>,
+    keys: Vec<Vec<u8>>,
 ) -> Result<Addition, StoreError> {
     let Some(first) = records.first() else {
         return Err(nothing());
@@ -216,5 +219,6 @@ pub(crate) fn import(
             }
         })
         .collect();
-    Ok(Addition { thread, expected, fork_of, trace: Some(trace), tag, items })
+    let keys = keys.into_iter().map(KeyChange::Add).collect();
+    Ok(Addition { thread, expected, fork_of, trace: Some(trace), tag, items, keys })
 }

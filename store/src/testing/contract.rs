@@ -5,6 +5,7 @@ mod append;
 mod fork;
 mod import;
 mod keep;
+mod keys;
 mod name;
 mod read;
 mod subscribe;
@@ -15,6 +16,7 @@ pub use append::*;
 pub use fork::*;
 pub use import::*;
 pub use keep::*;
+pub use keys::*;
 pub use name::*;
 pub use read::*;
 pub use subscribe::*;
@@ -59,6 +61,13 @@ macro_rules! contract_tests {
             blobs_live_as_long_as_an_owner
             streams_that_name_a_blob_are_listed
             a_released_blob_is_gone_unless_a_thread_names_it
+            keys_are_listed_in_order
+            keys_change_with_the_records_or_not_at_all
+            a_failed_append_changes_no_keys
+            a_fork_does_not_inherit_keys
+            keys_of_a_deleted_stream_are_gone
+            keys_have_limits
+            an_import_has_its_keys_with_it
             values_are_kept_by_name
             snapshots_stand_beside_each_other
             snapshots_are_thinned_out

@@ -12,8 +12,8 @@ use rethread_events::ids::{Hash, Position, Seq, ThreadId};
 use tokio::sync::{Notify, Semaphore};
 
 use crate::{
-    Append, Appended, Backup, Compacted, Filter, Import, LogReader, Record, Snapshot, Store, StoreError, StreamInfo,
-    Subscription, Tag, Verification,
+    Append, Appended, Backup, Compacted, Filter, Import, KeyRange, LogReader, Record, Snapshot, Store, StoreError,
+    StreamInfo, Subscription, Tag, Verification,
 };
 
 /// What happens at the chosen append.
@@ -178,6 +178,19 @@ impl LogReader for FaultyStore {
 
     fn owners(&self, hash: Hash, after: Option<ThreadId>, limit: usize) -> Result<Vec<ThreadId>, StoreError> {
         self.alive()?.owners(hash, after, limit)
+    }
+
+    fn keys(
+        &self,
+        range: &KeyRange,
+        after: Option<(&[u8], ThreadId)>,
+        limit: usize,
+    ) -> Result<Vec<(Vec<u8>, ThreadId)>, StoreError> {
+        self.alive()?.keys(range, after, limit)
+    }
+
+    fn keys_of(&self, thread: ThreadId) -> Result<Vec<Vec<u8>>, StoreError> {
+        self.alive()?.keys_of(thread)
     }
 
     fn snapshots(&self, thread: ThreadId) -> Result<Vec<Seq>, StoreError> {

@@ -17,6 +17,7 @@ fn frame() -> (Vec<u8>, Addition) {
         trace: Some(thread.into()),
         tag: Tag(3),
         items: vec![item(Some(Cause::At(Position(9))), b"one"), item(Some(Cause::SameAppend(0)), b"")],
+        keys: vec![KeyChange::Add(b"key".to_vec()), KeyChange::Remove(Vec::new())],
     };
     let stamp = Stamp {
         epoch: 7,

@@ -99,6 +99,29 @@ impl Blocks {
         Ok(found)
     }
 
+    /// Writes all rows to another tree, `n` at a time, in new blocks.
+    pub(super) fn copy_rows(&self, to: &Self, n: usize) -> sled::Result<()> {
+        let (mut rows, mut from) = (Changes::new(), IVec::default());
+        loop {
+            let Block { rows: found, end, .. } = self.read(&from)?;
+            rows.extend(found.into_iter().map(|(key, value)| (key, Some(value))));
+            if rows.len() >= n || end.is_none() {
+                to.write(std::mem::take(&mut rows))?;
+            }
+            let Some(end) = end else { return Ok(()) };
+            from = end;
+        }
+    }
+
+    pub(super) fn name(&self) -> IVec {
+        self.0.name()
+    }
+
+    /// Sled's own tree.
+    pub(crate) fn tree(&self) -> &sled::Tree {
+        &self.0
+    }
+
     /// The last row with a key from `from` to `to`, both included, that is `wanted`.
     pub(crate) fn last(
         &self,

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::Index;
+use super::{Index, Trees};
 use crate::contract::Compacted;
 use crate::disk::files::failed;
 use crate::error::StoreError;
@@ -30,7 +30,7 @@ impl Index {
         self.files.make_dir(&path).map_err(|source| failed(&path, source))?;
         let fresh = Self::open(&path, self.cache_bytes, self.files.clone())?;
         let (from, to) = (self.current()?, fresh.current()?);
-        let copied = self.guarded(|| copy(&from.trees.db, &to.trees.db));
+        let copied = self.guarded(|| copy(&from.trees, &to.trees));
         drop(to);
         let synced = copied.and_then(|()| fresh.sync()).and_then(|()| self.files.sync_dir(&path));
         let closed = fresh.close();
@@ -65,9 +65,17 @@ impl Index {
     }
 }
 
-fn copy(from: &sled::Db, to: &sled::Db) -> sled::Result<()> {
-    for name in from.tree_names() {
-        let (from, to) = (from.open_tree(&name)?, to.open_tree(&name)?);
+fn copy(from: &Trees, to: &Trees) -> sled::Result<()> {
+    // The name of a block may be a row that was removed. Here such a row may be what a deleted thread was about.
+    let anew = [(&from.keys, &to.keys), (&from.keys_of, &to.keys_of)];
+    for (from, to) in anew {
+        from.copy_rows(to, ROWS)?;
+    }
+    for name in from.db.tree_names() {
+        if anew.iter().any(|(from, _)| from.name() == name) {
+            continue;
+        }
+        let (from, to) = (from.db.open_tree(&name)?, to.db.open_tree(&name)?);
         let mut batch = sled::Batch::default();
         for (n, row) in from.iter().enumerate() {
             let (key, value) = row?;

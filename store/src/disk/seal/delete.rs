@@ -121,6 +121,7 @@ pub(super) fn delete(index: &Index, thread: ThreadId, orphans: &mut BTreeSet<Has
     let head = index.head(thread)?;
     let id = thread.as_bytes();
     remove_snapshots(index, thread)?;
+    index.remove_keys(thread)?;
     let owned = index.with(|trees| {
         remove_runs(trees, thread, Seq(0))?;
         if let Some(head) = head {

@@ -12,12 +12,14 @@ use crate::disk::SledStore;
 use crate::disk::cache::Cache;
 use crate::disk::damage_policy::DamagePolicy;
 use crate::disk::files::Files;
+use crate::disk::index::sorted_key;
 use crate::disk::options::Options;
 use crate::disk::recover::recover;
 use crate::disk::sealer::Task;
 use crate::disk::writer::hand_over;
+use crate::keys::{KeyChange, KeyRange};
 use crate::plan::{Addition, Recent};
-use crate::testing::{append, copy_as_killed, fork, put, scratch, texts, thread};
+use crate::testing::{append, copy_as_killed, fork, keyed, keys_of, put, scratch, texts, thread};
 
 fn open(dir: &Path) -> SledStore {
     SledStore::open(dir, Options::default()).unwrap()
@@ -135,6 +137,50 @@ fn longer_segment_leaves_nothing_of_a_half_sealed_one() {
         next += run.n;
     }
     assert_eq!(next, 100, "{runs:?}");
+}
+
+#[test]
+fn half_sealed_keys_are_those_of_the_last_append() {
+    for until in [Until::Tags, Until::Heads] {
+        let dir = scratch();
+        closed_after(dir.path(), |store| {
+            put(store, keyed(thread(1), 0, &["a", "b"], &[])).unwrap();
+            put(store, keyed(thread(2), 0, &["a", "b"], &[])).unwrap();
+        });
+        let left = killed_after(dir.path(), |store| {
+            put(store, keyed(thread(1), 1, &["c", "d"], &["a"])).unwrap();
+            store.delete(thread(2)).unwrap();
+            put(store, keyed(thread(2), 0, &["b", "e"], &[])).unwrap();
+        });
+        // An attempt that came further than the next one begins: it ends with what the segment says, not with both.
+        let longer = |segment: &mut Segment| {
+            segment.change_keys(thread(1), &[KeyChange::Add(b"a".to_vec()), KeyChange::Remove(b"d".to_vec())]);
+            segment.delete(thread(2));
+        };
+        let again = scratch();
+        copy_as_killed(left.path(), again.path()).unwrap();
+        seal_until(left.path(), until, as_it_was);
+        let store = open(left.path());
+        assert_eq!(
+            (keys_of(&store, thread(1)), keys_of(&store, thread(2))),
+            (owned(&["b", "c", "d"]), owned(&["b", "e"]))
+        );
+        put(&store, keyed(thread(1), 2, &[], &["b"])).unwrap();
+        store.close().unwrap();
+        let store = open(left.path());
+        assert_eq!(store.keys(&KeyRange::one(b"b"), None, 9).unwrap(), [(b"b".to_vec(), thread(2))]);
+        assert_eq!(store.verify().unwrap().faults, []);
+        seal_until(again.path(), Until::Tags, as_it_was);
+        seal_until(again.path(), until, longer);
+        let index = Index::open(&again.path().join("index"), 1 << 20, Files::default()).unwrap();
+        let all = index.sorted_keys(&(Vec::new()..=vec![0xff]), 99).unwrap();
+        assert_eq!(all, [&b"a"[..], b"b", b"c"].map(|key| sorted_key(key, thread(1))), "{until:?}");
+        assert_eq!(index.keys_of(thread(2)).unwrap(), Vec::<Vec<u8>>::new());
+    }
+}
+
+fn owned(keys: &[&str]) -> Vec<String> {
+    keys.iter().map(ToString::to_string).collect()
 }
 
 fn tagged(seq: u64, tag: u8) -> Append {

@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use rethread_events::ids::{Hash, Position, Seq, ThreadId};
 
+use super::TailKeys;
 use crate::head::Head;
+use crate::keys::KeyChange;
 use crate::record::Record;
 
 /// The contents of one life of a journal file.
@@ -24,6 +26,7 @@ pub(crate) struct Segment {
     pub(crate) blobs: HashMap<Hash, TailBlob>,
     /// `None` where a value was removed.
     pub(crate) values: BTreeMap<String, Option<Vec<u8>>>,
+    pub(crate) keys: TailKeys,
     /// Bytes of payloads, blobs and values, and of what describes them, about.
     pub(crate) bytes: usize,
     /// How many operations it holds.
@@ -65,6 +68,7 @@ impl Segment {
             streams: HashMap::new(),
             blobs: HashMap::new(),
             values: BTreeMap::new(),
+            keys: TailKeys::default(),
             bytes: 0,
             n_entries: 0,
             released: HashSet::new(),
@@ -100,6 +104,14 @@ impl Segment {
         self.n_entries += 1;
     }
 
+    /// Changes the keys of a stream, after its records were appended.
+    pub(crate) fn change_keys(&mut self, thread: ThreadId, changes: &[KeyChange]) {
+        for change in changes {
+            self.keys.change(thread, change);
+            self.bytes += 2 * change.key().len() + 64;
+        }
+    }
+
     pub(crate) fn blob(&mut self, owner: Option<ThreadId>, hash: Hash, bytes: Option<Arc<[u8]>>) {
         self.bytes += bytes.as_ref().map_or(0, |bytes| bytes.len()) + 64;
         let blob = self.blobs.entry(hash).or_insert_with(|| TailBlob { bytes: None, owners: BTreeSet::new() });
@@ -124,6 +136,7 @@ impl Segment {
             }
         }
         self.blobs.retain(|_, blob| !(blob.owners.remove(&Some(thread)) && blob.owners.is_empty()));
+        self.keys.delete(thread);
         self.has_deletes = true;
         self.n_entries += 1;
         self.bytes += 64;

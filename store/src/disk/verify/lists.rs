@@ -67,7 +67,7 @@ pub(super) fn check_forks(reader: &Reader, found: &mut Verification) -> Result<(
 }
 
 /// What `look` finds wrong with what sled says of a stream, by its head; nothing where that was changing.
-fn settled(
+pub(super) fn settled(
     reader: &Reader,
     thread: ThreadId,
     look: impl FnOnce(Option<&Head>) -> Result<Option<String>, StoreError>,
@@ -83,7 +83,7 @@ fn settled(
     Ok(wrong.filter(|_| stayed))
 }
 
-fn note(
+pub(super) fn note(
     reader: &Reader,
     thread: ThreadId,
     wrong: Result<Option<String>, StoreError>,

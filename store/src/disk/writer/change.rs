@@ -10,13 +10,14 @@ use crate::disk::frame::{Stamp, write_append, write_blob, write_delete, write_re
 use crate::disk::queue::Op;
 use crate::error::StoreError;
 use crate::head::Head;
+use crate::keys::KeySet;
 use crate::plan::{self, Addition, Recent};
 
 impl Writer {
     /// The change that the group makes; `None` when it is done and there is nothing to write.
     pub(super) fn plan(&mut self, op: Op, ticket: u64, group: &mut Group) -> Result<Option<Change>, StoreError> {
         match op {
-            Op::Append { addition, blobs } => {
+            Op::Append { mut addition, blobs } => {
                 let thread = addition.thread;
                 let head = self.head(thread)?;
                 if !self.fenced.is_empty()
@@ -28,19 +29,29 @@ impl Writer {
                     self.fenced.remove(&thread);
                 }
                 let before = self.before(thread, addition.expected, addition.fork_of, head)?;
+                let keys = self.keys_after(thread, head.as_ref(), std::mem::take(&mut addition.keys))?;
                 self.name_blobs(thread, blobs, group)?;
+                if let Some((keys, changes)) = keys {
+                    self.remember_keys(thread, keys, group);
+                    addition.keys = changes;
+                }
                 group.stamp.more = false;
-                Ok(Some(self.add(&addition, before, head, group)))
+                Ok(Some(self.add(addition, before, head, group)))
             }
-            Op::Import(Import { fork_of, tag, records, blobs, values }) => {
+            Op::Import(Import { fork_of, tag, records, blobs, keys, values }) => {
                 let Some(thread) = records.first().map(|record| record.thread) else {
                     return Err(plan::nothing());
                 };
                 let head = self.head(thread)?;
                 let expected = fork_of.map_or(Seq(0), |point| point.seq.next());
                 let before = self.before(thread, expected, fork_of, head)?;
-                let addition = plan::import(fork_of, before, tag, records)?;
+                let mut addition = plan::import(fork_of, before, tag, records, keys)?;
+                let keys = self.keys_after(thread, head.as_ref(), std::mem::take(&mut addition.keys))?;
                 self.name_blobs(thread, blobs, group)?;
+                if let Some((keys, changes)) = keys {
+                    self.remember_keys(thread, keys, group);
+                    addition.keys = changes;
+                }
                 group.stamp.more = true;
                 for (name, value) in values {
                     let change = set(name, Some(value), group);
@@ -63,6 +74,7 @@ impl Writer {
                     write_delete(*thread, &group.at_end(), &mut group.out);
                     let known = self.change(*thread, group);
                     (known.head, known.recent) = (None, Recent::default());
+                    self.remember_keys(*thread, KeySet::default(), group);
                 }
                 Ok(Some(Change::Delete { threads }))
             }
@@ -103,7 +115,7 @@ impl Writer {
         Ok(())
     }
 
-    pub(super) fn add(&mut self, addition: &Addition, before: Hash, head: Option<Head>, group: &mut Group) -> Change {
+    pub(super) fn add(&mut self, addition: Addition, before: Hash, head: Option<Head>, group: &mut Group) -> Change {
         let (thread, first, n) = (addition.thread, group.next, addition.items.len());
         let n_before = group.records.len();
         let known = self.change(thread, group);
@@ -112,9 +124,9 @@ impl Writer {
         known.recent.push(addition.expected, first);
         let cause = group.records[n_before].cause;
         let stamp = Stamp { position: first, before, trace: next.trace, cause, ..group.stamp };
-        write_append(addition, &stamp, &mut group.out);
+        write_append(&addition, &stamp, &mut group.out);
         group.next = next.last_position.next();
-        Change::Append { thread, before, head: next, n, first }
+        Change::Append { thread, before, head: next, n, first, keys: addition.keys }
     }
 
     /// An import is written in one group and in several frames, because it may be larger than one may be. They count
@@ -126,7 +138,7 @@ impl Writer {
         let n_parts = parts.len();
         for (n, part) in (1..).zip(parts) {
             group.stamp.more = n < n_parts;
-            let change = self.add(&part, before, head, group);
+            let change = self.add(part, before, head, group);
             if let Change::Append { head: next, .. } = &change {
                 (before, head) = (next.hash, Some(*next));
             }

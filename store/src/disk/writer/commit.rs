@@ -54,7 +54,7 @@ impl Committer {
             for (change, answer) in group.changes {
                 let mut appended = None;
                 match change {
-                    Change::Append { thread, before, head, n, first } => {
+                    Change::Append { thread, before, head, n, first, keys } => {
                         appended = Some(Appended {
                             first_position: first,
                             last_position: head.last_position,
@@ -63,6 +63,7 @@ impl Committer {
                             group: n_records,
                         });
                         active.append(thread, before, head, records.by_ref().take(n));
+                        active.change_keys(thread, &keys);
                     }
                     Change::Blob { owner, hash, bytes } => active.blob(owner, hash, bytes),
                     Change::Value { name, value } => active.value(name, value),

@@ -90,7 +90,7 @@ pub fn an_import_has_its_blobs_and_values_with_it(backend: &mut dyn Backend) {
     let records = backend.store().read_stream(thread(1), Seq(0)..Seq(9), 9).unwrap();
     let blobs = vec![vec![1; 50_000], b"small".to_vec()];
     let values = vec![("imported".to_owned(), b"yes".to_vec())];
-    let import = Import { fork_of: None, tag: Tag(0), records, blobs, values };
+    let import = Import { fork_of: None, tag: Tag(0), records, blobs, keys: Vec::new(), values };
     let (small, large) = (Hash::of(b"small"), Hash::of(&[1; 50_000]));
     let refused = backend.store().import_with(import.clone());
     assert!(matches!(refused, Err(StoreError::Conflict { .. })), "{refused:?}");
