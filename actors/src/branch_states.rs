@@ -17,6 +17,8 @@ pub(crate) enum BranchState {
     Runs,
     /// It waits for a person, or was paused by itself; so do its own branches.
     Rests,
+    /// It waits for a time; so do its own branches.
+    Suspended,
     /// It was paused because its parent was, and has not recorded yet that its parent is resumed.
     PausedWithParent,
     /// It was put back to what the log has, and does not go on by itself.
@@ -128,14 +130,17 @@ impl Watch {
         });
     }
 
-    /// Returns whether there are such branches, and all of them are at rest.
-    pub(crate) fn all_rest(&self, branches: impl Iterator<Item = ThreadId>) -> bool {
-        let mut branches = branches.peekable();
-        let rests = |family: &mut Family| {
-            branches.peek().is_some()
-                && branches.all(|branch| family.branches.get(&branch) == Some(&Some(BranchState::Rests)))
+    /// Returns what these branches wait for, if there are some and nothing of them goes on: `Rests` if one of them does,
+    /// `Suspended` if all are.
+    pub(crate) fn rest(&self, mut branches: impl Iterator<Item = ThreadId>) -> Option<BranchState> {
+        let rest = |family: &mut Family| {
+            branches.try_fold(None, |rest, branch| match family.branches.get(&branch) {
+                Some(Some(BranchState::Rests)) => Some(Some(BranchState::Rests)),
+                Some(Some(BranchState::Suspended)) => Some(rest.or(Some(BranchState::Suspended))),
+                _ => None,
+            })
         };
-        self.with(rests).unwrap_or(false)
+        self.with(rest)??
     }
 }
 

@@ -44,8 +44,8 @@ enum Found {
     Absent(Arc<Base>),
     /// It has something to do, or may have been left paused when its parent went on.
     Open,
-    /// It waits for a person.
-    Waiting,
+    /// Nothing of it goes on: it waits for a person or a time.
+    AtRest(BranchState),
     Ended(Box<BranchOutcome>, Position),
 }
 
@@ -60,7 +60,8 @@ fn find(registry: &ThreadRegistry, run: &BranchRun) -> Result<Found, ReadError> 
                 let outcome = loaded.state.branch_outcome().ok_or(RuntimeError::ActorStopped(run.child))?;
                 Ok(Found::Ended(Box::new(outcome), loaded.last_position))
             }
-            Some(Status::Waiting) => Ok(Found::Waiting),
+            Some(Status::Waiting) => Ok(Found::AtRest(BranchState::Rests)),
+            Some(Status::Suspended) => Ok(Found::AtRest(BranchState::Suspended)),
             _ => Ok(Found::Open),
         },
         Err(StoreError::NotFound { .. }) => Ok(Found::Absent(registry.services.bases.at(
@@ -83,7 +84,7 @@ pub(crate) async fn ensure(registry: Arc<ThreadRegistry>, wanted: Wanted) {
         let Ok(found) = found else { return };
         match found {
             Ok(Found::Open) => return activate(&registry, parent, run.child).await,
-            Ok(Found::Waiting) => return rests_in_log(&registry, parent, run.child).await,
+            Ok(Found::AtRest(state)) => return rests_in_log(&registry, parent, run.child, state).await,
             Ok(Found::Ended(outcome, at)) => {
                 let (index, child) = (run.index, run.child);
                 return tell_end(registry, parent, End { index, child, outcome, at }).await;
@@ -145,14 +146,14 @@ async fn activate(registry: &Arc<ThreadRegistry>, parent: ThreadId, child: Threa
 }
 
 /// The log has a branch waiting for a person. One in memory may have moved since, and writes itself how far it is.
-async fn rests_in_log(registry: &Arc<ThreadRegistry>, parent: ThreadId, child: ThreadId) {
+async fn rests_in_log(registry: &Arc<ThreadRegistry>, parent: ThreadId, child: ThreadId, state: BranchState) {
     if let Some(actor) = registry.actor(child) {
         if actor.send(CheckIdle).await.is_ok() {
             return;
         }
         registry.forget(child, &actor);
     }
-    notify(registry, parent, registry.branch_states.set_if_unknown(parent, child, BranchState::Rests));
+    notify(registry, parent, registry.branch_states.set_if_unknown(parent, child, state));
 }
 
 /// Has a parent read how far its branches are, where that changed. One that is not in memory finds its branches when it

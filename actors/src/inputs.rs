@@ -38,6 +38,7 @@ pub(crate) fn key_of(input: &Input) -> Option<Key> {
         | Input::AddMessage(_)
         | Input::Run(_)
         | Input::CancelRun { .. }
+        | Input::ChangeWait { .. }
         | Input::SetVariables(_) => None,
     }
 }
@@ -75,6 +76,7 @@ pub(crate) fn bytes_of(input: &Input) -> usize {
             | Input::Crashed { .. }
             | Input::Checkpoint { .. }
             | Input::CancelRun { .. }
+            | Input::ChangeWait { .. }
             | Input::CancelInteraction { .. } => 0,
             Input::Run(given) => json_bytes(&given.input) + json_bytes(&given.variables),
             Input::AddMessage(message) => json_bytes(message),

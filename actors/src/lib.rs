@@ -101,6 +101,7 @@ mod snapshots;
 mod spans;
 mod start_thread;
 mod strategy;
+mod stream_keys;
 mod subscription;
 mod summary;
 mod thread_actor;

@@ -11,6 +11,7 @@ use tokio::sync::Semaphore;
 use crate::clock;
 use crate::error::RuntimeError;
 use crate::registry::ThreadRegistry;
+use crate::stream_keys;
 use crate::timers;
 use rethread_events::text::with_sources;
 
@@ -20,6 +21,8 @@ const PAGE: usize = 256;
 const LOADS_MAX: usize = 128;
 /// How long a thread in whose step the process ended is alone with that step.
 const SUSPECT_ALONE: Duration = Duration::from_secs(10);
+/// How long to wait after the timers of the log could not be read.
+const TIMERS_RETRY: Duration = Duration::from_secs(1);
 /// How often to look whether there is room for more.
 const POLL: Duration = Duration::from_millis(5);
 
@@ -28,13 +31,18 @@ pub(crate) fn open_tags() -> Vec<Tag> {
     Status::ALL.iter().filter(|status| !status.is_ended()).map(|status| Tag(status.code())).collect()
 }
 
+/// The tags of threads that are activated after a start: those that have not ended, but for those whose time is in the log.
+fn tags_to_activate() -> Vec<Tag> {
+    open_tags().into_iter().filter(|tag| *tag != Tag(Status::Suspended.code())).collect()
+}
+
 /// Activates every thread that has not ended, so many at a time, so that memory stays bounded: one that waits for a
 /// person leaves a timer and goes again. One that stays does not delay the next ones.
 ///
 /// Threads in one of whose steps the process ended come last and one by one: the next death is counted for the thread
 /// that led to it, and not for those that happened to be in a step at the same time.
 pub(crate) async fn bring_back(registry: Arc<ThreadRegistry>) {
-    let (store, tags) = (registry.services.store.clone(), open_tags());
+    let (store, tags) = (registry.services.store.clone(), tags_to_activate());
     let mut streams = StreamIter::new(None, move |after, limit| store.streams(after, &tags, limit));
     let mut suspects = Vec::new();
     let loads = Arc::new(Semaphore::new(LOADS_MAX));
@@ -113,6 +121,39 @@ pub(crate) async fn wake_when_due(registry: Arc<ThreadRegistry>) {
         tokio::select! {
             () = tokio::time::sleep(wait) => {}
             () = registry.timers.changed() => {}
+        }
+    }
+}
+
+/// Activates suspended threads whose time has come, as the log has it: a thread that waits costs no memory, and a start
+/// reads none of them.
+pub(crate) async fn wake_suspended(registry: Arc<ThreadRegistry>) {
+    let loads = Arc::new(Semaphore::new(LOADS_MAX));
+    let mut after: Option<stream_keys::Timer> = None;
+    while !registry.is_shutting_down() {
+        // A clock that was set back comes by these times again.
+        after = after.filter(|(at, _)| *at <= clock::now());
+        let store = registry.services.store.clone();
+        let listed = actix_rt::task::spawn_blocking(move || stream_keys::timers(&*store, after, PAGE)).await;
+        let page = match listed {
+            Ok(Ok(page)) => page,
+            Ok(Err(error)) => {
+                tracing::error!(%error, "the timers of the log cannot be read: trying again");
+                tokio::time::sleep(TIMERS_RETRY).await;
+                continue;
+            }
+            Err(_) => return,
+        };
+        let now = clock::now();
+        let n_due = page.iter().take_while(|(at, _)| *at <= now).count();
+        for &(at, thread) in &page[..n_due] {
+            after = Some((at, thread));
+            if registry.is_mine(thread) && !bring_one_back(&registry, &loads, thread).await {
+                return;
+            }
+        }
+        if n_due < PAGE {
+            registry.next_in_log.wait(page.get(n_due).map(|(at, _)| *at)).await;
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::recent_ends::RecentEnds;
 use crate::services::Services;
 use crate::thread_actor::ThreadActor;
 use crate::thread_actor::messages::Begin;
-use crate::timers::Timers;
+use crate::timers::{NextInLog, Timers};
 use crate::tool_executor::ToolExecutor;
 use crate::waiters::Waiters;
 
@@ -31,6 +31,7 @@ pub(crate) struct ThreadRegistry {
     pub(crate) recent_ends: Arc<RecentEnds>,
     /// When threads that are not live are to be activated.
     pub(crate) timers: Timers,
+    pub(crate) next_in_log: NextInLog,
     /// How far the branches of the threads in memory are.
     pub(crate) branch_states: Arc<BranchStates>,
     /// Tasks that pass a pause or a cancellation on to branches; a shutdown waits for them.
@@ -76,6 +77,7 @@ impl ThreadRegistry {
             waiters: Waiters::default(),
             recent_ends: Arc::default(),
             timers: Timers::default(),
+            next_in_log: NextInLog::default(),
             branch_states: Arc::default(),
             telling: TaskTracker::new(),
             slots: OnceCell::new(),

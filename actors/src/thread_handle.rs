@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rethread_events::codec::OrderedMap;
 use rethread_events::event::LimitRaised;
-use rethread_events::ids::{CallId, Seq, ThreadId};
+use rethread_events::ids::{CallId, Seq, ThreadId, Time};
 use rethread_events::json::Json;
 use rethread_events::message::Message;
 use rethread_events::principal::Principal;
@@ -167,7 +167,9 @@ impl ThreadHandle {
         }
         // One whose time came while nobody ran it is not at rest: it has something to do.
         let is_due = loaded.state.next_deadline().is_some_and(|at| at <= clock::now());
-        let at_rest = matches!(status, Status::Waiting | Status::Paused) && until == Until::AtRest && !is_due;
+        let is_suspended = status == Status::Suspended && !self.runtime.services().mode.runs();
+        let rests = is_suspended || matches!(status, Status::Waiting | Status::Paused);
+        let at_rest = rests && until == Until::AtRest && !is_due;
         Ok((status.is_ended() || at_rest).then(|| Outcome::new(loaded.state, loaded.last_position)))
     }
 
@@ -325,6 +327,15 @@ impl ThreadHandle {
             self.runtime.fits("a variable", &value.0)?;
         }
         self.tell(Input::SetVariables(variables)).await.map(drop)
+    }
+
+    /// Lets a wait of the thread end at another time, which can be past: then it ends at once. Its id is in the event
+    /// WAIT_STARTED, and in [`State::timer`].
+    ///
+    /// # Errors
+    /// `Rejected` when the thread has no such wait that goes on.
+    pub async fn change_wait(&self, wait: CallId, until: Time) -> Result<(), ControlError> {
+        self.tell(Input::ChangeWait { wait, until }).await.map(drop)
     }
 
     /// Answers a question. The same answer again is accepted without effect.

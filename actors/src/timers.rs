@@ -7,8 +7,13 @@ use parking_lot::Mutex;
 use rethread_events::ids::{ThreadId, Time};
 use tokio::sync::Notify;
 
+use crate::clock;
+
 /// The longest sleep before a look at the clock.
 const SLEEP_MAX: Duration = Duration::from_secs(30);
+
+/// How often the clock is looked at while timers in the log are waited for.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// How long to sleep before the next check of the time. The clock that sleeps are measured with stops
 /// while the machine sleeps, and does not follow when the time is set anew: a long wait is slept in parts.
@@ -68,6 +73,39 @@ impl Timers {
     /// Until an earlier time was set.
     pub(crate) async fn changed(&self) {
         self.changed.notified().await;
+    }
+}
+
+/// When the next of the timers in the log is due, as far as it was looked up.
+#[derive(Default)]
+pub(crate) struct NextInLog {
+    next: Mutex<Option<Time>>,
+    earlier: Notify,
+}
+
+impl NextInLog {
+    /// The log has a timer for this time.
+    pub(crate) fn added(&self, at: Time) {
+        if self.next.lock().is_none_or(|next| at < next) {
+            self.earlier.notify_one();
+        }
+    }
+
+    /// Waits until the clock shows this time, or the log gets an earlier timer.
+    pub(crate) async fn wait(&self, next: Option<Time>) {
+        *self.next.lock() = next;
+        loop {
+            let now = clock::now();
+            if next.is_some_and(|next| next <= now) {
+                return;
+            }
+            // Short parts: a clock that is set forward is noticed soon.
+            let wait = next.map_or(LOOK_AGAIN, |next| until(next, now).min(LOOK_AGAIN));
+            tokio::select! {
+                () = tokio::time::sleep(wait) => {}
+                () = self.earlier.notified() => return,
+            }
+        }
     }
 }
 

@@ -1,11 +1,14 @@
-//! `cancel` and `pause`.
+//! `cancel`, `pause` and `reschedule`.
 
 use std::process::ExitCode;
 
 use clap::Args;
+use jiff::Timestamp;
+use rethread::Time;
 use serde_json::json;
 
-use crate::exit::Failure;
+use crate::exit::{CONFLICT, Failure};
+use crate::moment;
 use crate::open::{self, OpenArgs};
 use crate::output;
 
@@ -33,6 +36,63 @@ pub(crate) struct PauseArgs {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
+}
+
+/// Let a wait of a thread end at another time. The thread waits in a node of the kind `wait`.
+#[derive(Debug, Args)]
+pub(crate) struct RescheduleArgs {
+    /// The thread that waits, which can be a branch: its id, a part of its id, or `last`
+    thread: String,
+    #[command(flatten)]
+    to: To,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// When a wait ends.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+struct To {
+    /// End the wait at this time, such as 2026-01-31T12:00:00Z
+    #[arg(long, value_name = "TIME")]
+    until: Option<Time>,
+    /// End the wait so long from now: `90s`, `12h`, `3 days`
+    #[arg(long = "in", value_name = "DURATION", value_parser = from_now)]
+    after: Option<Time>,
+    /// End the wait now
+    #[arg(long)]
+    now: bool,
+}
+
+fn from_now(text: &str) -> Result<Time, String> {
+    moment::from_now(text, Timestamp::now()).ok_or_else(|| "expected a duration such as 90s, 12h or `3 days`".into())
+}
+
+pub(crate) async fn reschedule(open: &OpenArgs, args: RescheduleArgs) -> Result<ExitCode, Failure> {
+    let runtime = open.look().await?;
+    let thread = open::find(&runtime, &args.thread).await?;
+    let state = thread.state().await?;
+    let Some(wait) = state.timer().map(|run| run.id) else {
+        let message = format!(
+            "{} does not wait for a time: its status is {}. Branches that do are listed by `rethread tree {0}`",
+            thread.id(),
+            state.status()
+        );
+        return Err(Failure::new(CONFLICT, message));
+    };
+    let until = args.to.until.or(args.to.after).unwrap_or_else(|| runtime.now());
+    match open.holder() {
+        Some(server) => server.change_wait(thread.id(), wait, until).await?,
+        None => thread.change_wait(wait, until).await?,
+    }
+    open::close(runtime).await?;
+    if args.json {
+        output::print_json(&json!({ "thread_id": thread.id(), "wait_id": wait, "until": until }))?;
+    } else {
+        output::print(format!("{} waits until {until}", thread.id()))?;
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 pub(crate) async fn cancel(open: &OpenArgs, args: CancelArgs) -> Result<ExitCode, Failure> {

@@ -262,6 +262,10 @@ fn what_happened(event: &Event) -> String {
         },
         Event::UserInteractionResponded(e) => cut(&e.input_data.0.to_string()),
         Event::UserInteractionFailed(e) => format!("{:?}", e.reason).to_lowercase(),
+        Event::WaitStarted(e) => format!("until {}", e.until),
+        Event::WaitChanged(e) => format!("until {}", e.until),
+        Event::WaitCompleted(_) => String::new(),
+        Event::WaitFailed(e) => format!("{}: {}", e.error.kind, cut(&e.error.message)),
         Event::ThreadPaused(e) => e.reason.as_deref().map(cut).unwrap_or_default(),
         Event::ThreadRecovered(e) => match e.calls.len() {
             1 => "1 call was cut off".into(),

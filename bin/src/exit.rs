@@ -222,7 +222,12 @@ pub(crate) fn of_outcomes<'a>(outcomes: impl IntoIterator<Item = (&'a Outcome, b
         Status::Completed => 0,
         Status::Error | Status::Cancelled => FAILED,
         _ if is_at_limit => LIMIT,
-        Status::Waiting | Status::Paused | Status::Pending | Status::Running | Status::Interrupted => WAITING,
+        Status::Waiting
+        | Status::Suspended
+        | Status::Paused
+        | Status::Pending
+        | Status::Running
+        | Status::Interrupted => WAITING,
     };
     let codes: Vec<_> = outcomes.into_iter().map(code).collect();
     [FAILED, WAITING, LIMIT].into_iter().find(|code| codes.contains(code)).unwrap_or(0)

@@ -240,6 +240,8 @@ impl Talk {
             }
             Event::UserInteractionResponded(_) => line("answer".into(), &about),
             Event::UserInteractionFailed(_) => line(output::yellow("no answer"), &about),
+            Event::WaitStarted(_) | Event::WaitChanged(_) => line("wait".into(), &about),
+            Event::WaitFailed(_) => line(output::red("  ✗"), &about),
             Event::ConditionEvaluationRequested(_) => line("judge".into(), &about),
             Event::ConditionEvaluationCompleted(e) => {
                 self.input_tokens += e.usage.input_tokens.unwrap_or(0);
@@ -284,6 +286,7 @@ impl Talk {
             }
             Event::ThreadFailed(_) | Event::ThreadCancelled(_) => line(output::red("ended"), &about),
             Event::ThreadResumed(_)
+            | Event::WaitCompleted(_)
             | Event::VariablesUpdated(_)
             | Event::MessageAdded(_)
             | Event::NodeCompleted(_)

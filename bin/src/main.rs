@@ -135,6 +135,8 @@ enum Command {
     Pause(control::PauseArgs),
     /// Resume a paused or unfinished thread
     Resume(resume::ResumeArgs),
+    /// Let a wait of a thread end at another time
+    Reschedule(control::RescheduleArgs),
     /// List open questions
     Inbox(inbox::InboxArgs),
     /// Answer a question
@@ -245,6 +247,7 @@ async fn dispatch(open: &OpenArgs, command: Command) -> Result<ExitCode, Failure
         Command::Fork(args) => fork::fork(open, args).await,
         Command::Cancel(args) => control::cancel(open, args).await,
         Command::Pause(args) => control::pause(open, args).await,
+        Command::Reschedule(args) => control::reschedule(open, args).await,
         Command::Inbox(args) => inbox::list(open, args).await,
         Command::Respond(args) => inbox::respond(open, args).await,
         Command::Verify(args) => archive::verify(open, args).await,

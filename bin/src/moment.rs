@@ -46,6 +46,13 @@ pub(crate) async fn seq_of(thread: &ThreadHandle, moment: &str) -> Result<Seq, F
     Err(Failure::new(NOT_FOUND, format!("`{moment}` is no seq, time or checkpoint of thread {}: {known}", thread.id())))
 }
 
+/// The time so long from now: `90s`, `12h`, `3 days`.
+pub(crate) fn from_now(text: &str, now: Timestamp) -> Option<Time> {
+    let span = text.parse::<Span>().ok()?.to_duration(SpanRelativeTo::days_are_24_hours()).ok()?;
+    let time = now.checked_add(span).ok().filter(|time| *time >= now)?;
+    u64::try_from(time.as_microsecond()).ok().map(Time::from_unix_us)
+}
+
 /// A time that is written out, or told from now: `5m ago`, `1h 30m ago`, `2 days ago`.
 pub(crate) fn time_of(text: &str, now: Timestamp) -> Option<Time> {
     if let Ok(time) = text.parse::<Time>() {

@@ -71,7 +71,11 @@ nodes:
                 };
                 Input::reported(run.attempt, answer)
             }
-            Effect::RunProcessor(_) | Effect::AskStrategy(_) | Effect::AskPerson(_) | Effect::RunBranch(_) => break,
+            Effect::RunProcessor(_)
+            | Effect::AskStrategy(_)
+            | Effect::AskPerson(_)
+            | Effect::AwaitTime(_)
+            | Effect::RunBranch(_) => break,
         };
         events.extend(thread.step(input, &around).unwrap());
     }

@@ -22,6 +22,7 @@ use crate::labels;
 use crate::load;
 use crate::recorded::{RecordError, RecordedEvent};
 use crate::runtime::Runtime;
+use crate::stream_keys;
 
 /// How much of an export is hashed at a time.
 const PIECE_BYTES: usize = 64 << 10;
@@ -276,7 +277,8 @@ impl<'a> Importer<'a> {
         let values = noted.into_iter().chain(of_runs).collect();
         let tag = Tag(state.status().code());
         let blobs = labels::blobs(state.labels()).into_iter().chain(outputs).collect();
-        let import = Import { fork_of, tag, records, blobs, keys: Vec::new(), values };
+        let keys = stream_keys::keys_of(&state);
+        let import = Import { fork_of, tag, records, blobs, values, keys };
         store.import_with(import).map_err(ReadError::from)?;
         self.done.threads.push(thread);
         self.done.n_events += n_events;

@@ -16,9 +16,9 @@ fn nested() -> (Arc<BranchStates>, Watch, Watch) {
 fn branch_that_runs_again_takes_all_above_it_out_of_rest() {
     let (states, root, middle) = nested();
     assert!(states.set(MIDDLE, LEAF, BranchState::Rests) && states.set(ROOT, MIDDLE, BranchState::Rests));
-    assert!(root.all_rest([MIDDLE].into_iter()) && middle.all_rest([LEAF].into_iter()));
+    assert!(root.rest([MIDDLE].into_iter()).is_some() && middle.rest([LEAF].into_iter()).is_some());
     assert!(states.set(MIDDLE, LEAF, BranchState::Runs));
-    assert!(!root.all_rest([MIDDLE].into_iter()) && !middle.all_rest([LEAF].into_iter()));
+    assert!(root.rest([MIDDLE].into_iter()).is_none() && middle.rest([LEAF].into_iter()).is_none());
     assert!(!states.set(MIDDLE, LEAF, BranchState::Runs), "the parent knows");
 }
 
@@ -30,15 +30,15 @@ fn resumed_thread_is_not_at_rest_before_its_branches_are_resumed() {
     assert_eq!(states.is_parent_paused(ROOT, MIDDLE), Some(true));
     states.set(ROOT, MIDDLE, BranchState::PausedWithParent);
     root.set_paused(false);
-    assert!(!root.all_rest([MIDDLE].into_iter()), "it has not recorded that it is resumed");
+    assert!(root.rest([MIDDLE].into_iter()).is_none(), "it has not recorded that it is resumed");
     // The thread was dropped from memory before its branch was resumed, and is loaded again.
     drop(root);
     let root = states.watch(ROOT, None);
     assert!(root.add(MIDDLE));
     states.set(ROOT, MIDDLE, BranchState::PausedWithParent);
-    assert!(!root.all_rest([MIDDLE].into_iter()), "its pause is about to end");
+    assert!(root.rest([MIDDLE].into_iter()).is_none(), "its pause is about to end");
     states.set(ROOT, MIDDLE, BranchState::Rests);
-    assert!(root.all_rest([MIDDLE].into_iter()));
+    assert!(root.rest([MIDDLE].into_iter()).is_some());
 }
 
 #[test]
@@ -46,10 +46,10 @@ fn what_the_log_has_does_not_replace_what_a_branch_says() {
     let (states, root, _middle) = nested();
     states.set(ROOT, MIDDLE, BranchState::Runs);
     assert!(!states.set_if_unknown(ROOT, MIDDLE, BranchState::Rests));
-    assert!(!root.all_rest([MIDDLE].into_iter()));
+    assert!(root.rest([MIDDLE].into_iter()).is_none());
     root.set_paused(false);
     assert!(states.set_if_unknown(ROOT, MIDDLE, BranchState::Rests));
-    assert!(root.all_rest([MIDDLE].into_iter()));
+    assert!(root.rest([MIDDLE].into_iter()).is_some());
 }
 
 #[test]
@@ -72,5 +72,23 @@ fn only_branches_that_run_are_watched() {
     assert_eq!(states.is_parent_paused(ROOT, LEAF), Some(false));
     drop(later);
     assert!(!states.set(ROOT, LEAF, BranchState::Rests), "nobody watches");
-    assert!(!middle.all_rest(std::iter::empty()), "no branch, no rest");
+    assert!(middle.rest(std::iter::empty()).is_none(), "no branch, no rest");
+}
+
+#[test]
+fn branches_wait_for_a_person_if_one_of_them_does() {
+    let states = Arc::new(BranchStates::default());
+    let root = states.watch(ROOT, None);
+    let rest = || root.rest([MIDDLE, LEAF].into_iter());
+    root.add(MIDDLE);
+    root.add(LEAF);
+    states.set(ROOT, MIDDLE, BranchState::Suspended);
+    assert_eq!(rest(), None);
+    states.set(ROOT, LEAF, BranchState::Suspended);
+    assert_eq!(rest(), Some(BranchState::Suspended));
+    states.set(ROOT, LEAF, BranchState::Rests);
+    assert_eq!(rest(), Some(BranchState::Rests));
+    states.set(ROOT, MIDDLE, BranchState::Runs);
+    assert_eq!(rest(), None);
+    assert_eq!(root.rest([].into_iter()), None);
 }

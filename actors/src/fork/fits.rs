@@ -123,6 +123,7 @@ fn kind_at_work(state: &State) -> Option<&'static str> {
                 "user_interaction"
             }
         }),
+        Work::Waiting(_) => Some("wait"),
         Work::Processing { .. } => Some("context_processor"),
         Work::Branches(_) => Some("fork"),
     }
@@ -192,6 +193,7 @@ fn name_of(kind: NodeKind<'_>) -> &'static str {
         NodeKind::Llm(_) => "llm",
         NodeKind::Tool(_) => "tool",
         NodeKind::UserInteraction(_) => "user_interaction",
+        NodeKind::Wait(_) => "wait",
         NodeKind::ContextProcessor(_) => "context_processor",
         NodeKind::Route(_) => "route",
         NodeKind::Condition(_) => "condition",

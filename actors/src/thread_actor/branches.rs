@@ -137,17 +137,17 @@ impl ThreadActor {
         self.rest(ctx);
     }
 
-    /// Whether all there is to wait for are branches that rest themselves.
-    pub(super) fn all_branches_rest(&self) -> bool {
+    /// What the branches wait for, where all there is to wait for are branches of which nothing goes on.
+    pub(super) fn branches_rest(&self) -> Option<BranchState> {
         let Phase::Live(live) = &self.phase else {
-            return false;
+            return None;
         };
         let running = live.thread.state().running_branches().map(|run| run.child);
-        live.branches.as_ref().is_some_and(|watch| watch.all_rest(running))
+        live.branches.as_ref()?.rest(running)
     }
 
     /// Tells the parent, if there is one, what has become of this branch.
-    pub(super) fn tell_parent(&self, rests: bool) {
+    pub(super) fn tell_parent(&self, rest: Option<BranchState>) {
         let Phase::Live(live) = &self.phase else {
             return;
         };
@@ -157,12 +157,10 @@ impl ThreadActor {
         {
             let end = End { index, child: self.id, outcome: Box::new(outcome), at: live.last_position };
             actix_rt::spawn(branches::tell_end(self.registry.clone(), parent, end));
-        } else if !rests {
-            self.notify_parent(BranchState::Runs);
-        } else if state.pause_reason() == Some(PAUSED_WITH_PARENT) {
+        } else if rest.is_some() && state.pause_reason() == Some(PAUSED_WITH_PARENT) {
             self.notify_parent(BranchState::PausedWithParent);
         } else {
-            self.notify_parent(BranchState::Rests);
+            self.notify_parent(rest.unwrap_or(BranchState::Runs));
         }
     }
 

@@ -19,6 +19,7 @@ use crate::permit_waits::RunningCalls;
 use crate::port::Reply;
 use crate::snapshot_writer::SnapshotWriter;
 use crate::snapshots;
+use crate::stream_keys;
 use crate::tool_asks::Asking;
 
 /// What the actor of a thread does now.
@@ -59,6 +60,8 @@ pub(super) struct Live {
     pub(super) next_due: Option<Time>,
     /// The timer for that; rings at that time or before.
     pub(super) alarm: Option<(Time, SpawnHandle)>,
+    /// Its keys in the log, after the appends under way.
+    pub(super) keys: Vec<Vec<u8>>,
     /// The seq of its own last snapshot; without one, of where it forked off, or began.
     pub(super) snapshot: Seq,
     pub(super) idle: Option<SpawnHandle>,
@@ -122,6 +125,7 @@ impl Live {
         snapshot: Option<Seq>,
     ) -> Self {
         let begins = snapshots::begins(thread.state());
+        let keys = stream_keys::keys_of(thread.state());
         Self {
             thread,
             durable,
@@ -134,6 +138,7 @@ impl Live {
             asking: Asking::new(),
             branches: None,
             follow: None,
+            keys,
             next_due: None,
             alarm: None,
             snapshot: snapshot.map_or(begins, |seq| seq.max(begins)),

@@ -66,7 +66,8 @@ impl Begins<'_> {
                 let (key, request) = (run.key(thread), run.into_request(state.node_name().cloned()));
                 slot.tools.do_send(CallTool { port: port(), asks, thread, request, key, workspace, waits, span });
             }
-            Effect::RunBranch(_) => return false,
+            // Its time is that of the thread's alarm, or in the log.
+            Effect::RunBranch(_) | Effect::AwaitTime(_) => return false,
             Effect::AskPerson(ask) => {
                 let Some(handler) = &services.handler else {
                     return false;

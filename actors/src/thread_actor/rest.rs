@@ -4,14 +4,18 @@ use std::time::Duration;
 
 use actix::prelude::*;
 use rethread_events::ids::Time;
-use rethread_events::thread::{Env, Wait};
+use rethread_events::thread::{Env, Status, Wait};
 
 use super::ThreadActor;
 use super::live::{Live, Phase, Progress};
 use super::messages::{NextStep, Passivate};
+use crate::branch_states::BranchState;
 use crate::load::Loaded;
 use crate::snapshots;
 use crate::waiters::Rest;
+
+/// What is due later than in so many milliseconds is left to the timers in the log.
+const IN_LOG_FROM_MS: u64 = 5_000;
 
 impl ThreadActor {
     /// At rest: notifies waiters, stores a snapshot, passivates the thread.
@@ -48,17 +52,22 @@ impl ThreadActor {
         let ended = wait == Wait::Nothing;
         // A question past its deadline is not waited for: its timer is about to fire.
         let settled = |until: Option<Time>| !self.services.mode.runs() || until.is_none_or(|at| at > now);
-        let rests = match wait {
-            Wait::Nothing => true,
-            Wait::Person { until } => settled(until),
-            Wait::World { until } => settled(until) && self.all_branches_rest(),
-            Wait::Itself => false,
+        let own = match live.thread.state().status() {
+            Status::Suspended => BranchState::Suspended,
+            _ => BranchState::Rests,
         };
-        self.tell_parent(rests);
+        let rest = match wait {
+            Wait::Nothing => Some(own),
+            Wait::Person { until } => settled(until).then_some(own),
+            Wait::World { until } if settled(until) => self.branches_rest(),
+            Wait::World { .. } | Wait::Itself => None,
+        };
+        self.tell_parent(rest);
         let Phase::Live(live) = &mut self.phase else {
             return;
         };
-        if rests {
+        // One that only waits for a time goes on by itself.
+        if rest == Some(BranchState::Rests) {
             let rest = || Rest { state: live.thread.state().clone(), last_position: live.last_position };
             self.registry.waiters.at_rest(self.id, rest, ended);
         }
@@ -87,6 +96,13 @@ impl ThreadActor {
             return;
         }
         let (next_due, ended) = (live.next_due, live.thread.state().is_ended());
+        // What goes on soon may be overtaken by the look for what the log has.
+        let is_far = next_due.is_none_or(|at| at > live.now().plus_ms(IN_LOG_FROM_MS));
+        let is_in_log = is_far && !live.keys.is_empty();
+        if is_in_log && self.services.mode.runs() {
+            // One that was imported was activated on request: from now on it goes on by itself.
+            self.services.imported.goes_on(self.id, &self.services.store);
+        }
         // A thread that had a second run may have a third.
         if ended && live.thread.state().run_number() == 1 {
             live.give_snapshots_back(&self.services.snapshots);
@@ -95,7 +111,7 @@ impl ThreadActor {
         }
         self.leave(ctx);
         // After it has left: a timer that finds this actor would activate nothing.
-        if let Some(at) = next_due.filter(|_| !ended && !self.registry.is_shutting_down()) {
+        if let Some(at) = next_due.filter(|_| !ended && !is_in_log && !self.registry.is_shutting_down()) {
             self.registry.timers.set(self.id, at);
         }
     }

@@ -63,7 +63,7 @@ impl ThreadActor {
             let live = Live::new(thread, expected, Position(0), Hash::ZERO, None);
             // What a fork inherits may be large.
             let bytes = if point.is_some() { STEP_READS_MAX } else { 0 };
-            actor.phase = Phase::Live(Box::new(Live { progress: Progress::Begins, bytes, ..live }));
+            actor.phase = Phase::Live(Box::new(Live { progress: Progress::Begins, bytes, keys: Vec::new(), ..live }));
             let (reply, said) = (Some(reply), None);
             actor.append(Batch { events, now, cause: None, fork_of: point, trace, reply, said, step }, ctx);
             actor.pump(ctx);

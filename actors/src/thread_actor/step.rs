@@ -21,6 +21,7 @@ use crate::inputs::key_of;
 use crate::labels;
 use crate::port::Reply;
 use crate::recorded::new_record;
+use crate::stream_keys;
 
 /// What is to be appended.
 pub(super) struct Batch {
@@ -184,7 +185,10 @@ impl ThreadActor {
         // A thread is listed by its labels from its first records on.
         let is_first = fork_of.is_some() || expected == Seq(0);
         let blobs = if is_first { labels::blobs(live.thread.state().labels()) } else { Vec::new() };
-        let keys = Vec::new();
+        let after = stream_keys::keys_of(live.thread.state());
+        let keys = stream_keys::changes(&live.keys, &after);
+        live.keys = after;
+        let suspended_until = live.thread.state().next_deadline().filter(|_| !live.keys.is_empty());
         let append = Append { thread: self.id, expected, fork_of, trace, tag, records, blobs, keys };
         let replies = reply.into_iter().collect();
         live.under_way.push_back(UnderWay { first: expected, end, replies, later: Vec::new(), said });
@@ -195,6 +199,9 @@ impl ThreadActor {
                 Err(_) if actor.life != life => {}
                 Ok(appended) => {
                     actor.services.crashes.completed(step);
+                    if let Some(at) = suspended_until {
+                        actor.registry.next_in_log.added(at);
+                    }
                     actor.services.counters.appended(&tally);
                     // First: a thread that has ended leaves with what follows.
                     actor.branches_follow(follows);

@@ -144,7 +144,7 @@ impl Lines {
                 }
                 Some(NodeDoes::ContextProcessor) => text.push_str(": context processor"),
                 None if result.route.is_some() => text.push_str(": route"),
-                Some(NodeDoes::Tool | NodeDoes::UserInteraction) | None => {}
+                Some(NodeDoes::Tool | NodeDoes::UserInteraction | NodeDoes::Wait) | None => {}
             }
             if let Some(error) = result.error.as_ref() {
                 text.push_str(&format!(": {}", error.message));
@@ -199,6 +199,7 @@ pub(crate) fn only_call(result: &NodeResult) -> Option<&Call> {
         Some(NodeDoes::Llm) => only.kind == CallKind::Model,
         Some(NodeDoes::Tool) => only.kind == CallKind::Tool,
         Some(NodeDoes::UserInteraction) => only.kind == CallKind::Interaction,
+        Some(NodeDoes::Wait) => only.kind == CallKind::Timer,
         Some(NodeDoes::ContextProcessor) => only.kind == CallKind::Processor,
         Some(NodeDoes::Fork | NodeDoes::Loop | NodeDoes::SubWorkflow) | None => false,
     };
@@ -227,6 +228,7 @@ pub(crate) fn in_words(call: &Call) -> String {
             let about = call.asked.as_deref().or(call.about.as_deref()).unwrap_or(name);
             format!("person, {about:?}")
         }
+        CallKind::Timer => format!("wait {name}"),
         CallKind::Processor => format!("processor {name}"),
         CallKind::Strategy => format!("strategy {name}"),
         CallKind::Branch => format!("branch {name}"),

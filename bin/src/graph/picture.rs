@@ -5,7 +5,11 @@ use std::collections::BTreeMap;
 use rethread_events::event::OnFailed;
 use rethread_events::ids::NodeId;
 use rethread_events::text::shortened;
-use rethread_events::workflow::{Edge, ForkNode, Graph, JoinMode, JoinNode, LlmNode, LoopNode, NodeKind, Workflow};
+use rethread_events::workflow::{
+    Edge, ForkNode, Graph, JoinMode, JoinNode, LlmNode, LoopNode, NodeKind, WaitNode, Workflow,
+};
+
+use crate::output;
 
 /// The most characters of an id, a condition or another text of the definition in a picture.
 const TEXT_CHARS_MAX: usize = 120;
@@ -213,6 +217,19 @@ fn edge_label(i: usize, edge: &Edge, n_conditions: usize) -> Option<String> {
     }
 }
 
+fn about_wait(wait: &WaitNode) -> String {
+    let about = match wait {
+        WaitNode { for_ms: Some(ms), .. } => match ms.0.as_u64() {
+            Some(ms) => format!("waits {}", output::duration(ms)),
+            None => "waits".into(),
+        },
+        WaitNode { until: Some(until), .. } => format!("waits until {until}"),
+        WaitNode { at: Some(at), zone, .. } => format!("waits until {at} {}", zone.as_deref().unwrap_or("UTC")),
+        WaitNode { for_ms: None, until: None, at: None, .. } => "waits".into(),
+    };
+    shortened(&about, TEXT_CHARS_MAX)
+}
+
 /// The shape of a node, and what is said of it below its id.
 fn look(kind: NodeKind<'_>) -> (Shape, Vec<String>) {
     match kind {
@@ -222,6 +239,7 @@ fn look(kind: NodeKind<'_>) -> (Shape, Vec<String>) {
             (Shape::Tool, vec![format!("tool {}{asks}", shortened(tool.tool_name.as_str(), TEXT_CHARS_MAX))])
         }
         NodeKind::UserInteraction(_) => (Shape::Person, vec!["asks a person".into()]),
+        NodeKind::Wait(wait) => (Shape::Processor, vec![about_wait(wait)]),
         NodeKind::ContextProcessor(processor) => {
             (Shape::Processor, vec![shortened(&processor.processor_name, TEXT_CHARS_MAX)])
         }

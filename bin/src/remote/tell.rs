@@ -4,7 +4,7 @@ use std::io::Read;
 
 use reqwest::Method;
 use rethread::event::LimitRaised;
-use rethread::{CallId, Json, ThreadHandle, ThreadId};
+use rethread::{CallId, Json, ThreadHandle, ThreadId, Time};
 use serde_json::{Value, json};
 
 use super::client::{Client, RemoteError};
@@ -27,6 +27,11 @@ impl Client {
 
     pub(crate) async fn cancel(&self, thread: ThreadId, reason: Option<String>) -> Result<(), RemoteError> {
         self.tell(thread, "cancel", &json!({ "reason": reason })).await.map(drop)
+    }
+
+    /// Lets a wait end at another time.
+    pub(crate) async fn change_wait(&self, thread: ThreadId, wait: CallId, until: Time) -> Result<(), RemoteError> {
+        self.tell(thread, &format!("waits/{wait}"), &json!({ "until": until })).await.map(drop)
     }
 
     /// Ends a pause, or goes on beyond a limit.

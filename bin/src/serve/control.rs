@@ -1,8 +1,8 @@
 //! Commands to a thread: pause, resume, cancel, a checkpoint, a message, variables.
 
-use actix_web::HttpResponse;
+use actix_web::{HttpRequest, HttpResponse};
 use rethread::event::LimitRaised;
-use rethread::{Json, Message, OrderedMap, Part, ThreadHandle};
+use rethread::{CallId, Json, Message, OrderedMap, Part, Seq, ThreadHandle, Time};
 use serde::Deserialize;
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -114,6 +114,37 @@ pub(crate) async fn resume(Named(thread): Named, MayBeSent(told): MayBeSent<Limi
     ))]
 pub(crate) async fn cancel(Named(thread): Named, MayBeSent(told): MayBeSent<Reason>) -> Result<HttpResponse, Problem> {
     thread.cancel(told.reason).await?;
+    shown(&thread).await
+}
+
+/// When a wait ends.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct WaitUntil {
+    /// The time; one that has come ends the wait at once.
+    #[schema(value_type = String)]
+    until: Time,
+}
+
+/// Lets a wait of the thread end at another time. The id of the wait is the seq of its WAIT_STARTED.
+#[utoipa::path(post, path = "/v1/threads/{thread}/waits/{wait}", tag = "control", operation_id = "change_wait",
+    request_body = WaitUntil,
+    responses(
+        (status = 200, description = "The wait ends at that time", body = Thread),
+        (status = 409, description = "The thread has no such wait that goes on"),
+        (status = 422, description = "The time is more than a hundred years away"),
+    ))]
+pub(crate) async fn change_wait(
+    request: HttpRequest,
+    Named(thread): Named,
+    Sent(told): Sent<WaitUntil>,
+) -> Result<HttpResponse, Problem> {
+    let text = request::named(&request, "wait");
+    let wait = text.parse().map(|seq| CallId(Seq(seq))).map_err(|_| {
+        let detail = "a wait is named by its id, a number: the seq of its WAIT_STARTED";
+        Problem::new(Kind::NoMoment, detail).at("wait", request::cut(&text))
+    })?;
+    thread.change_wait(wait, told.until).await?;
     shown(&thread).await
 }
 

@@ -35,7 +35,7 @@ const SUBSCRIBERS_MAX: usize = 64;
 /// The most connections at once.
 const CONNECTIONS_MAX: usize = 64;
 const SILENCE_MAX: Duration = Duration::from_secs(15);
-/// How the paths end of the only requests that may change a thread.
+/// How the paths end of the only requests that may change a thread, beside those that reschedule a wait.
 const CHANGES: [&str; 3] = ["/pause", "/cancel", "/respond"];
 
 /// The threads that the command runs, without their branches.
@@ -145,13 +145,14 @@ pub(super) async fn check_change(server: &Server, request: &ServiceRequest, driv
         let detail = format!("{what}: a command (pid {pid}) holds the log; try again when it has ended");
         Err(Problem::new(Kind::Conflict, detail))
     };
-    if !CHANGES.iter().any(|end| request.path().ends_with(end)) {
-        return refuse("this cannot be done now".into());
-    }
     // The route's own parts are not known before it is chosen.
     let parts: Vec<_> = request.path().split('/').collect();
+    let is_of_wait = matches!(parts[..], ["", "v1", "threads", _, "waits", _]);
+    if !is_of_wait && !CHANGES.iter().any(|end| request.path().ends_with(end)) {
+        return refuse("this cannot be done now".into());
+    }
     let thread = match parts[..] {
-        ["", "v1", "threads", thread, _] => thread.parse().ok(),
+        ["", "v1", "threads", thread, _] | ["", "v1", "threads", thread, "waits", _] => thread.parse().ok(),
         ["", "v1", "interactions", key, _] => CallId::parse_key(key).ok().map(|(thread, _)| thread),
         _ => None,
     };

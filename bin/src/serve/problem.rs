@@ -384,6 +384,7 @@ impl From<ControlError> for Problem {
                     | Rejected::NotPaused
                     | Rejected::AlreadyPaused
                     | Rejected::LabelTaken(_)
+                    | Rejected::NoWait(_)
                     | Rejected::NotRead { .. }
                     | Rejected::RunGoesOn { .. }
                     | Rejected::DefinitionLate { .. }

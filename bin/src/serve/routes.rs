@@ -88,6 +88,7 @@ routes! {
     post "/v1/threads/{thread}/checkpoints" Operate OfThread control::checkpoint;
     post "/v1/threads/{thread}/pause" Operate OfThread control::pause;
     post "/v1/threads/{thread}/resume" Operate OfThread control::resume;
+    post "/v1/threads/{thread}/waits/{wait}" Operate OfThread control::change_wait;
     post "/v1/threads/{thread}/cancel" Operate OfThread control::cancel;
     post "/v1/threads/{thread}/messages" Operate OfThread control::message;
     post "/v1/threads/{thread}/variables" Operate OfThread control::variables;

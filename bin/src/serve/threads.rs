@@ -35,9 +35,9 @@ pub(crate) const WAIT_MAX_MS: u64 = 30_000;
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct ListQuery {
-    /// Only these, with commas between them: `pending`, `running`, `waiting`, `paused`, `completed`, `cancelled`,
+    /// Only these, with commas between them: `pending`, `running`, `waiting`, `suspended`, `paused`, `completed`, `cancelled`,
     /// `error`, `interrupted`.
-    #[param(pattern = "^((pending|running|waiting|paused|completed|cancelled|error|interrupted)(,|$))*$")]
+    #[param(pattern = "^((pending|running|waiting|suspended|paused|completed|cancelled|error|interrupted)(,|$))*$")]
     status: Option<String>,
     /// Only threads that began on a workflow of this name.
     workflow: Option<String>,

@@ -14,6 +14,7 @@ mod strategy;
 mod table;
 mod thread;
 mod tool;
+mod wait;
 
 pub use call::CallEvent;
 pub use graph::*;
@@ -26,3 +27,4 @@ pub use strategy::*;
 pub use table::*;
 pub use thread::*;
 pub use tool::*;
+pub use wait::*;

@@ -9,6 +9,7 @@ use super::run::*;
 use super::strategy::*;
 use super::thread::*;
 use super::tool::*;
+use super::wait::*;
 use crate::codec::{self, StoredError};
 use crate::fault::ExecutionError;
 use crate::ids::NodeId;
@@ -283,6 +284,11 @@ events! {
     71 UserInteractionResponded "USER_INTERACTION_RESPONDED" v 3 State by call;
     72 UserInteractionProcessed "USER_INTERACTION_PROCESSED" v 2 State call;
     73 UserInteractionFailed "USER_INTERACTION_FAILED" v 3 State by call;
+    // waits for a time
+    92 WaitStarted "WAIT_STARTED" v 1 State;
+    93 WaitChanged "WAIT_CHANGED" v 1 State by call;
+    94 WaitCompleted "WAIT_COMPLETED" v 1 State call;
+    95 WaitFailed "WAIT_FAILED" v 1 State call error;
     // graphs, conversations and budgets
     24 ConditionEvaluationRequested "CONDITION_EVALUATION_REQUESTED" v 2 State;
     25 ConditionEvaluationCompleted "CONDITION_EVALUATION_COMPLETED" v 3 State call error;

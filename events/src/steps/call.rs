@@ -21,6 +21,8 @@ pub enum CallKind {
     Tool,
     /// A person.
     Interaction,
+    /// A time that a node waits for.
+    Timer,
     /// A context processor.
     Processor,
     /// A strategy of the application that decides what comes next.
@@ -36,7 +38,7 @@ pub struct Call {
     pub id: CallId,
     /// What is called.
     pub kind: CallKind,
-    /// The tool, the model as far as it is known, the branch, the processor; what is done with a person's answer.
+    /// The tool, the model as far as it is known, the branch, the processor, the end of a wait; what is done with a person's answer.
     pub name: Option<String>,
     /// The thread of a branch.
     pub thread: Option<ThreadId>,

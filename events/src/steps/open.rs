@@ -29,6 +29,7 @@ struct Counts {
     processor: u64,
     branches: u64,
     people: u64,
+    timer: u64,
 }
 
 /// A node that has not ended.
@@ -72,7 +73,7 @@ pub(super) struct OpenCall {
 impl Opened {
     /// What the time is spent on now.
     pub(super) fn spends_on(&self) -> SpentOn {
-        let Counts { model, tool, processor, branches, people } = self.counts;
+        let Counts { model, tool, processor, branches, people, timer } = self.counts;
         if self.is_paused {
             SpentOn::Paused
         } else if model > 0 {
@@ -85,6 +86,8 @@ impl Opened {
             SpentOn::Branches
         } else if people > 0 {
             SpentOn::People
+        } else if timer > 0 {
+            SpentOn::Timer
         } else if self.nodes.last().is_some_and(|node| node.is_retrying) {
             SpentOn::Retry
         } else {
@@ -119,13 +122,14 @@ impl Opened {
     }
 
     fn count(&mut self, what: Option<SpentOn>, by: i64) {
-        let Counts { model, tool, processor, branches, people } = &mut self.counts;
+        let Counts { model, tool, processor, branches, people, timer } = &mut self.counts;
         let n = match what {
             Some(SpentOn::Model) => model,
             Some(SpentOn::Tool) => tool,
             Some(SpentOn::Processor) => processor,
             Some(SpentOn::Branches) => branches,
             Some(SpentOn::People) => people,
+            Some(SpentOn::Timer) => timer,
             Some(SpentOn::Paused | SpentOn::Retry | SpentOn::Down | SpentOn::Itself) | None => return,
         };
         *n = n.saturating_add_signed(by);

@@ -21,6 +21,8 @@ pub enum NodeDoes {
     Tool,
     /// It asks a person.
     UserInteraction,
+    /// It waits for a time.
+    Wait,
     /// It changes the conversation.
     ContextProcessor,
     /// It starts branches.

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 /// The time of a thread, in microseconds, by what it waited for. Each moment counts once: where several calls run, as
-/// the first of model, tool, context processor, branches and people that is among them. The time of branches is the
+/// the first of model, tool, context processor, branches, people and timers that is among them. The time of branches is the
 /// time in which their owner did nothing else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Spent {
@@ -17,6 +17,8 @@ pub struct Spent {
     pub branches_us: u64,
     /// A person was asked.
     pub people_us: u64,
+    /// A node waited for a time.
+    pub timer_us: u64,
     /// It was paused.
     pub paused_us: u64,
     /// A node was to be tried again later.
@@ -41,6 +43,8 @@ pub enum SpentOn {
     Branches,
     /// A person.
     People,
+    /// A time.
+    Timer,
     /// A pause.
     Paused,
     /// The wait before another try.
@@ -53,12 +57,13 @@ pub enum SpentOn {
 
 impl SpentOn {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Model,
         Self::Tool,
         Self::Processor,
         Self::Branches,
         Self::People,
+        Self::Timer,
         Self::Paused,
         Self::Retry,
         Self::Down,
@@ -75,6 +80,7 @@ impl Spent {
             SpentOn::Processor => self.processor_us,
             SpentOn::Branches => self.branches_us,
             SpentOn::People => self.people_us,
+            SpentOn::Timer => self.timer_us,
             SpentOn::Paused => self.paused_us,
             SpentOn::Retry => self.retry_us,
             SpentOn::Down => self.down_us,
@@ -94,6 +100,7 @@ impl Spent {
             SpentOn::Processor => &mut self.processor_us,
             SpentOn::Branches => &mut self.branches_us,
             SpentOn::People => &mut self.people_us,
+            SpentOn::Timer => &mut self.timer_us,
             SpentOn::Paused => &mut self.paused_us,
             SpentOn::Retry => &mut self.retry_us,
             SpentOn::Down => &mut self.down_us,

@@ -36,7 +36,7 @@ fn next(state: &State, workflow: &Workflow, around: &Env<'_>) -> Option<Event> {
         Phase::Judging(judging) => judging::advance(state, workflow, judging, around)
             .map(|event| event.unwrap_or_else(|error| fail_outwards(state, Some(&judging.node), error))),
         Phase::Failing { node, error, tool } => {
-            Some(match state.node_of(workflow, node).and_then(|node| node.on_error.as_ref()) {
+            Some(match state.node_of(workflow, node).and_then(|node| node.after_error(error.kind)) {
                 Some(target) => RouteTaken {
                     from: node.clone(),
                     to: target.clone(),
@@ -112,6 +112,7 @@ fn in_node(state: &State, workflow: &Workflow, run: &NodeRun, around: &Env<'_>) 
                 Gate::Open => summaries::before_call(state, agent_loop, around)
                     .or_else(|| agent_loop.advance(&state.calls, state.conversation.has_unread(), around)),
             }),
+        Work::Waiting(wait) => state.calls.get(*wait).is_none().then(|| run.completed(around.now).into()),
         Work::Tool(_) | Work::Asking(_) => questions::follow_up(state, workflow, around),
         Work::Processing { .. } => processors::advance(state, state.processor_run()?, around),
         Work::Branches(fan) => branches::advance(state, fan, around).or_else(|| match fan.verdict() {
@@ -266,7 +267,7 @@ fn checkpoint_due(state: &State, workflow: &Workflow, id: &NodeId) -> Option<Str
 
 /// Whether the machine waits for a person.
 pub(super) fn waits_for_a_person(state: &State) -> bool {
-    matches!(state.status(), Status::Waiting | Status::Paused)
+    matches!(state.status(), Status::Waiting | Status::Suspended | Status::Paused)
 }
 
 /// An event that the machine owes to itself, or the failure of what made it too large.
@@ -285,6 +286,7 @@ fn storable(state: &State, event: Event) -> Event {
             Work::Llm(_)
             | Work::Tool(_)
             | Work::Asking(_)
+            | Work::Waiting(_)
             | Work::Branches(_)
             | Work::Done { .. }
             | Work::Failed(_) => event,

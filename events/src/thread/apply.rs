@@ -16,10 +16,12 @@ use std::sync::Arc;
 
 use super::agent_loop::error_text;
 use super::asks::unanswered;
-use super::calls::{CallKind, CallStage, Interaction, OpenCall, OpenCalls, ToolRun, answer_hash};
+use super::calls::{CallKind, CallStage, Interaction, OpenCall, OpenCalls, TimerRun, ToolRun, answer_hash};
 use super::conversation::Conversation;
 use super::state::{AgentLoop, Ending, NodeRun, Phase, State, Steering, Work};
-use super::transition::{ENDED, NO_CALL, NO_MODEL_CALL, NO_NODE, NO_QUESTION, NOT_BEGUN, OPEN_CALL, TransitionError};
+use super::transition::{
+    ENDED, NO_CALL, NO_MODEL_CALL, NO_NODE, NO_QUESTION, NO_WAIT, NOT_BEGUN, OPEN_CALL, TransitionError,
+};
 use crate::event::{Event, MessageEffect, NodeContext};
 use crate::ids::{CallId, NodeId, RunId, Seq, ThreadId, Time};
 use crate::json::Json;
@@ -275,6 +277,26 @@ impl State {
                 self.leave_question(seq, e.interaction_id, error)
             }
 
+            Event::WaitStarted(e) => {
+                *self.ready(&e.node_id)? = Work::Waiting(CallId(seq));
+                let run = TimerRun { id: CallId(seq), requested_at: at, until: e.until };
+                self.calls.insert(OpenCall::new(CallKind::Timer(run), CallStage::Wanted));
+                Ok(())
+            }
+            Event::WaitChanged(e) => match self.calls.get_mut(e.wait_id).map(|open| &mut open.kind) {
+                Some(CallKind::Timer(run)) => {
+                    run.until = e.until;
+                    Ok(())
+                }
+                _ => Err(NO_WAIT),
+            },
+            Event::WaitCompleted(e) => self.end_wait(e.wait_id),
+            Event::WaitFailed(e) => {
+                self.end_wait(e.wait_id)?;
+                *self.work()? = Work::Failed(e.error.clone());
+                Ok(())
+            }
+
             Event::ContextProcessingRequested(e) => self.begin_processor(seq, at, e),
             Event::ContextProcessingRetried(e) => self.retry(at, e.call_id, e.attempt, OpenCall::processor),
             Event::ContextProcessed(e) => self.end_processor(seq, e),
@@ -335,6 +357,11 @@ impl State {
             let seen = std::mem::replace(&mut self.conversation, aside);
             self.conversation_mut().join_turn(&seen);
         }
+    }
+
+    fn end_wait(&mut self, wait: CallId) -> Result<(), TransitionError> {
+        self.calls.get(wait).and_then(OpenCall::timer).ok_or(NO_WAIT)?;
+        self.calls.close(wait).map(|_| ())
     }
 
     fn lives(&self) -> Result<(), TransitionError> {

@@ -7,6 +7,7 @@ mod processor;
 mod question;
 mod strategy;
 mod tool;
+mod wait;
 
 use bincode::{Decode, Encode};
 
@@ -23,6 +24,7 @@ pub use question::Interaction;
 pub(super) use question::answer_hash;
 pub use strategy::StrategyRun;
 pub use tool::{KeyOf, ToolRun};
+pub use wait::TimerRun;
 
 /// A call that has no terminal event yet.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
@@ -55,6 +57,8 @@ pub enum CallKind {
     Strategy(StrategyRun),
     /// A person.
     Question(Box<Interaction>),
+    /// A wait for a time.
+    Timer(TimerRun),
     /// A thread that is a branch of this one.
     Branch(Box<BranchRun>),
 }
@@ -94,6 +98,7 @@ impl OpenCall {
             CallKind::Processor(run) => run.call,
             CallKind::Strategy(run) => run.call,
             CallKind::Question(ask) => ask.id,
+            CallKind::Timer(run) => run.id,
             CallKind::Branch(run) => run.call,
         }
     }
@@ -105,7 +110,7 @@ impl OpenCall {
             CallKind::Tool(run) => run.attempt,
             CallKind::Processor(run) => run.attempt,
             CallKind::Strategy(run) => run.attempt,
-            CallKind::Question(_) | CallKind::Branch(_) => 1,
+            CallKind::Question(_) | CallKind::Timer(_) | CallKind::Branch(_) => 1,
         }
     }
 
@@ -122,6 +127,7 @@ impl OpenCall {
             | CallKind::Processor(_)
             | CallKind::Strategy(_)
             | CallKind::Question(_)
+            | CallKind::Timer(_)
             | CallKind::Branch(_) => None,
         }
     }
@@ -143,6 +149,11 @@ impl OpenCall {
         if let CallKind::Question(ask) = &self.kind { Some(ask) } else { None }
     }
 
+    /// The wait.
+    pub fn timer(&self) -> Option<&TimerRun> {
+        if let CallKind::Timer(run) = &self.kind { Some(run) } else { None }
+    }
+
     pub(super) fn branch(&self) -> Option<&BranchRun> {
         if let CallKind::Branch(run) = &self.kind { Some(run) } else { None }
     }
@@ -155,6 +166,7 @@ impl OpenCall {
             CallKind::Processor(run) => Some(run.deadline),
             CallKind::Strategy(run) => Some(run.deadline),
             CallKind::Question(ask) => ask.deadline,
+            CallKind::Timer(run) => Some(run.until),
             CallKind::Branch(_) => None,
         }
     }
@@ -180,7 +192,7 @@ impl OpenCall {
             CallKind::Processor(run) => later(&mut run.deadline),
             CallKind::Strategy(run) => later(&mut run.deadline),
             CallKind::Question(ask) => ask.deadline.iter_mut().for_each(later),
-            CallKind::Branch(_) => {}
+            CallKind::Timer(_) | CallKind::Branch(_) => {}
         }
     }
 
@@ -292,7 +304,9 @@ impl OpenCalls {
             }
             CallKind::Processor(run) => run.retry(at, clock),
             CallKind::Strategy(run) => run.retry(at, clock),
-            CallKind::Tool(_) | CallKind::Question(_) | CallKind::Branch(_) => return Err(NO_CALL),
+            CallKind::Tool(_) | CallKind::Question(_) | CallKind::Timer(_) | CallKind::Branch(_) => {
+                return Err(NO_CALL);
+            }
         }
         Ok(())
     }

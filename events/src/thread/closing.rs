@@ -12,7 +12,7 @@ use super::{judging, summaries};
 use crate::event::{
     ContextProcessingFailed, ContextProcessingRetried, Event, InteractionFailure, LlmCallFailed, LlmCallRetried,
     NodeFailed, StrategyDecisionFailed, StrategyDecisionRetried, ThreadFailed, ThreadRecovered, ToolCallRetried,
-    ToolExecutionFailed, UserInteractionFailed,
+    ToolExecutionFailed, UserInteractionFailed, WaitCompleted, WaitFailed,
 };
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{CallId, Time};
@@ -82,8 +82,8 @@ fn was_running(open: &OpenCall, clock: Time, was_set_back: bool) -> bool {
         | CallKind::Processor(_)
         | CallKind::Strategy(_) => true,
         CallKind::Tool(run) => was_set_back || run.not_before <= clock,
-        // A question outlives the runtime that asked it, and a branch is a thread of its own.
-        CallKind::Question(_) | CallKind::Branch(_) => false,
+        // A question outlives the runtime that asked it, a time comes all the same, and a branch is a thread of its own.
+        CallKind::Question(_) | CallKind::Timer(_) | CallKind::Branch(_) => false,
     }
 }
 
@@ -107,7 +107,7 @@ fn recover_call(state: &State, open: &OpenCall, clock: Time, around: &Env<'_>) -
         CallKind::Processor(_) => ContextProcessingRetried { node_id: None, call_id, attempt }.into(),
         CallKind::Strategy(_) => StrategyDecisionRetried { node_id: None, call_id, attempt }.into(),
         // They are never cut off.
-        CallKind::Question(_) | CallKind::Branch(_) => return Vec::new(),
+        CallKind::Question(_) | CallKind::Timer(_) | CallKind::Branch(_) => return Vec::new(),
     };
     if open.attempt() < RECOVERIES_MAX {
         let asks = informing::left_by(state, call_id, "the process in which the tool asked has ended");
@@ -134,6 +134,7 @@ pub(super) fn close_call(state: &State, open: &OpenCall, error: &ExecutionError,
         CallKind::Question(_) if open.is_of_tool() => return Vec::new(),
         CallKind::Question(_) if matches!(open.stage, CallStage::Processed { .. }) => return Vec::new(),
         CallKind::Question(ask) => close_question(ask.id, &error),
+        CallKind::Timer(run) => WaitFailed { node_id: None, wait_id: run.id, error }.into(),
         CallKind::Branch(run) => run.ended_with(error).into(),
     }]
 }
@@ -271,6 +272,7 @@ pub(super) fn tick(state: &State, now: Time, permits: &dyn Permits) -> Vec<Event
             let error = timeout("the question");
             closed(ask, InteractionFailure::Timeout, Some(error.message.clone()), &error)
         }
+        CallKind::Timer(run) => vec![WaitCompleted { node_id: None, wait_id: run.id }.into()],
         CallKind::Branch(_) => close_call(state, open, &timeout("the branch"), now),
     })
     .collect()

@@ -1,6 +1,7 @@
 //! What an input means in a state: the events it leads to at once. What follows from them comes from `advance`.
 
 use super::branches::branch_ended;
+use super::calls::OpenCall;
 use super::check;
 use super::closing::{close_all, close_thread, recover, tick};
 use super::input::{Input, Rejected};
@@ -10,12 +11,12 @@ use super::state::{State, Work};
 use super::{bounds, env::Env, runs};
 use crate::event::{
     CheckpointCreated, Event, InteractionFailure, MessageAdded, MessageEffect, ThreadCancelled, ThreadPaused,
-    ThreadResumed, VariablesUpdated,
+    ThreadResumed, VariablesUpdated, WaitChanged,
 };
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::Time;
 use crate::message::{Message, Role};
-use crate::workflow::Workflow;
+use crate::workflow::{WAIT_MS_MAX, Workflow};
 
 /// The longest name of a checkpoint, in bytes.
 const LABEL_BYTES_MAX: usize = 200;
@@ -82,6 +83,14 @@ pub(super) fn decide(
             run_goes_on(state)?;
             check::variables(&variables)?;
             Ok(vec![VariablesUpdated { variables, by: None }.into()])
+        }
+        Input::ChangeWait { wait, until } => {
+            run_goes_on(state)?;
+            state.calls.get(wait).and_then(OpenCall::timer).ok_or(Rejected::NoWait(wait))?;
+            if until > around.now.plus_ms(WAIT_MS_MAX) {
+                return Err(Rejected::Invalid(format!("a wait ends within {WAIT_MS_MAX} milliseconds from now")));
+            }
+            Ok(vec![WaitChanged { node_id: None, wait_id: wait, until, by: None }.into()])
         }
         Input::By { by, input } => {
             let mut events = decide(state, workflow, *input, around)?;

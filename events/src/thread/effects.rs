@@ -2,7 +2,9 @@
 
 mod requests;
 
-use super::calls::{BranchRun, CallKind, Interaction, ModelCall, OpenCall, ProcessorRun, StrategyRun, ToolRun};
+use super::calls::{
+    BranchRun, CallKind, Interaction, ModelCall, OpenCall, ProcessorRun, StrategyRun, TimerRun, ToolRun,
+};
 use super::permits::{NoWaits, Permits};
 use super::state::{NodeRun, Phase, State, Work};
 use crate::ids::{CallId, Time};
@@ -21,6 +23,8 @@ pub enum Effect {
     AskStrategy(StrategyRun),
     /// Ask the person.
     AskPerson(Interaction),
+    /// Give the machine a tick when the time has come.
+    AwaitTime(TimerRun),
     /// See that the branch runs, and tell how it ends.
     RunBranch(BranchRun),
 }
@@ -34,6 +38,7 @@ impl Effect {
             Self::RunProcessor(run) => (run.call, run.attempt),
             Self::AskStrategy(run) => (run.call, run.attempt),
             Self::AskPerson(ask) => (ask.id, 1),
+            Self::AwaitTime(run) => (run.id, 1),
             Self::RunBranch(run) => (run.call, 1),
         }
     }
@@ -43,7 +48,7 @@ impl Effect {
         match self {
             Self::CallModel(_) | Self::RunProcessor(_) | Self::AskStrategy(_) => true,
             Self::CallTool(run) => run.recovery == Recovery::Safe,
-            Self::AskPerson(_) | Self::RunBranch(_) => false,
+            Self::AskPerson(_) | Self::AwaitTime(_) | Self::RunBranch(_) => false,
         }
     }
 
@@ -55,6 +60,7 @@ impl Effect {
             Self::RunProcessor(run) => run.requested_at,
             Self::AskStrategy(run) => run.requested_at,
             Self::AskPerson(ask) => ask.requested_at,
+            Self::AwaitTime(run) => run.requested_at,
             Self::RunBranch(_) => Time::default(),
         }
     }
@@ -68,6 +74,7 @@ impl From<&OpenCall> for Effect {
             CallKind::Processor(run) => Self::RunProcessor((**run).clone()),
             CallKind::Strategy(run) => Self::AskStrategy(*run),
             CallKind::Question(ask) => Self::AskPerson((**ask).clone()),
+            CallKind::Timer(run) => Self::AwaitTime(*run),
             CallKind::Branch(run) => Self::RunBranch((**run).clone()),
         }
     }
@@ -83,7 +90,7 @@ pub enum Wait {
         /// The moment at which it wants a tick, if any.
         until: Option<Time>,
     },
-    /// A person, or the end of a pause; and the time at which it wants a tick, if any.
+    /// A person, a time that the workflow waits for, or the end of a pause; and the time at which it wants a tick, if any.
     Person {
         /// The moment.
         until: Option<Time>,

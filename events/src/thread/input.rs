@@ -3,7 +3,7 @@
 use crate::codec::OrderedMap;
 use crate::event::{CallEvent, InteractionFailure, LimitRaised, OnMessage};
 use crate::fault::ExecutionError;
-use crate::ids::{CallId, NodeId, RunId, ThreadId};
+use crate::ids::{CallId, NodeId, RunId, ThreadId, Time};
 use crate::json::Json;
 use crate::labels::Labels;
 use crate::message::Message;
@@ -92,6 +92,13 @@ pub enum Input {
         run: RunId,
         /// Why, for people.
         reason: Option<String>,
+    },
+    /// Let a wait end at another time; at one that has come, it ends at once.
+    ChangeWait {
+        /// The wait.
+        wait: CallId,
+        /// When it ends.
+        until: Time,
     },
     /// Set variables.
     SetVariables(OrderedMap<Json>),
@@ -221,6 +228,9 @@ pub enum Rejected {
     /// The question was answered before, otherwise, or is closed.
     #[error("interaction {0} is closed: it was answered, cancelled or timed out")]
     InteractionClosed(CallId),
+    /// There is no such wait, or it is over.
+    #[error("the thread has no wait {0} that goes on")]
+    NoWait(CallId),
     /// The name is taken.
     #[error("the thread has a checkpoint `{0}` already")]
     LabelTaken(String),

@@ -67,7 +67,7 @@ pub use apply::FoldError;
 pub(crate) use asks::unanswered;
 pub use calls::{
     BranchRun, CallKind, CallStage, Interaction, KeyOf, ModelCall, OpenCall, OpenCalls, ProcessorRun, StrategyRun,
-    ToolRun,
+    TimerRun, ToolRun,
 };
 pub use check::START_MESSAGES_MAX;
 pub use closing::RECOVERIES_MAX;

@@ -7,6 +7,7 @@ mod loops;
 mod processor;
 mod sub_workflow;
 mod tool;
+mod wait;
 
 pub(super) use interaction::evaluate as evaluate_answer;
 pub(super) use loops::next as next_iteration;
@@ -31,6 +32,7 @@ pub(super) fn begin(
         NodeKind::Llm(llm) => llm::begin(state, workflow, node, llm, around),
         NodeKind::Tool(tool) => tool::begin(state, node, tool, around),
         NodeKind::UserInteraction(ask) => interaction::begin(state, node, ask, around),
+        NodeKind::Wait(node_wait) => wait::begin(state, node, node_wait, around),
         NodeKind::ContextProcessor(processor) => processor::begin(state, workflow, node, processor, around),
         NodeKind::LoopStart(repeat) => loops::begin(state, node, repeat, run, around),
         NodeKind::SubWorkflow(sub) => sub_workflow::begin(state, workflow, node, sub),

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use bincode::{Decode, Encode};
 use serde::Serialize;
 
-use super::calls::{CallKind, CallStage, Interaction, KeyOf, OpenCall, OpenCalls, ProcessorRun};
+use super::calls::{CallKind, CallStage, Interaction, KeyOf, OpenCall, OpenCalls, ProcessorRun, TimerRun};
 use super::checkpoint_names::CheckpointNames;
 use super::conversation::{Conversation, Mark};
 use super::path::{Path, Visit};
@@ -53,7 +53,7 @@ pub use self::totals::Totals;
 pub(super) use self::totals::{UNPRICED, Unpriced};
 
 /// The version of the stored form of [`State`] in snapshots; raised with every change of its shape.
-pub const STATE_VERSION: u16 = 14;
+pub const STATE_VERSION: u16 = 15;
 
 /// The fold of a thread's events.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
@@ -261,7 +261,7 @@ impl State {
             (Phase::Ended(Ending::Cancelled { .. }), _) => Status::Cancelled,
             (Phase::Ended(Ending::Failed { .. }), _) => Status::Error,
             (_, Control::Paused { .. }) => Status::Paused,
-            (Phase::InNode(_), _) if self.waits_for_people() => Status::Waiting,
+            (Phase::InNode(_), _) => self.rests_in_node().unwrap_or(Status::Running),
             _ => Status::Running,
         }
     }
@@ -406,12 +406,25 @@ impl State {
         self.interactions().into_iter().next()
     }
 
-    /// Whether people are asked, and nothing of the node goes on meanwhile.
-    fn waits_for_people(&self) -> bool {
-        let is_queued = self.node_run().is_some_and(|run| run.work.has_queued_calls());
-        let is_asking = |open: &OpenCall| open.is_wanted() && matches!(open.kind, CallKind::Question(_));
-        let rests = |open: &OpenCall| is_asking(open) || open.stage == CallStage::Delegated;
-        !is_queued && self.calls.iter().all(rests) && self.calls.iter().any(is_asking)
+    /// What the node waits for, where nothing of it goes on meanwhile: people who are asked, or a time.
+    fn rests_in_node(&self) -> Option<Status> {
+        if self.node_run().is_some_and(|run| run.work.has_queued_calls()) {
+            return None;
+        }
+        let mut rests = None;
+        for open in self.calls.iter().filter(|open| open.stage != CallStage::Delegated) {
+            match open.kind {
+                CallKind::Question(_) if open.is_wanted() => rests = Some(Status::Waiting),
+                CallKind::Timer(_) if open.is_wanted() => rests = rests.or(Some(Status::Suspended)),
+                _ => return None,
+            }
+        }
+        rests
+    }
+
+    /// The wait of the node that it is in.
+    pub fn timer(&self) -> Option<&TimerRun> {
+        self.calls.iter().find_map(OpenCall::timer)
     }
 
     /// Its final output: the variable `output`; while a sub-workflow runs, and in a branch in one, that of the

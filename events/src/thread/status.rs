@@ -23,11 +23,13 @@ pub enum Status {
     /// Neither ended nor at rest, and no process works on it: it was killed, or imported, and goes on when it is
     /// resumed. A state never says so: it does not know who works on it.
     Interrupted,
+    /// Waits for a time.
+    Suspended,
 }
 
 impl Status {
     /// All of them, in the order of their codes.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Pending,
         Self::Running,
         Self::Waiting,
@@ -36,6 +38,7 @@ impl Status {
         Self::Cancelled,
         Self::Error,
         Self::Interrupted,
+        Self::Suspended,
     ];
 
     /// Its number, for a store that stores it beside the stream.
@@ -64,6 +67,7 @@ impl Status {
             Self::Cancelled => "cancelled",
             Self::Error => "error",
             Self::Interrupted => "interrupted",
+            Self::Suspended => "suspended",
         }
     }
 }

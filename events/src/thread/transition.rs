@@ -10,5 +10,6 @@ pub(super) const ENDED: TransitionError = TransitionError("the thread has ended"
 pub(super) const OPEN_CALL: TransitionError = TransitionError("a call is still open");
 pub(super) const NO_CALL: TransitionError = TransitionError("no such call is open");
 pub(super) const NO_MODEL_CALL: TransitionError = TransitionError("no such model call is open");
+pub(super) const NO_WAIT: TransitionError = TransitionError("no such wait goes on");
 pub(super) const NO_QUESTION: TransitionError = TransitionError("no such question is open");
 pub(super) const NOT_NEXT: TransitionError = TransitionError("it is not the next attempt of the call");

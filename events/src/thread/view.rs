@@ -267,6 +267,9 @@ impl State {
                 "kind": "strategy", "id": id, "attempt": attempt,
                 "requested_at": run.requested_at, "deadline": run.deadline,
             }),
+            Effect::AwaitTime(run) => json!({
+                "kind": "wait", "id": id, "requested_at": run.requested_at, "until": run.until,
+            }),
             Effect::RunBranch(run) => json!({
                 "kind": "branch", "id": id, "thread_id": run.child,
                 "name": self.fan().map(|fan| fan.plan.branches.name(run.index)),

@@ -18,6 +18,7 @@ mod retry;
 mod spec;
 mod strategy;
 mod validate;
+pub(crate) mod wait;
 
 #[cfg(test)]
 mod tests;
@@ -46,3 +47,5 @@ pub use spec::{
 };
 pub use strategy::{CustomStrategy, MultiLlm, PlanAndExecute, Strategy, StrategyModel};
 pub use validate::{Env, NamedModel, Unknown};
+pub use wait::{WAIT_MS_MAX, WaitNode};
+pub(crate) use wait::{time_of_day, time_zone};

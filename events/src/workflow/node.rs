@@ -9,7 +9,9 @@ use super::flow::{
     ConditionNode, Edge, ForkNode, JoinMode, JoinNode, LoopEndNode, RouteNode, SubWorkflowNode, is_all, is_fail,
 };
 use super::retry::RetryPolicy;
+use super::wait::WaitNode;
 use crate::event::OnFailed;
+use crate::fault::ErrorKind;
 use crate::ids::NodeId;
 
 /// One node of a workflow: exactly one of the kinds below, and what holds for all of them.
@@ -30,6 +32,9 @@ pub struct Node {
     /// Asks a person.
     #[serde(default, skip_serializing_if = "Option::is_none", alias = "userInteraction")]
     pub user_interaction: Option<UserInteractionNode>,
+    /// Waits for a time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait: Option<WaitNode>,
     /// Changes the conversation.
     #[serde(default, skip_serializing_if = "Option::is_none", alias = "contextProcessor")]
     pub context_processor: Option<ContextProcessorNode>,
@@ -75,6 +80,10 @@ pub struct Node {
     /// The node to go on with when this one has failed for good; the thread fails when absent.
     #[serde(default, skip_serializing_if = "Option::is_none", alias = "onError")]
     pub on_error: Option<NodeId>,
+    /// The node to go on with when this one has failed for good because a time was up: its own, that of a call, or that of a
+    /// question; `on_error` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none", alias = "onTimeout")]
+    pub on_timeout: Option<NodeId>,
     /// The name that the moment after this node gets; from the second visit on with the suffix `#2`, `#3` ….
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<String>,
@@ -89,6 +98,8 @@ pub enum NodeKind<'a> {
     Tool(&'a ToolNode),
     /// Asks a person.
     UserInteraction(&'a UserInteractionNode),
+    /// Waits for a time.
+    Wait(&'a WaitNode),
     /// Changes the conversation.
     ContextProcessor(&'a ContextProcessorNode),
     /// Chooses the way.
@@ -124,6 +135,7 @@ impl Node {
             llm: None,
             tool: None,
             user_interaction: None,
+            wait: None,
             context_processor: None,
             route: None,
             condition: None,
@@ -139,8 +151,20 @@ impl Node {
             timeout_ms: None,
             retry: None,
             on_error: None,
+            on_timeout: None,
             checkpoint: None,
         }
+    }
+
+    /// The nodes to go on with when this one has failed for good.
+    pub(crate) fn after_failure(&self) -> impl Iterator<Item = &NodeId> {
+        self.on_error.iter().chain(&self.on_timeout)
+    }
+
+    /// The node to go on with when this one has failed for good with an error of this kind.
+    pub(crate) fn after_error(&self, kind: ErrorKind) -> Option<&NodeId> {
+        let on_timeout = self.on_timeout.as_ref().filter(|_| kind == ErrorKind::Timeout);
+        on_timeout.or(self.on_error.as_ref())
     }
 
     /// What kinds are given: exactly one in a valid node.
@@ -149,6 +173,7 @@ impl Node {
             self.llm.as_ref().map(NodeKind::Llm),
             self.tool.as_ref().map(NodeKind::Tool),
             self.user_interaction.as_ref().map(NodeKind::UserInteraction),
+            self.wait.as_ref().map(NodeKind::Wait),
             self.context_processor.as_ref().map(NodeKind::ContextProcessor),
             self.route.as_ref().map(NodeKind::Route),
             self.condition.as_ref().map(NodeKind::Condition),
@@ -187,6 +212,7 @@ from_configuration! {
     LlmNode => llm,
     ToolNode => tool,
     UserInteractionNode => user_interaction,
+    WaitNode => wait,
     ContextProcessorNode => context_processor,
     RouteNode => route,
     ConditionNode => condition,

@@ -229,6 +229,7 @@ pub(crate) fn events() -> Vec<Event> {
     events.extend(of_nodes());
     events.extend(of_models());
     events.extend(of_tools_and_people());
+    events.extend(of_waits());
     events.extend(of_graphs());
     events.extend(of_strategies());
     events
@@ -470,6 +471,16 @@ fn of_tools_and_people() -> Vec<Event> {
             by: None,
         }
         .into(),
+    ]
+}
+
+pub(crate) fn of_waits() -> Vec<Event> {
+    let by = Some(rethread_events::principal::Principal::named("Ada"));
+    vec![
+        WaitStarted { node_id: "ask".into(), until: Time::from_unix_us(1_790_000_000_000_000) }.into(),
+        WaitChanged { node_id: Some("ask".into()), wait_id: CALL, until: Time::from_unix_us(3), by }.into(),
+        WaitCompleted { node_id: Some("ask".into()), wait_id: CALL }.into(),
+        WaitFailed { node_id: Some("ask".into()), wait_id: CALL, error: error() }.into(),
     ]
 }
 

@@ -221,3 +221,38 @@ nodes:
       user_prompt: "{{ input }}"
       extra: {script: {answers: [{match: Bob, text: "Hello, Bob!"}, {match: Ada, text: "Hello, Ada!"}]}}
 "#;
+
+#[test]
+fn wait_is_rescheduled_at_the_command_line() {
+    let scene = scene();
+    let note = "{id: done, context_processor: {processor_name: extract, processor_config: {variable: v, expression: \"'done'\"}}}";
+    let nodes = format!("[{{id: hold, wait: {{for_ms: 3600000}}}}, {note}]");
+    scene.write("wait.yaml", format!("version: '1'\nname: hold\nnodes: {nodes}\n"));
+    let mut run = Running::start(scene.command(["run", "wait.yaml", "--jsonl"]));
+    run.wait_for("WAIT_STARTED");
+    // Nothing changes while the process is gone.
+    run.kill();
+    let shown = scene.run("show last --json").ok().json();
+    assert_eq!((&shown["status"], &shown["pending"][0]["kind"]), (&json!("suspended"), &json!("wait")), "{shown}");
+    let explained = scene.run("explain last").ok().stdout;
+    assert!(explained.contains("waits for a time") && explained.contains("wait until 20"), "{explained}");
+    assert!(scene.run("show last").ok().stdout.contains("waits for   the time 20"));
+    let id = id_of(&shown);
+    let moved = scene.run_args(["reschedule", "last", "--in", "2 hours", "--json"]).ok().json();
+    assert_eq!((&moved["thread_id"], &moved["wait_id"]), (&json!(id), &shown["pending"][0]["id"]));
+    scene.run("reschedule last").code(2);
+    scene.run("reschedule last --in '-2h'").code(2);
+    scene.run("reschedule last --until 2500-01-01T00:00:00Z").code(3).says("a hundred years").silent();
+    scene.run("reschedule last --now").ok();
+    let mut run = Running::start(scene.command(["resume", "last", "--jsonl"]));
+    run.wait_for("THREAD_COMPLETED");
+    assert_eq!(run.end().code, Some(0));
+    scene.run("reschedule last --now").code(7).says("does not wait for a time").silent();
+
+    // While a command runs the thread, it is moved through that command.
+    let mut run = Running::start(scene.command(["run", "wait.yaml", "--jsonl"]));
+    run.wait_for("WAIT_STARTED");
+    scene.run("reschedule last --now").ok();
+    run.wait_for("WAIT_COMPLETED");
+    assert_eq!(run.end().code, Some(0));
+}

@@ -24,4 +24,5 @@ mod runs;
 mod security;
 mod stops;
 mod streams;
+mod waits;
 mod webhooks;

@@ -236,6 +236,16 @@ fn branches_survive_a_crash_at_every_append() {
 }
 
 #[test]
+fn waits_survive_a_crash_at_every_append() {
+    check_crashes(&workflow(&format!(
+        "nodes:\n- {{id: hold, wait: {{for_ms: 20}}}}\n- id: both\n  parallel:\n    branches:\n      \
+         left: {{nodes: [{{id: l, wait: {{for_ms: 5}}}}, {}]}}\n      right: {{nodes: [{{id: r, wait: {{for_ms: 10}}}}]}}\n- {}\n",
+        llm("q", "pay", "{tool_calls: [{name: pay, arguments: {text: a}}]}, {text: L}"),
+        "{id: put, tool: {tool_name: put, parameters: {text: '{{ left }}'}}}",
+    )));
+}
+
+#[test]
 fn a_race_survives_a_crash_at_every_append() {
     check_crashes(&workflow(&format!(
         "nodes:\n- id: race\n  parallel:\n    mode: any\n    branches:\n      quick: {{nodes: [{}]}}\n      \

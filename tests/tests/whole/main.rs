@@ -42,4 +42,5 @@ mod stream;
 mod tool_asks;
 mod tool_runtime;
 mod tools;
+mod waits;
 mod workspaces;

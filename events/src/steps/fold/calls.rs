@@ -105,6 +105,19 @@ impl Steps {
                 self.end_call(seq, at, e.interaction_id, Some(&error));
             }
 
+            Event::WaitStarted(e) => {
+                self.does(NodeDoes::Wait, None);
+                let name = Some(format!("until {}", e.until));
+                self.begin(Call { name, ..Call::new(CallId(seq), CallKind::Timer, at) });
+            }
+            Event::WaitChanged(e) => {
+                if let Some(call) = self.open_call(e.wait_id) {
+                    call.name = Some(format!("until {}", e.until));
+                }
+            }
+            Event::WaitCompleted(e) => self.end_call(seq, at, e.wait_id, None),
+            Event::WaitFailed(e) => self.end_call(seq, at, e.wait_id, Some(&e.error)),
+
             Event::ContextProcessingRequested(e) => {
                 self.does(NodeDoes::ContextProcessor, None);
                 let name = Some(shortened(&e.processor, TEXT_CHARS_MAX));
@@ -307,6 +320,7 @@ impl Steps {
             CallKind::Model | CallKind::Summary | CallKind::Condition => SpentOn::Model,
             CallKind::Tool => SpentOn::Tool,
             CallKind::Interaction => SpentOn::People,
+            CallKind::Timer => SpentOn::Timer,
             CallKind::Processor | CallKind::Strategy => SpentOn::Processor,
             CallKind::Branch => SpentOn::Branches,
         };

@@ -64,13 +64,16 @@ impl State {
     }
 
     pub(super) fn complete(&mut self, node: &NodeId) -> Result<(), TransitionError> {
+        let is_idle = self.calls.is_empty();
         let output = match self.work_of(node)? {
             Work::Done { output } => Some(std::mem::take(output)),
-            // A node that only marks a place leaves the output as it was.
+            // A node that only marks a place, or waits, leaves the output as it was.
             Work::Ready => None,
+            Work::Waiting(_) if is_idle => None,
             Work::Llm(_)
             | Work::Tool(_)
             | Work::Asking(_)
+            | Work::Waiting(_)
             | Work::Approved(_)
             | Work::Processing { .. }
             | Work::Branches(_)
@@ -96,7 +99,12 @@ impl State {
         match run.work {
             Work::Ready | Work::Approved(_) | Work::Done { .. } | Work::Failed(_) => {}
             Work::Branches(_) if self.calls.is_empty() => {}
-            Work::Llm(_) | Work::Tool(_) | Work::Asking(_) | Work::Processing { .. } | Work::Branches(_) => {
+            Work::Llm(_)
+            | Work::Tool(_)
+            | Work::Asking(_)
+            | Work::Waiting(_)
+            | Work::Processing { .. }
+            | Work::Branches(_) => {
                 return Err(OPEN_CALL);
             }
         }

@@ -36,7 +36,11 @@ impl State {
             }
             // The question stands for the model call.
             CallKind::Question(ask) => self.model_request_of(ask.llm_call?),
-            CallKind::Tool(_) | CallKind::Processor(_) | CallKind::Strategy(_) | CallKind::Branch(_) => None,
+            CallKind::Tool(_)
+            | CallKind::Processor(_)
+            | CallKind::Strategy(_)
+            | CallKind::Timer(_)
+            | CallKind::Branch(_) => None,
         }
     }
 

@@ -50,6 +50,8 @@ pub enum Work {
     Tool(CallId),
     /// Asks a person.
     Asking(CallId),
+    /// Waits for a time.
+    Waiting(CallId),
     /// A person approved of the tool call; its request is owed.
     Approved(AskedTool),
     /// Changes the conversation.

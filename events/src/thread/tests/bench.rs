@@ -102,12 +102,16 @@ impl Bench {
 
     /// One that begins with more than an input.
     pub(super) fn begun(workflow: Workflow, given: Start) -> Self {
+        Self::begun_at(workflow, given, START)
+    }
+
+    pub(super) fn begun_at(workflow: Workflow, given: Start, now: Time) -> Self {
         let workflow = Arc::new(workflow);
-        let started = Thread::started(&workflow, given, START).unwrap();
-        let around = Env { now: START, tools: &Toolbox, models: &Toolbox, permits: &NoWaits };
+        let started = Thread::started(&workflow, given, now).unwrap();
+        let around = Env { now, tools: &Toolbox, models: &Toolbox, permits: &NoWaits };
         let (thread, events) =
             Thread::begin(ThreadId::from_bytes([7; 16]), workflow.clone(), started, &around).unwrap();
-        let mut bench = Self { thread, begun_on: workflow, now: START, log: Vec::new(), out: String::new() };
+        let mut bench = Self { thread, begun_on: workflow, now, log: Vec::new(), out: String::new() };
         bench.record(events);
         bench
     }

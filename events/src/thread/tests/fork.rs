@@ -13,6 +13,10 @@ fn run_on(bench: &mut Bench) {
             Some(Effect::AskPerson(_)) => bench.person_says(serde_json::json!(true)),
             Some(Effect::RunProcessor(_)) => bench.processor_answers(Processed::default()),
             Some(Effect::AskStrategy(_)) => bench.decides(StrategyDecision::Answer { content: "so".into() }),
+            Some(Effect::AwaitTime(run)) => {
+                let ms = run.until.ms_since(bench.now) + 1;
+                bench.tick_after_ms(ms);
+            }
             Some(Effect::RunBranch(_)) | None => return,
         }
     }

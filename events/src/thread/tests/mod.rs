@@ -49,6 +49,7 @@ mod summaries;
 mod timeouts;
 mod tool_node;
 mod tools;
+mod waits;
 
 use super::*;
 use crate::codec::OrderedMap;

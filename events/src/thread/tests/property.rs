@@ -238,6 +238,10 @@ impl Bench {
                     let next = self.some_decision(*n_tools, *reason);
                     self.give(bench::decided(call, attempt, next));
                 }
+                Some(Effect::AwaitTime(run)) => {
+                    let until = self.now.plus_ms(*n_tools as u64 * 1_000);
+                    self.give(Input::ChangeWait { wait: run.id, until });
+                }
                 // A branch that exists only in what is said about it.
                 Some(Effect::RunBranch(run)) if !in_family => {
                     let (index, child) = (run.index, run.child);
@@ -265,7 +269,7 @@ impl Bench {
                         let (call, attempt) = (run.call, run.attempt);
                         self.give(bench::decision_failed(call, attempt, error));
                     }
-                    Some(Effect::AskPerson(_) | Effect::RunBranch(_)) | None => {}
+                    Some(Effect::AskPerson(_) | Effect::AwaitTime(_) | Effect::RunBranch(_)) | None => {}
                 }
             }
             Act::Stray { call, attempt, as_model } => {

@@ -1,5 +1,7 @@
 //! Checks of the nodes that act, each by itself.
 
+use serde_json::Value;
+
 use super::parts::{
     check_depth, check_name, check_range, check_summary, check_template, check_text, check_timeout, check_variable,
 };
@@ -12,6 +14,7 @@ use crate::workflow::actions::{
 };
 use crate::workflow::fault::Fault;
 use crate::workflow::processors::check_processor_config;
+use crate::workflow::wait::{WAIT_MS_MAX, WaitNode, time_of_day, time_zone};
 
 /// The most choices of a question.
 const CHOICES_MAX: u64 = 100;
@@ -180,5 +183,40 @@ pub(super) fn check_processor(path: &str, processor: &ContextProcessorNode, faul
         if let Err(e) = expression::check_value(&value.0) {
             faults.push(Fault::new(path, e.to_string()));
         }
+    }
+}
+
+pub(super) fn check_wait(path: &str, wait: &WaitNode, faults: &mut Vec<Fault>) {
+    let WaitNode { for_ms, until, at, zone } = wait;
+    let n_given = [for_ms.is_some(), until.is_some(), at.is_some()].into_iter().filter(|is_given| *is_given).count();
+    if n_given != 1 {
+        let message = if n_given == 0 { "nothing says how long to wait" } else { "several keys say how long to wait" };
+        faults.push(Fault::new(path, message).hint("give one of `for_ms`, `until` and `at`"));
+    }
+    match for_ms.as_ref().map(|ms| &*ms.0) {
+        None => {}
+        Some(Value::String(text)) => check_text(&format!("{path}.for_ms"), text, faults),
+        Some(ms) if ms.as_u64().is_some_and(|ms| ms <= WAIT_MS_MAX) => {}
+        Some(ms) => {
+            let message = format!("{ms} is not a whole number of milliseconds from 0 to {WAIT_MS_MAX}");
+            faults.push(Fault::new(format!("{path}.for_ms"), message).hint("write a number or an expression"));
+        }
+    }
+    if let Some(until) = until {
+        check_template(&format!("{path}.until"), until, faults);
+    }
+    if let Some(Err(why)) = at.as_ref().map(|at| time_of_day(at)) {
+        faults.push(Fault::new(format!("{path}.at"), why));
+    }
+    match zone {
+        Some(_) if for_ms.is_some() => {
+            faults.push(Fault::new(format!("{path}.zone"), "a number of milliseconds is the same in every zone"));
+        }
+        Some(zone) => {
+            if let Err(why) = time_zone(zone) {
+                faults.push(Fault::new(format!("{path}.zone"), why));
+            }
+        }
+        None => {}
     }
 }

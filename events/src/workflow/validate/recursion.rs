@@ -42,7 +42,7 @@ fn can_end(graph: &Graph, endless: &BTreeSet<&str>) -> bool {
         let Some(placed) = shape.placed(i).filter(|_| seen.insert(i)) else { continue };
         if matches!(placed.node.kind(), NodeKind::SubWorkflow(sub) if endless.contains(sub.workflow.as_str())) {
             // It does not come back; what follows its error does.
-            todo.extend(placed.node.on_error.as_ref().and_then(|target| shape.number(target)));
+            todo.extend(placed.node.after_failure().filter_map(|target| shape.number(target)));
             continue;
         }
         if graph.is_end(&placed.node.id) {

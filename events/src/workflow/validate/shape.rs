@@ -43,10 +43,12 @@ fn check_ids(path: &str, graph: &Graph, faults: &mut Vec<Fault>) {
         }
     }
     for Placed { path, node } in graph.nodes.values() {
-        if let Some(target) = &node.on_error
-            && !graph.nodes.contains_key(target)
-        {
-            faults.push(no_node(format!("{path}.on_error"), target));
+        for (key, target) in [("on_error", &node.on_error), ("on_timeout", &node.on_timeout)] {
+            if let Some(target) = target
+                && !graph.nodes.contains_key(target)
+            {
+                faults.push(no_node(format!("{path}.{key}"), target));
+            }
         }
         if let NodeKind::Fork(fork) = node.kind() {
             for (name, entry) in &fork.branches {

@@ -85,6 +85,14 @@ fn of_node<'a>(path: &str, node: &'a Node, visit: &mut impl FnMut(String, Text<'
                 visit(format!("{path}.message.content_template"), Text::Template(&message.content_template));
             }
         }
+        NodeKind::Wait(wait) => {
+            if let Some(ms) = &wait.for_ms {
+                of_value(&format!("{path}.wait.for_ms"), &ms.0, visit);
+            }
+            if let Some(until) = &wait.until {
+                visit(format!("{path}.wait.until"), Text::Template(until));
+            }
+        }
         NodeKind::ContextProcessor(processor) => {
             for (name, value) in processor.processor_config.iter() {
                 let path = format!("{path}.context_processor.processor_config.{name}");

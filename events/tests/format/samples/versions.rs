@@ -5,7 +5,7 @@ use rethread_events::message::UsageSource;
 use rethread_events::principal::Principal;
 use serde_json::json;
 
-use super::{caught_error, error, events, message, of_runs, tool_call_ref, variables};
+use super::{caught_error, error, events, message, of_runs, of_waits, tool_call_ref, variables};
 
 /// The events of version 2, with every field that version 1 did not have filled in.
 pub(crate) fn version_2() -> Vec<Event> {
@@ -83,8 +83,11 @@ pub(crate) fn version_5() -> Vec<Event> {
     let older = [version_4(), version_3(), version_2(), events()].concat();
     let newest = |kind: EventType| older.iter().find(|event| event.event_type() == kind).unwrap();
     let is_renamed = |name: &String| matches!(name.as_str(), "node_id" | "call_id" | "interaction_id");
+    // Those that came later have these names from the beginning.
+    let later: Vec<_> = of_waits().iter().map(Event::event_type).collect();
     EVENT_TYPES
         .iter()
+        .filter(|kind| !later.contains(kind))
         .map(|kind| (kind, newest(*kind).data().unwrap()))
         .filter(|(_, data)| data.as_object().unwrap().keys().any(is_renamed))
         .map(|(kind, mut data)| {

@@ -66,7 +66,10 @@ fn check_owed(runtime: &Runtime, state: &State) {
 
 fn follow_call(calls: &mut BTreeMap<CallId, usize>, seq: Seq, event: &Event) {
     let ended = match event {
-        Event::LlmCallRequested(_) | Event::ToolExecutionRequest(_) | Event::UserInteractionRequested(_) => {
+        Event::LlmCallRequested(_)
+        | Event::ToolExecutionRequest(_)
+        | Event::UserInteractionRequested(_)
+        | Event::WaitStarted(_) => {
             calls.insert(CallId(seq), 0);
             return;
         }
@@ -76,6 +79,8 @@ fn follow_call(calls: &mut BTreeMap<CallId, usize>, seq: Seq, event: &Event) {
         Event::ToolExecutionFailed(e) => e.call_id,
         Event::UserInteractionProcessed(e) => e.interaction_id,
         Event::UserInteractionFailed(e) => e.interaction_id,
+        Event::WaitCompleted(e) => e.wait_id,
+        Event::WaitFailed(e) => e.wait_id,
         _ => return,
     };
     *calls.get_mut(&ended).expect("a terminal event of a call that was never asked for") += 1;

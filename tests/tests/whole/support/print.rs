@@ -44,6 +44,9 @@ fn line(recorded: &RecordedEvent) -> String {
         Event::ToolExecutionProgress(e) => format!("call {}: {:?}", e.call_id, e.message),
         Event::UserInteractionRequested(e) => e.prompt.clone().unwrap_or_default(),
         Event::UserInteractionResponded(e) => e.input_data.0.to_string(),
+        Event::WaitChanged(e) => format!("wait {}", e.wait_id),
+        Event::WaitCompleted(e) => format!("wait {}", e.wait_id),
+        Event::WaitFailed(e) => format!("wait {}: {}", e.wait_id, e.error.kind),
         Event::UserInteractionFailed(e) => format!("{:?}", e.reason),
         Event::CheckpointCreated(e) => e.label.clone(),
         Event::VariablesUpdated(e) => {

@@ -8,6 +8,7 @@ fn node() -> impl Strategy<Value = String> {
         Just(""),
         Just("\n    retry: {max_attempts: 3, backoff_ms: 100}"),
         Just("\n    timeout_ms: 5000\n    retry: {max_attempts: 2}"),
+        Just("\n    timeout_ms: 700\n    on_timeout: last"),
         Just("\n    timeout_ms: 900\n    checkpoint: mark"),
         Just("\n    on_error: last"),
     ];
@@ -36,6 +37,13 @@ fn node() -> impl Strategy<Value = String> {
              variables: [{variable_name: v, expression: '{{ 6 // input }}'}]}"
                 .to_owned()
         ),
+        1 => prop_oneof![
+            Just("wait: {for_ms: '{{ 1000 * (input | length) }}'}"),
+            Just("wait: {for_ms: 20000}"),
+            Just("wait: {until: '{{ input }}'}"),
+            Just("wait: {at: '12:00', zone: Europe/Berlin}"),
+        ]
+        .prop_map(str::to_owned),
         1 => Just(
             "user_interaction: {operation_type: ADD_MESSAGE, message: {role: user, content_template: 'say {{ input }}'}}"
                 .to_owned()
@@ -107,7 +115,8 @@ fn step(id: String) -> impl Strategy<Value = String> {
     let caught = prop_oneof![2 => Just(""), 1 => Just("    on_error: last\n")];
     let body = |id: &str, node: &str| {
         // What fails inside goes outwards.
-        let node = node.replace("\n    on_error: last", "").replace('\n', "\n        ");
+        let node =
+            node.replace("\n    on_error: last", "").replace("\n    on_timeout: last", "").replace('\n', "\n        ");
         format!("      body:\n        nodes:\n          - id: {id}.body\n            {node}\n")
     };
     let own = id.clone();
@@ -138,7 +147,7 @@ fn fork(id: String) -> impl Strategy<Value = String> {
     ];
     let body = prop_oneof![4 => node(), 1 => Just("sub_workflow: {workflow: inner}".to_owned())];
     (body, join, any::<bool>()).prop_map(move |(node, join, is_list)| {
-        let node = node.replace("\n    on_error: last", "");
+        let node = node.replace("\n    on_error: last", "").replace("\n    on_timeout: last", "");
         if is_list {
             let node = node.replace('\n', "\n        ");
             format!(
@@ -162,7 +171,7 @@ fn fork(id: String) -> impl Strategy<Value = String> {
 /// What the sub-workflow does: a node, a loop around one, itself again.
 fn inner() -> impl Strategy<Value = String> {
     (prop_oneof![3 => node(), 1 => processor()], 0..4_u8).prop_map(|(node, form)| {
-        let node = node.replace("\n    on_error: last", "").replace('\n', "\n    ");
+        let node = node.replace("\n    on_error: last", "").replace("\n    on_timeout: last", "").replace('\n', "\n    ");
         let judged = "route: {conditions: [{judge: is it so, to: deeper}], default: enough}";
         match form {
             0 => format!("      - id: only\n        {node}\n"),

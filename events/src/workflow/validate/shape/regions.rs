@@ -79,7 +79,7 @@ impl Walk<'_> {
             let inside = self.arounds.len();
             self.arounds.push(Around { opener: i, closer, outer: around, in_loop });
             todo.push((closer, around));
-            todo.extend(node.on_error.as_ref().and_then(number).map(|target| (target, around)));
+            todo.extend(node.after_failure().filter_map(number).map(|target| (target, around)));
             for to in first {
                 todo.push((to, self.after(i, to, Some(inside))));
             }
