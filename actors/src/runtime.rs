@@ -80,8 +80,8 @@ impl Runtime {
         if let Stage::Runs(own) = &*self.shared.stage.lock() {
             own.system.arbiter().spawn_fn(move || {
                 actix_rt::spawn(recovery::wake_when_due(registry.clone()));
-                actix_rt::spawn(recovery::wake_suspended(registry.clone()));
                 if registry.services.mode == Mode::Run {
+                    actix_rt::spawn(recovery::wake_suspended(registry.clone()));
                     actix_rt::spawn(recovery::bring_back(registry));
                 }
             });

@@ -11,6 +11,7 @@ use super::live::{Live, Phase, Progress};
 use super::messages::{NextStep, Passivate};
 use crate::branch_states::BranchState;
 use crate::load::Loaded;
+use crate::mode::Mode;
 use crate::snapshots;
 use crate::waiters::Rest;
 
@@ -98,8 +99,8 @@ impl ThreadActor {
         let (next_due, ended) = (live.next_due, live.thread.state().is_ended());
         // What goes on soon may be overtaken by the look for what the log has.
         let is_far = next_due.is_none_or(|at| at > live.now().plus_ms(IN_LOG_FROM_MS));
-        let is_in_log = is_far && !live.keys.is_empty();
-        if is_in_log && self.services.mode.runs() {
+        let is_in_log = is_far && !live.keys.is_empty() && self.services.mode == Mode::Run;
+        if is_in_log {
             // One that was imported was activated on request: from now on it goes on by itself.
             self.services.imported.goes_on(self.id, &self.services.store);
         }

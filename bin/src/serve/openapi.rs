@@ -40,7 +40,7 @@ use super::{
         moments::state, moments::family, moments::steps, moments::checkpoints, graph::graph,
         explain::explain, explain::tree, usage::of_thread, usage::of_log,
         events::of_thread, events::of_log,
-        control::pause, control::resume, control::cancel, control::checkpoint, control::message, control::variables,
+        control::pause, control::resume, control::cancel, control::change_wait, control::checkpoint, control::message, control::variables,
         fork::fork, rerun::rerun,
         interactions::list, interactions::of_thread, interactions::respond, interactions::cancel,
         surroundings::tools, surroundings::profiles, surroundings::info, session::begin, session::end,

@@ -244,10 +244,13 @@ fn wait_is_rescheduled_at_the_command_line() {
     scene.run("reschedule last --in '-2h'").code(2);
     scene.run("reschedule last --until 2500-01-01T00:00:00Z").code(3).says("a hundred years").silent();
     scene.run("reschedule last --now").ok();
-    let mut run = Running::start(scene.command(["resume", "last", "--jsonl"]));
+    // A command that runs another thread leaves this one alone.
+    scene.run("run greeting.yaml --input Ada").ok();
+    assert_eq!(scene.run(&format!("show {id} --json")).ok().json()["status"], "suspended");
+    let mut run = Running::start(scene.command(["resume", &id, "--jsonl"]));
     run.wait_for("THREAD_COMPLETED");
     assert_eq!(run.end().code, Some(0));
-    scene.run("reschedule last --now").code(7).says("does not wait for a time").silent();
+    scene.run(&format!("reschedule {id} --now")).code(7).says("does not wait for a time").silent();
 
     // While a command runs the thread, it is moved through that command.
     let mut run = Running::start(scene.command(["run", "wait.yaml", "--jsonl"]));

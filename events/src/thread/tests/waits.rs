@@ -259,6 +259,7 @@ fn moments_and_durations_are_read_strictly() {
         {for_ms: 0} 2026-11-25T09:00:00.000000Z
         {for_ms: 3153600000000} 2126-11-01T09:00:00.000000Z
         {for_ms: '{{ 3153600000001 }}'} for_ms is 3153600000001, not a number of milliseconds from 0 to 3153600000000 in `{{ 3153600000001 }}`
+        {for_ms: '{{ 0.0015 * 1000 }}'} 2026-11-25T09:00:00.002000Z
         {for_ms: '{{ -1 }}'} for_ms is -1, not a number of milliseconds from 0 to 3153600000000 in `{{ -1 }}`
         {for_ms: '{{ input }}'} for_ms is "2030-06-01T10:00:00Z", not a number of milliseconds from 0 to 3153600000000 in `{{ input }}`
         {until: '{{ input }}'} 2030-06-01T10:00:00.000000Z
