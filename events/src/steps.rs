@@ -4,6 +4,8 @@
 //! A fork has what it inherits as its own, and what it did after that. A branch begins with nothing: what its owner did
 //! before is in the owner's results.
 //!
+//! The fold of the events of one run alone, from its RUN_STARTED on, has the results of that run.
+//!
 //! ```
 //! use rethread_events::steps::Steps;
 //! # let events: Vec<(rethread_events::ids::Seq, rethread_events::ids::Time, rethread_events::event::Event)> = vec![];
@@ -45,13 +47,13 @@ use result::values;
 #[derive(Debug, Clone, Default, Serialize)]
 #[cfg_attr(feature = "utoipa", derive(utoipa::ToSchema), schema(description = "What a thread did, node by node."))]
 pub struct Steps {
-    /// The first event that is in it: 0, or the one with which a branch began.
+    /// The first event that is in it: 0, or the one with which a branch began, or the run if it is of one run.
     #[cfg_attr(feature = "utoipa", schema(value_type = u64))]
     pub first_seq: Seq,
     /// The last event that is in it.
     #[cfg_attr(feature = "utoipa", schema(value_type = u64))]
     pub last_seq: Seq,
-    /// When the thread began; for a branch, when that did.
+    /// When the thread began; for a branch, or if it is of one run, when that did.
     #[cfg_attr(feature = "utoipa", schema(ignore))]
     pub began: Option<Time>,
     /// When the last event happened.

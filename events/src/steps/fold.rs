@@ -27,7 +27,13 @@ impl Steps {
                 self.first_seq = seq;
                 self.began = Some(at);
             }
-            Event::RunStarted(_) => (self.outcome, self.error) = (StepOutcome::Open, None),
+            Event::RunStarted(_) => {
+                (self.outcome, self.error) = (StepOutcome::Open, None);
+                // The first event of the fold of one run.
+                if self.began.is_none() {
+                    (self.first_seq, self.began) = (seq, Some(at));
+                }
+            }
             Event::ThreadForked(e) => self.fork(seq, at, e),
             Event::ThreadPaused(e) => {
                 self.opened.is_paused = true;

@@ -21,7 +21,8 @@ use recorded::Recorded;
 /// What is needed to run a thread again.
 #[derive(Debug, Clone)]
 pub struct Rerun {
-    /// The state before its own events: an empty one, or what a fork inherits, folded as its own.
+    /// The state before its own events: an empty one, or what a fork inherits, folded as its own; of one run, the state
+    /// before that.
     pub base: State,
     /// The definition that it ran on.
     pub recorded_on: Arc<Workflow>,
@@ -29,8 +30,8 @@ pub struct Rerun {
     pub workflow: Arc<Workflow>,
     /// The definitions that its later runs began on, by their hashes; what is not among them ran on `recorded_on`.
     pub of_runs: BTreeMap<Hash, Arc<Workflow>>,
-    /// Its own events, each with its time: the first THREAD_STARTED or THREAD_FORKED. All of them, since what a person
-    /// brought for a model is read by looking ahead.
+    /// Its own events, each with its time: the first THREAD_STARTED or THREAD_FORKED; of one run, those of the run, the
+    /// first RUN_STARTED. All of them, since what a person brought for a model is read by looking ahead.
     pub events: Vec<(Time, Event)>,
 }
 

@@ -44,13 +44,17 @@ impl Totals {
     /// What was used since the sums were these.
     #[must_use]
     pub(in crate::thread) fn since(&self, before: &Self) -> Self {
+        let n_llm_calls = self.n_llm_calls.saturating_sub(before.n_llm_calls);
+        let n_unpriced = self.n_unpriced.saturating_sub(before.n_unpriced);
+        // Calls with a price may have cost nothing.
+        let nothing = self.cost_nanousd.filter(|_| n_llm_calls > n_unpriced).map(|_| 0);
         Self {
             n_iterations: self.n_iterations.saturating_sub(before.n_iterations),
-            n_llm_calls: self.n_llm_calls.saturating_sub(before.n_llm_calls),
-            n_unpriced: self.n_unpriced.saturating_sub(before.n_unpriced),
+            n_llm_calls,
+            n_unpriced,
             n_tool_calls: self.n_tool_calls.saturating_sub(before.n_tool_calls),
             usage: self.usage.since(&before.usage),
-            cost_nanousd: grown(self.cost_nanousd, before.cost_nanousd),
+            cost_nanousd: grown(self.cost_nanousd, before.cost_nanousd).or(nothing),
         }
     }
 

@@ -372,4 +372,30 @@ fn it_runs_again_as_it_ran(bench: &Bench) {
     let again = Rerun { base, recorded_on: workflow.clone(), workflow, of_runs: bench.of_runs(), events }.run();
     assert_eq!(again.diverged, None, "{}", bench.out);
     assert_eq!(again.n_events, (bench.log.len() - own) as u64);
+    each_run_runs_again_alone(bench, own);
+}
+
+/// Run again alone, from the state before it, each later run of the thread's own does what it did.
+fn each_run_runs_again_alone(bench: &Bench, own: usize) {
+    let (mut state, of_runs) = (State::new(bench.state().thread()), bench.of_runs());
+    for (n, (at, event)) in bench.log.iter().enumerate() {
+        if let Event::RunStarted(started) = event
+            && n > own
+        {
+            let events = bench.log[n..n + events_of_run(&bench.log[n..])].to_vec();
+            let (workflow, n_events) = (of_runs[&started.workflow.hash].clone(), events.len() as u64);
+            let (base, recorded_on) = (state.clone(), workflow.clone());
+            let again = Rerun { base, recorded_on, workflow, of_runs: of_runs.clone(), events }.run();
+            assert_eq!((again.diverged, again.n_events), (None, n_events), "run {}\n{}", started.run_id, bench.out);
+        }
+        state.apply(*at, event).unwrap();
+    }
+}
+
+/// How many of these events are of the run that begins with the first of them.
+fn events_of_run(log: &[(Time, Event)]) -> usize {
+    let ends = |(_, event): &(Time, Event)| {
+        matches!(event, Event::ThreadCompleted(_) | Event::ThreadFailed(_) | Event::ThreadCancelled(_))
+    };
+    log.iter().position(ends).map_or(log.len(), |last| last + 1)
 }

@@ -179,3 +179,24 @@ fn a_log_that_was_tampered_with_is_not_reproduced() {
     bench.log.push(late);
     assert!(again(&bench, TWO).diverged.unwrap().why.contains("the thread has ended"));
 }
+
+#[test]
+fn a_run_alone_differs_only_from_its_beginning_on() {
+    let mut bench = Bench::new(super::conversations::CHAT, "one");
+    bench.says("first");
+    bench.run("two");
+    bench.says("second");
+    let n = bench.log.iter().position(|(_, event)| matches!(event, Event::RunStarted(_))).unwrap();
+    let mut base = State::new(bench.state().thread());
+    bench.log[..n].iter().for_each(|(at, event)| base.apply(*at, event).unwrap());
+    let other = workflow(&super::conversations::CHAT.replace("'{{ input }}'", "'again: {{ input }}'"));
+    let run = |workflow: &Arc<Workflow>| {
+        let (base, events, of_runs) = (base.clone(), bench.log[n..].to_vec(), bench.of_runs());
+        Rerun { base, recorded_on: bench.begun_on.clone(), workflow: workflow.clone(), of_runs, events }.run()
+    };
+    let same = run(&bench.begun_on);
+    assert_eq!((same.diverged, same.n_events), (None, (bench.log.len() - n) as u64));
+    let diverged = run(&other).diverged.unwrap();
+    assert_eq!(diverged.seq, Seq(n as u64 + 2));
+    assert!(diverged.why.contains("`prompt` was \"two\" and is \"again: two\""), "{}", diverged.why);
+}

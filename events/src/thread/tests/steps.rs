@@ -304,3 +304,26 @@ fn long_thread_retains_last_results_and_open_ones() {
     assert_eq!((first.node.as_str(), first.outcome, first.n_iterations), ("loop", StepOutcome::Open, 20_000));
     assert_eq!(steps.results().next_back().unwrap().iteration, Some(19_999));
 }
+
+#[test]
+fn the_steps_of_one_run_are_those_of_its_events_alone() {
+    let mut bench = Bench::new(super::conversations::CHAT, "one");
+    bench.now = bench.now.plus_ms(7);
+    bench.model_fails(ErrorKind::Server);
+    bench.now = bench.now.plus_ms(3_600_000);
+    bench.run("two");
+    bench.now = bench.now.plus_ms(20);
+    bench.says("second");
+    let n = bench.log.iter().position(|(_, event)| matches!(event, Event::RunStarted(_))).unwrap();
+    let mut steps = Steps::default();
+    for (seq, (at, event)) in bench.log.iter().enumerate().skip(n) {
+        steps.apply(Seq(seq as u64), *at, event);
+    }
+    assert_eq!((steps.first_seq, steps.began), (Seq(n as u64), Some(bench.log[n].0)));
+    expect![[r#"
+        0 ask Llm 9-14 Completed Some(20) ms, 1 model, 0 tool => "second"
+            11 Model m Completed, said "second"
+        => Completed, spent Model 20
+    "#]]
+    .assert_eq(&print(&steps));
+}
