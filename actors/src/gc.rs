@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rethread_events::event::Event;
-use rethread_events::ids::{Hash, Seq, ThreadId, Time};
+use rethread_events::ids::{Hash, Position, Seq, ThreadId, Time};
 use rethread_events::labels::Labels;
 use rethread_events::principal::Principal;
 use rethread_events::thread::Status;
@@ -27,7 +27,8 @@ const BATCH: usize = 256;
 /// inherits from stays, too.
 #[derive(Debug, Clone, Default)]
 pub struct Retention {
-    /// Those whose last event was before this time.
+    /// Those whose last event was before this time: of a conversation, the end of its last run, or what was recorded after
+    /// it.
     pub ended_before: Option<Time>,
     /// Besides, the oldest, until the rest takes at most so many bytes: of events, before they are compressed.
     pub keep_bytes: Option<u64>,
@@ -77,8 +78,9 @@ pub struct CollectedThread {
 
 impl Runtime {
     /// Deletes what may go, each thread as [`crate::ThreadHandle::delete`] does, many with one durable write. Threads that
-    /// have not ended are never among them, nor what such a thread inherits from. Reads the events of all that may go, and
-    /// of all there is when `keep_bytes` is given. Each thread that went is in the audit log, with the principal.
+    /// have not ended are never among them, nor what such a thread inherits from, nor threads that take another run
+    /// meanwhile. Reads the events of all that may go, and of all there is when `keep_bytes` is given. Each thread that
+    /// went is in the audit log, with the principal.
     ///
     /// Then removes the definitions of workflows that no thread refers to, whether or not one ever ran on them. The newest
     /// of each name stays, since threads can be started by the name, unless [`Retention::definitions`] is set. Costs a read
@@ -213,25 +215,54 @@ struct Run {
 /// Threads that are deleted with one durable write.
 #[derive(Default)]
 struct Batch {
-    /// Each with its branches, in the order in which they can be deleted.
-    families: Vec<(CollectedThread, Vec<ThreadId>)>,
+    families: Vec<Going>,
     n_threads: usize,
 }
 
+/// A thread that is to go.
+struct Going {
+    gone: CollectedThread,
+    /// The thread with its branches, in the order in which they can be deleted.
+    family: Vec<ThreadId>,
+    /// The place of their last event when it was decided.
+    last: Position,
+}
+
+impl Going {
+    /// Whether none of them has a later event. One that has begun another run is no longer what was decided about.
+    fn is_as_it_was(&self, store: &dyn Store) -> Result<bool, StoreError> {
+        for thread in &self.family {
+            match store.stream(*thread) {
+                Ok(info) if info.last_position > self.last => return Ok(false),
+                Ok(_) | Err(StoreError::NotFound { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(true)
+    }
+}
+
 impl Batch {
-    fn add(&mut self, gone: CollectedThread, family: Vec<ThreadId>) {
-        self.n_threads += family.len();
-        self.families.push((gone, family));
+    fn add(&mut self, going: Going) {
+        self.n_threads += going.family.len();
+        self.families.push(going);
     }
 
-    /// Deletes them; one by one where not all of them can be. Answers with the bytes of those that stay.
+    /// Deletes them, but for those that took another run meanwhile; one by one where not all of them can be. Answers with
+    /// the bytes of those that stay.
     fn delete(&mut self, store: &dyn Store, by: &Principal, collected: &mut Collected) -> Result<u64, ReadError> {
         self.n_threads = 0;
-        let families = std::mem::take(&mut self.families);
-        let all: Vec<ThreadId> = families.iter().flat_map(|(_, family)| family).copied().collect();
+        let (mut families, mut left) = (Vec::new(), 0);
+        for going in std::mem::take(&mut self.families) {
+            if going.is_as_it_was(store)? {
+                families.push(going);
+            } else {
+                left += going.gone.bytes;
+            }
+        }
+        let all: Vec<ThreadId> = families.iter().flat_map(|going| &going.family).copied().collect();
         let is_done = !all.is_empty() && store.delete_all(&all).is_ok();
-        let mut left = 0;
-        for (gone, family) in families {
+        for Going { gone, family, .. } in families {
             let id = gone.summary.thread_id;
             match if is_done { Ok(()) } else { store.delete_all(&family) } {
                 Ok(()) => {
@@ -334,8 +365,16 @@ fn collect(
             continue;
         }
         match family::ended_family(store, id) {
-            Ok(family) => batch.add(gone, family),
+            Ok(family) => {
+                let last = run.members.iter().map(|member| member.last_position).max().unwrap_or_default();
+                batch.add(Going { gone, family, last });
+            }
             Err(ControlError::Read(ReadError::NoThread(_))) => continue,
+            // Another run has begun.
+            Err(ControlError::Rejected { .. }) => {
+                left += bytes;
+                continue;
+            }
             Err(error) => return Err(error),
         }
         if batch.n_threads >= BATCH {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use rethread_events::workflow::Workflow;
 
 use super::*;
+use crate::runs::RunRequest;
 use crate::{ForkRequest, StartThread};
 
 fn block_on<T>(work: impl Future<Output = T>) -> T {
@@ -124,6 +125,79 @@ fn definition_that_a_start_holds_stays() {
         let runtime = start(folder.path()).await;
         assert_eq!(gc(&runtime, true).await, [old.hash()]);
         assert!(runtime.services().definitions.hold_known(old.hash()).is_none(), "it has to be put again");
+        runtime.shutdown().await.unwrap();
+    });
+}
+
+/// Deletes threads whose last event is older than that.
+async fn older_than(runtime: &Runtime, time: Time) -> Vec<ThreadId> {
+    let retention = Retention { ended_before: Some(time), ..Retention::default() };
+    runtime.gc(retention).await.unwrap().threads.iter().map(|gone| gone.summary.thread_id).collect()
+}
+
+#[test]
+fn age_of_a_conversation_counts_from_the_end_of_its_last_run() {
+    block_on(async {
+        let folder = tempfile::tempdir().unwrap();
+        let runtime = start(folder.path()).await;
+        let thread = runtime.thread(run(&runtime, &version(1, false)).await);
+        let second = thread.run(RunRequest::new("again")).await.unwrap().run_id;
+        thread.run_outcome(second).await.unwrap();
+        let runs = thread.runs(None, 2).await.unwrap();
+        let [last, first] = [&runs[0], &runs[1]].map(|run| run.ended_at.unwrap());
+        assert!(first <= last);
+        assert_eq!(older_than(&runtime, last).await, []);
+        assert_eq!(older_than(&runtime, Time::from_unix_us(last.unix_us() + 1)).await, [thread.id()]);
+        runtime.shutdown().await.unwrap();
+    });
+}
+
+#[test]
+fn conversation_with_a_run_in_progress_or_a_queue_stays() {
+    block_on(async {
+        let folder = tempfile::tempdir().unwrap();
+        let runtime = start(folder.path()).await;
+        let thread = runtime.thread(run(&runtime, &version(1, true)).await);
+        let later = Time::from_unix_us(u64::MAX / 2);
+        assert_eq!(older_than(&runtime, later).await, [], "it is in its first run");
+        thread.run(RunRequest::new("again")).await.unwrap();
+        let open = thread.state().await.unwrap().interaction().unwrap().id;
+        thread.respond(open, "yes").await.unwrap();
+        thread.at_rest().await.unwrap();
+        assert_eq!(thread.state().await.unwrap().run_number(), 2, "what waited began");
+        assert_eq!(older_than(&runtime, later).await, []);
+        let open = thread.state().await.unwrap().interaction().unwrap().id;
+        thread.respond(open, "yes").await.unwrap();
+        thread.outcome().await.unwrap();
+        assert_eq!(older_than(&runtime, later).await, [thread.id()]);
+        runtime.shutdown().await.unwrap();
+    });
+}
+
+#[test]
+fn conversation_that_took_a_run_after_it_was_looked_at_stays() {
+    block_on(async {
+        let folder = tempfile::tempdir().unwrap();
+        let runtime = start(folder.path()).await;
+        let thread = runtime.thread(run(&runtime, &version(1, false)).await);
+        let summary = thread.summary().await.unwrap();
+        let going = |last| {
+            let (members, family) = (vec![thread.id()], vec![thread.id()]);
+            let gone = CollectedThread { summary: summary.clone(), n_branches: 0, members, n_events: 8, bytes: 100 };
+            let mut batch = Batch::default();
+            batch.add(Going { gone, family, last });
+            batch
+        };
+        let second = thread.run(RunRequest::new("again")).await.unwrap().run_id;
+        thread.run_outcome(second).await.unwrap();
+        let (store, by) = (runtime.store().clone(), Principal::default());
+        let mut collected = Collected::default();
+        let left = going(summary.last_position).delete(&*store, &by, &mut collected).unwrap();
+        assert_eq!((left, collected.threads.len()), (100, 0));
+        let last = thread.summary().await.unwrap().last_position;
+        assert_eq!(going(last).delete(&*store, &by, &mut collected).unwrap(), 0);
+        assert_eq!(collected.threads.len(), 1);
+        assert!(thread.summary().await.is_err());
         runtime.shutdown().await.unwrap();
     });
 }
