@@ -1,10 +1,11 @@
 //! The first moment of a thread at which something is so.
 
-use rethread_events::ids::{Seq, ThreadId};
-use rethread_events::thread::State;
+use std::ops::Range;
+
+use rethread_events::ids::{RunId, Seq, ThreadId};
 use rethread_store::LogReader;
 
-use crate::error::ReadError;
+use crate::error::{ReadError, RunError};
 use crate::load;
 use crate::recorded::{RecordedEvent, events};
 use crate::thread_handle::ThreadHandle;
@@ -31,18 +32,31 @@ impl ThreadHandle {
     /// # Errors
     /// `Expression` if the expression cannot be parsed.
     pub async fn bisect(&self, expression: &str) -> Result<Bisected, ReadError> {
+        let last = self.info().await?.last_seq;
+        self.bisect_in(Seq(0)..last.next(), expression).await
+    }
+
+    /// The same of one run: the first of its events after which the expression holds, up to the one before the next run.
+    ///
+    /// # Errors
+    /// As [`ThreadHandle::run_summary`]; `Expression` if the expression cannot be parsed.
+    pub async fn bisect_run(&self, run: RunId, expression: &str) -> Result<Bisected, RunError> {
+        let run = self.run_summary(run).await?;
+        Ok(self.bisect_in(run.started..run.last.next(), expression).await?)
+    }
+
+    async fn bisect_in(&self, seqs: Range<Seq>, expression: &str) -> Result<Bisected, ReadError> {
         rethread_events::expression::check(expression)
             .map_err(|source| ReadError::Expression { thread: self.id(), source })?;
         let (store, id, expression) = (self.runtime().store().clone(), self.id(), expression.to_owned());
-        self.runtime().blocking(move || bisect(&*store, id, &expression)).await?
+        self.runtime().blocking(move || bisect(&*store, id, seqs, &expression)).await?
     }
 }
 
-fn bisect(store: &dyn LogReader, thread: ThreadId, expression: &str) -> Result<Bisected, ReadError> {
-    let last = load::stream(store, thread)?.last_seq;
-    let mut state = State::new(thread);
+fn bisect(store: &dyn LogReader, thread: ThreadId, seqs: Range<Seq>, expression: &str) -> Result<Bisected, ReadError> {
+    let mut state = load::before(store, thread, seqs.start)?;
     let mut found = Bisected { first: None, n_events: 0, n_not_evaluated: 0, why_not: None };
-    for recorded in events(store, thread, Seq(0)..last.next()) {
+    for recorded in events(store, thread, seqs) {
         let recorded = recorded?;
         state.apply(recorded.record.recorded_at, &recorded.event)?;
         found.n_events += 1;

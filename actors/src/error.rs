@@ -227,6 +227,37 @@ pub enum RunError {
         /// The run.
         run: RunId,
     },
+    /// The moment is not one of the run.
+    #[error("run {run} of thread {thread} has no seq {seq}: it begins at {started}, and its last event is {last}")]
+    NotInRun {
+        /// The thread.
+        thread: ThreadId,
+        /// The run.
+        run: RunId,
+        /// The seq that was asked for.
+        seq: Seq,
+        /// The first one of the run.
+        started: Seq,
+        /// The last one of the run.
+        last: Seq,
+    },
+    // Read again.
+    /// The run waits for those before it.
+    #[error("run {run} of thread {thread} waits and has not begun")]
+    NotBegun {
+        /// The thread.
+        thread: ThreadId,
+        /// The run.
+        run: RunId,
+    },
+    /// The run is in progress, so it has no end yet.
+    #[error("run {run} of thread {thread} has not ended")]
+    NotEnded {
+        /// The thread.
+        thread: ThreadId,
+        /// The run.
+        run: RunId,
+    },
     // Change the request.
     /// The definition has faults, or needs a tool, profile or provider that is not here.
     #[error("{0}")]
@@ -284,6 +315,9 @@ pub enum ExportError {
     /// The thread cannot be read.
     #[error(transparent)]
     Read(#[from] ReadError),
+    /// The thread has no such run, or the run has not ended.
+    #[error(transparent)]
+    Run(#[from] RunError),
     /// The file cannot be written.
     #[error("cannot read or write the export")]
     Io(#[from] std::io::Error),
@@ -451,7 +485,8 @@ impl RunError {
     /// Returns what the caller does next.
     pub fn next_move(&self) -> NextMove {
         match self {
-            Self::NoRun { .. } => NextMove::NameAnother,
+            Self::NoRun { .. } | Self::NotInRun { .. } => NextMove::NameAnother,
+            Self::NotBegun { .. } | Self::NotEnded { .. } => NextMove::ReadAgain,
             Self::Workflow(_) | Self::NoJson(_) => NextMove::ChangeRequest,
             Self::Control(error) => error.next_move(),
         }

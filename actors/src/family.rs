@@ -1,6 +1,7 @@
 //! A thread and its branches as a whole: at a moment, for a fork, for a delete.
 
 use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use rethread_events::event::{Event, ReplacedBranch};
@@ -156,10 +157,20 @@ pub(crate) fn all_branches(
     thread: ThreadId,
     until: Position,
 ) -> Result<Vec<ThreadId>, ReadError> {
+    branches_of(store, thread, Seq(0)..=Seq(u64::MAX), until)
+}
+
+/// Those of them that these events of the thread's own name. Blocks; reads these events.
+pub(crate) fn branches_of(
+    store: &dyn LogReader,
+    thread: ThreadId,
+    seqs: RangeInclusive<Seq>,
+    until: Position,
+) -> Result<Vec<ThreadId>, ReadError> {
     let info = load::stream(store, thread)?;
-    let first = info.fork_of.map_or(Seq(0), |point| point.seq.next());
+    let first = info.fork_of.map_or(Seq(0), |point| point.seq.next()).max(*seqs.start());
     let mut found = Vec::new();
-    for record in store.records(thread, first..info.last_seq.next()) {
+    for record in store.records(thread, first..info.last_seq.min(*seqs.end()).next()) {
         let record = record?;
         if record.position >= until {
             break;

@@ -90,6 +90,14 @@ pub(crate) fn at(store: &dyn LogReader, thread: ThreadId, seq: Seq) -> Result<Lo
     to(store, &info, seq)
 }
 
+/// The state of a thread before its event `seq`. Blocks.
+pub(crate) fn before(store: &dyn LogReader, thread: ThreadId, seq: Seq) -> Result<State, ReadError> {
+    match seq.0.checked_sub(1) {
+        Some(last) => Ok(at(store, thread, Seq(last))?.state),
+        None => Ok(State::new(thread)),
+    }
+}
+
 fn to(store: &dyn LogReader, info: &StreamInfo, seq: Seq) -> Result<Loaded, ReadError> {
     let empty = Loaded::empty(info.thread);
     let loaded = from_snapshots(store, info, worth_reading(&empty)..seq.next())?;
@@ -108,12 +116,19 @@ pub(crate) fn stream(store: &dyn LogReader, thread: ThreadId) -> Result<StreamIn
 /// with the open calls of that thread, under its keys. Blocks.
 pub(crate) fn as_recorded(store: &dyn LogReader, state: State) -> Result<State, ReadError> {
     let Some(last) = state.last_seq() else { return Ok(state) };
-    let mut owner = stream(store, state.thread())?;
-    while let Some(point) = owner.fork_of.filter(|point| last <= point.seq) {
+    let owner = recorded_by(store, state.thread(), last)?;
+    // Inside of a fork node, where no tool runs, it is of this thread alone.
+    Ok(if owner == state.thread() { state } else { state.clone().inherited_by(owner).unwrap_or(state) })
+}
+
+/// The thread that recorded the event with this seq: the thread itself, or the one that it inherits the event from.
+/// Blocks.
+pub(crate) fn recorded_by(store: &dyn LogReader, thread: ThreadId, seq: Seq) -> Result<ThreadId, ReadError> {
+    let mut owner = stream(store, thread)?;
+    while let Some(point) = owner.fork_of.filter(|point| seq <= point.seq) {
         owner = stream(store, point.parent)?;
     }
-    // Inside of a fork node, where no tool runs, it is of this thread alone.
-    Ok(if owner.thread == state.thread() { state } else { state.clone().inherited_by(owner.thread).unwrap_or(state) })
+    Ok(owner.thread)
 }
 
 impl Loaded {

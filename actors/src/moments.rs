@@ -1,9 +1,9 @@
 //! Moments of a thread, found by time or by place in the log.
 
-use rethread_events::ids::{Position, Seq, ThreadId, Time};
+use rethread_events::ids::{Position, RunId, Seq, ThreadId, Time};
 use rethread_store::{LogReader, Record};
 
-use crate::error::ReadError;
+use crate::error::{ReadError, RunError};
 use crate::family;
 use crate::load;
 use crate::thread_handle::ThreadHandle;
@@ -14,6 +14,14 @@ impl ThreadHandle {
     pub async fn seq_at_time(&self, time: Time) -> Result<Option<Seq>, ReadError> {
         let (store, id) = (self.runtime().store().clone(), self.id());
         self.runtime().blocking(move || seq_at_time(&*store, id, time)).await?
+    }
+
+    /// The event with which a run ended.
+    ///
+    /// # Errors
+    /// As [`ThreadHandle::run_summary`]; `NotEnded` while it is in progress.
+    pub async fn seq_of_run(&self, run: RunId) -> Result<Seq, RunError> {
+        self.run_summary(run).await?.ended.ok_or(RunError::NotEnded { thread: self.id(), run })
     }
 
     /// The first event after a position of the log, inherited ones included; one past the last if there is none.

@@ -1,11 +1,11 @@
 //! What a thread did, node by node.
 
 use rethread_events::event::Event;
-use rethread_events::ids::{Seq, ThreadId};
+use rethread_events::ids::{RunId, Seq, ThreadId};
 use rethread_events::steps::Steps;
 use rethread_store::LogReader;
 
-use crate::error::ReadError;
+use crate::error::{ReadError, RunError};
 use crate::load;
 use crate::recorded::{event, events};
 use crate::thread_handle::ThreadHandle;
@@ -14,7 +14,7 @@ impl ThreadHandle {
     /// The results of its nodes, with the calls inside each and where the time went: what it inherits included, but for
     /// a branch, whose results begin with it. Reads its events, and holds no more of them than [`Steps`] says.
     pub async fn steps(&self) -> Result<Steps, ReadError> {
-        self.steps_to(None).await
+        self.steps_to(Seq(0), None).await
     }
 
     /// The same as it was after event `seq`.
@@ -22,16 +22,26 @@ impl ThreadHandle {
     /// # Errors
     /// `NoSeq` when the thread has no such event.
     pub async fn steps_at(&self, seq: Seq) -> Result<Steps, ReadError> {
-        self.steps_to(Some(seq)).await
+        self.steps_to(Seq(0), Some(seq)).await
     }
 
-    async fn steps_to(&self, seq: Option<Seq>) -> Result<Steps, ReadError> {
+    /// The same of one run: the nodes that were entered in it, numbered from its first one, up to its end or, while it is
+    /// in progress, up to now. Reads the events of the run.
+    ///
+    /// # Errors
+    /// As [`ThreadHandle::run_summary`].
+    pub async fn run_steps(&self, run: RunId) -> Result<Steps, RunError> {
+        let run = self.run_summary(run).await?;
+        Ok(self.steps_to(run.started, Some(run.until())).await?)
+    }
+
+    async fn steps_to(&self, from: Seq, last: Option<Seq>) -> Result<Steps, ReadError> {
         let (store, id) = (self.runtime().store().clone(), self.id());
-        self.runtime().blocking(move || steps(&*store, id, seq)).await?
+        self.runtime().blocking(move || steps(&*store, id, from, last)).await?
     }
 }
 
-fn steps(store: &dyn LogReader, thread: ThreadId, seq: Option<Seq>) -> Result<Steps, ReadError> {
+fn steps(store: &dyn LogReader, thread: ThreadId, from: Seq, seq: Option<Seq>) -> Result<Steps, ReadError> {
     let info = load::stream(store, thread)?;
     let last = seq.unwrap_or(info.last_seq);
     if last > info.last_seq {
@@ -41,7 +51,7 @@ fn steps(store: &dyn LogReader, thread: ThreadId, seq: Option<Seq>) -> Result<St
     let own = info.fork_of.map(|point| point.seq.next()).filter(|own| *own <= last);
     let first = match own {
         Some(own) if begins_a_branch(store, thread, own)? => own,
-        _ => Seq(0),
+        _ => from,
     };
     let mut steps = Steps::default();
     for recorded in events(store, thread, first..last.next()) {

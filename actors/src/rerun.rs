@@ -5,8 +5,7 @@ use std::io::{BufRead, Seek};
 use std::sync::Arc;
 
 use rethread_events::event::Event;
-use rethread_events::ids::{Seq, ThreadId};
-use rethread_events::thread::State;
+use rethread_events::ids::{RunId, Seq, ThreadId};
 use rethread_events::thread::rerun::{Divergence, Rerun, Rerunned};
 use rethread_events::workflow::Workflow;
 use rethread_store::{MemoryStore, Store};
@@ -15,11 +14,12 @@ use crate::archive;
 use crate::crashes::Step;
 use crate::definitions::Definitions;
 use crate::error::ImportError;
-use crate::error::{ForkError, ReadError};
+use crate::error::{ForkError, ReadError, RunError};
 use crate::family;
 use crate::fork::ForkRequest;
 use crate::load;
 use crate::recorded::events;
+use crate::services::Services;
 use crate::thread_handle::ThreadHandle;
 
 /// What came of threads that were run again.
@@ -84,7 +84,7 @@ pub fn rerun(export: impl BufRead + Seek, workflow: Option<Workflow>) -> Result<
     let imported = archive::import(&*store, &definitions, export)?;
     let mut threads = Vec::new();
     for thread in imported.threads {
-        threads.push(again(&*store, &definitions, thread, workflow.clone(), None)?);
+        threads.push(rerun_part(&*store, &definitions, thread, workflow.clone(), Part::WHOLE)?);
     }
     Ok(RerunReport { threads })
 }
@@ -98,23 +98,7 @@ impl ThreadHandle {
     /// When the log cannot be read, or a definition is not in it.
     pub async fn rerun(&self, workflow: Option<Arc<Workflow>>) -> Result<RerunReport, ReadError> {
         let (services, id) = (self.runtime().services().clone(), self.id());
-        let work = move || {
-            let store = &*services.store;
-            let (mut threads, mut todo) = (Vec::new(), vec![id]);
-            while let Some(thread) = todo.pop() {
-                let step = Step::rerun(thread, workflow.as_ref().map(|workflow| workflow.hash()), None);
-                let rerun = || again(store, &services.definitions, thread, workflow.clone(), None);
-                match services.crashes.asked_for(step, rerun) {
-                    Ok(done) => threads.push(done),
-                    // A branch that never began.
-                    Err(ReadError::NoThread(_)) if thread != id => continue,
-                    Err(error) => return Err(error),
-                }
-                todo.extend(family::all_branches(store, thread, store.next_position())?.into_iter().rev());
-            }
-            Ok(RerunReport { threads })
-        };
-        self.runtime().blocking(work).await?
+        self.runtime().blocking(move || with_branches(&services, id, Part::WHOLE, workflow.as_ref())).await?
     }
 
     /// The same for the thread alone, up to its event `last`.
@@ -123,13 +107,40 @@ impl ThreadHandle {
     /// As [`ThreadHandle::rerun`], and when it has no such event.
     pub async fn rerun_to(&self, last: Seq, workflow: Option<Arc<Workflow>>) -> Result<RerunReport, ReadError> {
         let (services, id) = (self.runtime().services().clone(), self.id());
-        let work = move || {
-            let step = Step::rerun(id, workflow.as_ref().map(|workflow| workflow.hash()), Some(last));
-            services
-                .crashes
-                .asked_for(step, || again(&*services.store, &services.definitions, id, workflow, Some(last)))
-        };
+        let work = move || again(&services, id, workflow, Part { last: Some(last), ..Part::WHOLE });
         Ok(RerunReport { threads: vec![self.runtime().blocking(work).await??] })
+    }
+
+    /// Runs one run again, from the recorded state before it, with the recorded answers, on the definition that it ran on
+    /// or on another, and then the branches that began in it. With `last`, the run alone and up to that event of it. A run
+    /// that a fork inherits to its end is run again as the thread that recorded it; of one that it inherits in part, only
+    /// what is its own.
+    ///
+    /// To go on with real calls from `last` where the report has no difference, fork the thread there.
+    ///
+    /// # Errors
+    /// As [`ThreadHandle::run_summary`] and [`ThreadHandle::rerun`]; `NotInRun` when `last` is not an event of the run.
+    pub async fn rerun_run(
+        &self,
+        run: RunId,
+        last: Option<Seq>,
+        workflow: Option<Arc<Workflow>>,
+    ) -> Result<RerunReport, RunError> {
+        let (services, thread) = (self.runtime().services().clone(), self.id());
+        let found = self.run_summary(run).await?;
+        let (started, end) = (found.started, found.until());
+        if let Some(seq) = last.filter(|last| !(started..=end).contains(last)) {
+            return Err(RunError::NotInRun { thread, run, seq, started, last: end });
+        }
+        let work = move || {
+            let owner = load::recorded_by(&*services.store, thread, end)?;
+            let part = Part { from: started, end, last };
+            match last {
+                Some(_) => Ok(RerunReport { threads: vec![again(&services, owner, workflow, part)?] }),
+                None => with_branches(&services, owner, part, workflow.as_ref()),
+            }
+        };
+        Ok(self.runtime().blocking(work).await??)
     }
 }
 
@@ -153,22 +164,68 @@ impl ThreadHandle {
     }
 }
 
+/// What of a thread's own events is run again.
+#[derive(Debug, Clone, Copy)]
+struct Part {
+    /// The first event.
+    from: Seq,
+    /// The last event that is read.
+    end: Seq,
+    /// The last event that is run again; the last one that is read when absent.
+    last: Option<Seq>,
+}
+
+impl Part {
+    const WHOLE: Self = Self { from: Seq(0), end: Seq(u64::MAX), last: None };
+}
+
+/// Runs a part of a thread again, then the branches that began in it. Blocks.
+fn with_branches(
+    services: &Services,
+    id: ThreadId,
+    part: Part,
+    workflow: Option<&Arc<Workflow>>,
+) -> Result<RerunReport, ReadError> {
+    let store = &*services.store;
+    let (mut threads, mut todo) = (Vec::new(), vec![(id, part)]);
+    while let Some((thread, part)) = todo.pop() {
+        match again(services, thread, workflow.cloned(), part) {
+            Ok(done) => threads.push(done),
+            // A branch that never began.
+            Err(ReadError::NoThread(_)) if thread != id => continue,
+            Err(error) => return Err(error),
+        }
+        let branches = family::branches_of(store, thread, part.from..=part.end, store.next_position())?;
+        todo.extend(branches.into_iter().rev().map(|branch| (branch, Part::WHOLE)));
+    }
+    Ok(RerunReport { threads })
+}
+
 fn again(
+    services: &Services,
+    thread: ThreadId,
+    workflow: Option<Arc<Workflow>>,
+    part: Part,
+) -> Result<Rerunned, ReadError> {
+    let step = Step::rerun(thread, workflow.as_ref().map(|workflow| workflow.hash()), part.last);
+    let rerun = || rerun_part(&*services.store, &services.definitions, thread, workflow, part);
+    services.crashes.asked_for(step, rerun)
+}
+
+fn rerun_part(
     store: &dyn Store,
     definitions: &Definitions,
     thread: ThreadId,
     workflow: Option<Arc<Workflow>>,
-    last: Option<Seq>,
+    Part { from, end, last }: Part,
 ) -> Result<Rerunned, ReadError> {
     let info = load::stream(store, thread)?;
     if let Some(seq) = last.filter(|last| *last > info.last_seq) {
         return Err(ReadError::NoSeq { thread, seq, last: info.last_seq });
     }
-    let base = match info.fork_of {
-        Some(point) => load::at(store, thread, point.seq)?.state,
-        None => State::new(thread),
-    };
-    let events = events(store, thread, base.next_seq()..info.last_seq.next());
+    let own = info.fork_of.map_or(Seq(0), |point| point.seq.next());
+    let base = load::before(store, thread, from.max(own))?;
+    let events = events(store, thread, base.next_seq()..end.min(info.last_seq).next());
     let events = events.map(|recorded| recorded.map(|recorded| (recorded.record.recorded_at, recorded.event)));
     let events = events.collect::<Result<Vec<_>, _>>()?;
     let mut begun = base.clone();

@@ -143,6 +143,8 @@ pub struct RunSummary {
     pub started_at: Time,
     /// The event with which it ended, if it has.
     pub ended: Option<Seq>,
+    /// Its last event: the one before the next run begins; of the last run, the last one of the thread.
+    pub last: Seq,
     /// When it ended.
     pub ended_at: Option<Time>,
     /// How it ended, or how far the thread is.
@@ -155,19 +157,28 @@ pub struct RunSummary {
     pub workflow: WorkflowRef,
 }
 
+impl RunSummary {
+    /// Its last event until it ended; of a run in progress, its last one so far.
+    pub(crate) fn until(&self) -> Seq {
+        self.ended.unwrap_or(self.last)
+    }
+}
+
 /// The runs of a thread, the last one first. Each names the one before it.
 pub(crate) struct Runs<'a> {
     store: &'a dyn LogReader,
     thread: ThreadId,
     /// The number of the next one, and the events with which it began and ended.
     next: Option<(u64, Seq, Option<Seq>)>,
+    /// The last event of that one.
+    last: Seq,
     status: Status,
 }
 
 impl<'a> Runs<'a> {
     pub(crate) fn of(store: &'a dyn LogReader, thread: ThreadId, state: &State) -> Self {
         let next = state.last_seq().map(|_| (state.run_number(), state.run_started(), state.run_ended()));
-        Self { store, thread, next, status: state.status() }
+        Self { store, thread, next, last: state.last_seq().unwrap_or_default(), status: state.status() }
     }
 
     fn read(&mut self, number: u64, started: Seq, ended: Option<Seq>) -> Result<RunSummary, ReadError> {
@@ -192,6 +203,7 @@ impl<'a> Runs<'a> {
         } else {
             input
         };
+        let last = std::mem::replace(&mut self.last, Seq(started.0.saturating_sub(1)));
         let end = ended.map(read).transpose()?;
         let (status, error) = end.as_ref().map_or((self.status, None), |end| how_it_ended(&end.event));
         Ok(RunSummary {
@@ -200,6 +212,7 @@ impl<'a> Runs<'a> {
             started,
             started_at: begin.record.recorded_at,
             ended,
+            last,
             ended_at: end.map(|end| end.record.recorded_at),
             status,
             error,
@@ -356,6 +369,19 @@ impl ThreadHandle {
             runs.take(limit).collect()
         };
         self.runtime().blocking(read).await?
+    }
+
+    /// Returns one run of the thread. The cost grows with the number of runs after it.
+    ///
+    /// # Errors
+    /// `NoRun` when the thread has no such run, or it was called off; `NotBegun` while it waits.
+    pub async fn run_summary(&self, run: RunId) -> Result<RunSummary, RunError> {
+        let state = self.state().await?;
+        let thread = self.id();
+        self.find_run(&state, run).await?.ok_or_else(|| match state.is_open_run(run) {
+            true => RunError::NotBegun { thread, run },
+            false => RunError::NoRun { thread, run },
+        })
     }
 
     /// The run, if it has begun in this state.

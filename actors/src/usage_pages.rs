@@ -93,14 +93,13 @@ impl ThreadHandle {
     /// The calls of one run of the thread, and those of the branches that began in it.
     ///
     /// # Errors
-    /// `NoRun` when the thread has no such run, or it has not begun; otherwise as [`ThreadHandle::family_usage`].
+    /// As [`ThreadHandle::run_summary`] and [`ThreadHandle::family_usage`].
     pub async fn run_usage(
         &self,
         run: RunId,
         query: UsageQuery<(ThreadId, Seq)>,
     ) -> Result<UsagePage<(ThreadId, Seq)>, RunError> {
-        let found = self.find_run(&self.state().await?, run).await?;
-        let found = found.ok_or(RunError::NoRun { thread: self.id(), run })?;
+        let found = self.run_summary(run).await?;
         let seqs = found.started..=found.ended.unwrap_or(*EVERY.end());
         let (services, id) = (self.runtime().services().clone(), self.id());
         let read = move || {

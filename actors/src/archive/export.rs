@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use rethread_events::event::Event;
-use rethread_events::ids::{Hash, Position, Seq, ThreadId};
+use rethread_events::ids::{Hash, Position, RunId, Seq, ThreadId};
 use rethread_store::{ForkPoint, LogReader, StoreError};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -29,15 +29,47 @@ impl Runtime {
         Ok(n_events)
     }
 
+    /// The same of a thread as it was at the end of a run: an export that ends with that run, with the branches as they
+    /// were then, for looking into the run, running it again or forking it elsewhere. Runs that waited wait in it. For a
+    /// run that a fork inherits, it is the thread that recorded the run.
+    ///
+    /// A log that imported it refuses a later export of the same thread, which has other events from there on.
+    ///
+    /// # Errors
+    /// As [`Runtime::export`]; `Run` as [`ThreadHandle::seq_of_run`](crate::ThreadHandle::seq_of_run). Nothing was written
+    /// then.
+    pub async fn export_run(
+        &self,
+        id: ThreadId,
+        run: RunId,
+        to: impl Write + Send + 'static,
+    ) -> Result<u64, ExportError> {
+        let end = self.thread(id).seq_of_run(run).await?;
+        let store = self.store().clone();
+        let find = move || {
+            let record = store.record(id, end)?.ok_or(ReadError::NoSeq { thread: id, seq: end, last: end })?;
+            Ok::<_, ReadError>((load::recorded_by(&*store, id, end)?, record.position.next()))
+        };
+        let (owner, until) = self.blocking(find).await??;
+        let mut exporter = self.exporter_until(until, to);
+        let n_events = exporter.thread(owner).await?;
+        exporter.finish().await?;
+        Ok(n_events)
+    }
+
     /// Writes several threads into one export, where nothing is written twice. It holds what the log had when this was
     /// called, so that threads which are at work fit together. [`Exporter::finish`] ends it: an export without its last
     /// line is refused by an import.
     pub fn exporter(&self, to: impl Write + Send + 'static) -> Exporter {
+        self.exporter_until(self.store().next_position(), to)
+    }
+
+    fn exporter_until(&self, until: Position, to: impl Write + Send + 'static) -> Exporter {
         Exporter {
             runtime: self.clone(),
             work: Some(Work {
                 to: Box::new(to),
-                until: self.store().next_position(),
+                until,
                 named: BTreeSet::new(),
                 written: BTreeSet::new(),
                 missing: None,
