@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use rethread::ThreadFilter;
 use rethread::errors::ExportError;
+use rethread::runs::RunId;
+use rethread::{Runtime, Seq, ThreadFilter};
 use serde_json::json;
 
 use crate::exit::{DAMAGED, Failure, INVALID, NOT_FOUND};
@@ -35,6 +36,9 @@ pub(crate) struct ExportArgs {
     all: bool,
     #[command(flatten)]
     labels: LabelArgs,
+    /// Export the thread up to the end of this run
+    #[arg(long, value_name = "ID", requires = "threads", conflicts_with_all = ["all", "labels"])]
+    run: Option<u64>,
     /// The file to write (default: stdout)
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -106,6 +110,16 @@ pub(crate) async fn export(open: &OpenArgs, args: ExportArgs) -> Result<ExitCode
     for name in &args.threads {
         threads.push(open::find(&runtime, name).await?.id());
     }
+    let run = match (args.run, &threads[..]) {
+        (None, _) => None,
+        (Some(run), [thread]) => {
+            let run = RunId(Seq(run));
+            // Before a file is written over.
+            runtime.thread(*thread).seq_of_run(run).await?;
+            Some((*thread, run))
+        }
+        (Some(_), _) => return Err(Failure::new(2, "--run is a run of one thread: name one")),
+    };
     let (mut n_events, mut damaged) = (0, Vec::new());
     let file = match &args.output {
         Some(path) => Some(File::create(path).map_err(|error| Failure::other(format!("{}: {error}", path.display())))?),
@@ -115,6 +129,11 @@ pub(crate) async fn export(open: &OpenArgs, args: ExportArgs) -> Result<ExitCode
         Some(file) => Box::new(BufWriter::new(file.try_clone()?)),
         None => Box::new(BufWriter::new(std::io::stdout())),
     };
+    if let Some((thread, run)) = run {
+        let exported = runtime.export_run(thread, run, to).await;
+        n_events = exported.inspect_err(|error| end_with_reader(&args, error))?;
+        return end(open, runtime, file.as_ref(), n_events).await;
+    }
     let mut exporter = runtime.exporter(to);
     // What is damaged does not keep the rest from being saved.
     if args.all {
@@ -144,14 +163,20 @@ pub(crate) async fn export(open: &OpenArgs, args: ExportArgs) -> Result<ExitCode
         end_with_reader(&args, &error);
         return Err(error.into());
     }
-    if let Some(file) = &file {
+    end(open, runtime, file.as_ref(), n_events).await?;
+    Ok(damaged.first().map_or(ExitCode::SUCCESS, |code| ExitCode::from(*code)))
+}
+
+/// Ends an export that is written.
+async fn end(open: &OpenArgs, runtime: Runtime, file: Option<&File>, n_events: u64) -> Result<ExitCode, Failure> {
+    if let Some(file) = file {
         file.sync_all()?;
     }
     open::close(runtime).await?;
     if open.talks() {
         output::say(&format!("{n_events} events exported"));
     }
-    Ok(damaged.first().map_or(ExitCode::SUCCESS, |code| ExitCode::from(*code)))
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Ends the program without a message when stdout was closed, as `head` does.

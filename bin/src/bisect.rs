@@ -3,7 +3,9 @@
 use std::process::ExitCode;
 
 use clap::Args;
+use rethread::Seq;
 use rethread::operate::Bisected;
+use rethread::runs::RunId;
 use rethread_events::expression;
 use rethread_events::thread::LOOKING_BACK;
 use serde_json::json;
@@ -22,6 +24,9 @@ pub(crate) struct BisectArgs {
     /// The expression, as in workflows, over the thread's variables and its state
     #[arg(long, value_name = "EXPR")]
     when: String,
+    /// Look only at the events of this run, up to the one before the next run
+    #[arg(long, value_name = "ID")]
+    run: Option<u64>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -43,7 +48,10 @@ pub(crate) async fn bisect(open: &OpenArgs, args: BisectArgs) -> Result<ExitCode
     expression::check(&args.when).map_err(|error| Failure::new(2, format!("--when: {error}")))?;
     let runtime = open.look().await?;
     let found = match open::find(&runtime, &args.thread).await {
-        Ok(thread) => thread.bisect(&args.when).await.map_err(Failure::from),
+        Ok(thread) => match args.run {
+            Some(run) => thread.bisect_run(RunId(Seq(run)), &args.when).await.map_err(Failure::from),
+            None => thread.bisect(&args.when).await.map_err(Failure::from),
+        },
         Err(failure) => Err(failure),
     };
     open::close(runtime).await?;

@@ -16,7 +16,7 @@ use changes::Change;
 /// Show the changes of state and messages between two moments of one thread or of two.
 #[derive(Debug, Args)]
 pub(crate) struct DiffArgs {
-    /// The first moment: a thread, `@`, and a seq, a checkpoint, `end` or a time; without `@` the end of the thread
+    /// The first moment: a thread, `@`, and a seq, a checkpoint, `end`, a time, or `run:ID`, the end of that run; without `@` the end of the thread
     #[arg(value_name = "THREAD@MOMENT")]
     from: String,
     /// The second moment; `@MOMENT` for the same thread

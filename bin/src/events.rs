@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use futures::StreamExt;
+use rethread::runs::RunId;
 use rethread::{Event, Events, Position, RecordedEvent, Seq};
 use rethread_events::event::{
     Aside, Branches, ContextItem, ContextProcessed, Decision, StrategyDecision, UserInteractionProcessed,
@@ -22,6 +23,9 @@ pub(crate) struct EventsArgs {
     /// Begin with this seq
     #[arg(long, default_value_t = 0, value_name = "SEQ")]
     from: u64,
+    /// Print only the events of this run, up to the one before the next run
+    #[arg(long, value_name = "ID")]
+    run: Option<u64>,
     #[command(flatten)]
     form: Form,
 }
@@ -38,7 +42,7 @@ pub(crate) struct TailArgs {
 
 #[derive(Debug, Args)]
 struct Form {
-    /// Wait for further events, until the thread ends or until Ctrl-C
+    /// Wait for further events, until the thread or the run ends, or until Ctrl-C
     #[arg(long, short)]
     follow: bool,
     /// Print only events with these names
@@ -56,8 +60,14 @@ pub(crate) async fn of_thread(open: &OpenArgs, args: EventsArgs) -> Result<ExitC
     let runtime = open.look().await?;
     let thread = open::find(&runtime, &args.thread).await?;
     check_types(&args.form.types)?;
-    let events = thread.events(Seq(args.from));
-    let code = if args.form.follow {
+    let run = match args.run {
+        Some(run) => Some(thread.run_summary(RunId(Seq(run))).await?),
+        None => None,
+    };
+    let from = run.as_ref().map_or(Seq(args.from), |run| run.started.max(Seq(args.from)));
+    // From no later than its last event, so that the end of the run is seen.
+    let events = thread.events(run.as_ref().map_or(from, |run| from.min(run.last.next())));
+    let code = if args.form.follow && run.as_ref().is_none_or(|run| run.ended.is_none()) {
         if !thread.summary().await?.status.is_ended() && open.talks() {
             let id = thread.id();
             output::say(&format!(
@@ -65,13 +75,16 @@ pub(crate) async fn of_thread(open: &OpenArgs, args: EventsArgs) -> Result<ExitC
             ));
         }
         open.answer_while_reading(&runtime).await;
-        follow(events, &args.form).await
+        follow(events, &args.form, from, |event| run.is_some() && ends_run(&event.event)).await
     } else {
-        let last = thread.summary().await?.last_seq;
-        if args.from > last.0 {
+        let last = match &run {
+            Some(run) => run.last,
+            None => thread.summary().await?.last_seq,
+        };
+        if from > last {
             Ok(ExitCode::SUCCESS)
         } else {
-            until(events, &args.form, |event| event.record.seq >= last).await
+            until(events, &args.form, from, |event| event.record.seq >= last).await
         }
     };
     open.answer_no_more().await;
@@ -89,12 +102,12 @@ pub(crate) async fn of_log(open: &OpenArgs, args: TailArgs) -> Result<ExitCode, 
     let from = args.from.map_or(Position(next.0.saturating_sub(20)), Position);
     let code = if args.form.follow {
         open.answer_while_reading(&runtime).await;
-        follow(runtime.events(from, &[])?, &args.form).await
+        follow(runtime.events(from, &[])?, &args.form, Seq(0), |_| false).await
     } else if from >= next {
         Ok(ExitCode::SUCCESS)
     } else {
         let events = runtime.events(from, &[])?;
-        until(events, &args.form, |event| event.record.position.next() >= next).await
+        until(events, &args.form, Seq(0), |event| event.record.position.next() >= next).await
     };
     open.answer_no_more().await;
     open::close(runtime).await?;
@@ -108,18 +121,35 @@ fn check_types(types: &[String]) -> Result<(), Failure> {
     }
 }
 
-async fn follow(events: Events, form: &Form) -> Result<ExitCode, Failure> {
+/// Whether the event is the end of a run, be it the last one or not.
+pub(crate) fn ends_run(event: &Event) -> bool {
+    matches!(event, Event::ThreadCompleted(_) | Event::ThreadFailed(_) | Event::ThreadCancelled(_))
+}
+
+async fn follow(
+    events: Events,
+    form: &Form,
+    from: Seq,
+    is_last: impl Fn(&RecordedEvent) -> bool,
+) -> Result<ExitCode, Failure> {
     tokio::select! {
-        code = until(events, form, |_| false) => code,
+        code = until(events, form, from, is_last) => code,
         () = interrupted() => Ok(ExitCode::from(INTERRUPTED)),
     }
 }
 
-async fn until(mut events: Events, form: &Form, is_last: impl Fn(&RecordedEvent) -> bool) -> Result<ExitCode, Failure> {
+/// Prints what is wanted from a seq on, up to and with the last event.
+async fn until(
+    mut events: Events,
+    form: &Form,
+    from: Seq,
+    is_last: impl Fn(&RecordedEvent) -> bool,
+) -> Result<ExitCode, Failure> {
     let mut pieces = Pieces::default();
     while let Some(event) = events.next().await {
         let event = event?;
         let wanted = form.types.is_empty() || form.types.iter().any(|name| name == event.name());
+        let wanted = wanted && event.record.seq >= from;
         if wanted && !(form.folds() && pieces.take(&event)) {
             std::mem::take(&mut pieces).print()?;
             print_event(&event, form.jsonl)?;

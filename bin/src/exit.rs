@@ -151,7 +151,8 @@ impl From<StartThreadError> for Failure {
 impl From<RunError> for Failure {
     fn from(error: RunError) -> Self {
         let code = match &error {
-            RunError::NoRun { .. } => NOT_FOUND,
+            RunError::NoRun { .. } | RunError::NotInRun { .. } => NOT_FOUND,
+            RunError::NotBegun { .. } | RunError::NotEnded { .. } => CONFLICT,
             RunError::Workflow(_) | RunError::NoJson(_) => INVALID,
             RunError::Control(error) => of_control(error),
             _ => FAILED,
@@ -188,8 +189,11 @@ impl From<OpenError> for Failure {
 
 impl From<ExportError> for Failure {
     fn from(error: ExportError) -> Self {
-        let code = if let ExportError::Read(error) = &error { of_read(error) } else { FAILED };
-        Self::new(code, with_sources(&error))
+        match error {
+            ExportError::Run(error) => error.into(),
+            ExportError::Read(ref read) => Self::new(of_read(read), with_sources(&error)),
+            error => Self::new(FAILED, with_sources(&error)),
+        }
     }
 }
 

@@ -9,9 +9,10 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::Args;
-#[cfg(feature = "server")]
-use rethread::Seq;
-use rethread::{Runtime, State, Status, ThreadHandle};
+use rethread::errors::RunError;
+use rethread::runs::RunId;
+use rethread::steps::StepOutcome;
+use rethread::{Runtime, Seq, State, Status, ThreadHandle};
 use serde_json::json;
 
 use crate::exit::Failure;
@@ -33,8 +34,11 @@ const WHOLE: usize = 1 << 20;
 pub(crate) struct ExplainArgs {
     /// The thread: its id, a part of its id, or `last`
     thread: String,
-    /// Explain the thread as it was at this moment: a seq, a checkpoint or a time
-    #[arg(long, value_name = "SEQ|LABEL|TIME")]
+    /// Explain only this run: its steps, its times, what it used, and the branches that began in it
+    #[arg(long, value_name = "ID", conflicts_with = "at")]
+    run: Option<u64>,
+    /// Explain the thread as it was at this moment: a seq, a checkpoint, the end of a run or a time
+    #[arg(long, value_name = "SEQ|LABEL|run:ID|TIME")]
     at: Option<String>,
     /// Print every step of a long thread on a terminal; a pipe and a file always get every step
     #[arg(long)]
@@ -69,30 +73,58 @@ pub(crate) async fn explain(open: &OpenArgs, args: ExplainArgs) -> Result<ExitCo
     Ok(ExitCode::SUCCESS)
 }
 
-/// The explanation of a thread as it was after event `seq`, its branches as they are now.
+/// The explanation of a thread as it was after event `seq`, or of a run of it, its branches as they are now.
 #[cfg(feature = "server")]
-pub(crate) async fn explanation(
-    runtime: &Runtime,
-    thread: &ThreadHandle,
-    seq: Seq,
-) -> Result<Explanation, rethread::errors::ReadError> {
-    let state = thread.state_at(seq).await?;
-    let told = tree::of(runtime, thread, seq).await?;
+pub(crate) async fn explanation(runtime: &Runtime, thread: &ThreadHandle, what: What) -> Result<Explanation, RunError> {
+    let (state, told) = read(runtime, thread, what).await?;
     Ok(view(&state, told))
+}
+
+/// What of a thread is explained.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum What {
+    /// The thread, up to this event.
+    To(Seq),
+    /// A run, up to its end or to now.
+    Run(RunId),
+}
+
+async fn read(runtime: &Runtime, thread: &ThreadHandle, what: What) -> Result<(State, Told), RunError> {
+    let (steps, run) = match what {
+        What::To(seq) => (thread.steps_at(seq).await?, None),
+        What::Run(run) => (thread.run_steps(run).await?, Some(run)),
+    };
+    let state = thread.state_at(steps.last_seq).await?;
+    let mut told = tree::of(runtime, thread.id(), steps).await?;
+    told.run = run;
+    Ok((state, told))
+}
+
+/// How far the thread is, or the run that is explained: another one may follow it at once.
+fn status(state: &State, told: &Told) -> Status {
+    match told.steps.outcome {
+        _ if told.run.is_none() => state.status(),
+        StepOutcome::Completed => Status::Completed,
+        StepOutcome::Failed => Status::Error,
+        StepOutcome::Cancelled => Status::Cancelled,
+        StepOutcome::Open => state.status(),
+    }
 }
 
 fn view(state: &State, told: Told) -> Explanation {
     let tops = |tops: Vec<spending::Top<'_>>| tops.iter().map(spending::Top::view).collect();
     let (longest, dearest) = (tops(spending::longest(&told)), tops(spending::dearest(&told)));
-    let (causes, branches_left_out) = (why::chain(&told), told.n_left_out);
+    let (causes, branches_left_out, run_id) = (why::chain(&told), told.n_left_out, told.run);
+    let status = status(state, &told);
     let (steps, branches) = told.into_steps();
     Explanation {
         thread_id: state.thread(),
-        status: state.status(),
+        run_id,
+        status,
         workflow: state.workflow().map(|workflow| workflow.name.clone()),
         seq: state.last_seq(),
         error: state.error(),
-        usage: state.usage(),
+        usage: if run_id.is_some() { state.run_usage() } else { state.usage() },
         steps,
         branches,
         branches_left_out,
@@ -112,19 +144,18 @@ fn width() -> usize {
 
 async fn tell(runtime: &Runtime, args: &ExplainArgs) -> Result<(State, Told), Failure> {
     let thread: ThreadHandle = open::find(runtime, &args.thread).await?;
-    let seq = match &args.at {
-        Some(moment) => crate::moment::seq_of(&thread, moment).await?,
-        None => thread.summary().await?.last_seq,
+    let what = match (args.run, &args.at) {
+        (Some(run), _) => What::Run(RunId(Seq(run))),
+        (None, Some(moment)) => What::To(crate::moment::seq_of(&thread, moment).await?),
+        (None, None) => What::To(thread.summary().await?.last_seq),
     };
-    let state = thread.state_at(seq).await?;
-    let told = tree::of(runtime, &thread, seq).await?;
-    Ok((state, told))
+    Ok(read(runtime, &thread, what).await?)
 }
 
 fn head(state: &State, told: &Told) -> String {
     let workflow = state.workflow().map(|workflow| output::tame(&workflow.name, 200)).unwrap_or_default();
     let took = told.steps.began.map_or(0, |began| told.steps.last_at.ms_since(began));
-    let how = match state.status() {
+    let how = match status(state, told) {
         Status::Completed => "completed in",
         Status::Error => "failed after",
         Status::Cancelled => "was cancelled after",
@@ -133,7 +164,8 @@ fn head(state: &State, told: &Told) -> String {
         Status::Paused => "is paused after",
         Status::Running | Status::Pending | Status::Interrupted => "has not ended after",
     };
-    let mut head = format!("{} {workflow}\n{how} {}", state.thread(), output::duration(took));
+    let run = told.run.map(|run| format!("run {run} ")).unwrap_or_default();
+    let mut head = format!("{} {workflow}\n{run}{how} {}", state.thread(), output::duration(took));
     if let Some(began) = told.steps.began {
         head.push_str(&format!(", begun {began}"));
     }

@@ -28,8 +28,8 @@ use crate::{definition, interrupt, output};
 pub(crate) struct ForkArgs {
     /// The thread: its id, a part of its id, or `last`
     thread: String,
-    /// The last inherited moment: a seq, a checkpoint or a time (default: the last event)
-    #[arg(long, value_name = "SEQ|LABEL|TIME")]
+    /// The last inherited moment: a seq, a checkpoint, the end of a run or a time (default: the last event)
+    #[arg(long, value_name = "SEQ|LABEL|run:ID|TIME")]
     at: Option<String>,
     /// Make this run again: the fork begins where the run began
     #[arg(long, value_name = "RUN", conflicts_with = "at")]

@@ -1,6 +1,7 @@
 //! A moment of a thread, as a person names it.
 
 use jiff::{Span, SpanRelativeTo, Timestamp};
+use rethread::runs::RunId;
 use rethread::{Runtime, Seq, ThreadHandle, Time};
 
 use crate::exit::{Failure, NOT_FOUND};
@@ -22,7 +23,8 @@ pub(crate) async fn find(
     Ok((thread, seq))
 }
 
-/// The seq that a person named: a number, a checkpoint, `end`, or the last event that had happened at a time.
+/// The seq that a person named: a number, a checkpoint, `end`, the end of a run (`run:7`), or the last event that had
+/// happened at a time.
 pub(crate) async fn seq_of(thread: &ThreadHandle, moment: &str) -> Result<Seq, Failure> {
     if let Ok(seq) = moment.parse() {
         return Ok(Seq(seq));
@@ -32,6 +34,10 @@ pub(crate) async fn seq_of(thread: &ThreadHandle, moment: &str) -> Result<Seq, F
     }
     if moment == "end" {
         return Ok(thread.summary().await?.last_seq);
+    }
+    if let Some(run) = moment.strip_prefix("run:") {
+        let run = run.parse().map_err(|_| Failure::new(2, "`run:` is followed by the id of a run, as in `run:7`"))?;
+        return Ok(thread.seq_of_run(RunId(Seq(run))).await?);
     }
     if let Some(time) = time_of(moment, Timestamp::now()) {
         return thread.seq_at_time(time).await?.ok_or_else(|| {
@@ -43,7 +49,10 @@ pub(crate) async fn seq_of(thread: &ThreadHandle, moment: &str) -> Result<Seq, F
     let known =
         if labels.is_empty() { "it has no checkpoints".to_owned() } else { format!("it has {}", labels.join(", ")) };
     let moment = output::tame(moment, 80);
-    Err(Failure::new(NOT_FOUND, format!("`{moment}` is no seq, time or checkpoint of thread {}: {known}", thread.id())))
+    Err(Failure::new(
+        NOT_FOUND,
+        format!("`{moment}` is no seq, time, run or checkpoint of thread {}: {known}", thread.id()),
+    ))
 }
 
 /// The time so long from now: `90s`, `12h`, `3 days`.

@@ -20,8 +20,8 @@ use crate::{output, step, threads};
 pub(crate) struct ReplayArgs {
     /// The thread: its id, a part of its id, or `last`
     thread: String,
-    /// The moment: a seq, a checkpoint, `end`, or a time (RFC 3339 or `5m ago`) (default: the last event)
-    #[arg(long, visible_alias = "at", value_name = "SEQ|LABEL|TIME")]
+    /// The moment: a seq, a checkpoint, `end`, the end of a run, or a time (RFC 3339 or `5m ago`) (default: the last event)
+    #[arg(long, visible_alias = "at", value_name = "SEQ|LABEL|run:ID|TIME")]
     to: Option<String>,
     /// Step through the thread on a terminal, forward and back, from that moment or from the first event
     #[arg(long, conflicts_with = "json")]

@@ -11,8 +11,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use rethread::errors::RunError;
 use rethread::operate::RerunReport;
-use rethread::{Seq, Workflow};
+use rethread::runs::RunId;
+use rethread::{Seq, ThreadHandle, Workflow};
 use rethread_events::event::Event;
 use serde_json::json;
 
@@ -33,6 +35,7 @@ Examples:
   rethread export last -o tests/runs/refund.jsonl    record a run
   rethread rerun --check tests/runs --junit out.xml  run all recorded runs again, in CI
   rethread rerun last --live 12                      continue with real calls after seq 12
+  rethread rerun last --run 7 --workflow new.yaml    test another definition on one run of a conversation
 
 While a server holds the log, a thread continues with --live in that server.")]
 pub(crate) struct RerunArgs {
@@ -42,6 +45,9 @@ pub(crate) struct RerunArgs {
     /// Run it on the workflow in this file instead of its own
     #[arg(long, value_name = "FILE")]
     workflow: Option<PathBuf>,
+    /// Run only this run again, from the recorded state before it, and the branches that began in it
+    #[arg(long, value_name = "ID", conflicts_with = "check")]
+    run: Option<u64>,
     /// Run it again up to this seq, then continue with real calls as a new thread, a fork
     #[arg(long, value_name = "SEQ", conflicts_with = "check")]
     live: Option<u64>,
@@ -64,19 +70,37 @@ pub(crate) async fn rerun(open: &OpenArgs, args: RerunArgs) -> Result<ExitCode, 
         return check(open, folder, workflow.as_ref(), args.junit.as_deref(), args.form);
     }
     let what = args.what.as_deref().unwrap_or_default();
+    if args.run.is_some() && Path::new(what).is_file() {
+        let message = format!("--run names a run of a thread in the log: `rethread import {what}` first");
+        return Err(Failure::new(2, message));
+    }
     if args.live.is_none() && Path::new(what).is_file() {
         return report(&of_export(Path::new(what), workflow)?, args.form);
     }
     let Some(from) = args.live else {
         let runtime = open.look().await?;
         let reran = match open::find(&runtime, what).await {
-            Ok(thread) => thread.rerun(workflow.map(Arc::new)).await.map_err(Failure::from),
+            Ok(thread) => again(&thread, args.run, None, workflow.map(Arc::new)).await.map_err(Failure::from),
             Err(failure) => Err(failure),
         };
         open::close(runtime).await?;
         return report(&reran?, args.form);
     };
     live::go_on(open, &args, Seq(from), what, workflow).await
+}
+
+/// Runs a thread again, or one run of it, up to an event or to the end.
+pub(crate) async fn again(
+    thread: &ThreadHandle,
+    run: Option<u64>,
+    last: Option<Seq>,
+    workflow: Option<Arc<Workflow>>,
+) -> Result<RerunReport, RunError> {
+    Ok(match (run, last) {
+        (Some(run), last) => thread.rerun_run(RunId(Seq(run)), last, workflow).await?,
+        (None, Some(last)) => thread.rerun_to(last, workflow).await?,
+        (None, None) => thread.rerun(workflow).await?,
+    })
 }
 
 fn of_export(file: &Path, workflow: Option<Workflow>) -> Result<RerunReport, Failure> {

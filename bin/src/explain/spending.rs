@@ -124,7 +124,7 @@ pub(crate) fn in_words(state: &State, told: &Told, width: usize) -> String {
     if told.n_left_out > 0 {
         text.push_str(&format!("\n  {} more branches were not read", told.n_left_out));
     }
-    let totals = state.totals();
+    let totals = if told.run.is_some() { state.run_totals() } else { *state.totals() };
     let tokens = |n: Option<u64>| n.map_or_else(|| "?".to_owned(), count);
     text.push_str(&format!(
         "\ncost    {} in {}, {} tokens in, {} out; {}",

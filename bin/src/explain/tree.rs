@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, VecDeque};
 
 use futures::future::BoxFuture;
 use rethread::errors::ReadError;
+use rethread::runs::RunId;
 use rethread::steps::Steps;
 use rethread::steps::{Call, CallKind, NodeResult};
-use rethread::{Runtime, Seq, ThreadHandle, ThreadId};
+use rethread::{Runtime, ThreadId};
 
 use crate::views::BranchSteps;
 
@@ -18,6 +19,8 @@ const DEPTH_MAX: usize = 32;
 /// What a thread did.
 pub(crate) struct Told {
     pub(crate) thread: ThreadId,
+    /// The run that the steps are of, if not all of the thread's.
+    pub(crate) run: Option<RunId>,
     pub(crate) steps: Steps,
     /// Its branches, by thread.
     pub(crate) branches: BTreeMap<ThreadId, Told>,
@@ -25,11 +28,10 @@ pub(crate) struct Told {
     pub(crate) n_left_out: usize,
 }
 
-/// Reads a thread as it was after event `seq`, and its branches as they are now. Holds a bounded part of each.
-pub(crate) async fn of(runtime: &Runtime, thread: &ThreadHandle, seq: Seq) -> Result<Told, ReadError> {
-    let steps = thread.steps_at(seq).await?;
+/// What a thread did, and reads the branches that these steps name, as they are now. Holds a bounded part of each.
+pub(crate) async fn of(runtime: &Runtime, thread: ThreadId, steps: Steps) -> Result<Told, ReadError> {
     let mut n_left = BRANCHES_MAX;
-    below(runtime, thread.id(), steps, &mut n_left, DEPTH_MAX).await
+    below(runtime, thread, steps, &mut n_left, DEPTH_MAX).await
 }
 
 fn below<'a>(
@@ -41,7 +43,7 @@ fn below<'a>(
 ) -> BoxFuture<'a, Result<Told, ReadError>> {
     Box::pin(async move {
         let children: Vec<_> = steps.results().flat_map(NodeResult::calls).filter_map(|call| call.thread).collect();
-        let mut told = Told { thread, steps, branches: BTreeMap::new(), n_left_out: 0 };
+        let mut told = Told { thread, run: None, steps, branches: BTreeMap::new(), n_left_out: 0 };
         for child in children {
             if *n_left == 0 || depth_left == 0 {
                 told.n_left_out += 1;

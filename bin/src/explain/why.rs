@@ -49,8 +49,11 @@ fn of_thread(told: &Told, name: Option<&str>, causes: &mut Vec<Cause>) {
     let what = match (name, steps.outcome) {
         (Some(name), StepOutcome::Cancelled) => format!("branch {name} was cancelled"),
         (Some(name), _) => format!("branch {name} failed"),
-        (None, StepOutcome::Cancelled) => "the thread was cancelled".into(),
-        (None, _) => "the thread failed".into(),
+        (None, outcome) => {
+            let what = if told.run.is_some() { "run" } else { "thread" };
+            let how = if outcome == StepOutcome::Cancelled { "was cancelled" } else { "failed" };
+            format!("the {what} {how}")
+        }
     };
     let (thread, error) = (told.thread, steps.error.clone());
     causes.push(Cause { thread, seq: steps.last_seq, what, error, tries: Vec::new() });

@@ -4,10 +4,10 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use rethread::{Runtime, Seq, ThreadHandle, Workflow};
+use rethread::{ForkRequest, Runtime, Seq, ThreadHandle, Workflow};
 use serde_json::json;
 
-use super::{RerunArgs, report};
+use super::{RerunArgs, again, report};
 use crate::exit::{Failure, INVALID};
 use crate::live::Story;
 use crate::open::{self, OpenArgs};
@@ -30,14 +30,22 @@ pub(super) async fn go_on(
     };
     let live = match server {
         Some(server) => {
-            let body = json!({ "live_from": from, "definition": workflow.as_ref().map(|workflow| workflow.spec()) });
+            let definition = workflow.as_ref().map(|workflow| workflow.spec());
+            let body = json!({ "live_from": from, "run_id": args.run, "definition": definition });
             server.rerun(parent.id(), &body).await?.map(|thread| runtime.thread(thread))
         }
-        None => parent.rerun_live(from, workflow.clone()).await?.1,
+        None if args.run.is_none() => parent.rerun_live(from, workflow.clone()).await?.1,
+        None => match again(&parent, args.run, Some(from), workflow.clone()).await?.diverged() {
+            None => {
+                let fork = ForkRequest { at: Some(from), workflow: workflow.clone(), ..ForkRequest::default() };
+                Some(parent.fork(fork).await?)
+            }
+            Some(_) => None,
+        },
     };
     let Some(thread) = live else {
         // The difference is described from the log itself.
-        let reran = parent.rerun_to(from, workflow).await;
+        let reran = again(&parent, args.run, Some(from), workflow).await;
         open::close(runtime).await?;
         return report(&reran?, args.form);
     };

@@ -6,6 +6,7 @@ use actix_web::http::header;
 use actix_web::{HttpRequest, HttpResponse};
 use rethread::errors::ReadError;
 use rethread::operate::LogAccess as _;
+use rethread::runs::RunId;
 use rethread::store::RecordIter;
 use rethread::{Position, RecordedEvent, Runtime, Seq, ThreadHandle};
 use serde::Deserialize;
@@ -18,7 +19,7 @@ use super::problem::Problem;
 use super::request::{self, After};
 use super::schemas::{Events, ThreadEvents};
 use super::server::Shared;
-use super::wanted::{EventTextStream, Labelled, Wanted, following, following_thread, past, past_of};
+use super::wanted::{End, EventTextStream, Labelled, Wanted, following, following_thread, past, past_of};
 use super::written::Form;
 
 /// How many events a page holds.
@@ -64,6 +65,10 @@ pub(crate) struct ThreadQuery {
     /// Only events from this seq on.
     #[param(minimum = 0)]
     from_seq: Option<u64>,
+    /// Only events of this run, up to the one before the next run. As a stream: up to the end of the run if it is in
+    /// progress.
+    #[param(minimum = 0)]
+    run: Option<u64>,
     /// Only events with these documented names, with commas between them.
     types: Option<String>,
     /// As a stream: `false` ends it when everything that is there now was given.
@@ -198,7 +203,9 @@ async fn page(
     ),
     responses(
         (status = 200, description = "Events", content((ThreadEvents = "application/json"), (String = "text/event-stream"), (String = "application/x-ndjson"))),
-        (status = 204, description = "As a stream: the thread has ended and nothing follows"),
+        (status = 204, description = "As a stream: the thread, or the run, has ended and nothing follows"),
+        (status = 404, description = "There is no such thread or run"),
+        (status = 409, description = "The run waits and has not begun"),
     ))]
 pub(crate) async fn of_thread(server: Shared, request: HttpRequest) -> Result<HttpResponse, Problem> {
     let query: ThreadQuery = request::query(&request)?;
@@ -208,13 +215,19 @@ pub(crate) async fn of_thread(server: Shared, request: HttpRequest) -> Result<Ht
     let end = server.runtime.next_position();
     let summary = thread.summary().await?;
     let mut from = request::seq(query.from_seq);
+    let (mut last, mut is_over) = (summary.last_seq, summary.status.is_ended());
+    if let Some(run) = query.run {
+        let run = thread.run_summary(RunId(Seq(run))).await?;
+        from = from.max(run.started);
+        (last, is_over) = (run.last, run.ended.is_some());
+    }
     let mut seen = None;
     match position(&request, query.after.as_deref())? {
         None => {}
         // A client that reconnects continues from here, and not from the end at that time.
         Some(After::Now) => {
             seen = end.0.checked_sub(1).map(Position);
-            from = from.max(summary.last_seq.next());
+            from = from.max(last.next());
         }
         Some(After::Position(position)) => {
             seen = Some(position);
@@ -225,18 +238,19 @@ pub(crate) async fn of_thread(server: Shared, request: HttpRequest) -> Result<Ht
     match form(&request) {
         None => {
             let limit = request::limit(query.limit, PAGE, PAGE_MAX)?;
-            let (events, next) = thread_page(&thread, wanted, from, summary.last_seq.next(), limit).await?;
+            let (events, next) = thread_page(&thread, wanted, from, last.next(), limit).await?;
             Ok(HttpResponse::Ok().json(ThreadEvents { events, next }))
         }
         Some(form) => {
             let follows = query.follow != Some(false);
-            if from > summary.last_seq && (summary.status.is_ended() || !follows) {
+            if from > last && (is_over || !follows) {
                 return Ok(no_more());
             }
-            let events = if follows && !summary.status.is_ended() {
-                following_thread(&thread, &server.hub, form, wanted, from, summary.last_seq)
+            let events = if follows && !is_over {
+                let end = if query.run.is_some() { End::Run } else { End::Thread };
+                following_thread(&thread, &server.hub, form, wanted, from, last, end)
             } else {
-                past_of(&thread, form, wanted, from, summary.last_seq)
+                past_of(&thread, form, wanted, from, last)
             };
             streaming(server.clone(), &request, form, events, seen)
         }

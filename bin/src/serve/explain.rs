@@ -2,21 +2,25 @@
 
 use actix_web::HttpResponse;
 
-use super::extract::{AtMoment, Named};
+use super::extract::{Asked, Named};
 use super::moments::MomentQuery;
 use super::problem::Problem;
 use super::server::Shared;
 use crate::views::{Explanation, Thread};
 use crate::{explain as explanation, tree as kinship};
 
-/// What happened up to a moment, where the time and the money went, and why it failed, with the chain of causes.
-/// Branches are explained as they are now.
+/// What happened up to a moment, or in a run, where the time and the money went, and why it failed, with the chain of
+/// causes. Branches are explained as they are now.
 #[utoipa::path(get, path = "/v1/threads/{thread}/explain", tag = "moments", operation_id = "explain_thread",
     params(MomentQuery),
     responses((status = 200, description = "The explanation", body = Explanation)))]
-pub(crate) async fn explain(server: Shared, at: AtMoment) -> Result<HttpResponse, Problem> {
-    let seq = at.seq_or_last().await?;
-    Ok(HttpResponse::Ok().json(explanation::explanation(&server.runtime, &at.thread, seq).await?))
+pub(crate) async fn explain(
+    server: Shared,
+    Named(thread): Named,
+    Asked(query): Asked<MomentQuery>,
+) -> Result<HttpResponse, Problem> {
+    let what = query.what(&thread).await?;
+    Ok(HttpResponse::Ok().json(explanation::explanation(&server.runtime, &thread, what).await?))
 }
 
 /// The root of a thread's tree, its forks, and their branches. Costs what it returns.

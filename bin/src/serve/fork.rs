@@ -86,7 +86,7 @@ pub(crate) async fn fork(
 }
 
 async fn begin(server: &Server, parent: &ThreadHandle, fork: Fork, id: ThreadId) -> Result<ThreadHandle, Problem> {
-    let moment = MomentQuery { seq: fork.seq, checkpoint: fork.checkpoint, at: fork.at };
+    let moment = MomentQuery { seq: fork.seq, checkpoint: fork.checkpoint, at: fork.at, run: None };
     let at = moment.seq(parent).await?;
     let again = match (fork.run_id, fork.input) {
         (Some(_), _) if at.is_some() => {

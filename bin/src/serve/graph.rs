@@ -34,7 +34,7 @@ pub(crate) async fn graph(server: Shared, at: AtMoment) -> Result<HttpResponse, 
         return Err(Problem::new(Kind::NoWorkflow, detail).at("thread_id", thread.id()));
     };
     let seq = state.last_seq().unwrap_or_default();
-    let told = tree::of(&server.runtime, thread, seq).await?;
+    let told = tree::of(&server.runtime, thread.id(), thread.steps_at(seq).await?).await?;
     let went = Went::of(&state, &told);
     let picture = Picture::of(&workflow);
     let skipped = state.path().len().saturating_sub(VISITS_MAX);

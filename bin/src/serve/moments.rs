@@ -1,19 +1,21 @@
 //! `/v1/threads/{thread}/state` and what else is asked about a moment of a thread.
 
 use actix_web::HttpResponse;
+use rethread::runs::RunId;
 use rethread::steps::Steps;
 use rethread::{Seq, State, ThreadHandle};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::extract::{AtMoment, Named};
+use super::extract::{Asked, AtMoment, Named};
 use super::large;
 use super::problem::{Kind, Problem};
 use super::request;
 use super::schemas::{Checkpoint, Checkpoints, Family};
+use crate::explain::What;
 use crate::replay;
 
-/// Which moment is meant: one of the three, or none for the present.
+/// Which moment is meant: one of the four, or none for the present.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -26,16 +28,20 @@ pub(crate) struct MomentQuery {
     /// After the last event at or before this time, such as 2026-01-31T12:00:00Z.
     #[param(format = DateTime)]
     pub(crate) at: Option<String>,
+    /// At the end of this run. For `steps` and `explain`: only what was done in this run, which may be in progress.
+    #[param(minimum = 0)]
+    pub(crate) run: Option<u64>,
 }
 
 impl MomentQuery {
     /// The seq of the moment; `None` when the present is meant.
     pub(crate) async fn seq(&self, thread: &ThreadHandle) -> Result<Option<Seq>, Problem> {
         let no_moment = |detail: String| Problem::new(Kind::NoMoment, detail).at("thread_id", thread.id());
-        match (self.seq, &self.checkpoint, &self.at) {
-            (None, None, None) => Ok(None),
-            (Some(seq), None, None) => Ok(Some(Seq(seq))),
-            (None, Some(label), None) => match thread.checkpoint_seq(label).await? {
+        match (self.seq, &self.checkpoint, &self.at, self.run()) {
+            (None, None, None, None) => Ok(None),
+            (None, None, None, Some(run)) => Ok(Some(thread.seq_of_run(run).await?)),
+            (Some(seq), None, None, None) => Ok(Some(Seq(seq))),
+            (None, Some(label), None, None) => match thread.checkpoint_seq(label).await? {
                 Some(seq) => Ok(Some(seq)),
                 None => {
                     let (id, label) = (thread.id(), request::cut(label));
@@ -44,14 +50,33 @@ impl MomentQuery {
                     Err(no_moment(detail))
                 }
             },
-            (None, None, Some(at)) => {
+            (None, None, Some(at), None) => {
                 let time = request::time("at", Some(at))?.unwrap_or_default();
                 let seq = thread.seq_at_time(time).await?;
                 seq.map(Some)
                     .ok_or_else(|| no_moment(format!("thread {} has no event at or before {time}", thread.id())))
             }
-            _ => Err(Problem::new(Kind::InvalidRequest, "give one of `seq`, `checkpoint` and `at`, not several")),
+            _ => {
+                Err(Problem::new(Kind::InvalidRequest, "give one of `seq`, `checkpoint`, `at` and `run`, not several"))
+            }
         }
+    }
+
+    fn run(&self) -> Option<RunId> {
+        self.run.map(|run| RunId(Seq(run)))
+    }
+
+    /// What of the thread is to be told.
+    pub(crate) async fn what(&self, thread: &ThreadHandle) -> Result<What, Problem> {
+        if let Self { seq: None, checkpoint: None, at: None, .. } = self
+            && let Some(run) = self.run()
+        {
+            return Ok(What::Run(run));
+        }
+        Ok(What::To(match self.seq(thread).await? {
+            Some(seq) => seq,
+            None => thread.summary().await?.last_seq,
+        }))
     }
 }
 
@@ -73,14 +98,14 @@ pub(crate) async fn family(at: AtMoment) -> Result<HttpResponse, Problem> {
     Ok(HttpResponse::Ok().json(Family { thread_id: thread.id(), seq, members }))
 }
 
-/// What a thread did up to a moment, node by node: calls, times, tokens and cost, what came of it.
+/// What a thread did up to a moment, or in a run, node by node: calls, times, tokens and cost, what came of it.
 #[utoipa::path(get, path = "/v1/threads/{thread}/steps", tag = "moments", operation_id = "thread_steps",
     params(MomentQuery),
     responses((status = 200, description = "One result for each node that was entered", body = Steps)))]
-pub(crate) async fn steps(AtMoment { thread, seq }: AtMoment) -> Result<HttpResponse, Problem> {
-    let steps = match seq {
-        Some(seq) => thread.steps_at(seq).await?,
-        None => thread.steps().await?,
+pub(crate) async fn steps(Named(thread): Named, Asked(query): Asked<MomentQuery>) -> Result<HttpResponse, Problem> {
+    let steps = match query.what(&thread).await? {
+        What::To(seq) => thread.steps_at(seq).await?,
+        What::Run(run) => thread.run_steps(run).await?,
     };
     Ok(HttpResponse::Ok().json(steps))
 }

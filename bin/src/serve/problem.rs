@@ -425,6 +425,12 @@ impl From<RunError> for Problem {
                 let detail = format!("{error}: GET /v1/threads/{thread}/runs lists those that there are");
                 Self::new(Kind::NoMoment, detail).at("thread_id", thread).at("run", run)
             }
+            RunError::NotInRun { thread, run, .. } => {
+                Self::new(Kind::NoMoment, error.to_string()).at("thread_id", thread).at("run", run)
+            }
+            RunError::NotBegun { thread, run } | RunError::NotEnded { thread, run } => {
+                Self::new(Kind::Conflict, error.to_string()).at("thread_id", thread).at("run", run)
+            }
             RunError::Workflow(faults) => Self::workflow(faults),
             RunError::Control(error) => error.into(),
             error => Self::new(Kind::Internal, with_sources(&error)),

@@ -14,6 +14,7 @@ use super::request;
 use super::server::Shared;
 use super::tokens::Scope;
 use super::workflows::{Chosen, For, Inline};
+use crate::rerun::again;
 use crate::views::{RerunReport, Thread};
 
 /// On what a thread is run again. Everything may be absent: then on the definition that it ran on, to its end.
@@ -27,6 +28,9 @@ pub(crate) struct Rerun {
     /// The definition to run it on: an object, or a text in YAML or JSON.
     #[schema(value_type = Option<Inline>)]
     definition: Option<Value>,
+    /// Only this run is run again, from the recorded state before it, and the branches that began in it.
+    #[serde(default, deserialize_with = "request::count")]
+    run_id: Option<u64>,
     /// Run it again up to this event, and when it is the same up to there, go on with real calls from there: as a new
     /// thread, a fork. Takes the scope `operate`.
     #[serde(default, deserialize_with = "request::count")]
@@ -43,7 +47,8 @@ pub(crate) struct Rerun {
     responses(
         (status = 200, description = "What came of it; no thread was begun", body = RerunReport),
         (status = 201, description = "It was the same up to there, and the new thread has begun", body = RerunReport),
-        (status = 404, description = "There is no such thread, event or workflow, or the thread that the key began was deleted"),
+        (status = 404, description = "There is no such thread, run, event or workflow, or the thread that the key began was deleted"),
+        (status = 409, description = "The run waits, or the thread has ended at that moment, or a request with this key is at work"),
         (status = 422, description = "The thread cannot go on so from there, or the key was used for another request"),
     ))]
 pub(crate) async fn rerun(
@@ -57,14 +62,14 @@ pub(crate) async fn rerun(
     let sent = Repeatable::of(&request, format!("rerun {}", thread.id()), body)?;
     let chosen = Chosen { workflow: rerun.workflow, hash: rerun.hash, definition: rerun.definition };
     let Some(from) = rerun.live_from.map(Seq) else {
-        let reran = thread.rerun(chosen.find(&server, For::Reading).await?).await?;
+        let reran = again(&thread, rerun.run_id, None, chosen.find(&server, For::Reading).await?).await?;
         return Ok(HttpResponse::Ok().json(answer(&reran, None)));
     };
     guard::needs(&server, &request, Scope::Operate)?;
     let (of_work, parent) = (server.clone(), thread.clone());
     let begun = beginning::begin(&server, sent, move |id| async move {
         let workflow = chosen.find(&of_work, For::Running).await?;
-        let reran = parent.rerun_to(from, workflow.clone()).await?;
+        let reran = again(&parent, rerun.run_id, Some(from), workflow.clone()).await?;
         if reran.diverged().is_some() {
             return Ok((reran, None));
         }
@@ -78,7 +83,7 @@ pub(crate) async fn rerun(
         Begun::Before(fork) => {
             response.insert_header(REPLAYED);
             // On what the fork runs on it was the same up to there, and is again.
-            (thread.rerun_to(from, Some(fork.definition(None).await?)).await?, fork)
+            (again(&thread, rerun.run_id, Some(from), Some(fork.definition(None).await?)).await?, fork)
         }
     };
     Ok(response

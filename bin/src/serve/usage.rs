@@ -103,6 +103,7 @@ pub(crate) async fn of_log(
     responses(
         (status = 200, description = "A page", body = Usages),
         (status = 404, description = "There is no such thread or run"),
+        (status = 409, description = "The run waits and has not begun"),
     ))]
 pub(crate) async fn of_thread(Named(thread): Named, Asked(query): Asked<ThreadQuery>) -> Result<HttpResponse, Problem> {
     let by = by(query.by.as_deref())?;

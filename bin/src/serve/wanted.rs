@@ -12,6 +12,7 @@ use rethread::store::{Batch, Mapped, Recent, Records, read_log, read_thread};
 use rethread::{Event, Position, RecordedEvent, Runtime, Seq, ThreadHandle, ThreadId};
 
 use super::written::{Entry, Form, Written};
+use crate::events::ends_run;
 
 /// Texts of events for one who follows.
 pub(crate) type EventTextStream = BoxStream<'static, Result<Written, ReadError>>;
@@ -80,18 +81,43 @@ impl Wanted {
     }
 }
 
+/// With which end a stream of a thread ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    /// That of the thread: no run follows.
+    Thread,
+    /// That of the run in progress, or that of the thread.
+    Run,
+}
+
 type Sent = Vec<Result<Written, ReadError>>;
 
 /// Writes what is wanted of the batches of a follower.
 struct Writer {
     form: Form,
     wanted: Wanted,
-    /// Of one thread: the first seq that is wanted, and whether it has ended.
-    of_thread: Option<(Seq, ThreadEnd)>,
+    of_thread: Option<OneThread>,
     /// The last event that was looked at.
     at: Option<Position>,
     /// After the event that ends the thread, and after one that cannot be read.
     is_over: bool,
+}
+
+/// What is wanted of one thread.
+struct OneThread {
+    /// The first seq that is wanted.
+    from: Seq,
+    /// The last one there was.
+    last: Seq,
+    end: ThreadEnd,
+    until: End,
+}
+
+impl OneThread {
+    fn is_over(&self, event: &RecordedEvent) -> bool {
+        let ends_this_run = self.until == End::Run && event.record.seq > self.last && ends_run(&event.event);
+        ends_this_run || self.end.is_here(event)
+    }
 }
 
 impl Writer {
@@ -99,9 +125,9 @@ impl Writer {
         Self { form, wanted, of_thread: None, at: None, is_over: false }
     }
 
-    /// Of a thread that has not ended with its event `last`, up to the event that ends it.
-    fn of_thread(form: Form, wanted: Wanted, thread: ThreadId, from: Seq, last: Seq) -> Self {
-        Self { of_thread: Some((from, ThreadEnd::after(thread, last))), ..Self::new(form, wanted) }
+    /// Of a thread that has not ended with its event `last`, up to the event that ends it, or its run.
+    fn of_thread(form: Form, wanted: Wanted, thread: OneThread) -> Self {
+        Self { of_thread: Some(thread), ..Self::new(form, wanted) }
     }
 
     fn write(&mut self, batch: Batch<Entry>) -> ControlFlow<Sent, Sent> {
@@ -148,9 +174,9 @@ impl Writer {
 
     fn wants(&mut self, event: &RecordedEvent) -> bool {
         self.at = Some(event.record.position);
-        if let Some((from, end)) = &mut self.of_thread {
-            self.is_over = end.is_here(event);
-            if event.record.seq < *from {
+        if let Some(thread) = &self.of_thread {
+            self.is_over = thread.is_over(event);
+            if event.record.seq < thread.from {
                 return false;
             }
         }
@@ -182,7 +208,8 @@ pub(crate) fn following(runtime: &Runtime, hub: &Hub, form: Form, wanted: Wanted
     Writer::stream(hub.follow(runtime.store(), from, move |batch| writer.write(batch)))
 }
 
-/// What is there of a thread from a seq on, and then what comes, up to the event that ends it; `last` is its last one now.
+/// What is there of a thread from a seq on, and then what comes, up to the event that ends it, or its run; `last` is its
+/// last one now.
 pub(crate) fn following_thread(
     thread: &ThreadHandle,
     hub: &Hub,
@@ -190,9 +217,11 @@ pub(crate) fn following_thread(
     wanted: Wanted,
     from: Seq,
     last: Seq,
+    until: End,
 ) -> EventTextStream {
     let (store, id) = (thread.runtime().store(), thread.id());
-    let mut writer = Writer::of_thread(form, wanted, id, from, last);
+    let one = OneThread { from, last, end: ThreadEnd::after(id, last), until };
+    let mut writer = Writer::of_thread(form, wanted, one);
     // From no later than its end: the event that ends it is seen then, wanted or not.
     Writer::stream(hub.follow_thread(store, id, from.min(last.next()), move |batch| writer.write(batch)))
 }

@@ -1,5 +1,6 @@
 //! What happened in a thread, where time and money went, and why it failed.
 
+use rethread::runs::RunId;
 use rethread::steps::CallKind;
 use rethread::steps::Steps;
 use rethread::{CallId, ExecutionError, NodeId, Seq, Status, ThreadId};
@@ -16,6 +17,10 @@ use crate::explain::Cause;
 pub(crate) struct Explanation {
     #[cfg_attr(feature = "server", schema(value_type = String))]
     pub(crate) thread_id: ThreadId,
+    /// The run, if only that is explained.
+    #[cfg_attr(feature = "server", schema(value_type = Option<u64>))]
+    pub(crate) run_id: Option<RunId>,
+    /// How far the thread is, or the run.
     #[cfg_attr(feature = "server", schema(value_type = String))]
     pub(crate) status: Status,
     pub(crate) workflow: Option<String>,

@@ -62,7 +62,19 @@ pub(crate) struct Runs {
 
 impl Run {
     fn of(run: RunSummary) -> Self {
-        let RunSummary { run_id, number, started, started_at, ended, ended_at, status, error, input, workflow } = run;
+        let RunSummary {
+            run_id,
+            number,
+            started,
+            started_at,
+            ended,
+            ended_at,
+            last: _,
+            status,
+            error,
+            input,
+            workflow,
+        } = run;
         let (workflow, workflow_hash) = (workflow.name, workflow.hash.to_string());
         let input = input.into_value();
         Self { run_id, number, status, started, started_at, ended, ended_at, input, error, workflow, workflow_hash }

@@ -70,7 +70,7 @@ fn a_failed_run_says_why_from_its_end_inwards() {
     let json = scene.run("explain last --json").ok().json();
     assert_eq!(
         keys(&json),
-        "thread_id status workflow seq error usage steps branches branches_left_out longest dearest causes"
+        "thread_id run_id status workflow seq error usage steps branches branches_left_out longest dearest causes"
     );
     assert_eq!(keys(&json["causes"][0]), "thread_id seq what error failed_tries");
     let what: Vec<_> = json["causes"].as_array().unwrap().iter().map(|cause| cause["what"].clone()).collect();

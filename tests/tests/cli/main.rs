@@ -24,6 +24,7 @@ mod imports;
 mod inbox;
 mod labels;
 mod limits;
+mod one_run;
 mod pages;
 mod people;
 mod rerun;

@@ -262,6 +262,11 @@ fn each_documented_status_occurs_and_fits_its_schema() {
     api.send(place.request("GET", &fill(runs, nobody)), "get", runs, 404);
     api.send(place.request("GET", &fill(message, &thread)), "get", message, 200);
     api.send(place.request("GET", &fill(message, nobody)), "get", message, 404);
+    for path in [of_thread, "/v1/threads/{thread}/usage"] {
+        let waits = format!("{}?run={}", fill(path, &thread), queued["run_id"]);
+        api.send(place.request("GET", &waits), "get", path, 409);
+    }
+    api.send(post(rerun, &thread, json!({ "run_id": queued["run_id"] })), "post", rerun, 409);
     let of_run = |path: &str, run: &Value| path.replace("{run}", &run.to_string());
     let (of, first) = ("/v1/threads/{thread}/runs/{run}/cancel", json!(0));
     api.send(post(&of_run(of, &queued["run_id"]), &thread, json!({})), "post", of, 200);

@@ -107,7 +107,7 @@ impl Operation {
             {
                 fault = Some(format!("{}: {error}", parameter.name));
             }
-            moments += usize::from(["seq", "checkpoint", "at"].contains(&parameter.name.as_str()));
+            moments += usize::from(["seq", "checkpoint", "at", "run"].contains(&parameter.name.as_str()));
             match parameter.place.as_str() {
                 "path" => path = path.replace(&format!("{{{}}}", parameter.name), &values::escaped(&text)),
                 "query" => query.push(format!("{}={}", parameter.name, values::escaped(&text))),

@@ -14,6 +14,7 @@ mod http;
 mod idempotency;
 mod labels;
 mod messages;
+mod one_run;
 mod page;
 mod place;
 #[cfg(target_os = "linux")]

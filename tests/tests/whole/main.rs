@@ -25,6 +25,7 @@ mod moments;
 mod monitor;
 mod mounted;
 mod named;
+mod one_run;
 mod outputs;
 mod owners;
 mod page;
