@@ -1,12 +1,12 @@
 //! What the calls of a thread, of a family or of the whole log used, page by page.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
 use rethread_events::event::event_type_named;
 use rethread_events::ids::{CallId, Hash, Position, RunId, Seq, ThreadId, Time};
 use rethread_events::labels::Labels;
-use rethread_events::usage::{CallUsage, Callee, EVENTS, Ended, ModelName, UsageFold};
+use rethread_events::usage::{CallUsage, Callee, EVENTS, Ended, GroupSums, ModelName, UsageFold};
 use rethread_store::{Kind, Record, StoreError};
 
 use crate::error::{ReadError, RunError, RuntimeError};
@@ -32,13 +32,15 @@ pub struct UsageQuery<P> {
     pub since: Option<Time>,
     /// Only calls of threads with these labels.
     pub labels: Labels,
+    /// The key of a label: [`UsagePage::label_values`] has its values.
+    pub label_key: Option<String>,
     /// At most so many calls; at least 1, at most 5 000.
     pub limit: usize,
 }
 
 impl<P> Default for UsageQuery<P> {
     fn default() -> Self {
-        Self { after: None, since: None, labels: Labels::new(), limit: CALLS_MAX }
+        Self { after: None, since: None, labels: Labels::new(), label_key: None, limit: CALLS_MAX }
     }
 }
 
@@ -48,8 +50,22 @@ pub struct UsagePage<P> {
     /// Calls of models and tools that ended, in the order in which they are recorded. A page may have fewer than it may
     /// hold, or none, although more follow, because at most 50 000 events are read for it.
     pub calls: Vec<CallUsage>,
+    /// If [`UsageQuery::label_key`] is given: the value of that label of each thread that made one of the calls, or that
+    /// it has no such label.
+    pub label_values: BTreeMap<ThreadId, Option<String>>,
     /// Where the next page begins; `None` if this is the last.
     pub next: Option<P>,
+}
+
+impl<P> UsagePage<P> {
+    /// Adds the calls to the sums of each value of the label of [`UsageQuery::label_key`]. `None` is the group of the
+    /// threads without that label.
+    pub fn add_by_label(&self, sums: &mut BTreeMap<Option<String>, GroupSums>) {
+        for call in &self.calls {
+            let value = self.label_values.get(&call.thread).cloned().flatten();
+            sums.entry(value).or_default().add(call);
+        }
+    }
 }
 
 impl Runtime {
@@ -149,10 +165,10 @@ fn of_log(services: &Services, query: &UsageQuery<Position>) -> Result<UsagePage
         let position = record.position;
         reader.take(record)?;
         if reader.is_full() {
-            return Ok(UsagePage { calls: reader.calls, next: Some(position).filter(|last| last.next() < end) });
+            return Ok(reader.page(Some(position).filter(|last| last.next() < end)));
         }
     }
-    Ok(UsagePage { calls: reader.calls, next: None })
+    Ok(reader.page(None))
 }
 
 /// The calls of these threads, which are sorted, that ended at these events.
@@ -183,11 +199,11 @@ fn of_threads(
             reader.take(record)?;
             if reader.is_full() {
                 let is_last = seq == last && n_before + 1 == threads.len();
-                return Ok(UsagePage { calls: reader.calls, next: (!is_last).then_some((thread, seq)) });
+                return Ok(reader.page((!is_last).then_some((thread, seq))));
             }
         }
     }
-    Ok(UsagePage { calls: reader.calls, next: None })
+    Ok(reader.page(None))
 }
 
 /// Reads records in order and gathers the calls that they end.
@@ -196,8 +212,10 @@ struct Reader<'a> {
     kinds: Vec<Kind>,
     since: Option<Time>,
     labels: Labels,
+    label_key: Option<String>,
     /// Whether the threads that were met have the labels.
     labelled: BTreeMap<ThreadId, bool>,
+    label_values: BTreeMap<ThreadId, Option<String>>,
     limit: usize,
     n_looked_at: usize,
     fold: UsageFold,
@@ -213,13 +231,22 @@ impl<'a> Reader<'a> {
             kinds,
             since: query.since,
             labels: query.labels.clone(),
+            label_key: query.label_key.clone(),
             labelled: BTreeMap::new(),
+            label_values: BTreeMap::new(),
             limit: query.limit.clamp(1, CALLS_MAX),
             n_looked_at: 0,
             fold: UsageFold::default(),
             profiles: BTreeMap::new(),
             calls: Vec::new(),
         }
+    }
+
+    fn page<P>(self, next: Option<P>) -> UsagePage<P> {
+        let mut label_values = self.label_values;
+        let threads: BTreeSet<_> = self.calls.iter().map(|call| call.thread).collect();
+        label_values.retain(|thread, _| threads.contains(thread));
+        UsagePage { calls: self.calls, label_values, next }
     }
 
     fn is_full(&self) -> bool {
@@ -253,14 +280,19 @@ impl<'a> Reader<'a> {
 
     /// Whether the thread has the labels that are asked for.
     fn has_labels(&mut self, thread: ThreadId) -> Result<bool, ReadError> {
-        if self.labels.is_empty() {
+        if self.labels.is_empty() && self.label_key.is_none() {
             return Ok(true);
         }
         if let Some(has) = self.labelled.get(&thread) {
             return Ok(*has);
         }
         let has = match labels_of(self.services.reader(), thread) {
-            Ok(labels) => labels.include(&self.labels),
+            Ok(labels) => {
+                if let Some(key) = &self.label_key {
+                    self.label_values.insert(thread, labels.get(key).map(str::to_owned));
+                }
+                labels.include(&self.labels)
+            }
             // It was deleted meanwhile.
             Err(ReadError::NoThread(_)) => false,
             Err(error) => return Err(error),

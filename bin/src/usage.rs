@@ -1,12 +1,13 @@
 //! `usage`: what calls of models and tools used.
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use clap::Args;
 use jiff::Timestamp;
-use rethread::operate::UsageQuery;
+use rethread::operate::{Labels, UsageQuery};
 use rethread::runs::RunId;
-use rethread::usage::{CallUsage, UsageSums};
+use rethread::usage::{CallUsage, GroupSums, UsageSums};
 use rethread::{Position, Runtime, Seq, Time};
 use serde_json::json;
 
@@ -17,7 +18,7 @@ use crate::moment::time_of;
 use crate::open::{self, OpenArgs};
 use crate::output;
 use crate::threads::dollars;
-use crate::views::{By, Call, ModelSum, ToolSum, Usages};
+use crate::views::{By, Call, LabelSum, ModelSum, ToolSum, Usages};
 
 /// Sum up what calls of models and tools used: calls, failures, retries, time, tokens and cost. Only calls that ended
 /// count. What is not known is not counted as zero: a sum that misses something says how many calls it misses.
@@ -34,6 +35,9 @@ pub(crate) struct UsageArgs {
     /// List sums by model, sums by tool, or every call (default: sums by model and by tool)
     #[arg(long, value_enum, value_name = "WHAT")]
     by: Option<By>,
+    /// List sums by the values of the label with this key
+    #[arg(long, value_name = "KEY", conflicts_with_all = ["by", "thread"])]
+    by_label: Option<String>,
     /// Leave out the branches of the thread
     #[arg(long, requires = "thread")]
     no_branches: bool,
@@ -56,7 +60,16 @@ pub(crate) async fn usage(open: &OpenArgs, args: UsageArgs) -> Result<ExitCode, 
     let runtime = open.look().await?;
     let done = read(&runtime, &args).await;
     open::close(runtime).await?;
-    let sums = done?;
+    let (sums, by_label) = done?;
+    if let Some(key) = &args.by_label {
+        let view = Usages::by_label(key, &by_label);
+        if args.json {
+            output::print_json(&json!(view))?;
+        } else {
+            print_labels(open, view.labels.as_deref().unwrap_or_default())?;
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
     if args.by == Some(By::Call) {
         return Ok(ExitCode::SUCCESS);
     }
@@ -70,8 +83,8 @@ pub(crate) async fn usage(open: &OpenArgs, args: UsageArgs) -> Result<ExitCode, 
 }
 
 /// Reads all pages; prints the calls of each, or adds them up.
-async fn read(runtime: &Runtime, args: &UsageArgs) -> Result<UsageSums, Failure> {
-    let mut sums = UsageSums::default();
+async fn read(runtime: &Runtime, args: &UsageArgs) -> Result<(UsageSums, LabelSums), Failure> {
+    let (mut sums, mut by_label) = (UsageSums::default(), LabelSums::new());
     let mut take = |calls: &[CallUsage]| {
         if args.by == Some(By::Call) {
             return calls.iter().try_for_each(|call| print_call(&Call::from(call), args.json));
@@ -94,21 +107,29 @@ async fn read(runtime: &Runtime, args: &UsageArgs) -> Result<UsageSums, Failure>
             take(&page.calls)?;
             query.after = page.next;
             if query.after.is_none() {
-                return Ok(sums);
+                return Ok((sums, by_label));
             }
         }
     }
     let (since, after) = (args.since, args.after.map(Position));
-    let mut query = UsageQuery { since, after, labels: args.labels.all()?, ..UsageQuery::default() };
+    let (labels, label_key) = (args.labels.all()?, args.by_label.clone());
+    if let Some(key) = &label_key {
+        Labels::new().with(key, "value").map_err(|error| Failure::new(2, format!("--by-label: {error}")))?;
+    }
+    let mut query = UsageQuery { since, after, labels, label_key, ..UsageQuery::default() };
     loop {
         let page = runtime.usage(query.clone()).await?;
         take(&page.calls)?;
+        page.add_by_label(&mut by_label);
         query.after = page.next;
         if query.after.is_none() {
-            return Ok(sums);
+            return Ok((sums, by_label));
         }
     }
 }
+
+/// The sums of each value of a label.
+type LabelSums = BTreeMap<Option<String>, GroupSums>;
 
 fn print_call(call: &Call, json: bool) -> Result<(), Failure> {
     if json {
@@ -160,6 +181,46 @@ fn print_sums(open: &OpenArgs, view: &Usages) -> Result<(), Failure> {
     Ok(())
 }
 
+fn print_labels(open: &OpenArgs, labels: &[LabelSum]) -> Result<(), Failure> {
+    if labels.is_empty() {
+        if open.talks() {
+            output::say("no calls");
+        }
+        return Ok(());
+    }
+    let head = ["LABEL", "CALLS", "FAILED", "TIME", "TOKENS IN", "OUT", "COST", "TOOL CALLS", "FAILED"];
+    output::print(output::table(&head, labels.iter().map(label_row)))
+}
+
+fn label_row(sum: &LabelSum) -> Vec<String> {
+    // The values come from callers: only a label has a `=`.
+    let name = match &sum.label_value {
+        Some(value) => format!("{}={value}", sum.label_key),
+        None => format!("no {}", sum.label_key),
+    };
+    let tokens = |n: Option<u64>| without(n.unwrap_or(0).to_string(), sum.n_usage_unknown, sum.calls);
+    vec![
+        output::tame(&name, 60),
+        sum.calls.to_string(),
+        ended(sum.failed, sum.cancelled),
+        short(sum.total_ms),
+        tokens(sum.usage.input_tokens),
+        tokens(sum.usage.output_tokens),
+        without(dollars(sum.cost_nanousd.unwrap_or(0)), sum.n_unpriced, sum.calls),
+        sum.tool_calls.to_string(),
+        ended(sum.tool_calls_failed, sum.tool_calls_cancelled),
+    ]
+}
+
+/// A sum, and how many calls it misses.
+fn without(text: String, n_missing: u64, n_calls: u64) -> String {
+    match n_missing {
+        0 => text,
+        n if n == n_calls => "unknown".to_owned(),
+        n => format!("{text} + {n} unknown"),
+    }
+}
+
 fn model_row(sum: &ModelSum) -> Vec<String> {
     let name = match (&sum.profile, &sum.provider, &sum.model) {
         (Some(profile), _, _) => profile.clone(),
@@ -167,13 +228,7 @@ fn model_row(sum: &ModelSum) -> Vec<String> {
         (None, None, Some(model)) => model.clone(),
         (None, _, None) => "unknown".to_owned(),
     };
-    // The sum is followed by what it misses.
-    let without = |text: String, n: u64| match n {
-        0 => text,
-        n if n == sum.calls => "unknown".to_owned(),
-        n => format!("{text} + {n} unknown"),
-    };
-    let tokens = |n: Option<u64>| without(n.unwrap_or(0).to_string(), sum.n_usage_unknown);
+    let tokens = |n: Option<u64>| without(n.unwrap_or(0).to_string(), sum.n_usage_unknown, sum.calls);
     vec![
         output::tame(&name, 60),
         sum.calls.to_string(),
@@ -184,7 +239,7 @@ fn model_row(sum: &ModelSum) -> Vec<String> {
         short(sum.max_ms),
         tokens(sum.usage.input_tokens),
         tokens(sum.usage.output_tokens),
-        without(dollars(sum.cost_nanousd.unwrap_or(0)), sum.n_unpriced),
+        without(dollars(sum.cost_nanousd.unwrap_or(0)), sum.n_unpriced, sum.calls),
     ]
 }
 

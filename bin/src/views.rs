@@ -18,4 +18,4 @@ pub(crate) use run::Runs;
 pub(crate) use thread::WaitingCall;
 pub(crate) use thread::{Member, Thread};
 pub(crate) use tool::Tool;
-pub(crate) use usage::{By, Call, ModelSum, ToolSum, Usages};
+pub(crate) use usage::{By, Call, LabelSum, ModelSum, ToolSum, Usages};

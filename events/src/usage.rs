@@ -22,7 +22,7 @@ mod sums;
 
 pub use call::{CallUsage, Callee, ModelName, ModelUsage, Purpose};
 pub use fold::{EVENTS, Ended, UsageFold};
-pub use sums::{CallSums, ModelSums, UsageSums};
+pub use sums::{CallSums, GroupSums, ModelSums, UsageSums};
 
 #[cfg(test)]
 mod tests;

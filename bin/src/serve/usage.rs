@@ -1,5 +1,7 @@
 //! `/v1/usage` and `/v1/threads/{thread}/usage`: what calls of models and tools used, page by page.
 
+use std::collections::BTreeMap;
+
 use actix_web::{HttpRequest, HttpResponse};
 use rethread::operate::{Labels, UsageQuery};
 use rethread::runs::RunId;
@@ -22,9 +24,13 @@ const PAGE_MAX: usize = 5_000;
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct LogQuery {
-    /// `model` for sums by model, `tool` for sums by tool, `call` for every call; both sums when absent.
-    #[param(pattern = "^(model|tool|call)$")]
+    /// `model` for sums by model, `tool` for sums by tool, `label` for sums by the values of the label `label_key`, `call`
+    /// for every call; sums by model and by tool when absent.
+    #[param(pattern = "^(model|tool|label|call)$")]
     by: Option<String>,
+    /// With `by=label`: the key of the label. Threads without it are the group whose `label_value` is null.
+    #[param(pattern = "^[A-Za-z0-9._/-]{1,64}$")]
+    label_key: Option<String>,
     /// Only calls of threads with these labels: `KEY=VALUE`, with commas between them.
     #[param(pattern = "^[A-Za-z0-9._/-]{1,64}=[^,]{1,64}(,[A-Za-z0-9._/-]{1,64}=[^,]{1,64})*$")]
     label: Option<String>,
@@ -62,13 +68,13 @@ pub(crate) struct ThreadQuery {
     limit: Option<u64>,
 }
 
-fn by(text: Option<&str>) -> Result<Option<By>, Problem> {
+fn by(text: Option<&str>, expected: &str) -> Result<Option<By>, Problem> {
     match text {
         None => Ok(None),
         Some("model") => Ok(Some(By::Model)),
         Some("tool") => Ok(Some(By::Tool)),
         Some("call") => Ok(Some(By::Call)),
-        Some(_) => Err(Problem::parameter("by", "expected `model`, `tool` or `call`")),
+        Some(_) => Err(Problem::parameter("by", format!("expected {expected}"))),
     }
 }
 
@@ -81,7 +87,16 @@ pub(crate) async fn of_log(
     request: HttpRequest,
     Asked(query): Asked<LogQuery>,
 ) -> Result<HttpResponse, Problem> {
-    let by = by(query.by.as_deref())?;
+    let label_key = match (query.by.as_deref(), query.label_key) {
+        (Some("label"), Some(key)) => {
+            Labels::new().with(key.as_str(), "value").map_err(|error| Problem::parameter("label_key", error))?;
+            Some(key)
+        }
+        (Some("label"), None) => return Err(Problem::parameter("label_key", "`by=label` needs the key of a label")),
+        (_, Some(_)) => return Err(Problem::parameter("label_key", "it is for `by=label`")),
+        (_, None) => None,
+    };
+    let by = if label_key.is_some() { None } else { by(query.by.as_deref(), "`model`, `tool`, `label` or `call`")? };
     let after = query.after.as_deref().map(|text| {
         request::position(text).ok_or_else(|| Problem::parameter("after", "expected a position of the log"))
     });
@@ -89,10 +104,16 @@ pub(crate) async fn of_log(
         after: after.transpose()?,
         since: request::time("since", query.since.as_deref())?,
         labels: guard::bound(&request, request::labels(query.label.as_deref())?)?,
+        label_key: label_key.clone(),
         limit: request::limit(query.limit, PAGE, PAGE_MAX)?,
     };
     let page = server.runtime.usage(query).await?;
     let next = page.next.map(|next| next.to_string());
+    if let Some(key) = label_key {
+        let mut sums = BTreeMap::new();
+        page.add_by_label(&mut sums);
+        return Ok(HttpResponse::Ok().json(Usages { next: Some(next), ..Usages::by_label(&key, &sums) }));
+    }
     Ok(HttpResponse::Ok().json(By::page(by, &page.calls, next)))
 }
 
@@ -106,7 +127,7 @@ pub(crate) async fn of_log(
         (status = 409, description = "The run waits and has not begun"),
     ))]
 pub(crate) async fn of_thread(Named(thread): Named, Asked(query): Asked<ThreadQuery>) -> Result<HttpResponse, Problem> {
-    let by = by(query.by.as_deref())?;
+    let by = by(query.by.as_deref(), "`model`, `tool` or `call`")?;
     let after = query.after.as_deref().map(|text| match CallId::parse_key(text) {
         Ok((thread, CallId(seq))) => Ok((thread, seq)),
         Err(_) => Err(Problem::parameter("after", "expected the `next` of a page before")),
@@ -115,6 +136,7 @@ pub(crate) async fn of_thread(Named(thread): Named, Asked(query): Asked<ThreadQu
         after: after.transpose()?,
         since: request::time("since", query.since.as_deref())?,
         labels: Labels::new(),
+        label_key: None,
         limit: request::limit(query.limit, PAGE, PAGE_MAX)?,
     };
     let mut page = match (query.run, query.branches) {

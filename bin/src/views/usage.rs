@@ -1,6 +1,8 @@
-//! What calls used: one by one, and in sums by model and by tool.
+//! What calls used: one by one, and in sums by model, by tool and by label.
 
-use rethread::usage::{CallSums, CallUsage, Callee, ModelName, ModelSums, Purpose, UsageSums};
+use std::collections::BTreeMap;
+
+use rethread::usage::{CallSums, CallUsage, Callee, GroupSums, ModelName, ModelSums, Purpose, UsageSums};
 use rethread::{CallId, ErrorKind, NodeId, Seq, ThreadId, Time};
 use rethread_events::ids::ToolName;
 use rethread_events::message::{FinishReason, Usage, UsageSource};
@@ -128,6 +130,41 @@ pub(crate) struct ModelSum {
     pub(crate) n_unpriced: u64,
 }
 
+/// Sums over the calls of the threads with one value of a label.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub(crate) struct LabelSum {
+    /// The key of the label.
+    pub(crate) label_key: String,
+    /// Its value; null for the threads without that label.
+    pub(crate) label_value: Option<String>,
+    /// Calls of models that ended.
+    pub(crate) calls: u64,
+    pub(crate) failed: u64,
+    pub(crate) cancelled: u64,
+    pub(crate) retries: u64,
+    pub(crate) total_ms: u64,
+    pub(crate) mean_ms: Option<u64>,
+    pub(crate) max_ms: u64,
+    /// Calls whose answer came from the cache of answers.
+    cached: u64,
+    /// Tokens of the calls that have figures.
+    pub(crate) usage: Tokens,
+    /// Calls whose tokens are not known, or not all of them: they are not in `usage`.
+    pub(crate) n_usage_unknown: u64,
+    /// Calls whose tokens were counted here, because the provider did not report them.
+    n_usage_counted: u64,
+    /// In billionths of a US dollar, of the calls whose cost is known; null where none is.
+    pub(crate) cost_nanousd: Option<u64>,
+    /// Calls whose cost is not known: they are not in `cost_nanousd`.
+    pub(crate) n_unpriced: u64,
+    /// Calls of tools that ended.
+    pub(crate) tool_calls: u64,
+    pub(crate) tool_calls_failed: u64,
+    pub(crate) tool_calls_cancelled: u64,
+}
+
 /// What calls used.
 #[derive(Debug, Default, Serialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
@@ -139,6 +176,9 @@ pub(crate) struct Usages {
     /// Sums by tool, where they are asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) tools: Option<Vec<ToolSum>>,
+    /// Sums by the value of a label, where they are asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) labels: Option<Vec<LabelSum>>,
     /// The calls, where they are asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) calls: Option<Vec<Call>>,
@@ -177,6 +217,41 @@ impl By {
         let models = (by != Some(Self::Tool)).then(|| sums.models.iter().map(ModelSum::from).collect());
         let tools = (by != Some(Self::Model)).then(|| sums.tools.iter().map(ToolSum::from).collect());
         Usages { models, tools, ..Usages::default() }
+    }
+}
+
+impl Usages {
+    /// The sums of each value of the label with this key.
+    pub(crate) fn by_label(key: &str, sums: &BTreeMap<Option<String>, GroupSums>) -> Self {
+        let sums = sums.iter().map(|(value, sums)| LabelSum::of(key, value.as_deref(), sums));
+        Self { labels: Some(sums.collect()), ..Self::default() }
+    }
+}
+
+impl LabelSum {
+    fn of(key: &str, value: Option<&str>, sums: &GroupSums) -> Self {
+        let GroupSums { models, tools } = sums;
+        let calls = &models.calls;
+        Self {
+            label_key: key.to_owned(),
+            label_value: value.map(str::to_owned),
+            calls: calls.n,
+            failed: calls.n_failed,
+            cancelled: calls.n_cancelled,
+            retries: calls.n_retries,
+            total_ms: calls.total_ms,
+            mean_ms: calls.mean_ms(),
+            max_ms: calls.max_ms,
+            cached: models.n_cached,
+            usage: Tokens::from(&models.usage),
+            n_usage_unknown: models.n_usage_unknown,
+            n_usage_counted: models.n_usage_counted,
+            cost_nanousd: models.cost_nanousd,
+            n_unpriced: models.n_unpriced,
+            tool_calls: tools.n,
+            tool_calls_failed: tools.n_failed,
+            tool_calls_cancelled: tools.n_cancelled,
+        }
     }
 }
 

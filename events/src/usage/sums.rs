@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::call::{CallUsage, Callee, ModelName};
+use super::call::{CallUsage, Callee, ModelName, ModelUsage};
 use crate::fault::ErrorKind;
 use crate::ids::ToolName;
 use crate::message::{Usage, UsageSource};
@@ -14,6 +14,15 @@ pub struct UsageSums {
     pub models: BTreeMap<ModelName, ModelSums>,
     /// By tool.
     pub tools: BTreeMap<ToolName, CallSums>,
+}
+
+/// Sums over all calls of a group, such as the threads with a label.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct GroupSums {
+    /// Calls of models.
+    pub models: ModelSums,
+    /// Calls of tools.
+    pub tools: CallSums,
 }
 
 /// Sums over calls of one kind.
@@ -60,16 +69,31 @@ impl UsageSums {
             Callee::Tool(tool) => return self.tools.entry(tool.clone()).or_default().add(call),
             Callee::Model(model) => model,
         };
-        let sums = self.models.entry(model.name.clone()).or_default();
-        sums.calls.add(call);
-        sums.usage.add(&model.usage);
+        self.models.entry(model.name.clone()).or_default().add(call, model);
+    }
+}
+
+impl GroupSums {
+    /// Adds a call.
+    pub fn add(&mut self, call: &CallUsage) {
+        match &call.callee {
+            Callee::Tool(_) => self.tools.add(call),
+            Callee::Model(model) => self.models.add(call, model),
+        }
+    }
+}
+
+impl ModelSums {
+    fn add(&mut self, call: &CallUsage, model: &ModelUsage) {
+        self.calls.add(call);
+        self.usage.add(&model.usage);
         let count = |n: &mut u64, is_one: bool| *n += u64::from(is_one);
-        count(&mut sums.n_cached, model.cached);
-        count(&mut sums.n_usage_unknown, model.is_usage_unknown());
-        count(&mut sums.n_usage_counted, model.usage_source == Some(UsageSource::Counted));
+        count(&mut self.n_cached, model.cached);
+        count(&mut self.n_usage_unknown, model.is_usage_unknown());
+        count(&mut self.n_usage_counted, model.usage_source == Some(UsageSource::Counted));
         match model.cost_nanousd {
-            Some(cost) => sums.cost_nanousd = Some(sums.cost_nanousd.unwrap_or(0).saturating_add(cost)),
-            None => sums.n_unpriced += 1,
+            Some(cost) => self.cost_nanousd = Some(self.cost_nanousd.unwrap_or(0).saturating_add(cost)),
+            None => self.n_unpriced += 1,
         }
     }
 }
