@@ -11,13 +11,13 @@ use rethread_events::text::with_sources;
 use rethread_events::thread::{BranchOutcome, BranchRun, Fork, Input, Status, Totals};
 use rethread_events::workflow::Workflow;
 use rethread_store::StoreError;
-use tokio::sync::oneshot;
 
 use crate::branch_states::BranchState;
 use crate::deliver::{ask, deliver, deliver_unasked, settle};
 use crate::error::{ControlError, ReadError, RuntimeError};
 use crate::fork_bases::Base;
 use crate::load;
+use crate::port::Reply;
 use crate::registry::ThreadRegistry;
 use crate::summary::branch_of;
 use crate::thread_actor::messages::{
@@ -117,7 +117,7 @@ async fn begin(registry: &Arc<ThreadRegistry>, wanted: &Wanted, base: &Base) -> 
         globals: (*run.globals).clone(),
         ..Fork::default()
     };
-    let (reply, answer) = oneshot::channel();
+    let (reply, answer) = Reply::channel(None);
     let (parent, workflow) = (base.state.clone(), workflow.clone());
     let origin = Origin::Moment { parent, fork: Box::new(fork), answers: Vec::new() };
     registry.begin(run.child, Begin { workflow, origin, trace: Some(base.trace), reply })?;

@@ -4,12 +4,13 @@
 #[cfg(any(feature = "commands", feature = "files", feature = "mcp"))]
 mod tools;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use actix::prelude::*;
 use rethread_events::fault::ExecutionError;
+use rethread_events::label_limits::LabelCounts;
 use rethread_events::principal::Principal;
 use rethread_events::thread::Processed;
 use rethread_llm::{Client, Profiles};
@@ -51,6 +52,8 @@ pub struct RuntimeBuilder {
     content_in_spans: bool,
     monitors: Vec<Arc<dyn Monitor>>,
     limits: Limits,
+    metrics_of: BTreeSet<String>,
+    metrics_values_max: usize,
     arbiters: usize,
     mode: Mode,
     principal: Principal,
@@ -80,6 +83,8 @@ impl RuntimeBuilder {
             content_in_spans: false,
             monitors: Vec::new(),
             limits: Limits::default(),
+            metrics_of: BTreeSet::new(),
+            metrics_values_max: 0,
             arbiters: std::thread::available_parallelism().map_or(1, usize::from),
             mode: Mode::Run,
             principal: Principal::default(),
@@ -330,6 +335,15 @@ impl RuntimeBuilder {
         self
     }
 
+    /// Counts threads, starts, model calls, tokens and cost for each value of the labels with these keys, see
+    /// [`crate::operate::Metrics`]. At most `values_max` values of a key are told apart, those that come first; all others
+    /// are counted together.
+    pub fn metrics_by_label<K: Into<String>>(mut self, keys: impl IntoIterator<Item = K>, values_max: usize) -> Self {
+        self.metrics_of = keys.into_iter().map(Into::into).collect();
+        self.metrics_values_max = values_max;
+        self
+    }
+
     /// Sets how many arbiters (event loops, each on its own OS thread) run the threads; the default is one per core.
     pub fn arbiters(mut self, n: usize) -> Self {
         self.arbiters = n;
@@ -356,6 +370,8 @@ impl RuntimeBuilder {
             return Err(OpenError::Invalid(format!("{} arbiters: between 1 and 1024 are possible", self.arbiters)));
         }
         self.limits.check().map_err(OpenError::Invalid)?;
+        let labels = LabelCounts::new(&self.limits.labels, self.metrics_of, self.metrics_values_max);
+        let labels = labels.map_err(|error| OpenError::Invalid(error.to_string()))?;
         let workspace = match &self.workspace {
             Some(folder) => folder.clone(),
             None => std::env::current_dir().map_err(|error| OpenError::Workspace(error.to_string()))?,
@@ -406,6 +422,7 @@ impl RuntimeBuilder {
             workspace: Arc::new(workspace),
             workspaces,
             limits: self.limits,
+            labels,
             mode: self.mode,
             principal: self.principal,
             workspace_in_prompt: self.workspace_in_prompt,
@@ -415,6 +432,12 @@ impl RuntimeBuilder {
         let started = async {
             if services.is_run() {
                 services.imported.read(&*services.store)?;
+            }
+            if matches!(services.mode, Mode::Run | Mode::RunOnDemand | Mode::Observe) {
+                // Before any thread goes on: what is appended then is counted as it is.
+                let services = services.clone();
+                let read = move || services.labels.read(&*services.store);
+                on_a_thread("rethread-open", read).await?.map_err(OpenError::of_read)?;
             }
             start_system(registry.clone(), tool_services, self.arbiters).await
         };

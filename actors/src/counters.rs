@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use rethread_events::event::{EVENT_TYPES, Event};
-use rethread_events::message::{Usage, UsageSource};
+use rethread_events::label_limits::Spent;
 use rethread_events::thread::Status;
 use rethread_store::LogReader;
 
@@ -61,32 +61,12 @@ impl Default for Counters {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Tally {
     codes: Vec<u16>,
-    usage: Usage,
-    cost_nanousd: u64,
-    n_unpriced: u64,
-    n_counted: u64,
+    spent: Spent,
 }
 
 impl Tally {
     pub(crate) fn of(events: &[Event]) -> Self {
-        let mut tally = Self { codes: events.iter().map(|event| event.event_type().code).collect(), ..Self::default() };
-        for event in events {
-            // What branches used was counted when they used it, so the events that sum it up are left out.
-            let (usage, cost, source) = if let Event::LlmCallCompleted(e) = event {
-                (&e.usage, e.cost_nanousd, e.usage_source)
-            } else if let Event::ContextSummaryCompleted(e) = event {
-                (&e.usage, e.cost_nanousd, e.usage_source)
-            } else if let Event::ConditionEvaluationCompleted(e) = event {
-                (&e.usage, e.cost_nanousd, e.usage_source)
-            } else {
-                continue;
-            };
-            tally.n_unpriced += u64::from(cost.is_none());
-            tally.n_counted += u64::from(source == UsageSource::Counted);
-            tally.usage.add(usage);
-            tally.cost_nanousd = tally.cost_nanousd.saturating_add(cost.unwrap_or(0));
-        }
-        tally
+        Self { codes: events.iter().map(|event| event.event_type().code).collect(), spent: Spent::of(events) }
     }
 }
 
@@ -116,12 +96,13 @@ impl Counters {
             }
         }
         let add = |counter: &AtomicU64, n: Option<u64>| counter.fetch_add(n.unwrap_or(0), Ordering::Relaxed);
-        add(&self.input_tokens, tally.usage.input_tokens);
-        add(&self.output_tokens, tally.usage.output_tokens);
-        add(&self.cached_input_tokens, tally.usage.cached_input_tokens);
-        add(&self.cost_nanousd, Some(tally.cost_nanousd));
-        add(&self.calls_unpriced, Some(tally.n_unpriced));
-        add(&self.calls_counted, Some(tally.n_counted));
+        let Spent { usage, cost_nanousd, n_unpriced, n_counted, n_calls: _, n_unknown: _ } = tally.spent;
+        add(&self.input_tokens, usage.input_tokens);
+        add(&self.output_tokens, usage.output_tokens);
+        add(&self.cached_input_tokens, usage.cached_input_tokens);
+        add(&self.cost_nanousd, Some(cost_nanousd));
+        add(&self.calls_unpriced, Some(n_unpriced));
+        add(&self.calls_counted, Some(n_counted));
     }
 
     pub(crate) fn model_call(&self) -> OpenCall {

@@ -11,9 +11,10 @@ use std::sync::Arc;
 use actix::{Context, Handler, Message};
 use rethread_events::ids::{Seq, ThreadId};
 use rethread_events::thread::Input;
-use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tokio::sync::OwnedSemaphorePermit;
 
 use crate::error::{ControlError, RuntimeError};
+use crate::label_limits::StartPermit;
 use crate::port::Reply;
 use crate::registry::{Live, ThreadRegistry};
 use crate::thread_actor::ThreadActor;
@@ -99,23 +100,34 @@ pub(crate) async fn ask(
     thread: ThreadId,
     input: Input,
 ) -> Result<Option<Seq>, ControlError> {
-    ask_with(registry, thread, |reply| Tell::asked(input.clone(), reply)).await
+    ask_to_begin(registry, thread, input, None).await
+}
+
+/// The same of an input that begins a run, which has this permit.
+pub(crate) async fn ask_to_begin(
+    registry: &Arc<ThreadRegistry>,
+    thread: ThreadId,
+    input: Input,
+    permit: Option<Arc<StartPermit>>,
+) -> Result<Option<Seq>, ControlError> {
+    ask_with(registry, thread, permit, |reply| Tell::asked(input.clone(), reply)).await
 }
 
 /// Waits until everything that the thread decided so far is durable, in it and in the branches that follow it.
 pub(crate) async fn settle(registry: &Arc<ThreadRegistry>, thread: ThreadId) -> Result<(), ControlError> {
-    ask_with(registry, thread, Settle).await.map(drop)
+    ask_with(registry, thread, None, Settle).await.map(drop)
 }
 
 async fn ask_with<M: Brought>(
     registry: &Arc<ThreadRegistry>,
     thread: ThreadId,
+    permit: Option<Arc<StartPermit>>,
     message: impl Fn(Reply) -> M,
 ) -> Result<Option<Seq>, ControlError> {
     for _ in 0..TRIES {
         let mut answer = None;
         let make = || {
-            let (reply, receiver) = oneshot::channel();
+            let (reply, receiver) = Reply::channel(permit.clone());
             answer = Some(receiver);
             message(reply)
         };

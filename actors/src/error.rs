@@ -8,6 +8,7 @@ use rethread_events::event::EventError;
 use rethread_events::expression::ExpressionError;
 use rethread_events::fault::{ErrorKind, ExecutionError};
 use rethread_events::ids::{CallId, Hash, RunId, Seq, ThreadId};
+use rethread_events::label_limits::LabelLimitReached;
 use rethread_events::text::with_sources;
 use rethread_events::thread::{FoldError, Rejected, Status, StepError};
 use rethread_events::workflow::Faults;
@@ -43,6 +44,9 @@ pub enum RuntimeError {
         /// The limit.
         n_max: usize,
     },
+    /// A limit of a label was reached: retry when it says.
+    #[error(transparent)]
+    LabelLimit(#[from] LabelLimitReached),
     /// The thread's actor was stopped by a panic. What was acknowledged is in the log; the next input activates the
     /// thread again.
     #[error("the actor of thread {0} stopped unexpectedly")]
@@ -397,7 +401,7 @@ impl RuntimeError {
     /// Returns what the caller does next.
     pub fn next_move(&self) -> NextMove {
         match self {
-            Self::Busy { .. } | Self::ActorStopped(_) | Self::ShuttingDown => NextMove::Retry,
+            Self::Busy { .. } | Self::LabelLimit(_) | Self::ActorStopped(_) | Self::ShuttingDown => NextMove::Retry,
             Self::Store(error) => match error {
                 StoreError::Busy { .. } | StoreError::Full { .. } | StoreError::Moved { .. } | StoreError::Closed => {
                     NextMove::Retry
@@ -414,6 +418,16 @@ impl RuntimeError {
                 | StoreError::Io { .. } => NextMove::TellOperator,
             },
             Self::Event { .. } | Self::Fold(_) | Self::Definition(_) => NextMove::TellOperator,
+        }
+    }
+}
+
+impl OpenError {
+    /// The log could not be read while it was opened.
+    pub(crate) fn of_read(error: ReadError) -> Self {
+        match error {
+            ReadError::Runtime(RuntimeError::Store(error)) => Self::Store(error),
+            error => Self::Store(StoreError::Invalid(with_sources(&error))),
         }
     }
 }

@@ -11,13 +11,13 @@ use rethread_events::ids::{CallId, NodeId, Position, Seq, ThreadId};
 use rethread_events::json::Json;
 use rethread_events::thread::{Fork, State, Visit};
 use rethread_events::workflow::{Fault, Faults, NodeKind, Workflow};
-use tokio::sync::oneshot;
 
 use crate::clock;
 use crate::definitions::Held;
 use crate::error::{ForkError, ReadError, RuntimeError};
 use crate::family::replacements;
 use crate::load;
+use crate::port::Reply;
 use crate::run::{INPUT, RunAgain};
 use crate::thread_actor::messages::{Begin, Origin};
 use crate::thread_handle::ThreadHandle;
@@ -74,7 +74,8 @@ impl ThreadHandle {
     /// # Errors
     /// `NoSeq` for a moment that is not there, `NoRun` for a run that has not begun, `AtEnd` for a moment at which the
     /// thread has ended, `Workflow` for changes that do not fit, `NoInteraction` for an answer to a question that does not
-    /// wait at that moment, `Rejected` for an answer that cannot be used. Nothing was begun then.
+    /// wait at that moment, `Rejected` for an answer that cannot be used, `LabelLimit` if a limit of its labels is reached.
+    /// Nothing was begun then.
     pub async fn fork(&self, fork: ForkRequest) -> Result<Self, ForkError> {
         let runtime = self.runtime();
         let services = runtime.services();
@@ -160,7 +161,8 @@ impl ThreadHandle {
             runtime.blocking(find).await??
         };
         let id = fork.id.unwrap_or_else(clock::new_thread_id);
-        let (reply, answer) = oneshot::channel();
+        let permit = runtime.permit_of_new(id, parent.labels()).await?;
+        let (reply, answer) = Reply::channel(permit);
         let begun = Fork {
             changes,
             branches,

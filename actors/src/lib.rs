@@ -67,6 +67,7 @@ mod inbox;
 mod inputs;
 mod interaction;
 mod kept_states;
+mod label_limits;
 mod labels;
 mod limits;
 mod live_threads;
@@ -173,6 +174,7 @@ pub mod errors {
     };
     pub use crate::outcome::OutcomeError;
     pub use crate::recorded::RecordError;
+    pub use rethread_events::label_limits::{LabelLimit, LabelLimitReached};
     pub use rethread_events::labels::LabelError;
     pub use rethread_events::text::with_sources;
     pub use rethread_events::thread::Rejected;
@@ -206,6 +208,7 @@ pub mod operate {
     pub use crate::thread_page::{BranchFilter, ThreadPage, ThreadQuery};
     pub use crate::usage_pages::{UsagePage, UsageQuery};
     pub use crate::workflows::WorkflowVersions;
+    pub use rethread_events::label_limits::{LabelLimits, LabelSeries, Spent};
     pub use rethread_events::labels::Labels;
     pub use rethread_events::thread::rerun::{Divergence, Rerunned};
 }

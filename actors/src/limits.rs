@@ -1,5 +1,8 @@
 //! What a runtime takes on at most.
 
+use std::collections::BTreeMap;
+
+use rethread_events::label_limits::{self, LabelLimits};
 use serde::Deserialize;
 use tokio::sync::Semaphore;
 
@@ -30,6 +33,9 @@ pub struct Limits {
     /// How often the process may end in one step of a thread before the thread ends as failed (`crashed_process`); 0 for
     /// as often as it likes.
     pub crashes_max: u32,
+    /// Limits of the threads with a label, by the key of the label (`tenant`, for each of its values) or by the label
+    /// (`tenant=acme`, in place of those of the key).
+    pub labels: BTreeMap<String, LabelLimits>,
 }
 
 impl Default for Limits {
@@ -44,6 +50,7 @@ impl Default for Limits {
             passivate_after_ms: 10_000,
             shutdown_grace_ms: 2_000,
             crashes_max: 3,
+            labels: BTreeMap::new(),
         }
     }
 }
@@ -64,7 +71,7 @@ impl Limits {
                 Err(format!("limits.{name} is {n}: between 1 and {} are possible", Semaphore::MAX_PERMITS))
             }
             None if self.call_wait_max_ms == 0 => Err("limits.call_wait_max_ms is 0: it must be at least 1".into()),
-            None => Ok(()),
+            None => label_limits::check(&self.labels),
         }
     }
 }

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rethread_events::event::EVENT_TYPES;
 use rethread_events::ids::ThreadId;
+use rethread_events::label_limits::LabelSeries;
 use rethread_events::thread::Status;
 
 use crate::error::ReadError;
@@ -40,6 +41,8 @@ pub struct Metrics {
     pub calls_unpriced: u64,
     /// Model calls whose tokens were counted here, because the provider did not report them.
     pub calls_counted: u64,
+    /// The counts of the labels that [`crate::RuntimeBuilder::metrics_by_label`] names.
+    pub labels: Vec<LabelSeries>,
     /// The position that the next event will get.
     pub next_position: u64,
 }
@@ -67,6 +70,7 @@ impl Runtime {
             cost_nanousd: sum(&counters.cost_nanousd),
             calls_unpriced: sum(&counters.calls_unpriced),
             calls_counted: sum(&counters.calls_counted),
+            labels: self.services().labels.metrics(),
             next_position: self.store().next_position().0,
         })
     }

@@ -3,6 +3,8 @@
 #[cfg(test)]
 pub(crate) mod tests;
 
+use std::sync::Arc;
+
 use actix::{Message, Recipient};
 use rethread_events::event::CallEvent;
 use rethread_events::ids::{CallId, Seq};
@@ -11,9 +13,32 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::ControlError;
+use crate::label_limits::StartPermit;
 
 /// The seq of the first event an input led to, once all of them are durable; `None` when it changed nothing.
-pub(crate) type Reply = oneshot::Sender<Result<Option<Seq>, ControlError>>;
+pub(crate) type Replied = Result<Option<Seq>, ControlError>;
+
+/// Where the sender of an input waits for what became of it. Holds the permit of a start until that is known, also if the
+/// sender has gone.
+pub(crate) struct Reply {
+    to: oneshot::Sender<Replied>,
+    permit: Option<Arc<StartPermit>>,
+}
+
+impl Reply {
+    pub(crate) fn channel(permit: Option<Arc<StartPermit>>) -> (Self, oneshot::Receiver<Replied>) {
+        let (to, replied) = oneshot::channel();
+        (Self { to, permit }, replied)
+    }
+
+    pub(crate) fn send(self, replied: Replied) {
+        if let (Some(permit), Ok(Some(_))) = (self.permit, &replied) {
+            permit.accept();
+        }
+        // A sender that has gone needs no reply.
+        drop(self.to.send(replied));
+    }
+}
 
 /// The result of a call, or a report of its work. Only that work has it, so the thread holds it
 /// while the log has no room.
@@ -67,7 +92,7 @@ impl Port {
 
     /// As [`Port::tell`]. Returns why the thread rejected the input, if it did.
     pub(crate) async fn tell_checked(&self, input: Input) -> Result<(), ControlError> {
-        let (reply, rejected) = oneshot::channel();
+        let (reply, rejected) = Reply::channel(None);
         self.to.do_send(self.about(input, Some(reply)));
         rejected.await.unwrap_or(Ok(None)).map(drop)
     }

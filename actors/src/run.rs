@@ -264,7 +264,8 @@ impl ThreadHandle {
     /// # Errors
     /// `NoJson`, `TooLarge`; `Workflow` when the definition needs what is not here; `Rejected` when the input does not fit,
     /// when too many runs wait, when the policy is `reject`, when a run is going on and the request has a definition of
-    /// its own, and for a branch. Nothing changed then.
+    /// its own, and for a branch; `LabelLimit` when a limit of its labels is reached, except for a request that came before
+    /// with the same key. Nothing changed then.
     pub async fn run(&self, request: RunRequest) -> Result<AcceptedRun, RunError> {
         let RunRequest { input, variables, on_message, key, on } = request;
         let input = input.map_err(RunError::NoJson)?;
@@ -276,6 +277,11 @@ impl ThreadHandle {
         let mut given = RunInput { input, variables, on_message, key, definition: None };
         let first = loop {
             let state = self.state().await?;
+            // A request that came before is answered as it was, whatever its labels have used since.
+            let is_known = given.key.as_ref().is_some_and(|key| state.request_of_key(key).is_some());
+            let ledger = &runtime.services().labels;
+            let permit =
+                if is_known { None } else { ledger.begin(self.id(), state.labels()).map_err(RuntimeError::from)? };
             given.definition = match &on {
                 RunOn::Same => None,
                 RunOn::Given(workflow) => Some(workflow.clone()),
@@ -287,7 +293,7 @@ impl ThreadHandle {
                 Some(workflow) => Some(self.runs_on(workflow, &state).await?),
                 None => None,
             };
-            let told = self.tell(Input::Run(Box::new(given.clone()))).await;
+            let told = self.tell_to_begin(Input::Run(Box::new(given.clone())), permit).await;
             drop(held);
             match (told, &on) {
                 // Another run has begun meanwhile.

@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use rethread_events::ids::ThreadId;
+use rethread_events::label_limits::LabelCounts;
 use rethread_events::principal::Principal;
 use rethread_store::{LogReader, Store};
 use rethread_tools::{Host, Registry, Workspace, Workspaces};
@@ -21,6 +22,7 @@ use crate::fork_bases::ForkBaseCache;
 use crate::imported::ImportedThreads;
 use crate::interaction::UserInteractionHandler;
 use crate::kept_states::KeptStates;
+use crate::label_limits::LabelLedger;
 use crate::limits::Limits;
 use crate::memory_budget::MemoryBudget;
 use crate::mode::Mode;
@@ -53,6 +55,8 @@ pub(crate) struct Services {
     pub(crate) snapshots: Arc<SnapshotWriter>,
     pub(crate) crashes: Arc<Crashes>,
     pub(crate) imported: ImportedThreads,
+    /// What is counted for labels, and limited.
+    pub(crate) labels: Arc<LabelLedger>,
     pub(crate) counters: Counters,
     pub(crate) mode: Mode,
     /// For what the log has no room for.
@@ -83,6 +87,7 @@ pub(crate) struct Parts {
     pub(crate) workspace: Arc<Workspace>,
     pub(crate) workspaces: Workspaces,
     pub(crate) limits: Limits,
+    pub(crate) labels: LabelCounts,
     pub(crate) mode: Mode,
     pub(crate) workspace_in_prompt: bool,
     pub(crate) content_in_spans: bool,
@@ -119,6 +124,7 @@ impl Services {
             snapshots,
             crashes: parts.crashes,
             imported: ImportedThreads::default(),
+            labels: Arc::new(LabelLedger::new(parts.labels)),
             counters: Counters::default(),
         }
     }
@@ -206,6 +212,7 @@ impl Services {
             workspace: Arc::new(workspace),
             workspaces,
             limits: Limits::default(),
+            labels: LabelCounts::default(),
             mode: Mode::Run,
             workspace_in_prompt: false,
             content_in_spans: false,

@@ -4,20 +4,22 @@ use std::sync::Arc;
 
 use rethread_events::codec::OrderedMap;
 use rethread_events::event::ThreadStarted;
-use rethread_events::ids::{NodeId, ThreadId};
+use rethread_events::ids::{NodeId, Seq, ThreadId};
 use rethread_events::json::Json;
 use rethread_events::labels::Labels;
 use rethread_events::message::Message;
 use rethread_events::text::json_bytes;
 use rethread_events::thread::{Start, Thread};
 use rethread_events::workflow::{Env, Fault, Faults, Workflow};
+use rethread_store::StoreError;
 use serde::Serialize;
 use serde_json::Value;
-use tokio::sync::oneshot;
 
 use crate::clock;
 use crate::definitions::Held;
 use crate::error::{RuntimeError, StartThreadError, TooLarge};
+use crate::label_limits::StartPermit;
+use crate::port::Reply;
 use crate::runtime::Runtime;
 use crate::thread_actor::messages::{Begin, Origin};
 use crate::thread_handle::ThreadHandle;
@@ -148,7 +150,7 @@ impl Runtime {
     /// # Errors
     /// `NoJson` when the input cannot be written as JSON; `Input` when it does not fit the workflow's `input_schema`, or
     /// the messages, variables or entry of [`Runtime::start`] cannot be begun with;
-    /// `Workflow` when it needs a tool, profile or provider that is not there; `Busy`, `TooLarge`; `Store` when the log
+    /// `Workflow` when it needs a tool, profile or provider that is not there; `Busy`, `LabelLimit`, `TooLarge`; `Store` when the log
     /// cannot take it. Nothing was started then.
     pub async fn start_thread(
         &self,
@@ -169,7 +171,8 @@ impl Runtime {
         let mut held = self.keep(&start.workflow).await?;
         let id = start.id.unwrap_or_else(clock::new_thread_id);
         let wanted = self.registry().recent_ends.want(id);
-        let (reply, answer) = oneshot::channel();
+        let permit = self.permit_of_new(id, &started.labels).await?;
+        let (reply, answer) = Reply::channel(permit);
         let (workflow, origin, trace) = (start.workflow, Origin::Nothing(Box::new(started)), None);
         self.registry().begin(id, Begin { workflow, origin, trace, reply })?;
         held.begun();
@@ -177,6 +180,31 @@ impl Runtime {
         held.over();
         answered.map_err(|error| StartThreadError::of_begin(id, error))?;
         Ok(ThreadHandle::started(self.clone(), id, wanted))
+    }
+
+    /// The permit of a thread or fork with this id, if no limit of its labels is reached.
+    ///
+    /// # Errors
+    /// `LabelLimit`; `Store(Conflict)` if there is such a thread: a start that is repeated with its id is a conflict, however
+    /// many threads there are now.
+    pub(crate) async fn permit_of_new(
+        &self,
+        id: ThreadId,
+        labels: &Labels,
+    ) -> Result<Option<Arc<StartPermit>>, RuntimeError> {
+        let reached = match self.services().labels.begin(id, labels) {
+            Ok(permit) => return Ok(permit),
+            Err(reached) => reached,
+        };
+        let store = self.store().clone();
+        match self.blocking(move || store.stream(id)).await? {
+            Ok(info) => {
+                let (expected, actual) = (Seq(0), info.last_seq.next());
+                Err(StoreError::Conflict { thread: id, expected, actual }.into())
+            }
+            Err(StoreError::NotFound { .. }) => Err(reached.into()),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// The first event of a thread, if its input fits.

@@ -18,6 +18,8 @@ use crate::crashes::Step;
 use crate::deliver;
 use crate::error::{ControlError, ReadError, RuntimeError};
 use crate::family::{self, FamilyMember};
+use crate::label_limits::StartPermit;
+use crate::labels::labels_of;
 use crate::load;
 use crate::outcome::{Outcome, OutcomeError};
 use crate::recent_ends::Wanted;
@@ -254,11 +256,20 @@ impl ThreadHandle {
 
     /// Gives the thread an input. Returns the seq of the first event that follows from it, when that is durable.
     pub(crate) async fn tell(&self, input: Input) -> Result<Option<Seq>, ControlError> {
+        self.tell_to_begin(input, None).await
+    }
+
+    /// The same of an input that begins a run, which has this permit.
+    pub(crate) async fn tell_to_begin(
+        &self,
+        input: Input,
+        permit: Option<Arc<StartPermit>>,
+    ) -> Result<Option<Seq>, ControlError> {
         let registry = self.runtime.registry();
         if !registry.is_live(self.id) {
             self.info().await?;
         }
-        deliver::ask(registry, self.id, input.by(Some(self.by.clone()))).await
+        deliver::ask_to_begin(registry, self.id, input.by(Some(self.by.clone())), permit).await
     }
 
     /// Pauses the thread: running calls end, and no new one begins until [`ThreadHandle::resume`]. Returns when the pause
@@ -273,14 +284,34 @@ impl ThreadHandle {
     /// Ends a pause. Returns when that is durable in the thread and in its branches.
     ///
     /// # Errors
-    /// `Rejected` if the thread has ended or is not paused.
+    /// `Rejected` if the thread has ended or is not paused; `LabelLimit` if one of its labels has used its tokens of the
+    /// day.
     pub async fn resume(&self) -> Result<(), ControlError> {
+        self.check_tokens().await?;
         self.tell(Input::Resume).await.map(drop)
     }
 
     /// Raises limits, such as the budget from here on or the number of iterations, and ends a pause.
+    ///
+    /// # Errors
+    /// As [`ThreadHandle::resume`].
     pub async fn raise(&self, limits: LimitRaised) -> Result<(), ControlError> {
+        self.check_tokens().await?;
         self.tell(Input::Raise(limits)).await.map(drop)
+    }
+
+    /// A thread whose label has used its tokens of the day would pause again at once.
+    async fn check_tokens(&self) -> Result<(), ControlError> {
+        if self.runtime.services().labels.limits_tokens() {
+            let (services, id) = (self.runtime.services().clone(), self.id);
+            let labels = self.runtime.blocking(move || labels_of(&*services.store, id)).await??;
+            self.runtime
+                .services()
+                .labels
+                .tokens_reached(&labels)
+                .map_or(Ok(()), |reached| Err(RuntimeError::from(reached)))?;
+        }
+        Ok(())
     }
 
     /// Cancels the thread and its running calls; each open call gets its last event. Returns when that is durable in the

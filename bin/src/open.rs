@@ -19,7 +19,7 @@ use tokio::time::Instant;
 
 use crate::commands;
 use crate::exit::{DAMAGED, Failure, INVALID, NOT_FOUND};
-use crate::limits;
+use crate::limits::{self, MetricsOf};
 use crate::output::{self, Color};
 use crate::remote::{self, Client, RemoteStore};
 use crate::serve::local::{Driven, Local};
@@ -190,9 +190,9 @@ impl OpenArgs {
         Ok(profiles)
     }
 
-    /// The limits of the configuration.
-    fn limits(&self) -> Result<Limits, Failure> {
-        self.config_file().map_or_else(|| Ok(Limits::default()), limits::read)
+    /// The limits of the configuration, and the labels of its metrics.
+    fn limits(&self) -> Result<(Limits, MetricsOf), Failure> {
+        self.config_file().map_or_else(|| Ok(Default::default()), limits::read)
     }
 
     /// How commands are isolated by the configuration.
@@ -202,7 +202,7 @@ impl OpenArgs {
 
     fn builder(&self) -> RuntimeBuilder {
         // Without a file of settings that can be read, the limit is the usual one.
-        let crashes_max = self.limits().map_or(Limits::default().crashes_max, |limits| limits.crashes_max);
+        let crashes_max = self.limits().map_or(Limits::default().crashes_max, |(limits, _)| limits.crashes_max);
         Runtime::builder()
             .data_dir(&self.data_dir)
             .label(format!("rethread {}", self.command))
@@ -337,8 +337,9 @@ impl OpenArgs {
         let make = || {
             // Answers that a profile wants kept lie beside the log.
             let profiles = self.profiles()?.with_cache_folder(self.data_dir.join("answers"));
-            let limits = self.limits()?;
+            let (limits, metrics) = self.limits()?;
             let builder = self.builder().profiles(profiles).limits(|given| *given = limits);
+            let builder = builder.metrics_by_label(metrics.labels, metrics.label_values_max);
             toolset::equip(self, build(builder), args)
         };
         let runtime = self.after_readers(make).await?;

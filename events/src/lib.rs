@@ -7,6 +7,7 @@ pub mod expression;
 pub mod fault;
 pub mod ids;
 pub mod json;
+pub mod label_limits;
 pub mod labels;
 pub mod marks;
 pub mod message;

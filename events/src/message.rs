@@ -228,6 +228,12 @@ impl Usage {
         }
     }
 
+    /// Tokens of prompt and answer; a figure that is not known counts as 0.
+    pub fn tokens(&self) -> u64 {
+        let parts = self.input_tokens.unwrap_or(0).saturating_add(self.output_tokens.unwrap_or(0));
+        self.total_tokens.map_or(parts, |total| total.max(parts))
+    }
+
     /// Adds the figures of another call; a figure that one side lacks counts as 0 there.
     pub fn add(&mut self, other: &Self) {
         fn sum(a: &mut Option<u64>, b: Option<u64>) {

@@ -72,6 +72,9 @@ impl Runtime {
             let imported =
                 crashes.counted(Step::import(export), import).unwrap_or_else(|n| Err(ImportError::EndsProcess { n }));
             services.imported.read(&*services.store).map_err(ReadError::from)?;
+            if let Ok(imported) = &imported {
+                services.labels.read_imported(store, &imported.threads)?;
+            }
             imported
         })
         .await?

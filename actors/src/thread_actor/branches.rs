@@ -188,7 +188,7 @@ impl Live {
     /// Sends replies about what is durable, after the branches have recorded what follows for them: a command about a
     /// thread ends when its whole family has recorded it.
     pub(super) fn reply(&self, replies: Vec<Reply>, first: Option<Seq>) {
-        let send = move || replies.into_iter().for_each(|reply| drop(reply.send(Ok(first))));
+        let send = move || replies.into_iter().for_each(|reply| reply.send(Ok(first)));
         match &self.follow {
             Some(follow) if follow.peek().is_none() => drop(actix_rt::spawn(follow.clone().map(|()| send()))),
             _ => send(),

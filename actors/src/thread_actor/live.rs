@@ -68,6 +68,8 @@ pub(super) struct Live {
     pub(super) progress: Progress,
     /// Whether a [`NextStep`](super::messages::NextStep) is in the mailbox.
     pub(super) step_is_asked_for: bool,
+    /// Whether its pause at a limit of tokens is in the mailbox.
+    pub(super) pause_is_asked_for: bool,
     /// The bytes of all that was read and appended to come to its state, an upper bound of what a step reads of it.
     pub(super) bytes: usize,
 }
@@ -145,6 +147,7 @@ impl Live {
             idle: None,
             progress: Progress::CameBack,
             step_is_asked_for: false,
+            pause_is_asked_for: false,
             bytes: 0,
         }
     }

@@ -2,11 +2,11 @@
 
 use actix::prelude::*;
 use rethread_events::ids::Time;
-use rethread_events::thread::Effect;
+use rethread_events::thread::{Effect, Input};
 use tokio_util::sync::CancellationToken;
 
 use super::live::Phase;
-use super::messages::PermitGranted;
+use super::messages::{PermitGranted, Tell};
 use super::{ThreadActor, perform};
 use crate::permit_waits::{PermitWaits, RunningCall, WaitPlace};
 use crate::{snapshots, timers};
@@ -28,15 +28,31 @@ impl ThreadActor {
         let mut next = live.thread.state().next_deadline_with(&live.running);
         // Nothing runs ahead of the disk while a state is to be kept, which it can be only when all is durable.
         let runs_ahead = !snapshots::is_due(live.thread.next_seq(), live.snapshot);
+        let is_new_call =
+            |effect: &Effect| matches!(effect, Effect::CallModel(_)) && !live.running.contains_key(&effect.key());
+        // What the calls before used is counted when it is durable: a call that ran ahead of the disk would run ahead of it.
+        let is_limited = self.services.labels.limits_tokens_of(live.thread.state().labels());
+        let reached = (goes_on && effects.iter().any(is_new_call))
+            .then(|| self.services.labels.tokens_reached(live.thread.state().labels()))
+            .flatten();
+        // It has paused, or need not.
+        live.pause_is_asked_for &= reached.is_some();
+        if let Some(reached) = reached.as_ref().filter(|_| !live.pause_is_asked_for) {
+            live.pause_is_asked_for = true;
+            let reason = format!("{reached}: go on tomorrow (UTC) with: rethread resume {}", self.id);
+            ctx.notify(Tell::unasked(Input::Pause { reason: Some(reason) }));
+        }
         if goes_on {
             for effect in &effects {
                 let key = effect.key();
-                if live.running.contains_key(&key) || matches!(effect, Effect::RunBranch(_)) {
+                let is_model_call = matches!(effect, Effect::CallModel(_));
+                let (is_at_limit, waits_for_count) = (reached.is_some() && is_model_call, is_limited && is_model_call);
+                if live.running.contains_key(&key) || is_at_limit || matches!(effect, Effect::RunBranch(_)) {
                     continue;
                 }
                 if effect.not_before() > now {
                     next = Some(next.map_or(effect.not_before(), |next| next.min(effect.not_before())));
-                } else if runs_ahead && effect.may_be_repeated() || live.has_in_log(key.0) {
+                } else if runs_ahead && effect.may_be_repeated() && !waits_for_count || live.has_in_log(key.0) {
                     let token = CancellationToken::new();
                     let address = ctx.address();
                     let place = WaitPlace {

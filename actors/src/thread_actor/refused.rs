@@ -63,7 +63,7 @@ impl ThreadActor {
         self.wait_for_room(&error, ctx);
         // Last: a caller that is notified of the failure may retry at once, and finds nothing of this attempt.
         for reply in asking {
-            let _ = reply.send(Err(error.clone().into()));
+            reply.send(Err(error.clone().into()));
         }
     }
 
@@ -98,7 +98,7 @@ impl ThreadActor {
             kept.retry = Some(ctx.run_later(RETRY_AFTER, Self::load));
         }
         for reply in asking {
-            let _ = reply.send(Err(error.clone().into()));
+            reply.send(Err(error.clone().into()));
         }
     }
 
@@ -128,7 +128,7 @@ impl ThreadActor {
         }
         // Last: a caller that is notified of the failure may retry at once, and finds nothing of this attempt.
         for reply in asking {
-            let _ = reply.send(Err(error.clone().into()));
+            reply.send(Err(error.clone().into()));
         }
     }
 }

@@ -55,7 +55,7 @@ impl ThreadActor {
             let (thread, events) = match made {
                 Ok(made) => made,
                 Err(error) => {
-                    let _ = reply.send(Err(error));
+                    reply.send(Err(error));
                     return actor.leave(ctx);
                 }
             };
@@ -115,6 +115,7 @@ impl ThreadActor {
         };
         self.registry.timers.clear(self.id);
         let next = loaded.state.next_seq();
+        self.services.labels.loaded(&loaded.state);
         self.spans.is_at(&loaded.state);
         let thread = Thread::resume(loaded.state, workflow);
         let clock = clock::now();

@@ -64,7 +64,7 @@ impl ThreadActor {
         let Tell { input, reply, cause, is_work, place } = told;
         if let Some(rejected) = unheard {
             if let Some(reply) = reply {
-                let _ = reply.send(Err(ControlError::rejected(self.id, rejected)));
+                reply.send(Err(ControlError::rejected(self.id, rejected)));
             }
             return;
         }
@@ -125,13 +125,13 @@ impl ThreadActor {
             }
             Err(StepError::Rejected(rejected)) => {
                 if let Some(reply) = batch.reply {
-                    let _ = reply.send(Err(ControlError::rejected(self.id, rejected)));
+                    reply.send(Err(ControlError::rejected(self.id, rejected)));
                 }
             }
             Err(StepError::Fold(error)) => {
                 let error = ReadError::from(error);
                 if let Some(reply) = batch.reply {
-                    let _ = reply.send(Err(error.clone().into()));
+                    reply.send(Err(error.clone().into()));
                 }
                 self.fail(&error, ctx);
             }
@@ -171,7 +171,7 @@ impl ThreadActor {
                 Err(error) => {
                     let error = ReadError::from(StoreError::Invalid(error.to_string()));
                     if let Some(reply) = reply {
-                        let _ = reply.send(Err(error.clone().into()));
+                        reply.send(Err(error.clone().into()));
                     }
                     return self.fail(&error, ctx);
                 }
@@ -182,6 +182,7 @@ impl ThreadActor {
             (0..).zip(&events).filter(|(_, event)| opens_a_call(event)).map(|(i, _)| expected.0 + i).collect();
         let (follows, told, tally) = (ForBranches::of(&events), asking::told_by(&events), Tally::of(&events));
         let tag = Tag(live.thread.state().status().code());
+        let change = self.services.labels.change(live.thread.state(), &events);
         // A thread is listed by its labels from its first records on.
         let is_first = fork_of.is_some() || expected == Seq(0);
         let blobs = if is_first { labels::blobs(live.thread.state().labels()) } else { Vec::new() };
@@ -195,7 +196,10 @@ impl ThreadActor {
         let (answer, life) = (self.services.store.append(append), self.life);
         ctx.spawn(answer.into_actor(self).map(move |answer, actor, ctx| {
             let answered = move |actor: &mut Self, ctx: &mut Context<Self>| match answer {
-                Ok(_) if actor.life != life => actor.services.counters.appended(&tally),
+                Ok(_) if actor.life != life => {
+                    actor.services.counters.appended(&tally);
+                    actor.services.labels.appended(actor.id, change, false);
+                }
                 Err(_) if actor.life != life => {}
                 Ok(appended) => {
                     actor.services.crashes.completed(step);
@@ -203,6 +207,8 @@ impl ThreadActor {
                         actor.registry.next_in_log.added(at);
                     }
                     actor.services.counters.appended(&tally);
+                    let is_last = matches!(&actor.phase, Phase::Live(live) if live.durable <= end);
+                    actor.services.labels.appended(actor.id, change, is_last);
                     // First: a thread that has ended leaves with what follows.
                     actor.branches_follow(follows);
                     actor.tell_tools(told);

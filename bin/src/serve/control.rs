@@ -97,6 +97,7 @@ pub(crate) async fn pause(Named(thread): Named, MayBeSent(told): MayBeSent<Reaso
     responses(
         (status = 200, description = "It goes on", body = Thread),
         (status = 409, description = "It has ended, or is not paused"),
+        (status = 429, description = "A limit of a label of the thread is reached: retry after `Retry-After`"),
     ))]
 pub(crate) async fn resume(Named(thread): Named, MayBeSent(told): MayBeSent<Limits>) -> Result<HttpResponse, Problem> {
     let Limits { tokens, cost_nanousd, iterations, allow_unpriced } = told;

@@ -69,6 +69,7 @@ pub(crate) struct Fork {
         (status = 201, description = "The new thread has begun", body = Thread),
         (status = 404, description = "There is no such thread, moment, run or workflow, no such question waits then, or the thread that the key started was deleted"),
         (status = 409, description = "The thread has ended at that moment (`place.fork_at` names the seq to fork instead), a question was closed then, or a request with this key is at work"),
+        (status = 429, description = "A limit of a label of the thread is reached: retry after `Retry-After`"),
         (status = 422, description = "The thread cannot go on so from there, or the key was used for another request"),
     ))]
 pub(crate) async fn fork(

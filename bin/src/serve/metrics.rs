@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use actix_web::HttpResponse;
-use rethread::operate::Metrics;
+use rethread::operate::{LabelSeries, Metrics};
 use rethread_llm::Profiles;
 use rethread_llm::profiles::Totals;
 use rethread_llm::retry::RetryStats;
@@ -59,8 +59,51 @@ fn runtime(text: &mut String, metrics: &Metrics) {
     let _ = writeln!(text, "rethread_model_calls_counted_total {}", metrics.calls_counted);
     head(text, "rethread_live_threads", "gauge", "Threads in memory");
     let _ = writeln!(text, "rethread_live_threads {}", metrics.live_threads);
+    labels(text, &metrics.labels);
     head(text, "rethread_next_position", "gauge", "The position that the next event of the log will get");
     let _ = writeln!(text, "rethread_next_position {}", metrics.next_position);
+}
+
+/// Of each value of the labels that the configuration lists.
+fn labels(text: &mut String, labels: &[LabelSeries]) {
+    if labels.is_empty() {
+        return;
+    }
+    let mut samples = |name: &str, kind: &str, help: &str, of: &dyn Fn(&LabelSeries) -> Vec<(&str, f64)>| {
+        head(text, name, kind, help);
+        for series in labels {
+            let value = escaped(series.value.as_deref().unwrap_or("other"));
+            for (more, sample) in of(series) {
+                let _ = writeln!(text, "{name}{{key=\"{}\",value=\"{value}\"{more}}} {sample}", escaped(&series.key));
+            }
+        }
+    };
+    let one = |n: u64| vec![("", n as f64)];
+    let live = "Threads that have not ended, without branches, by label";
+    samples("rethread_label_live_threads", "gauge", live, &|series| one(series.live_threads));
+    let starts = "Threads, forks and further runs that began, by label";
+    samples("rethread_label_starts_total", "counter", starts, &|series| one(series.n_starts));
+    let calls = "Model calls that ended, by label";
+    samples("rethread_label_model_calls_total", "counter", calls, &|series| one(series.spent.n_calls));
+    let tokens = "Tokens of model calls where they are known, by label";
+    samples("rethread_label_tokens_total", "counter", tokens, &|series| {
+        let usage = &series.spent.usage;
+        let of = |n: Option<u64>| n.unwrap_or(0) as f64;
+        vec![(",kind=\"input\"", of(usage.input_tokens)), (",kind=\"output\"", of(usage.output_tokens))]
+    });
+    let unknown = "Attempts of model calls without token figures; they are not part of rethread_label_tokens_total";
+    samples("rethread_label_attempts_uncounted_total", "counter", unknown, &|series| one(series.spent.n_unknown));
+    let cost = "What model calls cost in US dollars, where the price is known, by label";
+    samples("rethread_label_cost_usd_total", "counter", cost, &|series| {
+        vec![("", series.spent.cost_nanousd as f64 / 1e9)]
+    });
+    let unpriced = "Answers whose cost is not known; they are not part of rethread_label_cost_usd_total";
+    samples("rethread_label_model_calls_unpriced_total", "counter", unpriced, &|series| one(series.spent.n_unpriced));
+}
+
+/// The value of a label that a caller chose: two values are never written in the same way.
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
 /// Of each profile that was used: its attempts, retries and waits, and what its answers cost.

@@ -4,7 +4,8 @@ use actix_web::http::StatusCode;
 use actix_web::http::header::{self, HeaderValue};
 use actix_web::{HttpResponse, ResponseError};
 use rethread::errors::{
-    ControlError, Faults, ForkError, ReadError, Rejected, RunError, RuntimeError, StartThreadError, TooLarge,
+    ControlError, Faults, ForkError, LabelLimitReached, ReadError, Rejected, RunError, RuntimeError, StartThreadError,
+    TooLarge,
 };
 use rethread::store::{Damage, StoreError};
 use rethread_events::text::with_sources;
@@ -66,6 +67,8 @@ pub(crate) enum Kind {
     Damaged,
     /// The server failed; the request is not the cause.
     Internal,
+    /// A limit of a label of the thread was reached.
+    LabelLimit,
     /// Too many requests at once.
     Busy,
     /// The server is stopping.
@@ -106,6 +109,7 @@ impl Kind {
             Self::InvalidInput => ("invalid-input", 422, "Invalid input"),
             Self::Unusable => ("unusable", 422, "Invalid value"),
             Self::KeyReused => ("key-reused", 422, "Idempotency key reused"),
+            Self::LabelLimit => ("label-limit", 429, "Limit of a label reached"),
             Self::Damaged => ("damaged", 500, "Log damaged"),
             Self::Internal => ("internal", 500, "Internal error"),
             Self::Busy => ("busy", 503, "Server busy"),
@@ -315,6 +319,13 @@ impl From<RuntimeError> for Problem {
     fn from(error: RuntimeError) -> Self {
         match error {
             RuntimeError::Busy { .. } => Self::new(Kind::Busy, format!("{error}: try again in a moment")),
+            RuntimeError::LabelLimit(LabelLimitReached { ref label, limit, n_max, retry_after_s }) => {
+                Self::new(Kind::LabelLimit, format!("{error}: retry in {retry_after_s} s"))
+                    .at("label", label)
+                    .at("limit", limit.name())
+                    .at("limit_max", n_max)
+                    .header(header::RETRY_AFTER, HeaderValue::from(retry_after_s))
+            }
             RuntimeError::ActorStopped(_) => Self::new(
                 Kind::Internal,
                 format!("{error}: what was acknowledged is in the log; look at it, then ask again"),

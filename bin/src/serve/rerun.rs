@@ -50,6 +50,7 @@ pub(crate) struct Rerun {
         (status = 404, description = "There is no such thread, run, event or workflow, or the thread that the key began was deleted"),
         (status = 409, description = "The run waits, or the thread has ended at that moment, or a request with this key is at work"),
         (status = 422, description = "The thread cannot go on so from there, or the key was used for another request"),
+        (status = 429, description = "A limit of a label of the thread is reached: retry after `Retry-After`"),
     ))]
 pub(crate) async fn rerun(
     server: Shared,

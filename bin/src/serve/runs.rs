@@ -101,6 +101,7 @@ pub(crate) struct OutcomeQuery {
         (status = 404, description = "There is no such thread or workflow"),
         (status = 409, description = "A run is going on, and the policy is `reject` or a definition was given; or too many runs wait"),
         (status = 413, description = "The input is too large"),
+        (status = 429, description = "A limit of a label of the thread is reached: retry after `Retry-After`"),
         (status = 422, description = "The definition has faults, the input does not fit, or the key was used for another request"),
     ))]
 pub(crate) async fn create(

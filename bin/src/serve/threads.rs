@@ -177,6 +177,7 @@ pub(crate) struct Start {
         (status = 404, description = "There is no such workflow, or the thread that the key started was deleted"),
         (status = 409, description = "A request with this key is at work"),
         (status = 413, description = "The input is too large"),
+        (status = 429, description = "A limit of a label of the thread is reached: retry after `Retry-After`"),
         (status = 422, description = "The workflow has faults, the input does not fit its schema, or the key was used for another request"),
     ))]
 pub(crate) async fn start(

@@ -26,6 +26,8 @@ struct File {
     _webhooks: IgnoredAny,
     #[serde(default, rename = "limits")]
     _limits: IgnoredAny,
+    #[serde(default, rename = "metrics")]
+    _metrics: IgnoredAny,
     #[serde(default, rename = "commands")]
     _commands: IgnoredAny,
 }

@@ -22,6 +22,7 @@ mod guide;
 mod held;
 mod imports;
 mod inbox;
+mod label_limits;
 mod labels;
 mod limits;
 mod one_run;

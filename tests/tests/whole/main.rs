@@ -19,6 +19,7 @@ mod full;
 mod golden;
 mod handler;
 mod interaction;
+mod label_limits;
 mod limits;
 mod long;
 mod moments;

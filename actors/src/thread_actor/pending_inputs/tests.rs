@@ -120,7 +120,7 @@ fn lack_of_room_is_reported_only_to_outside_callers() {
     let room = MemoryBudget::new(1_000);
     let mut kept = Kept::default();
     kept.keep(answer(CALL, "x"), None, &room);
-    let (reply, _answer) = tokio::sync::oneshot::channel();
+    let (reply, _answer) = crate::port::Reply::channel(None);
     kept.waiting.push_back(Tell::asked(Input::Resume, reply));
     assert_eq!(kept.take_asking().len(), 1);
     assert!(kept.known().contains(&(CALL, 1)) && kept.waiting.len() == 1);

@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 
 use super::*;
 
-const ALL: [Kind; 30] = [
+const ALL: [Kind; 31] = [
     Kind::InvalidRequest,
     Kind::Unauthorized,
     Kind::Forbidden,
@@ -28,6 +28,7 @@ const ALL: [Kind; 30] = [
     Kind::KeyReused,
     Kind::Damaged,
     Kind::Internal,
+    Kind::LabelLimit,
     Kind::Busy,
     Kind::Stopping,
     Kind::Timeout,

@@ -37,8 +37,7 @@ pub(in crate::thread) struct Unpriced {
 impl Totals {
     /// Tokens of prompts and answers.
     pub fn tokens(&self) -> u64 {
-        let parts = self.usage.input_tokens.unwrap_or(0).saturating_add(self.usage.output_tokens.unwrap_or(0));
-        self.usage.total_tokens.map_or(parts, |total| total.max(parts))
+        self.usage.tokens()
     }
 
     /// What was used since the sums were these.

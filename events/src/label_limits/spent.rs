@@ -1,0 +1,85 @@
+//! What events say about model calls, and which events begin work.
+
+use crate::event::{Event, MessageEffect, RunSource};
+use crate::message::{Usage, UsageSource};
+
+/// The names of the events that [`Spent`] and [`is_start`] read; they say nothing of all others.
+pub const EVENTS: [&str; 10] = [
+    "THREAD_STARTED",
+    "THREAD_FORKED",
+    "RUN_STARTED",
+    "RUN_QUEUED",
+    "MESSAGE_ADDED",
+    "LLM_CALL_COMPLETED",
+    "LLM_CALL_FAILED",
+    "LLM_CALL_RETRIED",
+    "CONDITION_EVALUATION_COMPLETED",
+    "CONTEXT_SUMMARY_COMPLETED",
+];
+
+/// What model calls that ended used.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Spent {
+    /// Calls that ended, with or without an answer.
+    pub n_calls: u64,
+    /// Tokens, of the attempts that have figures.
+    pub usage: Usage,
+    /// Attempts that ended without figures, or not with all of them: failed, cancelled or lost ones.
+    pub n_unknown: u64,
+    /// Calls with an answer whose tokens were counted here, because the provider did not report them.
+    pub n_counted: u64,
+    /// Cost in billionths of a US dollar, of the calls whose price is known.
+    pub cost_nanousd: u64,
+    /// Calls with an answer whose cost is not known.
+    pub n_unpriced: u64,
+}
+
+impl Spent {
+    /// What these events say. What branches used was counted when they used it, so events that sum it up say nothing.
+    pub fn of<'a>(events: impl IntoIterator<Item = &'a Event>) -> Self {
+        let mut spent = Self::default();
+        events.into_iter().for_each(|event| spent.add(event));
+        spent
+    }
+
+    /// Adds what one event says.
+    pub fn add(&mut self, event: &Event) {
+        let (usage, cost, source) = if let Event::LlmCallCompleted(e) = event {
+            (&e.usage, e.cost_nanousd, e.usage_source)
+        } else if let Event::ContextSummaryCompleted(e) = event {
+            (&e.usage, e.cost_nanousd, e.usage_source)
+        } else if let Event::ConditionEvaluationCompleted(e) = event {
+            (&e.usage, e.cost_nanousd, e.usage_source)
+        } else {
+            self.n_calls += u64::from(matches!(event, Event::LlmCallFailed(_)));
+            // The attempt before a retry has no figures.
+            self.n_unknown += u64::from(matches!(event, Event::LlmCallFailed(_) | Event::LlmCallRetried(_)));
+            return;
+        };
+        self.n_calls += 1;
+        self.n_unknown += u64::from(usage.input_tokens.is_none() || usage.output_tokens.is_none());
+        self.n_counted += u64::from(source == UsageSource::Counted);
+        self.n_unpriced += u64::from(cost.is_none());
+        self.usage.add(usage);
+        self.cost_nanousd = self.cost_nanousd.saturating_add(cost.unwrap_or(0));
+    }
+
+    /// Tokens of prompts and answers, where an attempt without figures counts as so many.
+    pub fn tokens(&self, unknown_call_tokens: u64) -> u64 {
+        self.usage.tokens().saturating_add(self.n_unknown.saturating_mul(unknown_call_tokens))
+    }
+}
+
+/// Whether an event records a start: of a thread, of a fork that is no branch, or a further run, when it was asked for.
+pub fn is_start(event: &Event) -> bool {
+    if let Event::ThreadForked(e) = event {
+        e.branch.is_none()
+    } else if let Event::RunStarted(e) = event {
+        e.from == RunSource::Input
+    } else if let Event::MessageAdded(e) = event {
+        // A request for a run that was taken as a message to the run in progress.
+        e.effect != MessageEffect::Add
+    } else {
+        matches!(event, Event::ThreadStarted(_) | Event::RunQueued(_))
+    }
+}
