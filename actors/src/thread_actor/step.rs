@@ -1,9 +1,9 @@
 //! One step: the input, the events that follow, and their append to the log.
 
 use actix::prelude::*;
-use rethread_events::event::{Event, runs_of};
+use rethread_events::event::Event;
 use rethread_events::ids::{CallId, Position, Seq, Time, TraceId};
-use rethread_events::thread::{Env, Input, StepError, Thread};
+use rethread_events::thread::{Env, Input, StepError, Thread, runs_of};
 use rethread_store::{Append, Appended, Cause, ForkPoint, StoreError, Tag};
 
 use super::ThreadActor;

@@ -3,7 +3,6 @@
 use bincode::{Decode, Encode};
 use serde::{Deserialize, Serialize};
 
-use super::Event;
 use super::thread::{BudgetLimits, OnLimit, WorkflowRef};
 use crate::codec::OrderedMap;
 use crate::ids::{NodeId, RunId, Seq, Time};
@@ -56,20 +55,6 @@ pub struct PastRun {
     pub started: Seq,
     /// The event with which it ended.
     pub ended: Seq,
-}
-
-/// The run of each of these consecutive events of a thread, if `last` is the run that the last one belongs to. What happens
-/// between two runs, or asks for a run that has to wait, belongs to the run before.
-pub fn runs_of(events: &[Event], last: RunId) -> Vec<RunId> {
-    let mut runs = vec![last; events.len()];
-    let mut run = last;
-    for (event, of) in events.iter().zip(&mut runs).rev() {
-        *of = run;
-        if let Event::RunStarted(started) = event {
-            run = started.previous.run_id;
-        }
-    }
-    runs
 }
 
 /// Where the input of a run comes from.

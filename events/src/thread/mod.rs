@@ -80,6 +80,7 @@ pub use path::{VISITS_MAX, Visit};
 pub use permits::{NoWaits, PermitObserver, PermitWait, Permits};
 pub use processed::{CONTEXT_ITEMS_MAX, Processed};
 pub use request::{AnswerForm, ModelRequest};
+pub use runs::runs_of;
 pub use state::{
     Asked, Branch, BranchOutcome, Checkpoint, Ending, ForkState, Frame, Judging, JudgingStage, LoopFrame, NodeRun,
     Phase, PlanRun, QueuedRun, RUN_KEY_BYTES_MAX, RUN_KEYS_MAX, RUNS_QUEUED_MAX, STATE_VERSION,

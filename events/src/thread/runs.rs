@@ -20,6 +20,20 @@ use crate::message::{Message, Role};
 use crate::tool::Recovery;
 use crate::workflow::{Budget, Faults, Workflow, WorkflowSpec};
 
+/// The run of each of these consecutive events of a thread, if `last` is the run that the last one belongs to. What happens
+/// between two runs, or asks for a run that has to wait, belongs to the run before.
+pub fn runs_of(events: &[Event], last: RunId) -> Vec<RunId> {
+    let mut runs = vec![last; events.len()];
+    let mut run = last;
+    for (event, of) in events.iter().zip(&mut runs).rev() {
+        *of = run;
+        if let Event::RunStarted(started) = event {
+            run = started.previous.run_id;
+        }
+    }
+    runs
+}
+
 /// A thread is given the next run.
 pub(super) fn run(
     state: &State,

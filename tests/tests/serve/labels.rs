@@ -124,6 +124,7 @@ fn every_route_hides_other_threads_from_a_token_with_labels() {
             .replace("{thread}", &tenants.of_other)
             .replace("{interaction}", &tenants.question)
             .replace("{run}", "0")
+            .replace("{wait}", "0")
             .replace("{name}", "greeting")
             .replace("{hash}", hash);
         assert!(!address.contains('{'), "{address}");
