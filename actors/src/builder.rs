@@ -18,6 +18,7 @@ use rethread_store::{MemoryStore, Options, SledStore, Store};
 use rethread_tools::{Registry, Reserved, Tool, Workspaces};
 use tokio::sync::oneshot;
 
+use crate::blocking::on_a_thread;
 use crate::crashes::Crashes;
 use crate::error::OpenError;
 use crate::interaction::UserInteractionHandler;
@@ -454,19 +455,6 @@ impl RuntimeBuilder {
             }
         }
     }
-}
-
-/// Runs something that blocks without asking for an async runtime.
-pub(crate) async fn on_a_thread<T: Send + 'static>(
-    name: &str,
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, OpenError> {
-    let (sender, receiver) = oneshot::channel();
-    let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
-        let _ = sender.send(work());
-    });
-    thread.map_err(OpenError::Thread)?;
-    receiver.await.map_err(|_| OpenError::Invalid("the log's thread panicked while it was opened".into()))
 }
 
 /// The actix system of a runtime, on a thread of its own.

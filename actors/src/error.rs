@@ -274,6 +274,55 @@ pub enum RunError {
     Control(#[from] ControlError),
 }
 
+/// A signal was not sent. Nothing changed.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum SignalError {
+    // Send it again later, or have it kept.
+    /// No thread waits for it.
+    #[error("no thread waits for signal `{name}` with this payload: send it later, or say how long it is to be kept")]
+    NotAwaited {
+        /// Its name.
+        name: String,
+    },
+    /// Too many signals are kept.
+    #[error("{n} signals are kept already: wait until threads have received some, or keep them for a shorter time")]
+    Full {
+        /// How many.
+        n: usize,
+    },
+    // Change the request.
+    /// It cannot be sent as it is.
+    #[error("{0}")]
+    Invalid(String),
+    /// A thread that waits for it does not take it, or cannot be read.
+    #[error(transparent)]
+    Control(#[from] ControlError),
+}
+
+impl SignalError {
+    /// What the caller does next.
+    pub fn next_move(&self) -> NextMove {
+        match self {
+            Self::NotAwaited { .. } | Self::Full { .. } => NextMove::Retry,
+            Self::Invalid(_) => NextMove::ChangeRequest,
+            Self::Control(error) => error.next_move(),
+        }
+    }
+}
+
+impl From<ReadError> for SignalError {
+    fn from(error: ReadError) -> Self {
+        Self::Control(error.into())
+    }
+}
+
+impl From<TooLarge> for SignalError {
+    fn from(error: TooLarge) -> Self {
+        Self::Control(error.into())
+    }
+}
+
 /// A fork was not made. Nothing changed.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]

@@ -44,6 +44,7 @@
 mod application_call;
 mod archive;
 mod bisect;
+mod blocking;
 mod branch_states;
 mod branches;
 mod builder;
@@ -66,6 +67,7 @@ mod imported;
 mod inbox;
 mod inputs;
 mod interaction;
+mod kept_signals;
 mod kept_states;
 mod label_limits;
 mod labels;
@@ -96,7 +98,10 @@ mod rerun;
 mod resume_tree;
 mod run;
 mod runtime;
+mod send_signal;
+mod sent_signals;
 mod services;
+mod signals;
 mod snapshot_writer;
 mod snapshots;
 mod spans;
@@ -170,7 +175,7 @@ pub use {rethread_events as events, rethread_llm as llm, rethread_store as store
 pub mod errors {
     pub use crate::error::{
         ControlError, ExportError, ForkError, ImportError, NextMove, OpenError, ReadError, RunError, RuntimeError,
-        StartThreadError, TooLarge,
+        SignalError, StartThreadError, TooLarge,
     };
     pub use crate::outcome::OutcomeError;
     pub use crate::recorded::RecordError;
@@ -204,6 +209,7 @@ pub mod operate {
     pub use crate::permit_waits::WaitingCall;
     pub use crate::request_body::RequestBody;
     pub use crate::rerun::{RerunReport, rerun};
+    pub use crate::signals::{SIGNAL_ID_BYTES_MAX, SIGNAL_KEEP_MS_MAX, SIGNAL_THREADS_MAX, Signal, SignalSent};
     pub use crate::subscription::ThreadEnd;
     pub use crate::thread_page::{BranchFilter, ThreadPage, ThreadQuery};
     pub use crate::usage_pages::{UsagePage, UsageQuery};

@@ -266,6 +266,8 @@ impl Watching {
             | Event::WaitChanged(_)
             | Event::WaitCompleted(_)
             | Event::WaitFailed(_)
+            | Event::SignalAwaited(_)
+            | Event::SignalReceived(_)
             | Event::ConditionEvaluationRequested(_)
             | Event::ForkStarted(_)
             | Event::BranchStarted(_)

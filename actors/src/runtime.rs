@@ -11,13 +11,15 @@ use rethread_store::Store;
 use rethread_tools::{Registry, ToolContext};
 use tokio::sync::watch;
 
-use crate::builder::{OwnSystem, RuntimeBuilder, on_a_thread};
+use crate::blocking;
+use crate::builder::{OwnSystem, RuntimeBuilder};
 use crate::error::RuntimeError;
 use crate::mode::Mode;
 use crate::monitor::MonitorStats;
 use crate::recovery;
 use crate::registry::ThreadRegistry;
 use crate::services::Services;
+use crate::signals;
 use crate::thread_actor::messages::Halt;
 use crate::thread_handle::ThreadHandle;
 
@@ -82,6 +84,7 @@ impl Runtime {
                 actix_rt::spawn(recovery::wake_when_due(registry.clone()));
                 if registry.services.mode == Mode::Run {
                     actix_rt::spawn(recovery::wake_suspended(registry.clone()));
+                    actix_rt::spawn(signals::tidy(registry.clone()));
                     actix_rt::spawn(recovery::bring_back(registry));
                 }
             });
@@ -238,10 +241,7 @@ impl Runtime {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, RuntimeError> {
-        match tokio::runtime::Handle::try_current() {
-            Ok(runtime) => runtime.spawn_blocking(work).await.map_err(|_| RuntimeError::ShuttingDown),
-            Err(_) => on_a_thread("rethread-blocking", work).await.map_err(|_| RuntimeError::ShuttingDown),
-        }
+        blocking::blocking(work).await
     }
 }
 

@@ -21,6 +21,7 @@ use crate::error::OpenError;
 use crate::fork_bases::ForkBaseCache;
 use crate::imported::ImportedThreads;
 use crate::interaction::UserInteractionHandler;
+use crate::kept_signals::KeptSignals;
 use crate::kept_states::KeptStates;
 use crate::label_limits::LabelLedger;
 use crate::limits::Limits;
@@ -57,6 +58,7 @@ pub(crate) struct Services {
     pub(crate) imported: ImportedThreads,
     /// What is counted for labels, and limited.
     pub(crate) labels: Arc<LabelLedger>,
+    pub(crate) kept_signals: KeptSignals,
     pub(crate) counters: Counters,
     pub(crate) mode: Mode,
     /// For what the log has no room for.
@@ -125,6 +127,7 @@ impl Services {
             crashes: parts.crashes,
             imported: ImportedThreads::default(),
             labels: Arc::new(LabelLedger::new(parts.labels)),
+            kept_signals: KeptSignals::default(),
             counters: Counters::default(),
         }
     }

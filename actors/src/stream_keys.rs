@@ -3,17 +3,26 @@
 //! Which keys a thread has follows from its state alone. Each append writes the difference together with the events, so
 //! the keys in the log are always those of the durable state.
 
-use rethread_events::ids::{ThreadId, Time};
-use rethread_events::thread::{State, Status};
+use rethread_events::ids::{Hash, ThreadId, Time};
+use rethread_events::thread::{OpenCall, SignalRun, State, Status};
 use rethread_store::{KeyChange, KeyRange, LogReader, StoreError};
+use serde_json::Value;
 
 /// The first byte of keys that hold the time at which a suspended thread goes on.
 const TIMER: u8 = b't';
+/// The first byte of keys of threads that wait for a signal.
+const SIGNAL: u8 = b's';
+/// What is between the names of fields in a key.
+const FIELDS_APART: &str = "\u{1f}";
 
 /// The keys that a thread in this state has.
 pub(crate) fn keys_of(state: &State) -> Vec<Vec<u8>> {
     match state.status() {
-        Status::Suspended => state.next_deadline().map(timer_key).into_iter().collect(),
+        Status::Suspended => {
+            let timer = state.next_deadline().map(timer_key);
+            timer.into_iter().chain(awaited_signals(state)).collect()
+        }
+        // A signal is received at any time, a pause included.
         Status::Pending
         | Status::Running
         | Status::Waiting
@@ -21,7 +30,7 @@ pub(crate) fn keys_of(state: &State) -> Vec<Vec<u8>> {
         | Status::Completed
         | Status::Cancelled
         | Status::Error
-        | Status::Interrupted => Vec::new(),
+        | Status::Interrupted => awaited_signals(state).collect(),
     }
 }
 
@@ -35,6 +44,63 @@ fn timer_key(at: Time) -> Vec<u8> {
     let mut key = vec![TIMER];
     key.extend(at.unix_us().to_be_bytes());
     key
+}
+
+fn awaited_signals(state: &State) -> impl Iterator<Item = Vec<u8>> {
+    state.open_calls().iter().filter(|open| open.is_wanted()).filter_map(OpenCall::signal).map(signal_key)
+}
+
+/// The key of a thread that waits for a signal: its name, the names of the fields that it is found by, and the hash of their
+/// values. Names hold no zero byte.
+fn signal_key(run: &SignalRun) -> Vec<u8> {
+    let fields: Vec<_> = run.fields.keys().map(String::as_str).collect();
+    let mut sorted = fields.clone();
+    sorted.sort_unstable();
+    let values: Vec<_> = sorted.iter().map(|field| run.fields.get(*field).map(|value| &*value.0)).collect();
+    key_of_signal(&run.name, &sorted, &values)
+}
+
+fn key_of_signal(name: &str, fields: &[&str], values: &[Option<&Value>]) -> Vec<u8> {
+    let mut key = signals_of(name);
+    key.extend(fields.join(FIELDS_APART).as_bytes());
+    key.push(0);
+    key.extend(Hash::of(serde_json::to_string(values).unwrap_or_default().as_bytes()).as_bytes());
+    key
+}
+
+fn signals_of(name: &str) -> Vec<u8> {
+    [&[SIGNAL], name.as_bytes(), &[0]].concat()
+}
+
+/// The threads that wait for a signal with this payload, at most `limit`. Blocks. Costs two look-ups for each set of fields
+/// that signals of this name are found by, and what it returns.
+pub(crate) fn awaiting(
+    store: &dyn LogReader,
+    name: &str,
+    payload: &Value,
+    limit: usize,
+) -> Result<Vec<ThreadId>, StoreError> {
+    let prefix = signals_of(name);
+    let mut range = KeyRange::prefix(&prefix);
+    let mut threads = Vec::new();
+    while let Some((first, _)) = store.keys(&range, None, 1)?.pop() {
+        let rest = first.get(prefix.len()..).unwrap_or_default();
+        let fields = rest.split(|byte| *byte == 0).next().unwrap_or_default();
+        let names = String::from_utf8_lossy(fields);
+        let names: Vec<_> = names.split(FIELDS_APART).filter(|name| !name.is_empty()).collect();
+        let values: Option<Vec<_>> = names.iter().map(|name| payload.get(*name).map(Some)).collect();
+        if let Some(values) = values {
+            let wanted = KeyRange::one(&key_of_signal(name, &names, &values));
+            let found = store.keys(&wanted, None, limit.saturating_sub(threads.len()))?;
+            threads.extend(found.into_iter().map(|(_, thread)| thread));
+        }
+        if threads.len() >= limit {
+            break;
+        }
+        // Past all keys with these fields.
+        range.start = [&prefix[..], fields, &[1]].concat();
+    }
+    Ok(threads)
 }
 
 /// A suspended thread, and when it goes on.

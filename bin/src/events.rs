@@ -295,6 +295,8 @@ fn what_happened(event: &Event) -> String {
         Event::WaitStarted(e) => format!("until {}", e.until),
         Event::WaitChanged(e) => format!("until {}", e.until),
         Event::WaitCompleted(_) => String::new(),
+        Event::SignalAwaited(e) => cut(&format!("{} {}", e.name, serde_json::to_string(&e.fields).unwrap_or_default())),
+        Event::SignalReceived(e) => cut(&e.payload.0.to_string()),
         Event::WaitFailed(e) => format!("{}: {}", e.error.kind, cut(&e.error.message)),
         Event::ThreadPaused(e) => e.reason.as_deref().map(cut).unwrap_or_default(),
         Event::ThreadRecovered(e) => match e.calls.len() {

@@ -110,7 +110,7 @@ fn of_read(error: &ReadError) -> u8 {
     }
 }
 
-fn of_control(error: &ControlError) -> u8 {
+pub(crate) fn of_control(error: &ControlError) -> u8 {
     match error {
         ControlError::NoInteraction(_) => NOT_FOUND,
         ControlError::Rejected { .. } => CONFLICT,

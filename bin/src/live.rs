@@ -241,6 +241,8 @@ impl Talk {
             Event::UserInteractionResponded(_) => line("answer".into(), &about),
             Event::UserInteractionFailed(_) => line(output::yellow("no answer"), &about),
             Event::WaitStarted(_) | Event::WaitChanged(_) => line("wait".into(), &about),
+            Event::SignalAwaited(_) => line("signal?".into(), &about),
+            Event::SignalReceived(_) => line("signal".into(), &about),
             Event::WaitFailed(_) => line(output::red("  ✗"), &about),
             Event::ConditionEvaluationRequested(_) => line("judge".into(), &about),
             Event::ConditionEvaluationCompleted(e) => {

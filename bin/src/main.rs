@@ -47,6 +47,7 @@ mod serve;
 #[cfg(not(feature = "server"))]
 #[path = "serve_absent.rs"]
 mod serve;
+mod signal;
 mod status_line;
 mod step;
 mod threads;
@@ -137,6 +138,8 @@ enum Command {
     Resume(resume::ResumeArgs),
     /// Let a wait of a thread end at another time
     Reschedule(control::RescheduleArgs),
+    /// Send a signal to the threads that wait for it
+    Signal(signal::SignalArgs),
     /// List open questions
     Inbox(inbox::InboxArgs),
     /// Answer a question
@@ -248,6 +251,7 @@ async fn dispatch(open: &OpenArgs, command: Command) -> Result<ExitCode, Failure
         Command::Cancel(args) => control::cancel(open, args).await,
         Command::Pause(args) => control::pause(open, args).await,
         Command::Reschedule(args) => control::reschedule(open, args).await,
+        Command::Signal(args) => signal::signal(open, args).await,
         Command::Inbox(args) => inbox::list(open, args).await,
         Command::Respond(args) => inbox::respond(open, args).await,
         Command::Verify(args) => archive::verify(open, args).await,

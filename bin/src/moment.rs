@@ -55,6 +55,12 @@ pub(crate) async fn seq_of(thread: &ThreadHandle, moment: &str) -> Result<Seq, F
     ))
 }
 
+/// A duration in milliseconds: `90s`, `12h`, `3 days`.
+pub(crate) fn milliseconds(text: &str) -> Option<u64> {
+    let span = text.parse::<Span>().ok()?.to_duration(SpanRelativeTo::days_are_24_hours()).ok()?;
+    u64::try_from(span.as_millis()).ok()
+}
+
 /// The time so long from now: `90s`, `12h`, `3 days`.
 pub(crate) fn from_now(text: &str, now: Timestamp) -> Option<Time> {
     let span = text.parse::<Span>().ok()?.to_duration(SpanRelativeTo::days_are_24_hours()).ok()?;

@@ -32,6 +32,7 @@ mod runs;
 pub(crate) mod schemas;
 mod server;
 mod session;
+mod signals;
 mod surroundings;
 mod threads;
 pub(crate) mod tokens;

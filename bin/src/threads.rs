@@ -295,6 +295,7 @@ fn pending_in_words(pending: &Value) -> String {
         Some("llm_call") => format!("the model, attempt {}", pending["attempt"]),
         Some("strategy") => format!("the application's strategy, attempt {}", pending["attempt"]),
         Some("context_processor") => format!("processor {}, attempt {}", text("name"), pending["attempt"]),
+        Some("signal") => format!("the signal {} {}", text("name"), output::tame(&pending["where"].to_string(), 200)),
         Some("wait") => format!("the time {} (`rethread reschedule` changes it)", text("until")),
         _ => format!("node {}", text("id")),
     }

@@ -75,6 +75,7 @@ nodes:
             | Effect::AskStrategy(_)
             | Effect::AskPerson(_)
             | Effect::AwaitTime(_)
+            | Effect::AwaitSignal(_)
             | Effect::RunBranch(_) => break,
         };
         events.extend(thread.step(input, &around).unwrap());

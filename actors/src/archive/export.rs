@@ -284,6 +284,8 @@ fn named_by(thread: ThreadId, event: &Event) -> Vec<Thing> {
         | Event::WaitChanged(_)
         | Event::WaitCompleted(_)
         | Event::WaitFailed(_)
+        | Event::SignalAwaited(_)
+        | Event::SignalReceived(_)
         | Event::ConditionEvaluationCompleted(_)
         | Event::ForkStarted(_)
         | Event::BranchStarted(_)

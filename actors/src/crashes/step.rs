@@ -185,6 +185,7 @@ fn name_of(input: &Input) -> &'static str {
         Input::Run(_) => "the run",
         Input::CancelRun { .. } => "the end of a run that waits",
         Input::SetVariables(_) => "the variables",
+        Input::Signal { .. } => "the signal",
         Input::ChangeWait { .. } => "the change of a wait",
         Input::By { .. } => "the input",
     }

@@ -123,7 +123,7 @@ fn kind_at_work(state: &State) -> Option<&'static str> {
                 "user_interaction"
             }
         }),
-        Work::Waiting(_) => Some("wait"),
+        Work::Waiting(_) => Some(if state.awaited_signal().is_some() { "signal" } else { "wait" }),
         Work::Processing { .. } => Some("context_processor"),
         Work::Branches(_) => Some("fork"),
     }
@@ -194,6 +194,7 @@ fn name_of(kind: NodeKind<'_>) -> &'static str {
         NodeKind::Tool(_) => "tool",
         NodeKind::UserInteraction(_) => "user_interaction",
         NodeKind::Wait(_) => "wait",
+        NodeKind::Signal(_) => "signal",
         NodeKind::ContextProcessor(_) => "context_processor",
         NodeKind::Route(_) => "route",
         NodeKind::Condition(_) => "condition",

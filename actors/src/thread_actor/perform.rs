@@ -17,6 +17,7 @@ use crate::permit_waits::PermitWaits;
 use crate::port::Port;
 use crate::processor::ProcessorContext;
 use crate::registry::ThreadRegistry;
+use crate::signals;
 use crate::spans::Spans;
 use crate::strategy::StrategyContext;
 use crate::tool_executor::CallTool;
@@ -65,6 +66,12 @@ impl Begins<'_> {
                 let (span, asks) = (span("tool", run.name.as_str()), address.clone().recipient());
                 let (key, request) = (run.key(thread), run.into_request(state.node_name().cloned()));
                 slot.tools.do_send(CallTool { port: port(), asks, thread, request, key, workspace, waits, span });
+            }
+            Effect::AwaitSignal(run) => {
+                if services.kept_signals.may_have(&run.name) && services.mode.runs() {
+                    actix_rt::spawn(signals::take_kept(self.registry.clone(), thread, run));
+                }
+                return false;
             }
             // Its time is that of the thread's alarm, or in the log.
             Effect::RunBranch(_) | Effect::AwaitTime(_) => return false,

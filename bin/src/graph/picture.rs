@@ -239,6 +239,9 @@ fn look(kind: NodeKind<'_>) -> (Shape, Vec<String>) {
             (Shape::Tool, vec![format!("tool {}{asks}", shortened(tool.tool_name.as_str(), TEXT_CHARS_MAX))])
         }
         NodeKind::UserInteraction(_) => (Shape::Person, vec!["asks a person".into()]),
+        NodeKind::Signal(signal) => {
+            (Shape::Processor, vec![format!("waits for signal {}", shortened(&signal.name, TEXT_CHARS_MAX))])
+        }
         NodeKind::Wait(wait) => (Shape::Processor, vec![about_wait(wait)]),
         NodeKind::ContextProcessor(processor) => {
             (Shape::Processor, vec![shortened(&processor.processor_name, TEXT_CHARS_MAX)])

@@ -4,6 +4,7 @@ use std::io::Read;
 
 use reqwest::Method;
 use rethread::event::LimitRaised;
+use rethread::operate::SignalSent;
 use rethread::{CallId, Json, ThreadHandle, ThreadId, Time};
 use serde_json::{Value, json};
 
@@ -27,6 +28,23 @@ impl Client {
 
     pub(crate) async fn cancel(&self, thread: ThreadId, reason: Option<String>) -> Result<(), RemoteError> {
         self.tell(thread, "cancel", &json!({ "reason": reason })).await.map(drop)
+    }
+
+    /// Sends a signal.
+    pub(crate) async fn signal(&self, name: &str, body: &Value) -> Result<SignalSent, Failure> {
+        // A name with other characters is none: the server says so.
+        let name: String = url::form_urlencoded::byte_serialize(name.as_bytes()).collect();
+        let answer = self.post(&format!("/v1/signals/{name}"), body).await?;
+        let field = |name: &str| answer.get(name).cloned().unwrap_or_default();
+        let read = || -> Option<SignalSent> {
+            Some(SignalSent {
+                id: field("signal_id").as_str()?.to_owned(),
+                threads: serde_json::from_value(field("threads")).ok()?,
+                is_kept: field("is_kept").as_bool()?,
+                is_known: field("is_known").as_bool()?,
+            })
+        };
+        read().ok_or_else(|| Failure::other("the answer of the server is not that to a signal"))
     }
 
     /// Lets a wait end at another time.

@@ -141,8 +141,9 @@ pub(crate) async fn change_wait(
     Sent(told): Sent<WaitUntil>,
 ) -> Result<HttpResponse, Problem> {
     let text = request::named(&request, "wait");
-    let wait = text.parse().map(|seq| CallId(Seq(seq))).map_err(|_| {
-        let detail = "a wait is named by its id, a number: the seq of its WAIT_STARTED";
+    let by_key = CallId::parse_key(&text).ok().filter(|(of, _)| *of == thread.id()).map(|(_, wait)| wait);
+    let wait = by_key.or_else(|| text.parse().ok().map(|seq| CallId(Seq(seq)))).ok_or_else(|| {
+        let detail = "a wait is named by its id, the seq of its WAIT_STARTED, or as it is `pending` in the state";
         Problem::new(Kind::NoMoment, detail).at("wait", request::cut(&text))
     })?;
     thread.change_wait(wait, told.until).await?;

@@ -13,7 +13,7 @@ use super::problem::{Document, Fault, Place};
 use super::routes::{self, Access};
 use super::{
     archive, control, events, explain, fork, graph, health, interactions, log, maintenance, messages, metrics, moments,
-    rerun, runs, session, surroundings, threads, usage, workflows,
+    rerun, runs, session, signals, surroundings, threads, usage, workflows,
 };
 
 #[derive(OpenApi)]
@@ -40,7 +40,7 @@ use super::{
         moments::state, moments::family, moments::steps, moments::checkpoints, graph::graph,
         explain::explain, explain::tree, usage::of_thread, usage::of_log,
         events::of_thread, events::of_log,
-        control::pause, control::resume, control::cancel, control::change_wait, control::checkpoint, control::message, control::variables,
+        control::pause, control::resume, control::cancel, control::change_wait, signals::send, control::checkpoint, control::message, control::variables,
         fork::fork, rerun::rerun,
         interactions::list, interactions::of_thread, interactions::respond, interactions::cancel,
         surroundings::tools, surroundings::profiles, surroundings::info, session::begin, session::end,

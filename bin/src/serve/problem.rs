@@ -4,8 +4,8 @@ use actix_web::http::StatusCode;
 use actix_web::http::header::{self, HeaderValue};
 use actix_web::{HttpResponse, ResponseError};
 use rethread::errors::{
-    ControlError, Faults, ForkError, LabelLimitReached, ReadError, Rejected, RunError, RuntimeError, StartThreadError,
-    TooLarge,
+    ControlError, Faults, ForkError, LabelLimitReached, ReadError, Rejected, RunError, RuntimeError, SignalError,
+    StartThreadError, TooLarge,
 };
 use rethread::store::{Damage, StoreError};
 use rethread_events::text::with_sources;
@@ -396,6 +396,7 @@ impl From<ControlError> for Problem {
                     | Rejected::AlreadyPaused
                     | Rejected::LabelTaken(_)
                     | Rejected::NoWait(_)
+                    | Rejected::NoSignalAwaited
                     | Rejected::NotRead { .. }
                     | Rejected::RunGoesOn { .. }
                     | Rejected::DefinitionLate { .. }
@@ -444,6 +445,18 @@ impl From<RunError> for Problem {
             }
             RunError::Workflow(faults) => Self::workflow(faults),
             RunError::Control(error) => error.into(),
+            error => Self::new(Kind::Internal, with_sources(&error)),
+        }
+    }
+}
+
+impl From<SignalError> for Problem {
+    fn from(error: SignalError) -> Self {
+        match error {
+            SignalError::NotAwaited { .. } => Self::new(Kind::Conflict, error.to_string()),
+            SignalError::Full { .. } => Self::new(Kind::Busy, error.to_string()),
+            SignalError::Invalid(what) => Self::new(Kind::Unusable, what),
+            SignalError::Control(error) => error.into(),
             error => Self::new(Kind::Internal, with_sources(&error)),
         }
     }

@@ -7,7 +7,7 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use super::problem::{Kind, Problem};
 use super::{
     archive, control, events, explain, fork, graph, health, interactions, log, maintenance, messages, metrics, moments,
-    openapi, page, rerun, runs, session, surroundings, threads, usage, workflows,
+    openapi, page, rerun, runs, session, signals, surroundings, threads, usage, workflows,
 };
 
 /// Who may ask for something.
@@ -97,6 +97,7 @@ routes! {
     get "/v1/interactions" Read Filtered interactions::list;
     post "/v1/interactions/{interaction}/respond" Operate OfThread interactions::respond;
     post "/v1/interactions/{interaction}/cancel" Operate OfThread interactions::cancel;
+    post "/v1/signals/{name}" Operate Filtered signals::send;
     get "/v1/events" Read Filtered events::of_log;
     get "/v1/usage" Read Filtered usage::of_log;
     get "/v1/tools" Read Hidden surroundings::tools;

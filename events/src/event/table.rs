@@ -6,6 +6,7 @@ use super::interaction::*;
 use super::llm::*;
 use super::node::*;
 use super::run::*;
+use super::signal::*;
 use super::strategy::*;
 use super::thread::*;
 use super::tool::*;
@@ -284,11 +285,13 @@ events! {
     71 UserInteractionResponded "USER_INTERACTION_RESPONDED" v 3 State by call;
     72 UserInteractionProcessed "USER_INTERACTION_PROCESSED" v 2 State call;
     73 UserInteractionFailed "USER_INTERACTION_FAILED" v 3 State by call;
-    // waits for a time
+    // waits for a time or a signal
     92 WaitStarted "WAIT_STARTED" v 1 State;
     93 WaitChanged "WAIT_CHANGED" v 1 State by call;
     94 WaitCompleted "WAIT_COMPLETED" v 1 State call;
     95 WaitFailed "WAIT_FAILED" v 1 State call error;
+    96 SignalAwaited "SIGNAL_AWAITED" v 1 State;
+    97 SignalReceived "SIGNAL_RECEIVED" v 1 State by call;
     // graphs, conversations and budgets
     24 ConditionEvaluationRequested "CONDITION_EVALUATION_REQUESTED" v 2 State;
     25 ConditionEvaluationCompleted "CONDITION_EVALUATION_COMPLETED" v 3 State call error;

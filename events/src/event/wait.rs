@@ -1,4 +1,4 @@
-//! Events of waits for a time.
+//! Events of waits for a time, and of the end of any wait.
 
 use bincode::{Decode, Encode};
 use serde::{Deserialize, Serialize};
@@ -41,7 +41,8 @@ pub struct WaitCompleted {
     pub wait_id: CallId,
 }
 
-/// WAIT_FAILED: the wait ended before its time, because its thread was cancelled or the time of its node was up.
+/// WAIT_FAILED: the wait for a time or a signal ended in vain: its thread was cancelled, or the time of the wait for a signal,
+/// of its node or of its thread was up.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct WaitFailed {
     /// The node that waited.

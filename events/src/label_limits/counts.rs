@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::{LabelLimit, LabelLimitReached, LabelLimits, Settings, Spent, UNKNOWN_CALL_TOKENS, label};
+use super::rules::{LabelLimit, LabelLimitReached, LabelLimits, Settings, UNKNOWN_CALL_TOKENS, label};
+use super::spent::Spent;
 use crate::ids::{ThreadId, Time};
 use crate::labels::{LabelError, Labels};
 

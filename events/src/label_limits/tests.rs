@@ -5,6 +5,7 @@ use serde_json::json;
 use super::*;
 use crate::event::{Event, event_type_named};
 use crate::ids::{ThreadId, Time};
+use crate::labels::Labels;
 use crate::message::Usage;
 
 const NOON: Time = Time::from_unix_us(20_000 * 86_400_000_000 + 43_200_000_000);

@@ -21,7 +21,7 @@ pub enum CallKind {
     Tool,
     /// A person.
     Interaction,
-    /// A time that a node waits for.
+    /// A time or a signal that a node waits for.
     Timer,
     /// A context processor.
     Processor,

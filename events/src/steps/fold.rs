@@ -124,6 +124,8 @@ impl Steps {
             | Event::WaitChanged(_)
             | Event::WaitCompleted(_)
             | Event::WaitFailed(_)
+            | Event::SignalAwaited(_)
+            | Event::SignalReceived(_)
             | Event::ConditionEvaluationRequested(_)
             | Event::ConditionEvaluationCompleted(_)
             | Event::ContextProcessingRequested(_)

@@ -21,7 +21,7 @@ pub enum NodeDoes {
     Tool,
     /// It asks a person.
     UserInteraction,
-    /// It waits for a time.
+    /// It waits for a time or a signal.
     Wait,
     /// It changes the conversation.
     ContextProcessor,

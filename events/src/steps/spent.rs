@@ -17,7 +17,7 @@ pub struct Spent {
     pub branches_us: u64,
     /// A person was asked.
     pub people_us: u64,
-    /// A node waited for a time.
+    /// A node waited for a time or a signal.
     pub timer_us: u64,
     /// It was paused.
     pub paused_us: u64,

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use super::agent_loop::error_text;
 use super::asks::unanswered;
-use super::calls::{CallKind, CallStage, Interaction, OpenCall, OpenCalls, TimerRun, ToolRun, answer_hash};
+use super::calls::{CallKind, CallStage, Interaction, OpenCall, OpenCalls, SignalRun, TimerRun, ToolRun, answer_hash};
 use super::conversation::Conversation;
 use super::state::{AgentLoop, Ending, NodeRun, Phase, State, Steering, Work};
 use super::transition::{
@@ -26,6 +26,9 @@ use crate::event::{Event, MessageEffect, NodeContext};
 use crate::ids::{CallId, NodeId, RunId, Seq, ThreadId, Time};
 use crate::json::Json;
 use crate::message::{Message, Part, Role};
+
+/// How many ids of received signals a thread remembers.
+const SIGNALS_KNOWN_MAX: usize = 64;
 
 /// An event that cannot follow the ones before it: the log was written by another version, or it is damaged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -283,6 +286,22 @@ impl State {
                 self.calls.insert(OpenCall::new(CallKind::Timer(run), CallStage::Wanted));
                 Ok(())
             }
+            Event::SignalAwaited(e) => {
+                *self.ready(&e.node_id)? = Work::Waiting(CallId(seq));
+                let run = SignalRun::new(CallId(seq), at, e);
+                self.calls.insert(OpenCall::new(CallKind::Signal(Box::new(run)), CallStage::Wanted));
+                Ok(())
+            }
+            Event::SignalReceived(e) => {
+                self.calls.get(e.wait_id).and_then(OpenCall::signal).ok_or(NO_WAIT)?;
+                self.calls.close(e.wait_id)?;
+                *self.work()? = Work::Done { output: e.payload.clone() };
+                self.signals.push_back(e.signal_id.clone());
+                if self.signals.len() > SIGNALS_KNOWN_MAX {
+                    self.signals.pop_front();
+                }
+                Ok(())
+            }
             Event::WaitChanged(e) => match self.calls.get_mut(e.wait_id).map(|open| &mut open.kind) {
                 Some(CallKind::Timer(run)) => {
                     run.until = e.until;
@@ -360,7 +379,8 @@ impl State {
     }
 
     fn end_wait(&mut self, wait: CallId) -> Result<(), TransitionError> {
-        self.calls.get(wait).and_then(OpenCall::timer).ok_or(NO_WAIT)?;
+        let is_wait = |open: &&OpenCall| open.timer().is_some() || open.signal().is_some();
+        self.calls.get(wait).filter(is_wait).ok_or(NO_WAIT)?;
         self.calls.close(wait).map(|_| ())
     }
 

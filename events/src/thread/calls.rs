@@ -5,6 +5,7 @@ mod branch;
 mod model;
 mod processor;
 mod question;
+mod signal;
 mod strategy;
 mod tool;
 mod wait;
@@ -22,6 +23,7 @@ pub use model::ModelCall;
 pub use processor::ProcessorRun;
 pub use question::Interaction;
 pub(super) use question::answer_hash;
+pub use signal::SignalRun;
 pub use strategy::StrategyRun;
 pub use tool::{KeyOf, ToolRun};
 pub use wait::TimerRun;
@@ -59,6 +61,8 @@ pub enum CallKind {
     Question(Box<Interaction>),
     /// A wait for a time.
     Timer(TimerRun),
+    /// A wait for a signal.
+    Signal(Box<SignalRun>),
     /// A thread that is a branch of this one.
     Branch(Box<BranchRun>),
 }
@@ -99,6 +103,7 @@ impl OpenCall {
             CallKind::Strategy(run) => run.call,
             CallKind::Question(ask) => ask.id,
             CallKind::Timer(run) => run.id,
+            CallKind::Signal(run) => run.id,
             CallKind::Branch(run) => run.call,
         }
     }
@@ -110,7 +115,7 @@ impl OpenCall {
             CallKind::Tool(run) => run.attempt,
             CallKind::Processor(run) => run.attempt,
             CallKind::Strategy(run) => run.attempt,
-            CallKind::Question(_) | CallKind::Timer(_) | CallKind::Branch(_) => 1,
+            CallKind::Question(_) | CallKind::Timer(_) | CallKind::Signal(_) | CallKind::Branch(_) => 1,
         }
     }
 
@@ -128,6 +133,7 @@ impl OpenCall {
             | CallKind::Strategy(_)
             | CallKind::Question(_)
             | CallKind::Timer(_)
+            | CallKind::Signal(_)
             | CallKind::Branch(_) => None,
         }
     }
@@ -154,6 +160,11 @@ impl OpenCall {
         if let CallKind::Timer(run) = &self.kind { Some(run) } else { None }
     }
 
+    /// The wait for a signal.
+    pub fn signal(&self) -> Option<&SignalRun> {
+        if let CallKind::Signal(run) = &self.kind { Some(run) } else { None }
+    }
+
     pub(super) fn branch(&self) -> Option<&BranchRun> {
         if let CallKind::Branch(run) = &self.kind { Some(run) } else { None }
     }
@@ -167,6 +178,7 @@ impl OpenCall {
             CallKind::Strategy(run) => Some(run.deadline),
             CallKind::Question(ask) => ask.deadline,
             CallKind::Timer(run) => Some(run.until),
+            CallKind::Signal(run) => run.deadline,
             CallKind::Branch(_) => None,
         }
     }
@@ -192,6 +204,7 @@ impl OpenCall {
             CallKind::Processor(run) => later(&mut run.deadline),
             CallKind::Strategy(run) => later(&mut run.deadline),
             CallKind::Question(ask) => ask.deadline.iter_mut().for_each(later),
+            CallKind::Signal(run) => run.deadline.iter_mut().for_each(later),
             CallKind::Timer(_) | CallKind::Branch(_) => {}
         }
     }
@@ -304,7 +317,11 @@ impl OpenCalls {
             }
             CallKind::Processor(run) => run.retry(at, clock),
             CallKind::Strategy(run) => run.retry(at, clock),
-            CallKind::Tool(_) | CallKind::Question(_) | CallKind::Timer(_) | CallKind::Branch(_) => {
+            CallKind::Tool(_)
+            | CallKind::Question(_)
+            | CallKind::Timer(_)
+            | CallKind::Signal(_)
+            | CallKind::Branch(_) => {
                 return Err(NO_CALL);
             }
         }

@@ -1,7 +1,7 @@
 //! How open calls, nodes and threads are ended from outside: by a deadline, by a person, by a crash.
 
 use super::branches::out_of_time;
-use super::calls::{CallKind, CallStage, OpenCall, ToolRun};
+use super::calls::{CallKind, CallStage, OpenCall, TimerRun, ToolRun};
 use super::env::Env;
 use super::frames::close_frames;
 use super::permits::Permits;
@@ -82,8 +82,8 @@ fn was_running(open: &OpenCall, clock: Time, was_set_back: bool) -> bool {
         | CallKind::Processor(_)
         | CallKind::Strategy(_) => true,
         CallKind::Tool(run) => was_set_back || run.not_before <= clock,
-        // A question outlives the runtime that asked it, a time comes all the same, and a branch is a thread of its own.
-        CallKind::Question(_) | CallKind::Timer(_) | CallKind::Branch(_) => false,
+        // A question outlives the runtime that asked it, a time or a signal comes all the same, and a branch is a thread of its own.
+        CallKind::Question(_) | CallKind::Timer(_) | CallKind::Signal(_) | CallKind::Branch(_) => false,
     }
 }
 
@@ -107,7 +107,9 @@ fn recover_call(state: &State, open: &OpenCall, clock: Time, around: &Env<'_>) -
         CallKind::Processor(_) => ContextProcessingRetried { node_id: None, call_id, attempt }.into(),
         CallKind::Strategy(_) => StrategyDecisionRetried { node_id: None, call_id, attempt }.into(),
         // They are never cut off.
-        CallKind::Question(_) | CallKind::Timer(_) | CallKind::Branch(_) => return Vec::new(),
+        CallKind::Question(_) | CallKind::Timer(_) | CallKind::Signal(_) | CallKind::Branch(_) => {
+            return Vec::new();
+        }
     };
     if open.attempt() < RECOVERIES_MAX {
         let asks = informing::left_by(state, call_id, "the process in which the tool asked has ended");
@@ -134,7 +136,8 @@ pub(super) fn close_call(state: &State, open: &OpenCall, error: &ExecutionError,
         CallKind::Question(_) if open.is_of_tool() => return Vec::new(),
         CallKind::Question(_) if matches!(open.stage, CallStage::Processed { .. }) => return Vec::new(),
         CallKind::Question(ask) => close_question(ask.id, &error),
-        CallKind::Timer(run) => WaitFailed { node_id: None, wait_id: run.id, error }.into(),
+        CallKind::Timer(TimerRun { id, .. }) => WaitFailed { node_id: None, wait_id: *id, error }.into(),
+        CallKind::Signal(run) => WaitFailed { node_id: None, wait_id: run.id, error }.into(),
         CallKind::Branch(run) => run.ended_with(error).into(),
     }]
 }
@@ -272,6 +275,7 @@ pub(super) fn tick(state: &State, now: Time, permits: &dyn Permits) -> Vec<Event
             let error = timeout("the question");
             closed(ask, InteractionFailure::Timeout, Some(error.message.clone()), &error)
         }
+        CallKind::Signal(run) => close_call(state, open, &timeout(&format!("the wait for signal `{}`", run.name)), now),
         CallKind::Timer(run) => vec![WaitCompleted { node_id: None, wait_id: run.id }.into()],
         CallKind::Branch(_) => close_call(state, open, &timeout("the branch"), now),
     })

@@ -8,7 +8,7 @@ use super::input::{Input, Rejected};
 use super::questions::{informing, question_failed, respond};
 use super::reports::{cut, reported};
 use super::state::{State, Work};
-use super::{bounds, env::Env, runs};
+use super::{bounds, env::Env, runs, signals};
 use crate::event::{
     CheckpointCreated, Event, InteractionFailure, MessageAdded, MessageEffect, ThreadCancelled, ThreadPaused,
     ThreadResumed, VariablesUpdated, WaitChanged,
@@ -84,11 +84,15 @@ pub(super) fn decide(
             check::variables(&variables)?;
             Ok(vec![VariablesUpdated { variables, by: None }.into()])
         }
+        Input::Signal { name, id, payload } => {
+            run_goes_on(state)?;
+            signals::receive(state, &name, id, payload, around.now)
+        }
         Input::ChangeWait { wait, until } => {
             run_goes_on(state)?;
             state.calls.get(wait).and_then(OpenCall::timer).ok_or(Rejected::NoWait(wait))?;
             if until > around.now.plus_ms(WAIT_MS_MAX) {
-                return Err(Rejected::Invalid(format!("a wait ends within {WAIT_MS_MAX} milliseconds from now")));
+                return Err(Rejected::Invalid("a wait ends within a hundred years from now".into()));
             }
             Ok(vec![WaitChanged { node_id: None, wait_id: wait, until, by: None }.into()])
         }

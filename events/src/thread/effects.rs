@@ -3,7 +3,7 @@
 mod requests;
 
 use super::calls::{
-    BranchRun, CallKind, Interaction, ModelCall, OpenCall, ProcessorRun, StrategyRun, TimerRun, ToolRun,
+    BranchRun, CallKind, Interaction, ModelCall, OpenCall, ProcessorRun, SignalRun, StrategyRun, TimerRun, ToolRun,
 };
 use super::permits::{NoWaits, Permits};
 use super::state::{NodeRun, Phase, State, Work};
@@ -25,6 +25,8 @@ pub enum Effect {
     AskPerson(Interaction),
     /// Give the machine a tick when the time has come.
     AwaitTime(TimerRun),
+    /// Give the machine the signal when it comes.
+    AwaitSignal(SignalRun),
     /// See that the branch runs, and tell how it ends.
     RunBranch(BranchRun),
 }
@@ -39,6 +41,7 @@ impl Effect {
             Self::AskStrategy(run) => (run.call, run.attempt),
             Self::AskPerson(ask) => (ask.id, 1),
             Self::AwaitTime(run) => (run.id, 1),
+            Self::AwaitSignal(run) => (run.id, 1),
             Self::RunBranch(run) => (run.call, 1),
         }
     }
@@ -48,7 +51,7 @@ impl Effect {
         match self {
             Self::CallModel(_) | Self::RunProcessor(_) | Self::AskStrategy(_) => true,
             Self::CallTool(run) => run.recovery == Recovery::Safe,
-            Self::AskPerson(_) | Self::AwaitTime(_) | Self::RunBranch(_) => false,
+            Self::AskPerson(_) | Self::AwaitTime(_) | Self::AwaitSignal(_) | Self::RunBranch(_) => false,
         }
     }
 
@@ -61,6 +64,7 @@ impl Effect {
             Self::AskStrategy(run) => run.requested_at,
             Self::AskPerson(ask) => ask.requested_at,
             Self::AwaitTime(run) => run.requested_at,
+            Self::AwaitSignal(run) => run.requested_at,
             Self::RunBranch(_) => Time::default(),
         }
     }
@@ -75,6 +79,7 @@ impl From<&OpenCall> for Effect {
             CallKind::Strategy(run) => Self::AskStrategy(*run),
             CallKind::Question(ask) => Self::AskPerson((**ask).clone()),
             CallKind::Timer(run) => Self::AwaitTime(*run),
+            CallKind::Signal(run) => Self::AwaitSignal((**run).clone()),
             CallKind::Branch(run) => Self::RunBranch((**run).clone()),
         }
     }

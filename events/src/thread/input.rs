@@ -93,6 +93,15 @@ pub enum Input {
         /// Why, for people.
         reason: Option<String>,
     },
+    /// A signal has come. The same id again changes nothing.
+    Signal {
+        /// Its name.
+        name: String,
+        /// Its id.
+        id: String,
+        /// What it carries.
+        payload: Json,
+    },
     /// Let a wait end at another time; at one that has come, it ends at once.
     ChangeWait {
         /// The wait.
@@ -228,6 +237,9 @@ pub enum Rejected {
     /// The question was answered before, otherwise, or is closed.
     #[error("interaction {0} is closed: it was answered, cancelled or timed out")]
     InteractionClosed(CallId),
+    /// The thread does not wait for this signal, or not any more.
+    #[error("the thread does not wait for this signal")]
+    NoSignalAwaited,
     /// There is no such wait, or it is over.
     #[error("the thread has no wait {0} that goes on")]
     NoWait(CallId),

@@ -37,6 +37,7 @@ mod reports;
 mod request;
 pub mod rerun;
 mod runs;
+mod signals;
 mod sizes;
 mod state;
 mod status;
@@ -66,8 +67,8 @@ pub use agent_loop::Turn;
 pub use apply::FoldError;
 pub(crate) use asks::unanswered;
 pub use calls::{
-    BranchRun, CallKind, CallStage, Interaction, KeyOf, ModelCall, OpenCall, OpenCalls, ProcessorRun, StrategyRun,
-    TimerRun, ToolRun,
+    BranchRun, CallKind, CallStage, Interaction, KeyOf, ModelCall, OpenCall, OpenCalls, ProcessorRun, SignalRun,
+    StrategyRun, TimerRun, ToolRun,
 };
 pub use check::START_MESSAGES_MAX;
 pub use closing::RECOVERIES_MAX;

@@ -5,6 +5,7 @@ mod interaction;
 mod llm;
 mod loops;
 mod processor;
+mod signal;
 mod sub_workflow;
 mod tool;
 mod wait;
@@ -33,6 +34,7 @@ pub(super) fn begin(
         NodeKind::Tool(tool) => tool::begin(state, node, tool, around),
         NodeKind::UserInteraction(ask) => interaction::begin(state, node, ask, around),
         NodeKind::Wait(node_wait) => wait::begin(state, node, node_wait, around),
+        NodeKind::Signal(awaited) => signal::begin(state, node, awaited, around),
         NodeKind::ContextProcessor(processor) => processor::begin(state, workflow, node, processor, around),
         NodeKind::LoopStart(repeat) => loops::begin(state, node, repeat, run, around),
         NodeKind::SubWorkflow(sub) => sub_workflow::begin(state, workflow, node, sub),

@@ -15,13 +15,13 @@ mod scopes;
 mod summarizing;
 mod totals;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use bincode::{Decode, Encode};
 use serde::Serialize;
 
-use super::calls::{CallKind, CallStage, Interaction, KeyOf, OpenCall, OpenCalls, ProcessorRun, TimerRun};
+use super::calls::{CallKind, CallStage, Interaction, KeyOf, OpenCall, OpenCalls, ProcessorRun, SignalRun, TimerRun};
 use super::checkpoint_names::CheckpointNames;
 use super::conversation::{Conversation, Mark};
 use super::path::{Path, Visit};
@@ -53,7 +53,7 @@ pub use self::totals::Totals;
 pub(super) use self::totals::{UNPRICED, Unpriced};
 
 /// The version of the stored form of [`State`] in snapshots; raised with every change of its shape.
-pub const STATE_VERSION: u16 = 15;
+pub const STATE_VERSION: u16 = 16;
 
 /// The fold of a thread's events.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
@@ -81,6 +81,8 @@ pub struct State {
     /// The questions that were asked, and the hash of what was answered, so that the same answer twice is accepted
     /// once.
     pub(super) questions: BTreeMap<CallId, Option<Hash>>,
+    /// The ids of the signals that were received last, so that each is received once.
+    pub(super) signals: VecDeque<String>,
     /// What the forks on the way here changed.
     pub(super) changes: ForkChanges,
     pub(super) branch: Option<Branch>,
@@ -206,6 +208,7 @@ impl State {
             totals: Totals::default(),
             unpriced: None,
             questions: BTreeMap::new(),
+            signals: VecDeque::new(),
             changes: ForkChanges::default(),
             branch: None,
         }
@@ -406,7 +409,7 @@ impl State {
         self.interactions().into_iter().next()
     }
 
-    /// What the node waits for, where nothing of it goes on meanwhile: people who are asked, or a time.
+    /// What the node waits for, where nothing of it goes on meanwhile: people who are asked, or a time or a signal.
     fn rests_in_node(&self) -> Option<Status> {
         if self.node_run().is_some_and(|run| run.work.has_queued_calls()) {
             return None;
@@ -415,11 +418,18 @@ impl State {
         for open in self.calls.iter().filter(|open| open.stage != CallStage::Delegated) {
             match open.kind {
                 CallKind::Question(_) if open.is_wanted() => rests = Some(Status::Waiting),
-                CallKind::Timer(_) if open.is_wanted() => rests = rests.or(Some(Status::Suspended)),
+                CallKind::Timer(_) | CallKind::Signal(_) if open.is_wanted() => {
+                    rests = rests.or(Some(Status::Suspended));
+                }
                 _ => return None,
             }
         }
         rests
+    }
+
+    /// The signal that the node it is in waits for.
+    pub fn awaited_signal(&self) -> Option<&SignalRun> {
+        self.calls.iter().find_map(OpenCall::signal)
     }
 
     /// The wait of the node that it is in.

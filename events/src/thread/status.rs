@@ -23,7 +23,7 @@ pub enum Status {
     /// Neither ended nor at rest, and no process works on it: it was killed, or imported, and goes on when it is
     /// resumed. A state never says so: it does not know who works on it.
     Interrupted,
-    /// Waits for a time.
+    /// Waits for a time or a signal.
     Suspended,
 }
 

@@ -270,6 +270,10 @@ impl State {
             Effect::AwaitTime(run) => json!({
                 "kind": "wait", "id": id, "requested_at": run.requested_at, "until": run.until,
             }),
+            Effect::AwaitSignal(run) => json!({
+                "kind": "signal", "id": id, "name": run.name, "where": run.fields, "schema": run.schema,
+                "requested_at": run.requested_at, "deadline": run.deadline,
+            }),
             Effect::RunBranch(run) => json!({
                 "kind": "branch", "id": id, "thread_id": run.child,
                 "name": self.fan().map(|fan| fan.plan.branches.name(run.index)),

@@ -163,6 +163,8 @@ impl UsageFold {
             | Event::WaitChanged(_)
             | Event::WaitCompleted(_)
             | Event::WaitFailed(_)
+            | Event::SignalAwaited(_)
+            | Event::SignalReceived(_)
             | Event::ForkStarted(_)
             | Event::BranchStarted(_)
             | Event::BranchEnded(_)

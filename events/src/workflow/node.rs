@@ -9,6 +9,7 @@ use super::flow::{
     ConditionNode, Edge, ForkNode, JoinMode, JoinNode, LoopEndNode, RouteNode, SubWorkflowNode, is_all, is_fail,
 };
 use super::retry::RetryPolicy;
+use super::signal::SignalNode;
 use super::wait::WaitNode;
 use crate::event::OnFailed;
 use crate::fault::ErrorKind;
@@ -35,6 +36,9 @@ pub struct Node {
     /// Waits for a time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait: Option<WaitNode>,
+    /// Waits for a signal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signal: Option<SignalNode>,
     /// Changes the conversation.
     #[serde(default, skip_serializing_if = "Option::is_none", alias = "contextProcessor")]
     pub context_processor: Option<ContextProcessorNode>,
@@ -100,6 +104,8 @@ pub enum NodeKind<'a> {
     UserInteraction(&'a UserInteractionNode),
     /// Waits for a time.
     Wait(&'a WaitNode),
+    /// Waits for a signal.
+    Signal(&'a SignalNode),
     /// Changes the conversation.
     ContextProcessor(&'a ContextProcessorNode),
     /// Chooses the way.
@@ -136,6 +142,7 @@ impl Node {
             tool: None,
             user_interaction: None,
             wait: None,
+            signal: None,
             context_processor: None,
             route: None,
             condition: None,
@@ -174,6 +181,7 @@ impl Node {
             self.tool.as_ref().map(NodeKind::Tool),
             self.user_interaction.as_ref().map(NodeKind::UserInteraction),
             self.wait.as_ref().map(NodeKind::Wait),
+            self.signal.as_ref().map(NodeKind::Signal),
             self.context_processor.as_ref().map(NodeKind::ContextProcessor),
             self.route.as_ref().map(NodeKind::Route),
             self.condition.as_ref().map(NodeKind::Condition),
@@ -213,6 +221,7 @@ from_configuration! {
     ToolNode => tool,
     UserInteractionNode => user_interaction,
     WaitNode => wait,
+    SignalNode => signal,
     ContextProcessorNode => context_processor,
     RouteNode => route,
     ConditionNode => condition,

@@ -481,6 +481,22 @@ pub(crate) fn of_waits() -> Vec<Event> {
         WaitChanged { node_id: Some("ask".into()), wait_id: CALL, until: Time::from_unix_us(3), by }.into(),
         WaitCompleted { node_id: Some("ask".into()), wait_id: CALL }.into(),
         WaitFailed { node_id: Some("ask".into()), wait_id: CALL, error: error() }.into(),
+        SignalAwaited {
+            node_id: "ask".into(),
+            name: "order_paid".into(),
+            fields: variables(),
+            schema: Some(json!({"type": "object"}).into()),
+            deadline: Some(time()),
+        }
+        .into(),
+        SignalReceived {
+            node_id: Some("ask".into()),
+            wait_id: CALL,
+            signal_id: "evt_1".into(),
+            payload: json!({"amount": 12.5}).into(),
+            by: Some(rethread_events::principal::Principal::named("Ada")),
+        }
+        .into(),
     ]
 }
 

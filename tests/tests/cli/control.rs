@@ -239,10 +239,10 @@ fn wait_is_rescheduled_at_the_command_line() {
     assert!(scene.run("show last").ok().stdout.contains("waits for   the time 20"));
     let id = id_of(&shown);
     let moved = scene.run_args(["reschedule", "last", "--in", "2 hours", "--json"]).ok().json();
-    assert_eq!((&moved["thread_id"], &moved["wait_id"]), (&json!(id), &shown["pending"][0]["id"]));
+    assert_eq!((&moved["thread_id"], &moved["wait_id"]), (&json!(id), &json!(2)));
     scene.run("reschedule last").code(2);
     scene.run("reschedule last --in '-2h'").code(2);
-    scene.run("reschedule last --until 2500-01-01T00:00:00Z").code(3).says("a hundred years").silent();
+    scene.run("reschedule last --until 2500-01-01T00:00:00Z").code(7).says("a hundred years").silent();
     scene.run("reschedule last --now").ok();
     // A command that runs another thread leaves this one alone.
     scene.run("run greeting.yaml --input Ada").ok();
@@ -258,4 +258,34 @@ fn wait_is_rescheduled_at_the_command_line() {
     scene.run("reschedule last --now").ok();
     run.wait_for("WAIT_COMPLETED");
     assert_eq!(run.end().code, Some(0));
+}
+
+#[test]
+fn signal_is_sent_at_the_command_line() {
+    let scene = scene();
+    scene.write(
+        "order.yaml",
+        "version: '1'\nname: order\nnodes: [{id: paid, signal: {name: order_paid, where: {order: 7}}}, \
+         {id: done, context_processor: {processor_name: extract, processor_config: {variable: v, expression: output.amount}}}]\n",
+    );
+    let mut run = Running::start(scene.command(["run", "order.yaml", "--jsonl"]));
+    run.wait_for("SIGNAL_AWAITED");
+    run.kill();
+    assert!(scene.run("show last").ok().stdout.contains("the signal order_paid {\"order\":7}"));
+    let id = id_of(&scene.run("show last --json").ok().json());
+    scene.run("signal order_paid").code(7).says("no thread waits").silent();
+    scene.run_args(["signal", "order_paid", "--payload-json", "{"]).code(2);
+    scene.run_args(["signal", "order paid"]).code(3).silent();
+    let payload = r#"{"order": 7, "amount": 12}"#;
+    let sent = scene.run_args(["signal", "order_paid", "--payload-json", payload, "--id", "e1", "--json"]).ok().json();
+    assert_eq!((&sent["threads"], &sent["is_known"]), (&json!([id]), &json!(false)));
+    let again = scene.run_args(["signal", "order_paid", "--payload-json", payload, "--id", "e1"]).ok().stdout;
+    assert!(again.contains("was sent before: received by 1 thread"), "{again}");
+    let mut run = Running::start(scene.command(["resume", &id, "--jsonl"]));
+    run.wait_for("THREAD_COMPLETED");
+    assert_eq!(run.end().code, Some(0));
+    let kept = scene.run_args(["signal", "order_paid", "--payload-json", payload, "--keep", "1 day"]).ok().stdout;
+    assert!(kept.contains("kept for a thread that will wait for it"), "{kept}");
+    let ran = scene.run("run order.yaml --json").ok().json();
+    assert_eq!(ran["output"], 12);
 }

@@ -138,6 +138,8 @@ fn the_help_lists_the_commands() {
         cancel       Cancel a thread
         pause        Pause a thread
         resume       Resume a paused or unfinished thread
+        reschedule   Let a wait of a thread end at another time
+        signal       Send a signal to the threads that wait for it
         inbox        List open questions
         respond      Answer a question
         verify       Verify that no record of the log is changed, missing or out of order

@@ -133,7 +133,7 @@ fn each_documented_status_occurs_and_fits_its_schema() {
     let exported = place.scene.run(&format!("export {quick}")).ok().stdout;
     let fill = |path: &str, of: &str| {
         let path = path.replace("{thread}", of).replace("{interaction}", of).replace("{name}", of);
-        path.replace("{hash}", of)
+        path.replace("{hash}", of).replace("{wait}", "2")
     };
     let sse = |request: Request| request.header("Accept", "text/event-stream");
 
@@ -276,6 +276,21 @@ fn each_documented_status_occurs_and_fits_its_schema() {
     for (thread, status) in [(quick.as_str(), 200), (thread.as_str(), 409), (nobody, 404)] {
         api.send(place.request("GET", &fill(&of_run(of, &first), thread)), "get", of, status);
     }
+    let holds = place.start(
+        "version: '1'\nname: hold\nnodes: [{id: hold, wait: {for_ms: 3600000}}, {id: on, signal: {name: go, schema: {type: string}}}]",
+    );
+    place.until(&fill("/v1/threads/{thread}", &holds), |shown| shown["status"] == "suspended");
+    let (of, until) = ("/v1/threads/{thread}/waits/{wait}", json!({ "until": "2020-01-01T00:00:00Z" }));
+    let wait = of.replace("{wait}", "2");
+    api.send(post(&wait, &holds, json!({ "until": "2500-01-01T00:00:00Z" })), "post", of, 422);
+    api.send(post(&wait, nobody, until.clone()), "post", of, 404);
+    api.send(post(&wait, &holds, until.clone()), "post", of, 200);
+    place.until(&fill("/v1/threads/{thread}/state", &holds), |state| state["pending"][0]["kind"] == "signal");
+    api.send(post(&wait, &holds, until), "post", of, 409);
+    let signals = "/v1/signals/{name}";
+    api.send(post(signals, "stay", json!({ "payload": "x" })), "post", signals, 409);
+    api.send(post(signals, "go", json!({ "payload": 7 })), "post", signals, 422);
+    api.send(post(signals, "go", json!({ "payload": "x" })), "post", signals, 200);
     let respond = "/v1/interactions/{interaction}/respond";
     let keyed = |body: Value| post(respond, &question, body).header("Idempotency-Key", "k");
     api.send(keyed(json!({ "answer": "yes" })), "post", respond, 200);
@@ -318,8 +333,17 @@ fn each_documented_status_occurs_and_fits_its_schema() {
 
     // Shown elsewhere: `stops::it_is_not_ready_while_it_drains_and_still_answers`,
     // `api::an_export_of_a_thread_that_went_on_otherwise_is_a_conflict`, and
-    // `idempotency::many_who_send_the_same_request_at_once_start_one_thread`.
-    let elsewhere = [("/health/ready", "get", 503), ("/v1/import", "post", 409), ("/v1/threads", "post", 409)];
+    // `idempotency::many_who_send_the_same_request_at_once_start_one_thread`. Limits of labels (429) are in `label_limits`.
+    let elsewhere = [
+        ("/health/ready", "get", 503),
+        ("/v1/import", "post", 409),
+        ("/v1/threads", "post", 409),
+        ("/v1/threads", "post", 429),
+        ("/v1/threads/{thread}/fork", "post", 429),
+        ("/v1/threads/{thread}/rerun", "post", 429),
+        ("/v1/threads/{thread}/resume", "post", 429),
+        ("/v1/threads/{thread}/runs", "post", 429),
+    ];
     let mut missing = Vec::new();
     for (path, item) in api.document["paths"].as_object().unwrap() {
         for (method, operation) in item.as_object().unwrap() {

@@ -110,6 +110,7 @@ fn every_route_hides_other_threads_from_a_token_with_labels() {
         "/v1/usage",
         "/v1/interactions",
         "/v1/info",
+        "/v1/signals/{name}",
         "/v1/session",
         "/v1/openapi.json",
         "/health/live",

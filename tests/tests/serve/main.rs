@@ -24,6 +24,7 @@ mod remote;
 mod reruns;
 mod runs;
 mod security;
+mod signals;
 mod stops;
 mod streams;
 mod waits;

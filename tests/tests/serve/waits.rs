@@ -26,11 +26,11 @@ fn wait_is_rescheduled_over_http() {
     let until = wait["until"].as_str().unwrap();
     assert!(until.contains("T08:00:00") || until.contains("T07:00:00"), "{until}");
 
-    let wait = format!("{path}/waits/{}", wait["id"]);
-    place.post(&wait, &json!({})).problem(400, "malformed");
-    place.post(&wait, &json!({ "until": "soon" })).problem(400, "malformed");
+    let wait = format!("{path}/waits/{}", wait["id"].as_str().unwrap());
+    place.post(&wait, &json!({})).problem(400, "invalid-request");
+    place.post(&wait, &json!({ "until": "soon" })).problem(400, "invalid-request");
     place.post(&wait, &json!({ "until": "2500-01-01T00:00:00Z" })).problem(422, "unusable");
-    place.post(&wait, &json!({ "until": "2030-01-01T00:00:00Z", "now": true })).problem(400, "malformed");
+    place.post(&wait, &json!({ "until": "2030-01-01T00:00:00Z", "now": true })).problem(400, "invalid-request");
     place.post(&format!("{path}/waits/9999"), &json!({ "until": "2030-01-01T00:00:00Z" })).problem(409, "conflict");
     place.post(&format!("{path}/waits/x"), &json!({ "until": "2030-01-01T00:00:00Z" })).problem(404, "no-moment");
 

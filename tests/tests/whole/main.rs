@@ -38,6 +38,7 @@ mod principals;
 mod recovery;
 mod rerun;
 mod shutdown;
+mod signals;
 mod steps;
 mod strategies;
 mod stream;

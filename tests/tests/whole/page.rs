@@ -105,9 +105,9 @@ fn every_workflow_of_the_page_runs_to_the_end_that_it_states() {
 fn the_page_has_an_example_of_every_kind_of_node() {
     let schema = rethread_events::workflow::json_schema();
     let fields = schema["$defs"]["Node"]["properties"].as_object().unwrap();
-    let common = ["id", "description", "timeout_ms", "retry", "on_error", "checkpoint"];
+    let common = ["id", "description", "timeout_ms", "retry", "on_error", "on_timeout", "checkpoint"];
     let kinds: BTreeSet<_> = fields.keys().map(String::as_str).filter(|name| !common.contains(name)).collect();
-    assert_eq!(kinds.len(), 15, "{kinds:?}");
+    assert_eq!(kinds.len(), 17, "{kinds:?}");
     let shown: String = examples().into_iter().map(|example| example.yaml).collect();
     let missing: Vec<_> = kinds
         .into_iter()

@@ -14,7 +14,7 @@ export const TYPES = [
   'STRATEGY_DECISION_RETRIED', 'STRATEGY_DECIDED', 'STRATEGY_DECISION_FAILED', 'CONTEXT_SUMMARY_REQUESTED',
   'CONTEXT_SUMMARY_COMPLETED', 'TOOL_EXECUTION_REQUEST', 'TOOL_CALL_RETRIED', 'TOOL_EXECUTION_COMPLETED',
   'TOOL_EXECUTION_FAILED', 'USER_INTERACTION_REQUESTED', 'USER_INTERACTION_PROCESSED', 'USER_INTERACTION_FAILED',
-  'WAIT_STARTED', 'WAIT_CHANGED', 'WAIT_COMPLETED', 'WAIT_FAILED',
+  'WAIT_STARTED', 'WAIT_CHANGED', 'WAIT_COMPLETED', 'WAIT_FAILED', 'SIGNAL_AWAITED', 'SIGNAL_RECEIVED',
 ];
 
 const named = (model) => model?.model ?? model?.profile ?? model?.provider ?? 'model';
@@ -103,6 +103,8 @@ export class Timeline {
       case 'USER_INTERACTION_PROCESSED': end(`ask ${data.interaction_id}`, 'done', data.results.decision?.decision); break;
       case 'USER_INTERACTION_FAILED': end(`ask ${data.interaction_id}`, 'failed', data.reason); break;
       case 'WAIT_STARTED': begin(`wait ${seq}`, 'wait', `until ${data.until}`); break;
+      case 'SIGNAL_AWAITED': begin(`wait ${seq}`, 'wait', `signal ${data.name}`); break;
+      case 'SIGNAL_RECEIVED': end(`wait ${data.wait_id}`, 'done'); break;
       case 'WAIT_CHANGED': this.#marker(seq, at, `wait until ${data.until}`); break;
       case 'WAIT_COMPLETED': end(`wait ${data.wait_id}`, 'done'); break;
       case 'WAIT_FAILED': end(`wait ${data.wait_id}`, 'failed', data.error.message); break;

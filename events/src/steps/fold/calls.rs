@@ -5,6 +5,7 @@ use super::super::limits::{self, CALL_BYTES, CALLS_OF_NODE_MAX, OUTPUT_BYTES_MAX
 use super::super::open::OpenCall;
 use super::super::{NodeDoes, NodeResult, SpentOn, StepOutcome, Steps};
 use super::{keep_try, model_name, outcome_of, text_of};
+use crate::codec::OrderedMap;
 use crate::event::{
     Decision, Event, OperationType, ToolExecutionRequest, UserInteractionProcessed, UserInteractionRequested,
 };
@@ -14,6 +15,10 @@ use crate::json::Json;
 use crate::message::Usage;
 use crate::text::shortened;
 use crate::thread::unanswered;
+
+fn json_of(fields: &OrderedMap<Json>) -> String {
+    serde_json::to_string(fields).unwrap_or_default()
+}
 
 impl Steps {
     pub(super) fn call(&mut self, seq: Seq, at: Time, event: &Event) {
@@ -114,6 +119,19 @@ impl Steps {
                 if let Some(call) = self.open_call(e.wait_id) {
                     call.name = Some(format!("until {}", e.until));
                 }
+            }
+            Event::SignalAwaited(e) => {
+                self.does(NodeDoes::Wait, None);
+                let name = Some(format!("for signal {}", shortened(&e.name, TEXT_CHARS_MAX)));
+                let asked = (!e.fields.is_empty()).then(|| shortened(&json_of(&e.fields), TEXT_CHARS_MAX));
+                self.begin(Call { name, asked, ..Call::new(CallId(seq), CallKind::Timer, at) });
+            }
+            Event::SignalReceived(e) => {
+                if let Some(call) = self.open_call(e.wait_id) {
+                    call.answered = Some(limits::shown(&e.payload));
+                }
+                self.gives(e.payload.clone());
+                self.end_call(seq, at, e.wait_id, None);
             }
             Event::WaitCompleted(e) => self.end_call(seq, at, e.wait_id, None),
             Event::WaitFailed(e) => self.end_call(seq, at, e.wait_id, Some(&e.error)),

@@ -40,6 +40,7 @@ impl State {
             | CallKind::Processor(_)
             | CallKind::Strategy(_)
             | CallKind::Timer(_)
+            | CallKind::Signal(_)
             | CallKind::Branch(_) => None,
         }
     }

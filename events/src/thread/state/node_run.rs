@@ -50,7 +50,7 @@ pub enum Work {
     Tool(CallId),
     /// Asks a person.
     Asking(CallId),
-    /// Waits for a time.
+    /// Waits for a time or a signal.
     Waiting(CallId),
     /// A person approved of the tool call; its request is owed.
     Approved(AskedTool),

@@ -17,6 +17,10 @@ fn run_on(bench: &mut Bench) {
                 let ms = run.until.ms_since(bench.now) + 1;
                 bench.tick_after_ms(ms);
             }
+            Some(Effect::AwaitSignal(run)) => {
+                let (name, id) = (run.name.clone(), format!("s{}", run.id));
+                bench.give(Input::Signal { name, id, payload: serde_json::json!({}).into() });
+            }
             Some(Effect::RunBranch(_)) | None => return,
         }
     }

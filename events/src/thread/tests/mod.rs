@@ -42,6 +42,7 @@ mod requests;
 mod rerun;
 mod routes;
 mod scopes;
+mod signals;
 mod sizes;
 mod steps;
 mod sub_workflows;

@@ -238,6 +238,12 @@ impl Bench {
                     let next = self.some_decision(*n_tools, *reason);
                     self.give(bench::decided(call, attempt, next));
                 }
+                Some(Effect::AwaitSignal(run)) => {
+                    // Some ids come again.
+                    let (name, id) = (run.name.clone(), format!("s{}", n_tools));
+                    let payload = serde_json::json!({ "v": which % 3 }).into();
+                    self.give(Input::Signal { name, id, payload });
+                }
                 Some(Effect::AwaitTime(run)) => {
                     let until = self.now.plus_ms(*n_tools as u64 * 1_000);
                     self.give(Input::ChangeWait { wait: run.id, until });
@@ -269,7 +275,10 @@ impl Bench {
                         let (call, attempt) = (run.call, run.attempt);
                         self.give(bench::decision_failed(call, attempt, error));
                     }
-                    Some(Effect::AskPerson(_) | Effect::AwaitTime(_) | Effect::RunBranch(_)) | None => {}
+                    Some(
+                        Effect::AskPerson(_) | Effect::AwaitTime(_) | Effect::AwaitSignal(_) | Effect::RunBranch(_),
+                    )
+                    | None => {}
                 }
             }
             Act::Stray { call, attempt, as_model } => {

@@ -76,7 +76,7 @@ fn wait_is_moved_and_ended_at_once() {
           9 WAIT_CHANGED
             120000 ms later
             refused: the thread has no wait 1 that goes on
-            refused: a wait ends within 3153600000000 milliseconds from now
+            refused: a wait ends within a hundred years from now
          10 WAIT_CHANGED
             0 ms later
          11 WAIT_COMPLETED

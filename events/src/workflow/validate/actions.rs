@@ -14,6 +14,7 @@ use crate::workflow::actions::{
 };
 use crate::workflow::fault::Fault;
 use crate::workflow::processors::check_processor_config;
+use crate::workflow::signal::{SIGNAL_FIELDS_MAX, SIGNAL_NAME_BYTES_MAX, SignalNode, is_signal_name};
 use crate::workflow::wait::{WAIT_MS_MAX, WaitNode, time_of_day, time_zone};
 
 /// The most choices of a question.
@@ -219,4 +220,41 @@ pub(super) fn check_wait(path: &str, wait: &WaitNode, faults: &mut Vec<Fault>) {
         }
         None => {}
     }
+}
+
+pub(super) fn check_signal(path: &str, signal: &SignalNode, faults: &mut Vec<Fault>) {
+    let form = format!("1 to {SIGNAL_NAME_BYTES_MAX} of a-z, A-Z, 0-9, `.`, `_` and `-`");
+    if !is_signal_name(&signal.name) {
+        faults.push(Fault::new(format!("{path}.name"), "no name of a signal").hint(format!("write {form}")));
+    }
+    if signal.fields.len() > SIGNAL_FIELDS_MAX {
+        let message = format!("a signal is found by at most {SIGNAL_FIELDS_MAX} fields");
+        faults.push(
+            Fault::new(format!("{path}.where"), message).hint("check the rest with `schema`, or behind the node"),
+        );
+    }
+    for (name, value) in signal.fields.iter() {
+        let path = format!("{path}.where.{name}");
+        if !is_signal_name(name) {
+            faults.push(
+                Fault::new(path.clone(), "no name of a field that a signal is found by").hint(format!("write {form}")),
+            );
+        }
+        match &*value.0 {
+            Value::String(text) => check_template(&path, text, faults),
+            Value::Array(_) | Value::Object(_) => {
+                let message = "a signal is found by texts, numbers, booleans and null";
+                faults.push(Fault::new(path, message).hint("check a list or an object with `schema`"));
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+    if let Some(schema) = &signal.schema {
+        let path = format!("{path}.schema");
+        check_depth(&path, schema, faults);
+        if let Err(why) = schema::compile(&schema.0) {
+            faults.push(Fault::new(path, format!("not a self-contained JSON Schema: {}", why.message)));
+        }
+    }
+    check_timeout(&format!("{path}.timeout_ms"), signal.timeout_ms, faults);
 }

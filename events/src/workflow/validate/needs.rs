@@ -113,6 +113,7 @@ pub(super) fn check(spec: &WorkflowSpec, graphs: &[&Graph], surroundings: &Env) 
             }
             NodeKind::UserInteraction(_)
             | NodeKind::Wait(_)
+            | NodeKind::Signal(_)
             | NodeKind::Route(_)
             | NodeKind::Condition(_)
             | NodeKind::Fork(_)

@@ -16,7 +16,7 @@ pub(super) fn check_node(path: &str, node: &Node, faults: &mut Vec<Fault>) {
         1 => {}
         0 => faults.push(Fault::new(path, format!("node `{}` has no kind", node.id)).hint(
             "give it one of llm, tool, user_interaction, context_processor, route, condition, fork, join, \
-                 parallel, loop, wait, loop_start, loop_end, sub_workflow, start, end",
+                 parallel, loop, wait, signal, loop_start, loop_end, sub_workflow, start, end",
         )),
         n => faults.push(Fault::new(path, format!("node `{}` has {n} kinds", node.id)).hint("keep one of them")),
     }
@@ -28,6 +28,7 @@ pub(super) fn check_node(path: &str, node: &Node, faults: &mut Vec<Fault>) {
                 actions::check_interaction(&format!("{path}.user_interaction"), ask, faults)
             }
             NodeKind::Wait(wait) => actions::check_wait(&format!("{path}.wait"), wait, faults),
+            NodeKind::Signal(signal) => actions::check_signal(&format!("{path}.signal"), signal, faults),
             NodeKind::ContextProcessor(processor) => {
                 actions::check_processor(&format!("{path}.context_processor"), processor, faults);
             }
@@ -94,6 +95,7 @@ fn may_be_tried_again(kind: NodeKind<'_>) -> bool {
         | NodeKind::Tool(_)
         | NodeKind::UserInteraction(_)
         | NodeKind::Wait(_)
+        | NodeKind::Signal(_)
         | NodeKind::ContextProcessor(_) => true,
         NodeKind::Route(_)
         | NodeKind::Condition(_)

@@ -93,6 +93,11 @@ fn of_node<'a>(path: &str, node: &'a Node, visit: &mut impl FnMut(String, Text<'
                 visit(format!("{path}.wait.until"), Text::Template(until));
             }
         }
+        NodeKind::Signal(signal) => {
+            for (name, value) in signal.fields.iter() {
+                of_value(&format!("{path}.signal.where.{name}"), &value.0, visit);
+            }
+        }
         NodeKind::ContextProcessor(processor) => {
             for (name, value) in processor.processor_config.iter() {
                 let path = format!("{path}.context_processor.processor_config.{name}");

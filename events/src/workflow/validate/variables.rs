@@ -154,6 +154,7 @@ fn set_by<'a>(kind: NodeKind<'a>, known: &mut Known<'a>) {
         NodeKind::Llm(_)
         | NodeKind::Tool(_)
         | NodeKind::Wait(_)
+        | NodeKind::Signal(_)
         | NodeKind::Route(_)
         | NodeKind::Condition(_)
         | NodeKind::Join(_)

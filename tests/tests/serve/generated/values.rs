@@ -80,7 +80,7 @@ impl Values {
             "^(none|ID)$" => return if self.percent(30) { "none".into() } else { thread },
             "^(ID(,|$))*$" => return if self.percent(20) { String::new() } else { format!("{thread},{NOBODY}") },
             "^[0-9a-f]{64}$" => return if self.percent(70) { self.hash.clone() } else { "0".repeat(64) },
-            "^((pending|running|waiting|paused|completed|cancelled|error|interrupted)(,|$))*$" => {
+            "^((pending|running|waiting|suspended|paused|completed|cancelled|error|interrupted)(,|$))*$" => {
                 &["", "waiting", "paused,error", "completed,"]
             }
             "^([0-9]{1,2}(,|$))*$" => &["", "0", "1,2", "99,3,"],
@@ -95,7 +95,7 @@ impl Values {
             "^(openai_chat|openai_responses|anthropic)$" => &["openai_chat", "openai_responses", "anthropic"],
             "^(queue|steer|interrupt|reject)$" => &["queue", "steer", "interrupt", "reject"],
             "^[A-Za-z0-9._/-]{1,64}=[^,]{1,64}(,[A-Za-z0-9._/-]{1,64}=[^,]{1,64})*$" => &["a=b", "tenant=acme,user=42"],
-            "^(model|tool|call)$" => &["model", "tool", "call"],
+            "^(model|tool|label|call)$" => &["model", "tool", "label", "call"],
             "^[0-9]{1,18}$" => &["0", "7", "999999999999999999"],
             "^[0-9]{0,18}$" => &["", "0", "7", "999999999999999999"],
             "^(ID-)?[0-9]{1,18}$" => return if self.percent(70) { question } else { "3".into() },

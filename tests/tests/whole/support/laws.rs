@@ -69,7 +69,8 @@ fn follow_call(calls: &mut BTreeMap<CallId, usize>, seq: Seq, event: &Event) {
         Event::LlmCallRequested(_)
         | Event::ToolExecutionRequest(_)
         | Event::UserInteractionRequested(_)
-        | Event::WaitStarted(_) => {
+        | Event::WaitStarted(_)
+        | Event::SignalAwaited(_) => {
             calls.insert(CallId(seq), 0);
             return;
         }
@@ -81,6 +82,7 @@ fn follow_call(calls: &mut BTreeMap<CallId, usize>, seq: Seq, event: &Event) {
         Event::UserInteractionFailed(e) => e.interaction_id,
         Event::WaitCompleted(e) => e.wait_id,
         Event::WaitFailed(e) => e.wait_id,
+        Event::SignalReceived(e) => e.wait_id,
         _ => return,
     };
     *calls.get_mut(&ended).expect("a terminal event of a call that was never asked for") += 1;

@@ -45,6 +45,8 @@ fn line(recorded: &RecordedEvent) -> String {
         Event::UserInteractionRequested(e) => e.prompt.clone().unwrap_or_default(),
         Event::UserInteractionResponded(e) => e.input_data.0.to_string(),
         Event::WaitChanged(e) => format!("wait {}", e.wait_id),
+        Event::SignalAwaited(e) => e.name.clone(),
+        Event::SignalReceived(e) => format!("wait {}: {}", e.wait_id, e.payload.0),
         Event::WaitCompleted(e) => format!("wait {}", e.wait_id),
         Event::WaitFailed(e) => format!("wait {}: {}", e.wait_id, e.error.kind),
         Event::UserInteractionFailed(e) => format!("{:?}", e.reason),

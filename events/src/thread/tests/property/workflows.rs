@@ -40,6 +40,8 @@ fn node() -> impl Strategy<Value = String> {
         1 => prop_oneof![
             Just("wait: {for_ms: '{{ 1000 * (input | length) }}'}"),
             Just("wait: {for_ms: 20000}"),
+            Just("signal: {name: go, where: {v: 1}, timeout_ms: 9000}"),
+            Just("signal: {name: go, schema: {properties: {v: {maximum: 1}}}}"),
             Just("wait: {until: '{{ input }}'}"),
             Just("wait: {at: '12:00', zone: Europe/Berlin}"),
         ]

@@ -1,0 +1,145 @@
+//! Signals that are kept for threads that will wait for them: a value of the log each.
+
+use std::collections::HashMap;
+
+use parking_lot::Mutex;
+use rethread_events::ids::{ThreadId, Time};
+use rethread_events::json::Json;
+use rethread_events::labels::Labels;
+use rethread_events::principal::Principal;
+use rethread_events::thread::SignalRun;
+use rethread_store::Store;
+use serde::{Deserialize, Serialize};
+
+use crate::clock;
+use crate::error::{ReadError, SignalError};
+use crate::labels::labels_of;
+use crate::sent_signals::hash_of;
+
+/// The most signals that are kept at a time.
+const KEPT_MAX: usize = 10_000;
+const NAMES: &str = "signals/kept/";
+
+/// A signal that is kept.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Kept {
+    pub(crate) name: String,
+    pub(crate) id: String,
+    pub(crate) payload: Json,
+    pub(crate) expires: Time,
+    pub(crate) labels: Labels,
+    pub(crate) by: Option<Principal>,
+}
+
+impl Kept {
+    /// In the order in which they expire.
+    fn value_name(&self) -> String {
+        format!("{NAMES}{}/{:020}/{}", self.name, self.expires.unix_us(), hash_of(&self.name, &self.id))
+    }
+}
+
+/// How many signals of each name are kept: most threads that begin to wait need not look in the log.
+#[derive(Default)]
+pub(crate) struct KeptSignals {
+    /// `None` until they were counted.
+    n_by_name: Mutex<Option<HashMap<String, usize>>>,
+    /// The name of the signal that is being sent: it may be kept in a moment.
+    sending: Mutex<Option<String>>,
+    alone: tokio::sync::Mutex<()>,
+}
+
+impl KeptSignals {
+    /// One at a time sends signals, or looks for kept ones.
+    pub(crate) async fn alone(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.alone.lock().await
+    }
+
+    /// A signal of this name is being sent, by the one who is alone; `None` when it was.
+    pub(crate) fn set_sending(&self, name: Option<&str>) {
+        *self.sending.lock() = name.map(str::to_owned);
+    }
+
+    /// Whether one of this name may be kept, or is about to be.
+    pub(crate) fn may_have(&self, name: &str) -> bool {
+        self.sending.lock().as_deref() == Some(name)
+            || self.n_by_name.lock().as_ref().is_none_or(|counts| counts.contains_key(name))
+    }
+
+    /// All of them. Blocks.
+    pub(crate) fn all(&self, store: &dyn Store) -> Result<Vec<Kept>, SignalError> {
+        read(store, NAMES)
+    }
+
+    pub(crate) fn keep(&self, store: &dyn Store, kept: &Kept) -> Result<(), SignalError> {
+        let n: usize = self.counts(store, |counts| counts.values().sum())?;
+        if n >= KEPT_MAX {
+            return Err(SignalError::Full { n });
+        }
+        let bytes = serde_json::to_vec(kept).map_err(|error| SignalError::Invalid(error.to_string()))?;
+        store.put_value(&kept.value_name(), &bytes).map_err(ReadError::from)?;
+        self.counts(store, |counts| *counts.entry(kept.name.clone()).or_default() += 1)
+    }
+
+    pub(crate) fn remove(&self, store: &dyn Store, kept: &Kept) -> Result<(), SignalError> {
+        store.remove_value(&kept.value_name()).map_err(ReadError::from)?;
+        self.counts(store, |counts| {
+            if let Some(n) = counts.get_mut(&kept.name) {
+                *n = n.saturating_sub(1);
+            }
+            counts.retain(|_, n| *n > 0);
+        })
+    }
+
+    /// The one of those that fit which expires first.
+    pub(crate) fn fitting(
+        &self,
+        store: &dyn Store,
+        thread: ThreadId,
+        run: &SignalRun,
+    ) -> Result<Option<Kept>, SignalError> {
+        let now = clock::now();
+        for kept in read(store, &format!("{NAMES}{}/", run.name))? {
+            let fits = kept.expires > now && run.matches(&kept.name, &kept.payload.0);
+            if fits && (kept.labels.is_empty() || labels_of(store, thread)?.include(&kept.labels)) {
+                return Ok(Some(kept));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Removes those that nobody waited for in time.
+    pub(crate) fn sweep(&self, store: &dyn Store, now: Time) -> Result<(), SignalError> {
+        for kept in self.all(store)?.into_iter().filter(|kept| kept.expires <= now) {
+            tracing::info!(name = kept.name, id = kept.id, "a kept signal has expired");
+            self.remove(store, &kept)?;
+        }
+        Ok(())
+    }
+
+    fn counts<T>(
+        &self,
+        store: &dyn Store,
+        of: impl FnOnce(&mut HashMap<String, usize>) -> T,
+    ) -> Result<T, SignalError> {
+        if self.n_by_name.lock().is_none() {
+            let mut counts = HashMap::new();
+            for kept in self.all(store)? {
+                *counts.entry(kept.name).or_default() += 1;
+            }
+            self.n_by_name.lock().get_or_insert(counts);
+        }
+        Ok(of(self.n_by_name.lock().get_or_insert_default()))
+    }
+}
+
+fn read(store: &dyn Store, prefix: &str) -> Result<Vec<Kept>, SignalError> {
+    let values = store.values(prefix).map_err(ReadError::from)?;
+    let mut all = Vec::with_capacity(values.len());
+    for (name, bytes) in values {
+        match serde_json::from_slice(&bytes) {
+            Ok(kept) => all.push(kept),
+            Err(error) => tracing::error!(name, %error, "a kept signal cannot be read and is passed over"),
+        }
+    }
+    Ok(all)
+}

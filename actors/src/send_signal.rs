@@ -1,0 +1,21 @@
+//! Sending a signal to the threads that wait for it.
+
+use crate::error::SignalError;
+use crate::runtime::Runtime;
+use crate::signals::{Signal, SignalSent, check, send};
+
+impl Runtime {
+    /// Sends a signal to all threads that wait for it: those whose node `signal` names it, and whose `where` fits its
+    /// payload. Returns when it is durable in each of them.
+    ///
+    /// # Errors
+    /// `Invalid` and `TooLarge` for what cannot be sent; `NotAwaited` when no thread waits for it and it is not to be kept;
+    /// `Rejected` when its payload is refused by every thread that waits for it; `Full` when too many are kept. Nothing
+    /// changed then.
+    pub async fn signal(&self, signal: Signal) -> Result<SignalSent, SignalError> {
+        check(&signal)?;
+        self.fits("a signal", &signal.payload.0)?;
+        let registry = self.registry().clone();
+        send(&registry, signal).await
+    }
+}

@@ -1,0 +1,84 @@
+//! Which signals were sent, under the day on which they were: an id is known for at least two days.
+
+use rethread_events::ids::{Hash, ThreadId, Time};
+use rethread_store::Store;
+use serde::{Deserialize, Serialize};
+
+use crate::clock;
+use crate::error::{ReadError, SignalError};
+
+const NAMES: &str = "signals/sent/";
+const DAY_US: u64 = 24 * 60 * 60 * 1_000_000;
+/// How many days back an id is looked for, this day included.
+const DAYS: u64 = 3;
+
+/// What became of a signal that was sent.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Sent {
+    /// The threads that receive it; none yet if it is kept.
+    pub(crate) threads: Vec<ThreadId>,
+    pub(crate) is_kept: bool,
+}
+
+fn day(now: Time) -> u64 {
+    now.unix_us() / DAY_US
+}
+
+fn value_name(day: u64, name: &str, id: &str) -> String {
+    format!("{NAMES}{day:08}/{}", hash_of(name, id))
+}
+
+/// What is noted of this signal. Blocks.
+pub(crate) fn find(store: &dyn Store, name: &str, id: &str) -> Result<Option<Sent>, SignalError> {
+    let today = day(clock::now());
+    for day in (0..DAYS).map(|back| today.saturating_sub(back)) {
+        let noted = store.value(&value_name(day, name, id)).map_err(ReadError::from)?;
+        if let Some(bytes) = noted {
+            // One that cannot be read was sent all the same.
+            return Ok(Some(serde_json::from_slice(&bytes).unwrap_or(Sent { threads: Vec::new(), is_kept: false })));
+        }
+    }
+    Ok(None)
+}
+
+/// Notes to which threads this signal goes, in the place of what was noted of it. Blocks.
+pub(crate) fn note(
+    store: &dyn Store,
+    name: &str,
+    id: &str,
+    threads: &[ThreadId],
+    is_kept: bool,
+) -> Result<(), SignalError> {
+    let sent = Sent { threads: threads.to_vec(), is_kept };
+    let bytes = serde_json::to_vec(&sent).map_err(|error| SignalError::Invalid(error.to_string()))?;
+    forget(store, name, id)?;
+    Ok(store.put_value(&value_name(day(clock::now()), name, id), &bytes).map_err(ReadError::from)?)
+}
+
+/// This signal was not sent. Blocks.
+pub(crate) fn forget(store: &dyn Store, name: &str, id: &str) -> Result<(), SignalError> {
+    let today = day(clock::now());
+    for day in (0..DAYS).map(|back| today.saturating_sub(back)) {
+        let value = value_name(day, name, id);
+        if store.value(&value).map_err(ReadError::from)?.is_some() {
+            store.remove_value(&value).map_err(ReadError::from)?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes what is too old to be asked for. Blocks.
+pub(crate) fn sweep(store: &dyn Store, now: Time) -> Result<(), SignalError> {
+    let oldest = format!("{NAMES}{:08}/", day(now).saturating_sub(DAYS - 1));
+    for (name, _) in store.values(NAMES).map_err(ReadError::from)? {
+        if name < oldest {
+            store.remove_value(&name).map_err(ReadError::from)?;
+        }
+    }
+    Ok(())
+}
+
+/// What names a signal in the log.
+pub(crate) fn hash_of(name: &str, id: &str) -> Hash {
+    Hash::of(format!("{name}\0{id}").as_bytes())
+}

@@ -1,0 +1,275 @@
+//! Signals: named events from outside, for the threads that wait for them.
+//!
+//! Which threads wait is in the log, as a sorted key of each ([`stream_keys`](crate::stream_keys)). A signal that no thread
+//! waits for can be kept for a time: it is a value of the log, and the first thread that begins to wait for it receives it.
+//! What was sent under an id is a value, too, written before the first delivery. Threads know the ids of the signals that
+//! they received, so a delivery that a crash interrupted is made again without harm.
+
+use std::sync::Arc;
+
+use rethread_events::ids::{ThreadId, Time};
+use rethread_events::json::Json;
+use rethread_events::labels::Labels;
+use rethread_events::principal::Principal;
+use rethread_events::thread::{Input, Rejected, SignalRun};
+use rethread_events::workflow::is_signal_name;
+
+use crate::blocking;
+use crate::clock;
+use crate::deliver;
+use crate::error::{ControlError, ReadError, SignalError};
+use crate::kept_signals::Kept;
+use crate::labels::labels_of;
+use crate::registry::ThreadRegistry;
+use crate::sent_signals as sent;
+use crate::services::Services;
+use crate::stream_keys;
+use rethread_events::text::with_sources;
+
+/// The longest id of a signal, in bytes.
+pub const SIGNAL_ID_BYTES_MAX: usize = 200;
+/// The most threads that receive one signal.
+pub const SIGNAL_THREADS_MAX: usize = 1_000;
+/// How long a signal is kept at most: 30 days.
+pub const SIGNAL_KEEP_MS_MAX: u64 = 30 * 24 * 60 * 60 * 1000;
+
+/// A signal to be sent.
+#[derive(Debug, Clone, Default)]
+pub struct Signal {
+    /// Its name: 1 to 64 of a-z, A-Z, 0-9, `.`, `_` and `-`.
+    pub name: String,
+    /// Its id, at most [`SIGNAL_ID_BYTES_MAX`] bytes; one is made when absent. The same name and id again, within two
+    /// days, is the same signal.
+    pub id: Option<String>,
+    /// What it carries.
+    pub payload: Json,
+    /// How long it is kept where no thread waits for it, in milliseconds, at most [`SIGNAL_KEEP_MS_MAX`]. Refused then when
+    /// absent.
+    pub keep_for_ms: Option<u64>,
+    /// Only threads with these labels receive it.
+    pub labels: Labels,
+    /// Who sends it, for the events; the embedding program when absent.
+    pub by: Option<Principal>,
+}
+
+impl Signal {
+    /// Carries this value to the threads that wait for it.
+    pub fn new(name: impl Into<String>, payload: impl Into<Json>) -> Self {
+        Self { name: name.into(), payload: payload.into(), ..Self::default() }
+    }
+}
+
+/// What became of a signal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SignalSent {
+    /// Its id.
+    pub id: String,
+    /// The threads that received it, by id.
+    pub threads: Vec<ThreadId>,
+    /// Whether it is kept for a thread that will wait for it.
+    pub is_kept: bool,
+    /// Whether it was sent before. Then nothing was sent now, and this is what became of it.
+    pub is_known: bool,
+}
+
+pub(crate) fn check(signal: &Signal) -> Result<(), SignalError> {
+    let invalid = |what: String| Err(SignalError::Invalid(what));
+    if !is_signal_name(&signal.name) {
+        return invalid("the name of a signal has 1 to 64 of a-z, A-Z, 0-9, `.`, `_` and `-`".into());
+    }
+    let is_id = |id: &String| (1..=SIGNAL_ID_BYTES_MAX).contains(&id.len()) && !id.chars().any(char::is_control);
+    if !signal.id.as_ref().is_none_or(is_id) {
+        return invalid(format!("the id of a signal has 1 to {SIGNAL_ID_BYTES_MAX} bytes and no control characters"));
+    }
+    if signal.keep_for_ms.is_some_and(|ms| ms > SIGNAL_KEEP_MS_MAX) {
+        return invalid(format!("a signal is kept for at most {SIGNAL_KEEP_MS_MAX} milliseconds"));
+    }
+    if signal.payload.is_too_deep() {
+        return invalid("the payload is nested too deep: at most 100 levels".into());
+    }
+    Ok(())
+}
+
+pub(crate) async fn send(registry: &Arc<ThreadRegistry>, signal: Signal) -> Result<SignalSent, SignalError> {
+    // A wait that begins meanwhile looks for kept signals after its key is in the log, and waits for this.
+    let kept_signals = &registry.services.kept_signals;
+    let _alone = kept_signals.alone().await;
+    // Said before the look: a thread whose key the look does not see begins to wait after this, and looks itself.
+    kept_signals.set_sending(Some(&signal.name));
+    let sent = send_alone(registry, signal).await;
+    kept_signals.set_sending(None);
+    sent
+}
+
+async fn send_alone(registry: &Arc<ThreadRegistry>, signal: Signal) -> Result<SignalSent, SignalError> {
+    let id = signal.id.clone().unwrap_or_else(|| clock::new_thread_id().to_string());
+    let (services, wanted, sent_id) = (registry.services.clone(), signal.clone(), id.clone());
+    let look = move || -> Result<_, SignalError> {
+        let known =
+            wanted.id.is_some().then(|| sent::find(&*services.store, &wanted.name, &sent_id)).transpose()?.flatten();
+        if known.is_some() {
+            return Ok((known, Vec::new()));
+        }
+        Ok((None, waiting(&services, &wanted.name, &wanted.payload, &wanted.labels)?))
+    };
+    let (known, threads) = blocking(look).await?;
+    if let Some(known) = known {
+        // The process may have ended before all of them had it.
+        for &thread in &known.threads {
+            let _ = give(registry, thread, &signal, &id).await;
+        }
+        return Ok(SignalSent { id, threads: known.threads, is_kept: known.is_kept, is_known: true });
+    }
+    if threads.is_empty() {
+        let Some(ms) = signal.keep_for_ms else { return Err(SignalError::NotAwaited { name: signal.name }) };
+        let (services, kept) = (registry.services.clone(), kept_of(signal, id.clone(), clock::now().plus_ms(ms)));
+        blocking(move || {
+            sent::note(&*services.store, &kept.name, &kept.id, &[], true)?;
+            services.kept_signals.keep(&*services.store, &kept)
+        })
+        .await?;
+        return Ok(SignalSent { id, threads: Vec::new(), is_kept: true, is_known: false });
+    }
+    let (services, name, sent_id, to) = (registry.services.clone(), signal.name.clone(), id.clone(), threads.clone());
+    blocking(move || sent::note(&*services.store, &name, &sent_id, &to, false)).await?;
+    let (mut received, mut refused) = (Vec::new(), None);
+    for thread in threads {
+        match give(registry, thread, &signal, &id).await {
+            Ok(()) => received.push(thread),
+            Err(error) => refused = Some(error),
+        }
+    }
+    let (services, name, sent_id, to) = (registry.services.clone(), signal.name.clone(), id.clone(), received.clone());
+    match refused {
+        Some(error) if received.is_empty() => {
+            blocking(move || sent::forget(&*services.store, &name, &sent_id)).await?;
+            // It ended between the look and the delivery.
+            Err(match error {
+                ControlError::Rejected { source: Rejected::NoSignalAwaited | Rejected::Ended { .. }, .. } => {
+                    SignalError::NotAwaited { name: signal.name }
+                }
+                error => error.into(),
+            })
+        }
+        Some(_) => {
+            blocking(move || sent::note(&*services.store, &name, &sent_id, &to, false)).await?;
+            Ok(SignalSent { id, threads: received, is_kept: false, is_known: false })
+        }
+        None => Ok(SignalSent { id, threads: received, is_kept: false, is_known: false }),
+    }
+}
+
+fn kept_of(signal: Signal, id: String, expires: Time) -> Kept {
+    let Signal { name, id: _, payload, keep_for_ms: _, labels, by } = signal;
+    Kept { name, id, payload, expires, labels, by }
+}
+
+fn signal_of(kept: &Kept) -> Signal {
+    let Kept { name, id, payload, expires: _, labels, by } = kept.clone();
+    Signal { name, id: Some(id), payload, keep_for_ms: None, labels, by }
+}
+
+async fn give(registry: &Arc<ThreadRegistry>, thread: ThreadId, signal: &Signal, id: &str) -> Result<(), ControlError> {
+    let input = Input::Signal { name: signal.name.clone(), id: id.to_owned(), payload: signal.payload.clone() };
+    let by = signal.by.clone().unwrap_or(Principal::Embedded);
+    deliver::ask(registry, thread, input.by(Some(by))).await.map(drop)
+}
+
+/// The threads that wait for this signal. Blocks.
+fn waiting(services: &Services, name: &str, payload: &Json, labels: &Labels) -> Result<Vec<ThreadId>, SignalError> {
+    let mut threads =
+        stream_keys::awaiting(&*services.store, name, &payload.0, SIGNAL_THREADS_MAX + 1).map_err(ReadError::from)?;
+    if !labels.is_empty() {
+        let mut seen = Vec::new();
+        for thread in threads {
+            if labels_of(&*services.store, thread)?.include(labels) {
+                seen.push(thread);
+            }
+        }
+        threads = seen;
+    }
+    if threads.len() > SIGNAL_THREADS_MAX {
+        let what = format!("more than {SIGNAL_THREADS_MAX} threads wait for it: give the nodes a `where`");
+        return Err(SignalError::Invalid(what));
+    }
+    threads.sort_unstable();
+    Ok(threads)
+}
+
+/// A thread begins to wait, durably: it receives a signal that was kept, if one fits.
+pub(crate) async fn take_kept(registry: Arc<ThreadRegistry>, thread: ThreadId, run: SignalRun) {
+    let _alone = registry.services.kept_signals.alone().await;
+    let services = registry.services.clone();
+    let name = run.name.clone();
+    let found = blocking(move || services.kept_signals.fitting(&*services.store, thread, &run)).await;
+    match found {
+        Ok(Some(kept)) => give_kept(&registry, thread, kept).await,
+        Ok(None) => {}
+        Err(error) => {
+            tracing::error!(%thread, name, error = with_sources(&error), "kept signals cannot be read");
+        }
+    }
+}
+
+async fn give_kept(registry: &Arc<ThreadRegistry>, thread: ThreadId, kept: Kept) {
+    let (services, noted) = (registry.services.clone(), kept.clone());
+    let noted = blocking(move || sent::note(&*services.store, &noted.name, &noted.id, &[thread], false)).await;
+    if let Err(error) = noted {
+        return tracing::error!(%thread, name = kept.name, error = with_sources(&error), "a kept signal stays");
+    }
+    let given = give(registry, thread, &signal_of(&kept), &kept.id).await;
+    let services = registry.services.clone();
+    let done = match given {
+        Ok(()) => blocking(move || services.kept_signals.remove(&*services.store, &kept)).await,
+        // It stays for the next one that waits.
+        Err(_) => blocking(move || sent::note(&*services.store, &kept.name, &kept.id, &[], true)).await,
+    };
+    if let Err(error) = done {
+        tracing::warn!(%thread, error = with_sources(&error), "what became of a kept signal is not noted");
+    }
+}
+
+/// After a start: signals that are kept go to threads that began to wait just before the process ended. Then, and every
+/// hour, what is out of date is removed.
+pub(crate) async fn tidy(registry: Arc<ThreadRegistry>) {
+    let services = registry.services.clone();
+    match blocking(move || services.kept_signals.all(&*services.store)).await {
+        Ok(all) => {
+            for kept in all {
+                let _alone = registry.services.kept_signals.alone().await;
+                let (services, sought) = (registry.services.clone(), kept.clone());
+                let look = move || match sent::find(&*services.store, &sought.name, &sought.id)? {
+                    // It was on its way to a thread.
+                    Some(known) if !known.threads.is_empty() => Ok(known.threads),
+                    _ => waiting(&services, &sought.name, &sought.payload, &sought.labels),
+                };
+                if let Ok(threads) = blocking(look).await
+                    && let Some(&thread) = threads.first()
+                {
+                    give_kept(&registry, thread, kept).await;
+                }
+            }
+        }
+        Err(error) => tracing::error!(error = with_sources(&error), "kept signals cannot be read"),
+    }
+    while !registry.is_shutting_down() {
+        let services = registry.services.clone();
+        let swept = blocking(move || {
+            services.kept_signals.sweep(&*services.store, clock::now())?;
+            sent::sweep(&*services.store, clock::now())
+        });
+        if let Err(error) = swept.await {
+            tracing::warn!(error = with_sources(&error), "signals that are out of date cannot be removed");
+        }
+        registry.sleep(SWEEP_EVERY).await;
+    }
+}
+
+/// How often signals that are out of date are removed.
+const SWEEP_EVERY: std::time::Duration = std::time::Duration::from_secs(3600);
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, SignalError> + Send + 'static,
+) -> Result<T, SignalError> {
+    blocking::blocking(work).await.map_err(ReadError::from)?
+}
