@@ -95,6 +95,7 @@ impl Values {
             "^(openai_chat|openai_responses|anthropic)$" => &["openai_chat", "openai_responses", "anthropic"],
             "^(queue|steer|interrupt|reject)$" => &["queue", "steer", "interrupt", "reject"],
             "^[A-Za-z0-9._/-]{1,64}=[^,]{1,64}(,[A-Za-z0-9._/-]{1,64}=[^,]{1,64})*$" => &["a=b", "tenant=acme,user=42"],
+            "^(model|tool|call)$" => &["model", "tool", "call"],
             "^(model|tool|label|call)$" => &["model", "tool", "label", "call"],
             "^[0-9]{1,18}$" => &["0", "7", "999999999999999999"],
             "^[0-9]{0,18}$" => &["", "0", "7", "999999999999999999"],
