@@ -75,7 +75,8 @@ pub enum ResponseFormat {
         name: Option<String>,
         /// The JSON Schema.
         schema: Value,
-        /// Whether the provider must enforce it.
+        /// Whether the provider must enforce it. When absent, it is sent what it can enforce of the schema; when given, the
+        /// schema as it is.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         strict: Option<bool>,
     },

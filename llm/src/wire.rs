@@ -15,6 +15,8 @@ pub(crate) mod openai_chat;
 pub(crate) mod openai_responses;
 #[cfg(feature = "http")]
 mod protocol;
+#[cfg(any(feature = "anthropic", feature = "openai"))]
+mod subset;
 
 #[cfg(feature = "http")]
 pub(crate) use protocol::*;

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::NAME;
 use crate::error::{ErrorKind, LlmError};
 use crate::request::{Request, ResponseFormat};
-use crate::wire::{draft, merge_extra};
+use crate::wire::{draft, merge_extra, subset};
 
 /// The longest answer when the request does not say, for the provider wants a figure: this, or what the model gives
 /// at most.
@@ -274,7 +274,9 @@ fn parameters(request: &Request, body: &mut Map<String, Value>) {
     put("top_k", request.top_k.map(Value::from));
     put("stop_sequences", (!request.stop.is_empty()).then(|| request.stop.clone().into()));
     let mut output = Map::new();
-    if let Some(ResponseFormat::JsonSchema { schema, .. }) = &request.response_format {
+    if let Some(ResponseFormat::JsonSchema { schema, strict, .. }) = &request.response_format
+        && let Some(schema) = if strict.is_some() { Some(schema.clone()) } else { subset::ANTHROPIC.of(schema) }
+    {
         output.insert("format".into(), json!({ "type": "json_schema", "schema": schema }));
     }
     if let Some(effort) = effort.filter(|effort| *effort != "none" && takes_effort(&request.model)) {

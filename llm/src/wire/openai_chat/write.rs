@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::OpenaiChat;
 use crate::request::{Request, ResponseFormat};
-use crate::wire::{draft, merge_extra};
+use crate::wire::{draft, merge_extra, subset};
 
 pub(super) fn body(wire: &OpenaiChat, request: &Request) -> Value {
     let mut body = Map::new();
@@ -88,9 +88,10 @@ fn format(format: &ResponseFormat) -> Option<Value> {
         ResponseFormat::JsonSchema { name, schema, strict } => {
             let mut inner = Map::new();
             inner.insert("name".into(), name.as_deref().unwrap_or("answer").into());
-            inner.insert("schema".into(), schema.clone());
+            let (schema, strict) = subset::openai(schema, *strict)?;
+            inner.insert("schema".into(), schema);
             if let Some(strict) = strict {
-                inner.insert("strict".into(), (*strict).into());
+                inner.insert("strict".into(), strict.into());
             }
             Some(json!({ "type": "json_schema", "json_schema": inner }))
         }

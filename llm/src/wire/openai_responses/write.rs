@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::{NAME, OpenaiResponses};
 use crate::request::{Request, ResponseFormat};
-use crate::wire::{draft, merge_extra};
+use crate::wire::{draft, merge_extra, subset};
 
 pub(super) fn body(wire: &OpenaiResponses, request: &Request) -> Value {
     let mut body = Map::new();
@@ -103,9 +103,10 @@ fn format(format: &ResponseFormat) -> Option<Value> {
             let mut out = Map::new();
             out.insert("type".into(), "json_schema".into());
             out.insert("name".into(), name.as_deref().unwrap_or("answer").into());
-            out.insert("schema".into(), schema.clone());
+            let (schema, strict) = subset::openai(schema, *strict)?;
+            out.insert("schema".into(), schema);
             if let Some(strict) = strict {
-                out.insert("strict".into(), (*strict).into());
+                out.insert("strict".into(), strict.into());
             }
             Some(Value::Object(out))
         }
