@@ -222,7 +222,7 @@ fn bare(wanted: &ModelRequest) -> Request {
 /// A form of answer as providers that can enforce it are told.
 fn response_format(form: &AnswerForm) -> ResponseFormat {
     let (name, schema) = (Some(form.name.to_owned()), (*form.schema.0).clone());
-    ResponseFormat::JsonSchema { name, schema, strict: Some(true) }
+    ResponseFormat::JsonSchema { name, schema, strict: form.is_exact.then_some(true) }
 }
 
 /// The answer as the machine takes it. The caller fills in the measured time.

@@ -286,6 +286,7 @@ impl Watching {
             | Event::BudgetExceeded(_)
             | Event::ContextSummaryRequested(_)
             | Event::LimitRaised(_)
+            | Event::AnswerRejected(_)
             | Event::PlanRequested(_)
             | Event::PlanMade(_)
             | Event::PlanStepStarted(_)

@@ -320,6 +320,11 @@ fn what_happened(event: &Event) -> String {
             (None, Some(error)) => cut(&error.to_string()),
             (None, None) => String::new(),
         },
+        Event::AnswerRejected(e) => {
+            let faults: Vec<_> =
+                e.faults.iter().map(|fault| format!("answer{}: {}", fault.pointer, fault.message)).collect();
+            format!("attempt {}: {}", e.attempt, cut(&faults.join("; ")))
+        }
         Event::PlanRequested(e) => match (e.replan, e.attempt) {
             (0, 1) => e.node_id.to_string(),
             (n, 1) => format!("{}, new plan {n}", e.node_id),

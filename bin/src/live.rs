@@ -253,6 +253,7 @@ impl Talk {
                     None => line(output::red("  ✗"), &format!("neither yes nor no: {about}")),
                 }
             }
+            Event::AnswerRejected(_) => line(output::yellow("answer again"), &about),
             Event::PlanMade(_) => line("plan".into(), &about),
             Event::PlanStepStarted(_) => line("step".into(), &about),
             Event::PlanStepCompleted(_) => line(output::green("  ✓"), &format!("step {about}")),

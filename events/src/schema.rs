@@ -113,6 +113,15 @@ impl Compiled {
         self.0.as_ref().as_ref().err()
     }
 
+    /// Checks a value. Nothing fits a schema that cannot be used.
+    pub(crate) fn check(&self, value: &Json) -> Result<(), Vec<Mismatch>> {
+        match &*self.0 {
+            Ok(schema) if schema.is_valid(&value.0) => Ok(()),
+            Ok(schema) => Err(mismatches(schema, &value.0)),
+            Err(why) => Err(vec![Mismatch { pointer: String::new(), message: why.message.clone() }]),
+        }
+    }
+
     /// As [`read`]. Nothing fits a schema that cannot be used.
     pub(crate) fn read(&self, given: &Json) -> Result<Json, Vec<Mismatch>> {
         match &*self.0 {

@@ -305,6 +305,7 @@ fn named_by(thread: ThreadId, event: &Event) -> Vec<Thing> {
         | Event::BudgetExceeded(_)
         | Event::ContextSummaryCompleted(_)
         | Event::LimitRaised(_)
+        | Event::AnswerRejected(_)
         | Event::PlanRequested(_)
         | Event::PlanMade(_)
         | Event::PlanStepStarted(_)

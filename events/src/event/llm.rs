@@ -10,6 +10,7 @@ use super::model::ModelChoice;
 use super::strategy::{Aside, LoopStrategy};
 use crate::fault::ExecutionError;
 use crate::ids::{CallId, Hash, NodeId, Time, ToolName};
+use crate::json::Json;
 use crate::message::{FinishReason, Message, UnitPrices, Usage, UsageSource};
 
 /// LLM_EXECUTION_REQUEST: a node asks for an agent loop. Everything that decides its course is in here, so that a
@@ -49,6 +50,18 @@ pub struct LlmExecutionRequest {
     /// The conversation that the loop sees beside its own turn.
     #[serde(default)]
     pub context: NodeContext,
+    /// What the answer must be; any text when absent.
+    #[serde(default)]
+    pub output: Option<OutputSpec>,
+}
+
+/// What the answer of an agent loop must be.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+pub struct OutputSpec {
+    /// The JSON Schema that it must fit.
+    pub schema: Json,
+    /// How often the model is asked again for an answer that does not fit.
+    pub max_repairs: u32,
 }
 
 /// When and by whom the conversation of an agent loop is summarised.
@@ -212,6 +225,32 @@ pub struct LlmExecutionCompleted {
     /// (the state at this seq). Absent in events of version 1, and where a strategy wrote the answer.
     #[serde(default)]
     pub context_call_id: Option<CallId>,
+    /// The value in the answer, which fits the schema of the request; absent if the request has no schema.
+    #[serde(default)]
+    pub value: Option<Json>,
+}
+
+/// ANSWER_REJECTED: the last answer does not fit the schema of the request, and the model is asked again; the prompt
+/// becomes a user message.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
+pub struct AnswerRejected {
+    /// The node.
+    pub node_id: NodeId,
+    /// 1 for the first answer of the loop that is rejected.
+    pub attempt: u32,
+    /// What is wrong with the answer; at most 20 faults.
+    pub faults: Vec<AnswerFault>,
+    /// The prompt for the model.
+    pub prompt: String,
+}
+
+/// A place in an answer, and what is wrong there.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
+pub struct AnswerFault {
+    /// A JSON pointer; empty for the whole answer.
+    pub pointer: String,
+    /// What is wrong, and what is expected.
+    pub message: String,
 }
 
 /// One tool call of an agent loop.

@@ -138,7 +138,8 @@ older! {
     38 v 1 ContextProcessingFailedV1 of ContextProcessingFailed;
     39 v 1 ContextProcessingRetriedV1 of ContextProcessingRetried;
     40 v 1 LlmExecutionRequestV1 of LlmExecutionRequest;
-    40 v 2 LlmExecutionRequest of LlmExecutionRequest;
+    40 v 2 LlmExecutionRequestV3 of LlmExecutionRequest;
+    40 v 3 LlmExecutionRequestV3 of LlmExecutionRequest;
     41 v 1 LlmCallRequestedV1 of LlmCallRequested;
     42 v 1 LlmCallRetriedV1 of LlmCallRetried;
     43 v 1 LlmTryFailedV1 of LlmTryFailed;
@@ -147,6 +148,7 @@ older! {
     45 v 2 LlmCallCompletedV2 of LlmCallCompleted;
     46 v 1 LlmCallFailedV1 of LlmCallFailed;
     47 v 1 LlmExecutionCompletedV1 of LlmExecutionCompleted;
+    47 v 2 LlmExecutionCompletedV2 of LlmExecutionCompleted;
     48 v 1 LlmExecutionFailed of LlmExecutionFailed;
     50 v 1 ContextSummaryRequested of ContextSummaryRequested;
     51 v 1 ContextSummaryCompletedV1 of ContextSummaryCompleted;

@@ -265,15 +265,16 @@ events! {
     22 NodeFailed "NODE_FAILED" v 2 State error;
     23 RouteTaken "ROUTE_TAKEN" v 2 State;
     // the agent loop and model calls
-    40 LlmExecutionRequest "LLM_EXECUTION_REQUEST" v 3 State;
+    40 LlmExecutionRequest "LLM_EXECUTION_REQUEST" v 4 State;
     41 LlmCallRequested "LLM_CALL_REQUESTED" v 2 State call;
     42 LlmCallRetried "LLM_CALL_RETRIED" v 2 State call;
     43 LlmTryFailed "LLM_TRY_FAILED" v 2 Informational call error;
     44 LlmExecutionProgress "LLM_EXECUTION_PROGRESS" v 2 Informational call;
     45 LlmCallCompleted "LLM_CALL_COMPLETED" v 3 State call;
     46 LlmCallFailed "LLM_CALL_FAILED" v 2 State call error;
-    47 LlmExecutionCompleted "LLM_EXECUTION_COMPLETED" v 2 State;
+    47 LlmExecutionCompleted "LLM_EXECUTION_COMPLETED" v 3 State;
     48 LlmExecutionFailed "LLM_EXECUTION_FAILED" v 2 State error;
+    52 AnswerRejected "ANSWER_REJECTED" v 1 State;
     // tool calls
     60 ToolExecutionRequest "TOOL_EXECUTION_REQUEST" v 2 State call;
     61 ToolCallRetried "TOOL_CALL_RETRIED" v 2 State call error;

@@ -98,7 +98,9 @@ impl Steps {
                     result.prompt = Some(shortened(&e.prompt, TEXT_CHARS_MAX));
                 }
             }
-            Event::LlmExecutionCompleted(e) => self.gives(Json::from(e.content.as_str())),
+            Event::LlmExecutionCompleted(e) => {
+                self.gives(e.value.clone().unwrap_or_else(|| Json::from(e.content.as_str())));
+            }
             Event::ForkStarted(e) => {
                 self.does(NodeDoes::Fork, None);
                 if let Some(node) = self.opened.nodes.last_mut() {
@@ -153,6 +155,7 @@ impl Steps {
             | Event::LlmExecutionFailed(_)
             | Event::ToolExecutionProgress(_)
             | Event::ContextSummarized(_)
+            | Event::AnswerRejected(_)
             | Event::PlanRequested(_)
             | Event::PlanMade(_)
             | Event::PlanStepStarted(_)

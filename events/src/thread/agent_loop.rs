@@ -14,6 +14,7 @@
 mod answers;
 mod custom;
 mod gate;
+mod output;
 mod panel;
 mod plan;
 mod slots;
@@ -26,6 +27,7 @@ pub(super) use self::answers::{error_text, model_completed};
 pub use self::custom::Turn;
 pub(super) use self::custom::checked as checked_decision;
 pub(super) use self::gate::Gate;
+pub(super) use self::output::with_form;
 pub(super) use self::slots::{decided_without, request_tool};
 use super::asks;
 use super::calls::{CallKind, CallStage, Interaction, ModelCall, OpenCall, OpenCalls};
@@ -58,6 +60,7 @@ impl AgentLoop {
             tool_calls: Arc::default(),
             last_call: None,
             n_summaries: 0,
+            n_repairs: 0,
             usage: Usage::default(),
             stage,
             course,
@@ -71,6 +74,7 @@ impl AgentLoop {
             Stage::ToAsk if self.is_at_limit() => {
                 let n = self.request.max_iterations;
                 let message = match self.course {
+                    _ if self.n_repairs > 0 => output::left_no_call(self),
                     StrategyState::React | StrategyState::Several => {
                         format!("the model called tools in each of {n} calls and gave no answer (max_iterations)")
                     }
@@ -95,8 +99,8 @@ impl AgentLoop {
             }
             Stage::Asking(_) | Stage::Summarizing(_) => None,
             Stage::Tools(slots) => self.next_tool(slots, calls, around),
-            Stage::Answered { content, finish_reason } => Some(
-                LlmExecutionCompleted {
+            Stage::Answered { content, finish_reason } => Some(match output::read(self, content, *finish_reason) {
+                Ok(value) => LlmExecutionCompleted {
                     node_id: self.request.node_id.clone(),
                     content: content.clone(),
                     finish_reason: *finish_reason,
@@ -105,9 +109,11 @@ impl AgentLoop {
                     n_tool_calls: self.n_tool_calls,
                     tool_calls: self.tool_calls.to_vec(),
                     context_call_id: self.last_call,
+                    value,
                 }
                 .into(),
-            ),
+                Err(faults) => output::rejected(self, faults),
+            }),
             Stage::Failed(error) => Some(self.failed(error.clone())),
         }
     }

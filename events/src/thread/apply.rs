@@ -184,10 +184,15 @@ impl State {
                 agent_loop.call_failed(calls, e.call_id, &e.error)
             }
             Event::LlmExecutionCompleted(e) => {
-                if !self.agent_loop()?.is_over(at) {
+                let agent_loop = self.agent_loop()?;
+                if !agent_loop.is_over(at) {
                     return Err(TransitionError("the model has not given its final answer"));
                 }
-                *self.work_of(&e.node_id)? = Work::Done { output: Json::from(e.content.as_str()) };
+                if agent_loop.request.output.is_some() != e.value.is_some() {
+                    return Err(TransitionError("a value is there if and only if the request has a schema"));
+                }
+                let output = e.value.clone().unwrap_or_else(|| Json::from(e.content.as_str()));
+                *self.work_of(&e.node_id)? = Work::Done { output };
                 self.bring_back();
                 Ok(())
             }
@@ -203,6 +208,7 @@ impl State {
                 Ok(())
             }
 
+            Event::AnswerRejected(e) => self.answer_rejected(seq, e),
             Event::PlanRequested(e) => self.plan_requested(seq, e),
             Event::PlanMade(e) => self.loop_of(&e.node_id)?.plan_made(e),
             Event::PlanStepStarted(e) => self.plan_step_started(seq, e),

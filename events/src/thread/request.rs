@@ -36,6 +36,8 @@ pub struct AnswerForm {
     pub name: &'static str,
     /// The JSON Schema.
     pub schema: Json,
+    /// Whether providers get the schema as it is. Otherwise each gets what it can enforce of it.
+    pub is_exact: bool,
 }
 
 /// The same model choice with another profile.

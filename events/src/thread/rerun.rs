@@ -373,6 +373,7 @@ impl Again<'_> {
             | Event::ContextSummarized(_)
             | Event::ContextSummaryRequested(_)
             | Event::BudgetExceeded(_)
+            | Event::AnswerRejected(_)
             | Event::PlanRequested(_)
             | Event::PlanMade(_)
             | Event::PlanStepStarted(_)
@@ -409,6 +410,8 @@ fn is_same(owed: &Event, recorded: &Event) -> bool {
     {
         a.tool_calls.clear();
         a.context_call_id = None;
+    } else if let (Event::AnswerRejected(a), Event::AnswerRejected(b)) = (&mut owed, recorded) {
+        (a.faults, a.prompt) = (b.faults.clone(), b.prompt.clone());
     } else if let (Event::UserInteractionRequested(a), Event::UserInteractionRequested(b)) = (&mut owed, recorded) {
         // Recorded as the event is applied, which this one is not.
         a.interaction_id = b.interaction_id;

@@ -182,6 +182,7 @@ impl UsageFold {
             | Event::ContextSummarized(_)
             | Event::BudgetExceeded(_)
             | Event::LimitRaised(_)
+            | Event::AnswerRejected(_)
             | Event::PlanRequested(_)
             | Event::PlanMade(_)
             | Event::PlanStepStarted(_)

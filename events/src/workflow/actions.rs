@@ -9,6 +9,7 @@ use crate::codec::OrderedMap;
 use crate::event::{AnswerType, NodeContext, OperationType, Scope, ToolMode};
 use crate::ids::{ProfileId, ToolName};
 use crate::json::Json;
+use crate::schema::schema_of;
 
 /// A node that asks a model and lets it use tools until it answers.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
@@ -63,12 +64,35 @@ pub struct LlmNode {
     /// of it), or `{from: [nodes]}` (what these nodes said). What it says joins the conversation of the thread.
     #[serde(default, skip_serializing_if = "is_shared")]
     pub context: NodeContext,
+    /// What its answer must be, as JSON Schema. Its `output` is the value in the answer then. Only with `strategy: react`.
+    #[serde(default, skip_serializing_if = "Option::is_none", alias = "outputSchema")]
+    pub output_schema: Option<Json>,
+    /// What happens if an answer does not fit `output_schema`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repair: Option<Repair>,
     /// How it comes to its answer; `react` when absent.
     #[serde(default, skip_serializing_if = "Strategy::is_react")]
     pub strategy: Strategy,
     /// Keys of the provider's own, merged into its request as they are. The provider `mock` reads its `script` here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub extra: Option<Json>,
+}
+
+impl LlmNode {
+    /// Promises that the answer is a `T`: sets `output_schema` to the schema of the type.
+    #[must_use]
+    pub fn answers<T: JsonSchema>(mut self) -> Self {
+        self.output_schema = Some(schema_of::<T>().into());
+        self
+    }
+}
+
+/// What happens if an answer does not fit `output_schema`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Repair {
+    /// How often the model is asked again, with the faults of its answer; 0 for never.
+    pub attempts: u32,
 }
 
 fn is_shared(context: &NodeContext) -> bool {

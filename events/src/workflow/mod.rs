@@ -26,8 +26,8 @@ mod tests;
 
 pub use crate::event::WorkflowRef;
 pub use actions::{
-    AnswerKind, ContextProcessorNode, InteractionMessage, LlmNode, NodeOperation, ToolNode, UserInteractionNode,
-    VariableAssignment,
+    AnswerKind, ContextProcessorNode, InteractionMessage, LlmNode, NodeOperation, Repair, ToolNode,
+    UserInteractionNode, VariableAssignment,
 };
 pub use builder::AgentBuilder;
 pub use definition::Workflow;

@@ -69,6 +69,15 @@ impl Workflow {
     }
 }
 
+/// The schemas of the answers of its nodes.
+fn schemas_of_answers<'a>(main: &'a Graph, subs: &'a IndexMap<String, Graph>) -> impl Iterator<Item = &'a Json> {
+    let nodes = std::iter::once(main).chain(subs.values()).flat_map(|graph| graph.nodes.values());
+    nodes.filter_map(|placed| match placed.node.kind() {
+        NodeKind::Llm(llm) => llm.output_schema.as_ref(),
+        _ => None,
+    })
+}
+
 pub(super) fn build(spec: WorkflowSpec, checks: Checks<'_>) -> Result<Workflow, Faults> {
     let mut faults = Vec::new();
     check_head(&spec, &mut faults);
@@ -107,7 +116,7 @@ pub(super) fn build(spec: WorkflowSpec, checks: Checks<'_>) -> Result<Workflow, 
     let json = serde_json::to_string(&spec).map_err(unwritable)?;
     if faults.is_empty() {
         let is_cheap = expression::is_cheap(&serde_json::to_value(&spec).map_err(unwritable)?)
-            && spec.schemas().all(|schema| schema::is_cheap(&schema.0));
+            && spec.schemas().chain(schemas_of_answers(&main, &subs)).all(|schema| schema::is_cheap(&schema.0));
         Ok(Workflow { hash: Hash::of(json.as_bytes()), json, main, subs, is_cheap, spec })
     } else {
         Err(Faults::first_of(faults))

@@ -59,8 +59,12 @@ fn there_is_a_sample_of_every_kind_in_the_order_of_the_table() {
 
 #[test]
 fn events_of_version_1_are_read_and_exported_unchanged() {
-    let added: Vec<_> =
-        samples::of_runs().iter().chain(&samples::of_waits()).map(|event| event.event_type().code).collect();
+    let added: Vec<_> = samples::of_runs()
+        .iter()
+        .chain(&samples::of_waits())
+        .chain([&samples::answer_rejected()])
+        .map(|event| event.event_type().code)
+        .collect();
     let mut first = samples::events();
     first.retain(|event| !added.contains(&event.event_type().code));
     check("events-v1.txt", &first);
@@ -107,10 +111,15 @@ fn events_of_waits_are_read_and_exported_unchanged() {
 }
 
 #[test]
+fn events_of_typed_answers_are_read_and_exported_unchanged() {
+    check("events-v10.txt", &samples::version_10());
+}
+
+#[test]
 fn every_present_version_has_a_line_in_a_golden_file() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
     let read = |n| std::fs::read_to_string(folder.join(format!("events-v{n}.txt"))).unwrap();
-    let lines: String = (1..=9).map(read).collect();
+    let lines: String = (1..=10).map(read).collect();
     for kind in EVENT_TYPES {
         let line = format!("{} {} {} ", kind.code, kind.version, kind.name);
         assert!(lines.lines().any(|known| known.starts_with(&line)), "no golden line begins `{line}`");
@@ -127,6 +136,7 @@ fn every_event_round_trips_through_json() {
         .chain(samples::version_6())
         .chain(samples::version_7())
         .chain(samples::version_8())
+        .chain(samples::version_10())
     {
         let data = event.data().unwrap();
         let text = data.to_string();

@@ -17,7 +17,7 @@ use rethread_events::tool::Recovery;
 use rethread_events::workflow::WorkflowRef;
 use serde_json::json;
 
-pub(crate) use versions::{version_2, version_3, version_4, version_5, version_6, version_7, version_8};
+pub(crate) use versions::{version_2, version_3, version_4, version_5, version_6, version_7, version_8, version_10};
 
 const CALL: CallId = CallId(Seq(5));
 
@@ -340,6 +340,7 @@ fn of_models() -> Vec<Event> {
             summary: Some(SummaryPlan { token_limit: 80_000, model: Some(model()), timeout_ms: 120_000 }),
             strategy: strategies().remove(1),
             context: NodeContext::Shared,
+            output: None,
         }
         .into(),
         LlmCallRequested {
@@ -387,6 +388,7 @@ fn of_models() -> Vec<Event> {
         LlmCallFailed { node_id: None, call_id: CALL, error: error() }.into(),
         LlmExecutionCompleted {
             context_call_id: None,
+            value: None,
             tool_calls: Vec::new(),
             node_id: "ask".into(),
             content: "hello".into(),
@@ -397,7 +399,18 @@ fn of_models() -> Vec<Event> {
         }
         .into(),
         LlmExecutionFailed { node_id: "ask".into(), error: error() }.into(),
+        answer_rejected(),
     ]
+}
+
+pub(crate) fn answer_rejected() -> Event {
+    AnswerRejected {
+        node_id: "ask".into(),
+        attempt: 1,
+        faults: vec![AnswerFault { pointer: "/total".into(), message: "null is not of type \"number\"".into() }],
+        prompt: "Answer again".into(),
+    }
+    .into()
 }
 
 fn of_tools_and_people() -> Vec<Event> {

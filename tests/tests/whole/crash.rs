@@ -292,6 +292,18 @@ fn a_check_of_the_output_survives_a_crash_at_every_append() {
 }
 
 #[test]
+fn repairs_of_an_answer_survive_a_crash_at_every_append() {
+    let workflow = |last: &str| {
+        let answers =
+            format!("{{text: seven}}, {{tool_calls: [{{name: pay, arguments: {{text: a}}}}]}}, {{text: '{last}'}}");
+        let form = "output_schema: {type: object, required: [paid]}, repair: {attempts: 1}, extra:";
+        workflow(&format!("nodes: [{}]", llm("work", "pay", &answers).replacen("extra:", form, 1)))
+    };
+    check_crashes(&workflow(r#"{"paid": 7}"#));
+    check_crashes_to(Status::Error, Work::of(&workflow(r#"{"owed": 7}"#)));
+}
+
+#[test]
 fn a_plan_and_its_steps_survive_a_crash_at_every_append() {
     check_crashes(&strategies::planned());
 }

@@ -344,7 +344,28 @@ before! {
         relay: bool,
         summary: Option<SummaryPlan>,
         strategy: LoopStrategy,
-    } without { context: NodeContext::Shared, }
+    } without { context: NodeContext::Shared, output: None, }
+}
+
+before! {
+    LlmExecutionRequestV3 of LlmExecutionRequest {
+        node_id: NodeId,
+        prompt: String,
+        system_prompt: Option<String>,
+        model: ModelChoice,
+        tool_mode: ToolMode,
+        tools: Vec<String>,
+        tool_catalog: Option<Hash>,
+        max_iterations: u32,
+        concurrent_tools_max: u32,
+        llm_timeout_ms: Option<u64>,
+        approve_tools: Vec<String>,
+        person_tools: Vec<String>,
+        relay: bool,
+        summary: Option<SummaryPlan>,
+        strategy: LoopStrategy,
+        context: NodeContext,
+    } without { output: None, }
 }
 
 before! {
@@ -415,7 +436,20 @@ before! {
         usage: Usage,
         n_llm_calls: u32,
         n_tool_calls: u32,
-    } without { tool_calls: Vec::new(), context_call_id: None, }
+    } without { tool_calls: Vec::new(), context_call_id: None, value: None, }
+}
+
+before! {
+    LlmExecutionCompletedV2 of LlmExecutionCompleted {
+        node_id: NodeId,
+        content: String,
+        finish_reason: FinishReason,
+        usage: Usage,
+        n_llm_calls: u32,
+        n_tool_calls: u32,
+        tool_calls: Vec<ToolCallRef>,
+        context_call_id: Option<CallId>,
+    } without { value: None, }
 }
 
 before! {

@@ -219,6 +219,7 @@ impl Steps {
             | Event::ContextSummarized(_)
             | Event::BudgetExceeded(_)
             | Event::LimitRaised(_)
+            | Event::AnswerRejected(_)
             | Event::PlanRequested(_)
             | Event::PlanMade(_)
             | Event::PlanStepStarted(_)

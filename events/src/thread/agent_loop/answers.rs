@@ -52,12 +52,16 @@ pub(in super::super) fn model_completed(mut answer: LlmCallCompleted) -> Event {
     sizes::or_else(answer.into(), failed)
 }
 
+/// The text inside a code fence that is all of it; else the text.
+pub(super) fn unfenced(text: &str) -> &str {
+    let text = text.trim();
+    let fenced = text.strip_prefix("```").and_then(|rest| rest.strip_suffix("```"));
+    fenced.map_or(text, |inner| inner.strip_prefix("json").unwrap_or(inner)).trim()
+}
+
 /// An answer that was to be JSON, in a code fence or not, or what is wrong with it, for the model.
 pub(super) fn read_json<T: serde::de::DeserializeOwned>(answer: &str) -> Result<T, String> {
-    let answer = answer.trim();
-    let fenced = answer.strip_prefix("```").and_then(|rest| rest.strip_suffix("```"));
-    let json = fenced.map_or(answer, |inner| inner.strip_prefix("json").unwrap_or(inner));
-    serde_json::from_str(json.trim()).map_err(|e| {
+    serde_json::from_str(unfenced(answer)).map_err(|e| {
         let why: String = e.to_string().chars().take(FAULT_CHARS_MAX).collect();
         format!("it is not the JSON that was asked for ({why})")
     })

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::super::request::{AnswerForm, ModelBinding, of_profile};
 use super::super::state::{AgentLoop, CallConstraints, CustomRun, PlanRun, Stage, StrategyState, Wants};
 use super::gate::Gate;
-use super::{custom, plan};
+use super::{custom, output, plan};
 use crate::event::{LlmExecutionRequest, LoopStrategy, ModelChoice};
 use crate::ids::{ProfileId, Time};
 
@@ -40,7 +40,7 @@ impl AgentLoop {
     pub(in super::super) fn answer_form(&self) -> Option<AnswerForm> {
         match self.leg.wants {
             Wants::Plan => Some(plan::form()),
-            Wants::Anything | Wants::Words => None,
+            Wants::Anything | Wants::Words => self.request.output.as_ref().map(output::form),
         }
     }
 

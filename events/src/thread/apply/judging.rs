@@ -54,6 +54,7 @@ impl State {
             summary: None,
             strategy: LoopStrategy::React {},
             context: NodeContext::Shared,
+            output: None,
         };
         self.phase = Phase::Judging(Box::new(Judging {
             node: e.node_id.clone(),

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::super::state::{AgentLoop, State};
 use super::super::transition::TransitionError;
 use crate::event::{
-    CandidateChosen, CandidatesGathered, PlanCompleted, PlanRequested, PlanStepStarted, StrategyDecided,
-    StrategyDecisionFailed,
+    AnswerRejected, CandidateChosen, CandidatesGathered, PlanCompleted, PlanRequested, PlanStepStarted,
+    StrategyDecided, StrategyDecisionFailed,
 };
 use crate::ids::{NodeId, Seq};
 use crate::message::{Message, Role};
@@ -19,6 +19,12 @@ impl State {
 
     fn say_as_user(&mut self, seq: Seq, text: &str) {
         self.conversation_mut().say(seq, Arc::new(Message::text(Role::User, text)));
+    }
+
+    pub(super) fn answer_rejected(&mut self, seq: Seq, e: &AnswerRejected) -> Result<(), TransitionError> {
+        self.loop_of(&e.node_id)?.answer_rejected(e)?;
+        self.say_as_user(seq, &e.prompt);
+        Ok(())
     }
 
     pub(super) fn plan_requested(&mut self, seq: Seq, e: &PlanRequested) -> Result<(), TransitionError> {

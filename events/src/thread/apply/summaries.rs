@@ -133,5 +133,6 @@ fn request_of(e: &ContextSummaryRequested) -> LlmExecutionRequest {
         summary: None,
         strategy: LoopStrategy::React {},
         context: NodeContext::Shared,
+        output: None,
     }
 }

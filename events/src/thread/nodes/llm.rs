@@ -2,10 +2,11 @@
 
 mod strategy;
 
+use super::super::agent_loop::with_form;
 use super::super::request::LLM_TIMEOUT_MS_DEFAULT;
 use super::super::summaries::{TIMEOUT_MS_DEFAULT, TOKEN_LIMIT_DEFAULT};
 use super::super::{env::Env, state::State};
-use crate::event::{Event, LlmExecutionRequest, ModelChoice, SummaryPlan, ToolMode};
+use crate::event::{Event, LlmExecutionRequest, ModelChoice, OutputSpec, SummaryPlan, ToolMode};
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::ToolName;
 use crate::tool::PersonRole;
@@ -15,6 +16,8 @@ use crate::workflow::{LlmNode, Node, Strategy, Summary, Workflow};
 const MAX_ITERATIONS_DEFAULT: u32 = 50;
 /// How many tools of one answer may run at once when the node does not say.
 const CONCURRENT_TOOLS_DEFAULT: u32 = 8;
+/// How often an answer is repaired when the node does not say.
+const REPAIRS_DEFAULT: u32 = 2;
 /// The head of what is said about the folder that tools work in.
 const WORKSPACE_HEAD: &str = "## Current Workspace";
 
@@ -51,10 +54,18 @@ pub(super) fn begin(
     let relay = !matches!(llm.strategy, Strategy::MultiLlm(_)) && around.models.is_person(&model);
     let strategy = strategy::plan(state, node, llm, &model, around)?;
     let model = strategy::of_loop(model, &strategy);
+    let output = llm.output_schema.as_ref().map(|schema| OutputSpec {
+        schema: schema.clone(),
+        max_repairs: llm.repair.as_ref().map_or(REPAIRS_DEFAULT, |repair| repair.attempts),
+    });
+    let prompt = context.render(prompt)?;
     let own = llm.system_prompt.as_ref().map(|text| context.render(text)).transpose()?;
     Ok(LlmExecutionRequest {
         node_id: node.id.clone(),
-        prompt: context.render(prompt)?,
+        prompt: match &output {
+            Some(output) => with_form(&prompt, output),
+            None => prompt,
+        },
         system_prompt: with_surroundings(own, state, workflow, &tools, around),
         model,
         tool_mode: llm.tool_mode,
@@ -69,6 +80,7 @@ pub(super) fn begin(
         summary: summary_plan(workflow, llm),
         strategy,
         context: llm.context.clone(),
+        output,
     }
     .into())
 }

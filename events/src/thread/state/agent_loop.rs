@@ -31,6 +31,8 @@ pub struct AgentLoop {
     pub last_call: Option<CallId>,
     /// Model calls answered, or not, that were for summaries.
     pub n_summaries: u32,
+    /// Answers rejected because they do not fit the schema of the request.
+    pub n_repairs: u32,
     /// Tokens.
     pub usage: Usage,
     /// What is going on.

@@ -19,6 +19,7 @@ pub(super) fn hold(bench: &Bench) {
         let stored = stored_and_back(event);
         let before = state.clone();
         the_loop_has_read_what_was_said(bench, &before, event);
+        answers_fit_their_schemas(&before, event);
         state.apply(*at, &stored).unwrap_or_else(|e| panic!("{}\n{e}", bench.out));
         of_fork.apply(*at, &stored).unwrap();
         what_is_queued_begins_once_or_is_called_off(&before, &state, event);
@@ -91,6 +92,20 @@ fn the_loop_has_read_what_was_said(bench: &Bench, before: &State, event: &Event)
     {
         let has_unread = before.conversation().has_unread();
         assert!(!has_unread || agent_loop.is_at_limit(), "the loop ends with a message unread\n{}", bench.out);
+    }
+}
+
+/// An agent loop with a schema ends with a value that fits it, and rejects no more answers than it may.
+fn answers_fit_their_schemas(before: &State, event: &Event) {
+    let Some(NodeRun { work: Work::Llm(agent_loop), .. }) = before.node_run() else { return };
+    let output = agent_loop.request.output.as_ref();
+    if let Event::LlmExecutionCompleted(e) = event {
+        assert_eq!(e.value.is_some(), output.is_some());
+        if let (Some(value), Some(output)) = (&e.value, output) {
+            crate::schema::check(&crate::schema::compile(&output.schema.0).unwrap(), &value.0, "output").unwrap();
+        }
+    } else if let Event::AnswerRejected(e) = event {
+        assert!(e.attempt <= output.unwrap().max_repairs && !e.faults.is_empty());
     }
 }
 

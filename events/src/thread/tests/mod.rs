@@ -31,6 +31,7 @@ mod limits;
 mod loops;
 mod messages;
 mod node_retry;
+mod outputs;
 mod panel;
 mod past;
 mod plan;

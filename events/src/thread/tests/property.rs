@@ -200,7 +200,8 @@ impl Bench {
                     let tools = ["read", "put", "send", "fly", "wipe", "ask"];
                     let form = self.state().model_request_of(open.call).and_then(|request| request.form);
                     // Who is asked for a form of answer mostly keeps to it.
-                    let n_tools = if form.is_some() && *reason < 9 { &0 } else { n_tools };
+                    let is_aside = form.as_ref().is_some_and(|form| form.name != "answer");
+                    let n_tools = if is_aside && *reason < 9 { &0 } else { n_tools };
                     let tools: Vec<_> = (0..*n_tools).map(|i| tools[(i + which + usize::from(*reason)) % 6]).collect();
                     let reason_of = *reason;
                     let reason = match reason {
@@ -214,6 +215,8 @@ impl Bench {
                         (Some("plan"), 0..9) => r#"{"steps": ["look", "write"]}"#,
                         (Some("choice"), 0..6) => r#"{"choice": 1, "reason": "so"}"#,
                         (Some("choice"), 6..9) => r#"{"choice": 2, "reason": "no"}"#,
+                        (Some("answer"), 0..8) => r#"{"n": 1}"#,
+                        (Some("answer"), 8) => r#"So: {"n": "two"}"#,
                         (None, 11) => "FAILED: it is dark",
                         _ => ["so", "yes", "no"][which % 3],
                     };

@@ -149,3 +149,74 @@ fn stored_schema_that_cannot_be_used_accepts_nothing() {
     let refused = workflow.accept_input("x".into()).unwrap_err().to_string();
     assert!(refused.starts_with("input: not a self-contained JSON Schema: "), "{refused}");
 }
+
+#[track_caller]
+fn node(more: &str, expected: Expect) {
+    let llm = format!("{{provider: mock, model: m, user_prompt: hello, {more}}}");
+    check(&format!("version: '1'\nname: w\nnodes:\n  - id: a\n    llm: {llm}\n"), expected);
+}
+
+#[test]
+fn schema_of_an_answer_is_checked_with_the_file() {
+    node(
+        "output_schema: {type: object}, repair: {attempts: 0}",
+        expect![[r#"
+        valid, 1 nodes
+    "#]],
+    );
+    node(
+        "outputSchema: {type: integr}",
+        expect![[r#"
+        5:78: nodes[0].llm.output_schema.type: not a self-contained JSON Schema: "integr" is not valid under any of the schemas listed in the 'anyOf' keyword
+    "#]],
+    );
+    node(
+        "output_schema: {type: integer, default: x}",
+        expect![[r#"
+        5:97: nodes[0].llm.output_schema.default: does not fit the schema: "x" is not of type "integer"
+    "#]],
+    );
+    node(
+        "output_schema: {$ref: 'http://127.0.0.1:1/a.json'}",
+        expect![[r#"
+        5:72: nodes[0].llm.output_schema: not a self-contained JSON Schema: Resource 'http://127.0.0.1:1/a.json' is not present in a registry and retrieving it failed: Retrieval is disabled, cannot fetch http://127.0.0.1:1/a.json
+    "#]],
+    );
+    node(
+        "output_schema: {}, repair: {attempts: 101}",
+        expect![[r#"
+        5:95: nodes[0].llm.repair.attempts: 101 is not between 0 and 100
+    "#]],
+    );
+    node(
+        "repair: {attempts: 1}",
+        expect![[r#"
+        5:65: nodes[0].llm.repair: no answer is repaired without an output_schema (give output_schema, or take it out)
+    "#]],
+    );
+    node(
+        "output_schema: {}, repair: {times: 1}",
+        expect![[r#"
+        5:84: nodes[0].llm.repair: missing field `attempts`
+        5:85: nodes[0].llm.repair.times: unknown field `times`, expected one of attempts
+    "#]],
+    );
+    node(
+        "output_schema: {}, strategy: {plan_and_execute: {}}",
+        expect![[r#"
+        5:72: nodes[0].llm.output_schema: only the strategy `react` promises an output (take the strategy out, or let a node after this one write the value)
+    "#]],
+    );
+}
+
+#[test]
+fn type_of_an_answer_is_its_schema() {
+    #[derive(schemars::JsonSchema)]
+    #[expect(dead_code)]
+    struct Price {
+        /// In euros.
+        total: f64,
+    }
+    let schema = LlmNode::default().answers::<Price>().output_schema.unwrap();
+    expect![[r#"{"type":"object","properties":{"total":{"type":"number","format":"double","description":"In euros."}},"required":["total"]}"#]].assert_eq(&schema.0.to_string());
+}

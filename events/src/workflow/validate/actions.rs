@@ -17,6 +17,8 @@ use crate::workflow::processors::check_processor_config;
 use crate::workflow::signal::{SIGNAL_FIELDS_MAX, SIGNAL_NAME_BYTES_MAX, SignalNode, is_signal_name};
 use crate::workflow::wait::{WAIT_MS_MAX, WaitNode, time_of_day, time_zone};
 
+/// The most repairs of an answer.
+const REPAIRS_MAX: u64 = 100;
 /// The most choices of a question.
 const CHOICES_MAX: u64 = 100;
 
@@ -55,11 +57,31 @@ pub(super) fn check_llm(path: &str, llm: &LlmNode, faults: &mut Vec<Fault>) {
         faults.push(Fault::new(format!("{path}.available_tools"), "tool_mode is `required` and no tool is offered"));
     }
     check_approvals(path, llm, faults);
+    check_output(path, llm, faults);
     if let Some(extra) = &llm.extra {
         if !extra.0.is_object() {
             faults.push(Fault::new(format!("{path}.extra"), "not an object"));
         }
         check_depth(&format!("{path}.extra"), extra, faults);
+    }
+}
+
+/// Only what the strategy can promise is promised.
+fn check_output(path: &str, llm: &LlmNode, faults: &mut Vec<Fault>) {
+    if let Some(repair) = &llm.repair {
+        check_range(&format!("{path}.repair.attempts"), u64::from(repair.attempts), 0, REPAIRS_MAX, faults);
+    }
+    if llm.repair.is_some() && llm.output_schema.is_none() {
+        faults.push(
+            Fault::new(format!("{path}.repair"), "no answer is repaired without an output_schema")
+                .hint("give output_schema, or take it out"),
+        );
+    }
+    if llm.output_schema.is_some() && !llm.strategy.is_react() {
+        faults.push(
+            Fault::new(format!("{path}.output_schema"), "only the strategy `react` promises an output")
+                .hint("take the strategy out, or let a node after this one write the value"),
+        );
     }
 }
 

@@ -4,11 +4,10 @@
 use std::collections::BTreeSet;
 
 use super::arguments;
-use super::parts::{at, no_node};
+use super::parts::{at, check_schema, no_node};
 use crate::event::NodeContext;
 use crate::ids::NodeId;
-use crate::json::Json;
-use crate::schema::{Compiled, Mismatch, unfit_examples};
+use crate::schema::Compiled;
 use crate::workflow::fault::Fault;
 use crate::workflow::flow::{Edge, JoinMode};
 use crate::workflow::graph::Graph;
@@ -26,27 +25,30 @@ pub(super) fn check(spec: &WorkflowSpec, graphs: &[&Graph], faults: &mut Vec<Fau
         check_quorums(graph, faults);
         check_contexts(graph, faults);
         check_inputs(spec, graph, faults);
+        check_answers(graph, faults);
     }
     let subs = spec.workflows.iter();
     let subs = subs.map(|(name, sub)| (format!("workflows.{name}"), &sub.input_schema, &sub.output_schema));
     let ends = std::iter::once((String::new(), &spec.input_schema, &spec.output_schema)).chain(subs);
     for ((path, input, output), graph) in ends.zip(graphs) {
-        check_schema(&at(&path, "input_schema"), input.as_ref().zip(graph.input.as_ref()), faults);
-        check_schema(&at(&path, "output_schema"), output.as_ref().zip(graph.output.as_ref()), faults);
+        let input = ("input_schema", input.as_ref().zip(graph.input.as_ref()));
+        let output = ("output_schema", output.as_ref().zip(graph.output.as_ref()));
+        for (key, schema) in [input, output] {
+            if let Some((schema, compiled)) = schema {
+                check_schema(&at(&path, key), schema, compiled, faults);
+            }
+        }
     }
 }
 
-/// A schema of an input or output can be used, and its examples fit it.
-fn check_schema(path: &str, schema: Option<(&Json, &Compiled)>, faults: &mut Vec<Fault>) {
-    let Some((schema, compiled)) = schema else { return };
-    let place = |found: &Mismatch| format!("{path}{}", found.pointer.replace('/', "."));
-    match compiled.fault() {
-        Some(found) => faults.push(Fault::new(place(found), &*found.message)),
-        None => faults.extend(
-            unfit_examples(&schema.0)
-                .iter()
-                .map(|found| Fault::new(place(found), format!("does not fit the schema: {}", found.message))),
-        ),
+/// The schemas of answers can be used.
+fn check_answers(graph: &Graph, faults: &mut Vec<Fault>) {
+    for placed in graph.nodes.values() {
+        if let NodeKind::Llm(llm) = placed.node.kind()
+            && let Some(schema) = &llm.output_schema
+        {
+            check_schema(&format!("{}.llm.output_schema", placed.path), schema, &Compiled::of(schema), faults);
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::expression;
 use crate::ids::{NodeId, ProfileId};
 use crate::json::Json;
+use crate::schema::{Compiled, Mismatch, unfit_examples};
 use crate::workflow::fault::Fault;
 use crate::workflow::models::Summary;
 use crate::workflow::names::{NAME_BYTES_MAX, is_variable_name};
@@ -111,6 +112,19 @@ pub(super) fn check_condition(path: &str, when: Option<&String>, judge: Option<&
     }
     if when.is_some() && judge.is_some() {
         faults.push(Fault::new(format!("{path}.judge"), "a condition is an expression or is judged, not both"));
+    }
+}
+
+/// A schema can be used, and its examples fit it.
+pub(super) fn check_schema(path: &str, schema: &Json, compiled: &Compiled, faults: &mut Vec<Fault>) {
+    let place = |found: &Mismatch| format!("{path}{}", found.pointer.replace('/', "."));
+    match compiled.fault() {
+        Some(found) => faults.push(Fault::new(place(found), &*found.message)),
+        None => faults.extend(
+            unfit_examples(&schema.0)
+                .iter()
+                .map(|found| Fault::new(place(found), format!("does not fit the schema: {}", found.message))),
+        ),
     }
 }
 

@@ -5,7 +5,7 @@ use rethread_events::message::UsageSource;
 use rethread_events::principal::Principal;
 use serde_json::json;
 
-use super::{caught_error, error, events, message, of_runs, of_waits, tool_call_ref, variables};
+use super::{answer_rejected, caught_error, error, events, message, of_runs, of_waits, tool_call_ref, variables};
 
 /// The events of version 2, with every field that version 1 did not have filled in.
 pub(crate) fn version_2() -> Vec<Event> {
@@ -84,7 +84,7 @@ pub(crate) fn version_5() -> Vec<Event> {
     let newest = |kind: EventType| older.iter().find(|event| event.event_type() == kind).unwrap();
     let is_renamed = |name: &String| matches!(name.as_str(), "node_id" | "call_id" | "interaction_id");
     // Those that came later have these names from the beginning.
-    let later: Vec<_> = of_waits().iter().map(Event::event_type).collect();
+    let later: Vec<_> = of_waits().iter().chain([&answer_rejected()]).map(Event::event_type).collect();
     EVENT_TYPES
         .iter()
         .filter(|kind| !later.contains(kind))
@@ -122,6 +122,22 @@ pub(crate) fn version_8() -> Vec<Event> {
         event.messages = vec![message()];
         true
     })
+}
+
+/// The events of answers that must fit a schema.
+pub(crate) fn version_10() -> Vec<Event> {
+    let mut events = changed(|event| {
+        match event {
+            Event::LlmExecutionRequest(event) => {
+                event.output = Some(OutputSpec { schema: json!({ "type": "object" }).into(), max_repairs: 2 });
+            }
+            Event::LlmExecutionCompleted(event) => event.value = Some(json!({ "total": 3 }).into()),
+            _ => return false,
+        }
+        true
+    });
+    events.push(answer_rejected());
+    events
 }
 
 /// The samples that `change` changes.

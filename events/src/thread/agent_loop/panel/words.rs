@@ -28,6 +28,7 @@ const MERGE: &str = "Other models were asked this too. What each of them answere
 pub(super) fn form() -> AnswerForm {
     AnswerForm {
         name: "choice",
+        is_exact: true,
         schema: Json::from(serde_json::json!({
             "type": "object",
             "properties": { "choice": { "type": "integer" }, "reason": { "type": "string" } },

@@ -28,6 +28,7 @@ pub(super) const FINISH: &str = "All steps of the plan are done. Now answer the 
 pub(in super::super) fn form() -> AnswerForm {
     AnswerForm {
         name: "plan",
+        is_exact: true,
         schema: Json::from(serde_json::json!({
             "type": "object",
             "properties": { "steps": { "type": "array", "items": { "type": "string" } } },

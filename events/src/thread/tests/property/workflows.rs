@@ -24,6 +24,12 @@ fn node() -> impl Strategy<Value = String> {
                 "llm: {{provider: {provider}, model: m, user_prompt: hello, tool_mode: auto, available_tools: [read, put, \
                  send, wipe, ask], approve_tools: [put], max_iterations: {iterations}, concurrent_tools: {tools}{timeout}}}"
             )),
+        2 => (1..5_u32, 0..3_u32, prop_oneof![2 => Just("mock"), 1 => Just("human")]).prop_map(
+            |(iterations, repairs, provider)| format!(
+                "llm: {{provider: {provider}, model: m, user_prompt: hello, tool_mode: auto, max_iterations: {iterations}, \
+                 output_schema: {{required: [n], properties: {{n: {{type: number}}}}}}, repair: {{attempts: {repairs}}}}}"
+            )
+        ),
         3 => (strategy(), 2..9_u32).prop_map(|(strategy, iterations)| format!(
             "llm: {{provider: mock, model: m, user_prompt: hello, tool_mode: auto, available_tools: [read, put, send, wipe, \
              ask], max_iterations: {iterations}, strategy: {strategy}}}"
