@@ -18,7 +18,7 @@ use crate::strategies::{judged, merged, planned, thought_over};
 use crate::support::{Tally, World, block_on, disk, llm, scripted, workflow};
 
 /// The log of the shapes of events that this program writes.
-const PRESENT: &str = "8";
+const PRESENT: &str = "9";
 
 /// Where the hashes of the golden files are.
 const HASHES: &str = "tests/golden/hashes.txt";
@@ -330,11 +330,21 @@ fn the_log_that_a_killed_process_of_version_7_left_replays() {
 
 #[test]
 fn the_log_of_version_8_replays() {
-    check(PRESENT, "log", &[]);
+    check("8", "log", &[]);
 }
 
 #[test]
 fn the_log_that_a_killed_process_of_version_8_left_replays() {
+    check("8", "log-killed", &[]);
+}
+
+#[test]
+fn the_log_of_version_9_replays() {
+    check(PRESENT, "log", &[]);
+}
+
+#[test]
+fn the_log_that_a_killed_process_of_version_9_left_replays() {
     check(PRESENT, "log-killed", &[]);
 }
 
