@@ -123,7 +123,7 @@ pub(crate) async fn cancel(Named(thread): Named, MayBeSent(told): MayBeSent<Reas
 #[serde(deny_unknown_fields)]
 pub(crate) struct WaitUntil {
     /// The time; one that has come ends the wait at once.
-    #[schema(value_type = String)]
+    #[schema(value_type = String, format = DateTime)]
     until: Time,
 }
 

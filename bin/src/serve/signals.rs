@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::extract::Sent;
+use super::extract::MayBeSent;
 use super::guard;
 use super::problem::Problem;
 use super::request;
 use super::server::Shared;
 
 /// A signal.
-#[derive(Deserialize, ToSchema)]
+#[derive(Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewSignal {
     /// Its id, at most 200 bytes; one is made when absent. The same name and id again, within two days, is the same signal.
@@ -62,7 +62,7 @@ impl From<SignalSent> for SignalResult {
 pub(crate) async fn send(
     server: Shared,
     request: HttpRequest,
-    Sent(told): Sent<NewSignal>,
+    MayBeSent(told): MayBeSent<NewSignal>,
 ) -> Result<HttpResponse, Problem> {
     let signal = Signal {
         name: request::named(&request, "name"),

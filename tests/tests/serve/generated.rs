@@ -49,7 +49,7 @@ struct Made {
     shown: String,
     /// Why the document does not allow it.
     fault: Option<String>,
-    /// Parameters that exclude each other, which OpenAPI cannot say of parameters.
+    /// Parameters that exclude or need each other, which OpenAPI cannot say of parameters.
     is_ambiguous: bool,
 }
 
@@ -114,6 +114,8 @@ impl Operation {
                 _ => headers.push((parameter.name.clone(), text)),
             }
         }
+        let has_key = query.iter().any(|given| given.starts_with("label_key="));
+        let is_half = has_key != query.contains(&"by=label".to_owned());
         if !query.is_empty() {
             path = format!("{path}?{}", query.join("&"));
         }
@@ -134,7 +136,7 @@ impl Operation {
             shown = format!("{shown}\n  {body}");
             request = request.body(kind, body);
         }
-        Made { request, shown, fault, is_ambiguous: moments > 1 }
+        Made { request, shown, fault, is_ambiguous: moments > 1 || is_half }
     }
 
     /// What is wrong with an answer.

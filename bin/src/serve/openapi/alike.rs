@@ -7,10 +7,15 @@ use utoipa::openapi::schema::{ObjectBuilder, SchemaType, Type};
 use utoipa::openapi::{Content, Ref, RefOr, Required, Response, ResponseBuilder, Schema};
 
 /// The variable parts of paths: name, description, pattern.
-const PARTS: [(&str, &str, &str); 4] = [
+const PARTS: [(&str, &str, &str); 5] = [
     ("thread", "The id of the thread", "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"),
     ("interaction", "The id of the question", "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-[0-9]{1,18}$"),
-    ("name", "The name of the workflow; what is a `/` in it is written as `%2F`", "^.+$"),
+    ("name", "The name of the workflow or signal; what is a `/` in it is written as `%2F`", "^.+$"),
+    (
+        "wait",
+        "The id of the wait, or what it is called in `pending`",
+        "^([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-)?[0-9]{1,18}$",
+    ),
     ("hash", "A hash, 64 hexadecimal digits", "^[0-9a-f]{64}$"),
 ];
 const PROBLEM: &str = "application/problem+json";
