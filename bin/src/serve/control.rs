@@ -123,8 +123,8 @@ pub(crate) async fn cancel(Named(thread): Named, MayBeSent(told): MayBeSent<Reas
 #[serde(deny_unknown_fields)]
 pub(crate) struct WaitUntil {
     /// The time; one that has come ends the wait at once.
-    #[schema(value_type = String, format = DateTime)]
-    until: Time,
+    #[schema(format = DateTime)]
+    until: String,
 }
 
 /// Lets a wait of the thread end at another time. The id of the wait is the seq of its WAIT_STARTED.
@@ -133,7 +133,7 @@ pub(crate) struct WaitUntil {
     responses(
         (status = 200, description = "The wait ends at that time", body = Thread),
         (status = 409, description = "The thread has no such wait that goes on"),
-        (status = 422, description = "The time is more than a hundred years away"),
+        (status = 422, description = "The time cannot be read, is before 1970, or more than a hundred years away"),
     ))]
 pub(crate) async fn change_wait(
     request: HttpRequest,
@@ -146,7 +146,8 @@ pub(crate) async fn change_wait(
         let detail = "a wait is named by its id, the seq of its WAIT_STARTED, or as it is `pending` in the state";
         Problem::new(Kind::NoMoment, detail).at("wait", request::cut(&text))
     })?;
-    thread.change_wait(wait, told.until).await?;
+    let until: Time = told.until.parse().map_err(|error| Problem::new(Kind::Unusable, format!("`until`: {error}")))?;
+    thread.change_wait(wait, until).await?;
     shown(&thread).await
 }
 

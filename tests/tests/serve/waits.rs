@@ -28,7 +28,7 @@ fn wait_is_rescheduled_over_http() {
 
     let wait = format!("{path}/waits/{}", wait["id"].as_str().unwrap());
     place.post(&wait, &json!({})).problem(400, "invalid-request");
-    place.post(&wait, &json!({ "until": "soon" })).problem(400, "invalid-request");
+    place.post(&wait, &json!({ "until": "soon" })).problem(422, "unusable");
     place.post(&wait, &json!({ "until": "2500-01-01T00:00:00Z" })).problem(422, "unusable");
     place.post(&wait, &json!({ "until": "2030-01-01T00:00:00Z", "now": true })).problem(400, "invalid-request");
     place.post(&format!("{path}/waits/9999"), &json!({ "until": "2030-01-01T00:00:00Z" })).problem(409, "conflict");

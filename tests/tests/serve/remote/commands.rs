@@ -87,7 +87,7 @@ const LINES: &[Line] = &[
     alike("respond {question} --approve", (7, "")),
     doing("respond {asked} --cancel --json", (0, "\"cancelled\"")),
     doing("import runs/quick.jsonl", (0, "1 were there already")),
-    doing("reschedule {thread} --now", (7, "")),
+    alike("reschedule {thread} --now", (7, "does not wait for a time")),
     doing("signal nobody --payload-json [1] --keep 1h --json", (0, "\"is_kept\":true")),
     doing("cancel {other} --json", (0, "cancelled")),
     doing("send {quick} Again --quiet", (0, "Hello!")),
