@@ -9,7 +9,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, ready};
 use parking_lot::Mutex;
 use rethread_events::ids::{Hash, Position, Seq, ThreadId};
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::{Notify, Semaphore, oneshot};
 
 use crate::{
     Append, Appended, Backup, Compacted, Filter, Import, KeyRange, LogReader, Record, Snapshot, Store, StoreError,
@@ -21,7 +21,8 @@ use crate::{
 pub enum Fault {
     /// It fails with this error, nothing is written; later ones work.
     Fails(StoreError),
-    /// It waits until it is let go, and then fails with this error, or is written.
+    /// It waits until it is let go, and then fails with this error, or is written. Later appends of its thread wait
+    /// behind it, as in every store.
     Waits {
         /// One permit lets it go.
         until: Arc<Semaphore>,
@@ -49,6 +50,16 @@ pub struct FaultyStore {
     stream_reads: AtomicU64,
     hidden: Mutex<Option<ThreadId>>,
     held: Mutex<Option<Held>>,
+    /// The thread whose append waits, and what came behind it.
+    behind: Arc<Mutex<Option<Behind>>>,
+}
+
+type Answer = BoxFuture<'static, Result<Appended, StoreError>>;
+
+/// The later appends of a thread whose append waits, in the order they came.
+struct Behind {
+    thread: ThreadId,
+    appends: Vec<(Append, oneshot::Sender<Answer>)>,
 }
 
 /// A gate for blobs.
@@ -77,6 +88,7 @@ impl FaultyStore {
             stream_reads: AtomicU64::new(0),
             hidden: Mutex::new(None),
             held: Mutex::new(None),
+            behind: Arc::default(),
         }
     }
 
@@ -219,7 +231,7 @@ impl LogReader for FaultyStore {
 }
 
 impl Store for FaultyStore {
-    fn append(&self, append: Append) -> BoxFuture<'static, Result<Appended, StoreError>> {
+    fn append(&self, append: Append) -> Answer {
         // Held while the append is passed on, so that nothing slips through after the death.
         let mut dead = self.dead.lock();
         if *dead {
@@ -231,18 +243,38 @@ impl Store for FaultyStore {
             _ => None,
         };
         match fault {
-            None => self.inner.append(append),
+            None => {
+                let mut behind = self.behind.lock();
+                let Some(behind) = behind.as_mut().filter(|behind| behind.thread == append.thread) else {
+                    return self.inner.append(append);
+                };
+                let (sender, passed_on) = oneshot::channel();
+                behind.appends.push((append, sender));
+                // The one before it is not waited for any more: nothing is known of either.
+                passed_on.then(|answer| answer.unwrap_or_else(|_| futures_util::future::pending().boxed())).boxed()
+            }
             Some(Fault::Fails(error)) => ready(Err(error)).boxed(),
             Some(Fault::Waits { until, then }) => {
-                let inner = self.inner.clone();
+                let (inner, behind) = (self.inner.clone(), self.behind.clone());
+                *behind.lock() = Some(Behind { thread: append.thread, appends: Vec::new() });
                 async move {
                     if let Ok(permit) = until.acquire().await {
                         permit.forget();
                     }
-                    match then {
-                        Some(error) => Err(error),
-                        None => inner.append(append).await,
-                    }
+                    let answer = {
+                        // Held until all are passed on, so that none overtakes them.
+                        let mut behind = behind.lock();
+                        let answer = match then {
+                            Some(error) => ready(Err(error)).boxed(),
+                            None => inner.append(append),
+                        };
+                        for (append, sender) in behind.take().into_iter().flat_map(|behind| behind.appends) {
+                            // A caller that has left does not undo its append.
+                            drop(sender.send(inner.append(append)));
+                        }
+                        answer
+                    };
+                    answer.await
                 }
                 .boxed()
             }

@@ -127,7 +127,8 @@ pub(crate) fn disk(folder: &std::path::Path) -> Arc<dyn Store> {
     Arc::new(SledStore::open(folder, Options::default()).unwrap())
 }
 
-/// Waits for a future in the plainest of async runtimes.
+/// Waits for a future in the plainest of async runtimes, for five times [`HANG`] at most.
 pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async { tokio::time::timeout(5 * HANG, future).await.expect("the test ends") })
 }
