@@ -274,7 +274,7 @@ pub enum RunError {
     Control(#[from] ControlError),
 }
 
-/// A signal was not sent. Nothing changed.
+/// A signal was not sent. Nothing changed, except after [`SignalError::Unfinished`].
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum SignalError {
@@ -295,7 +295,17 @@ pub enum SignalError {
     /// It cannot be sent as it is.
     #[error("{0}")]
     Invalid(String),
-    /// A thread that waits for it does not take it, or cannot be read.
+    // Send it again with this id.
+    /// Whether all threads that wait for it received it is not known. Those that did receive it only once.
+    #[error("signal {id} may not have reached every thread that waits for it: send it again with this id")]
+    Unfinished {
+        /// Its id.
+        id: String,
+        /// What went wrong with one of them.
+        #[source]
+        source: Box<ControlError>,
+    },
+    /// No thread that waits for it takes it, or the log cannot be read.
     #[error(transparent)]
     Control(#[from] ControlError),
 }
@@ -306,6 +316,7 @@ impl SignalError {
         match self {
             Self::NotAwaited { .. } | Self::Full { .. } => NextMove::Retry,
             Self::Invalid(_) => NextMove::ChangeRequest,
+            Self::Unfinished { source, .. } => source.next_move(),
             Self::Control(error) => error.next_move(),
         }
     }

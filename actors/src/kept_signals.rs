@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::clock;
 use crate::error::{ReadError, SignalError};
 use crate::labels::labels_of;
-use crate::sent_signals::hash_of;
+use crate::sent_signals::{self, Sent, hash_of};
 
 /// The most signals that are kept at a time.
 const KEPT_MAX: usize = 10_000;
@@ -34,7 +34,7 @@ pub(crate) struct Kept {
 impl Kept {
     /// In the order in which they expire.
     fn value_name(&self) -> String {
-        format!("{NAMES}{}/{:020}/{}", self.name, self.expires.unix_us(), hash_of(&self.name, &self.id))
+        format!("{}{:020}/{}", prefix_of(&self.name), self.expires.unix_us(), hash_of(&self.name, &self.id))
     }
 }
 
@@ -70,6 +70,17 @@ impl KeptSignals {
         read(store, NAMES)
     }
 
+    /// What is known of this signal: it was sent, or is kept. Blocks.
+    pub(crate) fn known(&self, store: &dyn Store, name: &str, id: &str) -> Result<Option<Sent>, SignalError> {
+        if let Some(sent) = sent_signals::find(store, name, id)? {
+            return Ok(Some(sent));
+        }
+        // Its note is older than notes become.
+        let is_kept = self.may_have(name) && read(store, &prefix_of(name))?.iter().any(|kept| kept.id == id);
+        Ok(is_kept.then(Sent::kept))
+    }
+
+    /// Keeps it, and notes that it was sent. Nothing is kept after an error. Blocks.
     pub(crate) fn keep(&self, store: &dyn Store, kept: &Kept) -> Result<(), SignalError> {
         let n: usize = self.counts(store, |counts| counts.values().sum())?;
         if n >= KEPT_MAX {
@@ -77,7 +88,17 @@ impl KeptSignals {
         }
         let bytes = serde_json::to_vec(kept).map_err(|error| SignalError::Invalid(error.to_string()))?;
         store.put_value(&kept.value_name(), &bytes).map_err(ReadError::from)?;
-        self.counts(store, |counts| *counts.entry(kept.name.clone()).or_default() += 1)
+        self.counts(store, |counts| *counts.entry(kept.name.clone()).or_default() += 1)?;
+        // After the signal itself: what is noted and not kept would be lost.
+        sent_signals::note(store, &kept.name, &kept.id, &Sent::kept()).or_else(|error| {
+            self.remove(store, kept)?;
+            Err(error)
+        })
+    }
+
+    /// Whether it is still kept. Blocks.
+    pub(crate) fn is_there(&self, store: &dyn Store, kept: &Kept) -> Result<bool, SignalError> {
+        Ok(store.value(&kept.value_name()).map_err(ReadError::from)?.is_some())
     }
 
     pub(crate) fn remove(&self, store: &dyn Store, kept: &Kept) -> Result<(), SignalError> {
@@ -90,7 +111,7 @@ impl KeptSignals {
         })
     }
 
-    /// The one of those that fit which expires first.
+    /// The one of those that fit which expires first. One that is on its way to another thread does not fit.
     pub(crate) fn fitting(
         &self,
         store: &dyn Store,
@@ -98,9 +119,13 @@ impl KeptSignals {
         run: &SignalRun,
     ) -> Result<Option<Kept>, SignalError> {
         let now = clock::now();
-        for kept in read(store, &format!("{NAMES}{}/", run.name))? {
+        for kept in read(store, &prefix_of(&run.name))? {
             let fits = kept.expires > now && run.matches(&kept.name, &kept.payload.0);
-            if fits && (kept.labels.is_empty() || labels_of(store, thread)?.include(&kept.labels)) {
+            if !fits || !kept.labels.is_empty() && !labels_of(store, thread)?.include(&kept.labels) {
+                continue;
+            }
+            let sent = sent_signals::find(store, &kept.name, &kept.id)?;
+            if sent.is_none_or(|sent| sent.threads.is_empty() || sent.threads == [thread]) {
                 return Ok(Some(kept));
             }
         }
@@ -130,6 +155,10 @@ impl KeptSignals {
         }
         Ok(of(self.n_by_name.lock().get_or_insert_default()))
     }
+}
+
+fn prefix_of(name: &str) -> String {
+    format!("{NAMES}{name}/")
 }
 
 fn read(store: &dyn Store, prefix: &str) -> Result<Vec<Kept>, SignalError> {

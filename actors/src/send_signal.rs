@@ -11,7 +11,8 @@ impl Runtime {
     /// # Errors
     /// `Invalid` and `TooLarge` for what cannot be sent; `NotAwaited` when no thread waits for it and it is not to be kept;
     /// `Rejected` when its payload is refused by every thread that waits for it; `Full` when too many are kept. Nothing
-    /// changed then.
+    /// changed then. After `Unfinished`, and if the future is dropped, some threads may have received it: the same signal with
+    /// the same id again reaches the others.
     pub async fn signal(&self, signal: Signal) -> Result<SignalSent, SignalError> {
         check(&signal)?;
         self.fits("a signal", &signal.payload.0)?;

@@ -1,5 +1,7 @@
 //! Which signals were sent, under the day on which they were: an id is known for at least two days.
 
+use std::ops::Range;
+
 use rethread_events::ids::{Hash, ThreadId, Time};
 use rethread_store::Store;
 use serde::{Deserialize, Serialize};
@@ -18,6 +20,13 @@ pub(crate) struct Sent {
     /// The threads that receive it; none yet if it is kept.
     pub(crate) threads: Vec<ThreadId>,
     pub(crate) is_kept: bool,
+}
+
+impl Sent {
+    /// It waits for a thread that will wait for it.
+    pub(crate) fn kept() -> Self {
+        Self { threads: Vec::new(), is_kept: true }
+    }
 }
 
 fn day(now: Time) -> u64 {
@@ -41,24 +50,22 @@ pub(crate) fn find(store: &dyn Store, name: &str, id: &str) -> Result<Option<Sen
     Ok(None)
 }
 
-/// Notes to which threads this signal goes, in the place of what was noted of it. Blocks.
-pub(crate) fn note(
-    store: &dyn Store,
-    name: &str,
-    id: &str,
-    threads: &[ThreadId],
-    is_kept: bool,
-) -> Result<(), SignalError> {
-    let sent = Sent { threads: threads.to_vec(), is_kept };
-    let bytes = serde_json::to_vec(&sent).map_err(|error| SignalError::Invalid(error.to_string()))?;
-    forget(store, name, id)?;
-    Ok(store.put_value(&value_name(day(clock::now()), name, id), &bytes).map_err(ReadError::from)?)
+/// Notes what becomes of this signal, in the place of what was noted of it. Blocks.
+pub(crate) fn note(store: &dyn Store, name: &str, id: &str, sent: &Sent) -> Result<(), SignalError> {
+    let bytes = serde_json::to_vec(sent).map_err(|error| SignalError::Invalid(error.to_string()))?;
+    let today = day(clock::now());
+    // The newest is found first, so an older one does no harm until it is removed.
+    store.put_value(&value_name(today, name, id), &bytes).map_err(ReadError::from)?;
+    remove(store, name, id, 1..DAYS, today)
 }
 
 /// This signal was not sent. Blocks.
 pub(crate) fn forget(store: &dyn Store, name: &str, id: &str) -> Result<(), SignalError> {
-    let today = day(clock::now());
-    for day in (0..DAYS).map(|back| today.saturating_sub(back)) {
+    remove(store, name, id, 0..DAYS, day(clock::now()))
+}
+
+fn remove(store: &dyn Store, name: &str, id: &str, back: Range<u64>, today: u64) -> Result<(), SignalError> {
+    for day in back.rev().map(|back| today.saturating_sub(back)) {
         let value = value_name(day, name, id);
         if store.value(&value).map_err(ReadError::from)?.is_some() {
             store.remove_value(&value).map_err(ReadError::from)?;

@@ -11,20 +11,20 @@ use rethread_events::ids::{ThreadId, Time};
 use rethread_events::json::Json;
 use rethread_events::labels::Labels;
 use rethread_events::principal::Principal;
+use rethread_events::text::with_sources;
 use rethread_events::thread::{Input, Rejected, SignalRun};
 use rethread_events::workflow::is_signal_name;
 
 use crate::blocking;
 use crate::clock;
 use crate::deliver;
-use crate::error::{ControlError, ReadError, SignalError};
+use crate::error::{ControlError, NextMove, ReadError, SignalError};
 use crate::kept_signals::Kept;
 use crate::labels::labels_of;
 use crate::registry::ThreadRegistry;
-use crate::sent_signals as sent;
+use crate::sent_signals::{self as sent, Sent};
 use crate::services::Services;
 use crate::stream_keys;
-use rethread_events::text::with_sources;
 
 /// The longest id of a signal, in bytes.
 pub const SIGNAL_ID_BYTES_MAX: usize = 200;
@@ -104,44 +104,33 @@ pub(crate) async fn send(registry: &Arc<ThreadRegistry>, signal: Signal) -> Resu
 async fn send_alone(registry: &Arc<ThreadRegistry>, signal: Signal) -> Result<SignalSent, SignalError> {
     let id = signal.id.clone().unwrap_or_else(|| clock::new_thread_id().to_string());
     let (services, wanted, sent_id) = (registry.services.clone(), signal.clone(), id.clone());
-    let look = move || -> Result<_, SignalError> {
-        let known =
-            wanted.id.is_some().then(|| sent::find(&*services.store, &wanted.name, &sent_id)).transpose()?.flatten();
-        if known.is_some() {
-            return Ok((known, Vec::new()));
+    let look = move || {
+        // An id that was made just now is not known.
+        if wanted.id.is_some()
+            && let Some(known) = services.kept_signals.known(&*services.store, &wanted.name, &sent_id)?
+        {
+            return Ok((Some(known), Vec::new()));
         }
         Ok((None, waiting(&services, &wanted.name, &wanted.payload, &wanted.labels)?))
     };
     let (known, threads) = blocking(look).await?;
-    if let Some(known) = known {
+    if let Some(Sent { threads, is_kept }) = known {
         // The process may have ended before all of them had it.
-        for &thread in &known.threads {
-            let _ = give(registry, thread, &signal, &id).await;
-        }
-        return Ok(SignalSent { id, threads: known.threads, is_kept: known.is_kept, is_known: true });
+        give_all(registry, &threads, &signal, &id).await?;
+        return Ok(SignalSent { id, threads, is_kept, is_known: true });
     }
     if threads.is_empty() {
         let Some(ms) = signal.keep_for_ms else { return Err(SignalError::NotAwaited { name: signal.name }) };
         let (services, kept) = (registry.services.clone(), kept_of(signal, id.clone(), clock::now().plus_ms(ms)));
-        blocking(move || {
-            sent::note(&*services.store, &kept.name, &kept.id, &[], true)?;
-            services.kept_signals.keep(&*services.store, &kept)
-        })
-        .await?;
-        return Ok(SignalSent { id, threads: Vec::new(), is_kept: true, is_known: false });
+        blocking(move || services.kept_signals.keep(&*services.store, &kept)).await?;
+        return Ok(SignalSent { id, threads, is_kept: true, is_known: false });
     }
-    let (services, name, sent_id, to) = (registry.services.clone(), signal.name.clone(), id.clone(), threads.clone());
-    blocking(move || sent::note(&*services.store, &name, &sent_id, &to, false)).await?;
-    let (mut received, mut refused) = (Vec::new(), None);
-    for thread in threads {
-        match give(registry, thread, &signal, &id).await {
-            Ok(()) => received.push(thread),
-            Err(error) => refused = Some(error),
-        }
-    }
-    let (services, name, sent_id, to) = (registry.services.clone(), signal.name.clone(), id.clone(), received.clone());
+    note(registry, &signal.name, &id, &threads).await?;
+    // After an error it is noted for all of them: the same id again goes to those that it did not reach.
+    let Given { received, refused } = give_all(registry, &threads, &signal, &id).await?;
     match refused {
         Some(error) if received.is_empty() => {
+            let (services, name, sent_id) = (registry.services.clone(), signal.name.clone(), id);
             blocking(move || sent::forget(&*services.store, &name, &sent_id)).await?;
             // It ended between the look and the delivery.
             Err(match error {
@@ -152,10 +141,52 @@ async fn send_alone(registry: &Arc<ThreadRegistry>, signal: Signal) -> Result<Si
             })
         }
         Some(_) => {
-            blocking(move || sent::note(&*services.store, &name, &sent_id, &to, false)).await?;
+            note(registry, &signal.name, &id, &received).await?;
             Ok(SignalSent { id, threads: received, is_kept: false, is_known: false })
         }
         None => Ok(SignalSent { id, threads: received, is_kept: false, is_known: false }),
+    }
+}
+
+async fn note(registry: &ThreadRegistry, name: &str, id: &str, threads: &[ThreadId]) -> Result<(), SignalError> {
+    let (services, name, id) = (registry.services.clone(), name.to_owned(), id.to_owned());
+    let sent = Sent { threads: threads.to_vec(), is_kept: false };
+    blocking(move || sent::note(&*services.store, &name, &id, &sent)).await
+}
+
+/// What became of a delivery.
+struct Given {
+    received: Vec<ThreadId>,
+    /// Why one of the others does not take it.
+    refused: Option<ControlError>,
+}
+
+/// Gives the signal to each of these threads. A thread that had it takes it again without harm.
+async fn give_all(
+    registry: &Arc<ThreadRegistry>,
+    threads: &[ThreadId],
+    signal: &Signal,
+    id: &str,
+) -> Result<Given, SignalError> {
+    let (mut given, mut unknown) = (Given { received: Vec::new(), refused: None }, None);
+    for &thread in threads {
+        match give(registry, thread, signal, id).await {
+            Ok(()) => given.received.push(thread),
+            Err(error) if is_refusal(&error) => given.refused = Some(error),
+            Err(error) => unknown = Some(error),
+        }
+    }
+    match unknown {
+        Some(source) => Err(SignalError::Unfinished { id: id.to_owned(), source: Box::new(source) }),
+        None => Ok(given),
+    }
+}
+
+/// Whether the thread does not have the signal and will not take it. After any other error it may have it.
+fn is_refusal(error: &ControlError) -> bool {
+    match error.next_move() {
+        NextMove::ChangeRequest | NextMove::NameAnother | NextMove::ReadAgain => true,
+        NextMove::Retry | NextMove::TellOperator => false,
     }
 }
 
@@ -179,6 +210,11 @@ async fn give(registry: &Arc<ThreadRegistry>, thread: ThreadId, signal: &Signal,
 fn waiting(services: &Services, name: &str, payload: &Json, labels: &Labels) -> Result<Vec<ThreadId>, SignalError> {
     let mut threads =
         stream_keys::awaiting(&*services.store, name, &payload.0, SIGNAL_THREADS_MAX + 1).map_err(ReadError::from)?;
+    // Before the labels are looked at: threads beyond the limit were not read, and could have them.
+    if threads.len() > SIGNAL_THREADS_MAX {
+        let what = format!("more than {SIGNAL_THREADS_MAX} threads wait for it: give the nodes a `where`");
+        return Err(SignalError::Invalid(what));
+    }
     if !labels.is_empty() {
         let mut seen = Vec::new();
         for thread in threads {
@@ -187,10 +223,6 @@ fn waiting(services: &Services, name: &str, payload: &Json, labels: &Labels) -> 
             }
         }
         threads = seen;
-    }
-    if threads.len() > SIGNAL_THREADS_MAX {
-        let what = format!("more than {SIGNAL_THREADS_MAX} threads wait for it: give the nodes a `where`");
-        return Err(SignalError::Invalid(what));
     }
     threads.sort_unstable();
     Ok(threads)
@@ -212,9 +244,7 @@ pub(crate) async fn take_kept(registry: Arc<ThreadRegistry>, thread: ThreadId, r
 }
 
 async fn give_kept(registry: &Arc<ThreadRegistry>, thread: ThreadId, kept: Kept) {
-    let (services, noted) = (registry.services.clone(), kept.clone());
-    let noted = blocking(move || sent::note(&*services.store, &noted.name, &noted.id, &[thread], false)).await;
-    if let Err(error) = noted {
+    if let Err(error) = note(registry, &kept.name, &kept.id, &[thread]).await {
         return tracing::error!(%thread, name = kept.name, error = with_sources(&error), "a kept signal stays");
     }
     let given = give(registry, thread, &signal_of(&kept), &kept.id).await;
@@ -222,37 +252,24 @@ async fn give_kept(registry: &Arc<ThreadRegistry>, thread: ThreadId, kept: Kept)
     let done = match given {
         Ok(()) => blocking(move || services.kept_signals.remove(&*services.store, &kept)).await,
         // It stays for the next one that waits.
-        Err(_) => blocking(move || sent::note(&*services.store, &kept.name, &kept.id, &[], true)).await,
+        Err(error) if is_refusal(&error) => {
+            blocking(move || sent::note(&*services.store, &kept.name, &kept.id, &Sent::kept())).await
+        }
+        // The thread may have it: it stays on its way to this one, until [`tidy`] gives it again.
+        Err(error) => Err(error.into()),
     };
     if let Err(error) = done {
         tracing::warn!(%thread, error = with_sources(&error), "what became of a kept signal is not noted");
     }
 }
 
-/// After a start: signals that are kept go to threads that began to wait just before the process ended. Then, and every
-/// hour, what is out of date is removed.
+/// After a start, and every hour: kept signals go to the threads that they were on their way to, or that began to wait
+/// just before a process ended; then what is out of date is removed.
 pub(crate) async fn tidy(registry: Arc<ThreadRegistry>) {
-    let services = registry.services.clone();
-    match blocking(move || services.kept_signals.all(&*services.store)).await {
-        Ok(all) => {
-            for kept in all {
-                let _alone = registry.services.kept_signals.alone().await;
-                let (services, sought) = (registry.services.clone(), kept.clone());
-                let look = move || match sent::find(&*services.store, &sought.name, &sought.id)? {
-                    // It was on its way to a thread.
-                    Some(known) if !known.threads.is_empty() => Ok(known.threads),
-                    _ => waiting(&services, &sought.name, &sought.payload, &sought.labels),
-                };
-                if let Ok(threads) = blocking(look).await
-                    && let Some(&thread) = threads.first()
-                {
-                    give_kept(&registry, thread, kept).await;
-                }
-            }
-        }
-        Err(error) => tracing::error!(error = with_sources(&error), "kept signals cannot be read"),
-    }
     while !registry.is_shutting_down() {
+        if let Err(error) = give_what_is_kept(&registry).await {
+            tracing::error!(error = with_sources(&error), "kept signals cannot be read");
+        }
         let services = registry.services.clone();
         let swept = blocking(move || {
             services.kept_signals.sweep(&*services.store, clock::now())?;
@@ -263,6 +280,35 @@ pub(crate) async fn tidy(registry: Arc<ThreadRegistry>) {
         }
         registry.sleep(SWEEP_EVERY).await;
     }
+}
+
+async fn give_what_is_kept(registry: &Arc<ThreadRegistry>) -> Result<(), SignalError> {
+    let services = registry.services.clone();
+    for kept in blocking(move || services.kept_signals.all(&*services.store)).await? {
+        let _alone = registry.services.kept_signals.alone().await;
+        let (services, sought) = (registry.services.clone(), kept.clone());
+        let look = move || {
+            if !services.kept_signals.is_there(&*services.store, &sought)? {
+                return Ok(Vec::new());
+            }
+            match sent::find(&*services.store, &sought.name, &sought.id)? {
+                Some(Sent { threads, .. }) if !threads.is_empty() => Ok(threads),
+                _ if sought.expires <= clock::now() => Ok(Vec::new()),
+                _ => waiting(&services, &sought.name, &sought.payload, &sought.labels),
+            }
+        };
+        match blocking(look).await {
+            Ok(threads) => {
+                if let Some(&thread) = threads.first() {
+                    give_kept(registry, thread, kept).await;
+                }
+            }
+            Err(error) => {
+                tracing::warn!(name = kept.name, error = with_sources(&error), "a kept signal stays");
+            }
+        }
+    }
+    Ok(())
 }
 
 /// How often signals that are out of date are removed.

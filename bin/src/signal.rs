@@ -82,6 +82,7 @@ impl From<rethread::errors::SignalError> for Failure {
         let code = match &error {
             SignalError::NotAwaited { .. } | SignalError::Full { .. } => CONFLICT,
             SignalError::Invalid(_) => crate::exit::INVALID,
+            SignalError::Unfinished { source: error, .. } => crate::exit::of_control(error),
             SignalError::Control(error) => crate::exit::of_control(error),
             _ => crate::exit::FAILED,
         };

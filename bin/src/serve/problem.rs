@@ -452,10 +452,16 @@ impl From<RunError> for Problem {
 
 impl From<SignalError> for Problem {
     fn from(error: SignalError) -> Self {
+        let detail = error.to_string();
         match error {
-            SignalError::NotAwaited { .. } => Self::new(Kind::Conflict, error.to_string()),
-            SignalError::Full { .. } => Self::new(Kind::Busy, error.to_string()),
+            SignalError::NotAwaited { .. } => Self::new(Kind::Conflict, detail),
+            SignalError::Full { .. } => Self::new(Kind::Busy, detail),
             SignalError::Invalid(what) => Self::new(Kind::Unusable, what),
+            SignalError::Unfinished { id, source } => {
+                let mut problem = Self::from(*source).at("signal_id", id);
+                problem.document.detail = format!("{detail}: {}", problem.document.detail);
+                problem
+            }
             SignalError::Control(error) => error.into(),
             error => Self::new(Kind::Internal, with_sources(&error)),
         }

@@ -84,6 +84,8 @@ pub(super) fn decide(
             check::variables(&variables)?;
             Ok(vec![VariablesUpdated { variables, by: None }.into()])
         }
+        // Also by a thread that has ended since.
+        Input::Signal { id, .. } if state.signals.contains(&id) => Ok(Vec::new()),
         Input::Signal { name, id, payload } => {
             run_goes_on(state)?;
             signals::receive(state, &name, id, payload, around.now)

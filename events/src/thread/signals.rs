@@ -9,11 +9,8 @@ use crate::ids::Time;
 use crate::json::Json;
 use crate::schema;
 
-/// A signal has come. One that was received before changes nothing.
+/// A signal has come that was not received before.
 pub(super) fn receive(state: &State, name: &str, id: String, payload: Json, now: Time) -> Result<Vec<Event>, Rejected> {
-    if state.signals.contains(&id) {
-        return Ok(Vec::new());
-    }
     let waits = |run: &&SignalRun| run.deadline.is_none_or(|deadline| deadline > state.clock(now));
     let waiting = state.calls.iter().filter_map(OpenCall::signal).filter(waits);
     let run = waiting.into_iter().find(|run| run.matches(name, &payload.0)).ok_or(Rejected::NoSignalAwaited)?;

@@ -1,15 +1,17 @@
 //! Signals and the threads that wait for them.
 
+use std::error::Error;
 use std::sync::Arc;
 
 use rethread::errors::SignalError;
 use rethread::operate::Signal;
-use rethread::store::{MemoryStore, Store};
-use rethread::{Status, ThreadHandle, ThreadId, Workflow};
+use rethread::store::{MemoryStore, Store, StoreError};
+use rethread::{StartThread, Status, ThreadHandle, ThreadId, Workflow};
+use rethread_store::testing::{Fault, FaultyStore};
 use serde_json::json;
 
 use crate::passivation::all_put_away;
-use crate::support::{Tally, World, block_on, disk, workflow};
+use crate::support::{Tally, World, block_on, check_laws, disk, until, workflow};
 
 /// Waits for the payment of the order that is its input.
 fn order() -> Arc<Workflow> {
@@ -124,6 +126,95 @@ fn kept_signal_expires() {
         let world = world(Arc::new(MemoryStore::new())).await;
         world.runtime.signal(Signal { keep_for_ms: Some(0), ..paid("A") }).await.unwrap();
         waiting(&world, &order(), "A").await;
+        world.end().await;
+    });
+}
+
+/// The process dies at each append of a thread that takes a kept signal: one thread receives it, and no second one.
+#[test]
+fn kept_signal_is_received_once_across_a_death_at_each_append() {
+    let kept = || Signal { id: Some("early".into()), keep_for_ms: Some(3_600_000), ..paid("A") };
+    let mut deaths = 0;
+    for (nth, fault) in (0..).flat_map(|nth| [(nth, Fault::DiesBefore), (nth, Fault::DiesAfter)]) {
+        let at = format!("append {nth}: {fault:?}");
+        let inner: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let id = ThreadId::new(1_790_000_000_000, [1; 10]);
+        let dies = Arc::new(FaultyStore::new(inner.clone()));
+        let is_dead = block_on(async {
+            let first = world(dies.clone()).await;
+            assert!(first.runtime.signal(kept()).await.unwrap().is_kept, "{at}");
+            dies.plan_after(nth, fault);
+            let lives = async {
+                first.runtime.start(StartThread::new(order(), "A").id(id)).await?;
+                first.runtime.thread(id).outcome().await.map_err(Box::<dyn Error>::from)
+            };
+            tokio::select! {
+                done = lives => done.is_err(),
+                () = dies.died() => true,
+            }
+        });
+        if !is_dead {
+            break;
+        }
+        deaths += 1;
+        drop(dies);
+        let (sent, late) = block_on(async {
+            until(|| Arc::strong_count(&inner) == 1).await;
+            let second = world(inner.clone()).await;
+            // It has begun already, where its first event is there.
+            let _ = second.runtime.start(StartThread::new(order(), "A").id(id)).await;
+            assert_eq!(second.runtime.thread(id).outcome().await.unwrap().output.unwrap(), 7, "{at}");
+            let late = waiting(&second, &order(), "A").await.id();
+            let sent = second.runtime.signal(kept()).await.unwrap();
+            check_laws(&second.runtime).await;
+            second.crash(1).await;
+            (sent, late)
+        });
+        assert_eq!((sent.threads, sent.is_kept, sent.is_known), (vec![id], false, true), "{at}");
+        // What a start finds to be kept is given first.
+        block_on(async {
+            let third = world(inner).await;
+            let other = third.runtime.signal(Signal::new("other", 1)).await;
+            assert!(matches!(other, Err(SignalError::NotAwaited { .. })), "{at}");
+            assert_eq!(third.runtime.thread(late).summary().await.unwrap().status, Status::Suspended, "{at}");
+            third.end().await;
+        });
+    }
+    assert!(deaths >= 4, "{deaths}");
+}
+
+#[test]
+fn signal_that_cannot_be_kept_is_not_known_afterwards() {
+    block_on(async {
+        let world = world(Arc::new(MemoryStore::new())).await;
+        let payload = json!({ "order": "A", "amount": 7, "more": "x".repeat(70_000) });
+        let large = Signal { id: Some("1".into()), keep_for_ms: Some(60_000), ..Signal::new("order_paid", payload) };
+        for _ in 0..2 {
+            let error = world.runtime.signal(large.clone()).await.unwrap_err();
+            assert!(rethread::errors::with_sources(&error).contains("a value"), "{error}");
+        }
+        let thread = waiting(&world, &order(), "A").await;
+        assert_eq!(world.runtime.signal(large).await.unwrap().threads, [thread.id()]);
+        world.end().await;
+    });
+}
+
+/// A delivery that fails may have happened: the same id again makes it, once.
+#[test]
+fn signal_that_did_not_reach_a_thread_reaches_it_when_it_is_sent_again() {
+    block_on(async {
+        let faulty = Arc::new(FaultyStore::new(Arc::new(MemoryStore::new())));
+        let world = world(faulty.clone()).await;
+        let threads = [waiting(&world, &order(), "A").await, waiting(&world, &order(), "A").await];
+        let signal = Signal { id: Some("1".into()), ..paid("A") };
+        faulty.plan(Fault::Fails(StoreError::Full { path: "x".into() }));
+        let error = world.runtime.signal(signal.clone()).await.unwrap_err();
+        assert!(matches!(&error, SignalError::Unfinished { id, .. } if id == "1"), "{error}");
+        let again = world.runtime.signal(signal).await.unwrap();
+        assert_eq!((again.threads.len(), again.is_known), (2, true));
+        for thread in &threads {
+            assert_eq!(thread.outcome().await.unwrap().output.unwrap(), 7);
+        }
         world.end().await;
     });
 }

@@ -57,7 +57,6 @@ fn signal_with_the_right_fields_ends_the_wait() {
           8 NODE_COMPLETED node=ship
           9 THREAD_COMPLETED node=ship
             refused: the thread has ended with status completed
-            refused: the thread has ended with status completed
             Some(12.5)
         => completed, waits for nothing
     "#]]);
