@@ -1,5 +1,6 @@
-//! The settings of a runtime, and its start.
+//! The settings of a runtime.
 
+mod start;
 // Without all features nothing of it is used.
 #[cfg(any(feature = "commands", feature = "files", feature = "mcp"))]
 mod tools;
@@ -8,34 +9,23 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use actix::prelude::*;
+use actix::System;
 use rethread_events::fault::ExecutionError;
-use rethread_events::label_limits::LabelCounts;
 use rethread_events::principal::Principal;
 use rethread_events::thread::Processed;
 use rethread_llm::{Client, Profiles};
-use rethread_store::{MemoryStore, Options, SledStore, Store};
-use rethread_tools::{Registry, Reserved, Tool, Workspaces};
-use tokio::sync::oneshot;
+use rethread_store::{MemoryStore, Store};
+use rethread_tools::{Registry, Reserved, Tool};
 
-use crate::blocking::on_a_thread;
-use crate::crashes::Crashes;
-use crate::error::OpenError;
 use crate::interaction::UserInteractionHandler;
 use crate::limits::Limits;
-use crate::llm_executor::LlmExecutor;
 use crate::mode::Mode;
-use crate::models::Models;
-use crate::monitor::{Monitor, Watching};
+use crate::monitor::Monitor;
 use crate::processor::{ProcessorContext, Processors};
-use crate::registry::{Slot, ThreadRegistry};
-use crate::runtime::Runtime;
-use crate::services::{Parts, Services};
 use crate::strategy::{Strategies, Strategy};
-use crate::tool_executor::ToolExecutor;
 use crate::tool_services::Plan;
 
-/// The settings of a [`Runtime`], see [`Runtime::builder`]. [`RuntimeBuilder::start`] opens the log and starts it.
+/// The settings of a [`Runtime`](crate::Runtime), see [`Runtime::builder`](crate::Runtime::builder). [`RuntimeBuilder::start`] opens the log and starts it.
 #[must_use = "a builder does nothing until `start`"]
 pub struct RuntimeBuilder {
     store: StoreConfig,
@@ -356,149 +346,10 @@ impl RuntimeBuilder {
         self.mode = mode;
         self
     }
-
-    /// Opens the log and starts the runtime on threads of its own. Works with and without an async runtime around it.
-    ///
-    /// # Errors
-    /// When the log cannot be opened (another process has it, it is damaged, the disk is full), a tool's name is
-    /// taken, the workspace is not a folder, the folder for records of processes is in use, or the system gives no
-    /// thread.
-    pub async fn start(self) -> Result<Runtime, OpenError> {
-        if let Some(fault) = self.faults.first() {
-            return Err(OpenError::Invalid(fault.clone()));
-        }
-        if self.arbiters == 0 || self.arbiters > 1_024 {
-            return Err(OpenError::Invalid(format!("{} arbiters: between 1 and 1024 are possible", self.arbiters)));
-        }
-        self.limits.check().map_err(OpenError::Invalid)?;
-        let labels = LabelCounts::new(&self.limits.labels, self.metrics_of, self.metrics_values_max);
-        let labels = labels.map_err(|error| OpenError::Invalid(error.to_string()))?;
-        let workspace = match &self.workspace {
-            Some(folder) => folder.clone(),
-            None => std::env::current_dir().map_err(|error| OpenError::Workspace(error.to_string()))?,
-        };
-        let reserved = match &self.store {
-            StoreConfig::Folder(folder) => self.reserved.place(folder),
-            StoreConfig::Given(_) => self.reserved,
-        };
-        let workspaces = Workspaces::new(reserved);
-        let workspace = workspaces.open(&workspace).map_err(|error| OpenError::Workspace(error.to_string()))?;
-        // A runtime that runs no threads uses no tools.
-        if workspace.is_reserved() && self.mode.runs() {
-            let folder = workspace.root().display();
-            return Err(OpenError::Workspace(format!(
-                "{folder} is the folder of the log, or reserved: give another folder to the tools, or to the log"
-            )));
-        }
-        let mut tool_services = self.tool_services;
-        let store: Arc<dyn Store> = match self.store {
-            StoreConfig::Given(store) => store,
-            StoreConfig::Folder(folder) => {
-                tool_services.folder = Some(folder.join("processes"));
-                let options =
-                    Options { label: self.label, spend_reserve: self.mode == Mode::Delete, ..Options::default() };
-                let open = move || match self.mode {
-                    Mode::Run | Mode::RunOnDemand | Mode::Delete => SledStore::open(&folder, options),
-                    Mode::Observe | Mode::RunElsewhere => SledStore::open_to_read(&folder, options),
-                    Mode::Salvage => SledStore::salvage(&folder, options),
-                };
-                Arc::new(on_a_thread("rethread-open", open).await??)
-            }
-        };
-        let crashes = {
-            let (store, n_max) = (store.clone(), self.limits.crashes_max);
-            on_a_thread("rethread-open", move || Crashes::open(&store, n_max)).await??
-        };
-        let watch = |monitor: &Arc<dyn Monitor>| Watching::begin(store.clone(), monitor.clone());
-        let monitors = self.monitors.iter().map(watch).collect::<Result<_, _>>()?;
-        let services = Arc::new(Services::new(Parts {
-            store,
-            crashes,
-            monitors,
-            tools: self.tools,
-            models: Models::new(self.profiles, self.clients),
-            handler: self.handler,
-            processors: self.processors,
-            strategies: self.strategies,
-            workspace: Arc::new(workspace),
-            workspaces,
-            limits: self.limits,
-            labels,
-            mode: self.mode,
-            principal: self.principal,
-            workspace_in_prompt: self.workspace_in_prompt,
-            content_in_spans: self.content_in_spans,
-        }));
-        let registry = ThreadRegistry::new(services.clone());
-        let started = async {
-            if services.is_run() {
-                services.imported.read(&*services.store)?;
-            }
-            if matches!(services.mode, Mode::Run | Mode::RunOnDemand | Mode::Observe) {
-                // Before any thread goes on: what is appended then is counted as it is.
-                let services = services.clone();
-                let read = move || services.labels.read(&*services.store);
-                on_a_thread("rethread-open", read).await?.map_err(OpenError::of_read)?;
-            }
-            start_system(registry.clone(), tool_services, self.arbiters).await
-        };
-        match started.await {
-            Ok(system) => {
-                let runtime = Runtime::new(registry.clone(), system);
-                runtime.begin_work();
-                Ok(runtime)
-            }
-            Err(error) => {
-                // They hold the log.
-                services.monitors.iter().for_each(|monitor| monitor.stop());
-                Err(error)
-            }
-        }
-    }
 }
 
 /// The actix system of a runtime, on a thread of its own.
 pub(crate) struct OwnSystem {
     pub(crate) system: System,
     pub(crate) thread: std::thread::JoinHandle<()>,
-}
-
-async fn start_system(
-    registry: Arc<ThreadRegistry>,
-    tool_services: Plan,
-    n_arbiters: usize,
-) -> Result<OwnSystem, OpenError> {
-    let (sender, receiver) = oneshot::channel();
-    let thread = std::thread::Builder::new().name("rethread-system".into()).spawn(move || {
-        let runner = System::new();
-        let started: Result<_, OpenError> = runner.block_on(async {
-            // Behind the log's own lock, so that what another process runs is left alone; before any thread goes on, so
-            // that none misses a tool.
-            let services = &registry.services;
-            services.start_tool_services(tool_services).await?;
-            let mut slots = Vec::with_capacity(n_arbiters);
-            for _ in 0..n_arbiters {
-                let arbiter = Arbiter::new().handle();
-                let (for_llm, for_tools) = (services.clone(), services.clone());
-                let llm = LlmExecutor::start_in_arbiter(&arbiter, |_| LlmExecutor { services: for_llm });
-                let tools = ToolExecutor::start_in_arbiter(&arbiter, |_| ToolExecutor { services: for_tools });
-                slots.push(Slot { arbiter, llm, tools });
-            }
-            registry.set_slots(slots);
-            Ok(System::current())
-        });
-        let failed = started.is_err();
-        let _ = sender.send(started);
-        if failed {
-            return;
-        }
-        // The system holds the runtime's parts no longer than it runs.
-        drop(registry);
-        if let Err(error) = runner.run() {
-            tracing::error!(%error, "the runtime's system ended in an error");
-        }
-    });
-    let thread = thread.map_err(OpenError::Thread)?;
-    let system = receiver.await.map_err(|_| OpenError::Invalid("the runtime's system did not start".into()))??;
-    Ok(OwnSystem { system, thread })
 }

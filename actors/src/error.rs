@@ -7,7 +7,7 @@
 use rethread_events::event::EventError;
 use rethread_events::expression::ExpressionError;
 use rethread_events::fault::{ErrorKind, ExecutionError};
-use rethread_events::ids::{CallId, Hash, RunId, Seq, ThreadId};
+use rethread_events::ids::{CallId, Hash, RunId, Seq, ThreadId, Time};
 use rethread_events::label_limits::LabelLimitReached;
 use rethread_events::text::with_sources;
 use rethread_events::thread::{FoldError, Rejected, Status, StepError};
@@ -319,6 +319,82 @@ impl SignalError {
             Self::Unfinished { source, .. } => source.next_move(),
             Self::Control(error) => error.next_move(),
         }
+    }
+}
+
+/// A schedule was not made, read or changed.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum ScheduleError {
+    // Name another one.
+    /// The log has no such schedule.
+    #[error("the log has no schedule `{name}`")]
+    NoSchedule {
+        /// Its name.
+        name: String,
+    },
+    /// The log has no such workflow.
+    #[error("the log has no workflow `{workflow}`: put its definition into the log first")]
+    NoWorkflow {
+        /// Its name.
+        workflow: String,
+    },
+    // Change the request.
+    /// It makes no sense as it is.
+    #[error("{0}")]
+    Invalid(String),
+    /// The input is too large.
+    #[error(transparent)]
+    TooLarge(#[from] TooLarge),
+    /// The log has as many schedules as it can have.
+    #[error("the log has {n} schedules, as many as it can have: remove one")]
+    Full {
+        /// How many.
+        n: usize,
+    },
+    // As its source says.
+    /// A thread cannot be started.
+    #[error("{}", match tick {
+        Some(tick) => format!("the thread of {tick} was not started"),
+        None => "a thread of the schedule could not be started".to_owned(),
+    })]
+    Start {
+        /// The tick; absent if it was only tried out.
+        tick: Option<Time>,
+        /// Why.
+        #[source]
+        source: StartThreadError,
+    },
+    /// The thread before it cannot be cancelled.
+    #[error("thread {thread} was not cancelled")]
+    Cancel {
+        /// The thread.
+        thread: ThreadId,
+        /// Why.
+        #[source]
+        source: Box<ControlError>,
+    },
+    /// The log cannot be read or written.
+    #[error(transparent)]
+    Runtime(#[from] RuntimeError),
+}
+
+impl ScheduleError {
+    /// What the caller does next.
+    pub fn next_move(&self) -> NextMove {
+        match self {
+            Self::NoSchedule { .. } | Self::NoWorkflow { .. } => NextMove::NameAnother,
+            Self::Invalid(_) | Self::TooLarge(_) | Self::Full { .. } => NextMove::ChangeRequest,
+            Self::Start { source, .. } => source.next_move(),
+            Self::Cancel { source, .. } => source.next_move(),
+            Self::Runtime(error) => error.next_move(),
+        }
+    }
+}
+
+impl From<StoreError> for ScheduleError {
+    fn from(error: StoreError) -> Self {
+        Self::Runtime(error.into())
     }
 }
 

@@ -14,6 +14,7 @@ use crate::crashes::Crashes;
 use crate::definitions::{self, NAMES, hashes_of};
 use crate::error::{ControlError, ReadError, RuntimeError};
 use crate::family;
+use crate::kept_schedules;
 use crate::labels;
 use crate::recorded::event;
 use crate::runtime::Runtime;
@@ -38,7 +39,8 @@ pub struct Retention {
     pub labels: Labels,
     /// No more than so many threads with their branches; all of them unless set.
     pub limit: Option<usize>,
-    /// Also the newest definition of each workflow that no thread runs on, and with it perhaps the workflow itself.
+    /// Also the newest definition of each workflow that no thread runs on and no schedule starts, and with it perhaps the
+    /// workflow itself.
     pub definitions: bool,
     /// Only say what would go.
     pub dry_run: bool,
@@ -135,10 +137,11 @@ impl Runtime {
 fn unused(store: &dyn LogReader, retention: &Retention, collected: &Collected) -> Result<BTreeSet<Hash>, ReadError> {
     let mut unused: BTreeSet<Hash> =
         collected.threads.iter().filter_map(|gone| Some(gone.summary.workflow.as_ref()?.hash)).collect();
-    for (_, hashes) in store.values(NAMES)? {
+    let scheduled = kept_schedules::workflows(store)?;
+    for (name, hashes) in store.values(NAMES)? {
         let mut hashes = hashes_of(&hashes).rev();
         if let Some(newest) = hashes.next() {
-            match retention.definitions {
+            match retention.definitions && !scheduled.contains(&name[NAMES.len()..]) {
                 true => unused.insert(newest),
                 false => unused.remove(&newest),
             };

@@ -67,6 +67,7 @@ mod imported;
 mod inbox;
 mod inputs;
 mod interaction;
+mod kept_schedules;
 mod kept_signals;
 mod kept_states;
 mod label_limits;
@@ -98,6 +99,8 @@ mod rerun;
 mod resume_tree;
 mod run;
 mod runtime;
+#[cfg(feature = "schedules")]
+mod schedules;
 mod send_signal;
 mod sent_signals;
 mod services;
@@ -175,7 +178,7 @@ pub use {rethread_events as events, rethread_llm as llm, rethread_store as store
 pub mod errors {
     pub use crate::error::{
         ControlError, ExportError, ForkError, ImportError, NextMove, OpenError, ReadError, RunError, RuntimeError,
-        SignalError, StartThreadError, TooLarge,
+        ScheduleError, SignalError, StartThreadError, TooLarge,
     };
     pub use crate::outcome::OutcomeError;
     pub use crate::recorded::RecordError;
@@ -209,6 +212,8 @@ pub mod operate {
     pub use crate::permit_waits::WaitingCall;
     pub use crate::request_body::RequestBody;
     pub use crate::rerun::{RerunReport, rerun};
+    #[cfg(feature = "schedules")]
+    pub use crate::schedules::BACKFILL_MAX;
     pub use crate::signals::{SIGNAL_ID_BYTES_MAX, SIGNAL_KEEP_MS_MAX, SIGNAL_THREADS_MAX, Signal, SignalSent};
     pub use crate::subscription::ThreadEnd;
     pub use crate::thread_page::{BranchFilter, ThreadPage, ThreadQuery};
@@ -216,6 +221,8 @@ pub mod operate {
     pub use crate::workflows::WorkflowVersions;
     pub use rethread_events::label_limits::{LabelLimits, LabelSeries, Spent};
     pub use rethread_events::labels::Labels;
+    #[cfg(feature = "schedules")]
+    pub use rethread_events::schedule::{CatchUp, Overlap, Schedule, ScheduleState};
     pub use rethread_events::thread::rerun::{Divergence, Rerunned};
 }
 

@@ -137,6 +137,13 @@ impl Runtime {
         Ok(Self { shared, _owner: None })
     }
 
+    /// The runtime that this is the registry of, as [`Runtime::of`] gives it; `None` when it is gone.
+    #[cfg(feature = "schedules")]
+    pub(crate) fn of_registry(registry: &ThreadRegistry) -> Option<Self> {
+        let shared = registry.services.host.get()?.upgrade()?.downcast().ok()?;
+        Some(Self { shared, _owner: None })
+    }
+
     pub(crate) fn services(&self) -> &Arc<Services> {
         &self.shared.registry.services
     }

@@ -21,6 +21,8 @@ use crate::error::OpenError;
 use crate::fork_bases::ForkBaseCache;
 use crate::imported::ImportedThreads;
 use crate::interaction::UserInteractionHandler;
+#[cfg(feature = "schedules")]
+use crate::kept_schedules::Schedules;
 use crate::kept_signals::KeptSignals;
 use crate::kept_states::KeptStates;
 use crate::label_limits::LabelLedger;
@@ -59,6 +61,8 @@ pub(crate) struct Services {
     /// What is counted for labels, and limited.
     pub(crate) labels: Arc<LabelLedger>,
     pub(crate) kept_signals: KeptSignals,
+    #[cfg(feature = "schedules")]
+    pub(crate) schedules: Schedules,
     pub(crate) counters: Counters,
     pub(crate) mode: Mode,
     /// For what the log has no room for.
@@ -128,6 +132,8 @@ impl Services {
             imported: ImportedThreads::default(),
             labels: Arc::new(LabelLedger::new(parts.labels)),
             kept_signals: KeptSignals::default(),
+            #[cfg(feature = "schedules")]
+            schedules: Schedules::default(),
             counters: Counters::default(),
         }
     }

@@ -208,7 +208,11 @@ impl Runtime {
     }
 
     /// The first event of a thread, if its input fits.
-    async fn started(&self, workflow: &Arc<Workflow>, given: Start) -> Result<ThreadStarted, StartThreadError> {
+    pub(crate) async fn started(
+        &self,
+        workflow: &Arc<Workflow>,
+        given: Start,
+    ) -> Result<ThreadStarted, StartThreadError> {
         let now = clock::now();
         let started = if workflow.spec().input_schema.is_none() && given.messages.is_empty() {
             Thread::started(workflow, given, now)

@@ -36,12 +36,15 @@ impl Runtime {
     /// stays.
     ///
     /// # Errors
-    /// `Workflow` when it needs a tool, profile or provider that is not here; the errors of the log.
+    /// `Workflow` when this runtime runs threads and it needs a tool, profile or provider that is not here; the errors of
+    /// the log.
     pub async fn put_workflow(&self, workflow: impl Into<Arc<Workflow>>) -> Result<bool, StartThreadError> {
         let workflow = workflow.into();
         let known = self.workflow_versions(workflow.name()).await?;
         let is_new = !known.is_some_and(|known| known.hashes.contains(&workflow.hash()));
-        self.runnable(&workflow).map_err(StartThreadError::Workflow)?;
+        if self.mode().runs() {
+            self.runnable(&workflow).map_err(StartThreadError::Workflow)?;
+        }
         drop(self.keep(&workflow).await?);
         Ok(is_new)
     }

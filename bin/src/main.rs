@@ -42,6 +42,7 @@ mod rerun;
 mod resume;
 mod run;
 mod runs;
+mod schedule;
 #[cfg(feature = "server")]
 mod serve;
 #[cfg(not(feature = "server"))]
@@ -140,6 +141,8 @@ enum Command {
     Reschedule(control::RescheduleArgs),
     /// Send a signal to the threads that wait for it
     Signal(signal::SignalArgs),
+    /// Start threads of a workflow at certain times
+    Schedule(schedule::ScheduleArgs),
     /// List open questions
     Inbox(inbox::InboxArgs),
     /// Answer a question
@@ -252,6 +255,7 @@ async fn dispatch(open: &OpenArgs, command: Command) -> Result<ExitCode, Failure
         Command::Pause(args) => control::pause(open, args).await,
         Command::Reschedule(args) => control::reschedule(open, args).await,
         Command::Signal(args) => signal::signal(open, args).await,
+        Command::Schedule(args) => schedule::run(open, args).await,
         Command::Inbox(args) => inbox::list(open, args).await,
         Command::Respond(args) => inbox::respond(open, args).await,
         Command::Verify(args) => archive::verify(open, args).await,

@@ -29,6 +29,7 @@ mod request;
 mod rerun;
 mod routes;
 mod runs;
+mod schedules;
 pub(crate) mod schemas;
 mod server;
 mod session;

@@ -36,11 +36,11 @@ pub(crate) struct SignalArgs {
     json: bool,
 }
 
-fn parse_json(text: &str) -> Result<Value, String> {
+pub(crate) fn parse_json(text: &str) -> Result<Value, String> {
     serde_json::from_str(text).map_err(|error| format!("not JSON: {error}"))
 }
 
-fn milliseconds(text: &str) -> Result<u64, String> {
+pub(crate) fn milliseconds(text: &str) -> Result<u64, String> {
     moment::milliseconds(text).ok_or_else(|| "expected a duration such as 90s, 12h or `3 days`".into())
 }
 

@@ -12,6 +12,8 @@ pub mod labels;
 pub mod marks;
 pub mod message;
 pub mod principal;
+#[cfg(feature = "schedules")]
+pub mod schedule;
 pub mod schema;
 pub mod steps;
 pub mod text;

@@ -84,9 +84,10 @@ impl From<RemoteError> for Failure {
         let code = match error.kind.as_deref() {
             Some("invalid-request") => 2,
             Some("invalid-workflow" | "invalid-input") => INVALID,
-            Some("not-found" | "no-thread" | "no-moment" | "no-interaction" | "no-workflow" | "no-such-part") => {
-                NOT_FOUND
-            }
+            Some(
+                "not-found" | "no-thread" | "no-moment" | "no-interaction" | "no-workflow" | "no-schedule"
+                | "no-such-part",
+            ) => NOT_FOUND,
             Some("conflict" | "interaction-closed" | "in-use" | "unusable" | "key-reused" | "key-in-progress") => {
                 CONFLICT
             }

@@ -4,7 +4,7 @@ use std::io::Read;
 
 use reqwest::Method;
 use rethread::event::LimitRaised;
-use rethread::operate::SignalSent;
+use rethread::operate::{Schedule, SignalSent};
 use rethread::{CallId, Json, ThreadHandle, ThreadId, Time};
 use serde_json::{Value, json};
 
@@ -33,8 +33,7 @@ impl Client {
     /// Sends a signal.
     pub(crate) async fn signal(&self, name: &str, body: &Value) -> Result<SignalSent, Failure> {
         // A name with other characters is none: the server says so.
-        let name: String = url::form_urlencoded::byte_serialize(name.as_bytes()).collect();
-        let answer = self.post(&format!("/v1/signals/{name}"), body).await?;
+        let answer = self.post(&format!("/v1/signals/{}", in_path(name)), body).await?;
         let field = |name: &str| answer.get(name).cloned().unwrap_or_default();
         let read = || -> Option<SignalSent> {
             Some(SignalSent {
@@ -45,6 +44,40 @@ impl Client {
             })
         };
         read().ok_or_else(|| Failure::other("the answer of the server is not that to a signal"))
+    }
+
+    /// Puts the definition of a workflow into its log.
+    pub(crate) async fn put_workflow(&self, text: &str) -> Result<(), RemoteError> {
+        let body = ("application/yaml", text.as_bytes().to_vec());
+        self.ask(Method::POST, "/v1/workflows", Some(body)).await.map(drop)
+    }
+
+    /// Makes or changes a schedule.
+    pub(crate) async fn put_schedule(&self, name: &str, schedule: &Schedule) -> Result<(), RemoteError> {
+        let body = ("application/json", json!(schedule).to_string().into_bytes());
+        self.ask(Method::PUT, &of_schedule(name), Some(body)).await.map(drop)
+    }
+
+    pub(crate) async fn pause_schedule(&self, name: &str, is_paused: bool) -> Result<(), RemoteError> {
+        let what = if is_paused { "pause" } else { "resume" };
+        self.post(&format!("{}/{what}", of_schedule(name)), &json!({})).await.map(drop)
+    }
+
+    pub(crate) async fn delete_schedule(&self, name: &str) -> Result<(), RemoteError> {
+        self.ask(Method::DELETE, &of_schedule(name), None).await.map(drop)
+    }
+
+    /// Starts the threads of ticks of the past; gives those that were started.
+    pub(crate) async fn backfill_schedule(
+        &self,
+        name: &str,
+        after: Time,
+        until: Time,
+    ) -> Result<Vec<ThreadId>, Failure> {
+        let path = format!("{}/backfill", of_schedule(name));
+        let mut answer = self.post(&path, &json!({ "after": after, "until": until })).await?;
+        serde_json::from_value(answer["threads"].take())
+            .map_err(|_| Failure::other("the answer of the server is not that to a backfill"))
     }
 
     /// Lets a wait end at another time.
@@ -120,6 +153,15 @@ impl Client {
             }
         }
     }
+}
+
+/// A name as a part of a path.
+fn in_path(name: &str) -> String {
+    url::form_urlencoded::byte_serialize(name.as_bytes()).collect()
+}
+
+fn of_schedule(name: &str) -> String {
+    format!("/v1/schedules/{}", in_path(name))
 }
 
 fn id(answer: &Value) -> Result<ThreadId, RemoteError> {

@@ -13,7 +13,7 @@ use super::problem::{Document, Fault, Place};
 use super::routes::{self, Access};
 use super::{
     archive, control, events, explain, fork, graph, health, interactions, log, maintenance, messages, metrics, moments,
-    rerun, runs, session, signals, surroundings, threads, usage, workflows,
+    rerun, runs, schedules, session, signals, surroundings, threads, usage, workflows,
 };
 
 #[derive(OpenApi)]
@@ -28,6 +28,7 @@ use super::{
         (name = "control", description = "Commands to a thread"),
         (name = "moments", description = "Historical reads"),
         (name = "events", description = "What happened, and what happens"),
+        (name = "schedules", description = "Threads that are started by themselves"),
         (name = "interactions", description = "Questions to people"),
         (name = "surroundings", description = "Tools, profiles, the server"),
         (name = "operation", description = "Health and metrics"),
@@ -42,6 +43,7 @@ use super::{
         events::of_thread, events::of_log,
         control::pause, control::resume, control::cancel, control::change_wait, signals::send, control::checkpoint, control::message, control::variables,
         fork::fork, rerun::rerun,
+        schedules::list, schedules::show, schedules::put, schedules::delete, schedules::pause, schedules::resume, schedules::backfill,
         interactions::list, interactions::of_thread, interactions::respond, interactions::cancel,
         surroundings::tools, surroundings::profiles, surroundings::info, session::begin, session::end,
         health::live, health::ready, metrics::metrics, document,

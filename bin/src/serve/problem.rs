@@ -4,8 +4,8 @@ use actix_web::http::StatusCode;
 use actix_web::http::header::{self, HeaderValue};
 use actix_web::{HttpResponse, ResponseError};
 use rethread::errors::{
-    ControlError, Faults, ForkError, LabelLimitReached, ReadError, Rejected, RunError, RuntimeError, SignalError,
-    StartThreadError, TooLarge,
+    ControlError, Faults, ForkError, LabelLimitReached, ReadError, Rejected, RunError, RuntimeError, ScheduleError,
+    SignalError, StartThreadError, TooLarge,
 };
 use rethread::store::{Damage, StoreError};
 use rethread_events::text::with_sources;
@@ -35,6 +35,8 @@ pub(crate) enum Kind {
     NoInteraction,
     /// There is no such workflow.
     NoWorkflow,
+    /// There is no such schedule.
+    NoSchedule,
     /// The log has no such part.
     NoSuchPart,
     /// The path takes other methods.
@@ -95,6 +97,7 @@ impl Kind {
             Self::NoMoment => ("no-moment", 404, "Moment not found"),
             Self::NoInteraction => ("no-interaction", 404, "Interaction not found"),
             Self::NoWorkflow => ("no-workflow", 404, "Workflow not found"),
+            Self::NoSchedule => ("no-schedule", 404, "Schedule not found"),
             Self::NoSuchPart => ("no-such-part", 404, "Not found in the log"),
             Self::MethodNotAllowed => ("method-not-allowed", 405, "Method not allowed"),
             Self::SlowRequest => ("slow-request", 408, "Request body timed out"),
@@ -463,6 +466,29 @@ impl From<SignalError> for Problem {
                 problem
             }
             SignalError::Control(error) => error.into(),
+            error => Self::new(Kind::Internal, with_sources(&error)),
+        }
+    }
+}
+
+impl From<ScheduleError> for Problem {
+    fn from(error: ScheduleError) -> Self {
+        let detail = error.to_string();
+        match error {
+            ScheduleError::NoSchedule { name } => {
+                let detail = format!("{detail}: GET /v1/schedules lists them");
+                Self::new(Kind::NoSchedule, detail).at("schedule", name)
+            }
+            ScheduleError::NoWorkflow { workflow } => Self::new(Kind::NoWorkflow, detail).at("workflow", workflow),
+            ScheduleError::Invalid(what) => Self::new(Kind::Unusable, what),
+            ScheduleError::TooLarge(error) => error.into(),
+            ScheduleError::Full { .. } => Self::new(Kind::Conflict, detail),
+            ScheduleError::Start { tick, source } => match tick {
+                Some(tick) => Self::from(source).at("tick", tick),
+                None => source.into(),
+            },
+            ScheduleError::Cancel { source, .. } => (*source).into(),
+            ScheduleError::Runtime(error) => error.into(),
             error => Self::new(Kind::Internal, with_sources(&error)),
         }
     }

@@ -7,7 +7,7 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use super::problem::{Kind, Problem};
 use super::{
     archive, control, events, explain, fork, graph, health, interactions, log, maintenance, messages, metrics, moments,
-    openapi, page, rerun, runs, session, signals, surroundings, threads, usage, workflows,
+    openapi, page, rerun, runs, schedules, session, signals, surroundings, threads, usage, workflows,
 };
 
 /// Who may ask for something.
@@ -98,6 +98,13 @@ routes! {
     post "/v1/interactions/{interaction}/respond" Operate OfThread interactions::respond;
     post "/v1/interactions/{interaction}/cancel" Operate OfThread interactions::cancel;
     post "/v1/signals/{name}" Operate Filtered signals::send;
+    get "/v1/schedules" Read Filtered schedules::list;
+    get "/v1/schedules/{name}" Read Filtered schedules::show;
+    put "/v1/schedules/{name}" Operate Filtered schedules::put;
+    delete "/v1/schedules/{name}" Operate Filtered schedules::delete;
+    post "/v1/schedules/{name}/pause" Operate Filtered schedules::pause;
+    post "/v1/schedules/{name}/resume" Operate Filtered schedules::resume;
+    post "/v1/schedules/{name}/backfill" Operate Filtered schedules::backfill;
     get "/v1/events" Read Filtered events::of_log;
     get "/v1/usage" Read Filtered usage::of_log;
     get "/v1/tools" Read Hidden surroundings::tools;

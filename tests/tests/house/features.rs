@@ -35,6 +35,7 @@ fn heavy_packages_come_with_their_feature_alone() {
         ("reqwest", "openai"),
         ("tiktoken-rs", "tokens"),
         ("rmcp", "mcp"),
+        ("croner", "schedules"),
         ("grep-searcher", "files"),
         ("utoipa", "utoipa"),
     ];

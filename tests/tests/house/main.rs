@@ -30,9 +30,10 @@ const ARROWS: [(&str, &[&str]); 7] = [
 ];
 
 /// All that the core may use: nothing that does IO, waits, or knows the time.
-const HEART: [&str; 16] = [
+const HEART: [&str; 17] = [
     "bincode",
     "blake3",
+    "croner",
     "data-encoding",
     "indexmap",
     "jiff",

@@ -23,6 +23,7 @@ mod poison;
 mod remote;
 mod reruns;
 mod runs;
+mod schedules;
 mod security;
 mod signals;
 mod stops;

@@ -37,6 +37,7 @@ mod poison;
 mod principals;
 mod recovery;
 mod rerun;
+mod schedules;
 mod shutdown;
 mod signals;
 mod steps;

@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 
 use super::*;
 
-const ALL: [Kind; 31] = [
+const ALL: [Kind; 32] = [
     Kind::InvalidRequest,
     Kind::Unauthorized,
     Kind::Forbidden,
@@ -13,6 +13,7 @@ const ALL: [Kind; 31] = [
     Kind::NoMoment,
     Kind::NoInteraction,
     Kind::NoWorkflow,
+    Kind::NoSchedule,
     Kind::NoSuchPart,
     Kind::MethodNotAllowed,
     Kind::SlowRequest,

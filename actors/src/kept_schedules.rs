@@ -1,0 +1,40 @@
+//! Where schedules are in the log, and what they need of it, also for a program that runs none.
+
+use std::collections::BTreeSet;
+
+use rethread_store::{LogReader, StoreError};
+use serde_json::Value;
+#[cfg(feature = "schedules")]
+use tokio::sync::{Mutex, MutexGuard, Notify};
+
+/// Under this prefix and its name stands a schedule, as JSON.
+pub(crate) const NAMES: &str = "schedules/";
+
+/// The names of the workflows that are started by schedules. Blocks.
+///
+/// # Errors
+/// When the log cannot be read, or a schedule in it.
+pub(crate) fn workflows(store: &dyn LogReader) -> Result<BTreeSet<String>, StoreError> {
+    let workflow = |(name, value): (String, Vec<u8>)| {
+        let read: Option<Value> = serde_json::from_slice(&value).ok();
+        let workflow = read.and_then(|state| state["schedule"]["workflow"].as_str().map(str::to_owned));
+        workflow.ok_or_else(|| StoreError::Invalid(format!("the value `{name}` of the log is no schedule")))
+    };
+    store.values(NAMES)?.into_iter().map(workflow).collect()
+}
+
+/// Who may change schedules, and that one has changed.
+#[cfg(feature = "schedules")]
+#[derive(Default)]
+pub(crate) struct Schedules {
+    alone: Mutex<()>,
+    pub(crate) changed: Notify,
+}
+
+#[cfg(feature = "schedules")]
+impl Schedules {
+    /// One at a time changes schedules, or starts what is due.
+    pub(crate) async fn alone(&self) -> MutexGuard<'_, ()> {
+        self.alone.lock().await
+    }
+}
