@@ -32,7 +32,7 @@ pub(super) fn refine(document: &mut Value) {
     }
     document["components"]["schemas"]["Fork"]["properties"]["answers"]["propertyNames"] =
         json!({ "pattern": QUESTION });
-    for with_labels in ["Start", "Gc", "Schedule"] {
+    for with_labels in ["Start", "Gc", "NewSignal", "Schedule"] {
         let labels = &mut document["components"]["schemas"][with_labels]["properties"]["labels"];
         labels["propertyNames"] = json!({ "pattern": LABEL_KEY });
         labels["additionalProperties"] = json!({ "type": "string", "pattern": LABEL_VALUE });
