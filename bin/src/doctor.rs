@@ -14,6 +14,7 @@ use serde_json::json;
 
 use crate::exit::{FAILED, Failure};
 use crate::open::OpenArgs;
+use crate::serve::webhook;
 use crate::toolset::{self, MoreArgs};
 use crate::{output, remote};
 
@@ -82,6 +83,7 @@ pub(crate) async fn run(open: &OpenArgs, args: DoctorArgs) -> Result<ExitCode, F
     if let Some(profiles) = profiles {
         checks.extend(providers(&profiles, args.offline).await);
         checks.extend(mcp_servers(open, &args).await);
+        checks.extend(open.config_file().and_then(webhooks));
     }
     checks.push(data_dir(open).await);
     checks.push(disk(&open.data_dir));
@@ -196,6 +198,19 @@ async fn mcp_servers(open: &OpenArgs, args: &DoctorArgs) -> Vec<Check> {
         }
     };
     reports.into_iter().map(check).collect()
+}
+
+/// Whether each webhook has its secret, if there are webhooks.
+fn webhooks(file: &Path) -> Option<Check> {
+    const NAME: &str = "webhooks";
+    match webhook::check_secrets(file) {
+        Ok(0) => None,
+        Ok(n) => Some(Check::new(NAME, Status::Ok, format!("{n} with their secrets"))),
+        Err(failure) => {
+            let check = Check::new(NAME, Status::Error, failure.message);
+            Some(check.advise("see `webhooks` and `incoming` in docs/CONFIGURATION.md"))
+        }
+    }
 }
 
 /// Whether the log can be used: its folder, its format, who holds it, who else may read it.

@@ -14,6 +14,7 @@ mod graph;
 mod guard;
 mod health;
 mod idempotency;
+mod incoming;
 mod interactions;
 mod large;
 pub(crate) mod local;
@@ -34,6 +35,7 @@ pub(crate) mod schemas;
 mod server;
 mod session;
 mod signals;
+mod signature;
 mod surroundings;
 mod threads;
 pub(crate) mod tokens;
@@ -139,6 +141,8 @@ pub(crate) async fn serve(open: &OpenArgs, args: ServeArgs) -> Result<ExitCode, 
         let message = "--read-only and webhooks do not go together: a webhook stores its position in the log";
         return Err(Failure::new(INVALID, message));
     }
+    // A read-only server refuses deliveries before it reads them, so it needs no secrets of theirs.
+    let incoming = if args.read_only { Default::default() } else { incoming::read(open.config_file())? };
     let listener = listen(&args, &tokens)?;
     let address = listener.local_addr()?;
     let url = format!("http://{address}");
@@ -163,7 +167,7 @@ pub(crate) async fn serve(open: &OpenArgs, args: ServeArgs) -> Result<ExitCode, 
     let stopping = CancellationToken::new();
     let webhooks = webhook::start(webhooks, &runtime, &stopping).await?;
     let deeds = webhooks.iter().map(|webhook| (webhook.name.clone(), webhook.deeds.clone())).collect();
-    let server = web::Data::new(Server::new(runtime.clone(), settings, tokens, stopping, deeds));
+    let server = web::Data::new(Server::new(runtime.clone(), settings, tokens, stopping, deeds, incoming));
     let of_app = server.clone();
     let n_workers = std::thread::available_parallelism().map_or(2, usize::from).clamp(2, 8);
     let http = HttpServer::new(move || {

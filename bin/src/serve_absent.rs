@@ -71,13 +71,25 @@ pub(crate) mod webhook {
     struct File {
         #[serde(default)]
         webhooks: BTreeMap<String, IgnoredAny>,
+        #[serde(default)]
+        incoming: BTreeMap<String, IgnoredAny>,
     }
 
-    /// Refuses webhooks, which the server calls.
+    /// Refuses webhooks, which the server calls, and incoming ones, which it receives.
     pub(crate) fn check(file: &Path) -> Result<(), Failure> {
-        match definition::read_toml::<File>(file)?.webhooks.keys().next() {
-            Some(name) => Err(Failure::new(INVALID, format!("{}: webhooks.{name}: {}", file.display(), super::WHY))),
+        let File { webhooks, incoming } = definition::read_toml(file)?;
+        let mut names =
+            webhooks.keys().map(|name| ("webhooks", name)).chain(incoming.keys().map(|name| ("incoming", name)));
+        match names.next() {
+            Some((table, name)) => {
+                Err(Failure::new(INVALID, format!("{}: {table}.{name}: {}", file.display(), super::WHY)))
+            }
             None => Ok(()),
         }
+    }
+
+    /// There are none: [`check`] refuses them.
+    pub(crate) fn check_secrets(_: &Path) -> Result<usize, Failure> {
+        Ok(0)
     }
 }

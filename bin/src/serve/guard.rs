@@ -65,13 +65,15 @@ pub(crate) async fn guard(
         (admitted, _) => admitted,
     };
     let admitted = match admitted {
-        Ok(allowed) if access != Access::Anybody => match bind(&server, &request, route).await {
-            Ok(bound) => {
-                request.extensions_mut().insert(BoundTo(bound));
-                Ok(allowed)
+        Ok(allowed) if !matches!(access, Access::Anybody | Access::Signed) => {
+            match bind(&server, &request, route).await {
+                Ok(bound) => {
+                    request.extensions_mut().insert(BoundTo(bound));
+                    Ok(allowed)
+                }
+                Err(problem) => Err(problem),
             }
-            Err(problem) => Err(problem),
-        },
+        }
         admitted => admitted,
     };
     let answered = match admitted {
@@ -146,6 +148,7 @@ fn admit(server: &Server, request: &ServiceRequest, access: Access) -> Result<Sc
     let needed = match access {
         // What anybody may see does not depend on a token that may be a wrong one.
         Access::Anybody => return Ok(allowed.unwrap_or(Scope::Read)),
+        Access::Signed => return check_writable(server).map(|()| Scope::Read),
         Access::Read => Scope::Read,
         Access::Operate => Scope::Operate,
         Access::Admin => Scope::Admin,
@@ -234,7 +237,11 @@ fn check(server: &Server, allowed: Scope, needed: Scope) -> Result<(), Problem> 
         );
         return Err(Problem::new(Kind::Forbidden, detail));
     }
-    if server.settings.read_only && needed > Scope::Read {
+    if needed > Scope::Read { check_writable(server) } else { Ok(()) }
+}
+
+fn check_writable(server: &Server) -> Result<(), Problem> {
+    if server.settings.read_only {
         let detail = "the server was started with --read-only: use one that was not";
         return Err(Problem::new(Kind::ReadOnly, detail));
     }

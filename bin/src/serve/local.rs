@@ -91,8 +91,14 @@ impl Local {
             silence_max: SILENCE_MAX,
         };
         let tokens = Tokens::beside(data_dir);
-        let server =
-            web::Data::new(Server::new(runtime.clone(), settings, tokens, CancellationToken::new(), Vec::new()));
+        let server = web::Data::new(Server::new(
+            runtime.clone(),
+            settings,
+            tokens,
+            CancellationToken::new(),
+            Vec::new(),
+            Default::default(),
+        ));
         let of_app = server.clone();
         let http = HttpServer::new(move || {
             App::new()

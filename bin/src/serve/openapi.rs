@@ -12,8 +12,8 @@ use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use super::problem::{Document, Fault, Place};
 use super::routes::{self, Access};
 use super::{
-    archive, control, events, explain, fork, graph, health, interactions, log, maintenance, messages, metrics, moments,
-    rerun, runs, schedules, session, signals, surroundings, threads, usage, workflows,
+    archive, control, events, explain, fork, graph, health, incoming, interactions, log, maintenance, messages,
+    metrics, moments, rerun, runs, schedules, session, signals, surroundings, threads, usage, workflows,
 };
 
 #[derive(OpenApi)]
@@ -41,7 +41,7 @@ use super::{
         moments::state, moments::family, moments::steps, moments::checkpoints, graph::graph,
         explain::explain, explain::tree, usage::of_thread, usage::of_log,
         events::of_thread, events::of_log,
-        control::pause, control::resume, control::cancel, control::change_wait, signals::send, control::checkpoint, control::message, control::variables,
+        control::pause, control::resume, control::cancel, control::change_wait, signals::send, incoming::receive, control::checkpoint, control::message, control::variables,
         fork::fork, rerun::rerun,
         schedules::list, schedules::show, schedules::put, schedules::delete, schedules::pause, schedules::resume, schedules::backfill,
         interactions::list, interactions::of_thread, interactions::respond, interactions::cancel,
@@ -64,7 +64,7 @@ pub(crate) fn api() -> utoipa::openapi::OpenApi {
     for (path, item) in &mut api.paths.paths {
         for (method, operation) in operations(item) {
             let route = routes::ROUTES.iter().find(|route| route.path == path && route.method == method);
-            if route.is_none_or(|route| route.access != Access::Anybody) {
+            if route.is_none_or(|route| !matches!(route.access, Access::Anybody | Access::Signed)) {
                 let by_token = utoipa::openapi::SecurityRequirement::new::<_, _, String>("token", []);
                 operation.security = Some(vec![by_token, utoipa::openapi::SecurityRequirement::default()]);
             }

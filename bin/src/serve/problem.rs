@@ -19,6 +19,8 @@ pub(crate) enum Kind {
     InvalidRequest,
     /// A token is missing, unknown, revoked or expired.
     Unauthorized,
+    /// The signature of a webhook is missing, wrong or too old.
+    InvalidSignature,
     /// The token allows less than this.
     Forbidden,
     /// The server is read-only.
@@ -89,6 +91,7 @@ impl Kind {
         match self {
             Self::InvalidRequest => ("invalid-request", 400, "Invalid request"),
             Self::Unauthorized => ("unauthorized", 401, "Token missing or invalid"),
+            Self::InvalidSignature => ("invalid-signature", 401, "Signature missing or invalid"),
             Self::Forbidden => ("forbidden", 403, "Permission denied"),
             Self::ReadOnly => ("read-only", 403, "Read-only server"),
             Self::ForeignOrigin => ("foreign-origin", 403, "Foreign origin"),

@@ -22,7 +22,8 @@ const BODY_MAX: Duration = Duration::from_secs(30);
 pub(crate) async fn body(mut payload: web::Payload, bytes_max: usize) -> Result<Bytes, Problem> {
     let too_large = || {
         let detail = format!(
-            "the body is larger than {bytes_max} bytes: send less, or start the server with a larger --body-bytes-max"
+            "the body is larger than {bytes_max} bytes: send less, or start the server with a larger --body-bytes-max \
+             (an incoming webhook also has its own `body_bytes_max`)"
         );
         Problem::new(Kind::TooLarge, detail)
     };
@@ -53,17 +54,28 @@ pub(crate) fn media_type(request: &HttpRequest) -> String {
     value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
-/// The JSON in a body. A form on a foreign page cannot send the required media type.
-pub(crate) fn json<T: DeserializeOwned>(request: &HttpRequest, body: &[u8]) -> Result<T, Problem> {
+/// Checks that the body says to be JSON. A form on a foreign page cannot send the required media type.
+pub(crate) fn check_is_json(request: &HttpRequest) -> Result<(), Problem> {
     let media_type = media_type(request);
     if !(media_type == "application/json" || media_type.ends_with("+json")) {
         let detail = "the body must be JSON, with the header `Content-Type: application/json`";
         return Err(Problem::new(Kind::UnsupportedMediaType, detail));
     }
+    Ok(())
+}
+
+/// The JSON object in a body, of the required media type.
+pub(crate) fn json<T: DeserializeOwned>(request: &HttpRequest, body: &[u8]) -> Result<T, Problem> {
+    check_is_json(request)?;
     // A list would be taken for the fields of the object in their order.
     if !body.trim_ascii_start().starts_with(b"{") {
         return Err(Problem::new(Kind::InvalidRequest, "the body is not what is expected here: a JSON object"));
     }
+    parsed(body)
+}
+
+/// The JSON in a body.
+pub(crate) fn parsed<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
     serde_json::from_slice(body).map_err(|error| {
         let problem = Problem::new(Kind::InvalidRequest, format!("the body is not what is expected here: {error}"));
         problem.at("line", error.line()).at("column", error.column())

@@ -6,8 +6,8 @@ use actix_web::{HttpRequest, HttpResponse, web};
 
 use super::problem::{Kind, Problem};
 use super::{
-    archive, control, events, explain, fork, graph, health, interactions, log, maintenance, messages, metrics, moments,
-    openapi, page, rerun, runs, schedules, session, signals, surroundings, threads, usage, workflows,
+    archive, control, events, explain, fork, graph, health, incoming, interactions, log, maintenance, messages,
+    metrics, moments, openapi, page, rerun, runs, schedules, session, signals, surroundings, threads, usage, workflows,
 };
 
 /// Who may ask for something.
@@ -15,6 +15,8 @@ use super::{
 pub(crate) enum Access {
     /// Anybody who reaches the server.
     Anybody,
+    /// Who signed the request, with a secret that the handler knows. No token is looked at.
+    Signed,
     /// Who may look.
     Read,
     /// Who may run threads and answer questions.
@@ -98,6 +100,7 @@ routes! {
     post "/v1/interactions/{interaction}/respond" Operate OfThread interactions::respond;
     post "/v1/interactions/{interaction}/cancel" Operate OfThread interactions::cancel;
     post "/v1/signals/{name}" Operate Filtered signals::send;
+    post "/v1/incoming/{name}" Signed All incoming::receive;
     get "/v1/schedules" Read Filtered schedules::list;
     get "/v1/schedules/{name}" Read Filtered schedules::show;
     put "/v1/schedules/{name}" Operate Filtered schedules::put;

@@ -1,5 +1,6 @@
 //! What all requests of a server share.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::counters::Counters;
 use super::idempotency::Keys;
+use super::incoming::Incoming;
 use super::local::Driven;
 use super::problem::{Kind, Problem};
 use super::tokens::Tokens;
@@ -62,6 +64,8 @@ pub(crate) struct Server {
     pub(crate) hub: Hub,
     /// The webhooks by name, and what they have done.
     pub(crate) webhooks: Vec<(String, Arc<WebhookStats>)>,
+    /// The webhooks of other services, by name.
+    pub(crate) incoming: BTreeMap<String, Incoming>,
     /// Cancelled when the server is asked to stop.
     pub(crate) stopping: CancellationToken,
     subscribers: Arc<Semaphore>,
@@ -75,6 +79,7 @@ impl Server {
         tokens: Tokens,
         stopping: CancellationToken,
         webhooks: Vec<(String, Arc<WebhookStats>)>,
+        incoming: BTreeMap<String, Incoming>,
     ) -> Self {
         Self {
             keys: Keys::new(runtime.clone()),
@@ -84,6 +89,7 @@ impl Server {
             counters: Counters::default(),
             stopping,
             webhooks,
+            incoming,
             subscribers: Arc::new(Semaphore::new(settings.subscribers_max)),
             n_subscribers: AtomicUsize::new(0),
             settings,

@@ -5,7 +5,6 @@
 //! dead until the server is started again, and says so.
 
 mod config;
-mod signature;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,7 +17,7 @@ use rethread_events::event::event_type_named;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use self::config::{Webhook, check, read};
+pub(crate) use self::config::{Webhook, check, check_secrets, read};
 use super::cloud_event::CloudEvent;
 use crate::exit::Failure;
 use crate::output;

@@ -24,6 +24,8 @@ struct File {
     _mcp_servers_too: IgnoredAny,
     #[serde(default, rename = "webhooks")]
     _webhooks: IgnoredAny,
+    #[serde(default, rename = "incoming")]
+    _incoming: IgnoredAny,
     #[serde(default, rename = "limits")]
     _limits: IgnoredAny,
     #[serde(default, rename = "metrics")]

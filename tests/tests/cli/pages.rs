@@ -101,6 +101,8 @@ fn the_page_of_the_configuration_names_every_key() {
     assert_eq!(keys(after(&page, "`[commands]`")), expected(&scene, "[commands]\nunknown_key = 1\n"));
     let webhook = expected(&scene, "[webhooks.x]\nunknown_key = 1\n");
     assert_eq!(keys(after(&page, "`[webhooks.NAME]`")), webhook);
+    let incoming = expected(&scene, "[incoming.x]\nunknown_key = 1\n");
+    assert_eq!(keys(after(&page, "`[incoming.NAME]`")), incoming);
     let server = expected(&scene, "[mcpServers.x]\ncommand = 'x'\nunknown_key = 1\n");
     let said = keys(after(&page, "## MCP servers"));
     assert!(said.is_subset(&server), "{said:?} {server:?}");
@@ -154,6 +156,7 @@ fn init_writes_a_configuration_that_is_valid_and_never_overwrites() {
     scene.write("rethread.toml", used.join("\n"));
     let mut command = scene.command(["doctor", "--offline", "--json"]);
     command.env("OPENAI_API_KEY", "sk-test").env("AUDIT_SECRET", "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=");
+    command.env("GITHUB_WEBHOOK_SECRET", "0123456789abcdef");
     let checks = rethread_tests::binary::Running::start(command).end().ok().json();
     assert!(checks["checks"].as_array().unwrap().iter().any(|check| check["name"] == "profile hosted"), "{checks}");
 }

@@ -102,6 +102,12 @@ fn unknown_configuration_key_is_an_error_with_the_nearest_name() {
         ),
         ("[mcpServers.x]\ncommand = 'x'\nrecoverry = 'safe'\n", "did you mean `recovery`?"),
         ("[webhooks.x]\nurl = 'http://x'\nsecret_evn = 'X'\n", "did you mean `secret_env`?"),
+        ("[incoming.x]\nsignature = 'github'\nsignal = 'x'\nkeep_fro_s = 1\n", "did you mean `keep_for_s`?"),
+        ("[incoming.x]\nsignature = 'github'\nsignal = 'a b'\n", "incoming.x: `signal` has 1 to 64"),
+        ("[incoming.x]\nsignature = 'hmac'\nsignal = 'a'\n", "incoming.x: `header` is missing"),
+        ("[incoming.x]\nsignature = 'github'\nsignal = 'a'\ntolerance_s = 1\n", "`tolerance_s` is for"),
+        ("[incoming.x]\nsignature = 'stripe'\nsignal = 'a'\nprefix = 'v1='\n", "`prefix` is for"),
+        ("[incoming.x]\nsignature = 'stripe'\nsignal = 'a'\ntolerance_s = 0\n", "`tolerance_s` is between"),
     ] {
         scene.write("rethread.toml", configuration);
         for command in ["run w.yaml", "validate w.yaml", "serve --listen 127.0.0.1:0"] {

@@ -12,6 +12,7 @@ mod eventsource;
 mod generated;
 mod http;
 mod idempotency;
+mod incoming;
 mod label_limits;
 mod labels;
 mod messages;

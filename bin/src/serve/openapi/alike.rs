@@ -10,7 +10,11 @@ use utoipa::openapi::{Content, Ref, RefOr, Required, Response, ResponseBuilder, 
 const PARTS: [(&str, &str, &str); 5] = [
     ("thread", "The id of the thread", "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"),
     ("interaction", "The id of the question", "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-[0-9]{1,18}$"),
-    ("name", "The name of the workflow, signal or schedule; what is a `/` in it is written as `%2F`", "^.+$"),
+    (
+        "name",
+        "The name of the workflow, signal, schedule or incoming webhook; what is a `/` in it is written as `%2F`",
+        "^.+$",
+    ),
     (
         "wait",
         "The id of the wait, or what it is called in `pending`",

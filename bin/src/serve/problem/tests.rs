@@ -2,9 +2,10 @@ use std::collections::BTreeSet;
 
 use super::*;
 
-const ALL: [Kind; 32] = [
+const ALL: [Kind; 33] = [
     Kind::InvalidRequest,
     Kind::Unauthorized,
+    Kind::InvalidSignature,
     Kind::Forbidden,
     Kind::ReadOnly,
     Kind::ForeignOrigin,

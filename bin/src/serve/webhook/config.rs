@@ -8,7 +8,8 @@ use rethread_events::event::event_type_named;
 use serde::Deserialize;
 use url::Url;
 
-use super::signature::Secret;
+use super::super::incoming;
+use super::super::signature::{Secret, secret_text};
 use crate::definition;
 use crate::exit::{Failure, INVALID};
 use crate::open::OpenArgs;
@@ -95,9 +96,15 @@ pub(crate) fn read(open: &OpenArgs, given: &[String]) -> Result<Vec<Webhook>, Fa
     Ok(webhooks)
 }
 
-/// Checks the webhooks of a file as far as it can be done without their secrets.
+/// Checks the webhooks of a file, incoming ones too, as far as it can be done without their secrets.
 pub(crate) fn check(file: &Path) -> Result<(), Failure> {
-    parse(file).map(drop)
+    parse(file)?;
+    incoming::check(file)
+}
+
+/// Checks that each webhook of a file has its secret. Returns how many webhooks there are, incoming ones too.
+pub(crate) fn check_secrets(file: &Path) -> Result<usize, Failure> {
+    Ok(of_file(file)?.len() + incoming::read(Some(file))?.len())
 }
 
 fn parse(file: &Path) -> Result<File, Failure> {
@@ -126,13 +133,7 @@ impl Entry {
         if self.give_up_after_s == 0 {
             return Err("`give_up_after_s` must be at least 1".into());
         }
-        let secret = match (&self.secret_env, &self.secret_file) {
-            (Some(variable), None) => std::env::var(variable)
-                .map_err(|_| format!("the variable {variable}, which is to hold the secret, is not set"))?,
-            (None, Some(file)) => std::fs::read_to_string(file)
-                .map_err(|error| format!("the secret cannot be read from {}: {error}", file.display()))?,
-            _ => return Err("say where the secret is: `secret_env` or `secret_file`".into()),
-        };
+        let secret = secret_text(self.secret_env.as_deref(), self.secret_file.as_deref())?;
         Ok(Webhook {
             name: name.to_owned(),
             url,
