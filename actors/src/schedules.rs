@@ -78,7 +78,7 @@ impl Runtime {
     /// it are done with, threads that run go on.
     ///
     /// # Errors
-    /// `Invalid` for what makes no sense; `NoWorkflow` when the log has no workflow of that name
+    /// `Invalid` for what makes no sense; those of a tick that is due and cannot be started at present; `NoWorkflow` when the log has no workflow of that name
     /// ([`Runtime::put_workflow`]); `Start` when its newest definition cannot run here, or does not take the input; `Full`.
     /// Nothing changed then.
     pub async fn put_schedule(&self, name: &str, schedule: Schedule) -> Result<ScheduleState, ScheduleError> {
@@ -90,8 +90,14 @@ impl Runtime {
         let state = match known {
             Some(mut known) => {
                 // What is due is started as it was to be.
-                if self.mode().runs() {
-                    self.start_due_of(&mut known).await?;
+                if self.mode().runs()
+                    && let Err(error) = self.start_due_of(&mut known).await
+                {
+                    // One that can never be started is to be changed.
+                    if error.next_move() == NextMove::Retry {
+                        return Err(error);
+                    }
+                    tracing::warn!(schedule = name, error = with_sources(&error), "what was due is not started");
                 }
                 known.change(schedule, now).map(|()| known)
             }

@@ -201,16 +201,17 @@ fn each_documented_status_occurs_and_fits_its_schema() {
 
     // Bodies that are none of what is read.
     let bodies = api.document["paths"].clone();
-    for (path, item) in bodies.as_object().unwrap() {
-        let Some(kinds) = item["post"]["requestBody"]["content"].as_object() else { continue };
+    let bodies = bodies.as_object().unwrap().iter();
+    for (path, method, item) in bodies.flat_map(|(path, item)| ["post", "put"].map(|method| (path, method, item))) {
+        let Some(kinds) = item[method]["requestBody"]["content"].as_object() else { continue };
         let of = if path.contains("{interaction}") { format!("{nobody}-3") } else { nobody.to_owned() };
         let kind = kinds.keys().next().unwrap();
-        let send = |kind: &str, body: String| place.request("POST", &fill(path, &of)).body(kind, body);
-        api.send(send(kind, "x".repeat(300_000)), "post", path, 413);
-        api.send(send("text/plain", "{}".into()), "post", path, 415);
+        let send = |kind: &str, body: String| place.request(&method.to_uppercase(), &fill(path, &of)).body(kind, body);
+        api.send(send(kind, "x".repeat(300_000)), method, path, 413);
+        api.send(send("text/plain", "{}".into()), method, path, 415);
         // The body of a webhook is read after its signature.
         if kinds.len() == 1 && kind == "application/json" && path != "/v1/incoming/{name}" {
-            api.send(send(kind, "[7]".into()), "post", path, 400);
+            api.send(send(kind, "[7]".into()), method, path, 400);
         }
     }
 
@@ -306,6 +307,24 @@ fn each_documented_status_occurs_and_fits_its_schema() {
     api.send(deliver("go", "7"), "post", incoming, 422);
     api.send(deliver("stay", "{}"), "post", incoming, 409);
     api.send(deliver("go", "\"x\""), "post", incoming, 200);
+    let schedule = "/v1/schedules/{name}";
+    let put = |body: &str| place.request("PUT", &fill(schedule, "yearly")).body("application/json", body.to_owned());
+    api.send(put("{"), "put", schedule, 400);
+    api.send(put(r#"{"workflow": "nothing", "cron": "@yearly"}"#), "put", schedule, 404);
+    api.send(put(r#"{"workflow": "quick", "cron": "@never"}"#), "put", schedule, 422);
+    api.send(put(r#"{"workflow": "quick", "cron": "@yearly"}"#), "put", schedule, 200);
+    api.send(place.request("GET", "/v1/schedules"), "get", "/v1/schedules", 200);
+    api.send(place.request("GET", &fill(schedule, "yearly")), "get", schedule, 200);
+    let past = |until: &str| json!({ "after": "2020-06-01T00:00:00Z", "until": until });
+    for (what, body) in [("pause", json!({})), ("resume", json!({})), ("backfill", past("2021-06-01T00:00:00Z"))] {
+        let of = format!("{schedule}/{what}");
+        api.send(post(&of, "yearly", body.clone()), "post", &of, 200);
+        api.send(post(&of, "nothing", body), "post", &of, 404);
+    }
+    let backfill = "/v1/schedules/{name}/backfill";
+    api.send(post(backfill, "yearly", past("9999-01-01T00:00:00Z")), "post", backfill, 422);
+    api.send(place.request("DELETE", &fill(schedule, "yearly")), "delete", schedule, 204);
+    api.send(place.request("DELETE", &fill(schedule, "yearly")), "delete", schedule, 404);
     let again = "version: '1'\nname: again\nnodes: [{id: on, signal: {name: go, schema: {type: string}}}]";
     let again = place.start(again);
     place.until(&fill("/v1/threads/{thread}", &again), |shown| shown["status"] == "suspended");

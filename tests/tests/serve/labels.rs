@@ -111,6 +111,12 @@ fn every_route_hides_other_threads_from_a_token_with_labels() {
         "/v1/interactions",
         "/v1/info",
         "/v1/signals/{name}",
+        // Shown in `schedules::schedule_of_other_threads_is_hidden_from_a_token_with_labels`.
+        "/v1/schedules",
+        "/v1/schedules/{name}",
+        "/v1/schedules/{name}/pause",
+        "/v1/schedules/{name}/resume",
+        "/v1/schedules/{name}/backfill",
         "/v1/session",
         "/v1/openapi.json",
         "/health/live",
