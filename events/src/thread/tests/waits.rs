@@ -312,3 +312,64 @@ fn wrong_waits_are_faults_with_their_place() {
         3:91: nodes[0].on_timeout: there is no node `nowhere`
     "#]].assert_eq(&faults.concat());
 }
+
+/// Two years of days, each with a wait until 02:30, while the clock is set and the process ends in every append: what was
+/// appended is there up to some event.
+fn two_years_in(zone: &str, mut random: impl FnMut(u64) -> u64) {
+    let yaml = format!(
+        "version: '1'\nname: nights\nnodes: [{{id: days, loop: {{times: 730, body: {{nodes: [{{id: night, wait: {{at: '02:30', zone: {zone}}}}}]}}}}}}]\n"
+    );
+    let begin = "2026-01-01T00:00:00Z".parse().unwrap();
+    let mut bench = Bench::begun_at(workflow::parse(yaml.as_bytes()).unwrap(), Start::new("x"), begin);
+    while !bench.state().is_ended() {
+        let until = bench.state().timer().map_or(bench.now, |run| run.until);
+        // From two hours too early to two hours late, so also back.
+        bench.now = Time::from_unix_us(until.unix_us() - 7_200_000_000).plus_ms(random(14_400_000));
+        let (before, n_before) = (bench.now, bench.log.len());
+        bench.give(Input::Tick);
+        let n_new = (bench.log.len() - n_before) as u64;
+        if until > before {
+            assert_eq!(n_new, 0, "{zone}: it ends at {until}, not at {before}");
+        }
+        bench.log.truncate(n_before + random(n_new + 1) as usize);
+        let state = bench.fold_to(bench.log.len() - 1);
+        bench.thread = Thread::resume(state, bench.begun_on.clone());
+        bench.recover_but(|_| false);
+    }
+    assert_eq!(bench.state().status(), Status::Completed);
+    let mut ends = std::collections::BTreeSet::new();
+    let mut open = None;
+    for (at, event) in &bench.log {
+        if let Event::WaitStarted(e) = event {
+            assert!(open.replace(e.until).is_none(), "{zone}: two waits at once");
+            assert!(ends.insert(e.until), "{zone}: {} twice", e.until);
+        }
+        if let Event::WaitCompleted(_) = event {
+            assert!(open.take().is_some_and(|until| *at >= until), "{zone}: {at}");
+        }
+        assert!(!matches!(event, Event::WaitFailed(_)), "{zone}: {event:?}");
+    }
+    assert_eq!(ends.len(), 730, "{zone}");
+    let zone = jiff::tz::TimeZone::get(zone).unwrap();
+    let times: Vec<_> = ends
+        .iter()
+        .map(|end| jiff::Timestamp::from_microsecond(end.unix_us() as i64).unwrap().to_zoned(zone.clone()).time())
+        .collect();
+    let n_others = times.iter().filter(|time| **time != jiff::civil::time(2, 30, 0, 0)).count();
+    // The night that has no 02:30, in each of the years.
+    assert!(n_others <= 2, "{n_others}");
+}
+
+#[test]
+fn waits_of_two_years_end_in_time_across_crashes_and_set_clocks() {
+    for zone in ["Europe/Berlin", "America/New_York", "Australia/Lord_Howe"] {
+        let mut state: u64 = 17;
+        two_years_in(zone, |end| {
+            // Marsaglia's xorshift of 64 bits.
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state % end
+        });
+    }
+}
