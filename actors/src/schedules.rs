@@ -308,10 +308,13 @@ impl Runtime {
         let workflow = self.scheduled_workflow(state).await?;
         let mut variables = OrderedMap::default();
         variables.insert(SCHEDULED_AT.into(), Json::from(tick.to_string()));
-        let start = StartThread::new(workflow, &state.schedule.input.0)
+        let mut start = StartThread::new(workflow, &state.schedule.input.0)
             .id(state.thread_of(tick))
             .labels(state.labels())
             .variables(variables);
+        if let Some(folder) = self.services().workspace_folder() {
+            start = start.workspace(folder);
+        }
         match self.start(start).await {
             Ok(_) | Err(StartThreadError::Runtime(RuntimeError::Store(StoreError::Conflict { .. }))) => Ok(()),
             Err(source) => Err(ScheduleError::Start { tick: Some(tick), source }),

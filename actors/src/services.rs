@@ -180,6 +180,12 @@ impl Services {
         }
     }
 
+    /// The folder of the runtime's own workspace; `None` where its name is no text.
+    #[cfg(feature = "schedules")]
+    pub(crate) fn workspace_folder(&self) -> Option<&str> {
+        self.workspace.root().to_str()
+    }
+
     /// The workspace of a thread: its own, or the runtime's. It is opened anew each time, so that none is kept longer
     /// than it is used, and a folder that was made anew is the new one.
     pub(crate) fn workspace_of(&self, path: Option<&str>) -> Result<Arc<Workspace>, String> {

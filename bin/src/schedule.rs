@@ -134,7 +134,12 @@ fn word<T: DeserializeOwned>(text: &str) -> Result<T, String> {
 }
 
 pub(crate) async fn run(open: &OpenArgs, args: ScheduleArgs) -> Result<ExitCode, Failure> {
-    let runtime = open.look().await?;
+    // A schedule can be the first thing in a log.
+    let is_first = matches!(args.command, ScheduleCommand::Put(_)) && !open.data_dir.is_dir();
+    let runtime = match is_first && open.server().await?.is_none() {
+        true => open.start_bare().await?,
+        false => open.look().await?,
+    };
     let done = run_on(open, &runtime, args.command).await;
     open::close(runtime).await?;
     done

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use rethread_tests::binary::Scene;
 use rethread_tests::random::Random;
 use serde_json::{Value, json};
 
@@ -78,6 +79,10 @@ fn schedule_is_made_shown_changed_and_removed() {
 
 #[test]
 fn schedule_at_the_terminal() {
+    let first = Scene::new();
+    first.write("quick.yaml", QUICK);
+    first.run("schedule put late --workflow quick.yaml --cron @daily").ok();
+    assert!(first.run("schedule list").ok().stdout.contains("@daily in UTC"));
     let place = Place::new();
     place.scene.write("quick.yaml", QUICK);
     let put = place.scene.run("schedule put soon --workflow quick.yaml --every 1s --input Ada").ok();

@@ -1,5 +1,6 @@
 //! Schedules: threads that are started by themselves, once for each tick.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use crate::support::{Tally, World, block_on, check_laws, disk, scripted, until, 
 
 const QUICK: &str = "
 variables: {scheduled_at: ''}
-nodes: [{id: note, context_processor: {processor: extract, config: {variable: at, expression: scheduled_at}}}]
+nodes: [{id: note, context_processor: {processor: extract, config: {variable: at, expression: '[scheduled_at, workspace]'}}}]
 ";
 
 fn every_second() -> Schedule {
@@ -56,7 +57,9 @@ fn ticks_start_one_thread_each_that_knows_its_tick() {
         assert_eq!(all.len() as u64, state.n_started);
         for (id, _) in &all {
             let outcome = second.runtime.thread(*id).outcome().await.unwrap();
-            let tick: Time = outcome.output.unwrap().as_str().unwrap().parse().unwrap();
+            let [tick, folder]: [String; 2] = serde_json::from_value(outcome.output.unwrap()).unwrap();
+            let tick: Time = tick.parse().unwrap();
+            assert_eq!(Path::new(&folder), std::env::temp_dir().canonicalize().unwrap());
             assert_eq!(made.thread_of(tick), *id);
             assert_eq!(tick.ms_since(made.created_at) % 1_000, 0);
         }
