@@ -14,6 +14,7 @@ mod disk;
 mod graphs;
 mod memory;
 mod register;
+mod waiting;
 mod work;
 
 use std::path::Path;
@@ -69,6 +70,8 @@ const PARTS: &[(&str, Part)] = &[
     ("fan-out", |folder, size| Box::pin(graphs::fan_out(folder, size))),
     ("loop", |folder, size| Box::pin(graphs::iterations(folder, size))),
     ("memory-idle", |folder, size| Box::pin(memory::idle(folder, size))),
+    ("memory-wait", |folder, size| Box::pin(waiting::run(folder, size))),
+    (waiting::RESTART, |_, size| Box::pin(waiting::restart(size))),
     ("memory-live", |folder, size| Box::pin(memory::live(folder, size))),
 ];
 

@@ -71,7 +71,7 @@ pub(crate) fn resident_kib() -> Result<u64> {
 
 /// A process that did other things before still has their memory.
 pub(crate) fn in_processes_of_their_own(size: Size) -> Result<()> {
-    for part in ["memory-idle", "memory-live"] {
+    for part in ["memory-idle", "memory-live", "memory-wait"] {
         let mut command = std::process::Command::new(std::env::current_exe()?);
         command.args(size.full.then_some("--bench")).arg(part);
         if !command.status()?.success() {
