@@ -78,9 +78,9 @@ impl Runtime {
     /// it are done with, threads that run go on.
     ///
     /// # Errors
-    /// `Invalid` for what makes no sense; those of a tick that is due and cannot be started at present; `NoWorkflow` when the log has no workflow of that name
-    /// ([`Runtime::put_workflow`]); `Start` when its newest definition cannot run here, or does not take the input; `Full`.
-    /// Nothing changed then.
+    /// `Invalid` for what makes no sense; `NoWorkflow` when the log has no workflow of that name
+    /// ([`Runtime::put_workflow`]); `Start` when its newest definition cannot run here, or does not take the input, or when
+    /// a tick of the schedule as it was is due and cannot be started at present; `Full`. Nothing changed then.
     pub async fn put_schedule(&self, name: &str, schedule: Schedule) -> Result<ScheduleState, ScheduleError> {
         self.fits("the input of a schedule", &schedule.input.0)?;
         let _alone = self.services().schedules.alone().await;
@@ -104,9 +104,11 @@ impl Runtime {
             None => ScheduleState::new(name, schedule, now),
         };
         let state = state.map_err(ScheduleError::Invalid)?;
-        let n = self.schedules().await?.len();
-        if is_new && n >= SCHEDULES_MAX {
-            return Err(ScheduleError::Full { n });
+        if is_new {
+            let n = self.schedules().await?.len();
+            if n >= SCHEDULES_MAX {
+                return Err(ScheduleError::Full { n });
+            }
         }
         let workflow = self.scheduled_workflow(&state).await?;
         let refused = |source| ScheduleError::Start { tick: None, source };
