@@ -8,6 +8,7 @@ use futures::stream::{FuturesUnordered, StreamExt};
 use rethread::runs::RunRequest;
 use rethread::{Runtime, Seq, ThreadHandle, Workflow};
 
+use crate::memory::resident_kib;
 use crate::work::{self, Result};
 use crate::{Size, say};
 
@@ -47,6 +48,8 @@ async fn lengths(folder: &Path, size: Size, name: &str, workflow: Arc<Workflow>)
         for _ in 1..size.of(length) {
             turn(&thread).await?;
         }
+        let figure = format!("{} MiB resident in all", resident_kib()? / 1024);
+        say(&format!("memory with a conversation of {length} turns besides, {name}"), &figure);
         chats.push(thread);
     }
     let mut times = vec![Vec::new(); chats.len()];
