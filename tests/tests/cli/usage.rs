@@ -140,6 +140,7 @@ fn the_help_lists_the_commands() {
         resume       Resume a paused or unfinished thread
         reschedule   Let a wait of a thread end at another time
         signal       Send a signal to the threads that wait for it
+        schedule     Start threads of a workflow at certain times
         inbox        List open questions
         respond      Answer a question
         verify       Verify that no record of the log is changed, missing or out of order
