@@ -25,7 +25,8 @@ use crate::processor::{ProcessorContext, Processors};
 use crate::strategy::{Strategies, Strategy};
 use crate::tool_services::Plan;
 
-/// The settings of a [`Runtime`](crate::Runtime), see [`Runtime::builder`](crate::Runtime::builder). [`RuntimeBuilder::start`] opens the log and starts it.
+/// The settings of a [`Runtime`](crate::Runtime), see [`Runtime::builder`](crate::Runtime::builder).
+/// [`RuntimeBuilder::start`] opens the log and starts it.
 #[must_use = "a builder does nothing until `start`"]
 pub struct RuntimeBuilder {
     store: StoreConfig,

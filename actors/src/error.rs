@@ -333,6 +333,12 @@ pub enum ScheduleError {
         /// Its name.
         name: String,
     },
+    /// A schedule of this name has other labels than those that the caller may change.
+    #[error("the name `{name}` is taken: choose another one")]
+    Taken {
+        /// The name.
+        name: String,
+    },
     /// The log has no such workflow.
     #[error("the log has no workflow `{workflow}`: put its definition into the log first")]
     NoWorkflow {
@@ -383,7 +389,7 @@ impl ScheduleError {
     /// What the caller does next.
     pub fn next_move(&self) -> NextMove {
         match self {
-            Self::NoSchedule { .. } | Self::NoWorkflow { .. } => NextMove::NameAnother,
+            Self::NoSchedule { .. } | Self::Taken { .. } | Self::NoWorkflow { .. } => NextMove::NameAnother,
             Self::Invalid(_) | Self::TooLarge(_) | Self::Full { .. } => NextMove::ChangeRequest,
             Self::Start { source, .. } => source.next_move(),
             Self::Cancel { source, .. } => source.next_move(),

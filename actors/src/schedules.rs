@@ -10,6 +10,7 @@ use std::time::Duration;
 use rethread_events::codec::OrderedMap;
 use rethread_events::ids::{ThreadId, Time};
 use rethread_events::json::Json;
+use rethread_events::labels::Labels;
 use rethread_events::schedule::{AtTick, SCHEDULED_AT, SCHEDULES_MAX, Schedule, ScheduleState};
 use rethread_events::text::{head, with_sources};
 use rethread_events::thread::{Rejected, Start, Status};
@@ -74,20 +75,28 @@ pub(crate) async fn run(registry: Arc<ThreadRegistry>) {
 }
 
 impl Runtime {
-    /// Makes a schedule, or changes the one of this name. Durable when it returns. A change takes effect now: ticks before
-    /// it are done with, threads that run go on.
+    /// Makes a schedule, or changes the one of this name if it has the labels `within`. Durable when it returns. A change
+    /// takes effect now: ticks before it are done with, threads that run go on.
     ///
     /// # Errors
-    /// `Invalid` for what makes no sense; `NoWorkflow` when the log has no workflow of that name
+    /// `Taken` if the schedule of this name lacks one of the labels; `Invalid` for what makes no sense; `NoWorkflow` when the log has no workflow of that name
     /// ([`Runtime::put_workflow`]); `Start` when its newest definition cannot run here, or does not take the input, or when
     /// a tick of the schedule as it was is due and cannot be started at present; `Full`. Nothing changed then.
-    pub async fn put_schedule(&self, name: &str, schedule: Schedule) -> Result<ScheduleState, ScheduleError> {
+    pub async fn put_schedule(
+        &self,
+        name: &str,
+        schedule: Schedule,
+        within: &Labels,
+    ) -> Result<ScheduleState, ScheduleError> {
         self.fits("the input of a schedule", &schedule.input.0)?;
         let _alone = self.services().schedules.alone().await;
         let now = clock::now();
         let known = self.find_schedule(name).await?;
         let is_new = known.is_none();
         let state = match known {
+            Some(known) if !known.schedule.labels.include(within) => {
+                return Err(ScheduleError::Taken { name: known.name });
+            }
             Some(mut known) => {
                 // What is due is started as it was to be.
                 if self.mode().runs()
@@ -143,26 +152,32 @@ impl Runtime {
             .ok_or_else(|| ScheduleError::NoSchedule { name: head(name, NAME_SHOWN).to_owned() })
     }
 
-    /// Begins or ends a pause of a schedule: nothing is started meanwhile, and ticks of the pause are not caught up.
+    /// Begins or ends a pause of a schedule that has the labels `within`: nothing is started meanwhile, and ticks of the
+    /// pause are not caught up.
     ///
     /// # Errors
-    /// As [`Runtime::schedule`], and when the log cannot be written.
-    pub async fn pause_schedule(&self, name: &str, is_paused: bool) -> Result<ScheduleState, ScheduleError> {
+    /// As [`Runtime::schedule`], also for one that lacks a label, and when the log cannot be written.
+    pub async fn pause_schedule(
+        &self,
+        name: &str,
+        is_paused: bool,
+        within: &Labels,
+    ) -> Result<ScheduleState, ScheduleError> {
         let _alone = self.services().schedules.alone().await;
-        let mut state = self.schedule(name).await?;
+        let mut state = self.schedule_within(name, within).await?;
         state.pause(is_paused, clock::now());
         self.note(&state).await?;
         self.services().schedules.changed.notify_one();
         Ok(state)
     }
 
-    /// Removes a schedule. Its threads stay.
+    /// Removes a schedule that has the labels `within`. Its threads stay.
     ///
     /// # Errors
     /// As [`Runtime::pause_schedule`].
-    pub async fn delete_schedule(&self, name: &str) -> Result<(), ScheduleError> {
+    pub async fn delete_schedule(&self, name: &str, within: &Labels) -> Result<(), ScheduleError> {
         let _alone = self.services().schedules.alone().await;
-        let state = self.schedule(name).await?;
+        let state = self.schedule_within(name, within).await?;
         let store = self.store().clone();
         Ok(self.blocking(move || store.remove_value(&format!("{NAMES}{}", state.name))).await??)
     }
@@ -207,6 +222,14 @@ impl Runtime {
             }
         }
         Ok(started)
+    }
+
+    async fn schedule_within(&self, name: &str, within: &Labels) -> Result<ScheduleState, ScheduleError> {
+        let state = self.schedule(name).await?;
+        match state.schedule.labels.include(within) {
+            true => Ok(state),
+            false => Err(ScheduleError::NoSchedule { name: state.name }),
+        }
     }
 
     async fn find_schedule(&self, name: &str) -> Result<Option<ScheduleState>, ScheduleError> {

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use rethread::errors::{ScheduleError, with_sources};
-use rethread::operate::{CatchUp, Overlap, Schedule, ScheduleState};
+use rethread::operate::{CatchUp, Labels, Overlap, Schedule, ScheduleState};
 use rethread::{Json, Runtime, ThreadId, Time};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -184,7 +184,7 @@ async fn run_on(open: &OpenArgs, runtime: &Runtime, command: ScheduleCommand) ->
         ScheduleCommand::Delete { name } => {
             match open.holder() {
                 Some(server) => server.delete_schedule(&name).await?,
-                None => runtime.delete_schedule(&name).await?,
+                None => runtime.delete_schedule(&name, &Labels::new()).await?,
             }
             output::print(format!("{name} removed"))?;
         }
@@ -220,7 +220,7 @@ async fn put(open: &OpenArgs, runtime: &Runtime, args: PutArgs) -> Result<ExitCo
     };
     match open.holder() {
         Some(server) => server.put_schedule(&args.name, &schedule).await?,
-        None => drop(runtime.put_schedule(&args.name, schedule).await?),
+        None => drop(runtime.put_schedule(&args.name, schedule, &Labels::new()).await?),
     }
     let state = runtime.schedule(&args.name).await?;
     if args.json {
@@ -237,7 +237,7 @@ async fn put(open: &OpenArgs, runtime: &Runtime, args: PutArgs) -> Result<ExitCo
 async fn pause(open: &OpenArgs, runtime: &Runtime, name: &str, is_paused: bool) -> Result<(), Failure> {
     match open.holder() {
         Some(server) => server.pause_schedule(name, is_paused).await?,
-        None => drop(runtime.pause_schedule(name, is_paused).await?),
+        None => drop(runtime.pause_schedule(name, is_paused, &Labels::new()).await?),
     }
     output::print(format!("{name} {}", if is_paused { "paused" } else { "resumed" }))
 }
@@ -293,7 +293,7 @@ impl From<ScheduleError> for Failure {
         let code = match &error {
             ScheduleError::NoSchedule { .. } | ScheduleError::NoWorkflow { .. } => NOT_FOUND,
             ScheduleError::Invalid(_) | ScheduleError::TooLarge(_) => INVALID,
-            ScheduleError::Full { .. } => CONFLICT,
+            ScheduleError::Taken { .. } | ScheduleError::Full { .. } => CONFLICT,
             ScheduleError::Start { source, .. } => Self::from(source.clone()).code,
             ScheduleError::Cancel { source, .. } => exit::of_control(source),
             ScheduleError::Runtime(error) => Self::from(error.clone()).code,

@@ -32,6 +32,8 @@ pub const SCHEDULED_AT: &str = "scheduled_at";
 
 /// How many ticks are handled at a time.
 const BATCH: usize = 64;
+/// How many distances of ticks the jitter is compared with.
+const GAPS_CHECKED: usize = 100;
 const CRON_BYTES_MAX: usize = 200;
 
 /// When threads of a workflow are started. Exactly one of `cron` and `every_ms` is given.
@@ -224,13 +226,16 @@ impl Schedule {
     /// What is wrong with it, as far as it can be told without a log.
     fn check(&self, now: Time) -> Result<(), String> {
         let times = self.times(now)?;
-        let first = times.next(now).ok_or("it has no tick after now: see `cron`, `from` and `until`")?;
-        let gap_ms = times.next(first).map(|second| second.ms_since(first));
-        if let Some(gap_ms) = gap_ms.filter(|gap_ms| self.jitter_ms > *gap_ms) {
-            return Err(format!(
-                "`jitter_ms` is {}, more than the {gap_ms} between the next two ticks",
-                self.jitter_ms
-            ));
+        times.next(now).ok_or("it has no tick after now: see `cron`, `from` and `until`")?;
+        if self.jitter_ms > 0 {
+            let gaps = times.after(now).zip(times.after(now).skip(1)).take(GAPS_CHECKED);
+            let shortest = gaps.map(|(tick, next)| next.ms_since(tick)).min();
+            if let Some(gap_ms) = shortest.filter(|gap_ms| self.jitter_ms > *gap_ms) {
+                return Err(format!(
+                    "`jitter_ms` is {}, more than the {gap_ms} between two of its ticks",
+                    self.jitter_ms
+                ));
+            }
         }
         if self.labels.get(SCHEDULE_LABEL).is_some() {
             return Err(format!("the label `{SCHEDULE_LABEL}` is given by the schedule: leave it out"));

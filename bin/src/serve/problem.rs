@@ -482,6 +482,7 @@ impl From<ScheduleError> for Problem {
                 let detail = format!("{detail}: GET /v1/schedules lists them");
                 Self::new(Kind::NoSchedule, detail).at("schedule", name)
             }
+            ScheduleError::Taken { .. } => Self::new(Kind::Forbidden, detail),
             ScheduleError::NoWorkflow { workflow } => Self::new(Kind::NoWorkflow, detail).at("workflow", workflow),
             ScheduleError::Invalid(what) => Self::new(Kind::Unusable, what),
             ScheduleError::TooLarge(error) => error.into(),

@@ -104,14 +104,9 @@ pub(crate) async fn put(
     let read = serde_json::from_value(told);
     let mut schedule: Schedule =
         read.map_err(|error| Problem::new(Kind::Unusable, format!("the schedule: {error}")))?;
-    let name = request::named(&request, "name");
-    if let Ok(known) = server.runtime.schedule(&name).await
-        && !known.schedule.labels.include(&guard::bound_to(&request))
-    {
-        return Err(Problem::new(Kind::Forbidden, "this name is taken: choose another one"));
-    }
     schedule.labels = guard::bound(&request, schedule.labels)?;
-    let state = server.runtime.put_schedule(&name, schedule).await?;
+    let name = request::named(&request, "name");
+    let state = server.runtime.put_schedule(&name, schedule, &guard::bound_to(&request)).await?;
     Ok(HttpResponse::Ok().json(shown(&server, state)))
 }
 
@@ -122,8 +117,7 @@ pub(crate) async fn put(
         (status = 404, description = "There is no such schedule"),
     ))]
 pub(crate) async fn delete(server: Shared, request: HttpRequest) -> Result<HttpResponse, Problem> {
-    let state = named(&server, &request).await?;
-    server.runtime.delete_schedule(&state.name).await?;
+    server.runtime.delete_schedule(&request::named(&request, "name"), &guard::bound_to(&request)).await?;
     Ok(HttpResponse::NoContent().finish())
 }
 
@@ -148,8 +142,8 @@ pub(crate) async fn resume(server: Shared, request: HttpRequest) -> Result<HttpR
 }
 
 async fn set_paused(server: &Server, request: &HttpRequest, is_paused: bool) -> Result<HttpResponse, Problem> {
-    let state = named(server, request).await?;
-    let state = server.runtime.pause_schedule(&state.name, is_paused).await?;
+    let name = request::named(request, "name");
+    let state = server.runtime.pause_schedule(&name, is_paused, &guard::bound_to(request)).await?;
     Ok(HttpResponse::Ok().json(shown(server, state)))
 }
 

@@ -90,6 +90,7 @@ fn schedules_that_make_no_sense_are_refused() {
         (cron("0 0 30 2 *", "UTC"), "no tick after now"),
         (Schedule { until: Some(at("2026-11-25T12:00:04Z")), ..every(5_000) }, "no tick after now"),
         (Schedule { jitter_ms: 5_001, ..every(5_000) }, "`jitter_ms` is 5001, more than the 5000"),
+        (Schedule { jitter_ms: 60_001, ..cron("0,1 12 * * *", "UTC") }, "more than the 60000 between two"),
         (Schedule { labels: "schedule=x".parse().unwrap(), ..every(5_000) }, "leave it out"),
     ] {
         let why = refused(schedule);

@@ -5,12 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rethread::errors::ScheduleError;
-use rethread::operate::{CatchUp, Overlap, Retention, Schedule};
+use rethread::operate::{CatchUp, Labels, Overlap, Retention, Schedule};
 use rethread::store::{MemoryStore, Store, StoreError};
 use rethread::{Status, ThreadFilter, ThreadId, Time};
 use rethread_store::testing::{Fault, FaultyStore};
 
 use crate::support::{Tally, World, block_on, check_laws, disk, scripted, until, workflow};
+
+const ANY: Labels = Labels::new();
 
 const QUICK: &str = "
 variables: {scheduled_at: ''}
@@ -45,13 +47,13 @@ fn ticks_start_one_thread_each_that_knows_its_tick() {
         let folder = tempfile::tempdir().unwrap();
         let first = world(disk(folder.path())).await;
         first.runtime.put_workflow(workflow(QUICK)).await.unwrap();
-        let made = first.runtime.put_schedule("ticks", every_second()).await.unwrap();
+        let made = first.runtime.put_schedule("ticks", every_second(), &ANY).await.unwrap();
         until_started(&first, "ticks", 2).await;
         first.end().await;
         // What was missed meanwhile is caught up with one start.
         let second = world(disk(folder.path())).await;
         until_started(&second, "ticks", 3).await;
-        second.runtime.pause_schedule("ticks", true).await.unwrap();
+        second.runtime.pause_schedule("ticks", true, &ANY).await.unwrap();
         let state = second.runtime.schedule("ticks").await.unwrap();
         let all = threads(&second, "ticks").await;
         assert_eq!(all.len() as u64, state.n_started);
@@ -63,7 +65,7 @@ fn ticks_start_one_thread_each_that_knows_its_tick() {
             assert_eq!(made.thread_of(tick), *id);
             assert_eq!(tick.ms_since(made.created_at) % 1_000, 0);
         }
-        second.runtime.delete_schedule("ticks").await.unwrap();
+        second.runtime.delete_schedule("ticks", &ANY).await.unwrap();
         let gone = second.runtime.schedule("ticks").await;
         assert!(matches!(gone, Err(ScheduleError::NoSchedule { .. })));
         assert_eq!(threads(&second, "ticks").await.len(), all.len());
@@ -75,14 +77,14 @@ fn ticks_start_one_thread_each_that_knows_its_tick() {
 fn schedules_that_cannot_start_anything_are_refused() {
     block_on(async {
         let world = world(Arc::new(MemoryStore::new())).await;
-        let missing = world.runtime.put_schedule("a", every_second()).await.unwrap_err();
+        let missing = world.runtime.put_schedule("a", every_second(), &ANY).await.unwrap_err();
         assert_eq!(missing.to_string(), "the log has no workflow `scenario`: put its definition into the log first");
         let strict = workflow(&format!("input_schema: {{type: object, required: [order]}}{QUICK}"));
         world.runtime.put_workflow(strict).await.unwrap();
-        let refused = world.runtime.put_schedule("a", every_second()).await.unwrap_err();
+        let refused = world.runtime.put_schedule("a", every_second(), &ANY).await.unwrap_err();
         assert!(matches!(refused, ScheduleError::Start { tick: None, .. }), "{refused}");
         let never = Schedule { every_ms: None, ..every_second() };
-        let refused = world.runtime.put_schedule("a", never).await.unwrap_err();
+        let refused = world.runtime.put_schedule("a", never, &ANY).await.unwrap_err();
         assert!(matches!(refused, ScheduleError::Invalid(_)), "{refused}");
         assert!(world.runtime.schedules().await.unwrap().is_empty());
         world.end().await;
@@ -95,10 +97,10 @@ fn removal_of_definitions_keeps_those_that_schedules_start() {
         let world = world(Arc::new(MemoryStore::new())).await;
         world.runtime.put_workflow(workflow(QUICK)).await.unwrap();
         let daily = Schedule { every_ms: None, cron: Some("@yearly".into()), ..every_second() };
-        world.runtime.put_schedule("yearly", daily).await.unwrap();
+        world.runtime.put_schedule("yearly", daily, &ANY).await.unwrap();
         let all = Retention { definitions: true, ..Retention::default() };
         assert!(world.runtime.gc(all.clone()).await.unwrap().definitions.is_empty());
-        world.runtime.delete_schedule("yearly").await.unwrap();
+        world.runtime.delete_schedule("yearly", &ANY).await.unwrap();
         assert_eq!(world.runtime.gc(all).await.unwrap().definitions.len(), 1);
         world.end().await;
     });
@@ -110,7 +112,7 @@ async fn slow(overlap: Overlap) -> World {
     let slow = scripted("wait_look", "{tool_calls: [{name: wait_look, arguments: {text: x}}]}, {text: done}");
     world.runtime.put_workflow(slow).await.unwrap();
     let schedule = Schedule { overlap, catch_up: CatchUp::All, ..every_second() };
-    world.runtime.put_schedule("slow", schedule).await.unwrap();
+    world.runtime.put_schedule("slow", schedule, &ANY).await.unwrap();
     until_started(&world, "slow", 1).await;
     world
 }
@@ -125,7 +127,7 @@ fn tick_is_skipped_while_the_thread_before_it_runs() {
         assert_eq!(threads(&world, "slow").await.len(), 1);
         world.tally.gate().open();
         until_started(&world, "slow", 2).await;
-        world.runtime.pause_schedule("slow", true).await.unwrap();
+        world.runtime.pause_schedule("slow", true, &ANY).await.unwrap();
         world.runtime.shutdown().await.unwrap();
     });
 }
@@ -144,7 +146,7 @@ fn ticks_wait_in_a_row_for_the_thread_before_them() {
         let all = threads(&world, "slow").await;
         assert_eq!(all[1].0, waiting.thread_of(waiting.waiting[0]));
         assert_eq!(all[2].0, waiting.thread_of(waiting.waiting[1]));
-        world.runtime.pause_schedule("slow", true).await.unwrap();
+        world.runtime.pause_schedule("slow", true, &ANY).await.unwrap();
         world.runtime.shutdown().await.unwrap();
     });
 }
@@ -154,7 +156,7 @@ fn tick_cancels_the_thread_before_it() {
     block_on(async {
         let world = slow(Overlap::CancelOld).await;
         until_started(&world, "slow", 2).await;
-        world.runtime.pause_schedule("slow", true).await.unwrap();
+        world.runtime.pause_schedule("slow", true, &ANY).await.unwrap();
         let all = threads(&world, "slow").await;
         assert_eq!(all[0].1, Status::Cancelled);
         world.tally.gate().open();
@@ -170,7 +172,7 @@ fn ticks_of_the_past_are_started_once_when_they_are_asked_for() {
         let world = world(Arc::new(MemoryStore::new())).await;
         world.runtime.put_workflow(workflow(QUICK)).await.unwrap();
         let cron = Schedule { every_ms: None, cron: Some("0 3 * * *".into()), ..every_second() };
-        world.runtime.put_schedule("nightly", cron).await.unwrap();
+        world.runtime.put_schedule("nightly", cron, &ANY).await.unwrap();
         let [after, to]: [Time; 2] = ["2026-03-01T00:00:00Z", "2026-03-04T12:00:00Z"].map(|at| at.parse().unwrap());
         let started = world.runtime.backfill_schedule("nightly", after, to).await.unwrap();
         assert_eq!(started.len(), 4);
@@ -201,7 +203,7 @@ fn every_tick_is_started_once_across_a_death_at_each_append() {
             first.runtime.put_workflow(workflow(QUICK)).await.unwrap();
             dies.plan_after(nth, fault);
             let schedule = Schedule { catch_up: CatchUp::All, overlap: Overlap::Queue, ..every_second() };
-            let made = first.runtime.put_schedule("ticks", schedule).await.unwrap();
+            let made = first.runtime.put_schedule("ticks", schedule, &ANY).await.unwrap();
             dies.died().await;
             made
         });
@@ -212,7 +214,7 @@ fn every_tick_is_started_once_across_a_death_at_each_append() {
             let second = world(inner.clone()).await;
             let before = second.runtime.schedule("ticks").await.unwrap().n_started;
             until_started(&second, "ticks", before + 2).await;
-            let state = second.runtime.pause_schedule("ticks", true).await.unwrap();
+            let state = second.runtime.pause_schedule("ticks", true, &ANY).await.unwrap();
             let times = made.schedule.times(made.created_at).unwrap();
             let ticks = times.after(made.created_at).take_while(|tick| *tick <= state.done_until);
             let mut expected: Vec<_> = ticks.filter(|tick| !state.waiting.contains(tick)).collect();
@@ -238,10 +240,13 @@ fn tick_that_the_log_has_no_room_for_is_started_later() {
         let world = world(store.clone()).await;
         world.runtime.put_workflow(workflow(QUICK)).await.unwrap();
         store.plan(Fault::Fails(StoreError::Busy { bytes: 2, bytes_max: 1 }));
-        let made =
-            world.runtime.put_schedule("ticks", Schedule { catch_up: CatchUp::All, ..every_second() }).await.unwrap();
+        let made = world
+            .runtime
+            .put_schedule("ticks", Schedule { catch_up: CatchUp::All, ..every_second() }, &ANY)
+            .await
+            .unwrap();
         until_started(&world, "ticks", 2).await;
-        let state = world.runtime.pause_schedule("ticks", true).await.unwrap();
+        let state = world.runtime.pause_schedule("ticks", true, &ANY).await.unwrap();
         assert_eq!((state.n_failed, state.n_skipped), (0, 0));
         let first = made.schedule.times(made.created_at).unwrap().next(made.created_at).unwrap();
         assert_eq!(threads(&world, "ticks").await[0].0, made.thread_of(first));
