@@ -188,14 +188,15 @@ impl ThreadHandle {
 /// Why a fork at the end of a thread does not begin, and the moment to fork instead: before the first of the nodes whose
 /// prompts are changed, otherwise before the last node that does something.
 fn at_end(parent: &State, at: Seq, changes: &ForkChanges, workflow: &Workflow) -> ForkError {
-    let first_try = |node: &NodeId| parent.path().iter().rev().find(|visit| visit.node == *node && visit.attempt == 1);
+    let path = parent.path();
+    let first_try = |node: &NodeId| path.iter().rev().find(|visit| visit.node == *node && visit.attempt == 1);
     let does_something = |visit: &&Visit| {
         let node = parent.node_of(workflow, &visit.node);
         node.is_none_or(|node| !matches!(node.kind(), NodeKind::Start | NodeKind::End | NodeKind::Route(_)))
     };
     let changed =
         changes.prompts.keys().filter_map(|node| first_try(&node.as_str().into())).min_by_key(|visit| visit.seq);
-    let last = || parent.path().iter().rev().find(does_something).and_then(|visit| first_try(&visit.node));
+    let last = || path.iter().rev().find(does_something).and_then(|visit| first_try(&visit.node));
     let (instead, before) = match changed.or_else(last) {
         Some(visit) => (Seq(visit.seq.0.saturating_sub(1)), format!("node `{}`", visit.node)),
         None => (Seq(0), "it".to_owned()),

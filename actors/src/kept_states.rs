@@ -84,7 +84,7 @@ impl KeptStates {
 }
 
 fn n_parts(state: &State) -> usize {
-    state.conversation().entries.len() + state.variables().len() + state.path().len()
+    state.conversation().entries.len() + state.variables().len() + state.n_visits()
 }
 
 /// About what a state takes. Those of one fold share their messages, which are counted for each of them: it may be the

@@ -42,7 +42,7 @@ impl ThreadHandle {
             let before = before.and_then(|before| usize::try_from(before).ok());
             let end = before.unwrap_or(usize::MAX).min(entries.len());
             let begin = end.saturating_sub(limit);
-            let page = &entries[begin..end];
+            let page = &*entries.range(begin..end);
             let Some(first) = page.iter().map(|entry| entry.seq).min() else { return Ok(Vec::new()) };
             // The runs in which they came, the last one first.
             let mut begun = Vec::new();

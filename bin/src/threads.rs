@@ -223,9 +223,10 @@ pub(crate) fn describe(state: &State, status: Status) -> String {
     if let Some(seq) = state.last_seq() {
         line("last seq", seq.to_string());
     }
-    let visits: Vec<_> = state.path().iter().rev().take(12).map(|visit| visit.node.as_str()).collect();
+    let path = state.path();
+    let visits: Vec<_> = path.iter().rev().take(12).map(|visit| visit.node.as_str()).collect();
     if !visits.is_empty() {
-        let more = if state.path().len() > visits.len() { "… → " } else { "" };
+        let more = if path.len() > visits.len() { "… → " } else { "" };
         let path: Vec<_> = visits.into_iter().rev().collect();
         line("path", format!("{more}{}", path.join(" → ")));
     }

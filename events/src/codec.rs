@@ -1,6 +1,8 @@
 //! The stored form: bincode with the `legacy` configuration (little endian, fixed width), whose bytes equal those
 //! of bincode 1.3, so that the format outlives the crate.
 
+mod shared_list;
+
 #[cfg(test)]
 mod tests;
 
@@ -13,6 +15,8 @@ use bincode::{Decode, Encode};
 use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+pub use self::shared_list::SharedList;
 
 /// The most bytes one stored value may have. A hostile length in damaged bytes would otherwise ask for memory
 /// without end.

@@ -35,10 +35,11 @@ pub(crate) async fn graph(server: Shared, at: AtMoment) -> Result<HttpResponse, 
     };
     let seq = state.last_seq().unwrap_or_default();
     let told = tree::of(&server.runtime, thread.id(), thread.steps_at(seq).await?).await?;
-    let went = Went::of(&state, &told);
+    let visits = state.path();
+    let went = Went::of(&state, &visits, &told);
     let picture = Picture::of(&workflow);
-    let skipped = state.path().len().saturating_sub(VISITS_MAX);
-    let visits = state.path()[skipped..].iter();
+    let skipped = visits.len().saturating_sub(VISITS_MAX);
+    let visits = visits[skipped..].iter();
     let path = visits.map(|visit| Visit { seq: visit.seq, node: visit.node.clone(), attempt: visit.attempt }).collect();
     Ok(HttpResponse::Ok().json(Graph {
         thread_id: thread.id(),
@@ -64,13 +65,13 @@ struct Went<'a> {
 }
 
 impl<'a> Went<'a> {
-    fn of(state: &'a State, told: &'a Told) -> Self {
+    fn of(state: &'a State, path: &'a [rethread_events::thread::Visit], told: &'a Told) -> Self {
         let current = state.node_name().filter(|_| !state.is_ended()).into_iter().collect();
         let mut went = Self { visits: HashMap::new(), steps: HashMap::new(), outcomes: HashMap::new(), current };
-        for visit in state.path() {
+        for visit in path {
             *went.visits.entry(&visit.node).or_default() += 1;
         }
-        for pair in state.path().windows(2) {
+        for pair in path.windows(2) {
             *went.steps.entry((&pair[0].node, &pair[1].node)).or_default() += 1;
         }
         for result in told.steps.results() {

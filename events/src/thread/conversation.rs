@@ -1,9 +1,11 @@
 //! What was said in a thread.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use bincode::{Decode, Encode};
 
+use crate::codec::SharedList;
 use crate::event::{ContextItem, NodeContext};
 use crate::ids::{CallId, NodeId, Seq};
 use crate::message::{Message, Role};
@@ -29,7 +31,7 @@ pub struct Entry {
 #[derive(Debug, Clone, PartialEq, Default, Encode, Decode)]
 pub struct Conversation {
     /// Everything, in order.
-    pub entries: Vec<Entry>,
+    pub entries: SharedList<Entry>,
     /// Where the last turn of a model node begins.
     pub turn_from: u64,
     /// The index of the instructions in force, so that finding them costs the same however long the thread is.
@@ -66,16 +68,17 @@ impl Conversation {
     }
 
     /// The messages of the last turn of a model node, which may still run.
-    pub fn turn(&self) -> &[Entry] {
-        &self.entries[index(self.turn_from).min(self.entries.len())..]
+    pub fn turn(&self) -> Cow<'_, [Entry]> {
+        self.entries.range(index(self.turn_from)..self.entries.len())
     }
 
     /// What the model reads in this call: everything that was there when it was first asked for.
-    pub fn before(&self, call: CallId) -> &[Entry] {
-        &self.entries[..self.end_before(call)]
+    pub fn before(&self, call: CallId) -> Cow<'_, [Entry]> {
+        self.entries.range(0..self.end_before(call))
     }
 
-    fn end_before(&self, call: CallId) -> usize {
+    /// How many messages the model reads in this call.
+    pub(super) fn end_before(&self, call: CallId) -> usize {
         let added_since = self.entries.iter().rev().take_while(|entry| entry.added && entry.seq > call.0).count();
         self.entries.len() - added_since
     }
@@ -102,8 +105,8 @@ impl Conversation {
 
     /// Takes away what the application added since a moment, for the node that is at work since then.
     pub(super) fn take_added(&mut self, since: Mark) -> Vec<Entry> {
-        let from = index(since.n_entries).min(self.entries.len());
-        self.entries.extract_if(from.., |entry| entry.added).collect()
+        let (entries, from) = self.entries.tail_mut(index(since.n_entries).min(self.entries.len()));
+        entries.extract_if(from.., |entry| entry.added).collect()
     }
 
     /// Adds messages that were taken out of another conversation.
@@ -115,10 +118,10 @@ impl Conversation {
     /// A node whose conversation was another has ended: its turn joins this one, and what the application added to it.
     pub(super) fn join_turn(&mut self, other: &Self) {
         self.read_by = self.read_with(other);
-        let (before, turn) = other.entries.split_at(index(other.turn_from).min(other.entries.len()));
-        before.iter().filter(|entry| entry.added).for_each(|entry| self.push(entry.clone()));
+        let before = other.entries.iter().take(index(other.turn_from));
+        before.filter(|entry| entry.added).for_each(|entry| self.push(entry.clone()));
         self.turn_from = self.entries.len() as u64;
-        turn.iter().for_each(|entry| self.push(entry.clone()));
+        other.turn().iter().for_each(|entry| self.push(entry.clone()));
     }
 
     /// A sub-workflow whose conversation was another has ended: of it there is left what the application added.
@@ -151,7 +154,7 @@ impl Conversation {
 
     /// Takes out these messages of the application: they begin a run.
     pub(super) fn take_out(&mut self, seqs: &[Seq]) {
-        self.entries.retain(|entry| !(entry.added && seqs.contains(&entry.seq)));
+        self.entries.all_mut().retain(|entry| !(entry.added && seqs.contains(&entry.seq)));
     }
 
     /// Whether a message of the application is here.
@@ -191,7 +194,8 @@ impl Conversation {
     fn insert(&mut self, at: usize, seq: Seq, messages: Vec<Arc<Message>>) {
         let node = self.node.clone();
         let of_node = |message| Entry { seq, message, added: false, summary: false, node: node.clone() };
-        self.entries.splice(at..at, messages.into_iter().map(of_node));
+        let (entries, at) = self.entries.tail_mut(at);
+        entries.splice(at..at, messages.into_iter().map(of_node));
     }
 
     /// The end, as a place to come back to.
@@ -222,16 +226,13 @@ impl Conversation {
 
     /// Takes back what a failed try of a node said; what the application added meanwhile stays.
     pub(super) fn take_back(&mut self, mark: Mark) {
-        let from = mark.n_entries;
         self.turn_from = mark.turn_from;
-        let mut i = 0;
-        self.entries.retain(|entry| {
-            i += 1;
-            i <= from || entry.added
-        });
-        if self.system_at.is_some_and(|at| at >= from) {
-            let last = self.entries.iter().rposition(|entry| entry.message.role == Role::System);
-            self.system_at = last.map(|at| at as u64);
+        let (entries, from) = self.entries.tail_mut(index(mark.n_entries).min(self.entries.len()));
+        entries.extract_if(from.., |entry| !entry.added).for_each(drop);
+        if self.system_at.is_some_and(|at| at >= mark.n_entries) {
+            let entries = (0_u64..).zip(self.entries.iter());
+            let last = entries.filter(|(_, entry)| entry.message.role == Role::System).last();
+            self.system_at = last.map(|(at, _)| at);
         }
     }
 
@@ -244,9 +245,8 @@ impl Conversation {
         for item in items {
             match item {
                 ContextItem::Kept { from, to } => {
-                    let to = index(*to).min(old.entries.len());
-                    let from = index(*from).min(to);
-                    for (i, entry) in old.entries[from..to].iter().enumerate() {
+                    let from = index(*from);
+                    for (i, entry) in old.entries.range(from..index(*to)).iter().enumerate() {
                         if from + i >= turn_from {
                             of_turn.get_or_insert(self.entries.len());
                         }

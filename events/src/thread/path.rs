@@ -1,8 +1,11 @@
 //! The nodes that a thread entered: the last ones, so that a loop that goes round for days costs the same all the time.
 
+use std::borrow::Cow;
+
 use bincode::{Decode, Encode};
 use serde::Serialize;
 
+use crate::codec::SharedList;
 use crate::ids::{NodeId, Seq};
 
 /// How many visits are kept. The log has them all.
@@ -23,7 +26,7 @@ pub struct Visit {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode)]
 pub(super) struct Path {
     /// Up to twice as many as are kept, so that dropping the old ones costs little per visit.
-    visits: Vec<Visit>,
+    visits: SharedList<Visit>,
     n_dropped: u64,
 }
 
@@ -31,7 +34,7 @@ impl Path {
     pub(super) fn push(&mut self, visit: Visit) {
         if self.visits.len() >= 2 * VISITS_MAX {
             let n_old = self.visits.len() - VISITS_MAX;
-            self.visits.drain(..n_old);
+            self.visits.all_mut().drain(..n_old);
             self.n_dropped += n_old as u64;
         }
         self.visits.push(visit);
@@ -41,8 +44,12 @@ impl Path {
         self.visits.last()
     }
 
-    pub(super) fn kept(&self) -> &[Visit] {
-        &self.visits[self.n_hidden()..]
+    pub(super) fn kept(&self) -> Cow<'_, [Visit]> {
+        self.visits.range(self.n_hidden()..self.visits.len())
+    }
+
+    pub(super) fn n_kept(&self) -> usize {
+        self.visits.len() - self.n_hidden()
     }
 
     pub(super) fn n_dropped(&self) -> u64 {

@@ -20,7 +20,7 @@ use crate::fault::{ErrorKind, ExecutionError};
 
 /// The next event of a built-in processor; `None` for one of the application.
 pub(super) fn advance(state: &State, run: &ProcessorRun, around: &Env<'_>) -> Option<Event> {
-    let shown = state.conversation.before(run.call);
+    let shown = &*state.conversation.before(run.call);
     let processed = if run.is_summary() {
         match summaries::on_demand(state, run, around)? {
             Ok(Made::Event(event)) => return Some(*event),
@@ -47,7 +47,7 @@ pub(super) fn answered(state: &State, run: &ProcessorRun, processed: Processed) 
 /// The event, when what was made can be stored and used. What the application added in the meantime stays.
 fn event_of(state: &State, run: &ProcessorRun, processed: Processed) -> Result<Event, ExecutionError> {
     let malformed = |what: String| ExecutionError::new(ErrorKind::MalformedResponse, what);
-    let shown = state.conversation.before(run.call);
+    let shown = &*state.conversation.before(run.call);
     let Processed { mut messages, variables, output } = processed;
     if messages.len() > CONTEXT_ITEMS_MAX {
         return Err(malformed(format!("it made {} pieces, the limit is {CONTEXT_ITEMS_MAX}", messages.len())));

@@ -15,6 +15,7 @@ mod scopes;
 mod summarizing;
 mod totals;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -324,8 +325,13 @@ impl State {
     }
 
     /// The nodes it entered: the last [`super::VISITS_MAX`] of them.
-    pub fn path(&self) -> &[Visit] {
+    pub fn path(&self) -> Cow<'_, [Visit]> {
         self.path.kept()
+    }
+
+    /// How many nodes [`State::path`] has.
+    pub fn n_visits(&self) -> usize {
+        self.path.n_kept()
     }
 
     /// How many nodes it entered before those of [`State::path`].
@@ -508,7 +514,7 @@ impl State {
             Phase::InNode(run) => Some(&run.node),
             Phase::Judging(judging) => Some(&judging.node),
             Phase::Ended(Ending::Failed { node, .. }) => node.as_ref(),
-            Phase::Ended(_) => self.path().last().map(|visit| &visit.node),
+            Phase::Ended(_) => self.path.last().map(|visit| &visit.node),
         }
     }
 }

@@ -62,7 +62,10 @@ pub(super) fn before_call(state: &State, agent_loop: &AgentLoop, around: &Env<'_
         }
         _ => return None,
     };
-    let shown = state.conversation.entries.get(..n_shown)?;
+    if n_shown > n_now {
+        return None;
+    }
+    let shown = &*state.conversation.entries.range(0..n_shown);
     let stretches = stretches(shown, fresh(shown, turn_from));
     let count = |messages: &[Arc<Message>]| {
         let said = messages.iter().filter(|message| message.role != Role::System).cloned();
@@ -91,13 +94,14 @@ pub(super) fn before_call(state: &State, agent_loop: &AgentLoop, around: &Env<'_
     if n_shown < n_now {
         messages.push(ContextItem::Kept { from: n_shown as u64, to: n_now as u64 });
     }
-    let tokens_after = whole(&state.conversation.entries, &messages).map_or(tokens, |left| count(&left));
+    let tokens_after =
+        whole(&state.conversation.entries.range(0..n_now), &messages).map_or(tokens, |left| count(&left));
     Some(ContextSummarized { messages, tokens_before: tokens, tokens_after, limit: plan.token_limit }.into())
 }
 
 /// What the processor `summarize` does next; `None` while a model is asked.
 pub(super) fn on_demand(state: &State, run: &ProcessorRun, around: &Env<'_>) -> Option<Result<Made, ExecutionError>> {
-    let shown = state.conversation.before(run.call);
+    let shown = &*state.conversation.before(run.call);
     let written = match state.summarizing() {
         Some(open) if open.asking.is_some() => return None,
         Some(open) => &*open.written,

@@ -3,6 +3,7 @@
 
 pub(super) mod looking_back;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use minijinja::Value;
@@ -110,7 +111,7 @@ fn value_of(value: impl serde::Serialize) -> Value {
 }
 
 /// What a turn asked of models. Written from where it lies: a turn may be as long as its thread.
-struct LlmCalls<'a>(&'a [Entry]);
+struct LlmCalls<'a>(Cow<'a, [Entry]>);
 
 #[derive(Serialize)]
 struct LlmCall<'a> {
@@ -131,7 +132,7 @@ impl Serialize for LlmCalls<'_> {
 }
 
 /// What a turn asked of tools, likewise.
-struct ToolCalls<'a>(&'a [Entry]);
+struct ToolCalls<'a>(Cow<'a, [Entry]>);
 
 #[derive(Serialize)]
 struct ToolCall<'a> {

@@ -1,6 +1,8 @@
 //! The state as JSON, for people and scripts. The shapes are documented in `docs/EVENTS.md` and do not change
 //! without a version.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 use serde::ser::{SerializeMap as _, Serializer};
 use serde_json::{Value, json};
@@ -61,7 +63,7 @@ struct Whole<'a> {
     #[cfg_attr(feature = "utoipa", schema(ignore))]
     iterations: u32,
     #[cfg_attr(feature = "utoipa", schema(ignore))]
-    path: &'a [Visit],
+    path: Cow<'a, [Visit]>,
     #[cfg_attr(feature = "utoipa", schema(ignore))]
     path_dropped: u64,
     #[cfg_attr(feature = "utoipa", schema(ignore))]

@@ -8,7 +8,6 @@ mod tests;
 
 use std::sync::Arc;
 
-use super::super::conversation::Entry;
 use super::super::env::Env;
 use super::super::request::{ModelBinding, ModelRequest};
 use super::super::state::{AgentLoop, Candidate, Choice, Panel, Stage, StrategyState};
@@ -157,9 +156,9 @@ impl Panel {
         Some(ModelRequest { execution, messages, n_before, tool_choice: None, iteration: 1, form: Some(words::form()) })
     }
 
-    /// What all of them read.
-    pub(in super::super) fn read_by_all<'a>(&self, before: impl Fn(CallId) -> &'a [Entry]) -> Option<&'a [Entry]> {
-        self.first.map(before)
+    /// The first call: all of them read what it reads.
+    pub(in super::super) fn first_call(&self) -> Option<CallId> {
+        self.first
     }
 }
 

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use super::super::calls::{CallKind, OpenCall};
-use super::super::conversation::Entry;
 use super::super::listing;
 use super::super::request::ModelRequest;
 use super::super::state::{AgentLoop, Asked, Judging, State, Wants, Work};
@@ -29,10 +28,14 @@ impl State {
                     return None;
                 };
                 let Some(panel) = agent_loop.panel() else {
-                    return Some(self.request_over(agent_loop, self.conversation.before(call), agent_loop.iteration));
+                    return Some(self.request_over(
+                        agent_loop,
+                        self.conversation.end_before(call),
+                        agent_loop.iteration,
+                    ));
                 };
-                let said = panel.read_by_all(|first| self.conversation.before(first))?;
-                panel.request(call, agent_loop, self.request_over(agent_loop, said, 1))
+                let n_read = self.conversation.end_before(panel.first_call()?);
+                panel.request(call, agent_loop, self.request_over(agent_loop, n_read, 1))
             }
             // The question stands for the model call.
             CallKind::Question(ask) => self.model_request_of(ask.llm_call?),
@@ -47,26 +50,29 @@ impl State {
 
     /// What the next model call of a loop would be made with.
     pub(in super::super) fn next_request(&self, agent_loop: &AgentLoop) -> ModelRequest {
-        self.request_over(agent_loop, &self.conversation.entries, agent_loop.iteration + 1)
+        self.request_over(agent_loop, self.conversation.entries.len(), agent_loop.iteration + 1)
     }
 
     /// The same over another conversation, without its instructions.
     pub(in super::super) fn request_with(&self, agent_loop: &AgentLoop, said: Vec<Arc<Message>>) -> ModelRequest {
-        let mut request = self.request_over(agent_loop, &[], agent_loop.iteration + 1);
+        let mut request = self.request_over(agent_loop, 0, agent_loop.iteration + 1);
         request.messages.extend(said);
         request
     }
 
-    fn request_over(&self, agent_loop: &AgentLoop, entries: &[Entry], iteration: u32) -> ModelRequest {
+    /// A request with the first `n` messages of the conversation.
+    fn request_over(&self, agent_loop: &AgentLoop, n: usize, iteration: u32) -> ModelRequest {
         let execution = agent_loop.request.clone();
-        let mut messages = Vec::with_capacity(entries.len());
+        let mut messages = Vec::with_capacity(n + 1);
         messages.extend(execution.system_prompt.as_ref().map(|text| Arc::new(Message::text(Role::System, text))));
         let turn_from = usize::try_from(self.conversation.turn_from).unwrap_or(usize::MAX);
-        let (before, turn) = entries.split_at(turn_from.min(entries.len()));
-        let said = |entry: &&Entry| entry.message.role != Role::System;
-        messages.extend(before.iter().filter(said).map(|entry| entry.message.clone()));
-        let n_before = messages.len();
-        messages.extend(turn.iter().filter(said).map(|entry| entry.message.clone()));
+        let mut n_before = messages.len();
+        for (i, entry) in self.conversation.entries.iter().take(n).enumerate() {
+            if entry.message.role != Role::System {
+                messages.push(entry.message.clone());
+                n_before += usize::from(i < turn_from);
+            }
+        }
         let tool_choice = match execution.tool_mode {
             _ if execution.tools.is_empty() => None,
             ToolMode::None => None,
@@ -85,7 +91,8 @@ impl State {
         let execution = judging.request.clone();
         let instructions = execution.system_prompt.as_ref().map(|text| Arc::new(Message::text(Role::System, text)));
         let mut messages: Vec<_> = instructions.into_iter().collect();
-        let said = self.conversation.before(call).iter().filter(|entry| entry.message.role != Role::System);
+        let said = self.conversation.entries.iter().take(self.conversation.end_before(call));
+        let said = said.filter(|entry| entry.message.role != Role::System);
         messages.extend(said.map(|entry| entry.message.clone()));
         let n_before = messages.len();
         messages.push(Arc::new(Message::text(Role::User, &execution.prompt)));
@@ -97,7 +104,10 @@ impl State {
         let open = self.summarizing()?;
         let Asked { from, to, .. } = open.asking.as_ref()?;
         let range = usize::try_from(*from).ok()?..usize::try_from(*to).ok()?;
-        let prompt = listing::prompt(self.conversation.entries.get(range)?);
+        if range.end > self.conversation.entries.len() {
+            return None;
+        }
+        let prompt = listing::prompt(&self.conversation.entries.range(range));
         let instructions = Arc::new(Message::text(Role::System, listing::INSTRUCTIONS));
         let messages = vec![instructions, Arc::new(Message::text(Role::User, &prompt))];
         let execution = Arc::new(LlmExecutionRequest { prompt, ..(*open.request).clone() });

@@ -274,7 +274,8 @@ impl Bench {
 
     /// The conversation, one line per message.
     pub(super) fn note_conversation(&mut self) {
-        for entry in self.state().conversation().entries.clone() {
+        let entries = self.state().conversation().entries.clone();
+        for entry in entries.iter() {
             self.note(said(&entry.message));
         }
     }

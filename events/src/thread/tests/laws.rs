@@ -170,7 +170,7 @@ fn every_tool_call_has_one_result(state: &State) {
         return;
     }
     let mut open: Vec<&str> = Vec::new();
-    for entry in &state.conversation().entries {
+    for entry in state.conversation().entries.iter() {
         for part in &entry.message.content {
             match part {
                 Part::ToolCall(call) => open.push(&call.id),

@@ -59,7 +59,7 @@ fn the_first_model_call_reads_the_past() {
     assert_eq!(bench.state().status(), Status::Completed);
     let entries = &bench.state().conversation().entries;
     assert_eq!(entries.len(), 6);
-    assert!(entries[..4].iter().all(|entry| entry.seq == Seq(0) && entry.node.is_none() && !entry.added));
+    assert!(entries.iter().take(4).all(|entry| entry.seq == Seq(0) && entry.node.is_none() && !entry.added));
     assert_eq!(bench.state().conversation().turn().len(), 2);
     assert_eq!(bench.state().variables().get("more"), Some(&Json::from(json!(1))));
 }
