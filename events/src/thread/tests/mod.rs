@@ -45,6 +45,7 @@ mod routes;
 mod scopes;
 mod signals;
 mod sizes;
+mod steering;
 mod steps;
 mod sub_workflows;
 mod summaries;
