@@ -120,7 +120,7 @@ async fn begin(registry: &Arc<ThreadRegistry>, wanted: &Wanted, base: &Base) -> 
     let (reply, answer) = Reply::channel(None);
     let (parent, workflow) = (base.state.clone(), workflow.clone());
     let origin = Origin::Moment { parent, fork: Box::new(fork), answers: Vec::new() };
-    registry.begin(run.child, Begin { workflow, origin, trace: Some(base.trace), reply })?;
+    registry.begin(run.child, Begin { workflow, origin, trace: Some(base.trace), needs_room: true, reply })?;
     answer.await.map_err(|_| RuntimeError::ActorStopped(run.child))?.map(drop)
 }
 

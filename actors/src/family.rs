@@ -259,7 +259,7 @@ pub(crate) fn status(store: &dyn LogReader, crashes: &Arc<Crashes>, info: &Strea
         match branch {
             Status::Waiting => rest = Some(branch),
             Status::Paused => rest = rest.filter(|rest| *rest == Status::Waiting).or(Some(branch)),
-            Status::Suspended => rest = rest.or(Some(branch)),
+            Status::Suspended | Status::Queued => rest = rest.or(Some(branch)),
             Status::Pending
             | Status::Running
             | Status::Completed

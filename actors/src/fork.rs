@@ -173,7 +173,8 @@ impl ThreadHandle {
         let (parent, begun_behind) = (Arc::new(parent), services.store.next_position());
         let answers = own.into_iter().map(|answer| (answer.interaction, answer.answer)).collect();
         let (origin, trace) = (Origin::Moment { parent, fork: Box::new(begun), answers }, None);
-        runtime.registry().begin(id, Begin { workflow, origin, trace, reply })?;
+        let needs_room = workflow.spec().queue.is_none();
+        runtime.registry().begin(id, Begin { workflow, origin, trace, needs_room, reply })?;
         held.iter_mut().for_each(Held::begun);
         let answered = answer.await.map_err(|_| RuntimeError::ActorStopped(id))?;
         held.into_iter().for_each(Held::over);

@@ -37,6 +37,7 @@ pub(crate) fn key_of(input: &Input) -> Option<Key> {
         | Input::Checkpoint { .. }
         | Input::AddMessage(_)
         | Input::Run(_)
+        | Input::Dequeue
         | Input::CancelRun { .. }
         | Input::ChangeWait { .. }
         | Input::Signal { .. }
@@ -76,6 +77,7 @@ pub(crate) fn bytes_of(input: &Input) -> usize {
             | Input::Abort { .. }
             | Input::Crashed { .. }
             | Input::Checkpoint { .. }
+            | Input::Dequeue
             | Input::CancelRun { .. }
             | Input::ChangeWait { .. }
             | Input::CancelInteraction { .. } => 0,

@@ -48,6 +48,7 @@ mod blocking;
 mod branch_states;
 mod branches;
 mod builder;
+mod changed_queues;
 mod clock;
 mod contained;
 mod counters;
@@ -90,6 +91,7 @@ mod outputs;
 mod permit_waits;
 mod port;
 mod processor;
+mod queues;
 mod recent_ends;
 mod recorded;
 mod recovery;
@@ -189,10 +191,12 @@ pub mod errors {
     pub use rethread_events::workflow::Faults;
 }
 
-/// The runs of a thread after its first one, and messages to the one that is going on.
+/// The runs of a thread after its first one, messages to the one that is in progress, and what happens with a start for
+/// which there is no room.
 pub mod runs {
     pub use crate::messages::ThreadMessage;
     pub use crate::run::{AcceptedRun, RunAgain, RunRequest, RunSummary, Taken};
+    pub use crate::start_thread::OnBusy;
     pub use rethread_events::event::OnMessage;
     pub use rethread_events::ids::RunId;
     pub use rethread_llm::{ConversationError, ConversationFormat, read_conversation};

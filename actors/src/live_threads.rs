@@ -38,15 +38,16 @@ impl<A: Address> LiveThreads<A> {
     /// Starts the actor of a new thread.
     ///
     /// # Errors
-    /// `Busy` when there is no room, `Store(Conflict)` when the thread is live, `ShuttingDown` after
+    /// `Busy` when it needs room and there is none, `Store(Conflict)` when the thread is live, `ShuttingDown` after
     /// [`LiveThreads::close`].
     pub(crate) fn begin(
         &self,
         id: ThreadId,
+        needs_room: bool,
         start: impl FnOnce() -> Result<A, RuntimeError>,
     ) -> Result<(), RuntimeError> {
         let n = self.len();
-        if n >= self.n_max {
+        if needs_room && n >= self.n_max {
             return Err(RuntimeError::Busy { what: "live threads", n, n_max: self.n_max });
         }
         // Locked while the actor is made: one that ends at once finds itself here and takes itself out.
@@ -134,8 +135,13 @@ impl<A: Address> LiveThreads<A> {
 
     /// Returns whether there is no room for more threads than those that others need in order to go on.
     pub(crate) fn is_crowded(&self) -> bool {
+        self.room() == 0
+    }
+
+    /// How many more there is room for, without those that others need in order to go on.
+    pub(crate) fn room(&self) -> usize {
         // Where only one may be live, it is that one which is needed.
-        self.len() >= self.n_max.saturating_sub(1).max(1)
+        self.n_max.saturating_sub(1).max(1).saturating_sub(self.len())
     }
 
     /// Starts no more actors. True for the first caller.

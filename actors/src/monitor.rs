@@ -243,6 +243,8 @@ impl Watching {
             | Event::RunStarted(_)
             | Event::RunQueued(_)
             | Event::RunCancelled(_)
+            | Event::ThreadQueued(_)
+            | Event::ThreadDequeued(_)
             | Event::Warning(_)
             | Event::NodeStarted(_)
             | Event::NodeCompleted(_)

@@ -31,9 +31,11 @@ pub(crate) fn open_tags() -> Vec<Tag> {
     Status::ALL.iter().filter(|status| !status.is_ended()).map(|status| Tag(status.code())).collect()
 }
 
-/// The tags of threads that are activated after a start: those that have not ended, but for those whose time is in the log.
+/// The tags of threads that are activated after a start: those that have not ended, but for those that the keys of the log
+/// lead to.
 fn tags_to_activate() -> Vec<Tag> {
-    open_tags().into_iter().filter(|tag| *tag != Tag(Status::Suspended.code())).collect()
+    let by_keys = [Status::Suspended, Status::Queued].map(|status| Tag(status.code()));
+    open_tags().into_iter().filter(|tag| !by_keys.contains(tag)).collect()
 }
 
 /// Activates every thread that has not ended, so many at a time, so that memory stays bounded: one that waits for a

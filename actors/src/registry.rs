@@ -11,9 +11,11 @@ use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio_util::task::TaskTracker;
 
 use crate::branch_states::BranchStates;
+use crate::changed_queues::ChangedQueues;
 use crate::error::RuntimeError;
 use crate::live_threads::{Address, LiveThreads};
 use crate::llm_executor::LlmExecutor;
+use crate::mode::Mode;
 use crate::recent_ends::RecentEnds;
 use crate::services::Services;
 use crate::thread_actor::ThreadActor;
@@ -34,6 +36,8 @@ pub(crate) struct ThreadRegistry {
     pub(crate) next_in_log: NextInLog,
     /// How far the branches of the threads in memory are.
     pub(crate) branch_states: Arc<BranchStates>,
+    /// Runs that wait for their turn.
+    pub(crate) queues: ChangedQueues,
     /// Tasks that pass a pause or a cancellation on to branches; a shutdown waits for them.
     pub(crate) telling: TaskTracker,
     live: LiveThreads<Live>,
@@ -79,6 +83,7 @@ impl ThreadRegistry {
             timers: Timers::default(),
             next_in_log: NextInLog::default(),
             branch_states: Arc::default(),
+            queues: ChangedQueues::default(),
             telling: TaskTracker::new(),
             slots: OnceCell::new(),
             next_slot: AtomicUsize::new(0),
@@ -111,7 +116,7 @@ impl ThreadRegistry {
 
     /// Begins a new thread on an arbiter of its own choosing.
     pub(crate) fn begin(self: &Arc<Self>, id: ThreadId, begin: Begin) -> Result<(), RuntimeError> {
-        self.live.begin(id, || self.start_actor(id, Some(Box::new(begin)), None))
+        self.live.begin(id, begin.needs_room, || self.start_actor(id, Some(Box::new(begin)), None))
     }
 
     /// The actor of a thread, activated when it is not live.
@@ -159,6 +164,7 @@ impl ThreadRegistry {
     /// Forgets the actor of a thread, if it is this one.
     pub(crate) fn forget(&self, id: ThreadId, addr: &Addr<ThreadActor>) {
         self.live.forget(id, |live| live.actor == *addr);
+        self.queues.has_room();
     }
 
     /// All live actors.
@@ -174,6 +180,16 @@ impl ThreadRegistry {
     /// Whether there is no room for more threads than those that others need in order to go on.
     pub(crate) fn is_crowded(&self) -> bool {
         self.live.is_crowded()
+    }
+
+    /// How many more threads may be live, without those that others need in order to go on.
+    pub(crate) fn room(&self) -> usize {
+        self.live.room()
+    }
+
+    /// Whether a run of this thread that waits in a queue begins here: one that was imported, or that no caller uses, may not.
+    pub(crate) fn may_begin_queued(&self, id: ThreadId) -> bool {
+        self.is_mine(id) && (self.services.mode == Mode::Run || self.is_live(id))
     }
 
     /// The actor of a thread, if it is live.

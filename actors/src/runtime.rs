@@ -16,6 +16,7 @@ use crate::builder::{OwnSystem, RuntimeBuilder};
 use crate::error::RuntimeError;
 use crate::mode::Mode;
 use crate::monitor::MonitorStats;
+use crate::queues;
 use crate::recovery;
 use crate::registry::ThreadRegistry;
 use crate::services::Services;
@@ -82,6 +83,7 @@ impl Runtime {
         if let Stage::Runs(own) = &*self.shared.stage.lock() {
             own.system.arbiter().spawn_fn(move || {
                 actix_rt::spawn(recovery::wake_when_due(registry.clone()));
+                actix_rt::spawn(queues::run(registry.clone()));
                 if registry.services.mode == Mode::Run {
                     actix_rt::spawn(recovery::wake_suspended(registry.clone()));
                     actix_rt::spawn(signals::tidy(registry.clone()));

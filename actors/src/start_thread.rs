@@ -12,7 +12,7 @@ use rethread_events::text::json_bytes;
 use rethread_events::thread::{Start, Thread};
 use rethread_events::workflow::{Env, Fault, Faults, Workflow};
 use rethread_store::StoreError;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::clock;
@@ -24,12 +24,25 @@ use crate::runtime::Runtime;
 use crate::thread_actor::messages::{Begin, Origin};
 use crate::thread_handle::ThreadHandle;
 
+/// What becomes of a start if as many threads are live as may be ([`Limits::live_threads_max`](crate::Limits)).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnBusy {
+    /// It is refused: `Busy`.
+    #[default]
+    Refuse,
+    /// The thread is durable, and waits in the log until there is room: its status is `queued`. Those that wait begin in
+    /// the order in which they came, one of each set of labels in turn. Meanwhile starts that do not wait are refused.
+    Queue,
+}
+
 /// How a thread is started.
 #[derive(Debug, Clone)]
 pub struct StartThread {
     workflow: Arc<Workflow>,
     input: Result<Json, StartThreadError>,
     id: Option<ThreadId>,
+    on_busy: OnBusy,
     /// All else; its input is set last.
     given: Start,
 }
@@ -39,7 +52,14 @@ impl StartThread {
     pub fn new(workflow: impl Into<Arc<Workflow>>, input: impl Serialize) -> Self {
         let input = serde_json::to_value(input).map(Json::from);
         let input = input.map_err(|why| StartThreadError::NoJson(why.to_string()));
-        Self { workflow: workflow.into(), input, id: None, given: Start::default() }
+        Self { workflow: workflow.into(), input, id: None, on_busy: OnBusy::default(), given: Start::default() }
+    }
+
+    /// What becomes of the start if as many threads are live as may be; it is refused unless set.
+    #[must_use]
+    pub fn on_busy(mut self, on_busy: OnBusy) -> Self {
+        self.on_busy = on_busy;
+        self
     }
 
     /// The folder its tools work in, in place of the runtime's.
@@ -173,8 +193,17 @@ impl Runtime {
         let wanted = self.registry().recent_ends.want(id);
         let permit = self.permit_of_new(id, &started.labels).await?;
         let (reply, answer) = Reply::channel(permit);
-        let (workflow, origin, trace) = (start.workflow, Origin::Nothing(Box::new(started)), None);
-        self.registry().begin(id, Begin { workflow, origin, trace, reply })?;
+        let has_room = !self.registry().is_crowded() && !self.registry().queues.wait_for_room();
+        let has_queue = start.workflow.spec().queue.is_some();
+        let waits = start.on_busy == OnBusy::Queue && !has_room;
+        let needs_room = start.on_busy == OnBusy::Refuse && !has_queue;
+        if needs_room && self.registry().queues.wait_for_room() {
+            let (n, n_max) = (self.registry().n_live(), self.services().limits.live_threads_max);
+            return Err(RuntimeError::Busy { what: "live threads, and more wait for room", n, n_max }.into());
+        }
+        let (workflow, trace) = (start.workflow, None);
+        let origin = Origin::Nothing { started: Box::new(started), waits };
+        self.registry().begin(id, Begin { workflow, origin, trace, needs_room, reply })?;
         held.begun();
         let answered = answer.await.map_err(|_| RuntimeError::ActorStopped(id))?;
         held.over();

@@ -169,7 +169,7 @@ impl ThreadHandle {
         }
         // One whose time came while nobody ran it is not at rest: it has something to do.
         let is_due = loaded.state.next_deadline().is_some_and(|at| at <= clock::now());
-        let is_suspended = status == Status::Suspended && !self.runtime.services().mode.runs();
+        let is_suspended = matches!(status, Status::Suspended | Status::Queued) && !self.runtime.services().mode.runs();
         let rests = is_suspended || matches!(status, Status::Waiting | Status::Paused);
         let at_rest = rests && until == Until::AtRest && !is_due;
         Ok((status.is_ended() || at_rest).then(|| Outcome::new(loaded.state, loaded.last_position)))

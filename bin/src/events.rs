@@ -240,6 +240,12 @@ fn what_happened(event: &Event) -> String {
         Event::ThreadStarted(e) => format!("{}, input {}", cut(&e.workflow.name), cut(&e.input.0.to_string())),
         Event::ThreadForked(e) => format!("from {} at {}", e.parent, e.seq),
         Event::RunStarted(e) => format!("run {}, input {}", e.run_id, cut(&e.input.0.to_string())),
+        Event::ThreadQueued(e) => {
+            let queue = e.workflow.as_deref().map_or_else(|| "for room in memory".to_owned(), cut);
+            let key = e.key.as_ref().map(|key| format!(", key {}", cut(&key.0.to_string()))).unwrap_or_default();
+            format!("{queue}{key}")
+        }
+        Event::ThreadDequeued(e) => format!("after {}", output::duration(e.waited_ms)),
         Event::RunQueued(e) => format!("run {}, input {}", e.run_id, cut(&e.input.0.to_string())),
         Event::RunCancelled(e) => format!("run {} {}", e.run_id, e.reason.as_deref().map(cut).unwrap_or_default()),
         Event::ThreadFailed(e) => format!("{}: {}", e.error.kind, cut(&e.error.message)),

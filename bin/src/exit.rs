@@ -228,6 +228,7 @@ pub(crate) fn of_outcomes<'a>(outcomes: impl IntoIterator<Item = (&'a Outcome, b
         _ if is_at_limit => LIMIT,
         Status::Waiting
         | Status::Suspended
+        | Status::Queued
         | Status::Paused
         | Status::Pending
         | Status::Running

@@ -160,6 +160,7 @@ fn head(state: &State, told: &Told) -> String {
         Status::Error => "failed after",
         Status::Cancelled => "was cancelled after",
         Status::Waiting => "waits for a person after",
+        Status::Queued => "waits in a queue after",
         Status::Suspended => "waits for a time or a signal after",
         Status::Paused => "is paused after",
         Status::Running | Status::Pending | Status::Interrupted => "has not ended after",

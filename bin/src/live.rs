@@ -188,6 +188,7 @@ impl Talk {
         match &event.event {
             Event::ThreadStarted(_) => line(output::bold("thread"), &thread.to_string()),
             Event::RunStarted(_) => line(output::bold("next"), &about),
+            Event::ThreadQueued(_) => line("waits".into(), &format!("in a queue: {about}")),
             Event::RunQueued(_) => line("queued".into(), &about),
             Event::RunCancelled(_) => line(output::yellow("called off"), &about),
             // The start of a branch is already in the line of the fork.
@@ -289,6 +290,7 @@ impl Talk {
             }
             Event::ThreadFailed(_) | Event::ThreadCancelled(_) => line(output::red("ended"), &about),
             Event::ThreadResumed(_)
+            | Event::ThreadDequeued(_)
             | Event::WaitCompleted(_)
             | Event::VariablesUpdated(_)
             | Event::MessageAdded(_)

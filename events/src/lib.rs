@@ -12,6 +12,7 @@ pub mod labels;
 pub mod marks;
 pub mod message;
 pub mod principal;
+pub mod queue;
 #[cfg(feature = "schedules")]
 pub mod schedule;
 pub mod schema;

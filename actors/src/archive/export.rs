@@ -259,6 +259,8 @@ fn named_by(thread: ThreadId, event: &Event) -> Vec<Thing> {
         | Event::CheckpointCreated(_)
         | Event::VariablesUpdated(_)
         | Event::MessageAdded(_)
+        | Event::ThreadQueued(_)
+        | Event::ThreadDequeued(_)
         | Event::RunQueued(_)
         | Event::RunCancelled(_)
         | Event::Warning(_)

@@ -177,7 +177,7 @@ fn name_of(input: &Input) -> &'static str {
         Input::ToolAsks { .. } => "the question",
         Input::BranchEnded { .. } => "the end of a branch",
         Input::Recover => "the recovery",
-        Input::Tick | Input::Resume | Input::Raise(_) => "the next step",
+        Input::Tick | Input::Resume | Input::Raise(_) | Input::Dequeue => "the next step",
         Input::Pause { .. } => "the pause",
         Input::Cancel { .. } | Input::Abort { .. } | Input::Crashed { .. } => "the end",
         Input::Checkpoint { .. } => "the checkpoint",

@@ -202,7 +202,7 @@ fn run(scene: Scene, order: &mut Order) -> Vec<Result<(), RuntimeError>> {
         match steps.swap_remove(chosen) {
             Step::Begin => {
                 begins = false;
-                let begun = live.begin(THREAD, start);
+                let begun = live.begin(THREAD, true, start);
                 assert!(
                     matches!(begun, Ok(()) | Err(RuntimeError::ShuttingDown | RuntimeError::Store(_))),
                     "{begun:?}"

@@ -21,6 +21,8 @@ pub(crate) struct Begin {
     pub(crate) workflow: Arc<Workflow>,
     pub(crate) origin: Origin,
     pub(crate) trace: Option<TraceId>,
+    /// Whether it begins only if there is room for one more live thread. What waits in a queue leaves the memory at once.
+    pub(crate) needs_room: bool,
     /// Receives the position of the first append, once it is durable.
     pub(crate) reply: Reply,
 }
@@ -28,7 +30,11 @@ pub(crate) struct Begin {
 /// What a new thread begins from.
 pub(crate) enum Origin {
     /// Nothing.
-    Nothing(Box<ThreadStarted>),
+    Nothing {
+        started: Box<ThreadStarted>,
+        /// Whether it waits until there is room for it.
+        waits: bool,
+    },
     /// A moment of another thread.
     Moment {
         parent: Arc<State>,

@@ -13,6 +13,7 @@ use crate::branch_states::BranchState;
 use crate::load::Loaded;
 use crate::mode::Mode;
 use crate::snapshots;
+use crate::stream_keys;
 use crate::waiters::Rest;
 
 /// What is due later than in so many milliseconds is left to the timers in the log.
@@ -54,7 +55,7 @@ impl ThreadActor {
         // A question past its deadline is not waited for: its timer is about to fire.
         let settled = |until: Option<Time>| !self.services.mode.runs() || until.is_none_or(|at| at > now);
         let own = match live.thread.state().status() {
-            Status::Suspended => BranchState::Suspended,
+            Status::Suspended | Status::Queued => BranchState::Suspended,
             _ => BranchState::Rests,
         };
         let rest = match wait {
@@ -82,6 +83,10 @@ impl ThreadActor {
         if snapshots::is_due(live.thread.next_seq(), live.snapshot) {
             live.keep_snapshot(&self.services.snapshots);
         }
+        // Any number of threads may wait in queues.
+        if live.thread.state().status() == Status::Queued && self.services.mode == Mode::Run {
+            return self.put_away_or_stay(ctx);
+        }
         if live.running.is_empty() && live.idle.is_none() {
             let wait = Duration::from_millis(self.services.limits.passivate_after_ms);
             live.idle = Some(ctx.run_later(wait, Self::put_away_or_stay));
@@ -99,7 +104,7 @@ impl ThreadActor {
         let (next_due, ended) = (live.next_due, live.thread.state().is_ended());
         // What goes on soon may be overtaken by the look for what the log has.
         let is_far = next_due.is_none_or(|at| at > live.now().plus_ms(IN_LOG_FROM_MS));
-        let is_in_log = is_far && !live.keys.is_empty() && self.services.mode == Mode::Run;
+        let is_in_log = is_far && stream_keys::goes_on_by_keys(live.thread.state()) && self.services.mode == Mode::Run;
         if is_in_log {
             // One that was imported was activated on request: from now on it goes on by itself.
             self.services.imported.goes_on(self.id, &self.services.store);

@@ -27,10 +27,10 @@ use crate::services::Services;
 
 impl ThreadActor {
     pub(super) fn begin(&mut self, begin: Begin, ctx: &mut Context<Self>) {
-        let Begin { workflow, origin, trace, reply } = begin;
+        let Begin { workflow, origin, trace, needs_room: _, reply } = begin;
         let clock = clock::now();
         let (now, point, takes_long) = match &origin {
-            Origin::Nothing(started) => {
+            Origin::Nothing { started, .. } => {
                 let reads = || json_bytes(&started.input) + json_bytes(&started.variables);
                 (clock, None, !workflow.is_cheap() || reads() > STEP_READS_MAX)
             }
@@ -173,7 +173,7 @@ impl Origin {
     /// Returns the state that a thread begins from, where that is not nothing.
     fn state(&self) -> Option<&State> {
         match self {
-            Self::Nothing(_) => None,
+            Self::Nothing { .. } => None,
             Self::Moment { parent, .. } => Some(parent),
         }
     }
@@ -192,8 +192,9 @@ fn made(
 ) -> Made {
     let around = Env { now, tools: services, models: services, permits: &NoWaits };
     match origin {
-        Origin::Nothing(started) => Ok(match crashed {
+        Origin::Nothing { started, waits } => Ok(match crashed {
             Some(error) => Thread::begin_crashed(id, workflow, *started, error, &around)?,
+            None if waits => Thread::begin_queued(id, workflow, *started, &around)?,
             None => Thread::begin(id, workflow, *started, &around)?,
         }),
         Origin::Moment { parent, fork, answers } => {

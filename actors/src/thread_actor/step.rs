@@ -189,12 +189,17 @@ impl ThreadActor {
         let after = stream_keys::keys_of(live.thread.state());
         let keys = stream_keys::changes(&live.keys, &after);
         live.keys = after;
-        let suspended_until = live.thread.state().next_deadline().filter(|_| !live.keys.is_empty());
+        let goes_on_by_keys = stream_keys::goes_on_by_keys(live.thread.state());
+        let suspended_until = live.thread.state().next_deadline().filter(|_| goes_on_by_keys);
+        let changed = keys.clone();
         let append = Append { thread: self.id, expected, fork_of, trace, tag, records, blobs, keys };
         let replies = reply.into_iter().collect();
         live.under_way.push_back(UnderWay { first: expected, end, replies, later: Vec::new(), said });
         let (answer, life) = (self.services.store.append(append), self.life);
         ctx.spawn(answer.into_actor(self).map(move |answer, actor, ctx| {
+            if answer.is_ok() {
+                actor.registry.queues.keys_changed(&changed);
+            }
             let answered = move |actor: &mut Self, ctx: &mut Context<Self>| match answer {
                 Ok(_) if actor.life != life => {
                     actor.services.counters.appended(&tally);

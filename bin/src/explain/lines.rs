@@ -112,6 +112,7 @@ impl Lines {
                 }
                 Step::Wait(wait) => {
                     let what = match wait.kind {
+                        WaitKind::Queued => "waits in a queue for its turn",
                         WaitKind::Paused => "paused",
                         WaitKind::Retry => "waits to try again",
                         WaitKind::Down => "not running: stopped or crashed, then recovered",

@@ -77,6 +77,7 @@ const fn name(what: SpentOn) -> &'static str {
         SpentOn::Branches => "branches",
         SpentOn::Timer => "waiting for a time",
         SpentOn::People => "waiting for people",
+        SpentOn::Queued => "waiting in a queue",
         SpentOn::Paused => "paused",
         SpentOn::Retry => "waiting to try again",
         SpentOn::Down => "not running",

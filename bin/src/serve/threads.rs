@@ -5,7 +5,7 @@ use std::time::Duration;
 use actix_web::{HttpMessage as _, HttpRequest, HttpResponse, web};
 use rethread::errors::{ControlError, Faults};
 use rethread::operate::{BranchFilter, Labels, ThreadQuery};
-use rethread::runs::{ConversationFormat, read_conversation};
+use rethread::runs::{ConversationFormat, OnBusy, read_conversation};
 use rethread::{Json, Message, NodeId, OrderedMap, StartThread, ThreadHandle, ThreadId, ThreadSummary};
 use rethread_events::text::with_sources;
 use rethread_events::thread::OutcomeJson;
@@ -35,9 +35,11 @@ pub(crate) const WAIT_MAX_MS: u64 = 30_000;
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct ListQuery {
-    /// Only these, with commas between them: `pending`, `running`, `waiting`, `suspended`, `paused`, `completed`, `cancelled`,
-    /// `error`, `interrupted`.
-    #[param(pattern = "^((pending|running|waiting|suspended|paused|completed|cancelled|error|interrupted)(,|$))*$")]
+    /// Only these, with commas between them: `pending`, `running`, `waiting`, `suspended`, `queued`, `paused`, `completed`,
+    /// `cancelled`, `error`, `interrupted`.
+    #[param(
+        pattern = "^((pending|running|waiting|suspended|queued|paused|completed|cancelled|error|interrupted)(,|$))*$"
+    )]
     status: Option<String>,
     /// Only threads that began on a workflow of this name.
     workflow: Option<String>,
@@ -165,6 +167,10 @@ pub(crate) struct Start {
     /// The node to begin with, in place of the first one.
     #[schema(value_type = Option<String>)]
     entry: Option<NodeId>,
+    /// What becomes of the start if as many threads are live as the server allows: `refuse`, which is the default, or `queue`.
+    /// A thread that is queued is durable and begins when there is room.
+    #[schema(value_type = Option<String>, pattern = "^(refuse|queue)$")]
+    on_busy: Option<OnBusy>,
 }
 
 /// Starts a thread. It is durable when this answers, and goes on by itself. With `Idempotency-Key`, a request that is
@@ -196,7 +202,7 @@ pub(crate) async fn start(
     let chosen = Chosen { workflow: start.workflow, hash: start.hash, definition: start.definition };
     let (input, labels) = (start.input.map(Json::from), guard::bound(&request, start.labels)?);
     let messages = past(start.messages, start.messages_format)?;
-    let (variables, entry) = (start.variables.unwrap_or_default(), start.entry);
+    let (variables, entry, on_busy) = (start.variables.unwrap_or_default(), start.entry, start.on_busy);
     // Tokens that are bound to other labels have keys of their own.
     let operation = match guard::bound_to(&request) {
         bound if bound.is_empty() => "start".to_owned(),
@@ -212,6 +218,9 @@ pub(crate) async fn start(
         let mut start = StartThread::new(workflow, input).id(id).labels(labels).messages(messages).variables(variables);
         if let Some(entry) = entry {
             start = start.entry(entry);
+        }
+        if let Some(on_busy) = on_busy {
+            start = start.on_busy(on_busy);
         }
         if let Some(folder) = workspace {
             start = start.workspace(folder);

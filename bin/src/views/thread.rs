@@ -13,7 +13,7 @@ use serde_json::Value;
 pub(crate) struct Thread {
     #[cfg_attr(feature = "server", schema(value_type = String))]
     thread_id: ThreadId,
-    /// `pending`, `running`, `waiting`, `suspended`, `paused`, `completed`, `cancelled`, `error` or `interrupted`.
+    /// `pending`, `running`, `waiting`, `suspended`, `queued`, `paused`, `completed`, `cancelled`, `error` or `interrupted`.
     #[cfg_attr(feature = "server", schema(value_type = String))]
     status: Status,
     /// The name of the workflow it began on.

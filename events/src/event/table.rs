@@ -5,6 +5,7 @@ use super::graph::*;
 use super::interaction::*;
 use super::llm::*;
 use super::node::*;
+use super::queue::*;
 use super::run::*;
 use super::signal::*;
 use super::strategy::*;
@@ -259,6 +260,9 @@ events! {
     15 RunStarted "RUN_STARTED" v 1 State by;
     16 RunQueued "RUN_QUEUED" v 1 State by;
     17 RunCancelled "RUN_CANCELLED" v 1 State by;
+    // the queue in which a run waits
+    65 ThreadQueued "THREAD_QUEUED" v 1 State;
+    66 ThreadDequeued "THREAD_DEQUEUED" v 1 State;
     // nodes and the way through the graph
     20 NodeStarted "NODE_STARTED" v 2 State;
     21 NodeCompleted "NODE_COMPLETED" v 2 State;

@@ -35,6 +35,14 @@ impl Steps {
                 }
             }
             Event::ThreadForked(e) => self.fork(seq, at, e),
+            Event::ThreadQueued(_) => {
+                self.opened.is_queued = true;
+                self.wait(WaitKind::Queued, seq, at, None);
+            }
+            Event::ThreadDequeued(_) => {
+                self.opened.is_queued = false;
+                self.end_wait(WaitKind::Queued, at);
+            }
             Event::ThreadPaused(e) => {
                 self.opened.is_paused = true;
                 self.wait(WaitKind::Paused, seq, at, e.reason.clone());
@@ -193,9 +201,11 @@ impl Steps {
         self.last_seq = seq;
         self.last_at = at;
         self.forked_from.push((e.parent, e.seq));
-        // The pause of the parent is not inherited.
+        // The pause of the parent is not inherited, nor its place in a queue.
         self.opened.is_paused = false;
+        self.opened.is_queued = false;
         self.end_wait(WaitKind::Paused, at);
+        self.end_wait(WaitKind::Queued, at);
         for replaced in &e.branches {
             let [index] = replaced.path[..] else { continue };
             let fan = self.opened.nodes.last().and_then(|node| node.fan.as_ref());
@@ -285,7 +295,9 @@ impl Steps {
         }
         self.opened.close_all_calls();
         self.opened.is_paused = false;
+        self.opened.is_queued = false;
         self.end_wait(WaitKind::Paused, at);
+        self.end_wait(WaitKind::Queued, at);
         self.end_wait(WaitKind::Retry, at);
         self.outcome = outcome;
         self.error = error.map(limits::error);

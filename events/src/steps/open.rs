@@ -18,6 +18,7 @@ pub(super) struct Opened {
     pub(super) calls: BTreeMap<CallId, OpenCall>,
     counts: Counts,
     pub(super) is_paused: bool,
+    pub(super) is_queued: bool,
     pub(super) held_bytes: usize,
 }
 
@@ -76,6 +77,8 @@ impl Opened {
         let Counts { model, tool, processor, branches, people, timer } = self.counts;
         if self.is_paused {
             SpentOn::Paused
+        } else if self.is_queued {
+            SpentOn::Queued
         } else if model > 0 {
             SpentOn::Model
         } else if tool > 0 {
@@ -130,7 +133,7 @@ impl Opened {
             Some(SpentOn::Branches) => branches,
             Some(SpentOn::People) => people,
             Some(SpentOn::Timer) => timer,
-            Some(SpentOn::Paused | SpentOn::Retry | SpentOn::Down | SpentOn::Itself) | None => return,
+            Some(SpentOn::Queued | SpentOn::Paused | SpentOn::Retry | SpentOn::Down | SpentOn::Itself) | None => return,
         };
         *n = n.saturating_add_signed(by);
     }

@@ -175,6 +175,8 @@ pub struct Wait {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WaitKind {
+    /// It waited in a queue for its turn.
+    Queued,
     /// It was paused by request or at a limit.
     Paused,
     /// A node was to be tried again later.

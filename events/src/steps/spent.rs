@@ -19,6 +19,8 @@ pub struct Spent {
     pub people_us: u64,
     /// A node waited for a time or a signal.
     pub timer_us: u64,
+    /// It waited in a queue for its turn.
+    pub queued_us: u64,
     /// It was paused.
     pub paused_us: u64,
     /// A node was to be tried again later.
@@ -45,6 +47,8 @@ pub enum SpentOn {
     People,
     /// A time.
     Timer,
+    /// The wait in a queue.
+    Queued,
     /// A pause.
     Paused,
     /// The wait before another try.
@@ -57,13 +61,14 @@ pub enum SpentOn {
 
 impl SpentOn {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Model,
         Self::Tool,
         Self::Processor,
         Self::Branches,
         Self::People,
         Self::Timer,
+        Self::Queued,
         Self::Paused,
         Self::Retry,
         Self::Down,
@@ -81,6 +86,7 @@ impl Spent {
             SpentOn::Branches => self.branches_us,
             SpentOn::People => self.people_us,
             SpentOn::Timer => self.timer_us,
+            SpentOn::Queued => self.queued_us,
             SpentOn::Paused => self.paused_us,
             SpentOn::Retry => self.retry_us,
             SpentOn::Down => self.down_us,
@@ -101,6 +107,7 @@ impl Spent {
             SpentOn::Branches => &mut self.branches_us,
             SpentOn::People => &mut self.people_us,
             SpentOn::Timer => &mut self.timer_us,
+            SpentOn::Queued => &mut self.queued_us,
             SpentOn::Paused => &mut self.paused_us,
             SpentOn::Retry => &mut self.retry_us,
             SpentOn::Down => &mut self.down_us,

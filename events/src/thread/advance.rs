@@ -5,7 +5,7 @@ use super::checkpoint_names::is_of;
 use super::frames::fail_outwards;
 use super::state::{Frame, NodeRun, Phase, State, Verdict, Work};
 use super::{
-    bounds, branches, env::Env, judging, nodes, processors, questions, runs, sizes, status::Status, summaries,
+    bounds, branches, env::Env, judging, nodes, processors, questions, queueing, runs, sizes, status::Status, summaries,
 };
 use crate::event::{
     CaughtError, CheckpointCreated, ContextProcessingFailed, Event, NodeFailed, NodeStarted, RouteTaken,
@@ -23,6 +23,12 @@ pub(super) fn advance(state: &State, workflow: &Workflow, around: &Env<'_>) -> O
 fn next(state: &State, workflow: &Workflow, around: &Env<'_>) -> Option<Event> {
     state.run.as_ref()?;
     if state.is_paused() {
+        return None;
+    }
+    if let Some(event) = queueing::owed(state, workflow, around) {
+        return Some(event);
+    }
+    if state.is_queued() {
         return None;
     }
     match &state.phase {
@@ -267,7 +273,7 @@ fn checkpoint_due(state: &State, workflow: &Workflow, id: &NodeId) -> Option<Str
 
 /// Whether the machine waits for a person.
 pub(super) fn waits_for_a_person(state: &State) -> bool {
-    matches!(state.status(), Status::Waiting | Status::Suspended | Status::Paused)
+    matches!(state.status(), Status::Waiting | Status::Suspended | Status::Queued | Status::Paused)
 }
 
 /// An event that the machine owes to itself, or the failure of what made it too large.

@@ -7,6 +7,7 @@ mod frames;
 mod judging;
 mod node;
 mod processor;
+mod queue;
 mod runs;
 mod strategy;
 mod summaries;
@@ -90,6 +91,8 @@ impl State {
                 self.exceeded(e);
                 Ok(())
             }
+            Event::ThreadQueued(e) => self.join_queue(at, e),
+            Event::ThreadDequeued(_) => self.begin_queued(at),
             Event::RunStarted(e) => self.begin_run(seq, at, e),
             Event::RunQueued(e) => self.queue_run(seq, e),
             Event::RunCancelled(e) => self.cancel_queued(e),

@@ -221,6 +221,9 @@ pub(super) fn tick(state: &State, now: Time, permits: &dyn Permits) -> Vec<Event
     if state.run_has_ended() {
         return Vec::new();
     }
+    if state.is_queued() {
+        return Vec::new();
+    }
     let timeout = |what: &str| ExecutionError::retryable(ErrorKind::Timeout, format!("{what} timed out"));
     if state.run.as_ref().and_then(|run| run.deadline).is_some_and(|deadline| deadline <= now) {
         return close_thread(state, timeout("the thread"), now);

@@ -8,7 +8,7 @@ use super::input::{Input, Rejected};
 use super::questions::{informing, question_failed, respond};
 use super::reports::{cut, reported};
 use super::state::{State, Work};
-use super::{bounds, env::Env, runs, signals};
+use super::{bounds, env::Env, queueing, runs, signals};
 use crate::event::{
     CheckpointCreated, Event, InteractionFailure, MessageAdded, MessageEffect, ThreadCancelled, ThreadPaused,
     ThreadResumed, VariablesUpdated, WaitChanged,
@@ -78,6 +78,7 @@ pub(super) fn decide(
             Ok(vec![MessageAdded { message: message.into(), effect: MessageEffect::Add, key: None, by: None }.into()])
         }
         Input::Run(given) => runs::run(state, workflow, *given, around),
+        Input::Dequeue => Ok(queueing::dequeued(state, around.now)),
         Input::CancelRun { run, reason } => runs::cancel_queued(state, run, reason),
         Input::SetVariables(variables) => {
             run_goes_on(state)?;

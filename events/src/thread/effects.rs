@@ -117,7 +117,7 @@ impl State {
 
     /// The next moment at which something happens by itself. A call that waits for a permit has none.
     pub fn next_deadline_with(&self, permits: &dyn Permits) -> Option<Time> {
-        if self.run_has_ended() {
+        if self.run_has_ended() || self.is_queued() {
             return None;
         }
         let of_thread = self.run.as_ref().and_then(|run| run.deadline);

@@ -86,6 +86,8 @@ pub enum Input {
     AddMessage(Message),
     /// Begin the next run; while one is going on, what [`OnMessage`] says.
     Run(Box<RunInput>),
+    /// It is the turn of the run in its queue.
+    Dequeue,
     /// Call off a run that waits.
     CancelRun {
         /// The run.

@@ -33,6 +33,7 @@ mod permits;
 mod processed;
 mod processors;
 mod questions;
+mod queueing;
 mod reports;
 mod request;
 pub mod rerun;
@@ -84,7 +85,7 @@ pub use request::{AnswerForm, ModelRequest};
 pub use runs::runs_of;
 pub use state::{
     Asked, Branch, BranchOutcome, Checkpoint, Ending, ForkState, Frame, Judging, JudgingStage, LoopFrame, NodeRun,
-    Phase, PlanRun, QueuedRun, RUN_KEY_BYTES_MAX, RUN_KEYS_MAX, RUNS_QUEUED_MAX, STATE_VERSION,
+    Phase, PlanRun, QueuePlace, QueueStart, QueuedRun, RUN_KEY_BYTES_MAX, RUN_KEYS_MAX, RUNS_QUEUED_MAX, STATE_VERSION,
     SUB_WORKFLOWS_DEPTH_MAX, State, SubFrame, Summarizing, Totals, Work, Written,
 };
 pub use status::Status;
@@ -171,6 +172,24 @@ impl Thread {
     ) -> Result<(Self, Vec<Event>), FoldError> {
         let mut thread = Self::resume(State::new(id), workflow);
         let events = thread.follow(vec![started.into()], around)?;
+        Ok((thread, events))
+    }
+
+    /// As [`Thread::begin`], for a thread that waits until the runtime has room for it. If its workflow has a queue, it
+    /// waits in that.
+    pub fn begin_queued(
+        id: ThreadId,
+        workflow: Arc<Workflow>,
+        started: ThreadStarted,
+        around: &Env<'_>,
+    ) -> Result<(Self, Vec<Event>), FoldError> {
+        if workflow.spec().queue.is_some() {
+            return Self::begin(id, workflow, started, around);
+        }
+        let mut thread = Self::resume(State::new(id), workflow);
+        let mut events = thread.follow_only(vec![started.into()], around)?;
+        let queued = queueing::for_room(&thread.state).into();
+        events.extend(thread.follow(vec![queued], around)?);
         Ok((thread, events))
     }
 

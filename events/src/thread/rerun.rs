@@ -72,9 +72,10 @@ impl Rerun {
     /// The same up to an event.
     pub fn run_to(self, last: Option<Seq>) -> Rerunned {
         let same_definition = self.recorded_on.hash() == self.workflow.hash();
+        let workflow = if same_definition { self.workflow } else { Arc::new(self.workflow.without_queue()) };
         let mut again = Again {
             recorded: Recorded::new(&self.events, self.recorded_on),
-            machine: Thread::resume(self.base, self.workflow),
+            machine: Thread::resume(self.base, workflow),
             of_runs: self.of_runs,
             same_definition,
             follow_up: None,
@@ -310,6 +311,7 @@ impl Again<'_> {
             | Event::CheckpointCreated(_)
             | Event::VariablesUpdated(_)
             | Event::MessageAdded(_)
+            | Event::ThreadDequeued(_)
             | Event::RunQueued(_)
             | Event::RunCancelled(_)
             | Event::Warning(_)
@@ -336,6 +338,8 @@ impl Again<'_> {
             | Event::StrategyDecided(_)
             | Event::StrategyDecisionFailed(_)
             | Event::BranchEnded(_) => true,
+            // Another definition does not change when a run had its turn.
+            Event::ThreadQueued(e) => e.workflow.is_none() || !self.same_definition,
             // A tool that runs asks when it likes.
             Event::UserInteractionRequested(e) => e.operation_type == OperationType::InformTool,
             // What is built in is the machine's own work.

@@ -9,6 +9,7 @@ mod judging;
 mod node_run;
 mod panel;
 mod plan;
+mod queue;
 mod run;
 mod runs;
 mod scopes;
@@ -47,6 +48,8 @@ pub use self::judging::{Judging, JudgingStage};
 pub use self::node_run::{NodeRun, Work};
 pub use self::panel::{Candidate, Choice, Panel};
 pub use self::plan::{PlanRun, PlanStage};
+pub(super) use self::queue::Queueing;
+pub use self::queue::{QueuePlace, QueueStart};
 pub use self::run::{QueuedRun, RUN_KEY_BYTES_MAX, RUN_KEYS_MAX, RUNS_QUEUED_MAX};
 pub(super) use self::run::{Runs, Steering};
 pub use self::summarizing::{Asked, Summarizing, Written};
@@ -54,7 +57,7 @@ pub use self::totals::Totals;
 pub(super) use self::totals::{UNPRICED, Unpriced};
 
 /// The version of the stored form of [`State`] in snapshots; raised with every change of its shape.
-pub const STATE_VERSION: u16 = 17;
+pub const STATE_VERSION: u16 = 18;
 
 /// The fold of a thread's events.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
@@ -64,6 +67,7 @@ pub struct State {
     pub(super) last_at: Time,
     pub(super) run: Option<Run>,
     pub(super) runs: Runs,
+    pub(super) queueing: Queueing,
     pub(super) control: Control,
     pub(super) phase: Phase,
     pub(super) calls: OpenCalls,
@@ -195,6 +199,7 @@ impl State {
             last_at: Time::default(),
             run: None,
             runs: Runs::default(),
+            queueing: Queueing::default(),
             control: Control::Running,
             phase: Phase::New,
             calls: OpenCalls::default(),
@@ -265,6 +270,7 @@ impl State {
             (Phase::Ended(Ending::Cancelled { .. }), _) => Status::Cancelled,
             (Phase::Ended(Ending::Failed { .. }), _) => Status::Error,
             (_, Control::Paused { .. }) => Status::Paused,
+            _ if self.is_queued() => Status::Queued,
             (Phase::InNode(_), _) => self.rests_in_node().unwrap_or(Status::Running),
             _ => Status::Running,
         }
@@ -367,12 +373,15 @@ impl State {
         }
     }
 
-    /// What the clocks of calls and questions show at a moment: while the thread is paused they stand still.
+    /// What the clocks of calls and questions show at a moment: while the thread is paused, or waits in a queue, they stand
+    /// still.
     pub(super) fn clock(&self, at: Time) -> Time {
-        match self.control {
-            Control::Running => at,
-            Control::Paused { since, .. } => since.min(at),
-        }
+        let queued = self.queue_place().filter(|place| place.is_waiting()).map(|place| place.since);
+        let paused = match self.control {
+            Control::Running => None,
+            Control::Paused { since, .. } => Some(since),
+        };
+        queued.into_iter().chain(paused).fold(at, Time::min)
     }
 
     /// The configuration of a node of the graph it runs on.

@@ -25,11 +25,13 @@ pub enum Status {
     Interrupted,
     /// Waits for a time or a signal.
     Suspended,
+    /// Waits in a queue, and has not begun its run.
+    Queued,
 }
 
 impl Status {
     /// All of them, in the order of their codes.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Pending,
         Self::Running,
         Self::Waiting,
@@ -39,6 +41,7 @@ impl Status {
         Self::Error,
         Self::Interrupted,
         Self::Suspended,
+        Self::Queued,
     ];
 
     /// Its number, for a store that stores it beside the stream.
@@ -68,6 +71,7 @@ impl Status {
             Self::Error => "error",
             Self::Interrupted => "interrupted",
             Self::Suspended => "suspended",
+            Self::Queued => "queued",
         }
     }
 }

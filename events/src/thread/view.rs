@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::effects::Effect;
 use super::path::Visit;
-use super::state::{Checkpoint, Control, Frame, Phase, State, Totals};
+use super::state::{Checkpoint, Control, Frame, Phase, QueuePlace, State, Totals};
 use super::status::Status;
 use crate::codec::OrderedMap;
 use crate::fault::ExecutionError;
@@ -52,6 +52,9 @@ struct Whole<'a> {
     /// What is open: calls, questions and waits, each with `kind` and `id`.
     #[cfg_attr(feature = "utoipa", schema(value_type = Vec<Object>))]
     pending: Vec<Value>,
+    /// The place of its run in a queue, also after it has begun.
+    #[cfg_attr(feature = "utoipa", schema(ignore))]
+    queue: Option<&'a QueuePlace>,
     #[cfg_attr(feature = "utoipa", schema(ignore))]
     plan: Option<Value>,
     usage: ThreadUsage,
@@ -205,6 +208,7 @@ impl State {
             globals: self.globals(),
             messages: self.conversation().in_force().map(|entry| &*entry.message).collect(),
             pending: self.pending(),
+            queue: self.queue_place(),
             plan: self.plan().map(|plan| json!({ "steps": plan.steps, "step": plan.step(), "replan": plan.n_replans })),
             usage: self.usage(),
             run_id: self.run_id(),

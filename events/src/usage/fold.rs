@@ -142,6 +142,8 @@ impl UsageFold {
             | Event::CheckpointCreated(_)
             | Event::VariablesUpdated(_)
             | Event::MessageAdded(_)
+            | Event::ThreadQueued(_)
+            | Event::ThreadDequeued(_)
             | Event::RunStarted(_)
             | Event::RunQueued(_)
             | Event::RunCancelled(_)

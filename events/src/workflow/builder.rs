@@ -6,6 +6,7 @@ use super::fault::Faults;
 use super::flow::Edge;
 use super::models::{Budget, Judge, Summary, ThreadLimits};
 use super::node::{Marker, Node};
+use super::queue::Queue;
 use super::spec::{FORMAT_VERSION, SubWorkflow, WorkflowSpec};
 use crate::codec::OrderedMap;
 use crate::event::{OnLimit, OnMessage, ToolMode};
@@ -63,6 +64,7 @@ impl AgentBuilder {
                 nodes: Vec::new(),
                 edges: None,
                 judge: None,
+                queue: None,
                 summary: None,
                 budget: None,
                 thread: None,
@@ -121,6 +123,13 @@ impl AgentBuilder {
     #[must_use]
     pub fn set_on_limit(mut self, on_limit: OnLimit) -> Self {
         self.spec.on_limit = on_limit;
+        self
+    }
+
+    /// When its runs begin; at once unless set.
+    #[must_use]
+    pub fn set_queue(mut self, queue: Queue) -> Self {
+        self.spec.queue = Some(queue);
         self
     }
 

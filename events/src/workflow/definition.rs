@@ -18,6 +18,15 @@ pub struct Workflow {
     pub(super) is_cheap: bool,
 }
 
+impl Workflow {
+    /// The same definition, by its hash too, whose runs begin at once.
+    pub(crate) fn without_queue(&self) -> Self {
+        let mut same = self.clone();
+        same.spec.queue = None;
+        same
+    }
+}
+
 impl PartialEq for Workflow {
     fn eq(&self, other: &Self) -> bool {
         self.hash == other.hash

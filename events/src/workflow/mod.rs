@@ -14,6 +14,7 @@ mod models;
 mod names;
 mod node;
 pub(crate) mod processors;
+mod queue;
 mod retry;
 pub(crate) mod signal;
 mod spec;
@@ -42,6 +43,7 @@ pub(crate) use names::is_variable_name;
 pub use node::{Body, LoopNode, Marker, Node, NodeKind, ParallelNode};
 pub(crate) use processors::{ProcessorTask, SUMMARIZE, processor_task, summary_of};
 pub use processors::{built_in_processors, is_built_in_processor};
+pub use queue::Queue;
 pub use retry::{Jitter, RetryPolicy};
 pub use signal::{SIGNAL_FIELDS_MAX, SIGNAL_NAME_BYTES_MAX, SignalNode, is_signal_name};
 pub use spec::{

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::flow::Edge;
 use super::models::{Budget, Judge, Summary, ThreadLimits};
 use super::node::Node;
+use super::queue::Queue;
 use crate::codec::OrderedMap;
 use crate::event::{OnLimit, OnMessage};
 use crate::ids::NodeId;
@@ -88,6 +89,9 @@ pub struct WorkflowSpec {
     /// run, or is refused.
     #[serde(default, skip_serializing_if = "is_queue", alias = "onMessage")]
     pub on_message: OnMessage,
+    /// When its runs begin: how many at once, how many in a time, which ones first. At once when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<Queue>,
     /// When conversations are summarised, and by which model; an `llm` node may have one of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<Summary>,

@@ -8,6 +8,7 @@ mod newer;
 mod node;
 mod parts;
 mod prices;
+mod queue;
 mod recursion;
 mod shape;
 mod strategy;
@@ -160,6 +161,9 @@ fn check_head(spec: &WorkflowSpec, faults: &mut Vec<Fault>) {
         }
     }
     check_summary("summary", spec.summary.as_ref(), faults);
+    if let Some(queue) = &spec.queue {
+        queue::check(queue, faults);
+    }
 }
 
 fn check_budget(path: &str, budget: &Budget, faults: &mut Vec<Fault>) {

@@ -226,6 +226,7 @@ pub(crate) fn variable_update() -> VariableUpdate {
 pub(crate) fn events() -> Vec<Event> {
     let mut events = of_threads();
     events.extend(of_runs());
+    events.extend(of_queues());
     events.extend(of_nodes());
     events.extend(of_models());
     events.extend(of_tools_and_people());
@@ -309,6 +310,22 @@ pub(crate) fn of_runs() -> Vec<Event> {
         }
         .into(),
         RunCancelled { run_id, reason: Some("not needed".into()), by: None }.into(),
+    ]
+}
+
+pub(crate) fn of_queues() -> Vec<Event> {
+    let rate = Some(StartRate { starts: 2, per_ms: 1_000 });
+    vec![
+        ThreadQueued {
+            workflow: Some("orders".into()),
+            key: Some("Ada".into()),
+            limits: QueueLimits { concurrency: Some(1), rate, debounce: true },
+            priority: -5,
+            group: Some(json!({ "tenant": "acme" }).into()),
+            not_before: Some(time()),
+        }
+        .into(),
+        ThreadDequeued { waited_ms: 12 }.into(),
     ]
 }
 

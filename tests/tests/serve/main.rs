@@ -21,6 +21,7 @@ mod page;
 mod place;
 #[cfg(target_os = "linux")]
 mod poison;
+mod queues;
 mod remote;
 mod reruns;
 mod runs;

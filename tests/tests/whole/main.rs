@@ -35,6 +35,7 @@ mod passivation;
 mod people;
 mod poison;
 mod principals;
+mod queues;
 mod recovery;
 mod rerun;
 mod schedules;

@@ -14,7 +14,7 @@ const FIRST = 60;
 const PAGE = 500;
 // What is in sight is looked into one by one, so many at a time.
 const LOOKS_MAX = 4;
-const STATUSES = ['pending', 'running', 'interrupted', 'waiting', 'suspended', 'paused', 'completed', 'cancelled', 'error'];
+const STATUSES = ['pending', 'running', 'interrupted', 'waiting', 'suspended', 'queued', 'paused', 'completed', 'cancelled', 'error'];
 
 export function threads_view(app, route) {
   const model = new ThreadsModel();
@@ -24,7 +24,7 @@ export function threads_view(app, route) {
 
   const status = h('select', { id: 'status', 'data-filter': true, onchange: () => filter({ status: status.value }) },
     h('option', { value: '' }, 'any status'),
-    h('option', { value: 'pending,running,interrupted,waiting,suspended,paused' }, 'not ended'),
+    h('option', { value: 'pending,running,interrupted,waiting,suspended,queued,paused' }, 'not ended'),
     STATUSES.map((name) => h('option', { value: name }, name)));
   const workflow = h('input', { id: 'workflow', type: 'search', placeholder: 'any workflow', list: 'workflows', onchange: () => filter({ workflow: workflow.value.trim() }) });
   const branches = h('input', { id: 'branches', type: 'checkbox', onchange: () => filter({ branches: branches.checked }) });

@@ -195,6 +195,8 @@ impl Steps {
             | Event::CheckpointCreated(_)
             | Event::VariablesUpdated(_)
             | Event::MessageAdded(_)
+            | Event::ThreadQueued(_)
+            | Event::ThreadDequeued(_)
             | Event::RunStarted(_)
             | Event::RunQueued(_)
             | Event::RunCancelled(_)

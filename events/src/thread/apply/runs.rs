@@ -66,6 +66,7 @@ impl State {
             on_limit: e.on_limit,
             ..run
         });
+        self.queueing.place = None;
         self.n_entered = 0;
         self.unpriced = None;
         self.questions.clear();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::super::calls::CallKind;
 use super::super::request::LLM_TIMEOUT_MS_DEFAULT;
-use super::super::state::{Checkpoint, Control, Ending, NodeRun, Phase, Run, Stage, State, Work};
+use super::super::state::{Checkpoint, Control, Ending, NodeRun, Phase, Queueing, Run, Stage, State, Work};
 use super::super::transition::{ENDED, NOT_BEGUN, OPEN_CALL, TransitionError};
 use super::entering;
 use crate::event::{CheckpointCreated, ForkChanges, ModelChoice, ThreadForked, ThreadPaused, ThreadStarted};
@@ -51,7 +51,8 @@ impl State {
             return Err(TransitionError("it does not follow the last event that it inherits"));
         }
         run.forked_from = Some((e.parent, e.seq));
-        // What was asked of the parent is answered there.
+        // What was asked of the parent is answered there, and it has not begun a run in a queue.
+        self.queueing = Queueing::default();
         self.runs.queue.clear();
         self.runs.steering.clear();
         run.deadline = run.deadline.map(|deadline| deadline.plus_ms(at.ms_since(self.last_at)));
@@ -161,12 +162,15 @@ impl State {
         };
         self.control = Control::Running;
         self.accept_unpriced();
-        self.shift_clocks(at.ms_since(since));
+        // The clocks of a run that waits in a queue go on when it begins.
+        if !self.is_queued() {
+            self.shift_clocks(at.ms_since(since));
+        }
         Ok(())
     }
 
     /// The clocks of the node, its calls and its question go on from where they stood.
-    fn shift_clocks(&mut self, ms: u64) {
+    pub(super) fn shift_clocks(&mut self, ms: u64) {
         match &mut self.phase {
             Phase::Entering { not_before, .. } => *not_before = not_before.plus_ms(ms),
             Phase::InNode(run) => {

@@ -37,6 +37,7 @@ mod past;
 mod plan;
 mod processors;
 mod property;
+mod queues;
 mod recovery;
 mod relay;
 mod requests;

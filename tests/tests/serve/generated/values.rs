@@ -80,7 +80,7 @@ impl Values {
             "^(none|ID)$" => return if self.percent(30) { "none".into() } else { thread },
             "^(ID(,|$))*$" => return if self.percent(20) { String::new() } else { format!("{thread},{NOBODY}") },
             "^[0-9a-f]{64}$" => return if self.percent(70) { self.hash.clone() } else { "0".repeat(64) },
-            "^((pending|running|waiting|suspended|paused|completed|cancelled|error|interrupted)(,|$))*$" => {
+            "^((pending|running|waiting|suspended|queued|paused|completed|cancelled|error|interrupted)(,|$))*$" => {
                 &["", "waiting", "paused,error", "completed,"]
             }
             "^([0-9]{1,2}(,|$))*$" => &["", "0", "1,2", "99,3,"],

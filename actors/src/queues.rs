@@ -1,0 +1,288 @@
+//! The queues of workflows, and the one of runs for which the runtime has no room: which run begins, and when.
+//!
+//! A run that waits is in the log, found by the keys of its stream; nothing of it is in memory. One task lets runs begin, so
+//! that what the log says is counted is what there is: a run that begins is durable before the next ones are counted.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use futures_util::future::join_all;
+use futures_util::stream::FuturesUnordered;
+use rethread_events::ids::{ThreadId, Time};
+use rethread_events::queue;
+use rethread_events::text::with_sources;
+use rethread_events::thread::{Input, Rejected};
+use rethread_store::{LogReader, StoreError};
+use tokio::sync::Semaphore;
+
+use crate::changed_queues::Wanted;
+use crate::clock;
+use crate::deliver;
+use crate::error::{ControlError, ReadError, RuntimeError};
+use crate::mode::Mode;
+use crate::registry::ThreadRegistry;
+use crate::stream_keys::{self, QueueId, QueuedKey, Turn};
+use crate::timers;
+
+/// How many runs of a queue begin at a time.
+const BATCH: usize = 64;
+/// How many queues are looked at at a time.
+const SERVED_AT_ONCE: usize = 32;
+/// How many queues are listed at a time.
+const PAGE: usize = 256;
+/// How many runs of a queue in which only the newest one begins are looked at, at a time.
+const DEBOUNCED: usize = 256;
+/// More starts than the limit of a rate allows: the limit may have become smaller.
+const STARTS_READ: usize = 1_000;
+/// How soon a queue is looked at again that could not be read, or whose first run could not begin.
+const RETRY: Duration = Duration::from_secs(5);
+/// How often the clock is looked at: it can be set.
+const LOOK_EVERY: Duration = Duration::from_secs(10);
+
+/// What is known of the queues beside the log.
+#[derive(Default)]
+struct Known {
+    /// When to look at queues again, also by time alone.
+    later: BTreeSet<(Time, QueueId)>,
+    at: HashMap<QueueId, Time>,
+    /// Whose turn it was last, of queues with several groups.
+    turns: HashMap<QueueId, Turn>,
+}
+
+impl Known {
+    fn look_at(&mut self, queue: QueueId, at: Option<Time>) {
+        if let Some(before) = self.at.remove(&queue) {
+            self.later.remove(&(before, queue));
+        }
+        if let Some(at) = at {
+            self.at.insert(queue, at);
+            self.later.insert((at, queue));
+        }
+    }
+
+    fn due(&self, now: Time) -> Vec<QueueId> {
+        self.later.iter().take_while(|(at, _)| *at <= now).map(|(_, queue)| *queue).collect()
+    }
+}
+
+/// Lets runs begin, until the runtime shuts down.
+pub(crate) async fn run(registry: Arc<ThreadRegistry>) {
+    let mut known = Known::default();
+    let mut serving = FuturesUnordered::new();
+    let mut served_now: HashSet<QueueId> = HashSet::new();
+    let mut again: HashSet<QueueId> = HashSet::new();
+    let permits = Arc::new(Semaphore::new(SERVED_AT_ONCE));
+    if registry.services.mode == Mode::Run {
+        registry.queues.all_changed();
+    }
+    while !registry.is_shutting_down() {
+        let Wanted { all, queues } = std::mem::take(&mut *registry.queues.wanted.lock());
+        let mut queues: BTreeSet<QueueId> = queues.into_iter().chain(known.due(clock::now())).collect();
+        if all {
+            registry.queues.waits_for_room.store(false, Ordering::Relaxed);
+            queues.extend(listed(&registry).await);
+        }
+        for queue in queues {
+            known.look_at(queue, None);
+            if served_now.insert(queue) {
+                let turn = known.turns.get(&queue).copied().unwrap_or(Turn::MAX);
+                serving.push(serve(registry.clone(), queue, turn, permits.clone()));
+            } else {
+                again.insert(queue);
+            }
+        }
+        let now = clock::now();
+        let wait = known.later.first().map_or(Duration::MAX, |(at, _)| timers::until(*at, now).min(LOOK_EVERY));
+        tokio::select! {
+            Some((queue, served)) = serving.next() => {
+                served_now.remove(&queue);
+                match served.turn {
+                    Some(turn) => known.turns.insert(queue, turn),
+                    None => known.turns.remove(&queue),
+                };
+                known.look_at(queue, served.more_at);
+                if again.remove(&queue) {
+                    registry.queues.wanted.lock().queues.insert(queue);
+                }
+            }
+            () = tokio::time::sleep(wait) => {}
+            () = registry.queues.changed.notified() => {}
+        }
+    }
+}
+
+/// All queues with runs that wait.
+async fn listed(registry: &Arc<ThreadRegistry>) -> Vec<QueueId> {
+    let mut queues: Vec<QueueId> = Vec::new();
+    loop {
+        let (store, after) = (registry.services.store.clone(), queues.last().copied());
+        match actix_rt::task::spawn_blocking(move || stream_keys::queues(&*store, after, PAGE)).await {
+            Ok(Ok(page)) => {
+                queues.extend(&page);
+                if page.len() < PAGE {
+                    return queues;
+                }
+            }
+            Ok(Err(error)) => {
+                tracing::error!(%error, "the queues of the log cannot be listed: trying again");
+                registry.queues.wanted.lock().all = true;
+                tokio::time::sleep(RETRY).await;
+                return queues;
+            }
+            Err(_) => return queues,
+        }
+    }
+}
+
+/// What a queue comes to.
+#[derive(Default)]
+struct Plan {
+    begin: Vec<(ThreadId, Turn)>,
+    /// Runs in whose place a newer one begins, which is this.
+    superseded: Vec<ThreadId>,
+    by: Option<ThreadId>,
+    more_at: Option<Time>,
+}
+
+/// How far a queue is after it was looked at.
+#[derive(Default)]
+struct Served {
+    /// Whose turn it was last; none if nothing waits.
+    turn: Option<Turn>,
+    /// When to look again, also if nothing changes.
+    more_at: Option<Time>,
+}
+
+/// Lets the runs of a queue begin for which there is room.
+async fn serve(
+    registry: Arc<ThreadRegistry>,
+    queue: QueueId,
+    mut turn: Turn,
+    permits: Arc<Semaphore>,
+) -> (QueueId, Served) {
+    let _permit = permits.acquire_owned().await;
+    // Whether or not it worked, a run is not tried again at once.
+    let mut tried = HashSet::new();
+    loop {
+        let now = clock::now();
+        let retry_at = Some(now.plus_ms(clock::millis(RETRY)));
+        let room = Room::take(&registry);
+        // At least one, to know whether it is room that is missing.
+        let (of, not_again, n) = (registry.clone(), tried.clone(), room.n.max(1));
+        let plan = move || {
+            let is_left_out = |thread| not_again.contains(&thread) || !of.may_begin_queued(thread);
+            plan(&*of.services.store, queue, turn, n, now, is_left_out)
+        };
+        let plan = match actix_rt::task::spawn_blocking(plan).await {
+            Ok(Ok(Some(plan))) => plan,
+            Ok(Ok(None)) | Err(_) => return (queue, Served::default()),
+            Ok(Err(error)) => {
+                tracing::error!(%error, "a queue of the log cannot be read: trying again");
+                return (queue, Served { turn: Some(turn), more_at: retry_at });
+            }
+        };
+        if room.n == 0 && !plan.begin.is_empty() {
+            registry.queues.waits_for_room.store(true, Ordering::Relaxed);
+            // A thread that left just before said nothing of it.
+            if registry.room() > 0 {
+                registry.queues.has_room();
+            }
+            return (queue, Served { turn: Some(turn), more_at: plan.more_at });
+        }
+        turn = plan.begin.last().map_or(turn, |(_, turn)| *turn);
+        let reason =
+            plan.by.map(|by| format!("thread {by} came after it, and only the newest one of the queue begins"));
+        let cancelled = plan.superseded.iter().map(|thread| (*thread, Input::Cancel { reason: reason.clone() }));
+        let begun = plan.begin.iter().map(|(thread, _)| (*thread, Input::Dequeue));
+        let inputs: Vec<_> = cancelled.chain(begun).collect();
+        if inputs.is_empty() || registry.is_shutting_down() {
+            return (queue, Served { turn: Some(turn), more_at: plan.more_at });
+        }
+        tried.extend(inputs.iter().map(|(thread, _)| *thread));
+        let told = inputs.into_iter().map(|(thread, input)| told(&registry, thread, input));
+        if join_all(told).await.contains(&false) {
+            return (queue, Served { turn: Some(turn), more_at: retry_at });
+        }
+    }
+}
+
+/// Places in memory for runs that are about to begin, until they have.
+struct Room {
+    registry: Arc<ThreadRegistry>,
+    n: usize,
+}
+
+impl Room {
+    fn take(registry: &Arc<ThreadRegistry>) -> Self {
+        let mut taken = registry.queues.beginning.lock();
+        let n = registry.room().saturating_sub(*taken).min(BATCH);
+        *taken += n;
+        Self { registry: registry.clone(), n }
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        *self.registry.queues.beginning.lock() -= self.n;
+    }
+}
+
+/// Gives an input to a run that waits. True if it is done, or the run does not wait any more.
+async fn told(registry: &Arc<ThreadRegistry>, thread: ThreadId, input: Input) -> bool {
+    match deliver::ask(registry, thread, input).await {
+        Ok(_) | Err(ControlError::Rejected { source: Rejected::Ended { .. }, .. }) => true,
+        Err(ControlError::Read(ReadError::NoThread(_) | ReadError::Runtime(RuntimeError::ShuttingDown))) => true,
+        Err(error) => {
+            tracing::error!(%thread, error = with_sources(&error), "a run that waits in a queue cannot begin: trying again");
+            false
+        }
+    }
+}
+
+/// `None` if nothing waits in the queue.
+fn plan(
+    store: &dyn LogReader,
+    queue: QueueId,
+    turn: Turn,
+    most: usize,
+    now: Time,
+    is_left_out: impl Fn(ThreadId) -> bool,
+) -> Result<Option<Plan>, StoreError> {
+    // The limits are those of the run that is the first.
+    let Some(QueuedKey { limits, .. }) = stream_keys::queued(store, queue, 1)?.pop() else { return Ok(None) };
+    let mut plan = Plan::default();
+    if limits.debounce {
+        let mut waiting = stream_keys::queued(store, queue, DEBOUNCED)?;
+        waiting.retain(|run| !is_left_out(run.thread));
+        let Some(newest) = waiting.iter().max_by_key(|run| (run.since, run.thread)).copied() else {
+            return Ok(Some(plan));
+        };
+        let older = waiting.iter().map(|run| run.thread).filter(|thread| *thread != newest.thread);
+        (plan.superseded, plan.by) = (older.collect(), Some(newest.thread));
+        if !plan.superseded.is_empty() {
+            return Ok(Some(plan));
+        }
+        if newest.not_before > now {
+            plan.more_at = Some(newest.not_before);
+            return Ok(Some(plan));
+        }
+    }
+    let n_running = match limits.concurrency {
+        Some(n) => stream_keys::n_running(store, queue, usize::try_from(n).unwrap_or(usize::MAX))?,
+        None => 0,
+    };
+    let starts = match limits.rate {
+        Some(rate) => {
+            let from = Time::from_unix_us(now.unix_us().saturating_sub(rate.per_ms.saturating_mul(1_000)));
+            stream_keys::starts(store, queue, from, STARTS_READ)?
+        }
+        None => Vec::new(),
+    };
+    let room = queue::room(&limits, n_running, &starts, now, most);
+    plan.more_at = room.more_at;
+    plan.begin = stream_keys::next_in_queue(store, queue, turn, room.n, is_left_out)?;
+    Ok(Some(plan))
+}
