@@ -101,6 +101,7 @@ mod run;
 mod runtime;
 #[cfg(feature = "schedules")]
 mod schedules;
+mod selection;
 mod send_signal;
 mod sent_signals;
 mod services;
@@ -224,6 +225,7 @@ pub mod operate {
     #[cfg(feature = "schedules")]
     pub use rethread_events::schedule::{CatchUp, Overlap, Schedule, ScheduleState};
     pub use rethread_events::thread::rerun::{Divergence, Rerunned};
+    pub use rethread_events::workflow::{Search, SearchError};
 }
 
 /// The examples of the README are compiled and run.

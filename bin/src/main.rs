@@ -43,6 +43,7 @@ mod resume;
 mod run;
 mod runs;
 mod schedule;
+mod search_args;
 #[cfg(feature = "server")]
 mod serve;
 #[cfg(not(feature = "server"))]

@@ -13,6 +13,7 @@ use crate::branch_states::BranchState;
 use crate::load::Loaded;
 use crate::mode::Mode;
 use crate::snapshots;
+use crate::stream_keys;
 use crate::waiters::Rest;
 
 /// What is due later than in so many milliseconds is left to the timers in the log.
@@ -99,7 +100,8 @@ impl ThreadActor {
         let (next_due, ended) = (live.next_due, live.thread.state().is_ended());
         // What goes on soon may be overtaken by the look for what the log has.
         let is_far = next_due.is_none_or(|at| at > live.now().plus_ms(IN_LOG_FROM_MS));
-        let is_in_log = is_far && !live.keys.is_empty() && self.services.mode == Mode::Run;
+        let has_all = stream_keys::has_wait(&live.keys) && (next_due.is_none() || stream_keys::has_timer(&live.keys));
+        let is_in_log = is_far && has_all && self.services.mode == Mode::Run;
         if is_in_log {
             // One that was imported was activated on request: from now on it goes on by itself.
             self.services.imported.goes_on(self.id, &self.services.store);

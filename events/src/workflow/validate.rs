@@ -9,6 +9,7 @@ mod node;
 mod parts;
 mod prices;
 mod recursion;
+mod search;
 mod shape;
 mod strategy;
 mod texts;

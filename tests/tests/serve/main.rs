@@ -25,6 +25,7 @@ mod remote;
 mod reruns;
 mod runs;
 mod schedules;
+mod search;
 mod security;
 mod signals;
 mod stops;

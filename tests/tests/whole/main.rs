@@ -38,6 +38,7 @@ mod principals;
 mod recovery;
 mod rerun;
 mod schedules;
+mod search;
 mod shutdown;
 mod signals;
 mod steps;
