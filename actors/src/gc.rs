@@ -170,7 +170,7 @@ fn unused(store: &dyn LogReader, retention: &Retention, collected: &Collected) -
             }
         }
     }
-    for (hash, thread) in definitions::of_later_runs(store)? {
+    for (hash, thread) in definitions::of_later_events(store)? {
         let stays = || match store.stream(thread) {
             Ok(_) => Ok(!going.contains(&thread)),
             Err(StoreError::NotFound { .. }) => Ok(false),
@@ -203,6 +203,9 @@ pub(crate) fn refers_to(event: &Event) -> Option<Hash> {
     }
     if let Event::RunStarted(started) = event {
         return Some(started.workflow.hash);
+    }
+    if let Event::WorkflowChanged(changed) = event {
+        return Some(changed.workflow.hash);
     }
     let Event::ThreadForked(forked) = event else { return None };
     forked.changes.workflow.as_ref().map(|workflow| workflow.hash)

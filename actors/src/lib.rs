@@ -80,6 +80,7 @@ mod log_access;
 mod memory_budget;
 mod messages;
 mod metrics;
+mod migrate;
 mod mode;
 mod models;
 mod moments;
@@ -178,8 +179,8 @@ pub use {rethread_events as events, rethread_llm as llm, rethread_store as store
 /// The error of each operation, and what the caller does next.
 pub mod errors {
     pub use crate::error::{
-        ControlError, ExportError, ForkError, ImportError, NextMove, OpenError, ReadError, RunError, RuntimeError,
-        ScheduleError, SignalError, StartThreadError, TooLarge,
+        ControlError, ExportError, ForkError, ImportError, MigrateError, NextMove, OpenError, ReadError, RunError,
+        RuntimeError, ScheduleError, SignalError, StartThreadError, TooLarge,
     };
     pub use crate::outcome::OutcomeError;
     pub use crate::recorded::RecordError;
@@ -199,7 +200,7 @@ pub mod runs {
     pub use rethread_llm::{ConversationError, ConversationFormat, read_conversation};
 }
 
-/// What operators and debuggers use, and what the program `rethread` is made of: lists, exports, reruns, removal, counters.
+/// What operators and debuggers use, and what the program `rethread` is made of: lists, exports, reruns, migrations, removal, counters.
 pub mod operate {
     pub use crate::archive::{Exporter, Imported};
     pub use crate::bisect::Bisected;
@@ -209,6 +210,7 @@ pub mod operate {
     pub use crate::labels::labels_of;
     pub use crate::log_access::LogAccess;
     pub use crate::metrics::Metrics;
+    pub use crate::migrate::{Migrated, MigratedThread, Migration};
     pub use crate::monitor::MonitorStats;
     pub use crate::permit_waits::WaitingCall;
     pub use crate::request_body::RequestBody;

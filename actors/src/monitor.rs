@@ -243,6 +243,7 @@ impl Watching {
             | Event::RunStarted(_)
             | Event::RunQueued(_)
             | Event::RunCancelled(_)
+            | Event::WorkflowChanged(_)
             | Event::Warning(_)
             | Event::NodeStarted(_)
             | Event::NodeCompleted(_)

@@ -279,9 +279,11 @@ impl<'a> Importer<'a> {
                 let what = format!("event {} of thread {thread} is of run {}, not {run}", record.seq, state.run_id());
                 return Err(self.wrong(what));
             }
-            if let Event::RunStarted(started) = &event {
-                self.held.push(self.definitions.hold(started.workflow.hash));
-                of_runs.insert(definitions::of_run(started.workflow.hash, thread));
+            if let Event::RunStarted(_) | Event::WorkflowChanged(_) = &event
+                && let Some(hash) = refers_to(&event)
+            {
+                self.held.push(self.definitions.hold(hash));
+                of_runs.insert(definitions::of_run(hash, thread));
             }
         }
         let n_events = records.len() as u64;

@@ -50,7 +50,7 @@ fn key(entry: Hash) -> KeyChange {
 
 /// What the thread with this number is found by: every second one by a text, the others by a number.
 fn attributes(n: usize) -> [(&'static str, Value); 2] {
-    [("third", if n % 2 == 0 { json!((n % 3).to_string()) } else { json!(n % 3) }), ("fourth", json!(n % 4))]
+    [("third", if n.is_multiple_of(2) { json!((n % 3).to_string()) } else { json!(n % 3) }), ("fourth", json!(n % 4))]
 }
 
 /// All pages of a list, one after the other.

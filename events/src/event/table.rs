@@ -259,6 +259,8 @@ events! {
     15 RunStarted "RUN_STARTED" v 1 State by;
     16 RunQueued "RUN_QUEUED" v 1 State by;
     17 RunCancelled "RUN_CANCELLED" v 1 State by;
+    // another definition
+    18 WorkflowChanged "WORKFLOW_CHANGED" v 1 State by;
     // nodes and the way through the graph
     20 NodeStarted "NODE_STARTED" v 2 State;
     21 NodeCompleted "NODE_COMPLETED" v 2 State;

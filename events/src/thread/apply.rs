@@ -91,6 +91,7 @@ impl State {
                 Ok(())
             }
             Event::RunStarted(e) => self.begin_run(seq, at, e),
+            Event::WorkflowChanged(e) => self.change_workflow(e),
             Event::RunQueued(e) => self.queue_run(seq, e),
             Event::RunCancelled(e) => self.cancel_queued(e),
             Event::ThreadCancelled(e) => self.end(seq, Ending::Cancelled { reason: e.reason.clone() }),

@@ -62,7 +62,7 @@ fn events_of_version_1_are_read_and_exported_unchanged() {
     let added: Vec<_> = samples::of_runs()
         .iter()
         .chain(&samples::of_waits())
-        .chain([&samples::answer_rejected()])
+        .chain([&samples::answer_rejected(), &samples::workflow_changed()])
         .map(|event| event.event_type().code)
         .collect();
     let mut first = samples::events();
@@ -116,10 +116,15 @@ fn events_of_typed_answers_are_read_and_exported_unchanged() {
 }
 
 #[test]
+fn change_of_the_definition_is_read_and_exported_unchanged() {
+    check("events-v11.txt", &[samples::workflow_changed()]);
+}
+
+#[test]
 fn every_present_version_has_a_line_in_a_golden_file() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
     let read = |n| std::fs::read_to_string(folder.join(format!("events-v{n}.txt"))).unwrap();
-    let lines: String = (1..=10).map(read).collect();
+    let lines: String = (1..=11).map(read).collect();
     for kind in EVENT_TYPES {
         let line = format!("{} {} {} ", kind.code, kind.version, kind.name);
         assert!(lines.lines().any(|known| known.starts_with(&line)), "no golden line begins `{line}`");

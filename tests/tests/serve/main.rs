@@ -16,6 +16,7 @@ mod incoming;
 mod label_limits;
 mod labels;
 mod messages;
+mod migrate;
 mod one_run;
 mod page;
 mod place;

@@ -22,6 +22,7 @@ mod interaction;
 mod label_limits;
 mod limits;
 mod long;
+mod migrate;
 mod moments;
 mod monitor;
 mod mounted;

@@ -99,6 +99,7 @@ impl Values {
                 &["done=true", "input=what was said", "a=1,b="]
             }
             "^([0-9a-f]{2}){1,512}$" => &["61", "7400ff"],
+            "^(moved|fits|same|other)$" => &["moved", "fits"],
             "^(model|tool|call)$" => &["model", "tool", "call"],
             "^(model|tool|label|call)$" => &["model", "tool", "label", "call"],
             "^[0-9]{1,18}$" => &["0", "7", "999999999999999999"],
