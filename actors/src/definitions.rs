@@ -19,7 +19,8 @@ use crate::error::{ReadError, RuntimeError};
 /// Under this prefix and the name of a workflow stand the hashes of its definitions, the newest last.
 pub(crate) const NAMES: &str = "workflow/";
 /// Under this prefix, the hash of a definition and the id of a thread stands that a run of the thread began on another
-/// definition than the thread did: what its first event refers to is not all that it needs.
+/// definition than the thread did, or that the thread was migrated to it: what its first event refers to is not all that it
+/// needs.
 const OF_RUNS: &str = "workflow-of-run/";
 /// How many definitions of one name are remembered.
 const VERSIONS_MAX: usize = 1_000;
@@ -138,13 +139,15 @@ pub(crate) fn hashes_of(value: &[u8]) -> impl DoubleEndedIterator<Item = Hash> {
     value.as_chunks::<32>().0.iter().map(|hash| Hash::from_bytes(*hash))
 }
 
-/// What is to be stored before a run of a thread begins on a definition that the thread did not begin on.
+/// What is to be stored before a run of a thread begins on a definition that the thread did not begin on, and before it is
+/// migrated to one.
 pub(crate) fn of_run(hash: Hash, thread: ThreadId) -> (String, Vec<u8>) {
     (format!("{OF_RUNS}{hash}/{thread}"), Vec::new())
 }
 
-/// The definitions that later runs of threads began on, each with its thread, which may have been deleted. Blocks.
-pub(crate) fn of_later_runs(store: &dyn LogReader) -> Result<Vec<(Hash, ThreadId)>, StoreError> {
+/// The definitions that threads came to run on after their first event, each with its thread, which may have been deleted.
+/// Blocks.
+pub(crate) fn of_later_events(store: &dyn LogReader) -> Result<Vec<(Hash, ThreadId)>, StoreError> {
     let parse = |name: &str| {
         let (hash, thread) = name.strip_prefix(OF_RUNS)?.split_once('/')?;
         Some((hash.parse().ok()?, thread.parse().ok()?))

@@ -416,6 +416,37 @@ impl From<TooLarge> for SignalError {
     }
 }
 
+/// A thread was not migrated. Nothing changed.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum MigrateError {
+    // Change the request.
+    /// The definition has faults, or needs a tool, profile or provider that is not here.
+    #[error("{0}")]
+    Workflow(Faults),
+    /// The thread does not take it, or cannot be read.
+    #[error(transparent)]
+    Control(#[from] ControlError),
+}
+
+impl MigrateError {
+    /// What the caller does next.
+    pub fn next_move(&self) -> NextMove {
+        match self {
+            Self::Workflow(_) => NextMove::ChangeRequest,
+            Self::Control(error) => error.next_move(),
+        }
+    }
+
+    /// Returns why the thread does not take it, if that is the error.
+    pub fn rejected(&self) -> Option<&Rejected> {
+        match self {
+            Self::Control(ControlError::Rejected { source, .. }) => Some(source),
+            Self::Control(_) | Self::Workflow(_) => None,
+        }
+    }
+}
+
 /// A fork was not made. Nothing changed.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
@@ -608,7 +639,9 @@ impl ControlError {
     pub fn next_move(&self) -> NextMove {
         match self {
             Self::NoInteraction(_) => NextMove::NameAnother,
-            Self::TooLarge(_) | Self::Rejected { source: Rejected::Invalid(_), .. } => NextMove::ChangeRequest,
+            Self::TooLarge(_) | Self::Rejected { source: Rejected::Invalid(_) | Rejected::Unfit(_), .. } => {
+                NextMove::ChangeRequest
+            }
             Self::Rejected { .. } => NextMove::ReadAgain,
             Self::Read(error) => error.next_move(),
         }
@@ -674,13 +707,13 @@ macro_rules! from_through {
 from_through! {
     StoreError => RuntimeError => ReadError, StartThreadError;
     FoldError => RuntimeError => ReadError;
-    RuntimeError => ControlError => RunError;
+    RuntimeError => ControlError => RunError, MigrateError;
     TooLarge => ControlError => RunError;
-    StoreError => ControlError => RunError;
+    StoreError => ControlError => RunError, MigrateError;
     RuntimeError => ReadError => ControlError, ExportError, ImportError, crate::errors::OutcomeError;
     StoreError => ReadError => ControlError, ExportError, ImportError;
     FoldError => ReadError => ControlError;
-    ReadError => ControlError => RunError, ForkError;
+    ReadError => ControlError => RunError, ForkError, MigrateError;
     RuntimeError => ControlError => ForkError;
     TooLarge => ControlError => ForkError;
 }
@@ -696,7 +729,15 @@ macro_rules! error_of_tool {
     )+};
 }
 
-error_of_tool!(RuntimeError, ReadError, StartThreadError, ControlError, ForkError, crate::errors::OutcomeError);
+error_of_tool!(
+    RuntimeError,
+    ReadError,
+    StartThreadError,
+    ControlError,
+    ForkError,
+    MigrateError,
+    crate::errors::OutcomeError
+);
 
 #[cfg(test)]
 mod tests;

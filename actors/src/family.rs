@@ -13,7 +13,6 @@ use rethread_store::{LogReader, StoreError, StreamInfo};
 use crate::clock;
 use crate::crashes::{Crashes, Step};
 use crate::error::{ControlError, ForkError, ReadError};
-use crate::fork::fits;
 use crate::load::{self, Loaded};
 use crate::recorded::{RecordedEvent, event};
 use crate::summary;
@@ -66,7 +65,7 @@ fn collect(
         if let Some(seq) = seq {
             let state = past(store, crashes, run.child, seq)?.state;
             if let Some(workflow) = moves_to {
-                fits::check(&state, workflow).map_err(ForkError::Workflow)?;
+                state.fits(workflow).map_err(ForkError::Workflow)?;
             }
             collect(store, crashes, &state, cut, moves_to, path, replaced)?;
         }

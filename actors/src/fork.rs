@@ -1,7 +1,6 @@
 //! A new thread that goes on from a moment of another.
 
 mod answers;
-pub(crate) mod fits;
 
 use std::sync::Arc;
 
@@ -111,7 +110,7 @@ impl ThreadHandle {
             Some(workflow) => {
                 runtime.runnable(&workflow).map_err(ForkError::Workflow)?;
                 held = Some(runtime.keep(&workflow).await?);
-                fits::check(&parent, &workflow).map_err(ForkError::Workflow)?;
+                parent.fits(&workflow).map_err(ForkError::Workflow)?;
                 changes.workflow = Some(workflow.reference());
                 workflow
             }

@@ -8,6 +8,7 @@ use rethread_events::ids::{Hash, Position, Seq, ThreadId, Time};
 use rethread_events::labels::Labels;
 use rethread_events::principal::Principal;
 use rethread_events::thread::Status;
+use rethread_events::workflow::Search;
 use rethread_store::{Backup, Compacted, LogReader, Store, StoreError, StreamInfo};
 
 use crate::crashes::Crashes;
@@ -15,9 +16,9 @@ use crate::definitions::{self, NAMES, hashes_of};
 use crate::error::{ControlError, ReadError, RuntimeError};
 use crate::family;
 use crate::kept_schedules;
-use crate::labels;
 use crate::recorded::event;
 use crate::runtime::Runtime;
+use crate::selection;
 use crate::summary::{ThreadSummary, summary};
 use rethread_events::text::with_sources;
 
@@ -169,7 +170,7 @@ fn unused(store: &dyn LogReader, retention: &Retention, collected: &Collected) -
             }
         }
     }
-    for (hash, thread) in definitions::of_later_runs(store)? {
+    for (hash, thread) in definitions::of_later_events(store)? {
         let stays = || match store.stream(thread) {
             Ok(_) => Ok(!going.contains(&thread)),
             Err(StoreError::NotFound { .. }) => Ok(false),
@@ -202,6 +203,9 @@ pub(crate) fn refers_to(event: &Event) -> Option<Hash> {
     }
     if let Event::RunStarted(started) = event {
         return Some(started.workflow.hash);
+    }
+    if let Event::WorkflowChanged(changed) = event {
+        return Some(changed.workflow.hash);
     }
     let Event::ThreadForked(forked) = event else { return None };
     forked.changes.workflow.as_ref().map(|workflow| workflow.hash)
@@ -397,7 +401,7 @@ fn last_at(run: &Run) -> Time {
 fn runs(store: &dyn LogReader, crashes: &Arc<Crashes>, labels: &Labels) -> Result<BTreeMap<ThreadId, Run>, ReadError> {
     let mut all = BTreeMap::new();
     // Branches and heirs have the labels of what they inherit from.
-    for info in labels::streams(store, labels, None, &[])? {
+    for info in selection::streams(store, labels, &Search::default(), None, &[])? {
         let summary = summary(store, crashes, &info?, &|_| true)?;
         if summary.labels.include(labels) {
             all.insert(summary.thread_id, summary);

@@ -40,6 +40,7 @@ pub(crate) fn key_of(input: &Input) -> Option<Key> {
         | Input::Dequeue
         | Input::CancelRun { .. }
         | Input::ChangeWait { .. }
+        | Input::Migrate(_)
         | Input::Signal { .. }
         | Input::SetVariables(_) => None,
     }
@@ -80,6 +81,7 @@ pub(crate) fn bytes_of(input: &Input) -> usize {
             | Input::Dequeue
             | Input::CancelRun { .. }
             | Input::ChangeWait { .. }
+            | Input::Migrate(_)
             | Input::CancelInteraction { .. } => 0,
             Input::Signal { name, id, payload } => name.len() + id.len() + json_bytes(payload),
             Input::Run(given) => json_bytes(&given.input) + json_bytes(&given.variables),

@@ -81,6 +81,7 @@ mod log_access;
 mod memory_budget;
 mod messages;
 mod metrics;
+mod migrate;
 mod mode;
 mod models;
 mod moments;
@@ -103,6 +104,7 @@ mod run;
 mod runtime;
 #[cfg(feature = "schedules")]
 mod schedules;
+mod selection;
 mod send_signal;
 mod sent_signals;
 mod services;
@@ -179,8 +181,8 @@ pub use {rethread_events as events, rethread_llm as llm, rethread_store as store
 /// The error of each operation, and what the caller does next.
 pub mod errors {
     pub use crate::error::{
-        ControlError, ExportError, ForkError, ImportError, NextMove, OpenError, ReadError, RunError, RuntimeError,
-        ScheduleError, SignalError, StartThreadError, TooLarge,
+        ControlError, ExportError, ForkError, ImportError, MigrateError, NextMove, OpenError, ReadError, RunError,
+        RuntimeError, ScheduleError, SignalError, StartThreadError, TooLarge,
     };
     pub use crate::outcome::OutcomeError;
     pub use crate::recorded::RecordError;
@@ -202,7 +204,7 @@ pub mod runs {
     pub use rethread_llm::{ConversationError, ConversationFormat, read_conversation};
 }
 
-/// What operators and debuggers use, and what the program `rethread` is made of: lists, exports, reruns, removal, counters.
+/// What operators and debuggers use, and what the program `rethread` is made of: lists, exports, reruns, migrations, removal, counters.
 pub mod operate {
     pub use crate::archive::{Exporter, Imported};
     pub use crate::bisect::Bisected;
@@ -212,6 +214,7 @@ pub mod operate {
     pub use crate::labels::labels_of;
     pub use crate::log_access::LogAccess;
     pub use crate::metrics::Metrics;
+    pub use crate::migrate::{Migrated, MigratedThread, Migration};
     pub use crate::monitor::MonitorStats;
     pub use crate::permit_waits::WaitingCall;
     pub use crate::request_body::RequestBody;
@@ -228,6 +231,7 @@ pub mod operate {
     #[cfg(feature = "schedules")]
     pub use rethread_events::schedule::{CatchUp, Overlap, Schedule, ScheduleState};
     pub use rethread_events::thread::rerun::{Divergence, Rerunned};
+    pub use rethread_events::workflow::{Search, SearchError};
 }
 
 /// The examples of the README are compiled and run.

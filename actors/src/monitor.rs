@@ -245,6 +245,7 @@ impl Watching {
             | Event::RunCancelled(_)
             | Event::ThreadQueued(_)
             | Event::ThreadDequeued(_)
+            | Event::WorkflowChanged(_)
             | Event::Warning(_)
             | Event::NodeStarted(_)
             | Event::NodeCompleted(_)

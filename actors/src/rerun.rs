@@ -236,10 +236,14 @@ fn rerun_part(
     let workflow = workflow.unwrap_or_else(|| recorded_on.clone());
     let mut of_runs = BTreeMap::new();
     for (_, event) in &events {
-        if let Event::RunStarted(started) = event {
-            let reference = &started.workflow;
-            of_runs.insert(reference.hash, definitions.named(thread, reference)?);
-        }
+        let reference = if let Event::RunStarted(started) = event {
+            &started.workflow
+        } else if let Event::WorkflowChanged(changed) = event {
+            &changed.workflow
+        } else {
+            continue;
+        };
+        of_runs.insert(reference.hash, definitions.named(thread, reference)?);
     }
     Ok(Rerun { base, recorded_on, workflow, of_runs, events }.run_to(last))
 }

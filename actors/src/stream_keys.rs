@@ -7,6 +7,7 @@ use rethread_events::event::{QueueLimits, StartRate};
 use rethread_events::ids::{Hash, ThreadId, Time};
 use rethread_events::json::Json;
 use rethread_events::thread::{OpenCall, SignalRun, State, Status};
+use rethread_events::workflow::search_entry;
 use rethread_store::{KeyChange, KeyRange, LogReader, StoreError};
 use serde_json::Value;
 use std::collections::HashMap;
@@ -21,23 +22,41 @@ const QUEUED: u8 = b'q';
 const RUNNING: u8 = b'r';
 /// The first byte of keys of starts that a rate counts.
 const STARTED: u8 = b'b';
+/// The first byte of keys of threads with a search attribute.
+const SEARCH: u8 = b'a';
 /// What is between the names of fields in a key.
 const FIELDS_APART: &str = "\u{1f}";
 
-/// The keys that a thread in this state has.
-pub(crate) fn keys_of(state: &State) -> Vec<Vec<u8>> {
-    let mut keys = waits_for(state);
+/// The keys that a thread in this state has. `search` names the variables by which its workflow lets it be found.
+pub(crate) fn keys_of(state: &State, search: &[String]) -> Vec<Vec<u8>> {
+    let mut keys = keys_of_waits(state);
     keys.extend(of_queue(state));
     keys.extend(state.queue_starts().iter().map(|start| start_key(QueueId::of(start.queue), start.at)));
+    // Empty for nearly all workflows, so that they pay nothing.
+    if !search.is_empty() && state.branch().is_none_or(|branch| branch.owner.is_none()) {
+        let variables = state.variables();
+        let entries = search.iter().filter_map(|name| search_entry(name, &variables.get(name)?.0));
+        keys.extend(entries.map(search_key));
+    }
     keys
 }
 
-/// Whether a thread in this state goes on by what its keys in the log lead to: it costs no memory meanwhile.
-pub(crate) fn goes_on_by_keys(state: &State) -> bool {
+/// Whether a thread in this state is activated by what its keys in the log lead to: it costs no memory meanwhile.
+pub(crate) fn is_activated_by_keys(state: &State) -> bool {
     matches!(state.status(), Status::Suspended | Status::Queued)
 }
 
-fn waits_for(state: &State) -> Vec<Vec<u8>> {
+/// Whether the time at which the thread goes on is among its keys.
+pub(crate) fn has_timer(keys: &[Vec<u8>]) -> bool {
+    keys.iter().any(|key| key.first() == Some(&TIMER))
+}
+
+/// The key of threads with an entry of a search attribute. Nothing of the value can be read in it.
+pub(crate) fn search_key(entry: Hash) -> Vec<u8> {
+    [&[SEARCH], &entry.as_bytes()[..]].concat()
+}
+
+fn keys_of_waits(state: &State) -> Vec<Vec<u8>> {
     match state.status() {
         Status::Suspended => {
             let timer = state.next_deadline().map(timer_key);

@@ -3,11 +3,12 @@
 use rethread_events::ids::ThreadId;
 use rethread_events::labels::Labels;
 use rethread_events::thread::Status;
+use rethread_events::workflow::Search;
 use rethread_store::Tag;
 
 use crate::error::ReadError;
-use crate::labels;
 use crate::runtime::Runtime;
+use crate::selection;
 use crate::summary::{ThreadSummary, summary};
 
 /// Which threads a list holds.
@@ -17,6 +18,8 @@ pub struct ThreadFilter {
     pub status: Vec<Status>,
     /// Only those with these labels.
     pub labels: Labels,
+    /// Only those with these search attributes.
+    pub search: Search,
     /// Only those after this one, by id, so by time of creation.
     pub after: Option<ThreadId>,
     /// At most so many; 0 for all.
@@ -32,7 +35,9 @@ impl Runtime {
             let tags = tags(&filter.status);
             let limit = if filter.limit == 0 { usize::MAX } else { filter.limit };
             let mut found = Vec::new();
-            for info in labels::streams(store, &filter.labels, filter.after, &tags).map_err(ReadError::from)? {
+            for info in selection::streams(store, &filter.labels, &filter.search, filter.after, &tags)
+                .map_err(ReadError::from)?
+            {
                 let summary = summary(store, &services.crashes, &info?, &|thread| services.works_on(thread))?;
                 if is_one_of(summary.status, &filter.status) && summary.labels.include(&filter.labels) {
                     found.push(summary);

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use rethread_events::ids::{ThreadId, Time};
 use rethread_events::labels::Labels;
 use rethread_events::thread::Status;
+use rethread_events::workflow::Search;
 use rethread_store::{LogReader, StreamInfo, Tag};
 
 use crate::clock;
 use crate::crashes::Crashes;
 use crate::error::ReadError;
-use crate::labels;
 use crate::runtime::Runtime;
+use crate::selection::{self, before};
 use crate::summary::{ThreadSummary, summary};
 use crate::thread_list::{is_one_of, tags};
 
@@ -45,6 +46,8 @@ pub struct ThreadQuery {
     pub workflow: Option<String>,
     /// Only those with these labels.
     pub labels: Labels,
+    /// Only those with these search attributes.
+    pub search: Search,
     /// Whose branches.
     pub branch_of: BranchFilter,
     /// Only those whose id was made at this time or later.
@@ -132,6 +135,7 @@ fn fits(query: &ThreadQuery, summary: &ThreadSummary) -> bool {
 /// Streams in the order of a list, some at a time.
 struct Source {
     labels: Labels,
+    search: Search,
     tags: Vec<Tag>,
     oldest_first: bool,
     /// Streams from here on, where the list has a lower end.
@@ -153,6 +157,7 @@ impl Source {
         };
         Self {
             labels: query.labels.clone(),
+            search: query.search.clone(),
             tags: tags(&query.status),
             oldest_first: query.oldest_first,
             floor: query.since.map(id_at),
@@ -171,8 +176,8 @@ impl Source {
     }
 
     fn upwards(&mut self, store: &dyn LogReader) -> Result<Option<Vec<StreamInfo>>, ReadError> {
-        let from = self.last.max(self.floor.map(before));
-        let listed = labels::streams(store, &self.labels, from, &self.tags)?;
+        let from = self.last.max(self.floor.and_then(before));
+        let listed = selection::streams(store, &self.labels, &self.search, from, &self.tags)?;
         let mut infos = listed.take(PAGE).collect::<Result<Vec<_>, _>>()?;
         self.ended = infos.len() < PAGE;
         if let Some(ceiling) = self.ceiling {
@@ -194,7 +199,8 @@ impl Source {
         self.ended = bottom_ms <= floor_ms;
         let bottom = if self.ended { self.floor } else { Some(ThreadId::new(bottom_ms, [0; 10])) };
         let (mut found, mut is_crowded) = (Vec::new(), false);
-        for info in labels::streams(store, &self.labels, bottom.map(before), &self.tags)? {
+        let listed = selection::streams(store, &self.labels, &self.search, bottom.and_then(before), &self.tags)?;
+        for info in listed {
             let info = info?;
             if self.ceiling.is_some_and(|ceiling| info.thread >= ceiling) {
                 break;
@@ -215,11 +221,6 @@ impl Source {
         self.window_ms = self.window_ms.saturating_mul(4);
         Ok(Some(found))
     }
-}
-
-/// The id right before another, so that what follows it begins with that one.
-fn before(id: ThreadId) -> ThreadId {
-    ThreadId::from_bytes((u128::from_be_bytes(*id.as_bytes()).saturating_sub(1)).to_be_bytes())
 }
 
 #[cfg(test)]

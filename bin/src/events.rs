@@ -7,8 +7,9 @@ use futures::StreamExt;
 use rethread::runs::RunId;
 use rethread::{Event, Events, Position, RecordedEvent, Seq};
 use rethread_events::event::{
-    Aside, Branches, ContextItem, ContextProcessed, Decision, StrategyDecision, UserInteractionProcessed,
+    Aside, Branches, ContextItem, ContextProcessed, Decision, StrategyDecision, UserInteractionProcessed, WorkflowRef,
 };
+use rethread_events::text;
 
 use crate::exit::{Failure, INTERRUPTED};
 use crate::interrupt::{self, interrupted};
@@ -304,6 +305,13 @@ fn what_happened(event: &Event) -> String {
         Event::SignalAwaited(e) => cut(&format!("{} {}", e.name, serde_json::to_string(&e.fields).unwrap_or_default())),
         Event::SignalReceived(e) => cut(&e.payload.0.to_string()),
         Event::WaitFailed(e) => format!("{}: {}", e.error.kind, cut(&e.error.message)),
+        Event::WorkflowChanged(e) => {
+            let short = |workflow: &WorkflowRef| {
+                let hash = workflow.hash.to_string();
+                format!("{} ({})", workflow.name, text::head(&hash, 12))
+            };
+            cut(&format!("{} → {}", short(&e.previous), short(&e.workflow)))
+        }
         Event::ThreadPaused(e) => e.reason.as_deref().map(cut).unwrap_or_default(),
         Event::ThreadRecovered(e) => match e.calls.len() {
             1 => "1 call was cut off".into(),

@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 
 use rethread::errors::{
-    ControlError, ExportError, Faults, ForkError, ImportError, OpenError, ReadError, RunError, RuntimeError,
-    StartThreadError,
+    ControlError, ExportError, Faults, ForkError, ImportError, MigrateError, OpenError, ReadError, RunError,
+    RuntimeError, StartThreadError,
 };
 use rethread::store::StoreError;
 use rethread::tools::ProcessesError;
@@ -155,6 +155,17 @@ impl From<RunError> for Failure {
             RunError::NotBegun { .. } | RunError::NotEnded { .. } => CONFLICT,
             RunError::Workflow(_) | RunError::NoJson(_) => INVALID,
             RunError::Control(error) => of_control(error),
+            _ => FAILED,
+        };
+        Self::new(code, with_sources(&error))
+    }
+}
+
+impl From<MigrateError> for Failure {
+    fn from(error: MigrateError) -> Self {
+        let code = match &error {
+            MigrateError::Workflow(_) => INVALID,
+            MigrateError::Control(error) => of_control(error),
             _ => FAILED,
         };
         Self::new(code, with_sources(&error))

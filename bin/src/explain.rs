@@ -13,6 +13,7 @@ use rethread::errors::RunError;
 use rethread::runs::RunId;
 use rethread::steps::StepOutcome;
 use rethread::{Runtime, Seq, State, Status, ThreadHandle};
+use rethread_events::text;
 use serde_json::json;
 
 use crate::exit::Failure;
@@ -172,6 +173,11 @@ fn head(state: &State, told: &Told) -> String {
     }
     for (parent, seq) in &told.steps.forked_from {
         head.push_str(&format!("\nforked from {parent} at {seq}"));
+    }
+    for (seq, workflow) in &told.steps.migrated {
+        let hash = workflow.hash.to_string();
+        let name = output::tame(&workflow.name, 200);
+        head.push_str(&format!("\nmigrated at {seq} to {name} ({})", text::head(&hash, 12)));
     }
     if told.steps.n_dropped > 0 {
         head.push_str(&format!("\n{} nodes before the first step below are left out", told.steps.n_dropped));

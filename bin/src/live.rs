@@ -277,6 +277,7 @@ impl Talk {
             Event::LoopIterationStarted(e) => line("round".into(), &format!("{} of {}", e.index + 1, e.node_id)),
             Event::SubWorkflowStarted(_) => line("workflow".into(), &about),
             Event::CheckpointCreated(_) => line("checkpoint".into(), &about),
+            Event::WorkflowChanged(_) => line("migrated".into(), &about),
             Event::ThreadPaused(_) => line(output::yellow("paused"), &about),
             Event::Warning(_) => line(output::yellow("warning"), &about),
             Event::ThreadCompleted(_) | Event::ThreadFailed(_) | Event::ThreadCancelled(_) if !label.is_empty() => {

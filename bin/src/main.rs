@@ -32,6 +32,7 @@ mod label_args;
 mod limits;
 mod live;
 mod llm;
+mod migrate;
 mod moment;
 mod open;
 mod output;
@@ -43,6 +44,7 @@ mod resume;
 mod run;
 mod runs;
 mod schedule;
+mod search_args;
 #[cfg(feature = "server")]
 mod serve;
 #[cfg(not(feature = "server"))]
@@ -131,6 +133,8 @@ enum Command {
     Tree(tree::TreeArgs),
     /// Fork a thread at a moment of its history
     Fork(fork::ForkArgs),
+    /// Move waiting threads to a new definition
+    Migrate(migrate::MigrateArgs),
     /// Cancel a thread
     Cancel(control::CancelArgs),
     /// Pause a thread
@@ -251,6 +255,7 @@ async fn dispatch(open: &OpenArgs, command: Command) -> Result<ExitCode, Failure
         Command::Rerun(args) => rerun::rerun(open, args).await,
         Command::Tree(args) => tree::tree(open, args).await,
         Command::Fork(args) => fork::fork(open, args).await,
+        Command::Migrate(args) => migrate::migrate(open, args).await,
         Command::Cancel(args) => control::cancel(open, args).await,
         Command::Pause(args) => control::pause(open, args).await,
         Command::Reschedule(args) => control::reschedule(open, args).await,

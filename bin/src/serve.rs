@@ -22,6 +22,7 @@ mod log;
 mod maintenance;
 mod messages;
 mod metrics;
+mod migrate;
 mod moments;
 mod openapi;
 mod page;

@@ -16,6 +16,7 @@ use crate::label_args::LabelArgs;
 use crate::open::{self, OpenArgs};
 use crate::output;
 use crate::remote::Client;
+use crate::search_args::SearchArgs;
 use crate::views::Thread;
 
 /// List threads, oldest first.
@@ -26,6 +27,8 @@ pub(crate) struct ThreadsArgs {
     status: Vec<Status>,
     #[command(flatten)]
     labels: LabelArgs,
+    #[command(flatten)]
+    search: SearchArgs,
     /// List at most this many threads, the newest
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     limit: Option<u32>,
@@ -59,7 +62,8 @@ pub(crate) fn status(text: &str) -> Result<Status, String> {
 
 pub(crate) async fn list(open: &OpenArgs, args: ThreadsArgs) -> Result<ExitCode, Failure> {
     let runtime = open.look().await?;
-    let filter = ThreadFilter { status: args.status, labels: args.labels.all()?, ..ThreadFilter::default() };
+    let (labels, search) = (args.labels.all()?, args.search.all()?);
+    let filter = ThreadFilter { status: args.status, labels, search, ..ThreadFilter::default() };
     let mut threads = runtime.threads(filter).await?;
     open::close(runtime).await?;
     let n_all = threads.len();

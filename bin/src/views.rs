@@ -3,6 +3,7 @@
 mod archive;
 mod explanation;
 mod interaction;
+mod migrated;
 mod rerun;
 mod run;
 mod thread;
@@ -12,6 +13,7 @@ mod usage;
 pub(crate) use archive::{Collected, Imported};
 pub(crate) use explanation::{BranchSteps, Explanation, Top};
 pub(crate) use interaction::Interaction;
+pub(crate) use migrated::MigratedView;
 pub(crate) use rerun::RerunReport;
 pub(crate) use run::Runs;
 #[cfg(feature = "server")]

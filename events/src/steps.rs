@@ -30,6 +30,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use serde::Serialize;
 
+use crate::event::WorkflowRef;
 use crate::fault::ExecutionError;
 use crate::ids::{Seq, ThreadId, Time};
 
@@ -62,6 +63,10 @@ pub struct Steps {
     /// The moments at which it was forked off on the way here, the last one last: thread, and the last inherited seq.
     #[cfg_attr(feature = "utoipa", schema(ignore))]
     pub forked_from: Vec<(ThreadId, Seq)>,
+    /// The definitions that it was migrated to, each with its event, the last one last.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "utoipa", schema(ignore))]
+    pub migrated: Vec<(Seq, WorkflowRef)>,
     /// How it ended: `completed`, `failed` or `cancelled`; `open` while it has not.
     #[cfg_attr(feature = "utoipa", schema(value_type = String))]
     pub outcome: StepOutcome,

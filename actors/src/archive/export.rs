@@ -241,6 +241,9 @@ fn named_by(thread: ThreadId, event: &Event) -> Vec<Thing> {
     match event {
         Event::ThreadStarted(started) => vec![Thing::Workflow(started.workflow.hash)],
         Event::RunStarted(started) => vec![Thing::Workflow(started.workflow.hash)],
+        Event::WorkflowChanged(changed) => {
+            [&changed.previous, &changed.workflow].map(|workflow| Thing::Workflow(workflow.hash)).into()
+        }
         Event::ThreadForked(forked) => {
             forked.changes.workflow.iter().map(|workflow| Thing::Workflow(workflow.hash)).collect()
         }

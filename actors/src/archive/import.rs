@@ -225,6 +225,15 @@ impl<'a> Importer<'a> {
         Ok(())
     }
 
+    /// The variables by which a thread is found. Without its definition it is found by none.
+    fn search_of(&self, thread: ThreadId, state: &State) -> Result<Vec<String>, ImportError> {
+        match self.definitions.of(thread, state) {
+            Ok(workflow) => Ok(workflow.spec().search.clone()),
+            Err(ReadError::NoDefinition { .. }) => Ok(Vec::new()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// Writes the stream that was read, when it is whole and new.
     fn write_stream(&mut self) -> Result<(), ImportError> {
         let mut records = std::mem::take(&mut self.stream);
@@ -270,9 +279,11 @@ impl<'a> Importer<'a> {
                 let what = format!("event {} of thread {thread} is of run {}, not {run}", record.seq, state.run_id());
                 return Err(self.wrong(what));
             }
-            if let Event::RunStarted(started) = &event {
-                self.held.push(self.definitions.hold(started.workflow.hash));
-                of_runs.insert(definitions::of_run(started.workflow.hash, thread));
+            if let Event::RunStarted(_) | Event::WorkflowChanged(_) = &event
+                && let Some(hash) = refers_to(&event)
+            {
+                self.held.push(self.definitions.hold(hash));
+                of_runs.insert(definitions::of_run(hash, thread));
             }
         }
         let n_events = records.len() as u64;
@@ -280,7 +291,7 @@ impl<'a> Importer<'a> {
         let values = noted.into_iter().chain(of_runs).collect();
         let tag = Tag(state.status().code());
         let blobs = labels::blobs(state.labels()).into_iter().chain(outputs).collect();
-        let keys = stream_keys::keys_of(&state);
+        let keys = stream_keys::keys_of(&state, &self.search_of(thread, &state)?);
         let import = Import { fork_of, tag, records, blobs, values, keys };
         store.import_with(import).map_err(ReadError::from)?;
         self.done.threads.push(thread);

@@ -187,6 +187,7 @@ fn name_of(input: &Input) -> &'static str {
         Input::SetVariables(_) => "the variables",
         Input::Signal { .. } => "the signal",
         Input::ChangeWait { .. } => "the change of a wait",
+        Input::Migrate(_) => "the change of the definition",
         Input::By { .. } => "the input",
     }
 }

@@ -127,7 +127,7 @@ impl Live {
         snapshot: Option<Seq>,
     ) -> Self {
         let begins = snapshots::begins(thread.state());
-        let keys = stream_keys::keys_of(thread.state());
+        let keys = stream_keys::keys_of(thread.state(), &thread.workflow().spec().search);
         Self {
             thread,
             durable,

@@ -104,7 +104,9 @@ impl ThreadActor {
         let (next_due, ended) = (live.next_due, live.thread.state().is_ended());
         // What goes on soon may be overtaken by the look for what the log has.
         let is_far = next_due.is_none_or(|at| at > live.now().plus_ms(IN_LOG_FROM_MS));
-        let is_in_log = is_far && stream_keys::goes_on_by_keys(live.thread.state()) && self.services.mode == Mode::Run;
+        let has_all = stream_keys::is_activated_by_keys(live.thread.state())
+            && (next_due.is_none() || stream_keys::has_timer(&live.keys));
+        let is_in_log = is_far && has_all && self.services.mode == Mode::Run;
         if is_in_log {
             // One that was imported was activated on request: from now on it goes on by itself.
             self.services.imported.goes_on(self.id, &self.services.store);

@@ -186,11 +186,10 @@ impl ThreadActor {
         // A thread is listed by its labels from its first records on.
         let is_first = fork_of.is_some() || expected == Seq(0);
         let blobs = if is_first { labels::blobs(live.thread.state().labels()) } else { Vec::new() };
-        let after = stream_keys::keys_of(live.thread.state());
+        let after = stream_keys::keys_of(live.thread.state(), &live.thread.workflow().spec().search);
         let keys = stream_keys::changes(&live.keys, &after);
         live.keys = after;
-        let goes_on_by_keys = stream_keys::goes_on_by_keys(live.thread.state());
-        let suspended_until = live.thread.state().next_deadline().filter(|_| goes_on_by_keys);
+        let suspended_until = live.thread.state().next_deadline().filter(|_| stream_keys::has_timer(&live.keys));
         let changed = keys.clone();
         let append = Append { thread: self.id, expected, fork_of, trace, tag, records, blobs, keys };
         let replies = reply.into_iter().collect();

@@ -1,11 +1,13 @@
 use futures::executor::block_on;
 use rethread_events::event::Event;
 use rethread_events::ids::{Hash, Seq};
-use rethread_store::{Append, MemoryStore, Store as _};
-use serde_json::json;
+use rethread_events::workflow::search_entry;
+use rethread_store::{Append, KeyChange, MemoryStore, Store as _};
+use serde_json::{Value, json};
 
 use super::*;
 use crate::recorded::new_record;
+use crate::stream_keys::search_key;
 
 /// The id of the thread with this number, made at this second.
 fn id(second: u64, number: u8) -> ThreadId {
@@ -35,11 +37,20 @@ fn log(seconds: &[u64]) -> (MemoryStore, Vec<ThreadId>) {
             tag: Tag(status.code()),
             records: vec![new_record(&event, at(seconds[n]), None, None).unwrap()],
             blobs: Vec::new(),
-            keys: Vec::new(),
+            keys: attributes(n).into_iter().filter_map(|(name, value)| search_entry(name, &value)).map(key).collect(),
         };
         block_on(store.append(append)).unwrap();
     }
     (store, ids)
+}
+
+fn key(entry: Hash) -> KeyChange {
+    KeyChange::Add(search_key(entry))
+}
+
+/// What the thread with this number is found by: every second one by a text, the others by a number.
+fn attributes(n: usize) -> [(&'static str, Value); 2] {
+    [("third", if n.is_multiple_of(2) { json!((n % 3).to_string()) } else { json!(n % 3) }), ("fourth", json!(n % 4))]
 }
 
 /// All pages of a list, one after the other.
@@ -92,6 +103,12 @@ fn filters_leave_what_they_say() {
             expect(ThreadQuery { until: Some(at(90_000)), ..query.clone() }, &|n| SECONDS[n] < 90_000);
             let both = ThreadQuery { since: Some(at(5)), until: Some(at(6)), ..query.clone() };
             expect(both, &|n| SECONDS[n] == 5);
+            let found = |search: &str| ThreadQuery { search: search.parse().unwrap(), ..query.clone() };
+            expect(found("third=1"), &|n| n % 3 == 1);
+            expect(found("third=\"1\""), &|n| n % 3 == 1 && n % 2 == 0);
+            expect(found("third=1,fourth=2"), &|n| n % 3 == 1 && n % 4 == 2);
+            expect(found("third=7,fourth=2"), &|_| false);
+            expect(ThreadQuery { status: vec![Status::Waiting], ..found("third=1") }, &|n| n % 3 == 1 && n % 2 == 1);
             expect(ThreadQuery { branch_of: BranchFilter::Of(ids[0]), ..query.clone() }, &|_| false);
             expect(ThreadQuery { branch_of: BranchFilter::TopLevel, ..query }, &|_| true);
         }

@@ -55,6 +55,11 @@ impl RemoteError {
         Self { kind: None, message: message.into() }
     }
 
+    /// The answer of the server is not the one that was expected.
+    pub(super) fn unreadable(expected: &str) -> Self {
+        Self::unreachable(format!("the answer of the server is not {expected}"))
+    }
+
     fn of(answer: &Value, status: u16) -> Self {
         let kind = answer["type"].as_str().and_then(|kind| kind.rsplit(':').next()).unwrap_or("internal");
         let detail = answer["detail"].as_str().map_or_else(|| format!("the server answered {status}"), str::to_owned);

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use data_encoding::BASE64;
+use data_encoding::{BASE64, HEXLOWER};
 use futures::future::BoxFuture;
 use futures::{FutureExt as _, StreamExt as _};
 use reqwest::Method;
@@ -77,7 +77,8 @@ impl RemoteStore {
         Err(StoreError::Invalid(format!("the log of the server at {address} is only looked at from here")))
     }
 
-    /// No command that reads through a server needs the keys of threads: they are an index of what the runtime waits for.
+    /// Commands that read through a server look for threads with one key: most keys are an index of what the runtime waits
+    /// for.
     fn has_no_keys<T>(&self) -> Result<T, StoreError> {
         let address = self.client.address();
         Err(StoreError::Invalid(format!("the server at {address} does not say which keys its threads have")))
@@ -197,11 +198,17 @@ impl LogReader for RemoteStore {
 
     fn keys(
         &self,
-        _range: &KeyRange,
-        _after: Option<(&[u8], ThreadId)>,
-        _limit: usize,
+        range: &KeyRange,
+        after: Option<(&[u8], ThreadId)>,
+        limit: usize,
     ) -> Result<Vec<(Vec<u8>, ThreadId)>, StoreError> {
-        self.has_no_keys()
+        let key = &range.start;
+        if *range != KeyRange::one(key) {
+            return self.has_no_keys();
+        }
+        let with_key = format!("&key={}", HEXLOWER.encode(key));
+        let listed = self.pages(after.map(|(_, thread)| thread), &with_key, limit)?;
+        Ok(listed.into_iter().map(|info| (key.clone(), info.thread)).collect())
     }
 
     fn keys_of(&self, _thread: ThreadId) -> Result<Vec<Vec<u8>>, StoreError> {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::client::{Client, RemoteError};
 use crate::exit::{Failure, INVALID};
-use crate::views::Imported;
+use crate::views::{Imported, MigratedView};
 
 /// How long an outcome is waited for at a time.
 const WAIT_MS: u64 = 25_000;
@@ -28,6 +28,12 @@ impl Client {
 
     pub(crate) async fn cancel(&self, thread: ThreadId, reason: Option<String>) -> Result<(), RemoteError> {
         self.tell(thread, "cancel", &json!({ "reason": reason })).await.map(drop)
+    }
+
+    /// Lets a thread go on with another definition.
+    pub(crate) async fn migrate(&self, thread: ThreadId, body: &Value) -> Result<MigratedView, RemoteError> {
+        let answer = self.tell(thread, "migrate", body).await?;
+        serde_json::from_value(answer).map_err(|_| RemoteError::unreadable("that to a migration"))
     }
 
     /// Sends a signal.
@@ -50,6 +56,15 @@ impl Client {
     pub(crate) async fn put_workflow(&self, text: &str) -> Result<(), RemoteError> {
         let body = ("application/yaml", text.as_bytes().to_vec());
         self.ask(Method::POST, "/v1/workflows", Some(body)).await.map(drop)
+    }
+
+    /// Checks a definition, and puts it into its log unless it is only checked.
+    pub(crate) async fn check_workflow(&self, text: &str, dry_run: bool) -> Result<(), RemoteError> {
+        if !dry_run {
+            return self.put_workflow(text).await;
+        }
+        let body = ("application/yaml", text.as_bytes().to_vec());
+        self.ask(Method::POST, "/v1/workflows?dry_run=true", Some(body)).await.map(drop)
     }
 
     /// Makes or changes a schedule.

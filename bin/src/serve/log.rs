@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use actix_web::{HttpRequest, HttpResponse};
-use data_encoding::BASE64;
+use data_encoding::{BASE64, HEXLOWER_PERMISSIVE};
 use rethread::operate::LogAccess as _;
-use rethread::store::{Record, Tag};
+use rethread::store::{KeyRange, Record, Tag};
 use rethread::{Hash, Position, Seq, ThreadId};
 use serde::Deserialize;
 use serde_json::json;
@@ -141,6 +141,9 @@ pub(crate) struct StreamsQuery {
     /// Only those that name the blob with this hash, with any tag.
     #[param(pattern = "^[0-9a-f]{64}$")]
     names: Option<String>,
+    /// Only those with this key, in hexadecimal digits, with any tag.
+    #[param(pattern = "^([0-9a-f]{2}){1,512}$")]
+    key: Option<String>,
     /// At most so many, 2000 unless given.
     #[param(minimum = 1, maximum = 2000)]
     limit: Option<u64>,
@@ -158,14 +161,21 @@ pub(crate) async fn streams(server: Shared, Asked(query): Asked<StreamsQuery>) -
     let (after, fork_of) = (id(query.after.as_deref(), "after")?, id(query.fork_of.as_deref(), "fork_of")?);
     let names = query.names.as_deref().map(str::parse::<Hash>).transpose();
     let names = names.map_err(|_| Problem::parameter("names", "expected the hash of a blob"))?;
+    let key = query.key.map(|key| HEXLOWER_PERMISSIVE.decode(key.as_bytes())).transpose();
+    let key = key.map_err(|_| Problem::parameter("key", "expected pairs of hexadecimal digits"))?;
     let tag = |word: &str| word.parse().map(Tag).map_err(|_| Problem::parameter("tags", "expected numbers up to 255"));
     let tags = request::words(query.tags.as_deref()).into_iter().map(tag).collect::<Result<Vec<_>, _>>()?;
     let store = server.runtime.store();
     let list = move || {
-        let listed = match (fork_of, names) {
-            (Some(parent), _) => store.forks(parent, after, limit)?,
-            (None, Some(blob)) => store.owners(blob, after, limit)?,
-            (None, None) => return store.streams(after, &tags, limit),
+        let listed = match (fork_of, names, key) {
+            (Some(parent), _, _) => store.forks(parent, after, limit)?,
+            (None, Some(blob), _) => store.owners(blob, after, limit)?,
+            (None, None, Some(key)) => {
+                let after = after.map(|after| (&key[..], after));
+                let listed = store.keys(&KeyRange::one(&key), after, limit)?;
+                listed.into_iter().map(|(_, thread)| thread).collect()
+            }
+            (None, None, None) => return store.streams(after, &tags, limit),
         };
         // One that was deleted meanwhile is left out.
         Ok(listed.into_iter().filter_map(|thread| store.stream(thread).ok()).collect())

@@ -13,7 +13,7 @@ use super::problem::{Document, Fault, Place};
 use super::routes::{self, Access};
 use super::{
     archive, control, events, explain, fork, graph, health, incoming, interactions, log, maintenance, messages,
-    metrics, moments, rerun, runs, schedules, session, signals, surroundings, threads, usage, workflows,
+    metrics, migrate, moments, rerun, runs, schedules, session, signals, surroundings, threads, usage, workflows,
 };
 
 #[derive(OpenApi)]
@@ -42,7 +42,7 @@ use super::{
         explain::explain, explain::tree, usage::of_thread, usage::of_log,
         events::of_thread, events::of_log,
         control::pause, control::resume, control::cancel, control::change_wait, signals::send, incoming::receive, control::checkpoint, control::message, control::variables,
-        fork::fork, rerun::rerun,
+        fork::fork, migrate::migrate, rerun::rerun,
         schedules::list, schedules::show, schedules::put, schedules::delete, schedules::pause, schedules::resume, schedules::backfill,
         interactions::list, interactions::of_thread, interactions::respond, interactions::cancel,
         surroundings::tools, surroundings::profiles, surroundings::info, session::begin, session::end,

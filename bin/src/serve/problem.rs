@@ -4,8 +4,8 @@ use actix_web::http::StatusCode;
 use actix_web::http::header::{self, HeaderValue};
 use actix_web::{HttpResponse, ResponseError};
 use rethread::errors::{
-    ControlError, Faults, ForkError, LabelLimitReached, ReadError, Rejected, RunError, RuntimeError, ScheduleError,
-    SignalError, StartThreadError, TooLarge,
+    ControlError, Faults, ForkError, LabelLimitReached, MigrateError, ReadError, Rejected, RunError, RuntimeError,
+    ScheduleError, SignalError, StartThreadError, TooLarge,
 };
 use rethread::store::{Damage, StoreError};
 use rethread_events::text::with_sources;
@@ -392,9 +392,13 @@ impl From<ControlError> for Problem {
                     .at("interaction", id)
             }
             ControlError::TooLarge(error) => error.into(),
+            ControlError::Rejected { thread, source: Rejected::Unfit(faults) } => {
+                Self::workflow(faults).at("thread_id", thread)
+            }
             ControlError::Rejected { thread, source } => {
                 let kind = match source {
                     Rejected::Invalid(_) => Kind::Unusable,
+                    Rejected::Unfit(_) => Kind::InvalidWorkflow,
                     Rejected::InteractionClosed(_) => Kind::InteractionClosed,
                     Rejected::UnknownInteraction(_) => Kind::NoInteraction,
                     Rejected::Ended { .. }
@@ -407,7 +411,10 @@ impl From<ControlError> for Problem {
                     | Rejected::RunGoesOn { .. }
                     | Rejected::DefinitionLate { .. }
                     | Rejected::RunNotQueued { .. }
-                    | Rejected::QueueFull { .. } => Kind::Conflict,
+                    | Rejected::QueueFull { .. }
+                    | Rejected::CallOpen { .. }
+                    | Rejected::InBranches { .. }
+                    | Rejected::Branch { .. } => Kind::Conflict,
                     Rejected::KeyReused => Kind::KeyReused,
                 };
                 let next = match source {
@@ -493,6 +500,16 @@ impl From<ScheduleError> for Problem {
             },
             ScheduleError::Cancel { source, .. } => (*source).into(),
             ScheduleError::Runtime(error) => error.into(),
+            error => Self::new(Kind::Internal, with_sources(&error)),
+        }
+    }
+}
+
+impl From<MigrateError> for Problem {
+    fn from(error: MigrateError) -> Self {
+        match error {
+            MigrateError::Workflow(faults) => Self::workflow(faults),
+            MigrateError::Control(error) => error.into(),
             error => Self::new(Kind::Internal, with_sources(&error)),
         }
     }

@@ -8,7 +8,7 @@ use actix_web::{HttpRequest, web};
 use bytes::{Bytes, BytesMut};
 use futures::StreamExt as _;
 use rethread::errors::LabelError;
-use rethread::operate::Labels;
+use rethread::operate::{Labels, Search, SearchError};
 use rethread::{CallId, Position, Seq, Status, ThreadId, Time};
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize as _, Deserializer};
@@ -161,6 +161,12 @@ pub(crate) fn words(text: Option<&str>) -> Vec<&str> {
 pub(crate) fn labels(written: Option<&str>) -> Result<Labels, Problem> {
     let labels = written.map(str::parse).transpose();
     labels.map(Option::unwrap_or_default).map_err(|error: LabelError| Problem::parameter("label", error.to_string()))
+}
+
+/// The search attributes that a filter wants.
+pub(crate) fn search(written: Option<&str>) -> Result<Search, Problem> {
+    let search = written.map(str::parse).transpose();
+    search.map(Option::unwrap_or_default).map_err(|error: SearchError| Problem::parameter("search", error.to_string()))
 }
 
 pub(crate) fn statuses(text: Option<&str>) -> Result<Vec<Status>, Problem> {

@@ -7,7 +7,8 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use super::problem::{Kind, Problem};
 use super::{
     archive, control, events, explain, fork, graph, health, incoming, interactions, log, maintenance, messages,
-    metrics, moments, openapi, page, rerun, runs, schedules, session, signals, surroundings, threads, usage, workflows,
+    metrics, migrate, moments, openapi, page, rerun, runs, schedules, session, signals, surroundings, threads, usage,
+    workflows,
 };
 
 /// Who may ask for something.
@@ -95,6 +96,7 @@ routes! {
     post "/v1/threads/{thread}/messages" Operate OfThread control::message;
     post "/v1/threads/{thread}/variables" Operate OfThread control::variables;
     post "/v1/threads/{thread}/fork" Operate OfThread fork::fork;
+    post "/v1/threads/{thread}/migrate" Operate OfThread migrate::migrate;
     post "/v1/threads/{thread}/rerun" Read OfThread rerun::rerun;
     get "/v1/interactions" Read Filtered interactions::list;
     post "/v1/interactions/{interaction}/respond" Operate OfThread interactions::respond;

@@ -46,6 +46,10 @@ pub(crate) struct ListQuery {
     /// Only threads with these labels: `KEY=VALUE`, with commas between them.
     #[param(pattern = "^[A-Za-z0-9._/-]{1,64}=[^,]{1,64}(,[A-Za-z0-9._/-]{1,64}=[^,]{1,64})*$")]
     label: Option<String>,
+    /// Only threads with these search attributes, which their workflows list under `search`: `VARIABLE=VALUE`, with commas
+    /// between them. A value is compared as text and as JSON; one with a comma is written in quotation marks.
+    #[param(pattern = "^[A-Za-z_][A-Za-z0-9_]{0,60}=[^,\"]{0,64}(,[A-Za-z_][A-Za-z0-9_]{0,60}=[^,\"]{0,64})*$")]
+    search: Option<String>,
     /// The branches of this thread; `none` for threads that are not a branch. All threads when absent.
     #[param(pattern = "^(none|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})$")]
     branch_of: Option<String>,
@@ -102,6 +106,7 @@ pub(crate) async fn list(
             status: request::statuses(query.status.as_deref())?,
             workflow: query.workflow,
             labels: guard::bound(&request, request::labels(query.label.as_deref())?)?,
+            search: request::search(query.search.as_deref())?,
             branch_of,
             since: request::time("since", query.since.as_deref())?,
             until: request::time("until", query.until.as_deref())?,

@@ -260,6 +260,8 @@ events! {
     15 RunStarted "RUN_STARTED" v 1 State by;
     16 RunQueued "RUN_QUEUED" v 1 State by;
     17 RunCancelled "RUN_CANCELLED" v 1 State by;
+    // another definition
+    18 WorkflowChanged "WORKFLOW_CHANGED" v 1 State by;
     // the queue in which a run waits
     65 ThreadQueued "THREAD_QUEUED" v 1 State;
     66 ThreadDequeued "THREAD_DEQUEUED" v 1 State;

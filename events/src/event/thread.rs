@@ -217,6 +217,18 @@ pub struct ThreadFailed {
     pub run_follows: bool,
 }
 
+/// WORKFLOW_CHANGED: from here on the thread runs on another definition. What is open goes on by its recorded request.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
+pub struct WorkflowChanged {
+    /// The definition that it runs on from here on.
+    pub workflow: WorkflowRef,
+    /// The one that it ran on before.
+    pub previous: WorkflowRef,
+    /// Who did it.
+    #[serde(default)]
+    pub by: Option<Principal>,
+}
+
 /// CHECKPOINT_CREATED: this moment has a name.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 pub struct CheckpointCreated {

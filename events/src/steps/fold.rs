@@ -109,6 +109,7 @@ impl Steps {
             Event::LlmExecutionCompleted(e) => {
                 self.gives(e.value.clone().unwrap_or_else(|| Json::from(e.content.as_str())));
             }
+            Event::WorkflowChanged(e) => self.migrated.push((seq, e.workflow.clone())),
             Event::ForkStarted(e) => {
                 self.does(NodeDoes::Fork, None);
                 if let Some(node) = self.opened.nodes.last_mut() {

@@ -94,6 +94,7 @@ impl State {
             Event::ThreadQueued(e) => self.join_queue(at, e),
             Event::ThreadDequeued(_) => self.begin_queued(at),
             Event::RunStarted(e) => self.begin_run(seq, at, e),
+            Event::WorkflowChanged(e) => self.change_workflow(e),
             Event::RunQueued(e) => self.queue_run(seq, e),
             Event::RunCancelled(e) => self.cancel_queued(e),
             Event::ThreadCancelled(e) => self.end(seq, Ending::Cancelled { reason: e.reason.clone() }),

@@ -8,7 +8,7 @@ use super::input::{Input, Rejected};
 use super::questions::{informing, question_failed, respond};
 use super::reports::{cut, reported};
 use super::state::{State, Work};
-use super::{bounds, env::Env, queueing, runs, signals};
+use super::{bounds, env::Env, migration, queueing, runs, signals};
 use crate::event::{
     CheckpointCreated, Event, InteractionFailure, MessageAdded, MessageEffect, ThreadCancelled, ThreadPaused,
     ThreadResumed, VariablesUpdated, WaitChanged,
@@ -98,6 +98,10 @@ pub(super) fn decide(
                 return Err(Rejected::Invalid("a wait ends within a hundred years from now".into()));
             }
             Ok(vec![WaitChanged { node_id: None, wait_id: wait, until, by: None }.into()])
+        }
+        Input::Migrate(to) => {
+            run_goes_on(state)?;
+            migration::change(state, &to, around.now)
         }
         Input::By { by, input } => {
             let mut events = decide(state, workflow, *input, around)?;

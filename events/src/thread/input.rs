@@ -8,7 +8,7 @@ use crate::json::Json;
 use crate::labels::Labels;
 use crate::message::Message;
 use crate::principal::Principal;
-use crate::workflow::Workflow;
+use crate::workflow::{Faults, Workflow};
 use std::sync::Arc;
 
 use super::{state::BranchOutcome, status::Status};
@@ -111,6 +111,8 @@ pub enum Input {
         /// When it ends.
         until: Time,
     },
+    /// Go on with this definition, which the log has. The one that it has already changes nothing.
+    Migrate(Arc<Workflow>),
     /// Set variables.
     SetVariables(OrderedMap<Json>),
     /// A person answered a question.
@@ -273,6 +275,29 @@ pub enum Rejected {
         /// The run that is going on.
         run: RunId,
     },
+    /// Something of the thread is running, and a definition is changed while nothing is.
+    #[error(
+        "{what} is running or was cut off: migrate the thread when it waits, or when it is paused and nothing runs"
+    )]
+    CallOpen {
+        /// What.
+        what: String,
+    },
+    /// A fork node waits for its branches, which run on the definition of the thread.
+    #[error("the branches of node `{node}` have not ended: migrate the thread when they have")]
+    InBranches {
+        /// The node.
+        node: NodeId,
+    },
+    /// A branch runs on the definition of its parent.
+    #[error("the thread is a branch of {owner}: migrate that thread when its branches have ended")]
+    Branch {
+        /// Its parent.
+        owner: ThreadId,
+    },
+    /// It cannot go on with the definition from where it is.
+    #[error("the thread cannot go on with the definition from where it is:\n{0}")]
+    Unfit(Faults),
     /// No such run waits: it has begun, was called off, or never was.
     #[error("no run {run} waits in the thread")]
     RunNotQueued {

@@ -22,11 +22,13 @@ mod conversation;
 mod decide;
 mod effects;
 mod env;
+mod fits;
 mod for_each;
 mod frames;
 mod input;
 mod judging;
 mod listing;
+mod migration;
 mod nodes;
 mod path;
 mod permits;
@@ -281,12 +283,14 @@ impl Thread {
         Ok(self.follow_only(decided, around)?)
     }
 
-    /// What an input leads to at once. A run that it begins may be one on another definition.
+    /// What an input leads to at once. A run that it begins may be one on another definition, and a thread that goes on
+    /// may be given another one.
     fn decide(&mut self, input: Input, around: &Env<'_>) -> Result<Vec<Event>, Rejected> {
         let of_run = if let Input::Run(given) = input.given() { given.definition.clone() } else { None };
         let of_run = of_run.filter(|_| self.state.is_ended());
+        let migrates_to = if let Input::Migrate(to) = input.given() { Some(to.clone()) } else { None };
         let decided = decide::decide(&self.state, of_run.as_ref().unwrap_or(&self.workflow), input, around)?;
-        if let Some(workflow) = of_run {
+        if let Some(workflow) = of_run.or(migrates_to) {
             self.workflow = workflow;
         }
         Ok(decided)

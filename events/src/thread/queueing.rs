@@ -18,8 +18,7 @@ const SHOWN_CHARS: usize = 80;
 /// The event with which a run joins the queue of its workflow, if it is to and has not.
 pub(super) fn owed(state: &State, workflow: &Workflow, around: &Env<'_>) -> Option<Event> {
     let queue = workflow.spec().queue.as_ref()?;
-    let is_branch = state.branch().is_some_and(|branch| branch.owner.is_some());
-    if state.queue_place().is_some() || is_branch || state.run_has_ended() {
+    if !state.joins_queue() {
         return None;
     }
     Some(match joins(state, workflow, queue, around.now) {

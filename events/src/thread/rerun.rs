@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use super::decide::decide;
 use super::{Env, Input, NoWaits, RunInput, Start, State, Thread, bounds, is_built_in_processor, runs};
-use crate::event::{Event, OperationType, RunSource, RunStarted, ThreadStarted};
+use crate::event::{Event, OperationType, RunSource, RunStarted, ThreadStarted, WorkflowChanged};
 use crate::fault::ErrorKind;
 use crate::ids::{Hash, Seq, ThreadId, Time};
 use crate::workflow::Workflow;
@@ -28,7 +28,8 @@ pub struct Rerun {
     pub recorded_on: Arc<Workflow>,
     /// The definition to run it on.
     pub workflow: Arc<Workflow>,
-    /// The definitions that its later runs began on, by their hashes; what is not among them ran on `recorded_on`.
+    /// The definitions that its later runs began on and that it was migrated to, by their hashes; what is not among them
+    /// ran on `recorded_on`.
     pub of_runs: BTreeMap<Hash, Arc<Workflow>>,
     /// Its own events, each with its time: the first THREAD_STARTED or THREAD_FORKED; of one run, those of the run, the
     /// first RUN_STARTED. All of them, since what a person brought for a model is read by looking ahead.
@@ -154,6 +155,9 @@ impl Again<'_> {
         if let Event::RunStarted(recorded) = event {
             return self.begin_run(*at, event, recorded);
         }
+        if let Event::WorkflowChanged(recorded) = event {
+            return self.change_workflow(*at, event, recorded);
+        }
         self.recorded.go_to(self.done, self.machine.state());
         if self.done >= self.crashed_from
             && let Some(n) = self.closed_from_outside(events).filter(|n| self.done + n == events.len())
@@ -200,12 +204,7 @@ impl Again<'_> {
         if recorded.from != RunSource::Input && !matches!(self.owed(at), Some(Event::RunStarted(_))) {
             return Err(self.differs(event, None));
         }
-        if let Some(workflow) = self.of_runs.get(&recorded.workflow.hash) {
-            self.recorded.definition = workflow.clone();
-            if self.same_definition {
-                self.machine.workflow = workflow.clone();
-            }
-        }
+        self.goes_on_with(recorded.workflow.hash);
         let given = RunInput {
             input: recorded.input.clone(),
             variables: recorded.variables.clone(),
@@ -224,6 +223,28 @@ impl Again<'_> {
             return Err(self.differs(event, Some(now.into())));
         }
         self.take(at, event, &now.into(), recorded.from != RunSource::Input)
+    }
+
+    /// The thread was given another definition. A rerun on another one than the thread ran on stays on that.
+    fn change_workflow(&mut self, at: Time, event: &Event, recorded: &WorkflowChanged) -> Result<(), Box<Divergence>> {
+        self.goes_on_with(recorded.workflow.hash);
+        let mut now = recorded.clone();
+        if !self.same_definition {
+            let own = self.machine.workflow.reference();
+            now.previous = self.machine.state().workflow().cloned().unwrap_or_else(|| own.clone());
+            now.workflow = own;
+        }
+        self.take(at, event, &now.into(), false)
+    }
+
+    /// The thread runs on this definition from here on; the rerun does too, unless it runs on another one.
+    fn goes_on_with(&mut self, hash: Hash) {
+        if let Some(workflow) = self.of_runs.get(&hash) {
+            self.recorded.definition = workflow.clone();
+            if self.same_definition {
+                self.machine.workflow = workflow.clone();
+            }
+        }
     }
 
     /// Takes the next events, which are one decision.
@@ -348,6 +369,7 @@ impl Again<'_> {
             }
             Event::ThreadStarted(_)
             | Event::RunStarted(_)
+            | Event::WorkflowChanged(_)
             | Event::ThreadCancelled(_)
             | Event::ThreadCompleted(_)
             | Event::ThreadFailed(_)

@@ -147,6 +147,7 @@ impl UsageFold {
             | Event::RunStarted(_)
             | Event::RunQueued(_)
             | Event::RunCancelled(_)
+            | Event::WorkflowChanged(_)
             | Event::Warning(_)
             | Event::NodeStarted(_)
             | Event::NodeCompleted(_)

@@ -59,6 +59,7 @@ impl AgentBuilder {
                 input_schema: None,
                 output_schema: None,
                 variables: OrderedMap::default(),
+                search: Vec::new(),
                 entry: None,
                 end_points: Vec::new(),
                 nodes: Vec::new(),
@@ -164,6 +165,13 @@ impl AgentBuilder {
     #[must_use]
     pub fn set_output_type<T: JsonSchema>(self) -> Self {
         self.set_output_schema(schema_of::<T>())
+    }
+
+    /// The variables by whose values the threads are found, in place of those named before.
+    #[must_use]
+    pub fn set_search(mut self, variables: &[&str]) -> Self {
+        self.spec.search = variables.iter().map(|name| (*name).to_owned()).collect();
+        self
     }
 
     /// A variable that a thread begins with.

@@ -16,6 +16,7 @@ mod node;
 pub(crate) mod processors;
 mod queue;
 mod retry;
+pub(crate) mod search;
 pub(crate) mod signal;
 mod spec;
 mod strategy;
@@ -45,6 +46,7 @@ pub(crate) use processors::{ProcessorTask, SUMMARIZE, processor_task, summary_of
 pub use processors::{built_in_processors, is_built_in_processor};
 pub use queue::Queue;
 pub use retry::{Jitter, RetryPolicy};
+pub use search::{SEARCH_MAX, Search, SearchError, entry as search_entry};
 pub use signal::{SIGNAL_FIELDS_MAX, SIGNAL_NAME_BYTES_MAX, SignalNode, is_signal_name};
 pub use spec::{
     FORMAT_VERSION, LOOP_ITERATIONS_MAX, MAX_ITERATIONS_DEFAULT, MAX_ITERATIONS_MAX, SubWorkflow, WorkflowSpec,

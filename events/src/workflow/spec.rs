@@ -61,6 +61,9 @@ pub struct WorkflowSpec {
     /// Variables a thread begins with, beside `input`.
     #[serde(default, skip_serializing_if = "OrderedMap::is_empty")]
     pub variables: OrderedMap<Json>,
+    /// Variables by whose values the threads are found, at most 16: those whose values are texts, numbers or booleans.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub search: Vec<String>,
     /// The first node; the first one listed when absent.
     #[serde(default, skip_serializing_if = "Option::is_none", alias = "entryPoint", alias = "entry_point")]
     pub entry: Option<NodeId>,

@@ -10,6 +10,7 @@ mod parts;
 mod prices;
 mod queue;
 mod recursion;
+mod search;
 mod shape;
 mod strategy;
 mod texts;

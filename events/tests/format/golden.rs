@@ -63,7 +63,7 @@ fn events_of_version_1_are_read_and_exported_unchanged() {
         .iter()
         .chain(&samples::of_waits())
         .chain(&samples::of_queues())
-        .chain([&samples::answer_rejected()])
+        .chain([&samples::answer_rejected(), &samples::workflow_changed()])
         .map(|event| event.event_type().code)
         .collect();
     let mut first = samples::events();
@@ -117,15 +117,20 @@ fn events_of_typed_answers_are_read_and_exported_unchanged() {
 }
 
 #[test]
+fn change_of_the_definition_is_read_and_exported_unchanged() {
+    check("events-v11.txt", &[samples::workflow_changed()]);
+}
+
+#[test]
 fn events_of_queues_are_read_and_exported_unchanged() {
-    check("events-v11.txt", &samples::of_queues());
+    check("events-v12.txt", &samples::of_queues());
 }
 
 #[test]
 fn every_present_version_has_a_line_in_a_golden_file() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
     let read = |n| std::fs::read_to_string(folder.join(format!("events-v{n}.txt"))).unwrap();
-    let lines: String = (1..=11).map(read).collect();
+    let lines: String = (1..=12).map(read).collect();
     for kind in EVENT_TYPES {
         let line = format!("{} {} {} ", kind.code, kind.version, kind.name);
         assert!(lines.lines().any(|known| known.starts_with(&line)), "no golden line begins `{line}`");

@@ -13,6 +13,7 @@ use rethread_events::labels::Labels;
 use rethread_events::message::{
     FinishReason, Media, Message, Part, Reasoning, Role, ToolCall, ToolResult, UnitPrices, Usage, UsageSource,
 };
+use rethread_events::principal::Principal;
 use rethread_events::tool::Recovery;
 use rethread_events::workflow::WorkflowRef;
 use serde_json::json;
@@ -226,6 +227,7 @@ pub(crate) fn variable_update() -> VariableUpdate {
 pub(crate) fn events() -> Vec<Event> {
     let mut events = of_threads();
     events.extend(of_runs());
+    events.push(workflow_changed());
     events.extend(of_queues());
     events.extend(of_nodes());
     events.extend(of_models());
@@ -311,6 +313,12 @@ pub(crate) fn of_runs() -> Vec<Event> {
         .into(),
         RunCancelled { run_id, reason: Some("not needed".into()), by: None }.into(),
     ]
+}
+
+/// It was added after the tenth golden file.
+pub(crate) fn workflow_changed() -> Event {
+    let previous = WorkflowRef { name: "chat".into(), hash: Hash::from_bytes([0xab; 32]) };
+    WorkflowChanged { workflow: workflow(), previous, by: Some(Principal::named("Ada")) }.into()
 }
 
 pub(crate) fn of_queues() -> Vec<Event> {

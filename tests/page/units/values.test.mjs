@@ -17,7 +17,7 @@ test('every address leads back to its view', () => {
     const route = { view: 'thread', id: ID, tab, at: 0, seq: 12, only: 'tools' };
     assert.deepEqual(parse(address(route)), route);
   }
-  const list = { view: 'threads', status: 'waiting,paused', workflow: 'a&b=c?#/', branches: true };
+  const list = { view: 'threads', status: 'waiting,paused', workflow: 'a&b=c?#/', search: 'order_id=4711,customer="A, B"', branches: true };
   assert.deepEqual(parse(address(list)), list);
   assert.deepEqual(parse(address({ view: 'inbox', question: null })), { view: 'inbox', question: null });
 });

@@ -135,6 +135,7 @@ fn the_help_lists_the_commands() {
         rerun        Run a thread again with its recorded answers, and find the first difference
         tree         Show the forks and branches of a thread
         fork         Fork a thread at a moment of its history
+        migrate      Move waiting threads to a new definition
         cancel       Cancel a thread
         pause        Pause a thread
         resume       Resume a paused or unfinished thread

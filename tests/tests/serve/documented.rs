@@ -292,6 +292,11 @@ fn each_documented_status_occurs_and_fits_its_schema() {
     api.send(post(&wait, &holds, until.clone()), "post", of, 200);
     place.until(&fill("/v1/threads/{thread}/state", &holds), |state| state["pending"][0]["kind"] == "signal");
     api.send(post(&wait, &holds, until), "post", of, 409);
+    let migrate = "/v1/threads/{thread}/migrate";
+    api.send(post(migrate, &holds, json!({ "hash": hash, "from": "another" })), "post", migrate, 200);
+    api.send(post(migrate, nobody, json!({ "hash": hash })), "post", migrate, 404);
+    api.send(post(migrate, &quick, json!({ "definition": QUICK.replace("quick", "quicker") })), "post", migrate, 409);
+    api.send(post(migrate, &holds, json!({ "hash": hash })), "post", migrate, 422);
     let signals = "/v1/signals/{name}";
     api.send(post(signals, "stay", json!({ "payload": "x" })), "post", signals, 409);
     api.send(post(signals, "go", json!({ "payload": 7 })), "post", signals, 422);

@@ -5,12 +5,13 @@ use rethread_events::labels::LABELS_MAX;
 use serde_json::{Map, Value, json};
 
 /// Bodies with fields of which only one may be given, and whether one must be.
-const ONE_OF: [(&str, &[&str], bool); 5] = [
+const ONE_OF: [(&str, &[&str], bool); 6] = [
     ("Start", &["workflow", "hash", "definition"], true),
     ("NewRun", &["workflow", "hash", "definition"], false),
     ("Fork", &["seq", "checkpoint", "at"], false),
     ("Fork", &["workflow", "hash", "definition"], false),
     ("Rerun", &["workflow", "hash", "definition"], false),
+    ("Migrate", &["workflow", "hash", "definition"], true),
 ];
 
 /// How a question is named: by its id, or by its seq in the thread.

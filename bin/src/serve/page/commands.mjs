@@ -16,8 +16,8 @@ export function quote(word) {
 const command = (...words) => ['rethread', ...words.map(quote)].join(' ');
 const moment = (at) => (at === null || at === undefined ? [] : ['--to', at]);
 
-export const list = ({ status, branches } = {}) =>
-  command('threads', ...(status ? ['--status', status] : []), ...(branches ? ['--all'] : []));
+export const list = ({ status, search, branches } = {}) =>
+  command('threads', ...(status ? ['--status', status] : []), ...(search ? ['--search', search] : []), ...(branches ? ['--all'] : []));
 export const show = (id) => command('show', id);
 export const events = (id) => command('events', id);
 export const replay = (id, at) => command('replay', id, ...moment(at));

@@ -60,6 +60,7 @@ function what_happened({ type, data = {} }) {
     case 'THREAD_PAUSED':
     case 'THREAD_CANCELLED': return line(data.reason ?? '');
     case 'THREAD_COMPLETED': return `at ${data.node_id}`;
+    case 'WORKFLOW_CHANGED': return line(`${data.previous?.name} (${data.previous?.hash?.slice(0, 12)}) → ${data.workflow?.name} (${data.workflow?.hash?.slice(0, 12)})`);
     case 'CHECKPOINT_CREATED': return line(data.label);
     case 'VARIABLES_UPDATED': return line(Object.keys(data.variables ?? {}).join(', '));
     case 'MESSAGE_ADDED': return `${data.message?.role}: ${message_line(data.message)}`;

@@ -21,7 +21,7 @@ export function parse(hash) {
       only: given.get('only') ?? '',
     };
   }
-  const filters = { status: given.get('status') ?? '', workflow: given.get('workflow') ?? '' };
+  const filters = { status: given.get('status') ?? '', workflow: given.get('workflow') ?? '', search: given.get('search') ?? '' };
   return { view: 'threads', ...filters, branches: given.get('branches') === 'yes' };
 }
 
@@ -41,6 +41,7 @@ export function address(route) {
   } else {
     add('status', route.status);
     add('workflow', route.workflow);
+    add('search', route.search);
     add('branches', route.branches ? 'yes' : '');
   }
   const text = query.toString();

@@ -27,6 +27,7 @@ export function threads_view(app, route) {
     h('option', { value: 'pending,running,interrupted,waiting,suspended,queued,paused' }, 'not ended'),
     STATUSES.map((name) => h('option', { value: name }, name)));
   const workflow = h('input', { id: 'workflow', type: 'search', placeholder: 'any workflow', list: 'workflows', onchange: () => filter({ workflow: workflow.value.trim() }) });
+  const search = h('input', { id: 'search', type: 'search', placeholder: 'order_id=4711', title: 'A variable that the workflow lists under `search`, and its value; commas separate several', onchange: () => filter({ search: search.value.trim() }) });
   const branches = h('input', { id: 'branches', type: 'checkbox', onchange: () => filter({ branches: branches.checked }) });
   const known = h('datalist', { id: 'workflows' });
   const total = h('span.quiet', { role: 'status' });
@@ -44,6 +45,7 @@ export function threads_view(app, route) {
       h('h1', {}, 'Threads'),
       h('label', { for: 'status' }, 'Status'), status,
       h('label', { for: 'workflow' }, 'Workflow'), workflow, known,
+      h('label', { for: 'search' }, 'Search'), search,
       h('label.check', {}, branches, 'branches, too'),
       h('span.grow'), total,
       h('button', { type: 'button', title: 'Copy as command (c)', onclick: copy }, 'Command'),
@@ -57,8 +59,8 @@ export function threads_view(app, route) {
   }
 
   function parameters(more) {
-    const { status: statuses, workflow: name, branches: all } = app.route;
-    return { status: statuses, workflow: name, branch_of: all ? '' : 'none', ...more };
+    const { status: statuses, workflow: name, search: values, branches: all } = app.route;
+    return { status: statuses, workflow: name, search: values, branch_of: all ? '' : 'none', ...more };
   }
 
   async function load() {
@@ -97,9 +99,10 @@ export function threads_view(app, route) {
     counted();
     empty.hidden = model.rows.length > 0;
     if (model.rows.length === 0) {
-      const { status: statuses, workflow: name } = app.route;
-      fill(empty, statuses || name ? 'No thread is like that.' : 'There is no thread yet: start one here, or with ',
-        !statuses && !name && h('code', {}, 'rethread run FILE'));
+      const { status: statuses, workflow: name, search: values } = app.route;
+      const filtered = Boolean(statuses || name || values);
+      fill(empty, filtered ? 'No thread is like that.' : 'There is no thread yet: start one here, or with ',
+        !filtered && h('code', {}, 'rethread run FILE'));
     }
   }
 
@@ -186,6 +189,7 @@ export function threads_view(app, route) {
   function update(now) {
     status.value = now.status;
     workflow.value = now.workflow;
+    search.value = now.search;
     branches.checked = now.branches;
     load();
   }

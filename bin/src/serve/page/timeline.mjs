@@ -5,7 +5,7 @@ import { millis, line } from './format.mjs';
 /** The events that change a bar; others need not be read. */
 export const TYPES = [
   'THREAD_STARTED', 'THREAD_FORKED', 'THREAD_PAUSED', 'THREAD_RESUMED', 'THREAD_RECOVERED', 'THREAD_CANCELLED',
-  'THREAD_COMPLETED', 'THREAD_FAILED', 'CHECKPOINT_CREATED', 'WARNING', 'NODE_STARTED', 'NODE_COMPLETED', 'NODE_FAILED',
+  'THREAD_COMPLETED', 'THREAD_FAILED', 'WORKFLOW_CHANGED', 'CHECKPOINT_CREATED', 'WARNING', 'NODE_STARTED', 'NODE_COMPLETED', 'NODE_FAILED',
   'CONDITION_EVALUATION_REQUESTED', 'CONDITION_EVALUATION_COMPLETED', 'FORK_STARTED', 'BRANCH_STARTED', 'BRANCH_ENDED',
   'JOIN_COMPLETED', 'LOOP_STARTED', 'LOOP_ITERATION_STARTED', 'LOOP_ENDED', 'SUB_WORKFLOW_STARTED',
   'SUB_WORKFLOW_COMPLETED', 'SUB_WORKFLOW_FAILED', 'CONTEXT_PROCESSING_REQUESTED', 'CONTEXT_PROCESSING_RETRIED',
@@ -119,6 +119,7 @@ export class Timeline {
       case 'THREAD_PAUSED': begin('paused', 'wait', data.reason ? `paused: ${line(data.reason, 80)}` : 'paused'); break;
       case 'THREAD_RESUMED': end('paused', 'done'); break;
       case 'THREAD_RECOVERED': this.#marker(seq, at, 'came back after a crash'); break;
+      case 'WORKFLOW_CHANGED': this.#marker(seq, at, `migrated to ${data.workflow?.name}`); break;
       case 'CHECKPOINT_CREATED': this.#marker(seq, at, `checkpoint ${data.label}`); break;
       case 'WARNING': this.#marker(seq, at, `warning: ${data.detail}`); break;
       case 'THREAD_COMPLETED': this.#finish('done', seq, at); break;

@@ -200,6 +200,7 @@ impl Steps {
             | Event::RunStarted(_)
             | Event::RunQueued(_)
             | Event::RunCancelled(_)
+            | Event::WorkflowChanged(_)
             | Event::Warning(_)
             | Event::NodeStarted(_)
             | Event::NodeCompleted(_)

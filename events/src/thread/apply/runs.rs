@@ -66,7 +66,7 @@ impl State {
             on_limit: e.on_limit,
             ..run
         });
-        self.queueing.place = None;
+        (self.queueing.place, self.queueing.is_exempt) = (None, false);
         self.n_entered = 0;
         self.unpriced = None;
         self.questions.clear();

@@ -7,7 +7,9 @@ use super::super::request::LLM_TIMEOUT_MS_DEFAULT;
 use super::super::state::{Checkpoint, Control, Ending, NodeRun, Phase, Queueing, Run, Stage, State, Work};
 use super::super::transition::{ENDED, NOT_BEGUN, OPEN_CALL, TransitionError};
 use super::entering;
-use crate::event::{CheckpointCreated, ForkChanges, ModelChoice, ThreadForked, ThreadPaused, ThreadStarted};
+use crate::event::{
+    CheckpointCreated, ForkChanges, ModelChoice, ThreadForked, ThreadPaused, ThreadStarted, WorkflowChanged,
+};
 use crate::fault::ExecutionError;
 use crate::ids::{Seq, ThreadId, Time};
 use crate::message::Usage;
@@ -145,6 +147,21 @@ impl State {
                 }
             }
         }
+    }
+
+    pub(super) fn change_workflow(&mut self, e: &WorkflowChanged) -> Result<(), TransitionError> {
+        self.lives()?;
+        let run = self.run.as_mut().ok_or(NOT_BEGUN)?;
+        if run.workflow != e.previous {
+            return Err(TransitionError("the thread does not run on the definition that it is taken from"));
+        }
+        run.workflow = e.workflow.clone();
+        self.queueing.is_exempt = self.queueing.place.is_none();
+        // A fork that was given a definition keeps to it in later runs.
+        if let Some(given) = self.changes.workflow.as_mut().filter(|given| **given == e.previous) {
+            given.clone_from(&e.workflow);
+        }
+        Ok(())
     }
 
     pub(super) fn pause(&mut self, at: Time, e: &ThreadPaused) -> Result<(), TransitionError> {

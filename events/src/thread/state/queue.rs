@@ -41,6 +41,8 @@ pub struct QueueStart {
 #[derive(Debug, Clone, PartialEq, Default, Encode, Decode)]
 pub(in crate::thread) struct Queueing {
     pub(in crate::thread) place: Option<Box<QueuePlace>>,
+    /// Whether the run began on a definition without a queue: it joins none, whatever definition it is given.
+    pub(in crate::thread) is_exempt: bool,
     /// The starts of its runs that may still count for the rates of their queues, oldest first.
     pub(in crate::thread) starts: Vec<QueueStart>,
 }
@@ -54,6 +56,12 @@ impl State {
     /// The starts of its runs that may still count for the rates of their queues: the last 500.
     pub fn queue_starts(&self) -> &[QueueStart] {
         &self.queueing.starts
+    }
+
+    /// Whether the run is to join the queue of its workflow.
+    pub(in crate::thread) fn joins_queue(&self) -> bool {
+        let is_branch = self.branch().is_some_and(|branch| branch.owner.is_some());
+        self.queueing.place.is_none() && !self.queueing.is_exempt && !is_branch && !self.run_has_ended()
     }
 
     /// Whether the run waits in a queue: nothing of it begins, and its clocks stand still.

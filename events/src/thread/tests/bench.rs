@@ -1,5 +1,6 @@
 //! A thread, its clock, and the log of all it decided.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::*;
@@ -79,6 +80,8 @@ pub(super) struct Bench {
     pub(super) thread: Thread,
     /// The definition of its first run.
     pub(super) begun_on: Arc<Workflow>,
+    /// The definitions that it has run on.
+    given: BTreeMap<Hash, Arc<Workflow>>,
     pub(super) now: Time,
     pub(super) log: Vec<(Time, Event)>,
     pub(super) out: String,
@@ -111,7 +114,8 @@ impl Bench {
         let around = Env { now, tools: &Toolbox, models: &Toolbox, permits: &NoWaits };
         let (thread, events) =
             Thread::begin(ThreadId::from_bytes([7; 16]), workflow.clone(), started, &around).unwrap();
-        let mut bench = Self { thread, begun_on: workflow, now, log: Vec::new(), out: String::new() };
+        let mut bench =
+            Self { thread, begun_on: workflow, given: BTreeMap::new(), now, log: Vec::new(), out: String::new() };
         bench.record(events);
         bench
     }
@@ -126,17 +130,17 @@ impl Bench {
 
     /// The definition that a thread in this state runs on.
     pub(super) fn definition_of(&self, state: &State) -> Arc<Workflow> {
-        let is_first = state.workflow().is_none_or(|workflow| workflow.hash == self.begun_on.hash());
-        if is_first { self.begun_on.clone() } else { self.thread.workflow().clone() }
+        let later = state.workflow().and_then(|workflow| self.given.get(&workflow.hash));
+        later.unwrap_or(&self.begun_on).clone()
     }
 
-    /// The definitions of its later runs.
-    pub(super) fn of_runs(&self) -> std::collections::BTreeMap<Hash, Arc<Workflow>> {
-        let definitions = [&self.begun_on, self.thread.workflow()];
-        definitions.map(|workflow| (workflow.hash(), workflow.clone())).into()
+    /// The definitions that it has run on.
+    pub(super) fn of_runs(&self) -> BTreeMap<Hash, Arc<Workflow>> {
+        self.given.clone()
     }
 
     fn record(&mut self, events: Vec<Event>) {
+        self.given.insert(self.thread.workflow().hash(), self.thread.workflow().clone());
         for event in events {
             writeln!(self.out, "{:>3} {}", self.log.len(), line_of(&event)).unwrap();
             // One decision's events happen at one time, that of the last of them.
@@ -259,7 +263,7 @@ impl Bench {
         let around = Env { now, tools: &Toolbox, models: &Toolbox, permits: &NoWaits };
         let (thread, events) = Thread::fork(id, &parent, fork, workflow.clone(), &around).unwrap();
         let log = self.log[..=seq].to_vec();
-        let mut fork = Self { thread, begun_on: workflow, now, log, out: String::new() };
+        let mut fork = Self { thread, begun_on: workflow, given: self.given.clone(), now, log, out: String::new() };
         fork.record(events);
         fork
     }
@@ -401,7 +405,7 @@ pub(super) fn said(message: &Message) -> String {
 }
 
 /// An event on one line: its name and what matters of its data.
-fn line_of(event: &Event) -> String {
+pub(super) fn line_of(event: &Event) -> String {
     let mut line = event.event_type().name.to_owned();
     if let Event::LlmCallRequested(LlmCallRequested { iteration, aside, .. }) = event {
         match aside {

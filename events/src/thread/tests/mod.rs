@@ -30,6 +30,7 @@ mod judging;
 mod limits;
 mod loops;
 mod messages;
+mod migration;
 mod node_retry;
 mod outputs;
 mod panel;

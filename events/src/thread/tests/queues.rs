@@ -160,3 +160,26 @@ fn a_rerun_on_a_definition_with_another_queue_reproduces() {
         assert_eq!(again.run().diverged, None);
     }
 }
+
+#[test]
+fn a_run_that_is_given_a_definition_with_a_queue_joins_none() {
+    let plain = ORDER.replace("queue:", "variables: {x: 1}\n#");
+    let mut bench = Bench::new(&plain, serde_json::json!({ "customer": "Ada", "vip": true, "shop": 7 }));
+    bench.out.clear();
+    bench.give(Input::Migrate(Arc::new(workflow::parse(ORDER.as_bytes()).unwrap())));
+    bench.tick_after_ms(30_000);
+    let input = serde_json::json!({ "customer": "Ada", "vip": true, "shop": 7 }).into();
+    bench.give(Input::Run(Box::new(RunInput { input, ..RunInput::default() })));
+    bench.check(expect![[r#"
+          3 WORKFLOW_CHANGED
+            30000 ms later
+          4 WAIT_COMPLETED
+          5 NODE_COMPLETED node=hold
+          6 NODE_STARTED node=done attempt=1
+          7 NODE_COMPLETED node=done
+          8 THREAD_COMPLETED node=done
+          9 RUN_STARTED from=input
+         10 THREAD_QUEUED workflow=order
+        => queued, waits for a person
+    "#]]);
+}

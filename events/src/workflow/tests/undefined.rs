@@ -187,3 +187,35 @@ nodes:
         [1] => 8:34: nodes[3].condition.when: the condition is a list and not a boolean: compare it (`… | length > 0`), or let the question that sets it have a type (`answer: boolean`) in `[1]`
     "#]].assert_eq(&conditions.map(with).concat());
 }
+
+#[test]
+fn search_names_variables_of_the_workflow_once() {
+    check(
+        "\
+version: '1'
+name: found
+variables: {order: 1}
+search: [order, input, orderr, nobody_sets_it, order, a b, messages]
+nodes: [{id: a, end: {}}]
+",
+        expect![[r#"
+            4:24: search[2]: variable `orderr` is undefined: nothing in this workflow sets it (did you mean `order`?)
+            4:32: search[3]: variable `nobody_sets_it` is undefined: nothing in this workflow sets it (declare it under `variables`)
+            4:48: search[4]: `order` is named twice
+            4:55: search[5]: `a b` cannot be a variable (letters, digits and _, not beginning with a digit)
+            4:60: search[6]: no thread is found by `messages`, which the runtime makes (set a variable to its value, and name that)
+        "#]],
+    );
+    let many: Vec<_> = (0..17).map(|i| format!("v{i}")).collect();
+    let variables: Vec<_> = many.iter().map(|name| format!("{name}: 1")).collect();
+    check(
+        &format!(
+            "{{version: '1', name: many, variables: {{{}}}, search: [{}], nodes: [{{id: a, end: {{}}}}]}}",
+            variables.join(", "),
+            many.join(", ")
+        ),
+        expect![[r#"
+            1:175: search: 17 variables, and threads are found by at most 16
+        "#]],
+    );
+}

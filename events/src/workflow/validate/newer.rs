@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use super::arguments;
 use super::parts::{at, check_schema, no_node};
+use super::search;
 use crate::event::NodeContext;
 use crate::ids::NodeId;
 use crate::schema::Compiled;
@@ -21,6 +22,7 @@ pub(super) fn check(spec: &WorkflowSpec, graphs: &[&Graph], faults: &mut Vec<Fau
         let path = format!("workflows.{name}");
         check_order(&path, &sub.nodes, sub.edges.as_deref(), Some(&sub.end_points), faults);
     }
+    search::check(&spec.search, faults);
     for graph in graphs {
         check_quorums(graph, faults);
         check_contexts(graph, faults);

@@ -9,6 +9,7 @@ use crate::expression::{self, ValueKind};
 use crate::workflow::actions::AnswerKind;
 use crate::workflow::fault::Fault;
 use crate::workflow::graph::Graph;
+use crate::workflow::names::is_variable_name;
 use crate::workflow::node::NodeKind;
 use crate::workflow::processors::is_built_in_processor;
 use crate::workflow::spec::WorkflowSpec;
@@ -62,6 +63,11 @@ pub(super) fn check<'a>(
         }
         set_by(placed.node.kind(), &mut known);
     }
+    for (i, name) in spec.search.iter().enumerate() {
+        if is_variable_name(name) && !known.0.contains_key(name.as_str()) {
+            faults.push(undefined(format!("search[{i}]"), name, &known));
+        }
+    }
     for graph in graphs {
         texts::visit(graph, &mut |path, text| {
             for name in text.needed() {
@@ -85,6 +91,7 @@ fn undefined(path: String, name: &str, known: &Known<'_>) -> Fault {
     let fault = Fault::new(path, format!("variable `{name}` is undefined: nothing in this workflow sets it"));
     match expression::nearest(name, known.0.keys().copied()) {
         Some(nearest) => fault.hint(format!("did you mean `{nearest}`?")),
+        None if fault.path.starts_with("search[") => fault.hint("declare it under `variables`"),
         None => fault.hint(format!("declare it under `variables`, or ask for it with `{name} is defined`")),
     }
 }

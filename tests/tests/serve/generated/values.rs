@@ -95,6 +95,11 @@ impl Values {
             "^(openai_chat|openai_responses|anthropic)$" => &["openai_chat", "openai_responses", "anthropic"],
             "^(queue|steer|interrupt|reject)$" => &["queue", "steer", "interrupt", "reject"],
             "^[A-Za-z0-9._/-]{1,64}=[^,]{1,64}(,[A-Za-z0-9._/-]{1,64}=[^,]{1,64})*$" => &["a=b", "tenant=acme,user=42"],
+            "^[A-Za-z_][A-Za-z0-9_]{0,60}=[^,\"]{0,64}(,[A-Za-z_][A-Za-z0-9_]{0,60}=[^,\"]{0,64})*$" => {
+                &["done=true", "input=what was said", "a=1,b="]
+            }
+            "^([0-9a-f]{2}){1,512}$" => &["61", "7400ff"],
+            "^(moved|fits|same|other)$" => &["moved", "fits"],
             "^(model|tool|call)$" => &["model", "tool", "call"],
             "^(model|tool|label|call)$" => &["model", "tool", "label", "call"],
             "^[0-9]{1,18}$" => &["0", "7", "999999999999999999"],

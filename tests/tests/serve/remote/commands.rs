@@ -77,6 +77,8 @@ const LINES: &[Line] = &[
     doing("fork {quick} --at 0 --profile greet=nothing", (3, "nothing")),
     doing("fork {thread} --answer {question}=false --quiet", (0, "false")),
     doing("fork {thread} --at 1 --answer {question}=false", (5, "fork where it was asked")),
+    doing("migrate {thread} --workflow other.yaml", (7, "unfit")),
+    doing("migrate --workflow other.yaml --dry-run --json", (0, "n_moved")),
     doing("fork {quick} --workspace workspace", (2, "in the folder that it has there")),
     doing("pause {thread} --reason lunch", (0, "paused")),
     doing("resume {thread} --no-input --more 1 --json", (4, "\"waiting\"")),

@@ -51,6 +51,7 @@ fn line(recorded: &RecordedEvent) -> String {
         Event::WaitFailed(e) => format!("wait {}: {}", e.wait_id, e.error.kind),
         Event::UserInteractionFailed(e) => format!("{:?}", e.reason),
         Event::CheckpointCreated(e) => e.label.clone(),
+        Event::WorkflowChanged(e) => format!("{} → {}", e.previous.name, e.workflow.name),
         Event::VariablesUpdated(e) => {
             Value::Object(e.variables.iter().map(|(name, value)| (name.clone(), value.clone().into_value())).collect())
                 .to_string()

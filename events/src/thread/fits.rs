@@ -1,23 +1,30 @@
 //! Whether a thread at a moment can go on with another definition. All that does not fit is said at once.
 
-use rethread_events::event::{Branches, OperationType};
-use rethread_events::ids::NodeId;
-use rethread_events::thread::{ForkState, Frame, LoopFrame, OpenCall, Phase, State, SubFrame, Work};
-use rethread_events::workflow::{Fault, Faults, Graph, NodeKind, Workflow};
+use super::calls::OpenCall;
+use super::state::{ForkState, Frame, LoopFrame, Phase, State, SubFrame, Work};
+use crate::event::{Branches, OperationType};
+use crate::ids::NodeId;
+use crate::workflow::{Fault, Faults, Graph, NodeKind, Workflow};
 
 /// What to do about a node that is missing or different.
 const HINT: &str = "keep it as it is there, or fork at a moment before it began";
 
-/// Checks what is open at that moment, from the outermost loop or sub-workflow to the node that the thread is in.
-pub(crate) fn check(state: &State, workflow: &Workflow) -> Result<(), Faults> {
-    let mut faults = Vec::new();
-    if !state.is_ended() {
-        check_branch(state, workflow, &mut faults);
-        if let Some(graph) = check_frames(state, workflow, &mut faults) {
-            check_phase(state, graph, &mut faults);
+impl State {
+    /// Checks whether the thread can go on with this definition from where it is: what is open, from the outermost loop or
+    /// sub-workflow to the node that it is in.
+    ///
+    /// # Errors
+    /// All that does not fit.
+    pub fn fits(&self, workflow: &Workflow) -> Result<(), Faults> {
+        let mut faults = Vec::new();
+        if !self.is_ended() {
+            check_branch(self, workflow, &mut faults);
+            if let Some(graph) = check_frames(self, workflow, &mut faults) {
+                check_phase(self, graph, &mut faults);
+            }
         }
+        if faults.is_empty() { Ok(()) } else { Err(Faults(faults)) }
     }
-    if faults.is_empty() { Ok(()) } else { Err(Faults(faults)) }
 }
 
 fn fault(message: String) -> Fault {
@@ -123,7 +130,9 @@ fn kind_at_work(state: &State) -> Option<&'static str> {
                 "user_interaction"
             }
         }),
-        Work::Waiting(_) => Some(if state.awaited_signal().is_some() { "signal" } else { "wait" }),
+        Work::Waiting(_) => {
+            Some(if state.open_calls().iter().any(|open| open.signal().is_some()) { "signal" } else { "wait" })
+        }
         Work::Processing { .. } => Some("context_processor"),
         Work::Branches(_) => Some("fork"),
     }

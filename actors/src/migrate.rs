@@ -1,0 +1,167 @@
+//! Threads that go on with another definition in place.
+
+use std::sync::Arc;
+
+use futures_util::{StreamExt as _, stream};
+use rethread_events::ids::{Seq, ThreadId};
+use rethread_events::thread::{Input, Rejected, State, Status};
+use rethread_events::workflow::{Workflow, WorkflowRef};
+
+use crate::clock;
+use crate::definitions;
+use crate::error::{ControlError, MigrateError, ReadError};
+use crate::runtime::Runtime;
+use crate::thread_handle::ThreadHandle;
+use crate::thread_list::ThreadFilter;
+
+/// How many threads are migrated at a time: their appends share a flush.
+const AT_ONCE: usize = 64;
+
+/// The fewest digits that name a hash.
+const DIGITS_MIN: usize = 8;
+
+/// A definition for threads that have not ended.
+#[derive(Debug, Clone)]
+pub struct Migration {
+    /// The definition to go on with.
+    pub workflow: Arc<Workflow>,
+    /// Only threads that run on a workflow of this name, or on the definition whose hash begins with these digits, at least
+    /// 8. All threads when absent.
+    pub from: Option<String>,
+    /// Only check, and change nothing.
+    pub dry_run: bool,
+}
+
+impl From<Arc<Workflow>> for Migration {
+    fn from(workflow: Arc<Workflow>) -> Self {
+        Self { workflow, from: None, dry_run: false }
+    }
+}
+
+impl From<Workflow> for Migration {
+    fn from(workflow: Workflow) -> Self {
+        Arc::new(workflow).into()
+    }
+}
+
+impl Migration {
+    fn is_from(&self, present: &WorkflowRef) -> bool {
+        self.from.as_ref().is_none_or(|from| {
+            present.name == *from || (from.len() >= DIGITS_MIN && present.hash.to_string().starts_with(from.as_str()))
+        })
+    }
+}
+
+/// What became of a thread that was to be migrated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Migrated {
+    /// It runs on the definition since this event, which is durable.
+    Moved(Seq),
+    /// It can be migrated; nothing was changed in a dry run.
+    Fits,
+    /// It runs on the definition already.
+    Same,
+    /// It runs on another definition than [`Migration::from`] names.
+    Other,
+}
+
+impl Migrated {
+    /// Its name, as it appears in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Moved(_) => "moved",
+            Self::Fits => "fits",
+            Self::Same => "same",
+            Self::Other => "other",
+        }
+    }
+}
+
+/// A thread of [`Runtime::migrate`].
+#[derive(Debug, Clone)]
+pub struct MigratedThread {
+    /// The thread.
+    pub thread_id: ThreadId,
+    /// What became of it.
+    pub result: Result<Migrated, MigrateError>,
+}
+
+impl ThreadHandle {
+    /// Lets the thread go on with another definition in place, recorded as WORKFLOW_CHANGED. What is open (a question, a
+    /// wait, a retry) goes on by its recorded request; what begins later follows the definition. The same definition
+    /// again changes nothing. To undo it, fork the thread at the event before.
+    ///
+    /// # Errors
+    /// `Workflow` if the definition needs what is not here. `Rejected` if the thread has ended, if something of it is
+    /// running, if it is a branch or waits for branches, or if it cannot go on with the definition from where it is.
+    pub async fn migrate(&self, migration: impl Into<Migration>) -> Result<Migrated, MigrateError> {
+        let migration = migration.into();
+        self.runtime().runnable(&migration.workflow).map_err(MigrateError::Workflow)?;
+        self.migrate_to(&migration).await
+    }
+
+    /// The same with a definition that was checked.
+    async fn migrate_to(&self, migration: &Migration) -> Result<Migrated, MigrateError> {
+        let (runtime, id, workflow) = (self.runtime(), self.id(), &migration.workflow);
+        let state: State = self.state().await?;
+        let present = state.workflow().ok_or(ReadError::NoThread(id))?;
+        if present.hash == workflow.hash() {
+            return Ok(Migrated::Same);
+        }
+        if !migration.is_from(present) {
+            return Ok(Migrated::Other);
+        }
+        // The thread checks it again: what does not fit need not be activated for that.
+        state.can_migrate(workflow, clock::now()).map_err(|rejected| ControlError::rejected(id, rejected))?;
+        if migration.dry_run {
+            return Ok(Migrated::Fits);
+        }
+        let held = runtime.keep(workflow).await?;
+        let (store, (name, value)) = (runtime.store().clone(), definitions::of_run(workflow.hash(), id));
+        runtime.blocking(move || store.put_value(&name, &value)).await??;
+        let told = self.tell(Input::Migrate(workflow.clone())).await;
+        drop(held);
+        Ok(told?.map_or(Migrated::Same, Migrated::Moved))
+    }
+}
+
+impl Runtime {
+    /// Migrates the threads of a filter, as [`ThreadHandle::migrate`] does, and hands each of them to `each`, in no certain
+    /// order. Without a status in the filter these are all that have not ended. Branches, and threads that end meanwhile,
+    /// are not among them. What was done before the process ends, or before an error, stays done: migrate again, and
+    /// threads that were migrated are `Same`. Costs a fold of each thread.
+    ///
+    /// # Errors
+    /// `Workflow` if the definition needs what is not here; the errors of the list of threads. An error of one thread is
+    /// in its result.
+    pub async fn migrate(
+        &self,
+        mut filter: ThreadFilter,
+        migration: Migration,
+        mut each: impl FnMut(MigratedThread),
+    ) -> Result<(), MigrateError> {
+        self.runnable(&migration.workflow).map_err(MigrateError::Workflow)?;
+        if filter.status.is_empty() {
+            filter.status = Status::ALL.into_iter().filter(|status| !status.is_ended()).collect();
+        }
+        let threads = self.threads(filter).await?;
+        let wanted = threads.into_iter().filter(|thread| thread.branch_of.is_none());
+        let migration = &migration;
+        let all = stream::iter(wanted.map(|thread| async move {
+            let thread = self.thread(thread.thread_id);
+            MigratedThread { thread_id: thread.id(), result: thread.migrate_to(migration).await }
+        }));
+        let mut all = std::pin::pin!(all.buffer_unordered(AT_ONCE));
+        while let Some(thread) = all.next().await {
+            if !has_ended(&thread) {
+                each(thread);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn has_ended(thread: &MigratedThread) -> bool {
+    let rejected = thread.result.as_ref().err().and_then(MigrateError::rejected);
+    matches!(rejected, Some(Rejected::Ended { .. }))
+}
