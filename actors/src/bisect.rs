@@ -1,4 +1,4 @@
-//! The first moment of a thread at which something is so.
+//! Finds the first moment of a thread at which a condition is true.
 
 use std::ops::Range;
 
@@ -10,24 +10,24 @@ use crate::load;
 use crate::recorded::{RecordedEvent, events};
 use crate::thread_handle::ThreadHandle;
 
-/// Where a condition first held.
+/// The result of a search for the first event after which a condition is true.
 #[derive(Debug, Clone)]
 pub struct Bisected {
-    /// The event after which it held for the first time; absent when it never did.
+    /// The first event after which the condition was true; absent if it never was.
     pub first: Option<RecordedEvent>,
-    /// How many events were looked at.
+    /// The number of events after which the condition was evaluated.
     pub n_events: u64,
-    /// After how many of them it could not be evaluated: a name was not there yet, for example.
+    /// The number of those events after which the evaluation failed, because a name did not exist yet, for example.
     pub n_not_evaluated: u64,
-    /// Why, the last time.
+    /// The error of the last failed evaluation.
     pub why_not: Option<String>,
 }
 
 impl ThreadHandle {
-    /// The first event after which an expression holds, over the variables of the thread and the names of
-    /// [`rethread_events::thread::LOOKING_BACK`]. Each event is looked at, in order: what held once need not hold ever
-    /// after, so there is no half to leave out. Inherited events are among them. Where the expression cannot be
-    /// evaluated it does not hold.
+    /// Returns the first event after which an expression is true, over the variables of the thread and the names of
+    /// [`rethread_events::thread::LOOKING_BACK`]. The expression is evaluated after each event, in order: it can become
+    /// false again, so a binary search is not possible. Inherited events are included. An expression that cannot be
+    /// evaluated counts as false.
     ///
     /// # Errors
     /// `Expression` if the expression cannot be parsed.
@@ -36,7 +36,7 @@ impl ThreadHandle {
         self.bisect_in(Seq(0)..last.next(), expression).await
     }
 
-    /// The same of one run: the first of its events after which the expression holds, up to the one before the next run.
+    /// As `bisect`, for one run: its events up to the one before the next run.
     ///
     /// # Errors
     /// As [`ThreadHandle::run_summary`]; `Expression` if the expression cannot be parsed.

@@ -1,10 +1,10 @@
-//! Work that blocks, wherever the caller is.
+//! Runs blocking work, with or without an async runtime.
 
 use tokio::sync::oneshot;
 
 use crate::error::{OpenError, RuntimeError};
 
-/// Runs work that blocks beside the async runtime of the caller, or on a thread of its own where there is none.
+/// Runs blocking work on the blocking pool of the caller's async runtime, or on a new thread if there is no runtime.
 pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, RuntimeError> {
     match tokio::runtime::Handle::try_current() {
         Ok(runtime) => runtime.spawn_blocking(work).await.map_err(|_| RuntimeError::ShuttingDown),
@@ -12,7 +12,7 @@ pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send 
     }
 }
 
-/// Runs something that blocks without asking for an async runtime.
+/// Runs blocking work on a new thread, without an async runtime.
 pub(crate) async fn on_a_thread<T: Send + 'static>(
     name: &str,
     work: impl FnOnce() -> T + Send + 'static,

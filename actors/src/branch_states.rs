@@ -1,7 +1,7 @@
-//! One value for each branch of a thread in memory: how far the branch is. The branch writes it, its parent reads it.
+//! One value in memory for each branch of a thread: its state. The branch writes it, its parent reads it.
 //!
-//! Both do so under one lock and without messages, so that a parent never takes a branch that has begun to run again for
-//! one that is at rest. A value that is absent is not known here: the parent asks the branch, or the log.
+//! Both do so under one lock and without messages, so that a parent never takes a branch that has begun to run again
+//! for one that is at rest. If a value is absent, the parent asks the branch, or reads the log.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 use rethread_events::ids::ThreadId;
 
-/// How far a branch is.
+/// The state of a branch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BranchState {
     /// It has something to do, or one of its own branches has.
@@ -21,7 +21,7 @@ pub(crate) enum BranchState {
     Suspended,
     /// It was paused because its parent was, and has not recorded yet that its parent is resumed.
     PausedWithParent,
-    /// It was put back to what the log has, and does not go on by itself.
+    /// It was returned to the log after an error, and does not resume by itself.
     PutBack,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct BranchStates {
 }
 
 struct Family {
-    /// Tells the families of one thread apart: its machine may be dropped and made anew.
+    /// Distinguishes the families of one thread: its machine may be dropped and loaded again.
     number: u64,
     /// The thread whose branch this one is.
     parent: Option<ThreadId>,
@@ -42,7 +42,7 @@ struct Family {
 }
 
 impl BranchStates {
-    /// Begins to watch branches of a thread, until the answer is dropped.
+    /// Begins to watch branches of a thread, until the result is dropped.
     pub(crate) fn watch(self: &Arc<Self>, thread: ThreadId, parent: Option<ThreadId>) -> Watch {
         let number = self.next_number.fetch_add(1, Ordering::Relaxed);
         let family = Family { number, parent, is_paused: false, branches: HashMap::new() };
@@ -50,10 +50,10 @@ impl BranchStates {
         Watch { states: self.clone(), thread, number }
     }
 
-    /// Writes how far a branch is. Returns whether its parent watches it and knew otherwise: then the parent is to be
-    /// notified.
+    /// Writes the state of a branch. Returns whether its parent watches it and had another value: then the parent must
+    /// be notified.
     ///
-    /// Where it runs, the threads above it do not count as at rest either, until each has found out what it waits for.
+    /// If the branch runs, its ancestors do not count as at rest either, until each has found out what it waits for.
     pub(crate) fn set(&self, parent: ThreadId, branch: ThreadId, state: BranchState) -> bool {
         let mut families = self.families.lock();
         let is_new = set(&mut families, parent, branch, state);
@@ -65,7 +65,7 @@ impl BranchStates {
         is_new
     }
 
-    /// As [`BranchStates::set`], for what the log has of a branch: nothing, if the branch said more since.
+    /// As [`BranchStates::set`], for a state read from the log: ignored if the branch has written one since.
     pub(crate) fn set_if_unknown(&self, parent: ThreadId, branch: ThreadId, state: BranchState) -> bool {
         let mut families = self.families.lock();
         let known = families.get(&parent).and_then(|family| family.branches.get(&branch));
@@ -108,7 +108,7 @@ impl Watch {
         self.with(add).unwrap_or(false)
     }
 
-    /// Watches no others than these.
+    /// Stops watching all other branches.
     pub(crate) fn keep<I: Iterator<Item = ThreadId>>(&self, branches: impl Fn() -> I) {
         self.with(|family| {
             if family.branches.len() > branches().count() {
@@ -118,7 +118,8 @@ impl Watch {
         });
     }
 
-    /// The thread is paused or resumed: no branch counts as at rest before it has recorded what follows for it.
+    /// Records that the thread is paused or resumed: no branch counts as at rest before it has recorded the pause or
+    /// resume.
     pub(crate) fn set_paused(&self, is_paused: bool) {
         self.with(|family| {
             family.is_paused = is_paused;
@@ -130,7 +131,7 @@ impl Watch {
         });
     }
 
-    /// Returns what these branches wait for, if there are some and nothing of them goes on: `Rests` if one of them does,
+    /// Returns what these branches wait for, if there are any and none of them runs: `Rests` if one of them does,
     /// `Suspended` if all are.
     pub(crate) fn rest(&self, mut branches: impl Iterator<Item = ThreadId>) -> Option<BranchState> {
         let rest = |family: &mut Family| {

@@ -1,5 +1,5 @@
-//! The branches of a fork node: each a thread of its own. Its parent makes it run, and is notified of its end.
-//! Everything here may be done again after a restart, in any order: the log says what is so.
+//! Branches of a fork node. Each is a thread of its own. Its parent starts it and is notified of its end. Everything
+//! here can be repeated after a restart, in any order, because it first reads the log.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,27 +24,28 @@ use crate::thread_actor::messages::{
     Begin, BranchChanged, CheckIdle, Origin, PAUSED_WITH_PARENT, Pauses, SyncPause, Tell,
 };
 
-/// How long to wait for room to begin another thread.
+/// How long to wait for a free place before another thread is started.
 const BUSY_RETRY: Duration = Duration::from_millis(5);
-/// How long to wait when the log cannot be read or written just now.
+/// How long to wait before a retry if the log cannot be read or written.
 const STORE_RETRY: Duration = Duration::from_secs(1);
 
-/// A branch that its parent owes.
+/// A branch that its parent wants to run.
 pub(crate) struct Wanted {
     pub(crate) parent: ThreadId,
     pub(crate) run: BranchRun,
-    /// What the parent's forks changed holds for its branches, also for those that fork off from an earlier moment.
+    /// The changes from the parent's forks that apply to its branches, also to those that fork off from an earlier
+    /// moment.
     pub(crate) changes: ForkChanges,
     /// The definition that the parent runs on.
     pub(crate) workflow: Arc<Workflow>,
 }
 
-/// How a branch is found.
+/// The state in which a branch is found.
 enum Found {
     Absent(Arc<Base>),
-    /// It has something to do, or may have been left paused when its parent went on.
+    /// It has something to do, or may still be paused although its parent has resumed.
     Open,
-    /// Nothing of it goes on: it waits for a person or a time.
+    /// No part of it runs: it waits for a person or a time.
     AtRest(BranchState),
     Ended(Box<BranchOutcome>, Position),
 }
@@ -73,7 +74,7 @@ fn find(registry: &ThreadRegistry, run: &BranchRun) -> Result<Found, ReadError> 
     }
 }
 
-/// Sees that a branch runs: begins it where it has not begun, and tells its parent where it has ended or rests.
+/// Ensures that a branch runs: starts it if it has not begun, and notifies its parent if it has ended or is at rest.
 pub(crate) async fn ensure(registry: Arc<ThreadRegistry>, wanted: Wanted) {
     let Wanted { parent, ref run, .. } = wanted;
     while !registry.is_shutting_down() {
@@ -90,7 +91,7 @@ pub(crate) async fn ensure(registry: Arc<ThreadRegistry>, wanted: Wanted) {
                 return tell_end(registry, parent, End { index, child, outcome, at }).await;
             }
             Ok(Found::Absent(base)) => match begin(&registry, &wanted, &base).await {
-                // Between the parent's wish and the beginning it may have changed its mind.
+                // The parent may have cancelled or paused the branch before it began.
                 Ok(()) => return reconcile_parent(registry, parent, run.index, run.child, Pauses::default()).await,
                 Err(error) => match error.runtime() {
                     Some(RuntimeError::Busy { .. }) => tokio::time::sleep(BUSY_RETRY).await,
@@ -124,7 +125,7 @@ async fn begin(registry: &Arc<ThreadRegistry>, wanted: &Wanted, base: &Base) -> 
     answer.await.map_err(|_| RuntimeError::ActorStopped(run.child))?.map(drop)
 }
 
-/// A branch that cannot run has failed; one that only cannot begin before the runtime stops begins with the next one.
+/// Fails a branch that cannot run. A branch that cannot begin before the runtime stops begins with the next runtime.
 async fn give_up(registry: &Arc<ThreadRegistry>, parent: ThreadId, run: &BranchRun, error: &dyn std::error::Error) {
     if registry.is_shutting_down() {
         return;
@@ -136,7 +137,7 @@ async fn give_up(registry: &Arc<ThreadRegistry>, parent: ThreadId, run: &BranchR
     deliver_unasked(registry, parent, Input::BranchEnded { index: run.index, child: run.child, outcome }).await;
 }
 
-/// Activates a branch, so that it continues and writes how far it is.
+/// Activates a branch, so that it continues and writes its state.
 async fn activate(registry: &Arc<ThreadRegistry>, parent: ThreadId, child: ThreadId) {
     if let Err(error) = deliver(registry, child, || CheckIdle).await
         && !registry.is_shutting_down()
@@ -145,7 +146,8 @@ async fn activate(registry: &Arc<ThreadRegistry>, parent: ThreadId, child: Threa
     }
 }
 
-/// The log has a branch waiting for a person. One in memory may have moved since, and writes itself how far it is.
+/// Handles a branch that waits for a person according to the log. One in memory may have moved since; it writes its own
+/// state.
 async fn rests_in_log(registry: &Arc<ThreadRegistry>, parent: ThreadId, child: ThreadId, state: BranchState) {
     if let Some(actor) = registry.actor(child) {
         if actor.send(CheckIdle).await.is_ok() {
@@ -156,15 +158,15 @@ async fn rests_in_log(registry: &Arc<ThreadRegistry>, parent: ThreadId, child: T
     notify(registry, parent, registry.branch_states.set_if_unknown(parent, child, state));
 }
 
-/// Has a parent read how far its branches are, where that changed. One that is not in memory finds its branches when it
-/// is activated.
+/// Makes a parent read the states of its branches, if one changed. A parent that is not in memory finds its branches
+/// when it is activated.
 pub(crate) fn notify(registry: &ThreadRegistry, parent: ThreadId, is_changed: bool) {
     if is_changed && let Some(actor) = registry.actor(parent) {
         actor.do_send(BranchChanged);
     }
 }
 
-/// How a branch ended, with this event of the log.
+/// The end of a branch, with the event that recorded it.
 pub(crate) struct End {
     pub(crate) index: u32,
     pub(crate) child: ThreadId,
@@ -184,17 +186,17 @@ pub(crate) async fn tell_end(registry: Arc<ThreadRegistry>, parent: ThreadId, en
     }
 }
 
-/// A thread is put back to what the log has and does not go on by itself. If it is a branch, callers that wait for its
-/// parent would wait for ever: they are notified.
+/// Handles a thread that was returned to the log and does not resume by itself. If it is a branch, callers that wait
+/// for its parent would wait for ever: they are notified.
 pub(crate) async fn put_back(registry: Arc<ThreadRegistry>, thread: ThreadId, error: ReadError) {
     if let Some(parent) = parent_of(&registry, thread).await {
         tell_put_back(&registry, parent, thread, &error).await;
     }
 }
 
-/// Notifies callers that wait for a parent that a branch was put back, from parent to parent, up to one that does not
-/// watch the branch. A parent that is not in memory is not activated: it would activate the branch, and that would be put
-/// back again. One that is in memory tries the branch again for the next caller.
+/// Notifies callers that wait for a parent that a branch was returned to the log, from parent to parent, up to one that
+/// does not watch the branch. A parent that is not in memory is not activated: it would activate the branch, which
+/// would fail again. One that is in memory retries the branch for the next caller.
 async fn tell_put_back(registry: &Arc<ThreadRegistry>, mut parent: ThreadId, mut branch: ThreadId, error: &ReadError) {
     while !registry.is_shutting_down() {
         if !registry.branch_states.set(parent, branch, BranchState::PutBack) && registry.is_live(parent) {
@@ -208,27 +210,27 @@ async fn tell_put_back(registry: &Arc<ThreadRegistry>, mut parent: ThreadId, mut
     }
 }
 
-/// Whose branch a thread is. If that cannot be read, the parent learns of it when it asks for the branch.
+/// Returns the parent of a branch. If that cannot be read, the parent is notified when it asks for the branch.
 async fn parent_of(registry: &Arc<ThreadRegistry>, thread: ThreadId) -> Option<ThreadId> {
     let store = registry.services.store.clone();
     let found = actix_rt::task::spawn_blocking(move || branch_of(&*store, &store.stream(thread)?)).await;
     found.ok()?.ok()?.map(|(parent, _)| parent)
 }
 
-/// Ends a branch that its parent does not need any more. Does nothing to one that has ended or never began.
+/// Cancels a branch that its parent no longer needs. Does nothing if the branch has ended or never began.
 pub(crate) async fn cancel(registry: Arc<ThreadRegistry>, child: ThreadId) {
     let reason = Some("its result is not needed any more".to_owned());
     tell_if_unfinished(registry, child, Input::Cancel { reason }).await;
 }
 
-/// Pauses a branch with its parent, or lets it go on.
+/// Pauses a branch with its parent, or resumes it.
 pub(crate) async fn pause(registry: Arc<ThreadRegistry>, child: ThreadId, paused: bool) {
     let input = if paused { Input::Pause { reason: Some(PAUSED_WITH_PARENT.into()) } } else { Input::Resume };
     tell_if_unfinished(registry, child, input).await;
 }
 
 async fn tell_if_unfinished(registry: Arc<ThreadRegistry>, child: ThreadId, input: Input) {
-    // One that is about to begin is in memory and not in the log.
+    // A branch that is about to begin is in memory and not in the log.
     let begins = registry.is_live(child);
     let status = {
         let registry = registry.clone();
@@ -242,7 +244,7 @@ async fn tell_if_unfinished(registry: Arc<ThreadRegistry>, child: ThreadId, inpu
         return;
     }
     // The command about the thread, and a runtime that stops, wait until the branch and its own branches have recorded
-    // it. A branch that rejects it did so by itself: that may not be durable yet.
+    // it. If the branch rejects the command, it ended by itself: that may not be durable yet.
     let recorded = match ask(&registry, child, input).await {
         Err(ControlError::Rejected { .. }) => settle(&registry, child).await,
         answered => answered.map(drop),
@@ -252,9 +254,9 @@ async fn tell_if_unfinished(registry: Arc<ThreadRegistry>, child: ThreadId, inpu
     }
 }
 
-/// A branch takes over the pause and the end of its parent: the parent may have ended, or gone on without it, while the
-/// branch was not in memory. A parent that is not in memory is not activated for this: it would ask for its branches, and
-/// they for it, again and again.
+/// Applies the pause and the end of a parent to its branch: the parent may have ended or resumed while the branch was
+/// not in memory. A parent that is not in memory is not activated for this: it would ask for its branches, and they for
+/// it, without end.
 pub(crate) async fn reconcile_parent(
     registry: Arc<ThreadRegistry>,
     parent: ThreadId,
@@ -281,8 +283,8 @@ pub(crate) async fn reconcile_parent(
     }
 }
 
-/// Returns whether the parent of a branch is paused, as the log has it; `None` when the branch is not its own any more.
-/// Blocks.
+/// Returns whether the parent of a branch is paused, according to the log; `None` if the parent no longer has the
+/// branch. Blocks.
 fn is_paused_in_log(
     registry: &ThreadRegistry,
     parent: ThreadId,

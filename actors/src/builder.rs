@@ -1,7 +1,7 @@
 //! The settings of a runtime.
 
 mod start;
-// Without all features nothing of it is used.
+// Without all features, parts of it are unused.
 #[cfg(any(feature = "commands", feature = "files", feature = "mcp"))]
 mod tools;
 
@@ -84,8 +84,8 @@ impl RuntimeBuilder {
         }
     }
 
-    /// Records this principal for what is done through a handle without one of its own ([`ThreadHandle::by`]);
-    /// [`Principal::Embedded`] unless set.
+    /// Sets the principal that is recorded for operations through a handle without one of its own
+    /// ([`ThreadHandle::by`]). The default is [`Principal::Embedded`].
     ///
     /// [`ThreadHandle::by`]: crate::ThreadHandle::by
     pub fn principal(mut self, principal: impl Into<Principal>) -> Self {
@@ -235,47 +235,48 @@ impl RuntimeBuilder {
         self
     }
 
-    /// Uses the tools of this registry, which can change while threads run, in place of all that were added before.
+    /// Uses the tools of this registry, which can change while threads run, instead of all tools that were added
+    /// before.
     pub fn tools(mut self, registry: Registry) -> Self {
         self.tools = registry;
         self
     }
 
-    /// Whether models that are offered tools are told, at the end of their instructions, in which folder these work
-    /// (`## Current Workspace` and its absolute path). They are unless set, or unless their workflow says
-    /// `workspace_in_prompt: false`. What a model was told is recorded with the request.
+    /// Sets whether models with tools get the workspace folder of the tools at the end of their instructions (`##
+    /// Current Workspace` and its absolute path). The default is yes, unless the workflow has `workspace_in_prompt:
+    /// false`. The instructions are recorded with the request.
     pub fn workspace_in_prompt(mut self, is_told: bool) -> Self {
         self.workspace_in_prompt = is_told;
         self
     }
 
-    /// Whether the `tracing` spans of calls hold what was said: `input` (the messages a model is sent, the arguments of
-    /// a tool, the question to a person) and `output` (the answer, or the text of the error), at most 16 KiB of each.
-    /// They do not unless set, since that is what people entrust to the application. Keys of providers are in no span.
+    /// Sets whether the `tracing` spans of calls contain content: `input` (the messages sent to a model, the arguments
+    /// of a tool, the question to a person) and `output` (the answer, or the text of the error), at most 16 KiB of
+    /// each. The default is no, because people entrust this content to the application. API keys are in no span.
     ///
     /// The spans, all of level INFO and with the target `rethread::spans`:
     ///
-    /// - `thread`, while a thread is in memory: `thread`, `workflow`, `outcome` (its status when it leaves, so a thread
-    ///   that waits for long has several such spans), `duration_ms`;
+    /// - `thread`, while a thread is in memory: `thread`, `workflow`, `outcome` (its status when it is passivated, so a
+    ///   thread that waits for long has several such spans), `duration_ms`;
     /// - `node` in it, for each try: `node`, `attempt`, `outcome`, `duration_ms`;
     /// - `call` in that, for each attempt: `call` (its id), `attempt`, `kind` (`model`, `tool`, `person`, `processor`,
     ///   `strategy`), `callee` (the name of the model, tool, processor or strategy), `outcome`, `duration_ms`.
     ///
-    /// `outcome` of nodes and calls is `completed`, `cancelled`, or the kind of the error. What a tool does is done
-    /// inside the span of its call.
+    /// `outcome` of nodes and calls is `completed`, `cancelled`, or the kind of the error. A tool runs inside the span
+    /// of its call.
     pub fn content_in_spans(mut self, is_held: bool) -> Self {
         self.content_in_spans = is_held;
         self
     }
 
-    /// The folder that tools work in; the current one unless set. A thread may be given another. The folder of the log
-    /// ([`RuntimeBuilder::data_dir`]) is in none of them, wherever it lies.
+    /// Sets the folder that tools work in; the default is the current one. A thread can have another. Tools cannot
+    /// access the data directory ([`RuntimeBuilder::data_dir`]), even if it lies inside a workspace.
     pub fn workspace(mut self, folder: impl AsRef<Path>) -> Self {
         self.workspace = Some(folder.as_ref().to_owned());
         self
     }
 
-    /// Reserves places that tools cannot access, even if they lie inside a workspace: the configuration of the
+    /// Reserves paths that tools cannot access, even if they lie inside a workspace: the configuration of the
     /// application, for example. Commands cannot access them if they are isolated, see [`rethread_tools::Isolation`].
     pub fn reserve(mut self, reserved: Reserved) -> Self {
         self.reserved = reserved;
@@ -289,11 +290,11 @@ impl RuntimeBuilder {
         self
     }
 
-    /// A context processor: what a `context_processor` node with this name does with the conversation. It runs on the
-    /// event loops of the runtime, so it must not block; it may be asked more than once for the same answer, after a
-    /// crash. One that panics, fails, takes longer than the node allows (60 s unless it says so), or makes a
-    /// conversation that no model accepts (a tool call without its result) fails the node, and changes nothing.
-    /// [`RuntimeBuilder::start`] fails when another has the name, a built-in one included.
+    /// Adds a context processor, which `context_processor` nodes with this name run on the conversation. It runs on the
+    /// event loops of the runtime, so it must not block. It may run more than once for the same answer, after a crash.
+    /// If it panics, fails, takes longer than the node allows (60 s by default), or returns a conversation that no
+    /// model accepts (a tool call without its result), the node fails and the conversation stays unchanged.
+    /// [`RuntimeBuilder::start`] fails if another processor, also a built-in one, has the name.
     pub fn context_processor<F, Fut>(mut self, name: impl Into<String>, processor: F) -> Self
     where
         F: Fn(ProcessorContext) -> Fut + Send + Sync + 'static,
@@ -312,8 +313,8 @@ impl RuntimeBuilder {
         self
     }
 
-    /// A strategy of agent loops: what an `llm` node with `strategy: {custom: {name: …}}` of this name asks what comes
-    /// next. [`RuntimeBuilder::start`] fails when another has the name.
+    /// Adds a strategy of agent loops, which decides the next step of `llm` nodes with `strategy: {custom: {name: …}}`
+    /// of this name. [`RuntimeBuilder::start`] fails if another strategy has the name.
     pub fn strategy(mut self, name: impl Into<String>, strategy: impl Strategy) -> Self {
         if let Err(fault) = self.strategies.add(name.into(), strategy) {
             self.faults.push(fault);
@@ -328,8 +329,8 @@ impl RuntimeBuilder {
     }
 
     /// Counts threads, starts, model calls, tokens and cost for each value of the labels with these keys, see
-    /// [`crate::operate::Metrics`]. At most `values_max` values of a key are told apart, those that come first; all others
-    /// are counted together.
+    /// [`crate::operate::Metrics`]. The first `values_max` values of a key have counts of their own; all others are
+    /// counted together.
     pub fn metrics_by_label<K: Into<String>>(mut self, keys: impl IntoIterator<Item = K>, values_max: usize) -> Self {
         self.metrics_of = keys.into_iter().map(Into::into).collect();
         self.metrics_values_max = values_max;

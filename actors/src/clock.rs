@@ -1,10 +1,10 @@
-//! The time, and what is made of it.
+//! The clock, and ids made from it.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rethread_events::ids::{ThreadId, Time};
 
-/// The time, in the one place where the runtime asks for it.
+/// The current time. The runtime reads the clock only here.
 pub(crate) fn now() -> Time {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Time::from_unix_us(u64::try_from(since.as_micros()).unwrap_or(u64::MAX))

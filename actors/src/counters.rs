@@ -1,4 +1,4 @@
-//! What a runtime counts of itself.
+//! Counters of a runtime.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -13,7 +13,7 @@ use rethread_store::LogReader;
 use crate::error::ReadError;
 use crate::permit_waits::WaitingCalls;
 
-/// How long a count of all threads is good for: it reads the list of all streams.
+/// How long a count of all threads is cached: counting reads the list of all streams.
 const COUNT_KEPT: Duration = Duration::from_secs(5);
 
 /// The counters themselves.
@@ -32,7 +32,7 @@ pub(crate) struct Counters {
     threads: Mutex<Option<Count>>,
 }
 
-/// How many threads there were, and when.
+/// The number of threads by status, and when they were counted.
 #[derive(Debug)]
 struct Count {
     at: Instant,
@@ -57,7 +57,7 @@ impl Default for Counters {
     }
 }
 
-/// What is to be counted of an append once it is durable.
+/// What an append adds to the counters once it is durable.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Tally {
     codes: Vec<u16>,
@@ -70,7 +70,7 @@ impl Tally {
     }
 }
 
-/// A call that runs; it does not any more when this is dropped.
+/// A call that is running; dropping this ends it.
 #[derive(Debug)]
 pub(crate) struct OpenCall(Arc<AtomicUsize>);
 
@@ -115,14 +115,14 @@ impl Counters {
 
     /// Blocks when the last count is too old.
     pub(crate) fn threads(&self, store: &dyn LogReader) -> Result<Vec<(Status, u64)>, ReadError> {
-        // Held while it is counted: concurrent callers wait for the same count.
+        // Locked while it counts: concurrent callers wait for the same count.
         let mut kept = self.threads.lock();
         if let Some(count) = &*kept
             && count.at.elapsed() < COUNT_KEPT
         {
             return Ok(count.threads.clone());
         }
-        // No event leaves a thread interrupted: it is so only because no runtime works on it.
+        // No event makes a thread interrupted: it is interrupted if no runtime works on it.
         let of_events = Status::ALL.into_iter().filter(|status| *status != Status::Interrupted);
         let mut threads: Vec<_> = of_events.map(|status| (status, 0)).collect();
         for info in store.all_streams(None, &[]) {

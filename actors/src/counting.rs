@@ -1,5 +1,4 @@
-//! How long a conversation is, in tokens: counted with the tokenizer of the model that would be sent it, each message
-//! once.
+//! Counts the tokens of a conversation with the tokenizer of the model that receives it. Each message is counted once.
 
 #[cfg(test)]
 mod tests;
@@ -13,16 +12,16 @@ use rethread_events::message::{Message, Part, Role};
 use rethread_llm::tokens::Counter;
 use rethread_tools::Catalogue;
 
-/// How many messages are known at most; those of some hundred long threads.
+/// The most messages whose counts are cached: those of some hundred long threads.
 const MESSAGES_MAX: usize = 100_000;
-/// How many models have a counter at most; more than any configuration names.
+/// The most models that have a counter; more than any configuration names.
 const MODELS_MAX: usize = 256;
-/// More tokens than a provider adds around a part of a message, and than it bills for a picture of the size that is
-/// usual.
+/// An upper bound for the tokens that a provider adds around a part of a message, and that it bills for a picture of
+/// usual size.
 const AROUND_PART: u64 = 800;
 
-/// Counts conversations. What was counted is known again by its place in memory, so that only new messages cost
-/// anything.
+/// Counts the tokens of conversations. Counts are cached by the address of the message in memory, so that only new
+/// messages cost anything.
 #[derive(Default)]
 pub(crate) struct Counting {
     counters: Mutex<HashMap<String, Arc<ModelCounts>>>,
@@ -34,19 +33,19 @@ struct ModelCounts {
     catalogues: Mutex<HashMap<Hash, u64>>,
 }
 
-/// What was counted, by place in memory. No place is another message's while this refers to the one that was counted.
+/// The cached counts, by address. Each entry refers to its message, so no other message can get its address.
 #[derive(Default)]
 struct Known {
     messages: HashMap<usize, (Weak<Message>, u64)>,
-    /// Conversations by the place of their first message. All of their messages are in `messages`.
+    /// Conversations by the address of their first message. All of their messages are in `messages`.
     conversations: HashMap<usize, Counted>,
-    /// How many messages the conversations have.
+    /// The number of messages in all conversations.
     n_in_conversations: usize,
-    /// How often messages were forgotten.
+    /// How often the cache was cleared.
     n_forgotten: u64,
 }
 
-/// The messages of a conversation in order: the place of each, and the tokens up to it.
+/// The messages of a conversation in order: the address of each, and the tokens up to it.
 type Counted = Vec<(usize, u64)>;
 
 impl Counting {
@@ -58,7 +57,8 @@ impl Counting {
         counts.messages(messages) + tools + 3
     }
 
-    /// Whether they are more than so many. A conversation that was never counted is counted only if it may be.
+    /// Returns whether they have more tokens than `n`. A conversation that was never counted is counted only if that is
+    /// possible.
     pub(crate) fn is_longer(
         &self,
         model: &str,
@@ -95,7 +95,7 @@ impl ModelCounts {
     }
 
     fn messages(&self, messages: &[Arc<Message>]) -> u64 {
-        // Instructions are made anew for each call; their text is known to the counter.
+        // Instructions are created for each call; the counter caches by their text.
         let n_instructions = messages.iter().take_while(|message| message.role == Role::System).count();
         let (instructions, said) = messages.split_at(n_instructions);
         let instructions: u64 = instructions.iter().map(|message| self.counter.message(message)).sum();
@@ -175,8 +175,8 @@ fn place(message: &Arc<Message>) -> usize {
     Arc::as_ptr(message).addr()
 }
 
-/// More tokens than these messages can be: a token has a byte at least. Loading a tokenizer takes 100 ms, and most
-/// conversations never need it.
+/// An upper bound for the tokens of these messages: a token has at least one byte. Loading a tokenizer takes 100 ms,
+/// and most conversations never need it.
 fn at_most(messages: &[Arc<Message>], tools: Option<&Catalogue>) -> u64 {
     let tools = tools.map_or(0, |tools| tools.json().len() as u64 + AROUND_PART);
     messages.iter().flat_map(|message| &message.content).map(bytes_of).sum::<u64>() + tools + AROUND_PART

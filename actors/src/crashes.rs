@@ -1,10 +1,10 @@
-//! Counts the deaths of the process in each step of a thread, so that a step that ends the process does not do so for
+//! Counts the process crashes in each step of a thread, so that a step that crashes the process is not retried for
 //! ever.
 //!
-//! While a step computes in this process, a slot of a file beside the log names its thread and the step. A slot is free
-//! when the step is over, or waits. The file is written and not synced: it outlives the process, which is all that is
-//! wanted of it. When a log is opened, the slots that are still taken are counted, in values of the log. A step that
-//! completes takes its count away.
+//! While a step computes in this process, a slot of a file in the data directory names its thread and the step. A slot
+//! is freed when the step completes or waits. The file is written and not synced: it only has to outlive the process.
+//! When a log is opened, the steps in taken slots are counted, in values of the log. A step that completes removes its
+//! count.
 
 mod register;
 mod step;
@@ -30,21 +30,21 @@ use self::register::Register;
 pub(crate) use self::step::{Class, Step};
 use crate::error::ReadError;
 
-/// The file beside the log.
+/// The file in the data directory.
 const FILE: &str = "running";
-/// Values of the log with this prefix, a thread and a class hold what was counted.
+/// The prefix of the values of the log that hold the counts. A thread and a class follow it.
 pub(crate) const NAMES: &str = "crashes/";
-/// The most counts of threads that the log does not have: those that ended the process before their first event was
-/// durable. As many counts of exports.
+/// The most counts of threads that are not in the log, because the process crashed before their first event was
+/// durable. The limit for exports is the same.
 const NOT_BEGUN_MAX: usize = 256;
-/// The most steps that are told apart in work that callers ask for.
+/// The most steps that are counted separately in work that callers ask for.
 const ASKED_FOR_MAX: usize = 64;
-/// The first count of work that callers ask for: all deaths in it since the last one that nothing is known of.
+/// The first count of work that callers ask for: all crashes in it since the last one whose counts were removed.
 const ALL_STEPS: &str = "";
 /// The step of a count that cannot be read.
 const UNREADABLE: &str = "a step whose count cannot be read; limits.crashes_max: 0 runs it";
 
-/// How often the process ended in a step, since the step last completed.
+/// How often the process crashed in a step, since the step last completed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Count {
     step: String,
@@ -62,11 +62,11 @@ pub(crate) struct Crashes {
     n_max: u32,
     store: Option<Arc<dyn Store>>,
     counts: Mutex<Counts>,
-    /// How many entries `counts` has, for those who pass by.
+    /// The number of entries in `counts`, to be read without the lock.
     n_counts: AtomicUsize,
 }
 
-/// A step computes, until this is dropped.
+/// A step that computes, until this is dropped.
 pub(crate) struct Entered {
     crashes: Arc<Crashes>,
     slot: Option<usize>,
@@ -74,7 +74,7 @@ pub(crate) struct Entered {
 }
 
 impl Entered {
-    /// It computes no longer.
+    /// Ends the step and returns it.
     pub(crate) fn over(mut self) -> Option<Step> {
         self.step.take()
     }
@@ -89,7 +89,7 @@ impl Drop for Entered {
 }
 
 impl Crashes {
-    /// Counts nothing.
+    /// An instance that counts nothing.
     pub(crate) fn off() -> Arc<Self> {
         Arc::new(Self::new(None, 0, None, Counts::new()))
     }
@@ -99,8 +99,8 @@ impl Crashes {
         Self { register, n_max, store, counts: Mutex::new(counts), n_counts }
     }
 
-    /// Counts the steps that were under way when the last process ended. Blocks. To be called before any thread of the
-    /// log is loaded.
+    /// Counts the steps that were running when the last process crashed. Blocks. Must be called before any thread of
+    /// the log is loaded.
     ///
     /// # Errors
     /// Those of the store, and `Io` for the file.
@@ -123,7 +123,8 @@ impl Crashes {
         Ok(Arc::new(Self::new(register, n_max, Some(store.clone()), counts)))
     }
 
-    /// The step computes until the answer is dropped. `None` where nothing is counted. Costs two small writes to a file in the page cache.
+    /// Marks the step as running until the result is dropped. `None` if nothing is counted. Costs two small writes to a
+    /// file in the page cache.
     pub(crate) fn enter(self: &Arc<Self>, step: impl FnOnce() -> Step) -> Option<Entered> {
         let register = self.register.as_ref()?;
         let step = step();
@@ -131,7 +132,7 @@ impl Crashes {
         Some(Entered { crashes: self.clone(), slot, step: Some(step) })
     }
 
-    /// The future, which computes in this step whenever it is polled.
+    /// Runs the future, and marks the step as running whenever the future is polled.
     pub(crate) async fn polled<F: Future>(self: Arc<Self>, step: Step, future: F) -> F::Output {
         let Some(register) = &self.register else { return future.await };
         let bytes = register::slot(&step);
@@ -146,13 +147,13 @@ impl Crashes {
         output
     }
 
-    /// What begins the step, for work on another thread.
+    /// Returns a function that begins the step, for work on another thread.
     pub(crate) fn begins(self: &Arc<Self>, step: Step) -> impl Fn() -> Box<dyn Any + Send> + Send + Sync + 'static {
         let crashes = self.clone();
         move || Box::new(crashes.enter(|| step.clone()))
     }
 
-    /// Folds a thread, unless the process ended in that too often. Blocks.
+    /// Folds a thread, unless the process crashed in that too often. Blocks.
     ///
     /// # Errors
     /// `SetAside`, and those of the fold.
@@ -164,7 +165,7 @@ impl Crashes {
         self.counted(Step::fold(thread), fold).unwrap_or_else(|n| Err(ReadError::SetAside { thread, n }))
     }
 
-    /// Does for a thread what a caller asks for, unless the process ended in that too often. Blocks.
+    /// Does work for a thread that a caller asks for, unless the process crashed in that too often. Blocks.
     ///
     /// # Errors
     /// `SetAside`, `EndsProcess`, and those of the work.
@@ -184,7 +185,7 @@ impl Crashes {
     /// Does the work in this step. Blocks.
     ///
     /// # Errors
-    /// How often the process ended in it, when that is too often.
+    /// The number of crashes in this step, if that is too many.
     pub(crate) fn counted<T>(self: &Arc<Self>, step: Step, work: impl FnOnce() -> T) -> Result<T, u32> {
         let (thread, class) = step.key();
         if let Some(count) = self.at_limit(thread, class) {
@@ -196,12 +197,12 @@ impl Crashes {
         Ok(done)
     }
 
-    /// Whether steps are counted.
+    /// Returns whether steps are counted.
     pub(crate) fn is_on(&self) -> bool {
         self.register.is_some()
     }
 
-    /// The step of a thread in which the process ended as often as may be.
+    /// Returns the step of a thread that has reached the limit of crashes.
     pub(crate) fn at_limit(&self, thread: ThreadId, class: Class) -> Option<Count> {
         if !self.has_counts() {
             return None;
@@ -210,26 +211,26 @@ impl Crashes {
         counts.get(&(thread, class))?.iter().find(|count| count.n >= self.n_max).cloned()
     }
 
-    /// Whether the process ended in a step of the thread that has not completed since.
+    /// Returns whether the process crashed in a step of the thread that has not completed since.
     pub(crate) fn is_suspect(&self, thread: ThreadId) -> bool {
         let classes = [Class::Fold, Class::Run];
         self.has_counts() && classes.iter().any(|class| self.counts.lock().contains_key(&(thread, *class)))
     }
 
-    /// Whether anything is counted at all.
+    /// Returns whether there are any counts.
     pub(crate) fn has_counts(&self) -> bool {
         self.n_counts.load(Ordering::Acquire) > 0
     }
 
-    /// The step has completed: the process did not end in it.
+    /// Records that a step completed without a crash.
     pub(crate) fn completed(&self, step: Option<Step>) {
         if let Some(step) = step.filter(|_| self.has_counts()) {
             self.take_away(step.key(), |count| count.step == step.what);
         }
     }
 
-    /// The thread has ended: none of its steps is run again, but for those of a start with its id that is repeated and runs
-    /// ahead of the conflict.
+    /// Removes the counts of a thread that has ended. Its steps do not run again, except for those of a repeated start
+    /// with its id, which run before the conflict is found.
     pub(crate) fn ended(&self, thread: ThreadId) {
         for class in [Class::Begin, Class::Run] {
             if self.has_counts() {
@@ -254,7 +255,7 @@ impl Crashes {
         drop(all);
         let Some(store) = self.store.clone() else { return };
         let put = move || {
-            // Where it stays, the next death in the step counts on from it.
+            // If it cannot be removed, the next crash in the step adds to it.
             if let Err(error) = write(&*store, key, left.as_ref()) {
                 tracing::warn!(thread = %key.0, %error, "a step that completed is still counted as one that did not");
             }
@@ -267,7 +268,7 @@ impl Crashes {
 }
 
 impl Count {
-    /// What the thread ends in.
+    /// The error with which the thread ends.
     pub(crate) fn error(&self) -> ExecutionError {
         let Self { step, seq, n } = self;
         let message = format!(
@@ -293,8 +294,8 @@ fn without_room(error: StoreError) -> Result<Option<Register>, StoreError> {
     Ok(None)
 }
 
-/// Counts steps that were under way, each once, and names what changed. Other steps of the same class of the thread
-/// completed, or will not come again, unless callers ask for them.
+/// Counts the steps that were running, each once, and returns which counts changed. Other steps of the same class of
+/// the thread completed, or do not run again unless callers ask for them.
 fn count(counts: &mut Counts, found: &[Step]) -> Vec<Key> {
     let mut now = Counts::new();
     for step in found {
@@ -315,8 +316,8 @@ fn count(counts: &mut Counts, found: &[Step]) -> Vec<Key> {
     changed
 }
 
-/// The counts of work that callers ask for, after another death in it. Which step ended the process is not known, so all
-/// of them stay until they complete.
+/// The counts of work that callers ask for, after another crash in it. Which step crashed the process is not known, so
+/// all of them stay until they complete.
 fn once_more(before: &[Count]) -> Vec<Count> {
     let mut counts = match before {
         [] => vec![Count { step: ALL_STEPS.into(), seq: 0, n: 0 }],
@@ -342,8 +343,8 @@ fn write(store: &dyn Store, key: Key, counts: Option<&Vec<Count>>) -> Result<(),
     }
 }
 
-/// What is counted in the log. A count that cannot be read is at the limit; one of a class that is not known, or of no
-/// class, is that of the fold, without which nothing is done for the thread.
+/// Reads the counts from the log. A count that cannot be read counts as at the limit. One of an unknown or missing
+/// class counts for the fold, which all work for the thread needs.
 fn stored(store: &dyn LogReader, n_max: u32) -> Result<Counts, StoreError> {
     let mut counts = Counts::new();
     for (name, value) in store.values(NAMES)? {
@@ -366,8 +367,8 @@ fn stored(store: &dyn LogReader, n_max: u32) -> Result<Counts, StoreError> {
     Ok(counts)
 }
 
-/// Takes away the counts of threads that were deleted, the oldest of those that never began, and what there is too much of
-/// exports.
+/// Removes the counts of threads that were deleted, the oldest ones of threads that never began, and those of exports
+/// beyond the limit.
 fn forget_deleted(store: &dyn Store, counts: &mut Counts) -> Result<(), StoreError> {
     let mut gone = Vec::new();
     let (mut not_begun, mut exports) = (Vec::new(), Vec::new());
@@ -382,11 +383,11 @@ fn forget_deleted(store: &dyn Store, counts: &mut Counts) -> Result<(), StoreErr
                 not_begun.push((thread, class));
             }
             Err(StoreError::NotFound { .. }) => gone.push((thread, class)),
-            // It is damaged, and still there.
+            // It is damaged, but exists.
             Err(_) => {}
         }
     }
-    // Ids are in the order of time.
+    // Ids are sorted by time.
     not_begun.sort_unstable_by_key(|(thread, _)| *thread);
     gone.extend(not_begun.iter().take(not_begun.len().saturating_sub(NOT_BEGUN_MAX)));
     gone.extend(exports.into_iter().skip(NOT_BEGUN_MAX));

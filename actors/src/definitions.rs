@@ -1,4 +1,4 @@
-//! What the events of a thread name by hash: workflow definitions and tool catalogues. Kept as blobs of the store,
+//! Workflow definitions and tool catalogues, which the events of a thread name by hash. They are blobs of the store,
 //! each written once.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -16,35 +16,35 @@ use rethread_tools::Catalogue;
 
 use crate::error::{ReadError, RuntimeError};
 
-/// Under this prefix and the name of a workflow stand the hashes of its definitions, the newest last.
+/// The prefix of the values that hold the hashes of the definitions of a workflow name, the newest last.
 pub(crate) const NAMES: &str = "workflow/";
-/// Under this prefix, the hash of a definition and the id of a thread stands that a run of the thread began on another
-/// definition than the thread did, or that the thread was migrated to it: what its first event refers to is not all that it
-/// needs.
+/// The prefix of values that record later definitions of a thread. The hash of the definition and the id of the thread
+/// follow it. Such a definition is that of a later run, or the thread was migrated to it. The first event of the thread
+/// does not refer to it.
 const OF_RUNS: &str = "workflow-of-run/";
-/// How many definitions of one name are remembered.
+/// The most definitions of one name that are remembered.
 const VERSIONS_MAX: usize = 1_000;
 
 pub(crate) struct Definitions {
     store: Arc<dyn Store>,
     workflows: RwLock<HashMap<Hash, Arc<Workflow>>>,
-    /// Catalogues of tools, and what was kept of profiles.
+    /// Stored catalogues of tools and recorded parts of profiles.
     kept: RwLock<HashSet<Hash>>,
-    /// Held while the list of a name's definitions is read and written: two at once would lose one of them.
+    /// Locked while the list of a name's definitions is read and written: two concurrent writers would lose an entry.
     naming: Mutex<()>,
     uses: Arc<Mutex<Uses>>,
-    /// Held while definitions are removed.
+    /// Locked while definitions are removed.
     collecting: Mutex<()>,
 }
 
-/// Which definitions are in use before the log says so.
+/// Definitions that are in use before the log refers to them.
 #[derive(Default)]
 struct Uses {
-    /// Those that this process found or put under their names.
+    /// Those that this process found under their names or stored there.
     named: HashSet<Hash>,
-    /// How many starts, forks and imports that are under way need one.
+    /// How many running starts, forks and imports need each definition.
     held: HashMap<Hash, usize>,
-    /// Those that were held since a removal began; absent while there is none.
+    /// Those that were in use since a removal began; absent if none is running.
     since: Option<HashSet<Hash>>,
 }
 
@@ -66,13 +66,13 @@ impl Held {
         Self { uses: uses.clone(), hash, is_begun: false }
     }
 
-    /// A thread is being begun with it. From now on it is held until [`Held::over`], also where the caller stops waiting
-    /// for the thread.
+    /// Marks that a thread is being begun with the definition. From now on it is in use until [`Held::over`], even if
+    /// the caller stops waiting for the thread.
     pub(crate) fn begun(&mut self) {
         self.is_begun = true;
     }
 
-    /// The log has the thread, or refused it.
+    /// Ends the use: the log has the thread, or refused it.
     pub(crate) fn over(mut self) {
         self.is_begun = false;
     }
@@ -93,7 +93,7 @@ impl Drop for Held {
     }
 }
 
-/// A removal of definitions: it notes which ones are held from its begin to its end.
+/// A removal of definitions. It records which ones are in use while it runs.
 pub(crate) struct Removal<'a> {
     definitions: &'a Definitions,
     _one: MutexGuard<'a, ()>,
@@ -106,8 +106,8 @@ impl Drop for Removal<'_> {
 }
 
 impl Removal<'_> {
-    /// Removes these definitions, but for those that were held meanwhile. Their names and texts go with one durable write.
-    /// The threads that may refer to them are to be listed after the removal began. Blocks.
+    /// Removes these definitions, except those that were in use meanwhile. Their names and texts are removed in one
+    /// durable write. List the threads that may refer to them after the removal began. Blocks.
     pub(crate) fn remove(self, unused: &BTreeSet<Hash>) -> Result<Vec<Hash>, StoreError> {
         let Definitions { store, naming, workflows, uses, .. } = self.definitions;
         let _naming = naming.lock();
@@ -115,7 +115,7 @@ impl Removal<'_> {
             let mut uses = uses.lock();
             let is_held = |hash: &Hash| uses.since.as_ref().is_none_or(|since| since.contains(hash));
             let going: BTreeSet<Hash> = unused.iter().filter(|hash| !is_held(hash)).copied().collect();
-            // A caller that needs one from now on waits for the names, and then stores it again.
+            // A caller that needs one from now on waits for the lock of the names, and then stores it again.
             uses.named.retain(|hash| !going.contains(hash));
             going
         };
@@ -139,14 +139,14 @@ pub(crate) fn hashes_of(value: &[u8]) -> impl DoubleEndedIterator<Item = Hash> {
     value.as_chunks::<32>().0.iter().map(|hash| Hash::from_bytes(*hash))
 }
 
-/// What is to be stored before a run of a thread begins on a definition that the thread did not begin on, and before it is
-/// migrated to one.
+/// The value to store before a run of a thread begins on a definition that the thread did not begin on, and before the
+/// thread is migrated to one.
 pub(crate) fn of_run(hash: Hash, thread: ThreadId) -> (String, Vec<u8>) {
     (format!("{OF_RUNS}{hash}/{thread}"), Vec::new())
 }
 
-/// The definitions that threads came to run on after their first event, each with its thread, which may have been deleted.
-/// Blocks.
+/// Returns the definitions that threads used after their first event, each with its thread, which may have been
+/// deleted. Blocks.
 pub(crate) fn of_later_events(store: &dyn LogReader) -> Result<Vec<(Hash, ThreadId)>, StoreError> {
     let parse = |name: &str| {
         let (hash, thread) = name.strip_prefix(OF_RUNS)?.split_once('/')?;
@@ -194,19 +194,19 @@ impl Definitions {
         Ok(held)
     }
 
-    /// Holds the definition, whether or not the log has it.
+    /// Marks the definition as in use, whether or not the log has it.
     pub(crate) fn hold(&self, hash: Hash) -> Held {
         Held::new(&self.uses, hash)
     }
 
-    /// Holds the definition, where that needs no read of the log.
+    /// Marks the definition as in use, if that needs no read of the log.
     pub(crate) fn hold_known(&self, hash: Hash) -> Option<Held> {
         let held = Held::new(&self.uses, hash);
         let is_named = self.uses.lock().named.contains(&hash);
         is_named.then_some(held)
     }
 
-    /// Begins a removal. Waits for the one that is under way.
+    /// Begins a removal. Waits for one that is running.
     pub(crate) fn begin_removal(&self) -> Removal<'_> {
         let one = self.collecting.lock();
         let mut uses = self.uses.lock();
@@ -275,7 +275,7 @@ impl Definitions {
         Ok(hash)
     }
 
-    /// What was kept of a profile. Blocks.
+    /// Returns the recorded part of a profile. Blocks.
     pub(crate) fn profile(&self, hash: Hash) -> Result<RecordedProfile, RuntimeError> {
         serde_json::from_slice(&self.store.blob(hash)?).map_err(|error| {
             RuntimeError::Store(StoreError::Invalid(format!("the blob {hash} is no profile of a model: {error}")))

@@ -1,10 +1,10 @@
 //! Delivery of messages that must arrive at a thread.
 //!
-//! An actor that stops drops its mailbox without notice. So the one rule is: a message that must arrive is
-//! delivered, as here: the sender waits until it was taken, and gives it to the next actor if this one stopped
-//! before. Only three kinds of messages are sent without this: reports of work of the thread to the actor that began
-//! it, which stays as long as that work is wanted; what is of no use to an actor that is not in memory, because one that
-//! is activated asks for it; and those that make an actor check its state or stop.
+//! An actor that stops drops its mailbox without notice. So a message that must arrive is sent with these functions:
+//! the sender waits until it was taken, and sends it to the next actor if this one stopped before. Only three kinds of
+//! messages are sent without this: reports of a thread's own work, to the actor that began it and that stays while that
+//! work is wanted; messages that an actor outside memory does not need, because it asks for their content when it is
+//! activated; and messages that make an actor check its state or stop.
 
 use std::sync::Arc;
 
@@ -21,19 +21,19 @@ use crate::thread_actor::ThreadActor;
 use crate::thread_actor::messages::{CheckIdle, Settle, SyncPause, Tell};
 use rethread_events::text::with_sources;
 
-/// How often a thread is asked whose actor took the question and stopped before it replied.
+/// How often a message is sent again to a thread whose actor took it and stopped before it replied.
 const TRIES: usize = 5;
 
-/// A message and its place in the mailbox, which is free again when the message is handled. A sender that gives up
-/// before it got a place leaves nothing to handle.
+/// A message and its permit for the mailbox, which is released when the message is handled. If a sender gives up before
+/// it got a permit, there is nothing to handle.
 pub(crate) struct Placed<M>(M, OwnedSemaphorePermit);
 
 impl<M: Message> Message for Placed<M> {
     type Result = M::Result;
 }
 
-/// What must arrive. That a thread handles it is said by a function and not by a bound: a bound of `Handler` on the
-/// implementation below would ask for itself without end.
+/// A message that must arrive. A function and not a bound says that a thread handles it: a bound of `Handler` on the
+/// implementation below would be recursive without end.
 pub(crate) trait Brought: Message<Result = ()> + Send + 'static {
     fn taken(self, by: &mut ThreadActor, ctx: &mut Context<ThreadActor>);
 }
@@ -62,7 +62,7 @@ impl<M: Brought> Handler<Placed<M>> for ThreadActor {
 /// attempt.
 ///
 /// # Errors
-/// `ShuttingDown`; `ActorStopped` when the thread goes away each time, because it cannot be read.
+/// `ShuttingDown`; `ActorStopped` if the actor stops each time, because the thread cannot be read.
 pub(crate) async fn deliver<M: Brought>(
     registry: &Arc<ThreadRegistry>,
     thread: ThreadId,
@@ -82,8 +82,8 @@ pub(crate) async fn deliver<M: Brought>(
     registry.hand_over(thread, give).await
 }
 
-/// Delivers a message of another part of the runtime, without waiting for an answer. A failure is reported
-/// if the thread is returned to the log, and before that nothing changed.
+/// Delivers a message of another part of the runtime, without waiting for a reply. A failure is reported if the thread
+/// is returned to the log; nothing was changed before that.
 pub(crate) async fn deliver_unasked(registry: &Arc<ThreadRegistry>, thread: ThreadId, input: Input) {
     let brought = deliver(registry, thread, || Tell::unasked(input.clone())).await;
     if let Err(error) = brought
@@ -93,8 +93,8 @@ pub(crate) async fn deliver_unasked(registry: &Arc<ThreadRegistry>, thread: Thre
     }
 }
 
-/// Asks something of a thread; durable when it answers, in the thread and in the branches that follow it, with the
-/// seq of the first event it led to in the thread.
+/// Sends an input to a thread. When this returns, it is durable in the thread and in the branches that follow it.
+/// Returns the seq of the first event that it led to in the thread.
 pub(crate) async fn ask(
     registry: &Arc<ThreadRegistry>,
     thread: ThreadId,
@@ -103,7 +103,7 @@ pub(crate) async fn ask(
     ask_to_begin(registry, thread, input, None).await
 }
 
-/// The same of an input that begins a run, which has this permit.
+/// As `ask`, for an input that begins a run, which has this permit.
 pub(crate) async fn ask_to_begin(
     registry: &Arc<ThreadRegistry>,
     thread: ThreadId,
@@ -132,7 +132,7 @@ async fn ask_with<M: Brought>(
             message(reply)
         };
         deliver(registry, thread, make).await?;
-        // Taken, and not answered: the actor broke down over it, or was brought to a halt.
+        // Taken, and not answered: the actor panicked, or was stopped.
         if let Some(answer) = answer
             && let Ok(answered) = answer.await
         {

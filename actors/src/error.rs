@@ -1,8 +1,8 @@
 //! The errors of the operations: one enum for each, its variants grouped by what the caller does next.
 //!
-//! Every operation can fail because of the runtime or its log ([`RuntimeError`]); its own variants say what is wrong with
-//! the request. The text alone says what could not be done, and with what. The reason is the source, if there is one: it is
-//! in `source()` only and not in the text.
+//! Every operation can fail because of the runtime or its log ([`RuntimeError`]); its own variants say what is wrong
+//! with the request. The text says what could not be done, and with what. If there is a reason, it is only in
+//! `source()`, and not in the text.
 
 use rethread_events::event::EventError;
 use rethread_events::expression::ExpressionError;
@@ -19,13 +19,13 @@ use rethread_store::StoreError;
 pub enum NextMove {
     /// Change the request: it can never succeed as it is.
     ChangeRequest,
-    /// Name something else: what the request names does not exist.
+    /// Name something that exists: what the request names does not.
     NameAnother,
     /// Read the thread again, then decide again: its state does not allow the request.
     ReadAgain,
     /// Send the same request again later, to another runtime if this one is shutting down.
     Retry,
-    /// Tell an operator: the log or the machine needs attention.
+    /// Notify an operator: the log or the machine needs attention.
     TellOperator,
 }
 
@@ -34,20 +34,20 @@ pub enum NextMove {
 #[non_exhaustive]
 pub enum RuntimeError {
     // Retry.
-    /// Too much at once: retry in a moment.
+    /// Too many at once: retry in a moment.
     #[error("{what}: {n} at once, the limit is {n_max}")]
     Busy {
-        /// What there is too much of.
+        /// The resource whose limit was reached.
         what: &'static str,
-        /// How much there is.
+        /// The current number.
         n: usize,
         /// The limit.
         n_max: usize,
     },
-    /// A limit of a label was reached: retry when it says.
+    /// A limit of a label was reached: retry after the time in the error.
     #[error(transparent)]
     LabelLimit(#[from] LabelLimitReached),
-    /// The thread's actor was stopped by a panic. What was acknowledged is in the log; the next input activates the
+    /// The thread's actor was stopped by a panic. Acknowledged inputs are in the log; the next input activates the
     /// thread again.
     #[error("the actor of thread {0} stopped unexpectedly")]
     ActorStopped(ThreadId),
@@ -73,12 +73,12 @@ pub enum RuntimeError {
     /// The events of the thread do not follow from each other.
     #[error(transparent)]
     Fold(#[from] FoldError),
-    /// A definition in the log cannot be used.
+    /// A definition in the log is invalid.
     #[error("{0}")]
     Definition(Faults),
 }
 
-/// A read was not done: of the events, state, outcome or result of a thread, of lists, of the whole log.
+/// A read failed: of the events, state, outcome or result of a thread, of lists, of the whole log.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
@@ -86,17 +86,17 @@ pub enum ReadError {
     /// There is no such thread.
     #[error("no thread {0}")]
     NoThread(ThreadId),
-    /// There is no such moment in the thread.
+    /// The thread has no such seq.
     #[error("thread {thread} has no seq {seq}: it ends at {last}")]
     NoSeq {
         /// The thread.
         thread: ThreadId,
         /// The seq that was asked for.
         seq: Seq,
-        /// The last one there is.
+        /// The last seq of the thread.
         last: Seq,
     },
-    /// No request to a model can be built there.
+    /// No request to a model can be built for this seq.
     #[error("thread {thread}, call {call}: {why}; `events` lists the calls of a thread")]
     NoRequest {
         /// The thread.
@@ -138,7 +138,7 @@ pub enum ReadError {
         /// How often.
         n: u32,
     },
-    /// The process ended several times in some work for the thread: that work is refused, and other work is not.
+    /// The process ended several times in some work for the thread: that work is refused, other work is not.
     #[error(
         "thread {thread}: `{work}` is refused, because the process ended {n} times in it; raise limits.crashes_max to have \
          it tried again"
@@ -146,7 +146,7 @@ pub enum ReadError {
     EndsProcess {
         /// The thread.
         thread: ThreadId,
-        /// Which work: `verify`, `rerun`, or `history` for a read of a past state.
+        /// The work: `verify`, `rerun`, or `history` for a historical read.
         work: &'static str,
         /// How often.
         n: u32,
@@ -173,13 +173,13 @@ pub struct TooLarge {
 #[non_exhaustive]
 pub enum StartThreadError {
     // Change the request.
-    /// The workflow has faults, or needs a tool, profile or provider that is not here.
+    /// The workflow has faults, or needs a tool, profile or provider that this runtime lacks.
     #[error("{0}")]
     Workflow(Faults),
-    /// The input does not fit the `input_schema` of the workflow, or the messages, variables or entry cannot be begun with.
+    /// The input does not fit the `input_schema` of the workflow, or the messages, variables or entry are invalid.
     #[error("the workflow cannot begin with this:\n{0}")]
     Input(Faults),
-    /// The input cannot be written as JSON: a map whose keys are not texts, or an error of its own.
+    /// The input cannot be serialized as JSON: a map has keys that are not strings, or its own `Serialize` failed.
     #[error("the input cannot be written as JSON: {0}")]
     NoJson(String),
     /// The input is too large.
@@ -200,11 +200,11 @@ pub enum ControlError {
     #[error("no interaction {0}")]
     NoInteraction(String),
     // Change the request.
-    /// What was given is too large.
+    /// The given value is too large.
     #[error(transparent)]
     TooLarge(#[from] TooLarge),
     // Read again, or for `Rejected::Invalid` change the request.
-    /// The state of the thread does not allow it.
+    /// The state of the thread does not allow the input.
     #[error("thread {thread} rejected the input")]
     Rejected {
         /// The thread.
@@ -223,7 +223,7 @@ pub enum ControlError {
 #[non_exhaustive]
 pub enum RunError {
     // Name another.
-    /// The thread has no such run, or it was called off before it began.
+    /// The thread has no such run, or it was cancelled before it began.
     #[error("thread {thread} has no run {run}")]
     NoRun {
         /// The thread.
@@ -231,7 +231,7 @@ pub enum RunError {
         /// The run.
         run: RunId,
     },
-    /// The moment is not one of the run.
+    /// The seq does not belong to the run.
     #[error("run {run} of thread {thread} has no seq {seq}: it begins at {started}, and its last event is {last}")]
     NotInRun {
         /// The thread.
@@ -246,7 +246,7 @@ pub enum RunError {
         last: Seq,
     },
     // Read again.
-    /// The run waits for those before it.
+    /// The run waits until earlier runs have ended.
     #[error("run {run} of thread {thread} waits and has not begun")]
     NotBegun {
         /// The thread.
@@ -263,13 +263,13 @@ pub enum RunError {
         run: RunId,
     },
     // Change the request.
-    /// The definition has faults, or needs a tool, profile or provider that is not here.
+    /// The definition has faults, or needs a tool, profile or provider that this runtime lacks.
     #[error("{0}")]
     Workflow(Faults),
-    /// The input cannot be written as JSON: a map whose keys are not texts, or an error of its own.
+    /// The input cannot be serialized as JSON: a map has keys that are not strings, or its own `Serialize` failed.
     #[error("the input cannot be written as JSON: {0}")]
     NoJson(String),
-    /// The thread does not take it, or cannot be read.
+    /// The thread rejects the run, or cannot be read.
     #[error(transparent)]
     Control(#[from] ControlError),
 }
@@ -278,7 +278,7 @@ pub enum RunError {
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum SignalError {
-    // Send it again later, or have it kept.
+    // Send it again later, or with a time for which it is kept.
     /// No thread waits for it.
     #[error("no thread waits for signal `{name}` with this payload: send it later, or say how long it is to be kept")]
     NotAwaited {
@@ -292,20 +292,20 @@ pub enum SignalError {
         n: usize,
     },
     // Change the request.
-    /// It cannot be sent as it is.
+    /// The signal is invalid.
     #[error("{0}")]
     Invalid(String),
     // Send it again with this id.
-    /// Whether all threads that wait for it received it is not known. Those that did receive it only once.
+    /// It is not known whether all threads that wait for the signal received it. None received it twice.
     #[error("signal {id} may not have reached every thread that waits for it: send it again with this id")]
     Unfinished {
         /// Its id.
         id: String,
-        /// What went wrong with one of them.
+        /// The error of one of the threads.
         #[source]
         source: Box<ControlError>,
     },
-    /// No thread that waits for it takes it, or the log cannot be read.
+    /// All threads that wait for the signal rejected it, or the log cannot be read.
     #[error(transparent)]
     Control(#[from] ControlError),
 }
@@ -333,7 +333,7 @@ pub enum ScheduleError {
         /// Its name.
         name: String,
     },
-    /// A schedule of this name has other labels than those that the caller may change.
+    /// A schedule of this name has labels that the caller may not change.
     #[error("the name `{name}` is taken: choose another one")]
     Taken {
         /// The name.
@@ -346,13 +346,13 @@ pub enum ScheduleError {
         workflow: String,
     },
     // Change the request.
-    /// It makes no sense as it is.
+    /// The schedule is invalid.
     #[error("{0}")]
     Invalid(String),
     /// The input is too large.
     #[error(transparent)]
     TooLarge(#[from] TooLarge),
-    /// The log has as many schedules as it can have.
+    /// The log has reached its limit of schedules.
     #[error("the log has {n} schedules, as many as it can have: remove one")]
     Full {
         /// How many.
@@ -365,13 +365,13 @@ pub enum ScheduleError {
         None => "a thread of the schedule could not be started".to_owned(),
     })]
     Start {
-        /// The tick; absent if it was only tried out.
+        /// The tick; absent if it was only a trial.
         tick: Option<Time>,
         /// Why.
         #[source]
         source: StartThreadError,
     },
-    /// The thread before it cannot be cancelled.
+    /// The previous thread of the schedule cannot be cancelled.
     #[error("thread {thread} was not cancelled")]
     Cancel {
         /// The thread.
@@ -421,10 +421,10 @@ impl From<TooLarge> for SignalError {
 #[non_exhaustive]
 pub enum MigrateError {
     // Change the request.
-    /// The definition has faults, or needs a tool, profile or provider that is not here.
+    /// The definition has faults, or needs a tool, profile or provider that this runtime lacks.
     #[error("{0}")]
     Workflow(Faults),
-    /// The thread does not take it, or cannot be read.
+    /// The thread rejects the migration, or cannot be read.
     #[error(transparent)]
     Control(#[from] ControlError),
 }
@@ -438,7 +438,7 @@ impl MigrateError {
         }
     }
 
-    /// Returns why the thread does not take it, if that is the error.
+    /// Returns why the thread rejects the migration, if that is the error.
     pub fn rejected(&self) -> Option<&Rejected> {
         match self {
             Self::Control(ControlError::Rejected { source, .. }) => Some(source),
@@ -464,9 +464,9 @@ pub enum ForkError {
         status: Status,
         /// The moment that was asked for.
         at: Seq,
-        /// The last moment from which what is changed would count.
+        /// The last moment at which a fork would run the changed nodes.
         instead: Seq,
-        /// What runs again from there.
+        /// The node that runs again from there.
         before: String,
     },
     /// The thread has no such run, or the run has not begun.
@@ -518,7 +518,7 @@ pub enum ImportError {
         /// What is wrong with it.
         what: String,
     },
-    /// The export is not whole. Nothing of it was imported.
+    /// The export is incomplete. Nothing of it was imported.
     #[error("line {line}: {what} (export it again; `--allow-incomplete` of `rethread import` takes what there is)")]
     Incomplete {
         /// The line where that was found.
@@ -550,7 +550,7 @@ pub enum ImportError {
 #[non_exhaustive]
 pub enum OpenError {
     // Change the settings.
-    /// A setting makes no sense.
+    /// A setting is invalid.
     #[error("{0}")]
     Invalid(String),
     /// The workspace cannot be used.
@@ -561,7 +561,7 @@ pub enum OpenError {
     #[cfg(feature = "commands")]
     #[error(transparent)]
     Processes(#[from] rethread_tools::ProcessesError),
-    /// The operating system gave no thread.
+    /// The operating system could not create a thread.
     #[error("cannot start a thread")]
     Thread(#[source] std::io::Error),
     // By the error of the store.
@@ -620,7 +620,7 @@ impl ReadError {
 }
 
 impl StartThreadError {
-    /// A thread that begins from nothing rejects no input: its actor went wrong.
+    /// Converts the error of the start of a new thread, which rejects no input unless its actor is faulty.
     pub(crate) fn of_begin(thread: ThreadId, error: ControlError) -> Self {
         error.runtime().cloned().unwrap_or(RuntimeError::ActorStopped(thread)).into()
     }
@@ -718,7 +718,7 @@ from_through! {
     TooLarge => ControlError => ForkError;
 }
 
-/// So that a tool can use `?` on what it does with its runtime, see [`Runtime::of`](crate::Runtime::of).
+/// Lets a tool use `?` on operations of its runtime, see [`Runtime::of`](crate::Runtime::of).
 macro_rules! error_of_tool {
     ($($from:ty),+) => {$(
         impl From<$from> for ExecutionError {

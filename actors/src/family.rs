@@ -1,4 +1,4 @@
-//! A thread and its branches as a whole: at a moment, for a fork, for a delete.
+//! A thread and its branches as a unit: at a moment, for a fork, for a delete.
 
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
@@ -20,22 +20,22 @@ use crate::summary;
 /// How many forks are listed at a time.
 const PAGE: usize = 1_024;
 
-/// A branch of a thread that is forked, and what takes its place.
+/// A branch of a thread that is forked, and the thread that replaces it.
 #[derive(Debug, Clone)]
 pub(crate) struct Replacement {
     /// The branch.
     pub(crate) of: ThreadId,
-    /// The thread that takes its place.
+    /// The thread that replaces it.
     pub(crate) by: ReplacedBranch,
 }
 
-/// The threads that take the places of the branches that ran when the log had `cut` records, for a fork of the thread
-/// whose branches they are; those of their own branches too. Blocks.
+/// Returns the threads that replace the branches that ran when the log had `cut` records, for a fork of their parent;
+/// also those of their own branches. Blocks.
 ///
 /// # Errors
 /// `Workflow` when a branch does not fit the definition that the family moves to.
 ///
-/// The log's one order makes the cut consistent: what a thread knew of another at a position came before it.
+/// The log's one order makes the cut consistent: what a thread knew of another at a position was recorded before it.
 pub(crate) fn replacements(
     store: &dyn LogReader,
     crashes: &Arc<Crashes>,
@@ -84,8 +84,8 @@ pub(crate) fn past(
     crashes.asked_for(Step::history(thread, seq), || load::at(store, thread, seq))
 }
 
-/// The last event of a thread's own before a position; `None` if it had none. Costs as many reads as its
-/// length has binary digits. Blocks.
+/// Returns the last event of a thread's own before a position; `None` if it had none. Costs a number of reads that
+/// grows with the logarithm of its length. Blocks.
 pub(crate) fn last_before(store: &dyn LogReader, thread: ThreadId, cut: Position) -> Result<Option<Seq>, ReadError> {
     let info = match store.stream(thread) {
         Ok(info) => info,
@@ -115,14 +115,14 @@ pub struct FamilyMember {
     pub thread: ThreadId,
     /// The thread whose branch it is; absent for the first.
     pub parent: Option<ThreadId>,
-    /// What the branch is called at its parent.
+    /// The name of the branch at its parent.
     pub name: Option<String>,
     /// Its last event at that moment; absent for a branch that had not begun.
     pub seq: Option<Seq>,
 }
 
-/// A thread and all its branches that ran at the moment of its event `seq`, each where it stood then; at its last event,
-/// as it is now. Blocks.
+/// Returns a thread and all its branches that ran at the moment of its event `seq`, each at its last event before that
+/// moment; if `seq` is the last event, each at its current end. Blocks.
 pub(crate) fn family_at(
     store: &dyn LogReader,
     crashes: &Arc<Crashes>,
@@ -130,7 +130,7 @@ pub(crate) fn family_at(
     seq: Seq,
 ) -> Result<Vec<FamilyMember>, ReadError> {
     let loaded = past(store, crashes, thread, seq)?;
-    // Its last event is its present, in which its branches go on.
+    // Its last event is its present, after which its branches may have continued.
     let is_present = load::stream(store, thread)?.last_seq == seq;
     let cut = if is_present { store.next_position() } else { Position(loaded.last_position.0 + 1) };
     let mut family = vec![FamilyMember { thread, parent: None, name: None, seq: Some(seq) }];
@@ -149,8 +149,8 @@ pub(crate) fn family_at(
     Ok(family)
 }
 
-/// All branches that a thread had before a position of the log, as its own events name them. Blocks; reads the whole of
-/// its stream.
+/// Returns all branches that a thread had before a position of the log, as its own events name them. Blocks; reads the
+/// whole of its stream.
 pub(crate) fn all_branches(
     store: &dyn LogReader,
     thread: ThreadId,
@@ -159,7 +159,7 @@ pub(crate) fn all_branches(
     branches_of(store, thread, Seq(0)..=Seq(u64::MAX), until)
 }
 
-/// Those of them that these events of the thread's own name. Blocks; reads these events.
+/// Returns the branches that these events of the thread itself name. Blocks; reads these events.
 pub(crate) fn branches_of(
     store: &dyn LogReader,
     thread: ThreadId,
@@ -204,8 +204,8 @@ pub(crate) fn children(store: &dyn LogReader, thread: ThreadId) -> Result<Vec<Th
     Ok(found)
 }
 
-/// A thread that has ended, after all its branches, in the order in which they can be deleted. Blocks; reads the whole
-/// stream of each.
+/// Returns a thread that has ended, after all its branches, in the order in which they can be deleted. Blocks; reads
+/// the whole stream of each.
 ///
 /// # Errors
 /// `Rejected` when the thread or a branch of it has not ended.
@@ -219,7 +219,7 @@ pub(crate) fn ended_family(store: &dyn LogReader, thread: ThreadId) -> Result<Ve
     for branch in all_branches(store, thread, store.next_position())? {
         match ended_family(store, branch) {
             Ok(branches) => family.extend(branches),
-            // It never began, or it is gone already.
+            // It never began, or is deleted already.
             Err(ControlError::Read(ReadError::NoThread(_))) => {}
             Err(error) => return Err(error),
         }
@@ -228,19 +228,19 @@ pub(crate) fn ended_family(store: &dyn LogReader, thread: ThreadId) -> Result<Ve
     Ok(family)
 }
 
-/// How far a thread is with its branches: one that owes nothing but the ends of branches rests when all of those that
-/// have begun do. Blocks; costs a fold of each that runs.
+/// Returns the status of a thread with its branches: one that only waits for branches rests if all of those that have
+/// begun do. Blocks; costs a fold of each that runs.
 pub(crate) fn status(store: &dyn LogReader, crashes: &Arc<Crashes>, info: &StreamInfo) -> Result<Status, ReadError> {
     let fold = || crashes.folding(info.thread, || load::present(store, info.thread));
     let Some(own) = Status::from_code(info.tag.0) else {
-        // Its status is only in its events, if the log lost the tags of its threads.
-        // One that cannot be folded either will not go on.
+        // Its status is only in its events, if the log lost the tags of its threads. A thread that cannot be folded
+        // cannot continue either.
         return Ok(fold().map_or(Status::Error, |loaded| loaded.state.status()));
     };
     if own != Status::Running {
         return Ok(own);
     }
-    // One that cannot be read is shown for what its last event says; reading it tells the rest.
+    // One that cannot be read is shown with the status of its last event; reading it returns the error.
     let Ok(loaded) = fold() else { return Ok(own) };
     if loaded.state.fan().is_none() {
         return Ok(own);
@@ -270,7 +270,7 @@ pub(crate) fn status(store: &dyn LogReader, crashes: &Arc<Crashes>, info: &Strea
     Ok(rest.unwrap_or(own))
 }
 
-/// A thread and all branches that it and they ever had. Blocks; reads the whole stream of each.
+/// Returns a thread and all branches that it and they ever had. Blocks; reads the whole stream of each.
 pub(crate) fn whole(store: &dyn LogReader, thread: ThreadId) -> Result<Vec<ThreadId>, ReadError> {
     let (mut found, mut next) = (vec![thread], 0);
     while let Some(member) = found.get(next).copied() {
@@ -285,8 +285,8 @@ pub(crate) fn whole(store: &dyn LogReader, thread: ThreadId) -> Result<Vec<Threa
     Ok(found)
 }
 
-/// A thread and all branches that it and they ever had and that have begun, sorted. Blocks; reads one event of each and
-/// of each fork of them.
+/// Returns a thread and all branches that it and they ever had and that have begun, sorted. Blocks; reads one event of
+/// each and of each fork of them.
 ///
 /// # Errors
 /// `NoThread` if the thread is not in the log. A branch that is deleted meanwhile is left out.

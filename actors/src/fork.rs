@@ -1,4 +1,4 @@
-//! A new thread that goes on from a moment of another.
+//! Forks: new threads that continue from a moment of another.
 
 mod answers;
 
@@ -21,24 +21,25 @@ use crate::run::{INPUT, RunAgain};
 use crate::thread_actor::messages::{Begin, Origin};
 use crate::thread_handle::ThreadHandle;
 
-/// What a fork is made of.
+/// The request for a fork.
 #[derive(Debug, Clone, Default)]
 pub struct ForkRequest {
-    /// The last seq that is inherited; when absent, where the last of the thread's own questions in `answers` was asked,
-    /// and without such a question the thread's last one.
+    /// The last seq that is inherited. If absent, the seq at which the last of the thread's own questions in `answers`
+    /// was asked; without such a question, the thread's last seq.
     pub at: Option<Seq>,
-    /// A run to be made again, with another input or the same: the fork begins where the run began, whatever `at` says.
+    /// A run to make again, with the same input or another one: the fork begins where the run began, and `at` is
+    /// ignored.
     pub again: Option<RunAgain>,
-    /// What is different from there on.
+    /// The changes that apply from there on.
     pub changes: ForkChanges,
-    /// The definition to go on with; the parent's when absent.
+    /// The definition to continue with; the parent's if absent.
     pub workflow: Option<Arc<Workflow>>,
-    /// Answers to questions that wait at that moment.
+    /// Answers to questions that are open at that moment.
     pub answers: Vec<ForkAnswer>,
-    /// The id that the new thread gets; one of its own when absent. Beginning a second thread with the same id is a
-    /// conflict, so an id of the caller's makes forking safe to repeat.
+    /// The id of the new thread; generated if absent. A second thread with the same id is a conflict, so a caller that
+    /// chooses the id can repeat the fork safely.
     pub id: Option<ThreadId>,
-    /// Whether it begins paused: nothing of it runs, here or in any later process, until it is resumed.
+    /// Whether it begins paused: no part of it runs, here or in any later process, until it is resumed.
     pub paused: bool,
 }
 
@@ -48,33 +49,33 @@ const NOT_RUN: &str = "the fork was made without running it";
 /// The answer to a question that a fork inherits.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ForkAnswer {
-    /// The thread that asks: the one that is forked, or a branch that it runs at that moment.
+    /// The thread that asks: the one that is forked, or one of its branches at that moment.
     pub thread: ThreadId,
     /// The question.
     pub interaction: CallId,
-    /// What is answered.
+    /// The answer.
     pub answer: Json,
 }
 
 impl ThreadHandle {
-    /// The definition that it runs on, or ran on at the moment of its event `at`.
+    /// Returns the definition that the thread runs on, or ran on at the moment of its event `at`.
     pub async fn definition(&self, at: Option<Seq>) -> Result<Arc<Workflow>, ReadError> {
         let (state, id, services) = (self.load(at).await?.state, self.id(), self.runtime().services().clone());
         self.runtime().blocking(move || services.definitions.of(id, &state)).await?
     }
 
-    /// Starts a new thread that goes on from a moment of this one. Calls that were open at that moment are treated as
-    /// after a crash: what may be repeated is asked again, what may not ends as indeterminate.
+    /// Starts a new thread that continues from a moment of this one. Calls that were open at that moment are treated as
+    /// after a crash: calls that may be repeated are made again, others end as indeterminate.
     ///
-    /// Answers to questions of the thread itself are in the append that begins the fork. One to a question of a branch
-    /// is given to the thread that replaces the branch, once that has begun; it was tried on the branch before, so
+    /// Answers to questions of the thread itself are in the append that begins the fork. An answer to a question of a
+    /// branch is sent to the thread that replaces the branch, once that has begun. It is tried on the branch before, so
     /// that a fork whose answers cannot be used does not begin.
     ///
     /// # Errors
-    /// `NoSeq` for a moment that is not there, `NoRun` for a run that has not begun, `AtEnd` for a moment at which the
-    /// thread has ended, `Workflow` for changes that do not fit, `NoInteraction` for an answer to a question that does not
-    /// wait at that moment, `Rejected` for an answer that cannot be used, `LabelLimit` if a limit of its labels is reached.
-    /// Nothing was begun then.
+    /// `NoSeq` for a moment that does not exist, `NoRun` for a run that has not begun, `AtEnd` for a moment at which
+    /// the thread has ended, `Workflow` for changes that do not fit, `NoInteraction` for an answer to a question that
+    /// is not open at that moment, `Rejected` for an answer that cannot be used, `LabelLimit` if a limit of its labels
+    /// is reached. No fork was begun then.
     pub async fn fork(&self, fork: ForkRequest) -> Result<Self, ForkError> {
         let runtime = self.runtime();
         let services = runtime.services();
@@ -185,8 +186,8 @@ impl ThreadHandle {
     }
 }
 
-/// Why a fork at the end of a thread does not begin, and the moment to fork instead: before the first of the nodes whose
-/// prompts are changed, otherwise before the last node that does something.
+/// Returns why a fork at the end of a thread does not begin, and the moment to fork instead: before the first of the
+/// nodes whose prompts are changed, otherwise before the last node that does something.
 fn at_end(parent: &State, at: Seq, changes: &ForkChanges, workflow: &Workflow) -> ForkError {
     let path = parent.path();
     let first_try = |node: &NodeId| path.iter().rev().find(|visit| visit.node == *node && visit.attempt == 1);

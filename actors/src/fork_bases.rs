@@ -1,4 +1,4 @@
-//! The moments at which threads fork off, folded once for all branches of a fork.
+//! A cache of the states from which threads fork off, folded once for all branches of a fork.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::load;
 /// How many moments are kept.
 const BASES_MAX: usize = 16;
 
-/// The moments at which branches fork off, folded once for all branches of a fork.
+/// A cache of the states from which branches fork off, folded once for all branches of a fork.
 #[derive(Default)]
 pub(crate) struct ForkBaseCache {
     recent: Mutex<Vec<Arc<Base>>>,

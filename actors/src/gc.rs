@@ -1,4 +1,4 @@
-//! Retention: threads that ended long ago make room.
+//! Retention: deletes threads that ended long ago.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,76 +22,76 @@ use crate::selection;
 use crate::summary::{ThreadSummary, summary};
 use rethread_events::text::with_sources;
 
-/// How many threads are deleted with one durable write: more would keep other writers waiting for longer.
+/// How many threads are deleted with one durable write: more would delay other writers for longer.
 const BATCH: usize = 256;
 
-/// Which threads may go. A thread goes with its branches, when all of them have ended; one that a thread which stays
-/// inherits from stays, too.
+/// Which threads may be deleted. A thread is deleted with its branches, when all of them have ended. A thread is kept
+/// if a thread that is kept inherits from it.
 #[derive(Debug, Clone, Default)]
 pub struct Retention {
-    /// Those whose last event was before this time: of a conversation, the end of its last run, or what was recorded after
-    /// it.
+    /// Threads whose last event was before this time: of a conversation, the end of its last run, or a later event.
     pub ended_before: Option<Time>,
-    /// Besides, the oldest, until the rest takes at most so many bytes: of events, before they are compressed.
+    /// Also the oldest threads, until the rest takes at most this many bytes: of events, before compression.
     pub keep_bytes: Option<u64>,
-    /// Only those that ended so; however they ended when empty.
+    /// Only threads with one of these final statuses; all if empty.
     pub status: Vec<Status>,
-    /// Only those with these labels.
+    /// Only threads with these labels.
     pub labels: Labels,
-    /// No more than so many threads with their branches; all of them unless set.
+    /// At most this many threads with their branches; all of them unless set.
     pub limit: Option<usize>,
-    /// Also the newest definition of each workflow that no thread runs on and no schedule starts, and with it perhaps the
-    /// workflow itself.
+    /// Also the newest definition of each workflow, if no thread runs on it and no schedule starts it. This may remove
+    /// the workflow itself.
     pub definitions: bool,
-    /// Only say what would go.
+    /// Only report what would be deleted.
     pub dry_run: bool,
-    /// Who deletes, for the audit log; [`RuntimeBuilder::principal`](crate::RuntimeBuilder::principal) unless set.
+    /// The principal of the deletions, for the audit log;
+    /// [`RuntimeBuilder::principal`](crate::RuntimeBuilder::principal) unless set.
     pub by: Option<Principal>,
 }
 
-/// What went, or would go.
+/// What was deleted, or would be.
 #[derive(Debug, Clone, Default)]
 pub struct Collected {
-    /// The threads, without their branches, in the order in which they went.
+    /// The threads, without their branches, in the order in which they were deleted.
     pub threads: Vec<CollectedThread>,
-    /// Threads that may go and stay, because a thread that stays inherits from them.
+    /// Threads that may be deleted and are kept, because a thread that is kept inherits from them.
     pub inherited: Vec<ThreadId>,
-    /// Whether there are more that may go, beyond the limit.
+    /// Whether there are more that may be deleted, beyond the limit.
     pub more: bool,
-    /// Bytes of the events of all threads that stay; absent if no size was requested.
+    /// Bytes of the events of all threads that are kept; absent if no size was requested.
     pub bytes_left: Option<u64>,
-    /// The hashes of the definitions that went.
+    /// The hashes of the definitions that were removed.
     pub definitions: Vec<Hash>,
 }
 
-/// A thread that went.
+/// A thread that was deleted.
 #[derive(Debug, Clone)]
 pub struct CollectedThread {
-    /// What was known of it.
+    /// The summary of the thread before the deletion.
     pub summary: ThreadSummary,
-    /// How many branches went with it.
+    /// How many branches were deleted with it.
     pub n_branches: u64,
     /// The thread and its branches.
     members: Vec<ThreadId>,
-    /// How many events, those of its branches included.
+    /// The number of their events.
     pub n_events: u64,
     /// Their bytes, before they were compressed.
     pub bytes: u64,
 }
 
 impl Runtime {
-    /// Deletes what may go, each thread as [`crate::ThreadHandle::delete`] does, many with one durable write. Threads that
-    /// have not ended are never among them, nor what such a thread inherits from, nor threads that take another run
-    /// meanwhile. Reads the events of all that may go, and of all there is when `keep_bytes` is given. Each thread that
-    /// went is in the audit log, with the principal.
+    /// Deletes the threads that `retention` selects, each as [`crate::ThreadHandle::delete`] does, many with one
+    /// durable write. Threads that have not ended, threads that they inherit from, and threads that begin another run
+    /// meanwhile are kept. Reads the events of all that may be deleted, and of all threads if `keep_bytes` is given.
+    /// Each deleted thread is in the audit log, with the principal.
     ///
-    /// Then removes the definitions of workflows that no thread refers to, whether or not one ever ran on them. The newest
-    /// of each name stays, since threads can be started by the name, unless [`Retention::definitions`] is set. Costs a read
-    /// of one event for each thread that stays, and nothing where no definition may go. None is removed where that event of
-    /// a thread cannot be read, or while [`Collected::more`] is true.
+    /// Then removes the definitions of workflows that no thread refers to, whether or not one ever ran on them. The
+    /// newest of each name is kept, since threads can be started by the name, unless [`Retention::definitions`] is set.
+    /// Costs a read of one event for each thread that is kept, and nothing if no definition can be removed. None is
+    /// removed if that event of a thread cannot be read, or while [`Collected::more`] is true.
     ///
     /// # Errors
-    /// When the log cannot be read or written. What went until then is gone.
+    /// When the log cannot be read or written. What was deleted until then stays deleted.
     pub async fn gc(&self, retention: Retention) -> Result<Collected, ControlError> {
         let registry = self.registry().clone();
         let by = retention.by.clone().unwrap_or_else(|| self.services().principal.clone());
@@ -99,7 +99,7 @@ impl Runtime {
             let services = &registry.services;
             let removal = services.definitions.begin_removal();
             let collected = collect(&*services.store, &services.crashes, &retention, &by);
-            // Also where not all could be deleted.
+            // Also if not all could be deleted.
             registry.recent_ends.deleted();
             let mut collected = collected?;
             if !collected.more {
@@ -115,7 +115,7 @@ impl Runtime {
         self.blocking(collect).await?
     }
 
-    /// As [`Store::compact`]: gives the room of deleted threads back to the disk.
+    /// As [`Store::compact`]: returns the disk space of deleted threads to the file system.
     ///
     /// # Errors
     /// `Store`, for example when the disk has no room for the new index.
@@ -134,7 +134,7 @@ impl Runtime {
     }
 }
 
-/// The definitions that may go and that no thread refers to which stays. Blocks.
+/// Returns the definitions that may be removed and that no thread that is kept refers to. Blocks.
 fn unused(store: &dyn LogReader, retention: &Retention, collected: &Collected) -> Result<BTreeSet<Hash>, ReadError> {
     let mut unused: BTreeSet<Hash> =
         collected.threads.iter().filter_map(|gone| Some(gone.summary.workflow.as_ref()?.hash)).collect();
@@ -183,7 +183,7 @@ fn unused(store: &dyn LogReader, retention: &Retention, collected: &Collected) -
     Ok(unused)
 }
 
-/// The definition that the first event of a thread's own refers to.
+/// Returns the definition that the first event of the thread itself refers to.
 fn first_refers_to(store: &dyn LogReader, info: &StreamInfo) -> Result<Option<Hash>, ReadError> {
     let first = info.fork_of.map_or(Seq(0), |point| point.seq.next());
     let Some(recorded) = event(store, info.thread, first)? else {
@@ -195,8 +195,8 @@ fn first_refers_to(store: &dyn LogReader, info: &StreamInfo) -> Result<Option<Ha
     Ok(refers_to(&recorded.event))
 }
 
-/// The definition that an event refers to. A fork that does not change it refers to none: the thread that it inherits from
-/// does, and stays as long.
+/// Returns the definition that an event refers to. A fork that does not change it refers to none: the thread that it
+/// inherits from refers to it, and is kept as long.
 pub(crate) fn refers_to(event: &Event) -> Option<Hash> {
     if let Event::ThreadStarted(started) = event {
         return Some(started.workflow.hash);
@@ -226,17 +226,18 @@ struct Batch {
     n_threads: usize,
 }
 
-/// A thread that is to go.
+/// A thread that is to be deleted.
 struct Going {
     gone: CollectedThread,
     /// The thread with its branches, in the order in which they can be deleted.
     family: Vec<ThreadId>,
-    /// The place of their last event when it was decided.
+    /// The position of their last event when the deletion was decided.
     last: Position,
 }
 
 impl Going {
-    /// Whether none of them has a later event. One that has begun another run is no longer what was decided about.
+    /// Returns whether none of them has a later event. The decision does not apply to a thread that has begun another
+    /// run.
     fn is_as_it_was(&self, store: &dyn Store) -> Result<bool, StoreError> {
         for thread in &self.family {
             match store.stream(*thread) {
@@ -255,8 +256,8 @@ impl Batch {
         self.families.push(going);
     }
 
-    /// Deletes them, but for those that took another run meanwhile; one by one where not all of them can be. Answers with
-    /// the bytes of those that stay.
+    /// Deletes them, except those that began another run meanwhile; one by one if they cannot be deleted together.
+    /// Returns the bytes of those that are kept.
     fn delete(&mut self, store: &dyn Store, by: &Principal, collected: &mut Collected) -> Result<u64, ReadError> {
         self.n_threads = 0;
         let (mut families, mut left) = (Vec::new(), 0);
@@ -322,7 +323,7 @@ fn collect(
     };
     let is_old = |run: &Run| match (retention.ended_before, retention.keep_bytes) {
         (Some(before), _) => last_at(run) < before,
-        // Without a time and a size all may go.
+        // Without a time and a size all may be deleted.
         (None, keep) => keep.is_none(),
     };
     let mut going = BTreeSet::new();
@@ -330,7 +331,7 @@ fn collect(
     let mut candidates: Vec<_> =
         runs.iter().filter(|(_, run)| may_go(run)).map(|(id, run)| (last_at(run), *id)).collect();
     candidates.sort_unstable();
-    // A thread is younger than what it inherits from, and goes first: what was kept for it may go then.
+    // A thread is younger than the one it inherits from, and is deleted first: this may free the older one.
     loop {
         let mut changed = false;
         for (_, id) in &candidates {
@@ -397,10 +398,11 @@ fn last_at(run: &Run) -> Time {
     run.members.iter().map(|member| member.last_at).max().unwrap_or_default()
 }
 
-/// All threads with these labels and their branches, by the thread that is not a branch, which is the first of its members.
+/// Returns all threads with these labels and their branches, by the root of each family, which is the first of its
+/// members.
 fn runs(store: &dyn LogReader, crashes: &Arc<Crashes>, labels: &Labels) -> Result<BTreeMap<ThreadId, Run>, ReadError> {
     let mut all = BTreeMap::new();
-    // Branches and heirs have the labels of what they inherit from.
+    // Branches and forks have the labels of the thread that they inherit from.
     for info in selection::streams(store, labels, &Search::default(), None, &[])? {
         let summary = summary(store, crashes, &info?, &|_| true)?;
         if summary.labels.include(labels) {

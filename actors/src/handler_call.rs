@@ -1,4 +1,4 @@
-//! A question to a person, put to the application's handler.
+//! Sends a question for a person to the application's handler.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::error::ControlError;
 use crate::interaction::{InteractionContext, InteractionRequest, UserInteractionHandler};
 use crate::spans::json_of;
 
-/// Asks, and reports what the handler answered.
+/// Calls the handler, and reports its answer.
 pub(crate) fn put(
     request: InteractionRequest,
     cx: InteractionContext,
@@ -37,7 +37,7 @@ pub(crate) fn put(
                 Input::InteractionFailed { interaction, reason, detail: error.message }
             }
         };
-        // An answer that cannot be used must not leave the question to a handler that thinks it is done.
+        // If the answer cannot be used, the question must not stay open: the handler assumes that it is answered.
         if let Err(ControlError::Rejected { source, .. }) = port.tell_checked(answered).await {
             let (reason, detail) = (InteractionFailure::InvalidInput, source.to_string());
             port.tell(Input::InteractionFailed { interaction, reason, detail });

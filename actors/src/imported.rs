@@ -1,4 +1,4 @@
-//! Threads that were imported before they had ended. They are copies: the thread itself may go on elsewhere. So they do
+//! Threads that were imported before they had ended. They are copies: the original may continue elsewhere. So they do
 //! not resume by themselves when a runtime starts, until they were resumed on request.
 
 use std::collections::HashSet;
@@ -11,12 +11,12 @@ use rethread_store::{LogReader, Store, StoreError};
 /// The prefix of the values that mark a thread as imported and not resumed since.
 pub(crate) const NAMES: &str = "imported/";
 
-/// The value that says so.
+/// The value that marks a thread as imported.
 pub(crate) fn noted(thread: ThreadId) -> (String, Vec<u8>) {
     (format!("{NAMES}{thread}"), Vec::new())
 }
 
-/// Those of a log.
+/// The imported threads of a log that were not resumed.
 #[derive(Default)]
 pub(crate) struct ImportedThreads {
     threads: RwLock<HashSet<ThreadId>>,
@@ -37,14 +37,14 @@ impl ImportedThreads {
         self.threads.read().contains(&thread)
     }
 
-    /// The thread goes on here: from now on it is one of the log's own.
+    /// Removes the mark of a thread that resumes here: from now on it resumes by itself.
     pub(crate) fn goes_on(&self, thread: ThreadId, store: &Arc<dyn Store>) {
         if !self.threads.write().remove(&thread) {
             return;
         }
         let store = store.clone();
         drop(actix_rt::task::spawn_blocking(move || {
-            // Where the note stays, it has to be told again after the next start.
+            // If the value stays in the log, the thread has to be resumed on request after the next start again.
             if let Err(error) = store.remove_value(&format!("{NAMES}{thread}")) {
                 tracing::warn!(%thread, %error, "an imported thread that goes on is still noted as one that does not");
             }

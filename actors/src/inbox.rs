@@ -1,4 +1,4 @@
-//! What waits for people, across all threads.
+//! The questions of all threads that wait for people.
 
 use rethread_events::event::OperationType;
 use rethread_events::ids::{CallId, NodeId, ThreadId, Time};
@@ -28,7 +28,7 @@ pub struct OpenInteraction {
 }
 
 impl OpenInteraction {
-    /// Its name worldwide: the thread's id and its own.
+    /// Its global name: the thread's id and its own.
     pub fn key(&self) -> String {
         self.request.id.key(self.thread)
     }
@@ -42,24 +42,24 @@ impl OpenInteraction {
         (self.request.requested_at, self.thread, self.request.id)
     }
 
-    /// Whether it is about a tool call that may run or not.
+    /// Returns whether it is an approval of a tool call.
     pub fn is_approval(&self) -> bool {
         self.request.operation_type == OperationType::ApproveTool
     }
 }
 
-/// What waits for people.
+/// The open questions.
 #[derive(Debug, Default)]
 pub struct Inbox {
     /// The questions, those that have waited longest first.
     pub open: Vec<OpenInteraction>,
-    /// Threads that cannot be read, and why; what they ask is not known.
+    /// Threads that cannot be read, and why; their questions are unknown.
     pub unreadable: Vec<(ThreadId, ReadError)>,
 }
 
 impl Runtime {
-    /// The questions of all threads that people can answer now. Those whose time is up are not among them, although
-    /// they may not be closed yet. Costs the load of every thread that has not ended.
+    /// Returns the questions of all threads that people can answer now. Questions past their deadline are left out,
+    /// although they may not be closed yet. Costs the load of every thread that has not ended.
     pub async fn inbox(&self) -> Result<Inbox, ReadError> {
         let store = self.store().clone();
         let threads = self.blocking(move || not_ended(&*store)).await??;
@@ -67,7 +67,7 @@ impl Runtime {
         for thread in threads {
             match self.thread(thread).interactions().await {
                 Ok(open) => inbox.open.extend(open),
-                // Deleted in between.
+                // The thread was deleted meanwhile.
                 Err(ReadError::NoThread(_)) => {}
                 Err(error) => inbox.unreadable.push((thread, error)),
             }
@@ -76,7 +76,7 @@ impl Runtime {
         Ok(inbox)
     }
 
-    /// The time by which ages and deadlines are measured.
+    /// Returns the time from which ages and deadlines are measured.
     pub fn now(&self) -> Time {
         clock::now()
     }
@@ -120,7 +120,7 @@ impl ThreadHandle {
     }
 }
 
-/// The threads that have not ended, without a look into any of them. Blocks.
+/// Returns the threads that have not ended, without loading any of them. Blocks.
 fn not_ended(store: &dyn LogReader) -> Result<Vec<ThreadId>, ReadError> {
     let status = Status::ALL.into_iter().filter(|status| !status.is_ended());
     let tags: Vec<_> = status.map(|status| Tag(status.code())).collect();

@@ -1,22 +1,22 @@
-//! What the runtime has to know of an input before the machine receives it: its call, and its size.
+//! Properties of an input that the runtime needs before the machine receives it: its call, and its size.
 
 use rethread_events::event::CallEvent;
 use rethread_events::ids::CallId;
 use rethread_events::text::json_bytes;
 use rethread_events::thread::Input;
 
-/// What an input takes beside its texts, in bytes, roughly.
+/// The size of an input in bytes, without its texts, roughly.
 const INPUT_BYTES: usize = 512;
 
 /// A call and its attempt.
 pub(crate) type Key = (CallId, u32);
 
-/// The id of the call that an input is about.
+/// Returns the id of the call that an input is about.
 pub(crate) fn call_of(input: &Input) -> Option<CallId> {
     key_of(input).map(|(call, _)| call)
 }
 
-/// The call that an input is about, and its attempt.
+/// Returns the call that an input is about, and its attempt.
 pub(crate) fn key_of(input: &Input) -> Option<Key> {
     match input {
         Input::By { input, .. } => key_of(input),
@@ -46,19 +46,19 @@ pub(crate) fn key_of(input: &Input) -> Option<Key> {
     }
 }
 
-/// Whether nothing more comes from the work that said this.
+/// Returns whether this is the last input from that attempt.
 pub(crate) fn is_last(input: &Input) -> bool {
     !matches!(input.given(), Input::Reported { event, .. } if event.is_progress())
 }
 
-/// Whether the answer is whole without it.
+/// Returns whether the answer is complete without it.
 pub(crate) fn is_aside(input: &Input) -> bool {
     let is_aside =
         |event: &CallEvent| matches!(event, CallEvent::ToolExecutionProgress(_) | CallEvent::LlmTryFailed(_));
     matches!(input.given(), Input::Reported { event, .. } if is_aside(event))
 }
 
-/// How much memory an input takes, roughly.
+/// Returns roughly how much memory an input takes.
 pub(crate) fn bytes_of(input: &Input) -> usize {
     INPUT_BYTES
         + match input {

@@ -19,7 +19,7 @@ use crate::error::ControlError;
 pub struct InteractionRequest {
     /// Its id; with the thread's it is unique, see [`CallId::key`].
     pub id: CallId,
-    /// What will be done with the answer, and so what an answer may be:
+    /// The kind of the question, which decides what an answer may be:
     ///
     /// - `UpdateVariables`, `AddMessage`: a node asks; a value of the type [`InteractionRequest::answer`], or any value that
     ///   the node's expressions can use where the question has no type.
@@ -33,14 +33,14 @@ pub struct InteractionRequest {
     ///   (`schema` in the metadata), an object that fits it, or the value alone when it has one field; for a page to be
     ///   opened (`url`), yes or no. `{"decision": "reject"}` gives no answer. The question ends with the call.
     pub operation_type: OperationType,
-    /// The question. For `RelayModel` it is all that the model would be told.
+    /// The question. For `RelayModel` it is the whole request that the model would get.
     pub prompt: Option<String>,
     /// When it was asked.
     pub requested_at: Time,
     /// Until when it can be answered.
     pub deadline: Option<Time>,
-    /// What the workflow's author wants the application to know; `choices` where a model offers some; `from`, `schema`
-    /// and `url` where a tool asks.
+    /// Data from the workflow's author for the application; `choices` if a model offers some; `from`, `schema` and
+    /// `url` if a tool asks.
     pub metadata: Option<Json>,
     /// The tool call that is asked about.
     pub tool_call: Option<AskedTool>,
@@ -50,7 +50,7 @@ pub struct InteractionRequest {
 }
 
 impl InteractionRequest {
-    /// The question as it is put to a person, with the prompt of [`Services::prompt_of`](crate::services::Services).
+    /// Creates the question for a person, with the prompt of [`Services::prompt_of`](crate::services::Services).
     pub(crate) fn new(ask: &Interaction, prompt: Option<String>) -> Self {
         Self {
             id: ask.id,
@@ -65,10 +65,10 @@ impl InteractionRequest {
     }
 }
 
-/// Gives a thread an input; durable when it answers.
+/// Gives a thread an input; the returned future completes when it is durable.
 type TellThread = dyn Fn(Input) -> BoxFuture<'static, Result<Option<Seq>, ControlError>> + Send + Sync;
 
-/// What a handler may look at and do.
+/// What a handler can read and do.
 #[derive(Clone)]
 pub struct InteractionContext {
     /// The thread.
@@ -77,18 +77,19 @@ pub struct InteractionContext {
     pub node: NodeId,
     /// The state at the moment of the question: variables, conversation, path.
     pub state: State,
-    /// Cancelled when the answer is no longer wanted: the question ran out of time, was taken back, or was answered
-    /// by other means.
+    /// Cancelled when the answer is no longer needed: the question expired, was withdrawn, or was answered by other
+    /// means.
     pub cancel: CancellationToken,
     pub(crate) store: Arc<dyn LogReader>,
     pub(crate) tell: Arc<TellThread>,
 }
 
 impl InteractionContext {
-    /// Sets variables of scope `thread`; durable when it answers. [`InteractionContext::state`] stays as it was.
+    /// Sets variables of scope `thread`. They are durable when this returns. [`InteractionContext::state`] does not
+    /// change.
     ///
     /// # Errors
-    /// `Rejected` when the thread has ended or a name is none; the errors of a thread that cannot be told anything.
+    /// `Rejected` when the thread has ended or a name is invalid; errors of the thread or the log.
     pub async fn set_variables(&self, variables: OrderedMap<Json>) -> Result<(), ControlError> {
         (self.tell)(Input::SetVariables(variables).by(Some(Principal::Handler))).await.map(drop)
     }
@@ -109,7 +110,7 @@ impl std::fmt::Debug for InteractionContext {
 /// A handler that cannot answer now waits on `cx.cancel`: the question stays open, survives a restart,
 /// and can be answered through [`crate::ThreadHandle::respond`]. After a restart the question is asked again.
 pub trait UserInteractionHandler: Send + Sync + 'static {
-    /// The raw answer: a text, a boolean, any JSON; see [`InteractionRequest::operation_type`]. An error, or an answer
-    /// that cannot be used, ends the question as failed and goes into the log.
+    /// Returns the raw answer: a text, a boolean, any JSON; see [`InteractionRequest::operation_type`]. An error, or an
+    /// answer that cannot be used, ends the question as failed and is recorded.
     fn handle(&self, request: InteractionRequest, cx: InteractionContext) -> BoxFuture<'static, Result<Json, String>>;
 }

@@ -1,4 +1,4 @@
-//! Where schedules are in the log, and what they need of it, also for a program that runs none.
+//! The names and definitions of schedules in the log, also for a program that runs none.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 #[cfg(feature = "schedules")]
 use tokio::sync::{Mutex, MutexGuard, Notify};
 
-/// Under this prefix and its name stands a schedule, as JSON.
+/// The prefix of the values that hold schedules, as JSON. The name of the schedule follows it.
 pub(crate) const NAMES: &str = "schedules/";
 
 /// The names of the workflows that are started by schedules. Blocks.
@@ -23,7 +23,7 @@ pub(crate) fn workflows(store: &dyn LogReader) -> Result<BTreeSet<String>, Store
     store.values(NAMES)?.into_iter().map(workflow).collect()
 }
 
-/// Who may change schedules, and that one has changed.
+/// Serializes changes to schedules, and notifies of them.
 #[cfg(feature = "schedules")]
 #[derive(Default)]
 pub(crate) struct Schedules {
@@ -33,7 +33,7 @@ pub(crate) struct Schedules {
 
 #[cfg(feature = "schedules")]
 impl Schedules {
-    /// One at a time changes schedules, or starts what is due.
+    /// Waits for the exclusive right to change schedules or to start threads that are due.
     pub(crate) async fn alone(&self) -> MutexGuard<'_, ()> {
         self.alone.lock().await
     }

@@ -1,4 +1,4 @@
-//! Signals that are kept for threads that will wait for them: a value of the log each.
+//! Signals that are kept for threads that will wait for them: one value of the log each.
 
 use std::collections::HashMap;
 
@@ -38,49 +38,50 @@ impl Kept {
     }
 }
 
-/// How many signals of each name are kept: most threads that begin to wait need not look in the log.
+/// Counts kept signals by name: most threads that begin to wait need not read the log.
 #[derive(Default)]
 pub(crate) struct KeptSignals {
-    /// `None` until they were counted.
+    /// `None` until they are counted.
     n_by_name: Mutex<Option<HashMap<String, usize>>>,
-    /// The name of the signal that is being sent: it may be kept in a moment.
+    /// The name of the signal that is being sent, which may be kept soon.
     sending: Mutex<Option<String>>,
     alone: tokio::sync::Mutex<()>,
 }
 
 impl KeptSignals {
-    /// One at a time sends signals, or looks for kept ones.
+    /// Waits for the exclusive right to send signals or to search kept ones.
     pub(crate) async fn alone(&self) -> tokio::sync::MutexGuard<'_, ()> {
         self.alone.lock().await
     }
 
-    /// A signal of this name is being sent, by the one who is alone; `None` when it was.
+    /// Sets the name of the signal that is being sent; `None` when it was sent. The caller must have the exclusive
+    /// right.
     pub(crate) fn set_sending(&self, name: Option<&str>) {
         *self.sending.lock() = name.map(str::to_owned);
     }
 
-    /// Whether one of this name may be kept, or is about to be.
+    /// Returns whether a signal of this name may be kept, or is about to be.
     pub(crate) fn may_have(&self, name: &str) -> bool {
         self.sending.lock().as_deref() == Some(name)
             || self.n_by_name.lock().as_ref().is_none_or(|counts| counts.contains_key(name))
     }
 
-    /// All of them. Blocks.
+    /// Returns all kept signals. Blocks.
     pub(crate) fn all(&self, store: &dyn Store) -> Result<Vec<Kept>, SignalError> {
         read(store, NAMES)
     }
 
-    /// What is known of this signal: it was sent, or is kept. Blocks.
+    /// Returns whether this signal was sent or is kept. Blocks.
     pub(crate) fn known(&self, store: &dyn Store, name: &str, id: &str) -> Result<Option<Sent>, SignalError> {
         if let Some(sent) = sent_signals::find(store, name, id)? {
             return Ok(Some(sent));
         }
-        // Its note is older than notes become.
+        // The record of sending may have expired while the signal is kept.
         let is_kept = self.may_have(name) && read(store, &prefix_of(name))?.iter().any(|kept| kept.id == id);
         Ok(is_kept.then(Sent::kept))
     }
 
-    /// Keeps it, and notes that it was sent. Nothing is kept after an error. Blocks.
+    /// Keeps a signal, and records that it was sent. After an error, nothing is kept. Blocks.
     pub(crate) fn keep(&self, store: &dyn Store, kept: &Kept) -> Result<(), SignalError> {
         let n: usize = self.counts(store, |counts| counts.values().sum())?;
         if n >= KEPT_MAX {
@@ -89,14 +90,14 @@ impl KeptSignals {
         let bytes = serde_json::to_vec(kept).map_err(|error| SignalError::Invalid(error.to_string()))?;
         store.put_value(&kept.value_name(), &bytes).map_err(ReadError::from)?;
         self.counts(store, |counts| *counts.entry(kept.name.clone()).or_default() += 1)?;
-        // After the signal itself: what is noted and not kept would be lost.
+        // After the signal itself: a signal that is recorded but not kept would be lost.
         sent_signals::note(store, &kept.name, &kept.id, &Sent::kept()).or_else(|error| {
             self.remove(store, kept)?;
             Err(error)
         })
     }
 
-    /// Whether it is still kept. Blocks.
+    /// Returns whether it is still kept. Blocks.
     pub(crate) fn is_there(&self, store: &dyn Store, kept: &Kept) -> Result<bool, SignalError> {
         Ok(store.value(&kept.value_name()).map_err(ReadError::from)?.is_some())
     }
@@ -111,7 +112,7 @@ impl KeptSignals {
         })
     }
 
-    /// The one of those that fit which expires first. One that is on its way to another thread does not fit.
+    /// Returns the fitting signal that expires first. One that is being delivered to another thread does not fit.
     pub(crate) fn fitting(
         &self,
         store: &dyn Store,
@@ -132,7 +133,7 @@ impl KeptSignals {
         Ok(None)
     }
 
-    /// Removes those that nobody waited for in time.
+    /// Removes the signals that no thread waited for in time.
     pub(crate) fn sweep(&self, store: &dyn Store, now: Time) -> Result<(), SignalError> {
         for kept in self.all(store)?.into_iter().filter(|kept| kept.expires <= now) {
             tracing::info!(name = kept.name, id = kept.id, "a kept signal has expired");

@@ -1,5 +1,5 @@
-//! States of long threads at some of their moments, and of conversations at their end, kept in memory: going back and
-//! forth in a thread, or giving it the next run, does not fold it from its beginning each time.
+//! A cache in memory for states of long threads at some moments, and of conversations at their end. So historical reads
+//! of a thread, or its next run, do not fold it from its beginning each time.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,30 +10,30 @@ use rethread_events::thread::State;
 
 use crate::load::Loaded;
 
-/// A state is kept every so many events: the most that is folded once the others are there.
+/// A state is cached every so many events. This is the most that is folded once the states before it are cached.
 const EVERY: u64 = 5_000;
-/// The most states that are kept; those that were not used longest go first.
+/// The most states in the cache; the least recently used ones are evicted.
 const STATES_MAX: usize = 48;
-/// A state whose conversation and variables have more parts than this is not kept.
+/// A state whose conversation and variables have more parts than this is not cached.
 const PARTS_MAX: usize = 50_000;
-/// The most that all of them may take, by their estimates.
+/// The most bytes that all of them may take, by estimate.
 const BYTES_MAX: usize = 256 << 20;
-/// What a part takes beside what was read for it.
+/// The estimated size of a part, without its content.
 const PART_BYTES: usize = 64;
 
-/// The kept states, the last used at the end. They are cloned and freed without the lock: either takes its time.
+/// The cached states, the last used at the end. They are cloned and freed outside the lock, since both are slow.
 #[derive(Debug, Default)]
 pub(crate) struct KeptStates {
     states: Mutex<VecDeque<(ThreadId, Arc<Loaded>)>>,
 }
 
 impl KeptStates {
-    /// Whether the state before the event `next` is worth keeping.
+    /// Returns whether the state before the event `next` is cached.
     pub(crate) fn is_kept_at(next: Seq) -> bool {
         next.0 > 0 && next.0.is_multiple_of(EVERY)
     }
 
-    /// The latest state of a thread that is not after `seq`.
+    /// Returns the latest cached state of a thread that is not after `seq`.
     pub(crate) fn before(&self, thread: ThreadId, seq: Seq) -> Option<Loaded> {
         let known = {
             let mut states = self.states.lock();
@@ -49,7 +49,7 @@ impl KeptStates {
         Some(Loaded::clone(&known))
     }
 
-    /// Keeps the last state of a thread, in the place of the last one before it.
+    /// Caches the last state of a thread, and replaces the last one before it.
     pub(crate) fn keep_last(&self, thread: ThreadId, loaded: &Loaded) {
         let gone = {
             let mut states = self.states.lock();
@@ -87,8 +87,8 @@ fn n_parts(state: &State) -> usize {
     state.conversation().entries.len() + state.variables().len() + state.n_visits()
 }
 
-/// About what a state takes. Those of one fold share their messages, which are counted for each of them: it may be the
-/// last that holds them.
+/// Estimates the size of a state. States of one fold share their messages, which are counted for each of them: each may
+/// be the last to refer to them.
 fn takes(loaded: &Loaded) -> usize {
     loaded.bytes + n_parts(&loaded.state) * PART_BYTES
 }

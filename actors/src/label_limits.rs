@@ -1,4 +1,4 @@
-//! The limits of labels in a runtime: what the log says is counted when it is opened, then what is appended.
+//! The limits of labels in a runtime: counts the log when it is opened, then each append.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,17 +17,17 @@ use crate::labels::labels_of;
 use crate::recorded::RecordedEvent;
 use crate::summary::branch_of;
 
-/// What is counted for labels. Nothing is, unless limits or metrics name their keys.
+/// The counts of labels. Nothing is counted unless limits or metrics name a key.
 pub(crate) struct LabelLedger {
     counts: Mutex<LabelCounts>,
     is_on: bool,
     limits_tokens: bool,
 }
 
-/// What an append changes for the labels of its thread, once it is durable.
+/// What an append changes in the counts of its thread's labels, once it is durable.
 pub(crate) struct Change {
     labels: Labels,
-    /// Whether the thread has not ended after it; absent for a branch, which counts with its parent.
+    /// Whether the thread is open after it; absent for a branch, which counts with its parent.
     is_open: Option<bool>,
     spent: Spent,
 }
@@ -42,7 +42,7 @@ pub(crate) struct StartPermit {
 }
 
 impl StartPermit {
-    /// The start is durable.
+    /// Records that the start is durable.
     pub(crate) fn accept(&self) {
         self.is_accepted.store(true, Ordering::Relaxed);
     }
@@ -93,7 +93,8 @@ impl LabelLedger {
         self.limits_tokens
     }
 
-    /// What an append of these events, after which the thread has this state, changes; `None` if nothing is counted.
+    /// Returns what an append of these events changes, if the thread has this state after it; `None` if nothing is
+    /// counted.
     pub(crate) fn change(&self, state: &State, events: &[Event]) -> Option<Change> {
         let labels = state.labels();
         if !self.is_on || labels.is_empty() {
@@ -104,7 +105,7 @@ impl LabelLedger {
         Some(Change { labels: labels.clone(), is_open, spent: Spent::of(events) })
     }
 
-    /// An append is durable. `is_last`: no later append of the thread is.
+    /// Records that an append is durable. `is_last`: no later append of the thread is durable.
     pub(crate) fn appended(&self, thread: ThreadId, change: Option<Change>, is_last: bool) {
         let Some(Change { labels, is_open, spent }) = change else { return };
         let mut counts = self.counts.lock();
@@ -116,7 +117,7 @@ impl LabelLedger {
         }
     }
 
-    /// A thread was folded from the log.
+    /// Records that a thread was folded from the log.
     pub(crate) fn loaded(&self, state: &State) {
         if let Some(Change { labels, is_open: Some(is_open), .. }) = self.change(state, &[]) {
             self.counts.lock().set_open(state.thread(), &labels, is_open);
@@ -127,8 +128,8 @@ impl LabelLedger {
         self.counts.lock().metrics()
     }
 
-    /// Counts what the log has: the threads that have not ended, and what was begun and used of late. Reads the list of
-    /// all threads, one event of each that has not ended, and the events of the day of those that have any. Blocks.
+    /// Counts the log: the threads that have not ended, and recent starts and usage. Reads the list of all threads, one
+    /// event of each that has not ended, and the last day's events of those that have any. Blocks.
     ///
     /// # Errors
     /// When the log cannot be read. A damaged thread is left out.
@@ -203,7 +204,8 @@ impl LabelLedger {
     }
 }
 
-/// The first event of the thread itself that was recorded at this time or later. The times of a thread do not go back.
+/// Returns the first event of the thread itself that was recorded at this time or later. Times of a thread never
+/// decrease.
 fn first_since(store: &dyn LogReader, info: &StreamInfo, since: Time) -> Result<Seq, ReadError> {
     let own = info.fork_of.map_or(Seq(0), |point| point.seq.next());
     let (mut from, mut end) = (own.0, info.last_seq.0);

@@ -1,5 +1,5 @@
-//! Where threads with a label are found: a thread names a small blob for each of its labels, stored with its first
-//! records, so that the store lists the threads that name it and a delete removes the claim.
+//! The index of threads by label. A thread names a small blob for each of its labels, stored with its first records, so
+//! that the store lists the threads that name it. A delete removes the reference.
 
 use rethread_events::event::Event;
 use rethread_events::ids::{Seq, ThreadId};
@@ -18,7 +18,7 @@ pub(crate) fn blobs(labels: &Labels) -> Vec<Vec<u8>> {
 /// The labels of a thread. Blocks.
 ///
 /// # Errors
-/// `NoThread` when there is none, and when the log cannot be read. Labels that cannot be read are not none.
+/// `NoThread` if there is no such thread, and errors of the log. Unreadable labels are an error, not an empty set.
 pub fn labels_of(store: &dyn LogReader, thread: ThreadId) -> Result<Labels, ReadError> {
     load::stream(store, thread)?;
     let first = event(store, thread, Seq(0))?.map(|first| first.event);

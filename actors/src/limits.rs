@@ -1,4 +1,4 @@
-//! What a runtime takes on at most.
+//! The limits of a runtime.
 
 use std::collections::BTreeMap;
 
@@ -13,25 +13,25 @@ use tokio::sync::Semaphore;
 pub struct Limits {
     /// Threads that are in memory at once; starting one more is refused as busy.
     pub live_threads_max: usize,
-    /// Messages that wait for one thread; giving it one more waits.
+    /// Messages that wait for one thread; a sender of another one waits.
     pub mailbox_max: usize,
-    /// Model calls that run at once in the whole runtime; further ones wait. The time of a call (`llm_timeout_ms`) begins
-    /// when the wait ends; that of its node and thread includes it.
+    /// Model calls that run at once in the whole runtime; further ones wait. The time limit of a call
+    /// (`llm_timeout_ms`) begins when the wait ends; those of its node and thread include the wait.
     pub concurrent_model_calls_max: usize,
     /// How long a call waits to run: a model call for one of the [`Limits::concurrent_model_calls_max`], a tool call
-    /// until fewer than `concurrency_max` calls of its tool run. It fails as `overloaded` then.
+    /// until fewer than `concurrency_max` calls of its tool run. Then it fails as `overloaded`.
     pub call_wait_max_ms: u64,
-    /// The bytes of the JSON of an input, an answer or a variable.
+    /// The most bytes of the JSON of an input, an answer or a variable.
     pub input_bytes_max: usize,
-    /// The bytes of the answers that are kept in memory, for all threads together, while the disk is full; what is
-    /// beyond is lost, and its calls are treated as after a crash.
+    /// The bytes of the answers that are kept in memory, for all threads together, while the disk is full. Answers
+    /// beyond the limit are lost, and their calls are treated as after a crash.
     pub unwritten_bytes_max: usize,
     /// How long a thread with nothing running stays in memory.
     pub passivate_after_ms: u64,
     /// How long a shutdown lets running calls end before they are left to recovery.
     pub shutdown_grace_ms: u64,
-    /// How often the process may end in one step of a thread before the thread ends as failed (`crashed_process`); 0 for
-    /// as often as it likes.
+    /// How often the process may crash in one step of a thread before the thread ends as failed (`crashed_process`); 0
+    /// for no limit.
     pub crashes_max: u32,
     /// Limits of the threads with a label, by the key of the label (`tenant`, for each of its values) or by the label
     /// (`tenant=acme`, in place of those of the key).

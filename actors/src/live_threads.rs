@@ -1,5 +1,5 @@
-//! The threads that are live in this process, each with one actor at most, and how a message reaches an actor that may
-//! stop at any time.
+//! The threads that are live in this process, each with at most one actor, and the delivery of messages to actors that
+//! may stop at any time.
 
 #[cfg(test)]
 mod tests;
@@ -14,7 +14,7 @@ use rethread_store::StoreError;
 
 use crate::error::RuntimeError;
 
-/// How often a message is given to the successor of an actor that stopped before it took the message.
+/// How often a message is sent to the successor of an actor that stopped before it took the message.
 const TRIES: usize = 5;
 
 /// The address of a thread's actor.
@@ -38,7 +38,7 @@ impl<A: Address> LiveThreads<A> {
     /// Starts the actor of a new thread.
     ///
     /// # Errors
-    /// `Busy` when it needs room and there is none, `Store(Conflict)` when the thread is live, `ShuttingDown` after
+    /// `Busy` if it needs a free place and there is none, `Store(Conflict)` if the thread is live, `ShuttingDown` after
     /// [`LiveThreads::close`].
     pub(crate) fn begin(
         &self,
@@ -50,7 +50,7 @@ impl<A: Address> LiveThreads<A> {
         if needs_room && n >= self.n_max {
             return Err(RuntimeError::Busy { what: "live threads", n, n_max: self.n_max });
         }
-        // Locked while the actor is made: one that ends at once finds itself here and takes itself out.
+        // Locked while the actor is created: one that ends at once then finds itself here and removes itself.
         match self.actors.write().entry(id) {
             Entry::Occupied(_) => Err(StoreError::Conflict { thread: id, expected: Seq(0), actual: Seq(1) })?,
             Entry::Vacant(vacant) => {
@@ -70,7 +70,7 @@ impl<A: Address> LiveThreads<A> {
         id: ThreadId,
         start: impl FnOnce() -> Result<A, RuntimeError>,
     ) -> Result<A, RuntimeError> {
-        // Locked while the actor is made, so that a thread never has two.
+        // Locked while the actor is created, so that a thread never has two.
         match self.actors.write().entry(id) {
             Entry::Occupied(live) if live.get().is_connected() => Ok(live.get().clone()),
             entry => {
@@ -81,8 +81,8 @@ impl<A: Address> LiveThreads<A> {
         }
     }
 
-    /// Gives a message to the actor of a thread, which `start` starts when the thread is not live. `give` returns the
-    /// actor where it stopped before it took the message; its successor is given the message then.
+    /// Sends a message to the actor of a thread, which `start` starts if the thread is not live. `give` returns the
+    /// actor if it stopped before it took the message; the message is then sent to its successor.
     ///
     /// # Errors
     /// `ShuttingDown`; `ActorStopped` when the actor stops each time.
@@ -128,23 +128,23 @@ impl<A: Address> LiveThreads<A> {
         self.actors.read().values().cloned().collect()
     }
 
-    /// How many threads are live.
+    /// Returns how many threads are live.
     pub(crate) fn len(&self) -> usize {
         self.actors.read().len()
     }
 
-    /// Returns whether there is no room for more threads than those that others need in order to go on.
+    /// Returns whether only the places that are reserved for needed threads are free.
     pub(crate) fn is_crowded(&self) -> bool {
         self.room() == 0
     }
 
-    /// How many more there is room for, without those that others need in order to go on.
+    /// Returns the number of free places, without those reserved for needed threads.
     pub(crate) fn room(&self) -> usize {
         // Where only one may be live, it is that one which is needed.
         self.n_max.saturating_sub(1).max(1).saturating_sub(self.len())
     }
 
-    /// Starts no more actors. True for the first caller.
+    /// Prevents further starts of actors. Returns true for the first caller.
     pub(crate) fn close(&self) -> bool {
         !self.is_closed.swap(true, Ordering::AcqRel)
     }

@@ -25,7 +25,7 @@ use crate::port::Port;
 use crate::services::Services;
 use crate::spans::{CallSpan, json_of};
 
-/// Pieces of a streamed answer are gathered for so long before they become an event.
+/// How long pieces of a streamed answer are gathered before they become an event.
 const GATHER: Duration = Duration::from_millis(25);
 
 /// Calls a model once: LLM_EXECUTION_REQUEST with the messages of this call. LLM_CALL_COMPLETED or LLM_CALL_FAILED goes
@@ -33,9 +33,9 @@ const GATHER: Duration = Duration::from_millis(25);
 pub(crate) struct CallModel {
     pub(crate) port: Port,
     pub(crate) thread: ThreadId,
-    /// The recorded request, and what this call sends beside it.
+    /// The recorded request, and what this call sends in addition.
     pub(crate) request: ModelRequest,
-    /// When the thread gives this attempt up.
+    /// When the thread stops this attempt.
     pub(crate) deadline: Option<Time>,
     pub(crate) waits: Arc<PermitWaits>,
     pub(crate) span: CallSpan,
@@ -58,7 +58,7 @@ impl Handler<CallModel> for LlmExecutor {
 
     fn handle(&mut self, message: CallModel, _ctx: &mut Context<Self>) {
         let services = self.services.clone();
-        // Not spawned on the actor: an actor polls all of its futures whenever one of them wakes.
+        // Not spawned on the actor: an actor polls all of its futures when one of them wakes.
         actix_rt::spawn(async move {
             let cancel = message.port.cancel.clone();
             let _open = services.counters.model_call();
@@ -71,7 +71,7 @@ impl Handler<CallModel> for LlmExecutor {
     }
 }
 
-/// When the thread gives the call up, if the call does not wait for a permit.
+/// Returns when the thread stops the call, if the call does not wait for a permit.
 fn until(deadline: Option<Time>) -> Option<tokio::time::Instant> {
     let left_us = deadline?.unix_us().saturating_sub(clock::now().unix_us());
     tokio::time::Instant::now().checked_add(Duration::from_micros(left_us))
@@ -112,12 +112,13 @@ async fn ask(
         let answer = client.call(&request, cx);
         let answer = if request.stream { follow(answer, &gathered, port).await } else { answer.await };
         match answer {
-            // Not every model knows forms of answers, or knows them beside tools. The prompt says the form too.
+            // Not every model supports a response format, or supports it with tools. The prompt describes the format
+            // too.
             Err(error) if error.kind == ErrorKind::InvalidRequest && request.response_format.take().is_some() => {
                 listener.tried(TryEvent { attempt: 1, took_ms: 0, error: Some(error), wait_ms: Some(0) });
             }
             answer => {
-                // A client of the application may report no figures; those of profiles are complete.
+                // A client of the application may report no usage; that of profiles is complete.
                 let counter = Arc::new(Counter::for_model(&request.model));
                 let answer = tokens::complete(counter, &request, answer.map_err(execution_error)?).await;
                 return Ok(model_answer(port.call, answer));
@@ -126,7 +127,7 @@ async fn ask(
     }
 }
 
-/// Waits for one of the permits of the runtime. The wait is no part of the call's time.
+/// Waits for one of the permits of the runtime. The wait does not count for the time limit of the call.
 async fn permit<'a>(services: &'a Services, waits: &PermitWaits) -> Result<SemaphorePermit<'a>, ExecutionError> {
     if let Ok(permit) = services.model_calls.try_acquire() {
         return Ok(permit);
@@ -148,7 +149,7 @@ async fn permit<'a>(services: &'a Services, waits: &PermitWaits) -> Result<Semap
     }
 }
 
-/// Waits for the answer and reports its pieces on the way: the first at once, the rest gathered.
+/// Waits for the answer and reports its pieces: the first at once, the rest gathered.
 async fn follow<T>(answer: impl Future<Output = T>, gathered: &Gathered, port: &Port) -> T {
     let mut index = 0;
     let mut answer = std::pin::pin!(answer);
@@ -158,7 +159,7 @@ async fn follow<T>(answer: impl Future<Output = T>, gathered: &Gathered, port: &
             () = gathered.changed.notified() => None,
         };
         if let Some(pieces) = gathered.take() {
-            // Waits if the thread lags, and so does the provider's stream.
+            // Waits if the thread lags. This slows down the provider's stream, too.
             port.report_and_wait(pieces.progress(port, index)).await;
             index += 1;
         }
@@ -218,7 +219,7 @@ impl Listener for Gatherer {
         match delta {
             Delta::Text(text) | Delta::Refusal(text) => pieces.text.push_str(&text),
             Delta::Reasoning(text) => pieces.reasoning.push_str(&text),
-            // A tool call is of use only when it is whole: it comes with the answer.
+            // A tool call is useful only when it is complete: the answer contains it.
             Delta::ToolCall { .. } => return,
             Delta::Restarted { .. } => *pieces = Pieces { restarted: true, ..Pieces::default() },
         }
@@ -227,7 +228,7 @@ impl Listener for Gatherer {
     }
 
     fn tried(&mut self, event: TryEvent) {
-        // The last try's error comes with the answer.
+        // The error of the last try is in the result.
         if let (Some(error), Some(wait_ms)) = (event.error, event.wait_ms) {
             self.port.report(LlmTryFailed {
                 node_id: None,

@@ -1,4 +1,4 @@
-//! From the log to a state: the one way to load a thread, for running it or for reading it.
+//! Loads a thread: folds the log to a state, for running it or for reading it.
 
 use std::ops::Range;
 
@@ -12,33 +12,32 @@ use crate::error::{ReadError, RuntimeError};
 use crate::kept_states::KeptStates;
 use crate::snapshots;
 
-/// A state and its place in the log.
+/// A state and its position in the log.
 #[derive(Debug, Clone)]
 pub(crate) struct Loaded {
     pub(crate) state: State,
     pub(crate) last_position: Position,
     pub(crate) last_hash: Hash,
-    /// The seq of the snapshot it was built on.
+    /// The seq of the snapshot that the fold started from.
     pub(crate) snapshot: Option<Seq>,
-    /// How much was read to build it: the snapshot and the payloads of the events after it.
+    /// How many bytes were read for it: the snapshot and the payloads of the events after it.
     pub(crate) bytes: usize,
 }
 
-/// The state of a thread after its last event, from a snapshot where there is a good one. Blocks.
+/// Returns the state of a thread after its last event, from a snapshot if a good one exists. Blocks.
 pub(crate) fn present(store: &dyn LogReader, thread: ThreadId) -> Result<Loaded, ReadError> {
     let info = stream(store, thread)?;
     to(store, &info, info.last_seq)
 }
 
-/// As [`present`], from one of these states where one is of this thread. Blocks. For repeated reads of a
-/// thread.
+/// As [`present`], from one of these states if one is of this thread. Blocks. For repeated reads of a thread.
 pub(crate) fn present_from(store: &dyn LogReader, thread: ThreadId, kept: &KeptStates) -> Result<Loaded, ReadError> {
     let last = stream(store, thread)?.last_seq;
     at_from(store, thread, last, kept)
 }
 
-/// The state of a thread after event `seq`, from one of these states where one is of this thread and before it. Blocks.
-/// Gives each state that is worth keeping on the way.
+/// Returns the state of a thread after event `seq`, from one of these states if one is of this thread and before it.
+/// Blocks. Passes each state on the way that should be cached to the callback.
 pub(crate) fn at_from(
     store: &dyn LogReader,
     thread: ThreadId,
@@ -68,20 +67,20 @@ pub(crate) fn at_from(
     })
 }
 
-/// A state that was kept, if the log still has the record that it ends with, and where that is now: a thread that was
-/// deleted and imported again has the same records at other positions.
+/// Returns a cached state with its current position, if the log still has the record that it ends with. A thread that
+/// was deleted and imported again has the same records at other positions.
 fn as_it_stands(store: &dyn LogReader, thread: ThreadId, known: Loaded) -> Result<Option<Loaded>, ReadError> {
     let Some(last) = known.state.last_seq() else { return Ok(None) };
     let record = store.record(thread, last)?.filter(|record| record.hash == known.last_hash);
     Ok(record.map(|record| Loaded { last_position: record.position, ..known }))
 }
 
-/// The first seq of a snapshot that saves the fold of as many events as are worth reading one.
+/// Returns the first seq of a snapshot that saves enough events to be worth reading.
 fn worth_reading(loaded: &Loaded) -> Seq {
     Seq(loaded.state.next_seq().0 + snapshots::EVENTS_MIN - 1)
 }
 
-/// The state of a thread after event `seq`, from a snapshot where there is a good one. Blocks.
+/// Returns the state of a thread after event `seq`, from a snapshot if a good one exists. Blocks.
 pub(crate) fn at(store: &dyn LogReader, thread: ThreadId, seq: Seq) -> Result<Loaded, ReadError> {
     let info = stream(store, thread)?;
     if seq > info.last_seq {
@@ -90,7 +89,7 @@ pub(crate) fn at(store: &dyn LogReader, thread: ThreadId, seq: Seq) -> Result<Lo
     to(store, &info, seq)
 }
 
-/// The state of a thread before its event `seq`. Blocks.
+/// Returns the state of a thread before its event `seq`. Blocks.
 pub(crate) fn before(store: &dyn LogReader, thread: ThreadId, seq: Seq) -> Result<State, ReadError> {
     match seq.0.checked_sub(1) {
         Some(last) => Ok(at(store, thread, Seq(last))?.state),
@@ -104,7 +103,7 @@ fn to(store: &dyn LogReader, info: &StreamInfo, seq: Seq) -> Result<Loaded, Read
     fold(store, info.thread, loaded.unwrap_or(empty), seq.next())
 }
 
-/// The head of its stream. Blocks.
+/// Returns the head of its stream. Blocks.
 pub(crate) fn stream(store: &dyn LogReader, thread: ThreadId) -> Result<StreamInfo, ReadError> {
     store.stream(thread).map_err(|error| match error {
         StoreError::NotFound { .. } => ReadError::NoThread(thread),
@@ -112,17 +111,17 @@ pub(crate) fn stream(store: &dyn LogReader, thread: ThreadId) -> Result<StreamIn
     })
 }
 
-/// The state at a moment as that of the thread that recorded it, where a fork only inherits it: a fork from there goes on
-/// with the open calls of that thread, under its keys. Blocks.
+/// Returns the state at a moment as that of the thread that recorded it, if a fork only inherits it: a fork from there
+/// continues with the open calls of that thread, under its keys. Blocks.
 pub(crate) fn as_recorded(store: &dyn LogReader, state: State) -> Result<State, ReadError> {
     let Some(last) = state.last_seq() else { return Ok(state) };
     let owner = recorded_by(store, state.thread(), last)?;
-    // Inside of a fork node, where no tool runs, it is of this thread alone.
+    // Inside a fork node, where no tool runs, it belongs to this thread alone.
     Ok(if owner == state.thread() { state } else { state.clone().inherited_by(owner).unwrap_or(state) })
 }
 
-/// The thread that recorded the event with this seq: the thread itself, or the one that it inherits the event from.
-/// Blocks.
+/// Returns the thread that recorded the event with this seq: the thread itself, or the one that it inherits the event
+/// from. Blocks.
 pub(crate) fn recorded_by(store: &dyn LogReader, thread: ThreadId, seq: Seq) -> Result<ThreadId, ReadError> {
     let mut owner = stream(store, thread)?;
     while let Some(point) = owner.fork_of.filter(|point| seq <= point.seq) {
@@ -132,14 +131,14 @@ pub(crate) fn recorded_by(store: &dyn LogReader, thread: ThreadId, seq: Seq) -> 
 }
 
 impl Loaded {
-    /// Before the first event.
+    /// Returns the state before the first event.
     pub(crate) fn empty(thread: ThreadId) -> Self {
         Self { state: State::new(thread), last_position: Position(0), last_hash: Hash::ZERO, snapshot: None, bytes: 0 }
     }
 }
 
-/// The state in the newest good snapshot whose seq is in the range, be it the thread's own or of one that it inherits
-/// from.
+/// Returns the state in the newest good snapshot whose seq is in the range, of the thread itself or of one that it
+/// inherits from.
 fn from_snapshots(store: &dyn LogReader, info: &StreamInfo, range: Range<Seq>) -> Result<Option<Loaded>, ReadError> {
     let (thread, mut owner, mut end) = (info.thread, *info, range.end);
     loop {
@@ -147,7 +146,7 @@ fn from_snapshots(store: &dyn LogReader, info: &StreamInfo, range: Range<Seq>) -
         for seq in seqs.into_iter().rev().filter(|seq| (range.start..end).contains(seq)) {
             let Some(snapshot) = store.snapshot(owner.thread, seq)? else { continue };
             if snapshot.version != STATE_VERSION {
-                // Those before it are no younger.
+                // Earlier snapshots are no newer.
                 break;
             }
             if let Some(loaded) = from_snapshot(store, thread, owner.thread, &snapshot)? {
@@ -159,14 +158,14 @@ fn from_snapshots(store: &dyn LogReader, info: &StreamInfo, range: Range<Seq>) -
         if end <= range.start {
             return Ok(None);
         }
-        // A missing one is reported with the records that are missing then.
+        // A missing parent is reported when its records are read.
         let Ok(parent) = store.stream(point.parent) else { return Ok(None) };
         owner = parent;
     }
 }
 
-/// The state in a snapshot, when it is the fold of the very records that are in the log: the hash of the record at
-/// its seq says so.
+/// Returns the state in a snapshot, if it is the fold of the records in the log: the hash of the record at its seq
+/// proves that.
 fn from_snapshot(
     store: &dyn LogReader,
     thread: ThreadId,
@@ -195,15 +194,17 @@ fn from_snapshot(
     }))
 }
 
-/// The state after the event before `end`.
+/// Folds the state up to the event before `end`.
 pub(crate) fn fold(store: &dyn LogReader, thread: ThreadId, loaded: Loaded, end: Seq) -> Result<Loaded, ReadError> {
     fold_to(store, thread, loaded, end, |_, _| {})
 }
 
-/// The state after the event before `end`. Shows it after each event, with the record of that.
+/// Folds the state up to the event before `end`. Passes it to the callback after each event, with the record of the
+/// event.
 ///
-/// Reading and folding take turns: with the next pages read and decoded by helpers meanwhile, a fold of 140 000 events
-/// took longer (96 against 75 ms on two processors), because events are then freed by another thread than made them.
+/// Reading and folding alternate: with the next pages read and decoded on other threads meanwhile, a fold of 140 000
+/// events took longer (96 against 75 ms on two processors), because another thread than the allocating one then freed
+/// the events.
 pub(crate) fn fold_to(
     store: &dyn LogReader,
     thread: ThreadId,

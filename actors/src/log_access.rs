@@ -1,4 +1,4 @@
-//! Access to the log behind a runtime.
+//! Access to the log of a runtime.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use rethread_store::{LogReader, StoreError};
 use crate::runtime::Runtime;
 use crate::{crashes, definitions, imported, subscription};
 
-/// The beginnings of the names under which a runtime stores values of its own.
+/// The prefixes of the names under which a runtime stores values of its own.
 const OWN_NAMES: [&str; 4] = [crashes::NAMES, definitions::NAMES, imported::NAMES, subscription::NAMES];
 
 /// Access to the log itself, for programs that operate it: pages of records, blobs, values of their own.

@@ -1,16 +1,16 @@
-//! Room in memory for what the log cannot take now.
+//! The memory budget for reports that the log has no room for.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The room for what the log cannot take, one for the whole runtime.
+/// The memory budget for reports that the log has no room for; one for the whole runtime.
 #[derive(Debug)]
 pub(crate) struct MemoryBudget {
     bytes: AtomicUsize,
     bytes_max: usize,
 }
 
-/// A place in the room; given back when it is dropped.
+/// A reserved part of the budget; released when it is dropped.
 pub(crate) struct Reservation {
     room: Arc<MemoryBudget>,
     bytes: usize,
@@ -21,7 +21,7 @@ impl MemoryBudget {
         Arc::new(Self { bytes: AtomicUsize::new(0), bytes_max })
     }
 
-    /// A place for so many bytes; `None` when there is none.
+    /// Reserves this many bytes; `None` if fewer are free.
     pub(crate) fn place(self: &Arc<Self>, bytes: usize) -> Option<Reservation> {
         let taken = self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |taken| {
             taken.checked_add(bytes).filter(|taken| *taken <= self.bytes_max)

@@ -12,13 +12,13 @@ use crate::thread_handle::ThreadHandle;
 /// A message of the conversation of a thread.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ThreadMessage {
-    /// Its place in the conversation, from 0. A summary replaces messages, so that later ones get other places.
+    /// Its index in the conversation, from 0. A summary replaces messages, so that later ones get other indexes.
     pub index: u64,
-    /// The event that brought it.
+    /// The event that added it.
     pub seq: Seq,
-    /// The run in which it came.
+    /// The run in which it was added.
     pub run_id: RunId,
-    /// The node that said it; absent for what the application or a person added.
+    /// The node that added it; absent if the application or a person did.
     pub node: Option<NodeId>,
     /// Whether it replaces messages that were summarised.
     pub summary: bool,
@@ -27,10 +27,10 @@ pub struct ThreadMessage {
 }
 
 impl ThreadHandle {
-    /// Returns messages of the conversation as it stands, the last one first: at most `limit` of them, from the one before
-    /// place `before` on. The messages that a node with a context of its own says join the conversation when it ends. The
-    /// cost grows with the length of the conversation, which is folded, and with the runs that began since the first message
-    /// of the page.
+    /// Returns messages of the current conversation, the last one first: at most `limit` of them, from the one before
+    /// index `before` on. Messages of a node with a context of its own join the conversation when the node ends. The
+    /// cost grows with the length of the conversation, which is folded, and with the number of runs that began since
+    /// the first message of the page.
     ///
     /// # Errors
     /// `NoThread`, and errors of the log.
@@ -44,7 +44,7 @@ impl ThreadHandle {
             let begin = end.saturating_sub(limit);
             let page = &*entries.range(begin..end);
             let Some(first) = page.iter().map(|entry| entry.seq).min() else { return Ok(Vec::new()) };
-            // The runs in which they came, the last one first.
+            // The runs in which they were added, the last one first.
             let mut begun = Vec::new();
             for run in Runs::of(&*store, id, &state) {
                 let run = run?;

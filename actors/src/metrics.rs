@@ -21,7 +21,8 @@ pub struct Metrics {
     pub live_threads: usize,
     /// Events that this runtime appended, durably, by documented name; names that were never appended are left out.
     pub events: Vec<(&'static str, u64)>,
-    /// Model calls that run or wait for a permit, without those of summaries and conditions that are not yet asked.
+    /// Model calls that run or wait for a permit, without open calls for summaries and conditions that are not yet
+    /// made.
     pub model_calls_open: usize,
     /// Tool calls that run or wait for a permit.
     pub tool_calls_open: usize,
@@ -29,13 +30,13 @@ pub struct Metrics {
     pub model_calls_waiting: usize,
     /// Tool calls that wait for a permit: the `concurrency_max` of the tool.
     pub tool_calls_waiting: usize,
-    /// Tokens sent to models, by what they say.
+    /// Tokens sent to models, as the models report.
     pub input_tokens: u64,
     /// Tokens that models wrote.
     pub output_tokens: u64,
-    /// Tokens sent that a provider had in its cache.
+    /// Tokens sent that a provider read from its cache.
     pub cached_input_tokens: u64,
-    /// What model calls cost, in billionths of a US dollar, where the price is known.
+    /// The cost of model calls, in billionths of a US dollar, if the price is known.
     pub cost_nanousd: u64,
     /// Model calls whose cost is not known, and not part of `cost_nanousd`.
     pub calls_unpriced: u64,

@@ -1,4 +1,4 @@
-//! Threads that go on with another definition in place.
+//! Migration of threads to another definition in place.
 
 use std::sync::Arc;
 
@@ -17,13 +17,13 @@ use crate::thread_list::ThreadFilter;
 /// How many threads are migrated at a time: their appends share a flush.
 const AT_ONCE: usize = 64;
 
-/// The fewest digits that name a hash.
+/// The fewest digits that identify a hash.
 const DIGITS_MIN: usize = 8;
 
-/// A definition for threads that have not ended.
+/// The migration of threads that have not ended to a definition.
 #[derive(Debug, Clone)]
 pub struct Migration {
-    /// The definition to go on with.
+    /// The definition to continue with.
     pub workflow: Arc<Workflow>,
     /// Only threads that run on a workflow of this name, or on the definition whose hash begins with these digits, at least
     /// 8. All threads when absent.
@@ -52,10 +52,10 @@ impl Migration {
     }
 }
 
-/// What became of a thread that was to be migrated.
+/// The result of the migration of one thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Migrated {
-    /// It runs on the definition since this event, which is durable.
+    /// The thread runs on the definition since this event, which is durable.
     Moved(Seq),
     /// It can be migrated; nothing was changed in a dry run.
     Fits,
@@ -82,25 +82,26 @@ impl Migrated {
 pub struct MigratedThread {
     /// The thread.
     pub thread_id: ThreadId,
-    /// What became of it.
+    /// The result for it.
     pub result: Result<Migrated, MigrateError>,
 }
 
 impl ThreadHandle {
-    /// Lets the thread go on with another definition in place, recorded as WORKFLOW_CHANGED. What is open (a question, a
-    /// wait, a retry) goes on by its recorded request; what begins later follows the definition. The same definition
-    /// again changes nothing. To undo it, fork the thread at the event before.
+    /// Migrates the thread to another definition in place, recorded as WORKFLOW_CHANGED. What is open (a question, a
+    /// wait, a retry) continues with its recorded request; what begins later follows the new definition. The same
+    /// definition again changes nothing. To undo it, fork the thread at the event before.
     ///
     /// # Errors
-    /// `Workflow` if the definition needs what is not here. `Rejected` if the thread has ended, if something of it is
-    /// running, if it is a branch or waits for branches, or if it cannot go on with the definition from where it is.
+    /// `Workflow` if the definition needs something that this runtime lacks. `Rejected` if the thread has ended, if
+    /// part of it is running, if it is a branch or waits for branches, or if it cannot continue with the definition
+    /// from its current node.
     pub async fn migrate(&self, migration: impl Into<Migration>) -> Result<Migrated, MigrateError> {
         let migration = migration.into();
         self.runtime().runnable(&migration.workflow).map_err(MigrateError::Workflow)?;
         self.migrate_to(&migration).await
     }
 
-    /// The same with a definition that was checked.
+    /// As `migrate`, with a definition that was checked.
     async fn migrate_to(&self, migration: &Migration) -> Result<Migrated, MigrateError> {
         let (runtime, id, workflow) = (self.runtime(), self.id(), &migration.workflow);
         let state: State = self.state().await?;
@@ -111,7 +112,7 @@ impl ThreadHandle {
         if !migration.is_from(present) {
             return Ok(Migrated::Other);
         }
-        // The thread checks it again: what does not fit need not be activated for that.
+        // The thread checks it again. This check avoids the activation of a thread that does not fit.
         state.can_migrate(workflow, clock::now()).map_err(|rejected| ControlError::rejected(id, rejected))?;
         if migration.dry_run {
             return Ok(Migrated::Fits);
@@ -126,14 +127,14 @@ impl ThreadHandle {
 }
 
 impl Runtime {
-    /// Migrates the threads of a filter, as [`ThreadHandle::migrate`] does, and hands each of them to `each`, in no certain
-    /// order. Without a status in the filter these are all that have not ended. Branches, and threads that end meanwhile,
-    /// are not among them. What was done before the process ends, or before an error, stays done: migrate again, and
-    /// threads that were migrated are `Same`. Costs a fold of each thread.
+    /// Migrates the threads of a filter, as [`ThreadHandle::migrate`] does, and passes each of them to `each`, in no
+    /// particular order. Without a status in the filter these are all that have not ended. Branches, and threads that
+    /// end meanwhile, are left out. Threads that were migrated before a crash or an error stay migrated: call this
+    /// again, and they are `Same`. Costs a fold of each thread.
     ///
     /// # Errors
-    /// `Workflow` if the definition needs what is not here; the errors of the list of threads. An error of one thread is
-    /// in its result.
+    /// `Workflow` if the definition needs something that this runtime lacks; the errors of the list of threads. An
+    /// error of one thread is in its result.
     pub async fn migrate(
         &self,
         mut filter: ThreadFilter,

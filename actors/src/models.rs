@@ -1,4 +1,4 @@
-//! From what a node asks for to a client and a request.
+//! Turns the model that a node names into a client and a request.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -17,9 +17,9 @@ use rethread_llm::provider::PROVIDERS;
 use rethread_llm::tokens::Counter;
 use rethread_llm::{Client, Profiles, Provider, Request, Response, ResponseFormat, relay};
 
-/// The key under which a node of the provider `mock` carries its script.
+/// The key under which a node of the provider `mock` has its script.
 const SCRIPT: &str = "script";
-/// How many scripted models are kept; more than any one workflow has.
+/// How many scripted models are cached; more than any one workflow has.
 const SCRIPTED_MAX: usize = 256;
 
 /// The models that threads can call.
@@ -51,7 +51,7 @@ impl Models {
         known.chain(["openai".to_owned()]).chain(self.own.keys().cloned()).collect()
     }
 
-    /// The client for a call, and what it is asked.
+    /// Returns the client for a call, and the request.
     pub(crate) fn prepare(
         &self,
         wanted: &ModelRequest,
@@ -92,7 +92,7 @@ impl Models {
         Ok((client, request))
     }
 
-    /// What is to be kept of how the model is reached; nothing where nothing is sent over HTTP.
+    /// Returns the recorded part of the profile; `None` if nothing is sent over HTTP.
     pub(crate) fn recorded(&self, choice: &ModelChoice) -> Option<RecordedProfile> {
         match (&choice.profile, &choice.provider) {
             (Some(profile), _) => self.profiles.recorded(profile.as_str()).ok().flatten(),
@@ -104,13 +104,13 @@ impl Models {
         }
     }
 
-    /// The model's name, where it has one.
+    /// Returns the model's name, if it has one.
     pub(crate) fn name_of(&self, choice: &ModelChoice) -> String {
         let profile = choice.profile.as_ref().and_then(|profile| self.profiles.get(profile.as_str()).ok());
         profile.map(|profile| profile.model.clone()).or_else(|| choice.model.clone()).unwrap_or_default()
     }
 
-    /// Whether a person answers for the model.
+    /// Returns whether a person answers for the model.
     pub(crate) fn is_person(&self, choice: &ModelChoice) -> bool {
         match (&choice.profile, &choice.provider) {
             (Some(profile), _) => {
@@ -123,12 +123,12 @@ impl Models {
         }
     }
 
-    /// What a person is to carry to the model.
+    /// Returns the prompt that a person carries to the model.
     pub(crate) fn relay_prompt(&self, wanted: &ModelRequest, tools: Arc<[ToolSpec]>) -> String {
         relay::prompt(&self.relayed(wanted, tools))
     }
 
-    /// What a person brought, as the answer of the model.
+    /// Reads the answer that a person brought as the answer of the model.
     pub(crate) fn read(
         &self,
         call: CallId,
@@ -144,7 +144,7 @@ impl Models {
         Ok(model_answer(call, response))
     }
 
-    /// Whether the price of a model that a workflow names is known. What an application's own client costs is not.
+    /// Returns whether the price of a model that a workflow names is known. That of an application's own client is not.
     pub(crate) fn is_priced(&self, named: NamedModel<'_>) -> bool {
         match (named.profile, named.provider) {
             (Some(profile), _) => self.profiles.is_priced(profile.as_str(), named.model),
@@ -156,7 +156,7 @@ impl Models {
         }
     }
 
-    /// Why a model that a workflow names cannot be reached by this program; none when it can, as far as is known.
+    /// Returns why this program cannot reach a model that a workflow names; `None` if it can, as far as known.
     pub(crate) fn unavailable(&self, named: NamedModel<'_>) -> Option<String> {
         let provider = match (named.profile, named.provider) {
             (Some(profile), _) => self.profiles.get(profile.as_str()).ok()?.provider,
@@ -197,8 +197,7 @@ impl Models {
     }
 }
 
-/// The request of the conversation, for a model or a person.
-/// What a model is asked: all of it follows from the log.
+/// Creates the request for a model or a person from the conversation. All of it follows from the log.
 pub(crate) fn request_of(wanted: &ModelRequest, tools: Arc<[ToolSpec]>) -> Request {
     let choice = &wanted.execution.model;
     let mut request = bare(wanted);
@@ -219,13 +218,13 @@ fn bare(wanted: &ModelRequest) -> Request {
     request
 }
 
-/// A form of answer as providers that can enforce it are told.
+/// The response format as sent to providers that can enforce it.
 fn response_format(form: &AnswerForm) -> ResponseFormat {
     let (name, schema) = (Some(form.name.to_owned()), (*form.schema.0).clone());
     ResponseFormat::JsonSchema { name, schema, strict: form.is_exact.then_some(true) }
 }
 
-/// The answer as the machine takes it. The caller fills in the measured time.
+/// Converts the answer for the machine. The caller fills in the measured time.
 pub(crate) fn model_answer(call_id: CallId, response: Response) -> LlmCallCompleted {
     let (usage, usage_source) = response.figures();
     LlmCallCompleted {

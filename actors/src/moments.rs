@@ -9,14 +9,14 @@ use crate::load;
 use crate::thread_handle::ThreadHandle;
 
 impl ThreadHandle {
-    /// The last event at or before a time, by the clock of the runtime that recorded it; `None` if all came later.
-    /// Reads the thread from its end back to there.
+    /// Returns the last event at or before a time, by the clock of the runtime that recorded it; `None` if all are
+    /// later. Reads the thread backwards from its end up to there.
     pub async fn seq_at_time(&self, time: Time) -> Result<Option<Seq>, ReadError> {
         let (store, id) = (self.runtime().store().clone(), self.id());
         self.runtime().blocking(move || seq_at_time(&*store, id, time)).await?
     }
 
-    /// The event with which a run ended.
+    /// Returns the event with which a run ended.
     ///
     /// # Errors
     /// As [`ThreadHandle::run_summary`]; `NotEnded` while it is in progress.
@@ -24,21 +24,21 @@ impl ThreadHandle {
         self.run_summary(run).await?.ended.ok_or(RunError::NotEnded { thread: self.id(), run })
     }
 
-    /// The first event after a position of the log, inherited ones included; one past the last if there is none.
-    /// Costs as many reads as the thread's length has binary digits.
+    /// Returns the seq of the first event after a position of the log, inherited ones included; one past the last if
+    /// there is none. Costs a number of reads that grows with the logarithm of the thread's length.
     pub async fn seq_behind(&self, position: Position) -> Result<Seq, ReadError> {
         let (store, id) = (self.runtime().store().clone(), self.id());
         self.runtime().blocking(move || seq_behind(&*store, id, position)).await?
     }
 
-    /// The thread and all branches that it and they ever had, those of a fork that took their places included. Costs
-    /// a read of each of them.
+    /// Returns the thread and all branches that it and they ever had, including those of a fork that replaced them.
+    /// Costs a read of each of them.
     pub async fn family(&self) -> Result<Vec<ThreadId>, ReadError> {
         let (store, id) = (self.runtime().store().clone(), self.id());
         self.runtime().blocking(move || family::whole(&*store, id)).await?
     }
 
-    /// The position of its first own event: a subscriber of the thread and its branches begins there.
+    /// Returns the position of its first own event, from which a subscriber of the thread and its branches starts.
     pub async fn first_position(&self) -> Result<Position, ReadError> {
         let (store, id) = (self.runtime().store().clone(), self.id());
         let read = move || {
@@ -66,7 +66,7 @@ fn seq_behind(store: &dyn LogReader, thread: ThreadId, position: Position) -> Re
 }
 
 fn seq_at_time(store: &dyn LogReader, thread: ThreadId, time: Time) -> Result<Option<Seq>, ReadError> {
-    // Clocks are set back at times, so what is searched for is not sorted.
+    // Clocks are sometimes set back, so the times are not sorted.
     let end = load::stream(store, thread)?.last_seq.next();
     for record in store.records_back(thread, Seq(0)..end) {
         let record = record?;

@@ -1,4 +1,4 @@
-//! What a thread did, node by node.
+//! The results of a thread, node by node.
 
 use rethread_events::event::Event;
 use rethread_events::ids::{RunId, Seq, ThreadId};
@@ -11,13 +11,14 @@ use crate::recorded::{event, events};
 use crate::thread_handle::ThreadHandle;
 
 impl ThreadHandle {
-    /// The results of its nodes, with the calls inside each and where the time went: what it inherits included, but for
-    /// a branch, whose results begin with it. Reads its events, and holds no more of them than [`Steps`] says.
+    /// Returns the results of its nodes, with the calls inside each and their durations. Inherited ones are included,
+    /// except for a branch, whose results begin with it. Reads its events, and keeps only what [`Steps`] describes in
+    /// memory.
     pub async fn steps(&self) -> Result<Steps, ReadError> {
         self.steps_to(Seq(0), None).await
     }
 
-    /// The same as it was after event `seq`.
+    /// As `steps`, after event `seq`.
     ///
     /// # Errors
     /// `NoSeq` when the thread has no such event.
@@ -25,8 +26,8 @@ impl ThreadHandle {
         self.steps_to(Seq(0), Some(seq)).await
     }
 
-    /// The same of one run: the nodes that were entered in it, numbered from its first one, up to its end or, while it is
-    /// in progress, up to now. Reads the events of the run.
+    /// As `steps`, for one run: the nodes that were entered in it, numbered from its first one, up to its end or, while
+    /// it is in progress, up to now. Reads the events of the run.
     ///
     /// # Errors
     /// As [`ThreadHandle::run_summary`].

@@ -1,4 +1,4 @@
-//! What a thread has come to.
+//! The outcome of a thread.
 
 use rethread_events::fault::ExecutionError;
 use rethread_events::ids::{Position, ThreadId};
@@ -8,18 +8,18 @@ use serde_json::Value;
 
 use crate::error::ReadError;
 
-/// What a thread has come to.
+/// The outcome of a thread.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
     /// The thread.
     pub thread_id: ThreadId,
-    /// How far it is.
+    /// Its status.
     pub status: Status,
     /// The output of its last node.
     pub output: Option<Value>,
     /// Why it failed.
     pub error: Option<ExecutionError>,
-    /// Its sums.
+    /// Its totals.
     pub totals: Totals,
     /// The whole state.
     pub state: State,
@@ -27,14 +27,14 @@ pub struct Outcome {
     pub last_position: Position,
 }
 
-/// There is no output of the type that was asked for.
+/// Why there is no output of the requested type.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OutcomeError {
-    /// The end of the thread cannot be learned.
+    /// The end of the thread cannot be read.
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// The thread did not complete; its outcome says how it ended.
+    /// The thread did not complete; its outcome contains the reason.
     #[error("thread {} did not complete: its status is {}", .0.thread_id, .0.status)]
     NotCompleted(Box<Outcome>),
     /// The output of the thread is not of this type.
@@ -48,7 +48,7 @@ pub enum OutcomeError {
     },
 }
 
-/// A thread at rest in a fork waits for what its branches wait for.
+/// Returns the status of a thread at rest in a fork, which waits for what its branches wait for.
 fn status_at_rest(state: &State) -> Status {
     match state.status() {
         Status::Running if state.fan().is_some() => Status::Waiting,
@@ -69,7 +69,7 @@ impl Outcome {
         }
     }
 
-    /// Whether the thread reached an end.
+    /// Returns whether the thread completed.
     pub fn success(&self) -> bool {
         self.status == Status::Completed
     }
@@ -86,12 +86,12 @@ impl Outcome {
         serde_json::from_value(self.output.unwrap_or_default()).map_err(|source| OutcomeError::Type { thread, source })
     }
 
-    /// What `run --json` prints.
+    /// Returns what `run --json` prints.
     pub fn json(&self) -> OutcomeJson {
         OutcomeJson { status: self.status, ..self.state.outcome(self.last_position) }
     }
 
-    /// The same as a value.
+    /// As `json`, as a JSON value.
     pub fn to_json(&self) -> Value {
         serde_json::to_value(self.json()).unwrap_or_default()
     }

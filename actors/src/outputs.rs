@@ -1,5 +1,5 @@
-//! Whole outputs of tools, of which models see head and tail: kept as blobs that belong to their thread, and read back
-//! piece by piece.
+//! Whole outputs of tools, of which models get head and tail. They are blobs that belong to their thread, and can be
+//! read page by page.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use rethread_store::{LogReader, Store, StoreError};
 use rethread_tools::{OutputPart, OutputStore, ToolOutput};
 use tokio_util::sync::CancellationToken;
 
-/// How often the log is asked for room for an output, and how long is waited in between.
+/// How often storing an output is tried while the log has no room, and how long to wait in between.
 const TRIES: u32 = 5;
 const WAIT: Duration = Duration::from_secs(1);
-/// How many outputs of one thread are known without a look into the log.
+/// How many outputs of one thread are known without a read of the log.
 const KNOWN_MAX: usize = 64;
 
-/// The outputs that were kept a moment ago: the log may not have the events that name them yet.
+/// The outputs that were stored recently: the log may not have the events that name them yet.
 pub(crate) struct Outputs {
     store: Arc<dyn Store>,
     known: Mutex<HashMap<ThreadId, VecDeque<Hash>>>,
@@ -30,8 +30,8 @@ impl Outputs {
         Self { store, known: Mutex::default() }
     }
 
-    /// Stores the whole output, if the model is to see less; durable when this returns. Where the log has no room
-    /// for it, which is waited for for some seconds, the output says that it is lost.
+    /// Stores the whole output, if the model gets less; durable when this returns. If the log still has no room after
+    /// some seconds of retries, the output says that it is lost.
     pub(crate) async fn keep(
         &self,
         thread: ThreadId,
@@ -72,7 +72,7 @@ impl Outputs {
         }
     }
 
-    /// The thread is at rest: what the log does not tell is of no interest any more.
+    /// Forgets the recent outputs of a thread at rest: from now on the log has all of them.
     pub(crate) fn forget(&self, thread: ThreadId) {
         self.known.lock().remove(&thread);
     }
@@ -82,7 +82,8 @@ impl Outputs {
     }
 }
 
-/// The outputs that one thread may read: those of its own tools, and of the thread it was forked from until then.
+/// The outputs that one thread may read: those of its own tools, and those inherited from the thread it was forked
+/// from.
 pub(crate) struct ThreadOutputs {
     pub(crate) outputs: Arc<Outputs>,
     pub(crate) thread: ThreadId,
@@ -110,8 +111,8 @@ fn not_found() -> ExecutionError {
     ExecutionError::new(ErrorKind::NotFound, "no tool of this thread answered with such an output")
 }
 
-/// Whether an answer of a tool of this thread names the output. Anyone who knows a content knows its hash, so that a
-/// hash alone opens nothing. Searches from the end: requested outputs are usually recent.
+/// Returns whether a tool result of this thread names the output. A hash alone grants no access, because it can be
+/// computed from the content. Searches from the end: requested outputs are usually recent.
 fn is_named(store: &dyn LogReader, thread: ThreadId, id: Hash) -> Result<bool, StoreError> {
     let Some(completed) = event_type_named("TOOL_EXECUTION_COMPLETED") else { return Ok(false) };
     let end = store.stream(thread)?.last_seq.next();

@@ -22,7 +22,7 @@ pub struct WaitingCall {
     /// Whether it waits for the `concurrency_max` of a tool; otherwise for
     /// [`crate::Limits::concurrent_model_calls_max`] or a limit of its profile.
     pub is_tool: bool,
-    /// For how long.
+    /// How long it has waited.
     pub waiting_ms: u64,
 }
 
@@ -46,7 +46,7 @@ impl WaitingCalls {
         (waits.len() - n_tools, n_tools)
     }
 
-    /// Those of a thread, or all, by thread and call.
+    /// Returns those of a thread, or all, by thread and call.
     pub(crate) fn list(&self, of: Option<ThreadId>) -> Vec<WaitingCall> {
         let waits = self.0.lock();
         let wanted = waits.iter().filter(|((thread, ..), _)| of.is_none_or(|of| of == *thread));
@@ -60,7 +60,7 @@ impl WaitingCalls {
     }
 }
 
-/// The place of an attempt among the calls that may wait.
+/// The entry of an attempt among the calls that may wait.
 pub(crate) struct WaitPlace {
     pub(crate) among: Arc<WaitingCalls>,
     pub(crate) attempt: Attempt,
@@ -80,16 +80,16 @@ impl WaitPlace {
 /// The waits of one attempt at a call.
 pub(crate) struct PermitWaits {
     place: WaitPlace,
-    /// Called when a wait ends: the deadline of the call is known again.
+    /// Called when a wait ends, so that the deadline of the call is known again.
     ended: Box<dyn Fn() + Send + Sync>,
     waits: Mutex<Waits>,
 }
 
 #[derive(Default)]
 struct Waits {
-    /// When the wait began that has not ended.
+    /// When the current wait began.
     now: Option<Instant>,
-    /// All waits that have ended.
+    /// The duration of all waits that have ended.
     ended: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! How the work of a thread reports to the thread.
+//! Ports: how the work of a thread reports to the thread.
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -18,8 +18,8 @@ use crate::label_limits::StartPermit;
 /// The seq of the first event an input led to, once all of them are durable; `None` when it changed nothing.
 pub(crate) type Replied = Result<Option<Seq>, ControlError>;
 
-/// Where the sender of an input waits for what became of it. Holds the permit of a start until that is known, also if the
-/// sender has gone.
+/// Where the sender of an input waits for the result. Contains the permit of a start until the result is known, also if
+/// the sender has stopped waiting.
 pub(crate) struct Reply {
     to: oneshot::Sender<Replied>,
     permit: Option<Arc<StartPermit>>,
@@ -35,18 +35,18 @@ impl Reply {
         if let (Some(permit), Ok(Some(_))) = (self.permit, &replied) {
             permit.accept();
         }
-        // A sender that has gone needs no reply.
+        // A sender that stopped waiting needs no reply.
         drop(self.to.send(replied));
     }
 }
 
-/// The result of a call, or a report of its work. Only that work has it, so the thread holds it
-/// while the log has no room.
+/// The result of a call, or a progress report. No other copy exists, so the thread keeps it in memory while the log has
+/// no room.
 pub(crate) struct Report {
     pub(crate) input: Input,
     /// Receives a rejection of the input.
     pub(crate) reply: Option<Reply>,
-    /// Cancelled when the call is closed: its reports are void then.
+    /// Cancelled when the call is closed: its reports are ignored then.
     pub(crate) cancel: CancellationToken,
 }
 
@@ -59,7 +59,7 @@ impl Message for Report {
 pub(crate) struct Port {
     pub(crate) call: CallId,
     pub(crate) attempt: u32,
-    /// Cancelled when the thread does not want the call any more.
+    /// Cancelled when the thread no longer wants the call.
     pub(crate) cancel: CancellationToken,
     to: Recipient<Report>,
 }
@@ -69,14 +69,14 @@ impl Port {
         Self { call: key.0, attempt: key.1, cancel, to }
     }
 
-    /// Reports, however full the mailbox of the thread is.
+    /// Reports, even if the mailbox of the thread is full.
     pub(crate) fn report(&self, event: impl Into<CallEvent>) {
         self.tell(Input::reported(self.attempt, event));
     }
 
     /// Reports, and returns when the thread has handled it.
     pub(crate) async fn report_and_wait(&self, event: impl Into<CallEvent>) {
-        // A thread that is gone wants no report.
+        // A thread that has stopped needs no report.
         let _ = self.to.send(self.about(Input::reported(self.attempt, event), None)).await;
     }
 
@@ -85,7 +85,7 @@ impl Port {
         let _ = self.to.try_send(self.about(Input::reported(self.attempt, event), None));
     }
 
-    /// Gives the thread an input about a question, however full its mailbox is.
+    /// Gives the thread an input about a question, even if its mailbox is full.
     pub(crate) fn tell(&self, input: Input) {
         self.to.do_send(self.about(input, None));
     }

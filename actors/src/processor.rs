@@ -26,22 +26,23 @@ use crate::spans::json_of;
 /// The longest name of a context processor, in bytes.
 const NAME_BYTES_MAX: usize = 200;
 
-/// What a context processor may look at.
+/// What a context processor can read.
 #[derive(Debug, Clone)]
 pub struct ProcessorContext {
     /// The thread.
     pub thread: ThreadId,
-    /// The node that asks.
+    /// The node that runs the processor.
     pub node: NodeId,
-    /// What the node tells it, expressions filled in.
+    /// The configuration from the node, with its expressions evaluated.
     pub config: OrderedMap<Json>,
-    /// The conversation. [`rethread_events::event::ContextItem::Kept`] names its messages by their places in here.
+    /// The conversation. [`rethread_events::event::ContextItem::Kept`] names its messages by their indexes in this
+    /// list.
     pub messages: Vec<Arc<Message>>,
-    /// The state at this moment: variables, path, sums.
+    /// The state at this moment: variables, path, totals.
     pub state: State,
-    /// The number of this attempt; a processor whose answer is lost in a crash is asked again.
+    /// The number of this attempt; a processor whose result is lost in a crash is called again.
     pub attempt: u32,
-    /// Cancelled when the answer is no longer wanted: it took too long, or the thread ended.
+    /// Cancelled when the result is no longer needed: it took too long, or the thread ended.
     pub cancel: CancellationToken,
 }
 
@@ -52,7 +53,7 @@ type Processor = dyn Fn(ProcessorContext) -> BoxFuture<'static, Result<Processed
 pub(crate) struct Processors(BTreeMap<String, Arc<Processor>>);
 
 impl Processors {
-    /// Adds one; the error says what is wrong with its name.
+    /// Adds a processor. The error describes what is wrong with its name.
     pub(crate) fn add<F, Fut>(&mut self, name: String, processor: F) -> Result<(), String>
     where
         F: Fn(ProcessorContext) -> Fut + Send + Sync + 'static,
@@ -75,7 +76,7 @@ impl Processors {
         self.0.keys()
     }
 
-    /// Runs one, and reports what it made.
+    /// Runs a processor, and reports its result.
     pub(crate) fn run(&self, run: &ProcessorRun, cx: ProcessorContext, call: ApplicationCall) {
         call.span.asks(|| json_of(&cx.messages));
         let processor = self.0.get(&run.processor).cloned().ok_or_else(|| {

@@ -1,4 +1,4 @@
-//! What threads came to, held in memory for the callers that started them: who asks after the end need not read the log.
+//! The ends of threads, in memory for the callers that started them, so that these need not read the log.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,29 +8,29 @@ use rethread_events::ids::ThreadId;
 
 use crate::waiters::Rest;
 
-/// The most ends that are held at once.
+/// The most ends that are in memory at once.
 const ENDS_MAX: usize = 4_096;
-/// The largest that is held, by the bytes of the events that were read and appended for it.
+/// The largest end that is kept, by the bytes of the events that were read and appended for it.
 const BYTES_MAX: usize = 16 << 10;
 
-/// How often threads were deleted. The end of a thread is not held if any thread was deleted in its actor's life: it may
-/// have been this one.
+/// How often threads were deleted. The end of a thread is not kept if any thread was deleted while its actor existed:
+/// it may have been this one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Deletions(u64);
 
-/// The ends of threads whose starter may ask for them. Each is handed out once.
+/// The ends of threads whose starter may ask for them. Each is returned once.
 #[derive(Debug, Default)]
 pub(crate) struct RecentEnds(Mutex<Ends>);
 
 #[derive(Debug, Default)]
 struct Ends {
-    /// By the threads that are wanted, as many times as they are.
+    /// By thread, with the number of callers that want its end.
     wanted: HashMap<ThreadId, (usize, Option<Box<Rest>>)>,
     n_held: usize,
     deletions: Deletions,
 }
 
-/// A caller may ask for the end of a thread, until this is dropped.
+/// A caller that may ask for the end of a thread, until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Wanted {
     ends: Arc<RecentEnds>,
@@ -60,13 +60,13 @@ impl Ends {
 }
 
 impl RecentEnds {
-    /// The end of a thread that is about to start is wanted.
+    /// Registers a caller for the end of a thread that is about to start.
     pub(crate) fn want(self: &Arc<Self>, thread: ThreadId) -> Wanted {
         self.0.lock().wanted.entry(thread).or_default().0 += 1;
         Wanted { ends: self.clone(), thread }
     }
 
-    /// The actor of a thread starts: an end that is held is the past.
+    /// Called when the actor of a thread starts: removes an end that was kept, since it is outdated.
     pub(crate) fn starts(&self, thread: ThreadId) -> Deletions {
         let mut ends = self.0.lock();
         let gone = ends.release(thread);
@@ -76,8 +76,8 @@ impl RecentEnds {
         deletions
     }
 
-    /// The thread has ended, durably. `bytes` bounds its size; `since` is from the start of its actor, which the
-    /// registry still has.
+    /// Keeps the end of a thread, which is durable. `bytes` bounds its size; `since` is from the start of its actor,
+    /// which is still registered.
     pub(crate) fn keep(&self, thread: ThreadId, bytes: usize, since: Deletions, rest: Rest) {
         let mut ends = self.0.lock();
         if bytes > BYTES_MAX || ends.deletions != since || ends.n_held >= ENDS_MAX {
@@ -89,13 +89,13 @@ impl RecentEnds {
         }
     }
 
-    /// What the thread came to, if it is held; it is not held any more.
+    /// Removes the end of the thread and returns it, if it was kept.
     pub(crate) fn take(&self, thread: ThreadId) -> Option<Rest> {
         let rest = self.0.lock().release(thread);
         rest.map(|rest| *rest)
     }
 
-    /// Threads were deleted: the log says which are left.
+    /// Called when threads were deleted: removes all ends, so that callers read the log.
     pub(crate) fn deleted(&self) {
         let mut ends = self.0.lock();
         ends.deletions.0 += 1;

@@ -1,4 +1,4 @@
-//! Events as they stand in the log, and their JSON.
+//! Recorded events, and their JSON.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::error::{ReadError, RuntimeError};
 
-/// An event with its place and time.
+/// An event with its seq, position and time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RecordedEvent {
     /// The record it was read from.
@@ -31,7 +31,7 @@ pub enum RecordError {
         /// What it should be.
         expected: &'static str,
     },
-    /// The data is not that of such an event.
+    /// The data does not fit the event type.
     #[error(transparent)]
     Event(#[from] EventError),
     /// The event cannot be stored.
@@ -40,26 +40,25 @@ pub enum RecordError {
 }
 
 impl RecordedEvent {
-    /// The event in a record.
+    /// Decodes the event in a record.
     pub fn decode(record: Record) -> Result<Self, ReadError> {
         let event = Event::decode(record.kind.0, record.version, &record.payload)
             .map_err(|source| RuntimeError::Event { thread: record.thread, seq: record.seq, source })?;
         Ok(Self { record, event })
     }
 
-    /// The documented name.
+    /// Returns the documented name.
     pub fn name(&self) -> &'static str {
         self.event.event_type().name
     }
 
-    /// The one JSON object that scripts rely on: `position`, `thread_id`, `seq`, `run_id`, `id`, `time`, `type`, `version`,
-    /// `trace_id`, `cause`, `hash`, `data`. To write it, serialise the event itself, which costs
-    /// less.
+    /// Returns the JSON object that scripts rely on: `position`, `thread_id`, `seq`, `run_id`, `id`, `time`, `type`,
+    /// `version`, `trace_id`, `cause`, `hash`, `data`. To write it, serialise the event itself, which costs less.
     pub fn to_json(&self) -> Value {
         serde_json::to_value(self).unwrap_or_default()
     }
 
-    /// The event's own data, to be written as JSON.
+    /// Returns the data of the event, to be written as JSON.
     pub fn data(&self) -> impl Serialize + '_ {
         Data(&self.event)
     }
@@ -108,12 +107,12 @@ impl Serialize for Data<'_> {
     }
 }
 
-/// An event as scripts read it everywhere; docs/EVENTS.md describes its `data`.
+/// The JSON form of an event; docs/EVENTS.md describes its `data`.
 #[derive(Serialize)]
 #[cfg_attr(feature = "utoipa", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 struct Whole<'a> {
-    /// Its place in the whole log.
+    /// Its position in the whole log.
     #[cfg_attr(feature = "utoipa", schema(value_type = u64))]
     position: Position,
     /// The thread it was written to: for an inherited event, the one it was inherited from.
@@ -134,7 +133,7 @@ struct Whole<'a> {
     version: u16,
     #[cfg_attr(feature = "utoipa", schema(value_type = String))]
     trace_id: TraceId,
-    /// The position that led to it.
+    /// The position of the record that led to it.
     #[cfg_attr(feature = "utoipa", schema(value_type = Option<u64>))]
     cause: Option<Position>,
     #[cfg_attr(feature = "utoipa", schema(value_type = String))]
@@ -180,7 +179,7 @@ impl utoipa::ToSchema for RecordedEvent {
     }
 }
 
-/// The events of a thread with these seqs, as far as they are in the log. An error ends them. Blocks.
+/// Returns the events of a thread with these seqs that are in the log. Stops at an error. Blocks.
 pub(crate) fn events(
     store: &dyn LogReader,
     thread: ThreadId,
@@ -189,12 +188,12 @@ pub(crate) fn events(
     store.records(thread, seqs).map(|record| RecordedEvent::decode(record?))
 }
 
-/// The event of a thread with that seq, if it has one. Blocks.
+/// Returns the event of a thread with that seq, if it has one. Blocks.
 pub(crate) fn event(store: &dyn LogReader, thread: ThreadId, seq: Seq) -> Result<Option<RecordedEvent>, ReadError> {
     store.record(thread, seq)?.map(RecordedEvent::decode).transpose()
 }
 
-/// What is appended for an event.
+/// Returns the record to append for an event.
 pub(crate) fn new_record(
     event: &Event,
     at: Time,

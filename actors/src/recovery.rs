@@ -1,4 +1,4 @@
-//! Threads that come back by themselves: after a start, and when their time has come.
+//! Activation of threads without a caller: after a start, and when they are due.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,15 +15,15 @@ use crate::stream_keys;
 use crate::timers;
 use rethread_events::text::with_sources;
 
-/// How many threads are taken from the list at a time.
+/// How many threads are listed at a time.
 const PAGE: usize = 256;
 /// How many threads are folded from the log at a time.
 const LOADS_MAX: usize = 128;
-/// How long a thread in whose step the process ended is alone with that step.
+/// How long a thread in whose step the process crashed runs that step alone.
 const SUSPECT_ALONE: Duration = Duration::from_secs(10);
 /// How long to wait after the timers of the log could not be read.
 const TIMERS_RETRY: Duration = Duration::from_secs(1);
-/// How often to look whether there is room for more.
+/// How often to check for a free place.
 const POLL: Duration = Duration::from_millis(5);
 
 /// The tags of threads that have not ended.
@@ -31,18 +31,18 @@ pub(crate) fn open_tags() -> Vec<Tag> {
     Status::ALL.iter().filter(|status| !status.is_ended()).map(|status| Tag(status.code())).collect()
 }
 
-/// The tags of threads that are activated after a start: those that have not ended, but for those that the keys of the log
-/// lead to.
+/// Returns the tags of threads that are activated after a start: those that have not ended, except those that are found
+/// by their keys in the log.
 fn tags_to_activate() -> Vec<Tag> {
     let by_keys = [Status::Suspended, Status::Queued].map(|status| Tag(status.code()));
     open_tags().into_iter().filter(|tag| !by_keys.contains(tag)).collect()
 }
 
-/// Activates every thread that has not ended, so many at a time, so that memory stays bounded: one that waits for a
-/// person leaves a timer and goes again. One that stays does not delay the next ones.
+/// Activates every thread that has not ended, a limited number at a time, so that memory stays bounded: one that waits
+/// for a person leaves a timer and is passivated. One that stays in memory does not delay the next ones.
 ///
-/// Threads in one of whose steps the process ended come last and one by one: the next death is counted for the thread
-/// that led to it, and not for those that happened to be in a step at the same time.
+/// Threads in one of whose steps the process crashed come last and one by one: so the next crash is counted for the
+/// thread that caused it, and not for those that were in a step at the same time.
 pub(crate) async fn bring_back(registry: Arc<ThreadRegistry>) {
     let (store, tags) = (registry.services.store.clone(), tags_to_activate());
     let mut streams = StreamIter::new(None, move |after, limit| store.streams(after, &tags, limit));
@@ -92,7 +92,7 @@ pub(crate) async fn bring_back(registry: Arc<ThreadRegistry>) {
     }
 }
 
-/// Activates a thread as soon as there is room. False when the runtime shuts down.
+/// Activates a thread as soon as there is a free place. Returns false if the runtime shuts down.
 async fn bring_one_back(registry: &Arc<ThreadRegistry>, loads: &Arc<Semaphore>, thread: ThreadId) -> bool {
     while registry.is_crowded() {
         if registry.is_shutting_down() {
@@ -109,7 +109,7 @@ async fn bring_one_back(registry: &Arc<ThreadRegistry>, loads: &Arc<Semaphore>, 
     true
 }
 
-/// Activates threads whose deadline has come.
+/// Activates threads whose deadline has passed.
 pub(crate) async fn wake_when_due(registry: Arc<ThreadRegistry>) {
     while !registry.is_shutting_down() {
         let now = clock::now();
@@ -127,13 +127,13 @@ pub(crate) async fn wake_when_due(registry: Arc<ThreadRegistry>) {
     }
 }
 
-/// Activates suspended threads whose time has come, as the log has it: a thread that waits costs no memory, and a start
+/// Activates suspended threads that are due according to the log. A thread that waits costs no memory, and a start
 /// reads none of them.
 pub(crate) async fn wake_suspended(registry: Arc<ThreadRegistry>) {
     let loads = Arc::new(Semaphore::new(LOADS_MAX));
     let mut after: Option<stream_keys::Timer> = None;
     while !registry.is_shutting_down() {
-        // A clock that was set back comes by these times again.
+        // If the clock was set back, it reaches these times again.
         after = after.filter(|(at, _)| *at <= clock::now());
         let store = registry.services.store.clone();
         let listed = actix_rt::task::spawn_blocking(move || stream_keys::timers(&*store, after, PAGE)).await;

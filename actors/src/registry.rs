@@ -1,4 +1,4 @@
-//! The threads of this process: which are live, on which event loop each runs, when one is activated.
+//! The threads of this process: which are live, on which event loop each runs, and their activation.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -27,18 +27,18 @@ use crate::waiters::Waiters;
 /// The threads of a runtime.
 pub(crate) struct ThreadRegistry {
     pub(crate) services: Arc<Services>,
-    /// Who waits for threads to come to rest.
+    /// The callers that wait until a thread is at rest.
     pub(crate) waiters: Waiters,
-    /// What threads came to, for those who started them.
+    /// The ends of threads, for the callers that started them.
     pub(crate) recent_ends: Arc<RecentEnds>,
-    /// When threads that are not live are to be activated.
+    /// When threads that are not live must be activated.
     pub(crate) timers: Timers,
     pub(crate) next_in_log: NextInLog,
-    /// How far the branches of the threads in memory are.
+    /// The states of the branches of the threads in memory.
     pub(crate) branch_states: Arc<BranchStates>,
-    /// Runs that wait for their turn.
+    /// Runs that wait in queues.
     pub(crate) queues: ChangedQueues,
-    /// Tasks that pass a pause or a cancellation on to branches; a shutdown waits for them.
+    /// Tasks that propagate a pause or a cancellation to branches; a shutdown waits for them.
     pub(crate) telling: TaskTracker,
     live: LiveThreads<Live>,
     slots: OnceCell<Vec<Slot>>,
@@ -49,8 +49,8 @@ pub(crate) struct ThreadRegistry {
 #[derive(Clone)]
 pub(crate) struct Live {
     pub(crate) actor: Addr<ThreadActor>,
-    /// One permit for each message that may wait in its mailbox. The mailbox itself takes one more from each new clone
-    /// of its address, however full it is.
+    /// One permit for each message that may wait in its mailbox. The mailbox itself accepts one more from each new
+    /// clone of its address, even if it is full.
     pub(crate) places: Arc<Semaphore>,
 }
 
@@ -95,13 +95,13 @@ impl ThreadRegistry {
         let _ = self.slots.set(slots);
     }
 
-    /// The slot with this number; numbers beyond the last begin again at the first.
+    /// Returns the slot with this number; numbers beyond the last wrap around.
     pub(crate) fn slot(&self, number: usize) -> Option<&Slot> {
         let slots = self.slots.get()?;
         slots.get(number % slots.len().max(1))
     }
 
-    /// Waits on any kind of thread; not at all if the arbiters have stopped.
+    /// Waits on any kind of thread; returns at once if the arbiters have stopped.
     pub(crate) async fn sleep(&self, pause: Duration) {
         if let Some(slot) = self.slot(0).filter(|_| !pause.is_zero()) {
             let (sender, over) = oneshot::channel::<()>();
@@ -114,17 +114,17 @@ impl ThreadRegistry {
         }
     }
 
-    /// Begins a new thread on an arbiter of its own choosing.
+    /// Begins a new thread on an arbiter that the registry chooses.
     pub(crate) fn begin(self: &Arc<Self>, id: ThreadId, begin: Begin) -> Result<(), RuntimeError> {
         self.live.begin(id, begin.needs_room, || self.start_actor(id, Some(Box::new(begin)), None))
     }
 
-    /// The actor of a thread, activated when it is not live.
+    /// Returns the actor of a thread, which is activated if it is not live.
     pub(crate) fn activate(self: &Arc<Self>, id: ThreadId) -> Result<Live, RuntimeError> {
         self.activate_with(id, None)
     }
 
-    /// The same after a start; the place is given back when the thread was folded.
+    /// As `activate`, after a start; the permit is released when the thread was folded.
     pub(crate) fn bring_back(self: &Arc<Self>, id: ThreadId, place: OwnedSemaphorePermit) -> Result<(), RuntimeError> {
         self.activate_with(id, Some(place)).map(drop)
     }
@@ -167,27 +167,28 @@ impl ThreadRegistry {
         self.queues.has_room();
     }
 
-    /// All live actors.
+    /// Returns all live actors.
     pub(crate) fn live(&self) -> Vec<Addr<ThreadActor>> {
         self.live.all().into_iter().map(|live| live.actor).collect()
     }
 
-    /// How many threads are live.
+    /// Returns how many threads are live.
     pub(crate) fn n_live(&self) -> usize {
         self.live.len()
     }
 
-    /// Whether there is no room for more threads than those that others need in order to go on.
+    /// Returns whether only the places that are reserved for needed threads are free.
     pub(crate) fn is_crowded(&self) -> bool {
         self.live.is_crowded()
     }
 
-    /// How many more threads may be live, without those that others need in order to go on.
+    /// Returns how many more threads may be live, without the places reserved for needed threads.
     pub(crate) fn room(&self) -> usize {
         self.live.room()
     }
 
-    /// Whether a run of this thread that waits in a queue begins here: one that was imported, or that no caller uses, may not.
+    /// Returns whether a queued run of this thread may begin here. One that was imported, or that no caller uses, may
+    /// not.
     pub(crate) fn may_begin_queued(&self, id: ThreadId) -> bool {
         self.is_mine(id) && (self.services.mode == Mode::Run || self.is_live(id))
     }
@@ -202,8 +203,8 @@ impl ThreadRegistry {
         self.live.has(id)
     }
 
-    /// Returns whether this process is to run the thread, once the thread has something to do. One that was imported
-    /// before it had ended is not, until a caller uses it here: the thread itself may go on elsewhere.
+    /// Returns whether this process runs the thread, once the thread has something to do. It does not run one that was
+    /// imported before it had ended, until a caller uses it here: the original may continue elsewhere.
     pub(crate) fn is_mine(&self, id: ThreadId) -> bool {
         self.services.mode.runs() && !self.services.imported.has(id)
     }
@@ -212,7 +213,7 @@ impl ThreadRegistry {
         self.live.is_closed()
     }
 
-    /// True for the first caller.
+    /// Begins a shutdown. Returns true for the first caller.
     pub(crate) fn begin_shutdown(&self) -> bool {
         self.live.close()
     }

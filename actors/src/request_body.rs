@@ -1,5 +1,5 @@
-//! What a model was sent, built again from the log: the conversation at the moment of the call, the tools that were on
-//! offer then, and what was kept of the model's profile.
+//! Rebuilds the request to a model from the log: the conversation at the moment of the call, the tools that were
+//! offered then, and the recorded part of the model's profile.
 
 use rethread_events::event::Event;
 use rethread_events::fault::ErrorKind;
@@ -16,32 +16,33 @@ use crate::recorded::events;
 use crate::services::Services;
 use crate::thread_handle::ThreadHandle;
 
-/// What was sent for a call of a model. See [`ThreadHandle::request_body`].
+/// The request that was sent for a model call. See [`ThreadHandle::request_body`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct RequestBody {
     /// The call.
     pub call: CallId,
     /// The number of the attempt: the last one that was made.
     pub attempt: u32,
-    /// The profile, or the provider where the node names one.
+    /// The profile, or the provider if the node names one.
     pub sent_to: String,
-    /// Whether it is the body of an HTTP request, byte for byte as `serde_json` writes it. Otherwise nothing was sent over
-    /// HTTP (a scripted model, a person, a client of the application's own), and this is the request that it was given.
+    /// Whether it is the body of an HTTP request, byte for byte as `serde_json` writes it. Otherwise nothing was sent
+    /// over HTTP (a scripted model, a person, a client of the application), and this is the request that was passed to
+    /// it.
     pub is_http: bool,
     /// The body.
     pub body: Value,
-    /// What the profile's fallbacks are sent, by their names, where the profile itself stays down.
+    /// The requests to the profile's fallbacks, by their names, if the profile itself fails.
     pub fallbacks: Vec<(String, Value)>,
 }
 
 impl ThreadHandle {
-    /// What a model was sent for a call, for a verdict or for a summary, built from the log alone: neither the
-    /// configuration nor the tools of this process play a part. `call` is the seq of its LLM_CALL_REQUESTED,
-    /// CONDITION_EVALUATION_REQUESTED or CONTEXT_SUMMARY_REQUESTED; of a call that was made again after a crash, it is
+    /// Returns what a model was sent for a call, for a verdict or for a summary, rebuilt from the log alone: the
+    /// configuration and the tools of this process are not used. `call` is the seq of its LLM_CALL_REQUESTED,
+    /// CONDITION_EVALUATION_REQUESTED or CONTEXT_SUMMARY_REQUESTED. Of a call that was made again after a crash, it is
     /// the last attempt. Costs the fold of the thread up to there.
     ///
     /// # Errors
-    /// `NoSeq`, `NoRequest` when that event is no call of a model, and the errors of the log.
+    /// `NoSeq`, `NoRequest` if that event does not request a model call, and errors of the log.
     pub async fn request_body(&self, call: CallId) -> Result<RequestBody, ReadError> {
         let (services, id) = (self.runtime().services().clone(), self.id());
         self.runtime().blocking(move || request_body(&services, id, call)).await?
@@ -53,7 +54,7 @@ struct Attempt {
     seq: Seq,
     number: u32,
     profile: Option<Hash>,
-    /// Whether the model refused the form of answer that was asked for, and was asked once more without it.
+    /// Whether the model rejected the response format, and was called again without it.
     without_form: bool,
 }
 
@@ -90,7 +91,7 @@ fn request_body(services: &Services, thread: ThreadId, call: CallId) -> Result<R
     Ok(RequestBody { body: profile.body(&request).map_err(unsaid)?, fallbacks, ..made })
 }
 
-/// The last attempt at a call; nothing when the event is none of a model.
+/// Returns the last attempt at a call; `None` if the event does not request a model call.
 fn last_attempt(services: &Services, thread: ThreadId, call: CallId) -> Result<Option<Attempt>, ReadError> {
     let last = load::stream(&*services.store, thread)?.last_seq;
     if call.0 > last {
@@ -122,7 +123,7 @@ fn last_attempt(services: &Services, thread: ThreadId, call: CallId) -> Result<O
     Ok(found)
 }
 
-/// The profile of the model that an event asks; `None` for an event that asks none.
+/// Returns the profile of the model that an event calls; `None` for an event that calls none.
 fn requested_with(event: &Event) -> Option<Option<Hash>> {
     if let Event::LlmCallRequested(e) = event {
         Some(e.model_profile)
@@ -135,7 +136,7 @@ fn requested_with(event: &Event) -> Option<Option<Hash>> {
     }
 }
 
-/// The call of a model that an event ends.
+/// Returns the model call that an event ends.
 fn ended(event: &Event) -> Option<CallId> {
     if let Event::LlmCallCompleted(e) = event {
         Some(e.call_id)
