@@ -1,4 +1,4 @@
-//! Threads that are run again with their recorded answers.
+//! Reruns of threads with their recorded answers.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, Seek};
@@ -22,28 +22,28 @@ use crate::recorded::events;
 use crate::services::Services;
 use crate::thread_handle::ThreadHandle;
 
-/// What came of threads that were run again.
+/// The report of a rerun.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RerunReport {
-    /// Each thread: of a family the one that was named first, then its branches.
+    /// The result of each thread: of a family the one that was named first, then its branches.
     pub threads: Vec<Rerunned>,
 }
 
 impl RerunReport {
-    /// The first place where a thread parts from its log; `None` when all were reproduced.
+    /// Returns the first difference between a thread and its log; `None` if all were reproduced.
     pub fn diverged(&self) -> Option<&Divergence> {
         self.threads.iter().find_map(|thread| thread.diverged.as_ref())
     }
 
-    /// How many events were reproduced.
+    /// Returns how many events were reproduced.
     pub fn n_events(&self) -> u64 {
         self.threads.iter().map(|thread| thread.n_events).sum()
     }
 }
 
-/// Runs all threads of an export again, with the answers of models, tools and people that were recorded: a regression
-/// test that costs no tokens, no disk and no runtime. With `workflow` they are run on that definition and not on the one
-/// that they ran on. Blocks; holds one thread of the export in memory, and the export.
+/// Reruns all threads of an export, with the recorded answers of models, tools and people: a regression test that costs
+/// no tokens, no disk and no runtime. With `workflow` they run on that definition instead of their own. Blocks. Keeps
+/// the export and the events of one of its threads in memory.
 ///
 /// ```
 /// use std::io::BufReader;
@@ -76,7 +76,7 @@ impl RerunReport {
 /// ```
 ///
 /// # Errors
-/// When the export cannot be read, or lacks the definition of a thread. A thread that parts from its log is no error.
+/// When the export cannot be read, or lacks the definition of a thread. A difference is no error.
 pub fn rerun(export: impl BufRead + Seek, workflow: Option<Workflow>) -> Result<RerunReport, ImportError> {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let definitions = Definitions::new(store.clone());
@@ -90,9 +90,9 @@ pub fn rerun(export: impl BufRead + Seek, workflow: Option<Workflow>) -> Result<
 }
 
 impl ThreadHandle {
-    /// Runs the thread and its branches again with the recorded answers, on the definition that they ran on or on
-    /// another, and says where they part from the log. Only what is their own: what a fork inherits is its parent's.
-    /// Nothing is written, no model and no tool is called. Holds the events of one thread in memory.
+    /// Reruns the thread and its branches with the recorded answers, on their own definition or on another, and returns
+    /// the first differences from the log. Only the events of the thread itself are rerun, not those that a fork
+    /// inherits. Nothing is written, no model and no tool is called. Keeps the events of one thread in memory.
     ///
     /// # Errors
     /// When the log cannot be read, or a definition is not in it.
@@ -101,22 +101,22 @@ impl ThreadHandle {
         self.runtime().blocking(move || with_branches(&services, id, Part::WHOLE, workflow.as_ref())).await?
     }
 
-    /// The same for the thread alone, up to its event `last`.
+    /// As `rerun`, for the thread alone, up to its event `last`.
     ///
     /// # Errors
-    /// As [`ThreadHandle::rerun`], and when it has no such event.
+    /// As [`ThreadHandle::rerun`], and when the thread has no such event.
     pub async fn rerun_to(&self, last: Seq, workflow: Option<Arc<Workflow>>) -> Result<RerunReport, ReadError> {
         let (services, id) = (self.runtime().services().clone(), self.id());
         let work = move || again(&services, id, workflow, Part { last: Some(last), ..Part::WHOLE });
         Ok(RerunReport { threads: vec![self.runtime().blocking(work).await??] })
     }
 
-    /// Runs one run again, from the recorded state before it, with the recorded answers, on the definition that it ran on
-    /// or on another, and then the branches that began in it. With `last`, the run alone and up to that event of it. A run
-    /// that a fork inherits to its end is run again as the thread that recorded it; of one that it inherits in part, only
-    /// what is its own.
+    /// Reruns one run with the recorded answers, from the recorded state before it, on its own definition or on
+    /// another, and then the branches that began in it. With `last`, only the run itself, up to that event of it. A run
+    /// that a fork inherits completely is rerun as the thread that recorded it; of one that it inherits in part, only
+    /// the fork's own part is rerun.
     ///
-    /// To go on with real calls from `last` where the report has no difference, fork the thread there.
+    /// To continue with real calls from `last` if the report has no difference, fork the thread there.
     ///
     /// # Errors
     /// As [`ThreadHandle::run_summary`] and [`ThreadHandle::rerun`]; `NotInRun` when `last` is not an event of the run.
@@ -145,8 +145,8 @@ impl ThreadHandle {
 }
 
 impl ThreadHandle {
-    /// Runs the thread again up to its event `from`, and when it is the same up to there, forks it there: the fork goes
-    /// on with real calls, on the definition that it ran on or on another. Without a fork nothing is written.
+    /// Reruns the thread up to its event `from`. If there is no difference, forks it there: the fork continues with
+    /// real calls, on the thread's definition or on another. Without a fork nothing is written.
     ///
     /// # Errors
     /// As [`ThreadHandle::rerun_to`] and [`ThreadHandle::fork`].
@@ -164,14 +164,14 @@ impl ThreadHandle {
     }
 }
 
-/// What of a thread's own events is run again.
+/// The part of a thread's own events to rerun.
 #[derive(Debug, Clone, Copy)]
 struct Part {
     /// The first event.
     from: Seq,
     /// The last event that is read.
     end: Seq,
-    /// The last event that is run again; the last one that is read when absent.
+    /// The last event that is rerun; the last one that is read if absent.
     last: Option<Seq>,
 }
 
@@ -179,7 +179,7 @@ impl Part {
     const WHOLE: Self = Self { from: Seq(0), end: Seq(u64::MAX), last: None };
 }
 
-/// Runs a part of a thread again, then the branches that began in it. Blocks.
+/// Reruns a part of a thread, then the branches that began in it. Blocks.
 fn with_branches(
     services: &Services,
     id: ThreadId,

@@ -1,4 +1,4 @@
-//! Threads that are paused go on, with their branches.
+//! Resumes paused threads with their branches.
 
 use rethread_events::event::LimitRaised;
 use rethread_events::ids::ThreadId;
@@ -9,13 +9,13 @@ use crate::services::Services;
 use crate::thread_handle::ThreadHandle;
 
 impl ThreadHandle {
-    /// Ends the pauses of the thread and of the branches that run now, with these limits raised in each, where any are
-    /// given. If nothing is paused, the thread itself gets the command, as [`ThreadHandle::resume`] and
-    /// [`ThreadHandle::raise`] would. Costs a fold of each of them.
+    /// Resumes the thread and the branches that run now, and raises these limits in each, if any are given. If nothing
+    /// is paused, the thread itself receives the command, as [`ThreadHandle::resume`] and [`ThreadHandle::raise`] would
+    /// send it. Costs a fold of each of them.
     ///
     /// # Errors
-    /// `Rejected` when a thread has ended, or is not paused and no limits are given. Those that were told before the
-    /// one that refused go on.
+    /// `Rejected` if a thread has ended, or is not paused and no limits are given. Threads that received the command
+    /// before that one are resumed.
     pub async fn resume_tree(&self, raised: LimitRaised) -> Result<(), ControlError> {
         let (services, id) = (self.runtime().services().clone(), self.id());
         let mut told = self.runtime().blocking(move || paused(&services, id)).await??;
@@ -34,7 +34,7 @@ impl ThreadHandle {
     }
 }
 
-/// Which of a thread and the branches that run now are paused of themselves. Blocks.
+/// Returns which of a thread and its running branches were paused by a command of their own. Blocks.
 fn paused(services: &Services, thread: ThreadId) -> Result<Vec<ThreadId>, ReadError> {
     let (mut found, mut todo) = (Vec::new(), vec![thread]);
     while let Some(member) = todo.pop() {
@@ -45,7 +45,7 @@ fn paused(services: &Services, thread: ThreadId) -> Result<Vec<ThreadId>, ReadEr
             Err(error) => return Err(error),
         };
         if state.is_paused() {
-            // Its branches are paused and go on with it.
+            // Its branches are paused and resume with it.
             found.push(member);
         } else {
             todo.extend(state.running_branches().map(|run| run.child));

@@ -19,7 +19,7 @@ use crate::outcome::Outcome;
 use crate::recorded::event;
 use crate::thread_handle::ThreadHandle;
 
-/// The next run of a thread, or a message to the one that is going on.
+/// The next run of a thread, or a message to the run in progress.
 ///
 /// ```
 /// # #[tokio::main]
@@ -50,7 +50,7 @@ pub struct RunRequest {
     on: RunOn,
 }
 
-/// Which definition a run is to begin on.
+/// The definition that a run begins on.
 #[derive(Debug, Clone, Default)]
 enum RunOn {
     #[default]
@@ -60,7 +60,7 @@ enum RunOn {
 }
 
 impl RunRequest {
-    /// A run with this input: a text, a JSON value, or any value that can be written as JSON.
+    /// Creates a run with this input: a text, a JSON value, or any value that can be serialized as JSON.
     pub fn new(input: impl Serialize) -> Self {
         let input = serde_json::to_value(input).map(Json::from).map_err(|why| why.to_string());
         Self { input, variables: OrderedMap::default(), on_message: None, key: None, on: RunOn::Newest }
@@ -73,31 +73,31 @@ impl RunRequest {
         self
     }
 
-    /// What becomes of it while a run is going on, in the place of what the workflow says under `on_message`.
+    /// Sets what happens if a run is in progress, instead of the workflow's `on_message`.
     #[must_use]
     pub fn on_message(mut self, policy: OnMessage) -> Self {
         self.on_message = Some(policy);
         self
     }
 
-    /// An idempotency key: the same request again with the same key changes nothing, and is answered as the first one. A
-    /// thread remembers the keys of its last 256 requests.
+    /// Sets an idempotency key: the same request again with the same key changes nothing, and returns the first result.
+    /// A thread remembers the keys of its last 256 requests.
     #[must_use]
     pub fn key(mut self, key: impl Into<String>) -> Self {
         self.key = Some(key.into());
         self
     }
 
-    /// Keeps to the definition of the last run. Otherwise a run that begins on a thread at rest takes the newest
-    /// definition of that name in the log, except on a fork that was given a definition. A run that was queued always has
-    /// the definition of the run before it.
+    /// Uses the definition of the last run. By default, a run that begins on a thread at rest uses the newest
+    /// definition of that name in the log, except on a fork that was given a definition. A queued run always uses the
+    /// definition of the run before it.
     #[must_use]
     pub fn pin(mut self) -> Self {
         self.on = RunOn::Same;
         self
     }
 
-    /// Begins on this definition. While a run is going on, the request is refused.
+    /// Begins on this definition. While a run is in progress, the request is refused.
     #[must_use]
     pub fn workflow(mut self, workflow: impl Into<Arc<Workflow>>) -> Self {
         self.on = RunOn::Given(workflow.into());
@@ -105,16 +105,16 @@ impl RunRequest {
     }
 }
 
-/// What became of a [`RunRequest`]; durable.
+/// The result of a [`RunRequest`]; durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AcceptedRun {
-    /// The run that answers it: a new one, or the one that is going on.
+    /// The run that answers it: a new one, or the one in progress.
     pub run_id: RunId,
-    /// How it was taken.
+    /// How the request was accepted.
     pub taken: Taken,
-    /// The event that records it. A message that steers or interrupts, and that no model reads, begins a run of this id.
+    /// The event that records it. If it steers or interrupts and no model reads it, a run with this id begins.
     pub seq: Seq,
-    /// Whether it came before, with the same key.
+    /// Whether the same key was used before.
     pub is_repeated: bool,
 }
 
@@ -143,11 +143,11 @@ pub struct RunSummary {
     pub started_at: Time,
     /// The event with which it ended, if it has.
     pub ended: Option<Seq>,
-    /// Its last event: the one before the next run begins; of the last run, the last one of the thread.
+    /// Its last event: the one before the next run begins; of the last run, the thread's last event.
     pub last: Seq,
     /// When it ended.
     pub ended_at: Option<Time>,
-    /// How it ended, or how far the thread is.
+    /// How it ended, or the status of the thread.
     pub status: Status,
     /// Why it failed.
     pub error: Option<ExecutionError>,
@@ -158,13 +158,13 @@ pub struct RunSummary {
 }
 
 impl RunSummary {
-    /// Its last event until it ended; of a run in progress, its last one so far.
+    /// Returns its last event until it ended; of a run in progress, its last one so far.
     pub(crate) fn until(&self) -> Seq {
         self.ended.unwrap_or(self.last)
     }
 }
 
-/// The runs of a thread, the last one first. Each names the one before it.
+/// The runs of a thread, the last one first. Each run names the one before it.
 pub(crate) struct Runs<'a> {
     store: &'a dyn LogReader,
     thread: ThreadId,
@@ -222,7 +222,7 @@ impl<'a> Runs<'a> {
     }
 }
 
-/// What the event with which a run ended says.
+/// Returns the status and error that the last event of a run records.
 fn how_it_ended(event: &Event) -> (Status, Option<ExecutionError>) {
     if let Event::ThreadFailed(e) = event {
         (Status::Error, Some(e.error.clone()))
@@ -242,30 +242,30 @@ impl Iterator for Runs<'_> {
     }
 }
 
-/// How a [`RunRequest`] was taken.
+/// How a [`RunRequest`] was accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Taken {
     /// The run has begun.
     Started,
-    /// The run begins when those before it have ended.
+    /// The run begins when earlier runs have ended.
     Queued,
-    /// The next model call of the run that is going on sees it.
+    /// The next model call of the run in progress includes the message.
     Steers,
-    /// It interrupts the run that is going on.
+    /// It interrupts the run in progress.
     Interrupts,
 }
 
 impl ThreadHandle {
-    /// Gives the thread its next run. The conversation and the variables go on. While a run is going on, the workflow or
-    /// the request says what becomes of it: it is queued, steers or interrupts the run, or is refused. Returns when that is
-    /// durable.
+    /// Starts the next run of the thread. The conversation and the variables continue. While a run is in progress, the
+    /// workflow or the request decides: the new run is queued, steers or interrupts the run, or is refused. Returns
+    /// when that is durable.
     ///
     /// # Errors
-    /// `NoJson`, `TooLarge`; `Workflow` when the definition needs what is not here; `Rejected` when the input does not fit,
-    /// when too many runs wait, when the policy is `reject`, when a run is going on and the request has a definition of
-    /// its own, and for a branch; `LabelLimit` when a limit of its labels is reached, except for a request that came before
-    /// with the same key. Nothing changed then.
+    /// `NoJson`, `TooLarge`; `Workflow` if the definition needs something that this runtime lacks; `Rejected` if the
+    /// input does not fit, if too many runs wait, if the policy is `reject`, if a run is in progress and the request
+    /// has a definition of its own, and for a branch; `LabelLimit` if a limit of its labels is reached, except for a
+    /// repeated request with the same key. Nothing changed then.
     pub async fn run(&self, request: RunRequest) -> Result<AcceptedRun, RunError> {
         let RunRequest { input, variables, on_message, key, on } = request;
         let input = input.map_err(RunError::NoJson)?;
@@ -277,7 +277,7 @@ impl ThreadHandle {
         let mut given = RunInput { input, variables, on_message, key, definition: None };
         let first = loop {
             let state = self.state().await?;
-            // A request that came before is answered as it was, whatever its labels have used since.
+            // A repeated request gets its first result, even if a limit of its labels was reached since.
             let is_known = given.key.as_ref().is_some_and(|key| state.request_of_key(key).is_some());
             let ledger = &runtime.services().labels;
             let permit =
@@ -285,7 +285,7 @@ impl ThreadHandle {
             given.definition = match &on {
                 RunOn::Same => None,
                 RunOn::Given(workflow) => Some(workflow.clone()),
-                // It is queued, or a message to the run that is going on.
+                // It is queued, or a message to the run in progress.
                 RunOn::Newest if !state.is_ended() => None,
                 RunOn::Newest => self.newest(&state).await?,
             };
@@ -304,7 +304,7 @@ impl ThreadHandle {
         if let Some(seq) = first {
             return self.accepted(seq, false).await;
         }
-        // The request came before.
+        // It is a repeated request.
         let before = match given.key {
             Some(key) => self.state().await?.request_of_key(&key),
             None => None,
@@ -312,7 +312,7 @@ impl ThreadHandle {
         self.accepted(before.ok_or(RuntimeError::ActorStopped(self.id()))?, true).await
     }
 
-    /// Keeps a definition for the next run.
+    /// Stores a definition for the next run.
     async fn runs_on(&self, workflow: &Arc<Workflow>, state: &State) -> Result<Held, RunError> {
         let runtime = self.runtime();
         runtime.runnable(workflow).map_err(RunError::Workflow)?;
@@ -324,18 +324,18 @@ impl ThreadHandle {
         Ok(held)
     }
 
-    /// Calls off a run that waits, or a message that was to steer and that no model has read.
+    /// Cancels a run that waits, or a message that was to steer and that no model has read.
     ///
     /// # Errors
-    /// `Rejected` when no such run waits: it has begun, or was called off.
+    /// `Rejected` if no such run waits: it has begun, or was cancelled.
     pub async fn cancel_run(&self, run: RunId, reason: Option<String>) -> Result<(), ControlError> {
         self.tell(Input::CancelRun { run, reason }).await.map(drop)
     }
 
-    /// Waits for the end of a run and returns what the thread had come to then. Dropping the future cancels nothing.
+    /// Waits for the end of a run and returns the outcome at that moment. Dropping the future cancels nothing.
     ///
     /// # Errors
-    /// `NoRun` when the thread has no such run, or it was called off; otherwise as [`ThreadHandle::outcome`].
+    /// `NoRun` if the thread has no such run, or it was cancelled; otherwise as [`ThreadHandle::outcome`].
     pub async fn run_outcome(&self, run: RunId) -> Result<Outcome, RunError> {
         loop {
             let mut loaded = self.load(None).await?;
@@ -380,7 +380,7 @@ impl ThreadHandle {
     /// Returns one run of the thread. The cost grows with the number of runs after it.
     ///
     /// # Errors
-    /// `NoRun` when the thread has no such run, or it was called off; `NotBegun` while it waits.
+    /// `NoRun` if the thread has no such run, or it was cancelled; `NotBegun` while it waits.
     pub async fn run_summary(&self, run: RunId) -> Result<RunSummary, RunError> {
         let state = self.state().await?;
         let thread = self.id();
@@ -390,7 +390,7 @@ impl ThreadHandle {
         })
     }
 
-    /// The run, if it has begun in this state.
+    /// Returns the run, if it has begun in this state.
     pub(crate) async fn find_run(&self, state: &State, wanted: RunId) -> Result<Option<RunSummary>, ReadError> {
         let (store, id, state) = (self.store().clone(), self.id(), state.clone());
         let find = move || {
@@ -399,7 +399,7 @@ impl ThreadHandle {
         self.runtime().blocking(find).await?
     }
 
-    /// Waits until a run has ended, or was called off, after this event.
+    /// Waits until a run has ended, or was cancelled, after this event.
     async fn wait_for_change(&self, last: Seq) -> Result<(), ReadError> {
         self.wake().await?;
         let mut events = self.events(last.next());
@@ -416,7 +416,7 @@ impl ThreadHandle {
         if self.runtime().registry().is_shutting_down() { Err(RuntimeError::ShuttingDown.into()) } else { Ok(()) }
     }
 
-    /// What the event with this seq, the first that a request led to, says became of it.
+    /// Returns the result of a request, whose first event has this seq.
     async fn accepted(&self, seq: Seq, is_repeated: bool) -> Result<AcceptedRun, RunError> {
         let (store, id) = (self.store().clone(), self.id());
         let recorded = self.runtime().blocking(move || event(&*store, id, seq)).await??;
@@ -435,9 +435,9 @@ impl ThreadHandle {
         Ok(AcceptedRun { run_id, taken, seq, is_repeated })
     }
 
-    /// The newest definition of the name that the thread runs on; `None` where that is the present one.
+    /// Returns the newest definition of the name that the thread runs on; `None` if the thread runs on it.
     async fn newest(&self, state: &State) -> Result<Option<Arc<Workflow>>, RunError> {
-        // A fork that was given a definition keeps to it.
+        // A fork that was given a definition uses it.
         let given = state.changes().workflow.as_ref();
         let Some(present) = state.workflow().filter(|present| Some(*present) != given) else { return Ok(None) };
         let versions = self.runtime().workflow_versions(&present.name).await?;

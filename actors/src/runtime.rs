@@ -24,7 +24,7 @@ use crate::signals;
 use crate::thread_actor::messages::Halt;
 use crate::thread_handle::ThreadHandle;
 
-/// How long what runs behind the tools may take to end; its own limits are shorter.
+/// How long the services of the tools may take to stop; their own limits are shorter.
 const TOOL_SERVICES_WAIT: Duration = Duration::from_secs(10);
 
 /// The runtime: runs threads of workflows on a durable log. Cheap to clone and to share between threads and tasks.
@@ -46,10 +46,10 @@ struct Shared {
     stage: Mutex<Stage>,
 }
 
-/// What has become of the runtime's own system.
+/// The state of the runtime's own system.
 enum Stage {
     Runs(OwnSystem),
-    /// A shutdown has it. All who call for one wait for this.
+    /// A shutdown is running. Its callers wait for this.
     Stopping(watch::Receiver<Ended>),
 }
 
@@ -75,7 +75,7 @@ impl Runtime {
         Self { _owner: Some(Arc::new(Owner(shared.clone()))), shared }
     }
 
-    /// Lets threads run. Not before the runtime is complete: their tools may use it.
+    /// Lets threads run. Call this only when the runtime is complete: their tools may use it.
     pub(crate) fn begin_work(&self) {
         let (registry, shared) = (self.registry().clone(), self.shared.clone() as Arc<dyn Any + Send + Sync>);
         // Set once, before any tool runs.
@@ -139,7 +139,7 @@ impl Runtime {
         Ok(Self { shared, _owner: None })
     }
 
-    /// The runtime that this is the registry of, as [`Runtime::of`] gives it; `None` when it is gone.
+    /// Returns the runtime of this registry, as [`Runtime::of`] does; `None` if it is gone.
     #[cfg(feature = "schedules")]
     pub(crate) fn of_registry(registry: &ThreadRegistry) -> Option<Self> {
         let shared = registry.services.host.get()?.upgrade()?.downcast().ok()?;
@@ -154,8 +154,8 @@ impl Runtime {
         &self.shared.registry
     }
 
-    /// Returns the position that the next event of the log will get: where a subscriber begins that wants only new events.
-    /// Does not block.
+    /// Returns the position that the next event of the log will get. A subscriber that wants only new events starts
+    /// there. Does not block.
     pub fn next_position(&self) -> Position {
         self.store().next_position()
     }
@@ -206,7 +206,7 @@ impl Runtime {
     /// # Errors
     /// `Store` if the log could not be closed; it is recovered when it is opened next.
     pub async fn shutdown(&self) -> Result<(), RuntimeError> {
-        // A pause or a cancellation of a thread reaches its branches before the runtime stops to deliver messages.
+        // A pause or a cancellation of a thread reaches its branches before the runtime stops delivering messages.
         let registry = self.registry().clone();
         self.blocking(move || {
             let until = std::time::Instant::now() + Duration::from_millis(registry.services.limits.shutdown_grace_ms);
@@ -226,12 +226,12 @@ impl Runtime {
         }
         match ended.wait_for(Option::is_some).await {
             Ok(ended) => ended.clone().unwrap_or(Err(RuntimeError::ShuttingDown)),
-            // Where nothing that blocks could be run any more.
+            // If no blocking work can run any more.
             Err(_) => Err(RuntimeError::ShuttingDown),
         }
     }
 
-    /// The end to wait for; for the first one, what it is to stop and where it tells that it has.
+    /// Returns the shutdown to wait for; to its first caller also what to stop, and where to report the result.
     fn stopping(&self) -> (watch::Receiver<Ended>, Option<First>) {
         let mut stage = self.shared.stage.lock();
         if let Stage::Stopping(ended) = &*stage {
@@ -245,7 +245,7 @@ impl Runtime {
         }
     }
 
-    /// Runs something that blocks, whatever is around.
+    /// Runs blocking work, with or without an async runtime.
     pub(crate) async fn blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -254,18 +254,18 @@ impl Runtime {
     }
 }
 
-/// Whether it has stopped, and how that went.
+/// The result of the shutdown, once it has ended.
 type Ended = Option<Result<(), RuntimeError>>;
 type First = (OwnSystem, watch::Sender<Ended>);
 
-/// Ends everything, in good order. Blocks.
+/// Stops everything, in order. Blocks.
 fn stop(registry: &ThreadRegistry, own: OwnSystem) -> Result<(), RuntimeError> {
     let services = &registry.services;
     let grace = Duration::from_millis(services.limits.shutdown_grace_ms);
     for actor in registry.live() {
         actor.do_send(Halt { grace });
     }
-    // Appends under way end within the store's own limits; a second more than the grace time is for them.
+    // Running appends end within the store's own limits; the second beyond the grace time is for them.
     let deadline = std::time::Instant::now() + grace + Duration::from_secs(1);
     while registry.n_live() > 0 && std::time::Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(1));

@@ -10,7 +10,7 @@ use rethread_store::{KeyRange, LogReader, StoreError, StreamInfo, Tag};
 use crate::labels;
 use crate::stream_keys::search_key;
 
-/// How far each of several conditions is counted, to look for the one that fewest threads fulfil.
+/// How many threads are counted for each condition, to find the most selective one.
 const COUNTED_MAX: usize = 512;
 
 /// How many threads of a condition are listed at a time.
@@ -18,14 +18,14 @@ const PAGE: usize = 512;
 
 /// A condition that the log has a list of threads for.
 enum Condition {
-    /// They name this blob.
+    /// Threads that name this blob.
     Label(Hash),
-    /// They have one of these keys.
+    /// Threads that have one of these keys.
     Search(Vec<Vec<u8>>),
 }
 
 impl Condition {
-    /// The threads after `after` that fulfil it, by id, at most `limit`.
+    /// Returns the threads after `after` that fulfil it, by id, at most `limit`.
     fn threads(
         &self,
         store: &dyn LogReader,
@@ -45,20 +45,21 @@ impl Condition {
         }
     }
 
-    /// Whether the thread fulfils it.
+    /// Returns whether the thread fulfils it.
     fn holds(&self, store: &dyn LogReader, thread: ThreadId) -> Result<bool, StoreError> {
         Ok(self.threads(store, before(thread), 1)? == [thread])
     }
 }
 
-/// The id right before another, so that what follows it begins with that one. `None` for the first id there is.
+/// Returns the id right before another, so that a list after it begins with the other. `None` for the first possible
+/// id.
 pub(crate) fn before(id: ThreadId) -> Option<ThreadId> {
     u128::from_be_bytes(*id.as_bytes()).checked_sub(1).map(|before| ThreadId::from_bytes(before.to_be_bytes()))
 }
 
-/// The streams after `after`, by id, with these search attributes, only those with one of `tags` (empty: all). With labels,
-/// a stream may lack some of them: the caller compares those of each, which its first event has. Costs what the condition
-/// that fewest threads fulfil finds, and a look-up in each other search attribute for each of them. Blocks.
+/// Returns the streams after `after`, by id, with these search attributes, only those with one of `tags` (empty: all).
+/// With labels, a stream may lack some of them: the caller compares those in its first event. Costs as many reads as
+/// the most selective condition has threads, and for each of them a look-up in each other search attribute. Blocks.
 pub(crate) fn streams<'a>(
     store: &'a dyn LogReader,
     labels: &Labels,
@@ -102,7 +103,7 @@ pub(crate) fn streams<'a>(
     Ok(Box::new(std::iter::from_fn(next)))
 }
 
-/// The stream, if it fulfils these conditions and was not deleted meanwhile.
+/// Returns the stream, if it fulfils these conditions and was not deleted meanwhile.
 fn info_of(
     store: &dyn LogReader,
     thread: ThreadId,

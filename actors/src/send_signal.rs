@@ -9,10 +9,10 @@ impl Runtime {
     /// payload. Returns when it is durable in each of them.
     ///
     /// # Errors
-    /// `Invalid` and `TooLarge` for what cannot be sent; `NotAwaited` when no thread waits for it and it is not to be kept;
-    /// `Rejected` when its payload is refused by every thread that waits for it; `Full` when too many are kept. Nothing
-    /// changed then. After `Unfinished`, and if the future is dropped, some threads may have received it: the same signal with
-    /// the same id again reaches the others.
+    /// `Invalid` and `TooLarge` if the signal cannot be sent; `NotAwaited` if no thread waits for it and it is not to
+    /// be kept; `Rejected` if all threads that wait for it reject its payload; `Full` if too many are kept. Nothing
+    /// changed then. After `Unfinished`, and if the future is dropped, some threads may have received it: sending the
+    /// same signal with the same id again reaches the others.
     pub async fn signal(&self, signal: Signal) -> Result<SignalSent, SignalError> {
         check(&signal)?;
         self.fits("a signal", &signal.payload.0)?;

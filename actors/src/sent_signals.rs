@@ -1,4 +1,4 @@
-//! Which signals were sent, under the day on which they were: an id is known for at least two days.
+//! Records of the signals that were sent, by day: an id is remembered for at least two days.
 
 use std::ops::Range;
 
@@ -11,10 +11,10 @@ use crate::error::{ReadError, SignalError};
 
 const NAMES: &str = "signals/sent/";
 const DAY_US: u64 = 24 * 60 * 60 * 1_000_000;
-/// How many days back an id is looked for, this day included.
+/// How many days back an id is searched, today included.
 const DAYS: u64 = 3;
 
-/// What became of a signal that was sent.
+/// The record of a signal that was sent.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Sent {
     /// The threads that receive it; none yet if it is kept.
@@ -23,7 +23,7 @@ pub(crate) struct Sent {
 }
 
 impl Sent {
-    /// It waits for a thread that will wait for it.
+    /// The record of a signal that is kept.
     pub(crate) fn kept() -> Self {
         Self { threads: Vec::new(), is_kept: true }
     }
@@ -37,29 +37,29 @@ fn value_name(day: u64, name: &str, id: &str) -> String {
     format!("{NAMES}{day:08}/{}", hash_of(name, id))
 }
 
-/// What is noted of this signal. Blocks.
+/// Returns the record of this signal. Blocks.
 pub(crate) fn find(store: &dyn Store, name: &str, id: &str) -> Result<Option<Sent>, SignalError> {
     let today = day(clock::now());
     for day in (0..DAYS).map(|back| today.saturating_sub(back)) {
         let noted = store.value(&value_name(day, name, id)).map_err(ReadError::from)?;
         if let Some(bytes) = noted {
-            // One that cannot be read was sent all the same.
+            // An unreadable record still proves that the signal was sent.
             return Ok(Some(serde_json::from_slice(&bytes).unwrap_or(Sent { threads: Vec::new(), is_kept: false })));
         }
     }
     Ok(None)
 }
 
-/// Notes what becomes of this signal, in the place of what was noted of it. Blocks.
+/// Writes the record of this signal, in place of an earlier one. Blocks.
 pub(crate) fn note(store: &dyn Store, name: &str, id: &str, sent: &Sent) -> Result<(), SignalError> {
     let bytes = serde_json::to_vec(sent).map_err(|error| SignalError::Invalid(error.to_string()))?;
     let today = day(clock::now());
-    // The newest is found first, so an older one does no harm until it is removed.
+    // The newest is found first, so an older one is harmless until it is removed.
     store.put_value(&value_name(today, name, id), &bytes).map_err(ReadError::from)?;
     remove(store, name, id, 1..DAYS, today)
 }
 
-/// This signal was not sent. Blocks.
+/// Removes the record of a signal that was not sent. Blocks.
 pub(crate) fn forget(store: &dyn Store, name: &str, id: &str) -> Result<(), SignalError> {
     remove(store, name, id, 0..DAYS, day(clock::now()))
 }
@@ -74,7 +74,7 @@ fn remove(store: &dyn Store, name: &str, id: &str, back: Range<u64>, today: u64)
     Ok(())
 }
 
-/// Removes what is too old to be asked for. Blocks.
+/// Removes records that are too old. Blocks.
 pub(crate) fn sweep(store: &dyn Store, now: Time) -> Result<(), SignalError> {
     let oldest = format!("{NAMES}{:08}/", day(now).saturating_sub(DAYS - 1));
     for (name, _) in store.values(NAMES).map_err(ReadError::from)? {
@@ -85,7 +85,7 @@ pub(crate) fn sweep(store: &dyn Store, now: Time) -> Result<(), SignalError> {
     Ok(())
 }
 
-/// What names a signal in the log.
+/// Returns the hash that identifies a signal in the log.
 pub(crate) fn hash_of(name: &str, id: &str) -> Hash {
     Hash::of(format!("{name}\0{id}").as_bytes())
 }

@@ -1,4 +1,4 @@
-//! What the threads of a runtime work with.
+//! The services that the threads of a runtime share.
 
 mod machine;
 
@@ -37,39 +37,40 @@ use crate::snapshot_writer::SnapshotWriter;
 use crate::strategy::Strategies;
 use crate::tool_services::{Plan, ToolServices};
 
-/// What all threads of one runtime work with: the log, what they may call, limits, counters. It knows of no actor.
+/// The services that all threads of one runtime share: the log, models and tools, limits, counters. It does not depend
+/// on the actors.
 pub(crate) struct Services {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) tools: Registry,
     pub(crate) models: Models,
     pub(crate) definitions: Definitions,
     pub(crate) handler: Option<Arc<dyn UserInteractionHandler>>,
-    /// Who does what is done through a handle without a principal.
+    /// The principal of operations through a handle without one.
     pub(crate) principal: Principal,
     pub(crate) processors: Processors,
     pub(crate) strategies: Strategies,
     pub(crate) limits: Limits,
     pub(crate) outputs: Arc<Outputs>,
     pub(crate) monitors: Vec<Arc<Watching>>,
-    /// Whether spans hold what was said.
+    /// Whether spans contain content.
     pub(crate) content_in_spans: bool,
     pub(crate) bases: ForkBaseCache,
     pub(crate) kept_states: KeptStates,
     pub(crate) snapshots: Arc<SnapshotWriter>,
     pub(crate) crashes: Arc<Crashes>,
     pub(crate) imported: ImportedThreads,
-    /// What is counted for labels, and limited.
+    /// The counts and limits of labels.
     pub(crate) labels: Arc<LabelLedger>,
     pub(crate) kept_signals: KeptSignals,
     #[cfg(feature = "schedules")]
     pub(crate) schedules: Schedules,
     pub(crate) counters: Counters,
     pub(crate) mode: Mode,
-    /// For what the log has no room for.
+    /// The memory budget for reports that the log has no room for.
     pub(crate) room: Arc<MemoryBudget>,
-    /// How many model calls may run at once.
+    /// The permits for concurrent model calls.
     pub(crate) model_calls: Arc<Semaphore>,
-    /// Whether models are told in which folder their tools work.
+    /// Whether models get the workspace folder of their tools.
     workspace_in_prompt: bool,
     workspace: Arc<Workspace>,
     workspaces: Workspaces,
@@ -80,7 +81,7 @@ pub(crate) struct Services {
     tool_services: OnceLock<(ToolServices, Handle)>,
 }
 
-/// What services are made of.
+/// The parts of new services.
 pub(crate) struct Parts {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) crashes: Arc<Crashes>,
@@ -151,12 +152,12 @@ impl Services {
         self.tool_services.get().map_or(&[], |(tool_services, _)| &tool_services.reports)
     }
 
-    /// The log, for what only reads.
+    /// Returns the log, for reading.
     pub(crate) fn reader(&self) -> &dyn LogReader {
         &*self.store
     }
 
-    /// The thread has ended: what it left running ends.
+    /// Ends the background work of a thread that has ended.
     pub(crate) fn thread_ended(&self, id: ThreadId) {
         if let Some((tool_services, _)) = self.tool_services.get() {
             tool_services.thread_ended(&id.to_string());
@@ -180,14 +181,14 @@ impl Services {
         }
     }
 
-    /// The folder of the runtime's own workspace; `None` where its name is no text.
+    /// Returns the folder of the runtime's own workspace; `None` if its name is not UTF-8.
     #[cfg(feature = "schedules")]
     pub(crate) fn workspace_folder(&self) -> Option<&str> {
         self.workspace.root().to_str()
     }
 
-    /// The workspace of a thread: its own, or the runtime's. It is opened anew each time, so that none is kept longer
-    /// than it is used, and a folder that was made anew is the new one.
+    /// Returns the workspace of a thread: its own, or the runtime's. It is opened each time, so that none stays open
+    /// longer than it is used, and a folder that was replaced is the new one.
     pub(crate) fn workspace_of(&self, path: Option<&str>) -> Result<Arc<Workspace>, String> {
         let opened = match path {
             None if self.workspace.is_current() => return Ok(self.workspace.clone()),
@@ -202,7 +203,7 @@ impl Services {
         self.mode.runs() || self.mode == Mode::RunElsewhere
     }
 
-    /// Returns whether a process works on the thread, if it has something to do.
+    /// Returns whether a process runs the thread, if it has something to do.
     pub(crate) fn works_on(&self, thread: ThreadId) -> bool {
         self.is_run() && !self.imported.has(thread)
     }
@@ -210,7 +211,7 @@ impl Services {
 
 #[cfg(test)]
 impl Services {
-    /// Services on a log in memory, with these tools, for the tests of an executor alone.
+    /// Creates services on a log in memory, with these tools, for the tests of an executor alone.
     pub(crate) fn for_tests(tools: Registry) -> Arc<Self> {
         let store: Arc<dyn Store> = Arc::new(rethread_store::MemoryStore::new());
         let workspaces = Workspaces::new(rethread_tools::Reserved::default());

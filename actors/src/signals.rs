@@ -1,9 +1,9 @@
 //! Signals: named events from outside, for the threads that wait for them.
 //!
-//! Which threads wait is in the log, as a sorted key of each ([`stream_keys`](crate::stream_keys)). A signal that no thread
-//! waits for can be kept for a time: it is a value of the log, and the first thread that begins to wait for it receives it.
-//! What was sent under an id is a value, too, written before the first delivery. Threads know the ids of the signals that
-//! they received, so a delivery that a crash interrupted is made again without harm.
+//! The log has a sorted key for each thread that waits ([`stream_keys`](crate::stream_keys)). A signal that no thread
+//! waits for can be kept for a time: it is a value of the log, and the first thread that begins to wait for it receives
+//! it. The record of a signal that was sent is a value, too, written before the first delivery. Threads remember the
+//! ids of the signals that they received, so an interrupted delivery can be repeated safely.
 
 use std::sync::Arc;
 
@@ -41,25 +41,25 @@ pub struct Signal {
     /// Its id, at most [`SIGNAL_ID_BYTES_MAX`] bytes; one is made when absent. The same name and id again, within two
     /// days, is the same signal.
     pub id: Option<String>,
-    /// What it carries.
+    /// Its payload.
     pub payload: Json,
-    /// How long it is kept where no thread waits for it, in milliseconds, at most [`SIGNAL_KEEP_MS_MAX`]. Refused then when
-    /// absent.
+    /// How long it is kept if no thread waits for it, in milliseconds, at most [`SIGNAL_KEEP_MS_MAX`]. If absent, it is
+    /// refused then.
     pub keep_for_ms: Option<u64>,
     /// Only threads with these labels receive it.
     pub labels: Labels,
-    /// Who sends it, for the events; the embedding program when absent.
+    /// The principal, for the events; the embedding program if absent.
     pub by: Option<Principal>,
 }
 
 impl Signal {
-    /// Carries this value to the threads that wait for it.
+    /// Creates a signal with this name and payload.
     pub fn new(name: impl Into<String>, payload: impl Into<Json>) -> Self {
         Self { name: name.into(), payload: payload.into(), ..Self::default() }
     }
 }
 
-/// What became of a signal.
+/// The result of sending a signal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SignalSent {
     /// Its id.
@@ -68,7 +68,7 @@ pub struct SignalSent {
     pub threads: Vec<ThreadId>,
     /// Whether it is kept for a thread that will wait for it.
     pub is_kept: bool,
-    /// Whether it was sent before. Then nothing was sent now, and this is what became of it.
+    /// Whether it was sent before. Then nothing was sent now, and this is the result of the first time.
     pub is_known: bool,
 }
 
@@ -91,10 +91,10 @@ pub(crate) fn check(signal: &Signal) -> Result<(), SignalError> {
 }
 
 pub(crate) async fn send(registry: &Arc<ThreadRegistry>, signal: Signal) -> Result<SignalSent, SignalError> {
-    // A wait that begins meanwhile looks for kept signals after its key is in the log, and waits for this.
+    // A wait that begins meanwhile searches kept signals after its key is in the log, and waits for this.
     let kept_signals = &registry.services.kept_signals;
     let _alone = kept_signals.alone().await;
-    // Said before the look: a thread whose key the look does not see begins to wait after this, and looks itself.
+    // Set before the search: a thread whose key the search misses begins to wait after this, and searches kept signals.
     kept_signals.set_sending(Some(&signal.name));
     let sent = send_alone(registry, signal).await;
     kept_signals.set_sending(None);
@@ -105,7 +105,7 @@ async fn send_alone(registry: &Arc<ThreadRegistry>, signal: Signal) -> Result<Si
     let id = signal.id.clone().unwrap_or_else(|| clock::new_thread_id().to_string());
     let (services, wanted, sent_id) = (registry.services.clone(), signal.clone(), id.clone());
     let look = move || {
-        // An id that was made just now is not known.
+        // A generated id is new.
         if wanted.id.is_some()
             && let Some(known) = services.kept_signals.known(&*services.store, &wanted.name, &sent_id)?
         {
@@ -115,7 +115,7 @@ async fn send_alone(registry: &Arc<ThreadRegistry>, signal: Signal) -> Result<Si
     };
     let (known, threads) = blocking(look).await?;
     if let Some(Sent { threads, is_kept }) = known {
-        // The process may have ended before all of them had it.
+        // The process may have ended before all of them received it.
         give_all(registry, &threads, &signal, &id).await?;
         return Ok(SignalSent { id, threads, is_kept, is_known: true });
     }
@@ -126,13 +126,13 @@ async fn send_alone(registry: &Arc<ThreadRegistry>, signal: Signal) -> Result<Si
         return Ok(SignalSent { id, threads, is_kept: true, is_known: false });
     }
     note(registry, &signal.name, &id, &threads).await?;
-    // After an error it is noted for all of them: the same id again goes to those that it did not reach.
+    // After an error the record names all of them: the same id again goes to those that it did not reach.
     let Given { received, refused } = give_all(registry, &threads, &signal, &id).await?;
     match refused {
         Some(error) if received.is_empty() => {
             let (services, name, sent_id) = (registry.services.clone(), signal.name.clone(), id);
             blocking(move || sent::forget(&*services.store, &name, &sent_id)).await?;
-            // It ended between the look and the delivery.
+            // It ended between the search and the delivery.
             Err(match error {
                 ControlError::Rejected { source: Rejected::NoSignalAwaited | Rejected::Ended { .. }, .. } => {
                     SignalError::NotAwaited { name: signal.name }
@@ -154,14 +154,14 @@ async fn note(registry: &ThreadRegistry, name: &str, id: &str, threads: &[Thread
     blocking(move || sent::note(&*services.store, &name, &id, &sent)).await
 }
 
-/// What became of a delivery.
+/// The result of a delivery.
 struct Given {
     received: Vec<ThreadId>,
-    /// Why one of the others does not take it.
+    /// Why one of the other threads rejected it.
     refused: Option<ControlError>,
 }
 
-/// Gives the signal to each of these threads. A thread that had it takes it again without harm.
+/// Gives the signal to each of these threads. A thread that has received it ignores it.
 async fn give_all(
     registry: &Arc<ThreadRegistry>,
     threads: &[ThreadId],
@@ -182,7 +182,8 @@ async fn give_all(
     }
 }
 
-/// Whether the thread does not have the signal and will not take it. After any other error it may have it.
+/// Returns whether the thread has not received the signal and rejects it. After any other error it may have received
+/// it.
 fn is_refusal(error: &ControlError) -> bool {
     match error.next_move() {
         NextMove::ChangeRequest | NextMove::NameAnother | NextMove::ReadAgain => true,
@@ -206,11 +207,11 @@ async fn give(registry: &Arc<ThreadRegistry>, thread: ThreadId, signal: &Signal,
     deliver::ask(registry, thread, input.by(Some(by))).await.map(drop)
 }
 
-/// The threads that wait for this signal. Blocks.
+/// Returns the threads that wait for this signal. Blocks.
 fn waiting(services: &Services, name: &str, payload: &Json, labels: &Labels) -> Result<Vec<ThreadId>, SignalError> {
     let mut threads =
         stream_keys::awaiting(&*services.store, name, &payload.0, SIGNAL_THREADS_MAX + 1).map_err(ReadError::from)?;
-    // Before the labels are looked at: threads beyond the limit were not read, and could have them.
+    // Before the labels are read: threads beyond the limit were not read, and could have them.
     if threads.len() > SIGNAL_THREADS_MAX {
         let what = format!("more than {SIGNAL_THREADS_MAX} threads wait for it: give the nodes a `where`");
         return Err(SignalError::Invalid(what));
@@ -228,7 +229,7 @@ fn waiting(services: &Services, name: &str, payload: &Json, labels: &Labels) -> 
     Ok(threads)
 }
 
-/// A thread begins to wait, durably: it receives a signal that was kept, if one fits.
+/// Gives a thread that durably began to wait a signal that was kept, if one fits.
 pub(crate) async fn take_kept(registry: Arc<ThreadRegistry>, thread: ThreadId, run: SignalRun) {
     let _alone = registry.services.kept_signals.alone().await;
     let services = registry.services.clone();
@@ -251,11 +252,11 @@ async fn give_kept(registry: &Arc<ThreadRegistry>, thread: ThreadId, kept: Kept)
     let services = registry.services.clone();
     let done = match given {
         Ok(()) => blocking(move || services.kept_signals.remove(&*services.store, &kept)).await,
-        // It stays for the next one that waits.
+        // It is kept for the next thread that waits.
         Err(error) if is_refusal(&error) => {
             blocking(move || sent::note(&*services.store, &kept.name, &kept.id, &Sent::kept())).await
         }
-        // The thread may have it: it stays on its way to this one, until [`tidy`] gives it again.
+        // The thread may have received it: it stays assigned to this thread until [`tidy`] delivers it again.
         Err(error) => Err(error.into()),
     };
     if let Err(error) = done {
@@ -263,8 +264,8 @@ async fn give_kept(registry: &Arc<ThreadRegistry>, thread: ThreadId, kept: Kept)
     }
 }
 
-/// After a start, and every hour: kept signals go to the threads that they were on their way to, or that began to wait
-/// just before a process ended; then what is out of date is removed.
+/// Runs after a start, and every hour: delivers kept signals to the threads that they were assigned to, or that began
+/// to wait just before a process ended; then removes expired values.
 pub(crate) async fn tidy(registry: Arc<ThreadRegistry>) {
     while !registry.is_shutting_down() {
         if let Err(error) = give_what_is_kept(&registry).await {
@@ -311,7 +312,7 @@ async fn give_what_is_kept(registry: &Arc<ThreadRegistry>) -> Result<(), SignalE
     Ok(())
 }
 
-/// How often signals that are out of date are removed.
+/// How often expired signals are removed.
 const SWEEP_EVERY: std::time::Duration = std::time::Duration::from_secs(3600);
 
 async fn blocking<T: Send + 'static>(

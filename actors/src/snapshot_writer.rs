@@ -1,5 +1,5 @@
-//! Writes states beside the log and takes them away again: one after the other, in the order in which it was asked for,
-//! so that removed snapshots stay removed. No caller waits for it, and encoding a state blocks no arbiter.
+//! Writes and removes snapshots, one after the other, in the order of the requests, so that removed snapshots stay
+//! removed. No caller waits for it, and encoding a state blocks no arbiter.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,9 +17,9 @@ use crate::snapshots;
 pub(crate) struct SnapshotWriter {
     store: Arc<dyn Store>,
     crashes: Arc<Crashes>,
-    /// Not bounded: states of threads that live, or did a moment ago, and share their messages with them.
+    /// Not bounded: the states belong to threads that are live, or were recently, and share their messages with them.
     waiting: Mutex<VecDeque<Task>>,
-    /// The holder works through the queue.
+    /// The holder of the lock works through the queue.
     turn: Mutex<()>,
 }
 
@@ -33,20 +33,20 @@ impl SnapshotWriter {
         Self { store, crashes, waiting: Mutex::default(), turn: Mutex::default() }
     }
 
-    /// Writes the state after event `seq`, the last snapshot of the thread's own that was of use being at `last`: where
-    /// that is its beginning, there was none, and those that may be there are of another version and go. A cache: when
-    /// it fails, the next start folds a little more.
+    /// Writes the state after event `seq`. The last useful snapshot of the thread itself is at `last`. If that is its
+    /// beginning, it has none, and existing ones of another version are removed. A snapshot is a cache: if this fails,
+    /// the next start folds more events.
     pub(crate) fn keep(self: &Arc<Self>, state: State, seq: Seq, hash: Hash, last: Seq) {
         self.ask(Task::Keep { state: Box::new(state), seq, hash, last });
     }
 
-    /// A thread that has ended with the event `end` needs no quick reload: its snapshots are removed, except
-    /// those that historical reads need.
+    /// Removes the snapshots of a thread that has ended with the event `end`, except those that historical reads need:
+    /// it needs no quick reload.
     pub(crate) fn give_back(self: &Arc<Self>, state: &State, end: Seq) {
         self.ask(Task::GiveBack { thread: state.thread(), from: snapshots::begins(state), end });
     }
 
-    /// Does what waits, until then at most: what is left then is lost. Blocks.
+    /// Works through the queue until the deadline; the rest of it is lost. Blocks.
     pub(crate) fn finish(&self, deadline: Instant) {
         let Some(_turn) = self.turn.try_lock_until(deadline) else { return };
         while Instant::now() < deadline

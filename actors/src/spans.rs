@@ -1,5 +1,5 @@
-//! `tracing` spans of what threads do: `thread`, in it `node`, in it `call`. They hold ids, names and times; what was
-//! said, only if the application requests it. Without a collector of spans they cost next to nothing.
+//! `tracing` spans of threads: `thread`, in it `node`, in it `call`. They contain ids, names and times; content only if
+//! the application requests it. Without a subscriber for spans they cost next to nothing.
 
 use std::time::Instant;
 
@@ -11,19 +11,19 @@ use tracing::{Span, field, info_span};
 
 use crate::clock::millis;
 
-/// As many bytes of what was said as a span holds at most, of each side.
+/// The most bytes of content in a span, for input and output each.
 const CONTENT_BYTES_MAX: usize = 16 << 10;
 
 /// The spans of one live thread. Dropping them ends them.
 pub(crate) struct Spans {
     thread: Timed,
-    /// Those that are open, the innermost last.
+    /// The open spans, the innermost last.
     nodes: Vec<(NodeId, Timed)>,
     with_content: bool,
 }
 
 impl Spans {
-    /// Begins the span of a thread that comes to life. It is a root: a thread outlives what started it.
+    /// Begins the span of a thread that is activated. It is a root span: a thread outlives its caller.
     pub(crate) fn begin(thread: ThreadId, with_content: bool) -> Self {
         let span = info_span!(
             parent: None,
@@ -36,7 +36,7 @@ impl Spans {
         Self { thread: Timed::new(span), nodes: Vec::new(), with_content }
     }
 
-    /// The thread is there, perhaps in the middle of a node.
+    /// Opens the spans of the nodes that a loaded thread is in.
     pub(crate) fn is_at(&mut self, state: &State) {
         self.nodes.clear();
         if self.thread.span.is_disabled() {
@@ -50,7 +50,7 @@ impl Spans {
         }
     }
 
-    /// What the thread decided.
+    /// Updates the spans after events of the thread.
     pub(crate) fn follow(&mut self, events: &[Event]) {
         if self.thread.span.is_disabled() {
             return;
@@ -84,7 +84,7 @@ impl Spans {
 
     fn exit(&mut self, node: &NodeId, failed: Option<ErrorKind>) {
         let Some(place) = self.nodes.iter().rposition(|(open, _)| open == node) else { return };
-        // What was inside it is over with it.
+        // The spans inside it end with it.
         self.nodes.truncate(place + 1);
         if let Some((_, mut ended)) = self.nodes.pop() {
             match failed {
@@ -94,7 +94,7 @@ impl Spans {
         }
     }
 
-    /// The thread leaves its actor: how far it is by then.
+    /// Ends the spans of a thread that is passivated; `outcome` is its status.
     pub(crate) fn leave(&mut self, outcome: &str) {
         while let Some((_, mut node)) = self.nodes.pop() {
             node.end(outcome);
@@ -106,7 +106,7 @@ impl Spans {
         self.nodes.last().map_or(&self.thread, |(_, node)| node)
     }
 
-    /// Begins the span of a call, of the kind and by the name that it has.
+    /// Begins the span of a call, with its kind and name.
     pub(crate) fn call(&self, (call, attempt): (CallId, u32), kind: &'static str, callee: &str) -> CallSpan {
         let span = info_span!(
             parent: &self.innermost().span,
@@ -124,24 +124,24 @@ impl Spans {
     }
 }
 
-/// The span of one attempt of a call. Dropped without a word it was called off.
+/// The span of one attempt of a call. If it is dropped without an answer, the call was cancelled.
 pub(crate) struct CallSpan {
     timed: Timed,
     with_content: bool,
 }
 
 impl CallSpan {
-    /// For what happens inside it.
+    /// Returns the span, for work inside it.
     pub(crate) fn span(&self) -> Span {
         self.timed.span.clone()
     }
 
-    /// What is asked, if the application wants it in its spans.
+    /// Records the input, if the application wants content in its spans.
     pub(crate) fn asks(&self, input: impl FnOnce() -> String) {
         self.hold("input", input);
     }
 
-    /// The answer has come.
+    /// Ends the span with the answer.
     pub(crate) fn ends<T>(mut self, answer: &Result<T, ExecutionError>, output: impl FnOnce(&T) -> String) {
         match answer {
             Ok(answer) => {
@@ -164,7 +164,7 @@ impl CallSpan {
     }
 }
 
-/// A span that says how it ended and how long it took, once.
+/// A span that records its outcome and duration once.
 struct Timed {
     span: Span,
     began: Instant,
@@ -190,7 +190,7 @@ impl Drop for Timed {
     }
 }
 
-/// For spans with content.
+/// Serializes a value for spans with content.
 pub(crate) fn json_of(value: &impl serde::Serialize) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }

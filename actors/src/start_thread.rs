@@ -1,4 +1,4 @@
-//! Starting a thread, and looking before whether it can run here.
+//! Starts threads, and checks whether they can run here.
 
 use std::sync::Arc;
 
@@ -24,15 +24,16 @@ use crate::runtime::Runtime;
 use crate::thread_actor::messages::{Begin, Origin};
 use crate::thread_handle::ThreadHandle;
 
-/// What becomes of a start if as many threads are live as may be ([`Limits::live_threads_max`](crate::Limits)).
+/// What happens to a start if as many threads are live as allowed ([`Limits::live_threads_max`](crate::Limits)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnBusy {
     /// It is refused: `Busy`.
     #[default]
     Refuse,
-    /// The thread is durable, and waits in the log until there is room: its status is `queued`. Those that wait begin in
-    /// the order in which they came, one of each set of labels in turn. Meanwhile starts that do not wait are refused.
+    /// The thread is durable, and waits in the log until there is a free place: its status is `queued`. Waiting threads
+    /// begin in the order of their starts, one of each set of labels in turn. Meanwhile starts that do not wait are
+    /// refused.
     Queue,
 }
 
@@ -43,50 +44,51 @@ pub struct StartThread {
     input: Result<Json, StartThreadError>,
     id: Option<ThreadId>,
     on_busy: OnBusy,
-    /// All else; its input is set last.
+    /// The other settings; its input is set last.
     given: Start,
 }
 
 impl StartThread {
-    /// A run of this workflow with this input: a text, a JSON value, or any value that can be written as JSON.
+    /// Creates a start of this workflow with this input: a text, a JSON value, or any value that can be serialized as
+    /// JSON.
     pub fn new(workflow: impl Into<Arc<Workflow>>, input: impl Serialize) -> Self {
         let input = serde_json::to_value(input).map(Json::from);
         let input = input.map_err(|why| StartThreadError::NoJson(why.to_string()));
         Self { workflow: workflow.into(), input, id: None, on_busy: OnBusy::default(), given: Start::default() }
     }
 
-    /// What becomes of the start if as many threads are live as may be; it is refused unless set.
+    /// Sets what happens if as many threads are live as allowed; the default is to refuse the start.
     #[must_use]
     pub fn on_busy(mut self, on_busy: OnBusy) -> Self {
         self.on_busy = on_busy;
         self
     }
 
-    /// The folder its tools work in, in place of the runtime's.
+    /// Sets the folder its tools work in, instead of the runtime's.
     #[must_use]
     pub fn workspace(mut self, folder: impl Into<String>) -> Self {
         self.given.workspace = Some(folder.into());
         self
     }
 
-    /// The id it gets. Starting a second thread with the same id is a conflict, so an id of the caller's makes
-    /// starting safe to repeat.
+    /// Sets its id. A second thread with the same id is a conflict, so a caller that chooses the id can repeat the
+    /// start safely.
     #[must_use]
     pub fn id(mut self, id: ThreadId) -> Self {
         self.id = Some(id);
         self
     }
 
-    /// Its labels, by which threads are listed, limited and deleted. Forks and branches of the thread have them, too.
+    /// Sets its labels, by which threads are listed, limited and deleted. Its forks and branches have them, too.
     #[must_use]
     pub fn labels(mut self, labels: Labels) -> Self {
         self.given.labels = labels;
         self
     }
 
-    /// What was said before: the first run goes on with this conversation, which is recorded in the first event of the
-    /// thread. It may hold tool calls with their results right after them, images, documents, and reasoning with the
-    /// signatures of its provider. Instructions are not among them: they are the `system_prompt` of a node.
+    /// Sets an earlier conversation, which the first run continues. It is recorded in the first event of the thread. It
+    /// may contain tool calls with their results right after them, images, documents, and reasoning with the signatures
+    /// of its provider. Instructions are not part of it: they are the `system_prompt` of a node.
     /// [`crate::runs::read_conversation`] reads the JSON of OpenAI and Anthropic.
     #[must_use]
     pub fn messages(mut self, messages: impl IntoIterator<Item = Message>) -> Self {
@@ -94,14 +96,14 @@ impl StartThread {
         self
     }
 
-    /// Variables beside those of the definition, or in their place.
+    /// Sets variables in addition to those of the definition, or instead of them.
     #[must_use]
     pub fn variables(mut self, variables: OrderedMap<Json>) -> Self {
         self.given.variables = variables;
         self
     }
 
-    /// The node to begin with, in place of the first one: one of the workflow itself, not of a sub-workflow.
+    /// Sets the node to begin with, instead of the first one: one of the workflow itself, not of a sub-workflow.
     #[must_use]
     pub fn entry(mut self, node: impl Into<NodeId>) -> Self {
         self.given.entry = Some(node.into());
@@ -110,7 +112,7 @@ impl StartThread {
 }
 
 impl Runtime {
-    /// What the workflow needs and this runtime lacks; empty when it can run here.
+    /// Returns what the workflow needs and this runtime lacks; empty if it can run here.
     pub fn check(&self, workflow: &Workflow) -> Vec<Fault> {
         let mut faults = workflow.check(&self.surroundings());
         faults.extend(workflow.unpriced(|model| self.services().models.is_priced(model)));
@@ -121,7 +123,7 @@ impl Runtime {
         faults
     }
 
-    /// What workflows can use here.
+    /// Returns what workflows can use here.
     pub fn surroundings(&self) -> Env {
         let services = self.services();
         let tools = services.tools.list();
@@ -136,8 +138,8 @@ impl Runtime {
         }
     }
 
-    /// Starts a thread; it is durable when this answers, and goes on by itself. The input is a text, a JSON value, or any
-    /// value that can be written as JSON.
+    /// Starts a thread. When this returns, the thread is durable and runs. The input is a text, a JSON value, or any
+    /// value that can be serialized as JSON.
     ///
     /// ```
     /// # #[tokio::main]
@@ -168,10 +170,10 @@ impl Runtime {
     /// ```
     ///
     /// # Errors
-    /// `NoJson` when the input cannot be written as JSON; `Input` when it does not fit the workflow's `input_schema`, or
-    /// the messages, variables or entry of [`Runtime::start`] cannot be begun with;
-    /// `Workflow` when it needs a tool, profile or provider that is not there; `Busy`, `LabelLimit`, `TooLarge`; `Store` when the log
-    /// cannot take it. Nothing was started then.
+    /// `NoJson` if the input cannot be serialized as JSON; `Input` if it does not fit the workflow's `input_schema`, or
+    /// the messages, variables or entry of [`Runtime::start`] are invalid; `Workflow` if it needs a tool, profile or
+    /// provider that this runtime lacks; `Busy`, `LabelLimit`, `TooLarge`; `Store` if the log cannot store it. Nothing
+    /// was started then.
     pub async fn start_thread(
         &self,
         workflow: impl Into<Arc<Workflow>>,
@@ -180,7 +182,7 @@ impl Runtime {
         self.start(StartThread::new(workflow, input)).await
     }
 
-    /// Starts a thread with more said about how. See [`Runtime::start_thread`].
+    /// Starts a thread with more settings. See [`Runtime::start_thread`].
     pub async fn start(&self, start: StartThread) -> Result<ThreadHandle, StartThreadError> {
         let input = start.input?;
         self.fits("an input", &input.0)?;
@@ -211,11 +213,11 @@ impl Runtime {
         Ok(ThreadHandle::started(self.clone(), id, wanted))
     }
 
-    /// The permit of a thread or fork with this id, if no limit of its labels is reached.
+    /// Returns the permit of a thread or fork with this id, if no limit of its labels is reached.
     ///
     /// # Errors
-    /// `LabelLimit`; `Store(Conflict)` if there is such a thread: a start that is repeated with its id is a conflict, however
-    /// many threads there are now.
+    /// `LabelLimit`; `Store(Conflict)` if the thread exists: a repeated start with its id is a conflict, even if a
+    /// limit is reached now.
     pub(crate) async fn permit_of_new(
         &self,
         id: ThreadId,
@@ -236,7 +238,7 @@ impl Runtime {
         }
     }
 
-    /// The first event of a thread, if its input fits.
+    /// Returns the first event of a thread, if its input fits.
     pub(crate) async fn started(
         &self,
         workflow: &Arc<Workflow>,
@@ -246,7 +248,7 @@ impl Runtime {
         let started = if workflow.spec().input_schema.is_none() && given.messages.is_empty() {
             Thread::started(workflow, given, now)
         } else {
-            // A check takes as long as the schema, the input and the messages are large.
+            // The check takes longer for a large schema, input or conversation.
             let workflow = workflow.clone();
             self.blocking(move || Thread::started(&workflow, given, now)).await?
         };

@@ -1,4 +1,4 @@
-//! Strategies of the application: they say what comes next in an agent loop.
+//! Strategies of the application: they decide the next step of an agent loop.
 
 #[cfg(test)]
 mod tests;
@@ -25,33 +25,33 @@ use crate::spans::json_of;
 /// The longest name of a strategy, in bytes.
 const NAME_BYTES_MAX: usize = 200;
 
-/// What a strategy may look at.
+/// What a strategy can read.
 #[derive(Debug, Clone)]
 pub struct StrategyContext {
     /// The thread.
     pub thread: ThreadId,
-    /// The node that asks.
+    /// The node that runs the strategy.
     pub node: NodeId,
-    /// What the node tells it, expressions filled in.
+    /// The configuration from the node, with its expressions evaluated.
     pub config: OrderedMap<Json>,
-    /// What the node asked for: prompt, model, tools, limits.
+    /// The request of the node: prompt, model, tools, limits.
     pub request: Arc<LlmExecutionRequest>,
-    /// Where the loop is.
+    /// The position in the loop.
     pub turn: Turn,
-    /// How many model calls it has made.
+    /// How many model calls the loop has made.
     pub iteration: u32,
     /// The conversation.
     pub messages: Vec<Arc<Message>>,
-    /// The state at this moment: variables, path, sums.
+    /// The state at this moment: variables, path, totals.
     pub state: State,
-    /// The number of this attempt; a strategy whose decision is lost in a crash is asked again.
+    /// The number of this attempt; a strategy whose decision is lost in a crash is called again.
     pub attempt: u32,
-    /// Cancelled when the decision is no longer wanted: it took too long, or the thread ended.
+    /// Cancelled when the decision is no longer needed: it took too long, or the thread ended.
     pub cancel: CancellationToken,
 }
 
 impl StrategyContext {
-    /// What the strategy of the agent loop that runs may look at; `None` when there is none.
+    /// Returns what the strategy of the running agent loop can read; `None` if no loop runs.
     pub(crate) fn new(state: State, run: &StrategyRun, cancel: CancellationToken) -> Option<Self> {
         let node = state.node_run()?;
         let Work::Llm(agent_loop) = &node.work else { return None };
@@ -78,16 +78,16 @@ impl StrategyContext {
     }
 }
 
-/// How an `llm` node of the application's own making comes to its answer: `strategy: {custom: {name: …}}`.
+/// A strategy of the application for the agent loop of an `llm` node: `strategy: {custom: {name: …}}`.
 ///
-/// It is asked when the node begins, after each answer of a model, and after tools have run. What it decides is an event,
-/// so a replay never asks it, and a thread goes on after a crash from its last decision. Its calls, tools, limits and
-/// approvals are those of any agent loop; it only says what comes next. It may decide four times for each model call
-/// that the node allows.
+/// It is called when the node begins, after each answer of a model, and after tools have run. Its decision is an event,
+/// so a replay never calls it, and after a crash a thread continues from its last decision. Its calls, tools, limits
+/// and approvals are those of any agent loop; it only decides the next step. It may decide four times for each model
+/// call that the node allows.
 ///
-/// It runs on the event loops of the runtime, so it must not block, and it may be asked more than once for one decision,
-/// after a crash: what it knows belongs into the conversation and the variables, and not into itself. One that panics,
-/// fails, takes longer than the node allows (60 s unless it says so) or decides what cannot be done fails the node.
+/// It runs on the event loops of the runtime, so it must not block. It may be called more than once for one decision,
+/// after a crash: so it keeps its data in the conversation and the variables, and not in itself. If it panics, fails,
+/// takes longer than the node allows (60 s by default) or decides something impossible, the node fails.
 ///
 /// ```
 /// use futures_util::future::{BoxFuture, FutureExt};
@@ -136,8 +136,8 @@ impl StrategyContext {
 /// # }
 /// ```
 pub trait Strategy: Send + Sync + 'static {
-    /// What comes next. An error fails the node with it; its kind and whether it is retryable decide whether the node
-    /// is tried again.
+    /// Decides the next step. An error fails the node with it; its kind and whether it is retryable decide whether the
+    /// node is tried again.
     fn decide(&self, cx: StrategyContext) -> BoxFuture<'static, Result<StrategyDecision, ExecutionError>>;
 }
 
@@ -146,7 +146,7 @@ pub trait Strategy: Send + Sync + 'static {
 pub(crate) struct Strategies(BTreeMap<String, Arc<dyn Strategy>>);
 
 impl Strategies {
-    /// Adds one; the error says what is wrong with its name.
+    /// Adds a strategy. The error describes what is wrong with its name.
     pub(crate) fn add(&mut self, name: String, strategy: impl Strategy) -> Result<(), String> {
         if name.trim().is_empty() || name.len() > NAME_BYTES_MAX {
             return Err(format!("a strategy's name has 1 to {NAME_BYTES_MAX} bytes"));
@@ -162,7 +162,7 @@ impl Strategies {
         self.0.keys()
     }
 
-    /// Asks one, and reports what it decided.
+    /// Calls a strategy, and reports its decision.
     pub(crate) fn ask(&self, cx: StrategyContext, call: ApplicationCall) {
         let strategy = self.0.get(cx.name()).cloned().ok_or_else(|| {
             let message = format!("there is no strategy `{}` in this runtime", cx.name());

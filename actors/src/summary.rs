@@ -19,8 +19,8 @@ use crate::recorded::event;
 pub struct ThreadSummary {
     /// The thread.
     pub thread_id: ThreadId,
-    /// How far it is. A thread that has nothing to do but wait for branches that all wait for people is waiting too,
-    /// where its own state says that it runs. One that no process works on is pending or interrupted.
+    /// Its status. A thread that only waits for branches that all wait for people is waiting, too, although its own
+    /// state says running. One that no process works on is pending or interrupted.
     pub status: Status,
     /// The workflow it began on.
     pub workflow: Option<WorkflowRef>,
@@ -32,7 +32,7 @@ pub struct ThreadSummary {
     pub last_at: Time,
     /// Its last event.
     pub last_seq: Seq,
-    /// The place of that event in the whole log.
+    /// The position of that event in the whole log.
     pub last_position: Position,
     /// The thread it was forked from, and the last seq it inherits.
     pub forked_from: Option<(ThreadId, Seq)>,
@@ -42,7 +42,7 @@ pub struct ThreadSummary {
     pub is_damaged: bool,
 }
 
-/// Whose branch a thread is, and which. Blocks.
+/// Returns the parent of a branch, and the number of the branch there. Blocks.
 pub(crate) fn branch_of(store: &dyn LogReader, info: &StreamInfo) -> Result<Option<(ThreadId, u32)>, ReadError> {
     let Some(ForkPoint { seq, .. }) = info.fork_of else { return Ok(None) };
     let own = event(store, info.thread, seq.next())?.map(|own| own.event);
@@ -50,7 +50,7 @@ pub(crate) fn branch_of(store: &dyn LogReader, info: &StreamInfo) -> Result<Opti
     Ok(forked.branch.map(|branch| (branch.owner, branch.index)))
 }
 
-/// What is known of a thread at a glance. `works_on` says whether a process works on a thread that has something to do.
+/// Returns the summary of a thread. `works_on` says whether a process works on a thread that has something to do.
 /// Blocks.
 pub(crate) fn summary(
     store: &dyn LogReader,
@@ -59,8 +59,7 @@ pub(crate) fn summary(
     works_on: &dyn Fn(ThreadId) -> bool,
 ) -> Result<ThreadSummary, ReadError> {
     let mut is_damaged = false;
-    // A damaged thread is in the list with what is left of it: it exists, and others are not to be
-    // hidden by it.
+    // A damaged thread is in the list with its readable parts: it exists, and must not hide others.
     let mut event_at = |seq: Seq| match event(store, info.thread, seq) {
         Ok(recorded) => Ok(recorded.map(|recorded| recorded.event)),
         Err(ReadError::Runtime(RuntimeError::Store(StoreError::Damaged(damage)))) => {

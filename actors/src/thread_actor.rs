@@ -1,7 +1,8 @@
-//! The actor of one live thread: a pump. It asks the machine, appends, does, and tells the machine.
+//! The actor of one live thread. It gives inputs to the machine, appends its events, performs its effects, and gives
+//! the results to the machine.
 //!
-//! What may be repeated (a model call, a `safe` tool) begins while its request is still being flushed; everything
-//! else, and every reply, waits until the log has it.
+//! Effects that may be repeated (a model call, a `safe` tool) begin while their request is still being flushed. All
+//! others, and every reply, wait until the events are durable.
 
 use std::sync::Arc;
 
@@ -39,20 +40,20 @@ pub(crate) struct ThreadActor {
     registry: Arc<ThreadRegistry>,
     slot: usize,
     phase: Phase,
-    /// Whether it begins nothing new, since the runtime stops.
+    /// Whether it begins nothing new, because the runtime stops.
     halting: bool,
-    /// How many machines it has thrown away: what becomes of their appends is of no interest any more.
+    /// How many machines it has discarded: results of their appends are ignored.
     life: u64,
     spans: Spans,
-    /// Its place among the threads that are folded after a start, until it is.
+    /// Its permit among the threads that are folded after a start, until it is folded.
     loading: Option<OwnedSemaphorePermit>,
     /// The deletions before it started.
     since: Deletions,
 }
 
 impl ThreadActor {
-    /// Starts the actor of a thread that begins, or, without `begin`, of one that is loaded from the log. `loading` is its
-    /// place among the threads that are loaded after a start.
+    /// Starts the actor of a thread that begins, or, without `begin`, of one that is loaded from the log. `loading` is
+    /// its permit among the threads that are loaded after a start.
     pub(crate) fn start_on(
         arbiter: &ArbiterHandle,
         registry: Arc<ThreadRegistry>,
@@ -61,13 +62,13 @@ impl ThreadActor {
         begin: Option<Box<Begin>>,
         loading: Option<OwnedSemaphorePermit>,
     ) -> Addr<Self> {
-        // Before the registry has it: the end that the actor before it left is the past now.
+        // Before the registration: the end that the previous actor left is outdated now.
         let since = registry.recent_ends.starts(id);
         let phase = begin.map_or_else(|| Phase::Away(Box::default()), Phase::Beginning);
         Self::start_in_arbiter(arbiter, move |ctx| {
             let services = registry.services.clone();
             ctx.set_mailbox_capacity(services.limits.mailbox_max);
-            // Here and not where it was asked for: who asked may have a subscriber of its own.
+            // Here and not at the caller, which may have a subscriber of its own.
             let spans = Spans::begin(id, services.content_in_spans);
             Self { id, services, registry, slot, phase, halting: false, life: 0, spans, loading, since }
         })
@@ -164,7 +165,7 @@ impl Handler<Halt> for ThreadActor {
                 live.running.clear();
                 actor.rest(ctx);
             }
-            // There is no room for what it holds: it is lost, as in a crash.
+            // There is no room for what it keeps: it is lost, as in a crash.
             Phase::Away(_) => actor.leave(ctx),
             Phase::Beginning(_) | Phase::Elsewhere(_) | Phase::Gone => {}
         };

@@ -11,7 +11,7 @@ use crate::runtime::Runtime;
 use crate::selection;
 use crate::summary::{ThreadSummary, summary};
 
-/// Which threads a list holds.
+/// Which threads a list contains.
 #[derive(Debug, Clone, Default)]
 pub struct ThreadFilter {
     /// Only those with one of these statuses; empty for all.
@@ -52,8 +52,8 @@ impl Runtime {
     }
 }
 
-/// Where threads of one of these statuses are found; nothing means anywhere. Those that wait with their branches, and
-/// those that no process works on, are among the ones whose own state says that they run.
+/// Returns the tags to list for these statuses; empty for all. Threads that wait with their branches, and those that no
+/// process works on, have the tag of running threads.
 pub(crate) fn tags(statuses: &[Status]) -> Vec<Tag> {
     let seems_to_run =
         |status: &Status| matches!(status, Status::Waiting | Status::Paused | Status::Pending | Status::Interrupted);
@@ -61,7 +61,7 @@ pub(crate) fn tags(statuses: &[Status]) -> Vec<Tag> {
     statuses.iter().copied().chain(also).map(|status| Tag(status.code())).collect()
 }
 
-/// Whether a list of these statuses holds a thread of this one; nothing holds all.
+/// Returns whether a list of these statuses contains a thread of this one; an empty list contains all.
 pub(crate) fn is_one_of(status: Status, statuses: &[Status]) -> bool {
     statuses.is_empty() || statuses.contains(&status)
 }

@@ -20,12 +20,12 @@ use crate::thread_list::{is_one_of, tags};
 const PAGE: usize = 512;
 /// The most threads that are read for one page, including those that the filter drops.
 const LOOKED_AT_MAX: usize = 5_000;
-/// More streams than this are not taken out of the store in one window of time.
+/// More streams than this are not read from the store in one window of time.
 const WINDOW_STREAMS_MAX: usize = 20_000;
 /// How far back the search for the newest threads begins, in milliseconds; each further step is four times as long.
 const FIRST_WINDOW_MS: u64 = 1_000;
 
-/// Whose branches a list holds.
+/// Which branches a list contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum BranchFilter {
     /// Threads of all kinds.
@@ -37,7 +37,7 @@ pub enum BranchFilter {
     Of(ThreadId),
 }
 
-/// Which threads a page holds.
+/// Which threads a page contains.
 #[derive(Debug, Clone, Default)]
 pub struct ThreadQuery {
     /// Only those with one of these statuses; empty for all.
@@ -48,13 +48,13 @@ pub struct ThreadQuery {
     pub labels: Labels,
     /// Only those with these search attributes.
     pub search: Search,
-    /// Whose branches.
+    /// Which branches.
     pub branch_of: BranchFilter,
     /// Only those whose id was made at this time or later.
     pub since: Option<Time>,
     /// Only those whose id was made before this time.
     pub until: Option<Time>,
-    /// After this thread in the order of the list: the end of the page before.
+    /// Only threads after this one in the order of the list: the end of the page before.
     pub after: Option<ThreadId>,
     /// The oldest first; otherwise the newest.
     pub oldest_first: bool,
@@ -65,16 +65,16 @@ pub struct ThreadQuery {
 /// A page of a list.
 #[derive(Debug, Clone, Default)]
 pub struct ThreadPage {
-    /// The threads. There may be fewer than asked for, or none, although more follow: a filter that leaves little is
-    /// not searched for without end.
+    /// The threads. There may be fewer than requested, or none, although more follow, because the search for a rare
+    /// match is limited.
     pub threads: Vec<ThreadSummary>,
     /// Where the next page begins; `None` when this is the last.
     pub next: Option<ThreadId>,
 }
 
 impl Runtime {
-    /// A page of the list of threads. The order is that of their ids, so of the time at which they were made. Costs a
-    /// read of one or two events for each thread looked at.
+    /// Returns a page of the list of threads. The order is that of their ids, so of their creation. Costs a read of one
+    /// or two events for each thread that is examined.
     pub async fn thread_page(&self, query: ThreadQuery) -> Result<ThreadPage, ReadError> {
         let services = self.services().clone();
         self.blocking(move || page(&*services.store, &services.crashes, &query, &|thread| services.works_on(thread)))
@@ -82,7 +82,7 @@ impl Runtime {
     }
 }
 
-/// The first id that can be made at a time.
+/// Returns the first id that can be created at a time.
 fn id_at(time: Time) -> ThreadId {
     ThreadId::new(time.unix_us() / 1_000, [0; 10])
 }
@@ -138,12 +138,12 @@ struct Source {
     search: Search,
     tags: Vec<Tag>,
     oldest_first: bool,
-    /// Streams from here on, where the list has a lower end.
+    /// Streams from this id on, if the list has a lower end.
     floor: Option<ThreadId>,
-    /// Streams before this one, where the list has an upper end; moves down when the newest come first.
+    /// Streams before this id, if the list has an upper end; decreases if the newest come first.
     ceiling: Option<ThreadId>,
     window_ms: u64,
-    /// The last stream that was looked at.
+    /// The last stream that was examined.
     last: Option<ThreadId>,
     ended: bool,
 }
@@ -187,8 +187,8 @@ impl Source {
         Ok(Some(infos))
     }
 
-    /// A store lists streams upwards only. So the newest are searched for in windows of time, each further back and
-    /// longer than the one before: what is read in vain is at most a few times what is found.
+    /// A store lists streams only in ascending order. So the newest are searched in windows of time, each further back
+    /// and longer than the one before: at most a few times as many streams are read as are found.
     fn downwards(&mut self, store: &dyn LogReader) -> Result<Option<Vec<StreamInfo>>, ReadError> {
         let top_ms = match self.ceiling {
             Some(ceiling) => ms_of(ceiling),

@@ -9,14 +9,14 @@ use tokio::sync::Notify;
 
 use crate::clock;
 
-/// The longest sleep before a look at the clock.
+/// The longest sleep before the clock is checked.
 const SLEEP_MAX: Duration = Duration::from_secs(30);
 
-/// How often the clock is looked at while timers in the log are waited for.
+/// How often the clock is checked while timers in the log are pending.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// How long to sleep before the next check of the time. The clock that sleeps are measured with stops
-/// while the machine sleeps, and does not follow when the time is set anew: a long wait is slept in parts.
+/// Returns how long to sleep before the next check of the clock. The clock that measures sleeps stops while the machine
+/// sleeps, and does not follow when the time is set: a long wait is slept in parts.
 pub(crate) fn until(at: Time, now: Time) -> Duration {
     Duration::from_micros(at.unix_us().saturating_sub(now.unix_us())).min(SLEEP_MAX)
 }
@@ -34,8 +34,8 @@ struct Due {
 }
 
 impl Timers {
-    /// Wakes the thread at that time, or at the time set before when that is earlier: an actor that leaves may be
-    /// overtaken by its successor, which came and left meanwhile.
+    /// Wakes the thread at that time, or at the time set before if that is earlier: the call of an actor that leaves
+    /// may come after that of its successor, which came and left meanwhile.
     pub(crate) fn set(&self, thread: ThreadId, at: Time) {
         let mut due = self.due.lock();
         if due.by_thread.get(&thread).is_some_and(|before| *before <= at) {
@@ -51,12 +51,12 @@ impl Timers {
         }
     }
 
-    /// The thread needs no waking.
+    /// Removes the timer of the thread.
     pub(crate) fn clear(&self, thread: ThreadId) {
         self.due.lock().remove(thread);
     }
 
-    /// The threads whose time has come, and the time of the next one.
+    /// Returns the threads that are due, and the time of the next one.
     pub(crate) fn take_due(&self, now: Time) -> (Vec<ThreadId>, Option<Time>) {
         let mut due = self.due.lock();
         let mut threads = Vec::new();
@@ -70,13 +70,13 @@ impl Timers {
         (threads, None)
     }
 
-    /// Until an earlier time was set.
+    /// Waits until an earlier time is set.
     pub(crate) async fn changed(&self) {
         self.changed.notified().await;
     }
 }
 
-/// When the next of the timers in the log is due, as far as it was looked up.
+/// The time of the next timer in the log, as far as it was read.
 #[derive(Default)]
 pub(crate) struct NextInLog {
     next: Mutex<Option<Time>>,
@@ -84,14 +84,14 @@ pub(crate) struct NextInLog {
 }
 
 impl NextInLog {
-    /// The log has a timer for this time.
+    /// Records that the log has a timer for this time.
     pub(crate) fn added(&self, at: Time) {
         if self.next.lock().is_none_or(|next| at < next) {
             self.earlier.notify_one();
         }
     }
 
-    /// Waits until the clock shows this time, or the log gets an earlier timer.
+    /// Waits until the clock reaches this time, or the log gets an earlier timer.
     pub(crate) async fn wait(&self, next: Option<Time>) {
         *self.next.lock() = next;
         loop {

@@ -1,4 +1,4 @@
-//! Questions of tools that run: put to the thread, which records them and the answers, and brought back to the tool.
+//! Questions of running tools. The thread records them and the answers, and returns the answers to the tool.
 
 use std::collections::HashMap;
 
@@ -15,14 +15,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::port::Port;
 
-/// What people say to a tool: a decision, or nothing when the question was closed without one.
+/// The answer of a person to a tool: a decision, or `None` if the question was closed without one.
 pub(crate) type Told = Option<Decision>;
 
-/// Who waits for which answer.
+/// The tools that wait for answers, by question.
 pub(crate) type Asking = HashMap<CallId, oneshot::Sender<Told>>;
 
-/// A tool that runs asks a person. The reply is the question's id once the machine has it; `answer` receives what becomes
-/// of it when that is durable, and nothing when the thread cannot say any more.
+/// A question of a running tool to a person. The reply is the question's id once the machine has it. `answer` receives
+/// the decision when that is durable, and nothing if the thread stops before.
 pub(crate) struct AskForTool {
     pub(crate) input: Input,
     pub(crate) cancel: CancellationToken,
@@ -48,7 +48,7 @@ impl AskPerson for ToolAsks {
             let question = ToolQuestion { from, message, schema, url };
             let input = Input::ToolAsks { call: port.call, attempt: port.attempt, question };
             let asked = asks.send(AskForTool { input, cancel: port.cancel.clone(), answer }).await;
-            // The thread is gone, or takes no question: no answer will come.
+            // The thread has stopped, or rejects the question: no answer will come.
             let Some(interaction) = asked.ok().flatten() else { return Ok(Reply::Cancel) };
             let _withdraw = Withdraw { port, interaction };
             let told = tokio::select! {
@@ -65,7 +65,7 @@ impl AskPerson for ToolAsks {
     }
 }
 
-/// Withdraws the question when its answer is no longer awaited. A closed question stays as it is.
+/// Withdraws the question when its answer is no longer awaited. Has no effect on a closed question.
 struct Withdraw {
     port: Port,
     interaction: CallId,

@@ -25,11 +25,11 @@ use crate::services::Services;
 use crate::spans::CallSpan;
 use crate::tool_asks::{AskForTool, ToolAsks};
 
-/// Runs a tool once: TOOL_EXECUTION_REQUEST as the log has it. TOOL_EXECUTION_COMPLETED or TOOL_EXECUTION_FAILED goes to
+/// Runs a tool once, for a recorded TOOL_EXECUTION_REQUEST. TOOL_EXECUTION_COMPLETED or TOOL_EXECUTION_FAILED goes to
 /// the port, unless the call was cancelled.
 pub(crate) struct CallTool {
     pub(crate) port: Port,
-    /// Where the tool asks people.
+    /// Receives the tool's questions to people.
     pub(crate) asks: Recipient<AskForTool>,
     pub(crate) thread: ThreadId,
     pub(crate) request: ToolExecutionRequest,
@@ -57,7 +57,7 @@ impl Handler<CallTool> for ToolExecutor {
 
     fn handle(&mut self, message: CallTool, _ctx: &mut Context<Self>) {
         let services = self.services.clone();
-        // Not spawned on the actor: an actor polls all of its futures whenever one of them wakes.
+        // Not spawned on the actor: an actor polls all of its futures when one of them wakes.
         actix_rt::spawn(async move {
             let CallTool { port, asks, thread, request, key, workspace, waits, span } = message;
             span.asks(|| request.arguments.0.to_string());
@@ -89,7 +89,7 @@ impl Handler<CallTool> for ToolExecutor {
             let duration_ms = millis(began_at.elapsed());
             match answer {
                 Ok(mut output) => {
-                    // Before the report: the event names what is in the log.
+                    // Before the report: the event names a blob that must be in the log.
                     let full_output = services.outputs.keep(thread, &mut output, &port.cancel).await;
                     let value = output.value.take();
                     let content = output.into_content();
@@ -130,7 +130,7 @@ fn context(
         services.workspace_of(workspace).map_err(|error| ExecutionError::new(ErrorKind::Configuration, error))?;
     let reports = port.clone();
     let progress = Progress::new(move |message| {
-        // Progress is worth no waiting.
+        // Progress is dropped rather than waited for.
         let (node_id, call_id, attempt) = (None, reports.call, reports.attempt);
         reports.report_if_room(ToolExecutionProgress { node_id, call_id, attempt, message });
     });

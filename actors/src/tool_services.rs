@@ -1,5 +1,5 @@
-//! The services of the tools of a runtime, which end with it: background processes, MCP servers, skills. Each exists
-//! with its feature, and this file alone knows which are.
+//! The services of the tools of a runtime, which stop with it: background processes, MCP servers, skills. Each has a
+//! feature, and only this file knows which are enabled.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -27,7 +27,8 @@ const OF_PROCESSES: [&str; 4] = ["start_process", "read_process", "list_processe
 pub(crate) struct Plan {
     #[cfg(feature = "commands")]
     pub(crate) processes: Option<(CommandOptions, ProcessOptions)>,
-    /// Where the records of processes lie, so that the next runtime finds what this one left when it was killed.
+    /// Where the records of processes are stored, so that the next runtime finds the processes that this one left when
+    /// it was killed.
     pub(crate) folder: Option<PathBuf>,
     #[cfg(feature = "mcp")]
     pub(crate) mcp: Option<McpConfig>,
@@ -49,7 +50,7 @@ pub(crate) struct ToolServices {
 }
 
 impl ToolServices {
-    /// Starts it all and adds its tools, on the tokio runtime that this is called on. Servers that fail are reported.
+    /// Starts all services and adds their tools, on the tokio runtime of the caller. Servers that fail are reported.
     pub(crate) async fn start(plan: Plan, registry: &Registry, workspace: &Arc<Workspace>) -> Result<Self, OpenError> {
         let made = Self {
             registry: registry.clone(),
@@ -74,7 +75,7 @@ impl ToolServices {
         Ok(made)
     }
 
-    /// The instructions for a model that is offered these tools.
+    /// Returns the instructions for a model that is offered these tools.
     pub(crate) fn instructions(&self, tools: &[ToolName]) -> Option<String> {
         #[cfg(feature = "files")]
         if let Some(skills) = self.skills.as_ref().filter(|_| tools.iter().any(|tool| tool.as_str() == LOAD_SKILL)) {
@@ -83,7 +84,7 @@ impl ToolServices {
         None
     }
 
-    /// The thread has ended, and so do the processes that it started.
+    /// Ends the processes of a thread that has ended.
     pub(crate) fn thread_ended(&self, owner: &str) {
         #[cfg(feature = "commands")]
         if let Some(processes) = &self.processes {
@@ -91,7 +92,7 @@ impl ToolServices {
         }
     }
 
-    /// Ends it all, in at most some seconds, and takes its tools away again.
+    /// Stops all services, within some seconds, and removes their tools.
     pub(crate) async fn stop(&self) {
         #[cfg(feature = "commands")]
         if let Some(processes) = &self.processes {

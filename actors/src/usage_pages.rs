@@ -1,4 +1,4 @@
-//! What the calls of a thread, of a family or of the whole log used, page by page.
+//! The usage of the calls of a thread, of a family or of the whole log, page by page.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -23,7 +23,8 @@ const LOOKED_AT_MAX: usize = 50_000;
 /// The most calls of a page.
 const CALLS_MAX: usize = 5_000;
 
-/// Which calls a page holds. `P` is a place: of the whole log a [`Position`], of threads a thread and a seq of it.
+/// Which calls a page contains. `P` is a position: of the whole log a [`Position`], of threads a thread and a seq of
+/// it.
 #[derive(Debug, Clone)]
 pub struct UsageQuery<P> {
     /// Only calls that ended after this event: where the page before ended.
@@ -47,8 +48,8 @@ impl<P> Default for UsageQuery<P> {
 /// A page of calls.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UsagePage<P> {
-    /// Calls of models and tools that ended, in the order in which they are recorded. A page may have fewer than it may
-    /// hold, or none, although more follow, because at most 50 000 events are read for it.
+    /// Calls of models and tools that ended, in the order in which they are recorded. A page may have fewer than its
+    /// limit, or none, although more follow, because at most 50 000 events are read for it.
     pub calls: Vec<CallUsage>,
     /// If [`UsageQuery::label_key`] is given: the value of that label of each thread that made one of the calls, or that
     /// it has no such label.
@@ -58,7 +59,7 @@ pub struct UsagePage<P> {
 }
 
 impl<P> UsagePage<P> {
-    /// Adds the calls to the sums of each value of the label of [`UsageQuery::label_key`]. `None` is the group of the
+    /// Adds the calls to the totals of each value of the label of [`UsageQuery::label_key`]. `None` is the group of the
     /// threads without that label.
     pub fn add_by_label(&self, sums: &mut BTreeMap<Option<String>, GroupSums>) {
         for call in &self.calls {
@@ -69,8 +70,9 @@ impl<P> UsagePage<P> {
 }
 
 impl Runtime {
-    /// The calls of all threads, in the order in which they ended. Each counts once: a fork does not repeat what it
-    /// inherits. Reads the events of the log from `after` on, and of a call that was requested before them its own.
+    /// Returns the calls of all threads, in the order in which they ended. Each counts once: a fork does not repeat
+    /// what it inherits. Reads the events of the log from `after` on, and for a call that was requested earlier the
+    /// events of that call.
     pub async fn usage(&self, query: UsageQuery<Position>) -> Result<UsagePage<Position>, ReadError> {
         let services = self.services().clone();
         self.blocking(move || of_log(&services, &query)).await?
@@ -78,7 +80,7 @@ impl Runtime {
 }
 
 impl ThreadHandle {
-    /// The calls of the thread, without those that it inherits and without those of its branches. Reads its events from
+    /// Returns the calls of the thread, without those that it inherits and those of its branches. Reads its events from
     /// `after` on.
     ///
     /// # Errors
@@ -88,9 +90,8 @@ impl ThreadHandle {
         self.runtime().blocking(move || of_threads(&services, &[(id, EVERY)], &query)).await?
     }
 
-    /// The same with the calls of all branches that it and they ever had, thread by thread in the order of their ids.
-    /// Reads one event of each
-    /// of them beside.
+    /// As `usage`, with the calls of all branches that it and they ever had, thread by thread in the order of their
+    /// ids. Also reads one event of each of them.
     ///
     /// # Errors
     /// `NoThread`, or when the log cannot be read.
@@ -106,7 +107,7 @@ impl ThreadHandle {
         self.runtime().blocking(read).await?
     }
 
-    /// The calls of one run of the thread, and those of the branches that began in it.
+    /// Returns the calls of one run of the thread, and those of the branches that began in it.
     ///
     /// # Errors
     /// As [`ThreadHandle::run_summary`] and [`ThreadHandle::family_usage`].
@@ -135,7 +136,7 @@ impl ThreadHandle {
 
 const EVERY: RangeInclusive<Seq> = Seq(0)..=Seq(u64::MAX);
 
-/// Whether a branch, or the branch that it is a branch of, began at one of these events of `of`.
+/// Returns whether a branch, or an ancestor of it that is a branch, began at one of these events of `of`.
 fn began_in(
     services: &Services,
     mut branch: ThreadId,
@@ -171,7 +172,7 @@ fn of_log(services: &Services, query: &UsageQuery<Position>) -> Result<UsagePage
     Ok(reader.page(None))
 }
 
-/// The calls of these threads, which are sorted, that ended at these events.
+/// Returns the calls of these threads, which are sorted, that ended at these events.
 fn of_threads(
     services: &Services,
     threads: &[(ThreadId, RangeInclusive<Seq>)],
@@ -213,7 +214,7 @@ struct Reader<'a> {
     since: Option<Time>,
     labels: Labels,
     label_key: Option<String>,
-    /// Whether the threads that were met have the labels.
+    /// Whether each thread read so far has the labels.
     labelled: BTreeMap<ThreadId, bool>,
     label_values: BTreeMap<ThreadId, Option<String>>,
     limit: usize,
@@ -278,7 +279,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Whether the thread has the labels that are asked for.
+    /// Returns whether the thread has the requested labels.
     fn has_labels(&mut self, thread: ThreadId) -> Result<bool, ReadError> {
         if self.labels.is_empty() && self.label_key.is_none() {
             return Ok(true);
@@ -301,7 +302,7 @@ impl<'a> Reader<'a> {
         Ok(has)
     }
 
-    /// A call that was requested before the first record that was read.
+    /// Returns a call that was requested before the first record that was read.
     fn whole_call(&self, thread: ThreadId, call: CallId, last: Seq) -> Result<CallUsage, ReadError> {
         let mut fold = UsageFold::default();
         for record in self.services.reader().records(thread, call.0..last.next()) {
@@ -319,7 +320,7 @@ impl<'a> Reader<'a> {
         Err(ReadError::NoSeq { thread, seq: call.0, last })
     }
 
-    /// The model of a recorded profile; none where the profile is not in the log.
+    /// Returns the model of a recorded profile; `None` if the profile is not in the log.
     fn profile(&mut self, hash: Hash) -> Result<Option<ModelName>, ReadError> {
         if let Some(name) = self.profiles.get(&hash) {
             return Ok(name.clone());

@@ -14,12 +14,12 @@ use crate::runtime::Runtime;
 use rethread_events::text::with_sources;
 
 impl Runtime {
-    /// Reads the whole log: the chain of every stream, that its events follow from each other, and that its
-    /// snapshots are their folds. A thread whose check ended the process several times is not checked again, and said so
-    /// as a fault.
+    /// Reads the whole log, and checks the hash chain of every stream, that its events follow from each other, and that
+    /// its snapshots are their folds. A thread whose check crashed the process several times is not checked again,
+    /// which is reported as a fault.
     ///
     /// # Errors
-    /// When the log cannot be read at all. What is wrong with single threads is in the answer.
+    /// When the log cannot be read at all. Faults of single threads are in the result.
     pub async fn verify(&self) -> Result<Verification, ReadError> {
         let services = self.services().clone();
         self.blocking(move || verify(&*services.store, &services.crashes)).await?
@@ -38,7 +38,7 @@ fn verify(store: &dyn LogReader, crashes: &Arc<Crashes>) -> Result<Verification,
     Ok(found)
 }
 
-/// Checks a thread that was listed. It may be deleted at any time, and another may begin under its id, by an import.
+/// Checks a listed thread. It may be deleted at any time, and an import may write another one with its id.
 fn check_stream(
     store: &dyn LogReader,
     crashes: &Arc<Crashes>,
@@ -47,7 +47,7 @@ fn check_stream(
     loop {
         let check = || check_fold(store, info.thread, info.last_seq);
         let checked = match crashes.asked_for(Step::verify(info.thread), check) {
-            // Others are checked all the same.
+            // Other threads are still checked.
             Err(error @ (ReadError::EndsProcess { .. } | ReadError::SetAside { .. })) => {
                 let (thread, what) = (Some(info.thread), format!("not checked: {error}"));
                 return Ok(Some(Damage { thread, what, ..Damage::default() }));
@@ -65,19 +65,19 @@ fn check_stream(
     }
 }
 
-/// Whether the thread is the one that was listed: the position of its last record is that of no other.
+/// Returns whether the thread is the listed one: no other has the position of its last record.
 fn is_still_there(store: &dyn LogReader, info: &StreamInfo) -> Result<bool, StoreError> {
     match store.record(info.thread, info.last_seq) {
         Ok(record) => Ok(record.is_some_and(|record| record.position == info.last_position)),
         Err(StoreError::NotFound { .. }) => Ok(false),
-        // Whichever it is, it is damaged.
+        // In either case it is damaged.
         Err(StoreError::Damaged(_)) => Ok(true),
         Err(error) => Err(error),
     }
 }
 
-/// That the events of a thread follow from each other and belong to the runs that their records name, and that its snapshots
-/// are their folds.
+/// Checks that the events of a thread follow from each other and belong to the runs that their records name, and that
+/// its snapshots are their folds.
 fn check_fold(store: &dyn LogReader, thread: ThreadId, last: Seq) -> Result<Option<Damage>, ReadError> {
     let mut loaded = Loaded::empty(thread);
     let mut of_another_run = None;
@@ -94,7 +94,7 @@ fn check_fold(store: &dyn LogReader, thread: ThreadId, last: Seq) -> Result<Opti
             Ok(loaded) => loaded,
             Err(error) => return as_damage(thread, error).map(Some),
         };
-        // One of other records was written late, for a thread that was deleted and had this id: it is never used.
+        // One with another hash was written late, for a deleted thread with this id: it is never used.
         if snapshot.hash == loaded.last_hash && codec::encode(&loaded.state).ok().as_ref() != Some(&snapshot.state) {
             let what = "the snapshot is not the fold of the events".into();
             return Ok(Some(Damage { thread: Some(thread), seq: Some(seq), what, ..Damage::default() }));

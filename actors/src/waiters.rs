@@ -1,4 +1,4 @@
-//! Who waits for a thread to come to rest.
+//! The callers that wait until a thread is at rest.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -10,14 +10,14 @@ use tokio::sync::oneshot;
 
 use crate::error::{ReadError, RuntimeError};
 
-/// What a thread has come to.
+/// The state of a thread at rest.
 #[derive(Debug, Clone)]
 pub(crate) struct Rest {
     pub(crate) state: State,
     pub(crate) last_position: Position,
 }
 
-/// What is waited for.
+/// What a caller waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Until {
     /// The end.
@@ -36,7 +36,7 @@ pub(crate) struct Waiting<'a> {
 }
 
 impl Waiting<'_> {
-    /// What the thread has come to; `None` when that must be looked for again.
+    /// Waits for the state of the thread at rest; `None` if the caller must read it again.
     pub(crate) async fn rest(mut self) -> Option<Result<Rest, ReadError>> {
         (&mut self.receiver).await.ok()
     }
@@ -74,17 +74,17 @@ impl Waiters {
         taken
     }
 
-    /// Lets go of those who gave up waiting.
+    /// Removes the callers that stopped waiting.
     fn prune(&self, thread: ThreadId) {
         drop(self.take(thread, |(_, sender)| sender.is_closed()));
     }
 
-    /// Whether a caller waits until the thread is at rest.
+    /// Returns whether a caller waits until the thread is at rest.
     pub(crate) fn is_waited_for(&self, thread: ThreadId) -> bool {
         self.waiters.lock().get(&thread).is_some_and(|waiters| waiters.iter().any(|(until, _)| *until == Until::AtRest))
     }
 
-    /// The thread is at rest, durably.
+    /// Notifies the waiters of a thread that is durably at rest.
     pub(crate) fn at_rest(&self, thread: ThreadId, rest: impl FnOnce() -> Rest, ended: bool) {
         let waiters = self.take(thread, |(until, _)| ended || *until == Until::AtRest);
         if waiters.is_empty() {
@@ -96,20 +96,20 @@ impl Waiters {
         }
     }
 
-    /// The thread's actor has stopped. Callers that asked after its last report read the log; callers that wait for
-    /// the end of a thread that has not ended continue to wait.
+    /// Handles the stop of the thread's actor. Callers that asked after its last report read the log; callers that wait
+    /// for the end of a thread that has not ended continue to wait.
     pub(crate) fn left(&self, thread: ThreadId, ended: bool) {
         drop(self.take(thread, |(until, _)| ended || *until != Until::Ended));
     }
 
-    /// The thread cannot go on for now.
+    /// Notifies the waiters of a thread that cannot continue for now.
     pub(crate) fn failed(&self, thread: ThreadId, error: &ReadError) {
         for (_, sender) in self.take(thread, |_| true) {
             let _ = sender.send(Err(error.clone()));
         }
     }
 
-    /// Nothing will go on any more.
+    /// Notifies all waiters at shutdown.
     pub(crate) fn close(&self) {
         let threads: Vec<_> = self.waiters.lock().keys().copied().collect();
         for thread in threads {

@@ -15,12 +15,12 @@ use crate::runtime::Runtime;
 pub struct WorkflowVersions {
     /// The name of the workflow.
     pub name: String,
-    /// The hashes of its definitions, in the order in which they were first kept: the newest last. Never empty.
+    /// The hashes of its definitions, in the order in which they were first stored: the newest last. Never empty.
     pub hashes: Vec<Hash>,
 }
 
 impl WorkflowVersions {
-    /// The definition that was kept last.
+    /// Returns the definition that was stored last.
     pub fn newest(&self) -> Option<Hash> {
         self.hashes.last().copied()
     }
@@ -36,8 +36,8 @@ impl Runtime {
     /// stays.
     ///
     /// # Errors
-    /// `Workflow` when this runtime runs threads and it needs a tool, profile or provider that is not here; the errors of
-    /// the log.
+    /// `Workflow` if this runtime runs threads and the definition needs a tool, profile or provider that this runtime
+    /// lacks; errors of the log.
     pub async fn put_workflow(&self, workflow: impl Into<Arc<Workflow>>) -> Result<bool, StartThreadError> {
         let workflow = workflow.into();
         let known = self.workflow_versions(workflow.name()).await?;
@@ -56,14 +56,14 @@ impl Runtime {
         Ok(values.iter().map(|(name, hashes)| WorkflowVersions::of(&name[NAMES.len()..], hashes)).collect())
     }
 
-    /// The definitions of one name; `None` when there are none.
+    /// Returns the definitions of one name; `None` if there are none.
     pub async fn workflow_versions(&self, name: &str) -> Result<Option<WorkflowVersions>, RuntimeError> {
         let (store, key) = (self.store().clone(), format!("{NAMES}{name}"));
         let value = self.blocking(move || store.value(&key)).await??;
         Ok(value.map(|hashes| WorkflowVersions::of(name, &hashes)).filter(|versions| !versions.hashes.is_empty()))
     }
 
-    /// The definition with this hash; `None` when the log has none.
+    /// Returns the definition with this hash; `None` if the log does not have it.
     ///
     /// # Errors
     /// `Definition` if the log has something else under the hash.

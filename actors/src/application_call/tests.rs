@@ -11,7 +11,7 @@ use crate::spans::Spans;
 
 const THREAD: ThreadId = ThreadId::from_bytes([1; 16]);
 
-/// How a call of this code ends, and what it reports when it answers with a number. No thread stands behind it.
+/// Returns how a call of this code ends, and what it reports if it answers with a number. There is no thread.
 fn ended(work: impl Future<Output = Result<u32, ExecutionError>>, cancels: bool) -> Option<Result<u32, ErrorKind>> {
     actix_rt::System::new().block_on(async move {
         let services = Services::for_tests(Registry::new());

@@ -1,4 +1,4 @@
-//! Threads back into a log.
+//! Imports of threads into a log.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufRead, Read as _, Seek, SeekFrom};
@@ -27,31 +27,32 @@ use crate::stream_keys;
 /// How much of an export is hashed at a time.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// What an import did.
+/// The result of an import.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Imported {
     /// Threads that were written.
     pub threads: Vec<ThreadId>,
-    /// Threads that were there already, with the same events.
+    /// Threads that were in the log already, with the same events.
     pub known: Vec<ThreadId>,
     /// Events that were written.
     pub n_events: u64,
 }
 
 impl Runtime {
-    /// Reads what [`Runtime::export`] wrote, after a check that it is whole. Threads that are there already with the same
-    /// events are passed over. Nothing goes on by itself, also not when a runtime starts on the log again: an imported
-    /// thread that had not ended is a copy, and waits until it gets an input or a caller waits for it.
+    /// Imports what [`Runtime::export`] wrote, after a check that it is complete. Threads that are in the log already
+    /// with the same events are skipped. Nothing resumes by itself, even when a runtime starts on the log again: an
+    /// imported thread that had not ended is a copy, and waits until it gets an input or a caller waits for it.
     ///
     /// # Errors
-    /// With the number of the line. `Incomplete`, `EndsProcess`: nothing was imported. Otherwise the threads before the
-    /// line are in the log, the one it belongs to is not. The same where the process ends meanwhile: each thread is there
-    /// whole, with its outputs, or not at all, and the same import goes on from there.
+    /// Each names the number of the line. After `Incomplete` and `EndsProcess`, nothing was imported. Otherwise the
+    /// threads before the line are in the log, and the one it belongs to is not. The same holds if the process crashes
+    /// meanwhile: each thread is imported completely, with its outputs, or not at all, and the same import continues
+    /// from there.
     pub async fn import(&self, from: impl BufRead + Seek + Send + 'static) -> Result<Imported, ImportError> {
         self.imported(from, |store, definitions, from| import(store, definitions, from)).await
     }
 
-    /// The same without the check: for an export of a version that wrote no trailer, or for what is left of a file.
+    /// As `import`, without the check: for an export of a version that wrote no trailer, or for a truncated file.
     ///
     /// # Errors
     /// As [`Runtime::import`].
@@ -81,7 +82,8 @@ impl Runtime {
     }
 }
 
-/// The hash of what is left to read, a small piece at a time: this much ends no process. Leaves the reader where it was.
+/// Returns the hash of the rest of the file, and restores the position of the reader. Reads small pieces, so it cannot
+/// exhaust memory.
 fn hash_of(from: &mut (impl BufRead + Seek)) -> io::Result<Hash> {
     let start = from.stream_position()?;
     let (mut hash, mut piece) = (Hash::ZERO, Vec::with_capacity(PIECE_BYTES + 32));
@@ -97,7 +99,7 @@ fn hash_of(from: &mut (impl BufRead + Seek)) -> io::Result<Hash> {
     Ok(hash)
 }
 
-/// The same into a log without a runtime. Blocks.
+/// As `Runtime::import`, into a log without a runtime. Blocks.
 pub(crate) fn import(
     store: &dyn Store,
     definitions: &Definitions,
@@ -106,7 +108,7 @@ pub(crate) fn import(
     let complete = check_complete(&mut from);
     from.rewind()?;
     if let Err(incomplete) = complete {
-        // A line that is no part of an export at all says more.
+        // If a line is no part of an export at all, its error is more specific.
         each_line(&mut from, check_line)?;
         return Err(incomplete);
     }
@@ -130,7 +132,7 @@ struct Importer<'a> {
     /// Outputs of tools, until the events of their threads are written.
     outputs: BTreeMap<ThreadId, Vec<Vec<u8>>>,
     output_bytes: usize,
-    /// Definitions that events may refer to which are not written yet.
+    /// Definitions that are in use because unwritten events may refer to them.
     held: Vec<Held>,
     done: Imported,
 }
@@ -155,7 +157,7 @@ impl<'a> Importer<'a> {
             if is_trailer(line) { Ok(()) } else { self.take(line) }
         })?;
         self.write_stream()?;
-        // Those of threads that are in the log and were not read again; others belong to nothing.
+        // Those of threads that are in the log and were skipped; others belong to no thread.
         for (thread, outputs) in std::mem::take(&mut self.outputs) {
             match self.store.stream(thread) {
                 Ok(_) => self.keep_outputs(thread, outputs)?,
@@ -179,7 +181,7 @@ impl<'a> Importer<'a> {
             return self.keep_blob(blob);
         }
         let record = RecordedEvent::from_json(&value).map_err(|error: RecordError| self.wrong(error))?;
-        // Exports that were written one after the other may hold a thread twice.
+        // Concatenated exports may contain a thread twice.
         if self.stream.last().is_some_and(|last| last.thread != record.thread || last.seq >= record.seq) {
             self.write_stream()?;
         }
@@ -225,7 +227,7 @@ impl<'a> Importer<'a> {
         Ok(())
     }
 
-    /// The variables by which a thread is found. Without its definition it is found by none.
+    /// Returns the search attributes of a thread; none without its definition.
     fn search_of(&self, thread: ThreadId, state: &State) -> Result<Vec<String>, ImportError> {
         match self.definitions.of(thread, state) {
             Ok(workflow) => Ok(workflow.spec().search.clone()),
@@ -234,7 +236,7 @@ impl<'a> Importer<'a> {
         }
     }
 
-    /// Writes the stream that was read, when it is whole and new.
+    /// Writes the stream that was read, if it is complete and new.
     fn write_stream(&mut self) -> Result<(), ImportError> {
         let mut records = std::mem::take(&mut self.stream);
         let (Some(first), Some(last)) = (records.first(), records.last()) else {

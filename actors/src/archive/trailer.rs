@@ -14,7 +14,7 @@ const LINE_BYTES_MAX: u64 = 200 << 20;
 /// The beginning of a trailer line.
 const BEGIN: &[u8] = br#"{"end":"#;
 
-/// The lines since the trailer before, each hashed with the hash of the lines before it.
+/// The lines since the previous trailer, each hashed with the hash of the lines before it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Trailer {
@@ -48,7 +48,7 @@ impl Trailer {
     }
 }
 
-/// Whether a line is a trailer.
+/// Returns whether a line is a trailer.
 pub(super) fn is_trailer(line: &[u8]) -> bool {
     line.trim_ascii().starts_with(BEGIN)
 }
@@ -75,7 +75,7 @@ pub(super) fn each_line(
     }
 }
 
-/// An error unless every line is covered by a trailer that fits it. Reads to the end.
+/// Checks that every line is covered by a matching trailer. Reads to the end.
 pub(super) fn check_complete(from: &mut impl BufRead) -> Result<(), ImportError> {
     let mut so_far = Trailer::default();
     let mut is_empty = true;

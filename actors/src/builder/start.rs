@@ -25,11 +25,12 @@ use crate::tool_executor::ToolExecutor;
 use crate::tool_services::Plan;
 
 impl RuntimeBuilder {
-    /// Opens the log and starts the runtime on threads of its own. Works with and without an async runtime around it.
+    /// Opens the log and starts the runtime on its own OS threads. Works with and without an async runtime of the
+    /// caller.
     ///
     /// # Errors
-    /// When the log cannot be opened (another process has it, it is damaged, the disk is full), a tool's name is
-    /// taken, the workspace is not a folder, the folder for records of processes is in use, or the system gives no
+    /// When the log cannot be opened (another process has it, it is damaged, the disk is full), a tool's name is taken,
+    /// the workspace is not a folder, the folder for records of processes is in use, or the system cannot create a
     /// thread.
     pub async fn start(self) -> Result<Runtime, OpenError> {
         if let Some(fault) = self.faults.first() {
@@ -103,7 +104,7 @@ impl RuntimeBuilder {
                 services.imported.read(&*services.store)?;
             }
             if matches!(services.mode, Mode::Run | Mode::RunOnDemand | Mode::Observe) {
-                // Before any thread goes on: what is appended then is counted as it is.
+                // Before any thread resumes: what is appended after this is counted at the append.
                 let services = services.clone();
                 let read = move || services.labels.read(&*services.store);
                 on_a_thread("rethread-open", read).await?.map_err(OpenError::of_read)?;
@@ -125,7 +126,7 @@ impl RuntimeBuilder {
                 Ok(runtime)
             }
             Err(error) => {
-                // They hold the log.
+                // The monitors refer to the log.
                 services.monitors.iter().for_each(|monitor| monitor.stop());
                 Err(error)
             }
@@ -142,8 +143,8 @@ async fn start_system(
     let thread = std::thread::Builder::new().name("rethread-system".into()).spawn(move || {
         let runner = System::new();
         let started: Result<_, OpenError> = runner.block_on(async {
-            // Behind the log's own lock, so that what another process runs is left alone; before any thread goes on, so
-            // that none misses a tool.
+            // After the log is locked, so that processes of another runtime are not killed. Before any thread resumes,
+            // so that all tools are available.
             let services = &registry.services;
             services.start_tool_services(tool_services).await?;
             let mut slots = Vec::with_capacity(n_arbiters);
@@ -162,7 +163,7 @@ async fn start_system(
         if failed {
             return;
         }
-        // The system holds the runtime's parts no longer than it runs.
+        // The system refers to the runtime's parts only while it runs.
         drop(registry);
         if let Err(error) = runner.run() {
             tracing::error!(%error, "the runtime's system ended in an error");

@@ -1,4 +1,4 @@
-//! The services of the tools of a runtime, each with its feature.
+//! Settings for the services of the tools of a runtime, each with its feature.
 
 #[cfg(feature = "files")]
 use rethread_tools::Skills;
@@ -31,8 +31,8 @@ impl RuntimeBuilder {
         self
     }
 
-    /// Offers these skills by the tool `load_skill`; their names and descriptions stand in the instructions of every
-    /// model that is offered it. No skills, no tool.
+    /// Offers these skills by the tool `load_skill`. Their names and descriptions are in the instructions of every
+    /// model that is offered it. Without skills there is no tool.
     #[cfg(feature = "files")]
     pub fn skills(mut self, skills: Skills) -> Self {
         self.tool_services.skills = Some(skills);

@@ -1,4 +1,4 @@
-//! The file of what is under way: slots of one size, each free or taken.
+//! The file of the running steps: slots of one size, each free or taken.
 
 use std::fs::File;
 use std::io;
@@ -9,7 +9,7 @@ use rethread_events::ids::ThreadId;
 
 use super::step::{Class, Step, TEXT_BYTES_MAX};
 
-/// How much can be under way at once; what is beyond is not noted.
+/// The most steps that are recorded at once; further ones are not.
 pub(super) const SLOTS: usize = 512;
 /// The bytes of a slot: 1 when it is taken, the class, the thread, the seq, the length of the text, the text.
 const SLOT_BYTES: usize = 128;
@@ -37,7 +37,7 @@ pub(super) fn slot(step: &Step) -> Vec<u8> {
     bytes
 }
 
-/// What a slot names; nothing when it is free or does not read.
+/// Returns the step in a slot; `None` if it is free or unreadable.
 fn read(slot: &[u8]) -> Option<Step> {
     let (&taken, rest) = slot.split_first()?;
     let (&class, rest) = rest.split_first()?;
@@ -65,7 +65,8 @@ fn empty() -> Vec<u8> {
 }
 
 impl Register {
-    /// The register in a file, and what was under way when it was last written. A file of another format holds nothing.
+    /// Opens the register in a file, and returns the steps that were running when it was last written. A file of
+    /// another format contains none.
     pub(super) fn open(file: File) -> io::Result<(Self, Vec<Step>)> {
         let n = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX).min((SLOTS + 1) * SLOT_BYTES);
         let mut bytes = vec![0; n];
@@ -78,7 +79,7 @@ impl Register {
         Ok((Self { file, is_clear, free: Mutex::new((0..SLOTS).collect()) }, found))
     }
 
-    /// All slots are free. The file gets its full size, so that taking a slot needs no room on the disk.
+    /// Frees all slots. The file gets its full size, so that taking a slot needs no disk space.
     pub(super) fn clear(self) -> io::Result<Self> {
         if !self.is_clear {
             self.file.write_all_at(&empty(), 0)?;
@@ -87,7 +88,7 @@ impl Register {
         Ok(self)
     }
 
-    /// Takes a slot; none when all are taken or the file cannot be written.
+    /// Takes a slot; `None` if all are taken or the file cannot be written.
     pub(super) fn enter(&self, bytes: &[u8]) -> Option<usize> {
         let slot = self.free.lock().pop()?;
         if self.file.write_all_at(bytes, at(slot)).is_err() {
@@ -98,7 +99,7 @@ impl Register {
     }
 
     pub(super) fn leave(&self, slot: usize) {
-        // One that cannot be freed is not taken again: what it names is not what is under way.
+        // A slot that cannot be freed is not reused: its step is not running.
         if self.file.write_all_at(&[0], at(slot)).is_ok() {
             self.free.lock().push(slot);
         }

@@ -1,4 +1,4 @@
-//! What is under way.
+//! The steps that are counted.
 
 use rethread_events::event::{CallEvent, ToolExecutionRequest};
 use rethread_events::ids::{CallId, Hash, Seq, ThreadId};
@@ -10,7 +10,7 @@ use crate::inputs::call_of;
 /// The longest text of a step, in bytes.
 pub(super) const TEXT_BYTES_MAX: usize = 96;
 
-/// What kind of work it is. Each kind of a thread is counted by itself.
+/// The kind of work. Each kind of a thread is counted separately.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Class {
     /// Its events are folded.
@@ -35,8 +35,8 @@ impl Class {
     pub(super) const ALL: [Self; 8] =
         [Self::Fold, Self::Begin, Self::Run, Self::Snapshot, Self::Verify, Self::Rerun, Self::History, Self::Import];
 
-    /// Whether it is done when a caller asks for it, each time perhaps for another step. Then a death in one step leaves
-    /// the deaths in others counted, and they are counted together.
+    /// Returns whether it is work that callers ask for, with possibly another step each time. Then a crash in one step
+    /// does not reset the counts of others, and they are counted together.
     pub(super) const fn is_asked_for(self) -> bool {
         match self {
             Self::Fold | Self::Begin | Self::Run | Self::Snapshot => false,
@@ -71,7 +71,7 @@ impl Class {
     }
 }
 
-/// A step of a thread. Two with the same text are the same step, whenever they are taken.
+/// A step of a thread. Two steps with the same text are the same step, at any time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Step {
     pub(super) thread: ThreadId,
@@ -136,14 +136,14 @@ impl Step {
         Self::new(thread, Class::History, format!("its state after seq {seq}"), seq.0)
     }
 
-    /// On the definition with that hash, or the one that it ran on, up to that event or the last.
+    /// A rerun on the definition with that hash, or its own, up to that event or the last.
     pub(crate) fn rerun(thread: ThreadId, workflow: Option<Hash>, last: Option<Seq>) -> Self {
         let on = workflow.map(|hash| format!(" on {hash:?}")).unwrap_or_default();
         let to = last.map(|last| format!(" to seq {last}")).unwrap_or_default();
         Self::new(thread, Class::Rerun, format!("its rerun{on}{to}"), 0)
     }
 
-    /// The first bytes of the export's hash stand for a thread.
+    /// An import. The first bytes of the export's hash are used as the thread id.
     pub(crate) fn import(export: Hash) -> Self {
         let [id @ .., _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _] = *export.as_bytes();
         Self::new(ThreadId::from_bytes(id), Class::Import, "the import of an export".into(), 0)

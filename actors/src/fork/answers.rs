@@ -16,13 +16,14 @@ use crate::family::{Replacement, past};
 use crate::services::Services;
 use crate::thread_handle::ThreadHandle;
 
-/// How long the thread that takes the place of a branch may take to begin.
+/// How long the thread that replaces a branch may take to begin.
 const BEGIN_MAX: Duration = Duration::from_secs(30);
 
-/// The same answers for the threads that take the places of the branches, each tried on the branch as it stood. Blocks.
+/// Returns the same answers for the threads that replace the branches, each tried on the branch in its state at the
+/// fork. Blocks.
 ///
 /// # Errors
-/// `NoInteraction` when no branch waits for it, `Rejected` when the answer cannot be used.
+/// `NoInteraction` if no branch waits for it, `Rejected` if the answer cannot be used.
 pub(super) fn of_branches(
     services: &Services,
     answers: Vec<ForkAnswer>,

@@ -1,4 +1,4 @@
-//! What stands for the thread in the tests of an executor.
+//! A mock of the thread for the tests of an executor.
 
 use actix::{Actor, Context, Handler};
 use rethread_events::ids::Seq;

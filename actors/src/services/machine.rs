@@ -1,4 +1,4 @@
-//! What a machine asks of the process that it runs in: its tools, and its models.
+//! What a machine needs from the process: its tools, and its models.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ impl Tools for Services {
         if !self.workspace_in_prompt {
             return None;
         }
-        // Where the folder cannot be used, each call of a tool says so.
+        // If the folder cannot be used, each tool call reports it.
         let workspace = self.workspace_of(own).ok()?;
         Some(workspace.root().display().to_string())
     }
@@ -78,8 +78,8 @@ impl thread::Models for Services {
 }
 
 impl Services {
-    /// The question as it is put to a person. Blocks for `RelayModel` where this process lacks the tools that were
-    /// offered, which are then read from the log.
+    /// Returns the question for a person. Blocks for `RelayModel` if this process lacks the tools that were offered,
+    /// which are then read from the log.
     pub(crate) fn prompt_of(&self, state: &State, ask: &Interaction) -> Option<String> {
         match ask.operation_type {
             OperationType::RelayModel => self.relay_prompt(state).unwrap_or_else(|error| {
@@ -94,7 +94,7 @@ impl Services {
         }
     }
 
-    /// What the person is to carry to the model, when the thread waits for one. Blocks.
+    /// Returns the prompt that the person carries to the model, if the thread waits for one. Blocks.
     pub(crate) fn relay_prompt(&self, state: &State) -> Result<Option<String>, ReadError> {
         let Some(request) = state.model_request() else {
             return Ok(None);
@@ -103,7 +103,7 @@ impl Services {
         Ok(Some(self.models.relay_prompt(&request, tools)))
     }
 
-    /// The tools that a model is offered, as this process has them.
+    /// Returns the tools that a model is offered, as this process has them.
     fn offered(&self, request: &ModelRequest) -> Option<Arc<Catalogue>> {
         if request.execution.tools.is_empty() {
             return None;
@@ -112,8 +112,8 @@ impl Services {
         self.tools.catalogue(&names).ok()
     }
 
-    /// The tools that the model of a call is offered: those that it was first offered, so that every attempt and every
-    /// call of a loop is made with the same.
+    /// Returns the tools for the model of a call: those that it was first offered, so that every attempt and every call
+    /// of a loop has the same.
     pub(crate) async fn offered_to(
         self: &Arc<Self>,
         request: &ModelRequest,
@@ -129,7 +129,7 @@ impl Services {
                 let lost = |error: String| ExecutionError::new(ErrorKind::UnknownTool, error);
                 read.map_err(|error| lost(error.to_string()))?.map_err(|error| lost(with_sources(&error)))
             }
-            // It could not be kept when the loop began.
+            // The catalogue could not be stored when the loop began.
             (Some(now), None) => Ok(now.specs.clone()),
             (None, None) => {
                 let tools = request.execution.tools.join(", ");
@@ -138,7 +138,7 @@ impl Services {
         }
     }
 
-    /// The tools as they were when the model was first offered them, even if this process has others now.
+    /// Returns the tools as they were when the model was first offered them, even if this process has others now.
     pub(crate) fn catalogue_of(&self, request: &ModelRequest) -> Result<Arc<[ToolSpec]>, ReadError> {
         let Some(hash) = request.execution.tool_catalog else {
             return Ok(Arc::new([]));

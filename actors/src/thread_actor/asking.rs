@@ -1,4 +1,4 @@
-//! Tools that run and wait for people.
+//! Running tools that wait for people.
 
 use actix::prelude::*;
 use rethread_events::event::Event;
@@ -15,7 +15,7 @@ impl Handler<AskForTool> for ThreadActor {
 
     fn handle(&mut self, message: AskForTool, ctx: &mut Context<Self>) -> Option<CallId> {
         let AskForTool { input, cancel, answer } = message;
-        // While the log has no room nothing can be asked.
+        // While the log has no room, nothing can be asked.
         let Phase::Live(live) = &self.phase else { return None };
         if cancel.is_cancelled() || self.halting {
             return None;
@@ -36,7 +36,7 @@ fn is_of_tool(state: &State, id: CallId) -> bool {
     state.interactions().iter().any(|ask| ask.id == id && ask.tool_run.is_some())
 }
 
-/// Why the answer to a question of a tool that does not run cannot be taken.
+/// Returns why the answer to a question of a tool that no longer runs is rejected.
 pub(super) fn left(state: &State, interaction: CallId) -> Option<Rejected> {
     is_of_tool(state, interaction).then(|| {
         Rejected::Invalid(format!(
@@ -46,7 +46,7 @@ pub(super) fn left(state: &State, interaction: CallId) -> Option<Rejected> {
     })
 }
 
-/// What tools are to be told once these events are durable.
+/// Returns the answers to give to tools once these events are durable.
 pub(super) fn told_by(events: &[Event]) -> Vec<(CallId, Told)> {
     let told = |event: &Event| {
         if let Event::UserInteractionProcessed(e) = event {
@@ -58,19 +58,19 @@ pub(super) fn told_by(events: &[Event]) -> Vec<(CallId, Told)> {
 }
 
 impl ThreadActor {
-    /// Tells the tools that wait.
+    /// Gives the answers to the tools that wait.
     pub(super) fn tell_tools(&mut self, told: Vec<(CallId, Told)>) {
         let Phase::Live(live) = &mut self.phase else { return };
         for (id, told) in told {
             if let Some(answer) = live.asking.remove(&id) {
-                // Who does not wait any more needs nothing.
+                // The tool may have stopped waiting.
                 let _ = answer.send(told);
             }
         }
     }
 
-    /// Why an answer cannot be taken: the tool that asked does not run in this process, so that it would not receive
-    /// it.
+    /// Returns why an answer is rejected: the tool that asked does not run in this process, so it would not receive the
+    /// answer.
     pub(super) fn unheard(&self, input: &Input) -> Option<Rejected> {
         let (Phase::Live(live), Input::Respond { interaction, .. }) = (&self.phase, input.given()) else { return None };
         if live.asking.contains_key(interaction) { None } else { left(live.thread.state(), *interaction) }

@@ -1,4 +1,4 @@
-//! What the actor of a thread does about the branches that it owns, and about the thread whose branch it is.
+//! What the actor of a thread does for its branches, and as a branch for its parent.
 
 use actix::prelude::*;
 use futures_util::FutureExt;
@@ -14,7 +14,7 @@ use crate::branch_states::BranchState;
 use crate::branches::{self, End, Wanted};
 use crate::port::Reply;
 
-/// What events of a thread mean for its branches, once they are durable.
+/// Commands to branches that follow from events of a thread, once these are durable.
 #[derive(Default)]
 pub(super) struct ForBranches {
     not_needed: Vec<ThreadId>,
@@ -38,7 +38,7 @@ impl ForBranches {
 }
 
 impl ThreadActor {
-    /// Sees, once for each, that the branches that it owes run.
+    /// Ensures, once for each, that the branches that the thread wants run.
     pub(super) fn run_branches(&mut self, effects: &[Effect]) {
         let Phase::Live(live) = &mut self.phase else {
             return;
@@ -78,7 +78,7 @@ impl ThreadActor {
             let running = live.thread.state().running_branches();
             let pauses: Vec<_> = running.map(|run| branches::pause(registry.clone(), run.child, paused)).collect();
             let earlier = live.follow.take();
-            // A resume does not overtake the pause before it.
+            // A resume must not overtake the pause before it.
             let pauses = async move {
                 if let Some(earlier) = earlier {
                     earlier.await;
@@ -96,7 +96,7 @@ impl ThreadActor {
         actix_rt::spawn(registry.telling.track_future(all));
     }
 
-    /// A branch that was activated takes over the pause and the end of its parent.
+    /// Applies the pause and the end of the parent to a branch that was activated.
     pub(super) fn reconcile_parent(&mut self, ctx: &mut Context<Self>) {
         let Phase::Live(live) = &self.phase else {
             return;
@@ -125,7 +125,7 @@ impl ThreadActor {
         }
     }
 
-    /// A caller waits for its status. Branches that were returned to the log are tried again.
+    /// Called when a caller waits for its status. Branches that were returned to the log are tried again.
     pub(super) fn check_branches(&mut self, ctx: &mut Context<Self>) {
         if let Phase::Live(live) = &self.phase
             && live.thread.state().fan().is_some()
@@ -137,7 +137,7 @@ impl ThreadActor {
         self.rest(ctx);
     }
 
-    /// What the branches wait for, where all there is to wait for are branches of which nothing goes on.
+    /// Returns what the branches wait for, if the thread only waits for branches and none of them runs.
     pub(super) fn branches_rest(&self) -> Option<BranchState> {
         let Phase::Live(live) = &self.phase else {
             return None;
@@ -146,7 +146,7 @@ impl ThreadActor {
         live.branches.as_ref()?.rest(running)
     }
 
-    /// Tells the parent, if there is one, what has become of this branch.
+    /// Notifies the parent, if there is one, of the end or rest of this branch.
     pub(super) fn tell_parent(&self, rest: Option<BranchState>) {
         let Phase::Live(live) = &self.phase else {
             return;
@@ -164,8 +164,8 @@ impl ThreadActor {
         }
     }
 
-    /// Lets the parent know, if there is one, how far this branch is. A branch that begins to run says so before anybody
-    /// who moved it is notified.
+    /// Writes the state of this branch for its parent, if there is one. A branch that begins to run writes this before
+    /// the caller that resumed it is notified.
     pub(super) fn notify_parent(&self, branch_state: BranchState) {
         let Phase::Live(live) = &self.phase else {
             return;
@@ -185,8 +185,8 @@ impl Handler<BranchChanged> for ThreadActor {
 }
 
 impl Live {
-    /// Sends replies about what is durable, after the branches have recorded what follows for them: a command about a
-    /// thread ends when its whole family has recorded it.
+    /// Sends replies about durable inputs, after the branches have recorded what follows for them: a command to a
+    /// thread completes when its whole family has recorded it.
     pub(super) fn reply(&self, replies: Vec<Reply>, first: Option<Seq>) {
         let send = move || replies.into_iter().for_each(|reply| reply.send(Ok(first)));
         match &self.follow {
@@ -195,7 +195,7 @@ impl Live {
         }
     }
 
-    /// Replies when everything so far is durable.
+    /// Replies when all events so far are durable.
     pub(super) fn reply_when_durable(&mut self, reply: Reply) {
         match self.under_way.back_mut() {
             Some(last) => last.later.push(reply),

@@ -1,4 +1,4 @@
-//! What the actor of a thread knows.
+//! The data of the actor of a thread.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -22,12 +22,11 @@ use crate::snapshots;
 use crate::stream_keys;
 use crate::tool_asks::Asking;
 
-/// What the actor of a thread does now.
+/// The phase of the actor of a thread.
 pub(super) enum Phase {
-    /// To be begun when the actor starts.
+    /// Begins when the actor starts.
     Beginning(Box<Begin>),
-    /// To be folded from the log: when the actor starts, or when the log has room again. Messages wait while it is
-    /// folded.
+    /// Is folded from the log: when the actor starts, or when the log has room again. Messages wait meanwhile.
     Away(Box<Kept>),
     Live(Box<Live>),
     /// Its machine takes a step on a blocking thread. The actor handles nothing meanwhile.
@@ -42,35 +41,35 @@ pub(super) struct Live {
     pub(super) durable: Seq,
     pub(super) last_position: Position,
     pub(super) last_hash: Hash,
-    /// Positions of the open calls' requests, as causes of what they lead to.
+    /// Positions of the open calls' requests, as causes of the events that they lead to.
     pub(super) positions: HashMap<CallId, Position>,
-    /// Appends under way, in order.
+    /// Pending appends, in order.
     pub(super) under_way: VecDeque<UnderWay>,
-    /// The first append that was refused, while the answers to those before it are on their way.
+    /// The first append that was refused, until the results of earlier ones have arrived.
     pub(super) refused: Option<(Seq, ReadError)>,
-    /// What was begun; dropping an entry calls the work off.
+    /// Running work; dropping an entry cancels it.
     pub(super) running: RunningCalls,
-    /// Tools that run and wait for answers of people.
+    /// Running tools that wait for answers of people.
     pub(super) asking: Asking,
-    /// Its branches that were seen to run; they go on without this actor.
+    /// Its branches that run; they continue without this actor.
     pub(super) branches: Option<Watch>,
-    /// What branches have not recorded yet of what durable events mean for them.
+    /// Completes when branches have recorded what durable events mean for them.
     pub(super) follow: Option<BranchesFollow>,
-    /// When something is next to happen by itself.
+    /// When the next deadline or timer is due.
     pub(super) next_due: Option<Time>,
-    /// The timer for that; rings at that time or before.
+    /// The timer for that; fires at that time or earlier.
     pub(super) alarm: Option<(Time, SpawnHandle)>,
-    /// Its keys in the log, after the appends under way.
+    /// Its keys in the log, after the pending appends.
     pub(super) keys: Vec<Vec<u8>>,
-    /// The seq of its own last snapshot; without one, of where it forked off, or began.
+    /// The seq of its own last snapshot; without one, that at which it forked off, or began.
     pub(super) snapshot: Seq,
     pub(super) idle: Option<SpawnHandle>,
     pub(super) progress: Progress,
     /// Whether a [`NextStep`](super::messages::NextStep) is in the mailbox.
     pub(super) step_is_asked_for: bool,
-    /// Whether its pause at a limit of tokens is in the mailbox.
+    /// Whether the message to pause it at a limit of tokens is in the mailbox.
     pub(super) pause_is_asked_for: bool,
-    /// The bytes of all that was read and appended to come to its state, an upper bound of what a step reads of it.
+    /// The bytes of all that was read and appended for its state, an upper bound for what a step reads of it.
     pub(super) bytes: usize,
 }
 
@@ -79,7 +78,7 @@ pub(super) struct Live {
 pub(super) enum Progress {
     /// Its first events, which are not durable yet: the log does not have the thread.
     Begins,
-    /// Nothing. One that came back, and has nothing to do, need not stay.
+    /// Nothing. If it was loaded and has nothing to do, it is passivated.
     CameBack,
     /// Events, after those that the log had.
     GoesOn,
@@ -88,13 +87,13 @@ pub(super) enum Progress {
 /// Completes when branches have recorded what events of their parent mean for them.
 pub(super) type BranchesFollow = Shared<BoxFuture<'static, ()>>;
 
-/// A thread whose machine is elsewhere.
+/// A thread whose machine is on a blocking thread.
 pub(super) struct Elsewhere {
-    /// With a machine without a state in the place of its own.
+    /// The data, with an empty machine in place of its own.
     pub(super) live: Box<Live>,
     /// The inputs of the next steps.
     pub(super) next: VecDeque<Tell>,
-    /// What came back meanwhile, see [`ThreadActor::when_here`].
+    /// Work that arrived meanwhile, see [`ThreadActor::when_here`].
     pub(super) postponed: Vec<Postponed>,
 }
 
@@ -104,17 +103,17 @@ pub(super) type Postponed = Box<dyn FnOnce(&mut ThreadActor, &mut Context<Thread
 /// The most bytes that a step on the event loop may read.
 pub(super) const STEP_READS_MAX: usize = 64 << 10;
 
-/// An append whose answer has not come yet.
+/// A pending append.
 pub(super) struct UnderWay {
     /// The seq of its first event.
     pub(super) first: Seq,
     /// The seq after its last event.
     pub(super) end: Seq,
-    /// Whom to tell: who asked for it.
+    /// Replies to the callers whose inputs it records.
     pub(super) replies: Vec<Reply>,
-    /// Those who asked later and changed nothing: they wait for what they found.
+    /// Replies to later callers whose inputs changed nothing: they wait until what they rely on is durable.
     pub(super) later: Vec<Reply>,
-    /// What led to it, if the thread's own work said it.
+    /// The report that led to it, if it came from the thread's own work.
     pub(super) said: Option<Said>,
 }
 
@@ -152,13 +151,13 @@ impl Live {
         }
     }
 
-    /// Whether the log has the request of a call. What a fork inherits is not the fork's before its first append is
-    /// there, even if its parent's log has it.
+    /// Returns whether the log has the request of a call. An inherited call belongs to the fork only after the fork's
+    /// first append, even if the parent's log has it.
     pub(super) fn has_in_log(&self, call: CallId) -> bool {
         self.progress != Progress::Begins && call.0 < self.durable
     }
 
-    /// The time for this thread: never before that of its last event.
+    /// Returns the time for this thread: never before that of its last event.
     pub(super) fn now(&self) -> Time {
         self.thread.state().time_at(clock::now())
     }
@@ -174,7 +173,7 @@ impl Live {
         self.takes_long() || self.bytes + bytes_of(input) > STEP_READS_MAX
     }
 
-    /// Stores a snapshot of what is durable; a state with events in flight is not.
+    /// Writes a snapshot if all events are durable; otherwise does nothing.
     pub(super) fn keep_snapshot(&mut self, writer: &Arc<SnapshotWriter>) {
         let state = self.thread.state();
         if let Some(seq) = state.last_seq().filter(|_| self.durable == state.next_seq()) {

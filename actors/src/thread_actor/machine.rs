@@ -12,8 +12,8 @@ use super::live::{Elsewhere, Phase};
 use crate::error::RuntimeError;
 
 impl ThreadActor {
-    /// Runs `take` on the machine, then `then` on the actor. When `is_long`, this returns before: the actor handles no
-    /// message until `then` has run and the inputs that were given to [`ThreadActor::step`] meanwhile are taken.
+    /// Runs `take` on the machine, then `then` on the actor. If `is_long`, this returns earlier: the actor handles no
+    /// message until `then` has run and the inputs that arrived at [`ThreadActor::step`] meanwhile are taken.
     pub(super) fn with_machine<T: Send + 'static>(
         &mut self,
         is_long: bool,
@@ -73,7 +73,7 @@ impl ThreadActor {
     }
 
     /// Runs `run` now, or when the machine is back from the blocking thread. For the actor's own futures, timers and
-    /// notifications: actix polls them once after a message whose handler begins to wait, and they would find no machine.
+    /// notifications: actix polls them once after a message whose handler begins to wait, when there is no machine.
     pub(super) fn when_here(
         &mut self,
         run: impl FnOnce(&mut Self, &mut Context<Self>) + Send + 'static,

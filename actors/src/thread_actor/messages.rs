@@ -1,4 +1,4 @@
-//! The messages that the actor of a thread handles, beside the reports of its work.
+//! The messages of the actor of a thread, without the reports of its work.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use rethread_events::workflow::Workflow;
 use crate::memory_budget::Reservation;
 use crate::port::Reply;
 
-/// What the pause of a thread is called in its branches; the end of that pause ends only such pauses.
+/// The reason of a pause that a branch takes over from its parent. The resume of the parent ends only such pauses.
 pub(crate) const PAUSED_WITH_PARENT: &str = "the thread whose branch this is was paused";
 
 /// How a new thread begins.
@@ -21,30 +21,31 @@ pub(crate) struct Begin {
     pub(crate) workflow: Arc<Workflow>,
     pub(crate) origin: Origin,
     pub(crate) trace: Option<TraceId>,
-    /// Whether it begins only if there is room for one more live thread. What waits in a queue leaves the memory at once.
+    /// Whether it begins only if there is a free place for a live thread. A thread that waits in a queue leaves memory
+    /// at once.
     pub(crate) needs_room: bool,
     /// Receives the position of the first append, once it is durable.
     pub(crate) reply: Reply,
 }
 
-/// What a new thread begins from.
+/// The origin of a new thread.
 pub(crate) enum Origin {
     /// Nothing.
     Nothing {
         started: Box<ThreadStarted>,
-        /// Whether it waits until there is room for it.
+        /// Whether it waits until there is a free place.
         waits: bool,
     },
     /// A moment of another thread.
     Moment {
         parent: Arc<State>,
         fork: Box<Fork>,
-        /// Answers to questions that it inherits, in the same append as its beginning: all of it or nothing.
+        /// Answers to questions that it inherits, in the same append as its beginning: all or none.
         answers: Vec<(CallId, Json)>,
     },
 }
 
-/// Gives the thread an input. The same value goes from the mailbox to the step that takes the input.
+/// Gives the thread an input. The same value moves from the mailbox to the step that takes the input.
 pub(crate) struct Tell {
     pub(super) input: Input,
     pub(super) reply: Option<Reply>,
@@ -52,7 +53,8 @@ pub(crate) struct Tell {
     pub(super) cause: Option<Position>,
     /// Whether the thread's own work gives it.
     pub(super) is_work: bool,
-    /// Its reservation, if it waited for room in the log. A caller from outside is answered at once when there is none.
+    /// Its reservation, if it waited for room in the log. A caller from outside gets an error at once if there is no
+    /// room.
     pub(super) place: Option<Reservation>,
 }
 
@@ -61,12 +63,12 @@ impl Message for Tell {
 }
 
 impl Tell {
-    /// Another part of the runtime tells it, and waits for nothing.
+    /// An input from another part of the runtime, which waits for no reply.
     pub(crate) fn unasked(input: Input) -> Self {
         Self { input, reply: None, cause: None, is_work: false, place: None }
     }
 
-    /// A branch tells it of its end, which is this event of the log.
+    /// The end of a branch, which this event of the log records.
     pub(crate) fn of_branch(input: Input, end: Position) -> Self {
         Self { cause: Some(end), ..Self::unasked(input) }
     }
@@ -76,13 +78,13 @@ impl Tell {
         Self { reply: Some(reply), ..Self::unasked(input) }
     }
 
-    /// The thread's own work reports to it.
+    /// A report of the thread's own work.
     pub(super) fn of_work(input: Input, reply: Option<Reply>, place: Option<Reservation>) -> Self {
         Self { reply, is_work: true, place, ..Self::unasked(input) }
     }
 }
 
-/// A caller waits for the thread, perhaps since after its last report.
+/// A caller waits for the thread, and may have asked after its last report.
 pub(crate) struct CheckIdle;
 
 impl Message for CheckIdle {
@@ -96,7 +98,7 @@ impl Message for PermitGranted {
     type Result = ();
 }
 
-/// The thread has come back to find nothing to do, and leaves unless a message that waited for it says otherwise.
+/// The thread was loaded and has nothing to do. It is passivated unless a waiting message changes that.
 pub(super) struct Passivate;
 
 impl Message for Passivate {
@@ -155,8 +157,7 @@ impl Message for SyncPause {
     type Result = ();
 }
 
-/// Replies when everything that the thread decided so far is durable, and its branches have recorded what follows for
-/// them from it.
+/// Replies when all that the thread decided so far is durable, and its branches have recorded what follows for them.
 pub(crate) struct Settle(pub(crate) Reply);
 
 impl Message for Settle {

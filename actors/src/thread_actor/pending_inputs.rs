@@ -1,5 +1,5 @@
-//! What outlives a machine that was thrown away because the log had no room for its events: the work it began, and
-//! what that work said since.
+//! The parts that outlive a machine that was discarded because the log had no room for its events: its running work,
+//! and the reports of that work.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -17,38 +17,38 @@ use crate::tool_asks::Asking;
 
 /// The most inputs that are kept for one thread.
 const INPUTS_MAX: usize = 4_096;
-/// Beyond so many no progress is kept: a tool that reports every step must leave room for its answer.
+/// Beyond this number no progress is kept: a tool that reports every step must leave room for its answer.
 const ASIDES_MAX: usize = 256;
 
-/// What work of the thread said, and its place in the room, if it had to wait there.
+/// A report of the thread's work, and its reservation, if it had to wait for room.
 pub(super) struct Said {
     pub(super) input: Input,
     pub(super) place: Option<Reservation>,
 }
 
 impl Said {
-    /// Whether the call that it is about was asked for before `seq`.
+    /// Returns whether its call was requested before `seq`.
     pub(super) fn is_before(&self, seq: Seq) -> bool {
         key_of(&self.input).is_some_and(|(call, _)| call.0 < seq)
     }
 }
 
-/// What outlives a machine.
+/// The parts that outlive a machine.
 #[derive(Default)]
 pub(super) struct Kept {
-    /// The work that goes on; dropping an entry calls it off.
+    /// Running work; dropping an entry cancels it.
     pub(super) running: RunningCalls,
-    /// Tools among it that wait for answers of people.
+    /// Tools in it that wait for answers of people.
     pub(super) asking: Asking,
-    /// What is to be told, in order.
+    /// The inputs for the next machine, in order.
     pub(super) waiting: VecDeque<Tell>,
-    /// When the log is to be tried again.
+    /// The timer of the next attempt to load the thread.
     pub(super) retry: Option<SpawnHandle>,
 }
 
 impl Kept {
-    /// Of the work of a machine whose events from `end` on are void, that which the log knows of. The seqs of other
-    /// calls will be those of other events.
+    /// Keeps the work whose requests the log has, of a machine whose events from `end` on are void. The seqs of other
+    /// calls will be used for other events.
     pub(super) fn before(end: Seq, mut running: RunningCalls, mut asking: Asking) -> Self {
         running.retain(|(call, _), _| call.0 < end);
         asking.retain(|question, _| question.0 < end);
@@ -59,8 +59,8 @@ impl Kept {
         self.running.is_empty() && self.waiting.is_empty()
     }
 
-    /// Holds a report of work of the thread. Without room, progress is dropped, and a call whose answer or
-    /// part of an answer is forgotten is given up, as if the process had ended while it was running.
+    /// Keeps a report of the thread's work. Without room, progress is dropped. If an answer or a part of it does not
+    /// fit, its call is dropped, as if the process had crashed while it was running.
     pub(super) fn keep(&mut self, said: Said, reply: Option<Reply>, room: &Arc<MemoryBudget>) {
         let Said { input, place } = said;
         let n_max = if is_aside(&input) { ASIDES_MAX } else { INPUTS_MAX };
@@ -74,13 +74,13 @@ impl Kept {
         }
     }
 
-    /// The calls that run, and those whose answers are here.
+    /// Returns the calls that run, and those whose answers are here.
     pub(super) fn known(&self) -> HashSet<Key> {
         let answers = self.waiting.iter().filter(|waiting| is_last(&waiting.input));
         self.running.keys().copied().chain(answers.filter_map(|waiting| key_of(&waiting.input))).collect()
     }
 
-    /// The callers from outside that wait for an answer.
+    /// Returns the callers from outside that wait for a reply.
     pub(super) fn take_asking(&mut self) -> Vec<Reply> {
         let (own, asking): (Vec<_>, Vec<_>) = self.waiting.drain(..).partition(|waiting| waiting.place.is_some());
         self.waiting = own.into();

@@ -1,4 +1,4 @@
-//! An effect is begun: handed to the executor that does it, with a span of its own.
+//! Begins effects: sends each to its executor, with a span of its own.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use crate::strategy::StrategyContext;
 use crate::tool_executor::CallTool;
 use crate::{deliver, handler_call};
 
-/// Who begins it.
+/// The principal and parts that begin it.
 pub(super) struct Begins<'a> {
     pub(super) registry: &'a Arc<ThreadRegistry>,
     pub(super) id: ThreadId,
@@ -32,7 +32,7 @@ pub(super) struct Begins<'a> {
 }
 
 impl Begins<'_> {
-    /// Begins an effect. False if it cannot be done now.
+    /// Begins an effect. Returns false if that is impossible now.
     pub(super) fn perform(
         &self,
         live: &Live,
@@ -73,7 +73,7 @@ impl Begins<'_> {
                 }
                 return false;
             }
-            // Its time is that of the thread's alarm, or in the log.
+            // Its time is in the thread's alarm, or in the log.
             Effect::RunBranch(_) | Effect::AwaitTime(_) => return false,
             Effect::AskPerson(ask) => {
                 let Some(handler) = &services.handler else {

@@ -1,4 +1,4 @@
-//! What the thread owes is begun, what it no longer owes is called off, and what is left is waited for.
+//! Begins the effects that the state wants, cancels work that it no longer wants, and sets the alarm.
 
 use actix::prelude::*;
 use rethread_events::ids::Time;
@@ -12,7 +12,7 @@ use crate::permit_waits::{PermitWaits, RunningCall, WaitPlace};
 use crate::{snapshots, timers};
 
 impl ThreadActor {
-    /// Begins what is owed, calls off what no longer is, and sees what is to be waited for.
+    /// Begins wanted effects, cancels unwanted work, and sets the alarm.
     pub(super) fn pump(&mut self, ctx: &mut Context<Self>) {
         let goes_on = self.goes_on();
         let Phase::Live(live) = &mut self.phase else {
@@ -26,16 +26,16 @@ impl ThreadActor {
         live.running.retain(|key, _| effects.iter().any(|effect| effect.key() == *key));
         live.positions.retain(|call, _| effects.iter().any(|effect| effect.key().0 == *call));
         let mut next = live.thread.state().next_deadline_with(&live.running);
-        // Nothing runs ahead of the disk while a state is to be kept, which it can be only when all is durable.
+        // Nothing runs ahead of the disk while a snapshot is due, which can be written only when all is durable.
         let runs_ahead = !snapshots::is_due(live.thread.next_seq(), live.snapshot);
         let is_new_call =
             |effect: &Effect| matches!(effect, Effect::CallModel(_)) && !live.running.contains_key(&effect.key());
-        // What the calls before used is counted when it is durable: a call that ran ahead of the disk would run ahead of it.
+        // The usage of earlier calls is counted when it is durable, so a call must not run ahead of the disk.
         let is_limited = self.services.labels.limits_tokens_of(live.thread.state().labels());
         let reached = (goes_on && effects.iter().any(is_new_call))
             .then(|| self.services.labels.tokens_reached(live.thread.state().labels()))
             .flatten();
-        // It has paused, or need not.
+        // It has paused, or is no longer at the limit.
         live.pause_is_asked_for &= reached.is_some();
         if let Some(reached) = reached.as_ref().filter(|_| !live.pause_is_asked_for) {
             live.pause_is_asked_for = true;
@@ -76,7 +76,7 @@ impl ThreadActor {
         self.rest(ctx);
     }
 
-    /// Whether anything may be begun.
+    /// Returns whether effects may be begun.
     pub(super) fn goes_on(&self) -> bool {
         let Phase::Live(live) = &self.phase else {
             return false;
@@ -84,8 +84,8 @@ impl ThreadActor {
         !self.halting && self.services.mode.runs() && !live.thread.state().is_paused()
     }
 
-    /// Deadlines move with every step, mostly away: an alarm that is set too early is left to ring, and then set anew,
-    /// which costs less than a timer for each step. One that is far off rings in between, to look at the clock.
+    /// Sets the alarm. Deadlines move with every step, mostly to later: an alarm that is too early is left to fire and
+    /// then set again, which costs less than a timer for each step. A long one fires in between, to check the clock.
     fn set_alarm(&mut self, next: Option<Time>, ctx: &mut Context<Self>) {
         let Phase::Live(live) = &mut self.phase else {
             return;

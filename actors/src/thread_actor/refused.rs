@@ -1,4 +1,4 @@
-//! An append that the log refused: the machine that decided on it is thrown away, and what it decided is void.
+//! An append that the log refused: the machine that decided on it is discarded, and its later events are void.
 
 use std::time::Duration;
 
@@ -13,28 +13,28 @@ use crate::clock;
 use crate::error::{ReadError, RuntimeError};
 use rethread_events::text::with_sources;
 
-/// How long to wait before a log that had no room is tried again.
+/// How long to wait before a log without room is tried again.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// Returns whether the same may succeed when it is decided anew.
+/// Returns whether a new decision may succeed.
 fn is_for_now(error: &ReadError) -> bool {
     matches!(error, ReadError::Runtime(RuntimeError::Store(error)) if error.is_temporary())
 }
 
 impl ThreadActor {
-    /// The append that ends before `end` was refused.
+    /// Handles the refusal of the append that ends before `end`.
     pub(super) fn refused(&mut self, end: Seq, error: ReadError, ctx: &mut Context<Self>) {
         let Phase::Live(live) = &mut self.phase else {
             return;
         };
-        // What follows a refused append is refused because of it.
+        // Appends after a refused one are refused because of it.
         if live.refused.as_ref().is_none_or(|(first, _)| end < *first) {
             live.refused = Some((end, error));
         }
         self.settle_refusal(ctx);
     }
 
-    /// Throws the machine away, once everything before the refused append was answered.
+    /// Discards the machine, once all appends before the refused one have their results.
     pub(super) fn settle_refusal(&mut self, ctx: &mut Context<Self>) {
         let Phase::Live(live) = &mut self.phase else {
             return;
@@ -61,13 +61,13 @@ impl ThreadActor {
         self.life += 1;
         self.phase = Phase::Away(Box::new(kept));
         self.wait_for_room(&error, ctx);
-        // Last: a caller that is notified of the failure may retry at once, and finds nothing of this attempt.
+        // Last: a caller that is notified of the failure may retry at once, and must find nothing of this attempt.
         for reply in asking {
             reply.send(Err(error.clone().into()));
         }
     }
 
-    /// Holds inputs until the thread is reloaded. An input from outside triggers an attempt at once.
+    /// Keeps inputs until the thread is reloaded. An input from outside triggers an attempt at once.
     pub(super) fn keep(&mut self, told: Tell, ctx: &mut Context<Self>) {
         let Phase::Away(kept) = &mut self.phase else {
             return;
@@ -81,7 +81,7 @@ impl ThreadActor {
         }
     }
 
-    /// The log has no room: the thread is not given up, and its waiters continue to wait.
+    /// Handles a log without room: the thread is not failed, and its waiters continue to wait.
     pub(super) fn wait_for_room(&mut self, error: &ReadError, ctx: &mut Context<Self>) {
         let Phase::Away(kept) = &mut self.phase else {
             return;
@@ -102,7 +102,7 @@ impl ThreadActor {
         }
     }
 
-    /// The thread could not be folded from the log.
+    /// Handles a thread that could not be folded from the log.
     pub(super) fn not_loaded(&mut self, error: &ReadError, ctx: &mut Context<Self>) {
         if is_for_now(error) { self.wait_for_room(error, ctx) } else { self.fail(error, ctx) }
     }
@@ -126,7 +126,7 @@ impl ThreadActor {
         } else {
             self.give_back(error);
         }
-        // Last: a caller that is notified of the failure may retry at once, and finds nothing of this attempt.
+        // Last: a caller that is notified of the failure may retry at once, and must find nothing of this attempt.
         for reply in asking {
             reply.send(Err(error.clone().into()));
         }

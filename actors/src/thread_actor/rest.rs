@@ -1,4 +1,4 @@
-//! What the thread has come to, and how its actor leaves.
+//! A thread at rest, and how its actor stops.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::snapshots;
 use crate::stream_keys;
 use crate::waiters::Rest;
 
-/// What is due later than in so many milliseconds is left to the timers in the log.
+/// What is due after more than this many milliseconds is left to the timers in the log.
 const IN_LOG_FROM_MS: u64 = 5_000;
 
 impl ThreadActor {
@@ -28,20 +28,20 @@ impl ThreadActor {
         let now = live.now();
         let around = Env { now, tools: &*self.services, models: &*self.services, permits: &live.running };
         let goes_on = self.services.mode.runs() && !self.halting;
-        // What it waits for would take long to find out here; a step finds out as well.
+        // It would take long to compute here what it waits for; a step computes it as well.
         let takes_step = goes_on && !live.thread.is_settled() && live.takes_long();
         let wait = if takes_step { Wait::Itself } else { live.thread.waits_for(&around) };
         if wait == Wait::Itself && goes_on {
-            // One that goes on and on by itself has always something under way, and a state with that is none to keep:
-            // now and then it waits until all of it is durable.
+            // A thread that runs for long always has pending appends, and its state cannot be stored with these: from
+            // time to time it waits until all are durable.
             if snapshots::is_due(live.thread.next_seq(), live.snapshot) {
                 if !live.under_way.is_empty() {
                     return;
                 }
                 live.keep_snapshot(&self.services.snapshots);
             }
-            // Every acknowledged append comes by here. One step at a time is asked for, so that a state that is to be kept
-            // waits for one step at most, however quickly the log answers.
+            // Every acknowledged append arrives here. Only one step at a time is in the mailbox, so that a state to be
+            // stored waits for one step at most, even if the log is fast.
             if !live.step_is_asked_for {
                 live.step_is_asked_for = true;
                 ctx.notify(NextStep);
@@ -68,7 +68,7 @@ impl ThreadActor {
         let Phase::Live(live) = &mut self.phase else {
             return;
         };
-        // One that only waits for a time goes on by itself.
+        // One that only waits for a time is activated by its timer.
         if rest == Some(BranchState::Rests) {
             let rest = || Rest { state: live.thread.state().clone(), last_position: live.last_position };
             self.registry.waiters.at_rest(self.id, rest, ended);
@@ -102,13 +102,13 @@ impl ThreadActor {
             return;
         }
         let (next_due, ended) = (live.next_due, live.thread.state().is_ended());
-        // What goes on soon may be overtaken by the look for what the log has.
+        // Something that is due soon could be missed by the search of the timers in the log.
         let is_far = next_due.is_none_or(|at| at > live.now().plus_ms(IN_LOG_FROM_MS));
         let has_all = stream_keys::is_activated_by_keys(live.thread.state())
             && (next_due.is_none() || stream_keys::has_timer(&live.keys));
         let is_in_log = is_far && has_all && self.services.mode == Mode::Run;
         if is_in_log {
-            // One that was imported was activated on request: from now on it goes on by itself.
+            // An imported thread is active only on request: from now on it resumes by itself.
             self.services.imported.goes_on(self.id, &self.services.store);
         }
         // A thread that had a second run may have a third.
@@ -118,7 +118,7 @@ impl ThreadActor {
             live.keep_snapshot(&self.services.snapshots);
         }
         self.leave(ctx);
-        // After it has left: a timer that finds this actor would activate nothing.
+        // After the removal: a timer that finds this actor would activate nothing.
         if let Some(at) = next_due.filter(|_| !ended && !is_in_log && !self.registry.is_shutting_down()) {
             self.registry.timers.set(self.id, at);
         }
@@ -130,7 +130,7 @@ impl ThreadActor {
             self.services.thread_ended(self.id);
         }
         self.services.outputs.forget(self.id);
-        // While the registry has the actor: the next one finds what is left here, and takes it away.
+        // While the registry has the actor: the next one finds this end, and removes it.
         if let Some(live) = self.release_machine().filter(|live| ended && live.progress == Progress::GoesOn) {
             let Live { thread, last_position, last_hash, snapshot, bytes, .. } = *live;
             let mut state = thread.into_state();
@@ -143,11 +143,11 @@ impl ThreadActor {
             self.registry.recent_ends.keep(self.id, bytes, self.since, Rest { state, last_position });
         }
         self.go(ctx);
-        // After it has left: later callers find no actor and read the log.
+        // After the removal: later callers find no actor and read the log.
         self.registry.waiters.left(self.id, ended);
     }
 
-    /// Ends the spans of a live thread, and returns what it knows. The actor handles nothing any more.
+    /// Ends the spans of a live thread, and returns its data. The actor handles nothing after that.
     fn release_machine(&mut self) -> Option<Box<Live>> {
         match std::mem::replace(&mut self.phase, Phase::Gone) {
             Phase::Live(live) => {

@@ -1,4 +1,4 @@
-//! Coming to life: from nothing, from a moment of another thread, from the log.
+//! Starts the actor of a thread: from nothing, from a moment of another thread, from the log.
 
 use std::sync::Arc;
 
@@ -34,14 +34,14 @@ impl ThreadActor {
                 let reads = || json_bytes(&started.input) + json_bytes(&started.variables);
                 (clock, None, !workflow.is_cheap() || reads() > STEP_READS_MAX)
             }
-            // How large its state is, is not known.
+            // The size of its state is unknown.
             Origin::Moment { parent, .. } => {
                 self.spans.is_at(parent);
                 let point = parent.last_seq().map(|seq| ForkPoint { parent: parent.thread(), seq });
                 (parent.time_at(clock), point, true)
             }
         };
-        // A call that may be repeated may end the process before the log has the thread.
+        // A call that may be repeated may crash the process before the log has the thread.
         let at_limit = |class| self.services.crashes.at_limit(self.id, class);
         let crashed = at_limit(Class::Begin).or_else(|| at_limit(Class::Run)).map(|count| count.error());
         let is_given_up = crashed.is_some();
@@ -73,12 +73,12 @@ impl ThreadActor {
         }
         ctx.wait(actix_rt::task::spawn_blocking(make).into_actor(self).map(move |made, actor, ctx| match made {
             Ok(made) => then(actor, made, ctx),
-            // It panicked, or the runtime stops: the caller's reply went with it.
+            // It panicked, or the runtime stops: the reply to the caller was dropped with it.
             Err(_) => actor.leave(ctx),
         }));
     }
 
-    /// Folds the thread from the log, if it is not there.
+    /// Folds the thread from the log, if it is not loaded.
     pub(super) fn load(&mut self, ctx: &mut Context<Self>) {
         let Phase::Away(kept) = &mut self.phase else {
             return;
@@ -95,7 +95,7 @@ impl ThreadActor {
             Ok((loaded, workflow))
         });
         let loaded = async move { loading.await.unwrap_or(Err(RuntimeError::ActorStopped(id).into())) };
-        // Messages wait in the mailbox until the thread is there.
+        // Messages wait in the mailbox until the thread is loaded.
         ctx.wait(loaded.into_actor(self).map(|loaded, actor, ctx| {
             match loaded {
                 Ok((loaded, workflow)) => actor.come_back(loaded, workflow, ctx),
@@ -120,7 +120,7 @@ impl ThreadActor {
         let thread = Thread::resume(loaded.state, workflow);
         let clock = clock::now();
         let now = thread.state().time_at(clock);
-        // What was in flight and is not known of here is so no more. The machine says what becomes of each call.
+        // In-flight work that is unknown here was lost. The machine decides what happens to each call.
         let goes_on = self.services.mode.runs() && !self.halting;
         // A read-only thread is not run.
         let crashed = self.services.crashes.at_limit(self.id, Class::Run);
@@ -152,10 +152,10 @@ impl ThreadActor {
                         .append(Batch { events, now, cause: None, fork_of: None, trace: None, reply, said, step }, ctx);
                 }
                 Err(StepError::Fold(error)) => return actor.fail(&error.into(), ctx),
-                // Nobody gave this input, so nobody can mend it.
+                // The runtime gave this input, so no caller can correct it.
                 Err(StepError::Rejected(_)) => return actor.fail(&RuntimeError::ActorStopped(actor.id).into(), ctx),
             }
-            // Before anything is begun: what is at hand need not be asked for again.
+            // Before any effect is begun: reports that have arrived need not be requested again.
             for told in waiting {
                 actor.step(told, ctx);
             }
@@ -170,7 +170,7 @@ impl ThreadActor {
 }
 
 impl Origin {
-    /// Returns the state that a thread begins from, where that is not nothing.
+    /// Returns the state that a thread begins from, unless it begins from nothing.
     fn state(&self) -> Option<&State> {
         match self {
             Self::Nothing { .. } => None,
@@ -208,7 +208,7 @@ fn made(
     }
 }
 
-/// A fork that was begun, with the answers to questions that it inherits.
+/// Returns a fork that was begun, with the answers to questions that it inherits.
 fn answered(
     (mut thread, mut events): (Thread, Vec<Event>),
     answers: Vec<(CallId, Json)>,
@@ -217,7 +217,7 @@ fn answered(
     around: &Env<'_>,
 ) -> Result<(Thread, Vec<Event>), StepError> {
     for (interaction, data) in answers {
-        // What ran at that moment does not run in the fork, so no tool would hear the answer.
+        // What ran at that moment does not run in the fork, so no tool would receive the answer.
         if let Some(rejected) = asking::left(thread.state(), interaction) {
             return Err(rejected.into());
         }

@@ -1,5 +1,5 @@
-//! Threads that have nothing to do and stay in memory, because a caller waits for a report that only reaches them
-//! there.
+//! Threads that have nothing to do and stay in memory, because a caller waits for a report that only reaches live
+//! threads.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::error::ReadError;
 const LOOK_AFTER_MIN: Duration = Duration::from_millis(100);
 
 impl ThreadActor {
-    /// Puts the thread away, unless it must stay.
+    /// Passivates the thread, unless it must stay.
     pub(super) fn put_away_or_stay(&mut self, ctx: &mut Context<Self>) {
         if self.must_stay() { self.put_away_later(ctx) } else { self.put_away(ctx) }
     }
@@ -30,9 +30,9 @@ impl ThreadActor {
         live.idle = Some(ctx.run_later(wait, Self::put_away_or_stay));
     }
 
-    /// Branches say that they rest only to a parent that is in memory. So one whose rest a caller waits for
-    /// stays, while there is room for others; and so does each of its branches that has branches of its own, from parent
-    /// to parent.
+    /// Returns whether the thread must stay. Branches report that they rest only to a parent that is in memory. So if a
+    /// caller waits for the rest of a thread, the thread stays while there are free places, and so do those of its
+    /// branches that have branches of their own, at all depths.
     fn must_stay(&self) -> bool {
         let Phase::Live(live) = &self.phase else {
             return false;
@@ -47,7 +47,7 @@ impl ThreadActor {
             || self.registry.waiters.is_waited_for(self.id) && !self.registry.is_crowded()
     }
 
-    /// Returns the thread to the log: its waiters are notified of the error, and those of its parents.
+    /// Returns the thread to the log: its waiters and those of its ancestors are notified of the error.
     pub(super) fn give_back(&self, error: &ReadError) {
         self.registry.waiters.failed(self.id, error);
         actix_rt::spawn(branches::put_back(self.registry.clone(), self.id, error.clone()));

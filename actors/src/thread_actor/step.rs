@@ -23,7 +23,7 @@ use crate::port::Reply;
 use crate::recorded::new_record;
 use crate::stream_keys;
 
-/// What is to be appended.
+/// An append to make.
 pub(super) struct Batch {
     pub(super) events: Vec<Event>,
     pub(super) now: Time,
@@ -37,12 +37,12 @@ pub(super) struct Batch {
 }
 
 impl ThreadActor {
-    /// Tells the machine that time has passed.
+    /// Gives the machine the current time.
     pub(super) fn tick(&mut self, ctx: &mut Context<Self>) {
         self.hear(Tell::unasked(Input::Tick), ctx);
     }
 
-    /// Gives an input to the machine, or holds it for later.
+    /// Gives an input to the machine, or keeps it for later.
     pub(super) fn hear(&mut self, told: Tell, ctx: &mut Context<Self>) {
         if matches!(self.phase, Phase::Away(_)) {
             return self.keep(told, ctx);
@@ -51,8 +51,8 @@ impl ThreadActor {
         self.pump(ctx);
     }
 
-    /// Tells the machine, and appends what follows. Nothing is begun. Where that takes long, it is done after this returns,
-    /// and what is owed then is begun.
+    /// Gives an input to the machine, and appends the events. Begins no effects. A long step is done after this
+    /// returns, and its effects are begun then.
     pub(super) fn step(&mut self, told: Tell, ctx: &mut Context<Self>) {
         if let Phase::Elsewhere(elsewhere) = &mut self.phase {
             return elsewhere.next.push_back(told);
@@ -74,15 +74,15 @@ impl ThreadActor {
         let cause = call.map_or(cause.map(Cause::At), |(call, _)| {
             Some(match live.positions.get(&call) {
                 Some(position) => Cause::At(*position),
-                // Its request is still under way, or from before the thread came back: its position is not known here.
+                // Its request is still pending, or from before the thread was loaded: its position is unknown here.
                 None => Cause::Own(call.0),
             })
         });
         let said = is_work.then(|| Said { input: input.clone(), place });
-        // What would be asked for on the way to a halt would not be begun, and the next runtime could not tell.
+        // What is requested while the runtime stops would not be begun, and the next runtime could not know that.
         let goes_on = self.services.mode.runs() && !self.halting;
         let takes_long = live.takes_long_with(&input);
-        // A tool that asks is answered at once: what follows comes with the next step.
+        // A tool that asks gets its reply at once: further events come with the next step.
         let is_asked = takes_long && matches!(input.given(), Input::ToolAsks { .. });
         let crashes = self.services.crashes.clone();
         let take = move |thread: &mut Thread, around: &Env<'_>| {
@@ -114,12 +114,12 @@ impl ThreadActor {
         match stepped {
             Ok(events) if events.is_empty() => {
                 if let Some(reply) = batch.reply {
-                    // What it found unchanged must be durable before anybody relies on it.
+                    // What it relies on must be durable before the caller is notified.
                     live.reply_when_durable(reply);
                 }
             }
             Ok(events) => {
-                // Work wants to hear only that what it said was rejected.
+                // Work only needs to know if its report was rejected.
                 let reply = batch.reply.filter(|_| !is_work);
                 self.append(Batch { events, reply, ..batch }, ctx);
             }
@@ -149,7 +149,7 @@ impl ThreadActor {
         self.services.imported.goes_on(self.id, &self.services.store);
         self.spans.follow(&events);
         if events.iter().any(|event| matches!(event, Event::RunStarted(_))) {
-            // The end of the run before is the past.
+            // The end of the run before is outdated.
             drop(self.registry.recent_ends.take(self.id));
         }
         let end = live.thread.next_seq();
@@ -213,7 +213,7 @@ impl ThreadActor {
                     actor.services.counters.appended(&tally);
                     let is_last = matches!(&actor.phase, Phase::Live(live) if live.durable <= end);
                     actor.services.labels.appended(actor.id, change, is_last);
-                    // First: a thread that has ended leaves with what follows.
+                    // First: a thread that has ended is removed by what follows.
                     actor.branches_follow(follows);
                     actor.tell_tools(told);
                     actor.appended(end, &appended, expected, &opened, ctx);
