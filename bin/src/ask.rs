@@ -92,7 +92,7 @@ pub(crate) async fn ask(Question { branch, asked: question }: &Question) -> Said
 }
 
 /// Shows what is to be approved, one screen after the other, and returns the part for the last screen, below which the
-/// answer is typed; nothing where the person is gone.
+/// answer is typed; `None` if the terminal was closed.
 async fn last_part(prompt: &str) -> Option<&str> {
     let (columns, lines) = output::screen();
     let mut parts = parts::of(prompt, columns, lines);

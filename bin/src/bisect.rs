@@ -1,4 +1,4 @@
-//! `bisect`: the first event after which something is so.
+//! `bisect`: finds the first event after which an expression is true.
 
 use std::process::ExitCode;
 

@@ -70,7 +70,7 @@ struct Chat<'a> {
 }
 
 enum Definition {
-    /// A file, or none where an older thread goes on: each run takes its newest version.
+    /// A file; `None` if an older thread is continued: each run uses its newest version.
     File(Option<Box<File>>),
     /// The agent. Whether its definition changed since the last run.
     Agent { args: AgentArgs, is_new: bool },
@@ -145,9 +145,9 @@ impl Chat<'_> {
             match done {
                 Ok(Next::Message) => {}
                 Ok(Next::Leave) => return Ok(0),
-                // Nobody reads the answers any more.
+                // Stdout was closed.
                 Err(failure) if failure.is_silent => return Err(failure),
-                // The conversation goes on.
+                // The conversation continues.
                 Err(failure) => {
                     self.ended = failure.code;
                     output::say_error(&failure.message);
@@ -156,7 +156,7 @@ impl Chat<'_> {
         }
     }
 
-    /// Goes on with an older thread; what was in progress is brought to its end first.
+    /// Continues an older thread; a run in progress is finished first.
     async fn go_on(&mut self, name: &str) -> Result<(), Failure> {
         let thread = open::find(&self.runtime, name).await?;
         let summary = thread.summary().await?;
@@ -252,7 +252,7 @@ impl Chat<'_> {
         Ok(thread.fork(ForkRequest { again, ..ForkRequest::default() }).await?)
     }
 
-    /// Shows the thread at work until it is at rest; Ctrl-C ends the run.
+    /// Shows the running thread until it is at rest; Ctrl-C ends the run.
     async fn answer(&mut self, thread: &ThreadHandle, story: Story) -> Result<(), Failure> {
         let form = Form { talks: true, ..Form::default() };
         match drive(self.open, &self.runtime, thread, story, form).await? {

@@ -53,7 +53,7 @@ pub(crate) struct File {
     workflow: Workflow,
 }
 
-/// The workflow in a file, not checked yet against what there is.
+/// The workflow in a file, not yet checked for the tools and profiles that it needs.
 pub(crate) fn read(file: &Path) -> Result<File, Failure> {
     made(&file.display().to_string(), read_limited(file, FILE_BYTES_MAX)?)
 }
@@ -67,7 +67,7 @@ pub(crate) fn made(name: &str, text: Vec<u8>) -> Result<File, Failure> {
 }
 
 impl File {
-    /// The workflow, not checked yet against what there is.
+    /// The workflow, not yet checked for the tools and profiles that it needs.
     pub(crate) fn workflow(&self) -> &Workflow {
         &self.workflow
     }
@@ -111,7 +111,7 @@ impl File {
     }
 }
 
-/// A file of at most so many bytes; `-` is stdin.
+/// Reads a file of at most this many bytes; `-` is stdin.
 pub(crate) fn read_limited(file: &Path, bytes_max: usize) -> Result<Vec<u8>, Failure> {
     let name = file.display();
     let mut bytes = Vec::new();

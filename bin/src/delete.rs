@@ -76,7 +76,7 @@ async fn delete_thread(open: &OpenArgs, name: &str, json: bool) -> Result<ExitCo
     Ok(ExitCode::SUCCESS)
 }
 
-/// The thread is gone, so that the command cannot be run again.
+/// The thread is deleted, so the command cannot be run again.
 fn not_erased(failure: Failure) -> Failure {
     let message = format!(
         "the thread is deleted, but the index was not written anew and may hold bytes of it: have an operator run \

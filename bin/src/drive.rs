@@ -1,4 +1,4 @@
-//! A thread at work, shown and asked about until it is at rest, and what is said of it at the end.
+//! Shows a running thread and asks its questions until it is at rest, then reports its outcome.
 
 use std::collections::HashSet;
 use std::process::ExitCode;
@@ -35,13 +35,13 @@ pub(crate) struct Form {
     pub(crate) no_input: bool,
 }
 
-/// What became of a thread that was driven.
+/// The result of a thread that was driven.
 pub(crate) enum Driven {
     AtRest(Box<Outcome>),
     Interrupted,
 }
 
-/// Shows the thread and its branches at work until it has ended or waits for a person who is not here.
+/// Shows the running thread and its branches until it has ended or waits for a person who is not at this terminal.
 pub(crate) async fn drive(
     open: &OpenArgs,
     runtime: &Runtime,
@@ -83,7 +83,7 @@ pub(crate) async fn drive(
                 let is_empty = open.is_empty();
                 let Some(place) = ask::next(&open, &put_off) else {
                     if is_empty && outcome.status == Status::Waiting {
-                        // Its time was up just now, and the thread is about to go on.
+                        // Its deadline has just passed, and the thread is about to continue.
                         continue;
                     }
                     return Ok(Driven::AtRest(outcome));
@@ -205,7 +205,7 @@ fn waits_for_people(status: Status) -> bool {
     matches!(status, Status::Waiting | Status::Running)
 }
 
-/// Stops the runtime and says what became of the thread.
+/// Stops the runtime and reports the outcome of the thread.
 pub(crate) async fn finish(
     open: &OpenArgs,
     runtime: Runtime,

@@ -25,7 +25,7 @@ pub(crate) const INTERRUPTED: u8 = 130;
 /// Stdout was closed (128 and SIGPIPE, as in a shell), and the run was left.
 pub(crate) const READER_GONE: u8 = 141;
 
-/// Why a command did not do what it was told, and how to say so.
+/// Why a command failed, and how to report it.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) code: u8,
@@ -230,8 +230,8 @@ impl From<std::io::Error> for Failure {
     }
 }
 
-/// The exit code of threads that came to rest, each with whether it is paused at a limit: that of the first that failed,
-/// or waits for a person, or is paused at a limit, in this order.
+/// Returns the exit code of threads at rest, each with whether it is paused at a limit: that of the first one that
+/// failed, or waits for a person, or is paused at a limit, in this order.
 pub(crate) fn of_outcomes<'a>(outcomes: impl IntoIterator<Item = (&'a Outcome, bool)>) -> u8 {
     let code = |(outcome, is_at_limit): (&Outcome, bool)| match outcome.status {
         Status::Completed => 0,

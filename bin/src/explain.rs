@@ -1,4 +1,4 @@
-//! `explain`: what happened, where the time and the money went, and why it failed.
+//! `explain`: shows what happened, the duration and cost of each step, and why the thread failed.
 
 pub(crate) mod lines;
 mod spending;
@@ -23,8 +23,8 @@ use crate::views::Explanation;
 use tree::Told;
 pub(crate) use why::Cause;
 
-/// How many lines of steps a terminal gets unless all are asked for: so many at the beginning, twice as many at the end,
-/// and between them each step that failed.
+/// How many lines of steps a terminal gets unless all are requested: this many at the beginning, twice as many at the
+/// end, and between them each step that failed.
 const LINES_MAX: usize = 60;
 /// As wide as a line becomes where no terminal has to take it.
 const WHOLE: usize = 1 << 20;

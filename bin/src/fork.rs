@@ -181,7 +181,7 @@ fn by_name(answers: &[ForkAnswer]) -> BTreeMap<String, &Json> {
     answers.iter().map(|given| (given.interaction.key(given.thread), &given.answer)).collect()
 }
 
-/// The definition to go on with, with other profiles for some nodes.
+/// The definition to continue with, with other profiles for some nodes.
 async fn derived(
     parent: &ThreadHandle,
     at: Option<Seq>,

@@ -18,7 +18,7 @@ struct File {
     metrics: MetricsOf,
 }
 
-/// Which labels `/metrics` tells apart.
+/// The labels that `/metrics` has counts for.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct MetricsOf {
@@ -34,7 +34,7 @@ impl Default for MetricsOf {
     }
 }
 
-/// The most keys of labels, and values of each, that metrics tell apart.
+/// The most keys of labels, and values of each, that have metrics of their own.
 const KEYS_MAX: usize = 16;
 const VALUES_MAX: usize = 10_000;
 

@@ -1,4 +1,4 @@
-//! `migrate`: another definition for threads that go on.
+//! `migrate`: moves threads to another definition.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -62,7 +62,7 @@ struct NotMoved {
     reason: String,
 }
 
-/// What became of all threads.
+/// The results of all threads.
 #[derive(Default)]
 struct Done {
     n_moved: usize,

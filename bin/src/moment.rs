@@ -68,7 +68,7 @@ pub(crate) fn from_now(text: &str, now: Timestamp) -> Option<Time> {
     u64::try_from(time.as_microsecond()).ok().map(Time::from_unix_us)
 }
 
-/// A time that is written out, or told from now: `5m ago`, `1h 30m ago`, `2 days ago`.
+/// Parses an absolute time, or one relative to now: `5m ago`, `1h 30m ago`, `2 days ago`.
 pub(crate) fn time_of(text: &str, now: Timestamp) -> Option<Time> {
     if let Ok(time) = text.parse::<Time>() {
         return Some(time);

@@ -34,7 +34,7 @@ const DATA_DIR: &str = ".rethread";
 const HELD_MAX: Duration = Duration::from_secs(40);
 /// The interval at which it polls.
 const HELD_POLL: Duration = Duration::from_millis(20);
-/// Commands that only read: they hold a log for a moment, and begin anew when the process that they read through ends.
+/// Commands that only read: they lock a log for a moment, and restart when the process that they read through ends.
 pub(crate) const READING: [&str; 11] =
     ["threads", "show", "events", "tail", "replay", "explain", "usage", "diff", "bisect", "tree", "inbox"];
 /// How long a command that is to write waits for those.
@@ -299,7 +299,7 @@ impl OpenArgs {
         }
     }
 
-    /// A runtime that begins nothing, on a log that is made when there is none.
+    /// Opens a runtime that begins nothing, on a log that is created if there is none.
     pub(crate) async fn start_bare(&self) -> Result<Runtime, Failure> {
         self.after_readers(|| Ok(self.builder().arbiters(1).mode(Mode::Observe))).await
     }
@@ -376,7 +376,7 @@ fn holder(error: &OpenError) -> Option<&str> {
     }
 }
 
-/// Whether the log is held by a command of this program, which ends or answers. A server is found by its address.
+/// Returns whether a command of this program that soon ends has locked the log. A server is found by its address.
 fn is_command(holder: &str) -> bool {
     holder.starts_with("rethread ") && !holder.starts_with("rethread serve ") || has_just_begun(holder)
 }
@@ -386,7 +386,7 @@ fn has_just_begun(holder: &str) -> bool {
     holder.starts_with("unknown")
 }
 
-/// Whether the log is held by a command that only reads it.
+/// Returns whether a command that only reads has locked the log.
 fn is_reading(holder: &str) -> bool {
     let command = holder.strip_prefix("rethread ").and_then(|rest| rest.split_once(',')).map(|(command, _)| command);
     has_just_begun(holder) || command.is_some_and(|command| READING.contains(&command))

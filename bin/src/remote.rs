@@ -1,4 +1,4 @@
-//! A log that a server holds, for the commands that look at it and tell its threads things.
+//! Access to a log that a server has open, for commands that read it and control its threads.
 
 mod client;
 mod find;

@@ -75,7 +75,7 @@ async fn walk(thread: &ThreadHandle, from: Option<&str>) -> Result<ExitCode, Fai
     step::step(thread, from).await
 }
 
-/// The state of a thread at a moment, and where its branches stood then.
+/// The state of a thread at a moment, and the states of its branches then.
 async fn moment(thread: &ThreadHandle, to: Option<&str>) -> Result<(State, Vec<Member>), Failure> {
     let seq = match to {
         None => thread.summary().await?.last_seq,
@@ -84,7 +84,7 @@ async fn moment(thread: &ThreadHandle, to: Option<&str>) -> Result<(State, Vec<M
     Ok((thread.state_at(seq).await?, family(thread, seq).await?))
 }
 
-/// The thread and all its branches that ran at a moment, each where it stood then.
+/// The thread and all its branches that ran at a moment, each at its last event before that moment.
 pub(crate) async fn family(thread: &ThreadHandle, seq: Seq) -> Result<Vec<Member>, ReadError> {
     let mut family = Vec::new();
     for at in thread.family_at(seq).await? {

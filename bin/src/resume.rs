@@ -1,4 +1,4 @@
-//! `resume`: threads that go on.
+//! `resume`: resumes threads.
 
 use std::process::ExitCode;
 
@@ -162,7 +162,7 @@ async fn go_on(server: Option<&Client>, thread: &ThreadHandle, raised: &LimitRai
     }
 }
 
-/// Prints what threads came to, each with whether it is paused at a limit, and gives the exit code.
+/// Prints the outcomes of threads, each with whether it is paused at a limit, and returns the exit code.
 fn all_done(open: &OpenArgs, outcomes: &[(Outcome, bool)], form: Form) -> Result<u8, Failure> {
     if form.json {
         output::print_json(&outcomes.iter().map(|(outcome, _)| outcome.to_json()).collect())?;

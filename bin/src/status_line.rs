@@ -1,4 +1,4 @@
-//! The line at the bottom of a terminal that says what is going on, while other lines are printed above it.
+//! The line at the bottom of a terminal that shows the progress, while other lines are printed above it.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -9,7 +9,7 @@ use unicode_width::UnicodeWidthChar;
 
 use crate::output;
 
-/// How often the line is drawn anew.
+/// How often the line is redrawn.
 const TICK: Duration = Duration::from_millis(100);
 const FRAMES: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 /// To the begin of the line, and nothing on it.
@@ -114,12 +114,12 @@ impl Screen {
     }
 
     fn write(&mut self, text: &str) {
-        // If the terminal is gone, there is no other place to report it.
+        // If the terminal is closed, there is no other place to report it.
         let _ = self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush());
     }
 }
 
-/// As much of the text as so many columns show.
+/// Returns the part of the text that fits this many columns.
 fn fit(text: &str, columns: usize) -> String {
     let width = |c: char| c.width().unwrap_or(0);
     if text.chars().map(width).sum::<usize>() <= columns {

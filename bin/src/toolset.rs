@@ -266,7 +266,7 @@ pub(crate) fn servers(open: &OpenArgs, more: &MoreArgs) -> Result<McpConfig, Fai
     Ok(all)
 }
 
-/// Tells of the servers that failed, and of what was passed over.
+/// Reports the servers that failed, and what was skipped.
 pub(crate) fn tell(reports: &[ServerReport]) {
     for report in reports {
         if let Err(error) = &report.tools {

@@ -128,10 +128,10 @@ pub struct Snapshot {
 /// A reader sees durable records only, and after an append was answered it sees that append. Everything blocks for as long
 /// as the disk takes and is meant for blocking threads, except where it says otherwise.
 pub trait LogReader: Send + Sync + 'static {
-    /// Up to `limit` records of one stream, in order, from `range.start` to before `range.end`, inherited ones
-    /// included. Fewer than asked (and then the answer is shorter than `limit`) only at the end of the stream.
-    /// `NotFound` when there is no such stream. One that is deleted meanwhile, and perhaps begins anew, is read as it
-    /// was or as it is, never as a mixture.
+    /// Returns up to `limit` records of one stream, in order, from `range.start` to before `range.end`, inherited ones
+    /// included. Returns fewer than `limit` only at the end of the stream. `NotFound` if there is no such stream. If
+    /// the stream is deleted meanwhile, and a new one with its id begins, the records are all of the old stream or all
+    /// of the new one.
     fn read_stream(&self, thread: ThreadId, range: Range<Seq>, limit: usize) -> Result<Vec<Record>, StoreError>;
 
     /// The record of a stream with that seq; `None` when the stream has none. `NotFound` when there is no such stream.
@@ -142,7 +142,7 @@ pub trait LogReader: Send + Sync + 'static {
     /// Up to `limit` records of the whole log, in order, from `from`. Positions of deleted streams are skipped.
     fn read_all(&self, from: Position, limit: usize) -> Result<Vec<Record>, StoreError>;
 
-    /// What is known of one stream; `NotFound` when there is none. Does not block on the disk for recent streams.
+    /// Returns the head of one stream; `NotFound` if there is none. Does not block on the disk for recent streams.
     fn stream(&self, thread: ThreadId) -> Result<StreamInfo, StoreError>;
 
     /// Up to `limit` streams after `after`, by id (so by time of creation), only those with one of `tags`
@@ -166,9 +166,9 @@ pub trait LogReader: Send + Sync + 'static {
     /// its first record. Costs what it returns, and a pass over the claims that were written lately.
     fn owners(&self, hash: Hash, after: Option<ThreadId>, limit: usize) -> Result<Vec<ThreadId>, StoreError>;
 
-    /// The durable keys of all streams in a range, in the order of key and thread, from those after `after` on, at most
-    /// `limit`. Keys of a deleted stream are gone with it, and a fork does not inherit keys. Costs what it returns, and a
-    /// pass over the changes to keys of the range that were made lately.
+    /// Returns the durable keys of all streams in a range, in the order of key and thread, from those after `after` on,
+    /// at most `limit`. A deleted stream has no keys, and a fork does not inherit keys. Costs what it returns, and a
+    /// pass over the recent changes to keys of the range.
     fn keys(
         &self,
         range: &KeyRange,
@@ -184,8 +184,8 @@ pub trait LogReader: Send + Sync + 'static {
     /// and reads none. Snapshots that damage hides are left out.
     fn snapshots(&self, thread: ThreadId) -> Result<Vec<Seq>, StoreError>;
 
-    /// The stream's snapshot at that seq. `None` when there is none or it is damaged; the caller checks version and
-    /// hash.
+    /// Returns the stream's snapshot at that seq; `None` if there is none or it is damaged. The caller checks version
+    /// and hash.
     fn snapshot(&self, thread: ThreadId, seq: Seq) -> Result<Option<Snapshot>, StoreError>;
 
     /// The value under that name.
@@ -413,8 +413,9 @@ pub trait Store: LogReader {
         Ok(None)
     }
 
-    /// Gives the room of everything that was deleted or replaced back to the disk, including snapshots, blobs and values.
-    /// Takes as long as writing anew what the index holds, and as much free space; writers wait once the journal is full.
+    /// Returns the disk space of everything that was deleted or replaced to the file system, including snapshots, blobs
+    /// and values. Takes as long as rewriting the content of the index, and as much free space; writers wait once the
+    /// journal is full.
     ///
     /// Errors: `Full` when there is no room for the new index, which changes nothing.
     fn compact(&self) -> Result<Compacted, StoreError>;
@@ -442,9 +443,9 @@ pub struct Compacted {
 /// What [`LogReader::verify`] found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Verification {
-    /// Streams looked at.
+    /// Streams that were checked.
     pub n_streams: u64,
-    /// Records looked at.
+    /// Records that were checked.
     pub n_records: u64,
     /// What is wrong, each with its place; empty when all is well.
     pub faults: Vec<crate::error::Damage>,

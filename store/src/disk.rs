@@ -112,7 +112,7 @@ pub struct SledStore {
     mark: Arc<SharedMark>,
     progress: Arc<watch::Sender<Progress>>,
     threads: Mutex<Option<Threads>>,
-    /// Held by a salvage, which has no threads.
+    /// Used by a salvage, which has no threads.
     lock: Mutex<Option<Lock>>,
     /// What was wrong when it was opened and could be put right.
     mended: Vec<Damage>,

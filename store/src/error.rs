@@ -139,7 +139,7 @@ pub enum StoreError {
         /// The format that this program reads.
         supported: u32,
     },
-    /// What was written is not what is read: see what `verify` says; other threads go on.
+    /// The data that was read is not what was written: see the report of `verify`; other threads continue.
     #[error("the log is damaged: {0}")]
     Damaged(Damage),
     /// The disk failed: the store takes no more writes until it is opened again.

@@ -33,7 +33,7 @@ pub enum Records<T> {
     Shared(Vec<Arc<T>>),
 }
 
-/// A stream of what is made of each batch. Ends when the log is closed, and after an error.
+/// Returns a stream of the results of `map` for each batch. Ends when the log is closed, and after an error.
 pub type Mapped<U> = BoxStream<'static, Result<U, StoreError>>;
 
 /// The records at these positions that are in the log now. `map` turns each page into what the stream yields, on the

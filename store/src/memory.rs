@@ -326,7 +326,7 @@ impl Store for MemoryStore {
         })
     }
 
-    /// There is nothing to be given back.
+    /// Does nothing: there is no disk space to return.
     fn compact(&self) -> Result<Compacted, StoreError> {
         Ok(Compacted::default())
     }

@@ -219,8 +219,8 @@ impl Iterator for RecordIterBack<'_> {
 impl dyn LogReader {
     /// The records of a thread with these seqs, in order, inherited ones included, as far as they are in the log.
     ///
-    /// Each page is a read of its own: of a thread that is deleted meanwhile and begins anew, the first records may be of
-    /// its former life.
+    /// Each page is a separate read: if a thread is deleted meanwhile and a new one begins under its id, the first
+    /// records may be of the deleted one.
     pub fn records(&self, thread: ThreadId, seqs: Range<Seq>) -> RecordIter<'_> {
         RecordIter { store: self, cursor: Cursor::of_thread(thread, seqs), page: Vec::new().into_iter() }
     }

@@ -19,7 +19,7 @@ const RECORDS_MAX: usize = 16_384;
 /// How many bytes of payloads are kept at most.
 const BYTES_MAX: usize = 32 << 20;
 
-/// The newest records of a log, each as a `T` that is made of it once and shared by all followers.
+/// The newest records of a log, each as a `T` that is created from it once and shared by all followers.
 ///
 /// A follower that does not lag takes records from here, and is woken only for those of its thread. One that lags, or
 /// starts in the past, reads the log until it has caught up: a follower that never reads does not slow down others.
@@ -126,7 +126,7 @@ impl<T: Send + Sync + 'static> Recent<T> {
         (ring.first, ring.next)
     }
 
-    /// What is kept from a position on, of one thread or of all, and where to go on.
+    /// Returns the cached records from a position on, of one thread or of all, and where to continue.
     pub(crate) fn from(&self, next: Position, of: Option<ThreadId>) -> (Taken<T>, Position) {
         let ring = self.ring.read();
         if next < ring.first {

@@ -65,7 +65,7 @@ pub struct Record {
     pub payload: Bytes,
 }
 
-/// What a record's hash is made of besides the payload.
+/// The input of a record's hash besides the payload.
 const CHAIN_HEAD_BYTES: usize = 32 + 16 + 8 + 8 + 16 + 2 + 2;
 
 /// Up to here it is hashed in one piece: one block tree leaf of blake3.

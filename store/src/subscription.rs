@@ -97,8 +97,8 @@ pub(crate) fn follow<S: Source>(
 /// or the writer. Ends when the store is closed; an error ends it too, and a new one can begin after the last position
 /// that was seen.
 ///
-/// Holds some hundred records at most: those of one read, and of the next one, which begins while they are taken where
-/// it has to wait for the disk. Dropping it lets a read that is under way go to its end and drops what it gave.
+/// Buffers at most some hundred records: those of one read, and of the next one, which begins while the first are
+/// consumed if it has to wait for the disk. Dropping it drops the result of a read that is running.
 pub struct Subscription {
     batches: BoxStream<'static, Result<Vec<Record>, StoreError>>,
     ready: std::vec::IntoIter<Record>,

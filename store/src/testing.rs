@@ -91,8 +91,8 @@ impl Random {
     }
 }
 
-/// What is held of a closed log: bytes of keys and values by sled's trees, and of chunks in packs. Unlike the length of
-/// the files it does not depend on how full the last segment happens to be. Reads all of it.
+/// The live bytes of a closed log: of keys and values by sled's trees, and of chunks in packs. Unlike the length of the
+/// files they do not depend on how full the last segment is. Reads all of it.
 ///
 /// Errors: those of opening and of reading.
 pub fn stored_bytes(log: &std::path::Path) -> Result<Vec<(String, u64)>, StoreError> {

@@ -7,7 +7,7 @@ const WIDE_FROM: char = '\u{1100}';
 /// The columns between stops of tabs.
 const TAB: usize = 8;
 
-/// The parts of the text for a terminal of so many columns and lines: one at least. Put together they are the text.
+/// Splits the text for a terminal of this size into parts, at least one. Joined they are the text.
 pub(super) fn of(text: &str, columns: usize, lines: usize) -> Vec<&str> {
     let (columns, lines_max) = (columns.max(TAB), lines.saturating_sub(LINES_FREE).max(1));
     let (mut parts, mut begin, mut line, mut column) = (Vec::new(), 0, 0, 0);

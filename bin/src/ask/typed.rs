@@ -56,12 +56,12 @@ pub(crate) async fn line() -> Line {
     line.flatten()
 }
 
-/// Whether a line is being read that nobody waits for any more: the next line answers whoever asks next.
+/// Whether a line is being read whose question was closed: the next line answers the next question.
 pub(crate) async fn is_reading() -> bool {
     READER.lock().await.as_ref().is_some_and(|reader| reader.is_reading)
 }
 
-/// Forgets a line that was typed before anybody asked for it: it answers something else.
+/// Discards a line that was typed before the question was shown: it answers something else.
 pub(super) async fn forget() {
     if let Some(reader) = READER.lock().await.as_mut()
         && reader.lines.try_recv().is_ok()

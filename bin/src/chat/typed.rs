@@ -44,7 +44,7 @@ impl Typist {
     }
 
     pub(super) async fn next(&mut self) -> Result<Typed, Failure> {
-        // A question that was answered elsewhere may have left a read behind, which gets the next line.
+        // A question that was answered elsewhere may have left a pending read, which gets the next line.
         if self.is_at_terminal && !typed::is_reading().await {
             return self.edited().await;
         }

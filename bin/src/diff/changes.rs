@@ -20,7 +20,7 @@ pub(crate) enum Change {
     New(String, String),
     /// A value is another.
     Other(String, String, String),
-    /// So many messages are the same.
+    /// The number of equal messages.
     Same(usize),
     /// A message went.
     Unsaid(String),

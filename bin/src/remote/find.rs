@@ -14,8 +14,8 @@ const LOCK_BYTES_MAX: u64 = 200;
 /// The server that holds the log in this folder now, when one does.
 ///
 /// The content of the lock may be from a server that ended, or from an attacker who prepared the folder. So it is
-/// trusted only while the lock is held, and the one at that address must say that it is the process that wrote it,
-/// before it is sent a token.
+/// trusted only while the lock is held. The server at that address must also prove that it is the process that wrote
+/// the content, before the token is sent to it.
 pub(crate) async fn find(data_dir: &Path) -> Result<Option<Client>, Failure> {
     let Some((address, pid)) = named(data_dir) else { return Ok(None) };
     let client = Client::new(&address)?;
@@ -47,7 +47,7 @@ pub(crate) fn holder_of(data_dir: &Path) -> Option<String> {
     text.lines().next().filter(|_| is_held(&file)).map(str::to_owned)
 }
 
-/// What the lock says while it is held: the address, and the process.
+/// The content of the lock while it is held: the address, and the process.
 fn named(data_dir: &Path) -> Option<(String, u64)> {
     let (file, text) = lock(data_dir)?;
     // Others that are not named here need not be asked whether they hold it.

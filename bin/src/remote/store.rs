@@ -25,18 +25,18 @@ const PAGE: usize = 2_000;
 /// How long the server waits for something to come before it says that nothing has.
 const WAIT_MS: u64 = 20_000;
 
-/// A log that a server holds. It cannot be written: threads are told things through the server.
+/// A log that a server has open. It is read-only: threads are controlled through the server.
 #[derive(Debug)]
 pub(crate) struct RemoteStore {
     client: Client,
-    /// The last that was heard of.
+    /// The last known head.
     next: Arc<AtomicU64>,
     /// Whether threads run there.
     pub(crate) runs: bool,
 }
 
 impl RemoteStore {
-    /// The log of this server, when it can be reached and looked at.
+    /// Returns the log of this server, if the server can be reached and the log can be read.
     pub(crate) async fn connect(client: Client) -> Result<Self, Failure> {
         let about: Log = serde_json::from_value(client.get("/v1/log").await?)
             .map_err(|_| Failure::other(format!("what answers at {} is no server of rethread", client.address())))?;
@@ -53,7 +53,7 @@ impl RemoteStore {
         taken(read, &self.next)
     }
 
-    /// Pages of records until there are so many, or no more.
+    /// Reads pages of records until there are this many, or no more.
     fn paged(
         &self,
         limit: usize,
@@ -149,7 +149,7 @@ impl LogReader for RemoteStore {
         Ok(self.pages(after, &of, limit)?.into_iter().map(|info| info.thread).collect())
     }
 
-    /// Asks the server; when it does not answer, the last that was heard of.
+    /// Asks the server; returns the last known head if it does not answer.
     fn next_position(&self) -> Position {
         if let Ok(about) = self.get::<Log>("/v1/log", "log", "") {
             self.next.fetch_max(about.next_position.0, Ordering::Relaxed);

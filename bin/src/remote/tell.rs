@@ -1,4 +1,4 @@
-//! What threads of a server are told.
+//! Inputs to threads of a server.
 
 use std::io::Read;
 
@@ -12,7 +12,7 @@ use super::client::{Client, RemoteError};
 use crate::exit::{Failure, INVALID};
 use crate::views::{Imported, MigratedView};
 
-/// How long an outcome is waited for at a time.
+/// How long one request waits for an outcome.
 const WAIT_MS: u64 = 25_000;
 /// The largest export that is sent, in bytes.
 const IMPORT_BYTES_MAX: u64 = 256 << 20;
@@ -30,7 +30,7 @@ impl Client {
         self.tell(thread, "cancel", &json!({ "reason": reason })).await.map(drop)
     }
 
-    /// Lets a thread go on with another definition.
+    /// Migrates a thread to another definition.
     pub(crate) async fn migrate(&self, thread: ThreadId, body: &Value) -> Result<MigratedView, RemoteError> {
         let answer = self.tell(thread, "migrate", body).await?;
         serde_json::from_value(answer).map_err(|_| RemoteError::unreadable("that to a migration"))
@@ -82,7 +82,7 @@ impl Client {
         self.ask(Method::DELETE, &of_schedule(name), None).await.map(drop)
     }
 
-    /// Starts the threads of ticks of the past; gives those that were started.
+    /// Starts the threads of past ticks; returns the started ones.
     pub(crate) async fn backfill_schedule(
         &self,
         name: &str,
@@ -100,7 +100,7 @@ impl Client {
         self.tell(thread, &format!("waits/{wait}"), &json!({ "until": until })).await.map(drop)
     }
 
-    /// Ends a pause, or goes on beyond a limit.
+    /// Resumes a thread from a pause, or beyond a limit.
     pub(crate) async fn resume(&self, thread: ThreadId, limits: &LimitRaised) -> Result<(), RemoteError> {
         let LimitRaised { tokens, cost_nanousd, iterations, allow_unpriced, by: _ } = limits;
         let body = json!({
@@ -152,8 +152,8 @@ impl Client {
         id(&self.tell(thread, "fork", body).await?)
     }
 
-    /// Runs a thread again up to an event, to go on with real calls; gives the id of the new thread, or nothing when it
-    /// differs before that.
+    /// Reruns a thread up to an event, to continue with real calls; returns the id of the new thread, or `None` if
+    /// there is a difference before that event.
     pub(crate) async fn rerun(&self, thread: ThreadId, body: &Value) -> Result<Option<ThreadId>, RemoteError> {
         let answer = self.tell(thread, "rerun", body).await?;
         if answer["thread"].is_null() { Ok(None) } else { id(&answer["thread"]).map(Some) }

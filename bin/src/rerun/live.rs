@@ -57,7 +57,7 @@ pub(super) async fn go_on(
     drive::finish(open, runtime, &thread, driven, args.form).await
 }
 
-/// The thread of an export, brought into the log.
+/// The thread of an export, imported into the log.
 async fn imported(open: &OpenArgs, runtime: &Runtime, file: &Path, from: Seq) -> Result<ThreadHandle, Failure> {
     let export = archive::read(file)?;
     let imported = match open.server().await? {

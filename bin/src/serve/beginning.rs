@@ -16,7 +16,7 @@ use crate::views::Thread;
 /// A request that may come again.
 pub(crate) struct Repeatable {
     key: Option<Key>,
-    /// What it is about: the same key can stand for another request elsewhere.
+    /// What the request is about: the same key can be used for another request elsewhere.
     operation: String,
     body: Bytes,
 }
@@ -27,7 +27,7 @@ impl Repeatable {
     }
 }
 
-/// What was made of a request, which may have begun a thread.
+/// The result of a request, which may have begun a thread.
 pub(crate) trait Made: Send + 'static {
     fn has_begun(&self) -> bool;
 }
@@ -44,7 +44,7 @@ impl Made for (RerunReport, Option<ThreadHandle>) {
     }
 }
 
-/// What became of a request to begin a thread.
+/// The result of a request to begin a thread.
 pub(crate) enum Begun<T> {
     Now(T),
     /// The request came before, and began this thread.
@@ -62,8 +62,7 @@ pub(crate) async fn begin<T: Made, F: Future<Output = Result<T, Problem>> + Send
         return work(id).await.map(Begun::Now);
     };
     let server = server.clone();
-    // A client that leaves takes its handler with it. The key stays taken all the same until it is known what became of
-    // the work.
+    // If a client disconnects, its handler is dropped. The key stays taken until the result of the work is known.
     let done = tokio::spawn(async move {
         let keyed = server.keys.begin(&key, &operation, &body, id).await?;
         once(&server, keyed, work).await
@@ -106,7 +105,7 @@ async fn once<T: Made, F: Future<Output = Result<T, Problem>>>(
     if has_begun {
         keyed.has_begun().await;
     } else if has_not && matches!(thread.summary().await, Err(ReadError::NoThread(_))) {
-        // Looked at, because a fork can have begun before something about it was refused.
+        // Checked, because a fork can have begun before a part of the request was refused.
         keyed.forget().await;
     }
     made.map(Begun::Now)

@@ -1,4 +1,4 @@
-//! The body of an answer that goes on: events as they come, with signs of life between them.
+//! The body of a streaming response: events as they arrive, with keep-alives between them.
 
 use std::convert::Infallible;
 
@@ -15,7 +15,7 @@ use super::server::{Seat, Shared};
 use super::wanted::EventTextStream;
 use super::written::{Form, PIECE_BYTES, Written};
 
-/// How long a client is to wait before it connects again, in milliseconds.
+/// How long a client waits before it connects again, in milliseconds.
 const RETRY_MS: u64 = 2_000;
 
 struct Feed {
@@ -51,7 +51,7 @@ pub(crate) fn body(
     futures::stream::unfold(feed, |mut feed| async move { feed.next().await.map(|piece| (Ok(piece), feed)) })
 }
 
-/// A block that holds nothing but an id tells a browser where to go on, and is no event.
+/// A block with only an id sets the last event id of a browser, and is no event.
 fn id_line(seen: Option<Position>) -> String {
     seen.map(|position| format!("id: {position}\n")).unwrap_or_default()
 }

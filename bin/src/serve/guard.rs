@@ -146,7 +146,7 @@ fn admit(server: &Server, request: &ServiceRequest, access: Access) -> Result<Sc
     check_origin(server, request.headers(), host.as_deref())?;
     let allowed = scope(server, request.headers());
     let needed = match access {
-        // What anybody may see does not depend on a token that may be a wrong one.
+        // Public paths do not check the token, which may be invalid.
         Access::Anybody => return Ok(allowed.unwrap_or(Scope::Read)),
         Access::Signed => return check_writable(server).map(|()| Scope::Read),
         Access::Read => Scope::Read,

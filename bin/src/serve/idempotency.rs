@@ -1,5 +1,5 @@
-//! Idempotency keys: a request that is sent again, because its answer was lost, is done once. The keys are in the log's
-//! folder, so they hold across a restart.
+//! Idempotency keys: a request that is sent again, because its response was lost, is done once. The keys are in the
+//! data directory, so they survive a restart.
 
 use std::collections::HashSet;
 
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::problem::{Kind, Problem};
 
-/// Under this prefix stand the keys that were used.
+/// The prefix of the values for keys that were used.
 const NAMES: &str = "idempotency/";
 /// The longest key, in bytes.
 const KEY_BYTES_MAX: usize = 255;
@@ -65,7 +65,7 @@ impl Key {
     }
 }
 
-/// A request with a key, while it is at work.
+/// A running request with a key.
 pub(crate) struct Keyed<'a> {
     keys: &'a Keys,
     name: String,

@@ -25,7 +25,7 @@ pub(crate) struct Pieces {
 impl Pieces {
     fn end(&mut self, written: io::Result<()>) {
         if let Err(error) = written.and_then(|()| self.flush()) {
-            // If the receiver is gone, the error has no reader.
+            // If the receiver was dropped, the error has no reader.
             let _ = self.to.unbounded_send(Err(error));
         }
         self.ended = true;
@@ -33,7 +33,7 @@ impl Pieces {
 }
 
 impl Drop for Pieces {
-    /// What a writer that panics, or never ran, has left is not to look whole.
+    /// Marks the output of a writer that panicked or never ran as incomplete.
     fn drop(&mut self) {
         if !self.ended {
             let _ = self.to.unbounded_send(Err(io::Error::other("the answer was not written to its end")));

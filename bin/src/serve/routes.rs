@@ -14,9 +14,9 @@ use super::{
 /// Who may ask for something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// Anybody who reaches the server.
+    /// Any client that reaches the server.
     Anybody,
-    /// Who signed the request, with a secret that the handler knows. No token is looked at.
+    /// The sender signed the request with a secret that the handler knows. Tokens are ignored.
     Signed,
     /// Who may look.
     Read,

@@ -182,7 +182,7 @@ impl Tokens {
         serde_json::from_slice(&text).map_err(|source| TokenError::Malformed { file: self.file.clone(), source })
     }
 
-    /// Takes a token away; a running server refuses it from then on. False when there is none with this id.
+    /// Revokes a token; a running server refuses it from then on. Returns false if there is none with this id.
     pub(crate) fn revoke(&self, id: &str) -> Result<bool, TokenError> {
         let _alone = self.alone()?;
         let mut all = self.list()?;
@@ -207,7 +207,7 @@ impl Tokens {
         Ok(file)
     }
 
-    /// What a token allows. Costs a look at the file's date.
+    /// Returns what a token allows. Costs a check of the file's date.
     ///
     /// # Errors
     /// One that [is a refusal](TokenError::is_refusal) for a token that is unknown or has expired.

@@ -97,7 +97,7 @@ struct Writer {
     form: Form,
     wanted: Wanted,
     of_thread: Option<OneThread>,
-    /// The last event that was looked at.
+    /// The last event that was examined.
     at: Option<Position>,
     /// After the event that ends the thread, and after one that cannot be read.
     is_over: bool,

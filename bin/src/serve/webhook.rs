@@ -27,7 +27,7 @@ const ATTEMPT_MAX: Duration = Duration::from_secs(15);
 /// The waits between attempts: the first, and the longest.
 const WAIT_FIRST: Duration = Duration::from_millis(500);
 const WAIT_MAX: Duration = Duration::from_secs(300);
-/// The place is kept at least once in so many events, and so long.
+/// How often the position is stored: at least once per this many events and this much time.
 const KEEP_EVENTS: u64 = 100;
 const KEEP_AFTER: Duration = Duration::from_secs(1);
 
@@ -42,7 +42,7 @@ pub(crate) struct WebhookStats {
     pub(crate) dead: AtomicU64,
 }
 
-/// A webhook at work.
+/// A running webhook.
 pub(crate) struct AtWork {
     pub(crate) name: String,
     pub(crate) deeds: Arc<WebhookStats>,
@@ -163,7 +163,7 @@ impl Sender {
         let body = serde_json::to_string(&CloudEvent(event)).unwrap_or_default();
         let (began, mut wait) = (Instant::now(), WAIT_FIRST);
         loop {
-            // Not called off by a stop: it may have been taken.
+            // A stop does not cancel it: the receiver may have accepted it.
             let why = match self.send(event, body.clone()).await {
                 Ok(()) => {
                     self.deeds.delivered.fetch_add(1, Ordering::Relaxed);

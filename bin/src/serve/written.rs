@@ -38,7 +38,7 @@ impl Written {
     }
 }
 
-/// An event that all followers share, and the texts that are made of it once for all.
+/// An event that all followers share, with its serialized forms, which are created once for all.
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) event: Result<RecordedEvent, ReadError>,

@@ -41,7 +41,7 @@ impl Walk {
         Ok(())
     }
 
-    /// One event back: folds anew.
+    /// Moves one event back, with a new fold.
     pub(crate) async fn back(&mut self) -> Result<(), Failure> {
         match self.seq().0.checked_sub(1) {
             Some(seq) => self.go(Seq(seq)).await,
@@ -49,14 +49,14 @@ impl Walk {
         }
     }
 
-    /// To an event; to the last one when there are not so many.
+    /// Moves to an event; to the last one if there are fewer.
     pub(crate) async fn go(&mut self, seq: Seq) -> Result<(), Failure> {
         let (event, before, after) = at_seq(&self.thread, seq.min(self.last)).await?;
         (self.event, self.before, self.after) = (event, before, after);
         Ok(())
     }
 
-    /// To the next event with which a node begins, or to the one before; stays where there is none.
+    /// Moves to the next event with which a node begins, or to the previous one; does nothing if there is none.
     pub(crate) async fn node(&mut self, on: bool) -> Result<(), Failure> {
         let (thread, here, last) = (self.thread.clone(), self.seq(), self.last);
         let found = tokio::task::spawn_blocking(move || node_from(&thread, here, last, on));

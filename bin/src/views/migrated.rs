@@ -1,4 +1,4 @@
-//! What became of a thread that was to be migrated.
+//! The view of a thread that was migrated.
 
 use rethread::event::WorkflowRef;
 use rethread::operate::Migrated;

@@ -22,7 +22,7 @@ pub(crate) struct Answerer {
 }
 
 impl Answerer {
-    /// Tells all of them that it is done.
+    /// Acknowledges all of them.
     pub(crate) fn answer(&mut self, answers: Answers) {
         let answers = match self.sender(answers.len()) {
             Some(sender) => match sender.send(answers) {
@@ -59,8 +59,8 @@ impl Answerer {
 }
 
 fn tell(answers: Answers) {
-    // From the last to the first: who has several under way waits for the first of them, is woken once, and finds
-    // the others answered already.
+    // From the last to the first: a caller with several pending appends waits for the first of them, is woken once, and
+    // finds the others acknowledged already.
     for (answer, appended) in answers.into_iter().rev() {
         answer.done(appended);
     }

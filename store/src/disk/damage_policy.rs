@@ -7,7 +7,7 @@ use crate::error::{Damage, StoreError};
 pub(crate) enum DamagePolicy {
     /// Damage is an error.
     Strict,
-    /// Damage is noted here, and opening goes on with the rest.
+    /// Damage is recorded here, and opening continues with the rest.
     Salvage(Vec<Damage>),
 }
 

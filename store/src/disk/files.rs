@@ -235,7 +235,7 @@ impl Files {
         to_files.sync_dir(to)
     }
 
-    /// The room on the disk; `None` where it cannot be told.
+    /// Returns the free disk space; `None` if it is unknown.
     pub(crate) fn free_bytes(&self) -> Option<u64> {
         let found = rustix::fs::fstatvfs(self.root.as_deref()?).ok()?;
         found.f_bavail.checked_mul(found.f_frsize)
@@ -298,7 +298,7 @@ impl LogFile {
         Ok(bytes)
     }
 
-    /// Takes room on the disk for so many bytes, where the system can do that.
+    /// Reserves this many bytes of disk space, if the system supports that.
     #[cfg(target_os = "linux")]
     pub(crate) fn allocate(&self, bytes: u64) -> io::Result<()> {
         Ok(rustix::fs::fallocate(&self.file, rustix::fs::FallocateFlags::empty(), 0, bytes)?)

@@ -24,7 +24,7 @@ use crate::wire::{Malformed, Put, Take};
 
 pub(crate) const HEADER_BYTES: usize = 112;
 const MAGIC: u32 = 0x4a52_5448;
-/// The largest body: the largest append and what describes its records.
+/// The largest body: the largest append and the metadata of its records.
 const BODY_BYTES_MAX: usize = APPEND_BYTES_MAX + (8 << 20);
 
 /// An operation as the journal holds it.
@@ -67,7 +67,7 @@ pub(crate) struct Stamp {
     pub(crate) trace: TraceId,
     /// What the first record of an append follows from.
     pub(crate) cause: Option<Position>,
-    /// Whether the operation goes on in the next frame.
+    /// Whether the operation continues in the next frame.
     pub(crate) more: bool,
 }
 

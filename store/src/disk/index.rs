@@ -1,5 +1,5 @@
-//! sled, at arm's length: every call is guarded, because sled answers damage with a panic as often as with an
-//! error, and an error of sled's becomes one that says what to do next.
+//! A guarded interface to sled: every call catches panics, because sled answers damage with a panic as often as with an
+//! error, and its errors become errors that say what to do next.
 
 mod aside;
 mod blocks;
@@ -32,7 +32,7 @@ use super::scratch::Scratch;
 use crate::error::{Damage, StoreError};
 use crate::wire::Malformed;
 
-/// sled's trees. What there is for each thread is in blocks.
+/// sled's trees. Rows for each thread are in blocks.
 #[derive(Debug, Clone)]
 pub(crate) struct Trees {
     pub(crate) db: sled::Db,
@@ -115,8 +115,8 @@ struct Open {
 /// sled now and then reports damage that is not there after a crash: this often it is asked.
 const OPEN_TRIES: u32 = 3;
 
-/// sled's threads let go of its file a little after the handle is gone. No other process can hold it: the log's own
-/// lock is held by now.
+/// sled's threads close its file a little after the handle is dropped. No other process can have it open: this process
+/// has locked the log by now.
 const LOCK_PATIENCE: Duration = Duration::from_secs(5);
 
 fn is_lock(error: &StoreError) -> bool {

@@ -24,8 +24,8 @@ const GROW_GROUP_BYTES_MAX: usize = 32 << 10;
 /// A file that grew beyond this in a burst is cut when nothing more comes.
 const KEEP_BYTES: u64 = 4 << 20;
 
-/// Beyond this it is cut when it is used again. Up to here it stays as it is while much is written: overwriting what
-/// is there takes a third of the time of growing anew.
+/// A file beyond this size is truncated when it is reused. A smaller one keeps its size: overwriting takes a third of
+/// the time of growing a file.
 const KEEP_BUSY_BYTES: u64 = 32 << 20;
 
 /// Beyond this a journal file takes no other group until the one before it is in sled: bounds the memory that the
@@ -87,7 +87,7 @@ impl Cursor {
         stamp
     }
 
-    /// The group is complete with so many bytes; the next one begins after it.
+    /// Ends the group with this many bytes; the next one begins after it.
     pub(crate) fn end_group(&mut self, bytes: usize) {
         self.offset += bytes as u64;
     }
@@ -154,12 +154,12 @@ impl Journal {
         self.written_group
     }
 
-    /// Where the last group ended in its file; 0 when there is none in it.
+    /// Where the last group ended in its file; 0 if the file has none.
     pub(crate) fn end(&self) -> u64 {
         self.offset
     }
 
-    /// Goes on after `group`, where that is later than what the files know.
+    /// Continues after `group`, if that is later than the last group in the files.
     pub(crate) fn skip_to_group(&mut self, group: u64) {
         self.group = self.group.max(group);
         self.written_group = self.written_group.max(group);
@@ -209,8 +209,8 @@ impl Journal {
         Ok(())
     }
 
-    /// Goes on in the other file, whose contents are in sled by now; `next` is the position of the next record. On an
-    /// error it goes on in this one.
+    /// Continues in the other file, whose contents are in sled by now; `next` is the position of the next record. After
+    /// an error it continues in this one.
     pub(crate) fn switch(&mut self, next: Position) -> Result<(), StoreError> {
         if self.has_remains {
             self.bury(next).map_err(|source| failed(self.path(), source))?;
@@ -294,7 +294,7 @@ fn scan(
         last_group: 0,
         group_max: 0,
     };
-    // Before the first frame of an operation that goes on: where that is, how many entries there are, the last group.
+    // Before the first frame of a multi-frame operation: its offset, the number of entries, the last group.
     let mut before = None;
     while let Some(header) = header(&bytes[found.end as usize..])
         && first.is_some()

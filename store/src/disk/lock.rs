@@ -1,4 +1,4 @@
-//! One process at a time: a lock file of our own, taken before anything else is touched.
+//! Ensures that one process opens the log at a time: a lock file, taken before anything else is touched.
 
 use std::fs::{File, TryLockError};
 use std::io::ErrorKind;
@@ -14,12 +14,12 @@ use crate::error::StoreError;
 
 pub(crate) const NAME: &str = "lock";
 
-/// How long a lock is waited for whose holder is gone.
+/// How long to wait for a lock whose holder has ended.
 const HEIR_MAX: Duration = Duration::from_secs(2);
 /// How often it is tried meanwhile.
 const HEIR_POLL: Duration = Duration::from_millis(5);
 
-/// Held for as long as the log is open; the operating system takes it from a process that ends.
+/// Locked while the log is open; the operating system releases the lock of a process that ends.
 #[derive(Debug)]
 pub(crate) struct Lock {
     file: File,

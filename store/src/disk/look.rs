@@ -1,4 +1,4 @@
-//! What tests may look at: the mark, and what sled holds.
+//! Access for tests: the mark, and the content of sled.
 
 use std::path::Path;
 
@@ -11,13 +11,14 @@ use super::options::Options;
 use super::recover;
 use crate::error::StoreError;
 
-/// The position that the mark says the log in `dir` had reached, and the group.
+/// Returns the position and the group in the mark of the log in `dir`.
 pub(crate) fn marked(dir: &Path) -> Result<Option<(Position, u64)>, StoreError> {
     let (_, reached) = Mark::open(dir, &Files::default())?;
     Ok(reached.map(|reached| (reached.next, reached.group)))
 }
 
-/// What is held of the log in `dir`, which is closed: bytes of keys and values by sled's trees, and of chunks in packs.
+/// Returns the live bytes of the log in `dir`, which is closed: of keys and values by sled's trees, and of chunks in
+/// packs.
 pub(crate) fn stored(dir: &Path) -> Result<Vec<(String, u64)>, StoreError> {
     let index = Index::open(&dir.join(recover::INDEX), Options::default().index_cache_bytes, Files::default())?;
     let packed = index.spots()?.iter().map(|spot| u64::from(spot.bytes)).sum();

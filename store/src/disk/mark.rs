@@ -14,7 +14,7 @@ use crate::wire::{Malformed, Put, Take};
 pub(crate) const NAME: &str = "mark";
 const SLOT_BYTES: usize = 64;
 
-/// How far the log had come.
+/// The end of the log when the mark was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Reached {
     /// The last group that was acknowledged.

@@ -1,10 +1,10 @@
-//! What the log in a folder may be told.
+//! The options of a log in a folder.
 
 use std::sync::Arc;
 
 use super::files::Watcher;
 
-/// How a log is opened.
+/// The options for opening a log.
 #[derive(Clone)]
 pub struct Options {
     /// What is said to another process that finds the log locked, with the process id added; for example
@@ -18,8 +18,8 @@ pub struct Options {
     /// How many bytes of appends may wait to be written before more are refused as `Busy`. One append larger than
     /// this is taken when nothing else waits.
     pub queue_bytes_max: usize,
-    /// How many bytes of new records are held in memory and in the journal before they are moved into sled. More
-    /// puts records of one stream closer together, less makes opening after a crash faster.
+    /// How many bytes of new records stay in memory and in the journal before they are moved into sled. A larger value
+    /// places records of one stream closer together, a smaller one makes opening after a crash faster.
     pub tail_bytes: usize,
     /// Whether the room is used at once that is set aside for deletes on a full disk, so that the log can be opened to
     /// delete threads. It is set aside again when the log is opened without this.

@@ -51,7 +51,7 @@ pub(crate) fn is_there(tree: &sled::Tree, key: &[u8]) -> sled::Result<bool> {
     tree.contains_key(piece_key(key, 0))
 }
 
-/// Takes away what was written under `key`.
+/// Removes the value under `key`.
 pub(crate) fn remove(tree: &sled::Tree, key: &[u8]) -> sled::Result<()> {
     let range = piece_key(key, 0)..=piece_key(key, u32::MAX);
     for row in tree.range(range).keys() {

@@ -51,7 +51,7 @@ pub(crate) enum Answer {
 }
 
 impl Answer {
-    /// It failed, and its caller has to see that before the stream goes on.
+    /// It failed, and its caller must receive the error before the stream continues.
     pub(crate) fn refused(self, refusal: Refusal) {
         match self {
             // Unheard, the refusal is dropped here and its fence with it.
@@ -67,7 +67,7 @@ impl Answer {
         }
     }
 
-    /// Answers with the result. The caller may be gone.
+    /// Sends the result. The caller may have stopped waiting.
     pub(crate) fn done(self, appended: Option<Appended>) {
         match (self, appended) {
             (Self::Append(sender), Some(appended)) => drop(sender.send(Ok(appended))),
@@ -96,7 +96,7 @@ struct State {
     /// Another thread than a caller has work for the writer.
     nudged: bool,
     closed: bool,
-    /// Why nothing is taken, where that is so for good.
+    /// Why the queue permanently accepts nothing, if that is so.
     refusal: Option<StoreError>,
 }
 
@@ -188,8 +188,9 @@ impl Queue {
         self.fences.raise(thread, error)
     }
 
-    /// Takes what waits, up to about `bytes_max`, into `out`. When fewer than `wanted` wait, it waits for so many, for
-    /// a nudge, or up to `patience`, and takes what there is then. False when the queue is closed and empty.
+    /// Moves waiting entries, up to about `bytes_max`, into `out`. If fewer than `wanted` wait, it waits for that many,
+    /// for a nudge, or up to `patience`, and then takes those that are there. Returns false if the queue is closed and
+    /// empty.
     pub(crate) fn take(
         &self,
         out: &mut VecDeque<Waiting>,

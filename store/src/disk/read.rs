@@ -53,8 +53,8 @@ impl Reader {
         records.first().map(|record| record.hash).ok_or_else(|| plan::no_thread(point.parent))
     }
 
-    /// Reads something of a stream, again when that was deleted meanwhile: what was read then may look damaged, or be of
-    /// the stream and of another that began anew under its id.
+    /// Reads a part of a stream, and repeats the read if the stream was deleted meanwhile: the first read may look
+    /// damaged, or mix the stream with a new one that began under its id.
     pub(crate) fn of_one_life<T>(
         &self,
         thread: ThreadId,

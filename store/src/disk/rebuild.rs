@@ -101,7 +101,7 @@ fn copy(tree: fn(&Trees) -> &sled::Tree, from: &Index, to: &Index) -> Result<(),
 }
 
 fn note(ends: &mut BTreeMap<ThreadId, Ends>, row: Row) {
-    // The payloads of a whole log are not to be held in memory.
+    // The payloads of a whole log do not fit into memory.
     let mut row = row;
     row.record.payload = Bytes::new();
     match ends.get_mut(&row.record.thread) {

@@ -296,9 +296,9 @@ fn replay(state: &mut State, index: &Index, path: &Path, stamp: Stamp, entry: En
     Ok(())
 }
 
-/// The head before an append whose stream is in sled. Sled may be ahead, when it was interrupted in taking this
-/// very append, so only what never changes in a stream is of use. It may even know of another stream, which begins
-/// anew further on under this id: then the delete in between comes next, and no more has to be right than the chain.
+/// Returns the head before an append whose stream is in sled. Sled may be ahead if a crash interrupted the sealing of
+/// this append, so only what never changes in a stream is used. It may even have another stream, which begins later in
+/// the log under this id: then the delete in between comes next, and only the chain has to be right.
 fn sealed_head(index: &Index, addition: &Addition, stamp: &Stamp) -> Option<Head> {
     let (thread, expected) = (addition.thread, addition.expected);
     if expected == Seq(0) || addition.fork_of.is_some() {
@@ -311,7 +311,7 @@ fn sealed_head(index: &Index, addition: &Addition, stamp: &Stamp) -> Option<Head
     let last_seq = Seq(expected.0 - 1);
     Some(match found {
         Some(head) => Head { last_seq, hash: stamp.before, trace: stamp.trace, ..head },
-        // The older part of the stream is lost, which reading it tells; its newer part is here.
+        // The older part of the stream is lost, which a read of it reports; its newer part is here.
         None => lost_head(addition, stamp, last_seq, thread),
     })
 }

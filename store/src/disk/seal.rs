@@ -1,6 +1,6 @@
-//! Sealing: moving a segment from the journal into sled. Until the watermark is there it is done again from the start
-//! after a failure or a crash, so every step may meet what an earlier attempt left. From then on it counts, and what is
-//! left to do is to bring it to the disk.
+//! Sealing: moving a segment from the journal into sled. Until the watermark is written, it is repeated from the start
+//! after a failure or a crash, so every step may find remains of an earlier attempt. After the watermark the seal
+//! counts, and only has to be made durable.
 
 mod delete;
 mod leftovers;
@@ -29,7 +29,7 @@ use delete::{delete, free_dead, remove_orphan, replace, rewrite};
 use leftovers::remove_leftovers;
 
 /// Moves a segment out of the journal, durable when it returns: chunks into the packs, then the rest into sled, which
-/// makes them count.
+/// makes them valid.
 pub(crate) fn seal(reader: &Reader, segment: &Segment, snapshots: &[(ThreadId, Waiting)]) -> Result<(), StoreError> {
     let index = &reader.index;
     let watermark = match index.watermark()? {
@@ -105,7 +105,7 @@ struct Sealed<'a> {
 }
 
 impl Sealed<'_> {
-    /// Tells sled of them, but for the places of their runs.
+    /// Writes them into sled, except the locations of their runs.
     fn write(&self, index: &Index, places: &mut Changes) -> Result<(), StoreError> {
         for (hash, record) in &self.blobs {
             write_blob(index, *hash, Some(&record.payload), [Some(record.thread)])?;
@@ -205,7 +205,7 @@ pub(super) fn write_heads(index: &Index, heads: &[(ThreadId, Head)]) -> Result<(
     index.with(|trees| {
         trees.tags.write(tags)?;
         trees.forks.write(forks)?;
-        // The heads last: as long as one is the old one, the old tag is known and can be taken away.
+        // The heads last: until a head is replaced, its old tag is known and can be removed.
         trees.heads.write(rows)
     })
 }

@@ -39,7 +39,7 @@ pub(crate) enum Task {
     Seal(Arc<Segment>),
     /// The snapshots alone.
     Snapshots,
-    /// Write the index anew, without what was removed from it.
+    /// Rewrite the index, without removed entries.
     Compact(SyncSender<Result<Compacted, StoreError>>),
     /// Copy the index to this folder.
     CopyIndex { to: PathBuf, answer: SyncSender<Result<Watermark, StoreError>> },
@@ -54,7 +54,7 @@ struct State {
     snapshot_bytes: usize,
     sealed_epoch: u64,
     failure: Option<StoreError>,
-    /// Why the present task does not go on, while it is tried again.
+    /// The error of the present task, while it is retried.
     obstacle: Option<StoreError>,
     /// Tasks that are not done yet.
     n_tasks: usize,
@@ -134,7 +134,7 @@ impl Sealer {
     pub(crate) fn give(&self, tasks: &Sender<Task>, task: Task) {
         self.state.lock().n_tasks += 1;
         if tasks.send(task).is_err() {
-            // Its thread ends only after the last sender is gone.
+            // Its thread ends only after the last sender is dropped.
             tracing::error!("the sealer has stopped");
             self.state.lock().n_tasks -= 1;
         }
@@ -163,7 +163,7 @@ impl Sealer {
         state.snapshot_bytes = state.snapshot_bytes.saturating_sub(before) + after;
     }
 
-    /// What is to become of a stream's snapshots.
+    /// Pending changes to a stream's snapshots.
     pub(crate) fn snapshots(&self, thread: ThreadId) -> Waiting {
         let state = self.state.lock();
         let mut all = state.leaving.get(&thread).cloned().unwrap_or_default();
@@ -235,7 +235,7 @@ impl Sealer {
                     reader.tail.state.write().sealing = None;
                 }
                 (Ok(()), Task::Snapshots) => self.state.lock().leaving.clear(),
-                // The receivers of the answers may be gone.
+                // The receivers of the results may be dropped.
                 (Ok(()), Task::Compact(answer)) => drop(answer.send(reader.index.compact())),
                 (Ok(()), Task::CopyIndex { to, answer }) => {
                     drop(answer.send(copy_index(reader.packs.files(), &reader.index, &to)));

@@ -169,13 +169,13 @@ impl Tail {
         Self { state: RwLock::new(state), n_deletes: AtomicU64::new(0) }
     }
 
-    /// How many streams were deleted since the log was opened. When that is the same before and after something was
-    /// read, nothing was taken away in between.
+    /// How many streams were deleted since the log was opened. If that is the same before and after a read, nothing was
+    /// deleted in between.
     pub(crate) fn n_deletes(&self) -> u64 {
         self.n_deletes.load(Ordering::Acquire)
     }
 
-    /// A stream is being deleted: to be called before anybody can see that.
+    /// Counts a deletion of a stream: must be called before the deletion is visible.
     pub(crate) fn note_delete(&self) {
         self.n_deletes.fetch_add(1, Ordering::AcqRel);
     }

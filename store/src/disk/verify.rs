@@ -54,7 +54,7 @@ pub(crate) fn verify(reader: &Reader) -> Result<Verification, StoreError> {
     Ok(found)
 }
 
-/// Tells damage, which is a finding, from a failure to look.
+/// Distinguishes damage, which is a finding, from a failed read.
 fn damage_of<T>(result: Result<T, StoreError>) -> Result<Result<T, Damage>, StoreError> {
     match result {
         Ok(value) => Ok(Ok(value)),
@@ -119,7 +119,7 @@ fn check_stream(
         let mut n_records = 0;
         let fault = walk(reader, &info, sealed_to, &mut n_records)?;
         if fault.is_some() && !is_still_there(reader, &info)? {
-            // It was deleted while this was running. What began anew under its id is checked as it is.
+            // It was deleted meanwhile. A new stream under its id is checked instead.
             let Some(head) = reader.find_head(info.thread)? else { return Ok(()) };
             info = head.info(info.thread);
             continue;

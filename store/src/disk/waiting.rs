@@ -1,4 +1,4 @@
-//! What is to become of a stream's snapshots, and is not in sled yet.
+//! Changes to a stream's snapshots that are not in sled yet.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

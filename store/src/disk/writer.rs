@@ -282,7 +282,7 @@ impl Writer {
             self.next = committer.next;
         }
         let later = self.group.take();
-        // The later one first: what it remembers of a head is what the failed one made of it.
+        // The later one first: its remembered heads follow from those of the failed one.
         for group in later.iter().chain([&failed]) {
             for (thread, known) in &group.undo {
                 self.heads.insert(*thread, *known);
@@ -322,8 +322,8 @@ impl Writer {
         is_enough && state.sealing.is_none()
     }
 
-    /// Hands the tail to the sealer, when that has nothing to do. Nothing may be under way or half put together: what
-    /// comes after goes into the other file. False when a full disk does not even take what ends this one.
+    /// Passes the tail to the sealer, if the sealer is idle. No group may be in flight or partly built: later records
+    /// go into the other file. Returns false if a full disk does not even accept the end of this file.
     fn begin_seal(&mut self) -> bool {
         let Some(committer) = self.flight.committer() else { return true };
         let task = hand_over(&self.reader, &mut committer.journal);
@@ -350,7 +350,7 @@ impl Writer {
     fn make_room(&mut self) {
         self.settle();
         while self.broken.is_none() && self.cursor.bytes() > FILE_BYTES_MAX {
-            // A disk so full takes no group either, which tells those who wait.
+            // A disk that is so full accepts no group either, and the waiting callers get that error.
             if !self.begin_seal() || self.cursor.bytes() <= FILE_BYTES_MAX {
                 return;
             }
@@ -359,7 +359,7 @@ impl Writer {
         }
     }
 
-    /// Cuts off what the journal holds of former lives. Nothing may be under way.
+    /// Truncates what earlier uses left in the journal. No group may be in flight.
     fn scrub(&mut self) -> Result<(), StoreError> {
         self.sealer.wait_until_idle();
         if let Some(failure) = self.sealer.failure() {

@@ -28,7 +28,7 @@ pub trait Backend {
     /// The store.
     fn store(&self) -> &dyn Store;
 
-    /// Lets the process end, in order or not, and begins anew on the same log. Nothing for one in memory.
+    /// Ends the process, in order or not, and reopens the same log. `None` for one in memory.
     fn reopen(&mut self);
 }
 

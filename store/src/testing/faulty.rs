@@ -21,8 +21,8 @@ use crate::{
 pub enum Fault {
     /// It fails with this error, nothing is written; later ones work.
     Fails(StoreError),
-    /// It waits until it is let go, and then fails with this error, or is written. Later appends of its thread wait
-    /// behind it, as in every store.
+    /// It waits until it is released, and then fails with this error, or is written. Later appends of its thread wait
+    /// for it, as in every store.
     Waits {
         /// One permit lets it go.
         until: Arc<Semaphore>,
@@ -50,7 +50,7 @@ pub struct FaultyStore {
     stream_reads: AtomicU64,
     hidden: Mutex<Option<ThreadId>>,
     held: Mutex<Option<Held>>,
-    /// The thread whose append waits, and what came behind it.
+    /// The thread whose append waits, and the appends after it.
     behind: Arc<Mutex<Option<Behind>>>,
 }
 
@@ -232,7 +232,7 @@ impl LogReader for FaultyStore {
 
 impl Store for FaultyStore {
     fn append(&self, append: Append) -> Answer {
-        // Held while the append is passed on, so that nothing slips through after the death.
+        // Locked while the append is passed on, so that no append slips through after the crash.
         let mut dead = self.dead.lock();
         if *dead {
             return futures_util::future::pending().boxed();
@@ -262,14 +262,14 @@ impl Store for FaultyStore {
                         permit.forget();
                     }
                     let answer = {
-                        // Held until all are passed on, so that none overtakes them.
+                        // Locked until all are passed on, so that none overtakes them.
                         let mut behind = behind.lock();
                         let answer = match then {
                             Some(error) => ready(Err(error)).boxed(),
                             None => inner.append(append),
                         };
                         for (append, sender) in behind.take().into_iter().flat_map(|behind| behind.appends) {
-                            // A caller that has left does not undo its append.
+                            // A caller that stopped waiting does not undo its append.
                             drop(sender.send(inner.append(append)));
                         }
                         answer

@@ -21,9 +21,9 @@ const KEEP_FOR_S: u64 = 24 * 3_600;
 const TOLERANCE_S: u64 = 300;
 /// The most that can be configured. Ids are known for longer, so that a copy within this time changes nothing.
 const TOLERANCE_S_MAX: u64 = 24 * 3_600;
-/// The largest body unless the configuration says otherwise. It is held in memory before it is known who sent it.
+/// The default limit of the body. The body is in memory before the sender is known.
 const BODY_BYTES_MAX: usize = 1 << 20;
-/// What stands for the name of the event in the name of the signal.
+/// The placeholder for the name of the event in the name of the signal.
 const EVENT: &str = "{event}";
 
 /// A webhook of another service, ready to receive.
@@ -41,7 +41,7 @@ pub(crate) struct Incoming {
 }
 
 impl Incoming {
-    /// The name of the signal for this event; none where it needs the name of the event and there is none.
+    /// Returns the name of the signal for this event; `None` if it needs the name of the event and there is none.
     pub(super) fn signal_for(&self, event: Option<&str>) -> Option<String> {
         if self.signal.contains(EVENT) { Some(self.signal.replace(EVENT, event?)) } else { Some(self.signal.clone()) }
     }

@@ -48,7 +48,7 @@ impl Encoding {
 
 /// A request.
 pub(super) struct Delivery<'a> {
-    /// The value of the header with this name, in whatever case.
+    /// Returns the value of the header with this name, case-insensitively.
     pub(super) header: &'a dyn Fn(&str) -> Option<&'a str>,
     /// The bytes as they came.
     pub(super) body: &'a [u8],
@@ -56,7 +56,7 @@ pub(super) struct Delivery<'a> {
     pub(super) now_s: u64,
 }
 
-/// Why a delivery is refused. The sender is not told which it is.
+/// Why a delivery is refused. The reason is not sent to the sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Refused {
     #[error("the header with the signature is missing or malformed")]

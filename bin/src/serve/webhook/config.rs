@@ -24,7 +24,7 @@ const GIVE_UP_AFTER_S: u64 = 24 * 3_600;
 /// A webhook, ready to be started.
 #[derive(Debug)]
 pub(crate) struct Webhook {
-    /// Names its place in the log: another name begins anew.
+    /// The name of its position in the log: another name begins at the start again.
     pub(crate) name: String,
     pub(crate) url: Url,
     pub(crate) secret: Secret,

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::disk::files::Files;
 
-/// Files that were put aside. They come back unless they are forgotten.
+/// Files that were moved aside. They are restored unless they are dropped on purpose.
 #[derive(Default)]
 pub(super) struct Aside {
     access: Files,

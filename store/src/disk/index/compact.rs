@@ -1,4 +1,4 @@
-//! The index written anew: sled's file never becomes smaller, and still contains bytes that were removed from it.
+//! Rewrites the index: sled's file never becomes smaller, and still contains bytes that were removed from it.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use crate::contract::Compacted;
 use crate::disk::files::failed;
 use crate::error::StoreError;
 
-/// The folder of the new database, beside that of the old one.
+/// The folder of the new database, next to that of the old one.
 pub(crate) const FRESH: &str = "index.new";
 
 /// How many rows are written at a time.

@@ -51,8 +51,9 @@ impl Index {
             .map_err(self.malformed("the place of a run"))
     }
 
-    /// Where the stream goes on in the last seal that begins at or before `position` and has any of it: its records of
-    /// earlier seals are before `position`. A seal may have it in several chunks. `None` for the beginning of the stream.
+    /// Returns where the stream continues in the last seal that begins at or before `position` and contains part of it:
+    /// its records of earlier seals are before `position`. A seal may have it in several chunks. `None` for the
+    /// beginning of the stream.
     pub(crate) fn seal_before(&self, thread: ThreadId, position: Position) -> Result<Option<Seq>, StoreError> {
         let row = self.with(|trees| {
             let (low, high) = (run_key(thread, Seq(0)), run_key(thread, Seq(u64::MAX)));

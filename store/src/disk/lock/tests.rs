@@ -9,7 +9,7 @@ fn a_lock_is_waited_for_only_when_its_holder_is_gone() {
     assert!(matches!(Lock::take(&root, "second"), Err(StoreError::Locked { .. })));
     assert!(begun.elapsed() < HEIR_MAX, "the holder is there: nothing is waited for");
 
-    // The file of a holder that is gone, held for a moment by what it was starting.
+    // The lock file of an ended holder, kept open for a moment by a process that it was starting.
     let gone = std::process::Command::new("true").spawn().and_then(|mut child| {
         child.wait()?;
         Ok(child.id())

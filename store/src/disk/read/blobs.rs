@@ -21,7 +21,7 @@ impl Reader {
         Ok(self.index.has_owner(hash, owner)? && self.index.has_blob(hash)?)
     }
 
-    /// Whether anybody still names the blob. Its bytes may outlast a delete until that has reached sled.
+    /// Returns whether a stream still names the blob. Its bytes may outlast a delete until that has reached sled.
     fn is_named(&self, hash: Hash) -> Result<bool, StoreError> {
         let sealed = {
             let state = self.tail.state.read();
@@ -80,7 +80,7 @@ impl Reader {
         let missing = || StoreError::NotFound { what: "blob", name: hash.to_string() };
         let bytes = match self.index.pieces(|trees| &trees.blobs, hash.as_bytes()) {
             Ok(bytes) => bytes.ok_or_else(missing)?,
-            // A delete takes the owners first: without any, this one is just being taken away.
+            // A delete removes the owners first: a blob without any is being removed.
             Err(StoreError::Damaged(_)) if self.index.owners(hash)?.is_empty() => {
                 return Err(missing());
             }

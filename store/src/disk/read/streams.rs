@@ -85,8 +85,8 @@ impl Reader {
         loop {
             let lives = self.tail.state.read().lives();
             let mut forks = self.recent_forks(thread, after);
-            // What the tail knows of a child is newer: it may have been deleted, and have begun anew. Many may have been,
-            // so those of one page say nothing of the rest.
+            // The tail's entry of a child is newer: it may have been deleted and begun again. Many may have been, so
+            // those of one page do not represent the rest.
             let (mut sealed, mut after) = (Vec::new(), after);
             while sealed.len() < limit {
                 let page = self.index.forks(thread, after, limit)?;

@@ -38,7 +38,7 @@ pub(super) fn rewrite(
         let mut seq = Seq(0);
         loop {
             let places = reader.index.runs(*thread, seq, RUNS)?;
-            // Places at or after the base are leftovers, whose chunks are gone already.
+            // Locations at or after the base are leftovers, whose chunks are deleted already.
             let kept = places.iter().filter(|place| place.seal < base);
             chunks.extend(kept.map(|Place { seal, chunk, .. }| (*seal, *chunk)));
             match places.last() {

@@ -6,12 +6,12 @@ use crate::disk::index::{Index, Trees, chunk_key, run_key};
 use crate::disk::tail::Segment;
 use crate::error::StoreError;
 
-/// How many places of runs are taken away at a time.
+/// How many locations of runs are removed at a time.
 const RUNS: usize = 256;
 
-/// Takes away the chunks, seals and runs of an attempt to seal this segment. When it is done again, chunks may begin
-/// elsewhere: an append whose write failed can be in the journal all the same, and is part of the segment only once that
-/// was read again.
+/// Removes the chunks, seals and runs of an attempt to seal this segment. If it is repeated, chunks may begin
+/// elsewhere: an append whose write failed can be in the journal all the same, and is part of the segment only once
+/// that was read again.
 pub(super) fn remove_leftovers(index: &Index, segment: &Segment) -> Result<(), StoreError> {
     let (chunks, seals) = (chunk_key(segment.base, 0).., segment.base.0.to_be_bytes()..);
     let mut runs = Vec::new();
@@ -19,7 +19,7 @@ pub(super) fn remove_leftovers(index: &Index, segment: &Segment) -> Result<(), S
         runs.extend(segment.first_own(part).map(|first| (*thread, first)));
     }
     index.with(|trees| {
-        // A seal tells sled of these before it tells it of runs, and they go after them.
+        // A seal writes these into sled before the runs, so they are removed after them.
         if trees.chunks.range(chunks.clone()).next().is_none() && trees.seals.range(seals.clone()).next().is_none() {
             return Ok(());
         }
@@ -36,7 +36,7 @@ pub(super) fn remove_leftovers(index: &Index, segment: &Segment) -> Result<(), S
     })
 }
 
-/// Takes away the runs of a stream from this seq on.
+/// Removes the runs of a stream from this seq on.
 pub(super) fn remove_runs(trees: &Trees, thread: ThreadId, from: Seq) -> sled::Result<()> {
     let (low, high) = (run_key(thread, from), run_key(thread, Seq(u64::MAX)));
     loop {

@@ -110,7 +110,7 @@ fn listed(index: &Index, thread: ThreadId) -> Result<(Vec<Seq>, Vec<sled::IVec>)
     Ok((seqs, old))
 }
 
-/// The snapshot of the stream at that seq. `None` when there is none or it is damaged.
+/// Returns the snapshot of the stream at that seq; `None` if there is none or it is damaged.
 pub(crate) fn snapshot(index: &Index, thread: ThreadId, seq: Seq) -> Result<Option<Snapshot>, StoreError> {
     let found = match read(index, thread, &key(thread, seq))? {
         Some(found) => Some(found),

@@ -31,7 +31,7 @@ pub(crate) struct Segment {
     pub(crate) bytes: usize,
     /// How many operations it holds.
     pub(crate) n_entries: usize,
-    /// What older places say of the claim of the store to these blobs does not count: it was taken away here.
+    /// Claims of the store to these blobs in older places are void: they were removed here.
     pub(crate) released: HashSet<Hash>,
     /// Whether a stream was deleted in it, or a blob released.
     pub(crate) has_deletes: bool,
@@ -42,7 +42,7 @@ pub(crate) struct Segment {
 pub(crate) struct Part {
     /// `None`: it was deleted.
     pub(crate) head: Option<Head>,
-    /// What older places hold of the stream does not count: it was deleted here, and perhaps began anew.
+    /// Data of the stream in older places is void: it was deleted here, and a new stream may have begun.
     pub(crate) replaces: bool,
     /// What the first record here is chained to.
     pub(crate) before: Hash,

@@ -1,7 +1,7 @@
-//! Whether streams stand in the lists that they belong to: that of their tag, and that of the forks of their parent.
+//! Checks that streams are in the right lists: that of their tag, and that of the forks of their parent.
 //!
-//! A seal that is under way changes these one after the other. So only of streams that the tail does not know is anything
-//! expected, and only as long as that and their heads stay as they are.
+//! A running seal changes these one after the other. So only streams that are not in the tail are checked, and only
+//! while that and their heads do not change.
 
 use rethread_events::ids::ThreadId;
 

@@ -1,5 +1,5 @@
-//! A group on its way to the disk, while the next one is put together: on a thread of its own, which begins with the
-//! first group that is worth it.
+//! A group that is being written while the next one is built: on its own thread, which starts with the first group that
+//! is large enough.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
@@ -10,13 +10,13 @@ use crate::disk::journal::Journal;
 use crate::disk::stopped;
 use crate::error::StoreError;
 
-/// What became of a group.
+/// The result of a group.
 pub(super) enum Landed {
     /// It is on the disk, shown and answered. Its buffer can be used again.
     Durable { group: u64, buffer: Vec<u8> },
     /// Nothing of it counts, and no caller was answered.
     Failed(Box<Group>, StoreError),
-    /// The thread is gone, and the journal with it.
+    /// The thread has panicked, and the journal is lost with it.
     Lost,
 }
 
@@ -47,8 +47,7 @@ impl InFlightCommit {
         self.here.as_deref_mut()
     }
 
-    /// Writes a group: here when it is small, and then this is what became of it; on the thread otherwise. Nothing
-    /// may be on its way.
+    /// Writes a group: a small one here, whose result is returned; others on the thread. No group may be in flight.
     pub(super) fn submit(&mut self, group: Group) -> Option<Landed> {
         let Some(mut committer) = self.here.take() else { return Some(Landed::Lost) };
         let (mut committer, group) = match self.thread(group.changes.len()) {
@@ -93,7 +92,7 @@ impl InFlightCommit {
         self.thread.as_ref()
     }
 
-    /// What became of the group that was on its way, if that is known by now.
+    /// Returns the result of the group in flight, if it is known by now.
     pub(super) fn landed(&mut self) -> Option<Landed> {
         let thread = self.thread.as_ref().filter(|_| self.here.is_none())?;
         match thread.landed.try_recv() {
@@ -106,7 +105,7 @@ impl InFlightCommit {
         }
     }
 
-    /// Waits for the group that is on its way; `None` when there is none.
+    /// Waits for the group in flight; `None` if there is none.
     pub(super) fn land(&mut self) -> Option<Landed> {
         let thread = self.thread.as_ref().filter(|_| self.here.is_none())?;
         match thread.landed.recv() {

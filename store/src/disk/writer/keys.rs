@@ -1,5 +1,5 @@
-//! The keys of streams as the writer remembers them: of those that a change of keys in the journal, durable or not, belongs
-//! to. What a change makes of them must be known before it is in the tail, because a stream can have so many at most.
+//! The keys of streams in the writer's memory: of streams with a change of keys in the journal, durable or not. The
+//! result of a change must be known before it is in the tail, because the number of keys of a stream is limited.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Streams that were exported come back.
+//! Imports of exported streams.
 
 use rethread_events::ids::{Hash, Position, Seq};
 
@@ -110,7 +110,7 @@ pub fn an_import_has_its_blobs_and_values_with_it(backend: &mut dyn Backend) {
     }
 }
 
-/// Otherwise what grew over a long time could not be brought back.
+/// Otherwise the history of a long time could not be imported.
 pub fn an_import_may_be_larger_than_an_append(backend: &mut dyn Backend) {
     for seq in 0..36 {
         let payload = vec![seq as u8; 2 << 20];

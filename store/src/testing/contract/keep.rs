@@ -100,7 +100,7 @@ pub fn a_deleted_stream_can_begin_anew(backend: &mut dyn Backend) {
     assert!(all(backend.store()).is_empty());
 }
 
-/// Stored once however many name it, gone with the last that does.
+/// Stored once for any number of references, and removed with the last one.
 pub fn blobs_live_as_long_as_an_owner(backend: &mut dyn Backend) {
     for number in 1..3 {
         put(backend.store(), append(thread(number), 0, &["x"])).unwrap();

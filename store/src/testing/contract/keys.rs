@@ -154,7 +154,7 @@ pub fn a_fork_does_not_inherit_keys(backend: &mut dyn Backend) {
     }
 }
 
-/// Also when its id begins anew at once, with others or the same.
+/// Also if a stream with its id begins again at once, with other keys or the same.
 pub fn keys_of_a_deleted_stream_are_gone(backend: &mut dyn Backend) {
     for number in 1..5 {
         put(backend.store(), keyed(number, 0, vec![add(b"a"), add(b"b"), add(b"b\0")])).unwrap();

@@ -115,7 +115,7 @@ fn changed_byte_of_body_or_headers_is_refused() {
         example.body = body;
         for header in 0..example.headers.len() {
             let value = example.headers[header].1.clone();
-            // What Stripe says in other versions is not looked at.
+            // Signatures of other Stripe versions are ignored.
             let signed = value.split(",v0").next().unwrap();
             for (i, c) in signed.char_indices() {
                 let other = if c == '1' { "2" } else { "1" };
