@@ -16,7 +16,7 @@ pub enum ErrorKind {
     UnknownTool,
     /// It took too long.
     Timeout,
-    /// It was called off.
+    /// The call was cancelled.
     Cancelled,
     /// It tried and failed.
     Failed,

@@ -28,8 +28,8 @@ impl Json {
         Arc::unwrap_or_clone(self.0)
     }
 
-    /// The most lists and objects that may stand inside each other. serde_json reads 128 of them; the rest is room
-    /// for what an exported event or a state is wrapped in.
+    /// The deepest nesting of lists and objects. serde_json reads 128 levels; the rest is for what wraps an exported
+    /// event or a state.
     pub const DEPTH_MAX: usize = 100;
 
     /// Whether the value is nested deeper than [`Self::DEPTH_MAX`]: it cannot be stored.

@@ -100,7 +100,7 @@ impl Labels {
         Ok(())
     }
 
-    /// Returns whether there is none.
+    /// Returns whether there are no labels.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -210,8 +210,8 @@ pub fn marked(text: &str) -> Cow<'_, str> {
     replaced::<Visible>(text)
 }
 
-/// A JSON document that means the same, with escapes in the place of hidden characters and of long runs of blanks. Line
-/// breaks stand between its values only, as JSON is written.
+/// Returns an equivalent JSON document, with escapes for hidden characters and for long runs of blanks. Line breaks are
+/// only between its values, as JSON is written.
 pub fn marked_json(json: &str) -> Cow<'_, str> {
     replaced::<Escapes>(json)
 }

@@ -298,7 +298,7 @@ pub enum FinishReason {
     ContentFilter,
     /// The model refused.
     Refusal,
-    /// The provider paused a long turn; asking again goes on.
+    /// The provider paused a long turn; another request continues it.
     Pause,
     /// The provider reports a fault of the answer.
     Error,

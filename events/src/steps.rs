@@ -83,7 +83,7 @@ pub struct Steps {
     #[serde(serialize_with = "values")]
     #[cfg_attr(feature = "utoipa", schema(value_type = Vec<Object>))]
     results: BTreeMap<u64, NodeResult>,
-    /// How many results were there before those that are held.
+    /// The number of results before those that are kept.
     pub n_dropped: u64,
     #[serde(skip)]
     opened: Opened,
@@ -95,7 +95,7 @@ impl Steps {
         self.results.values()
     }
 
-    /// The result with this number, if it is held.
+    /// Returns the result with this number, if it is kept.
     pub fn result(&self, number: u64) -> Option<&NodeResult> {
         self.results.get(&number)
     }

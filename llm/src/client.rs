@@ -1,4 +1,4 @@
-//! What every client can do, and what it tells while it does it.
+//! The interface of every client, and what it reports during a call.
 
 use std::time::Duration;
 
@@ -40,14 +40,14 @@ pub enum Delta {
     },
 }
 
-/// What became of one attempt, told when it ended.
+/// The result of one attempt, reported when it ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TryEvent {
     /// Its number, from 1.
     pub attempt: u32,
     /// How long it took, in milliseconds.
     pub took_ms: u64,
-    /// Why it failed; none when it brought the answer.
+    /// Why it failed; absent if it succeeded.
     pub error: Option<LlmError>,
     /// How long the client waits before the next attempt, in milliseconds; none when there is no next one.
     pub wait_ms: Option<u64>,
@@ -186,7 +186,7 @@ pub struct ModelInfo {
     pub vision: Option<bool>,
     /// Whether it thinks before it answers.
     pub reasoning: Option<bool>,
-    /// Whether it can be held to a JSON Schema.
+    /// Whether it can enforce a JSON Schema.
     pub json_schema: Option<bool>,
     /// What it costs, when known.
     pub prices: Option<crate::response::UnitPrices>,
@@ -251,10 +251,10 @@ pub trait Client: Send + Sync {
     /// [`Request::stream`] is set.
     ///
     /// # Errors
-    /// The error of the last attempt, when none brought an answer within the limits.
+    /// The error of the last attempt, if none succeeded within the limits.
     fn call<'a>(&'a self, request: &'a Request, cx: CallContext<'a>) -> BoxFuture<'a, Result<Response, LlmError>>;
 
-    /// What is known of a model, without asking anybody.
+    /// What is known of a model without a request.
     fn model_info(&self, model: &str) -> Option<ModelInfo> {
         let _ = model;
         None

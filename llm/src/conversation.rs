@@ -98,7 +98,7 @@ fn unknown(what: &str, value: &Value, place: &str) -> ConversationError {
     ConversationError::new(place, format!("{what} of type `{name}` cannot be read"))
 }
 
-/// What an address stands for: its content, where that is in it.
+/// The content of an address, if the address contains it.
 fn media(url: &str) -> Media {
     match url.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,")) {
         Some((media_type, data)) => {

@@ -38,7 +38,7 @@ impl Layer for Fallback {
                 break;
             }
             tracing::warn!(key = cx.key, %error, model, "turning to another model");
-            // A client that does not tell its attempts made one.
+            // A client that does not report its attempts made one.
             counter.attempts = counter.attempts.max(stage);
             let attempt = cx.attempt + counter.attempts;
             if std::mem::take(&mut counter.began) {

@@ -116,7 +116,7 @@ impl KeyHeader {
     }
 }
 
-/// What an [`HttpClient`] is made of.
+/// The parts of a new [`HttpClient`].
 pub(crate) struct HttpParts {
     pub(crate) name: &'static str,
     pub(crate) wire: Arc<dyn Wire>,

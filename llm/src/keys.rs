@@ -1,4 +1,4 @@
-//! Where a key comes from, and when it is read anew: files and commands hold keys that expire.
+//! The source of a key, and when it is read again: files and commands return keys that expire.
 
 use std::io::Read as _;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use crate::error::{ErrorKind, LlmError, excerpt};
 use crate::secret::Key;
 
-/// How long a key of a command is used when the profile does not say: tokens of clouds hold for an hour.
+/// How long a key of a command is used if the profile does not say: tokens of clouds are valid for an hour.
 const TTL: Duration = Duration::from_secs(45 * 60);
 /// How long a command may take to print a key.
 const COMMAND_MAX: Duration = Duration::from_secs(60);
@@ -37,7 +37,7 @@ pub(crate) struct KeyFile {
     known: Mutex<Option<(Stamp, Key)>>,
 }
 
-/// What tells that a file changed: its time and its size.
+/// What shows that a file changed: its time and its size.
 type Stamp = (Option<SystemTime>, u64);
 
 /// A command that prints a key and nothing else.
@@ -45,7 +45,7 @@ pub(crate) struct KeyCommand {
     /// Program and arguments.
     words: Vec<String>,
     ttl: Duration,
-    /// Held while the command runs: calls at the same time share its key.
+    /// Locked while the command runs: concurrent calls share its key.
     known: Mutex<Option<(Instant, Key)>>,
 }
 
@@ -61,7 +61,7 @@ impl KeySource {
     /// The key for the next request.
     ///
     /// # Errors
-    /// [`ErrorKind::Authentication`] when there is none to be had, with the reason.
+    /// [`ErrorKind::Authentication`] if there is no key, with the reason.
     pub(crate) async fn current(&self, provider: &str) -> Result<Option<Key>, LlmError> {
         let read = match self {
             Self::None => return Ok(None),

@@ -97,7 +97,7 @@ struct Meters {
 }
 
 impl Limited {
-    /// `inner`, asked within `limits`. The model tells how prompts are counted.
+    /// Wraps `inner` with `limits`. The model decides how prompts are counted.
     pub fn new(inner: Arc<dyn Client>, limits: RateLimits, model: &str) -> Self {
         let meter = |per_minute: Option<u64>| per_minute.map(|n| Meter::new(limits.algorithm, n.max(1), MINUTE));
         let meters = Meters { requests: meter(limits.requests_per_minute), tokens: meter(limits.tokens_per_minute) };
@@ -151,7 +151,7 @@ impl Limited {
         Ok(())
     }
 
-    /// Notes what the answer really came to.
+    /// Records the actual usage of the answer.
     fn settle(&self, estimated: u64, request: &Request, response: &Response) {
         let (usage, _) = tokens::usage_or_count(&self.counter, request, response);
         let really = usage.input_tokens.unwrap_or(0).saturating_add(usage.output_tokens.unwrap_or(0));

@@ -143,8 +143,8 @@ fn tool_call(call: &MockCall, number: usize, index: usize) -> ToolCall {
     }
 }
 
-/// Figures in the right order of size where the script gives none: a token for every four bytes, which is what
-/// English text comes to. Exact counting would cost more than everything else the mock does.
+/// Approximate usage if the script has none: a token for every four bytes, as in English text. Exact counting would
+/// cost more than everything else the mock does.
 fn estimate(request: &Request, answer: &[Part]) -> Usage {
     let input: usize = request.messages.iter().flat_map(|m| &m.content).map(|part| 1 + weight(part) / 4).sum();
     let output: usize = answer.iter().map(|part| 1 + weight(part) / 4).sum();
@@ -202,7 +202,7 @@ impl Client for Mock {
     }
 }
 
-/// The text that patterns are held against: the texts of the last message, results of tools included.
+/// The text that patterns are matched against: the texts of the last message, including results of tools.
 fn last_text(request: &Request) -> String {
     let Some(last) = request.messages.last() else { return String::new() };
     let mut out = last.joined_text();

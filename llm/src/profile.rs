@@ -67,8 +67,8 @@ pub struct Profile {
     /// Azure's `api-version`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api_version: Option<String>,
-    /// Whether the model reasons before it answers; the price table tells when absent. Decides how OpenAI's protocols
-    /// are spoken, for example with Azure's deployments, whose names are free.
+    /// Whether the model reasons before it answers; from the price table if absent. Decides which fields OpenAI's
+    /// protocols use, for example with Azure's deployments, whose names are arbitrary.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reasoning_model: Option<bool>,
     /// Headers added to every request. `${NAME}` in a value is replaced by a variable of the environment, `$${` by

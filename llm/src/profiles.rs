@@ -210,12 +210,12 @@ impl Profiles {
         remote::body(profile, &self.base_url(profile), &self.table, &request)
     }
 
-    /// What the attempts of a profile came to so far; none when it was never used.
+    /// Returns the statistics of the attempts of a profile; `None` if it was never used.
     pub fn retry_stats(&self, name: &str) -> Option<RetryStats> {
         self.retrying.lock().get(name).map(|client| client.stats())
     }
 
-    /// What the answers of a profile came to so far, in tokens and money; none when it was never used.
+    /// Returns the usage of the answers of a profile, in tokens and money; `None` if it was never used.
     pub fn totals(&self, name: &str) -> Option<Totals> {
         self.priced.lock().get(name).map(|client| client.totals())
     }

@@ -106,7 +106,7 @@ impl Provider {
         }
     }
 
-    /// Whose model a bare model name is, by the beginning of the name; none when it could be anybody's.
+    /// Returns the provider of a bare model name, by the beginning of the name; `None` if that is ambiguous.
     pub fn of_model(model: &str) -> Option<Self> {
         let model = model.strip_prefix("models/").unwrap_or(model);
         let starts = |prefixes: &[&str]| prefixes.iter().any(|p| model.starts_with(p));

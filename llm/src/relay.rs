@@ -135,8 +135,8 @@ struct Wish {
     arguments: Value,
 }
 
-/// Reads what the person brought: tool calls when it is the JSON that was asked for, alone or in a fence; text
-/// otherwise. The same for the same answer and request.
+/// Reads the answer that the person brought: tool calls if it is the requested JSON, alone or in a fence; text
+/// otherwise. Deterministic for the same answer and request.
 ///
 /// # Errors
 /// When the answer is empty, too large, or asks for tools in a way that cannot be followed.

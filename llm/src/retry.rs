@@ -38,7 +38,7 @@ pub enum Strategy {
     Adaptive,
 }
 
-/// How much of the wait is left to chance, so that many clients do not come back at the same instant.
+/// The random part of the wait, so that many clients do not retry at the same instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Jitter {
@@ -69,8 +69,8 @@ pub struct RetryPolicy {
     pub wait_max_ms: u64,
     /// The whole call, waits between attempts included, those for the limits of the profile not.
     pub total_ms: u64,
-    /// Whether an answer that broke off after it began is asked for again. It is paid for twice; the listener is
-    /// told that what came so far is void.
+    /// Whether an answer that broke off after it began is requested again. It is paid for twice; the listener is
+    /// notified that the pieces so far are void.
     pub after_break: bool,
     /// HTTP statuses that are retried regardless of the kind of error.
     pub statuses: Vec<u16>,
@@ -100,7 +100,7 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// Whether an error is worth asking again, `began` telling whether pieces of an answer were already told.
+    /// Returns whether an error is worth a retry. `began` says whether pieces of an answer were already passed on.
     pub fn retries(&self, error: &LlmError, began: bool) -> bool {
         let began = began || error.kind == ErrorKind::StreamInterrupted;
         if self.never.contains(&error.kind) || (began && !self.after_break) {
@@ -127,8 +127,8 @@ impl RetryPolicy {
             Jitter::Full => scale(grown, chance),
             Jitter::Equal => scale(grown, chance.mul_add(0.5, 0.5)),
         };
-        // What the provider asks for is the floor and usually the figure; a little is added so that a crowd that
-        // was sent away together does not come back together.
+        // The wait that the provider requests is the minimum and usually enough; a little is added so that clients that
+        // were rejected together do not retry together.
         match retry_after_ms {
             Some(asked) if self.jitter == Jitter::None => asked,
             Some(asked) => asked.saturating_add(scale(asked.min(1_000), chance * 0.1)),
@@ -168,7 +168,7 @@ async fn within<T>(answer: impl Future<Output = T>, deadline: impl Fn() -> Insta
 
 /// What follows a failed attempt.
 enum Next {
-    /// Another one, after so many milliseconds.
+    /// Another attempt, after this many milliseconds.
     After(u64),
     /// Nothing.
     End,

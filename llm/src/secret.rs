@@ -1,10 +1,10 @@
-//! Keys of providers: held so that they do not print.
+//! API keys, in a type that does not print them.
 
 use rethread_events::text::head_bytes;
 use secrecy::{ExposeSecret, SecretString};
 use url::Url;
 
-/// So much of a key's beginning is taken for the key.
+/// The bytes of a key's beginning that are redacted like the whole key.
 const BEGIN_BYTES: usize = 8;
 
 /// A provider's key. It prints as `Key(…)`, cannot be serialised, and is wiped from memory when dropped.

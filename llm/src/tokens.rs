@@ -153,7 +153,7 @@ impl Counter {
         self.prompt(messages) + self.tools(&request.tools)
     }
 
-    /// What the provider adds to messages that come to `messages` tokens.
+    /// Returns how many tokens the provider adds to messages of `messages` tokens.
     fn prompt(&self, messages: u64) -> u64 {
         (messages + PRIMING).saturating_sub(u64::from(self.thinks))
     }

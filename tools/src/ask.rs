@@ -37,8 +37,8 @@ pub enum Reply {
 
 /// Asks people on behalf of tools. The embedding program implements it; without one, questions are declined.
 pub trait AskPerson: Send + Sync {
-    /// Asks, and waits for the answer as long as that takes. The time of the call that asks goes on: a tool that asks
-    /// people needs a `timeout_ms` that lets them answer. Dropping the future withdraws the question.
+    /// Asks, and waits for the answer without a time limit of its own. The time limit of the calling tool continues: a
+    /// tool that asks people needs a `timeout_ms` that lets them answer. Dropping the future withdraws the question.
     ///
     /// # Errors
     /// What ends the call that asked.

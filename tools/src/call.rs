@@ -57,7 +57,7 @@ impl Registered {
         let place = Arc::new(self.place(&cx, timeout).await?);
         cx.hold(Arc::clone(&place));
 
-        // A token of its own, so that the end of this call's time does not call off what else hangs on the caller's.
+        // A child token, so that the timeout of this call does not cancel other work with the caller's token.
         let cancel = cx.cancel.child_token();
         let called_off = std::mem::replace(&mut cx.cancel, cancel.clone());
         let _when_dropped = cancel.clone().drop_guard();

@@ -32,9 +32,9 @@ pub struct CommandOptions {
     /// Names of environment variables that commands get beside the usual ones (`PATH`, `HOME`, `LANG` and the like).
     /// Nothing else of this process' environment is handed to them.
     ///
-    /// They run as this process' user, though, and may look at what that user may look at: on Linux at the environment
-    /// of this very process (`/proc/PID/environ`), unless it has made itself not dumpable (`PR_SET_DUMPABLE`), as the
-    /// program `rethread` does when it starts. A process of root can read them anyway.
+    /// They run as this process' user, though, and can read what that user can read: on Linux the environment of this
+    /// very process (`/proc/PID/environ`), unless it has made itself not dumpable (`PR_SET_DUMPABLE`), as the program
+    /// `rethread` does when it starts. A process of root can read it anyway.
     pub environment: Vec<String>,
     /// Which commands may run, by their first words. All unless set. A convenience, no wall: see [`CommandRules`].
     pub rules: CommandRules,

@@ -92,7 +92,7 @@ impl ToolContext {
         self
     }
 
-    /// Sets the token that calls the call off.
+    /// Sets the token that cancels the call.
     #[must_use]
     pub fn cancel(mut self, cancel: CancellationToken) -> Self {
         self.cancel = cancel;
@@ -200,7 +200,7 @@ impl ToolContext {
         self.permit = Some(permit);
     }
 
-    /// An error once the call has been called off. Blocking work asks this every few milliseconds.
+    /// Returns an error once the call is cancelled. Blocking work calls this every few milliseconds.
     pub fn check(&self) -> Result<(), ExecutionError> {
         if self.cancel.is_cancelled() {
             return Err(ExecutionError::new(ErrorKind::Cancelled, "the call was called off"));

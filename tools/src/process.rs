@@ -28,9 +28,9 @@ use record::{Record, Recorded};
 use crate::ToolContext;
 use crate::command::{self, CommandLine, CommandOptions};
 
-/// The environment variable that tells a process and all it starts from any other.
+/// The environment variable that identifies a process and all processes that it starts.
 const MARK: &str = "RETHREAD_PROCESS";
-/// How long processes have to end when all are told to.
+/// How long processes have to end when all are stopped.
 const SHUTDOWN: Duration = Duration::from_secs(5);
 /// How many processes that have ended are remembered.
 const N_ENDED_MAX: usize = 100;
@@ -137,7 +137,7 @@ struct Table {
 #[derive(Debug)]
 struct Starting {
     owner: Arc<str>,
-    /// Cancelled when the call is called off and when the owner ends, so that what comes of it is not left running.
+    /// Cancelled when the call is cancelled and when the owner ends, so that a started process is not left running.
     cancel: CancellationToken,
 }
 
@@ -213,8 +213,8 @@ impl Processes {
         Self(Arc::new(Shared { folder, lock, runtime, commands, options, stop, table }))
     }
 
-    /// Ends all processes of an owner, those included that are being started, for example when its thread has ended.
-    /// Returns when they are told; they are killed within a second.
+    /// Ends all processes of an owner, including those that are being started, for example when its thread has ended.
+    /// Returns when they are signalled; they are killed within a second.
     pub fn end_owner(&self, owner: &str) {
         let table = self.0.table.lock();
         for entry in table.entries.values().filter(|entry| &*entry.owner == owner) {
@@ -334,8 +334,8 @@ impl Processes {
         };
         record.pid = child.id();
         record.start_ticks = child.id().and_then(system::start_ticks);
-        // The mark is on the disk already, so a record without the number would still find the process. The number
-        // goes there before anybody waits for the end, which is recorded after it.
+        // The mark is on the disk already, so a record without the number would still find the process. The number is
+        // written before any caller waits for the end, which is recorded after it.
         if let Err(error) = self.record(record.clone()).await {
             tracing::warn!(%error, "the record of a background process has no number");
         }

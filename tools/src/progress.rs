@@ -1,4 +1,4 @@
-//! Where a tool says how far it is, and how often that is heard.
+//! Progress reports of a tool, and their rate limit.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// The bytes of one message; what is over is cut off.
+/// The most bytes of one message; the rest is cut off.
 const MESSAGE_BYTES_MAX: usize = 4 * 1024;
 /// How much time there is between two messages at least: each of them is an event of the log.
 const PACE: Duration = Duration::from_millis(500);
@@ -23,17 +23,17 @@ struct Paced {
 
 #[derive(Default)]
 struct State {
-    /// When the listener heard something last.
+    /// When the listener was last called.
     heard: Option<Instant>,
-    /// What it is to hear when its time has come; only the last message counts.
+    /// The message for the next call of the listener; only the last message counts.
     waiting: Option<String>,
     /// Whether a task sends it.
     is_timed: bool,
 }
 
 impl Progress {
-    /// Hands messages to `listener`, on the thread of the tool or of a timer, which waits for it: it must be quick and
-    /// must not block. It hears at most two messages in a second, and the last one before the call ends.
+    /// Passes messages to `listener`, on the thread of the tool or of a timer, which waits for it: it must be quick and
+    /// must not block. It gets at most two messages in a second, and the last one before the call ends.
     pub fn new(listener: impl Fn(String) + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(Paced { listener: Box::new(listener), state: Mutex::default() })))
     }
@@ -50,7 +50,7 @@ impl Progress {
         if due <= now {
             state.heard = Some(now);
             state.waiting = None;
-            // Under the lock, so that messages are heard in their order.
+            // Under the lock, so that messages are passed on in their order.
             return (paced.listener)(message);
         }
         state.waiting = Some(message);
@@ -70,7 +70,7 @@ impl Progress {
         }
     }
 
-    /// Has the last message heard, if it was not: the call ends.
+    /// Passes on the last message when the call ends, if that was not done yet.
     pub(crate) fn end(&self) {
         if let Some(paced) = &self.0 {
             paced.hear_last();

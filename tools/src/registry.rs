@@ -43,11 +43,11 @@ impl WeakRegistry {
 struct Shared {
     /// Locked for as long as it takes to copy or to replace the pointer.
     list: RwLock<Arc<List>>,
-    /// Held while the list is replaced.
+    /// Locked while the list is replaced.
     writing: Mutex<()>,
 }
 
-/// The registry at one moment. A change makes a new one, and with it the catalogues begin anew.
+/// The registry at one moment. A change creates a new one, with an empty cache of catalogues.
 #[derive(Debug, Default)]
 struct List {
     tools: BTreeMap<ToolName, Arc<Registered>>,

@@ -22,7 +22,7 @@ use crate::{Tool, ToolContext, ToolOutput, Workspace};
 const N_SKILLS_MAX: usize = 500;
 /// How deep below a folder skills are looked for.
 const DEPTH_MAX: usize = 4;
-/// How many entries of folders are looked at in all.
+/// How many entries of folders are read in all.
 const N_ENTRIES_MAX: usize = 20_000;
 /// How many files of a skill are named.
 const N_FILES_SHOWN_MAX: usize = 100;

@@ -55,7 +55,7 @@ impl Default for ToolOptions {
 
 /// A tool: a name, a description and a schema for the model, limits, and a function. Cheap to clone.
 ///
-/// Unless told otherwise a tool is `at_most_once`: it is taken to change the world.
+/// The default recovery class is `at_most_once`: a tool is assumed to change the world.
 #[derive(Clone)]
 pub struct Tool {
     spec: Arc<ToolSpec>,
@@ -87,9 +87,8 @@ impl Tool {
 
     /// A tool from a function that blocks: files, locks, long computation. It runs on a thread of its own.
     ///
-    /// A thread cannot be stopped from outside. The function asks [`ToolContext::check`] every few milliseconds;
-    /// one that does not goes on after its call has been answered with a timeout, and counts against
-    /// `concurrency_max` until it returns.
+    /// An OS thread cannot be stopped from outside. The function calls [`ToolContext::check`] every few milliseconds;
+    /// one that does not continues after its call has timed out, and counts against `concurrency_max` until it returns.
     pub fn from_blocking_fn<A, O, F>(name: impl Into<String>, description: impl Into<String>, function: F) -> Self
     where
         A: DeserializeOwned + JsonSchema + Send + 'static,

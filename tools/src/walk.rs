@@ -64,7 +64,7 @@ impl Entry {
 pub(crate) struct Options {
     /// How deep to go; 1 is the folder's own entries.
     pub(crate) depth_max: usize,
-    /// Whether entries that ignore files name are met too, and version control's own folders are gone into.
+    /// Whether entries that ignore files name are included, and the folders of version control are entered.
     pub(crate) all: bool,
 }
 
@@ -76,7 +76,7 @@ pub(crate) struct Options {
 pub(crate) struct Walk {
     options: Options,
     reserved: Arc<Inside>,
-    /// The folders being gone through, the innermost last.
+    /// The folders that are being walked, the innermost last.
     open: Vec<Level>,
     pub(crate) n_unreadable: u64,
     /// Entries left out because a folder has too many.

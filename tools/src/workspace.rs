@@ -50,7 +50,7 @@ pub struct Workspace {
     /// Device and inode of the folder.
     identity: (u64, u64),
     reserved: Arc<Inside>,
-    /// Held by an edit: a read of a file followed by a write.
+    /// Locked by an edit: a read of a file followed by a write.
     pub(crate) writing: Arc<Mutex<()>>,
 }
 
@@ -209,8 +209,8 @@ impl Workspace {
         self.reserved.has(Path::new(""))
     }
 
-    /// Whether its folder is still the one at its path: it may have been removed, and made anew. Blocks on the file
-    /// system.
+    /// Returns whether its folder is still the one at its path: it may have been removed, and created again. Blocks on
+    /// the file system.
     pub fn is_current(&self) -> bool {
         use std::os::unix::fs::MetadataExt as _;
         std::fs::metadata(&self.root).is_ok_and(|found| (found.dev(), found.ino()) == self.identity)
@@ -321,8 +321,8 @@ impl Workspace {
 /// Opens a regular file below `dir` for reading; `path` is for messages.
 pub(crate) fn open_file(dir: &Dir, name: &Path, path: &Path) -> Result<(File, Metadata), WorkspaceError> {
     let fault = |source| WorkspaceError::io(path, source);
-    // Opening a device can have effects, so it is looked at first; and looked at again when it is open, because
-    // something else may have come into its place.
+    // Opening a device can have effects, so its type is checked first; and again when it is open, because another file
+    // may have replaced it.
     regular(&dir.metadata(name).map_err(fault)?, path)?;
     let mut options = OpenOptions::new();
     // Opening a pipe would wait for a writer.

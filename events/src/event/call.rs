@@ -42,7 +42,7 @@ call_events! {
     LlmCallCompleted
     /// A model will not answer.
     LlmCallFailed
-    /// One try inside a model call failed; the client goes on.
+    /// One try inside a model call failed; the client continues.
     LlmTryFailed
     /// A piece of a streamed answer.
     LlmExecutionProgress
@@ -64,7 +64,7 @@ call_events! {
 }
 
 impl CallEvent {
-    /// Returns whether the call goes on after it.
+    /// Returns whether the call continues after it.
     pub const fn is_progress(&self) -> bool {
         match self {
             Self::LlmTryFailed(_) | Self::LlmExecutionProgress(_) | Self::ToolExecutionProgress(_) => true,

@@ -32,7 +32,7 @@ pub struct ConditionEvaluationRequested {
     pub model_profile: Option<Hash>,
 }
 
-/// CONDITION_EVALUATION_COMPLETED: the model's verdict, or that there is none.
+/// CONDITION_EVALUATION_COMPLETED: the model's verdict, or that it gave none.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct ConditionEvaluationCompleted {
     /// The node that the call belongs to; absent in events of older versions.
@@ -61,7 +61,7 @@ pub struct ConditionEvaluationCompleted {
     pub usage_source: UsageSource,
 }
 
-/// FORK_STARTED: branches are planned. Everything that decides what becomes of them is in here, so that a replay needs
+/// FORK_STARTED: branches are planned. Contains everything that later decisions about them need, so that a replay needs
 /// no definition.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct ForkStarted {
@@ -80,8 +80,8 @@ pub struct ForkStarted {
     /// The deadline of the branches.
     pub deadline: Option<Time>,
     /// Whether `n_needed` branches must succeed for every value of `on_failed`, as in the modes `any` and `n_of_m`.
-    /// Null in events of version 1: no such rule holds for them, and when their time is up a join that ignores or
-    /// collects failed branches goes on with what there is.
+    /// Null in events of version 1, which have no such rule: when their time is up, a join that ignores or collects
+    /// failed branches continues with the results so far.
     #[serde(default)]
     pub quorum: Option<bool>,
     /// The variable that holds all results, beside `output`.
@@ -202,7 +202,7 @@ pub struct LoopIterationStarted {
     pub index: u64,
 }
 
-/// LOOP_ENDED: a loop is over; its scope is gone.
+/// LOOP_ENDED: a loop has ended; its scope is removed.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct LoopEnded {
     /// The node the loop begins at.
@@ -226,7 +226,7 @@ pub struct SubWorkflowStarted {
     pub variables: OrderedMap<Json>,
     /// The most nodes it may enter outside of its own loops and sub-workflows.
     pub max_iterations: u32,
-    /// The conversation that it begins with; null in events of version 1, where it goes on with that of its caller.
+    /// The conversation that it begins with; null in events of version 1, where it continues that of its caller.
     #[serde(default)]
     pub context: Option<NodeContext>,
 }
@@ -244,7 +244,7 @@ pub enum NodeContext {
     From(Vec<NodeId>),
 }
 
-/// SUB_WORKFLOW_COMPLETED: the inner workflow reached an end; its scope is gone.
+/// SUB_WORKFLOW_COMPLETED: the inner workflow reached an end; its scope is removed.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct SubWorkflowCompleted {
     /// The node.
@@ -255,7 +255,7 @@ pub struct SubWorkflowCompleted {
     pub variables: OrderedMap<Json>,
 }
 
-/// SUB_WORKFLOW_FAILED: the inner workflow failed; its scope is gone.
+/// SUB_WORKFLOW_FAILED: the inner workflow failed; its scope is removed.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct SubWorkflowFailed {
     /// The node.

@@ -88,7 +88,7 @@ pub struct RunQueued {
     pub by: Option<Principal>,
 }
 
-/// RUN_CANCELLED: a run that waited is called off and will not begin; or messages that were to steer a run, and that no
+/// RUN_CANCELLED: a run that waited is cancelled and will not begin; or messages that were to steer a run, and that no
 /// model has read, will not begin one.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 pub struct RunCancelled {
@@ -101,7 +101,7 @@ pub struct RunCancelled {
     pub by: Option<Principal>,
 }
 
-/// How a message for a thread that is at work is taken.
+/// How a message for a running thread is handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Encode, Decode, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnMessage {

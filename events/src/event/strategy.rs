@@ -13,7 +13,7 @@ use crate::ids::{CallId, NodeId, Time};
 use crate::json::Json;
 use crate::message::{Message, ToolCall};
 
-/// How an agent loop comes to its answer.
+/// How an agent loop reaches its answer.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[serde(tag = "strategy", rename_all = "snake_case")]
 pub enum LoopStrategy {
@@ -81,7 +81,7 @@ pub struct Member {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Combine {
-    /// All answer, and a model picks one answer. Where that asks for tools, the model that gave it goes on with them.
+    /// All models answer, and a model picks one answer. If that answer requests tools, its model continues with them.
     Judge,
     /// All answer, and a model writes one answer from theirs; it may use tools.
     Merge,

@@ -71,7 +71,7 @@ pub trait Variables: fmt::Debug + Send + Sync + 'static {
     fn names(&self) -> Vec<String>;
 }
 
-/// The variables, and the values that were made of them: a template that mentions one in a loop has it made once.
+/// The variables, and the values converted from them: a variable that a template uses in a loop is converted once.
 #[derive(Debug)]
 struct Root<V> {
     variables: V,
@@ -116,7 +116,7 @@ pub(super) fn syntax() -> SyntaxConfig {
     syntax.build().unwrap_or_default()
 }
 
-/// Texts and numbers stand in a prompt as they are, everything else as JSON: values are JSON wherever they come from.
+/// In a prompt, texts and numbers are inserted as they are, everything else as JSON.
 fn as_json(
     out: &mut minijinja::Output<'_>,
     state: &mut minijinja::State<'_, '_>,

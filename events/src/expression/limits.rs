@@ -1,6 +1,6 @@
-//! Limits on what an expression makes. minijinja's fuel counts instructions, and a single one can make a text of any
-//! length; so filters that make much out of little are replaced or taken away, and [`super::meter`] charges for what
-//! the others make.
+//! Limits on the results of expressions. minijinja's fuel counts instructions, and a single one can create a text of
+//! any length. So filters that create much out of little are replaced or removed, and [`super::meter`] charges for the
+//! results of the others.
 
 use std::io;
 
@@ -116,7 +116,7 @@ fn fromjson(text: &str) -> Result<Value, Error> {
     Ok(minijinja::value::Serde(value.into_value()).into())
 }
 
-/// Takes so many bytes and no more.
+/// Accepts this many bytes and no more.
 pub(super) struct Limited {
     pub(super) bytes: Vec<u8>,
     pub(super) is_full: bool,

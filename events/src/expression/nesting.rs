@@ -12,11 +12,11 @@ use super::allowance;
 
 /// The most operators, points, filters, calls and the like of one chain.
 pub(super) const OPERATORS_MAX: usize = 500;
-/// The most brackets of one expression that stand inside each other.
+/// The deepest nesting of brackets in one expression.
 pub(super) const BRACKETS_MAX: usize = 40;
 /// The most `{% elif %}` of one template.
 pub(super) const ELIFS_MAX: usize = 200;
-/// The most lists and objects of a value that stand inside each other. What can be stored has fewer.
+/// The deepest nesting of lists and objects in a value. What can be stored is less deep.
 pub(super) const LEVELS_MAX: usize = 200;
 
 /// Returns whether a source multiplies anything, and what is nested too deeply in it, if anything is.
@@ -28,7 +28,7 @@ pub(super) fn check_source(source: &str, is_expression: bool, syntax: &SyntaxCon
     if !is_expression && !has_statements && !source.contains("{{") {
         return Ok(false);
     }
-    // No chain of so many can stand in so few characters.
+    // No chain of this length fits into so few characters.
     if !has_statements && source.len() <= BRACKETS_MAX {
         return Ok(source.contains('*'));
     }
@@ -118,7 +118,7 @@ impl Look {
         Ok(())
     }
 
-    /// Elements of a list stand beside each other, not in each other.
+    /// Elements of a list are siblings and do not add depth.
     fn next_element(&mut self) {
         match self.brackets.last_mut() {
             Some((before, longest)) => {

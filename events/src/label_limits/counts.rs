@@ -65,11 +65,12 @@ pub struct LabelSeries {
     pub spent: Spent,
 }
 
-/// The value that stands for the rest in metrics: a label with this value has no series of its own.
+/// The value of the group for other values in metrics: a label with this value has no series of its own.
 const REST: &str = "other";
 
 impl LabelCounts {
-    /// Counts for these limits, see [`super::check`], and for metrics of these keys, with at most so many values of each.
+    /// Creates counts for these limits, see [`super::check`], and for metrics of these keys, with at most this many
+    /// values of each.
     ///
     /// # Errors
     /// If a limit is neither for a key nor for a label, or a key of metrics is none.
@@ -132,7 +133,7 @@ impl LabelCounts {
     }
 
     /// Counts a start of a thread with these labels, or of a further run of it, if none of their limits is reached.
-    /// [`LabelCounts::begun`] says what became of it.
+    /// [`LabelCounts::begun`] receives the result.
     ///
     /// # Errors
     /// The first limit that is reached, in the order of the keys. Nothing is counted then.
@@ -185,7 +186,7 @@ impl LabelCounts {
     pub fn set_open(&mut self, thread: ThreadId, labels: &Labels, is_open: bool) {
         for of in self.counted(labels).collect::<Vec<_>>() {
             if is_open {
-                // So that it is told apart in metrics, if there is room.
+                // So that it has a series of its own in metrics, if there is room.
                 self.series(&of);
                 self.counts.entry(of).or_default().threads.entry(thread).or_default().is_open = true;
             } else if let Some(counts) = self.counts.get_mut(&of) {
@@ -230,7 +231,7 @@ impl LabelCounts {
         })
     }
 
-    /// Returns the counts of the values of the keys that metrics tell apart.
+    /// Returns the counts of the values that have a series of their own in metrics.
     pub fn metrics(&self) -> Vec<LabelSeries> {
         let mut all = Vec::new();
         for key in &self.settings.metrics {
@@ -271,7 +272,7 @@ impl LabelCounts {
         Some(self.rest.entry(key.clone()).or_default())
     }
 
-    /// Values of labels come from callers: those that count nothing any more are not held.
+    /// Values of labels come from callers: those with only zero counts are dropped.
     fn drop_empty(&mut self, now: Time) {
         if self.counts.len() < self.n_counts_max {
             return;
@@ -311,7 +312,7 @@ impl Counts {
         self.forget_starts(now);
         let n = self.starts.len() as u64;
         if let Some(n_max) = limits.starts_per_minute.filter(|n_max| n >= *n_max) {
-            // There is room when so many of them are forgotten that fewer than the limit are left.
+            // There is room when enough of them are dropped that fewer than the limit are left.
             let first = usize::try_from(n - n_max).ok().and_then(|place| self.starts.get(place));
             let until = first.map_or(0, |first| first.unix_us().saturating_add(MINUTE_US));
             let wait_us = until.saturating_sub(now.unix_us());
@@ -337,7 +338,7 @@ impl Counts {
         Err(reached(of, LabelLimit::TokensPerDay, n_max, wait_us.div_ceil(1_000_000)))
     }
 
-    /// A clock that is put back does not begin the day anew.
+    /// If the clock is set back, the day does not begin again.
     fn tokens_of(&self, now: Time) -> u64 {
         if day(now) > self.day { 0 } else { self.tokens }
     }

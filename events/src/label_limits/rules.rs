@@ -100,7 +100,7 @@ pub fn check(limits: &BTreeMap<String, LabelLimits>) -> Result<(), String> {
     Ok(())
 }
 
-/// The most starts per minute, because the time of each is held for a minute.
+/// The most starts per minute, because the time of each is kept for a minute.
 const STARTS_MAX: u64 = 1_000_000;
 
 /// The key and the value that limits are for; without a value, they are for each value of the key.

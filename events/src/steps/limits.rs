@@ -1,4 +1,4 @@
-//! What is held of a long thread.
+//! Limits on what is kept of a long thread.
 
 use serde_json::Value;
 
@@ -6,23 +6,23 @@ use crate::fault::ExecutionError;
 use crate::json::Json;
 use crate::text::{self, shortened};
 
-/// How many results are held.
+/// How many results are kept.
 pub const RESULTS_MAX: usize = 10_000;
 /// About how much memory the results may take.
 pub const HELD_BYTES_MAX: usize = 64 << 20;
-/// How many calls of a node that completed are held, and how many that did not.
+/// How many calls of a node that completed are kept, and how many that did not.
 pub const CALLS_OF_NODE_MAX: usize = 2_000;
-/// The largest output that is held.
+/// The largest output that is kept.
 pub const OUTPUT_BYTES_MAX: usize = 64 << 10;
-/// How much of a text is held, in characters.
+/// How much of a text is kept, in characters.
 pub const TEXT_CHARS_MAX: usize = 400;
-/// How much of the message of an error is held, in characters.
+/// How much of the message of an error is kept, in characters.
 const ERROR_CHARS_MAX: usize = 2_000;
-/// How many failed tries of a node or a call are held.
+/// How many failed tries of a node or a call are kept.
 pub(super) const TRIES_MAX: usize = 20;
-/// How many of the first results that failed are held rather than others after them.
+/// How many of the first failed results are kept even if later ones are dropped.
 pub(super) const FAILED_FIRST_MAX: usize = 1_000;
-/// How many waits are held.
+/// How many waits are kept.
 pub const WAITS_MAX: usize = 1_000;
 /// What a result takes besides its texts.
 pub(super) const RESULT_BYTES: usize = 600;

@@ -68,7 +68,8 @@ impl AgentLoop {
         }
     }
 
-    /// The event the loop owes to itself. `has_unread`: whether the user said something that the model has not read.
+    /// Returns the next event of the loop itself. `has_unread`: whether there are messages of the user that the model
+    /// has not read.
     pub(super) fn advance(&self, calls: &OpenCalls, has_unread: bool, around: &Env<'_>) -> Option<Event> {
         match &self.stage {
             Stage::ToAsk if self.is_at_limit() => {
@@ -174,7 +175,7 @@ impl AgentLoop {
     ) -> Vec<Arc<Message>> {
         let calls: Vec<_> = message.tool_calls().cloned().map(Slot::Queued).collect();
         let mut messages = vec![message.clone()];
-        // A step of a plan that the model refuses fails, and the plan is made anew.
+        // A step of a plan that the model refuses fails, and a new plan is made.
         let is_of_step =
             |error: &&ExecutionError| error.kind == ErrorKind::Denied && matches!(self.course, StrategyState::Plan(_));
         let unusable = unusable.filter(|error| !is_of_step(error)).cloned();

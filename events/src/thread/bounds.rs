@@ -1,5 +1,5 @@
-//! What a thread may spend, and what happens at a limit: its budget in tokens and money, its iterations. A thread that
-//! is to pause there says how it goes on; raised limits are an event.
+//! The limits of a thread, and what happens when one is reached: its budget in tokens and money, its iterations. A
+//! thread that pauses at a limit resumes when the limit is raised, which is an event.
 
 use super::agent_loop::Gate;
 use super::frames::fail_outwards;
@@ -12,7 +12,7 @@ use crate::event::{
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::Time;
 
-/// The event, or that the budget is spent: no model call and no branch begins then, and what runs beside it is waited
+/// Returns the event, or that the budget is spent: no model call and no branch begins then, and running work is waited
 /// for.
 pub(super) fn within_budget(state: &State, event: Event, now: Time) -> Option<Event> {
     let spends = matches!(
@@ -157,7 +157,7 @@ pub(super) fn pauses_at_limit(state: &State) -> bool {
 }
 
 impl State {
-    /// Whether it is paused at a limit: it goes on when the limit is raised, and not when it is only resumed.
+    /// Returns whether it is paused at a limit: it resumes when the limit is raised, and not by a plain resume.
     pub fn is_paused_at_limit(&self) -> bool {
         let Some(run) = self.run.as_ref().filter(|_| self.is_paused()) else { return false };
         let pauses_for_budget = run.budget.as_ref().is_some_and(|budget| budget.on_exceeded == OnLimit::Pause);
@@ -180,7 +180,7 @@ impl State {
     }
 }
 
-/// Limits are raised; a paused thread goes on.
+/// Raises limits; a paused thread resumes.
 pub(super) fn raise(state: &State, raised: LimitRaised) -> Result<Vec<Event>, Rejected> {
     // Who it was says the input around this one.
     let raised = LimitRaised { by: None, ..raised };

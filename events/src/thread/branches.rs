@@ -56,7 +56,7 @@ pub(super) fn out_of_time(
     Ok(events)
 }
 
-/// The event that a fork owes to itself.
+/// Returns the next event of the fork itself.
 pub(super) fn advance(state: &State, fan: &ForkState, around: &Env<'_>) -> Option<Event> {
     match fan.verdict() {
         Verdict::Enough | Verdict::Failed(_) if !state.calls.is_empty() => {

@@ -38,7 +38,7 @@ pub struct OpenCall {
     pub parent: Option<CallId>,
     /// Its place among the calls that one event asked for, from 0.
     pub place: u32,
-    /// Who owes what comes next.
+    /// Who causes the next event of the call.
     pub stage: CallStage,
 }
 
@@ -67,7 +67,7 @@ pub enum CallKind {
     Branch(Box<BranchRun>),
 }
 
-/// Who owes what comes next.
+/// Who causes the next event of the call.
 // In the order in which calls are closed with their node.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
 pub enum CallStage {
@@ -85,7 +85,7 @@ pub enum CallStage {
     },
     /// The machine: the call does not run, and its failure is to be recorded.
     Refused,
-    /// The machine, or a call of this call: a built-in processor runs, or a person stands for the model.
+    /// The machine, or another call for this one: a built-in processor runs, or a person answers for the model.
     Delegated,
 }
 
@@ -119,7 +119,7 @@ impl OpenCall {
         }
     }
 
-    /// Whether the outside owes what comes next.
+    /// Returns whether an executor or a person causes the next event.
     pub fn is_wanted(&self) -> bool {
         self.stage == CallStage::Wanted
     }
@@ -193,7 +193,7 @@ impl OpenCall {
         permits.moved(self.id(), self.attempt(), self.deadline()?)
     }
 
-    /// A pause is over: its clocks go on from where they stood.
+    /// Ends a pause: the remaining times continue.
     fn shift(&mut self, ms: u64) {
         let later = |time: &mut Time| *time = time.plus_ms(ms);
         match &mut self.kind {

@@ -1,4 +1,4 @@
-//! What was said in a thread.
+//! The conversation of a thread.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::event::{ContextItem, NodeContext};
 use crate::ids::{CallId, NodeId, Seq};
 use crate::message::{Message, Role};
 
-/// A message and the event that brought it.
+/// A message and the event that added it.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
 pub struct Entry {
     /// The event.
@@ -42,7 +42,7 @@ pub struct Conversation {
     read_by: Option<CallId>,
 }
 
-/// A place in a conversation to come back to.
+/// A position in a conversation to which it can be truncated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct Mark {
     /// How many messages there are before it.
@@ -103,7 +103,7 @@ impl Conversation {
         Some(seen)
     }
 
-    /// Takes away what the application added since a moment, for the node that is at work since then.
+    /// Removes what the application added since a moment, for the node that has been running since then.
     pub(super) fn take_added(&mut self, since: Mark) -> Vec<Entry> {
         let (entries, from) = self.entries.tail_mut(index(since.n_entries).min(self.entries.len()));
         entries.extract_if(from.., |entry| entry.added).collect()
@@ -198,7 +198,7 @@ impl Conversation {
         entries.splice(at..at, messages.into_iter().map(of_node));
     }
 
-    /// The end, as a place to come back to.
+    /// Returns the end as a position.
     pub(super) fn mark(&self) -> Mark {
         Mark { n_entries: self.entries.len() as u64, turn_from: self.turn_from }
     }

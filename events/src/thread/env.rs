@@ -22,7 +22,7 @@ pub struct Env<'a> {
 
 /// What the machine must know of the tools there are.
 pub trait Tools {
-    /// What is declared about a tool; `None` when there is none with this name.
+    /// Returns the declaration of a tool; `None` if there is none with this name.
     fn facts(&self, name: &str) -> Option<ToolFacts>;
     /// The names of all tools, in a fixed order.
     fn names(&self) -> Vec<ToolName>;
@@ -35,8 +35,8 @@ pub trait Tools {
         None
     }
 
-    /// The absolute path of the folder that tools work in: the thread's own, or else everybody's. Absent where models
-    /// are not to be told of it.
+    /// The absolute path of the folder that tools work in: the thread's own, or the runtime's. Absent if models must
+    /// not get it.
     fn workspace(&self, _own: Option<&str>) -> Option<String> {
         None
     }
@@ -80,8 +80,8 @@ pub trait Models {
     /// Whether a person answers for this model: its calls are questions.
     fn is_person(&self, model: &ModelChoice) -> bool;
 
-    /// What a person brought, as the answer of the model that was called so in this call. Called again when it takes
-    /// effect, and must give the same then.
+    /// Reads the answer that a person brought for the model of this call. Called again when it takes effect, and must
+    /// return the same then.
     ///
     /// # Errors
     /// What is wrong with it, for the person: the question stays open for a better one.
@@ -100,7 +100,7 @@ pub trait Models {
         0
     }
 
-    /// Whether it is more than so many. Most conversations are so short that this can be told without counting.
+    /// Returns whether it has more than `n` tokens. Most conversations are so short that this needs no counting.
     fn is_longer(&self, request: &ModelRequest, tokens: u64) -> bool {
         self.count(request) > tokens
     }

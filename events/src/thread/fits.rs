@@ -1,4 +1,4 @@
-//! Whether a thread at a moment can go on with another definition. All that does not fit is said at once.
+//! Checks whether a thread at a moment can continue with another definition. Reports all misfits at once.
 
 use super::calls::OpenCall;
 use super::state::{ForkState, Frame, LoopFrame, Phase, State, SubFrame, Work};
@@ -10,8 +10,8 @@ use crate::workflow::{Fault, Faults, Graph, NodeKind, Workflow};
 const HINT: &str = "keep it as it is there, or fork at a moment before it began";
 
 impl State {
-    /// Checks whether the thread can go on with this definition from where it is: what is open, from the outermost loop or
-    /// sub-workflow to the node that it is in.
+    /// Checks whether the thread can continue with this definition from its current node: checks everything open, from
+    /// the outermost loop or sub-workflow to that node.
     ///
     /// # Errors
     /// All that does not fit.

@@ -142,7 +142,7 @@ pub(super) fn failed(state: &State, open: &ModelCall, error: ExecutionError, now
     with_warning(state, completed)
 }
 
-/// The verdict, and a warning when there is none and it is not asked for again.
+/// Returns the verdict, and a warning if there is none and no retry.
 fn with_warning(state: &State, completed: ConditionEvaluationCompleted) -> Vec<Event> {
     let Some(judging) = state.judging() else {
         return vec![completed.into()];

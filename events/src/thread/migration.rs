@@ -1,4 +1,4 @@
-//! Another definition for a thread that goes on.
+//! Migration of a thread to another definition in place.
 
 use super::calls::CallKind;
 use super::input::Rejected;
@@ -9,7 +9,7 @@ use crate::ids::Time;
 use crate::workflow::Workflow;
 
 impl State {
-    /// Checks whether the thread can be given this definition now.
+    /// Checks whether the thread can be migrated to this definition now.
     ///
     /// # Errors
     /// `Ended`; `InBranches` and `Branch`, because a thread and its branches run on one definition; `Unfit` if what is open

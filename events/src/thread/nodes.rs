@@ -1,4 +1,4 @@
-//! How each kind of node begins, and what becomes of a person's answer.
+//! How each kind of node begins, and how it uses a person's answer.
 
 mod fork;
 mod interaction;
@@ -21,7 +21,7 @@ use crate::event::Event;
 use crate::fault::ExecutionError;
 use crate::workflow::{Node, NodeKind, Workflow};
 
-/// The first event of a node that was entered.
+/// Returns the first event of a node that was entered.
 pub(super) fn begin(
     state: &State,
     workflow: &Workflow,

@@ -15,7 +15,7 @@ pub enum PermitWait {
     },
 }
 
-/// Tells the machine how long calls have waited for permits.
+/// Informs the machine how long calls have waited for permits.
 pub trait Permits {
     /// The waits of this attempt at a call. A call that does not run here has not waited.
     fn wait(&self, call: CallId, attempt: u32) -> PermitWait;

@@ -1,4 +1,4 @@
-//! What a context processor makes of a conversation.
+//! Applies the result of a context processor to a conversation.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::fault::{ErrorKind, ExecutionError};
 use crate::json::Json;
 use crate::message::Message;
 
-/// The most messages and ranges that a changed conversation is made of.
+/// The most messages and ranges in the result of a processor.
 pub const CONTEXT_ITEMS_MAX: usize = 100_000;
 
 /// What a context processor of the application made.
@@ -23,7 +23,7 @@ pub struct Processed {
     pub output: Option<Json>,
 }
 
-/// The messages that these items stand for.
+/// Returns the messages that these items refer to.
 pub(super) fn whole(shown: &[Entry], items: &[ContextItem]) -> Result<Vec<Arc<Message>>, ExecutionError> {
     let mut messages = Vec::new();
     let mut n_before = 0;

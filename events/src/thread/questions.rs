@@ -1,4 +1,4 @@
-//! What becomes of a question to a person.
+//! Answers and ends of questions to people.
 
 mod answer;
 mod decision;
@@ -21,8 +21,8 @@ use crate::ids::CallId;
 use crate::json::Json;
 use crate::workflow::Workflow;
 
-/// A person answered. The same answer twice is accepted once; one that cannot be used is refused, and the question
-/// stays open for a better one.
+/// Handles a person's answer. The same answer twice is accepted once; an unusable one is rejected, and the question
+/// stays open.
 pub(super) fn respond(
     state: &State,
     workflow: &Workflow,
@@ -132,7 +132,7 @@ fn process(
     })
 }
 
-/// What a person brought in the place of a model.
+/// Handles the answer that a person brought in place of a model.
 fn brought(state: &State, call: CallId, input: &Json, around: &Env<'_>) -> Result<LlmCallCompleted, String> {
     let request = state.model_request_of(call).ok_or("no model call is open")?;
     let answer = around.models.read(call, &request, input)?;

@@ -61,8 +61,8 @@ pub(super) fn reported(state: &State, attempt: u32, event: CallEvent, around: &E
     events.unwrap_or_else(|warning| warning)
 }
 
-/// The open attempt that an answer belongs to, or the warning that there is none. `of_kind` says whether a call is one
-/// that can be answered so.
+/// Returns the open attempt that an answer belongs to, or a warning that there is none. `of_kind` says whether a call
+/// can be answered in this way.
 fn open_attempt<'s, T>(
     state: &'s State,
     of_kind: fn(&OpenCall) -> Option<&T>,
@@ -84,7 +84,7 @@ fn open_attempt<'s, T>(
     Err(state.run.is_some().then(warning).into_iter().collect())
 }
 
-/// Progress of a call that is not open any more is of no interest to anybody.
+/// Ignores progress of a call that is not open any more.
 fn if_open<T>(
     state: &State,
     of_kind: fn(&OpenCall) -> Option<&T>,
@@ -129,14 +129,14 @@ fn tool_answered(run: &ToolRun, mut answer: ToolExecutionCompleted) -> Event {
     }
 }
 
-/// The end of a tool call, or of an attempt at it, behind the ends of what the tool was asking.
+/// The end of a tool call, or of an attempt at it, after the ends of the tool's questions.
 pub(super) fn behind_questions(state: &State, call: CallId, event: Event) -> Vec<Event> {
     let asks = informing::left_by(state, call, "the tool that asked has ended");
     asks.into_iter().chain(std::iter::once(event)).collect()
 }
 
-/// Whether a tool that began says that it did nothing: it allows another try itself, and its error is not one that hides
-/// what became of the call. That it failed does not say so.
+/// Returns whether a tool that began reports that it did nothing: its error allows another try, and does not leave the
+/// result of the call unknown. A plain failure does not say so.
 fn says_it_did_nothing(error: &ExecutionError) -> bool {
     error.retryable && !error.kind.leaves_doubt()
 }

@@ -1,4 +1,4 @@
-//! What becomes of a signal.
+//! Handles signals.
 
 use super::calls::{OpenCall, SignalRun};
 use super::check;
@@ -9,7 +9,7 @@ use crate::ids::Time;
 use crate::json::Json;
 use crate::schema;
 
-/// A signal has come that was not received before.
+/// Handles a signal that was not received before.
 pub(super) fn receive(state: &State, name: &str, id: String, payload: Json, now: Time) -> Result<Vec<Event>, Rejected> {
     let waits = |run: &&SignalRun| run.deadline.is_none_or(|deadline| deadline > state.clock(now));
     let waiting = state.calls.iter().filter_map(OpenCall::signal).filter(waits);

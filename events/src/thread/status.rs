@@ -8,7 +8,7 @@ use serde::Serialize;
 pub enum Status {
     /// Made, and not begun: nothing of it has run.
     Pending,
-    /// At work.
+    /// Running.
     Running,
     /// Waits for a person.
     Waiting,
@@ -20,8 +20,8 @@ pub enum Status {
     Cancelled,
     /// Ended in an error.
     Error,
-    /// Neither ended nor at rest, and no process works on it: it was killed, or imported, and goes on when it is
-    /// resumed. A state never says so: it does not know who works on it.
+    /// Neither ended nor at rest, and no process works on it: it was killed, or imported, and continues when it is
+    /// resumed. The state alone never has this status, because it does not know which process works on it.
     Interrupted,
     /// Waits for a time or a signal.
     Suspended,

@@ -22,7 +22,7 @@ use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{NodeId, Time};
 use crate::message::{FinishReason, Message, Role, Usage, UsageSource};
 
-/// The limit when neither node nor workflow says another.
+/// The default limit, if neither node nor workflow has one.
 pub(super) const TOKEN_LIMIT_DEFAULT: u64 = 80_000;
 /// How long one summary may take when the workflow does not say.
 pub(super) const TIMEOUT_MS_DEFAULT: u64 = 120_000;
@@ -44,7 +44,7 @@ struct Wanted<'a> {
     written: &'a [Written],
 }
 
-/// What an agent loop owes to the length of its conversation before its next call.
+/// Returns what an agent loop must do about the length of its conversation before its next call.
 pub(super) fn before_call(state: &State, agent_loop: &AgentLoop, around: &Env<'_>) -> Option<Event> {
     let plan = agent_loop.request.summary.as_ref()?;
     let n_now = state.conversation.entries.len();
@@ -129,7 +129,7 @@ pub(super) fn on_demand(state: &State, run: &ProcessorRun, around: &Env<'_>) -> 
     Some(Ok(Made::Processed(Processed { messages, output, ..Processed::default() })))
 }
 
-/// What `summarize` came to.
+/// The result of `summarize`.
 pub(super) enum Made {
     /// A model is to be asked.
     Event(Box<Event>),

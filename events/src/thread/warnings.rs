@@ -3,12 +3,13 @@
 use super::{bounds, env::Env, state::State};
 use crate::event::{Event, Warning, WarningCode};
 
-/// What comes right before an event that the machine owes to itself.
+/// Returns the events right before an event of the machine itself.
 pub(super) fn ahead(state: &State, event: &Event) -> Option<Event> {
     let Event::ThreadCompleted(_) = event else {
         return None;
     };
-    // A fork or a branch leaves to its parent what that was told. What was to steer the run begins another one.
+    // A fork or a branch leaves the messages of its parent to the parent. Messages that were to steer the run begin
+    // another run.
     let is_steering = |seq| state.waiting_messages().any(|waiting| waiting.0 == seq);
     let unread = state.conversation.unread_since(state.own_from()).filter(|entry| !is_steering(entry.seq)).last()?.seq;
     let detail = format!(

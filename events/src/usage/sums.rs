@@ -111,7 +111,7 @@ impl CallSums {
         self.max_ms = self.max_ms.max(call.duration_ms);
     }
 
-    /// How long a call took on average; absent where there is none.
+    /// Returns the average duration of a call; absent if there was none.
     pub fn mean_ms(&self) -> Option<u64> {
         self.total_ms.checked_div(self.n)
     }

@@ -1,12 +1,12 @@
-//! A definition made of another.
+//! Derives a definition from another.
 
 use super::definition::Workflow;
 use super::fault::{Fault, Faults};
 use serde_json::Value;
 
 impl Workflow {
-    /// The same definition with other profiles for some of its model nodes: the profile takes the place of the provider
-    /// and the model that a node names. It is a definition of its own, with a hash of its own.
+    /// Returns the same definition with other profiles for some of its model nodes: the profile replaces the provider
+    /// and the model that a node names. The result is another definition, with a hash of its own.
     ///
     /// # Errors
     /// For a node that is not there, or is no model node.

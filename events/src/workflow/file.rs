@@ -88,9 +88,8 @@ fn read_tree(text: &str) -> Result<Spanned<Tree>, serde_saphyr::Error> {
 }
 
 fn read_to_depth<'a, T: Deserialize<'a>>(text: &'a str, max_depth: usize) -> Result<T, serde_saphyr::Error> {
-    // What is read takes up to a kilobyte of memory for each node, several times over where there are faults to tell:
-    // a million nodes are more than a workflow with as many nodes as it may have needs. Aliases are few in an honest
-    // file, and each may stand for a large part of it.
+    // A parsed node takes up to a kilobyte of memory, several times over if there are faults to report: a million nodes
+    // are far more than a workflow may have. A regular file has few aliases, and each may refer to a large part of it.
     let options = serde_saphyr::options! {
         strict_booleans: true,
         // `012` and `1_000` look like text to some and like numbers to others: they stay what is written.

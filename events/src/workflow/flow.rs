@@ -12,7 +12,7 @@ use crate::event::{NodeContext, OnFailed};
 use crate::ids::NodeId;
 use crate::json::Json;
 
-/// A way from one node to another.
+/// An edge from one node to another.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Edge {

@@ -20,7 +20,7 @@ const BUILT_IN: [(&str, &[&str]); 5] = [
     (SUMMARIZE, &["profile_id", "provider", "model", "timeout_ms", "extra"]),
 ];
 
-/// The one that asks a model: it is made of events of its own, see `summaries`.
+/// The one that calls a model: it consists of events of its own, see `summaries`.
 pub(crate) const SUMMARIZE: &str = "summarize";
 
 /// Whether the machine has this processor itself.
@@ -187,7 +187,7 @@ fn role_of(value: &Value) -> Option<Role> {
     }
 }
 
-/// The task that the configuration of a built-in processor names; `None` when there is none with this name.
+/// The task that the configuration of a built-in processor names; `None` if there is none with this name.
 pub(crate) fn processor_task(
     processor: &str,
     config: &OrderedMap<Json>,

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::fault::ErrorKind;
 
-/// How much chance there is in a wait, so that many threads that failed together do not come back together (Brooker,
-/// "Exponential Backoff And Jitter", 2015).
+/// The random part of a wait, so that many threads that failed together do not retry together (Brooker, "Exponential
+/// Backoff And Jitter", 2015).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Jitter {

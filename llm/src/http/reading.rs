@@ -1,4 +1,4 @@
-//! Bytes of an answer, in any pieces, into the answer. No IO: the caller pushes bytes.
+//! Parses the bytes of an answer, in pieces of any size. No IO: the caller pushes bytes.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ use crate::response::Response;
 use crate::sse::{Decoder, Event};
 use crate::wire::{AnswerContext, Assembler, Progress, Wire, draft, fault};
 
-/// An answer that is being read. What it comes to does not depend on how the bytes were cut.
+/// An answer that is being read. The result does not depend on how the bytes were split.
 pub(crate) struct Reading<'a> {
     wire: &'a dyn Wire,
     cx: AnswerContext,

@@ -20,13 +20,13 @@ enum Does {
     Answers(String),
     /// Answers these bytes and leaves the connection open without a word.
     Stalls(String),
-    /// Answers the first bytes, then the others every 20 ms, until the client is gone.
+    /// Answers the first bytes, then the others every 20 ms, until the client disconnects.
     Keeps(String, &'static str),
     /// Answers an event stream in this encoding and leaves the connection open without a word.
     Compressed(&'static str, &'static str),
     /// Closes at once.
     Closes,
-    /// Answers these bytes again and again, until the client is gone.
+    /// Answers these bytes again and again, until the client disconnects.
     Floods(String),
 }
 
@@ -342,7 +342,7 @@ async fn a_refused_key_is_read_anew_once() {
     profiles.insert("p", profile);
     let client = profiles.client("p").unwrap();
     let request = Request::new("", vec![Arc::new(Message::text(Role::User, "hi"))]);
-    // Of the same length and time: only the refusal tells that it changed.
+    // Of the same length and time: only the rejection shows that it changed.
     let time = std::fs::metadata(&path).unwrap().modified().unwrap();
     let write = |text: &str| {
         std::fs::write(&path, text).unwrap();

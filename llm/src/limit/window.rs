@@ -38,7 +38,7 @@ impl Meter {
         }
     }
 
-    /// Replaces an estimate by what it really came to.
+    /// Replaces an estimate by the actual usage.
     pub(super) fn correct(&mut self, estimated: u64, really: u64, now: Instant) {
         match self {
             Self::Bucket(bucket) => bucket.correct(estimated, really, now),

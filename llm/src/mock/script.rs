@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use crate::error::{ErrorKind, LlmError, model_kind};
 use crate::request::Request;
 
-/// What a scripted model says. For a call the first answer whose conditions hold is taken; answers without
-/// conditions stand for the calls of the conversation in order.
+/// The answers of a scripted model. A call gets the first answer whose conditions are true; answers without conditions
+/// are used for the calls of the conversation in order.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MockScript {

@@ -61,7 +61,7 @@ pub(super) struct Priced {
     totals: Mutex<Totals>,
 }
 
-/// What the answers of one profile came to since its client was made. Answers from the cache are not in it.
+/// The usage of the answers of one profile since its client was created. Answers from the cache do not count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Totals {
     /// Answers.

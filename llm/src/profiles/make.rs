@@ -32,7 +32,7 @@ impl Profiles {
     /// The client of a profile without its fallbacks. There is one per profile, so that all callers share its
     /// limits.
     fn alone(&self, name: &str, profile: &Profile) -> Result<Arc<dyn Client>, ProfileError> {
-        // Held while it is made: two callers must not make two. Nothing waits in there.
+        // Locked while it is created: two callers must not create two. Nothing waits under the lock.
         let mut alone = self.alone.lock();
         if let Some(client) = alone.get(name) {
             return Ok(Arc::clone(client));

@@ -11,7 +11,7 @@ use crate::error::LlmError;
 pub struct RetryStats {
     /// Attempts, first ones included.
     pub attempts: u64,
-    /// Calls that brought an answer.
+    /// Calls that succeeded.
     pub answered: u64,
     /// Calls that ended with an error.
     pub failed: u64,

@@ -97,7 +97,7 @@ pub(crate) fn result_text(content: &[Part]) -> String {
     out
 }
 
-/// Tells a listener of an answer that came in one piece.
+/// Passes an answer that came in one piece to a listener.
 pub(crate) fn tell(response: &Response, listener: &mut dyn Listener) {
     let mut index = 0;
     for part in &response.message.content {

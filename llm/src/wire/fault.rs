@@ -33,7 +33,8 @@ pub(crate) fn from_answer(provider: &str, status: u16, headers: &HeaderMap, body
         error.retry_after_ms = error.retry_after_ms.or_else(|| waits::until_reset(headers, now));
     }
     if let Some(word) = headers.get("x-should-retry").and_then(|v| v.to_str().ok()) {
-        // The provider knows better than its status, but money and keys do not come back by waiting.
+        // The provider's error is more specific than its status, but missing credit or an invalid key does not resolve
+        // by waiting.
         match word {
             "false" => error.retryable = false,
             "true" if status >= 429 || status == 408 || status == 409 => {

@@ -123,7 +123,7 @@ pub(crate) fn models(body: &Value) -> (Vec<ModelEntry>, Option<String>) {
 pub(crate) struct Reasoning {
     /// What the profile says.
     pub(crate) said: Option<bool>,
-    /// The table that tells otherwise.
+    /// The table that decides otherwise.
     pub(crate) table: Arc<PriceTable>,
 }
 
@@ -149,7 +149,7 @@ impl Reasoning {
         self.of(model) && (self.said.is_some() || !is_chat_model(model))
     }
 
-    /// What a profile without a table has to say to come to the same for this model.
+    /// The settings with which a profile without a table gets the same result for this model.
     pub(crate) fn settled(&self, model: &str) -> Option<bool> {
         self.said.or_else(|| (!is_chat_model(model)).then(|| self.of(model)))
     }

@@ -1,5 +1,5 @@
-//! The part of JSON Schema that a provider enforces. A schema is loosened to it, never tightened but for properties that it
-//! does not name: whoever asked checks the answer.
+//! The part of JSON Schema that a provider enforces. A schema is loosened to it, and tightened only for properties that
+//! it does not name: the caller checks the answer.
 
 #[cfg(all(test, feature = "anthropic", feature = "openai"))]
 mod tests;
@@ -122,7 +122,7 @@ fn is_scalar(value: &Value) -> bool {
     !value.is_array() && !value.is_object()
 }
 
-/// Whether a definition contains itself: definitions that refer to none are taken away until none is left.
+/// Returns whether a definition contains itself: definitions that refer to none are removed until none is left.
 fn has_cycle(schema: &Value) -> bool {
     let Some(definitions) = schema.get("$defs").and_then(Value::as_object) else { return false };
     let mut left: Vec<(&str, Vec<&str>)> = definitions

@@ -80,7 +80,7 @@ fn check_answer(wire: &dyn Wire, whole: &str, streamed: &str, expected: Expect) 
     });
     fields["usage"].as_object_mut().unwrap().retain(|_, value| !value.is_null());
     expected.assert_eq(&serde_json::to_string_pretty(&printed).unwrap());
-    // What came back can be sent again.
+    // The answer can be sent again.
     let again = Request::new("m", vec![std::sync::Arc::new(one.message)]);
     assert!(wire.body(&again).is_ok());
 }

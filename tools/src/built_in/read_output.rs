@@ -1,4 +1,4 @@
-//! `read_output`: more of an answer that was too long to be shown.
+//! `read_output`: reads more of an output that was too long to be shown.
 
 use rethread_events::fault::{ErrorKind, ExecutionError};
 use rethread_events::ids::Hash;
@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use crate::{Tool, ToolContext, ToolOutput};
 
-/// The bytes of one answer unless told otherwise.
+/// The default size of one answer in bytes.
 const BYTES_DEFAULT: usize = 16 * 1024;
 /// The bytes of one answer at most.
 const BYTES_MAX: usize = 64 * 1024;

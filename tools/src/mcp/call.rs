@@ -142,7 +142,7 @@ impl Drop for Unanswered<'_> {
     }
 }
 
-/// Answers what the server wants to know before it goes on.
+/// Answers the server's questions before it continues.
 async fn responses(
     server: &Server,
     asked: InputRequiredResult,

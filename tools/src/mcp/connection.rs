@@ -44,7 +44,7 @@ pub(super) struct Connection {
     pub(super) peer: Peer<RoleClient>,
     pub(super) calls: Arc<Calls>,
     process: Mutex<Option<Process>>,
-    /// Whether a call was given up since something came back.
+    /// Whether a call was given up since the last response.
     is_doubtful: AtomicBool,
 }
 

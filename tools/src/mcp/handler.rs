@@ -1,4 +1,4 @@
-//! What a server may ask of this client, and tell it.
+//! Requests and notifications of a server to this client.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::server::Server;
 use crate::{Question, Reply, ToolContext};
 
-/// The calls that are open on a connection, for what comes from the server about them.
+/// The open calls of a connection, for messages of the server about them.
 #[derive(Default)]
 pub(super) struct Calls(Mutex<BTreeMap<u64, Open>>);
 
@@ -28,8 +28,8 @@ struct Open {
 }
 
 impl Calls {
-    /// Notes a call that is about to be sent; it is open until the guard is dropped. A server may ask about it before
-    /// the sending has told under which names it went.
+    /// Registers a call that is about to be sent; it is open until the guard is dropped. A server may ask about it
+    /// before its request id is known here.
     pub(super) fn open(self: &Arc<Self>, cx: &ToolContext) -> OpenCall {
         let mut calls = self.0.lock();
         let number = calls.last_key_value().map_or(0, |(number, _)| number + 1);
@@ -37,8 +37,8 @@ impl Calls {
         OpenCall { calls: Arc::clone(self), number }
     }
 
-    /// The call that a server's request is about; none where that is not certain. Standard streams do not tell, and
-    /// calls of all threads go over one connection: then it is the only one that is open, or it cannot be told.
+    /// Returns the call that a server's request is about; `None` if that is not certain. Over standard streams the
+    /// server does not name it, and calls of all threads use one connection: then it is the only open call, or unknown.
     fn about(&self, origin: Option<&InboundStreamOrigin>) -> Option<ToolContext> {
         let calls = self.0.lock();
         match origin {

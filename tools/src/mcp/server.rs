@@ -56,7 +56,7 @@ impl From<McpError> for ExecutionError {
         let text = error.to_string();
         match error {
             McpError::Configuration(_) => Self::new(ErrorKind::Configuration, text),
-            // Nothing was asked of it, so asking again later does no harm.
+            // No request was sent to it, so a later retry does no harm.
             McpError::Connection(_) | McpError::List(_) => Self::retryable(ErrorKind::Connection, text),
             McpError::Closed => Self::new(ErrorKind::Cancelled, text),
         }
@@ -71,11 +71,11 @@ pub(super) struct Server {
     registry: WeakRegistry,
     /// The runtime on which all connections run.
     runtime: Handle,
-    /// Held while a connection is made, so that one is made.
+    /// Locked while a connection is made, so that only one is made.
     connection: tokio::sync::Mutex<Option<Arc<Connection>>>,
     /// The server's own names of its tools, by the names they are registered under.
     registered: Mutex<BTreeMap<String, String>>,
-    /// Held while the list is read, so that an older one does not replace a newer.
+    /// Locked while the list is read, so that an older one does not replace a newer one.
     listing: tokio::sync::Mutex<()>,
     relist: Arc<tokio::sync::Notify>,
     closed: CancellationToken,
@@ -115,7 +115,7 @@ impl Server {
         server
     }
 
-    /// The connection, made if there is none. Says whether it was made now.
+    /// Returns the connection, made if there is none, and whether it was made now.
     pub(super) async fn connection(self: &Arc<Self>) -> Result<(Arc<Connection>, bool), McpError> {
         if self.closed.is_cancelled() {
             return Err(McpError::Closed);
@@ -319,11 +319,11 @@ async fn relist(server: Weak<Server>, asked: Arc<tokio::sync::Notify>, closed: C
     }
 }
 
-/// Servers of the newer generation tell of changes only those who subscribe.
+/// Servers of newer protocol versions notify only subscribers of changes.
 async fn follow(server: Weak<Server>, peer: rmcp::service::Peer<rmcp::RoleClient>, closed: CancellationToken) {
     let filter = SubscriptionFilter::builder().tools_list_changed().build();
     let followed = async {
-        // The older generation knows no subscriptions, and tells without.
+        // Older protocol versions have no subscriptions, and always notify.
         let Ok(mut subscription) = peer.listen(filter).await else { return };
         while let Ok(Some(notification)) = subscription.next().await {
             if let ServerNotification::ToolListChangedNotification(_) = notification

@@ -20,7 +20,7 @@ pub(super) struct Buffer {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct New {
     pub(crate) bytes: Vec<u8>,
-    /// How many bytes were pushed out before anybody read them.
+    /// How many bytes were dropped before they were read.
     pub(crate) n_lost: u64,
     /// The position of the reader after all of it was read.
     pub(crate) end: u64,

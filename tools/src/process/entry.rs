@@ -39,7 +39,7 @@ pub(crate) struct Entry {
     buffer: Mutex<Buffer>,
     /// Changes whenever output has come, and at the end.
     news: watch::Sender<State>,
-    /// Why it was told to end.
+    /// Why it was stopped.
     told: Mutex<Option<Why>>,
     stop: CancellationToken,
 }
@@ -171,7 +171,7 @@ impl Entry {
         self.record.pid
     }
 
-    /// Tells it to end. The first reason counts.
+    /// Stops it. The first reason counts.
     pub(crate) fn end(&self, why: Why) {
         self.told.lock().get_or_insert(why);
         self.stop.cancel();
@@ -239,8 +239,8 @@ impl Entry {
     }
 }
 
-/// Ends the waits for the end of a process when the runtime that watched it is gone, and the process
-/// killed with it.
+/// Ends the waits for the end of a process when the runtime that watched it has stopped, and the process was killed
+/// with it.
 struct Ended(Arc<Entry>);
 
 impl Drop for Ended {

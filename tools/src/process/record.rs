@@ -15,12 +15,12 @@ const N_OLD_MAX: usize = 100;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Record {
     pub(super) id: String,
-    /// What its environment carries in [`super::MARK`]: it tells the process and all it started from any other.
+    /// The value of [`super::MARK`] in its environment, which identifies the process and all processes that it started.
     pub(super) mark: String,
     /// Nothing until it has been started.
     pub(super) pid: Option<u32>,
-    /// When the system says it was started, in its clock ticks. With the boot it tells a process from a later one
-    /// that was given the same number.
+    /// When the system says it was started, in its clock ticks. With the boot it distinguishes a process from a later
+    /// one with the same number.
     pub(super) start_ticks: Option<u64>,
     /// The system's id of its boot.
     pub(super) boot: Option<String>,
@@ -58,7 +58,7 @@ impl Record {
         fs::File::open(folder)?.sync_all()
     }
 
-    /// Removes it. That it is gone already is what is wanted.
+    /// Removes it. Succeeds if it does not exist.
     pub(super) fn remove(&self, folder: &Path) {
         let _ = fs::remove_file(self.file(folder));
     }

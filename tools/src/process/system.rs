@@ -1,4 +1,4 @@
-//! What the system says about processes, where it is Linux; elsewhere it says nothing.
+//! Information from the system about processes, on Linux; there is none on other systems.
 
 use std::fs;
 #[cfg(target_os = "linux")]
@@ -8,7 +8,7 @@ use std::io::Read;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 #[cfg(target_os = "linux")]
-/// The bytes of an environment that are looked at.
+/// The bytes of an environment that are read.
 const ENVIRONMENT_BYTES_MAX: u64 = 2 * 1024 * 1024;
 #[cfg(target_os = "linux")]
 /// How often it is looked for processes that were started while others were being killed.

@@ -72,7 +72,7 @@ async fn processes_of_an_earlier_runtime_are_killed_and_reported() {
     );
     let again = Processes::open(records.path(), CommandOptions::default(), ProcessOptions::default());
     assert!(matches!(again, Err(ProcessesError::InUse { .. })));
-    // And it is still told by the runtime after that.
+    // And the runtime can still signal it after that.
     drop(processes);
     assert_eq!(states(&open(records.path()), &f), expected);
 }

@@ -11,7 +11,7 @@ pub(super) const FILE: &str = "SKILL.md";
 const FILE_BYTES_MAX: usize = 256 * 1024;
 /// The bytes of its head.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
-/// The characters of a name and of a description, which stand in every system prompt.
+/// The most characters of a name and of a description, which are in every system prompt.
 const NAME_CHARS_MAX: usize = 64;
 const DESCRIPTION_CHARS_MAX: usize = 1024;
 

@@ -72,7 +72,7 @@ fn a_path_outside_is_refused() {
     assert!(f.is_outside(f.outside.join("secret")));
     assert!(f.is_outside(format!("{}2", f.inside.display())));
     assert!(f.is_outside(f.inside.join("../outside/secret")));
-    // Out and in again: refused too, because the way there would tell what is outside.
+    // Out and in again: refused too, because the path would reveal what is outside.
     assert!(f.is_outside("../inside/file"));
 }
 

@@ -51,7 +51,7 @@ impl Workspace {
     }
 }
 
-/// A file on its way to its name; gone when it does not get there.
+/// A temporary file that is renamed to its final name; removed if that fails.
 struct New<'a> {
     folder: &'a Dir,
     name: PathBuf,

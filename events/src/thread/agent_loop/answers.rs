@@ -1,4 +1,4 @@
-//! How answers of models are read, and how errors are told to them.
+//! Reads answers of models, and writes the prompts about their errors.
 
 use super::super::{check, sizes};
 use crate::event::{Event, LlmCallCompleted, LlmCallFailed};

@@ -53,7 +53,7 @@ fn of(agent_loop: &AgentLoop) -> Option<&CustomDecider> {
     }
 }
 
-/// What comes before the loop goes on.
+/// Returns the event before the loop continues.
 pub(super) fn gate(agent_loop: &AgentLoop, run: &CustomRun, now: Time) -> Gate {
     let Some(decider) = of(agent_loop) else {
         return Gate::Open;
@@ -178,7 +178,7 @@ impl AgentLoop {
         }
     }
 
-    /// The loop comes to a turn: the strategy of the application is asked before anything else.
+    /// Handles a new turn of the loop: calls the strategy of the application first.
     pub(super) fn turned(&mut self) {
         if let StrategyState::Custom(run) = &mut self.course {
             run.stage = CustomStage::ToDecide;

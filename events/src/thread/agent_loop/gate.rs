@@ -1,8 +1,8 @@
-//! What a strategy says before the loop goes on.
+//! The decision of a strategy before the loop continues.
 
 use crate::event::Event;
 
-/// Whether the loop may go on.
+/// Whether the loop may continue.
 pub(in super::super) enum Gate {
     /// This comes first.
     Owes(Box<Event>),

@@ -1,5 +1,5 @@
-//! Several models on one question, before the loop begins: a judge picks one of their answers, or a model writes one
-//! from all of them, or one model is picked before any has answered. The loop then goes on with one model.
+//! Several models on one question, before the loop begins: a judge picks one of their answers, a model writes one from
+//! all of them, or one model is picked before any has answered. The loop then continues with one model.
 
 mod words;
 
@@ -21,7 +21,7 @@ use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::CallId;
 use crate::message::{FinishReason, Message, Role, ToolChoice};
 
-/// How often a model is asked for its choice before the node fails.
+/// How often a model may be asked for its choice before the node fails.
 const CHOICES_MAX: u32 = 2;
 
 impl Panel {

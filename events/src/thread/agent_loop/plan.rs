@@ -35,7 +35,7 @@ fn of(agent_loop: &AgentLoop) -> Option<&PlanStrategy> {
     }
 }
 
-/// What comes before the loop goes on.
+/// Returns the event before the loop continues.
 pub(super) fn gate(agent_loop: &AgentLoop, run: &PlanRun) -> Gate {
     let Some(strategy) = of(agent_loop) else {
         return Gate::Open;

@@ -87,7 +87,7 @@ impl AgentLoop {
         self.request.tools.iter().any(|offered| offered == tool)
     }
 
-    /// The failure that is owed for a call that does not run.
+    /// Returns the failure to record for a call that does not run.
     pub(in super::super) fn refuse(&self, run: &ToolRun) -> Event {
         let asked = AskedTool {
             tool_call_id: run.tool_call_id.clone(),

@@ -27,7 +27,7 @@ pub(super) fn begin(request: &LlmExecutionRequest) -> (Stage, StrategyState) {
 }
 
 impl AgentLoop {
-    /// What the strategy says before the loop goes on.
+    /// Returns the decision of the strategy before the loop continues.
     pub(in super::super) fn gate(&self, now: Time) -> Gate {
         match &self.course {
             StrategyState::React | StrategyState::Several => Gate::Open,

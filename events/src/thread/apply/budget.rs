@@ -50,7 +50,7 @@ impl State {
         }
     }
 
-    /// The thread goes on although the cost of a call that BUDGET_EXCEEDED named is not known.
+    /// Resumes the thread although the cost of a call that BUDGET_EXCEEDED named is not known.
     pub(super) fn accept_unpriced(&mut self) {
         self.unpriced.take_if(|unpriced| unpriced.is_recorded);
     }

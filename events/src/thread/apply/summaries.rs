@@ -1,4 +1,4 @@
-//! What events of summaries make of the state.
+//! Applies the events of summaries to the state.
 
 use std::sync::Arc;
 
@@ -92,7 +92,7 @@ impl State {
         Ok(())
     }
 
-    /// The summaries take the place of what they stand for.
+    /// Replaces the summarised messages by the summaries.
     pub(super) fn summarized(&mut self, seq: Seq, e: &ContextSummarized) -> Result<(), TransitionError> {
         let Phase::InNode(run) = &mut self.phase else {
             return Err(TransitionError("the thread is in no node"));

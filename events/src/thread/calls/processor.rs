@@ -7,7 +7,7 @@ use crate::ids::{CallId, Time};
 use crate::json::Json;
 use crate::workflow::SUMMARIZE;
 
-/// A context processor at work.
+/// A running context processor.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
 pub struct ProcessorRun {
     /// Which call.
@@ -35,7 +35,7 @@ impl ProcessorRun {
 }
 
 impl ProcessorRun {
-    /// Whether its new messages stand for those that they replace.
+    /// Whether its new messages count as the ones that they replace.
     pub(in crate::thread) fn is_summary(&self) -> bool {
         self.processor == SUMMARIZE
     }

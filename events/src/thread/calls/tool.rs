@@ -10,7 +10,7 @@ use crate::tool::Recovery;
 /// How long a tool that is stopped may take until its thread has the answer, beside its own time once more.
 const HANDOVER_MS: u64 = 10_000;
 
-/// The call that an idempotency key is made of.
+/// The call whose id is part of the idempotency key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct KeyOf {
     /// The thread that made it, where this one was forked from that later.

@@ -37,7 +37,7 @@ impl State {
                 let n_read = self.conversation.end_before(panel.first_call()?);
                 panel.request(call, agent_loop, self.request_over(agent_loop, n_read, 1))
             }
-            // The question stands for the model call.
+            // The question replaces the model call.
             CallKind::Question(ask) => self.model_request_of(ask.llm_call?),
             CallKind::Tool(_)
             | CallKind::Processor(_)

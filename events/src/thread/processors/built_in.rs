@@ -1,4 +1,4 @@
-//! The processors of the machine itself: truncate, filter, extract, inject.
+//! The built-in processors: truncate, filter, extract, inject.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::message::{Message, Part, Role};
 use crate::thread::conversation::Entry;
 use crate::workflow::{ProcessorTask, processor_task};
 
-/// Runs a built-in processor over a conversation; `None` when there is none with this name.
+/// Runs a built-in processor over a conversation; `None` if there is none with this name.
 pub(super) fn run(
     processor: &str,
     config: &OrderedMap<Json>,
@@ -52,8 +52,8 @@ fn kept(stays: impl IntoIterator<Item = usize>) -> Vec<ContextItem> {
     items
 }
 
-/// Retains at most so many messages of the beginning and of the end. Instructions stay and do not count; an answer and
-/// the results of the tools it asked for stay or go together.
+/// Retains at most this many messages of the beginning and of the end. Instructions are retained and do not count. An
+/// answer and the results of its tool calls are retained or dropped together.
 fn truncate(shown: &[Entry], head: usize, tail: usize) -> Processed {
     let blocks = blocks(shown);
     let is_system = |block: &std::ops::Range<usize>| shown[block.start].message.role == Role::System;

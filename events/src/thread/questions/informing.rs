@@ -1,5 +1,5 @@
-//! What a tool asks a person while it runs. The question belongs to the call and ends with it at the latest: no other
-//! call could hear the answer.
+//! Questions of a running tool to a person. The question belongs to the call and ends with it at the latest: no other
+//! call could receive the answer.
 
 use serde_json::{Map, Value, json};
 
@@ -14,7 +14,7 @@ use crate::event::{
 use crate::ids::CallId;
 use crate::json::Json;
 
-/// How many questions of one call are open at once.
+/// How many questions of one call may be open at once.
 const OPEN_MAX: usize = 16;
 /// The longest question, in characters.
 const MESSAGE_CHARS_MAX: usize = 10_000;

@@ -1,11 +1,11 @@
-//! The difference between what was recorded and what is done now, in a sentence.
+//! Describes the difference between a recorded event and the one of a rerun.
 
 use serde_json::Value;
 
 use crate::event::Event;
 use crate::thread::State;
 
-/// How many differences of one event are told.
+/// How many differences of one event are described.
 const DIFFERENCES_MAX: usize = 3;
 /// The most characters of a value in a text.
 const VALUE_CHARS_MAX: usize = 120;

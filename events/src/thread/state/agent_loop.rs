@@ -52,7 +52,7 @@ pub enum Stage {
     ToAsk,
     /// What was said is summarised first, because it has become too long.
     Summarizing(Box<Summarizing>),
-    /// The model is being called. Where a person stands for it, the question belongs to the call.
+    /// The model is being called. If a person answers for it, the question belongs to the call.
     Asking(CallId),
     /// Tools are running.
     Tools(Vec<Slot>),
@@ -74,7 +74,7 @@ pub enum Slot {
     Queued(ToolCall),
     /// A person is asked about it.
     Asking(CallId),
-    /// A person approved of it; its request is owed.
+    /// A person approved it; its request comes next.
     Approved {
         /// The call, with the arguments to run with.
         tool: AskedTool,
@@ -83,7 +83,7 @@ pub enum Slot {
     },
     /// Running.
     Open(CallId),
-    /// Asked for, and not to be run: its failure is owed.
+    /// Requested, and not to be run: its failure comes next.
     Refused(CallId),
     /// Ended.
     Ended(ToolResult),
@@ -139,7 +139,7 @@ impl AgentLoop {
         self.iteration >= self.request.max_iterations
     }
 
-    /// Who owes what comes next of a model call that no person is asked about.
+    /// Who causes the next event of a model call without a question to a person.
     pub(in crate::thread) fn model_stage(&self) -> CallStage {
         if self.request.relay { CallStage::Delegated } else { CallStage::Wanted }
     }
@@ -149,7 +149,7 @@ impl AgentLoop {
         self.course == StrategyState::React
     }
 
-    /// The loop ended with an answer: whether this is so.
+    /// Returns whether the loop ended with an answer.
     pub(in crate::thread) fn has_answered(&self) -> bool {
         matches!(self.stage, Stage::Answered { .. })
     }

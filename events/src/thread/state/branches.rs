@@ -274,7 +274,7 @@ impl ForkState {
         Ok(())
     }
 
-    /// A pause is over: the clock goes on from where it stood.
+    /// Ends a pause: the remaining time continues.
     pub(in crate::thread) fn shift(&mut self, ms: u64) {
         if self.plan.deadline.is_some() {
             let plan = Arc::make_mut(&mut self.plan);

@@ -1,11 +1,11 @@
-//! A strategy of the application, and how far it is.
+//! A strategy of the application, and its state.
 
 use bincode::{Decode, Encode};
 
 use crate::ids::CallId;
 use crate::thread::request::ModelBinding;
 
-/// A strategy of the application at work.
+/// A running strategy of the application.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
 pub struct CustomRun {
     /// How far it is.
@@ -25,7 +25,7 @@ pub enum CustomStage {
     ToDecide,
     /// It is being asked.
     Deciding(CallId),
-    /// It has decided, and the loop goes on.
+    /// It has decided, and the loop continues.
     Decided,
 }
 

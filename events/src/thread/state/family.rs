@@ -30,7 +30,7 @@ impl State {
         self.branch.as_ref()
     }
 
-    /// Whether it ends, as a branch, when it comes to this node.
+    /// Whether it ends, as a branch, when it reaches this node.
     pub(in crate::thread) fn ends_as_branch_at(&self, node: &NodeId) -> bool {
         self.branch.as_ref().is_some_and(|branch| branch.join == *node && branch.n_frames == self.frames.len() as u64)
     }

@@ -55,7 +55,7 @@ pub struct LoopFrame {
 /// A sub-workflow that runs.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
 pub struct SubFrame {
-    /// The node that runs it; goes on when the sub-workflow has ended.
+    /// The node that runs it; continues when the sub-workflow has ended.
     pub run: Box<NodeRun>,
     /// Its name in the definition.
     pub workflow: String,

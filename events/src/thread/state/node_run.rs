@@ -25,7 +25,7 @@ pub struct NodeRun {
     pub started_at: Time,
     /// When it must have ended.
     pub deadline: Option<Time>,
-    /// Where the conversation stood before its first try.
+    /// The end of the conversation before its first try.
     pub conversation_from: Mark,
     /// A tool that is not safe and that began in this try, without saying that it did nothing: such a try is not repeated.
     pub wrote: Option<ToolName>,
@@ -42,7 +42,7 @@ pub struct NodeRun {
 /// What a node is doing. Its open calls are in [`super::State::open_calls`].
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
 pub enum Work {
-    /// Entered; its first event is owed.
+    /// Entered; its first event comes next.
     Ready,
     /// Runs the agent loop.
     Llm(Box<AgentLoop>),
@@ -52,7 +52,7 @@ pub enum Work {
     Asking(CallId),
     /// Waits for a time or a signal.
     Waiting(CallId),
-    /// A person approved of the tool call; its request is owed.
+    /// A person approved the tool call; its request comes next.
     Approved(AskedTool),
     /// Changes the conversation.
     Processing {
@@ -68,7 +68,7 @@ pub enum Work {
         /// The output.
         output: Json,
     },
-    /// Failed; what is to become of it is owed.
+    /// Failed; the decision about a retry or the error comes next.
     Failed(ExecutionError),
 }
 

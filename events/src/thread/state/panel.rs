@@ -9,7 +9,7 @@ use crate::fault::ExecutionError;
 use crate::ids::CallId;
 use crate::message::{FinishReason, Message};
 
-/// Several models at work.
+/// The state of several models that are called with the same question.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
 pub struct Panel {
     /// What each of them is doing, in the order of the definition.

@@ -31,7 +31,7 @@ pub enum PlanStage {
         /// How often it was asked for.
         attempt: u32,
     },
-    /// This step comes next; the answer, when there is none.
+    /// This step comes next; the answer, if there is no step.
     Next(u32),
     /// This step is being done.
     Step(u32),

@@ -41,7 +41,7 @@ pub struct QueueStart {
 #[derive(Debug, Clone, PartialEq, Default, Encode, Decode)]
 pub(in crate::thread) struct Queueing {
     pub(in crate::thread) place: Option<Box<QueuePlace>>,
-    /// Whether the run began on a definition without a queue: it joins none, whatever definition it is given.
+    /// Whether the run began on a definition without a queue: it never joins one, even after a migration.
     pub(in crate::thread) is_exempt: bool,
     /// The starts of its runs that may still count for the rates of their queues, oldest first.
     pub(in crate::thread) starts: Vec<QueueStart>,
@@ -64,7 +64,7 @@ impl State {
         self.queueing.place.is_none() && !self.queueing.is_exempt && !is_branch && !self.run_has_ended()
     }
 
-    /// Whether the run waits in a queue: nothing of it begins, and its clocks stand still.
+    /// Returns whether the run waits in a queue: no part of it begins, and its clocks are stopped.
     pub(in crate::thread) fn is_queued(&self) -> bool {
         self.queue_place().is_some_and(QueuePlace::is_waiting)
     }

@@ -32,7 +32,7 @@ pub struct Written {
     pub from: u64,
     /// The index after its last message.
     pub to: u64,
-    /// The summary; absent when there is none.
+    /// The summary; absent if the model gave none.
     pub text: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Answers that come late, twice, or to nobody.
+//! Answers that are late, repeated, or for no open call.
 
 use super::*;
 use crate::event::{LlmExecutionProgress, LlmTryFailed};

@@ -1,4 +1,4 @@
-//! Budgets and limits at which a thread can be told to go on.
+//! Budgets and limits beyond which a thread can be resumed.
 
 use super::*;
 use crate::event::LimitRaised;

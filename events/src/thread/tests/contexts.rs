@@ -145,7 +145,7 @@ workflows:
   w: {nodes: [{id: b, llm: {provider: mock, model: m, system_prompt: You are B, user_prompt: B}}]}
 ";
 
-/// What `b` in the sub-workflow and `c` behind it are sent.
+/// The messages sent to `b` in the sub-workflow and to `c` after it.
 fn sent(yaml: &str) -> (Bench, Vec<String>, Vec<String>) {
     let request = |bench: &Bench| {
         let messages = bench.state().model_request().unwrap().messages;

@@ -49,8 +49,8 @@ impl Family {
         writeln!(self.out, "    {text}").unwrap();
     }
 
-    /// What a runtime does: begins the branches that are owed, tells of those that have ended, cancels those that are
-    /// not needed.
+    /// Does what a runtime does: begins the branches that are wanted, reports those that have ended, cancels those that
+    /// are not needed.
     pub(super) fn settle(&mut self) {
         while self.settle_once() {}
         self.take_output();
@@ -119,7 +119,7 @@ impl Family {
         self.root().fork_as(ThreadId::from_bytes([9; 16]), seq, fork, self.now)
     }
 
-    /// The family of a fork of the root; the branches of the old one stand beside it as `old…`.
+    /// The family of a fork of the root; the branches of the old one are in it as `old…`.
     pub(super) fn without_root(&self, root: Bench) -> Self {
         let old = self.threads.iter().filter(|(name, _)| *name != "-");
         let mut threads: BTreeMap<_, _> = old.map(|(name, bench)| (format!("old{name}"), bench.clone())).collect();

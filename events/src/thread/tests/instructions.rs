@@ -1,8 +1,8 @@
-//! What a model with tools is told beside what the workflow's author wrote.
+//! The instructions for a model with tools, besides those of the workflow's author.
 
 use super::*;
 
-/// Tools that work in a folder and have something to say.
+/// Tools that work in a folder and have instructions.
 struct InFolder(&'static str);
 
 impl Tools for InFolder {

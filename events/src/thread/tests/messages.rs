@@ -286,7 +286,7 @@ nodes:
     "#]]);
 }
 
-/// How the model comes to its answer, and what it says to a request for a plan or a choice.
+/// How the model reaches its answer, and what it answers to a request for a plan or a choice.
 const STRATEGIES: [&str; 4] = [
     "",
     ", strategy: {plan_and_execute: {}}",
@@ -295,8 +295,8 @@ const STRATEGIES: [&str; 4] = [
 ];
 
 proptest! {
-    /// Whenever it comes, before or behind an answer, in a pause or not: a message that was accepted stands in the request
-    /// of a later model call of the node.
+    /// At any time, before or after an answer, in a pause or not: an accepted message is in the request of a later
+    /// model call of the node.
     #[test]
     fn accepted_message_is_read_whenever_it_comes(
         n_rounds in 0..3_u32,

@@ -1,4 +1,4 @@
-//! Another definition for a thread that goes on.
+//! Migration of a thread to another definition.
 
 use super::bench::line_of;
 use super::*;

@@ -1,4 +1,4 @@
-//! The runtime comes back to a thread whose calls were cut off.
+//! A thread whose calls were interrupted is reloaded.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! A person stands for the model.
+//! A person answers for the model.
 
 use serde_json::json;
 

@@ -59,7 +59,7 @@ fn run_of_200_turns_retains_user_messages_below_the_limit() {
     let n_summarized = bench.log.iter().filter(|(_, event)| matches!(event, Event::ContextSummarized(_))).count();
     assert!((10..150).contains(&n_summarized), "{n_summarized} times");
 
-    // What was sent at every call, as a fold of the log tells it.
+    // The messages of every call, from a fold of the log.
     let mut state = State::new(bench.state().thread());
     let mut said = Vec::new();
     for (at, event) in &bench.log {

@@ -1,4 +1,4 @@
-//! What expressions see that look back at a thread: its variables, and how the thread stood.
+//! The names for expressions over a past state: the variables of the thread, and its state at that moment.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::expression::{Context, Variables};
 use crate::message::Usage;
 use crate::thread::state::State;
 
-/// The names, and what each says. A variable of the same name hides it; `thread.NAME` is never hidden.
+/// The names, and what each contains. A variable of the same name hides it; `thread.NAME` is never hidden.
 pub const LOOKING_BACK: &[(&str, &str)] = &[
     ("status", "pending, running, waiting, paused, completed, cancelled or error"),
     ("node", "the node it was in, or none"),
@@ -38,7 +38,7 @@ struct LookingBack {
     thread: Arc<HistoricalState>,
 }
 
-/// How a thread stood. The last message is looked for when it is used.
+/// The state of a thread at a moment. The last message is searched when it is used.
 #[derive(Debug)]
 struct HistoricalState {
     state: State,

@@ -1,6 +1,6 @@
-//! Messages of the parser, for authors of workflows, who do not know the parser.
+//! Messages of the parser, reworded for authors of workflows, who do not know the parser.
 
-/// The most lists and objects of a file that may stand inside each other.
+/// The deepest nesting of lists and objects in a file.
 pub(super) const DEPTH_MAX: usize = 64;
 
 const PAIRS: &str = "expected `key: value` pairs";

@@ -1,5 +1,5 @@
-//! Whether the parameters of a `tool` node fit the schema of the tool, and the inputs of a `sub_workflow` node that of the
-//! workflow, as far as their values are known before a run.
+//! Checks whether the parameters of a `tool` node fit the schema of the tool, and the inputs of a `sub_workflow` node
+//! that of the workflow, as far as their values are known before a run.
 
 use jsonschema::Validator;
 use jsonschema::error::ValidationErrorKind;
@@ -10,7 +10,7 @@ use crate::expression::{has_expression, nearest};
 use crate::json::Json;
 use crate::workflow::fault::Fault;
 
-/// The most faults of one node that are told.
+/// The most faults of one node that are reported.
 const FAULTS_MAX: usize = 20;
 
 /// Checks the parameters of a node, which are at `path`, for `callee`. A parameter with an expression in it can have any

@@ -1,5 +1,5 @@
-//! Checks that came later than the first format: they hold for a definition that is read or built, and not for one that a
-//! log holds already, whose threads go on as they began.
+//! Checks that are newer than the first format. They apply to a definition that is read or built, and not to one that a
+//! log already has, whose threads continue as they began.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use crate::workflow::graph::Graph;
 use crate::workflow::node::{Body, Node, NodeKind};
 use crate::workflow::spec::WorkflowSpec;
 
-/// `graphs` are that of the workflow, and those of its sub-workflows in their order.
+/// `graphs` contains that of the workflow, and those of its sub-workflows in their order.
 pub(super) fn check(spec: &WorkflowSpec, graphs: &[&Graph], faults: &mut Vec<Fault>) {
     check_order("", &spec.nodes, spec.edges.as_deref(), Some(&spec.end_points), faults);
     for (name, sub) in &spec.workflows {

@@ -54,7 +54,7 @@ pub(super) fn check_template(path: &str, template: &str, faults: &mut Vec<Fault>
     }
 }
 
-/// An expression that may stand in `{{ }}`.
+/// An expression that is allowed in `{{ }}`.
 pub(super) fn check_text(path: &str, text: &str, faults: &mut Vec<Fault>) {
     if let Err(e) = expression::check_text(text) {
         faults.push(Fault::new(path, e.to_string()));

@@ -41,7 +41,7 @@ fn can_end(graph: &Graph, endless: &BTreeSet<&str>) -> bool {
     while let Some(i) = todo.pop() {
         let Some(placed) = shape.placed(i).filter(|_| seen.insert(i)) else { continue };
         if matches!(placed.node.kind(), NodeKind::SubWorkflow(sub) if endless.contains(sub.workflow.as_str())) {
-            // It does not come back; what follows its error does.
+            // It does not return; the edge for its error is followed.
             todo.extend(placed.node.after_failure().filter_map(|target| shape.number(target)));
             continue;
         }

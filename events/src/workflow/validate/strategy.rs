@@ -1,4 +1,4 @@
-//! Checks of how an `llm` node comes to its answer.
+//! Checks the strategy of an `llm` node.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::workflow::actions::LlmNode;
 use crate::workflow::fault::Fault;
 use crate::workflow::strategy::{CustomStrategy, MultiLlm, PlanAndExecute, Strategy, StrategyModel};
 
-/// The most models that one question is put to.
+/// The most models that one question may be sent to.
 const MEMBERS_MAX: usize = 16;
 /// The most steps of a plan.
 const PLAN_STEPS_MAX: u64 = 100;

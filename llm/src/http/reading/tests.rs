@@ -1,5 +1,5 @@
-//! Every protocol: what a stream comes to does not depend on how its bytes were cut, and is what the same answer
-//! comes to in one piece.
+//! For every protocol: the result of a stream does not depend on how its bytes were split, and equals that of the same
+//! answer in one piece.
 
 use proptest::prelude::*;
 
@@ -38,7 +38,7 @@ fn read(name: &'static str, wire: &dyn Wire, pieces: &[&[u8]], limits: &HttpLimi
     (result, deltas)
 }
 
-/// Words that the streams of all protocols are made of, valid and not.
+/// Words from the streams of all protocols, valid and not.
 const WORDS: &[&str] = &[
     "data: ",
     "event: ",

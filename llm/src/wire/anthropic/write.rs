@@ -301,9 +301,8 @@ fn takes_effort(model: &str) -> bool {
     (major, minor) >= (4, 6) || (model.contains("opus") && (major, minor) == (4, 5))
 }
 
-/// What excludes each other, looked at when everything is in place.
-/// A conversation in which tools were used is refused where none is declared. Those that were used are, and are not to
-/// be used.
+/// Declares the tools that the conversation used, if the request declares none, because it is rejected otherwise.
+/// Forbids their use.
 fn used_tools(request: &Request, body: &mut Map<String, Value>) {
     let used: BTreeSet<&str> =
         request.messages.iter().flat_map(|message| message.tool_calls()).map(|call| call.name.as_str()).collect();
@@ -316,12 +315,13 @@ fn used_tools(request: &Request, body: &mut Map<String, Value>) {
     body.insert("tool_choice".into(), json!({ "type": "none" }));
 }
 
+/// Resolves settings that exclude each other, once all are set.
 fn settle(request: &Request, body: &mut Map<String, Value>) {
     let thinking = body.get("thinking").and_then(|t| t.get("type")).and_then(Value::as_str);
     if !matches!(thinking, Some("enabled" | "adaptive")) {
         return;
     }
-    // Forced tools and thinking exclude each other; thinking was asked for in so many words.
+    // Forced tools and thinking exclude each other; thinking was requested explicitly.
     if let Some(choice) = body.get_mut("tool_choice")
         && matches!(choice.get("type").and_then(Value::as_str), Some("any" | "tool"))
         && let Some(choice) = choice.as_object_mut()

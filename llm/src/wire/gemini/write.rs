@@ -33,7 +33,7 @@ pub(super) fn body(request: &Request) -> Value {
     Value::Object(body)
 }
 
-/// Results of one turn stand together in one content of their own, as many as there were calls.
+/// Results of one turn are in one content of their own, as many as there were calls.
 fn contents(request: &Request) -> Vec<Value> {
     let mut names: HashMap<&str, &str> = HashMap::new();
     let mut out: Vec<(bool, &'static str, Vec<Value>)> = Vec::new();

@@ -143,7 +143,7 @@ impl Answer {
         }
     }
 
-    /// `reasoning_details`: kept for the way back; their text counts when no other field told it (`each` given).
+    /// `reasoning_details`: kept for the next request; their text counts if no other field contained it (`each` given).
     fn details(&mut self, message: &Value, mut each: Option<&mut dyn FnMut(Piece<'_>)>) {
         for detail in json::list(message, "reasoning_details") {
             if let Some(each) = &mut each

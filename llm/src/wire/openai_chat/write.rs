@@ -133,8 +133,8 @@ fn push_results(message: &Message, out: &mut Vec<Value>) {
     }
 }
 
-/// A tool message holds text only: what else a tool returned follows in a user message, after the last of the
-/// results, because nothing may stand between a call and its results.
+/// A tool message contains text only: other content of a tool result follows in a user message, after the last of the
+/// results, because nothing may be between a call and its results.
 fn settle_attachments(messages: Vec<Value>) -> Value {
     let mut out: Vec<Value> = Vec::with_capacity(messages.len());
     let mut waiting: Vec<Value> = Vec::new();

@@ -8,8 +8,7 @@ use crate::error::{ErrorKind, LlmError};
 use crate::response::Response;
 use crate::wire::{AnswerContext, draft, fault, json};
 
-/// Reads a `response` object. `items` are those that a stream brought one by one, for servers whose last event
-/// leaves them out.
+/// Reads a `response` object. `items` are those that a stream sent one by one, for servers whose last event omits them.
 pub(super) fn answer(body: &Value, items: &[Value], cx: AnswerContext) -> Result<Response, LlmError> {
     let status = json::text(body, "status");
     if status == Some("failed") || json::object(body, "error").is_object() {
@@ -20,7 +19,7 @@ pub(super) fn answer(body: &Value, items: &[Value], cx: AnswerContext) -> Result
             "the answer is not finished (status `{status}`); an answer that is written in the background is waited for \
              when `extra` says `\"background\": true`"
         );
-        // The provider goes on writing it: asking again would pay for a second one.
+        // The provider continues to write it: a retry would pay for a second one.
         return Err(LlmError { retryable: false, ..cx.malformed(why) });
     }
     if status == Some("cancelled") {

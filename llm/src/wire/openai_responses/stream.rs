@@ -1,4 +1,4 @@
-//! A Responses answer in pieces. The pieces are told as they come; the answer itself is read from the last event,
+//! A Responses answer in pieces. Each piece is passed on as it arrives; the answer itself is read from the last event,
 //! which repeats all of it.
 
 use std::collections::BTreeMap;

@@ -89,7 +89,7 @@ fn parameters(wire: &OpenaiResponses, request: &Request, body: &mut Map<String, 
         }
         put("reasoning", (!reasoning.is_empty()).then_some(Value::Object(reasoning)));
     }
-    // The next turn has to bring the reasoning back; only what is asked for comes in a form that can be brought.
+    // The next turn has to send the reasoning back; only what is requested arrives in a form that can be sent.
     if wire.reasoning.is_encrypted_for(&request.model) {
         put("include", Some(json!(["reasoning.encrypted_content"])));
     }

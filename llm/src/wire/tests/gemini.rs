@@ -400,7 +400,7 @@ fn arguments_that_come_in_pieces_are_assembled() {
             { "functionCall": { "name": "whole", "args": { "y": 2 } } },
         ])
     );
-    // Two calls at the same time, told apart by their ids.
+    // Two calls at the same time, distinguished by their ids.
     let both = calls(serde_json::json!([
         [{ "functionCall": { "name": "f", "id": "a", "willContinue": true } }, { "functionCall": { "name": "f", "id": "b", "willContinue": true } }],
         [{ "functionCall": { "id": "a", "partialArgs": [{ "jsonPath": "$.n", "numberValue": 1 }] } }],

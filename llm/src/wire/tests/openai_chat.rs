@@ -279,7 +279,7 @@ fn calls_without_an_index_are_distinguished() {
     );
 }
 
-/// The calls that the pieces of a stream come to, each `id name arguments`.
+/// The calls from the pieces of a stream, each `id name arguments`.
 fn calls(chunks: &[&str]) -> Vec<String> {
     let cx = AnswerContext { provider: "p", n_answers: 0 };
     let wire = OpenaiChat::default();

@@ -73,7 +73,7 @@ async fn start(processes: &Processes, args: StartArgs, cx: &ToolContext) -> Resu
     let folder = command::folder(&args.folder, cx).await?;
     let entry = processes.start(args.command, folder, Duration::from_millis(args.timeout_ms), cx).await?;
     let look = Duration::from_millis(processes.options().first_look_ms);
-    // Looked at, not read: read_process shows it all.
+    // Peeked at, not consumed: read_process shows all of it.
     let (_, new, state) = entry.new_output("", FIRST_BYTES_MAX, look, |_| false).await;
     let mut text = format!("[process {} is {}]\n", entry.id, state.words());
     let output = String::from_utf8_lossy(&new.bytes);

@@ -22,7 +22,7 @@ const TEXT_BYTES_MAX: usize = 64 * 1024;
 const LINE_BYTES_MAX: usize = 4_000;
 /// How far into a file lines are counted.
 const SCAN_BYTES_MAX: u64 = 256 * 1024 * 1024;
-/// How much of the beginning tells text from other things.
+/// How much of the beginning is read to distinguish text from binary files.
 const SNIFF_BYTES: usize = 8 * 1024;
 
 #[derive(Deserialize, JsonSchema)]

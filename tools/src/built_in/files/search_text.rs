@@ -255,7 +255,7 @@ impl Sink for Lines<'_> {
     }
 }
 
-/// A file that ends when the call is called off and fails when it is too long.
+/// A file whose read ends when the call is cancelled and fails when it is too long.
 struct Guarded<'a, R> {
     file: R,
     n_left: u64,

@@ -9,7 +9,7 @@ use super::{Isolation, Launch};
 use crate::Workspace;
 use crate::process::Group;
 
-/// There is none.
+/// Isolation is not available.
 pub(crate) struct Sandbox(Infallible);
 
 impl Sandbox {

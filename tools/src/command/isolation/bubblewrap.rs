@@ -32,7 +32,7 @@ use crate::workspace::without_links;
 
 /// Where the program is looked for. Not in `PATH`, which may lead into a workspace.
 const PLACES: [&str; 3] = ["/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap"];
-/// How long the trial may take, and a start until it tells the number of its process.
+/// How long the trial may take, and a start until it reports its process id.
 const START_MAX: Duration = Duration::from_secs(10);
 /// The bytes of each folder for temporary files, which are memory.
 const TEMPORARY_BYTES_MAX: &str = "1073741824";
@@ -59,12 +59,12 @@ pub(super) struct Bubblewrap {
     limits_sizes: bool,
 }
 
-/// Why there is none; looked for once in the life of the process.
+/// Why bubblewrap is not available; determined once per process.
 pub(super) fn fault() -> Option<&'static str> {
     found().as_ref().err().map(String::as_str)
 }
 
-/// The program; or why there is none.
+/// The program, or why it is not available.
 pub(super) fn found() -> &'static Result<Bubblewrap, String> {
     static FOUND: OnceLock<Result<Bubblewrap, String>> = OnceLock::new();
     FOUND.get_or_init(|| {
@@ -151,7 +151,7 @@ impl Bubblewrap {
         all
     }
 
-    /// All arguments before the program, and what must be held as long as it runs.
+    /// All arguments before the program, and what must stay open while it runs.
     fn arguments(
         &self,
         isolation: &Isolation,
@@ -221,7 +221,7 @@ fn bind(all: &mut Vec<OsString>, how: &str, path: &Path) {
     all.extend([how.into(), path.into(), path.into()]);
 }
 
-/// The program with its arguments, held to the limits.
+/// The program with its arguments and limits.
 pub(super) fn limited(
     isolation: &Isolation,
     has_input: bool,

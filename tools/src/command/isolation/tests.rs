@@ -224,7 +224,7 @@ async fn isolated_command_does_not_get_at_what_is_reserved() {
     assert_eq!(std::fs::read_dir(f.path("log")).unwrap().count(), 2);
     assert_eq!(std::fs::read_dir(elsewhere.path()).unwrap().count(), 1);
     assert!(run("echo y > deep/other; mkdir deep/new; cat deep/other").await.starts_with("y\n"));
-    // What was made so that it could be covered is gone, also after several commands at once.
+    // Files that were created to be covered are removed, also after several commands at once.
     let calls = (0..4).map(|_| run("sleep 0.05; test ! -s rethread.toml && ! echo x > rethread.toml"));
     for text in futures_util::future::join_all(calls).await {
         assert!(text.ends_with("[exit code 0]\n"), "{text}");

@@ -1,7 +1,7 @@
-//! Variables of the environment in a text.
+//! Expands environment variables in a text.
 
-/// The text with `${NAME}`, `${env:NAME}` and `${NAME:-default}` put in, and the values that were put in; or the name
-/// of the variable that is not set. What is put in is not looked at again.
+/// Returns the text with `${NAME}`, `${env:NAME}` and `${NAME:-default}` replaced, and the inserted values; or the name
+/// of the variable that is not set. Inserted values are not expanded again.
 pub(super) fn expand(text: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<(String, Vec<String>), String> {
     let mut out = String::new();
     let mut put_in = Vec::new();

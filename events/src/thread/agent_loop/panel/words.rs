@@ -144,7 +144,7 @@ pub(super) fn too_few<'a>(
         strategy.min_answers.max(1),
         cut(&said.join("; "), REASON_CHARS_MAX)
     );
-    // Those that were called off on the way say nothing of why.
+    // Cancelled ones contain no reason.
     let why = failed.iter().map(|(_, error)| error.kind).find(|kind| *kind != ErrorKind::Cancelled);
     let kind = why.unwrap_or(ErrorKind::Failed);
     let retryable = failed.iter().any(|(_, error)| error.retryable);

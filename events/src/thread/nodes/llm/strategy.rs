@@ -14,7 +14,7 @@ const MAX_REPLANS_DEFAULT: u32 = 2;
 /// How long a decision of the application may take when the node does not say.
 const DECISION_TIMEOUT_MS_DEFAULT: u64 = 60_000;
 
-/// How the loop comes to its answer. `own` is the model of the node.
+/// Returns how the loop reaches its answer. `own` is the model of the node.
 pub(super) fn plan(
     state: &State,
     node: &Node,

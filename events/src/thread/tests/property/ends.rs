@@ -1,5 +1,4 @@
-//! Whatever happened to a family of threads: when calls are answered, pauses are lifted and time goes on, every thread
-//! of it ends.
+//! Every thread of a family ends after any history, once calls are answered, pauses are ended and time passes.
 
 use super::*;
 
@@ -34,7 +33,7 @@ impl Family {
                     bench.give(Input::Resume);
                 }
                 let act = match (asked(&bench.thread.effects(), round), round % 7) {
-                    // Time for retries, and in the end for what nobody answers.
+                    // Time for retries, and in the end for unanswered questions.
                     (_, 6) => Act::Tick { ms: 2_000 },
                     (Some(_), 5) if round > ROUNDS_MAX / 2 => Act::Withdraw { which: round },
                     (Some(_), 3..) => Act::Reply { which: round, answer: (round / 7) % REPLIES },

@@ -17,7 +17,7 @@ fn pairs_of(tokens: &[Vec<u8>]) -> Vec<u8> {
     pairs
 }
 
-/// `UPDATE_EXPECT=1` writes the files anew.
+/// `UPDATE_EXPECT=1` rewrites the files.
 #[test]
 fn tables_hold_the_tokens_of_tiktoken() {
     for (encoding, whole) in [

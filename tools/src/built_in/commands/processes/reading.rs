@@ -130,7 +130,7 @@ fn whole_lines(bytes: &[u8]) -> &[u8] {
 
 /// The bytes without a character at the end that has not come whole.
 fn whole_characters(bytes: &[u8]) -> &[u8] {
-    // Looked at from near the end: what comes before may be anything.
+    // Searched from near the end: earlier bytes do not matter.
     let from = bytes.len().saturating_sub(3);
     let begun = (from..bytes.len()).rev().find(|place| bytes[*place] >= 0xc0);
     match begun.map(|place| (place, std::str::from_utf8(&bytes[place..]))) {

@@ -8,7 +8,7 @@ use rethread_events::json::Json;
 use super::Args;
 use crate::{ToolContext, ToolOutput};
 
-/// The bytes of one raw text. A text that a workflow goes on with is whole or an error.
+/// The most bytes of one raw text. A text that a workflow continues with is complete or an error.
 const RAW_BYTES_MAX: usize = 1024 * 1024;
 
 /// The lines that the arguments ask for, as text and as value. The value is whole also where the registry cuts the text.
