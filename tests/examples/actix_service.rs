@@ -8,8 +8,8 @@
 //! curl -X PUT localhost:8080/threads/THREAD/answers/SEQ -H 'Content-Type: application/json' -d true
 //! ```
 //!
-//! Stop it at any moment, also in the middle, and start it again: every thread goes on. The runtime's actors run on
-//! threads of their own, so that nothing of what they do waits for a request, and no request for them.
+//! Stop it at any moment, also in the middle, and start it again: every thread resumes. The runtime's actors run on OS
+//! threads of their own, so that they do not wait for requests, and requests do not wait for them.
 
 #![allow(clippy::print_stdout)] // a program for people at a terminal
 
@@ -36,7 +36,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     // From here on both signals are caught.
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
 
-    // What the last process left unfinished goes on when the runtime starts.
+    // Threads that the last process left unfinished resume when the runtime starts.
     let runtime = Runtime::builder().data_dir(folder).label("the actix service").tool(send()).start().await?;
     let workflow = Arc::new(rethread::parse_workflow(include_bytes!("announce.yaml"))?);
 
@@ -100,7 +100,7 @@ async fn events(runtime: Data<Runtime>, thread: Path<ThreadId>, request: HttpReq
     let seen = request.headers().get("last-event-id").and_then(|id| id.to_str().ok()?.parse().ok());
     let from = seen.map_or(Seq(0), |seen| Seq(seen).next());
     if summary.status.is_ended() && from > summary.last_seq {
-        // The client has them all, and need not come back.
+        // The client has received all events, and need not reconnect.
         return Ok(HttpResponse::NoContent().finish());
     }
     let events = thread.events(from).map(|event| event.map(|event| block(&event)));

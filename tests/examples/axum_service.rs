@@ -8,7 +8,7 @@
 //! curl -X PUT localhost:8080/threads/THREAD/answers/SEQ -H 'Content-Type: application/json' -d true
 //! ```
 //!
-//! Stop it at any moment, also in the middle, and start it again: every thread goes on.
+//! Stop it at any moment, also in the middle, and start it again: every thread resumes.
 
 #![allow(clippy::print_stdout)] // a program for people at a terminal
 
@@ -44,7 +44,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     // From here on both signals are caught.
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
 
-    // What the last process left unfinished goes on when the runtime starts.
+    // Threads that the last process left unfinished resume when the runtime starts.
     let runtime = Runtime::builder().data_dir(folder).label("the axum service").tool(send()).start().await?;
     let workflow = Arc::new(rethread::parse_workflow(include_bytes!("announce.yaml"))?);
 
@@ -101,7 +101,7 @@ async fn events(
     let seen = headers.get("last-event-id").and_then(|id| id.to_str().ok()?.parse().ok());
     let from = seen.map_or(Seq(0), |seen| Seq(seen).next());
     if summary.status.is_ended() && from > summary.last_seq {
-        // The client has them all, and need not come back.
+        // The client has received all events, and need not reconnect.
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
     let events = thread.events(from).map(|event| match event {

@@ -6,7 +6,7 @@
 //! cargo run -p rethread-tests --example synchronous -- announcements THREAD   # goes on with it
 //! ```
 //!
-//! Stop it at any moment, also at the question, and go on with the thread.
+//! Stop it at any moment, also at the question, and resume the thread.
 
 #![allow(clippy::print_stdout)] // a program for people at a terminal
 
@@ -28,8 +28,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let folder = arguments.next().unwrap_or_else(|| "announcements".into());
     let thread = arguments.next().map(|id| id.parse()).transpose()?;
 
-    // The runtime has its own threads: its futures need only to be waited for. What the last process left
-    // unfinished goes on when it starts.
+    // The runtime has its own OS threads: the caller only waits for its futures. Threads that the last process left
+    // unfinished resume when it starts.
     let runtime = block_on(Runtime::builder().data_dir(folder).label("the synchronous program").tool(send()).start())?;
     stop_when_told(runtime.clone())?;
 
@@ -46,7 +46,7 @@ fn is_shutting_down(error: &(dyn Error + 'static)) -> bool {
     matches!(error.downcast_ref(), Some(ReadError::Runtime(RuntimeError::ShuttingDown)))
 }
 
-/// Starts a thread or goes on with one, and puts its questions to the person at the terminal.
+/// Starts a thread or resumes one, and asks the person at the terminal its questions.
 fn announce(runtime: &Runtime, thread: Option<ThreadId>) -> Result<(), Box<dyn Error>> {
     let thread = match thread {
         Some(id) => runtime.thread(id),

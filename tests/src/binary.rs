@@ -108,8 +108,8 @@ impl Scene {
         self.folder.path()
     }
 
-    /// Waits until no process works in it any more: commands outlive a program that was killed. Where the system does not
-    /// tell what processes there are, a moment must do.
+    /// Waits until no process runs in it any more: commands outlive a program that was killed. If the system does not
+    /// list processes, waits a moment.
     pub fn wait_until_idle(&self) {
         let here = self.path().canonicalize().unwrap();
         let works_here =
@@ -258,7 +258,7 @@ impl std::fmt::Display for Ran {
     }
 }
 
-/// A command at work. Killed when it is dropped.
+/// A running command. Killed when it is dropped.
 #[derive(Debug)]
 pub struct Running {
     what: String,
@@ -365,7 +365,7 @@ impl Running {
         }
     }
 
-    /// Waits until it has written so many lines, has ended, or the time is up.
+    /// Waits until it has written this many lines, has ended, or the time is up.
     pub fn wait_for_lines(&mut self, n: usize, at_most: Duration) {
         let until = Instant::now() + at_most;
         while self.stdout.seen.len() < n && self.stdout.next(until).is_some() {}

@@ -1,12 +1,12 @@
-//! Mutated bytes for everything that reads bytes from outside. A test tries some inputs of each kind, always the same;
-//! `RETHREAD_FUZZ_SECONDS` makes each target go on for so long, from the seed in `RETHREAD_FUZZ_SEED` on.
+//! Mutated bytes for every parser of bytes from outside. A test tries some inputs of each kind, always the same;
+//! `RETHREAD_FUZZ_SECONDS` makes each target run for this long, from the seed in `RETHREAD_FUZZ_SEED` on.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 use crate::random::Random;
 
-/// Bytes that parsers treat in a way of their own.
+/// Bytes that have a special meaning for parsers.
 const TOKENS: &[&[u8]] = &[
     b"{",
     b"}",

@@ -24,7 +24,7 @@ pub fn skipped(why: &str) {
     eprintln!("SKIPPED: {why}");
 }
 
-/// Whether a program is installed, as its `--version` tells.
+/// Returns whether a program is installed, by its `--version`.
 pub fn has(program: &str) -> bool {
     let mut command = Command::new(program);
     command.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());

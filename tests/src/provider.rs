@@ -136,7 +136,7 @@ impl Provider {
         let kept = bodies.clone();
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
-                // Who goes away in the middle is not answered.
+                // A client that disconnects gets no answer.
                 let _ = serve(stream, &says, &kept);
             }
         });
@@ -157,7 +157,7 @@ impl Provider {
     }
 }
 
-/// A provider that answers its second call only when it is told to.
+/// A provider that answers its second call only when the test releases it.
 #[derive(Debug)]
 pub struct SlowProvider {
     /// What listens. Its answers are `answer 0`, `answer 1` and so on.

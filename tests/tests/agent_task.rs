@@ -1,5 +1,5 @@
-//! An agent at a real task with the real program: it reads, edits and runs a test in a workspace. Killed in the middle, at
-//! any of its steps, it comes to the same end.
+//! An agent at a real task with the real program: it reads, edits and runs a test in a workspace. If it is killed in
+//! the middle, at any of its steps, it has the same result.
 
 // All of it is test code, its helpers included.
 #![allow(clippy::unwrap_used)]
@@ -26,7 +26,7 @@ fn words<'a>(words: &[&'a str]) -> Vec<&'a str> {
     words.iter().chain(&SWITCHES).copied().collect()
 }
 
-/// What it came to: the output, the files, and each tool that ran, in order.
+/// The result: the output, the files, and each tool that ran, in order.
 fn end(scene: &Scene) -> (String, String, Vec<String>) {
     let shown = scene.run("show last --json").ok().json();
     assert_eq!(shown["status"], "completed", "{shown}");

@@ -35,7 +35,7 @@ nodes:
   - {id: wait, llm: {provider: mock, model: m, user_prompt: And?, extra: {script: {answers: [{text: Enough., delay_ms: "{{DELAY}}"}]}}}}
 "#;
 
-/// What a log held before it was damaged: each thread's events by its id.
+/// The content of a log before it was damaged: each thread's events by its id.
 struct Sound {
     scene: Scene,
     threads: BTreeMap<String, Vec<Value>>,
@@ -162,7 +162,7 @@ fn look(sound: &Sound, scene: &Scene) -> Result<bool, String> {
     for (id, events) in &sound.threads {
         let read = scene.run(&format!("events {id} --jsonl"));
         if is_told(&read) {
-            // A fork's inherited events stand under its parent's id in the log.
+            // A fork's inherited events are under its parent's id in the log.
             let own: Vec<_> = read.lines().into_iter().filter(|event| event["thread_id"] == id.as_str()).collect();
             if own != *events && whole {
                 return Err(format!("thread {id} is not what it was, silently"));

@@ -102,7 +102,7 @@ impl Printed {
 impl Case {
     fn new(seed: u64, whole: Duration) -> Self {
         let scene = Scene::new();
-        // Of so many kills some meet the same step again and again.
+        // Of this many kills some hit the same step again and again.
         scene.write("rethread.toml", "[limits]\ncrashes_max = 0\n");
         scene.write("workspace/haystack.txt", "straw\na needle\nstraw\n");
         for id in 0..RUNS {
@@ -132,8 +132,8 @@ impl Case {
         }
     }
 
-    /// Kills it at an instant somewhere between its start and a little after its usual end; so many events printed
-    /// for one half, so much time passed for the other. Answers whether it was still there to be killed.
+    /// Kills it at an instant between its start and a little after its usual end: in one half of the cases after a
+    /// number of printed events, in the other after a time. Returns whether it was still running.
     fn kill(&mut self, mut running: Running) -> (bool, Ran) {
         if self.random.percent(50) {
             let n = self.random.below(40) as usize;

@@ -67,7 +67,7 @@ struct Case {
 impl Case {
     fn new(seed: u64) -> Self {
         let scene = Scene::new();
-        // Of so many kills some meet the same step again and again.
+        // Of this many kills some hit the same step again and again.
         scene.write("rethread.toml", "[limits]\ncrashes_max = 0\n");
         scene.write("graph.yaml", WORKFLOW);
         fs::create_dir_all(scene.file("workspace")).unwrap();

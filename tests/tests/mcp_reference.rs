@@ -1,5 +1,4 @@
-//! The reference servers of the Model Context Protocol, which others wrote: listed, called, called off, back after their
-//! death.
+//! The reference servers of the Model Context Protocol: listed, called, cancelled, restarted after a crash.
 
 // All of it is test code, its helpers included.
 #![allow(clippy::unwrap_used, clippy::panic)]

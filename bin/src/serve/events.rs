@@ -50,7 +50,7 @@ pub(crate) struct LogQuery {
     label: Option<String>,
     /// As a stream: `false` ends it when everything that is there now was given.
     follow: Option<bool>,
-    /// As JSON: at most so many, 500 unless given, 5000 at most.
+    /// As JSON: the most events, 500 by default, at most 5000.
     #[param(minimum = 1, maximum = 5000)]
     limit: Option<u64>,
 }
@@ -73,7 +73,7 @@ pub(crate) struct ThreadQuery {
     types: Option<String>,
     /// As a stream: `false` ends it when everything that is there now was given.
     follow: Option<bool>,
-    /// As JSON: at most so many, 500 unless given, 5000 at most.
+    /// As JSON: the most events, 500 by default, at most 5000.
     #[param(minimum = 1, maximum = 5000)]
     limit: Option<u64>,
 }
@@ -90,7 +90,7 @@ fn form(request: &HttpRequest) -> Option<Form> {
     })?
 }
 
-/// Where the client goes on: its `Last-Event-ID`, or what the address says.
+/// The event after which the client continues: its `Last-Event-ID`, or the position in the URL.
 fn position(request: &HttpRequest, after: Option<&str>) -> Result<Option<After>, Problem> {
     let after = request::after(after)?;
     match request.headers().get("last-event-id").filter(|value| !value.is_empty()) {
@@ -122,14 +122,14 @@ fn streaming(
         .streaming(feed::body(server, seat, guard::by(request), form, events, seen)))
 }
 
-/// Nothing follows and nothing will: an `EventSource` that gets this does not come back.
+/// The end of the stream: an `EventSource` that gets this does not reconnect.
 fn no_more() -> HttpResponse {
     HttpResponse::NoContent().finish()
 }
 
-/// Events of the whole log, in its order. With `Accept: text/event-stream` they come as server-sent events, each a
-/// CloudEvent 1.0 with its position as `id:`, and the stream goes on with what happens; with
-/// `Accept: application/x-ndjson` as JSON lines; otherwise as a page of JSON.
+/// Returns events of the whole log, in its order. With `Accept: text/event-stream` they are server-sent events, each a
+/// CloudEvent 1.0 with its position as `id:`, and the stream continues with new events; with `Accept:
+/// application/x-ndjson` they are JSON lines; otherwise a page of JSON.
 #[utoipa::path(get, path = "/v1/events", tag = "events", operation_id = "log_events",
     params(LogQuery, ("Last-Event-ID" = Option<String>, Header, description = "Only events after this position; ignored if empty", pattern = "^[0-9]{0,18}$")),
     responses(
@@ -270,7 +270,7 @@ async fn thread_page(
     Ok((found, last.map(|(_, seq)| seq.next()).filter(|next| *next < end)))
 }
 
-/// Wanted events, and the place of the last one that was looked at, where there may be more.
+/// Wanted events, and the position of the last one that was examined, if there may be more.
 type Found = (Vec<RecordedEvent>, Option<(Position, Seq)>);
 
 /// The wanted ones of these events, up to a number. Blocks.

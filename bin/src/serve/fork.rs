@@ -36,7 +36,7 @@ pub(crate) struct Fork {
     run_id: Option<u64>,
     /// The input of that run, in the place of its own.
     input: Option<Value>,
-    /// Variables that are set anew.
+    /// Variables to set.
     #[schema(value_type = Option<Object>)]
     variables: Option<OrderedMap<Json>>,
     /// The profile of every model call from there on.
@@ -44,11 +44,11 @@ pub(crate) struct Fork {
     /// User prompts of nodes, by the ids of the nodes.
     #[schema(value_type = Option<std::collections::BTreeMap<String, String>>)]
     prompts: Option<OrderedMap<String>>,
-    /// The name of the workflow to go on with: its newest definition.
+    /// The name of the workflow to continue with: its newest definition.
     workflow: Option<String>,
-    /// The hash of the definition to go on with.
+    /// The hash of the definition to continue with.
     hash: Option<String>,
-    /// The definition to go on with: an object, or a text in YAML or JSON.
+    /// The definition to continue with: an object, or a text in YAML or JSON.
     #[schema(value_type = Option<Inline>)]
     definition: Option<Value>,
     /// Answers to questions that wait at the moment, by the ids of the questions, or by their seqs in the thread. Without
@@ -59,9 +59,9 @@ pub(crate) struct Fork {
     run: Option<bool>,
 }
 
-/// Starts a new thread that goes on from a moment of this one, which stays as it is. Calls that were open at that
-/// moment are treated as after a crash. With `Idempotency-Key`, a request that is sent again is answered with the thread
-/// that the first one started.
+/// Starts a new thread that continues from a moment of this one, which stays unchanged. Calls that were open at that
+/// moment are treated as after a crash. With `Idempotency-Key`, a repeated request returns the thread that the first
+/// one started.
 #[utoipa::path(post, path = "/v1/threads/{thread}/fork", tag = "threads", operation_id = "fork_thread",
     params(("Idempotency-Key" = Option<String>, Header, description = "A name for this request, 1 to 255 bytes", pattern = "^[!-~]([ -~]{0,253}[!-~])?$")),
     request_body = Option<Fork>,

@@ -29,7 +29,7 @@ pub(crate) struct ListQuery {
     /// Where the page before ended: its `next`.
     #[param(pattern = "^[0-9]{1,16}-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-[0-9]{1,18}$")]
     cursor: Option<String>,
-    /// At most so many, 50 unless given, 500 at most.
+    /// The most questions, 50 by default, at most 500.
     #[param(minimum = 1, maximum = 500)]
     limit: Option<u64>,
 }

@@ -1,4 +1,4 @@
-//! `/v1/log`: the reading half of the store, for other programs of rethread that look at this log from elsewhere.
+//! `/v1/log`: the reading half of the store, for other `rethread` programs that read this log remotely.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use super::request;
 use super::server::Shared;
 use crate::remote::wire::{Log, StoredRecord, StoredRecords, Stream, Streams, Verified};
 
-/// How many records or streams an answer holds.
+/// How many records or streams a response contains.
 const RECORDS_MAX: usize = 2_000;
 
 /// Where the log ends.
@@ -37,10 +37,10 @@ pub(crate) struct RecordsQuery {
     /// From this position on.
     #[param(minimum = 0)]
     from: Option<u64>,
-    /// At most so many, 2000 unless given.
+    /// The most records, 2000 by default.
     #[param(minimum = 1, maximum = 2000)]
     limit: Option<u64>,
-    /// Wait up to so many milliseconds until there is one; 30000 at most.
+    /// How many milliseconds to wait until there is one; at most 30000.
     #[param(minimum = 0, maximum = 30000)]
     wait_ms: Option<u64>,
 }
@@ -55,7 +55,7 @@ pub(crate) struct StreamQuery {
     /// Up to before this seq.
     #[param(minimum = 0)]
     to: Option<u64>,
-    /// At most so many, 2000 unless given.
+    /// The most streams, 2000 by default.
     #[param(minimum = 1, maximum = 2000)]
     limit: Option<u64>,
 }
@@ -144,7 +144,7 @@ pub(crate) struct StreamsQuery {
     /// Only those with this key, in hexadecimal digits, with any tag.
     #[param(pattern = "^([0-9a-f]{2}){1,512}$")]
     key: Option<String>,
-    /// At most so many, 2000 unless given.
+    /// The most streams, 2000 by default.
     #[param(minimum = 1, maximum = 2000)]
     limit: Option<u64>,
 }

@@ -40,7 +40,7 @@ pub(crate) struct Gc {
     /// Those whose last event was before this time.
     #[serde(default)]
     ended_before: Option<String>,
-    /// Besides, the oldest, until the events of the rest take at most so many bytes, uncompressed.
+    /// Also the oldest threads, until the events of the rest take at most this many bytes, uncompressed.
     #[serde(default, deserialize_with = "super::request::count")]
     keep_bytes: Option<u64>,
     /// Only those that ended so: `completed`, `error`, `cancelled`. However they ended when absent.
@@ -50,7 +50,7 @@ pub(crate) struct Gc {
     #[schema(value_type = std::collections::BTreeMap<String, String>)]
     #[serde(default)]
     labels: Labels,
-    /// At most so many threads, branches not counted; 1000 unless given.
+    /// The most threads, without their branches; 1000 by default.
     #[schema(minimum = 1, maximum = 10000)]
     #[serde(default, deserialize_with = "super::request::count")]
     limit: Option<u64>,
@@ -98,8 +98,8 @@ pub(crate) async fn collect(
     Ok(HttpResponse::Ok().json(Collected::from(server.runtime.gc(retention).await?)))
 }
 
-/// Gives the room of deleted threads back to the disk: writes the index anew. Takes as long as that takes, and needs as
-/// much free space.
+/// Returns the disk space of deleted threads to the file system: rewrites the index. Takes as long as that takes, and
+/// needs as much free space.
 #[utoipa::path(post, path = "/v1/log/compact", tag = "log", operation_id = "compact_log",
     responses((status = 200, description = "It is done", body = Compacted)))]
 pub(crate) async fn compact(server: Shared) -> Result<HttpResponse, Problem> {

@@ -17,7 +17,7 @@ use super::runs::{PAGE, PAGE_MAX, PageQuery};
 pub(crate) struct Message {
     /// Its place in the conversation, from 0.
     index: u64,
-    /// The event that brought it.
+    /// The event that added it.
     #[schema(value_type = u64)]
     seq: Seq,
     /// The run in which it came.

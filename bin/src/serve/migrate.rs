@@ -1,4 +1,4 @@
-//! `/v1/threads/{thread}/migrate`: another definition for a thread that goes on.
+//! `/v1/threads/{thread}/migrate`: moves a thread to another definition.
 
 use actix_web::HttpResponse;
 use rethread::operate::Migration;
@@ -12,7 +12,7 @@ use super::server::Shared;
 use super::workflows::{Chosen, For, Inline};
 use crate::views::MigratedView;
 
-/// The definition to go on with. Give one of `workflow`, `hash` and `definition`.
+/// The definition to continue with. Give one of `workflow`, `hash` and `definition`.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Migrate {
@@ -31,8 +31,8 @@ pub(crate) struct Migrate {
     dry_run: bool,
 }
 
-/// Lets a thread go on with another definition in place. What is open goes on by its recorded request. A thread that runs on
-/// the definition already stays as it is, so the same request again changes nothing.
+/// Migrates a thread to another definition in place. What is open continues with its recorded request. A thread that
+/// runs on the definition already stays unchanged, so a repeated request changes nothing.
 #[utoipa::path(post, path = "/v1/threads/{thread}/migrate", tag = "threads", operation_id = "migrate_thread",
     request_body = Migrate,
     responses(

@@ -66,7 +66,7 @@ impl MomentQuery {
         self.run.map(|run| RunId(Seq(run)))
     }
 
-    /// What of the thread is to be told.
+    /// Which part of the thread to return.
     pub(crate) async fn what(&self, thread: &ThreadHandle) -> Result<What, Problem> {
         if let Self { seq: None, checkpoint: None, at: None, .. } = self
             && let Some(run) = self.run()
@@ -88,7 +88,7 @@ pub(crate) async fn state(at: AtMoment) -> Result<HttpResponse, Problem> {
     Ok(large::json(at.state().await?, |state, to| Ok(serde_json::to_writer(to, &state.json())?)).await)
 }
 
-/// The thread and all its branches that ran at a moment, each where it stood then.
+/// The thread and all its branches that ran at a moment, each at its last event before that moment.
 #[utoipa::path(get, path = "/v1/threads/{thread}/family", tag = "moments", operation_id = "thread_family",
     params(MomentQuery),
     responses((status = 200, description = "The family", body = Family)))]

@@ -31,16 +31,16 @@ pub(crate) struct Rerun {
     /// Only this run is run again, from the recorded state before it, and the branches that began in it.
     #[serde(default, deserialize_with = "request::count")]
     run_id: Option<u64>,
-    /// Run it again up to this event, and when it is the same up to there, go on with real calls from there: as a new
-    /// thread, a fork. Takes the scope `operate`.
+    /// Rerun it up to this event, and if there is no difference, continue with real calls from there: as a new thread,
+    /// a fork. Requires the scope `operate`.
     #[serde(default, deserialize_with = "request::count")]
     live_from: Option<u64>,
 }
 
-/// Runs a thread and its branches again with the recorded answers of models, tools and people, and says which event is
-/// the first that differs. Calls no model and no tool, and writes nothing, unless `live_from` is given: then the thread
-/// alone is run again up to there, and goes on as a new one. With `Idempotency-Key`, a request that began one and is sent
-/// again is answered with that one.
+/// Reruns a thread and its branches with the recorded answers of models, tools and people, and returns the first event
+/// that differs. Calls no model and no tool, and writes nothing, unless `live_from` is given: then the thread alone is
+/// rerun up to there, and a fork continues with real calls. With `Idempotency-Key`, a repeated request returns the fork
+/// that the first one started.
 #[utoipa::path(post, path = "/v1/threads/{thread}/rerun", tag = "threads", operation_id = "rerun_thread",
     params(("Idempotency-Key" = Option<String>, Header, description = "A name for this request, 1 to 255 bytes", pattern = "^[!-~]([ -~]{0,253}[!-~])?$")),
     request_body = Option<Rerun>,

@@ -37,8 +37,8 @@ pub(crate) struct NewRun {
     #[serde(default)]
     #[schema(value_type = Option<Object>)]
     variables: Option<OrderedMap<Json>>,
-    /// What becomes of it while a run is going on: `queue`, `steer`, `interrupt` or `reject`; as the workflow says when
-    /// absent.
+    /// What happens if a run is in progress: `queue`, `steer`, `interrupt` or `reject`; by default as the workflow
+    /// says.
     #[serde(default)]
     #[schema(value_type = Option<String>, pattern = "^(queue|steer|interrupt|reject)$")]
     on_message: Option<OnMessage>,
@@ -55,7 +55,7 @@ pub(crate) struct NewRun {
     definition: Option<Value>,
 }
 
-/// What became of a request for a run.
+/// The result of a request for a run.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Accepted {
@@ -78,7 +78,7 @@ pub(crate) struct Accepted {
 pub(crate) struct PageQuery {
     /// Where the page before ended: its `next`.
     pub(crate) cursor: Option<u64>,
-    /// At most so many, 50 unless given, 500 at most.
+    /// The most runs, 50 by default, at most 500.
     #[param(minimum = 1, maximum = 500)]
     pub(crate) limit: Option<u64>,
 }
@@ -87,13 +87,13 @@ pub(crate) struct PageQuery {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct OutcomeQuery {
-    /// Wait up to so many milliseconds for the end of the run; 30000 at most.
+    /// How many milliseconds to wait for the end of the run; at most 30000.
     #[param(minimum = 0, maximum = 30000)]
     wait_ms: Option<u64>,
 }
 
-/// Gives a thread its next run: the conversation and the variables go on. While a run is going on, `on_message` says what
-/// becomes of it. With `Idempotency-Key`, a request that is sent again is not done twice.
+/// Starts the next run of a thread: the conversation and the variables continue. If a run is in progress, `on_message`
+/// decides what happens. With `Idempotency-Key`, a repeated request is not done twice.
 #[utoipa::path(post, path = "/v1/threads/{thread}/runs", tag = "control", operation_id = "create_run", request_body = NewRun,
     params(("Idempotency-Key" = Option<String>, Header, description = "A name for this request, 1 to 255 bytes", pattern = "^[!-~]([ -~]{0,253}[!-~])?$")),
     responses(
@@ -149,7 +149,8 @@ pub(crate) async fn list(Named(thread): Named, Asked(query): Asked<PageQuery>) -
     Ok(HttpResponse::Ok().json(Runs::of(&thread, before, limit).await?))
 }
 
-/// What the thread had come to at the end of a run. Asking again with `wait_ms` waits without following events.
+/// Returns the outcome of the thread at the end of a run. With `wait_ms`, repeated requests wait for it without
+/// following events.
 #[utoipa::path(get, path = "/v1/threads/{thread}/runs/{run}/outcome", tag = "threads", operation_id = "run_outcome",
     params(OutcomeQuery),
     responses(
@@ -185,7 +186,7 @@ pub(crate) async fn outcome(
     }
 }
 
-/// Calls off a run that waits.
+/// Cancels a run that waits.
 #[utoipa::path(post, path = "/v1/threads/{thread}/runs/{run}/cancel", tag = "control", operation_id = "cancel_run",
     request_body = Option<Reason>,
     responses(

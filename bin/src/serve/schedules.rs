@@ -31,7 +31,7 @@ pub(crate) struct Schedules {
     schedules: Vec<ShownSchedule>,
 }
 
-/// Which ticks of the past are started.
+/// Which past ticks are started.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Backfill {
@@ -147,7 +147,7 @@ async fn set_paused(server: &Server, request: &HttpRequest, is_paused: bool) -> 
     Ok(HttpResponse::Ok().json(shown(server, state)))
 }
 
-/// Starts the threads of ticks of the past that the log does not have, at most 1 000. It can be repeated.
+/// Starts the threads of past ticks that the log does not have, at most 1 000. It can be repeated.
 #[utoipa::path(post, path = "/v1/schedules/{name}/backfill", tag = "schedules", operation_id = "backfill_schedule",
     request_body = Backfill,
     responses(

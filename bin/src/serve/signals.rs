@@ -31,7 +31,7 @@ pub(crate) struct NewSignal {
     labels: Labels,
 }
 
-/// What became of a signal.
+/// The result of sending a signal.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub(crate) struct SignalResult {
     signal_id: String,

@@ -40,7 +40,7 @@ pub(crate) struct LogQuery {
     /// Only calls that ended at this time or later.
     #[param(format = DateTime)]
     since: Option<String>,
-    /// At most so many calls, 500 unless given, 5000 at most.
+    /// The most calls, 500 by default, at most 5000.
     #[param(minimum = 1, maximum = 5000)]
     limit: Option<u64>,
 }
@@ -63,7 +63,7 @@ pub(crate) struct ThreadQuery {
     /// Only calls that ended at this time or later.
     #[param(format = DateTime)]
     since: Option<String>,
-    /// At most so many calls, 500 unless given, 5000 at most.
+    /// The most calls, 500 by default, at most 5000.
     #[param(minimum = 1, maximum = 5000)]
     limit: Option<u64>,
 }

@@ -177,7 +177,7 @@ pub(crate) struct Chosen {
 pub(crate) enum For {
     /// To run: the server must have what it needs.
     Running,
-    /// To be looked at, or run with recorded answers.
+    /// To read it, or to rerun it with recorded answers.
     Reading,
 }
 

@@ -37,7 +37,8 @@ pub(crate) async fn run(folder: &Path, size: Size) -> Result<()> {
     Ok(())
 }
 
-/// From asking to the durable answer, in a runtime that has just started and does not look at its threads by itself.
+/// The time from the request to the durable answer, in a runtime that has just started and does not load its threads by
+/// itself.
 async fn first_answer(folder: &Path, id: ThreadId, with_snapshot: bool, label: &str) -> Result<Duration> {
     let store = Arc::new(SledStore::open(folder, Options::default())?);
     if !with_snapshot {

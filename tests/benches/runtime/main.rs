@@ -33,7 +33,7 @@ pub(crate) struct Size {
 }
 
 impl Size {
-    /// So many in a real measurement, a hundredth of it otherwise, but never less than 2.
+    /// This many in a real measurement, a hundredth of it otherwise, but never less than 2.
     pub(crate) fn of(self, n: usize) -> usize {
         if self.full { n } else { (n / 100).max(2) }
     }

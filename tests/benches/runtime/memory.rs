@@ -13,7 +13,7 @@ use crate::{Size, say};
 /// How many threads are begun at a time.
 const AT_ONCE: usize = 500;
 
-/// 100 000 threads that wait for a person and were put away.
+/// 100 000 threads that wait for a person and were passivated.
 pub(crate) async fn idle(folder: &Path, size: Size) -> Result<()> {
     let runtime = work::runtime(folder, "look_up")?.limits(|limits| limits.passivate_after_ms = 0).start().await?;
     let n = match std::env::var("RETHREAD_BENCH_THREADS") {
@@ -51,7 +51,7 @@ async fn begin(runtime: &Runtime, n: usize) -> Result<()> {
     while let Some(rested) = threads.next().await {
         rested?;
     }
-    // What is put away goes within moments; the figure is of afterwards.
+    // Passivation takes moments; the figure is from after it.
     tokio::time::sleep(Duration::from_millis(500)).await;
     Ok(())
 }

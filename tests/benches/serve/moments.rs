@@ -1,4 +1,4 @@
-//! The state at any seq of a long thread: by a server that was started this second, and by one that has seen it before.
+//! The state at any seq of a long thread: from a server that has just started, and from one that has read it before.
 
 use std::time::{Duration, Instant};
 

@@ -82,7 +82,7 @@ fn a_model_is_changed_and_changed_back() {
     let ran = talk(&scene, "chat", lines).ok();
     let answers: Vec<_> = ran.stdout.lines().map(|line| line == "The other one.").collect();
     assert_eq!(answers, [true, false, true, true], "{ran}");
-    // Whoever else sends a message keeps to the model of the conversation, whatever other conversations use.
+    // Other senders of messages use the model of the conversation, whatever models other conversations use.
     let thread = scene.run("show last --json").ok().json()["thread_id"].as_str().unwrap().to_owned();
     talk(&scene, "chat --profile fast --system-prompt Rhyme.", "hi\n").ok();
     assert_eq!(scene.run(&format!("send {thread} hello --quiet")).ok().stdout, "The other one.\n");

@@ -1,4 +1,4 @@
-//! Looking at moments of a thread, comparing them, and going on otherwise from one.
+//! Historical reads of a thread, their differences, and forks with changes.
 
 use rethread_tests::binary::Scene;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ fn greeted() -> (Scene, String) {
     (scene, id)
 }
 
-/// What RFC 6902 says to do with a patch, for the operations that differences are made of.
+/// Applies a patch as RFC 6902 defines it, for the operations that differences consist of.
 fn apply(patch: &Value, document: &mut Value) {
     for operation in patch.as_array().unwrap() {
         let path = operation["path"].as_str().unwrap();

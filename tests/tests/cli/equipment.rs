@@ -1,4 +1,4 @@
-//! Where tools come from, and how commands are held in: `--mcp`, `--skills`, `--only-command`, `--deny-command`,
+//! Where tools come from, and how commands are restricted: `--mcp`, `--skills`, `--only-command`, `--deny-command`,
 //! `--isolate-commands`, `[commands]`.
 
 use std::net::TcpListener;
@@ -66,7 +66,7 @@ fn mcp_tools_are_offered_and_a_failed_server_is_reported() {
     assert!(dead.contains("shop"), "{dead}");
     let listed = scene.run(&format!("tools list --json --mcp {servers}")).ok().json();
     assert!(listed.as_array().unwrap().iter().any(|tool| tool["name"] == "shop__ask"));
-    // Also where they stand in the configuration.
+    // Also if they are in the configuration.
     scene.write("rethread.toml", "[mcpServers.shop]\ncommand = \"python3\"\nargs = [\"server.py\"]\n");
     let called = scene.run_args(["tools", "call", "shop__echo", "--arguments", r#"{"text": "x"}"#]).ok();
     assert_eq!(called.stdout.trim_end(), "echo: x");

@@ -36,7 +36,7 @@ fn tokens_of_the_day_are_counted_from_the_log() {
     other.run("import acme.jsonl").ok();
     other.run("run greeting.yaml --label tenant=acme").code(1).says(says).silent();
     other.run("run greeting.yaml --label user=ada").ok();
-    // Without the limit it goes on.
+    // Without the limit it continues.
     scene.write("rethread.toml", "");
     scene.run(&format!("resume {id}")).ok();
 }

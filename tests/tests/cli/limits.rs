@@ -1,4 +1,4 @@
-//! Threads that stop at a limit, and go on with more: `resume --budget-tokens`, `--budget-usd`, `--more`.
+//! Threads that pause at a limit, and resume with a higher one: `resume --budget-tokens`, `--budget-usd`, `--more`.
 
 use rethread_tests::binary::Scene;
 use serde_json::json;

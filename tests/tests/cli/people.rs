@@ -1,4 +1,4 @@
-//! People in a run: tools that wait for approval, models that ask, people who stand for models. Each question outlives
+//! People in a run: tools that wait for approval, models that ask, people who answer for models. Each question outlives
 //! a program that is killed before the answer.
 
 use std::fs;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::id_of;
 
-/// A model that writes a file only when a person approves, and reads meanwhile.
+/// A model that writes a file only if a person approves, and reads meanwhile.
 const CAREFUL: &str = r#"
 version: "1"
 name: careful
@@ -31,7 +31,7 @@ nodes:
             - text: Done.
 "#;
 
-/// The question of the model is answered into the conversation, and the model goes on.
+/// The answer to the model's question joins the conversation, and the model continues.
 const CHAT: &str = r#"
 version: "1"
 name: chat

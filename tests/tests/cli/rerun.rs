@@ -1,4 +1,4 @@
-//! Threads run again with their recorded answers, on the command line.
+//! Reruns of threads with their recorded answers, on the command line.
 
 use std::fs;
 
@@ -35,7 +35,7 @@ fn another_definition_differs_at_an_event_and_says_why() {
     let json = scene.run("rerun last --workflow new.yaml --json").code(6).json();
     assert_eq!(keys(&json["diverged"]), "thread_id seq expected got why");
     assert_eq!((&json["same"], &json["diverged"]["got"]["type"]), (&json!(false), &json!("LLM_EXECUTION_REQUEST")));
-    // Up to there it is the same, and goes on with real calls.
+    // Up to there it has no difference, and continues with real calls.
     let seq = json["diverged"]["seq"].as_u64().unwrap();
     let live = |from: u64| format!("rerun last --workflow new.yaml --json --live {from}");
     let forked = scene.run(&live(seq - 1)).ok().says(&format!("the same up to seq {}", seq - 1)).json();

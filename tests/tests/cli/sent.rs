@@ -6,7 +6,7 @@ use rethread_tests::binary::Scene;
 use rethread_tests::provider::{Provider, Said, Wire};
 use serde_json::{Value, json};
 
-/// Reads a long file again and again, so that it is summarised; then forgets most of it, and goes on; then judges.
+/// Reads a long file again and again, so that it is summarised; then drops most of it, and continues; then judges.
 const WORKFLOW: &str = r#"
 version: "1"
 name: long

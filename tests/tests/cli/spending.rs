@@ -144,7 +144,7 @@ fn a_call_without_a_price_pauses_a_thread_with_a_budget_in_money() {
     // Each further call without a price pauses it again.
     let paused = scene.run("resume last --json").code(8).json();
     assert_eq!(paused["usage"]["llm_calls"], 2);
-    // With a price it goes on.
+    // With a price it continues.
     scene.write("rethread.toml", format!("{unpriced}prices = {{ input = 1000000000, output = 1000000000 }}\n"));
     let fork = scene.run("fork last --no-run --json").ok().json();
     let done = scene.run(&format!("resume {} --json", paused["thread_id"].as_str().unwrap())).ok().json();

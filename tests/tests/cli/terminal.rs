@@ -8,7 +8,7 @@ use crate::families::FAMILY;
 fn questions_of_branches_are_asked_with_branch_names() {
     let scene = Scene::new();
     scene.write("family.yaml", FAMILY);
-    // The two at the end stand side by side, and either may be asked first.
+    // The two at the end run side by side, and either may be asked first.
     let steps = [("[right] asks:", ""), ("Pay?", "true\n"), ("[right/#", ""), ("Item", "so\n"), ("Item", "so\n")];
     scene.run_on_terminal(&steps, "run family.yaml").ok();
     let shown = scene.run("show last --json").ok().json();

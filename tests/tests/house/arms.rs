@@ -24,7 +24,7 @@ fn sources(folder: PathBuf) -> Vec<PathBuf> {
     found
 }
 
-/// The place behind a block that begins at a token.
+/// The index after a block that begins at a token.
 fn behind(tokens: &[&str], at: usize) -> usize {
     let mut depth = 0_usize;
     for (i, token) in tokens.iter().enumerate().skip(at) {

@@ -19,7 +19,7 @@ fn exported(source: &str) -> Vec<String> {
                 item.push_str(lines.next().unwrap());
             }
             let tokens = tokens(&item);
-            // A name is what no path goes on from, and not what is renamed.
+            // A name is the last segment of a path, and not the one that is renamed.
             let goes_on = |i: usize| matches!(tokens.get(i + 1), Some(&"::" | &"as"));
             let is_name = |i: &usize| !["pub", "use", "as", "self"].contains(&tokens[*i]) && !goes_on(*i);
             let found = (0..tokens.len()).filter(|i| tokens[*i].starts_with(char::is_alphabetic)).filter(is_name);

@@ -140,7 +140,7 @@ fn each_documented_status_occurs_and_fits_its_schema() {
     };
     let sse = |request: Request| request.header("Accept", "text/event-stream");
 
-    // What is looked at.
+    // The documents that are checked.
     for (path, of) in [
         ("/v1/workflows", ""),
         ("/v1/workflows/{name}", "quick"),

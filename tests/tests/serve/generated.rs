@@ -147,7 +147,8 @@ impl Operation {
         }
         match &made.fault {
             Some(fault) if status < 400 => return Some(format!("the document does not allow it ({fault})")),
-            // What is understood may still be unusable (422), not there (404), or in the way of what there is (409).
+            // A well-formed request may still be unusable (422), name something that does not exist (404), or conflict
+            // (409).
             None if matches!(status, 400 | 413 | 415) && !made.is_ambiguous => {
                 return Some("the document allows it".into());
             }

@@ -16,7 +16,7 @@ pub(crate) struct Request {
     body: Option<Vec<u8>>,
 }
 
-/// What came back.
+/// The response.
 #[derive(Debug, Clone)]
 pub(crate) struct Response {
     pub(crate) status: u16,

@@ -239,7 +239,7 @@ fn delivery_is_accepted_under_an_allowed_host_name_only() {
     };
     send("other.example").problem(421, "unknown-host");
     let sent = send("hooks.example").is(200).value();
-    // Without an id it is told apart by its body.
+    // Without an id it is identified by its body.
     assert_eq!(
         (&sent["is_known"], &send("hooks.example:443").is(200).value()["is_known"]),
         (&json!(false), &json!(true))

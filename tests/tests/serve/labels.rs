@@ -152,7 +152,7 @@ fn every_route_hides_other_threads_from_a_token_with_labels() {
     }
     assert!(n_hidden > 40, "{n_hidden}");
     assert_eq!(outcome(), before, "nothing happened to it");
-    // A thread that there is none of gets the same answer.
+    // A thread that does not exist gets the same answer.
     let nothing = "019aa3b0-0000-7000-8000-000000000000";
     let [there, nowhere] = [&tenants.of_other, nothing]
         .map(|id| tenants.by_acme("GET", &format!("/v1/threads/{id}"), None).body.replace(id, "ID"));

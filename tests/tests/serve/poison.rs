@@ -40,7 +40,7 @@ fn thread_that_ends_the_server_three_times_has_failed() {
     let provider = Provider::start(move |number, _| {
         if number == 0 {
             is_asked.send(()).unwrap();
-            // Until the server is gone.
+            // Until the server has ended.
             let _ = may_answer.recv();
         }
         Said::Text("hello".into())

@@ -1,4 +1,4 @@
-//! The command line on a log that a server holds: found through the lock, or named.
+//! The command line on a log that a server has open: found through the lock, or named.
 
 mod commands;
 
@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 use crate::http::Request;
 use crate::place::{GREETING, Place, QUICK};
 
-/// What a command prints, on the log in the folder while a server holds it, by the server's address from another
-/// folder, and on the log in the folder when the server is gone.
+/// The output of a command, on the log in the folder while a server has it open, by the server's address from another
+/// folder, and on the log in the folder when the server has stopped.
 fn everywhere(place: &Place, other: &Scene, arguments: &[&str]) -> (String, String) {
     let here = place.scene.run_args(arguments).ok();
     let url = format!("http://{}", place.address);
@@ -241,7 +241,7 @@ fn server_named_in_a_lock_is_trusted_only_while_it_is_held() {
     // A folder that another user prepared, or a server that was killed.
     let ran = with_token(&scene, "threads");
     assert_eq!(heads.try_iter().collect::<Vec<_>>(), Vec::<String>::new(), "{ran}");
-    // Held by one that is not the one at this address.
+    // The lock is held by another process than the one at this address.
     let file = std::fs::File::open(&lock).unwrap();
     file.lock().unwrap();
     std::fs::write(&lock, format!("rethread serve at http://{address}, pid {}\n", std::process::id())).unwrap();

@@ -115,7 +115,7 @@ fn a_fork_answers_for_a_branch_that_it_takes_over() {
     let open = place.get(&asked).value()["interactions"].clone();
     let named = |at: usize| open[at]["id"].as_str().unwrap();
     let path = format!("/v1/threads/{thread}/fork");
-    // Branches are inherited as they stood at the last event of the thread, which came before they asked.
+    // Branches are inherited in their state at the last event of the thread, which is before their questions.
     let early = place.post(&path, &json!({ "answers": { named(1): "two" } })).problem(404, "no-interaction");
     assert!(early["detail"].as_str().unwrap().contains("does not wait at that moment"), "{early}");
     let before = place.last_seq(&thread);
@@ -168,7 +168,7 @@ fn live_rerun_works_through_the_server_and_from_an_export() {
     assert_eq!(place.get(&format!("/v1/threads/{}", ran["thread_id"].as_str().unwrap())).is(200).status, 200);
     place.scene.run(&format!("rerun {quick} --live 9999")).code(5);
 
-    // An export goes into the log of the server, its thread goes on there.
+    // An export is imported into the log of the server, and its thread continues there.
     let exported = place.scene.run(&format!("export {thread}")).ok().stdout;
     other.write("run.jsonl", &exported);
     let second = Place::on(other, "");

@@ -218,7 +218,7 @@ fn server_whose_tools_run_programs_needs_a_token_on_loopback() {
     }
     let Place { scene, server, .. } = place;
     server.kill();
-    // The next start makes another one; without such tools, or when it is said to be accepted, there is none.
+    // The next start creates another one; without such tools, or if the risk is accepted, there is none.
     let place = Place::on(scene, "--allow-commands --isolate-commands --workspace workspace");
     assert!(place.token.as_ref().is_some_and(|token| *token != made));
     let Place { scene, server, .. } = place;

@@ -207,7 +207,7 @@ fn stuck_subscriber_blocks_no_one_and_subscribers_have_a_limit() {
         reader.event().unwrap().unwrap();
     }
     drop(reader);
-    // The seat is free again once the server sees that the reader has left.
+    // The seat is free again once the server notices that the reader has disconnected.
     let until = std::time::Instant::now() + rethread_tests::binary::HANG;
     loop {
         place.start(QUICK);
@@ -233,7 +233,7 @@ fn idle_stream_sends_comments() {
     assert!(
         lines[..last].iter().all(|line| line.is_empty() || line.starts_with("retry: ") || line.starts_with("id: "))
     );
-    // It says where to go on, and is no event.
+    // It says where to continue, and is no event.
     let position = place.get("/v1/log").value()["next_position"].as_u64().unwrap() - 1;
     assert!(lines.contains(&format!("id: {position}")), "{lines:?}");
     let mut quiet =

@@ -1,4 +1,4 @@
-//! One look at a file tells all that is wrong with it.
+//! One check of a file reports all its faults.
 
 use crate::Shop;
 

@@ -1,5 +1,5 @@
-//! A crash at every append: of each workflow, once for every append of its run, the log takes nothing more from that
-//! append on, and another runtime goes on with what it has.
+//! A crash at every append of each workflow: from that append on the log accepts nothing more, and another runtime
+//! continues with what it has.
 
 use std::error::Error;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Whether a thread can go on with another definition: all that does not fit is said at once.
+//! Checks whether a thread can continue with another definition: all misfits are reported at once.
 
 use expect_test::{Expect, expect};
 use rethread::errors::ForkError;
@@ -23,7 +23,7 @@ workflows:
     edges: [{from: ask, to: meet}, {from: look, to: meet}]
 "#;
 
-/// What is said when a thread that came to rest on one definition is forked onto another.
+/// The faults when a thread that came to rest on one definition is forked onto another.
 fn check(old: &str, new: &str, said: &Expect) {
     block_on(async {
         let world = World::new().await;

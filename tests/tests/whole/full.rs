@@ -20,7 +20,7 @@ use crate::support::{Tally, World, block_on, print_log, scripted, workflow};
 #[derive(Default)]
 struct Disk {
     full: AtomicBool,
-    /// One group in so many finds no room; 0 for none.
+    /// One group in this many finds no room; 0 for none.
     one_in: AtomicUsize,
     n_groups: AtomicUsize,
     n_refused: AtomicUsize,
@@ -184,7 +184,7 @@ fn an_answer_that_is_repeated_is_acknowledged_when_the_log_has_it() {
         crate::support::until(|| store.n_appends() > n_before).await;
         let mut again = std::pin::pin!(thread.respond(question, true));
         assert!(futures::poll!(&mut again).is_pending());
-        // Refused at once, and the one before it was heard by then.
+        // Refused at once, and the result of the one before it has arrived by then.
         assert!(
             thread.respond(question, false).await.expect_err("it was answered otherwise").next_move()
                 == NextMove::ReadAgain

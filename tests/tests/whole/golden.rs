@@ -83,7 +83,7 @@ workflows:
     nodes: [{id: write, llm: {<<: *model, user_prompt: "Write to {{ to }}."}}]
 "#;
 
-/// A sub-workflow that fails, and goes on.
+/// A sub-workflow that fails; the thread continues.
 const FAILING: &str = r#"
 nodes:
   - {id: sub, sub_workflow: {workflow: inner}, on_error: after}
@@ -154,7 +154,8 @@ async fn write(world: &World) {
     assert_eq!(graph.outcome().await.unwrap().status, Status::Completed);
 }
 
-/// Runs after a first one, begun at once and from the queue, one that is called off, messages that a model reads meanwhile.
+/// Runs after a first one, begun at once and from the queue, one that is cancelled, messages that a model reads
+/// meanwhile.
 async fn converse(world: &World) {
     let (chat, _) = world.run(&scripted("", "{text: one}, {text: two}"), "go").await;
     let run = chat.run(RunRequest::new("more").key("again")).await.unwrap();
@@ -241,7 +242,7 @@ async fn write_golden(to: &Path) {
     copy_as_killed(&log, &killed).unwrap();
     world.end().await;
     for folder in [&log, &killed] {
-        // It names the process that wrote it, and is made anew by the next.
+        // It names the process that wrote it, and the next process replaces it.
         fs::remove_file(folder.join("lock")).unwrap();
         // Room for deletes on a full disk.
         let _ = fs::remove_file(folder.join("reserve"));
@@ -385,7 +386,7 @@ fn read(lines: &str) -> Vec<Value> {
     lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// Compares values with those of a golden file. Only the fields in `added` may stand beside the recorded ones.
+/// Compares values with those of a golden file. Only the fields in `added` may be there besides the recorded ones.
 #[track_caller]
 fn assert_unchanged(file: &str, now: &[Value], then: &[Value], added: &[&str]) {
     assert_eq!(now.len(), then.len(), "{file}");
@@ -429,7 +430,7 @@ fn check(version: &str, log: &str, added: &[&str]) {
         let added = [added, ADDED_SINCE_8].concat();
         assert_unchanged("states.jsonl", &states(&world).await, &read(&golden("states.jsonl")), &added);
 
-        // It is a log like any other: what was open in it goes on.
+        // It is a log like any other: what was open in it continues.
         let waiting = ThreadFilter { status: vec![Status::Waiting], ..ThreadFilter::default() };
         let waiting = world.runtime.threads(waiting).await.unwrap();
         let [summary] = waiting.as_slice() else { panic!("one thread waits") };

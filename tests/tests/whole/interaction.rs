@@ -38,7 +38,7 @@ fn an_answer_takes_effect_once() {
         assert_eq!(outcome.status, Status::Waiting);
         let question = outcome.state.interaction().unwrap().id;
         thread.respond(question, true).await.unwrap();
-        // While it is under way and after it, the same answer is taken for the same.
+        // While it is being recorded and after it, the same answer is accepted as the same.
         thread.respond(question, true).await.unwrap();
         let outcome = thread.outcome().await.unwrap();
         thread.respond(question, true).await.unwrap();

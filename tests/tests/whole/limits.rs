@@ -50,7 +50,7 @@ fn one_thread_too_many_is_refused_and_finds_room_later() {
         let third = loop {
             match world.runtime.start_thread(waits.clone(), "go").await {
                 Ok(third) => break third,
-                // Waiters are notified of the end a moment before the thread has left.
+                // Waiters are notified of the end a moment before the actor has stopped.
                 Err(StartThreadError::Runtime(RuntimeError::Busy { .. })) => tokio::task::yield_now().await,
                 Err(error) => panic!("{error}"),
             }

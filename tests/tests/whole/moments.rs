@@ -1,4 +1,4 @@
-//! Historical reads of a thread that is so long that the log stores states along its way.
+//! Historical reads of a thread that is so long that the log has several snapshots of it.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -233,7 +233,7 @@ fn log_of_another_user_can_be_looked_at() {
         }
     }
     all(&folder, &set);
-    // What root may do no mode takes away.
+    // File modes do not restrict root.
     let is_root = Command::new("id").arg("-u").output().unwrap().stdout == b"0\n";
     let binary = scene.file("rethread");
     std::fs::copy(program(), &binary).unwrap();

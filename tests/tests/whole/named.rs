@@ -1,4 +1,4 @@
-//! What has a name in the log: places from which a subscriber goes on, definitions of workflows.
+//! Named values of the log: positions from which a subscriber continues, definitions of workflows.
 
 use futures::StreamExt;
 use rethread::{Event, Position, Seq, Status};
@@ -27,7 +27,7 @@ fn subscriber_resumes_at_its_stored_position() {
         let world = World::on(disk(folder.path()), &Tally::default()).await;
         let from = world.runtime.cursor("bill").await.unwrap().unwrap();
         assert_eq!(from, first.last_position.next());
-        // One event more, so that the stream is seen to go on.
+        // One more event, which shows that the stream continues.
         world.run(&workflow, "go").await;
         let positions = seen(&world, from, second.last_position.next()).await;
         let all: Vec<_> = (from.0..=second.last_position.0).map(Position).collect();

@@ -1,4 +1,4 @@
-//! One run of a thread alone: its steps, the first moment of it at which something is so, its rerun, its export.
+//! One run of a thread alone: its steps, the first moment of it at which a condition is true, its rerun, its export.
 
 use std::io::BufReader;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What a model saw of a long answer is its head and tail; all of it is in the log.
+//! A model gets head and tail of a long output; all of it is in the log.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use rethread::{Event, Hash, RuntimeBuilder, Status, ThreadHandle, Tool, ToolCont
 
 use crate::support::{Nothing, Tally, World, block_on, disk, llm, scripted, workflow};
 
-/// So many lines, of which a model is shown 300 bytes.
+/// This many lines, of which a model gets 300 bytes.
 fn long(n_lines: usize) -> Tool {
     Tool::from_fn("long", "Says much.", move |_: Nothing, _: ToolContext| async move {
         Ok((0..n_lines).map(|i| format!("line {i}\n")).collect::<String>())

@@ -1,4 +1,4 @@
-//! Owners of branches that leave memory and come back, while their branches go on.
+//! Parents of branches that are passivated and reloaded, while their branches run.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use tokio::sync::Semaphore;
 use crate::handler::Says;
 use crate::support::{Tally, World, block_on, llm, until, workflow};
 
-/// A runtime whose threads leave as soon as they have nothing to do.
+/// A runtime whose threads are passivated as soon as they have nothing to do.
 async fn world_on(store: Arc<dyn Store>) -> World {
     World::with(store, &Tally::default(), leaving).await
 }
@@ -47,7 +47,7 @@ async fn soon<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(120), future).await.expect("it never comes")
 }
 
-/// Waits until so many threads are in memory; the runtime's own view of itself is in its debug form.
+/// Waits until this many threads are in memory, by the debug form of the runtime.
 async fn n_live(world: &World, n: usize) {
     let comes = async {
         while format!("{:?}", world.runtime) != format!("Runtime {{ n_live: {n}, .. }}") {
@@ -217,7 +217,7 @@ fn parent_is_notified_of_the_rest_of_nested_branches() {
         world.tally.gate().open();
         assert_eq!(soon(waiting).await.unwrap().unwrap().status, Status::Waiting);
 
-        // When all of them are away, and when they come back in another process.
+        // When all of them are passivated, and when they are reloaded in another process.
         n_live(&world, 0).await;
         assert_eq!(soon(thread.at_rest()).await.unwrap().status, Status::Waiting);
         n_live(&world, 0).await;
@@ -235,8 +235,8 @@ fn parent_is_notified_of_the_rest_of_nested_branches() {
     });
 }
 
-/// A thread that asks in a branch, which was paused with its parent and has missed the end of that pause: the thread, the
-/// branch, and the log that nobody runs any more.
+/// A thread that asks in a branch, which was paused with its parent and has missed the end of that pause: the thread,
+/// the branch, and the log that no runtime runs any more.
 async fn missed_the_resume() -> (ThreadId, ThreadId, Arc<dyn Store>) {
     let memory: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let world = world_on(memory.clone()).await;
@@ -251,7 +251,7 @@ async fn missed_the_resume() -> (ThreadId, ThreadId, Arc<dyn Store>) {
     };
     world.crash(1).await;
 
-    // It dies with the first append: the owner goes on, and nobody has told the branch.
+    // It crashes with the first append: the parent resumes, and the branch is not notified.
     let dies = Arc::new(FaultyStore::new(memory.clone()).with(0, Fault::DiesAfter));
     let world =
         World::with(dies.clone(), &Tally::default(), |builder| leaving(builder).mode(rethread::Mode::RunOnDemand))
@@ -288,7 +288,7 @@ fn resumed_thread_is_not_at_rest_before_its_branch_is_resumed() {
     });
 }
 
-/// Polls a future many times: it is not ready although other work goes on.
+/// Polls a future many times: it is not ready although other work continues.
 async fn stays_pending(mut future: Pin<&mut impl Future>) {
     for _ in 0..50 {
         assert!(futures::poll!(&mut future).is_pending(), "it ended too early");

@@ -1,4 +1,4 @@
-//! Threads that have nothing to do leave memory, and come back.
+//! Threads that have nothing to do are passivated, and reloaded.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ async fn world() -> World {
     .await
 }
 
-/// Waits until none is live; the runtime's own view of itself is in its debug form.
+/// Waits until none is live, by the debug form of the runtime.
 pub(crate) async fn all_put_away(world: &World) {
     while format!("{:?}", world.runtime) != "Runtime { n_live: 0, .. }" {
         tokio::task::yield_now().await;

@@ -1,4 +1,4 @@
-//! People and the agent loop: tools that wait for approval, models that ask, people who stand for models.
+//! People and the agent loop: tools that wait for approval, models that ask, people who answer for models.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use serde_json::json;
 use crate::handler::Says;
 use crate::support::{Tally, World, block_on, print_log, workflow};
 
-/// A model that wants to pay twice, to look, and to ask.
+/// A model that calls `pay` twice, `look` and `ask_user`.
 pub(crate) fn careful() -> Arc<Workflow> {
     workflow(
         "nodes: [{id: work, llm: {provider: mock, model: scripted, user_prompt: '{{ input }}', tool_mode: auto, \

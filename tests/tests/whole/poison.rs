@@ -19,7 +19,7 @@ use crate::support::{Nothing, block_on, check_laws, llm, workflow};
 /// Where the log of a life is, and its limit of deaths.
 const FOLDER: &str = "RETHREAD_POISON";
 const CRASHES_MAX: &str = "RETHREAD_CRASHES_MAX";
-/// The nodes of the thread that a life starts, unless it goes on with it.
+/// The nodes of the thread that a process starts, unless it continues with the log.
 const STARTS: &str = "RETHREAD_STARTS";
 
 fn poisoned() -> ThreadId {
@@ -49,8 +49,8 @@ fn dies(name: &str, recovery: Recovery) -> Tool {
     Tool::from_fn(name, "Ends the process", died).recovery(recovery)
 }
 
-/// One life of a process, where the environment asks for one: it goes on with its log, starts a thread that is in order,
-/// and says what became of all of them.
+/// The life of one process, if the environment requests one: it resumes its log, starts a healthy thread, and reports
+/// the outcome of all of them.
 #[test]
 fn life_of_a_process() {
     let (Some(folder), Ok(limit)) = (std::env::var_os(FOLDER), std::env::var(CRASHES_MAX)) else { return };
@@ -89,7 +89,7 @@ fn life_of_a_process() {
     });
 }
 
-/// A life; what it says at its end, where it comes to that.
+/// A life; what it prints at its end, if it ends regularly.
 fn life(folder: &Path, crashes_max: u32, nodes: &str) -> Option<String> {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "poison::life_of_a_process", "--nocapture", "--test-threads=1"]);

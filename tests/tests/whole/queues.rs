@@ -36,7 +36,7 @@ async fn until_status(world: &World, thread: ThreadId, wanted: Status) {
     }
 }
 
-/// Lets the run go on that waits for this signal.
+/// Resumes the run that waits for this signal.
 async fn go(world: &World, id: &str) {
     let signal = rethread::operate::Signal::new("go", json!({ "id": id }));
     world.runtime.signal(signal).await.unwrap();

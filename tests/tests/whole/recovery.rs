@@ -1,4 +1,4 @@
-//! Threads that a runtime left in the middle go on in the next one.
+//! Threads that a runtime left unfinished resume in the next one.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -17,7 +17,7 @@ fn uses(tool: &str) -> Arc<Workflow> {
     scripted(tool, &format!("{{tool_calls: [{{name: {tool}, arguments: {{text: x}}}}]}}, {{text: done}}"))
 }
 
-/// A runtime dies while this tool runs, another one takes the log over.
+/// A runtime crashes while this tool runs, and another one opens the log.
 async fn interrupted(tool: &str, store: Arc<dyn Store>, next: impl FnOnce() -> Arc<dyn Store>) -> (Tally, String) {
     let tally = Tally::default();
     let world = World::on(store, &tally).await;
@@ -180,7 +180,7 @@ fn unfinished_threads_are_reloaded_after_others_that_stay() {
     block_on(async {
         let world = World::on(store.clone(), &Tally::default()).await;
         let approval = approval();
-        // More than are brought back at a time.
+        // More than are activated at a time.
         let n = 600;
         futures::future::join_all((0..n).map(|_| world.run(&approval, "7 €"))).await;
         world.crash(1).await;

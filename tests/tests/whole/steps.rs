@@ -1,4 +1,4 @@
-//! What a thread did, node by node, as the library tells it.
+//! The results of a thread, node by node, from the library.
 
 use rethread::errors::ReadError;
 use rethread::steps::{CallKind, StepOutcome};

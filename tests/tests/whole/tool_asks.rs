@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use crate::handler::Says;
 use crate::support::{Nothing, Tally, World, block_on, print_log, scripted, workflow};
 
-/// Asks which size, and says what it was told.
+/// Asks for a size, and returns the answer.
 fn shop(recovery: Recovery) -> Tool {
     Tool::from_fn("shop", "Asks before it buys.", |_: Nothing, cx: ToolContext| async move {
         let schema = json!({"type": "object", "properties": {"size": {"type": "string"}}, "required": ["size"]});

@@ -44,7 +44,7 @@ fn suspended_thread_goes_on_at_its_time_without_being_in_memory() {
         let at = world.runtime.now().plus_ms(6_000);
         thread.change_wait(state.timer().unwrap().id, at).await.unwrap();
         all_put_away(&world).await;
-        // Whoever waits for it keeps it in memory: this only looks.
+        // A caller that waits for it would keep it in memory: this only reads.
         while thread.summary().await.unwrap().status != Status::Completed {
             assert!(world.runtime.now() < at.plus_ms(60_000));
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
@@ -65,7 +65,7 @@ fn suspended_thread_goes_on_after_a_restart() {
 
         let second = world(disk(folder.path())).await;
         assert_eq!(second.runtime.thread(soon).outcome().await.unwrap().output.unwrap(), "done");
-        // Nothing but its time brings the other one back.
+        // Only its time activates the other one.
         all_put_away(&second).await;
         let late = second.runtime.thread(late);
         assert_eq!(late.summary().await.unwrap().status, Status::Suspended);

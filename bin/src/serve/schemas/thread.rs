@@ -1,4 +1,4 @@
-//! Threads: lists, pages, what became of them.
+//! Threads: lists, pages, results.
 
 use rethread::ThreadId;
 use serde::Serialize;
@@ -16,7 +16,7 @@ pub(crate) struct Threads {
     pub(crate) next: Option<ThreadId>,
 }
 
-/// A thread that is gone.
+/// A thread that was deleted.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Deleted {
@@ -25,7 +25,7 @@ pub(crate) struct Deleted {
     pub(crate) status: &'static str,
 }
 
-/// What became of the index.
+/// The result of compacting the index.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Compacted {

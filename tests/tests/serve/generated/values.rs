@@ -1,4 +1,4 @@
-//! Values for made-up requests: some that a schema allows, some that it does not, some that name what there is.
+//! Values for generated requests: some that a schema allows, some that it does not, some that name existing things.
 
 use rethread_tests::random::Random;
 use serde_json::{Map, Number, Value, json};
@@ -16,7 +16,7 @@ const TEXTS: &[&str] =
 pub(super) struct Values {
     random: Random,
     components: Value,
-    /// Threads that were there when they were heard of.
+    /// Threads that existed when they were listed.
     threads: Vec<String>,
     questions: Vec<String>,
     hash: String,

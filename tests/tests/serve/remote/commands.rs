@@ -137,7 +137,7 @@ const LINES: &[Line] = &[
     alike("init", (0, "rethread.toml")),
 ];
 
-/// What the words of the table stand for at one server.
+/// The values of the table's words at one server.
 struct Names(Vec<(&'static str, String)>);
 
 impl Names {

@@ -16,7 +16,7 @@ pub(crate) async fn fold_of(thread: &ThreadHandle) -> State {
 }
 
 /// Checks all laws for all threads of a runtime: the log verifies; every prefix of every thread folds, to the state
-/// that the runtime gives for that moment; a thread that has not ended owes something or waits; every call of one
+/// that the runtime returns for that moment; a thread that has not ended wants an effect or waits; every call of one
 /// that has ended has one terminal event.
 pub(crate) async fn check_laws(runtime: &Runtime) {
     assert_eq!(runtime.store().verify().unwrap().faults, []);

@@ -80,8 +80,8 @@ impl World {
         (thread, outcome)
     }
 
-    /// Ends the runtime like a crash would, and waits until nothing of it holds the log any more, but so many others:
-    /// a log in memory has no lock that would keep two runtimes apart.
+    /// Stops the runtime as a crash would, and waits until only this many others refer to the log: a log in memory has
+    /// no lock that would exclude a second runtime.
     pub(crate) async fn crash(self, n_others: usize) {
         let store = Arc::downgrade(&self.store);
         drop(self);
