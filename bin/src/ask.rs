@@ -1,4 +1,4 @@
-//! Questions put to a person at the terminal.
+//! Asks a person at the terminal.
 
 use std::collections::HashSet;
 use std::io::{self, IsTerminal, Write};
@@ -19,7 +19,7 @@ pub(crate) const ANSWER_BYTES_MAX: usize = 16 << 20;
 /// The most characters of a question in a line about it.
 const PROMPT_CHARS_MAX: usize = 400;
 
-/// Whether a question can be put to a person right here.
+/// Returns whether a person can be asked at this terminal.
 pub(crate) fn may_ask(form: Form) -> bool {
     form.talks || !form.no_input && !form.json && !form.jsonl && io::stdin().is_terminal() && io::stderr().is_terminal()
 }
@@ -29,17 +29,17 @@ pub(crate) fn end_line() {
     output::say("");
 }
 
-/// What the person said.
+/// The answer of the person.
 pub(crate) enum Said {
     /// This.
     Answer(Json),
-    /// Nothing for now: the question stays open.
+    /// None for now: the question stays open.
     NotNow,
     /// The input has ended.
     Gone,
 }
 
-/// The place of the first question that was not put off.
+/// Returns the index of the first question that was not postponed.
 pub(crate) fn next(open: &[Question], put_off: &HashSet<String>) -> Option<usize> {
     open.iter().position(|question| !put_off.contains(&question.asked.key()))
 }
@@ -144,7 +144,7 @@ fn choices(question: &OpenInteraction) -> Option<Vec<String>> {
     Some(choices.iter().filter_map(|choice| choice.as_str()).map(str::to_owned).collect())
 }
 
-/// What is asked, and the command that answers it.
+/// Prints the question, and the command that answers it.
 pub(crate) fn say_how_to_answer(Question { branch, asked: question }: &Question) {
     let who = if branch.is_empty() { String::new() } else { format!(", branch {branch}") };
     let prompt = question.request.prompt.as_deref().unwrap_or_default();
@@ -169,7 +169,7 @@ pub(crate) fn how_to_answer(question: &OpenInteraction) -> String {
     format!("rethread respond {} {answer}", question.key())
 }
 
-/// What kind of question it is, in a few words.
+/// Returns the kind of the question, in a few words.
 pub(crate) fn kind(operation: OperationType) -> &'static str {
     match operation {
         OperationType::UpdateVariables => "sets variables",

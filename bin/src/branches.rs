@@ -25,7 +25,7 @@ pub(crate) struct Branch {
     status: &'static str,
 }
 
-/// What a thread calls its branches.
+/// Returns the names that a thread has for its branches.
 pub(crate) async fn names(thread: &ThreadHandle) -> Result<BTreeMap<ThreadId, String>, ReadError> {
     let begun = begun(thread).await?;
     Ok(begun.into_iter().map(|branch| (branch.thread, format!("{} {}", branch.node, branch.name))).collect())

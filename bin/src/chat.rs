@@ -59,7 +59,7 @@ struct Chat<'a> {
     runtime: Runtime,
     tools: ToolArgs,
     labels: Labels,
-    /// What a new thread begins on.
+    /// The definition that a new thread begins on.
     definition: Definition,
     /// None before the first message.
     thread: Option<ThreadHandle>,
@@ -228,7 +228,7 @@ impl Chat<'_> {
         run::start(self.server, &self.runtime, file, begin, &self.tools).await
     }
 
-    /// Gives the thread its next run.
+    /// Starts the next run of the thread.
     async fn run(&mut self, thread: &ThreadHandle, input: Json) -> Result<(), Failure> {
         let definition = match &self.definition {
             Definition::Agent { args, is_new: true } => Some(args.definition(self.open, AGENT)?),
@@ -269,7 +269,7 @@ impl Chat<'_> {
                     Err(failure) if failure.code == exit::CONFLICT => {}
                     cancelled => cancelled?,
                 }
-                // What was being said, and what the terminal wrote of the key.
+                // The unfinished answer, and what the terminal echoed of the key.
                 ask::end_line();
                 self.ended = exit::INTERRUPTED;
                 output::say(&output::yellow("interrupted: what you say next goes on with the conversation"));
@@ -278,7 +278,7 @@ impl Chat<'_> {
         }
     }
 
-    /// What is left to say about an answer.
+    /// Prints the rest of an answer.
     async fn tell(&mut self, outcome: &Outcome) -> Result<(), Failure> {
         let is_at_limit = family::is_at_limit(&self.runtime, outcome).await?;
         self.ended = exit::of_outcomes([(outcome, is_at_limit)]);
@@ -295,7 +295,7 @@ impl Chat<'_> {
             family::questions(&self.runtime, outcome.thread_id).await?.iter().for_each(ask::say_how_to_answer);
             return Ok(());
         }
-        // What a model said is printed already.
+        // The answer of the model is printed already.
         let said = outcome.state.conversation().entries.iter().rev().find(|it| it.message.role == Role::Assistant);
         let said = said.map(|entry| entry.message.joined_text());
         match &outcome.output {

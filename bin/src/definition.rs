@@ -136,7 +136,7 @@ pub(crate) fn read_limited(file: &Path, bytes_max: usize) -> Result<Vec<u8>, Fai
 /// A file of the configuration, in TOML.
 ///
 /// # Errors
-/// What is wrong with it, with its line and column (exit code 3).
+/// The fault, with its line and column (exit code 3).
 pub(crate) fn read_toml<T: DeserializeOwned>(file: &Path) -> Result<T, Failure> {
     let text = read_limited(file, CONFIG_BYTES_MAX)?;
     let text = String::from_utf8_lossy(&text);

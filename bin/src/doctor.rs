@@ -58,9 +58,9 @@ enum Status {
 struct Check {
     name: String,
     status: Status,
-    /// What was found.
+    /// The finding.
     message: String,
-    /// What to do about it.
+    /// The fix.
     #[serde(skip_serializing_if = "Option::is_none")]
     advice: Option<String>,
 }

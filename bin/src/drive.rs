@@ -51,7 +51,7 @@ pub(crate) async fn drive(
 ) -> Result<Driven, Failure> {
     let server = open.server().await?;
     open.driven.add(thread.id());
-    // What the person would not decide now.
+    // The questions that the person postponed.
     let mut put_off = HashSet::new();
     loop {
         let watching = Watch::begin(open, form, runtime, story);
@@ -133,7 +133,7 @@ pub(crate) async fn drive(
     }
 }
 
-/// What comes next.
+/// The next turn of the loop.
 enum Turn {
     AtRest(Box<Outcome>),
     ToolAsks(Box<Question>),

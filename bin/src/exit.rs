@@ -30,13 +30,13 @@ pub(crate) const READER_GONE: u8 = 141;
 pub(crate) struct Failure {
     pub(crate) code: u8,
     pub(crate) message: String,
-    /// What a person does about it, where the message does not say that.
+    /// The fix, if the message does not name it.
     pub(crate) advice: Option<&'static str>,
-    /// Nothing is said of it.
+    /// Whether nothing is printed.
     pub(crate) is_silent: bool,
 }
 
-/// What is done about a log that does not open.
+/// The advice for a log that does not open.
 const SAVE_WHAT_IS_LEFT: &str =
     "`rethread verify` says more, `rethread export --all --output FILE` saves what can still be read";
 
@@ -211,7 +211,7 @@ impl From<ExportError> for Failure {
 impl From<ImportError> for Failure {
     fn from(error: ImportError) -> Self {
         let code = match &error {
-            // What is read does not fit together: the file is at fault, not the log.
+            // The lines of the file contradict each other: the file is at fault, not the log.
             ImportError::Read(ReadError::Runtime(RuntimeError::Store(StoreError::Invalid(_))))
             | ImportError::Line { .. }
             | ImportError::Incomplete { .. }

@@ -81,7 +81,7 @@ pub(crate) async fn explanation(runtime: &Runtime, thread: &ThreadHandle, what: 
     Ok(view(&state, told))
 }
 
-/// What of a thread is explained.
+/// The part of a thread to explain.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum What {
     /// The thread, up to this event.

@@ -15,7 +15,7 @@ const NAME_CHARS_MAX: usize = 40;
 /// The threads of a family, as far as their events were seen.
 #[derive(Debug, Default)]
 pub(crate) struct Family {
-    /// What each is called; the first thread is called nothing.
+    /// The names of the branches; the first thread has none.
     labels: HashMap<ThreadId, String>,
     /// The names of the branches of those that are in a fork.
     plans: HashMap<ThreadId, Names>,
@@ -73,7 +73,7 @@ impl Family {
         Ok(family)
     }
 
-    /// What the thread of an event is called; `None` when it is of another family.
+    /// Returns the name of the thread of an event; `None` if it belongs to another family.
     pub(crate) fn label_of(&mut self, event: &RecordedEvent) -> Option<&str> {
         let thread = event.record.thread;
         let is_known = self.labels.contains_key(&thread);
@@ -93,7 +93,7 @@ impl Family {
         self.labels.get(&thread).map(String::as_str)
     }
 
-    /// What the owner calls a branch of its own.
+    /// Returns the name that the parent has for its branch.
     pub(crate) fn branch(&self, owner: ThreadId, index: u32) -> String {
         label("", &self.plans.get(&owner).unwrap_or(&Names::Each).name(index))
     }
@@ -102,12 +102,12 @@ impl Family {
 /// A question of a thread or of one of its branches.
 #[derive(Debug)]
 pub(crate) struct Question {
-    /// What the branch is called; nothing for the thread itself.
+    /// The name of the branch; empty for the thread itself.
     pub(crate) branch: String,
     pub(crate) asked: OpenInteraction,
 }
 
-/// What a thread and its branches ask people now, those that have waited longest first.
+/// Returns the open questions of a thread and its branches, those that have waited longest first.
 pub(crate) async fn questions(runtime: &Runtime, thread: ThreadId) -> Result<Vec<Question>, ReadError> {
     let family = Family::of(runtime, thread).await?;
     let branch = |thread| family.labels.get(&thread).cloned().unwrap_or_default();
@@ -130,7 +130,7 @@ pub(crate) async fn is_at_limit(runtime: &Runtime, outcome: &Outcome) -> Result<
     for branch in labels.into_keys().filter(|branch| *branch != outcome.thread_id) {
         match runtime.thread(branch).state().await {
             Ok(state) if state.is_paused_at_limit() => return Ok(true),
-            // One that was planned and has not begun is at no limit.
+            // A branch that was planned and has not begun is at no limit.
             Ok(_) | Err(ReadError::NoThread(_)) => {}
             Err(error) => return Err(error),
         }

@@ -57,7 +57,7 @@ pub(crate) struct RespondArgs {
     json: bool,
 }
 
-/// What is done with a question.
+/// What to do with a question.
 enum Answer {
     Value(Json),
     /// A decision about a tool call, which no other question takes.

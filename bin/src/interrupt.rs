@@ -8,8 +8,8 @@ use crate::exit::INTERRUPTED;
 
 static ASKED: OnceLock<watch::Sender<bool>> = OnceLock::new();
 
-/// From now on the program is asked to end instead of being ended. For commands that wait for [`interrupted`]; called
-/// before their work begins, so that no instant is left in which a signal ends a run without a word.
+/// Catches the signals that end the program, from now on. For commands that wait for [`interrupted`]; called before
+/// their work begins, so that no signal ends a run without a message.
 pub(crate) fn catch() {
     let (sender, _) = watch::channel(false);
     if ASKED.set(sender.clone()).is_err() {
@@ -30,7 +30,7 @@ pub(crate) fn catch() {
     });
 }
 
-/// Waits until the program is asked to end.
+/// Waits until a signal asks the program to end.
 pub(crate) async fn interrupted() {
     catch();
     let Some(asked) = ASKED.get() else { return };
@@ -38,7 +38,7 @@ pub(crate) async fn interrupted() {
     let _ = asked.subscribe().wait_for(|asked| *asked).await;
 }
 
-/// What was asked has been done: the next signal asks again.
+/// Marks the signal as handled: `interrupted` waits for the next one.
 pub(crate) fn done() {
     if let Some(asked) = ASKED.get() {
         asked.send_replace(false);

@@ -20,7 +20,7 @@ impl LabelArgs {
     }
 }
 
-/// What several `--label` say together.
+/// Combines several `--label`.
 pub(crate) fn all(written: &[String]) -> Result<Labels, Failure> {
     let mut labels = Labels::new();
     for written in written {

@@ -1,6 +1,6 @@
 //! The rethread command line. Data goes to stdout, talk to stderr.
 
-// What stays may be of use to the server only.
+// Without the server, some shared code is unused.
 #![cfg_attr(not(feature = "server"), allow(dead_code))]
 
 mod agent;

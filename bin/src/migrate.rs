@@ -183,7 +183,7 @@ fn kind_of(error: &MigrateError) -> &'static str {
     }
 }
 
-/// The same, of the problem that a server names.
+/// As above, for the problem type in a server's answer.
 fn kind_of_problem(problem: &str) -> &'static str {
     match problem {
         "conflict" => "busy",

@@ -135,8 +135,8 @@ impl OpenArgs {
         config_file(self.config.as_deref())
     }
 
-    /// What no tool can access: the log with its tokens, and the files that say which programs are started and where
-    /// keys are sent. This includes those of other folders, where rethread may be run later.
+    /// Returns the paths that no tool can access: the log with its tokens, and the files that name programs to start
+    /// and addresses to send keys to. This includes those of other folders, where rethread may be run later.
     pub(crate) fn reserved(&self, more: &MoreArgs) -> Reserved {
         let reserved = Reserved::default().name(CONFIG).name(DATA_DIR).place(&self.data_dir);
         let files = std::iter::once(self.config.as_deref().unwrap_or(Path::new(CONFIG)));
@@ -160,7 +160,7 @@ impl OpenArgs {
         self.server.as_deref().filter(|server| !server.is_empty())
     }
 
-    /// For what is done on this machine only.
+    /// Refuses a server, for operations on this machine only.
     ///
     /// # Errors
     /// When a server was named all the same (exit code 2).
@@ -273,7 +273,7 @@ impl OpenArgs {
         }
     }
 
-    /// The same for a command that reads for long, unless it reads through another process itself.
+    /// As above, for a command that reads for long, unless it reads through another process itself.
     pub(crate) async fn answer_while_reading(&self, runtime: &Runtime) {
         if self.holder().is_none() {
             self.answer_for(runtime, Programs::None).await;
@@ -287,7 +287,7 @@ impl OpenArgs {
         }
     }
 
-    /// As [`OpenArgs::look`], and at what is left of a log that is too damaged to be opened, which is said.
+    /// As [`OpenArgs::look`]; also reads the rest of a log that is too damaged to be opened, and reports the damage.
     pub(crate) async fn look_at_what_is_left(&self) -> Result<Runtime, Failure> {
         match self.look().await {
             Err(failure) if failure.code == DAMAGED && self.server().await?.is_none() => {

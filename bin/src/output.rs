@@ -94,7 +94,7 @@ pub(crate) fn say(text: &str) {
     let _ = writeln!(io::stderr(), "{text}");
 }
 
-/// Says what went wrong, line by line.
+/// Prints an error to stderr, line by line.
 pub(crate) fn say_error(message: &str) {
     say(&format!("{}: {}", red("error"), sanitize_lines(message)));
 }

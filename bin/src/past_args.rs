@@ -52,7 +52,7 @@ impl PastArgs {
     }
 }
 
-/// What a thread begins with besides its input.
+/// The start of a thread besides its input.
 #[derive(Default)]
 pub(crate) struct Past {
     messages: Vec<Message>,
@@ -69,7 +69,7 @@ impl Past {
         }
     }
 
-    /// The same in the body of a request to a server.
+    /// Writes it into the body of a request to a server.
     pub(crate) fn tell(self, body: &mut Value) {
         if !self.messages.is_empty() {
             body["messages"] = json!(self.messages);

@@ -145,7 +145,7 @@ fn in_words(reran: &RerunReport) -> String {
     )
 }
 
-/// What came of one export.
+/// The result for one export.
 struct Checked {
     name: String,
     took: Duration,

@@ -82,7 +82,7 @@ pub(crate) async fn runtime(open: &OpenArgs, server: Option<&Client>, tools: &To
     }
 }
 
-/// What a thread begins with.
+/// The start of a thread.
 pub(crate) struct Beginning {
     pub(crate) input: Option<Json>,
     pub(crate) past: Past,

@@ -120,7 +120,7 @@ pub(crate) struct NextRun {
     pub(crate) definition: Option<File>,
 }
 
-/// Gives a thread its next run, where that is run.
+/// Starts the next run of a thread, here or at the server.
 pub(crate) async fn give(
     server: Option<&Client>,
     runtime: &Runtime,

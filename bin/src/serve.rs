@@ -125,7 +125,7 @@ pub(crate) struct ServeArgs {
     tools: ToolArgs,
 }
 
-/// Serves until it is asked to stop.
+/// Serves until a signal asks it to stop.
 ///
 /// The HTTP server's workers are threads with event loops of their own, so it needs no actix system and runs under this
 /// program's runtime, whose one worker only listens for signals and sweeps. The threads of workflows run on the

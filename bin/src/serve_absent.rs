@@ -9,7 +9,7 @@ use crate::open::OpenArgs;
 
 const WHY: &str = "the server is not compiled in: build with the feature `server`";
 
-/// What was to be said to the server.
+/// The arguments for the server.
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
     #[arg(hide = true, allow_hyphen_values = true, trailing_var_arg = true)]

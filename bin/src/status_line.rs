@@ -72,7 +72,7 @@ impl Drop for StatusLine {
     }
 }
 
-/// Clears the line that is shown, if one is: the program ends, or says something else.
+/// Clears the line, if one is shown: the program ends, or prints something else.
 pub(crate) fn clear() {
     let shown = lock(&SHOWN).upgrade();
     if let Some(screen) = shown {

@@ -15,7 +15,7 @@ use rethread::{Seq, ThreadHandle};
 use crate::exit::Failure;
 use walk::Walk;
 
-/// What a key asks for.
+/// The action of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wish {
     Next,

@@ -117,7 +117,7 @@ pub(crate) fn described(tool: &Tool) -> views::Tool {
     }
 }
 
-/// What a person has to do with its calls.
+/// Returns what a person has to do with its calls.
 fn person(tool: &Tool) -> &'static str {
     match tool.person_role() {
         PersonRole::None => "none",

@@ -90,7 +90,7 @@ impl Programs {
     fn and(self, isolation: &Isolation) -> Self {
         match self {
             Self::Unconfined => self,
-            // One that cannot be isolated and must be does not run.
+            // A program that must be isolated and cannot be does not run.
             _ if isolation.holds() || isolation.mode == IsolationMode::Required => Self::Isolated,
             _ => Self::Unconfined,
         }
@@ -98,7 +98,7 @@ impl Programs {
 }
 
 impl ToolArgs {
-    /// The folder that tools work in, as its name is on this machine; none when it cannot be said in text.
+    /// Returns the folder that tools work in, as its name is on this machine; `None` if it is not UTF-8.
     pub(crate) fn folder(&self) -> Option<String> {
         let folder = match &self.workspace {
             Some(folder) => folder.canonicalize(),
@@ -212,11 +212,11 @@ pub(crate) fn equip(open: &OpenArgs, builder: RuntimeBuilder, args: &ToolArgs) -
     Ok(builder)
 }
 
-/// What is said of programs that run without isolation.
+/// The advice for programs that run without isolation.
 pub(crate) const ISOLATE: &str =
     "install bubblewrap and allow user namespaces, or accept it with --no-isolate-commands";
 
-/// Says where programs run that are not isolated though they could be on another machine.
+/// Reports programs that run without isolation although another machine could isolate them.
 ///
 /// # Errors
 /// When they must be isolated and cannot be (exit code 3).
@@ -354,7 +354,7 @@ impl Toolset {
     }
 }
 
-/// What workflows can use on this machine, as far as that is known without running one.
+/// The tools and profiles that workflows can use on this machine, as far as known without a run.
 pub(crate) struct Known {
     pub(crate) surroundings: Env,
     /// The profiles, where there is a configuration.
@@ -374,8 +374,8 @@ impl Known {
         }
     }
 
-    /// What the configuration names. All tools that come with rethread are known, allowed or not: which options a
-    /// workflow needs is another question. Starts MCP servers and ends them again.
+    /// Returns what the configuration names. All tools that come with rethread are known, allowed or not: which options
+    /// a workflow needs is checked elsewhere. Starts MCP servers and stops them again.
     pub(crate) async fn of(open: &OpenArgs, more: &MoreArgs) -> Result<Self, Failure> {
         let has_configuration = open.config_file().is_some() || !more.mcp.is_empty();
         let mut known = match has_configuration {
@@ -399,14 +399,14 @@ impl Known {
             }
         }
         if kit.registry.get("load_skill").is_none() {
-            // It is there only with skills.
+            // It exists only with skills.
             known.surroundings.tools.insert("load_skill".to_owned());
         }
         kit.stop().await;
         Ok(known)
     }
 
-    /// What is wrong with the budget of a workflow: models whose prices are not known.
+    /// Returns the faults of the budget of a workflow: models whose prices are not known.
     pub(crate) fn unpriced(&self, workflow: &Workflow) -> Vec<Fault> {
         let Some(profiles) = &self.profiles else { return Vec::new() };
         workflow.unpriced(|named| match (named.profile, named.provider) {

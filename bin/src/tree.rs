@@ -27,7 +27,7 @@ pub(crate) struct TreeArgs {
     json: bool,
 }
 
-/// A thread and what came of it.
+/// A thread with its forks and branches.
 pub(crate) struct Kin {
     summary: ThreadSummary,
     branch: Option<String>,
@@ -57,13 +57,13 @@ pub(crate) async fn tree(open: &OpenArgs, args: TreeArgs) -> Result<ExitCode, Fa
     Ok(ExitCode::SUCCESS)
 }
 
-/// What a thread came of: the one whose branch it is, or the one that it was forked off from.
+/// Returns the parent of a thread: the one whose branch it is, or the one that it was forked from.
 fn parent(summary: &ThreadSummary) -> Option<ThreadId> {
     summary.branch_of.map(|(owner, _)| owner).or_else(|| summary.forked_from.map(|(parent, _)| parent))
 }
 
-/// The thread that all of a thread's family came of, with what came of it. Costs a read of the first and the last event
-/// of each thread of the family, and of all own events of those that have branches.
+/// Returns the root of a thread's family, with all forks and branches. Costs a read of the first and the last event of
+/// each thread of the family, and of all own events of those that have branches.
 ///
 /// # Errors
 /// `NoThread` when it is not there, or was deleted meanwhile.
@@ -80,7 +80,7 @@ pub(crate) async fn family(runtime: &Runtime, named: ThreadId) -> Result<Kin, Re
             Err(error) => return Err(error),
         }
     }
-    // From the root outwards; put together from the leaves inwards.
+    // Read from the root to the leaves; assembled from the leaves to the root.
     let root_id = root.thread_id;
     let mut order = vec![root];
     let mut children: BTreeMap<ThreadId, Vec<ThreadId>> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! What commands print as JSON and the server answers: one type for each.
+//! The JSON that commands print and the server returns: one type for each.
 
 mod archive;
 mod explanation;

@@ -26,7 +26,7 @@ pub struct Append {
     pub expected: Seq,
     /// Begins the stream as a fork; only together with the `expected` that follows the inherited part.
     pub fork_of: Option<ForkPoint>,
-    /// Ties together what one run caused; asked for by the first append of a stream, ignored later.
+    /// The trace id of one run; taken from the first append of a stream, ignored later.
     pub trace: Option<TraceId>,
     /// The state of the stream after these records.
     pub tag: Tag,
@@ -63,7 +63,7 @@ pub struct Appended {
     pub group: u32,
 }
 
-/// What [`Store::import_with`] writes.
+/// The content of an import by [`Store::import_with`].
 #[derive(Debug, Clone)]
 pub struct Import {
     /// Where the stream forked off, if it did.
@@ -80,7 +80,7 @@ pub struct Import {
     pub values: Vec<(String, Vec<u8>)>,
 }
 
-/// What is known of a stream without reading it.
+/// The head of a stream, known without reading its records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StreamInfo {
     /// The stream.
@@ -180,8 +180,8 @@ pub trait LogReader: Send + Sync + 'static {
     /// stream.
     fn keys_of(&self, thread: ThreadId) -> Result<Vec<Vec<u8>>, StoreError>;
 
-    /// Where the stream has snapshots, the oldest first; empty when there is no such stream. Costs a look-up for each,
-    /// and reads none. Snapshots that damage hides are left out.
+    /// Returns the seqs of the stream's snapshots, the oldest first; empty if there is no such stream. Costs a look-up
+    /// for each, and reads none. Snapshots that damage hides are left out.
     fn snapshots(&self, thread: ThreadId) -> Result<Vec<Seq>, StoreError>;
 
     /// Returns the stream's snapshot at that seq; `None` if there is none or it is damaged. The caller checks version
@@ -366,14 +366,14 @@ pub trait Store: LogReader {
     /// be lost. `NotFound` when there is no such stream.
     fn put_snapshot(&self, thread: ThreadId, snapshot: Snapshot) -> Result<(), StoreError>;
 
-    /// Takes the stream's snapshots away but for those at these seqs. As durable as they are: after a crash some may
-    /// be there again. `NotFound` when there is no such stream.
+    /// Removes the stream's snapshots, except those at these seqs. As durable as snapshots are: after a crash some may
+    /// be there again. `NotFound` if there is no such stream.
     fn keep_snapshots(&self, thread: ThreadId, seqs: &[Seq]) -> Result<(), StoreError>;
 
     /// Stores a small value (at most 64 KiB) under a name, durable when it returns: cursors, names of workflows.
     fn put_value(&self, name: &str, value: &[u8]) -> Result<(), StoreError>;
 
-    /// Takes the value under that name away, durable when it returns.
+    /// Removes the value under that name, durable when it returns.
     fn remove_value(&self, name: &str) -> Result<(), StoreError>;
 
     /// Deletes a stream with its keys, its snapshots and the blobs that only it names. Its positions stay empty.
@@ -398,7 +398,7 @@ pub trait Store: LogReader {
         self.import_with(Import { fork_of, tag, records, blobs: Vec::new(), keys: Vec::new(), values: Vec::new() })
     }
 
-    /// The same together with blobs, which the stream names, with its keys, and with values: all of it or nothing, also
+    /// As `import`, together with blobs, which the stream names, with its keys, and with values: all or nothing, also
     /// after a crash.
     ///
     /// Errors: as [`Store::import`]; `TooLarge` when the payloads and blobs together are over the limit of an import, or a
@@ -431,7 +431,7 @@ pub trait Store: LogReader {
     fn close(&self) -> Result<(), StoreError>;
 }
 
-/// What [`Store::compact`] did.
+/// The result of [`Store::compact`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Compacted {
     /// The bytes of the index before.
@@ -440,13 +440,13 @@ pub struct Compacted {
     pub after: u64,
 }
 
-/// What [`LogReader::verify`] found.
+/// The result of [`LogReader::verify`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Verification {
     /// Streams that were checked.
     pub n_streams: u64,
     /// Records that were checked.
     pub n_records: u64,
-    /// What is wrong, each with its place; empty when all is well.
+    /// The faults, each with its place; empty if the log is sound.
     pub faults: Vec<crate::error::Damage>,
 }

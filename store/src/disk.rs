@@ -114,7 +114,7 @@ pub struct SledStore {
     threads: Mutex<Option<Threads>>,
     /// Used by a salvage, which has no threads.
     lock: Mutex<Option<Lock>>,
-    /// What was wrong when it was opened and could be put right.
+    /// The faults that were found and repaired when it was opened.
     mended: Vec<Damage>,
     /// Whether the file of [`Store::side_file`] was handed out.
     side_file_is_out: AtomicBool,
@@ -164,8 +164,8 @@ impl SledStore {
         let progress = Arc::new(progress);
         let (tasks, todo) = std::sync::mpsc::channel();
         let mut journal = found.journal;
-        // What a file holds that was left may be half in sled. So it goes there as it is and takes nothing more: done
-        // again, every step writes what it wrote before.
+        // The records of a leftover file may be half in sled. So the file is sealed unchanged and accepts nothing more:
+        // when repeated, every step writes what it wrote before.
         let sealing = reader.tail.state.read().sealing.clone().map(Task::Seal);
         let task = match sealing {
             Some(sealing) => Some(sealing),
@@ -302,7 +302,7 @@ impl SledStore {
         self.sealer.wait_for(epoch, || self.queue.nudge())
     }
 
-    /// Gives the sealer a task and waits for its answer.
+    /// Gives the sealer a task and waits for its result.
     fn have_done<T>(&self, task: impl FnOnce(SyncSender<Result<T, StoreError>>) -> Task) -> Result<T, StoreError> {
         let tasks = self.threads.lock().as_ref().map(|threads| threads.tasks.clone()).ok_or(StoreError::Closed)?;
         let (sender, receiver) = sync_channel(1);
@@ -353,7 +353,7 @@ impl SledStore {
     }
 }
 
-/// There is a log in the folder, or what is left of one.
+/// Checks that the folder contains a log, or the remains of one.
 fn check_there(dir: &Path) -> Result<(), StoreError> {
     if !dir.join(mark::NAME).exists() && !dir.join(recover::INDEX).exists() {
         return Err(StoreError::NotFound { what: "log", name: dir.display().to_string() });

@@ -1,4 +1,4 @@
-//! What can go wrong with the log, by what the caller does next.
+//! The errors of the log, by what the caller does next.
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ pub struct Damage {
     pub position: Option<Position>,
     /// The file.
     pub file: Option<PathBuf>,
-    /// What is wrong.
+    /// The fault.
     pub what: String,
 }
 
@@ -46,9 +46,9 @@ pub enum StoreError {
     Conflict {
         /// The stream.
         thread: ThreadId,
-        /// What the caller expected to be the next seq.
+        /// The next seq that the caller expected.
         expected: Seq,
-        /// What it is.
+        /// The actual next seq.
         actual: Seq,
     },
     /// An append of the stream that was queued before this one failed, and its caller has not received the error yet:
@@ -69,7 +69,7 @@ pub enum StoreError {
     /// Larger than the limit: make it smaller; trying again does not help. Nothing was written.
     #[error("{what} of {bytes} bytes is over the limit of {bytes_max}")]
     TooLarge {
-        /// What is too large.
+        /// The value that is too large.
         what: &'static str,
         /// How large it is.
         bytes: u64,
@@ -93,16 +93,16 @@ pub enum StoreError {
         /// The folder of the log.
         path: PathBuf,
     },
-    /// The folder of the log was moved, removed or replaced while it is open: put it back, or stop the process and open the
-    /// log where it is now. Nothing of this was acknowledged, and nothing was written at the path; the log carries on by
-    /// itself when the folder is back.
+    /// The folder of the log was moved, removed or replaced while it is open: move it back, or stop the process and
+    /// open the log at its new path. Nothing of this was acknowledged, and nothing was written at the path; the log
+    /// continues by itself when the folder is back.
     #[error(
         "the log is no longer in {path} ({why}): move its folder back, or stop this process and open the log where it is now"
     )]
     Moved {
         /// Where the log was opened.
         path: PathBuf,
-        /// What was found there.
+        /// The difference that was found.
         why: String,
     },
     /// The log was opened to be read, because nothing can be written in its folder: mend that and open it again.

@@ -48,7 +48,7 @@ where
     Follower { end, ..Follower::new(Arc::new(store), Cursor::of_log(positions), None, map) }.stream()
 }
 
-/// The same of a thread, inherited records included.
+/// As `read`, for one thread, inherited records included.
 pub fn read_thread<T, U, M>(store: Arc<dyn LogReader>, thread: ThreadId, seqs: Range<Seq>, map: M) -> Mapped<U>
 where
     T: Send + Sync + 'static,
@@ -73,7 +73,7 @@ pub fn follow_thread(store: Arc<dyn LogReader>, thread: ThreadId, from: Seq) -> 
     });
     let mut next = from;
     let records = records.flatten_stream().map(move |batch| {
-        // What was written while the first part was read is in both.
+        // Records that were written while the first part was read are in both.
         let mut batch = batch?;
         batch.retain(|record| record.seq >= next);
         next = batch.last().map_or(next, |last| last.seq.next());
@@ -130,7 +130,7 @@ pub(crate) struct Follower<T, U, M> {
     ended: bool,
 }
 
-/// What comes after the records that a cursor reads.
+/// The source of records after those that a cursor reads.
 enum Live<T> {
     /// Records in memory, shared with other followers; of one thread from a seq on that was not given, or of the log.
     Shared(Listener<T>, Option<(ThreadId, Seq)>),
@@ -158,7 +158,7 @@ impl<T: Send + Sync + 'static> Live<T> {
     /// Whether everything from a position on is in memory.
     fn has(&self, next: Position) -> bool {
         match self {
-            // What a thread inherits is not among its own records in memory: its stream is read to the end.
+            // Inherited records are not among the thread's own in memory: its stream is read to the end.
             Self::Shared(listener, of) => of.is_none() && next >= listener.recent().range().0,
             Self::Log(_) => false,
         }
@@ -339,7 +339,7 @@ where
         Some(if in_memory { async move { read() }.boxed() } else { blocking(read).map(|page| page?).boxed() })
     }
 
-    /// What is yielded of this.
+    /// Returns the item to yield for this result.
     fn given(&mut self, mapped: ControlFlow<U, U>) -> U {
         match mapped {
             ControlFlow::Continue(given) => given,

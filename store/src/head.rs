@@ -5,7 +5,7 @@ use rethread_events::ids::{Hash, Position, Seq, ThreadId, Time, TraceId};
 use crate::contract::{ForkPoint, StreamInfo, Tag};
 use crate::wire::{Malformed, Put, Take};
 
-/// What is known of a stream besides its records.
+/// The metadata of a stream besides its records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Head {
     pub(crate) last_seq: Seq,

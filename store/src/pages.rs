@@ -57,7 +57,7 @@ pub(crate) enum Rest {
     OfLog(Range<Position>),
 }
 
-/// What pages are read from.
+/// The source of pages.
 pub(crate) trait Pages: Send + Sync + 'static {
     /// The first records of `rest`, at most `limit`; fewer only at the end.
     fn page(&self, rest: &Rest, limit: usize) -> Result<Vec<Record>, StoreError>;
@@ -111,7 +111,7 @@ impl Cursor {
     /// Reads the next records and moves after them. Blocks.
     ///
     /// # Errors
-    /// Those of [`LogReader::read_stream`] and [`LogReader::read_all`]; the cursor is done then.
+    /// Returns the errors of [`LogReader::read_stream`] and [`LogReader::read_all`]; the cursor is done then.
     pub fn read(&mut self, store: &dyn LogReader) -> Result<Vec<Record>, StoreError> {
         self.read_page(|rest, limit| page_of(store, rest, limit))
     }
@@ -225,7 +225,7 @@ impl dyn LogReader {
         RecordIter { store: self, cursor: Cursor::of_thread(thread, seqs), page: Vec::new().into_iter() }
     }
 
-    /// The same from the last to the first. The range must not end after the thread's last record.
+    /// As `records`, from the last to the first. The range must not end after the thread's last record.
     pub fn records_back(&self, thread: ThreadId, seqs: Range<Seq>) -> RecordIterBack<'_> {
         let page = Vec::new().into_iter().rev();
         RecordIterBack { store: self, thread, rest: seqs, size: PageSize::FIRST, page }

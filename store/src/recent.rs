@@ -174,8 +174,8 @@ impl<T: Send + Sync + 'static> Recent<T> {
         Follower::of_log(store, self.listen(None), from, map).stream()
     }
 
-    /// The same of one thread from a seq on, inherited records included, each once. Goes on after the record that ends the
-    /// thread unless `map` breaks there: the store does not know what a record means.
+    /// As `follow`, for one thread from a seq on, inherited records included, each once. Continues after the record
+    /// that ends the thread unless `map` breaks there: the store does not know the meaning of records.
     pub fn follow_thread<U, M>(
         self: &Arc<Self>,
         store: Arc<dyn LogReader>,
@@ -191,15 +191,15 @@ impl<T: Send + Sync + 'static> Recent<T> {
     }
 }
 
-/// What is kept from a position on.
+/// The cached records from a position on.
 pub(crate) enum Taken<T> {
     /// Records, in order.
     Records(Vec<Kept<T>>),
-    /// What was there was dropped: the log has it.
+    /// They were dropped from memory: read the log.
     Gone,
-    /// Nothing yet: wait.
+    /// None yet: wait.
     NotYet,
-    /// Nothing will come any more.
+    /// The log is closed.
     Closed,
     /// The log cannot be read on.
     Failed(StoreError),

@@ -3,21 +3,20 @@
 use bytes::Bytes;
 use rethread_events::ids::{EventId, Hash, Position, RunId, Seq, ThreadId, Time, TraceId};
 
-/// What kind of event a record holds: the code from the event table of `rethread-events`. Opaque here; filters
-/// compare it.
+/// The event type of a record: the code from the event table of `rethread-events`. Opaque here; filters compare it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Kind(pub u16);
 
 /// An event to be appended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewRecord {
-    /// What kind of event it is.
+    /// The event type.
     pub kind: Kind,
     /// The version of the payload's shape.
     pub version: u16,
     /// The time it happened, by the caller's clock.
     pub recorded_at: Time,
-    /// What led to it, where that is known.
+    /// The record that led to it, if known.
     pub cause: Option<Cause>,
     /// The run of the thread that it belongs to, where that is known.
     pub run: Option<RunId>,
@@ -47,7 +46,7 @@ pub struct Record {
     pub thread: ThreadId,
     /// Its place in the stream.
     pub seq: Seq,
-    /// What kind of event it is.
+    /// The event type.
     pub kind: Kind,
     /// The version of the payload's shape.
     pub version: u16,

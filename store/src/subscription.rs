@@ -23,7 +23,7 @@ pub(crate) struct Progress {
     pub(crate) closed: bool,
 }
 
-/// What the subscriptions of a backend read from.
+/// The source of the subscriptions of a backend.
 pub(crate) trait Source: Send + Sync + 'static {
     /// As [`crate::LogReader::read_all`].
     fn records(&self, from: Position, limit: usize) -> Result<Vec<Record>, StoreError>;
@@ -110,8 +110,7 @@ impl Subscription {
         Self { batches, ready: Vec::new().into_iter() }
     }
 
-    /// What was read and not yet taken, else what the next read gives; at least one record. As [`Stream::poll_next`],
-    /// for one who takes many at a time.
+    /// Returns the buffered records, or those of the next read; at least one. As [`Stream::poll_next`], for batches.
     pub fn poll_batch(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Vec<Record>, StoreError>>> {
         if self.ready.len() > 0 {
             return Poll::Ready(Some(Ok(self.ready.by_ref().collect())));

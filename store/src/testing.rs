@@ -47,7 +47,7 @@ pub fn append(thread: ThreadId, expected: u64, texts: &[&str]) -> Append {
     }
 }
 
-/// The same, of one record, that adds and removes keys.
+/// As above, of one record, that adds and removes keys.
 pub fn keyed(thread: ThreadId, expected: u64, added: &[&str], removed: &[&str]) -> Append {
     let removed = removed.iter().map(|key| KeyChange::Remove(key.as_bytes().into()));
     let added = added.iter().map(|key| KeyChange::Add(key.as_bytes().into()));

@@ -1,5 +1,5 @@
-//! What a person types, line by line, for the current question: a question may be closed while its line is being read,
-//! and the read cannot be cancelled, so there is one for the whole program.
+//! The input of a person, line by line, for the current question: a question may be closed while its line is being
+//! read, and the read cannot be cancelled, so there is one reader for the whole program.
 
 use std::io::{self, BufRead, Read};
 use std::sync::mpsc;
@@ -38,7 +38,7 @@ impl Reader {
 fn read() -> Line {
     let mut line = Vec::new();
     let read = io::stdin().lock().take(super::ANSWER_BYTES_MAX as u64).read_until(b'\n', &mut line);
-    // What is no UTF-8 is no end of the input.
+    // Invalid UTF-8 does not end the input.
     read.ok().filter(|n| *n > 0).map(|_| String::from_utf8_lossy(&line).into_owned())
 }
 

@@ -1,4 +1,4 @@
-//! What can be typed besides messages.
+//! The commands in a chat.
 
 use std::io::Write as _;
 
@@ -29,7 +29,7 @@ const PAGE: usize = 500;
 /// How much of a message is shown.
 const MESSAGE_CHARS_MAX: usize = 2_000;
 
-/// What comes after a command.
+/// What happens after a command.
 pub(super) enum Next {
     Message,
     Leave,
@@ -175,7 +175,7 @@ impl Chat<'_> {
         let messages = self.messages(usize::MAX).await?;
         let messages: Vec<_> = messages.iter().map(|it| &it.message).filter(|it| it.role != Role::System).collect();
         let cannot = |error: std::io::Error| Failure::other(format!("{file} cannot be written: {error}"));
-        // What is there already is not lost.
+        // An existing file is not overwritten.
         let mut new = std::fs::OpenOptions::new().write(true).create_new(true).open(file).map_err(cannot)?;
         writeln!(new, "{:#}", json!(messages)).map_err(cannot)?;
         let n = output::count(messages.len(), "message", "messages");
@@ -184,7 +184,7 @@ impl Chat<'_> {
     }
 }
 
-/// What the nodes of a workflow call: profiles, or providers with their models.
+/// Returns what the nodes of a workflow call: profiles, or providers with their models.
 fn models(workflow: &Workflow) -> Vec<String> {
     let mut found = Vec::new();
     workflow.each_model(|_, NamedModel { profile, provider, model }| {

@@ -1,4 +1,4 @@
-//! What a person types: with a line editor at a terminal, line by line from a pipe.
+//! The input of a person: with a line editor at a terminal, line by line from a pipe.
 
 use std::fs::OpenOptions;
 use std::io::{self, IsTerminal};
@@ -15,7 +15,7 @@ use crate::output;
 /// How many messages the line editor remembers.
 const HISTORY_LINES_MAX: usize = 1_000;
 
-/// What came.
+/// One input.
 pub(super) enum Typed {
     Message(String),
     /// A line with more bytes than a message may have.

@@ -7,7 +7,7 @@ use crate::{output, replay};
 
 /// How much of a value is shown.
 const VALUE_CHARS_MAX: usize = 200;
-/// What is different in any two states, and says nothing.
+/// Fields that differ between any two states, and are ignored.
 const PASSED_OVER: [&str; 5] = ["thread_id", "seq", "last_at", "messages", "path"];
 /// The most lines of one difference.
 const LINES_MAX: usize = 2_000;
@@ -45,7 +45,7 @@ impl Change {
     }
 }
 
-/// What is different in the second state. Nothing where only time has passed.
+/// Returns the differences of the second state. None if only time has passed.
 pub(crate) fn between(from: &State, to: &State) -> Vec<Change> {
     let mut changes = Vec::new();
     walk("", &from.to_json(), &to.to_json(), &mut changes);

@@ -16,7 +16,7 @@ const BRANCHES_MAX: usize = 1_000;
 /// How deep branches inside of branches are read.
 const DEPTH_MAX: usize = 32;
 
-/// What a thread did.
+/// The steps of a thread and its branches.
 pub(crate) struct Told {
     pub(crate) thread: ThreadId,
     /// The run that the steps are of, if not all of the thread's.
@@ -28,7 +28,8 @@ pub(crate) struct Told {
     pub(crate) n_left_out: usize,
 }
 
-/// What a thread did, and reads the branches that these steps name, as they are now. Holds a bounded part of each.
+/// Returns the steps of a thread, and reads the branches that these steps name, as they are now. Keeps a bounded part
+/// of each.
 pub(crate) async fn of(runtime: &Runtime, thread: ThreadId, steps: Steps) -> Result<Told, ReadError> {
     let mut n_left = BRANCHES_MAX;
     below(runtime, thread, steps, &mut n_left, DEPTH_MAX).await
@@ -82,7 +83,7 @@ impl Told {
         family
     }
 
-    /// What it did, and what each of its branches and their branches did.
+    /// Returns its steps, and those of its branches and their branches.
     pub(crate) fn into_steps(self) -> (Steps, Vec<BranchSteps>) {
         let (mut todo, mut branches) = (VecDeque::from_iter(self.branches.into_values()), Vec::new());
         while let Some(told) = todo.pop_front() {

@@ -1,4 +1,4 @@
-//! What is printed where, and the exit codes of errors.
+//! The output of the commands, and the exit codes of errors.
 
 use std::io::Write as _;
 use std::process::ExitCode;

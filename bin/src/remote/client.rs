@@ -25,7 +25,7 @@ pub(crate) const TOKEN: &str = "RETHREAD_TOKEN";
 const CONNECT_MAX: Duration = Duration::from_secs(5);
 /// How long an answer may take; the server gives up before that.
 const ANSWER_MAX: Duration = Duration::from_secs(90);
-/// The same of what reads or writes much of the log.
+/// As above, for requests that read or write much of the log.
 const LONG_ANSWER_MAX: Duration = Duration::from_secs(1_900);
 /// How their paths end.
 const LONG: [&str; 5] = ["/v1/log/verify", "/v1/log/compact", "/v1/gc", "/v1/import", "/rerun"];
@@ -45,7 +45,7 @@ fn loop_of_requests() -> Result<&'static tokio::runtime::Runtime, RemoteError> {
 /// A request was not done.
 #[derive(Debug, Clone)]
 pub(crate) struct RemoteError {
-    /// What kind of problem it is, as docs/HTTP.md lists them; absent when there was no answer.
+    /// The problem type, as docs/HTTP.md lists them; absent if there was no answer.
     pub(crate) kind: Option<String>,
     pub(crate) message: String,
 }
@@ -158,7 +158,7 @@ impl Client {
         self.command.as_ref().is_some_and(|command| command.is_gone.load(Ordering::Relaxed))
     }
 
-    /// The same for an address that is not verified to be the server: no token is sent.
+    /// As above, for an address that is not verified to be the server: no token is sent.
     pub(super) fn without_token(&self) -> Self {
         Self { token: None, ..self.clone() }
     }
@@ -182,7 +182,7 @@ impl Client {
         self.token.is_some()
     }
 
-    /// What it means that a request got no answer.
+    /// Returns the error for a request without an answer.
     fn failed(&self, error: &reqwest::Error) -> RemoteError {
         let at = self.address();
         let mut text = error.to_string();
@@ -349,7 +349,7 @@ fn json(bytes: &[u8]) -> Result<Value, RemoteError> {
 }
 
 impl RemoteError {
-    /// The same in the words of a store that was asked for `what`.
+    /// As above, as the error of a store operation on `what`.
     pub(crate) fn of_store(self, client: &Client, what: &'static str, name: impl ToString) -> StoreError {
         match self.kind.as_deref() {
             Some("no-thread" | "no-such-part") => StoreError::NotFound { what, name: name.to_string() },

@@ -1,4 +1,4 @@
-//! What a command that runs a thread asks for, and what the server that will run it offers.
+//! What a command that runs a thread needs, and what the server that will run it offers.
 
 use super::client::Client;
 use crate::exit::Failure;
@@ -39,7 +39,7 @@ impl Client {
         Ok(())
     }
 
-    /// The same for a thread that has begun, and so has its folder.
+    /// As above, for a thread that has begun, which has its folder already.
     pub(crate) fn can_go_on(&self, args: &ToolArgs) -> Result<(), Failure> {
         if args.workspace.is_some() {
             let at = self.address();
@@ -50,7 +50,7 @@ impl Client {
         Ok(())
     }
 
-    /// The folder that a new thread is to work in; none where the server's own is meant.
+    /// Returns the folder of a new thread; `None` for the server's own.
     ///
     /// # Errors
     /// When a folder was named and the server is on another machine (exit code 2).

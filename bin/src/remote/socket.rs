@@ -42,7 +42,7 @@ impl Socket {
         Self::at(&folder)
     }
 
-    /// The socket that is there; none where no process has made one.
+    /// Returns the existing socket; `None` if no process has created one.
     pub(crate) fn find(data_dir: &Path) -> Option<Self> {
         let folder = data_dir.join(FOLDER);
         folder.join(NAME).symlink_metadata().ok()?;

@@ -20,7 +20,7 @@ use super::client::Client;
 use super::wire::{Log, StoredRecord, StoredRecords, Stream, Streams, Verified};
 use crate::exit::Failure;
 
-/// How many records or streams are asked for at most.
+/// How many records or streams are requested at most.
 const PAGE: usize = 2_000;
 /// How long the server waits for something to come before it says that nothing has.
 const WAIT_MS: u64 = 20_000;
@@ -166,7 +166,7 @@ impl LogReader for RemoteStore {
                 let path = format!("/v1/log/records?from={from}&limit={PAGE}&wait_ms={WAIT_MS}");
                 let read = match client.get(&path).await {
                     Ok(value) => serde_json::from_value(value).map_err(|error| unexpected(&error)),
-                    // It is stopping: there is nothing to follow any more.
+                    // It is stopping: there is nothing more to follow.
                     Err(error) if error.kind.as_deref() == Some("stopping") => return None,
                     Err(error) => Err(error.of_store(&client, "log", "")),
                 };

@@ -38,7 +38,7 @@ impl Client {
 
     /// Sends a signal.
     pub(crate) async fn signal(&self, name: &str, body: &Value) -> Result<SignalSent, Failure> {
-        // A name with other characters is none: the server says so.
+        // A name with other characters is invalid: the server returns that error.
         let answer = self.post(&format!("/v1/signals/{}", in_path(name)), body).await?;
         let field = |name: &str| answer.get(name).cloned().unwrap_or_default();
         let read = || -> Option<SignalSent> {
@@ -52,13 +52,13 @@ impl Client {
         read().ok_or_else(|| Failure::other("the answer of the server is not that to a signal"))
     }
 
-    /// Puts the definition of a workflow into its log.
+    /// Stores the definition of a workflow in its log.
     pub(crate) async fn put_workflow(&self, text: &str) -> Result<(), RemoteError> {
         let body = ("application/yaml", text.as_bytes().to_vec());
         self.ask(Method::POST, "/v1/workflows", Some(body)).await.map(drop)
     }
 
-    /// Checks a definition, and puts it into its log unless it is only checked.
+    /// Checks a definition, and stores it in its log unless it is only checked.
     pub(crate) async fn check_workflow(&self, text: &str, dry_run: bool) -> Result<(), RemoteError> {
         if !dry_run {
             return self.put_workflow(text).await;
@@ -95,7 +95,7 @@ impl Client {
             .map_err(|_| Failure::other("the answer of the server is not that to a backfill"))
     }
 
-    /// Lets a wait end at another time.
+    /// Changes the end of a wait.
     pub(crate) async fn change_wait(&self, thread: ThreadId, wait: CallId, until: Time) -> Result<(), RemoteError> {
         self.tell(thread, &format!("waits/{wait}"), &json!({ "until": until })).await.map(drop)
     }
@@ -137,7 +137,7 @@ impl Client {
         id(&self.post("/v1/threads", body).await?)
     }
 
-    /// Gives a thread its next run, or a message.
+    /// Starts the next run of a thread, or sends a message.
     pub(crate) async fn run(&self, thread: ThreadId, body: &Value) -> Result<(), RemoteError> {
         self.tell(thread, "runs", body).await.map(drop)
     }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[cfg(feature = "server")]
 use utoipa::ToSchema;
 
-/// What the log is.
+/// The description of the log.
 #[derive(Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(ToSchema))]
 pub(crate) struct Log {
@@ -56,7 +56,7 @@ pub(crate) struct StoredRecords {
     pub(crate) next_position: Position,
 }
 
-/// What is known of a stream without reading it.
+/// The head of a stream.
 #[derive(Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(ToSchema))]
 pub(crate) struct Stream {
@@ -93,7 +93,7 @@ pub(crate) struct Streams {
     pub(crate) streams: Vec<Stream>,
 }
 
-/// What the check of a log found.
+/// The result of the check of a log.
 #[derive(Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(ToSchema))]
 pub(crate) struct Verified {

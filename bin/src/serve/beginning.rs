@@ -124,5 +124,5 @@ pub(crate) async fn answer(begun: Begun<ThreadHandle>) -> Result<HttpResponse, P
     Ok(response.insert_header(request::location(thread.id())).json(Thread::from(&thread.summary().await?)))
 }
 
-/// Says that the request came before.
+/// The header that marks the response to a repeated request.
 pub(crate) const REPLAYED: (&str, &str) = ("Idempotency-Replayed", "true");

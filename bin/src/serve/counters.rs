@@ -1,4 +1,4 @@
-//! What the server counts of itself.
+//! Counters of the server.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

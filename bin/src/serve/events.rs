@@ -48,7 +48,7 @@ pub(crate) struct LogQuery {
     /// Only events of threads with these labels: `KEY=VALUE`, with commas between them.
     #[param(pattern = "^[A-Za-z0-9._/-]{1,64}=[^,]{1,64}(,[A-Za-z0-9._/-]{1,64}=[^,]{1,64})*$")]
     label: Option<String>,
-    /// As a stream: `false` ends it when everything that is there now was given.
+    /// As a stream: `false` ends it after the events that are in the log now.
     follow: Option<bool>,
     /// As JSON: the most events, 500 by default, at most 5000.
     #[param(minimum = 1, maximum = 5000)]
@@ -71,14 +71,14 @@ pub(crate) struct ThreadQuery {
     run: Option<u64>,
     /// Only events with these documented names, with commas between them.
     types: Option<String>,
-    /// As a stream: `false` ends it when everything that is there now was given.
+    /// As a stream: `false` ends it after the events that are in the log now.
     follow: Option<bool>,
     /// As JSON: the most events, 500 by default, at most 5000.
     #[param(minimum = 1, maximum = 5000)]
     limit: Option<u64>,
 }
 
-/// What the client wants to read; `None` for one JSON document.
+/// Returns the format that the client wants; `None` for one JSON document.
 fn form(request: &HttpRequest) -> Option<Form> {
     let accept = request.headers().get(header::ACCEPT)?.to_str().ok()?;
     let mut types = accept.split(',').map(|range| range.split(';').next().unwrap_or_default().trim());
@@ -102,7 +102,7 @@ fn position(request: &HttpRequest, after: Option<&str>) -> Result<Option<After>,
     }
 }
 
-/// What a stream is answered with.
+/// Returns the response with a stream.
 fn streaming(
     server: Shared,
     request: &HttpRequest,
@@ -190,7 +190,7 @@ async fn page(
     let store = runtime.store();
     let read = move || found(store.log(from..end), limit, |event| wanted.wants(event));
     let (found, last) = blocking(read).await??;
-    // The next page is asked for with the last position that this one covers.
+    // The next page is requested with the last position that this one covers.
     Ok((found, last.map(|(position, _)| position).filter(|last| last.next() < end)))
 }
 

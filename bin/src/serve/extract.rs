@@ -1,4 +1,4 @@
-//! What handlers are given of a request: the thread, the parameters, the body. What cannot be used is a [`Problem`].
+//! Extractors for handlers: the thread, the parameters, the body. An unusable request is a [`Problem`].
 
 use std::future::{Ready, ready};
 
@@ -91,7 +91,7 @@ fn whole(
 /// The thread that the path names, and the moment of it that the parameters name.
 pub(crate) struct AtMoment {
     pub(crate) thread: ThreadHandle,
-    /// None where the present is meant.
+    /// Absent for the present.
     pub(crate) seq: Option<Seq>,
 }
 

@@ -27,7 +27,7 @@ struct Feed {
     seen: Option<Position>,
     keep_alive: Interval,
     server: Shared,
-    /// What is written first.
+    /// The first bytes of the body.
     opening: Option<Bytes>,
     ended: bool,
     _seat: Seat,
@@ -85,7 +85,7 @@ impl Feed {
         }
     }
 
-    /// What is to be written, if the reader still has permission.
+    /// Returns the piece to write, if the reader still has permission.
     fn allowed(&mut self, piece: Bytes) -> Bytes {
         match guard::still(&self.server, self.by) {
             Ok(()) => piece,
@@ -108,7 +108,7 @@ impl Feed {
     fn piece(&mut self, first: Result<Written, ReadError>) -> Bytes {
         let mut piece = self.text(first);
         let mut joined = BytesMut::new();
-        // What is as large as this already is sent as it is.
+        // A piece that is large enough already is sent as it is.
         while !self.ended && piece.len().max(joined.len()) < PIECE_BYTES {
             match self.events.next().now_or_never() {
                 Some(Some(next)) => {

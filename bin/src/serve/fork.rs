@@ -19,7 +19,7 @@ use super::workflows::{Chosen, For, Inline};
 use crate::fork::{answer_to, does_not_wait};
 use crate::views::Thread;
 
-/// What is different from the moment on. Everything may be absent.
+/// The changes from the moment on. Everything may be absent.
 #[derive(Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Fork {
@@ -34,7 +34,7 @@ pub(crate) struct Fork {
     /// A run that is made again: the fork begins where it began.
     #[serde(default, deserialize_with = "request::count")]
     run_id: Option<u64>,
-    /// The input of that run, in the place of its own.
+    /// The input of that run, instead of its own.
     input: Option<Value>,
     /// Variables to set.
     #[schema(value_type = Option<Object>)]

@@ -58,7 +58,7 @@ pub(crate) async fn graph(server: Shared, at: AtMoment) -> Result<HttpResponse, 
 struct Went<'a> {
     visits: HashMap<&'a NodeId, u64>,
     steps: HashMap<(&'a NodeId, &'a NodeId), u64>,
-    /// What came of each node the last time that it was entered.
+    /// The result of each node the last time that it was entered.
     outcomes: HashMap<&'a NodeId, (Time, StepOutcome)>,
     /// Where the thread is, and where its branches are.
     current: HashSet<&'a NodeId>,

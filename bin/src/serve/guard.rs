@@ -1,5 +1,5 @@
-//! What every request meets first: whether it was meant for this server, who sent it, and whether that one may do this.
-//! And what every answer gets: the headers that keep a browser from doing more with it than to show it.
+//! Checks every request first: whether it was meant for this server, who sent it, and whether the sender may do this.
+//! Adds the headers to every response that restrict what a browser does with it.
 
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
@@ -24,7 +24,7 @@ use super::tokens::{self, Scope, TokenHash};
 
 /// How long an answer may take to begin.
 const ANSWER_MAX: Duration = Duration::from_secs(60);
-/// The same of what reads or writes much of the log.
+/// As above, for requests that read or write much of the log.
 const LONG_ANSWER_MAX: Duration = Duration::from_secs(1_800);
 const LONG: [&str; 6] =
     ["/v1/log/verify", "/v1/log/compact", "/v1/log/backup", "/v1/gc", "/v1/import", "/v1/threads/{thread}/rerun"];
@@ -60,7 +60,7 @@ pub(crate) async fn guard(
         (Ok(allowed), Some(driven)) if matches!(access, Access::Operate | Access::Admin) => {
             local::check_change(&server, &request, driven).await.map(|()| allowed)
         }
-        // A route that reads may change something when it is asked to, which `check_change` has not seen.
+        // A route that reads may change something on request, which `check_change` has not checked.
         (Ok(_), Some(_)) => Ok(Scope::Read),
         (admitted, _) => admitted,
     };
@@ -212,7 +212,7 @@ pub(crate) fn bound_to(request: &HttpRequest) -> Labels {
     request.extensions().get::<BoundTo>().map(|BoundTo(labels)| labels.clone()).unwrap_or_default()
 }
 
-/// Labels that were asked for or given, and those that the token is bound to.
+/// Returns the labels that were requested or given, with those that the token is bound to.
 pub(crate) fn bound(request: &HttpRequest, labels: Labels) -> Result<Labels, Problem> {
     let bound = bound_to(request);
     labels.and(&bound).map_err(|error| {
@@ -323,7 +323,7 @@ fn preflight() -> HttpResponse {
         .finish()
 }
 
-/// Lets a page of this origin read the answer. It sends its token in a header: cookies are not for it.
+/// Allows a page of this origin to read the response. The page sends its token in a header: cookies are not for it.
 fn share(headers: &mut HeaderMap, origin: HeaderValue) {
     headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
     headers.append(header::VARY, HeaderValue::from_static("Origin"));
@@ -400,7 +400,7 @@ fn cookie(headers: &HeaderMap) -> Option<String> {
     pairs.find(|(name, value)| *name == COOKIE && !value.is_empty()).map(|(_, value)| value.to_owned())
 }
 
-/// What is served from here is never run, framed or guessed at, but for the page, which says itself what it needs.
+/// Forbids browsers to run, frame or sniff responses, except for the page, which has its own policy.
 pub(crate) fn protect(headers: &mut HeaderMap) {
     let mut set = |name: HeaderName, value: &'static str| {
         if !headers.contains_key(&name) {

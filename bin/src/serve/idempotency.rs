@@ -20,7 +20,7 @@ const KEPT_MS: u64 = 7 * 24 * 3_600 * 1_000;
 /// How many keys are remembered; beyond it the oldest are forgotten first.
 const KEYS_MAX: usize = 100_000;
 
-/// What is remembered of a key.
+/// The record of a key.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Used {
     /// The hash of the request.
@@ -161,7 +161,7 @@ impl Keys {
     async fn used(&self, name: &str) -> Result<Option<Used>, Problem> {
         let (store, name) = (self.runtime.store(), name.to_owned());
         let value = blocking(move || store.value(&name)).await??;
-        // What cannot be read is as good as not there.
+        // An unreadable value counts as missing.
         Ok(value.and_then(|value| serde_json::from_slice(&value).ok()))
     }
 

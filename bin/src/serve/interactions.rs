@@ -52,8 +52,8 @@ fn read_cursor(text: &str) -> Option<Place> {
     Some((Time::from_unix_us(asked.parse().ok()?), thread, call))
 }
 
-/// What waits for people, in all threads, those who have waited longest first. Ask on with `next` until it is null. Costs
-/// a look into every thread that has not ended.
+/// Returns the open questions of all threads, those that have waited longest first. Request the next page with `next`
+/// until it is null. Costs a load of every thread that has not ended.
 #[utoipa::path(get, path = "/v1/interactions", tag = "interactions", operation_id = "list_interactions", params(ListQuery),
     responses((status = 200, description = "A page of the list", body = Interactions)))]
 pub(crate) async fn list(
@@ -86,7 +86,7 @@ pub(crate) async fn list(
     Ok(HttpResponse::Ok().json(Interactions { interactions, unreadable, total: inbox.open.len(), next }))
 }
 
-/// What a thread and the branches that it runs ask people.
+/// Returns the open questions of a thread and its running branches.
 #[utoipa::path(get, path = "/v1/threads/{thread}/interactions", tag = "interactions", operation_id = "thread_interactions",
     responses((status = 200, description = "The open questions, those that have waited longest first", body = Interactions)))]
 pub(crate) async fn of_thread(server: Shared, Named(thread): Named) -> Result<HttpResponse, Problem> {
@@ -149,7 +149,7 @@ pub(crate) async fn respond(
     Ok(response.json(Answered { id, thread_id: thread, status: "answered" }))
 }
 
-/// Takes a question back.
+/// Withdraws a question.
 #[utoipa::path(post, path = "/v1/interactions/{interaction}/cancel", tag = "interactions", operation_id = "cancel_interaction",
     responses(
         (status = 200, description = "It is closed", body = Answered),

@@ -1,4 +1,4 @@
-//! What makes room and what copies the log: `/v1/gc`, `/v1/log/compact`, `/v1/log/backup`.
+//! Maintenance: `/v1/gc`, `/v1/log/compact`, `/v1/log/backup`.
 
 use std::io;
 use std::time::Duration;
@@ -24,20 +24,20 @@ use super::server::Shared;
 use crate::gc;
 use crate::views::Collected;
 
-/// How many threads go with one request, unless it says another number.
+/// How many threads are deleted by one request, by default.
 const GC_DEFAULT: usize = 1_000;
 const GC_MAX: usize = 10_000;
 /// How many pieces of a backup wait for a client that reads slowly.
 const PIECES: usize = 8;
 const PIECE_BYTES: usize = 256 << 10;
-/// A client that takes nothing for so long gets no more of a backup.
+/// A backup is aborted if the client accepts no bytes for this long.
 const STALLED: Duration = Duration::from_secs(60);
 
 /// Which threads may go.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Gc {
-    /// Those whose last event was before this time.
+    /// Threads whose last event was before this time.
     #[serde(default)]
     ended_before: Option<String>,
     /// Also the oldest threads, until the events of the rest take at most this many bytes, uncompressed.
@@ -54,7 +54,7 @@ pub(crate) struct Gc {
     #[schema(minimum = 1, maximum = 10000)]
     #[serde(default, deserialize_with = "super::request::count")]
     limit: Option<u64>,
-    /// Also the newest definition of each workflow that no thread runs on; older ones go without this.
+    /// Also the newest definition of each workflow that no thread runs on; older ones are always removed.
     #[serde(default)]
     definitions: bool,
 }

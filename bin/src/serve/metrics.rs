@@ -13,7 +13,7 @@ use super::problem::Problem;
 use super::server::Shared;
 use super::webhook::WebhookStats;
 
-/// What the runtime and the server count, in the text format of Prometheus.
+/// Returns the metrics of the runtime and the server, in the text format of Prometheus.
 #[utoipa::path(get, path = "/metrics", tag = "operation", operation_id = "metrics",
     responses((status = 200, description = "The metrics", body = String, content_type = "text/plain; version=0.0.4")))]
 pub(crate) async fn metrics(server: Shared) -> Result<HttpResponse, Problem> {

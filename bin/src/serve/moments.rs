@@ -1,4 +1,4 @@
-//! `/v1/threads/{thread}/state` and what else is asked about a moment of a thread.
+//! `/v1/threads/{thread}/state` and other historical reads of a thread.
 
 use actix_web::HttpResponse;
 use rethread::runs::RunId;
@@ -98,7 +98,7 @@ pub(crate) async fn family(at: AtMoment) -> Result<HttpResponse, Problem> {
     Ok(HttpResponse::Ok().json(Family { thread_id: thread.id(), seq, members }))
 }
 
-/// What a thread did up to a moment, or in a run, node by node: calls, times, tokens and cost, what came of it.
+/// Returns the steps of a thread up to a moment, or in a run: calls, times, tokens and cost, results.
 #[utoipa::path(get, path = "/v1/threads/{thread}/steps", tag = "moments", operation_id = "thread_steps",
     params(MomentQuery),
     responses((status = 200, description = "One result for each node that was entered", body = Steps)))]

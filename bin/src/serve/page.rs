@@ -8,7 +8,7 @@ use rethread::Hash;
 use super::problem::{Kind, Problem};
 use super::request;
 
-/// What the page may do: use what comes from this server, and nothing else.
+/// The content security policy of the page: it may use what comes from this server, and nothing else.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
                       connect-src 'self'; font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
@@ -104,7 +104,7 @@ fn part(request: &HttpRequest, name: &str) -> Result<HttpResponse, Problem> {
         };
         return Err(Problem::new(Kind::NotFound, why).at("path", request::cut(request.path())));
     };
-    // What a browser has already is not sent again.
+    // A cached version of the browser is not sent again.
     let tag = format!("\"{}\"", Hash::of(part.bytes));
     let is_known = request.headers().get(header::IF_NONE_MATCH).is_some_and(|known| is_among(&tag, known));
     let mut response = if is_known { HttpResponse::NotModified() } else { HttpResponse::Ok() };

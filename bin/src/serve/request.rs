@@ -1,4 +1,4 @@
-//! What is taken out of a request: the body, within limits of size and time; the parameters; the names in the path.
+//! Reads requests: the body, within limits of size and time; the parameters; the names in the path.
 
 use rethread_events::text;
 use std::time::Duration;
@@ -152,7 +152,7 @@ pub(crate) fn cut(text: &str) -> String {
     text::head(text, 80).to_owned()
 }
 
-/// A list of words with commas between them; empty words are passed over.
+/// Parses a comma-separated list of words; empty words are skipped.
 pub(crate) fn words(text: Option<&str>) -> Vec<&str> {
     text.unwrap_or_default().split(',').map(str::trim).filter(|word| !word.is_empty()).collect()
 }
@@ -196,7 +196,7 @@ pub(crate) fn time(name: &str, text: Option<&str>) -> Result<Option<Time>, Probl
     let parsed = text.map(|text| {
         let at: jiff::Timestamp =
             text.parse().map_err(|_| Problem::parameter(name, "expected a time such as 2026-01-31T12:00:00Z"))?;
-        // Nothing was recorded before the epoch, so that any time before it means as much.
+        // Nothing was recorded before the epoch, so any earlier time means the same.
         Ok(Time::from_unix_us(u64::try_from(at.as_microsecond()).unwrap_or_default()))
     });
     parsed.transpose()
@@ -216,7 +216,7 @@ pub(crate) fn position(text: &str) -> Option<Position> {
     text.parse().ok().filter(|_| text.len() <= 18).map(Position)
 }
 
-/// A position, or none where the present is meant.
+/// Parses a position; `None` for the present.
 pub(crate) fn after(text: Option<&str>) -> Result<Option<After>, Problem> {
     match text {
         None => Ok(None),

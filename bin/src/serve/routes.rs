@@ -26,14 +26,14 @@ pub(crate) enum Access {
     Admin,
 }
 
-/// What a token that is bound to labels finds there.
+/// What a token that is bound to labels gets from a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Bound {
-    /// What everybody does: nothing of a thread is in it.
+    /// All: the response contains nothing of a thread.
     All,
     /// The thread that the path names, if it has the labels.
     OfThread,
-    /// What of it belongs to threads with the labels: the handler filters.
+    /// The part that belongs to threads with the labels: the handler filters.
     Filtered,
     /// Nothing.
     Hidden,
@@ -149,7 +149,7 @@ pub(crate) fn no_path(path: &str) -> Problem {
     Problem::new(Kind::NotFound, detail).at("path", super::request::cut(path))
 }
 
-/// What is answered where nothing is served.
+/// The response for unknown paths.
 pub(crate) async fn nothing(request: HttpRequest) -> Result<HttpResponse, Problem> {
     let pattern = request.match_pattern();
     let here = ROUTES.iter().filter(|route| Some(route.path) == pattern.as_deref());

@@ -51,7 +51,7 @@ pub(crate) struct Backfilled {
 }
 
 fn shown(server: &Server, state: ScheduleState) -> ShownSchedule {
-    // One that this program does not understand has none.
+    // A schedule that this program does not understand has none.
     let next = state.upcoming(server.runtime.now(), NEXT).unwrap_or_default();
     ShownSchedule { state, next }
 }

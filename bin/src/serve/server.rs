@@ -1,4 +1,4 @@
-//! What all requests of a server share.
+//! The state that all requests of a server share.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -26,7 +26,7 @@ use crate::toolset::Programs;
 /// The server, as a handler gets it.
 pub(crate) type Shared = web::Data<Server>;
 
-/// What is set when a server starts.
+/// The settings of a server.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     /// Where it listens.
@@ -54,7 +54,7 @@ pub(crate) struct Settings {
     pub(crate) silence_max: Duration,
 }
 
-/// What all requests of a server share.
+/// The state that all requests of a server share.
 pub(crate) struct Server {
     pub(crate) runtime: Runtime,
     pub(crate) settings: Settings,
@@ -66,7 +66,7 @@ pub(crate) struct Server {
     pub(crate) webhooks: Vec<(String, Arc<WebhookStats>)>,
     /// The webhooks of other services, by name.
     pub(crate) incoming: BTreeMap<String, Incoming>,
-    /// Cancelled when the server is asked to stop.
+    /// Cancelled when the server stops.
     pub(crate) stopping: CancellationToken,
     subscribers: Arc<Semaphore>,
     n_subscribers: AtomicUsize,

@@ -19,7 +19,7 @@ use super::server::Shared;
 pub(crate) struct NewSignal {
     /// Its id, at most 200 bytes; one is made when absent. The same name and id again, within two days, is the same signal.
     id: Option<String>,
-    /// What it carries; null when absent.
+    /// Its payload; null if absent.
     #[serde(default)]
     payload: Value,
     /// How long it is kept, in milliseconds, if no thread waits for it; refused then when absent. At most 30 days.

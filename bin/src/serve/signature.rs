@@ -8,7 +8,7 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use secrecy::{ExposeSecret as _, SecretSlice};
 use sha2::Sha256;
 
-/// What a secret begins with.
+/// The prefix of a secret.
 const PREFIX: &str = "whsec_";
 /// How many bytes a secret has, by the specification.
 const BYTES: std::ops::RangeInclusive<usize> = 24..=64;
@@ -29,7 +29,7 @@ pub(crate) fn secret_text(variable: Option<&str>, file: Option<&Path>) -> Result
     }
 }
 
-/// What a webhook is signed with. It does not print.
+/// The secret that signs the requests of a webhook. It does not print.
 pub(crate) struct Secret(SecretSlice<u8>);
 
 impl Secret {

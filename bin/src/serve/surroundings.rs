@@ -1,4 +1,4 @@
-//! What the server has for threads: tools and profiles; and what it is itself.
+//! Describes the server: its tools and profiles, its version.
 
 use actix_web::{HttpMessage as _, HttpRequest, HttpResponse};
 use rethread::operate::{LogAccess as _, labels_of};

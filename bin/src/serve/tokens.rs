@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 const NAME: &str = "tokens.json";
 /// The name of the file beside it that a process locks while it changes the tokens.
 const LOCK: &str = "tokens.lock";
-/// What every token begins with, so that one that was lost is recognised.
+/// The prefix of every token, so that a leaked one is recognised.
 const PREFIX: &str = "rethread_";
 /// The id of the token that a server makes for itself.
 const ID_OF_PROCESS: &str = "start";
@@ -53,10 +53,10 @@ impl Scope {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Kept {
-    /// What it is called when it is revoked.
+    /// Its id, for revoking it.
     pub(crate) id: String,
     pub(crate) scope: Scope,
-    /// What it is for, in its owner's words.
+    /// Its purpose, in its owner's words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) note: Option<String>,
     /// Who uses it.
@@ -124,7 +124,7 @@ pub(crate) struct Tokens {
     of_process: Option<blake3::Hash>,
 }
 
-/// What was read, and the file it was read from: each change makes a new one.
+/// The tokens of a file, and the identity of the file: each change creates a new one.
 #[derive(Debug)]
 struct Read {
     file: (u64, SystemTime),

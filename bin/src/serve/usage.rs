@@ -78,8 +78,9 @@ fn by(text: Option<&str>, expected: &str) -> Result<Option<By>, Problem> {
     }
 }
 
-/// What the calls of all threads used, in the order in which they ended. Ask on with `next` until it is null: a page may
-/// hold fewer than `limit` calls, or none, before the last. Calls that have not ended do not count.
+/// Returns the usage of the calls of all threads, in the order in which they ended. Request the next page with `next`
+/// until it is null: a page may have fewer than `limit` calls, or none, before the last. Calls that have not ended do
+/// not count.
 #[utoipa::path(get, path = "/v1/usage", tag = "events", operation_id = "log_usage", params(LogQuery),
     responses((status = 200, description = "A page", body = Usages)))]
 pub(crate) async fn of_log(
@@ -117,8 +118,8 @@ pub(crate) async fn of_log(
     Ok(HttpResponse::Ok().json(By::page(by, &page.calls, next)))
 }
 
-/// What the calls of a thread and of its branches used, thread by thread. Ask on with `next` until it is null. What the
-/// thread inherits does not count, and calls that have not ended do not count.
+/// Returns the usage of the calls of a thread and its branches, thread by thread. Request the next page with `next`
+/// until it is null. Inherited calls and calls that have not ended do not count.
 #[utoipa::path(get, path = "/v1/threads/{thread}/usage", tag = "threads", operation_id = "thread_usage",
     params(ThreadQuery),
     responses(

@@ -84,9 +84,9 @@ impl Wanted {
 /// With which end a stream of a thread ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
-    /// That of the thread: no run follows.
+    /// The end of the thread: no run follows.
     Thread,
-    /// That of the run in progress, or that of the thread.
+    /// The end of the run in progress, or of the thread.
     Run,
 }
 
@@ -103,7 +103,7 @@ struct Writer {
     is_over: bool,
 }
 
-/// What is wanted of one thread.
+/// The wanted events of one thread.
 struct OneThread {
     /// The first seq that is wanted.
     from: Seq,
@@ -189,27 +189,26 @@ impl Writer {
     }
 }
 
-/// What is there of the log, up to before `end`.
+/// Returns the events of the log up to before `end`.
 pub(crate) fn past(runtime: &Runtime, form: Form, wanted: Wanted, from: Position, end: Position) -> EventTextStream {
     let mut writer = Writer::new(form, wanted);
     Writer::stream(read_log(runtime.store(), from..end, move |batch| writer.write(batch)))
 }
 
-/// What is there of a thread, up to and with `last`.
+/// Returns the events of a thread up to and with `last`.
 pub(crate) fn past_of(thread: &ThreadHandle, form: Form, wanted: Wanted, from: Seq, last: Seq) -> EventTextStream {
     let mut writer = Writer::new(form, wanted);
     let (store, id) = (thread.runtime().store(), thread.id());
     Writer::stream(read_thread(store, id, from..last.next(), move |batch| writer.write(batch)))
 }
 
-/// What is there of the log from a position on, and then what comes.
+/// Follows the log from a position on.
 pub(crate) fn following(runtime: &Runtime, hub: &Hub, form: Form, wanted: Wanted, from: Position) -> EventTextStream {
     let mut writer = Writer::new(form, wanted);
     Writer::stream(hub.follow(runtime.store(), from, move |batch| writer.write(batch)))
 }
 
-/// What is there of a thread from a seq on, and then what comes, up to the event that ends it, or its run; `last` is its
-/// last one now.
+/// Follows a thread from a seq on, up to the event that ends it, or its run; `last` is its last event now.
 pub(crate) fn following_thread(
     thread: &ThreadHandle,
     hub: &Hub,

@@ -1,8 +1,8 @@
 //! Webhooks: events are posted to an address, signed, in order, at least once.
 //!
-//! Each webhook has a place in the log of its own, kept durably under its name. What cannot be delivered is tried again
-//! after increasing waits; later events are not sent meanwhile, so that the order holds. After a limit the webhook is
-//! dead until the server is started again, and says so.
+//! Each webhook has its own position in the log, stored durably under its name. A failed delivery is retried after
+//! increasing waits; later events are not sent meanwhile, so that the order is preserved. After a limit the webhook is
+//! dead until the server is restarted, and reports that.
 
 mod config;
 
@@ -71,7 +71,7 @@ pub(crate) async fn start(
             None if webhook.from_the_beginning => Position(0),
             None => runtime.next_position(),
         };
-        // Kept at once, so that what happens before the first delivery is not passed over by a restart.
+        // Stored at once, so that a restart before the first delivery does not skip events.
         runtime.save_cursor(&cursor, next).await?;
         let (name, deeds) = (webhook.name.clone(), Arc::<WebhookStats>::default());
         deeds.next.store(next.0, Ordering::Relaxed);
@@ -124,7 +124,7 @@ impl Sender {
                 biased;
                 () = stopping.cancelled() => return Halt::Stopped,
                 batch = records.next_batch() => batch,
-                // Nothing comes just now: a good time.
+                // Idle: a good time to store the position.
                 () = tokio::time::sleep(KEEP_AFTER), if has_moved => {
                     self.keep(*next).await;
                     (n_since, has_moved, kept_at) = (0, false, Instant::now());

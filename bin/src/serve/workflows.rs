@@ -172,7 +172,7 @@ pub(crate) struct Chosen {
     pub(crate) definition: Option<Value>,
 }
 
-/// What a workflow is wanted for.
+/// What a workflow is used for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum For {
     /// To run: the server must have what it needs.

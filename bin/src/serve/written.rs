@@ -10,10 +10,10 @@ use rethread::{Position, RecordedEvent};
 
 use super::cloud_event::CloudEvent;
 
-/// As many bytes as are put together from events, one larger event apart.
+/// How many bytes of events are joined into one piece, not counting one larger event.
 pub(crate) const PIECE_BYTES: usize = 64 << 10;
 
-/// What is written.
+/// The format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     /// `text/event-stream`, with a CloudEvent 1.0 in each event.
@@ -27,7 +27,7 @@ pub(crate) enum Form {
 pub(crate) struct Written {
     /// Empty where none was wanted.
     pub(crate) text: Bytes,
-    /// Where the last of them is, or how far was looked.
+    /// The position of the last of them, or up to which the log was examined.
     pub(crate) last: Position,
 }
 

@@ -1,4 +1,4 @@
-//! What is shown of a place in a thread.
+//! The screen for one event of a thread.
 
 use rethread::{RecordedEvent, State};
 

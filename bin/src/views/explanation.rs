@@ -43,7 +43,7 @@ pub(crate) struct Explanation {
     pub(crate) causes: Vec<Cause>,
 }
 
-/// What a branch did.
+/// The steps of a branch.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]

@@ -17,8 +17,8 @@ pub(crate) struct Interaction {
     workflow: Option<String>,
     #[cfg_attr(feature = "server", schema(value_type = String))]
     node: NodeId,
-    /// What will be done with the answer, and so what it may be: `approve_tool`, `answer_tool`, `update_variables`,
-    /// `add_message`, `relay_model`.
+    /// The kind of the question, which decides what an answer may be: `approve_tool`, `answer_tool`,
+    /// `update_variables`, `add_message`, `relay_model`.
     #[cfg_attr(feature = "server", schema(value_type = String))]
     operation_type: OperationType,
     prompt: Option<String>,

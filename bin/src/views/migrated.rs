@@ -5,7 +5,7 @@ use rethread::operate::Migrated;
 use rethread::{Hash, Seq, ThreadId};
 use serde::{Deserialize, Serialize};
 
-/// What became of a thread that was to be migrated.
+/// The result of the migration of one thread.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 #[cfg_attr(feature = "server", schema(as = Migrated))]

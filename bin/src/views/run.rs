@@ -51,9 +51,9 @@ pub(crate) struct QueuedRun {
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Runs {
-    /// Those that have begun, the last one first.
+    /// The runs that have begun, the last one first.
     pub(crate) runs: Vec<Run>,
-    /// Those that wait, in the order in which they begin.
+    /// The runs that wait, in the order in which they begin.
     pub(crate) queued: Vec<QueuedRun>,
     /// The `cursor` of the next page; null on the last.
     #[cfg_attr(feature = "server", schema(value_type = Option<u64>))]

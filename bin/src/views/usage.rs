@@ -1,4 +1,4 @@
-//! What calls used: one by one, and in sums by model, by tool and by label.
+//! The usage of calls: one by one, and in totals by model, by tool and by label.
 
 use std::collections::BTreeMap;
 
@@ -165,21 +165,21 @@ pub(crate) struct LabelSum {
     pub(crate) tool_calls_cancelled: u64,
 }
 
-/// What calls used.
+/// The usage of calls.
 #[derive(Debug, Default, Serialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Usages {
-    /// Sums by model, where they are asked for.
+    /// Totals by model, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) models: Option<Vec<ModelSum>>,
-    /// Sums by tool, where they are asked for.
+    /// Totals by tool, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) tools: Option<Vec<ToolSum>>,
-    /// Sums by the value of a label, where they are asked for.
+    /// Totals by the value of a label, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) labels: Option<Vec<LabelSum>>,
-    /// The calls, where they are asked for.
+    /// The calls, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) calls: Option<Vec<Call>>,
     /// Of a page: the `after` of the next one; null on the last.

@@ -23,7 +23,7 @@ pub(crate) const PREFIX: &str = ".index-of-a-backup-";
 /// A copy of the log as it was at one moment, file by file. The log reuses no room of deleted threads as long as there
 /// is one.
 pub struct Backup {
-    /// What was copied already. Removed with the backup.
+    /// The files that were copied so far. Removed with the backup.
     copied: Scratch,
     packs: Vec<(u32, u64)>,
     held: Held,

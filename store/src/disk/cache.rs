@@ -8,7 +8,7 @@ use rethread_events::ids::Position;
 
 use super::chunk::Row;
 
-/// What is cached: one chunk by stream and seq, or a whole seal by position.
+/// The key of a cache entry: one chunk by stream and seq, or a whole seal by position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Key {
     Chunk(Position, u32),
@@ -26,7 +26,7 @@ struct State {
     n_clears: u64,
 }
 
-/// That nothing stored was changed since this was given out.
+/// Proves that nothing stored was changed since it was created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Fresh(u64);
 
@@ -52,7 +52,7 @@ impl Cache {
         Some(rows)
     }
 
-    /// To be asked for before something is read that is to be kept.
+    /// Returns a proof of freshness. Must be called before something is read that is to be cached.
     pub(crate) fn fresh(&self) -> Fresh {
         Fresh(self.state.lock().n_clears)
     }

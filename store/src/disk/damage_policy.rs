@@ -1,4 +1,4 @@
-//! What to do about damage that is found when a log is opened: refuse, or take what can be had.
+//! What to do about damage that is found when a log is opened: refuse, or recover what is readable.
 
 use crate::error::{Damage, StoreError};
 
@@ -26,7 +26,7 @@ impl DamagePolicy {
         }
     }
 
-    /// The same, where it may also be another error, which ends it in any case.
+    /// As `met`, for an error that may also be another one, which is always returned.
     pub(crate) fn met_error(&mut self, error: StoreError) -> Result<(), StoreError> {
         match error {
             StoreError::Damaged(damage) => self.met(damage),
@@ -34,7 +34,7 @@ impl DamagePolicy {
         }
     }
 
-    /// What was found, or nothing where it is damaged.
+    /// Returns the value, or the default if it is damaged.
     pub(crate) fn or_default<T: Default>(&mut self, result: Result<T, StoreError>) -> Result<T, StoreError> {
         result.or_else(|error| self.met_error(error).map(|()| T::default()))
     }

@@ -15,7 +15,7 @@ pub(crate) use root::Root;
 
 use crate::error::StoreError;
 
-/// Sees every write and every sync of the log's own files, and the sync of sled's file. For tests.
+/// Observes every write and every sync of the log's own files, and the sync of sled's file. For tests.
 pub trait Watcher: Send + Sync + 'static {
     /// Before bytes are written at an offset; an error is returned in place of the write.
     fn write(&self, path: &Path, offset: u64, bytes: &[u8]) -> io::Result<()> {
@@ -50,7 +50,7 @@ pub(crate) struct Files {
     only_reads: bool,
 }
 
-/// What is read in place of a file that is not there, where none may be made.
+/// The path that is read in place of a missing file, if none may be created.
 const NOTHING: &str = "/dev/null";
 
 impl Files {
@@ -171,7 +171,7 @@ impl Files {
         }
     }
 
-    /// The names in a folder; none when it is not there.
+    /// Returns the names in a folder; none if it does not exist.
     pub(crate) fn names(&self, path: &Path) -> io::Result<Vec<String>> {
         let dir = match self.openat(path, OFlags::RDONLY | OFlags::DIRECTORY) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -199,7 +199,7 @@ impl Files {
         Ok(exchanged?)
     }
 
-    /// Removes a folder with everything in it. Does nothing when it is not there.
+    /// Removes a folder with everything in it. Does nothing if it does not exist.
     pub(crate) fn remove_folder(&self, path: &Path) -> io::Result<()> {
         for name in self.names(path)? {
             let inner = path.join(name);
@@ -360,7 +360,7 @@ impl LogFile {
     }
 }
 
-/// What a failed operation on a file means to the caller.
+/// Converts the error of a file operation for the caller.
 pub(crate) fn failed(path: &Path, source: io::Error) -> StoreError {
     match source.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {

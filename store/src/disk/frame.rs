@@ -61,11 +61,11 @@ pub(crate) struct Stamp {
     pub(crate) group_start: u64,
     /// The position of its first record, or of the next record for an operation without any.
     pub(crate) position: Position,
-    /// What the first record of an append is chained to.
+    /// The hash that the first record of an append is chained to.
     pub(crate) before: Hash,
     /// The trace of the stream of an append.
     pub(crate) trace: TraceId,
-    /// What the first record of an append follows from.
+    /// The cause of the first record of an append.
     pub(crate) cause: Option<Position>,
     /// Whether the operation continues in the next frame.
     pub(crate) more: bool,
@@ -86,7 +86,7 @@ const HAS_RUN: u8 = 8;
 /// No cause, in the header of a frame.
 const NO_CAUSE: u64 = u64::MAX;
 
-/// What every frame begins with.
+/// The first bytes of every frame.
 pub(crate) const MAGIC_BYTES: [u8; 4] = MAGIC.to_le_bytes();
 
 /// Adds a frame to `out`; `body` adds its body.

@@ -102,17 +102,17 @@ pub(crate) struct Index {
     /// The copy that is open in place of what is in `dir`, which is only read.
     copy: Option<Scratch>,
     open: RwLock<Option<Arc<Open>>>,
-    /// What to say while it is not open.
+    /// The error to return while it is not open.
     absent: Mutex<StoreError>,
 }
 
 struct Open {
     trees: Trees,
-    /// A second handle of sled's file, because sled's own flush does not reach the disk. None where nothing is to last.
+    /// A second handle of sled's file, because sled's own flush does not reach the disk. `None` if nothing has to last.
     file: Option<LogFile>,
 }
 
-/// sled now and then reports damage that is not there after a crash: this often it is asked.
+/// After a crash, sled sometimes reports damage that does not exist: it is opened up to this often.
 const OPEN_TRIES: u32 = 3;
 
 /// sled's threads close its file a little after the handle is dropped. No other process can have it open: this process
@@ -223,7 +223,7 @@ impl Index {
         self.open.read().clone().ok_or_else(|| self.absent.lock().clone())
     }
 
-    /// Lets go of the database.
+    /// Closes the database.
     pub(crate) fn close(&self) -> Result<(), StoreError> {
         *self.absent.lock() = StoreError::Closed;
         let open = self.open.write().take();

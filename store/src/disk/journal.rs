@@ -32,7 +32,7 @@ const KEEP_BUSY_BYTES: u64 = 32 << 20;
 /// tail takes when records come faster than they can be moved.
 pub(crate) const FILE_BYTES_MAX: u64 = KEEP_BUSY_BYTES;
 
-/// What a file may hold after one more group, the largest import.
+/// The most bytes of a file after one more group, the largest import.
 const READ_BYTES_MAX: u64 = 1 << 30;
 
 /// The two files and the place where the next group goes.
@@ -51,8 +51,8 @@ pub(crate) struct Journal {
     has_remains: bool,
 }
 
-/// Where the next group goes. Apart from the files, so that a group can be put together while the one before it is
-/// being written.
+/// The place of the next group. Separate from the files, so that a group can be built while the one before it is being
+/// written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Cursor {
     epoch: u64,
@@ -99,7 +99,7 @@ impl Cursor {
     }
 }
 
-/// What a file holds.
+/// The content of a file.
 #[derive(Debug)]
 pub(crate) struct Recovered {
     file: usize,
@@ -222,8 +222,8 @@ impl Journal {
         Ok(())
     }
 
-    /// Writes a group that says nothing in the place of one that failed, which no other would be written over: what is
-    /// left of it would count if the file was read again.
+    /// Overwrites a failed group with an empty one if no other group would: its remains would count if the file was
+    /// read again.
     fn bury(&mut self, next: Position) -> std::io::Result<()> {
         let mut out = Vec::new();
         let stamp = self.cursor().begin_group(next, &mut out);
@@ -272,8 +272,8 @@ impl Journal {
     }
 }
 
-/// What a file holds: whole frames of one epoch up to the first that is not whole, without the first frames of an
-/// operation whose last one is missing. `None` when it holds nothing newer than `sealed_epoch`.
+/// Reads a file: whole frames of one epoch up to the first that is not whole, without the first frames of an operation
+/// whose last one is missing. `None` if it has nothing newer than `sealed_epoch`.
 fn scan(
     file: usize,
     bytes: &[u8],

@@ -7,7 +7,7 @@ pub(crate) const SEGMENT_BYTES: usize = 2 << 20;
 /// sled moves a message to a file of its own, which it never syncs.
 pub(crate) const VALUE_BYTES_MAX: usize = SEGMENT_BYTES / 4 / 18;
 
-/// What is packed into one chunk before compression: what reading one record has to unpack.
+/// The most bytes in one chunk before compression: reading one record has to unpack all of them.
 pub(crate) const CHUNK_RAW_BYTES: usize = 48 << 10;
 
 /// The largest chunk: no record goes into one that takes more than a blob would be, or it is alone.

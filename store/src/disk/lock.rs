@@ -26,7 +26,7 @@ pub(crate) struct Lock {
 }
 
 impl Lock {
-    /// Takes the lock and writes into it who holds it.
+    /// Takes the lock and writes the holder into it.
     pub(crate) fn take(root: &Root, label: &str) -> Result<Self, StoreError> {
         let file = open(root, OFlags::RDWR | OFlags::CREATE)?;
         wait(root, &file, File::try_lock)?;
@@ -36,8 +36,8 @@ impl Lock {
         Ok(Self { file })
     }
 
-    /// Takes a share of the lock, for one that reads where it cannot write. `None` when there is no lock file: then no
-    /// process has the log open that could change it.
+    /// Takes a shared lock, for a process that can read but not write. `None` if there is no lock file: then no process
+    /// has the log open that could change it.
     pub(crate) fn share(root: &Root) -> Result<Option<Self>, StoreError> {
         let file = match open(root, OFlags::RDONLY) {
             Err(StoreError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => return Ok(None),

@@ -102,7 +102,7 @@ impl Mark {
             .map_err(|source| failed(self.file.path(), source))
     }
 
-    /// Puts both copies right, on the disk when it returns.
+    /// Repairs both copies, durable when it returns.
     pub(crate) fn renew(&mut self, reached: Reached) -> Result<(), StoreError> {
         self.write(reached)
             .and_then(|()| self.write(reached))

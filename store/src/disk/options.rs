@@ -7,8 +7,8 @@ use super::files::Watcher;
 /// The options for opening a log.
 #[derive(Clone)]
 pub struct Options {
-    /// What is said to another process that finds the log locked, with the process id added; for example
-    /// `rethread serve`.
+    /// The name of this process in the error of another process that finds the log locked, with the process id added;
+    /// for example `rethread serve`.
     pub label: String,
     /// How many bytes of unpacked records are kept in memory for readers.
     pub read_cache_bytes: usize,
@@ -24,7 +24,7 @@ pub struct Options {
     /// Whether the room is used at once that is set aside for deletes on a full disk, so that the log can be opened to
     /// delete threads. It is set aside again when the log is opened without this.
     pub spend_reserve: bool,
-    /// Sees writes and syncs, for tests.
+    /// Observes writes and syncs, for tests.
     pub watcher: Option<Arc<dyn Watcher>>,
 }
 

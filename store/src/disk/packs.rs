@@ -41,11 +41,11 @@ pub(crate) struct Packs {
     dir: PathBuf,
     files: Files,
     pack_bytes: u64,
-    /// Those that were read lately, the last one last.
+    /// The recently read files, the last one last.
     open: Mutex<Vec<(u32, Arc<LogFile>)>>,
-    /// Where they end, as far as that is on the disk with everything that says so.
+    /// The end of the packs, as far as it and its record in sled are durable.
     end: Mutex<End>,
-    /// Bytes since unused packs were looked for.
+    /// Bytes freed since unused packs were searched.
     freed: Mutex<u64>,
     /// How many backups read them, during which nothing before the end changes.
     n_backups: AtomicUsize,
@@ -120,7 +120,7 @@ impl Packs {
         Ok(self.files.bytes(&path).map_err(|source| failed(&path, source))?.unwrap_or(0))
     }
 
-    /// That nothing in front of the end was cut off.
+    /// Checks that nothing before the end was cut off.
     pub(crate) fn check_end(&self) -> Result<(), StoreError> {
         let end = *self.end.lock();
         if self.bytes(end.pack)? < end.offset {
@@ -140,7 +140,7 @@ impl Packs {
         Ok(PackWriter::new(self, if is_more { self.cut(end, used()?)? } else { end }))
     }
 
-    /// What was written up to there counts: sled says so, and that is on the disk, too.
+    /// Sets the durable end: chunks up to there are recorded in sled, durably.
     pub(crate) fn set_end(&self, end: End) {
         *self.end.lock() = end;
     }

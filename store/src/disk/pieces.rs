@@ -28,7 +28,7 @@ pub(crate) fn write(tree: &sled::Tree, key: &[u8], bytes: &[u8]) -> sled::Result
     Ok(())
 }
 
-/// What was written under `key`.
+/// Reads the value that was written under `key`.
 pub(crate) fn read(tree: &sled::Tree, key: &[u8]) -> sled::Result<Result<Option<Vec<u8>>, Malformed>> {
     let Some(head) = tree.get(piece_key(key, 0))? else { return Ok(Ok(None)) };
     let begin = || {

@@ -1,4 +1,4 @@
-//! What waits for the writer: bounded in bytes, in the order of the calls.
+//! The queue of the writer: bounded in bytes, in the order of the calls.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::plan::Addition;
 pub(crate) enum Op {
     Append {
         addition: Addition,
-        /// What the stream names from its records on.
+        /// The blobs that the stream names from these records on.
         blobs: Vec<Vec<u8>>,
     },
     Import(Import),
@@ -39,7 +39,7 @@ pub(crate) enum Op {
         hashes: Vec<Hash>,
         values: Vec<(String, Option<Vec<u8>>)>,
     },
-    /// Nothing to write: what the journal holds beyond what is in use is cut off.
+    /// Nothing to write: the unused part of the journal is truncated.
     Scrub,
 }
 
@@ -132,7 +132,7 @@ impl Queue {
         Self { fences: Fences::default(), state: Mutex::new(state), arrived: Condvar::new(), bytes_max }
     }
 
-    /// Puts something at the end. What alone is over the limit is taken when nothing else waits.
+    /// Appends an entry. One that alone exceeds the limit is accepted if the queue is empty.
     pub(crate) fn push(&self, op: Op, bytes: usize, answer: Answer) {
         let mut state = self.state.lock();
         if let Some(error) = self.refusal(&state, &op, bytes) {
@@ -207,7 +207,7 @@ impl Queue {
         if state.waiting.is_empty() {
             return !state.closed;
         }
-        // What is still being written counts among these bytes, so this is the common case and no more.
+        // Bytes that are being written count too, so this is the common case.
         if out.is_empty() && state.bytes <= bytes_max {
             std::mem::swap(out, &mut state.waiting);
             return true;
@@ -223,7 +223,7 @@ impl Queue {
         true
     }
 
-    /// Lets the writer look up, if it waits for callers.
+    /// Wakes the writer, if it waits for callers.
     pub(crate) fn nudge(&self) {
         self.state.lock().nudged = true;
         self.arrived.notify_one();
@@ -240,7 +240,7 @@ impl Queue {
         self.state.lock().next_ticket
     }
 
-    /// Takes nothing more; false when it was closed before.
+    /// Closes the queue; returns false if it was closed before.
     pub(crate) fn close(&self) -> bool {
         let was_open = !std::mem::replace(&mut self.state.lock().closed, true);
         self.arrived.notify_all();

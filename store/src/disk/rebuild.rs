@@ -17,7 +17,7 @@ use crate::contract::{ForkPoint, Tag};
 use crate::error::StoreError;
 use crate::head::Head;
 
-/// What the store cannot know of a stream: how its user marked it last.
+/// The tag of a stream whose last tag is lost, because only its user knows it.
 pub const TAG_LOST: Tag = Tag(u8::MAX);
 
 /// The first and the last record of a stream that were found.
@@ -26,8 +26,8 @@ struct Ends {
     last: Row,
 }
 
-/// Fills an empty index with what the packs hold, so that streams can be read, and with what is left in sled. Reads all
-/// packs, those of forks twice. The answer is how far that goes.
+/// Fills an empty index with the content of the packs, so that streams can be read, and with the remains in sled. Reads
+/// all packs, those of forks twice. Returns the position up to which that succeeded.
 pub(super) fn rebuild(index: &Index, sled: &Index, packs: &Packs, reached: &Reached) -> Result<Watermark, StoreError> {
     let trees: [fn(&Trees) -> &sled::Tree; 5] = [
         |trees| &trees.blobs,

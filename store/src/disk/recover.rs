@@ -36,7 +36,7 @@ pub(crate) struct Found {
     pub(crate) tail: Tail,
     pub(crate) watermark: Watermark,
     pub(crate) next: Position,
-    /// What was wrong and could be put right.
+    /// The faults that were found and repaired.
     pub(crate) mended: Vec<Damage>,
 }
 
@@ -80,7 +80,7 @@ pub(crate) fn recover(
             position: Some(watermark.position),
             ..damage(&index.file_path(), "records from this position on are missing")
         })?;
-        // What is not in sled is in the packs all the same.
+        // Chunks that are not in sled are still in the packs.
         let substitute = Index::substitute(&dir.join(INDEX), cache_bytes, files.clone())?;
         let packs = Packs::new(dir, files.clone(), End::default());
         watermark = care.or_default(rebuild(&substitute, &index, &packs, &reached))?;
@@ -89,7 +89,7 @@ pub(crate) fn recover(
     let packs = Packs::new(dir, files.clone(), watermark.packs);
     care.or_default(packs.check_end())?;
     if !files.only_reads() {
-        // What is in sled by this watermark may be written over in the journal from here on.
+        // From here on, the journal may overwrite what is in sled by this watermark.
         index.sync_file()?;
     }
     let (mut journal, recovered) = Journal::open(dir, files, watermark.epoch, care)?;
@@ -215,7 +215,7 @@ fn check_nothing_there(dir: &Path, files: &Files, care: &mut DamagePolicy) -> Re
     Ok(())
 }
 
-/// Nothing is missing between sled and the journal, in the journal, or at its end.
+/// Checks that nothing is missing between sled and the journal, in the journal, or at its end.
 fn check_complete(
     dir: &Path,
     watermark: &Watermark,

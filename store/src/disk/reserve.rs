@@ -4,8 +4,8 @@
 use super::files::Files;
 
 const NAME: &str = "reserve";
-/// What a delete of many threads writes before the first room is free again: a piece of the journal, the chunks that
-/// other threads share, and segments of sled.
+/// The bytes that a delete of many threads writes before the first space is free again: a part of the journal, the
+/// chunks that other threads share, and segments of sled.
 const BYTES: u64 = 4 << 20;
 /// A disk with less room than this many times the reserve has no reserve: records need the room.
 const TIMES: u64 = 64;
@@ -23,7 +23,7 @@ pub(super) fn keep(files: &Files) {
     }
 }
 
-/// Gives the room back to the disk. Whether there was any.
+/// Frees the reserved disk space. Returns whether there was any.
 pub(super) fn spend(files: &Files) -> bool {
     let is_spent = files.remove(&files.folder().join(NAME)).is_ok();
     if is_spent {

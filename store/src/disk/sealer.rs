@@ -33,7 +33,7 @@ const RETRY: Duration = Duration::from_millis(250);
 /// How long the writer, which polls twice a second, may take to hand over what a caller waits for.
 const HAND_OVER_MAX: Duration = Duration::from_secs(5);
 
-/// What the sealer is asked to do.
+/// A task of the sealer.
 pub(crate) enum Task {
     /// Move a segment into sled, and the snapshots that wait.
     Seal(Arc<Segment>),
@@ -48,9 +48,9 @@ pub(crate) enum Task {
 #[derive(Default)]
 struct State {
     snapshots: HashMap<ThreadId, Waiting>,
-    /// Those that are being written.
+    /// Snapshots that are being written.
     leaving: HashMap<ThreadId, Waiting>,
-    /// What `snapshots` holds.
+    /// The size of `snapshots` in bytes.
     snapshot_bytes: usize,
     sealed_epoch: u64,
     failure: Option<StoreError>,
@@ -61,7 +61,7 @@ struct State {
     closing: bool,
 }
 
-/// What the sealer shares with the writer and with readers.
+/// The state that the sealer shares with the writer and with readers.
 #[derive(Default)]
 pub(crate) struct Sealer {
     state: Mutex<State>,
@@ -86,7 +86,7 @@ impl Sealer {
         self.state.lock().failure.clone()
     }
 
-    /// Waits until everything that was asked for is done or has failed.
+    /// Waits until all tasks are done or have failed.
     pub(crate) fn wait_until_idle(&self) {
         let mut state = self.state.lock();
         while state.n_tasks > 0 {
@@ -181,8 +181,8 @@ impl Sealer {
         state.leaving.remove(&thread);
     }
 
-    /// Whether snapshots alone are reason enough to give the sealer something to do. Never while it has: it takes those
-    /// along that are there when it begins, and this is asked again when it is done.
+    /// Returns whether snapshots alone are a reason to start the sealer. Never while it runs: it takes those along that
+    /// are there when it begins, and this is checked again when it is done.
     pub(crate) fn snapshots_due(&self) -> bool {
         let state = self.state.lock();
         state.n_tasks == 0 && state.snapshot_bytes >= SNAPSHOT_BYTES_DUE

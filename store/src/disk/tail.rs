@@ -1,4 +1,4 @@
-//! What is durable in the journal and not yet in sled: readable by position and by stream.
+//! Records that are durable in the journal and not yet in sled: readable by position and by stream.
 
 mod keys;
 mod segment;
@@ -18,12 +18,12 @@ use crate::disk::index::thread_of_row;
 use crate::head::Head;
 use crate::record::Record;
 
-/// What the tail knows of a stream.
+/// The tail's entry of a stream.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Known {
     Is(Head),
     Deleted,
-    /// Nothing recent: sled knows.
+    /// No recent change: read sled.
     No,
 }
 
@@ -99,8 +99,8 @@ impl State {
         owns(&self.active, true) || self.sealing.as_ref().is_some_and(|sealing| owns(sealing, false))
     }
 
-    /// Whether this owner names the blob here. What the sealing segment says of an owner that was deleted since does
-    /// not count: it goes with the delete.
+    /// Returns whether this owner names the blob here. Entries of the sealing segment for an owner that was deleted
+    /// since do not count: the delete removes them.
     pub(crate) fn has_owner(&self, hash: Hash, owner: Option<ThreadId>) -> bool {
         let owns = |segment: &Segment| segment.blobs.get(&hash).is_some_and(|blob| blob.owners.contains(&owner));
         owns(&self.active) || self.sealing.as_deref().is_some_and(owns) && !self.is_void(hash, owner, false)
@@ -150,7 +150,7 @@ impl State {
         found
     }
 
-    /// The same of rows of `keys_of` of one thread, and whether what sled has of them does not count.
+    /// As above, for rows of `keys_of` of one thread; also returns whether sled's rows of it are void.
     pub(crate) fn keys_of(&self, thread: ThreadId) -> (BTreeMap<Vec<u8>, bool>, bool) {
         let (mut found, mut is_replaced) = (BTreeMap::new(), false);
         for segment in self.segments() {
@@ -206,7 +206,7 @@ impl Tail {
             if segment.epoch == state.active.epoch || !state.active.has_deletes {
                 found.extend(records.take(room).cloned());
             } else {
-                // What was deleted since still lies in the segment that is being moved, which does not change.
+                // Records that were deleted since are still in the segment that is being moved, which does not change.
                 let kept = records.filter(|record| !state.active.replaces(record.thread));
                 found.extend(kept.take(room).cloned());
             }

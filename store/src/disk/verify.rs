@@ -37,7 +37,7 @@ pub(crate) fn verify(reader: &Reader) -> Result<Verification, StoreError> {
     let mut unlisted: Vec<ThreadId> = by_position.into_keys().collect();
     unlisted.sort_unstable();
     for thread in unlisted {
-        // One that began or was deleted while this was running is as it should be.
+        // One that began or was deleted meanwhile is sound.
         let is_recent = !matches!(reader.tail.known(thread), Known::No);
         let has_head = damage_of(reader.index.head(thread))?.is_ok_and(|head| head.is_some());
         if !is_recent && !has_head && damage_of(reader.index.has_runs(thread))?.unwrap_or(true) {
@@ -66,7 +66,7 @@ fn damage_of<T>(result: Result<T, StoreError>) -> Result<Result<T, Damage>, Stor
 /// Walks along the positions; the last of each stream in sled.
 fn last_by_position(reader: &Reader, found: &mut Verification) -> Result<HashMap<ThreadId, Position>, StoreError> {
     let mut last = HashMap::new();
-    // What was deleted lies in sled until the next seal, and does not count.
+    // Deleted data stays in sled until the next seal, and does not count.
     let (_, end, deleted) = reader.tail.records(Position(0), 0);
     let mut next = Position(0);
     while next < end {

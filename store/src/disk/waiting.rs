@@ -12,7 +12,7 @@ use crate::contract::Snapshot;
 pub(crate) struct Waiting {
     /// Of those in sled only these stay; all of them where there is no such list.
     only: Option<BTreeSet<Seq>>,
-    /// What comes then.
+    /// Snapshots to write after that.
     put: BTreeMap<Seq, Arc<Snapshot>>,
 }
 
@@ -59,7 +59,7 @@ impl Waiting {
         self.put.keys().copied()
     }
 
-    /// Those that wait, the oldest first.
+    /// Returns those that wait, the oldest first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Snapshot> {
         self.put.values().map(|snapshot| &**snapshot)
     }

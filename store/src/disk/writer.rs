@@ -1,5 +1,6 @@
-//! The thread that decides what is written: takes what waits, checks it, gives it its place and encodes it. While one
-//! group is being made durable, the next one is put together on top of it; when the first fails, both are taken back.
+//! The thread that decides what is written: takes waiting entries, checks them, assigns their positions and encodes
+//! them. While one group is being made durable, the next one is built on top of it; when the first fails, both are
+//! rolled back.
 
 mod change;
 mod commit;
@@ -51,7 +52,7 @@ pub(crate) struct Writer {
     /// The last group that is known to be durable, and so can be read.
     readable_group: u64,
     tail_bytes: usize,
-    /// What is being put together.
+    /// The group that is being built.
     group: Option<Group>,
     heads: HashMap<ThreadId, Known>,
     keys: HashMap<ThreadId, KnownKeys>,
@@ -59,7 +60,7 @@ pub(crate) struct Writer {
     fenced: HashMap<ThreadId, u64>,
     /// Set when a sync failed: what is on the disk is not known any more.
     broken: Option<StoreError>,
-    /// Whether the folder of the log was not at its path when it was last looked for.
+    /// Whether the folder of the log was not at its path at the last check.
     is_moved: bool,
     /// A buffer that is not in use.
     spare: Vec<u8>,
@@ -76,7 +77,7 @@ struct Known {
     group: u64,
 }
 
-/// What a group will change once it is durable.
+/// A change that a group makes once it is durable.
 enum Change {
     Append { thread: ThreadId, before: Hash, head: Head, n: usize, first: Position, keys: Vec<KeyChange> },
     Blob { owner: Option<ThreadId>, hash: Hash, bytes: Option<Arc<[u8]>> },
@@ -85,7 +86,7 @@ enum Change {
     Release { hashes: Vec<Hash> },
 }
 
-/// What becomes durable together.
+/// Entries that become durable together.
 struct Group {
     stamp: Stamp,
     /// The frames.
@@ -94,12 +95,12 @@ struct Group {
     changes: Vec<(Change, Option<Answer>)>,
     /// The records of all its appends, in order.
     records: Vec<Record>,
-    /// What was remembered of the heads it changes, to be put back when it fails.
+    /// The previous heads of changed streams, to be restored if it fails.
     undo: Vec<(ThreadId, Known)>,
-    /// The same of keys.
+    /// The previous keys of changed streams.
     undo_keys: Vec<(ThreadId, Option<KnownKeys>)>,
     next: Position,
-    /// What it takes of the queue's room.
+    /// Its bytes of the queue's limit.
     bytes: usize,
 }
 
@@ -272,7 +273,7 @@ impl Writer {
         self.spare = buffer;
     }
 
-    /// Takes a group back that could not be written, and what was put together on top of it since.
+    /// Rolls back a group that could not be written, and the group that was built on top of it.
     fn give_up(&mut self, failed: Group, error: &StoreError) {
         if !error.is_temporary() {
             self.broken = Some(error.clone());
@@ -371,7 +372,7 @@ impl Writer {
         }
     }
 
-    /// Says once that the folder was moved, and once that it is back.
+    /// Logs once that the folder was moved, and once that it is back.
     fn watch_folder(&mut self) {
         let found = self.reader.packs.files().check_in_place();
         if self.is_moved != found.is_err() {
@@ -392,8 +393,7 @@ impl Writer {
     }
 }
 
-/// Takes what the tail holds away from the writer, for the sealer; `None` while that is busy, or when there is
-/// nothing to be moved.
+/// Moves the tail from the writer to the sealer; `None` while that is busy, or if there is nothing to move.
 pub(crate) fn hand_over(reader: &Reader, journal: &mut Journal) -> Result<Option<Task>, StoreError> {
     let mut state = reader.tail.state.write();
     if state.sealing.is_some() || state.active.n_entries == 0 {

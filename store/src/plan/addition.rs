@@ -1,4 +1,4 @@
-//! What an append adds to a stream, and the records that come of it.
+//! The additions of an append to a stream, and the records that follow from them.
 
 use bytes::Bytes;
 use rethread_events::ids::{Hash, Position, RunId, Seq, ThreadId, Time, TraceId};
@@ -46,7 +46,7 @@ impl From<NewRecord> for Item {
     }
 }
 
-/// What an append adds to a stream, before it has a place in the log.
+/// The additions of an append to a stream, before it has a position in the log.
 #[derive(Debug)]
 pub(crate) struct Addition {
     pub(crate) thread: ThreadId,
@@ -123,7 +123,7 @@ impl Addition {
         next
     }
 
-    /// The same in parts of about `bytes_max` each, at least one, when the first record gets position `first`.
+    /// As above, in parts of about `bytes_max` each, at least one, if the first record gets position `first`.
     pub(crate) fn split(self, first: Position, bytes_max: usize) -> Vec<Self> {
         let Self { thread, mut expected, mut fork_of, trace, tag, items, mut keys } = self;
         let mut parts: Vec<Self> = Vec::new();

@@ -16,7 +16,7 @@ use crate::{
     StreamInfo, Subscription, Tag, Verification,
 };
 
-/// What happens at the chosen append.
+/// The effect of the fault on the chosen append.
 #[derive(Debug, Clone)]
 pub enum Fault {
     /// It fails with this error, nothing is written; later ones work.

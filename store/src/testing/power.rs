@@ -24,7 +24,7 @@ pub struct PowerCut {
 #[derive(Debug, Default, Clone)]
 struct Image {
     synced: Vec<u8>,
-    /// What was done since: bytes at an offset, or a new length.
+    /// The changes since then: bytes at an offset, or a new length.
     since: Vec<Change>,
 }
 
@@ -86,8 +86,8 @@ fn apply(bytes: &mut Vec<u8>, change: &Change, mut reached_disk: impl FnMut(usiz
 }
 
 impl PowerCut {
-    /// Writes to `target` what a power cut now would leave of the log in `dir`. Of what was not synced, `reached_disk`
-    /// is asked for each piece whether it reached the disk.
+    /// Writes to `target` what a power cut now would leave of the log in `dir`. For each piece that was not synced,
+    /// `reached_disk` decides whether it reached the disk.
     pub fn cut(&self, dir: &Path, target: &Path, mut reached_disk: impl FnMut() -> bool) -> io::Result<()> {
         // Until all is copied: what was not synced when the cut began must not be in sled's file when that is read, which
         // names chunks only once they are synced.

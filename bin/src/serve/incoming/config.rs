@@ -34,7 +34,7 @@ pub(crate) struct Incoming {
     pub(super) secrets: Vec<Secret>,
     /// The name of the signal, with [`EVENT`] in it or not.
     signal: String,
-    /// None where a delivery that no thread waits for is refused.
+    /// Absent if a delivery that no thread waits for is refused.
     pub(super) keep_for_ms: Option<u64>,
     pub(super) body_bytes_max: usize,
     pub(super) labels: Labels,

@@ -20,7 +20,7 @@ pub(super) enum Scheme {
     Hmac {
         header: String,
         encoding: Encoding,
-        /// What the value of the header begins with.
+        /// The prefix of the header's value.
         prefix: String,
         /// The header with the id of the delivery.
         id_header: Option<String>,
@@ -67,9 +67,9 @@ pub(super) enum Refused {
     WrongTime,
 }
 
-/// What the headers say of the signature.
+/// The signature in the headers.
 struct Signature {
-    /// What is signed before the body.
+    /// The bytes that are signed before the body.
     before: String,
     /// One of these must be right.
     codes: Vec<Vec<u8>>,

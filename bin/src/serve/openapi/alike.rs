@@ -1,5 +1,5 @@
-//! What operations have in common, said once: the parts of paths, and how a request is refused for what every request
-//! of its kind can be refused for. What an operation says itself comes before it.
+//! Common parts of operations: the parts of paths, and the refusals that all requests of a kind share. Entries of an
+//! operation itself come first.
 
 use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn};
 use utoipa::openapi::request_body::RequestBody;

@@ -1,4 +1,4 @@
-//! What the handlers' types do not say by themselves: how large a count can be, and which fields exclude each other.
+//! Constraints that the handlers' types do not express: how large a count can be, and which fields exclude each other.
 
 use rethread_events::event::EVENT_TYPES;
 use rethread_events::labels::LABELS_MAX;
@@ -128,7 +128,7 @@ fn one_of(properties: &Value, fields: &[&str], is_needed: bool) -> Value {
     json!({ "oneOf": choices })
 }
 
-/// The same schema for a value that is there.
+/// The same schema without null.
 fn without_null(schema: &Value) -> Value {
     let mut schema = schema.clone();
     if let Some(types) = schema.get_mut("type").and_then(Value::as_array_mut) {

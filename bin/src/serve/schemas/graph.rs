@@ -5,7 +5,7 @@ use rethread::{Hash, NodeId, Seq, Status, ThreadId};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// What is drawn of a workflow, and how a thread went through it.
+/// The drawing of a workflow, and the path of a thread through it.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Graph {
@@ -59,7 +59,7 @@ pub(crate) struct GraphNode {
     pub(crate) visits: u64,
     /// Whether the thread, or a branch of it, is in it.
     pub(crate) is_current: bool,
-    /// What came of it the last time that it was entered: `open`, `completed`, `failed` or `cancelled`; null where it was
+    /// The result of the last time that it was entered: `open`, `completed`, `failed` or `cancelled`; null if it was
     /// not entered.
     #[schema(value_type = Option<String>)]
     pub(crate) outcome: Option<StepOutcome>,

@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 use crate::serve::problem::Problem;
 use crate::views::Interaction;
 
-/// What waits for people.
+/// The open questions.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Interactions {

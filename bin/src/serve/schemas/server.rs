@@ -83,7 +83,7 @@ pub(crate) struct Health {
     pub(crate) pid: Option<u32>,
 }
 
-/// What the token of a session allows.
+/// The permissions of a session's token.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Session {

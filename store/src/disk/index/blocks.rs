@@ -267,7 +267,7 @@ fn rows(first: &[u8], stored: &[u8]) -> sled::Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// Gives `each` the rows of what sled has under a key, until it has enough.
+/// Passes the rows that sled has under a key to `each`, until it stops.
 fn each_row(first: &[u8], stored: &[u8], mut each: impl FnMut(&[u8], &[u8]) -> bool) -> sled::Result<()> {
     let Some(packed) = stored.strip_prefix(&MARK) else {
         each(first, stored);

@@ -93,7 +93,7 @@ pub(crate) fn run_key(thread: ThreadId, seq: Seq) -> [u8; 24] {
     key
 }
 
-/// What the pieces of a value are kept under; names hold no zero byte.
+/// The prefix of the pieces of a value; names contain no zero byte.
 pub(crate) fn value_key(name: &str) -> Vec<u8> {
     pair_key(name.as_bytes(), &[0])
 }

@@ -1,4 +1,4 @@
-//! What is looked up in the trees.
+//! Look-ups in the trees.
 
 use std::collections::BTreeSet;
 
@@ -98,7 +98,7 @@ impl Index {
         Ok(spots)
     }
 
-    /// What is to be freed in the packs.
+    /// Returns what is to be freed in the packs.
     pub(crate) fn dead(&self) -> Result<Vec<Dead>, StoreError> {
         let rows = self.with(|trees| trees.dead.iter().collect::<sled::Result<Vec<_>>>())?;
         let read = rows.iter().map(|(key, value)| read_dead(key, value)).collect::<Result<_, _>>();

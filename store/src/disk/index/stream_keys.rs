@@ -1,4 +1,4 @@
-//! The sorted keys of streams: how they are written, and what is looked up in their two trees.
+//! The sorted keys of streams: their encoding, and the look-ups in their two trees.
 //!
 //! ```text
 //! keys:    the key, each zero byte of it followed by a 1 ‖ two zero bytes ‖ thread → nothing

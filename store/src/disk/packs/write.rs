@@ -8,7 +8,7 @@ use crate::wire::Put;
 /// How much is gathered before it is written.
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// What one seal adds. Nothing of it counts until sled says where it lies, and that may be said only after
+/// The chunks of one seal. None of them counts until sled has its location, which may be written only after
 /// [`PackWriter::finish`].
 pub(crate) struct PackWriter<'a> {
     packs: &'a Packs,

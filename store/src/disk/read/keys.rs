@@ -28,7 +28,7 @@ impl Reader {
                 let page = self.index.sorted_keys(&rest, limit - sealed.len())?;
                 let Some(last) = page.last() else { break };
                 rest = next_row(last.clone())..=rest.into_inner().1;
-                // What the tail knows of a row is newer.
+                // The tail's row is newer.
                 let is_gone = |row: &[u8]| thread_of_row(row).is_some_and(|thread| deleted.contains(&thread));
                 sealed.extend(page.into_iter().filter(|row| !recent.contains_key(row) && !is_gone(row)));
             }

@@ -51,7 +51,7 @@ pub(super) fn rewrite(
     for (seal, chunk) in chunks {
         let rows = match reader.read_chunk(seal, chunk) {
             Ok(rows) => rows,
-            // What is in a chunk that cannot be read is lost either way; a delete must always work.
+            // The records of an unreadable chunk are lost either way; a delete must always work.
             Err(StoreError::Damaged(damage)) => {
                 tracing::warn!(%damage, "a deleted stream lay in a damaged chunk");
                 continue;
@@ -74,7 +74,7 @@ pub(super) fn rewrite(
     Ok(rewritten)
 }
 
-/// Says that chunks lie elsewhere now, once they are on the disk there.
+/// Records the new locations of chunks, once they are durable there.
 pub(super) fn replace(index: &Index, rewritten: &[Rewritten]) -> Result<(), StoreError> {
     index.with(|trees| {
         for Rewritten { seal, chunk, before, now } in rewritten {
@@ -100,7 +100,7 @@ pub(super) fn free_dead(index: &Index, packs: &Packs) -> Result<(), StoreError> 
     }
     let mut spots = Vec::new();
     for one in &dead {
-        // An attempt that was interrupted may have said so too early.
+        // An interrupted attempt may have recorded this too early.
         if index.chunk(one.seal, one.chunk)? != Some(Stored::At(one.spot)) {
             spots.push(one.spot);
         }
@@ -116,7 +116,7 @@ pub(super) fn free_dead(index: &Index, packs: &Packs) -> Result<(), StoreError> 
     })
 }
 
-/// Takes all that belongs to a stream out of sled; hashes of blobs that it owned are added to `orphans`.
+/// Removes all that belongs to a stream from sled; hashes of blobs that it owned are added to `orphans`.
 pub(super) fn delete(index: &Index, thread: ThreadId, orphans: &mut BTreeSet<Hash>) -> Result<(), StoreError> {
     let head = index.head(thread)?;
     let id = thread.as_bytes();

@@ -50,7 +50,7 @@ pub(crate) fn write_snapshots(reader: &Reader, changes: &[(ThreadId, Waiting)]) 
     Ok(())
 }
 
-/// Takes all snapshots of a stream away, but for those that are damaged.
+/// Removes all snapshots of a stream, except those that are damaged.
 pub(super) fn remove_snapshots(index: &Index, thread: ThreadId) -> Result<(), StoreError> {
     let removed = index.with(|trees| {
         for key in trees.snapshots.scan_prefix(thread.as_bytes()).keys() {

@@ -44,7 +44,7 @@ pub(crate) struct Part {
     pub(crate) head: Option<Head>,
     /// Data of the stream in older places is void: it was deleted here, and a new stream may have begun.
     pub(crate) replaces: bool,
-    /// What the first record here is chained to.
+    /// The hash that the first record here is chained to.
     pub(crate) before: Hash,
     /// Its records, as indexes into the segment's.
     pub(crate) own: Vec<u32>,

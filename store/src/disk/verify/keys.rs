@@ -55,7 +55,7 @@ fn check_tree(
     }
 }
 
-/// What is wrong with a key that one of the trees had.
+/// Returns the fault of a key that one of the trees has.
 fn check_pair(reader: &Reader, key: &[u8], thread: ThreadId) -> Result<Option<String>, StoreError> {
     settled(reader, thread, |head| {
         let (row, row_of) = (sorted_key(key, thread), pair_key(thread.as_bytes(), key));

@@ -16,7 +16,7 @@ use crate::head::Head;
 /// How many rows are read at a time.
 const ROWS: usize = 512;
 
-/// That the stream is listed where its head says.
+/// Checks that the stream is in the lists that its head names.
 pub(super) fn check_listed(reader: &Reader, thread: ThreadId, found: &mut Verification) -> Result<(), StoreError> {
     let wrong = settled(reader, thread, |head| {
         let Some(head) = head else { return Ok(None) };
@@ -66,7 +66,7 @@ pub(super) fn check_forks(reader: &Reader, found: &mut Verification) -> Result<(
     }
 }
 
-/// What `look` finds wrong with what sled says of a stream, by its head; nothing where that was changing.
+/// Returns the faults that `look` finds in sled's entries of a stream, by its head; none if the head was changing.
 pub(super) fn settled(
     reader: &Reader,
     thread: ThreadId,
@@ -96,7 +96,7 @@ pub(super) fn note(
         }
         Err(damage) => damage,
     };
-    // What is damaged is met by every stream that is on the same page of sled's.
+    // Damage of a page of sled's is found by every stream on it.
     if !found.faults.contains(&fault) {
         found.faults.push(fault);
     }

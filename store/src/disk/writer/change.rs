@@ -1,4 +1,4 @@
-//! What waits, checked and encoded: from an operation to the change that its group will make.
+//! Checks and encodes waiting entries: from an operation to the change that its group makes.
 
 use std::sync::Arc;
 
@@ -194,7 +194,7 @@ impl Writer {
         Ok(head)
     }
 
-    /// What is remembered of a stream, to be changed by a group.
+    /// Returns the remembered data of a stream, to be changed by a group.
     pub(super) fn change(&mut self, thread: ThreadId, group: &mut Group) -> &mut Known {
         let known = self.heads.entry(thread).or_default();
         if known.group != group.stamp.group {

@@ -12,9 +12,9 @@ use crate::error::StoreError;
 
 /// The result of a group.
 pub(super) enum Landed {
-    /// It is on the disk, shown and answered. Its buffer can be used again.
+    /// It is durable, visible and acknowledged. Its buffer can be used again.
     Durable { group: u64, buffer: Vec<u8> },
-    /// Nothing of it counts, and no caller was answered.
+    /// It was not written, and no caller was acknowledged.
     Failed(Box<Group>, StoreError),
     /// The thread has panicked, and the journal is lost with it.
     Lost,

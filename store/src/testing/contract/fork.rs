@@ -20,7 +20,7 @@ pub fn a_trace_stays_with_its_stream(backend: &mut dyn Backend) {
     assert_eq!(traces, [given, given]);
 }
 
-/// What comes after the fork point on either side does not show on the other.
+/// Records after the fork point on either side are invisible on the other.
 pub fn a_fork_inherits_without_copying(backend: &mut dyn Backend) {
     put(backend.store(), append(thread(1), 0, &["a", "b", "c"])).unwrap();
     put(backend.store(), fork(thread(2), thread(1), 1, &["B"])).unwrap();
