@@ -96,7 +96,8 @@ impl Watch {
         self.states.families.lock().get_mut(&self.thread).filter(|family| family.number == self.number).map(act)
     }
 
-    /// Watches this branch. Returns whether the branch has to be found first: it was not watched, or was put back.
+    /// Watches this branch. Returns whether its state must be found first: it was not watched, or was returned to the
+    /// log.
     pub(crate) fn add(&self, branch: ThreadId) -> bool {
         let add = |family: &mut Family| match family.branches.insert(branch, None) {
             None | Some(Some(BranchState::PutBack)) => true,

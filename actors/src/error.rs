@@ -91,7 +91,7 @@ pub enum ReadError {
     NoSeq {
         /// The thread.
         thread: ThreadId,
-        /// The seq that was asked for.
+        /// The requested seq.
         seq: Seq,
         /// The last seq of the thread.
         last: Seq,
@@ -160,7 +160,7 @@ pub enum ReadError {
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{what} of {bytes} bytes is over the limit of {bytes_max}")]
 pub struct TooLarge {
-    /// What it is.
+    /// The name of the value.
     pub what: &'static str,
     /// Its size as JSON.
     pub bytes: usize,
@@ -238,7 +238,7 @@ pub enum RunError {
         thread: ThreadId,
         /// The run.
         run: RunId,
-        /// The seq that was asked for.
+        /// The requested seq.
         seq: Seq,
         /// The first one of the run.
         started: Seq,
@@ -311,7 +311,7 @@ pub enum SignalError {
 }
 
 impl SignalError {
-    /// What the caller does next.
+    /// Returns what the caller does next.
     pub fn next_move(&self) -> NextMove {
         match self {
             Self::NotAwaited { .. } | Self::Full { .. } => NextMove::Retry,
@@ -386,7 +386,7 @@ pub enum ScheduleError {
 }
 
 impl ScheduleError {
-    /// What the caller does next.
+    /// Returns what the caller does next.
     pub fn next_move(&self) -> NextMove {
         match self {
             Self::NoSchedule { .. } | Self::Taken { .. } | Self::NoWorkflow { .. } => NextMove::NameAnother,
@@ -430,7 +430,7 @@ pub enum MigrateError {
 }
 
 impl MigrateError {
-    /// What the caller does next.
+    /// Returns what the caller does next.
     pub fn next_move(&self) -> NextMove {
         match self {
             Self::Workflow(_) => NextMove::ChangeRequest,
@@ -462,7 +462,7 @@ pub enum ForkError {
         thread: ThreadId,
         /// How it ended.
         status: Status,
-        /// The moment that was asked for.
+        /// The requested moment.
         at: Seq,
         /// The last moment at which a fork would run the changed nodes.
         instead: Seq,
@@ -515,7 +515,7 @@ pub enum ImportError {
     Line {
         /// Which line, from 1.
         line: u64,
-        /// What is wrong with it.
+        /// The fault.
         what: String,
     },
     /// The export is incomplete. Nothing of it was imported.
@@ -523,7 +523,7 @@ pub enum ImportError {
     Incomplete {
         /// The line where that was found.
         line: u64,
-        /// What is missing.
+        /// The missing part.
         what: String,
     },
     /// The process ended several times while this export was imported. Nothing of it was read now.

@@ -83,7 +83,7 @@ impl Runtime {
 }
 
 impl ThreadHandle {
-    /// The questions of the thread that people can answer now, in the order in which they were asked for.
+    /// Returns the questions of the thread that people can answer now, in the order of their requests.
     pub async fn interactions(&self) -> Result<Vec<OpenInteraction>, ReadError> {
         let (registry, id) = (self.runtime().registry().clone(), self.id());
         let open = move || {

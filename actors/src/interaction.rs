@@ -42,7 +42,7 @@ pub struct InteractionRequest {
     /// Data from the workflow's author for the application; `choices` if a model offers some; `from`, `schema` and
     /// `url` if a tool asks.
     pub metadata: Option<Json>,
-    /// The tool call that is asked about.
+    /// The tool call of the question.
     pub tool_call: Option<AskedTool>,
     /// The type of the answer; any JSON value when absent. An answer of another type is refused, see
     /// [`AnswerType::expected`].
@@ -105,7 +105,7 @@ impl std::fmt::Debug for InteractionContext {
 }
 
 /// Gets answers from people. Implemented by the application: a dialog, a chat, a terminal. A thread may have several
-/// questions at once; each is put by a call of its own.
+/// questions at once; each is one call of the handler.
 ///
 /// A handler that cannot answer now waits on `cx.cancel`: the question stays open, survives a restart,
 /// and can be answered through [`crate::ThreadHandle::respond`]. After a restart the question is asked again.

@@ -204,7 +204,7 @@ pub mod runs {
     pub use rethread_llm::{ConversationError, ConversationFormat, read_conversation};
 }
 
-/// What operators and debuggers use, and what the program `rethread` is made of: lists, exports, reruns, migrations, removal, counters.
+/// For operators, debuggers and the program `rethread`: lists, exports, reruns, migrations, removal, counters.
 pub mod operate {
     pub use crate::archive::{Exporter, Imported};
     pub use crate::bisect::Bisected;

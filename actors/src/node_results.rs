@@ -48,7 +48,7 @@ fn steps(store: &dyn LogReader, thread: ThreadId, from: Seq, seq: Option<Seq>) -
     if last > info.last_seq {
         return Err(ReadError::NoSeq { thread, seq: last, last: info.last_seq });
     }
-    // What a branch inherits is not among its results, and thousands of branches may inherit the same.
+    // Inherited events of a branch are not among its results, and thousands of branches may inherit the same.
     let own = info.fork_of.map(|point| point.seq.next()).filter(|own| *own <= last);
     let first = match own {
         Some(own) if begins_a_branch(store, thread, own)? => own,

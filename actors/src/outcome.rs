@@ -74,7 +74,7 @@ impl Outcome {
         self.status == Status::Completed
     }
 
-    /// The output as a value of this type; a thread without an output has the output `null`.
+    /// Returns the output as a value of this type; a thread without an output has the output `null`.
     ///
     /// # Errors
     /// `NotCompleted` when the thread did not complete; `Type` when its output is of another type.

@@ -28,7 +28,7 @@ pub enum RecordError {
     Field {
         /// The field.
         field: &'static str,
-        /// What it should be.
+        /// The expected value.
         expected: &'static str,
     },
     /// The data does not fit the event type.

@@ -6,7 +6,7 @@ use bincode::{Decode, Encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What kind of failure it is.
+/// The kind of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Encode, Decode, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorKind {
@@ -125,13 +125,13 @@ impl fmt::Display for ErrorKind {
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
 pub struct ExecutionError {
-    /// What kind of failure it is.
+    /// The kind of failure.
     pub kind: ErrorKind,
-    /// What happened, for people and models.
+    /// The description of the failure, for people and models.
     pub message: String,
     /// Whether trying again may help.
     pub retryable: bool,
-    /// What caused it, where that says more.
+    /// The cause, if it adds information.
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "source")]
     pub cause: Option<String>,
 }
@@ -147,7 +147,7 @@ impl ExecutionError {
         Self { retryable: true, ..Self::new(kind, message) }
     }
 
-    /// The same error with its cause.
+    /// Adds a cause to the error.
     #[must_use]
     pub fn caused_by(mut self, cause: impl fmt::Display) -> Self {
         self.cause = Some(cause.to_string());

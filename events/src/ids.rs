@@ -15,11 +15,11 @@ use uuid::Uuid;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not a {what}: expected {expected}")]
 pub struct IdError {
-    /// What was expected, for example `thread id`.
+    /// The expected id, for example `thread id`.
     pub what: &'static str,
     /// The form that is accepted.
     pub expected: &'static str,
-    /// What was given, cut to 80 characters.
+    /// The given text, cut to 80 characters.
     pub text: String,
 }
 
@@ -315,7 +315,7 @@ impl<'de> Deserialize<'de> for Time {
 pub struct Hash([u8; 32]);
 
 impl Hash {
-    /// What the first record of a stream is chained to.
+    /// The hash that the first record of a stream is chained to.
     pub const ZERO: Self = Self([0; 32]);
 
     /// The hash of these bytes.
@@ -448,7 +448,7 @@ impl fmt::Display for RunId {
 pub struct CallId(pub Seq);
 
 impl CallId {
-    /// What a tool is given as idempotency key: the same for every attempt of this call, different for any other.
+    /// Returns the idempotency key for a tool: the same for every attempt of this call, different for any other.
     pub fn key(self, thread: ThreadId) -> String {
         format!("{thread}-{}", self.0)
     }

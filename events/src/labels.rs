@@ -59,7 +59,7 @@ impl Labels {
         Self(BTreeMap::new())
     }
 
-    /// The same with another label.
+    /// Adds a label.
     ///
     /// # Errors
     /// If the key or the value cannot be used, the key is there already, or there are [`LABELS_MAX`] labels.

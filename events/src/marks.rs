@@ -204,8 +204,8 @@ fn escape(c: char, shown: &mut String) {
     }
 }
 
-/// The text with a visible mark in the place of each run of a hidden character, such as `⟨U+202E⟩` or `⟨3×U+200B⟩`, and
-/// of each long run of blanks, such as `⟨3000 spaces⟩`.
+/// Returns the text with a visible mark for each run of a hidden character, such as `⟨U+202E⟩` or `⟨3×U+200B⟩`, and for
+/// each long run of blanks, such as `⟨3000 spaces⟩`.
 pub fn marked(text: &str) -> Cow<'_, str> {
     replaced::<Visible>(text)
 }

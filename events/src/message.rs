@@ -1,5 +1,5 @@
-//! What is said in a conversation. The JSON form is the neutral one that `rethread llm call` reads and prints;
-//! the stored form is bincode's, from the same types.
+//! Messages of a conversation. The JSON form is the neutral one that `rethread llm call` reads and prints; the stored
+//! form is bincode's, from the same types.
 
 mod stored;
 
@@ -33,7 +33,7 @@ pub enum Role {
 pub struct Message {
     /// Who speaks.
     pub role: Role,
-    /// What is said, in order. In JSON a bare string is one text part.
+    /// The content, in order. In JSON a bare string is one text part.
     #[serde(default, deserialize_with = "string_or_parts")]
     pub content: Vec<Part>,
 }
@@ -84,7 +84,7 @@ pub enum Part {
     Image(Media),
     /// A document, such as a PDF.
     Document(Media),
-    /// What the model thought before it answered.
+    /// The reasoning of the model before its answer.
     Reasoning(Reasoning),
     /// The model asks for a tool.
     ToolCall(ToolCall),
@@ -170,7 +170,7 @@ pub struct ToolCall {
     /// The arguments, an object; null when the provider cut them off in the middle or they are not JSON.
     #[serde(default)]
     pub arguments: Json,
-    /// What arrived, where `arguments` is null.
+    /// The arguments as they arrived, if `arguments` is null.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arguments_raw: Option<String>,
     /// The provider's signature, to be returned unchanged.
@@ -178,7 +178,7 @@ pub struct ToolCall {
     pub signature: Option<String>,
 }
 
-/// What a tool answered.
+/// The result of a tool.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ToolResult {
@@ -214,7 +214,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// What was used since the figures were these. A figure that did not change is absent.
+    /// Returns the usage since `before`. A figure that did not change is absent.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         let grown = |of: fn(&Self) -> Option<u64>| grown(of(self), of(before));
@@ -250,7 +250,7 @@ impl Usage {
     }
 }
 
-/// What a sum grew by; `None` where it did not.
+/// Returns by how much a sum grew; `None` if it did not.
 pub(crate) fn grown(sum: Option<u64>, before: Option<u64>) -> Option<u64> {
     if sum == before { None } else { sum.map(|sum| sum.saturating_sub(before.unwrap_or(0))) }
 }

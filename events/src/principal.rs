@@ -28,7 +28,7 @@ pub enum Principal {
     Token {
         /// The id of the token, as `rethread token list` prints it; `start` for the one that the server made.
         id: String,
-        /// What the token is for, in the words of who created it.
+        /// The purpose of the token, in the words of its creator.
         name: Option<String>,
     },
     /// A principal that the application named.

@@ -6,7 +6,7 @@ use crate::ids::Time;
 /// How many runs of a queue may begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Room {
-    /// So many now.
+    /// The current number.
     pub n: usize,
     /// When time alone makes room for the next one.
     pub more_at: Option<Time>,

@@ -125,7 +125,7 @@ pub enum CatchUp {
     Skip,
 }
 
-/// What is to be done at a tick.
+/// The action at a tick.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AtTick {
     /// Start the thread.
@@ -202,7 +202,7 @@ impl Schedule {
     /// Its ticks, counted from when it was made.
     ///
     /// # Errors
-    /// What is wrong with it, for a person.
+    /// The fault, for a person.
     pub fn times(&self, created_at: Time) -> Result<Times, String> {
         let rule = match (&self.cron, self.every_ms) {
             (Some(cron), None) => Rule::Cron(Box::new(parse(cron)?), time_zone(self.zone.as_deref().unwrap_or("UTC"))?),
@@ -223,7 +223,7 @@ impl Schedule {
         })
     }
 
-    /// What is wrong with it, as far as it can be told without a log.
+    /// The fault, as far as it can be found without a log.
     fn check(&self, now: Time) -> Result<(), String> {
         let times = self.times(now)?;
         times.next(now).ok_or("it has no tick after now: see `cron`, `from` and `until`")?;
@@ -305,7 +305,7 @@ impl ScheduleState {
     /// A schedule that is made now.
     ///
     /// # Errors
-    /// What is wrong with it, for a person.
+    /// The fault, for a person.
     pub fn new(name: impl Into<String>, schedule: Schedule, now: Time) -> Result<Self, String> {
         let name = name.into();
         if !is_signal_name(&name) {
@@ -330,7 +330,7 @@ impl ScheduleState {
     /// From now on it is another schedule of the same name. What was started and what waits stays.
     ///
     /// # Errors
-    /// What is wrong with it, for a person. Nothing changed then.
+    /// The fault, for a person. Nothing changed then.
     pub fn change(&mut self, schedule: Schedule, now: Time) -> Result<(), String> {
         schedule.check(now)?;
         self.schedule = schedule;
@@ -377,7 +377,7 @@ impl ScheduleState {
     /// Ticks whose time has come and that are not done with, the oldest first; not all of them if they are many.
     ///
     /// # Errors
-    /// What is wrong with the schedule, which it was not when it was made: a time zone that this program does not know.
+    /// A fault of the schedule that it did not have when it was made: a time zone that this program does not know.
     pub fn due(&self, now: Time) -> Result<Vec<Time>, String> {
         let times = self.schedule.times(self.created_at)?;
         if self.is_paused {
@@ -419,7 +419,7 @@ impl ScheduleState {
         Ok(self.schedule.times(self.created_at)?.after(self.done_until.max(now)).take(n).collect())
     }
 
-    /// What is to be done at a tick, where the last thread runs or not.
+    /// Returns the action at a tick, depending on whether the last thread runs.
     pub fn at_tick(&self, last_runs: bool) -> AtTick {
         match self.schedule.overlap {
             Overlap::Allow => AtTick::Start,

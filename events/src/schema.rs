@@ -1,4 +1,4 @@
-//! JSON Schemas that come from outside: compiled without fetching anything, with patterns that run in linear time.
+//! JSON Schemas from outside: compiled without fetching anything, with patterns that run in linear time.
 
 mod examples;
 
@@ -17,7 +17,7 @@ use crate::text::json_bytes;
 pub const BYTES_MAX: usize = 64 * 1024;
 /// The number of faults that one error names.
 const N_FAULTS_MAX: usize = 5;
-/// The most faults of one value that are looked for: counting on would only cost time.
+/// The most faults of one value that are collected.
 const N_MISMATCHES_MAX: usize = 100;
 /// The bytes of the text of one fault; validators quote the offending value, which may be large.
 const FAULT_BYTES_MAX: usize = 300;
@@ -27,7 +27,7 @@ const FAULT_BYTES_MAX: usize = 300;
 pub struct Mismatch {
     /// A JSON pointer; empty for the whole value.
     pub pointer: String,
-    /// What is wrong, and what is expected.
+    /// The fault, and the expected value.
     pub message: String,
 }
 
@@ -58,10 +58,10 @@ pub fn check(schema: &Validator, value: &Value, what: &str) -> Result<(), String
     if schema.is_valid(value) { Ok(()) } else { Err(in_words(what, &mismatches(schema, value))) }
 }
 
-/// Reads a value that comes from outside: a text that does not fit is read as JSON once.
+/// Reads a value from outside: a text that does not fit is read as JSON once.
 ///
 /// # Errors
-/// What does not fit; of a text that is JSON, what does not fit in that.
+/// The faults; of a text that is JSON, the faults of its value.
 pub(crate) fn read(schema: &Validator, given: &Json) -> Result<Json, Vec<Mismatch>> {
     if schema.is_valid(&given.0) {
         return Ok(given.clone());

@@ -1,5 +1,5 @@
-//! What a thread did, node by node: one result for each node it entered, with the calls inside it and where the time
-//! went. A fold over the events, beside the one that gives the state; nothing else is needed for it.
+//! The results of a thread, node by node: one for each node it entered, with the calls inside it and their durations. A
+//! fold over the events, independent of the one that computes the state.
 //!
 //! A fork has what it inherits as its own, and what it did after that. A branch begins with nothing: what its owner did
 //! before is in the owner's results.
@@ -79,7 +79,7 @@ pub struct Steps {
     /// When nothing of it went on, but for questions to people: those are calls.
     #[cfg_attr(feature = "utoipa", schema(ignore))]
     pub waits: VecDeque<Wait>,
-    /// One for each node that was entered, in that order: its calls, its times, what it used, what came of it.
+    /// One for each node that was entered, in that order: its calls, its times, its usage, its result.
     #[serde(serialize_with = "values")]
     #[cfg_attr(feature = "utoipa", schema(value_type = Vec<Object>))]
     results: BTreeMap<u64, NodeResult>,

@@ -1,9 +1,9 @@
-//! What the core knows of a tool.
+//! The properties of a tool that the core uses.
 
 use bincode::{Decode, Encode};
 use serde::{Deserialize, Serialize};
 
-/// What may be done with a call whose answer was lost.
+/// The recovery class of a call whose result was lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Encode, Decode, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Recovery {

@@ -1,5 +1,5 @@
-//! What calls of models and tools used: one [`CallUsage`] for each call that ended, and [`UsageSums`] by model and by
-//! tool. Nothing that is not known counts as zero: a call without figures or without a price is counted beside the sum.
+//! The usage of calls of models and tools: one [`CallUsage`] for each call that ended, and [`UsageSums`] by model and
+//! by tool. Unknown values do not count as zero: calls without figures or without a price are counted separately.
 //!
 //! ```
 //! use rethread_events::usage::{Ended, UsageFold, UsageSums};

@@ -33,7 +33,7 @@ pub enum Delta {
         /// The text to append to the arguments.
         arguments_fragment: String,
     },
-    /// What came so far is void: the answer broke off and the request is sent again.
+    /// The pieces so far are void: the answer broke off and the request is sent again.
     Restarted {
         /// The number of the attempt that follows, from 2.
         attempt: u32,
@@ -49,7 +49,7 @@ pub struct TryEvent {
     pub took_ms: u64,
     /// Why it failed; absent if it succeeded.
     pub error: Option<LlmError>,
-    /// How long the client waits before the next attempt, in milliseconds; none when there is no next one.
+    /// How long the client waits before the next attempt, in milliseconds; absent if there is no next one.
     pub wait_ms: Option<u64>,
 }
 
@@ -87,12 +87,12 @@ impl Listener for Vec<Delta> {
     }
 }
 
-/// What goes with one call and is not part of the question.
+/// The context of one call that is not part of the request.
 pub struct CallContext<'a> {
     /// Who follows it.
     pub listener: &'a mut dyn Listener,
-    /// A name for the call, the same whenever it is asked again: the idempotency key where the provider knows one,
-    /// and the key of log lines. May be empty.
+    /// A name for the call, the same for every repetition: the idempotency key if the provider supports one, and the
+    /// key of log lines. May be empty.
     pub key: &'a str,
     /// The number of this attempt, from 1. A layer that retries increments it.
     pub attempt: u32,
@@ -171,7 +171,7 @@ impl<'a> CallContext<'a> {
     }
 }
 
-/// What is known of a model.
+/// The known properties of a model.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ModelInfo {
     /// Its name.
@@ -188,7 +188,7 @@ pub struct ModelInfo {
     pub reasoning: Option<bool>,
     /// Whether it can enforce a JSON Schema.
     pub json_schema: Option<bool>,
-    /// What it costs, when known.
+    /// Its prices, if known.
     pub prices: Option<crate::response::UnitPrices>,
 }
 
@@ -224,7 +224,7 @@ pub struct Health {
     pub model_available: Option<bool>,
     /// How long it took, in milliseconds.
     pub took_ms: u64,
-    /// What went wrong.
+    /// The error.
     pub error: Option<LlmError>,
 }
 
@@ -254,7 +254,7 @@ pub trait Client: Send + Sync {
     /// The error of the last attempt, if none succeeded within the limits.
     fn call<'a>(&'a self, request: &'a Request, cx: CallContext<'a>) -> BoxFuture<'a, Result<Response, LlmError>>;
 
-    /// What is known of a model without a request.
+    /// Returns the known properties of a model, without a request.
     fn model_info(&self, model: &str) -> Option<ModelInfo> {
         let _ = model;
         None

@@ -31,13 +31,13 @@ pub enum ConversationFormat {
     Anthropic,
 }
 
-/// What of a conversation cannot be read, and where.
+/// The part of a conversation that cannot be read, and its place.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {what}")]
 pub struct ConversationError {
     /// The place, such as `messages[3].content[1]`.
     pub place: String,
-    /// What is wrong there.
+    /// The fault there.
     pub what: String,
 }
 

@@ -1,4 +1,4 @@
-//! What can go wrong with a call, grouped by what the caller does next.
+//! The errors of a call, grouped by what the caller does next.
 
 use std::time::Duration;
 

@@ -81,9 +81,9 @@ pub struct HttpClient {
     base: Url,
     key: KeySource,
     key_header: KeyHeader,
-    /// What was put into headers from variables; it must not be seen in errors.
+    /// The values that were inserted into headers from variables; they must not appear in errors.
     secrets: Vec<Key>,
-    /// What every request has in its head besides the key.
+    /// The headers of every request besides the key.
     headers: HeaderMap,
     /// The headers that the profile sets, which win over everything.
     own_headers: HeaderMap,

@@ -19,7 +19,7 @@ const COMMAND_MAX: Duration = Duration::from_secs(60);
 /// The longest key, in bytes.
 const KEY_BYTES_MAX: u64 = 64 << 10;
 
-/// Where the key of a client comes from.
+/// The source of a client's key.
 pub(crate) enum KeySource {
     /// The provider wants none.
     None,
@@ -72,7 +72,7 @@ impl KeySource {
         read.map(Some).map_err(|why| LlmError::new(ErrorKind::Authentication, provider, why))
     }
 
-    /// Another key than the one that the provider refused; none when there is no other.
+    /// Returns another key than the one that the provider refused; `None` if there is no other.
     ///
     /// # Errors
     /// As [`KeySource::current`].

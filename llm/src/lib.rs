@@ -6,7 +6,7 @@
 //! [`Provider::feature`] names the feature that each provider needs. A profile of a provider that is not compiled in is an
 //! error. Without the feature `tokens`, a token is counted for each byte, see [`tokens`].
 
-// What stays may be of use to left-out parts only. All features together leave nothing unused.
+// Without all features, some shared code is unused. With all features, nothing is.
 #![cfg_attr(
     not(all(feature = "anthropic", feature = "gemini", feature = "openai", feature = "tokens")),
     allow(dead_code)

@@ -1,5 +1,5 @@
-//! Limits on how often and how much is asked: requests and tokens per minute, calls at the same time. Shared by
-//! everything that calls through one profile, fair (first come, first served), cancelled by dropping the call.
+//! Limits of requests and tokens per minute, and of concurrent calls. Shared by all calls through one profile, fair
+//! (first come, first served), cancelled by dropping the call.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,7 +20,7 @@ mod window;
 
 use window::Meter;
 
-/// What a provider's limits are counted over.
+/// The window of a provider's limits.
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// How a limit is kept.
@@ -77,7 +77,7 @@ impl RateLimits {
     }
 }
 
-/// A client that is asked no more often than its limits allow.
+/// A client that calls no more often than its limits allow.
 pub struct Limited {
     inner: Arc<dyn Client>,
     limits: RateLimits,

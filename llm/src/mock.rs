@@ -1,8 +1,7 @@
 //! A model that follows a script: for tests, examples and the first run on a machine without keys.
 //!
-//! What it answers depends on the request alone, never on what it answered before: the number of the call is the
-//! number of answers that the conversation already holds. So a thread that crashed and asks again gets the same
-//! answer.
+//! Its answers depend on the request alone, never on earlier calls: the number of the call is the number of answers in
+//! the conversation. So a thread that repeats a call after a crash gets the same answer.
 
 use std::sync::Arc;
 use std::time::Duration;

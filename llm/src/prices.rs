@@ -1,4 +1,4 @@
-//! What models cost and can do, from a dated table; a newer one can be loaded at run time.
+//! Prices and abilities of models, from a dated table; a newer one can be loaded at run time.
 //!
 //! Everything is integers: nano-dollars, and prices in nano-dollars per million tokens. A model that is not in the
 //! table has an unknown cost, never 0.
@@ -23,7 +23,7 @@ const LONG_PROMPT_TOKENS: u64 = 200_000;
 /// Prices and abilities of models.
 #[derive(Debug, Deserialize)]
 pub struct PriceTable {
-    /// Where the figures come from.
+    /// The source of the figures.
     pub source: String,
     /// The day they were taken, `YYYY-MM-DD`.
     pub date: String,
@@ -60,7 +60,7 @@ pub enum TableError {
     Syntax {
         /// Which file.
         path: String,
-        /// What is wrong with it.
+        /// The fault.
         #[source]
         source: serde_json::Error,
     },
@@ -124,7 +124,7 @@ impl PriceTable {
         flagged("openai").or_else(|| flagged("azure")).unwrap_or_else(|| is_of_reasoning_family(name))
     }
 
-    /// What is known of a model.
+    /// Returns the known properties of a model.
     pub fn model_info(&self, list: &str, model: &str) -> Option<ModelInfo> {
         let entry = self.entry(list, model)?;
         let can = |ability: &str| Some(entry.can.iter().any(|known| known == ability));
@@ -164,8 +164,8 @@ fn without_date(model: &str) -> Option<&str> {
     dated(b"-0000-00-00").or_else(|| dated(b"-00000000"))
 }
 
-/// What a call cost at these prices. None when the number of tokens is not known. The input includes what came from
-/// and went to the provider's cache, the output includes reasoning.
+/// Returns the cost of a call at these prices; `None` if the number of tokens is not known. The input includes tokens
+/// read from and written to the provider's cache, the output includes reasoning.
 pub fn cost(prices: UnitPrices, usage: &Usage) -> Option<Cost> {
     let input = usage.input_tokens?;
     let output = usage.output_tokens?;

@@ -78,7 +78,7 @@ pub struct Profile {
     /// The name under which an OpenAI-compatible server wants reasoning text back, such as `reasoning_content`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reasoning_field: Option<String>,
-    /// What requests say when they say nothing themselves.
+    /// The defaults of requests.
     #[serde(default)]
     pub params: Params,
     /// Limits of size and time of one attempt.
@@ -93,7 +93,7 @@ pub struct Profile {
     /// Answers are kept on disk and given again to the same request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache: Option<CacheProfile>,
-    /// What the model costs, in nano-dollars per million tokens; wins over the price table.
+    /// The price of the model, in nano-dollars per million tokens; overrides the price table.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::profiles::check::prices")]
     pub prices: Option<UnitPrices>,
     /// The longest conversation the model takes, in tokens; wins over the table of models.
@@ -168,7 +168,7 @@ pub enum Auth {
     None,
 }
 
-/// What requests say when they say nothing themselves; the fields are those of [`Request`].
+/// The defaults of requests; the fields are those of [`Request`].
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {

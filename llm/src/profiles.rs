@@ -58,7 +58,7 @@ pub enum ProfileError {
     /// No profile of that name.
     #[error("no profile is named `{name}`; there are: {known}")]
     Unknown {
-        /// The name asked for.
+        /// The requested name.
         name: String,
         /// The names there are.
         known: String,
@@ -89,7 +89,7 @@ pub enum ProfileError {
         profile: String,
         /// Which of its fields.
         field: &'static str,
-        /// What is wrong with it.
+        /// The fault.
         why: String,
     },
     /// The script of a mock cannot be followed.
@@ -110,7 +110,7 @@ pub enum ProfileError {
         #[source]
         source: StoreError,
     },
-    /// A request that cannot be put into the provider's words.
+    /// A request that this provider's protocol cannot express.
     #[error("the request cannot be put into the provider's words")]
     Request(#[source] Box<LlmError>),
     /// The shared HTTP client cannot be made.
@@ -135,7 +135,7 @@ pub struct Profiles {
     env: Box<Env>,
     http: remote::Connections,
     clients: Mutex<HashMap<String, Arc<dyn Client>>>,
-    /// The same without their fallbacks.
+    /// The clients without their fallbacks.
     alone: Mutex<HashMap<String, Arc<dyn Client>>>,
     retrying: Mutex<HashMap<String, Arc<Retrying>>>,
     priced: Mutex<HashMap<String, Arc<layered::Priced>>>,
@@ -202,7 +202,7 @@ impl Profiles {
     /// is not reached over HTTP. The same request gives the same body.
     ///
     /// # Errors
-    /// [`ProfileError::Unknown`], and [`ProfileError::Request`] when it cannot be put into the provider's words.
+    /// [`ProfileError::Unknown`], and [`ProfileError::Request`] if the provider's protocol cannot express it.
     pub fn body(&self, name: &str, request: &Request) -> Result<Option<Value>, ProfileError> {
         let profile = self.get(name)?;
         let mut request = request.clone();
@@ -228,7 +228,7 @@ impl Profiles {
         self.has_price(profile, model) && others.into_iter().all(|other| self.has_price(other, None))
     }
 
-    /// The same for a provider and model without a profile.
+    /// As above, for a provider and model without a profile.
     pub fn is_priced_for(&self, provider: Provider, model: &str) -> bool {
         self.has_price(&Profile::new(provider, model), None)
     }
@@ -275,7 +275,7 @@ impl Profiles {
     /// The client of a profile, made on first use.
     ///
     /// # Errors
-    /// When the profile does not exist or says something that cannot be done.
+    /// When the profile does not exist or is contradictory.
     pub fn client(&self, name: &str) -> Result<Arc<dyn Client>, ProfileError> {
         if let Some(client) = self.clients.lock().get(name) {
             return Ok(Arc::clone(client));

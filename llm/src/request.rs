@@ -116,8 +116,8 @@ impl Request {
         !self.tools.is_empty() || own()
     }
 
-    /// Whether the request can be put into words at all. What only the provider can know (whether the model exists,
-    /// whether a temperature is in range) is left to it.
+    /// Checks whether the request can be sent at all. Checks that only the provider can make (whether the model exists,
+    /// whether a temperature is in range) are left to it.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidRequest`] that names the first fault.

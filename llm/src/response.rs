@@ -30,7 +30,7 @@ pub struct Response {
     pub response_id: Option<String>,
     /// The provider's name for the request.
     pub request_id: Option<String>,
-    /// What it cost, when the prices of the model are known.
+    /// Its cost, if the prices of the model are known.
     #[serde(default)]
     pub cost: Option<Cost>,
     /// Whether the answer came from the answer cache; then it cost nothing this time.
@@ -41,7 +41,7 @@ pub struct Response {
     pub usage_counted: Option<Usage>,
 }
 
-/// What a call cost, and the prices that say so.
+/// The cost of a call, and the prices for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cost {
     /// Thousand-millionths of a US dollar, rounded up.

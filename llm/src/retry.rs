@@ -166,21 +166,21 @@ async fn within<T>(answer: impl Future<Output = T>, deadline: impl Fn() -> Insta
     }
 }
 
-/// What follows a failed attempt.
+/// The next step after a failed attempt.
 enum Next {
     /// Another attempt, after this many milliseconds.
     After(u64),
-    /// Nothing.
+    /// No further attempt.
     End,
-    /// Nothing, because there is no time for the wait that the provider asks for.
+    /// No further attempt, because there is no time for the wait that the provider requires.
     NoTime,
 }
 
-/// What the calls of one client know together.
+/// The state that the calls of one client share.
 #[derive(Debug, Default)]
 struct Shared {
     stats: RetryStats,
-    /// The recent share of failed attempts, each attempt weighing a tenth of what came before.
+    /// The moving average of failed attempts; each attempt has the weight 0.1.
     failure_rate: f64,
     /// No call starts before this instant (adaptive only).
     not_before: Option<Instant>,
@@ -192,14 +192,14 @@ impl Retrying {
         Self { inner, policy, has_fallback: false, shared: Mutex::new(Shared::default()) }
     }
 
-    /// The same, with a fallback: see [`RetryPolicy::wait_max_ms`].
+    /// Sets whether there is a fallback, see [`RetryPolicy::wait_max_ms`].
     #[must_use]
     pub fn with_fallback(mut self, has_fallback: bool) -> Self {
         self.has_fallback = has_fallback;
         self
     }
 
-    /// What happened so far.
+    /// Returns the statistics so far.
     pub fn stats(&self) -> RetryStats {
         self.shared.lock().stats.clone()
     }

@@ -27,7 +27,7 @@ const BOM: &[u8] = b"\xef\xbb\xbf";
 pub struct Decoder {
     /// The part of a line that has no end yet.
     line: Vec<u8>,
-    /// What the event being read holds so far.
+    /// The fields of the event so far.
     event: Event,
     has_data: bool,
     /// A CR ended the last line; an LF right after it belongs to it.
@@ -122,7 +122,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// Takes one line without its end. False when the callback wants no more.
+    /// Handles one line without its end. Returns false if the callback wants no more.
     fn line_done(&mut self, mut line: &[u8], each: &mut impl FnMut(&Event) -> bool) -> Result<bool, TooLong> {
         if self.is_comment(line) {
             self.at_start = false;

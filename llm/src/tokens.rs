@@ -184,8 +184,8 @@ impl Conversation {
     }
 }
 
-/// The figures that the provider reported: of the prompt, and of the answer. A prompt of no tokens, or none for an
-/// answer that says something, is no figure.
+/// Returns the reported figures of the prompt and of the answer. Zero tokens for a prompt, or for an answer with
+/// content, count as no figure.
 fn reported(response: &Response) -> (Option<u64>, Option<u64>) {
     let Usage { input_tokens, output_tokens, .. } = response.usage;
     let is_empty = response.message.content.is_empty();

@@ -23,7 +23,7 @@ pub(crate) use protocol::*;
 
 use crate::error::{ErrorKind, LlmError};
 
-/// What an answer is read with, besides its bytes.
+/// The context for reading an answer, besides its bytes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AnswerContext {
     /// The provider's name, for errors.

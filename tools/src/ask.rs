@@ -24,7 +24,7 @@ pub struct Question {
     pub cancel: CancellationToken,
 }
 
-/// What a person answers.
+/// The answer of a person.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Reply {
     /// The answer, fit for the schema.
@@ -41,6 +41,6 @@ pub trait AskPerson: Send + Sync {
     /// tool that asks people needs a `timeout_ms` that lets them answer. Dropping the future withdraws the question.
     ///
     /// # Errors
-    /// What ends the call that asked.
+    /// Cancels the call that asked.
     fn ask(&self, question: Question) -> BoxFuture<'static, Result<Reply, ExecutionError>>;
 }

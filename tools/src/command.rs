@@ -43,7 +43,7 @@ pub struct CommandOptions {
 }
 
 impl CommandOptions {
-    /// What a model should know about how its commands run; it ends a tool's description. Empty when there is nothing.
+    /// Returns the part of a tool's description about how its commands run. Empty if there is nothing to say.
     pub(crate) fn described(&self) -> String {
         let mut text = match self.shell {
             Some(_) => " `command` is a list of the program and its arguments, or a text for `sh -c`.".to_owned(),
@@ -96,7 +96,7 @@ impl CommandOptions {
     }
 }
 
-/// What is run.
+/// The command to run.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(untagged)]
 pub(crate) enum CommandLine {

@@ -1,4 +1,4 @@
-//! What a tool is given beside its arguments.
+//! The context of a tool call besides its arguments.
 
 use std::any::Any;
 use std::fmt;
@@ -50,7 +50,7 @@ pub struct ToolContext {
     permit: Option<Arc<OwnedSemaphorePermit>>,
 }
 
-/// What runs the tools of a process, of a type that this crate does not know.
+/// The runtime that runs the tools of a process, of a type that this crate does not know.
 pub type Host = Weak<dyn Any + Send + Sync>;
 
 /// Called when work begins; what it returns is dropped when the work ends.
@@ -176,7 +176,7 @@ impl ToolContext {
         self
     }
 
-    /// Says that this attempt has changed nothing, and returns the error: `return Err(cx.not_started(error))`. A node
+    /// Marks that this attempt has changed nothing, and returns the error: `return Err(cx.not_started(error))`. A node
     /// may then be tried again although the tool is not `safe`, for any kind of error. Without it a call that began
     /// counts as one that may have changed something, unless its error is retryable and of a kind that leaves no doubt
     /// ([`ErrorKind::leaves_doubt`]).

@@ -1,4 +1,4 @@
-//! What an agent can do: the tools of rethread.
+//! The tools of rethread for agents.
 //!
 //! A [`Tool`] is a name, a schema and a function. A [`Registry`] holds the tools of a process and runs one call at a
 //! time: it checks the arguments, enforces the limits, catches panics, and always returns an answer or an
@@ -39,7 +39,7 @@
 //!
 //! [`ExecutionError`]: rethread_events::fault::ExecutionError
 
-// What stays may be of use to left-out parts only. All features together leave nothing unused.
+// Without all features, some shared code is unused. With all features, nothing is.
 #![cfg_attr(not(all(feature = "files", feature = "mcp", feature = "sandbox")), allow(dead_code))]
 
 mod ask;

@@ -1,4 +1,4 @@
-//! What a tool answers.
+//! The result of a tool.
 
 use rethread_events::ids::Hash;
 use rethread_events::json::Json;
@@ -10,13 +10,13 @@ use serde_json::Value;
 /// The answer of a tool: text for the model, and optional values and parts.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ToolOutput {
-    /// What the model reads.
+    /// The text for the model.
     pub text: String,
-    /// The same as a value, where the tool has one.
+    /// The same result as a value, if the tool has one.
     pub value: Option<Json>,
     /// Pictures and documents, after the text.
     pub parts: Vec<Part>,
-    /// How many bytes the output limit took away; 0 when it is whole.
+    /// How many bytes the output limit removed; 0 if it is whole.
     pub bytes_cut: u64,
     /// All of the text, when `text`, or what `value` has of it, is only its head and tail; at most [`FULL_BYTES_MAX`]
     /// bytes, beyond which it is head and tail itself. The caller stores it under `Hash::of` its bytes: that is the id

@@ -78,7 +78,7 @@ pub enum ProcessesError {
     Io {
         /// The folder.
         folder: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         #[source]
         source: io::Error,
     },
@@ -126,7 +126,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Table {
     entries: BTreeMap<String, Arc<Entry>>,
-    /// What earlier runtimes left.
+    /// The records that earlier runtimes left.
     old: Vec<Record>,
     /// Processes that are being started.
     starting: BTreeMap<u64, Starting>,
@@ -402,7 +402,7 @@ impl Processes {
 }
 
 impl Table {
-    /// Takes out the oldest that have ended, when there are too many.
+    /// Removes the oldest ended processes, if there are too many.
     fn forget_oldest_ended(&mut self) -> Vec<Arc<Entry>> {
         let mut ended: Vec<_> = self.entries.values().filter(|entry| !entry.is_running()).cloned().collect();
         ended.sort_by_key(|entry| entry.started_at_ms);
@@ -446,7 +446,7 @@ impl From<&Record> for ProcessInfo {
     }
 }
 
-/// Kills what is left of a process whose runtime was killed, and says what was found.
+/// Kills the remains of a process whose runtime was killed, and returns what was found.
 fn bury(record: &Record, boot: Option<&str>) -> String {
     let mut was_running = false;
     if boot.is_some() && record.boot.as_deref() == boot {

@@ -38,8 +38,8 @@ impl Progress {
         Self(Some(Arc::new(Paced { listener: Box::new(listener), state: Mutex::default() })))
     }
 
-    /// Says how far the tool is. Messages over 4 KiB are cut. One that comes too soon after the last waits, and is
-    /// replaced by the next.
+    /// Reports progress. Messages over 4 KiB are cut. One that comes too soon after the last is delayed, and replaced
+    /// by the next.
     pub fn say(&self, message: impl Into<String>) {
         let Some(paced) = &self.0 else { return };
         let mut message = message.into();

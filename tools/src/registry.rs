@@ -74,7 +74,7 @@ pub enum RegisterError {
     Schema {
         /// The tool.
         name: String,
-        /// What is wrong.
+        /// The fault.
         #[source]
         source: SchemaError,
     },
@@ -139,8 +139,7 @@ impl Registry {
         self.insert(tool, false)
     }
 
-    /// Adds a tool in the place of one of the same name, if there is one. Calls of the old one that are running end
-    /// as they began.
+    /// Adds a tool, and replaces one of the same name, if there is one. Running calls of the old one are not affected.
     pub fn replace(&self, tool: Tool) -> Result<(), RegisterError> {
         self.insert(tool, true)
     }
@@ -167,7 +166,7 @@ impl Registry {
         Ok(())
     }
 
-    /// Takes a tool out and hands it back. Calls of it that are running end as they began.
+    /// Removes a tool and returns it. Running calls of it are not affected.
     pub fn unregister(&self, name: &str) -> Option<Tool> {
         let _writing = self.0.writing.lock();
         let mut tools = self.now().tools.clone();

@@ -26,7 +26,7 @@ pub enum SchemaError {
     /// Arguments are always an object.
     #[error("the schema must have `\"type\": \"object\"` at its top, it has {found}")]
     NotAnObject {
-        /// What was found.
+        /// The type that was found.
         found: String,
     },
     /// It would weigh on every request.
@@ -40,7 +40,7 @@ pub enum SchemaError {
     /// It is no JSON Schema, or it refers to something outside itself.
     #[error("the schema is not a self-contained JSON Schema: {reason}")]
     Invalid {
-        /// What the compiler found.
+        /// The error of the compiler.
         reason: String,
     },
 }

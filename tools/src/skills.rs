@@ -62,7 +62,7 @@ struct Skill {
 pub struct SkillFault {
     /// The file or folder.
     pub path: PathBuf,
-    /// What is wrong and what to do.
+    /// The fault and the fix.
     pub reason: String,
 }
 

@@ -130,7 +130,7 @@ impl Tool {
         }
     }
 
-    /// Says what may be done with a call whose answer was lost. `at_most_once` unless set.
+    /// Sets the recovery class, for a call whose result was lost. `at_most_once` unless set.
     #[must_use]
     pub fn recovery(mut self, recovery: Recovery) -> Self {
         self.recovery = recovery;
@@ -208,17 +208,17 @@ impl Tool {
         &self.spec.name
     }
 
-    /// What a model sees of it.
+    /// Returns the description for models.
     pub fn spec(&self) -> &ToolSpec {
         &self.spec
     }
 
-    /// What may be done with a call whose answer was lost.
+    /// Returns the recovery class, for a call whose result was lost.
     pub fn declared_recovery(&self) -> Recovery {
         self.recovery
     }
 
-    /// What a person has to do with its calls.
+    /// Returns what a person has to do with its calls.
     pub fn person_role(&self) -> PersonRole {
         self.person
     }

@@ -24,7 +24,7 @@ const IGNORE_FILES: [&str; 2] = [".gitignore", ".ignore"];
 /// Folders with the data of version control.
 const HISTORIES: [&str; 4] = [".git", ".hg", ".jj", ".svn"];
 
-/// What a walk meets.
+/// An entry of a walk.
 #[derive(Debug)]
 pub(crate) struct Entry {
     /// The way from the workspace's folder.
@@ -71,7 +71,7 @@ pub(crate) struct Options {
 /// A walk: depth first, each folder's entries sorted by name, a folder before what is in it. Links are met and not
 /// followed, what is reserved is not met. Ignore files of the start's parents inside the workspace count, those outside do not.
 ///
-/// What cannot be read is counted in `n_unreadable` and passed over.
+/// Unreadable entries are counted in `n_unreadable` and skipped.
 #[derive(Debug)]
 pub(crate) struct Walk {
     options: Options,

@@ -119,7 +119,7 @@ pub enum WorkspaceError {
     NotAFile {
         /// The path as given.
         path: String,
-        /// What it is.
+        /// The type of the file that is there.
         found: &'static str,
     },
     /// No path at all: too long, or with a NUL in it.
@@ -135,7 +135,7 @@ pub enum WorkspaceError {
     Io {
         /// The path as given.
         path: String,
-        /// What the system says.
+        /// The error of the system.
         #[source]
         source: io::Error,
     },
@@ -216,7 +216,7 @@ impl Workspace {
         std::fs::metadata(&self.root).is_ok_and(|found| (found.dev(), found.ino()) == self.identity)
     }
 
-    /// What no tool may meet.
+    /// Returns the places that no tool may access.
     pub(crate) fn reserved(&self) -> &Arc<Inside> {
         &self.reserved
     }

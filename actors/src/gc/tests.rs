@@ -86,7 +86,7 @@ fn definitions_that_only_deleted_threads_ran_on_are_removed() {
             assert!(runtime.store().blob(gone.hash()).is_err());
         }
         assert_eq!(gc(&runtime, true).await, sorted([&newest]), "nothing runs on it");
-        // What was removed can be used again, and what stays is used.
+        // Removed definitions can be used again, and kept ones are used.
         run(&runtime, &ended).await;
         assert_eq!(named(&runtime).await, [open.hash(), moved_to.hash(), ended.hash()]);
         fork.cancel(None).await.unwrap();
@@ -121,7 +121,7 @@ fn definition_that_a_start_holds_stays() {
         drop(begun);
         assert_eq!(gc(&runtime, true).await, []);
         runtime.shutdown().await.unwrap();
-        // Nothing of the process before is held.
+        // The uses of the previous process have ended.
         let runtime = start(folder.path()).await;
         assert_eq!(gc(&runtime, true).await, [old.hash()]);
         assert!(runtime.services().definitions.hold_known(old.hash()).is_none(), "it has to be put again");

@@ -72,7 +72,7 @@ fn last_event_before_a_time_is_found_for_any_clock() {
         [Some(0), Some(0), Some(1), Some(2), Some(4), Some(4)]
     );
     assert_eq!((found(2, 99), found(3, 199), found(3, 205)), (None, Some(2), Some(3)));
-    // Set back: what came after it stands behind all the same.
+    // The clock was set back: later events come after it all the same.
     append(&store, 1, 5, None, 15);
     assert_eq!((found(1, 12), found(1, 15)), (Some(1), Some(5)));
     for n in 6..1_300 {

@@ -250,7 +250,7 @@ fn a_run_takes_the_newest_definition_unless_it_is_pinned() {
         let hashes: Vec<_> = thread.runs(None, 10).await.unwrap().into_iter().map(|run| run.workflow.hash).collect();
         assert_eq!(hashes, [chat(3), chat(2), chat(1), chat(1)].map(|workflow| workflow.hash()));
 
-        // What a run began on stays as long as its thread.
+        // A definition of a run stays as long as its thread.
         let gc = |definitions| {
             runtime.gc(Retention { definitions, ended_before: Some(Time::default()), ..Retention::default() })
         };

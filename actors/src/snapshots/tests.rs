@@ -1,6 +1,6 @@
 use super::*;
 
-/// What is kept when a thread that is looked after at every `step` events has so many.
+/// Returns the snapshots that are kept if a thread with this many events is checked every `step` events.
 fn grown(from: u64, n_events: u64, step: u64) -> Vec<Seq> {
     let (mut seqs, mut last) = (Vec::new(), Seq(from));
     for next in (from..=n_events).step_by(step as usize) {

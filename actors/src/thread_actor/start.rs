@@ -61,7 +61,7 @@ impl ThreadActor {
             };
             let expected = point.map_or(Seq(0), |point| point.seq.next());
             let live = Live::new(thread, expected, Position(0), Hash::ZERO, None);
-            // What a fork inherits may be large.
+            // Inherited data may be large.
             let bytes = if point.is_some() { STEP_READS_MAX } else { 0 };
             actor.phase = Phase::Live(Box::new(Live { progress: Progress::Begins, bytes, keys: Vec::new(), ..live }));
             let (reply, said) = (Some(reply), None);

@@ -48,7 +48,7 @@ fn key(entry: Hash) -> KeyChange {
     KeyChange::Add(search_key(entry))
 }
 
-/// What the thread with this number is found by: every second one by a text, the others by a number.
+/// The search attribute of the thread with this number: a text for every second one, a number for the others.
 fn attributes(n: usize) -> [(&'static str, Value); 2] {
     [("third", if n.is_multiple_of(2) { json!((n % 3).to_string()) } else { json!(n % 3) }), ("fourth", json!(n % 4))]
 }

@@ -28,7 +28,7 @@ fn request_of(name: &str) -> ToolExecutionRequest {
     }
 }
 
-/// What an executor reports of a call of `name`, where it alone runs; nothing when `cancel` cancels the call.
+/// Returns the reports of an executor about a call of `name`, if it alone runs; `None` if `cancel` cancels the call.
 fn reported(tool: Tool, name: &str, cancel: impl FnOnce(&CancellationToken)) -> Vec<CallEvent> {
     actix_rt::System::new().block_on(async move {
         let tools = Registry::new();

@@ -13,7 +13,7 @@ use crate::ids::{CallId, Hash, NodeId, ThreadId, Time};
 use crate::json::Json;
 use crate::message::{Message, UnitPrices, Usage, UsageSource};
 
-/// CONDITION_EVALUATION_REQUESTED: a condition in natural language is put to a model. Its seq is the call's id.
+/// CONDITION_EVALUATION_REQUESTED: a model evaluates a condition in natural language. Its seq is the call's id.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct ConditionEvaluationRequested {
     /// The node that the edge leaves.
@@ -163,7 +163,7 @@ pub struct BranchEnded {
     pub n_unpriced: u64,
 }
 
-/// JOIN_COMPLETED: enough branches have ended. Each name holds its branch's output (null where it was left out), and
+/// JOIN_COMPLETED: enough branches have ended. Each name has its branch's output (null if it was left out), and
 /// `output` all of them: an object by name, or a list in the order of the fork's list.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 pub struct JoinCompleted {
@@ -240,7 +240,7 @@ pub enum NodeContext {
     Shared,
     /// None of it.
     Fresh,
-    /// What these nodes said.
+    /// The messages of these nodes.
     From(Vec<NodeId>),
 }
 
@@ -277,7 +277,7 @@ pub struct ContextProcessingRequested {
     pub deadline: Time,
 }
 
-/// CONTEXT_PROCESSING_RETRIED: a context processor is asked again, because its answer was lost in a crash.
+/// CONTEXT_PROCESSING_RETRIED: a context processor is called again, because its result was lost in a crash.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 pub struct ContextProcessingRetried {
     /// The node that the call belongs to; absent in events of older versions.
@@ -316,7 +316,7 @@ pub enum ContextItem {
         /// The one after the last.
         to: u64,
     },
-    /// A message in the place of others.
+    /// A message that replaces others.
     New(Arc<Message>),
 }
 
@@ -346,7 +346,7 @@ impl Branches {
         self.len() == 0
     }
 
-    /// What a branch is called.
+    /// Returns the name of a branch.
     pub fn name(&self, index: u32) -> String {
         match self {
             Self::Named(branches) => branches.get(index as usize).map(|branch| branch.name.clone()).unwrap_or_default(),

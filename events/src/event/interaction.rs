@@ -8,7 +8,7 @@ use crate::ids::{CallId, NodeId, Time, ToolName};
 use crate::json::Json;
 use crate::principal::Principal;
 
-/// What is done with the answer of a person.
+/// How the answer of a person is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum OperationType {
@@ -69,9 +69,9 @@ pub struct UserInteractionRequested {
     pub prompt: Option<String>,
     /// The time until which it can be answered.
     pub deadline: Option<Time>,
-    /// What the application may want to know.
+    /// Data for the application.
     pub metadata: Option<Json>,
-    /// The tool call that is asked about: it is to be approved, or the person answers in its place, or it runs and asks.
+    /// The tool call of the question: it waits for approval, or the person answers in its place, or it runs and asks.
     pub tool_call: Option<AskedTool>,
     /// The model call that a person answers. Its prompt is made from the conversation and not stored twice.
     pub llm_call_id: Option<CallId>,
@@ -120,7 +120,7 @@ impl AnswerType {
     }
 }
 
-/// A tool call that a person is asked about.
+/// The tool call of a question.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct AskedTool {
     /// The id the model gave the call; absent when a tool node asks.
@@ -131,7 +131,7 @@ pub struct AskedTool {
     pub arguments: Json,
 }
 
-/// What a person decided about a tool call.
+/// The decision of a person about a tool call.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[serde(tag = "decision", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Decision {
@@ -184,7 +184,7 @@ pub struct UserInteractionProcessed {
     pub results: InteractionResults,
 }
 
-/// What the answer to a question changed.
+/// The changes by the answer to a question.
 #[derive(Debug, Clone, PartialEq, Default, Encode, Decode, Serialize, Deserialize)]
 pub struct InteractionResults {
     /// The variables that were set, by scope and name.

@@ -50,17 +50,17 @@ pub struct LlmExecutionRequest {
     /// The conversation that the loop sees beside its own turn.
     #[serde(default)]
     pub context: NodeContext,
-    /// What the answer must be; any text when absent.
+    /// The required form of the answer; any text if absent.
     #[serde(default)]
     pub output: Option<OutputSpec>,
 }
 
-/// What the answer of an agent loop must be.
+/// The required form of the answer of an agent loop.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct OutputSpec {
     /// The JSON Schema that it must fit.
     pub schema: Json,
-    /// How often the model is asked again for an answer that does not fit.
+    /// How often the model may be called again for an answer that does not fit.
     pub max_repairs: u32,
 }
 
@@ -156,7 +156,7 @@ pub struct LlmExecutionProgress {
     pub restarted: bool,
 }
 
-/// LLM_CALL_COMPLETED: the model answered. When the loop is over although the answer asks for tools, a result that says
+/// LLM_CALL_COMPLETED: the model answered. If the loop has ended although the answer requests tools, a result that says
 /// so joins the conversation for each of them.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct LlmCallCompleted {
@@ -230,7 +230,7 @@ pub struct LlmExecutionCompleted {
     pub value: Option<Json>,
 }
 
-/// ANSWER_REJECTED: the last answer does not fit the schema of the request, and the model is asked again; the prompt
+/// ANSWER_REJECTED: the last answer does not fit the schema of the request, and the model is called again; the prompt
 /// becomes a user message.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 pub struct AnswerRejected {
@@ -238,7 +238,7 @@ pub struct AnswerRejected {
     pub node_id: NodeId,
     /// 1 for the first answer of the loop that is rejected.
     pub attempt: u32,
-    /// What is wrong with the answer; at most 20 faults.
+    /// The faults of the answer; at most 20.
     pub faults: Vec<AnswerFault>,
     /// The prompt for the model.
     pub prompt: String,
@@ -249,7 +249,7 @@ pub struct AnswerRejected {
 pub struct AnswerFault {
     /// A JSON pointer; empty for the whole answer.
     pub pointer: String,
-    /// What is wrong, and what is expected.
+    /// The fault, and the expected value.
     pub message: String,
 }
 

@@ -48,8 +48,8 @@ pub struct RouteTaken {
     pub to: NodeId,
     /// The condition that held; absent for the default edge.
     pub condition: Option<String>,
-    /// What failed, where this is the way of an error (`on_error`): it is the variable `error` from here on. Absent in
-    /// events of version 1, which set no variable.
+    /// The error, if this is its edge (`on_error`): it is the variable `error` from here on. Absent in events of
+    /// version 1, which set no variable.
     #[serde(default)]
     pub error: Option<CaughtError>,
 }
@@ -59,7 +59,7 @@ pub struct RouteTaken {
 pub struct CaughtError {
     /// The kind of error.
     pub kind: ErrorKind,
-    /// What happened.
+    /// The description of the error.
     pub message: String,
     /// The node that failed.
     pub node: NodeId,

@@ -25,7 +25,7 @@ pub struct ThreadQueued {
 }
 
 impl ThreadQueued {
-    /// What the queue is known by: the hash of its workflow's name and of its key.
+    /// Returns the id of the queue: the hash of its workflow's name and of its key.
     pub fn queue(&self) -> Hash {
         let name = serde_json::to_string(&(&self.workflow, &self.key)).unwrap_or_default();
         Hash::of(name.as_bytes())

@@ -36,7 +36,7 @@ pub struct RunStarted {
     pub budget: Option<BudgetLimits>,
     /// The policy when a node or the run has no iteration left.
     pub on_limit: OnLimit,
-    /// What it begins with that waited for the end of the run before.
+    /// Its source, if it waited for the end of the run before.
     pub from: RunSource,
     /// The idempotency key of the request.
     #[serde(default)]
@@ -57,7 +57,7 @@ pub struct PastRun {
     pub ended: Seq,
 }
 
-/// Where the input of a run comes from.
+/// The source of the input of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Encode, Decode, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunSource {
@@ -108,7 +108,7 @@ pub enum OnMessage {
     /// It is the input of a run of its own, which begins when the runs before it have ended.
     #[default]
     Queue,
-    /// The next model call of the run that is going on sees it. Where none follows, it is the input of a run of its own.
+    /// The next model call of the run in progress includes it. If none follows, it is the input of a run of its own.
     Steer,
     /// As `steer`, and the open model call is cancelled. So are tool calls that may be repeated; those that may not are
     /// waited for. Then the model is called with the message.

@@ -19,11 +19,11 @@ pub struct SignalAwaited {
     pub fields: OrderedMap<Json>,
     /// The JSON Schema of the payload; any value when absent.
     pub schema: Option<Json>,
-    /// Until when it waits; without limit when absent.
+    /// The end of the wait; without limit if absent.
     pub deadline: Option<Time>,
 }
 
-/// SIGNAL_RECEIVED: the signal has come, and the node is done. Its output is the payload.
+/// SIGNAL_RECEIVED: the signal was received, and the node is done. Its output is the payload.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct SignalReceived {
     /// The node that waited.
@@ -33,7 +33,7 @@ pub struct SignalReceived {
     pub wait_id: CallId,
     /// The id that the sender gave the signal, or that was made for it. The same one is received once.
     pub signal_id: String,
-    /// What it carries.
+    /// Its payload.
     pub payload: Json,
     /// Who sent it.
     #[serde(default)]

@@ -62,7 +62,7 @@ pub struct PanelStrategy {
     pub by: ModelChoice,
     /// How many of the models must answer.
     pub min_answers: u32,
-    /// What the judging, merging or routing model is to go by.
+    /// The criteria for the judging, merging or routing model.
     pub prompt: Option<String>,
 }
 
@@ -71,7 +71,7 @@ pub struct PanelStrategy {
 pub struct Member {
     /// The name of the candidate.
     pub name: String,
-    /// What it is good at.
+    /// Its strengths.
     pub description: Option<String>,
     /// How it is reached and called.
     pub model: ModelChoice,
@@ -100,7 +100,7 @@ pub struct CustomDecider {
     pub timeout_ms: u64,
 }
 
-/// What a model call is for whose answer does not join the conversation by itself.
+/// The purpose of a model call whose answer does not join the conversation by itself.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[serde(tag = "purpose", rename_all = "snake_case")]
 pub enum Aside {
@@ -111,12 +111,12 @@ pub enum Aside {
     },
     /// A model picks an answer, or a model.
     Choice {
-        /// What was wrong with what it said first; absent the first time.
+        /// The fault of its first answer; absent the first time.
         fault: Option<String>,
     },
 }
 
-/// PLAN_REQUESTED: a plan is asked for; the prompt becomes a user message.
+/// PLAN_REQUESTED: the model is called for a plan; the prompt becomes a user message.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct PlanRequested {
     /// The node.
@@ -153,7 +153,7 @@ pub struct PlanStepStarted {
     pub prompt: String,
 }
 
-/// PLAN_STEP_COMPLETED: a step was done. What came of it is the text of the last message.
+/// PLAN_STEP_COMPLETED: a step was done. Its result is the text of the last message.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 pub struct PlanStepCompleted {
     /// The node.
@@ -175,7 +175,7 @@ pub struct PlanStepFailed {
     pub error: ExecutionError,
 }
 
-/// PLAN_COMPLETED: all steps were done, and the answer is asked for; the prompt becomes a user message.
+/// PLAN_COMPLETED: all steps were done, and the model is called for the answer; the prompt becomes a user message.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 pub struct PlanCompleted {
     /// The node.
@@ -209,7 +209,7 @@ pub struct CandidatesGathered {
     pub prompt: String,
 }
 
-/// STRATEGY_DECISION_REQUESTED: the application's strategy is asked what comes next. Its seq is the call's id.
+/// STRATEGY_DECISION_REQUESTED: the application's strategy is called for the next step. Its seq is the call's id.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 pub struct StrategyDecisionRequested {
     /// The node.
@@ -220,7 +220,7 @@ pub struct StrategyDecisionRequested {
     pub deadline: Time,
 }
 
-/// STRATEGY_DECISION_RETRIED: it is asked again, because its answer was lost in a crash.
+/// STRATEGY_DECISION_RETRIED: it is called again, because its decision was lost in a crash.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 pub struct StrategyDecisionRetried {
     /// The node that the call belongs to; absent in events of older versions.
@@ -240,7 +240,7 @@ pub struct StrategyDecided {
     pub node_id: Option<NodeId>,
     /// The call.
     pub call_id: CallId,
-    /// What.
+    /// The decision.
     pub next: StrategyDecision,
 }
 
@@ -256,8 +256,8 @@ pub struct StrategyDecisionFailed {
     pub error: ExecutionError,
 }
 
-/// What a strategy of the application wants next. Tool calls of the last answer that it does not want run get a result
-/// that says so, so that none is left without one.
+/// The decision of a strategy of the application. Tool calls of the last answer that it does not run get a result that
+/// says so, so that none is left without one.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[serde(tag = "decision", rename_all = "snake_case")]
 pub enum StrategyDecision {
@@ -270,8 +270,8 @@ pub enum StrategyDecision {
         /// The tools that are offered, of those that the node offers; all of them when absent.
         tools: Option<Vec<String>>,
     },
-    /// Run tools: those of the last answer with the ids of these calls; or, when it asked for none, these calls, as an
-    /// answer that asks for them.
+    /// Run tools: those of the last answer with the ids of these calls; or, if it requested none, these calls, as if an
+    /// answer had requested them.
     RunTools {
         /// The calls.
         calls: Vec<ToolCall>,

@@ -103,8 +103,8 @@ pub struct ToolExecutionFailed {
     pub error: ExecutionError,
     /// The duration.
     pub duration_ms: u64,
-    /// Whether it is certain that the tool did nothing: the call was refused before it started, or the tool said so. Null
-    /// in events of version 1: there the kind of the error says it.
+    /// Whether it is certain that the tool did nothing: the call was refused before it started, or the tool reported
+    /// it. Null in events of version 1: there the kind of the error implies it.
     #[serde(default)]
     pub not_started: Option<bool>,
 }

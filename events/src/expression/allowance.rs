@@ -1,4 +1,4 @@
-//! What one evaluation has made and visited, against what it may.
+//! The usage of one evaluation, and its limits.
 
 use std::cell::Cell;
 
@@ -10,7 +10,7 @@ pub(super) const MADE_BYTES_MAX: u64 = 64 << 20;
 const VISITS_MAX: u64 = 10_000_000;
 
 thread_local! {
-    /// What the evaluation that runs on this thread has made, in bytes, and visited, in elements.
+    /// What the running evaluation on this OS thread has created, in bytes, and visited, in elements.
     static SPENT: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
 }
 

@@ -119,7 +119,7 @@ impl ValueKind {
 /// Checks that a condition can be a boolean. `variable` gives the kind of a variable, where it is known.
 ///
 /// # Errors
-/// The first part that cannot be one. A condition that cannot be parsed is passed over.
+/// Returns the first part that cannot be a condition. A condition that cannot be parsed is skipped.
 pub(crate) fn check_condition(
     source: &str,
     variable: &dyn Fn(&str) -> Option<ValueKind>,

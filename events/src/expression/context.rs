@@ -27,7 +27,7 @@ const RECURSION_MAX: usize = 64;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}{}", in_source(.source_text))]
 pub struct ExpressionError {
-    /// What is wrong.
+    /// The fault.
     pub message: String,
     /// The expression, cut to 120 characters.
     pub source_text: String,

@@ -1,6 +1,7 @@
-//! What one evaluation may cost in memory and time. minijinja's fuel counts instructions, and a single one can copy or
-//! compare values of any size. So a compiled source is changed before it runs: every instruction that makes a value is
-//! followed by one that charges for its size, and every instruction that reads values of any size is preceded by one.
+//! Limits of memory and time for one evaluation. minijinja's fuel counts instructions, and a single one can copy or
+//! compare values of any size. So a compiled source is changed before it runs: every instruction that creates a value
+//! is followed by one that charges for its size, and every instruction that reads values of any size is preceded by
+//! one.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +14,7 @@ use minijinja::{AutoEscape, Environment, Error, ErrorKind, State, Value};
 use super::allowance::charge;
 use super::nesting;
 
-/// What an element of a list or an object counts, in bytes.
+/// The bytes that an element of a list or an object counts.
 const ELEMENT_BYTES: u64 = 24;
 /// How many bytes that are only read count as one that is made.
 const READ_PER_MADE: u64 = 8;
@@ -184,7 +185,7 @@ impl<'s> Program<'s> {
     }
 }
 
-/// The same instructions with those that charge between them.
+/// Returns the instructions with charging ones between them.
 fn charged<'s>(plain: &Instructions<'s>) -> Instructions<'s> {
     let all = || (0..).map_while(|at| plain.get(at));
     let mut places = Vec::new();
@@ -229,7 +230,8 @@ const fn call<'s>(filter: &'s str, n: u16) -> Instruction<'s> {
     Instruction::ApplyFilter(filter, Some(n), !0)
 }
 
-/// What charges before an instruction, and after it. Every instruction is named, so that a new one is decided about.
+/// Returns the charging instructions before an instruction, and after it. Every instruction is named, so that a new one
+/// needs a decision.
 fn charges<'s>(instruction: &Instruction<'s>) -> (Vec<Instruction<'s>>, Vec<Instruction<'s>>) {
     use Instruction as I;
     let both_read = || vec![call(READ, 1), I::Swap, call(READ, 1), I::Swap];

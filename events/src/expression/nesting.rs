@@ -1,7 +1,7 @@
-//! Limits of nesting. minijinja's parser, its compiler, and code that serialises, compares or drops a value
-//! recurse once for each level, and only for brackets and statements with a guard of their own: a chain of operators, or
-//! a list in a list in a list, would overflow the stack, which takes the whole process down. So a source is looked
-//! through before it is parsed, and a value before it is kept or written.
+//! Limits of nesting. minijinja's parser, its compiler, and code that serialises, compares or drops a value recurse
+//! once for each level, and only brackets and statements have a guard: a chain of operators, or a list in a list in a
+//! list, would overflow the stack, which ends the whole process. So a source is checked before it is parsed, and a
+//! value before it is kept or written.
 
 use minijinja::machinery::{Token, tokenize};
 use minijinja::syntax::SyntaxConfig;
@@ -135,8 +135,8 @@ pub(super) fn check(value: &Value) -> Result<(), Error> {
     check_value(value, false)
 }
 
-/// The same for a value that is put into a namespace, which must not hold a namespace: one that holds itself would have no
-/// end.
+/// As above, for a value that is put into a namespace, which must not contain a namespace: one that contains itself
+/// would have no end.
 pub(super) fn check_inside(value: &Value) -> Result<(), Error> {
     check_value(value, true)
 }

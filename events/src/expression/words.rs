@@ -5,7 +5,7 @@ use minijinja::machinery::{Token, tokenize};
 
 use super::context::ENVIRONMENT;
 
-/// What an expression (or a template) names that is not there, each in a sentence. Empty where it cannot be parsed.
+/// Returns a sentence for each undefined name in an expression or a template. Empty if it cannot be parsed.
 pub(crate) fn unknown(source: &str, is_expression: bool) -> Vec<String> {
     let tokens = tokenize(source, is_expression, ENVIRONMENT.syntax().clone());
     let tokens: Vec<_> = tokens.map_while(|token| token.ok().map(|(token, _)| token)).collect();

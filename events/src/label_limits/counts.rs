@@ -29,7 +29,7 @@ pub struct LabelCounts {
 pub(super) struct Counts {
     /// Threads that have not ended, and those that are about to begin.
     threads: BTreeMap<ThreadId, Presence>,
-    /// When starts of the last minute were asked for.
+    /// When starts of the last minute were requested.
     starts: VecDeque<Time>,
     /// The day of the tokens, in days since 1970.
     day: u64,
@@ -42,7 +42,7 @@ struct Presence {
     n_beginning: u32,
 }
 
-/// What is counted for one value of a label since the process started.
+/// The counts for one value of a label since the process started.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Series {
     n_starts: u64,
@@ -61,7 +61,7 @@ pub struct LabelSeries {
     pub live_threads: u64,
     /// Threads, forks and further runs that began since the process started.
     pub n_starts: u64,
-    /// What model calls used since then.
+    /// The usage of model calls since then.
     pub spent: Spent,
 }
 
@@ -182,7 +182,7 @@ impl LabelCounts {
         }
     }
 
-    /// Says whether a thread that is no branch has not ended, as the log has it.
+    /// Sets whether a thread that is no branch is open, according to the log.
     pub fn set_open(&mut self, thread: ThreadId, labels: &Labels, is_open: bool) {
         for of in self.counted(labels).collect::<Vec<_>>() {
             if is_open {

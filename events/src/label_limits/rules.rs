@@ -1,4 +1,4 @@
-//! What is limited and counted, as it is configured.
+//! The configured limits and counts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use crate::labels::{LabelError, Labels};
 
-/// What a model call counts in a limit of tokens if its tokens are not known, unless a limit says otherwise.
+/// The default number of tokens that a model call with unknown usage counts in a limit.
 pub const UNKNOWN_CALL_TOKENS: u64 = 2_000;
 
 /// Limits for each value of a label, or for one value. What is absent is not limited.
@@ -19,8 +19,8 @@ pub struct LabelLimits {
     pub starts_per_minute: Option<u64>,
     /// Tokens of prompts and answers in a day of UTC.
     pub tokens_per_day: Option<u64>,
-    /// What an attempt of a model call that ended without token figures counts in `tokens_per_day`, such as one that was
-    /// cancelled; [`UNKNOWN_CALL_TOKENS`] when absent.
+    /// How many tokens an attempt of a model call that ended without figures, such as a cancelled one, counts in
+    /// `tokens_per_day`; [`UNKNOWN_CALL_TOKENS`] if absent.
     pub unknown_call_tokens: Option<u64>,
 }
 
@@ -75,7 +75,7 @@ pub struct LabelLimitReached {
 /// Checks limits by label, whose keys are the keys of labels (`tenant`) or labels (`tenant=acme`).
 ///
 /// # Errors
-/// What is wrong with the first one that cannot be used, with its place.
+/// The fault of the first invalid one, with its place.
 pub fn check(limits: &BTreeMap<String, LabelLimits>) -> Result<(), String> {
     for (of, limits) in limits {
         let place = |what: &dyn std::fmt::Display| format!("limits.labels.{of:?}: {what}");

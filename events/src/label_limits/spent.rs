@@ -1,4 +1,4 @@
-//! What events say about model calls, and which events begin work.
+//! The usage of model calls in events, and the events that begin work.
 
 use crate::event::{Event, MessageEffect, RunSource};
 use crate::message::{Usage, UsageSource};
@@ -17,7 +17,7 @@ pub const EVENTS: [&str; 10] = [
     "CONTEXT_SUMMARY_COMPLETED",
 ];
 
-/// What model calls that ended used.
+/// The usage of model calls that ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Spent {
     /// Calls that ended, with or without an answer.
@@ -35,7 +35,8 @@ pub struct Spent {
 }
 
 impl Spent {
-    /// What these events say. What branches used was counted when they used it, so events that sum it up say nothing.
+    /// Returns the usage in these events. The usage of branches was counted when it happened, so events that sum it up
+    /// count nothing.
     pub fn of<'a>(events: impl IntoIterator<Item = &'a Event>) -> Self {
         let mut spent = Self::default();
         events.into_iter().for_each(|event| spent.add(event));
@@ -70,7 +71,8 @@ impl Spent {
     }
 }
 
-/// Whether an event records a start: of a thread, of a fork that is no branch, or a further run, when it was asked for.
+/// Returns whether an event records a start: of a thread, of a fork that is no branch, or a further run, when it was
+/// requested.
 pub fn is_start(event: &Event) -> bool {
     if let Event::ThreadForked(e) = event {
         e.branch.is_none()

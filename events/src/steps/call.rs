@@ -7,7 +7,7 @@ use crate::fault::ExecutionError;
 use crate::ids::{CallId, Seq, ThreadId, Time};
 use crate::message::Usage;
 
-/// What is called.
+/// The kind of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallKind {
@@ -34,9 +34,9 @@ pub enum CallKind {
 /// One call: all attempts together.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Call {
-    /// Its id: the seq of the event that asked for it.
+    /// Its id: the seq of its request.
     pub id: CallId,
-    /// What is called.
+    /// The kind of the call.
     pub kind: CallKind,
     /// The tool, the model as far as it is known, the branch, the processor, the end of a wait; what is done with a person's answer.
     pub name: Option<String>,
@@ -44,7 +44,7 @@ pub struct Call {
     pub thread: Option<ThreadId>,
     /// The model call or tool call that a question to a person is about.
     pub about: Option<String>,
-    /// When it was asked for.
+    /// When it was requested.
     pub began: Time,
     /// When it ended.
     pub ended: Option<Time>,
@@ -75,7 +75,7 @@ pub struct Call {
 /// A try that failed and was followed by another.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FailedTry {
-    /// The event that says so.
+    /// The event that records it.
     pub seq: Seq,
     /// When that was.
     pub at: Time,

@@ -24,9 +24,9 @@ pub(super) const TRIES_MAX: usize = 20;
 pub(super) const FAILED_FIRST_MAX: usize = 1_000;
 /// How many waits are kept.
 pub const WAITS_MAX: usize = 1_000;
-/// What a result takes besides its texts.
+/// The bytes of a result without its texts.
 pub(super) const RESULT_BYTES: usize = 600;
-/// What a call takes, texts and all.
+/// The bytes of a call with its texts.
 pub(super) const CALL_BYTES: usize = 1_500;
 
 pub(super) fn error(error: &ExecutionError) -> ExecutionError {

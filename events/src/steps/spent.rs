@@ -31,7 +31,7 @@ pub struct Spent {
     pub itself_us: u64,
 }
 
-/// What a moment was spent on.
+/// The use of a period of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SpentOn {

@@ -45,7 +45,7 @@ use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{CallId, Seq, Time};
 use crate::message::{FinishReason, Message, Usage};
 
-/// What is said of a tool call that a message of the user has interrupted.
+/// The result of a tool call that a message of the user has interrupted.
 pub(super) const INTERRUPTED: &str = "not run: a message of the user came first";
 
 impl AgentLoop {
@@ -149,8 +149,8 @@ impl AgentLoop {
         Ok(OpenCall::new(call, self.model_stage()))
     }
 
-    /// The model answered. What joins the conversation: its message and, when the loop is over although it asked for
-    /// tools, a result for each of them, so that none is left without one.
+    /// Returns the messages that join the conversation after an answer: its message and, if the loop has ended although
+    /// it requested tools, a result for each of them, so that none is left without one.
     pub(super) fn call_completed(
         &mut self,
         calls: &mut OpenCalls,

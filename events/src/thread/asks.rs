@@ -1,4 +1,4 @@
-//! The questions that tool calls and model calls are put to people as.
+//! The questions to people about tool calls and model calls.
 
 use crate::event::{AskedTool, Event, InteractionFailure, OperationType, UserInteractionRequested};
 use crate::fault::{ErrorKind, ExecutionError};

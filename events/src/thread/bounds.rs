@@ -62,7 +62,7 @@ fn unpriced_calls(state: &State, budget: &BudgetLimits, now: Time) -> Option<Bud
     (is_due && is_counted).then(|| BudgetExceeded { what: UNPRICED.to_owned(), spent, limit: 0, at: now })
 }
 
-/// What follows from a spent budget: the thread pauses, or what wanted to call a model fails.
+/// Returns the consequence of a spent budget: the thread pauses, or the part that wanted to call a model fails.
 pub(super) fn after_exceeded(state: &State, e: &BudgetExceeded) -> Option<Event> {
     let budget = state.budget()?;
     let resume = format!("rethread resume {}", state.thread());

@@ -1,5 +1,5 @@
-//! What a fork decides: which branch begins, which is not needed any more, how the fork ends. A branch is a thread of
-//! its own that is forked right after FORK_STARTED, so that it inherits the conversation and the variables for nothing.
+//! The decisions of a fork: which branch begins, which is not needed any more, how the fork ends. A branch is a thread
+//! that is forked right after FORK_STARTED, so that it inherits the conversation and the variables without copying.
 
 use super::calls::OpenCall;
 use super::state::{BranchOutcome, ForkState, NOT_NEEDED, State, Totals, Verdict};
@@ -9,7 +9,7 @@ use crate::event::{BranchEnded, BranchStarted, Event, OnFailed};
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::ThreadId;
 
-/// The event that a branch's end leads to; none when it is not running (any more).
+/// Returns the event for a branch's end; `None` if the branch is not running (any more).
 pub(super) fn branch_ended(state: &State, index: u32, child: ThreadId, outcome: BranchOutcome) -> Vec<Event> {
     let is_open = state.branch_run(index).is_some_and(|run| run.child == child);
     if !is_open {

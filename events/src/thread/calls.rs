@@ -1,5 +1,5 @@
-//! The table of open calls: everything that has been asked for and has no terminal event yet. Effects, deadlines,
-//! pauses, recovery, late answers and the end of a node are loops over it. Phases and loops hold ids of its calls.
+//! The table of open calls: every request without a terminal event. Effects, deadlines, pauses, recovery, late answers
+//! and the end of a node are loops over it. Phases and loops contain ids of its calls.
 
 mod branch;
 mod model;
@@ -31,18 +31,18 @@ pub use wait::TimerRun;
 /// A call that has no terminal event yet.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
 pub struct OpenCall {
-    /// What is called.
+    /// The kind of the call.
     pub kind: CallKind,
     /// The call that it belongs to: the tool call that asks a question, the model call that a person answers, the
     /// processor that has a summary written.
     pub parent: Option<CallId>,
-    /// Its place among the calls that one event asked for, from 0.
+    /// Its index among the calls that one event requested, from 0.
     pub place: u32,
     /// Who causes the next event of the call.
     pub stage: CallStage,
 }
 
-/// What is called.
+/// The kind of a call.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
 pub enum CallKind {
     /// A model, by an agent loop.
@@ -234,7 +234,7 @@ impl OpenCalls {
         self.0.is_empty()
     }
 
-    /// The calls, in the order in which they were asked for.
+    /// Returns the calls, in the order of their requests.
     pub fn iter(&self) -> impl Iterator<Item = &OpenCall> {
         self.0.iter().map(|open| &**open)
     }
@@ -251,7 +251,7 @@ impl OpenCalls {
         calls
     }
 
-    /// What a call has open itself.
+    /// Returns the open calls that a call has made.
     pub(super) fn children(&self, id: CallId) -> impl Iterator<Item = &OpenCall> {
         let later = self.0.partition_point(|open| open.id() <= id);
         self.0[later..].iter().map(|open| &**open).filter(move |open| open.parent == Some(id))

@@ -1,5 +1,5 @@
-//! What is refused before it becomes an event, because it could not be stored, or would make a conversation that no
-//! model accepts.
+//! Checks before something becomes an event: whether it can be stored, and whether models accept the resulting
+//! conversation.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ pub(super) fn variables(variables: &OrderedMap<Json>) -> Result<(), Rejected> {
 /// The most messages that a thread begins with.
 pub const START_MESSAGES_MAX: usize = 100_000;
 
-/// What a thread is to begin with, its input aside.
+/// Checks the start of a thread, without its input.
 pub(super) fn start(workflow: &Workflow, given: &Start) -> Result<(), Faults> {
     let mut faults = Vec::new();
     if let Err(Rejected::Invalid(why)) = variables(&given.variables) {
@@ -123,8 +123,8 @@ pub(super) fn added_message(message: &Message) -> Result<(), Rejected> {
     Ok(())
 }
 
-/// Why the answer of a model cannot be used although it came: the model refused, or it ended before it wrote a text or
-/// asked for a tool. An answer that is empty because the model had nothing to say can be used.
+/// Returns why the answer of a model cannot be used: the model refused, or it ended before it wrote a text or requested
+/// a tool. An answer that is empty because the model had nothing to say can be used.
 pub(super) fn unusable(message: &Message, finish_reason: FinishReason) -> Option<ExecutionError> {
     let says = message.content.iter().any(|part| match part {
         Part::Text { text, .. } => !text.trim().is_empty(),
@@ -178,7 +178,7 @@ pub(super) fn answer(message: &Message) -> Result<(), ExecutionError> {
     Ok(())
 }
 
-/// What a tool answered.
+/// Checks the result of a tool.
 pub(super) fn result(content: &[Part], value: Option<&Json>) -> Result<(), ExecutionError> {
     let malformed = |what: String| Err(ExecutionError::new(ErrorKind::MalformedResponse, what));
     if value.is_some_and(Json::is_too_deep) {

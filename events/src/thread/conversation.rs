@@ -25,9 +25,9 @@ pub struct Entry {
     pub node: Option<NodeId>,
 }
 
-/// What was said in a thread: finished turns (history) and the present one (context). An answer comes right after
-/// what the model had read when it was asked, and tool results come right after the answer that requested them;
-/// what the application adds meanwhile comes after them.
+/// The conversation of a thread: finished turns (history) and the present one (context). An answer comes right after
+/// the messages that the model had read when it was called, and tool results come right after the answer that requested
+/// them; messages that the application adds meanwhile come after them.
 #[derive(Debug, Clone, PartialEq, Default, Encode, Decode)]
 pub struct Conversation {
     /// Everything, in order.
@@ -58,7 +58,7 @@ impl Conversation {
         Some(system.message.joined_text())
     }
 
-    /// What was said, without instructions that later ones took the place of. The log has them all.
+    /// Returns the messages, without instructions that later ones replaced. The log has them all.
     pub fn in_force(&self) -> impl Iterator<Item = &Entry> {
         let system_at = self.system_at.map(index);
         let entries = self.entries.iter().enumerate();
@@ -72,7 +72,7 @@ impl Conversation {
         self.entries.range(index(self.turn_from)..self.entries.len())
     }
 
-    /// What the model reads in this call: everything that was there when it was first asked for.
+    /// Returns the messages that the model reads in this call: all those before its first request.
     pub fn before(&self, call: CallId) -> Cow<'_, [Entry]> {
         self.entries.range(0..self.end_before(call))
     }
@@ -130,12 +130,12 @@ impl Conversation {
         other.entries.iter().filter(|entry| entry.added).for_each(|entry| self.push(entry.clone()));
     }
 
-    /// What no model had read when the other conversation began, none has read since.
+    /// Returns the entries that no model had read when the other conversation began, and none has read since.
     fn read_with(&self, other: &Self) -> Option<CallId> {
         if self.has_unread() { self.read_by } else { self.read_by.max(other.read_by) }
     }
 
-    /// A model is called with everything that was said so far.
+    /// Records that a model is called with all messages so far.
     pub(super) fn read(&mut self, call: CallId) {
         self.read_by = Some(call);
     }
@@ -147,12 +147,12 @@ impl Conversation {
         self.entries.iter().rev().take_while(move |entry| entry.seq >= from).filter(added)
     }
 
-    /// Whether the user said something that no model has read.
+    /// Returns whether there are messages of the user that no model has read.
     pub(super) fn has_unread(&self) -> bool {
         self.unread_since(Seq(0)).next().is_some()
     }
 
-    /// Takes out these messages of the application: they begin a run.
+    /// Removes these messages of the application: they begin a run.
     pub(super) fn take_out(&mut self, seqs: &[Seq]) {
         self.entries.all_mut().retain(|entry| !(entry.added && seqs.contains(&entry.seq)));
     }
@@ -224,7 +224,7 @@ impl Conversation {
         self.turn_from = self.entries.len() as u64;
     }
 
-    /// Takes back what a failed try of a node said; what the application added meanwhile stays.
+    /// Removes the messages of a failed try of a node; those that the application added meanwhile stay.
     pub(super) fn take_back(&mut self, mark: Mark) {
         self.turn_from = mark.turn_from;
         let (entries, from) = self.entries.tail_mut(index(mark.n_entries).min(self.entries.len()));

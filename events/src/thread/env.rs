@@ -1,4 +1,4 @@
-//! What every decision is given: the time, and what the machine must know of the tools, models and permits there are.
+//! The environment of every decision: the time, and the available tools, models and permits.
 
 use super::permits::Permits;
 use super::request::ModelRequest;
@@ -7,7 +7,7 @@ use crate::ids::{CallId, Hash, Time, ToolName};
 use crate::json::Json;
 use crate::tool::{PersonRole, Recovery};
 
-/// What is passed to every decision.
+/// The environment of every decision.
 #[derive(Clone, Copy)]
 pub struct Env<'a> {
     /// The time.
@@ -20,7 +20,7 @@ pub struct Env<'a> {
     pub permits: &'a dyn Permits,
 }
 
-/// What the machine must know of the tools there are.
+/// The available tools, as the machine needs them.
 pub trait Tools {
     /// Returns the declaration of a tool; `None` if there is none with this name.
     fn facts(&self, name: &str) -> Option<ToolFacts>;
@@ -29,8 +29,8 @@ pub trait Tools {
     /// The hash of the catalogue of these tools as a model is shown them.
     fn catalog(&self, names: &[ToolName]) -> Option<Hash>;
 
-    /// What the instructions of a model that is offered these tools say about them, beside what the workflow's author
-    /// wrote: nothing by default.
+    /// Returns the instructions about these tools for a model that is offered them, besides those of the workflow's
+    /// author: none by default.
     fn instructions(&self, _names: &[ToolName]) -> Option<String> {
         None
     }
@@ -42,10 +42,10 @@ pub trait Tools {
     }
 }
 
-/// What is declared about a tool.
+/// The declared properties of a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ToolFacts {
-    /// What may be done when its answer is lost.
+    /// Its recovery class.
     pub recovery: Recovery,
     /// How long one attempt may take.
     pub timeout_ms: u64,
@@ -75,7 +75,7 @@ impl Tools for NoTools {
     }
 }
 
-/// What the machine must know of the models there are.
+/// The available models, as the machine needs them.
 pub trait Models {
     /// Whether a person answers for this model: its calls are questions.
     fn is_person(&self, model: &ModelChoice) -> bool;
@@ -84,7 +84,7 @@ pub trait Models {
     /// return the same then.
     ///
     /// # Errors
-    /// What is wrong with it, for the person: the question stays open for a better one.
+    /// The fault, for the person: the question stays open for a better answer.
     fn read(&self, call: CallId, request: &ModelRequest, brought: &Json) -> Result<LlmCallCompleted, String>;
 
     /// The hash of what is known of the model's profile now, kept as a blob: with it, what the model is sent can be built

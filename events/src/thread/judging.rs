@@ -1,7 +1,7 @@
 //! Conditions in natural language, judged by a model.
 //!
-//! The question and the verdict are events, so a replay calls nothing. An answer that is neither yes nor no is asked
-//! for once more; then, or when the call fails, the condition counts as not fulfilled, and a warning says so.
+//! The question and the verdict are events, so a replay calls nothing. If an answer is neither yes nor no, the model is
+//! called once more; after that, or if the call fails, the condition counts as not fulfilled, with a warning.
 
 mod verdict;
 
@@ -72,14 +72,14 @@ pub(super) fn request(
 enum EdgeOutcome {
     /// The condition holds.
     Taken,
-    /// It is to be asked about once more.
+    /// The model is to be called once more.
     AskAgain,
     /// It does not hold: the edges after this one are to be tried.
     NotTaken,
 }
 
-/// What a judgement says about an edge of the node; `None` when the edge has another condition by now, or the model is
-/// being asked still.
+/// Returns the verdict about an edge of the node; `None` if the edge has another condition by now, or the call is still
+/// open.
 fn way(state: &State, judging: &Judging, edge: &Edge) -> Option<EdgeOutcome> {
     if rendered(&state.context(), edge)?.ok()? != judging.condition {
         return None;
@@ -201,7 +201,7 @@ fn taken(edge: &Edge) -> Event {
     crate::event::RouteTaken { from: edge.from.clone(), to: edge.to.clone(), condition, error: None }.into()
 }
 
-/// What follows from a judgement; `None` while the model is being asked.
+/// Returns the event after a judgement; `None` while the call is open.
 pub(super) fn advance(
     state: &State,
     workflow: &Workflow,

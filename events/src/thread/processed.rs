@@ -12,7 +12,7 @@ use crate::message::Message;
 /// The most messages and ranges in the result of a processor.
 pub const CONTEXT_ITEMS_MAX: usize = 100_000;
 
-/// What a context processor of the application made.
+/// The result of a context processor of the application.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Processed {
     /// The conversation from here on: messages that stay, by their places in what the processor was shown, and new ones.

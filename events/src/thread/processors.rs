@@ -36,7 +36,7 @@ pub(super) fn advance(state: &State, run: &ProcessorRun, around: &Env<'_>) -> Op
     })
 }
 
-/// What a processor of the application answered.
+/// Handles the result of a processor of the application.
 pub(super) fn answered(state: &State, run: &ProcessorRun, processed: Processed) -> Event {
     match event_of(state, run, processed) {
         Ok(event) => event,

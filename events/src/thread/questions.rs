@@ -77,7 +77,7 @@ pub(super) fn closed(
     std::iter::once(failed).chain(call).collect()
 }
 
-/// What the first answer that was given and has not taken effect leads to.
+/// Returns the event that the first answer leads to that was given and has not taken effect.
 pub(super) fn follow_up(state: &State, workflow: &Workflow, around: &Env<'_>) -> Option<Event> {
     let calls = state.calls.in_order();
     if let Some(event) = calls.iter().find_map(|open| relayed(state, open, around)) {
@@ -100,7 +100,7 @@ pub(super) fn follow_up(state: &State, workflow: &Workflow, around: &Env<'_>) ->
     })
 }
 
-/// What an answer does, or why it cannot be used.
+/// Returns the effect of an answer, or why it cannot be used.
 fn process(
     state: &State,
     workflow: &Workflow,

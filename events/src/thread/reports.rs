@@ -1,4 +1,4 @@
-//! What executors report of calls: recorded when the call is open, and a warning when it is not.
+//! Reports of executors about calls: recorded if the call is open, otherwise a warning.
 
 use super::agent_loop::{checked_decision, model_completed};
 use super::calls::{CallKind, OpenCall, ToolRun};

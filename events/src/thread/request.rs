@@ -1,4 +1,4 @@
-//! What a model is called with.
+//! The request of a model call.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::message::{Message, ToolChoice};
 /// How long one model call may take when the node does not say.
 pub(super) const LLM_TIMEOUT_MS_DEFAULT: u64 = 120_000;
 
-/// What a model is called with.
+/// The request of a model call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelRequest {
     /// How it is reached, which tools it is offered, its limits.
@@ -40,7 +40,7 @@ pub struct AnswerForm {
     pub is_exact: bool,
 }
 
-/// The same model choice with another profile.
+/// Returns the model choice with another profile.
 pub(super) fn of_profile(old: ModelChoice, profile: &ProfileId) -> ModelChoice {
     ModelChoice { profile: Some(profile.clone()), provider: None, model: None, ..old }
 }
@@ -62,7 +62,7 @@ impl ModelBinding {
         Self { model: model.clone(), relay: *relay, llm_timeout_ms: *llm_timeout_ms }
     }
 
-    /// The same place with another model in it.
+    /// Returns the same place with another model in it.
     pub(super) fn with(&self, model: &ModelChoice, relay: bool) -> Self {
         let llm_timeout_ms =
             if relay == self.relay { self.llm_timeout_ms } else { (!relay).then_some(LLM_TIMEOUT_MS_DEFAULT) };

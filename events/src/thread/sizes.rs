@@ -1,4 +1,4 @@
-//! What is too large to be stored: found before it becomes an event, so that its node fails and not the append.
+//! Size checks before something becomes an event, so that its node fails and not the append.
 
 use crate::codec;
 use crate::event::Event;

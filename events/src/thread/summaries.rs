@@ -33,7 +33,7 @@ const SUMMARY_CHARS_MAX: usize = 8_000;
 /// Less than this part of the limit is not worth a summary: a thread would write one before every call.
 const WORTH: u64 = 20;
 
-/// What a summary of the conversation is to be.
+/// The parameters of a summary of the conversation.
 struct Wanted<'a> {
     node: &'a NodeId,
     tokens: u64,
@@ -99,7 +99,7 @@ pub(super) fn before_call(state: &State, agent_loop: &AgentLoop, around: &Env<'_
     Some(ContextSummarized { messages, tokens_before: tokens, tokens_after, limit: plan.token_limit }.into())
 }
 
-/// What the processor `summarize` does next; `None` while a model is asked.
+/// Returns the next step of the processor `summarize`; `None` while a model call is open.
 pub(super) fn on_demand(state: &State, run: &ProcessorRun, around: &Env<'_>) -> Option<Result<Made, ExecutionError>> {
     let shown = &*state.conversation.before(run.call);
     let written = match state.summarizing() {
@@ -175,7 +175,7 @@ fn next_request(
     })
 }
 
-/// The text in the place of a stretch.
+/// Returns the text that replaces a stretch.
 fn text_of(shown: &[Entry], range: &Range<usize>, wanted: &Wanted<'_>) -> String {
     // A token is some four characters: no summary takes more than about a quarter of the limit.
     let limit = usize::try_from(wanted.limit).ok().filter(|limit| *limit > 0);
@@ -222,7 +222,7 @@ fn is_long(message: &Message) -> bool {
     message.joined_text().chars().nth(LISTED_CHARS_MAX).is_some()
 }
 
-/// The conversation with a message in the place of each stretch.
+/// Returns the conversation with a message in place of each stretch.
 fn items(shown: &[Entry], stretches: &[Range<usize>], text: impl Fn(&Range<usize>) -> String) -> Vec<ContextItem> {
     let mut items = Vec::with_capacity(2 * stretches.len() + 1);
     let mut from = 0;

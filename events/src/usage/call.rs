@@ -1,4 +1,4 @@
-//! What one call of a model or a tool used.
+//! The usage of one call of a model or a tool.
 
 use serde::Serialize;
 
@@ -30,7 +30,7 @@ pub struct CallUsage {
     pub duration_ms: u64,
     /// Why it failed; absent if it completed.
     pub error: Option<ErrorKind>,
-    /// What was called.
+    /// The model or tool.
     pub callee: Callee,
 }
 
@@ -49,7 +49,7 @@ impl CallUsage {
     }
 }
 
-/// What a call calls.
+/// The model or tool of a call.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Callee {
     /// A model.
@@ -58,10 +58,10 @@ pub enum Callee {
     Tool(ToolName),
 }
 
-/// What a call of a model used.
+/// The usage of a model call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelUsage {
-    /// What it was for.
+    /// Its purpose.
     pub purpose: Purpose,
     /// The model that was asked.
     pub name: ModelName,
@@ -89,7 +89,7 @@ impl ModelUsage {
     }
 }
 
-/// Which model is asked, as far as it is known.
+/// The name of the model, as far as it is known.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ModelName {
     /// The profile; absent where the node names provider and model itself.
@@ -100,7 +100,7 @@ pub struct ModelName {
     pub model: Option<String>,
 }
 
-/// What a model is asked for.
+/// The purpose of a model call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Purpose {

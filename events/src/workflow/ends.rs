@@ -1,4 +1,4 @@
-//! The input that a workflow takes, and the output that it ends with.
+//! The input of a workflow, and its output.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! What is wrong with a definition.
+//! Faults of a definition.
 
 use std::fmt;
 
@@ -18,9 +18,9 @@ pub struct Fault {
     pub place: Option<Place>,
     /// Where in the definition, for example `nodes[2].llm.user_prompt`.
     pub path: String,
-    /// What is wrong.
+    /// The fault.
     pub message: String,
-    /// What to do about it.
+    /// The fix.
     pub hint: Option<String>,
 }
 
@@ -30,7 +30,7 @@ impl Fault {
         Self { place: None, path: path.into(), message: message.into(), hint: None }
     }
 
-    /// The same fault with a word on what to do.
+    /// Adds a hint for the fix.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
@@ -57,7 +57,7 @@ impl fmt::Display for Fault {
 /// The most faults that are reported; the last one says how many more there are.
 pub const FAULTS_MAX: usize = 100;
 
-/// What is wrong with a definition, all of it up to [`FAULTS_MAX`]; never empty.
+/// The faults of a definition, all of them up to [`FAULTS_MAX`]; never empty.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Faults(pub Vec<Fault>);
 

@@ -35,7 +35,7 @@ pub fn parse(text: &[u8]) -> Result<Workflow, Faults> {
     read_file(text, None)
 }
 
-/// The same, checked also against what is there where the workflow will run.
+/// As `parse`, checked also against the environment in which the workflow will run.
 pub fn parse_in(text: &[u8], surroundings: &Env) -> Result<Workflow, Faults> {
     read_file(text, Some(surroundings))
 }
@@ -67,8 +67,8 @@ fn read_file(text: &[u8], surroundings: Option<&Env>) -> Result<Workflow, Faults
     })
 }
 
-/// Gives each fault of the workflow in this text the line and column that its path leads to, and sorts them by it.
-/// Reads the text once more.
+/// Sets the line and column of each fault of the workflow in this text from its path, and sorts the faults by them.
+/// Parses the text again.
 pub fn locate(text: &str, faults: &mut Faults) {
     if let Ok(tree) = read_tree(text) {
         for fault in &mut faults.0 {

@@ -1,4 +1,4 @@
-//! What may be a name.
+//! The rules for names.
 
 /// The longest name or id, in bytes.
 pub(super) const NAME_BYTES_MAX: usize = 200;

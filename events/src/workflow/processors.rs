@@ -45,8 +45,8 @@ fn at_key(processor: &str, key: &str, what: String) -> String {
     if key.is_empty() { format!("{processor}: {what}") } else { format!("{processor}: {key}: {what}") }
 }
 
-/// What is wrong with the configuration of a processor, as the key and the fault. Values that hold expressions are
-/// read when they are filled in.
+/// Returns the faults in the configuration of a processor, as the key and the fault. Values with expressions are
+/// checked when they are evaluated.
 pub(crate) fn check_processor_config(processor: &str, config: &OrderedMap<Json>) -> Result<(), (String, String)> {
     let Some((_, keys)) = BUILT_IN.iter().find(|(name, _)| *name == processor) else {
         return Ok(());

@@ -48,7 +48,7 @@ pub enum SearchError {
 pub struct Search(BTreeMap<String, Vec<Hash>>);
 
 impl Search {
-    /// The same with another condition, whose value is written as in a filter.
+    /// Adds a condition, whose value is written as in a filter.
     ///
     /// # Errors
     /// If the name cannot be that of a variable, the variable is there already, or there are [`SEARCH_MAX`] conditions.
@@ -125,7 +125,7 @@ pub fn entry(variable: &str, value: &Value) -> Option<Hash> {
     Some(Hash::of(format!("{variable}\0{value}").as_bytes()))
 }
 
-/// The same text for the same number: `5.0` is 5.
+/// Returns one text for equal numbers: `5.0` is 5.
 fn written(number: &Number) -> String {
     match number.as_f64() {
         Some(float) if number.is_f64() && float.fract() == 0.0 && float.abs() <= EXACT_MAX => {

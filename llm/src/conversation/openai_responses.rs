@@ -73,7 +73,7 @@ fn add_item(messages: &mut Vec<Message>, item: &Value) {
     extend_answer(messages, content);
 }
 
-/// What follows an item of an answer belongs to the same answer.
+/// Adds an item to the answer that it continues.
 fn extend_answer(messages: &mut Vec<Message>, content: Vec<Part>) {
     match messages.last_mut() {
         Some(last) if last.role == Role::Assistant => last.content.extend(content),

@@ -24,7 +24,7 @@ const DRAIN: Duration = Duration::from_millis(50);
 const ERROR_BYTES_MAX: usize = 256 << 10;
 /// How long an error body may take; the status already says most.
 const ERROR_WAIT: Duration = Duration::from_secs(10);
-/// How long to wait before an answer that is written in the background is asked for, at first and at most.
+/// How long to wait before an answer that is written in the background is requested, at first and at most.
 const POLL_FIRST: Duration = Duration::from_millis(500);
 const POLL_MAX: Duration = Duration::from_secs(5);
 /// The most pages of a list of models that are fetched.
@@ -151,8 +151,8 @@ impl HttpClient {
         Reading::new(&*self.wire, cx, &self.limits).whole(&body, listener)
     }
 
-    /// The answer itself, where the provider was asked to write it in the background and says that it is not ready:
-    /// it is asked for until it is, or until the attempt has no time left.
+    /// Returns the answer. If the provider writes it in the background and it is not ready, requests it until it is, or
+    /// until the attempt has no time left.
     async fn finished(&self, request: &Request, mut body: Vec<u8>, until: Instant) -> Result<Vec<u8>, LlmError> {
         if request.extra.get("background").and_then(Value::as_bool) != Some(true) {
             return Ok(body);

@@ -17,7 +17,7 @@ pub(crate) struct Reading<'a> {
     decoder: Decoder,
     assembler: Box<dyn Assembler>,
     progress: Progress,
-    /// What is no stream of events (an answer in one piece, an error, a page) is collected and read whole.
+    /// A body that is no stream of events (an answer in one piece, an error, a page) is collected and read whole.
     collected: Option<Vec<u8>>,
     /// Whether anything but blanks came, so that it is known which of the two it is.
     begun: bool,
@@ -133,7 +133,7 @@ impl<'a> Reading<'a> {
         self.assembler.finish()
     }
 
-    /// Reads a body that was asked for whole. Some servers stream all the same.
+    /// Reads a body that was requested in one piece. Some servers stream anyway.
     pub(crate) fn whole(mut self, body: &[u8], listener: &mut dyn Listener) -> Result<Response, LlmError> {
         match serde_json::from_slice::<Value>(body) {
             Ok(value) if fault::is_error(&value) => Err(fault::from_value(self.cx.provider, None, &value)),
@@ -146,8 +146,8 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Reads the body of an answer that was asked for in pieces and came in one: as JSON, or as a JSON list of what
-    /// would have been the events.
+    /// Reads the body of an answer that was requested in pieces and came in one: as JSON, or as a JSON list of the
+    /// would-be events.
     fn unstreamed(mut self, body: &[u8], listener: &mut dyn Listener) -> Result<Response, LlmError> {
         match serde_json::from_slice::<Value>(body) {
             Ok(Value::Array(list)) if !list.first().is_some_and(fault::is_error) => {

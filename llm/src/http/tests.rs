@@ -13,7 +13,7 @@ use crate::profiles::Profiles;
 use crate::provider::Provider;
 use crate::retry::RetryPolicy;
 
-/// What the server does with the n-th request.
+/// The reaction of the server to the n-th request.
 #[derive(Clone)]
 enum Does {
     /// Answers these bytes and closes.

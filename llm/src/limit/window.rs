@@ -95,7 +95,7 @@ pub(super) struct Window {
     sum: u64,
 }
 
-/// What was taken between two instants.
+/// The amount between two instants.
 #[derive(Clone, Copy)]
 struct Taken {
     first: Instant,

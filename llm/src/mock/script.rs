@@ -91,10 +91,10 @@ pub struct MockCall {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MockError {
-    /// What kind.
+    /// The kind of the error.
     #[serde(deserialize_with = "model_kind")]
     pub kind: ErrorKind,
-    /// What the provider would say.
+    /// The provider's message.
     #[serde(default)]
     pub message: String,
     /// How long it asks to wait, in milliseconds.
@@ -129,13 +129,13 @@ pub enum ScriptError {
     Pattern {
         /// Which answer.
         index: usize,
-        /// What is wrong with it.
+        /// The fault.
         why: String,
     },
     /// It is neither YAML nor JSON, or has a field that no script has.
     #[error("not a script: {why}")]
     Syntax {
-        /// What is wrong with it, and where.
+        /// The fault, and its place.
         why: String,
     },
     /// An answer without anything in it.

@@ -1,5 +1,5 @@
-//! What decides the body of a request, without keys: stored with a call, so that the body can be built again later,
-//! even if the configuration has changed.
+//! The settings that decide the body of a request, without keys: stored with a call, so that the body can be rebuilt
+//! later, even if the configuration has changed.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -38,10 +38,10 @@ pub struct RecordedProfile {
 }
 
 impl RecordedProfile {
-    /// The body that is sent for a request when this profile is asked first.
+    /// Returns the body of a request if this profile is called first.
     ///
     /// # Errors
-    /// [`ProfileError::Request`] when it cannot be put into the provider's words; nothing was sent then either.
+    /// [`ProfileError::Request`] if the provider's protocol cannot express it; nothing was sent then either.
     pub fn body(&self, request: &Request) -> Result<Value, ProfileError> {
         let profile = Profile {
             auth: self.auth,
@@ -62,7 +62,7 @@ impl RecordedProfile {
         })
     }
 
-    /// The same when it is asked in the place of another profile, whose model is not its own.
+    /// Returns the body if this profile is called as the fallback of another, whose model is not its own.
     ///
     /// # Errors
     /// As [`RecordedProfile::body`].
@@ -72,7 +72,7 @@ impl RecordedProfile {
 }
 
 impl Profiles {
-    /// What is to be kept of a profile; nothing where nothing is sent over HTTP.
+    /// Returns the recorded part of a profile; `None` if nothing is sent over HTTP.
     ///
     /// # Errors
     /// [`ProfileError::Unknown`].
@@ -85,7 +85,7 @@ impl Profiles {
         Ok(Some(recorded))
     }
 
-    /// The same for a provider and model without a profile.
+    /// As above, for a provider and model without a profile.
     pub fn recorded_for(&self, provider: Provider, model: &str) -> Option<RecordedProfile> {
         self.record(None, &Profile::new(provider, model))
     }

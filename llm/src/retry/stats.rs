@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::error::LlmError;
 
-/// What happened to the calls of one client since it was made.
+/// The statistics of the calls of one client since it was created.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct RetryStats {
     /// Attempts, first ones included.

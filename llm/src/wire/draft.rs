@@ -1,4 +1,4 @@
-//! What the protocols share when an answer is put together.
+//! The shared code of the protocols for building an answer.
 
 use std::collections::HashSet;
 

@@ -121,7 +121,7 @@ pub(crate) fn models(body: &Value) -> (Vec<ModelEntry>, Option<String>) {
 /// Which models reason before they answer: they take `max_completion_tokens` and refuse `max_tokens`.
 #[derive(Debug, Clone)]
 pub(crate) struct Reasoning {
-    /// What the profile says.
+    /// The setting of the profile.
     pub(crate) said: Option<bool>,
     /// The table that decides otherwise.
     pub(crate) table: Arc<PriceTable>,
@@ -143,8 +143,8 @@ impl Reasoning {
         self.said.unwrap_or_else(|| self.table.reasons(model))
     }
 
-    /// Whether this model's reasoning can be asked for in encrypted form. A chat model of a reasoning family refuses
-    /// the wish.
+    /// Returns whether this model's reasoning can be requested in encrypted form. A chat model of a reasoning family
+    /// rejects that.
     pub(crate) fn is_encrypted_for(&self, model: &str) -> bool {
         self.of(model) && (self.said.is_some() || !is_chat_model(model))
     }

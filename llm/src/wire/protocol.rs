@@ -1,4 +1,4 @@
-//! What every protocol has to say.
+//! The interface of every protocol.
 
 use reqwest::header::HeaderMap;
 use serde_json::{Map, Value};
@@ -15,7 +15,7 @@ pub(crate) trait Wire: Send + Sync {
     /// The path that is added to the base URL, and the query.
     fn call_path(&self, request: &Request) -> String;
 
-    /// What the protocol wants in the head of every request besides the key.
+    /// Adds the headers of every request besides the key.
     fn headers(&self, headers: &mut HeaderMap) {
         let _ = headers;
     }
@@ -26,7 +26,7 @@ pub(crate) trait Wire: Send + Sync {
     /// Reads a whole answer.
     fn answer(&self, body: &Value, cx: AnswerContext) -> Result<Response, LlmError>;
 
-    /// Where an answer that is not ready yet can be asked for again; none when it is ready.
+    /// Returns the URL from which an unfinished answer can be requested again; `None` if it is ready.
     fn unfinished(&self, body: &Value) -> Option<Background> {
         let _ = body;
         None
@@ -58,17 +58,17 @@ pub(crate) enum Progress {
     More,
     /// The answer is whole, but figures may follow.
     Ending,
-    /// Nothing follows that matters.
+    /// The rest of the stream can be ignored.
     Done,
 }
 
 /// An answer that is coming in.
 pub(crate) trait Assembler: Send {
-    /// Takes the next event.
+    /// Handles the next event.
     fn event(&mut self, event: &Event, listener: &mut dyn Listener) -> Result<Progress, LlmError>;
 
-    /// Whether the figures that were asked for have come, so that a connection that breaks after the end of the
-    /// answer costs nothing.
+    /// Returns whether the requested figures have arrived, so that a connection that breaks after the end of the answer
+    /// costs nothing.
     fn has_figures(&self) -> bool {
         true
     }

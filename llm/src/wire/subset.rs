@@ -6,7 +6,7 @@ mod tests;
 
 use serde_json::{Map, Value};
 
-/// What a provider enforces beyond types, enumerations, objects and lists.
+/// The keywords that a provider enforces beyond types, enumerations, objects and lists.
 pub(super) struct Subset {
     /// Bounds of numbers and lists, and patterns of texts.
     bounds: bool,
@@ -30,7 +30,7 @@ const BOUNDS: [&str; 8] =
     ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "pattern", "minItems", "maxItems"];
 
 impl Subset {
-    /// The schema as the provider enforces it; nothing if that would refuse answers that fit the schema.
+    /// Returns the schema as the provider enforces it; `None` if that would refuse answers that fit the schema.
     pub(super) fn of(&self, schema: &Value) -> Option<Value> {
         let is_recursive = || !self.recursive && has_cycle(schema);
         if !is_object(schema) || is_recursive() { None } else { self.node(schema) }
@@ -100,8 +100,8 @@ impl Subset {
     }
 }
 
-/// The schema as OpenAI is sent it, and whether strictly; nothing if it is not sent. Without a word on `strict` it is strict if
-/// the subset has it, and else sent as it is, as a hint.
+/// Returns the schema as it is sent to OpenAI, and whether strictly; `None` if it is not sent. If `strict` is not set,
+/// it is strict if the subset covers the schema, and otherwise sent unchanged, as a hint.
 #[cfg(feature = "openai")]
 pub(super) fn openai(schema: &Value, strict: Option<bool>) -> Option<(Value, Option<bool>)> {
     if strict.is_some() {

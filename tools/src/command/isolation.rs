@@ -22,7 +22,7 @@ use tokio::process::{Child, Command};
 use crate::Workspace;
 use crate::process::Group;
 
-/// What commands and MCP servers, and all they start, are kept from by the system.
+/// Restrictions of the system on commands, MCP servers and all that they start.
 ///
 /// On Linux [bubblewrap](https://github.com/containers/bubblewrap) does it, with namespaces of users, mounts, processes
 /// and networks. An isolated program
@@ -45,7 +45,7 @@ pub struct Isolation {
     /// Files and folders outside the workspace that may be written, such as the cache of a package manager. What starts
     /// with `~/` is in the home of this user. One that does not exist is passed over.
     pub writable: Vec<PathBuf>,
-    /// What one program may use.
+    /// The resource limits of one program.
     pub limits: CommandLimits,
 }
 
@@ -86,8 +86,8 @@ impl Isolation {
         Self { mode: IsolationMode::Off, ..Self::default() }
     }
 
-    /// Why this system cannot isolate commands; none when it can. Tries it, once in the life of the process, for at
-    /// most ten seconds.
+    /// Returns why this system cannot isolate commands; `None` if it can. Tries it, once per process, for at most ten
+    /// seconds.
     pub fn fault() -> Option<&'static str> {
         bubblewrap::fault()
     }
@@ -107,7 +107,7 @@ impl Isolation {
         }
     }
 
-    /// What holds, for the description of a tool.
+    /// Returns the description of the isolation for a tool.
     pub(crate) fn described(&self) -> String {
         match (self.holds(), self.mode) {
             (true, _) => format!(

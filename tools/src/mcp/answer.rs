@@ -1,4 +1,4 @@
-//! What a server's tool answers, as every tool answers.
+//! Converts the result of a server's tool.
 
 use rethread_events::fault::{ErrorKind, ExecutionError};
 use rethread_events::json::Json;

@@ -73,7 +73,7 @@ const PASSED_OVER: [&str; 9] = [
 pub struct McpConfig {
     /// The servers, sorted by name.
     pub servers: Vec<McpServerConfig>,
-    /// What is unknown and was passed over, each with its place.
+    /// Unknown keys that were skipped, each with its place.
     pub warnings: Vec<String>,
 }
 

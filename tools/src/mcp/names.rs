@@ -5,7 +5,7 @@ use std::collections::HashSet;
 /// The length of a name.
 const NAME_BYTES_MAX: usize = 64;
 
-/// What the names of a server's tools begin with.
+/// Returns the prefix of the names of a server's tools.
 pub fn prefix(server: &str) -> String {
     plain(&format!("{server}__"))
 }

@@ -162,8 +162,7 @@ impl Server {
         true
     }
 
-    /// Has it looked whether a connection on which a call was given up can still be used. Calls that come meanwhile
-    /// wait.
+    /// Checks whether a connection on which a call was given up can still be used. Calls that arrive meanwhile wait.
     pub(super) fn look_after(self: &Arc<Self>, connection: &Arc<Connection>) {
         connection.doubt();
         let (server, connection) = (Arc::clone(self), Arc::clone(connection));
@@ -299,7 +298,7 @@ async fn list(connection: &Connection) -> Result<Vec<RemoteTool>, String> {
     Ok(tools)
 }
 
-/// Reads the list again whenever that was asked for.
+/// Reads the list again whenever the server reports a change.
 async fn relist(server: Weak<Server>, asked: Arc<tokio::sync::Notify>, closed: CancellationToken) {
     loop {
         tokio::select! {
@@ -343,7 +342,7 @@ fn shown(name: &str) -> String {
     name.chars().take(80).map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
-/// Takes an argument out of a schema that is shown to a model.
+/// Removes an argument from a schema that is shown to a model.
 fn hide(schema: &mut Value, argument: &str) {
     if let Some(properties) = schema["properties"].as_object_mut() {
         properties.remove(argument);

@@ -1,4 +1,4 @@
-//! The newest output of a process, and what of it has been read.
+//! The newest output of a process, and how much of it has been read.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ pub(super) struct Buffer {
     last: Option<(Arc<str>, u64)>,
 }
 
-/// What is new.
+/// New output.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct New {
     pub(crate) bytes: Vec<u8>,
@@ -48,7 +48,7 @@ impl Buffer {
         }
     }
 
-    /// What came from `start` on, at most `bytes_max` of it.
+    /// Returns the output from `start` on, at most `bytes_max` of it.
     pub(super) fn since(&self, start: u64, bytes_max: usize) -> New {
         let first = start.max(self.begin);
         let skip = usize::try_from(first - self.begin).unwrap_or(usize::MAX).min(self.bytes.len());

@@ -183,8 +183,8 @@ impl Entry {
         let _ = self.news.subscribe().wait_for(|state| *state != State::Running).await;
     }
 
-    /// What has come since the last call read, at most `bytes_max` of it, once `enough` of it and of the state says
-    /// that there is no need to wait, or `wait` is over. Says where the reading began, for [`Entry::mark_read`].
+    /// Returns the output since the last read, at most `bytes_max` of it, once `enough` accepts it and the state, or
+    /// `wait` is over. Also returns where it begins, for [`Entry::mark_read`].
     pub(crate) async fn new_output(
         &self,
         key: &str,

@@ -1,4 +1,4 @@
-//! What a command knows of this process' environment.
+//! The part of this process' environment that a command gets.
 
 use std::ffi::OsString;
 

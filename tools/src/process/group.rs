@@ -8,7 +8,7 @@ use tokio::process::Child;
 
 use crate::command::Sandbox;
 
-/// How often it is looked whether the leader has ended.
+/// How often to check whether the leader has ended.
 const LOOK_FIRST: Duration = Duration::from_micros(500);
 const LOOK_MAX: Duration = Duration::from_millis(20);
 
@@ -35,7 +35,7 @@ impl Group {
         }
     }
 
-    /// The same for a leader that holds a sandbox, which ends with it.
+    /// As above, for a leader that runs a sandbox, which ends with it.
     #[cfg(all(feature = "sandbox", target_os = "linux"))]
     pub(crate) fn with(mut self, sandbox: Sandbox) -> Self {
         self.sandbox = Some(sandbox);

@@ -1,4 +1,4 @@
-//! What is kept on the disk about each background process, so that none is lost with the runtime that started it.
+//! The records of background processes on the disk, so that none is lost with the runtime that started it.
 
 use std::fs;
 use std::io::{self, Read, Write};

@@ -1,4 +1,4 @@
-//! What lies in a workspace and is not for its tools.
+//! The reserved paths of a workspace.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -42,7 +42,7 @@ impl Reserved {
         self
     }
 
-    /// What of it is in the folder `root`, which is without links. Blocks on the file system.
+    /// Returns the reserved paths in the folder `root`, which is without links. Blocks on the file system.
     pub(super) fn within(&self, root: &Path) -> Inside {
         let inside = self.places.iter().filter_map(|place| {
             let place = without_links(place);
@@ -53,7 +53,7 @@ impl Reserved {
     }
 }
 
-/// What is reserved in one workspace; the places from its folder on, in lower case.
+/// The reserved paths in one workspace, relative to its folder, in lower case.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Inside {
     places: Vec<Vec<String>>,

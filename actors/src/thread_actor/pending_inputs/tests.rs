@@ -1,4 +1,4 @@
-//! What is kept, and what is given up first.
+//! Which inputs are kept, and which are dropped first.
 
 use rethread_events::event::{LlmExecutionProgress, ToolExecutionCompleted, ToolExecutionProgress};
 use rethread_events::ids::CallId;

@@ -8,7 +8,7 @@ use crate::message::{FinishReason, Message, Part};
 /// The most characters of a fault in a prompt.
 const FAULT_CHARS_MAX: usize = 300;
 
-/// Why an answer cannot be used, where the provider says so.
+/// Returns why an answer cannot be used, by its finish reason.
 pub(super) fn not_usable(finish_reason: FinishReason) -> Option<ExecutionError> {
     match finish_reason {
         FinishReason::ContentFilter => {
@@ -36,7 +36,7 @@ pub(super) fn answer_text(message: &Message) -> String {
     refusals.collect()
 }
 
-/// An error as a model reads it in the place of a tool's result.
+/// Returns an error as a model reads it in place of a tool's result.
 pub(in super::super) fn error_text(error: &ExecutionError) -> String {
     format!("Error ({}): {}", error.kind, error.message)
 }

@@ -1,5 +1,5 @@
-//! A strategy of the application: it is asked what comes next whenever the loop has nothing open, as an effect, and
-//! what it decides is an event. A replay calls nothing.
+//! A strategy of the application: whenever the loop has nothing open, it is called for the next step, as an effect. Its
+//! decision is an event. A replay calls nothing.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ const MESSAGES_MAX: usize = 1_000;
 /// The result of a tool call that a strategy passes over.
 const NOT_RUN: &str = "not run: the strategy continues without this call";
 
-/// Where the loop is when a strategy is asked.
+/// The position of the loop when a strategy is called.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Turn {
     /// The prompt is the last that was said.
@@ -78,7 +78,7 @@ pub(super) fn gate(agent_loop: &AgentLoop, run: &CustomRun, now: Time) -> Gate {
     }
 }
 
-/// What a strategy decided, or why it cannot be done.
+/// Returns the decision of a strategy, or why it is impossible.
 pub(in super::super) fn checked(
     agent_loop: &AgentLoop,
     decision: StrategyDecision,
@@ -129,7 +129,7 @@ pub(in super::super) fn checked(
     Ok(decision)
 }
 
-/// What joins the conversation when a strategy has decided.
+/// The messages that join the conversation after a strategy has decided.
 #[derive(Debug, Default)]
 pub(in super::super) struct Joins {
     /// Results of tool calls that do not run.

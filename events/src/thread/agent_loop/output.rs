@@ -1,5 +1,4 @@
-//! Answers that must fit a schema: how the value is taken out of an answer, and how an answer that does not fit is asked
-//! for again.
+//! Answers that must fit a schema: extracts the value from an answer, and repeats the call if the answer does not fit.
 
 #[cfg(test)]
 mod tests;
@@ -18,7 +17,7 @@ use crate::schema::{Compiled, Mismatch, in_words};
 
 /// The most faults of an answer that are recorded.
 const FAULTS_MAX: usize = 20;
-/// What begins and ends a list or an object.
+/// The brackets of lists and objects.
 const BRACKETS: [char; 4] = ['{', '}', '[', ']'];
 
 /// The form of the answer, for providers that can enforce one.
@@ -76,7 +75,7 @@ fn only_value(content: &str) -> Result<Value, String> {
     }
 }
 
-/// What follows an answer that does not fit: it is asked for again, or the loop fails.
+/// Returns the event after an answer that does not fit: the call is repeated, or the loop fails.
 pub(super) fn rejected(agent_loop: &AgentLoop, faults: Vec<Mismatch>) -> Event {
     let max = agent_loop.request.output.as_ref().map_or(0, |output| output.max_repairs);
     if agent_loop.n_repairs >= max {
@@ -98,7 +97,7 @@ pub(super) fn rejected(agent_loop: &AgentLoop, faults: Vec<Mismatch>) -> Event {
         .into()
 }
 
-/// What is said to get another answer.
+/// Returns the prompt for another answer.
 fn prompt(faults: &[AnswerFault]) -> String {
     let lines: String = faults
         .iter()
@@ -120,7 +119,7 @@ pub(super) fn left_no_call(agent_loop: &AgentLoop) -> String {
 }
 
 impl AgentLoop {
-    /// The last answer does not fit, and another one is asked for.
+    /// Applies the rejection of the last answer.
     pub(in super::super) fn answer_rejected(&mut self, event: &AnswerRejected) -> Result<(), TransitionError> {
         let max = self.request.output.as_ref().map_or(0, |output| output.max_repairs);
         if !self.has_answered() || event.attempt != self.n_repairs + 1 || event.attempt > max {

@@ -44,7 +44,7 @@ impl Panel {
         let n_possible = self.candidates.len() - failed().count();
         if n_possible < strategy.min_answers.max(1) as usize {
             let error = words::too_few(strategy, n_possible, failed());
-            // Those that run still could not change it.
+            // The running calls could not change the result.
             if let Some(open) = self.open_calls().next() {
                 let message = "cancelled: too few of the other models can answer";
                 let error = ExecutionError::new(ErrorKind::Cancelled, message);
@@ -112,7 +112,7 @@ impl Panel {
         !judged || matches!(self.candidates.get(index), Some(Candidate::Answered { .. }))
     }
 
-    /// What an open call is made with: `said` is the conversation that all of them read.
+    /// Returns the request of an open call: `said` is the conversation that all of them read.
     pub(in super::super) fn request(
         &self,
         call: CallId,

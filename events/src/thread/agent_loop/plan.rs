@@ -25,7 +25,7 @@ use crate::message::FinishReason;
 
 pub(super) use words::form;
 
-/// How often one plan is asked for before the node fails.
+/// How often the model may be called for one plan before the node fails.
 const ATTEMPTS_MAX: u32 = 2;
 
 fn of(agent_loop: &AgentLoop) -> Option<&PlanStrategy> {
@@ -91,12 +91,12 @@ pub(super) fn gate(agent_loop: &AgentLoop, run: &PlanRun) -> Gate {
                 None => Gate::Open,
             }
         }
-        // What runs, runs; and the answer at the end is that of the loop.
+        // Running steps continue; the answer at the end is that of the loop.
         _ => Gate::Open,
     }
 }
 
-/// Why a step was not done, where its answer says so.
+/// Returns why a step was not done, if its answer says so.
 fn failure(content: &str, finish_reason: FinishReason) -> Option<ExecutionError> {
     if finish_reason == FinishReason::Refusal {
         return Some(ExecutionError::new(ErrorKind::Denied, format!("the model refused: {}", words::shown(content))));
@@ -115,7 +115,7 @@ impl AgentLoop {
         }
     }
 
-    /// A plan is asked for.
+    /// Applies the request for a plan.
     pub(in super::super) fn plan_requested(&mut self, event: &PlanRequested) -> Result<(), TransitionError> {
         let planner = of(self).and_then(|strategy| strategy.planner.clone());
         let has_answered = self.has_answered();
@@ -192,7 +192,7 @@ impl AgentLoop {
         Ok(())
     }
 
-    /// All steps were done; the answer is asked for.
+    /// Applies the end of all steps; the model is called for the answer.
     pub(in super::super) fn plan_completed(&mut self) -> Result<(), TransitionError> {
         let run = self.plan_mut()?;
         if run.stage != PlanStage::Next(u32::try_from(run.steps.len()).unwrap_or(u32::MAX)) {

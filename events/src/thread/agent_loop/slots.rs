@@ -16,8 +16,8 @@ use crate::json::Json;
 use crate::message::{Message, Part, Role, ToolResult};
 use crate::tool::{PersonRole, Recovery};
 
-/// What holds for a tool that is not offered, which does not run, and for one of which nothing is known just now: it may
-/// be there when it is to run.
+/// The properties of a tool that is not offered, which does not run, and of one that is unknown now: it may be
+/// available when it is to run.
 const UNKNOWN_TOOL: ToolFacts = ToolFacts {
     recovery: Recovery::AtMostOnce,
     timeout_ms: 30_000,
@@ -49,7 +49,7 @@ impl AgentLoop {
         Some(request_tool(id, name, arguments.clone(), &facts))
     }
 
-    /// What a person is asked before or in place of the call.
+    /// Returns the question to a person before or in place of the call.
     fn question_due(&self, slot: &Slot, now: Time) -> Option<Event> {
         let Slot::Queued(call) = slot else {
             return None;
@@ -195,8 +195,8 @@ impl AgentLoop {
         mut content: Vec<Part>,
         is_error: bool,
     ) -> Result<Vec<Arc<Message>>, TransitionError> {
-        // The model's own message says what it asked for, and goes back to the provider as it is: what ran instead
-        // can be said only here.
+        // The model's own message contains its request, and is sent back to the provider unchanged: only the result can
+        // name the call that ran instead.
         if let Some(run) = ended.tool().filter(|run| run.edited) {
             let note = format!("(a person changed the arguments of this call to {})\n", run.arguments.0);
             content.insert(0, Part::text(note));
@@ -272,7 +272,7 @@ impl AgentLoop {
     }
 }
 
-/// What a decision by which nothing runs makes of the call: its result as a text, or its error.
+/// Returns the result of a call that a decision keeps from running: its text, or its error.
 pub(in super::super) fn decided_without(decision: &Decision) -> Result<String, ExecutionError> {
     match decision {
         Decision::Answer { content } => Ok(text_of(content)),

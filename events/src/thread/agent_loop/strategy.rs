@@ -58,7 +58,7 @@ impl AgentLoop {
         request.llm_timeout_ms = seat.llm_timeout_ms;
     }
 
-    /// A fork names a profile in the place of all models.
+    /// Replaces all models by the profile of a fork.
     pub(in super::super) fn use_profile(&mut self, profile: &ProfileId, relay: bool) {
         let swap = |model: &mut ModelChoice| *model = of_profile(std::mem::take(model), profile);
         let request = Arc::make_mut(&mut self.request);

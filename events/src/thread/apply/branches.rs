@@ -1,4 +1,4 @@
-//! What events of branches make of the state of the thread that started them.
+//! Applies events of branches to the state of their parent.
 
 use super::super::calls::OpenCalls;
 use super::super::path::Path;
@@ -63,7 +63,7 @@ impl State {
         }
     }
 
-    /// What a branch makes of the state at which its owner forked.
+    /// Turns the state at which the parent forked into that of a branch.
     pub(super) fn begin_branch(&mut self, at: Time, owner: ThreadId, index: u32) -> Result<(), TransitionError> {
         let Phase::InNode(run) = &self.phase else {
             return Err(TransitionError("the parent is in no fork"));

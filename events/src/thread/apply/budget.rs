@@ -1,4 +1,4 @@
-//! What limits and budgets make of the state: raised, exceeded, left to a branch.
+//! Applies events of limits and budgets: raised, exceeded, left to a branch.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ impl State {
         Ok(())
     }
 
-    /// What a call cost is not known.
+    /// Records that the cost of a call is unknown.
     pub(super) fn cost_is_missing(&mut self, model: String) {
         if self.unpriced.as_ref().is_none_or(|unpriced| !unpriced.is_recorded) {
             self.unpriced = Some(Unpriced { model, is_recorded: false });

@@ -1,4 +1,4 @@
-//! What a condition that a model judges makes of the state: the question, asked again, the verdict.
+//! Applies events of a judged condition: the question, a second call, the verdict.
 
 use std::sync::Arc;
 
@@ -69,7 +69,7 @@ impl State {
         Ok(())
     }
 
-    /// What the model is asked.
+    /// Returns the question for the model.
     fn question_about(&self, condition: &str) -> String {
         let scopes = self.scopes();
         let shown = |name: &str| match scopes.iter().find_map(|scope| scope.get(name)) {

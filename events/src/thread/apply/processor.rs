@@ -1,4 +1,4 @@
-//! What events of context processors make of the state.
+//! Applies events of context processors to the state.
 
 use super::super::calls::{CallKind, CallStage, OpenCall, ProcessorRun};
 use super::super::state::{Phase, State, Work};
@@ -35,7 +35,7 @@ impl State {
             deadline: e.deadline,
         };
         *self.ready(&e.node_id)? = Work::Processing { call: run.call, summarizing: None };
-        // What is built in is the machine's own work, but for the model that it asks.
+        // A built-in processor is the machine's own work, except for its model calls.
         let stage = if is_built_in_processor(&run.processor) { CallStage::Delegated } else { CallStage::Wanted };
         self.calls.insert(OpenCall::new(CallKind::Processor(Box::new(run)), stage));
         Ok(())

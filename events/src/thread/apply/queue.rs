@@ -1,4 +1,4 @@
-//! What events of queues make of the state.
+//! Applies events of queues to the state.
 
 use super::super::state::{QueuePlace, QueueStart, State};
 use super::super::transition::{ENDED, NOT_BEGUN, TransitionError};

@@ -1,4 +1,4 @@
-//! What events of the runs of a thread make of its state.
+//! Applies events of the runs of a thread to its state.
 
 use std::sync::Arc;
 

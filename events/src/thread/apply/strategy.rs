@@ -1,4 +1,5 @@
-//! What events of a strategy make of the state: who says what next in the agent loop, and what joins the conversation.
+//! Applies events of a strategy to the state: the next step of the agent loop, and the messages that join the
+//! conversation.
 
 use std::sync::Arc;
 

@@ -11,7 +11,7 @@ pub struct ModelCall {
     pub call: CallId,
     /// The number of the attempt.
     pub attempt: u32,
-    /// When this attempt was asked for.
+    /// When this attempt was requested.
     pub requested_at: Time,
     /// When it must have been answered.
     pub deadline: Option<Time>,

@@ -18,7 +18,7 @@ pub struct ProcessorRun {
     pub config: OrderedMap<Json>,
     /// The number of the attempt.
     pub attempt: u32,
-    /// When this attempt was asked for.
+    /// When this attempt was requested.
     pub requested_at: Time,
     /// When this attempt must have been answered.
     pub deadline: Time,

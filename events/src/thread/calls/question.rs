@@ -13,7 +13,7 @@ use crate::json::Json;
 pub struct Interaction {
     /// Its id in the thread.
     pub id: CallId,
-    /// What is done with the answer.
+    /// How the answer is used.
     pub operation_type: OperationType,
     /// The question.
     pub prompt: Option<String>,
@@ -21,9 +21,9 @@ pub struct Interaction {
     pub requested_at: Time,
     /// Until when it can be answered.
     pub deadline: Option<Time>,
-    /// What the application may want to know.
+    /// Data for the application.
     pub metadata: Option<Json>,
-    /// The tool call that is asked about.
+    /// The tool call of the question.
     pub tool_call: Option<AskedTool>,
     /// The model call that a person answers.
     pub llm_call: Option<CallId>,

@@ -39,7 +39,7 @@ pub struct ToolRun {
     pub arguments: Json,
     /// Whether a person put them in the place of the model's.
     pub edited: bool,
-    /// What may be done when the answer is lost.
+    /// Its recovery class.
     pub recovery: Recovery,
     /// Its limits.
     pub options: ToolCallOptions,
@@ -47,7 +47,7 @@ pub struct ToolRun {
     pub attempt: u32,
     /// How many attempts failed by themselves, as opposed to being lost.
     pub n_failed: u32,
-    /// When the call was first asked for.
+    /// When the call was first requested.
     pub requested_at: Time,
     /// This attempt may not begin before.
     pub not_before: Time,
@@ -61,8 +61,8 @@ pub struct ToolRun {
 }
 
 impl ToolRun {
-    /// What the tool is given as idempotency key: the same for every attempt of this call, in this thread and in
-    /// those that were forked from it while the call was open, and for every try of a tool node.
+    /// Returns the idempotency key for the tool: the same for every attempt of this call, in this thread and in those
+    /// that were forked from it while the call was open, and for every try of a tool node.
     pub fn key(&self, thread: ThreadId) -> String {
         self.key_of.call.key(self.key_of.origin.unwrap_or(thread))
     }
@@ -80,7 +80,7 @@ impl ToolRun {
         self.recovery != Recovery::Safe && (self.in_doubt || !failed.is_some_and(did_nothing))
     }
 
-    /// The event that asked for the call, as the log has it; `node` is the one that runs.
+    /// Returns the request event of the call, as the log has it; `node` is the one that runs.
     pub fn into_request(self, node: Option<NodeId>) -> ToolExecutionRequest {
         let Self { tool_call_id, name, arguments, recovery, options, .. } = self;
         ToolExecutionRequest { node_id: node, tool_call_id, name, arguments, recovery, options }

@@ -1,4 +1,4 @@
-//! What models are called with: the request of each open model call.
+//! The requests of open model calls.
 
 use std::sync::Arc;
 
@@ -11,14 +11,14 @@ use crate::ids::CallId;
 use crate::message::{Message, Role, ToolChoice};
 
 impl State {
-    /// What the open model call is made with, the first of them where several are; `None` when none is open. The same
-    /// for every attempt of a call: what the application added after it was first asked for is seen by the next one.
-    /// Costs one pointer per message.
+    /// Returns the request of the first open model call; `None` if none is open. It is the same for every attempt of a
+    /// call: messages that the application added after the first request are in the next call. Costs one pointer per
+    /// message.
     pub fn model_request(&self) -> Option<ModelRequest> {
         self.model_request_of(self.calls.iter().find_map(OpenCall::model)?.call)
     }
 
-    /// What this open model call is made with, as [`State::model_request`].
+    /// Returns the request of this open model call, as [`State::model_request`].
     pub fn model_request_of(&self, call: CallId) -> Option<ModelRequest> {
         match &self.calls.get(call)?.kind {
             CallKind::Judge(_) => self.judging_request(self.judging()?),
@@ -48,12 +48,12 @@ impl State {
         }
     }
 
-    /// What the next model call of a loop would be made with.
+    /// Returns the request that the next model call of a loop would have.
     pub(in super::super) fn next_request(&self, agent_loop: &AgentLoop) -> ModelRequest {
         self.request_over(agent_loop, self.conversation.entries.len(), agent_loop.iteration + 1)
     }
 
-    /// The same over another conversation, without its instructions.
+    /// As above, over another conversation, without its instructions.
     pub(in super::super) fn request_with(&self, agent_loop: &AgentLoop, said: Vec<Arc<Message>>) -> ModelRequest {
         let mut request = self.request_over(agent_loop, 0, agent_loop.iteration + 1);
         request.messages.extend(said);
@@ -85,7 +85,7 @@ impl State {
         ModelRequest { execution, messages, n_before, tool_choice, iteration, form: agent_loop.answer_form() }
     }
 
-    /// What the open call of a judgement is made with.
+    /// Returns the request of an open judgement.
     fn judging_request(&self, judging: &Judging) -> Option<ModelRequest> {
         let call = judging.open_call()?;
         let execution = judging.request.clone();
@@ -99,7 +99,7 @@ impl State {
         Some(ModelRequest { execution, messages, n_before, tool_choice: None, iteration: 1, form: None })
     }
 
-    /// What the open call of a summary is made with.
+    /// Returns the request of an open summary.
     fn summary_request(&self) -> Option<ModelRequest> {
         let open = self.summarizing()?;
         let Asked { from, to, .. } = open.asking.as_ref()?;

@@ -1,4 +1,4 @@
-//! What counts as yes and what as no.
+//! Reads a verdict: which answers count as yes and which as no.
 
 /// The longest answer that is parsed, in bytes: a longer one is not one word.
 const VERDICT_BYTES_MAX: usize = 100;

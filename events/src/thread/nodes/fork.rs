@@ -9,7 +9,7 @@ use crate::workflow::{ForkNode, JoinMode, Node, NodeKind, Workflow};
 const CONCURRENCY_DEFAULT: u32 = 64;
 /// The most branches of a fork.
 const BRANCHES_MAX: usize = 1_000_000;
-/// What the element is called when the node does not say.
+/// The default name of the element.
 const ITEM: &str = "item";
 
 pub(super) fn begin(

@@ -31,7 +31,7 @@ pub(super) fn begin(
     .into())
 }
 
-/// What an answer does, or why it cannot be used.
+/// Returns the effect of an answer, or why it cannot be used.
 pub(in super::super) fn evaluate(
     state: &State,
     node: &Node,

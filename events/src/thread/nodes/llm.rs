@@ -18,7 +18,7 @@ const MAX_ITERATIONS_DEFAULT: u32 = 50;
 const CONCURRENT_TOOLS_DEFAULT: u32 = 8;
 /// How often an answer is repaired when the node does not say.
 const REPAIRS_DEFAULT: u32 = 2;
-/// The head of what is said about the folder that tools work in.
+/// The heading of the instructions about the workspace folder.
 const WORKSPACE_HEAD: &str = "## Current Workspace";
 
 pub(super) fn begin(
@@ -105,7 +105,7 @@ fn with_surroundings(
     (!texts.is_empty()).then(|| texts.join("\n\n"))
 }
 
-/// What a person has to do with the calls of a tool here. What one answers needs no approval.
+/// Returns what a person has to do with the calls of a tool here. A call that a person answers needs no approval.
 fn role(tool: &ToolName, llm: &LlmNode, around: &Env<'_>) -> PersonRole {
     match around.tools.facts(tool.as_str()).map(|facts| facts.person).unwrap_or_default() {
         PersonRole::None if llm.approve_tools.contains(tool) => PersonRole::Approves,
@@ -125,7 +125,7 @@ fn summary_plan(workflow: &Workflow, llm: &LlmNode) -> Option<SummaryPlan> {
     Some(SummaryPlan { token_limit, model, timeout_ms })
 }
 
-/// The model of the node, or the profile that a fork put in its place.
+/// Returns the model of the node, or the profile that replaces it in a fork.
 fn model_choice(state: &State, llm: &LlmNode) -> ModelChoice {
     let (profile, provider, model) = match &state.changes.profile {
         Some(profile) => (Some(profile.clone()), None, None),

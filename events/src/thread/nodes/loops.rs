@@ -1,4 +1,4 @@
-//! A loop: its list is made once, when it begins; whether it goes round again is asked before each iteration.
+//! A loop: its list is evaluated once, when it begins; its condition before each iteration.
 
 use super::super::env::Env;
 use super::super::for_each::list_of;

@@ -13,7 +13,7 @@ use crate::schema;
 /// a line that a person types needs no JSON.
 ///
 /// # Errors
-/// What the question accepts, for the person.
+/// Describes the accepted answers, for the person.
 pub(super) fn read(expected: &AnswerType, given: &Json) -> Result<Json, String> {
     let value = match expected {
         AnswerType::Boolean {} => boolean(given).map(Value::from),

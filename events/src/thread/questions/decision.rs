@@ -1,4 +1,4 @@
-//! What a person says about a tool call that waits for approval.
+//! Reads the decision of a person about a tool call that waits for approval.
 
 use serde_json::Value;
 

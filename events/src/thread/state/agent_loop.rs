@@ -17,7 +17,7 @@ use crate::thread::calls::CallStage;
 /// One run of the loop.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
 pub struct AgentLoop {
-    /// What was asked for.
+    /// The request.
     pub request: Arc<LlmExecutionRequest>,
     /// The number of the last model call, from 1.
     pub iteration: u32,
@@ -35,7 +35,7 @@ pub struct AgentLoop {
     pub n_repairs: u32,
     /// Tokens.
     pub usage: Usage,
-    /// What is going on.
+    /// The stage.
     pub stage: Stage,
     /// How far the strategy is.
     pub course: StrategyState,
@@ -43,14 +43,14 @@ pub struct AgentLoop {
     pub leg: CallConstraints,
 }
 
-/// What is going on in a loop.
+/// The stage of a loop.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
 pub enum Stage {
     /// Several models are asked.
     Panel(Box<Panel>),
     /// The model is to be called.
     ToAsk,
-    /// What was said is summarised first, because it has become too long.
+    /// The conversation is summarised first, because it has become too long.
     Summarizing(Box<Summarizing>),
     /// The model is being called. If a person answers for it, the question belongs to the call.
     Asking(CallId),
@@ -107,11 +107,11 @@ pub enum StrategyState {
 pub struct CallConstraints {
     /// The number of the last model call before.
     pub from: u32,
-    /// What the answer is to be.
+    /// The required form of the answer.
     pub wants: Wants,
 }
 
-/// What an answer is to be.
+/// The required form of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Encode, Decode)]
 pub enum Wants {
     /// Any answer, with the tools that are offered.

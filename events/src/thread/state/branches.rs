@@ -34,11 +34,11 @@ pub struct Branch {
 /// The branches of the fork that a thread is in.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
 pub struct ForkState {
-    /// What was planned.
+    /// The plan.
     pub plan: Arc<ForkStarted>,
     /// The event that planned it: branches are forked after it.
     pub planned_at: Seq,
-    /// Those that were started, in order.
+    /// The branches that were started, in order.
     slots: Vec<Slot>,
     n_completed: u32,
     n_failed: u32,
@@ -173,7 +173,7 @@ impl ForkState {
         format!("{} of {} branches must succeed and {} did", self.plan.n_needed, self.n(), self.n_completed)
     }
 
-    /// The names of branches, with what is said of each; as many as a person reads.
+    /// Lists the names of branches with a note about each, up to a readable number.
     fn listed(&self, about: impl Fn(&Slot) -> Option<String>) -> String {
         let said = (0..).zip(&self.slots).filter_map(|(index, slot)| about(slot).map(|about| (index, about)));
         let mut said = said.map(|(index, about)| format!("`{}`{about}", self.plan.branches.name(index)));
@@ -282,7 +282,7 @@ impl ForkState {
         }
     }
 
-    /// What the branches gave: the variables by name, and all of it as one value.
+    /// Returns the results of the branches: the variables by name, and all of it as one value.
     pub(in crate::thread) fn results(&self) -> (Vec<(String, Json)>, Json) {
         let of = |slot: &Slot| match slot {
             Slot::Completed(output) => output.clone(),

@@ -21,9 +21,9 @@ pub struct CustomRun {
 /// How far a strategy of the application is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub enum CustomStage {
-    /// It is to be asked.
+    /// Its next call is due.
     ToDecide,
-    /// It is being asked.
+    /// Its call is open.
     Deciding(CallId),
     /// It has decided, and the loop continues.
     Decided,

@@ -44,7 +44,7 @@ pub struct LoopFrame {
     pub n_entered: u32,
     /// The variable that is to hold the results.
     pub into: Option<String>,
-    /// What `output` was at the end of each iteration, where that is wanted.
+    /// The values of `output` at the end of each iteration, if they are collected.
     pub results: Vec<Json>,
     /// The bytes of the results as JSON.
     pub n_result_bytes: u64,

@@ -8,7 +8,7 @@ use crate::event::LlmExecutionRequest;
 use crate::ids::{CallId, NodeId, ProfileId};
 use crate::thread::request::of_profile;
 
-/// How often a condition is asked about.
+/// How often a model may be called for one condition.
 pub(in crate::thread) const ATTEMPTS_MAX: u32 = 2;
 
 /// A condition that a model judges.
@@ -22,7 +22,7 @@ pub struct Judging {
     pub condition: String,
     /// 1 for the first time it is asked.
     pub attempt: u32,
-    /// What the model is asked, and how it is reached.
+    /// The question for the model, and the choice of the model.
     pub request: Arc<LlmExecutionRequest>,
     /// How far it is.
     pub stage: JudgingStage,
@@ -51,7 +51,7 @@ impl Judging {
         }
     }
 
-    /// What the next call of an open judgement is made with, when a fork names another profile.
+    /// Replaces the model of the next call by the profile of a fork.
     pub(in crate::thread) fn use_profile(&mut self, profile: &ProfileId) {
         let model = &mut Arc::make_mut(&mut self.request).model;
         *model = of_profile(std::mem::take(model), profile);

@@ -35,11 +35,11 @@ pub struct NodeRun {
     pub key_of: Option<KeyOf>,
     /// The conversation of the thread, while the node sees another.
     pub aside: Option<Arc<Conversation>>,
-    /// What it is doing.
+    /// Its current work.
     pub work: Work,
 }
 
-/// What a node is doing. Its open calls are in [`super::State::open_calls`].
+/// The current work of a node. Its open calls are in [`super::State::open_calls`].
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
 pub enum Work {
     /// Entered; its first event comes next.
@@ -58,7 +58,7 @@ pub enum Work {
     Processing {
         /// The call of the processor.
         call: CallId,
-        /// What `summarize` is about.
+        /// The state of `summarize`.
         summarizing: Option<Box<Summarizing>>,
     },
     /// Waits for its branches.

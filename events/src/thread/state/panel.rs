@@ -12,7 +12,7 @@ use crate::message::{FinishReason, Message};
 /// The state of several models that are called with the same question.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
 pub struct Panel {
-    /// What each of them is doing, in the order of the definition.
+    /// The state of each model, in the order of the definition.
     pub candidates: Vec<Candidate>,
     /// The choice among them.
     pub choice: Choice,
@@ -41,18 +41,18 @@ pub enum Candidate {
 /// A choice among models or their answers.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
 pub enum Choice {
-    /// Not asked for.
+    /// Not called.
     None,
     /// A model is being asked.
     Asking {
         /// The call.
         call: CallId,
-        /// What was wrong with its first answer, where this is the second call.
+        /// The fault of its first answer, if this is the second call.
         fault: Option<String>,
     },
     /// It answered.
     Answered {
-        /// What it said.
+        /// Its answer.
         text: String,
         /// How often it was asked.
         n_asked: u32,

@@ -21,14 +21,14 @@ pub struct PlanRun {
 /// How far a plan is.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub enum PlanStage {
-    /// A plan is to be asked for.
+    /// The call for a plan is due.
     ToPlan {
         /// The step of the plan before that failed, and why.
         failed: Option<(u32, ExecutionError)>,
     },
-    /// It is being made.
+    /// The call for a plan is open.
     Planning {
-        /// How often it was asked for.
+        /// How often it was called.
         attempt: u32,
     },
     /// This step comes next; the answer, if there is no step.

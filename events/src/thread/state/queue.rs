@@ -37,7 +37,7 @@ pub struct QueueStart {
     pub until: Time,
 }
 
-/// What a thread is to queues.
+/// The state of a thread that concerns queues.
 #[derive(Debug, Clone, PartialEq, Default, Encode, Decode)]
 pub(in crate::thread) struct Queueing {
     pub(in crate::thread) place: Option<Box<QueuePlace>>,

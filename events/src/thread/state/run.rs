@@ -69,7 +69,7 @@ pub struct QueuedRun {
     pub input: Json,
     /// Variables that are set as it begins.
     pub variables: OrderedMap<Json>,
-    /// Who asked for it.
+    /// Who requested it.
     pub by: Option<Principal>,
 }
 
@@ -80,7 +80,7 @@ impl From<&RunQueued> for QueuedRun {
 }
 
 impl Runs {
-    /// What the key was used for, if it is remembered.
+    /// Returns the request that used the key, if it is remembered.
     pub(in crate::thread) fn used(&self, key: &str) -> Option<&UsedKey> {
         self.keys.iter().find(|used| used.key == key)
     }

@@ -19,7 +19,7 @@ pub struct Summarizing {
     pub n_shown: u64,
     /// The stretches a model was asked about.
     pub written: Vec<Written>,
-    /// The stretch a model is asked about now.
+    /// The stretch of the open call.
     pub asking: Option<Asked>,
     /// How the model is reached.
     pub request: Arc<LlmExecutionRequest>,
@@ -36,7 +36,7 @@ pub struct Written {
     pub text: Option<String>,
 }
 
-/// A stretch that a model is asked about.
+/// A stretch that a model is summarising.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
 pub struct Asked {
     /// Its first message.
@@ -48,7 +48,7 @@ pub struct Asked {
 }
 
 impl Summarizing {
-    /// What the next call is made with, when a fork names another profile.
+    /// Replaces the model of the next call by the profile of a fork.
     pub(in crate::thread) fn use_profile(&mut self, profile: &ProfileId) {
         let model = &mut Arc::make_mut(&mut self.request).model;
         *model = of_profile(std::mem::take(model), profile);

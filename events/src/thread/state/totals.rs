@@ -1,4 +1,4 @@
-//! What a thread has used so far.
+//! The usage of a thread so far.
 
 use bincode::{Decode, Encode};
 use serde::Serialize;
@@ -40,7 +40,7 @@ impl Totals {
         self.usage.tokens()
     }
 
-    /// What was used since the sums were these.
+    /// Returns the usage since `before`.
     #[must_use]
     pub(in crate::thread) fn since(&self, before: &Self) -> Self {
         let n_llm_calls = self.n_llm_calls.saturating_sub(before.n_llm_calls);

@@ -1,4 +1,4 @@
-//! What a join makes of branches that fail, that come first, and of time.
+//! Joins with branches that fail or come first, and with deadlines.
 
 use super::branches::{TWO, two};
 use super::for_each::EACH;

@@ -1,4 +1,4 @@
-//! What a model is called with: instructions, messages, tools.
+//! The requests of model calls: instructions, messages, tools.
 
 use super::*;
 

@@ -46,8 +46,8 @@ struct HistoricalState {
 }
 
 impl State {
-    /// The context of an expression that looks back: the variables as the workflow's expressions see them, and the names
-    /// of [`LOOKING_BACK`]. `event` is the one that led to this state.
+    /// Returns the context for an expression over a past state: the variables as the workflow's expressions see them,
+    /// and the names of [`LOOKING_BACK`]. `event` is the one that led to this state.
     pub fn context_looking_back(&self, event: Option<&Event>) -> Context {
         let event = event.map(|event| (event.event_type().name, error_of(event)));
         let thread = Arc::new(HistoricalState { state: self.clone(), event });

@@ -1,5 +1,5 @@
-//! Finds what else is wrong with a file in which something cannot be read: the value at fault is taken out, or one that
-//! can be read is put in its place, until the rest can be checked.
+//! Finds further faults of a file in which a value cannot be read: the value is removed, or replaced by a valid one,
+//! until the rest can be checked.
 
 use std::collections::BTreeMap;
 
@@ -44,7 +44,7 @@ pub(super) fn all_faults(first: Fault, tree: Option<Value>, checks: Checks<'_>) 
         None => faults.push(first),
     }
     if let Some(Err(more)) = spec.map(|spec| validate::build(spec, checks)) {
-        // What was put in the place of something is no fault of the file.
+        // A replacement is no fault of the file.
         let repaired: Vec<_> = tries.keys().map(|place| (path_of(place), path_of(&place[..place.len() - 1]))).collect();
         let is_own = |fault: &Fault| {
             !repaired.iter().any(|(path, owner)| fault.path == *owner || fault.path.starts_with(path.as_str()))
@@ -112,7 +112,7 @@ fn make_readable(
     false
 }
 
-/// Takes a field out, or puts the next value in the place of what cannot be read; `false` when nothing is left to try.
+/// Removes a field, or replaces an unreadable value by the next candidate; `false` if no candidate is left.
 fn repair(tree: &mut Value, place: &[String], takes_out: bool, n_tries: &mut usize) -> bool {
     let Some((last, owner)) = place.split_last() else {
         return false;

@@ -1,4 +1,4 @@
-//! What a workflow needs where it is to run.
+//! The requirements of a workflow where it is to run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use crate::workflow::processors::{built_in_processors, is_built_in_processor};
 use crate::workflow::spec::WorkflowSpec;
 use crate::workflow::strategy::{Strategy, StrategyModel};
 
-/// What is there to be used where the workflow will run.
+/// The tools, profiles and other things that are available where the workflow will run.
 #[derive(Debug, Clone, Default)]
 pub struct Env {
     /// The names of the tools.
@@ -29,11 +29,11 @@ pub struct Env {
     pub strategies: BTreeSet<String>,
     /// The JSON Schemas of tools' arguments, by the names of the tools, as far as they are known.
     pub schemas: BTreeMap<String, Json>,
-    /// What is not known, so that nothing is said of it.
+    /// The unknown parts, which are not checked.
     pub unknown: Unknown,
 }
 
-/// What is not known of the place where a workflow will run.
+/// The unknown parts of the environment of a workflow.
 #[derive(Debug, Clone, Default)]
 pub struct Unknown {
     /// Which profiles there are.
@@ -53,14 +53,14 @@ impl Env {
 }
 
 impl Workflow {
-    /// What this workflow needs and the surroundings lack; empty when it can run there.
+    /// Returns what this workflow needs and the environment lacks; empty if it can run there.
     pub fn check(&self, surroundings: &Env) -> Vec<Fault> {
         let graphs: Vec<_> = std::iter::once(&self.main).chain(self.subs.values()).collect();
         check(&self.spec, &graphs, surroundings)
     }
 }
 
-/// The same of a definition that may have other faults.
+/// As above, for a definition that may have other faults.
 pub(super) fn check(spec: &WorkflowSpec, graphs: &[&Graph], surroundings: &Env) -> Vec<Fault> {
     let mut faults = Vec::new();
     // The workflow's own graph comes first.

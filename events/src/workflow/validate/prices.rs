@@ -1,5 +1,4 @@
-//! What the models of a workflow need of the program: known prices for a budget in money, their provider, counts of
-//! tokens.
+//! Checks the models of a workflow: known prices for a budget in money, their provider, counts of tokens.
 
 use crate::event::OnUnpriced;
 use crate::ids::ProfileId;

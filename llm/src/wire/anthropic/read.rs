@@ -104,7 +104,7 @@ fn with_input(block: &Value, input: Option<&str>) -> Value {
     block
 }
 
-/// The figures as Anthropic gives them: what came from and went to its cache is not part of the input.
+/// The figures as Anthropic reports them: tokens read from and written to its cache are not part of the input.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Figures(Usage);
 

@@ -13,7 +13,7 @@ use crate::wire::{AnswerContext, Assembler, Progress, fault, json};
 
 /// A block, as far as it is known.
 struct Block {
-    /// What it began as.
+    /// The block as it began.
     start: Value,
     text: String,
     signature: String,

@@ -21,7 +21,7 @@ pub(super) fn lower(schema: &Value) -> Value {
     }
 }
 
-/// What the older dialect knows; models before 2.5 refuse everything else.
+/// The keywords of the older dialect; models before 2.5 reject all others.
 const KNOWN: [&str; 19] = [
     "type",
     "format",

@@ -232,7 +232,7 @@ impl Line {
     }
 }
 
-/// What a file is, when its beginning shows that it is no text.
+/// Returns the file type, if its beginning shows that it is no text.
 fn not_text(beginning: &[u8]) -> Option<&'static str> {
     const KINDS: [(&[u8], &str); 9] = [
         (b"\xff\xfe", "UTF-16 text"),

@@ -172,7 +172,7 @@ impl Search {
     }
 }
 
-/// What has been found so far.
+/// The matches so far.
 #[derive(Default)]
 struct Found {
     text: String,

@@ -298,7 +298,7 @@ struct Request {
     reply: oneshot::Sender<Result<Started, String>>,
 }
 
-/// What was started. Without its first process it has ended before it began.
+/// A started program. Without its first process it ended before it began.
 struct Started {
     child: Child,
     init: Option<Init>,

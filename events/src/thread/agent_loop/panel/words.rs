@@ -38,12 +38,12 @@ pub(super) fn form() -> AnswerForm {
     }
 }
 
-/// What is said before the answers that are to be merged.
+/// Returns the prompt before the answers that are to be merged.
 pub(super) fn merge(strategy: &PanelStrategy) -> String {
     strategy.prompt.as_ref().map_or_else(|| MERGE.to_owned(), |own| format!("{MERGE}\n\n{own}"))
 }
 
-/// What the model is asked that judges or routes.
+/// Returns the prompt for the model that judges or routes.
 pub(super) fn question(panel: &Panel, strategy: &PanelStrategy, fault: Option<&str>) -> String {
     let (what, listed) = match strategy.combine {
         Combine::Route => ("Which of these models is to answer the request above?", models(strategy)),

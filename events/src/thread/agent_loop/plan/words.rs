@@ -20,7 +20,7 @@ const SHOWN_CHARS_MAX: usize = 1_000;
 const MAKE_A_PLAN: &str = "Make a plan for this before anything is done. Each step is one piece of work that can be \
     done and reported on by itself, in the order of the plan.";
 
-/// What is said when all steps were done.
+/// The prompt after all steps were done.
 pub(super) const FINISH: &str = "All steps of the plan are done. Now answer the request that the plan was made for: \
     the answer alone, complete by itself, with what the steps brought.";
 
@@ -46,13 +46,13 @@ fn form_in_words(strategy: &PlanStrategy) -> String {
     )
 }
 
-/// What is said to get the first plan.
+/// Returns the prompt for the first plan.
 pub(super) fn first(strategy: &PlanStrategy) -> String {
     let instructions = strategy.prompt.as_deref().unwrap_or(MAKE_A_PLAN);
     format!("{instructions}\n\n{}", form_in_words(strategy))
 }
 
-/// What is said to get another plan after a step failed.
+/// Returns the prompt for another plan after a step failed.
 pub(super) fn anew(run: &PlanRun, strategy: &PlanStrategy, index: u32, error: &ExecutionError) -> String {
     let own = strategy.prompt.as_ref().map(|prompt| format!("\n\n{prompt}")).unwrap_or_default();
     format!(
@@ -63,12 +63,12 @@ pub(super) fn anew(run: &PlanRun, strategy: &PlanStrategy, index: u32, error: &E
     )
 }
 
-/// What is said when an answer was no plan.
+/// Returns the prompt after an answer that was no plan.
 pub(super) fn once_more(fault: &str, strategy: &PlanStrategy) -> String {
     format!("That is no plan: {fault}. {}", form_in_words(strategy))
 }
 
-/// What is said to get a step done.
+/// Returns the prompt for a step.
 pub(super) fn step(run: &PlanRun, index: u32, step: &str) -> String {
     format!(
         "Step {} of {}: {step}\n\nDo this step and no other, then say what came of it. If it cannot be done, begin your \

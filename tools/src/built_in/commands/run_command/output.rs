@@ -11,7 +11,7 @@ use crate::Progress;
 /// The interval at which output is reported as progress.
 const PROGRESS_EVERY: Duration = Duration::from_millis(500);
 
-/// What came out of one stream.
+/// The captured output of one stream.
 pub(super) struct Captured {
     head: Vec<u8>,
     tail: VecDeque<u8>,

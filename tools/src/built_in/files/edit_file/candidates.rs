@@ -1,4 +1,4 @@
-//! What to show when a text was not found, or found too often: the places that could have been meant.
+//! The hints when a text was not found, or found too often: the places that could have been meant.
 
 use memchr::memmem;
 
