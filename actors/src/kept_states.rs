@@ -10,7 +10,7 @@ use rethread_events::thread::State;
 
 use crate::load::Loaded;
 
-/// A state is cached every so many events. This is the most that is folded once the states before it are cached.
+/// The distance between cached states, in events. This is the most that is folded once the states before it are cached.
 const EVERY: u64 = 5_000;
 /// The most states in the cache; the least recently used ones are evicted.
 const STATES_MAX: usize = 48;

@@ -22,7 +22,7 @@ pub struct ThreadFilter {
     pub search: Search,
     /// Only those after this one, by id, so by time of creation.
     pub after: Option<ThreadId>,
-    /// At most so many; 0 for all.
+    /// The most threads; 0 for all.
     pub limit: usize,
 }
 

@@ -58,7 +58,7 @@ pub struct ThreadQuery {
     pub after: Option<ThreadId>,
     /// The oldest first; otherwise the newest.
     pub oldest_first: bool,
-    /// At most so many; at least 1.
+    /// The most threads; at least 1.
     pub limit: usize,
 }
 

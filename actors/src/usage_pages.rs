@@ -35,7 +35,7 @@ pub struct UsageQuery<P> {
     pub labels: Labels,
     /// The key of a label: [`UsagePage::label_values`] has its values.
     pub label_key: Option<String>,
-    /// At most so many calls; at least 1, at most 5 000.
+    /// The most calls; at least 1, at most 5 000.
     pub limit: usize,
 }
 

@@ -428,9 +428,9 @@ name! {
     ProfileId
 }
 
-/// One pass of a thread through its workflow: the seq of the event that brought its input, which is THREAD_STARTED for the
-/// first one, and RUN_STARTED, RUN_QUEUED or MESSAGE_ADDED for a later one. A fork has the runs that it inherits under the
-/// same ids.
+/// One pass of a thread through its workflow: the seq of the event with its input, which is THREAD_STARTED for the
+/// first one, and RUN_STARTED, RUN_QUEUED or MESSAGE_ADDED for a later one. A fork has the runs that it inherits under
+/// the same ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Encode, Decode, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct RunId(pub Seq);

@@ -23,7 +23,7 @@ pub const EVERY_MS_MIN: u64 = 1_000;
 pub const EVERY_MS_MAX: u64 = 10 * 365 * 24 * 60 * 60 * 1_000;
 /// The most ticks that wait for the thread before them to end.
 pub const WAITING_MAX: usize = 100;
-/// A tick that is handled within so many milliseconds is on time. A later one is missed.
+/// The tolerance of a tick in milliseconds: a tick that is handled within it is on time, a later one is missed.
 pub const LATE_MS: u64 = 60_000;
 /// The label that each thread of a schedule has: its value is the name of the schedule.
 pub const SCHEDULE_LABEL: &str = "schedule";
@@ -387,7 +387,7 @@ impl ScheduleState {
         if self.schedule.catch_up == CatchUp::All {
             return Ok(times.after(self.done_until).take_while(has_come).take(BATCH).collect());
         }
-        // The ticks up to this moment are missed, whatever their jitter.
+        // The ticks up to this moment are missed, with any jitter.
         let back_us = LATE_MS.saturating_add(self.schedule.jitter_ms).saturating_add(1).saturating_mul(1_000);
         let since = self.done_until.max(Time::from_unix_us(now.unix_us().saturating_sub(back_us)));
         let is_missed = |tick: &Time| now.ms_since(self.due_at(*tick)) > LATE_MS;

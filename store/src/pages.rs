@@ -11,8 +11,8 @@ use crate::contract::LogReader;
 use crate::error::StoreError;
 use crate::record::Record;
 
-/// The most records of a page. Decoding so many events takes some 300 µs, so that the cost of one read more or less does
-/// not count.
+/// The most records of a page. Decoding a full page of events takes some 300 µs, so that the cost of one read more or
+/// less is negligible.
 pub(crate) const PAGE_RECORDS: usize = 512;
 /// The records of a first page: a search that succeeds early reads little.
 const FIRST_RECORDS: usize = 64;

@@ -120,7 +120,7 @@ fn deaths_in_different_steps_that_callers_ask_for_count_together() {
     let past = |seq: u64| Step::new(thread(1), Class::Import, format!("part {seq}"), 0);
     let at_limit = || life(folder, 3, |_, crashes| crashes.at_limit(thread(1), Class::Import).map(|count| count.n));
     let completes = |seq| life(folder, 3, |_, crashes| crashes.completed(Some(past(seq))));
-    // Both are under way in one death.
+    // Both are running in one crash.
     dies(folder, &[past(5), past(6)]);
     dies(folder, &[past(7)]);
     completes(4);

@@ -8,7 +8,7 @@ fn thread(n: u8) -> ThreadId {
     ThreadId::from_bytes([n; 16])
 }
 
-/// A state after so many events; what they were does not matter here.
+/// A state after this many events; their content does not matter here.
 fn state(of: u8, n: u64) -> Loaded {
     let mut state = State::new(thread(of));
     let warning = serde_json::json!({ "code": "late_answer", "call_id": null, "detail": "late" });

@@ -19,7 +19,7 @@ async fn start(folder: &Path) -> Runtime {
     builder.start().await.unwrap()
 }
 
-/// A model that says what it is told to say, with a version of its own.
+/// A scripted model, with a version of its own.
 fn chat(version: u32) -> Arc<Workflow> {
     let text = format!(
         "{{version: '1', name: chat, workflow_version: '{version}', nodes: [{{id: ask, llm: {{provider: mock, model: m, \

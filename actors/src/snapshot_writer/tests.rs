@@ -15,7 +15,7 @@ fn state(n: u8) -> State {
     State::new(thread(n))
 }
 
-/// For a log in which so many threads have begun.
+/// For a log in which this many threads have begun.
 fn writer(n_threads: u8) -> Arc<SnapshotWriter> {
     let store = MemoryStore::new();
     (1..=n_threads).for_each(|n| begin(&store, n));

@@ -9,7 +9,7 @@ use crate::recorded::new_record;
 
 const THREAD: ThreadId = ThreadId::from_bytes([1; 16]);
 
-/// A thread that begins and is told so many messages.
+/// Begins a thread and gives it this many messages.
 fn begin(store: &dyn Store, n_messages: u64, says: &str) -> StreamInfo {
     let started = json!({
         "workflow": { "name": "w", "hash": Hash::ZERO }, "input": "", "variables": {}, "entry": "a", "deadline": null,

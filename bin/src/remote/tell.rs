@@ -132,7 +132,7 @@ impl Client {
         serde_json::from_slice(&answer).map_err(|error| Failure::other(format!("the answer of the server: {error}")))
     }
 
-    /// Starts a thread; gives its id.
+    /// Starts a thread; returns its id.
     pub(crate) async fn start(&self, body: &Value) -> Result<ThreadId, RemoteError> {
         id(&self.post("/v1/threads", body).await?)
     }
@@ -147,7 +147,7 @@ impl Client {
         self.ask(Method::DELETE, &format!("/v1/threads/{thread}"), None).await.map(drop)
     }
 
-    /// Forks a thread; gives the id of the new one.
+    /// Forks a thread; returns the id of the new one.
     pub(crate) async fn fork(&self, thread: ThreadId, body: &Value) -> Result<ThreadId, RemoteError> {
         id(&self.tell(thread, "fork", body).await?)
     }

@@ -124,7 +124,7 @@ impl Keys {
     /// request that is repeated after a crash finds that thread, whether or not it was started.
     ///
     /// # Errors
-    /// When the key was used for another request, or the same request is at work.
+    /// When the key was used for another request, or the same request is running.
     pub(crate) async fn begin(
         &self,
         key: &Key,

@@ -67,7 +67,7 @@ pub struct OutputSpec {
 /// When and by whom the conversation of an agent loop is summarised.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct SummaryPlan {
-    /// Before a model call that would be sent more than so many counted tokens.
+    /// Before a model call with more than this many counted tokens.
     pub token_limit: u64,
     /// The model that writes the summaries; that of the loop when absent.
     pub model: Option<ModelChoice>,

@@ -49,7 +49,7 @@ pub struct QueueLimits {
 pub struct StartRate {
     /// How many runs may begin, 1 to 500.
     pub starts: u32,
-    /// In any period of so many milliseconds, at most a week.
+    /// The period in milliseconds, at most a week.
     pub per_ms: u64,
 }
 

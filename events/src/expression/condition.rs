@@ -62,7 +62,7 @@ impl Context {
     }
 }
 
-/// The kind of a value, as far as a definition tells.
+/// The kind of a value, as far as the definition determines it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum ValueKind {
     /// Null.

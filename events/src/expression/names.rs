@@ -87,8 +87,8 @@ pub(crate) fn needed_of_text(text: &str) -> BTreeSet<String> {
     needed(text, !has_expression(text))
 }
 
-/// The variables and their attributes, as `x` or `x.y`, that stand before `is` and one of the tests, or before `|` and one
-/// of the filters.
+/// The variables and their attributes, as `x` or `x.y`, before `is` and one of the tests, or before `|` and one of the
+/// filters.
 fn asked_for(source: &str, is_expression: bool, tests: &[&str], filters: &[&str]) -> Vec<String> {
     let tokens = tokenize(source, is_expression, ENVIRONMENT.syntax().clone());
     let tokens: Vec<_> = tokens.map_while(|token| token.ok().map(|(token, _)| token)).collect();

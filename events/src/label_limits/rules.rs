@@ -114,7 +114,7 @@ pub(super) fn label(of: &str) -> Result<(String, Option<String>), LabelError> {
     Ok((key.to_owned(), Some(value.to_owned())))
 }
 
-/// Limits by label, and the keys whose values the metrics tell apart.
+/// Limits by label, and the keys whose values have metrics of their own.
 #[derive(Debug, Default)]
 pub(super) struct Settings {
     pub(super) of_keys: BTreeMap<String, LabelLimits>,

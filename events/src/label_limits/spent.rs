@@ -65,7 +65,7 @@ impl Spent {
         self.cost_nanousd = self.cost_nanousd.saturating_add(cost.unwrap_or(0));
     }
 
-    /// Tokens of prompts and answers, where an attempt without figures counts as so many.
+    /// Returns the tokens of prompts and answers, where an attempt without figures counts as this many.
     pub fn tokens(&self, unknown_call_tokens: u64) -> u64 {
         self.usage.tokens().saturating_add(self.n_unknown.saturating_mul(unknown_call_tokens))
     }

@@ -169,7 +169,7 @@ fn metrics_tell_so_many_values_apart_and_sum_up_the_rest() {
     let shown = counts.metrics().into_iter().map(|series| {
         (series.value, series.live_threads, series.n_starts, series.spent.usage.input_tokens.unwrap_or(0))
     });
-    // A label that has the name of the rest is counted there: nobody can take it.
+    // A label with the name of the group for other values is counted there.
     let expected = [(Some("acme".to_owned()), 0, 1, 10), (Some("zeta".to_owned()), 1, 1, 10), (None, 2, 2, 20)];
     assert_eq!(shown.collect::<Vec<_>>(), expected);
 }

@@ -39,7 +39,7 @@ fn times_are_those_of_the_zone_on_both_sides_of_a_change_of_clocks() {
         ticks(&cron("30 2 * * *", "Europe/Berlin"), "2026-10-24T12:00:00Z", 2),
         ["2026-10-25T00:30:00Z", "2026-10-26T01:30:00Z"]
     );
-    // Every half hour goes on through the hour that the day has twice.
+    // Every half hour continues through the hour that the day has twice.
     assert_eq!(
         ticks(&cron("*/30 * * * *", "America/New_York"), "2026-11-01T05:15:00Z", 4),
         ["2026-11-01T05:30:00Z", "2026-11-01T06:00:00Z", "2026-11-01T06:30:00Z", "2026-11-01T07:00:00Z"]

@@ -1,8 +1,8 @@
 //! Summaries of a conversation that has become too long. User messages stay; each stretch between them becomes one
 //! message, written by a model, or a plain listing where no model answers. What the model has not read yet stays too.
 //!
-//! How long a conversation is, is counted outside ([`super::Models::count`]); that it is too long, each summary, and
-//! what becomes of the conversation are events, so a fold counts nothing.
+//! The length of a conversation is counted outside ([`super::Models::count`]). That it is too long, each summary, and
+//! the resulting conversation are events, so a fold counts nothing.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Edges, and the configuration of the nodes that decide where a thread goes: routes, forks and joins, sub-workflows.
 //!
-//! `route`, `condition`, `parallel` and `loop` are short forms: a definition is built with the edges and markers they
-//! stand for ([`super::Graph`]), and the machine knows only those.
+//! `route`, `condition`, `parallel` and `loop` are short forms: a definition is built with the edges and markers that
+//! they abbreviate ([`super::Graph`]), and the machine knows only those.
 
 use indexmap::IndexMap;
 use schemars::JsonSchema;
@@ -129,7 +129,7 @@ impl ForkNode {
     }
 }
 
-/// Where branches end. The thread goes on from here when enough of them have.
+/// Where branches end. The thread continues from here when enough of them have ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JoinNode {
@@ -139,7 +139,7 @@ pub struct JoinNode {
     /// How many, in mode `n_of_m`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub n: Option<u32>,
-    /// What becomes of failed branches.
+    /// What the join does with failed branches.
     #[serde(default, skip_serializing_if = "is_fail", alias = "onFailed")]
     pub on_failed: OnFailed,
     /// How long the branches may take in all; without limit when absent.
@@ -189,8 +189,8 @@ pub struct SubWorkflowNode {
     /// Variables of the caller that are set at its end, from expressions over its own; when absent, only `output`.
     #[serde(default, skip_serializing_if = "OrderedMap::is_empty")]
     pub outputs: OrderedMap<String>,
-    /// The conversation that it begins with: `fresh` (none, the default) or `{from: [nodes]}` (what these nodes said), and
-    /// its own ends with it; or `shared`, where it goes on with that of its caller.
+    /// The conversation that it begins with: `fresh` (none, the default) or `{from: [nodes]}` (the messages of these
+    /// nodes), and its own ends with it; or `shared`, where it continues that of its caller.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<NodeContext>,
 }

@@ -46,9 +46,9 @@ pub struct Budget {
     /// What happens when it is spent; the thread pauses when absent.
     #[serde(default = "pause", alias = "onExceeded")]
     pub on_exceeded: OnLimit,
-    /// Whether a thread with a budget in money may start, and go on, although the price of a model is not known. When
+    /// Whether a thread with a budget in money may start and continue although the price of a model is not known. When
     /// absent it does not start, and a call that turns out to have no price counts as a spent budget. With `allow` such
-    /// calls are not counted, and a WARNING says so.
+    /// calls are not counted, and a WARNING reports them.
     #[serde(default, skip_serializing_if = "is_refuse", alias = "onUnpriced")]
     pub on_unpriced: OnUnpriced,
 }
@@ -108,7 +108,7 @@ pub fn nanousd(text: &str) -> Option<u64> {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Summary {
-    /// Before a model call that would be sent more than so many counted tokens; 80 000 when absent, never when 0 or `off`.
+    /// Before a model call with more than this many counted tokens; 80 000 when absent, never when 0 or `off`.
     #[serde(default, skip_serializing_if = "Option::is_none", alias = "tokenLimit")]
     pub token_limit: Option<TokenLimit>,
     /// A named profile in place of provider and model. Without any of them, the node's own model is asked.
@@ -132,7 +132,7 @@ pub struct Summary {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum TokenLimit {
-    /// So many; 0 for none.
+    /// The number of tokens; 0 for none.
     Tokens(u64),
     /// None.
     Word(Off),

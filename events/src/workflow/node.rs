@@ -81,11 +81,11 @@ pub struct Node {
     /// Whether a failed try is repeated; not when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<RetryPolicy>,
-    /// The node to go on with when this one has failed for good; the thread fails when absent.
+    /// The node to continue with when this one has failed for good; the thread fails when absent.
     #[serde(default, skip_serializing_if = "Option::is_none", alias = "onError")]
     pub on_error: Option<NodeId>,
-    /// The node to go on with when this one has failed for good because a time was up: its own, that of a call, or that of a
-    /// question; `on_error` when absent.
+    /// The node to continue with when this one has failed for good because of a timeout: its own, that of a call, or
+    /// that of a question; `on_error` when absent.
     #[serde(default, skip_serializing_if = "Option::is_none", alias = "onTimeout")]
     pub on_timeout: Option<NodeId>,
     /// The name that the moment after this node gets; from the second visit on with the suffix `#2`, `#3` ….
@@ -163,12 +163,12 @@ impl Node {
         }
     }
 
-    /// The nodes to go on with when this one has failed for good.
+    /// The nodes to continue with when this one has failed for good.
     pub(crate) fn after_failure(&self) -> impl Iterator<Item = &NodeId> {
         self.on_error.iter().chain(&self.on_timeout)
     }
 
-    /// The node to go on with when this one has failed for good with an error of this kind.
+    /// The node to continue with when this one has failed for good with an error of this kind.
     pub(crate) fn after_error(&self, kind: ErrorKind) -> Option<&NodeId> {
         let on_timeout = self.on_timeout.as_ref().filter(|_| kind == ErrorKind::Timeout);
         on_timeout.or(self.on_error.as_ref())
@@ -276,7 +276,7 @@ pub struct ParallelNode {
     /// How many, in mode `n_of_m`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub n: Option<u32>,
-    /// What becomes of failed branches.
+    /// What the join does with failed branches.
     #[serde(default, skip_serializing_if = "is_fail", alias = "onFailed")]
     pub on_failed: OnFailed,
     /// How long the branches may take in all; without limit when absent.
@@ -318,7 +318,7 @@ pub struct LoopNode {
     /// What is repeated; of `loop` only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<Body>,
-    /// So many times.
+    /// The number of iterations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub times: Option<u64>,
     /// For as long as this expression holds; asked before each iteration.

@@ -14,7 +14,7 @@ pub const WAIT_MS_MAX: u64 = 100 * 365 * 24 * 60 * 60 * 1000;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WaitNode {
-    /// So many milliseconds: a number, or an expression.
+    /// The duration in milliseconds: a number, or an expression.
     #[serde(default, skip_serializing_if = "Option::is_none", alias = "forMs")]
     pub for_ms: Option<Json>,
     /// Until this moment: RFC 3339, or a date and time of `zone`, with expressions. A moment that is past ends the wait at

@@ -35,7 +35,7 @@ pub(super) fn read(body: &Value) -> Result<Vec<Message>, ConversationError> {
                 let result = ToolResult { tool_call_id, name: None, content, is_error: false };
                 messages.push(Message { role: Role::Tool, content: vec![Part::ToolResult(result)] });
             }
-            // It stands for an item that only the provider has.
+            // It refers to an item that only the provider has.
             Some("item_reference") => return Err(unknown("an item", item, &place)),
             Some("function_call") => {
                 text(item, "call_id", &place)?;

@@ -1,6 +1,6 @@
 //! The mark: how far the log was acknowledged, written with a small delay, so that a missing end of the log is noticed.
 //!
-//! Neither the journal nor sled can tell a tail that was cut off from one that was never written.
+//! Neither the journal nor sled can distinguish a tail that was cut off from one that was never written.
 
 use std::path::Path;
 

@@ -4,7 +4,7 @@ use super::*;
 use crate::event::StrategyDecision;
 use crate::ids::ProfileId;
 
-/// Answers whatever is open until the thread ends.
+/// Answers all open calls until the thread ends.
 fn run_on(bench: &mut Bench) {
     for _ in 0..100 {
         match bench.thread.effects().first() {

@@ -323,7 +323,7 @@ nodes:
     assert_eq!(items_without_a_model(yaml), 2);
 }
 
-/// How many pieces the conversation is made of where no model is named: a listing, and no call.
+/// How many parts the conversation has if no model is named: a listing, and no call.
 fn items_without_a_model(yaml: &str) -> usize {
     let mut bench = Bench::new(&yaml.replace(", processor_config: {provider: mock, model: writer}", ""), "go");
     bench.asks(&["read"]);

@@ -3,7 +3,7 @@ use std::os::unix::fs::MetadataExt as _;
 use super::*;
 use crate::testing::scratch;
 
-/// Packs of so many bytes.
+/// Packs of this many bytes.
 fn packs(dir: &Path, pack_bytes: u64) -> Packs {
     Packs { pack_bytes, ..Packs::new(dir, Files::default(), End::default()) }
 }

@@ -134,7 +134,7 @@ pub fn blobs_live_as_long_as_an_owner(backend: &mut dyn Backend) {
     assert_eq!(backend.store().blob(hash).unwrap(), shared);
 }
 
-/// With the values that go with it, in a log that was opened anew or not, and can be put again.
+/// With the values that go with it, in a reopened log or not, and can be put again.
 pub fn a_released_blob_is_gone_unless_a_thread_names_it(backend: &mut dyn Backend) {
     put(backend.store(), append(thread(1), 0, &["x"])).unwrap();
     let is_there = |store: &dyn Store, hash| match store.blob(hash) {

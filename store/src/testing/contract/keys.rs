@@ -20,7 +20,7 @@ fn keyed(number: u64, expected: u64, keys: Vec<KeyChange>) -> Append {
     Append { keys, ..append(thread(number), expected, &["x"]) }
 }
 
-/// All keys of a range with the numbers of their threads, read in pages of so many.
+/// All keys of a range with the numbers of their threads, read in pages of this size.
 fn listed(store: &dyn Store, range: &KeyRange, page: usize) -> Vec<(Vec<u8>, ThreadId)> {
     let mut found: Vec<(Vec<u8>, ThreadId)> = Vec::new();
     loop {

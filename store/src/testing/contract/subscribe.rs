@@ -32,7 +32,7 @@ pub fn a_subscription_catches_up_and_follows(backend: &mut dyn Backend) {
 
 /// The same where reads run beside the subscriber, over several of them, and with what is written meanwhile.
 pub fn a_subscription_reads_ahead_and_misses_nothing(backend: &mut dyn Backend) {
-    // So many that a seal has one stream in several chunks.
+    // Enough that a seal has one stream in several chunks.
     for seq in 0..900 {
         for number in 0..3 {
             drop(backend.store().append(append(thread(number), seq, &["x"])));
