@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::spent::SpentOn;
-use crate::event::{Branches, OperationType};
+use crate::event::{Branches, Hook, OperationType};
 use crate::ids::CallId;
 use crate::json::Json;
 
@@ -18,6 +18,8 @@ pub(super) struct Opened {
     pub(super) calls: BTreeMap<CallId, OpenCall>,
     counts: Counts,
     pub(super) is_paused: bool,
+    /// The hook that runs.
+    pub(super) hook: Option<Hook>,
     pub(super) held_bytes: usize,
 }
 

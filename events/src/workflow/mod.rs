@@ -45,7 +45,8 @@ pub use processors::{built_in_processors, is_built_in_processor};
 pub use retry::{Jitter, RetryPolicy};
 pub use signal::{SIGNAL_FIELDS_MAX, SIGNAL_NAME_BYTES_MAX, SignalNode, is_signal_name};
 pub use spec::{
-    FORMAT_VERSION, LOOP_ITERATIONS_MAX, MAX_ITERATIONS_DEFAULT, MAX_ITERATIONS_MAX, SubWorkflow, WorkflowSpec,
+    FORMAT_VERSION, HOOK_TIMEOUT_MS_DEFAULT, LOOP_ITERATIONS_MAX, MAX_ITERATIONS_DEFAULT, MAX_ITERATIONS_MAX,
+    SubWorkflow, WorkflowSpec,
 };
 pub use strategy::{CustomStrategy, MultiLlm, PlanAndExecute, Strategy, StrategyModel};
 pub use validate::{Env, NamedModel, Unknown};
