@@ -11,6 +11,25 @@ fn check(workflow: &str, in_mermaid: &Expect, in_dot: &Expect) {
 }
 
 #[test]
+fn hooks_are_drawn_with_entries_of_their_own() {
+    check(
+        r#"
+version: "1"
+name: order
+on_failed: refund
+on_cancel: refund
+finally: release
+nodes:
+  - {id: pay, start: {}}
+  - {id: refund, tool: {tool_name: list_folder}}
+  - {id: release, end: {}}
+"#,
+        &expect![[""]],
+        &expect![[""]],
+    );
+}
+
+#[test]
 fn a_loop_with_a_tool_a_person_and_a_route_is_drawn() {
     check(
         r#"

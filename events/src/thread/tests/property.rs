@@ -243,7 +243,7 @@ impl Bench {
                 }
                 Some(Effect::AwaitSignal(run)) => {
                     // Some ids come again.
-                    let (name, id) = (run.name.clone(), format!("s{}", n_tools));
+                    let (name, id) = (run.name.clone(), format!("s{n_tools}.{which}"));
                     let payload = serde_json::json!({ "v": which % 3 }).into();
                     self.give(Input::Signal { name, id, payload });
                 }
@@ -403,7 +403,7 @@ impl Family {
 
 #[test]
 fn the_laws_hold_for_every_thread_of_a_family() {
-    let config = Config { cases: 600, failure_persistence: None, max_shrink_iters: 2_000, ..Config::default() };
+    let config = Config { cases: 800, failure_persistence: None, max_shrink_iters: 2_000, ..Config::default() };
     let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
     let n_families = std::cell::Cell::new((0, 0));
     let acts = prop::collection::vec((any::<usize>(), act()), 0..100);
@@ -441,10 +441,11 @@ fn the_laws_hold_for_every_thread_of_a_family() {
 
 #[test]
 fn laws_hold_for_every_input() {
-    let config = Config { cases: 3_000, failure_persistence: None, max_shrink_iters: 2_000, ..Config::default() };
+    let config = Config { cases: 3_600, failure_persistence: None, max_shrink_iters: 2_000, ..Config::default() };
     let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
     let mut answers = std::cell::RefCell::new(std::collections::BTreeMap::<(&str, Option<String>), usize>::new());
     let mut statuses = std::cell::RefCell::new(std::collections::BTreeMap::<&str, usize>::new());
+    let mut hooks = std::cell::RefCell::new(std::collections::BTreeMap::<&str, usize>::new());
     runner
         .run(&(definition(), prop::collection::vec(act(), 0..40)), |(yaml, acts)| {
             let mut bench = Bench::new(&yaml, serde_json::json!(3));
@@ -454,6 +455,11 @@ fn laws_hold_for_every_input() {
             }
             laws::hold(&bench);
             *statuses.borrow_mut().entry(bench.state().status().name()).or_default() += 1;
+            for name in
+                bench.log.iter().map(|(_, event)| event.event_type().name).filter(|name| name.starts_with("HOOK_"))
+            {
+                *hooks.borrow_mut().entry(name).or_default() += 1;
+            }
             for (_, event) in &bench.log {
                 if let Event::UserInteractionProcessed(e) = event {
                     let decision = e.results.decision.as_ref().map(|decision| serde_json::to_value(decision).unwrap());
@@ -485,6 +491,9 @@ fn laws_hold_for_every_input() {
     // The interleavings are of use only when they get everywhere.
     for status in ["running", "waiting", "paused", "completed", "cancelled", "error"] {
         assert!(statuses.get_mut().get(status).is_some_and(|n| *n > 20), "too few {status}: {statuses:?}");
+    }
+    for name in ["HOOK_STARTED", "HOOK_ENDED"] {
+        assert!(hooks.get_mut().get(name).is_some_and(|n| *n > 100), "too few {name}: {hooks:?}");
     }
 }
 
