@@ -88,8 +88,8 @@ pub use request::{AnswerForm, ModelRequest};
 pub use runs::runs_of;
 pub use state::{
     Asked, Branch, BranchOutcome, Checkpoint, Ending, FailedHook, ForkState, Frame, HookRun, Judging, JudgingStage,
-    LoopFrame, NodeRun, Phase, PlanRun, QueuePlace, QueueStart, QueuedRun, RUN_KEY_BYTES_MAX, RUN_KEYS_MAX, RUNS_QUEUED_MAX, STATE_VERSION,
-    SUB_WORKFLOWS_DEPTH_MAX, State, SubFrame, Summarizing, Totals, Work, Written,
+    LoopFrame, NodeRun, Phase, PlanRun, QueuePlace, QueueStart, QueuedRun, RUN_KEY_BYTES_MAX, RUN_KEYS_MAX,
+    RUNS_QUEUED_MAX, STATE_VERSION, SUB_WORKFLOWS_DEPTH_MAX, State, SubFrame, Summarizing, Totals, Work, Written,
 };
 pub use status::Status;
 pub use variables::looking_back::LOOKING_BACK;

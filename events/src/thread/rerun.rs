@@ -12,7 +12,9 @@ use std::sync::Arc;
 
 use super::decide::decide;
 use super::{Env, Input, NoWaits, RunInput, Start, State, Thread, bounds, ending, is_built_in_processor, runs};
-use crate::event::{Event, HookStarted, OperationType, RunEnding, RunSource, RunStarted, ThreadStarted, WorkflowChanged};
+use crate::event::{
+    Event, HookStarted, OperationType, RunEnding, RunSource, RunStarted, ThreadStarted, WorkflowChanged,
+};
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{Hash, Seq, ThreadId, Time};
 use crate::workflow::Workflow;

@@ -119,7 +119,10 @@ fn hooks_of_a_completed_run_survive_a_crash_at_every_append() {
 
 #[test]
 fn failed_run_is_compensated_before_it_ends() {
-    check(&order(FAILS), "", &expect![[r#"
+    check(
+        &order(FAILS),
+        "",
+        &expect![[r#"
         0 THREAD_STARTED
         1 NODE_STARTED reserve try 1
         2 TOOL_EXECUTION_REQUEST look {"text":"a"}
@@ -143,7 +146,8 @@ fn failed_run_is_compensated_before_it_ends() {
         20 HOOK_ENDED
         21 THREAD_FAILED failed
         error: no parcel (failed)
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
