@@ -6,7 +6,7 @@ mod regions;
 use std::collections::BTreeSet;
 
 use super::parts::{at, no_node};
-use super::ways::Shape;
+use super::ways::{Shape, reach};
 use crate::event::Scope;
 use crate::workflow::fault::Fault;
 use crate::workflow::graph::{Graph, Placed};
@@ -180,18 +180,6 @@ fn check_ways(shape: &Shape<'_>, path: &str, is_bounded: bool, faults: &mut Vec<
                 .hint(format!("set {}: how many nodes a thread may enter", at(path, "max_iterations"))),
         );
     }
-}
-
-/// Which nodes can be reached from these.
-fn reach(from: Vec<usize>, next: &[Vec<usize>]) -> Vec<bool> {
-    let mut seen = vec![false; next.len()];
-    let mut todo = from;
-    while let Some(i) = todo.pop() {
-        if !std::mem::replace(&mut seen[i], true) {
-            todo.extend(&next[i]);
-        }
-    }
-    seen
 }
 
 /// A node that lies on a cycle: one that is met again on the way down from itself, depth first.

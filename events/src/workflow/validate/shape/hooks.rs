@@ -1,9 +1,8 @@
 //! Checks that a node belongs to the workflow or to its hooks, and no node of `finally` to another hook.
 
-use super::reach;
 use crate::event::Hook;
 use crate::workflow::fault::Fault;
-use crate::workflow::validate::ways::Shape;
+use crate::workflow::validate::ways::{Shape, reach};
 
 /// Finds hooks with a node that is also reached from the entry, or that `finally` shares with another hook.
 pub(super) fn check(shape: &Shape<'_>, faults: &mut Vec<Fault>) {
