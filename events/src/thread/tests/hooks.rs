@@ -919,3 +919,17 @@ fn fork_of_a_moment_in_a_hook_goes_on_with_it() {
         => error, waits for nothing
     "#]]);
 }
+
+#[test]
+fn run_does_not_begin_in_a_hook() {
+    let workflow = workflow::parse(ORDER.as_bytes()).unwrap();
+    for (entry, is_refused) in [("ship", false), ("refund", true), ("release", true)] {
+        let given = Start { entry: Some(entry.into()), ..Start::new("") };
+        let started = Thread::started(&workflow, given, bench::START);
+        assert_eq!(
+            started.is_err_and(|faults| faults.to_string().contains("belongs to a hook")),
+            is_refused,
+            "{entry}"
+        );
+    }
+}

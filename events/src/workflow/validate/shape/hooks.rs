@@ -1,6 +1,8 @@
 //! Checks that a node belongs to the workflow or to its hooks, and no node of `finally` to another hook.
 
 use crate::event::Hook;
+use crate::ids::NodeId;
+use crate::workflow::definition::Workflow;
 use crate::workflow::fault::Fault;
 use crate::workflow::validate::ways::{Shape, reach};
 
@@ -25,6 +27,15 @@ pub(super) fn check(shape: &Shape<'_>, faults: &mut Vec<Fault>) {
                 faults.push(Fault::new(hook.key(), message).hint(hint));
             }
         }
+    }
+}
+
+impl Workflow {
+    /// Whether a node of the workflow itself belongs to a hook. Costs a walk through the hooks.
+    pub fn is_of_hook(&self, id: &NodeId) -> bool {
+        let shape = Shape::new(self.main());
+        let first = shape.graph.hooks().filter_map(|(_, first)| shape.number(first)).collect();
+        shape.number(id).is_some_and(|number| reach(first, &shape.next)[number])
     }
 }
 
