@@ -237,6 +237,8 @@ impl Watching {
             | Event::ThreadCancelled(_)
             | Event::ThreadCompleted(_)
             | Event::ThreadFailed(_)
+            | Event::HookStarted(_)
+            | Event::HookEnded(_)
             | Event::CheckpointCreated(_)
             | Event::VariablesUpdated(_)
             | Event::MessageAdded(_)

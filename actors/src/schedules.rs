@@ -350,8 +350,10 @@ impl Runtime {
         let Some(last) = state.last_thread else { return Ok(()) };
         let reason = format!("the next start of schedule `{}`", state.name);
         match self.thread(last).cancel(Some(reason)).await {
-            // It has ended meanwhile, or was deleted.
-            Ok(()) | Err(ControlError::Rejected { source: Rejected::Ended { .. }, .. }) => Ok(()),
+            // It has ended meanwhile, does no more than its hooks, or was deleted.
+            Ok(()) | Err(ControlError::Rejected { source: Rejected::Ended { .. } | Rejected::Ending { .. }, .. }) => {
+                Ok(())
+            }
             Err(ControlError::Read(ReadError::NoThread(_))) => Ok(()),
             Err(source) => Err(ScheduleError::Cancel { thread: last, source: Box::new(source) }),
         }

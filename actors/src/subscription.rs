@@ -203,7 +203,7 @@ fn ends_thread(event: &Event) -> bool {
     if let Event::ThreadFailed(e) = event {
         return !e.run_follows;
     }
-    matches!(event, Event::ThreadCancelled(_))
+    matches!(event, Event::ThreadCancelled(e) if !e.run_follows)
 }
 
 fn kinds(names: &[&str]) -> Result<Vec<Kind>, RuntimeError> {

@@ -315,15 +315,16 @@ impl ThreadHandle {
     }
 
     /// Cancels the thread and its running calls; each open call gets its last event. Returns when that is durable in the
-    /// thread and in its branches.
+    /// thread and in its branches. If the workflow has `on_cancel` or `finally`, the thread ends after these hooks; a second
+    /// cancel ends it at once.
     ///
     /// # Errors
-    /// `Rejected` if the thread has ended.
+    /// `Rejected` if the thread has ended, or if hooks of a run that failed or completed are running.
     pub async fn cancel(&self, reason: Option<String>) -> Result<(), ControlError> {
         self.tell(Input::Cancel { reason }).await.map(drop)
     }
 
-    /// Ends the thread with status `error`. Running calls are cancelled.
+    /// Ends the thread with status `error`. Running calls are cancelled. No hooks run; those that are running are cancelled.
     ///
     /// # Errors
     /// `Rejected` if the thread has ended.

@@ -102,7 +102,20 @@ pub(crate) async fn cancel(open: &OpenArgs, args: CancelArgs) -> Result<ExitCode
         Some(server) => server.cancel(thread.id(), args.reason).await?,
         None => thread.cancel(args.reason).await?,
     }
-    done(runtime, thread.id(), "cancelled", args.json).await
+    let (state, is_held) = (thread.state().await?, open.holder().is_some());
+    let Some(hooks) = state.hooks() else {
+        return done(runtime, thread.id(), "cancelled", args.json).await;
+    };
+    open::close(runtime).await?;
+    let (id, hook) = (thread.id(), hooks.hook);
+    if args.json {
+        output::print_json(&json!({ "thread_id": id, "status": state.status(), "hook": hook }))?;
+    } else if is_held {
+        output::print(format!("{id} cancelled; it ends after its hook {hook}"))?;
+    } else {
+        output::print(format!("{id} cancelled; its hook {hook} runs with: rethread resume {id}"))?;
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 pub(crate) async fn pause(open: &OpenArgs, args: PauseArgs) -> Result<ExitCode, Failure> {

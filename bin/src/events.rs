@@ -251,6 +251,11 @@ fn what_happened(event: &Event) -> String {
         Event::RunCancelled(e) => format!("run {} {}", e.run_id, e.reason.as_deref().map(cut).unwrap_or_default()),
         Event::ThreadFailed(e) => format!("{}: {}", e.error.kind, cut(&e.error.message)),
         Event::ThreadCancelled(e) => e.reason.as_deref().map(cut).unwrap_or_default(),
+        Event::HookStarted(e) => format!("{}, {}, the run ends as {}", e.hook, e.node_id, e.ending.status()),
+        Event::HookEnded(e) => match &e.error {
+            Some(error) => format!("{}, {}: {}", e.hook, error.kind, cut(&error.message)),
+            None => e.hook.to_string(),
+        },
         Event::CheckpointCreated(e) => cut(&e.label),
         Event::Warning(e) => cut(&e.detail),
         Event::NodeStarted(e) if e.attempt > 1 => format!("{}, attempt {}", e.node_id, e.attempt),

@@ -279,6 +279,8 @@ impl Talk {
             Event::CheckpointCreated(_) => line("checkpoint".into(), &about),
             Event::WorkflowChanged(_) => line("migrated".into(), &about),
             Event::ThreadPaused(_) => line(output::yellow("paused"), &about),
+            Event::HookStarted(_) => line(output::yellow("hook"), &about),
+            Event::HookEnded(e) if e.error.is_some() => line(output::red("  ✗"), &format!("hook {about}")),
             Event::Warning(_) => line(output::yellow("warning"), &about),
             Event::ThreadCompleted(_) | Event::ThreadFailed(_) | Event::ThreadCancelled(_) if !label.is_empty() => {
                 self.asked.retain(|(of, _)| *of != thread);
@@ -292,6 +294,7 @@ impl Talk {
             Event::ThreadFailed(_) | Event::ThreadCancelled(_) => line(output::red("ended"), &about),
             Event::ThreadResumed(_)
             | Event::ThreadDequeued(_)
+            | Event::HookEnded(_)
             | Event::WaitCompleted(_)
             | Event::VariablesUpdated(_)
             | Event::MessageAdded(_)

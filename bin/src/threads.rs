@@ -266,6 +266,9 @@ pub(crate) fn describe(state: &State, status: Status) -> String {
     if let Some(reason) = state.pause_reason() {
         line("paused", reason.to_owned());
     }
+    if let Some(hooks) = state.hooks() {
+        line("hook", format!("{} runs; the run ends as {}", hooks.hook, hooks.ending.status()));
+    }
     if let Some(error) = state.error() {
         line("error", format!("{}: {}", error.kind, output::tame(&error.message, 400)));
     }

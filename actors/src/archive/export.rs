@@ -259,6 +259,8 @@ fn named_by(thread: ThreadId, event: &Event) -> Vec<Thing> {
         | Event::ThreadCancelled(_)
         | Event::ThreadCompleted(_)
         | Event::ThreadFailed(_)
+        | Event::HookStarted(_)
+        | Event::HookEnded(_)
         | Event::CheckpointCreated(_)
         | Event::VariablesUpdated(_)
         | Event::MessageAdded(_)

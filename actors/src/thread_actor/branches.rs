@@ -190,9 +190,14 @@ impl Live {
     pub(super) fn reply(&self, replies: Vec<Reply>, first: Option<Seq>) {
         let send = move || replies.into_iter().for_each(|reply| reply.send(Ok(first)));
         match &self.follow {
-            Some(follow) if follow.peek().is_none() => drop(actix_rt::spawn(follow.clone().map(|()| send()))),
+            Some(follow) if self.branches_are_to_record() => drop(actix_rt::spawn(follow.clone().map(|()| send()))),
             _ => send(),
         }
+    }
+
+    /// Whether branches have not recorded yet what follows for them.
+    pub(super) fn branches_are_to_record(&self) -> bool {
+        self.follow.as_ref().is_some_and(|follow| follow.peek().is_none())
     }
 
     /// Replies when all events so far are durable.

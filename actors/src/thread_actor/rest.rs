@@ -101,6 +101,10 @@ impl ThreadActor {
         if !live.under_way.is_empty() || !live.running.is_empty() {
             return;
         }
+        // A later actor would not know that the branches have not recorded it yet.
+        if live.branches_are_to_record() && !live.thread.state().is_ended() && !self.halting {
+            return self.put_away_later(ctx);
+        }
         let (next_due, ended) = (live.next_due, live.thread.state().is_ended());
         // Something that is due soon could be missed by the search of the timers in the log.
         let is_far = next_due.is_none_or(|at| at > live.now().plus_ms(IN_LOG_FROM_MS));

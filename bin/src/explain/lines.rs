@@ -132,6 +132,9 @@ impl Lines {
         if let Some(iteration) = result.iteration {
             text.push_str(&format!(" (round {})", iteration + 1));
         }
+        if let Some(hook) = result.hook {
+            text.push_str(&format!(" (hook {hook})"));
+        }
         if let Some(call) = only_call(result) {
             text.push_str(&format!(": {}", in_words(call).trim_start_matches(mark(call.outcome))));
         } else {

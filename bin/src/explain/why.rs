@@ -67,11 +67,11 @@ fn of_nodes(told: &Told, within: Option<u64>, causes: &mut Vec<Cause>) {
         let is_here = if within.is_none() { !parent_is_held } else { result.within == within };
         is_here && did_not_work(result.outcome)
     };
-    let Some(result) = told.steps.results().rev().find(failed) else { return };
-    if result.route.is_some() {
-        // The error was handled: the next node says more.
-        return;
-    }
+    let last = |of_hook: bool| told.steps.results().rev().filter(|it| it.hook.is_some() == of_hook).find(failed);
+    // An error that was handled ends nothing: the next node says more. What a hook did comes after the end was decided, unless
+    // nothing else failed.
+    let unhandled = |result: &&NodeResult| result.route.is_none();
+    let Some(result) = last(false).filter(unhandled).or_else(|| last(true).filter(unhandled)) else { return };
     let node = &result.node;
     let round = result.iteration.map(|iteration| format!(" in round {}", iteration + 1)).unwrap_or_default();
     let tries = match result.attempts {

@@ -48,7 +48,7 @@ pub(crate) struct Box {
 /// The shape of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shape {
-    /// Where the graph begins, when no `start` node says so.
+    /// Where the graph begins, when no `start` node says so; where a hook begins.
     Entry,
     Llm,
     Tool,
@@ -151,6 +151,28 @@ impl Picture {
     }
 }
 
+impl Part {
+    /// Adds a mark of where the graph, or a hook of it, begins.
+    fn begin(&mut self, number: usize, to: usize, label: Option<String>) {
+        self.boxes.push(Box { number, id: None, shape: Shape::Entry, lines: Vec::new(), is_end: false });
+        self.arrows.push(Arrow { from: number, to, kind: ArrowKind::On, label });
+    }
+}
+
+/// The first nodes of hooks, each with the names of the hooks that begin there.
+fn hooks_of(graph: &Graph, ids: &BTreeMap<NodeId, usize>) -> BTreeMap<usize, String> {
+    let mut hooks: BTreeMap<usize, String> = BTreeMap::new();
+    for (hook, first) in graph.hooks() {
+        let Some(to) = ids.get(first) else { continue };
+        let names = hooks.entry(*to).or_default();
+        if !names.is_empty() {
+            names.push_str(", ");
+        }
+        names.push_str(hook.key());
+    }
+    hooks
+}
+
 fn part(name: Option<&str>, graph: &Graph, ids: &BTreeMap<NodeId, usize>, next: &mut impl FnMut() -> usize) -> Part {
     let mut part =
         Part { name: name.map(|name| shortened(name, TEXT_CHARS_MAX)), boxes: Vec::new(), arrows: Vec::new() };
@@ -169,9 +191,10 @@ fn part(name: Option<&str>, graph: &Graph, ids: &BTreeMap<NodeId, usize>, next: 
         && let Some(to) = ids.get(entry)
         && !graph.node(entry).is_some_and(|node| matches!(node.kind(), NodeKind::Start))
     {
-        let dot = next();
-        part.boxes.push(Box { number: dot, id: None, shape: Shape::Entry, lines: Vec::new(), is_end: false });
-        part.arrows.push(Arrow { from: dot, to: *to, kind: ArrowKind::On, label: None });
+        part.begin(next(), *to, None);
+    }
+    for (to, hooks) in hooks_of(graph, ids) {
+        part.begin(next(), to, Some(hooks));
     }
     for node in graph.nodes() {
         let from = ids[&node.id];

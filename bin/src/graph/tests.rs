@@ -11,6 +11,52 @@ fn check(workflow: &str, in_mermaid: &Expect, in_dot: &Expect) {
 }
 
 #[test]
+fn hooks_are_drawn_with_entries_of_their_own() {
+    check(
+        r#"
+version: "1"
+name: order
+on_failed: refund
+on_cancel: refund
+finally: release
+nodes:
+  - {id: pay, start: {}}
+  - {id: refund, tool: {tool_name: list_folder}}
+  - {id: release, end: {}}
+"#,
+        &expect![[r#"
+            ---
+            title: "order"
+            ---
+            flowchart TD
+                n0(["pay"])
+                n1[/"refund<br/>tool list_folder"/]
+                n2((("release")))
+                n3(( ))
+                n4(( ))
+                n3 -->|"on_failed, on_cancel"| n1
+                n4 -->|"finally"| n2
+                classDef ending stroke-width:3px
+                class n0,n1,n2 ending
+        "#]],
+        &expect![[r#"
+            digraph "order" {
+              rankdir=TB
+              node [fontname="sans-serif"]
+              edge [fontname="sans-serif", fontsize=10]
+              n0 [shape=oval, peripheries=2, label="pay"]
+              n1 [shape=component, peripheries=2, label="refund\ntool list_folder"]
+              n2 [shape=doublecircle, label="release"]
+              n3 [shape=point, label=""]
+              n4 [shape=point, label=""]
+              n3 -> n1 [label="on_failed, on_cancel"]
+              n4 -> n2 [label="finally"]
+            }
+        "#]],
+    );
+}
+
+#[test]
 fn a_loop_with_a_tool_a_person_and_a_route_is_drawn() {
     check(
         r#"

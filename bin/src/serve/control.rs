@@ -106,12 +106,13 @@ pub(crate) async fn resume(Named(thread): Named, MayBeSent(told): MayBeSent<Limi
     shown(&thread).await
 }
 
-/// Ends the thread and its branches in good order: each open call gets its last event.
+/// Ends the thread and its branches in good order: each open call gets its last event. If the workflow has `on_cancel` or
+/// `finally`, the thread ends after these hooks; a second request ends it at once.
 #[utoipa::path(post, path = "/v1/threads/{thread}/cancel", tag = "control", operation_id = "cancel_thread",
     request_body = Option<Reason>,
     responses(
-        (status = 200, description = "It has ended", body = Thread),
-        (status = 409, description = "It has ended before"),
+        (status = 200, description = "It has ended, or its hooks run", body = Thread),
+        (status = 409, description = "It has ended before, or hooks of a run that failed or completed are running"),
     ))]
 pub(crate) async fn cancel(Named(thread): Named, MayBeSent(told): MayBeSent<Reason>) -> Result<HttpResponse, Problem> {
     thread.cancel(told.reason).await?;

@@ -402,6 +402,7 @@ impl From<ControlError> for Problem {
                     Rejected::InteractionClosed(_) => Kind::InteractionClosed,
                     Rejected::UnknownInteraction(_) => Kind::NoInteraction,
                     Rejected::Ended { .. }
+                    | Rejected::Ending { .. }
                     | Rejected::NotPaused
                     | Rejected::AlreadyPaused
                     | Rejected::LabelTaken(_)

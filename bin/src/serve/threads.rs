@@ -137,6 +137,7 @@ async fn add_usage(thread: &ThreadHandle, shown: &mut Thread) -> Result<(), Prob
     };
     shown.usage = Some(state.usage());
     shown.node = Some(state.node_name().cloned());
+    shown.hook = state.hooks().map(|hooks| hooks.hook.key());
     Ok(())
 }
 

@@ -44,6 +44,9 @@ pub(crate) struct Thread {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "server", schema(value_type = Option<String>))]
     pub(crate) node: Option<Option<NodeId>>,
+    /// `on_failed`, `on_cancel` or `finally` while that hook runs, where usage was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) hook: Option<&'static str>,
     /// The calls of the thread that wait for a concurrency permit now, where one thread was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) calls_waiting: Option<Vec<WaitingCall>>,
@@ -134,6 +137,7 @@ impl From<&ThreadSummary> for Thread {
             damaged: summary.is_damaged,
             usage: None,
             node: None,
+            hook: None,
             calls_waiting: None,
             problem: None,
             branch: None,

@@ -3,6 +3,7 @@
 
 mod call;
 mod graph;
+mod hook;
 mod interaction;
 mod llm;
 mod model;
@@ -20,6 +21,7 @@ mod wait;
 
 pub use call::CallEvent;
 pub use graph::*;
+pub use hook::*;
 pub use interaction::*;
 pub use llm::*;
 pub use model::ModelChoice;

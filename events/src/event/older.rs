@@ -103,6 +103,7 @@ older! {
     3 v 1 ThreadPausedV1 of ThreadPaused;
     4 v 1 ThreadResumedV1 of ThreadResumed;
     6 v 1 ThreadCancelledV1 of ThreadCancelled;
+    6 v 2 ThreadCancelledV2 of ThreadCancelled;
     7 v 1 ThreadCompletedV2 of ThreadCompleted;
     7 v 2 ThreadCompletedV2 of ThreadCompleted;
     8 v 1 ThreadFailedV2 of ThreadFailed;

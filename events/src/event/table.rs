@@ -2,6 +2,7 @@
 //! it by a test.
 
 use super::graph::*;
+use super::hook::*;
 use super::interaction::*;
 use super::llm::*;
 use super::node::*;
@@ -249,7 +250,7 @@ events! {
     3 ThreadPaused "THREAD_PAUSED" v 2 State by;
     4 ThreadResumed "THREAD_RESUMED" v 2 State by;
     5 ThreadRecovered "THREAD_RECOVERED" v 1 Informational;
-    6 ThreadCancelled "THREAD_CANCELLED" v 2 State by;
+    6 ThreadCancelled "THREAD_CANCELLED" v 3 State by;
     7 ThreadCompleted "THREAD_COMPLETED" v 3 State;
     8 ThreadFailed "THREAD_FAILED" v 3 State error;
     9 CheckpointCreated "CHECKPOINT_CREATED" v 2 State by;
@@ -265,6 +266,9 @@ events! {
     // the queue in which a run waits
     65 ThreadQueued "THREAD_QUEUED" v 1 State;
     66 ThreadDequeued "THREAD_DEQUEUED" v 1 State;
+    // the hooks of a run that is ending
+    67 HookStarted "HOOK_STARTED" v 1 State by;
+    68 HookEnded "HOOK_ENDED" v 1 State error;
     // nodes and the way through the graph
     20 NodeStarted "NODE_STARTED" v 2 State;
     21 NodeCompleted "NODE_COMPLETED" v 2 State;

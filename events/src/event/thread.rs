@@ -185,14 +185,20 @@ pub struct ThreadRecovered {
     pub calls: Vec<CallId>,
 }
 
-/// THREAD_CANCELLED: the run was cancelled, and with it those that waited. The thread can be given another run.
-#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
+/// THREAD_CANCELLED: the run was cancelled, and with it those that waited then. The thread can be given another run.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode, Serialize, Deserialize)]
 pub struct ThreadCancelled {
     /// The reason, for people.
     pub reason: Option<String>,
     /// Who did it; absent where the runtime did, and in older logs.
     #[serde(default)]
     pub by: Option<Principal>,
+    /// Whether another run waits, and begins at once: one that was queued while hooks ran.
+    #[serde(default)]
+    pub run_follows: bool,
+    /// Which hooks failed or were cut off, and why; absent where none was.
+    #[serde(default, rename = "source")]
+    pub cause: Option<String>,
 }
 
 /// THREAD_COMPLETED: the run reached an end. The thread can be given another run.

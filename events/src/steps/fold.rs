@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use super::limits::{self, OUTPUT_BYTES_MAX, RESULT_BYTES, TEXT_CHARS_MAX, WAITS_MAX};
 use super::open::{FrameKind, OpenFan, OpenNode};
 use super::{FailedTry, NodeDoes, NodeMetadata, NodeResult, SpentOn, StepOutcome, Steps, Wait, WaitKind};
-use crate::event::{Event, ModelChoice, NodeFailed, NodeStarted, ThreadForked};
+use crate::event::{Event, ModelChoice, NodeFailed, NodeStarted, RunEnding, ThreadForked};
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{NodeId, Seq, Time};
 use crate::json::Json;
@@ -52,11 +52,24 @@ impl Steps {
                 self.end_wait(WaitKind::Paused, at);
             }
             Event::ThreadCancelled(e) => {
-                let why = e.reason.clone().unwrap_or_else(|| "the thread was cancelled".into());
-                self.end(seq, at, StepOutcome::Cancelled, Some(&ExecutionError::new(ErrorKind::Cancelled, why)));
+                self.end(seq, at, StepOutcome::Cancelled, Some(&cancelled(e.reason.as_ref())));
             }
             Event::ThreadCompleted(_) => self.end(seq, at, StepOutcome::Completed, None),
             Event::ThreadFailed(e) => self.end(seq, at, outcome_of(&e.error), Some(&e.error)),
+            Event::HookStarted(e) => {
+                match &e.ending {
+                    RunEnding::Completed { .. } => self.close_all(seq, at, StepOutcome::Completed, None),
+                    RunEnding::Failed { error, .. } => self.close_all(seq, at, outcome_of(error), Some(error)),
+                    RunEnding::Cancelled { reason } => {
+                        self.close_all(seq, at, StepOutcome::Cancelled, Some(&cancelled(reason.as_ref())));
+                    }
+                }
+                self.opened.hook = Some(e.hook);
+            }
+            Event::HookEnded(e) => {
+                let outcome = e.error.as_ref().map_or(StepOutcome::Completed, outcome_of);
+                self.close_all(seq, at, outcome, e.error.as_ref());
+            }
 
             Event::NodeStarted(e) => self.enter(seq, at, e),
             Event::NodeCompleted(e) => {
@@ -243,6 +256,7 @@ impl Steps {
                 FrameKind::Sub => None,
             }),
             depth: u32::try_from(frames().count()).unwrap_or(u32::MAX),
+            hook: self.opened.hook,
             first_seq: seq,
             last_seq: seq,
             began: at,
@@ -290,6 +304,14 @@ impl Steps {
 
     /// The thread ended: everything open in it has ended too.
     fn end(&mut self, seq: Seq, at: Time, outcome: StepOutcome, error: Option<&ExecutionError>) {
+        self.close_all(seq, at, outcome, error);
+        self.opened.hook = None;
+        self.outcome = outcome;
+        self.error = error.map(limits::error);
+    }
+
+    /// Nothing is open any more.
+    fn close_all(&mut self, seq: Seq, at: Time, outcome: StepOutcome, error: Option<&ExecutionError>) {
         while !self.opened.nodes.is_empty() {
             let last_try = self.present().and_then(|result| result.failed_tries.last()?.error.clone());
             self.close(seq, at, outcome, last_try.as_ref().or(error));
@@ -300,8 +322,6 @@ impl Steps {
         self.end_wait(WaitKind::Paused, at);
         self.end_wait(WaitKind::Queued, at);
         self.end_wait(WaitKind::Retry, at);
-        self.outcome = outcome;
-        self.error = error.map(limits::error);
     }
 
     /// The innermost node ended.
@@ -403,6 +423,12 @@ fn keep_try(tries: &mut Vec<FailedTry>, failed: FailedTry) {
         tries.remove(0);
     }
     tries.push(failed);
+}
+
+/// That the thread was cancelled, as an error.
+fn cancelled(reason: Option<&String>) -> ExecutionError {
+    let why = reason.map_or("the thread was cancelled", String::as_str);
+    ExecutionError::new(ErrorKind::Cancelled, why)
 }
 
 /// A cancelled call did not fail.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::spent::SpentOn;
-use crate::event::{Branches, OperationType};
+use crate::event::{Branches, Hook, OperationType};
 use crate::ids::CallId;
 use crate::json::Json;
 
@@ -19,6 +19,8 @@ pub(super) struct Opened {
     counts: Counts,
     pub(super) is_paused: bool,
     pub(super) is_queued: bool,
+    /// The hook that runs.
+    pub(super) hook: Option<Hook>,
     pub(super) held_bytes: usize,
 }
 

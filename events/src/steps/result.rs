@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::call::{Call, FailedTry};
 use super::outcome::StepOutcome;
+use crate::event::Hook;
 use crate::fault::ExecutionError;
 use crate::ids::{NodeId, Seq, Time};
 use crate::json::Json;
@@ -48,6 +49,9 @@ pub struct NodeResult {
     pub iteration: Option<u64>,
     /// How many loops and sub-workflows it is in.
     pub depth: u32,
+    /// The hook of the run that it is a node of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hook: Option<Hook>,
     /// The event with which it began.
     pub first_seq: Seq,
     /// Its last event: the one that ended it, when it has ended.

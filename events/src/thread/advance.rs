@@ -5,11 +5,12 @@ use super::checkpoint_names::is_of;
 use super::frames::fail_outwards;
 use super::state::{Frame, NodeRun, Phase, State, Verdict, Work};
 use super::{
-    bounds, branches, env::Env, judging, nodes, processors, questions, queueing, runs, sizes, status::Status, summaries,
+    bounds, branches, ending, env::Env, judging, nodes, processors, questions, queueing, runs, sizes, status::Status,
+    summaries,
 };
 use crate::event::{
     CaughtError, CheckpointCreated, ContextProcessingFailed, Event, NodeFailed, NodeStarted, RouteTaken,
-    ThreadCompleted, VariablesUpdated,
+    ThreadCompleted,
 };
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{NodeId, Time, ToolName};
@@ -17,7 +18,8 @@ use crate::workflow::{Node, NodeKind, Workflow};
 
 pub(super) fn advance(state: &State, workflow: &Workflow, around: &Env<'_>) -> Option<Event> {
     let event = next(state, workflow, around)?;
-    bounds::within_budget(state, storable(state, event), around.now)
+    let event = bounds::within_budget(state, storable(state, event), around.now)?;
+    Some(ending::or_hook(state, workflow, event, around.now))
 }
 
 fn next(state: &State, workflow: &Workflow, around: &Env<'_>) -> Option<Event> {
@@ -34,6 +36,7 @@ fn next(state: &State, workflow: &Workflow, around: &Env<'_>) -> Option<Event> {
     match &state.phase {
         Phase::New => None,
         Phase::Ended(_) => runs::owed(state, workflow, around.now),
+        Phase::BetweenHooks => ending::next(state, workflow, around.now),
         Phase::Entering { node, attempt, not_before, .. } => {
             (*not_before <= around.now).then(|| enter(state, workflow, node, *attempt, around.now))
         }
@@ -222,7 +225,7 @@ fn leave(state: &State, workflow: &Workflow, id: &NodeId, around: &Env<'_>) -> E
     };
     if graph.is_end(id) {
         return match state.own_frames().last() {
-            None => end(state, workflow, id),
+            None => ending::at_end(state, workflow, id),
             Some(Frame::Sub(open)) => nodes::complete_sub_workflow(state, workflow, open),
             Some(Frame::Loop(open)) => {
                 let message = format!("`{id}` ends the run inside loop `{}`", open.node);
@@ -241,25 +244,6 @@ fn leave(state: &State, workflow: &Workflow, id: &NodeId, around: &Env<'_>) -> E
         return enter(state, workflow, &only.to, 1, around.now);
     }
     judging::try_edges(state, workflow, id, 0, around).unwrap_or_else(fail)
-}
-
-/// The thread is at its end: it completes if its output fits. One that is a text and fits as JSON is set to that first. A
-/// branch has no output of the workflow.
-fn end(state: &State, workflow: &Workflow, id: &NodeId) -> Event {
-    let completed = ThreadCompleted { node_id: id.clone(), run_follows: state.owes_run() }.into();
-    if state.branch.is_some() {
-        return completed;
-    }
-    let output = state.output_here().cloned().unwrap_or_default();
-    let fail = |error| fail_outwards(state, Some(id), error);
-    match workflow.accept_output(None, &output) {
-        Ok(accepted) if accepted == output => completed,
-        Ok(accepted) => {
-            let variables = [("output".to_owned(), accepted)].into_iter().collect();
-            sizes::or_else(VariablesUpdated { variables, by: None }.into(), fail)
-        }
-        Err(error) => fail(error),
-    }
 }
 
 /// The name of the moment after a node that asks for one, unless this visit has it already.
@@ -305,6 +289,7 @@ fn storable(state: &State, event: Event) -> Event {
         | Phase::Leaving { .. }
         | Phase::Judging(_)
         | Phase::Failing { .. }
+        | Phase::BetweenHooks
         | Phase::Ended(_) => event,
     }
 }

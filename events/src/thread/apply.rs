@@ -4,6 +4,7 @@
 mod branches;
 mod budget;
 mod frames;
+mod hooks;
 mod judging;
 mod node;
 mod processor;
@@ -97,15 +98,20 @@ impl State {
             Event::WorkflowChanged(e) => self.change_workflow(e),
             Event::RunQueued(e) => self.queue_run(seq, e),
             Event::RunCancelled(e) => self.cancel_queued(e),
-            Event::ThreadCancelled(e) => self.end(seq, Ending::Cancelled { reason: e.reason.clone() }),
+            Event::ThreadCancelled(e) => {
+                self.end(seq, Ending::Cancelled { reason: e.reason.clone(), cause: e.cause.clone() })
+            }
             Event::ThreadCompleted(e) => match &self.phase {
                 Phase::Leaving { node } if *node == e.node_id => self.end(seq, Ending::Completed),
                 Phase::Leaving { .. } | Phase::Entering { .. } if self.ends_as_branch_at(&e.node_id) => {
                     self.end(seq, Ending::Completed)
                 }
+                Phase::BetweenHooks if self.completes_at(&e.node_id) => self.end(seq, Ending::Completed),
                 _ => Err(TransitionError("the thread does not leave that node")),
             },
             Event::ThreadFailed(e) => self.end(seq, Ending::Failed { node: e.node_id.clone(), error: e.error.clone() }),
+            Event::HookStarted(e) => self.begin_hook(at, e),
+            Event::HookEnded(e) => self.end_hook(e),
             Event::CheckpointCreated(e) => self.checkpoint(seq, e),
             Event::VariablesUpdated(e) => {
                 self.lives()?;

@@ -60,6 +60,9 @@ pub(super) fn start(workflow: &Workflow, given: &Start) -> Result<(), Faults> {
         let known = workflow.main().nodes().map(|node| format!("`{}`", node.id)).take(20).collect::<Vec<_>>();
         let fault = Fault::new("entry", format!("the workflow has no node `{entry}` outside of its sub-workflows"));
         faults.push(fault.hint(format!("its nodes: {}", known.join(", "))));
+    } else if let Some(entry) = given.entry.as_ref().filter(|entry| workflow.is_of_hook(entry)) {
+        let fault = Fault::new("entry", format!("node `{entry}` belongs to a hook, which runs when a run is ending"));
+        faults.push(fault.hint("name a node outside of `on_failed`, `on_cancel` and `finally`"));
     }
     if faults.is_empty() { Ok(()) } else { Err(Faults(faults)) }
 }

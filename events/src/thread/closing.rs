@@ -210,7 +210,7 @@ pub(super) fn close_thread(state: &State, error: ExecutionError, now: Time) -> V
         Phase::InNode(run) => Some(run.node.clone()),
         Phase::Entering { node, .. } | Phase::Leaving { node } | Phase::Failing { node, .. } => Some(node.clone()),
         Phase::Judging(judging) => Some(judging.node.clone()),
-        Phase::New | Phase::Ended(_) => None,
+        Phase::New | Phase::BetweenHooks | Phase::Ended(_) => None,
     };
     events.push(ThreadFailed { node_id: node, error, run_follows: state.owes_run() }.into());
     events
@@ -218,15 +218,17 @@ pub(super) fn close_thread(state: &State, error: ExecutionError, now: Time) -> V
 
 /// Time has passed: the largest thing that ran out of it ends, and with it all that it holds.
 pub(super) fn tick(state: &State, now: Time, permits: &dyn Permits) -> Vec<Event> {
-    if state.run_has_ended() {
+    // What is owed between two hooks follows without a tick.
+    if state.run_has_ended() || state.is_between_hooks() {
         return Vec::new();
     }
     if state.is_queued() {
         return Vec::new();
     }
     let timeout = |what: &str| ExecutionError::retryable(ErrorKind::Timeout, format!("{what} timed out"));
-    if state.run.as_ref().and_then(|run| run.deadline).is_some_and(|deadline| deadline <= now) {
-        return close_thread(state, timeout("the thread"), now);
+    if state.time_limit().is_some_and(|deadline| deadline <= now) {
+        let what = state.hooks().map_or_else(|| "the thread".to_owned(), |hooks| format!("hook `{}`", hooks.hook));
+        return close_thread(state, timeout(&what), now);
     }
     if state.is_paused() {
         return Vec::new();

@@ -3,18 +3,18 @@
 use super::branches::branch_ended;
 use super::calls::OpenCall;
 use super::check;
-use super::closing::{close_all, close_thread, recover, tick};
+use super::closing::{recover, tick};
+use super::ending::{because, give_up};
 use super::input::{Input, Rejected};
 use super::questions::{informing, question_failed, respond};
 use super::reports::{cut, reported};
 use super::state::{State, Work};
-use super::{bounds, env::Env, migration, queueing, runs, signals};
+use super::{bounds, ending, env::Env, migration, queueing, runs, signals};
 use crate::event::{
-    CheckpointCreated, Event, InteractionFailure, MessageAdded, MessageEffect, ThreadCancelled, ThreadPaused,
-    ThreadResumed, VariablesUpdated, WaitChanged,
+    CheckpointCreated, Event, InteractionFailure, MessageAdded, MessageEffect, ThreadPaused, ThreadResumed,
+    VariablesUpdated, WaitChanged,
 };
 use crate::fault::{ErrorKind, ExecutionError};
-use crate::ids::Time;
 use crate::message::{Message, Role};
 use crate::workflow::{WAIT_MS_MAX, Workflow};
 
@@ -31,7 +31,7 @@ pub(super) fn decide(
         Input::Reported { attempt, event } => Ok(reported(state, attempt, event, around)),
         Input::ToolAsks { call, attempt, question } => informing::ask(state, (call, attempt), question, around.permits),
         Input::BranchEnded { index, child, outcome } => Ok(branch_ended(state, index, child, outcome)),
-        Input::Tick => Ok(tick(state, around.now, around.permits)),
+        Input::Tick => Ok(ending::or_hooks(state, workflow, tick(state, around.now, around.permits), around.now)),
         Input::Recover => Ok(recover(state, around)),
         Input::Pause { reason } => {
             run_goes_on(state)?;
@@ -53,22 +53,16 @@ pub(super) fn decide(
         }
         Input::Cancel { reason } => {
             still_running(state)?;
-            let why = because("the thread was cancelled", reason.as_deref());
-            let mut events = runs::cancel_all_queued(state, &why);
-            if !state.run_has_ended() {
-                events.extend(close_all(state, &ExecutionError::new(ErrorKind::Cancelled, why), around.now));
-                events.push(ThreadCancelled { reason, by: None }.into());
-            }
-            Ok(events)
+            ending::cancel(state, workflow, reason, around.now)
         }
         Input::Abort { reason } => {
             still_running(state)?;
             let why = because("the thread was aborted", reason.as_deref());
-            Ok(end_thread(state, ExecutionError::new(ErrorKind::Cancelled, why), around.now))
+            Ok(give_up(state, ExecutionError::new(ErrorKind::Cancelled, why), around.now))
         }
         Input::Crashed { error } => {
             still_running(state)?;
-            Ok(end_thread(state, error, around.now))
+            Ok(give_up(state, error, around.now))
         }
         Input::Checkpoint { label } => checkpoint(state, label),
         Input::AddMessage(message) => {
@@ -105,7 +99,8 @@ pub(super) fn decide(
         }
         Input::By { by, input } => {
             let mut events = decide(state, workflow, *input, around)?;
-            events.iter_mut().filter_map(Event::by_mut).for_each(|recorded| *recorded = Some(by.clone()));
+            let recorded = events.iter_mut().filter_map(Event::by_mut);
+            recorded.for_each(|recorded| *recorded = Some(by.clone()));
             Ok(events)
         }
         Input::Respond { interaction, data } => respond(state, workflow, interaction, data, around),
@@ -135,21 +130,6 @@ fn run_goes_on(state: &State) -> Result<(), Rejected> {
     }
 }
 
-/// Ends the thread in an error, and calls off the runs that wait.
-fn end_thread(state: &State, error: ExecutionError, now: Time) -> Vec<Event> {
-    let mut events = runs::cancel_all_queued(state, &error.message);
-    if !state.run_has_ended() {
-        events.extend(close_thread(state, error, now));
-    }
-    // Those that waited are called off.
-    for event in &mut events {
-        if let Event::ThreadFailed(failed) = event {
-            failed.run_follows = false;
-        }
-    }
-    events
-}
-
 /// A message of the user is answered by one more call of the model that is at work. Where that may make no more and the
 /// thread does not pause for it, the message is refused.
 fn will_be_read(state: &State, message: &Message) -> Result<(), Rejected> {
@@ -162,10 +142,6 @@ fn will_be_read(state: &State, message: &Message) -> Result<(), Rejected> {
         }
         _ => Ok(()),
     }
-}
-
-fn because(what: &str, reason: Option<&str>) -> String {
-    reason.map_or_else(|| what.to_owned(), |reason| format!("{what}: {reason}"))
 }
 
 fn checkpoint(state: &State, label: String) -> Result<Vec<Event>, Rejected> {

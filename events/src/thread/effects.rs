@@ -120,7 +120,7 @@ impl State {
         if self.run_has_ended() || self.is_queued() {
             return None;
         }
-        let of_thread = self.run.as_ref().and_then(|run| run.deadline);
+        let of_thread = self.time_limit();
         if self.is_paused() {
             return of_thread;
         }
@@ -130,7 +130,12 @@ impl State {
                 [*deadline, fan.plan.deadline].into_iter().flatten().min()
             }
             Phase::InNode(run) => run.deadline,
-            Phase::New | Phase::Leaving { .. } | Phase::Judging(_) | Phase::Failing { .. } | Phase::Ended(_) => None,
+            Phase::New
+            | Phase::Leaving { .. }
+            | Phase::Judging(_)
+            | Phase::Failing { .. }
+            | Phase::BetweenHooks
+            | Phase::Ended(_) => None,
         };
         [of_thread, of_node, self.calls.next_deadline(permits)].into_iter().flatten().min()
     }

@@ -103,7 +103,7 @@ fn check_sub_workflow<'w>(
 
 fn check_phase(state: &State, graph: &Graph, faults: &mut Vec<Fault>) {
     match state.phase() {
-        Phase::New | Phase::Ended(_) => {}
+        Phase::New | Phase::BetweenHooks | Phase::Ended(_) => {}
         Phase::Entering { node, .. } => check_node("is about to enter", node, None, graph, faults),
         Phase::Leaving { node } => check_node("leaves", node, None, graph, faults),
         Phase::Failing { node, .. } => check_node("failed at", node, None, graph, faults),

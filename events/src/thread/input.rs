@@ -1,7 +1,7 @@
 //! What the machine can be told.
 
 use crate::codec::OrderedMap;
-use crate::event::{CallEvent, InteractionFailure, LimitRaised, OnMessage};
+use crate::event::{CallEvent, Hook, InteractionFailure, LimitRaised, OnMessage};
 use crate::fault::ExecutionError;
 use crate::ids::{CallId, NodeId, RunId, ThreadId, Time};
 use crate::json::Json;
@@ -228,6 +228,12 @@ pub enum Rejected {
     Ended {
         /// How.
         status: Status,
+    },
+    /// The run is ending, and a hook runs that a cancel does not stop.
+    #[error("the run is ending: wait until its hook `{hook}` is over")]
+    Ending {
+        /// The hook.
+        hook: Hook,
     },
     /// Only a paused thread can be resumed.
     #[error("the thread is not paused")]

@@ -21,6 +21,7 @@ mod closing;
 mod conversation;
 mod decide;
 mod effects;
+mod ending;
 mod env;
 mod fits;
 mod for_each;
@@ -86,9 +87,9 @@ pub use processed::{CONTEXT_ITEMS_MAX, Processed};
 pub use request::{AnswerForm, ModelRequest};
 pub use runs::runs_of;
 pub use state::{
-    Asked, Branch, BranchOutcome, Checkpoint, Ending, ForkState, Frame, Judging, JudgingStage, LoopFrame, NodeRun,
-    Phase, PlanRun, QueuePlace, QueueStart, QueuedRun, RUN_KEY_BYTES_MAX, RUN_KEYS_MAX, RUNS_QUEUED_MAX, STATE_VERSION,
-    SUB_WORKFLOWS_DEPTH_MAX, State, SubFrame, Summarizing, Totals, Work, Written,
+    Asked, Branch, BranchOutcome, Checkpoint, Ending, FailedHook, ForkState, Frame, HookRun, Judging, JudgingStage,
+    LoopFrame, NodeRun, Phase, PlanRun, QueuePlace, QueueStart, QueuedRun, RUN_KEY_BYTES_MAX, RUN_KEYS_MAX,
+    RUNS_QUEUED_MAX, STATE_VERSION, SUB_WORKFLOWS_DEPTH_MAX, State, SubFrame, Summarizing, Totals, Work, Written,
 };
 pub use status::Status;
 pub use variables::looking_back::LOOKING_BACK;
@@ -329,6 +330,7 @@ impl Thread {
             }
             let event = self.happen(event, around.now, &mut events)?;
             if let Some(event) = warnings::follow_up(&self.state, event, around) {
+                let event = ending::or_hook(&self.state, &self.workflow, event, around.now);
                 self.happen(event, around.now, &mut events)?;
             }
         }

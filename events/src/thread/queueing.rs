@@ -15,6 +15,11 @@ const KEY_BYTES_MAX: usize = 1_024;
 /// How much of a value that cannot be used is shown.
 const SHOWN_CHARS: usize = 80;
 
+/// Whether the run has not had its turn: nothing of it has run.
+pub(super) fn is_before_turn(state: &State, workflow: &Workflow) -> bool {
+    state.is_queued() || workflow.spec().queue.is_some() && state.joins_queue()
+}
+
 /// The event with which a run joins the queue of its workflow, if it is to and has not.
 pub(super) fn owed(state: &State, workflow: &Workflow, around: &Env<'_>) -> Option<Event> {
     let queue = workflow.spec().queue.as_ref()?;

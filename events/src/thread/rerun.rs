@@ -11,9 +11,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::decide::decide;
-use super::{Env, Input, NoWaits, RunInput, Start, State, Thread, bounds, is_built_in_processor, runs};
-use crate::event::{Event, OperationType, RunSource, RunStarted, ThreadStarted, WorkflowChanged};
-use crate::fault::ErrorKind;
+use super::{Env, Input, NoWaits, RunInput, Start, State, Thread, bounds, ending, is_built_in_processor, runs};
+use crate::event::{
+    Event, HookStarted, OperationType, RunEnding, RunSource, RunStarted, ThreadStarted, WorkflowChanged,
+};
+use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{Hash, Seq, ThreadId, Time};
 use crate::workflow::Workflow;
 use recorded::Recorded;
@@ -169,7 +171,9 @@ impl Again<'_> {
         if owed.as_ref().is_some_and(|owed| is_same(owed, event)) {
             self.take(*at, event, event, true)?;
             if let Event::BudgetExceeded(exceeded) = event {
-                self.follow_up = bounds::after_exceeded(self.machine.state(), exceeded);
+                let (state, workflow) = (self.machine.state(), self.machine.workflow());
+                let follow_up = bounds::after_exceeded(state, exceeded);
+                self.follow_up = follow_up.map(|event| ending::or_hook(state, workflow, event, *at));
             }
             return Ok(());
         }
@@ -306,7 +310,12 @@ impl Again<'_> {
                     inputs.push(Input::Crashed { error: e.error.clone() });
                 }
                 inputs.push(Input::Tick);
-            } else if matches!(event, Event::NodeFailed(_) | Event::JoinCompleted(_)) {
+            } else if let Event::HookStarted(HookStarted { ending: RunEnding::Cancelled { reason }, by, .. }) = event {
+                inputs.push(Input::Cancel { reason: reason.clone() }.by(by.clone()));
+            } else if matches!(
+                event,
+                Event::NodeFailed(_) | Event::JoinCompleted(_) | Event::HookStarted(_) | Event::HookEnded(_)
+            ) {
                 inputs.push(Input::Tick);
             }
         }
@@ -373,6 +382,8 @@ impl Again<'_> {
             | Event::ThreadCancelled(_)
             | Event::ThreadCompleted(_)
             | Event::ThreadFailed(_)
+            | Event::HookStarted(_)
+            | Event::HookEnded(_)
             | Event::NodeStarted(_)
             | Event::NodeCompleted(_)
             | Event::NodeFailed(_)
@@ -441,15 +452,26 @@ fn is_same(owed: &Event, recorded: &Event) -> bool {
     } else if let (Event::UserInteractionRequested(a), Event::UserInteractionRequested(b)) = (&mut owed, recorded) {
         // Recorded as the event is applied, which this one is not.
         a.interaction_id = b.interaction_id;
+    } else if let (Event::ThreadCancelled(a), Event::ThreadCancelled(b)) = (&mut owed, recorded) {
+        a.cause = a.cause.take().and(b.cause.clone());
+    } else if let (Event::HookStarted(a), Event::HookStarted(b)) = (&mut owed, recorded)
+        && let (RunEnding::Failed { error: a, .. }, RunEnding::Failed { error: b, .. }) = (&mut a.ending, &b.ending)
+    {
+        retell(a, b);
     }
     // The texts of errors differ between versions of this program. The kind says what failed.
-    if let (Some(a), Some(b)) = (owed.error_mut(), recorded.error())
-        && a.kind == b.kind
-    {
-        (a.message, a.cause) = (b.message.clone(), b.cause.clone());
+    if let (Some(a), Some(b)) = (owed.error_mut(), recorded.error()) {
+        retell(a, b);
     }
     if let Some(node) = owed.call_node_mut() {
         *node = recorded.call_node().cloned();
     }
     owed == *recorded
+}
+
+/// Gives an error of the same kind the recorded text.
+fn retell(error: &mut ExecutionError, recorded: &ExecutionError) {
+    if error.kind == recorded.kind {
+        (error.message, error.cause) = (recorded.message.clone(), recorded.cause.clone());
+    }
 }

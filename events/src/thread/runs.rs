@@ -70,8 +70,10 @@ pub(super) fn run(
     let policy = given.on_message.unwrap_or(workflow.spec().on_message);
     match policy {
         OnMessage::Reject => Err(Rejected::RunGoesOn { run: state.run_id() }),
-        // The run that it could steer has ended.
-        OnMessage::Steer | OnMessage::Interrupt if state.run_has_ended() => queued(state, workflow, given),
+        // The run that it could steer has ended, or does no more than its hooks.
+        OnMessage::Steer | OnMessage::Interrupt if state.run_has_ended() || state.hooks().is_some() => {
+            queued(state, workflow, given)
+        }
         OnMessage::Queue => queued(state, workflow, given),
         OnMessage::Steer => Ok(vec![message(given, MessageEffect::Steer)?]),
         OnMessage::Interrupt => {

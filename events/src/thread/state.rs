@@ -5,11 +5,14 @@ mod branches;
 mod custom;
 mod family;
 mod frames;
+mod hook_run;
+mod hooks;
 mod judging;
 mod node_run;
 mod panel;
 mod plan;
 mod queue;
+mod queue_place;
 mod run;
 mod runs;
 mod scopes;
@@ -43,13 +46,14 @@ pub(super) use self::branches::{NOT_NEEDED, Verdict};
 pub use self::custom::{CustomRun, CustomStage};
 pub(super) use self::frames::Globals;
 pub use self::frames::{Frame, LoopFrame, SUB_WORKFLOWS_DEPTH_MAX, SubFrame};
+pub use self::hook_run::{FailedHook, HookRun};
 pub(super) use self::judging::ATTEMPTS_MAX;
 pub use self::judging::{Judging, JudgingStage};
 pub use self::node_run::{NodeRun, Work};
 pub use self::panel::{Candidate, Choice, Panel};
 pub use self::plan::{PlanRun, PlanStage};
-pub(super) use self::queue::Queueing;
-pub use self::queue::{QueuePlace, QueueStart};
+pub(super) use self::queue_place::Queueing;
+pub use self::queue_place::{QueuePlace, QueueStart};
 pub use self::run::{QueuedRun, RUN_KEY_BYTES_MAX, RUN_KEYS_MAX, RUNS_QUEUED_MAX};
 pub(super) use self::run::{Runs, Steering};
 pub use self::summarizing::{Asked, Summarizing, Written};
@@ -70,6 +74,8 @@ pub struct State {
     pub(super) queueing: Queueing,
     pub(super) control: Control,
     pub(super) phase: Phase,
+    /// The hooks of the run, if it is ending.
+    pub(super) hooks: Option<Arc<HookRun>>,
     pub(super) calls: OpenCalls,
     pub(super) variables: Arc<OrderedMap<Json>>,
     pub(super) conversation: Arc<Conversation>,
@@ -158,6 +164,8 @@ pub enum Phase {
         /// The tool whose call failed with this error.
         tool: Option<ToolName>,
     },
+    /// A hook is over: the next one begins, or the run ends.
+    BetweenHooks,
     /// Ended.
     Ended(Ending),
 }
@@ -171,6 +179,8 @@ pub enum Ending {
     Cancelled {
         /// Why.
         reason: Option<String>,
+        /// Which hooks failed or were cut off, and why.
+        cause: Option<String>,
     },
     /// It failed.
     Failed {
@@ -202,6 +212,7 @@ impl State {
             queueing: Queueing::default(),
             control: Control::Running,
             phase: Phase::New,
+            hooks: None,
             calls: OpenCalls::default(),
             variables: Arc::default(),
             conversation: Arc::default(),
@@ -507,10 +518,13 @@ impl State {
     pub fn error(&self) -> Option<ExecutionError> {
         match self.ending()? {
             Ending::Completed => None,
-            Ending::Cancelled { reason } => Some(ExecutionError::new(
-                ErrorKind::Cancelled,
-                reason.clone().unwrap_or_else(|| "the thread was cancelled".into()),
-            )),
+            Ending::Cancelled { reason, cause } => Some(ExecutionError {
+                cause: cause.clone(),
+                ..ExecutionError::new(
+                    ErrorKind::Cancelled,
+                    reason.clone().unwrap_or_else(|| "the thread was cancelled".into()),
+                )
+            }),
             Ending::Failed { error, .. } => Some(error.clone()),
         }
     }
@@ -523,7 +537,7 @@ impl State {
             Phase::InNode(run) => Some(&run.node),
             Phase::Judging(judging) => Some(&judging.node),
             Phase::Ended(Ending::Failed { node, .. }) => node.as_ref(),
-            Phase::Ended(_) => self.path.last().map(|visit| &visit.node),
+            Phase::BetweenHooks | Phase::Ended(_) => self.path.last().map(|visit| &visit.node),
         }
     }
 }

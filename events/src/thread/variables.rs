@@ -1,5 +1,6 @@
-//! What expressions see: the variables of all scopes that are open here, innermost first, and four that are made from its conversation when they are used:
-//! `messages` (all of it), `llm_calls` and `tool_calls` (of the model node that ran last), `workspace`.
+//! What expressions see: the variables of all scopes that are open here, innermost first, and those that are made when they
+//! are used: `messages` (the whole conversation), `llm_calls` and `tool_calls` (of the model node that ran last),
+//! `workspace`, and in hooks `ending`.
 
 pub(super) mod looking_back;
 
@@ -10,7 +11,7 @@ use minijinja::Value;
 use serde::{Serialize, Serializer};
 
 use super::conversation::{Conversation, Entry};
-use super::state::State;
+use super::state::{HookRun, State};
 use crate::codec::OrderedMap;
 use crate::expression::{Context, Variables};
 use crate::ids::Seq;
@@ -28,6 +29,7 @@ struct View {
     /// A name, and what it stands for in place of the variable.
     shadow: Option<(&'static str, Json)>,
     workspace: Option<String>,
+    hooks: Option<Arc<HookRun>>,
 }
 
 impl State {
@@ -56,6 +58,7 @@ impl State {
             conversation: self.conversation.clone(),
             shadow,
             workspace: self.workspace().map(str::to_owned),
+            hooks: self.hooks.clone(),
         }
     }
 
@@ -95,6 +98,7 @@ impl Variables for View {
             }
             "llm_calls" => Some(value_of(LlmCalls(self.conversation.turn()))),
             "tool_calls" => Some(value_of(ToolCalls(self.conversation.turn()))),
+            "ending" => self.hooks.as_ref().map(|hooks| value_of(hooks.variable())),
             "workspace" => self.workspace.as_deref().map(Value::from),
             _ => None,
         }
@@ -102,7 +106,8 @@ impl Variables for View {
 
     fn names(&self) -> Vec<String> {
         let names: std::collections::BTreeSet<_> = self.scopes.iter().flat_map(|scope| scope.keys()).collect();
-        names.into_iter().cloned().chain(MADE.iter().map(ToString::to_string)).collect()
+        let ending = self.hooks.is_some().then_some("ending");
+        names.into_iter().cloned().chain(MADE.into_iter().chain(ending).map(str::to_owned)).collect()
     }
 }
 

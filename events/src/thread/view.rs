@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::effects::Effect;
 use super::path::Visit;
-use super::state::{Checkpoint, Control, Frame, Phase, QueuePlace, State, Totals};
+use super::state::{Checkpoint, Control, Frame, HookRun, Phase, QueuePlace, State, Totals};
 use super::status::Status;
 use crate::codec::OrderedMap;
 use crate::fault::ExecutionError;
@@ -79,6 +79,9 @@ struct Whole<'a> {
     workspace: Option<&'a str>,
     #[cfg_attr(feature = "utoipa", schema(ignore))]
     paused: Option<Value>,
+    /// The hook that runs, how the run ends after it, and when it has no time left.
+    #[cfg_attr(feature = "utoipa", schema(ignore))]
+    hook: Option<Value>,
     #[cfg_attr(feature = "utoipa", schema(value_type = Option<Value>))]
     output: Option<&'a Json>,
     #[cfg_attr(feature = "utoipa", schema(value_type = Option<Object>))]
@@ -221,6 +224,7 @@ impl State {
             branch_of: owner.map(|(thread, index)| json!({ "thread_id": thread, "index": index })),
             workspace: self.workspace(),
             paused: self.paused_json(),
+            hook: self.hooks().map(HookRun::json),
             output: self.output(),
             error: self.error(),
         }

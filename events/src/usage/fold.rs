@@ -139,6 +139,8 @@ impl UsageFold {
             | Event::ThreadCancelled(_)
             | Event::ThreadCompleted(_)
             | Event::ThreadFailed(_)
+            | Event::HookStarted(_)
+            | Event::HookEnded(_)
             | Event::CheckpointCreated(_)
             | Event::VariablesUpdated(_)
             | Event::MessageAdded(_)

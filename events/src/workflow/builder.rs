@@ -71,6 +71,10 @@ impl AgentBuilder {
                 thread: None,
                 on_limit: OnLimit::Fail,
                 on_message: OnMessage::Queue,
+                on_failed: None,
+                on_cancel: None,
+                finally: None,
+                hook_timeout_ms: None,
                 workspace_in_prompt: true,
                 workflows: indexmap::IndexMap::new(),
             },
@@ -288,6 +292,34 @@ impl AgentBuilder {
     #[must_use]
     pub fn set_end_points(mut self, ids: &[&str]) -> Self {
         self.spec.end_points = ids.iter().map(|&id| NodeId::from(id)).collect();
+        self
+    }
+
+    /// The node that a run goes on at when it fails, before it ends.
+    #[must_use]
+    pub fn set_on_failed(mut self, id: &str) -> Self {
+        self.spec.on_failed = Some(id.into());
+        self
+    }
+
+    /// The node that a run goes on at when it is cancelled, before it ends.
+    #[must_use]
+    pub fn set_on_cancel(mut self, id: &str) -> Self {
+        self.spec.on_cancel = Some(id.into());
+        self
+    }
+
+    /// The node that a run goes on at before it ends in any way, after the other hooks.
+    #[must_use]
+    pub fn set_finally(mut self, id: &str) -> Self {
+        self.spec.finally = Some(id.into());
+        self
+    }
+
+    /// How long each hook may take, in milliseconds; 10 minutes unless set.
+    #[must_use]
+    pub fn set_hook_timeout(mut self, ms: u64) -> Self {
+        self.spec.hook_timeout_ms = Some(ms);
         self
     }
 

@@ -3,7 +3,7 @@
 use indexmap::IndexMap;
 
 use super::graph::Graph;
-use super::spec::{MAX_ITERATIONS_DEFAULT, WorkflowSpec};
+use super::spec::{HOOK_TIMEOUT_MS_DEFAULT, MAX_ITERATIONS_DEFAULT, WorkflowSpec};
 use crate::event::WorkflowRef;
 use crate::ids::{Hash, NodeId};
 
@@ -98,6 +98,11 @@ impl Workflow {
     /// How many nodes a thread may enter.
     pub fn max_iterations(&self) -> u32 {
         self.spec.max_iterations.unwrap_or_else(|| max_iterations_of(&self.main))
+    }
+
+    /// How long each hook may take, in milliseconds.
+    pub fn hook_timeout_ms(&self) -> u64 {
+        self.spec.hook_timeout_ms.unwrap_or(HOOK_TIMEOUT_MS_DEFAULT)
     }
 
     /// How many nodes one run of the sub-workflow with this name may enter.

@@ -6,6 +6,7 @@ use indexmap::IndexMap;
 
 use super::flow::{ConditionNode, Edge, ForkNode, JoinNode, LoopEndNode, RouteNode};
 use super::node::{Body, LoopNode, Node, NodeKind, ParallelNode};
+use crate::event::Hook;
 use crate::ids::NodeId;
 use crate::json::Json;
 use crate::schema::Compiled;
@@ -16,6 +17,8 @@ pub struct Graph {
     pub(super) nodes: IndexMap<NodeId, Placed>,
     pub(super) edges: BTreeMap<NodeId, Vec<PlacedEdge>>,
     pub(super) entry: Option<NodeId>,
+    /// The first nodes of its hooks.
+    pub(super) hooks: Vec<(Hook, NodeId)>,
     pub(super) end_points: Vec<NodeId>,
     /// The same, to be found in.
     pub(super) ends: BTreeSet<NodeId>,
@@ -47,6 +50,11 @@ impl Graph {
         self.entry.as_ref()
     }
 
+    /// The hooks of the graph, each with the node that is entered first.
+    pub fn hooks(&self) -> impl Iterator<Item = (Hook, &NodeId)> {
+        self.hooks.iter().map(|(hook, first)| (*hook, first))
+    }
+
     /// The node with this id.
     pub fn node(&self, id: &NodeId) -> Option<&Node> {
         self.nodes.get(id).map(|placed| &placed.node)
@@ -76,9 +84,10 @@ impl Graph {
         edges: Option<&[Edge]>,
         entry: Option<&NodeId>,
         end_points: &[NodeId],
+        hooks: Vec<(Hook, NodeId)>,
     ) -> Self {
         let ends = end_points.iter().cloned().collect();
-        let mut graph = Self { end_points: end_points.to_vec(), ends, ..Self::default() };
+        let mut graph = Self { end_points: end_points.to_vec(), ends, hooks, ..Self::default() };
         graph.add_all(path, nodes, edges);
         graph.entry = entry.or_else(|| nodes.first().map(|node| &node.id)).cloned();
         graph
@@ -108,7 +117,7 @@ impl Graph {
             }
             None => {
                 for (i, pair) in nodes.windows(2).enumerate() {
-                    if self.chains(&pair[0], &leaves(&pair[0].id)) {
+                    if self.chains(&pair[0], &leaves(&pair[0].id)) && !self.begins_hook(&pair[1].id) {
                         let edge = Edge { from: leaves(&pair[0].id), to: pair[1].id.clone(), when: None, judge: None };
                         self.add_edge(at(format!("nodes[{i}]")), edge);
                     }
@@ -125,6 +134,10 @@ impl Graph {
             _ => false,
         };
         !says_itself && !self.ends.contains(leaves)
+    }
+
+    fn begins_hook(&self, id: &NodeId) -> bool {
+        self.hooks.iter().any(|(_, first)| first == id)
     }
 
     /// Adds a node, written out; gives the marker that is left in its place, if it is another one.

@@ -49,7 +49,8 @@ pub use retry::{Jitter, RetryPolicy};
 pub use search::{SEARCH_MAX, Search, SearchError, entry as search_entry};
 pub use signal::{SIGNAL_FIELDS_MAX, SIGNAL_NAME_BYTES_MAX, SignalNode, is_signal_name};
 pub use spec::{
-    FORMAT_VERSION, LOOP_ITERATIONS_MAX, MAX_ITERATIONS_DEFAULT, MAX_ITERATIONS_MAX, SubWorkflow, WorkflowSpec,
+    FORMAT_VERSION, HOOK_TIMEOUT_MS_DEFAULT, LOOP_ITERATIONS_MAX, MAX_ITERATIONS_DEFAULT, MAX_ITERATIONS_MAX,
+    SubWorkflow, WorkflowSpec,
 };
 pub use strategy::{CustomStrategy, MultiLlm, PlanAndExecute, Strategy, StrategyModel};
 pub use validate::{Env, NamedModel, Unknown};

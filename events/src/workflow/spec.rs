@@ -9,7 +9,7 @@ use super::models::{Budget, Judge, Summary, ThreadLimits};
 use super::node::Node;
 use super::queue::Queue;
 use crate::codec::OrderedMap;
-use crate::event::{OnLimit, OnMessage};
+use crate::event::{Hook, OnLimit, OnMessage};
 use crate::ids::NodeId;
 use crate::json::Json;
 
@@ -21,6 +21,9 @@ pub const MAX_ITERATIONS_DEFAULT: u32 = 50;
 
 /// The most a definition may set, as a guard against a slip of the finger.
 pub const MAX_ITERATIONS_MAX: u32 = 1_000_000;
+
+/// How long a hook may take when the definition does not say.
+pub const HOOK_TIMEOUT_MS_DEFAULT: u64 = 600_000;
 
 /// How often a loop may go round when its definition does not say, and the most it may say.
 pub const LOOP_ITERATIONS_MAX: u64 = 1_000_000;
@@ -95,6 +98,19 @@ pub struct WorkflowSpec {
     /// When its runs begin: how many at once, how many in a time, which ones first. At once when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<Queue>,
+    /// The node that a run goes on at when it fails, before it ends: the beginning of a hook.
+    #[serde(default, skip_serializing_if = "Option::is_none", alias = "onFailed")]
+    pub on_failed: Option<NodeId>,
+    /// The node that a run goes on at when it is cancelled, before it ends. It may be that of `on_failed`.
+    #[serde(default, skip_serializing_if = "Option::is_none", alias = "onCancel")]
+    pub on_cancel: Option<NodeId>,
+    /// The node that a run goes on at before it ends in any way, after `on_failed` or `on_cancel`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finally: Option<NodeId>,
+    /// How long each of these hooks may take; 600 000 when absent. Neither `timeout_ms` nor the end of the run's time stops
+    /// them.
+    #[serde(default, skip_serializing_if = "Option::is_none", alias = "hookTimeout", alias = "hookTimeoutMs")]
+    pub hook_timeout_ms: Option<u64>,
     /// When conversations are summarised, and by which model; an `llm` node may have one of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<Summary>,
@@ -153,6 +169,20 @@ pub struct SubWorkflow {
 }
 
 impl WorkflowSpec {
+    /// The first node of a hook, if the workflow has that hook.
+    pub fn hook(&self, hook: Hook) -> Option<&NodeId> {
+        match hook {
+            Hook::OnFailed => self.on_failed.as_ref(),
+            Hook::OnCancel => self.on_cancel.as_ref(),
+            Hook::Finally => self.finally.as_ref(),
+        }
+    }
+
+    /// The hooks that it has, each with its first node.
+    pub fn hooks(&self) -> impl Iterator<Item = (Hook, &NodeId)> {
+        Hook::ALL.into_iter().filter_map(|hook| Some((hook, self.hook(hook)?)))
+    }
+
     /// Its schemas, and those of its sub-workflows.
     pub(super) fn schemas(&self) -> impl Iterator<Item = &Json> {
         let of_subs = self.workflows.values().flat_map(|sub| [&sub.input_schema, &sub.output_schema]);

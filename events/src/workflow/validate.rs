@@ -85,7 +85,8 @@ pub(super) fn build(spec: WorkflowSpec, checks: Checks<'_>) -> Result<Workflow, 
     check_head(&spec, &mut faults);
     check_run("", spec.max_iterations, &spec.variables, &spec.nodes, &mut faults);
     check_edges("", spec.edges.as_deref(), &mut faults);
-    let main = Graph::write_out("", &spec.nodes, spec.edges.as_deref(), spec.entry.as_ref(), &spec.end_points)
+    let hooks = spec.hooks().map(|(hook, first)| (hook, first.clone())).collect();
+    let main = Graph::write_out("", &spec.nodes, spec.edges.as_deref(), spec.entry.as_ref(), &spec.end_points, hooks)
         .typed(spec.input_schema.as_ref(), spec.output_schema.as_ref());
     let mut subs = IndexMap::new();
     for (name, sub) in &spec.workflows {
@@ -94,7 +95,7 @@ pub(super) fn build(spec: WorkflowSpec, checks: Checks<'_>) -> Result<Workflow, 
         let SubWorkflow { max_iterations, variables, entry, end_points, nodes, edges, .. } = sub;
         check_run(&path, *max_iterations, variables, nodes, &mut faults);
         check_edges(&path, edges.as_deref(), &mut faults);
-        let graph = Graph::write_out(&path, nodes, edges.as_deref(), entry.as_ref(), end_points)
+        let graph = Graph::write_out(&path, nodes, edges.as_deref(), entry.as_ref(), end_points, Vec::new())
             .typed(sub.input_schema.as_ref(), sub.output_schema.as_ref());
         shape::check(&path, &graph, sub.max_iterations.is_some(), true, &mut faults);
         subs.insert(name.clone(), graph);
@@ -164,6 +165,21 @@ fn check_head(spec: &WorkflowSpec, faults: &mut Vec<Fault>) {
     check_summary("summary", spec.summary.as_ref(), faults);
     if let Some(queue) = &spec.queue {
         queue::check(queue, faults);
+    }
+    check_hooks(spec, faults);
+}
+
+/// What a workflow says of its hooks, beside their nodes.
+fn check_hooks(spec: &WorkflowSpec, faults: &mut Vec<Fault>) {
+    check_timeout("hook_timeout_ms", spec.hook_timeout_ms, faults);
+    let has_hooks = spec.hooks().next().is_some();
+    if spec.hook_timeout_ms.is_some() && !has_hooks {
+        let fault = Fault::new("hook_timeout_ms", "the workflow has no hooks");
+        faults.push(fault.hint("give on_failed, on_cancel or finally, or remove it"));
+    }
+    if has_hooks && spec.variables.get("ending").is_some() {
+        let fault = Fault::new("variables.ending", "`ending` tells the hooks how the run ends");
+        faults.push(fault.hint("give the variable another name"));
     }
 }
 

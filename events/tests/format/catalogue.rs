@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rethread_events::codec;
 use rethread_events::event::{
-    Combine, EVENT_TYPES, FoldRole, InteractionFailure, InteractionResults, OnFailed, OnLimit, OnUnpriced,
+    Combine, EVENT_TYPES, FoldRole, Hook, InteractionFailure, InteractionResults, OnFailed, OnLimit, OnUnpriced,
     OperationType, Scope, ToolMode, WarningCode,
 };
 use rethread_events::fault::ErrorKind;
@@ -107,6 +107,7 @@ fn the_shapes_stand_in_the_catalogue() {
         ("strategy", "strategy", json(&samples::strategies())),
         ("strategy decision", "decision", json(&samples::strategy_decisions())),
         ("aside", "purpose", json(&samples::asides())),
+        ("run ending", "status", json(&samples::run_endings())),
     ] {
         assert_eq!(page[heading].rows.len(), kinds.len(), "{heading}");
         for ((name, fields), kind) in page[heading].rows.iter().zip(&kinds) {
@@ -160,6 +161,7 @@ fn the_words_stand_in_the_catalogue() {
         ("warning", words::<WarningCode>()),
         ("on limit", words::<OnLimit>()),
         ("on unpriced", words::<OnUnpriced>()),
+        ("hook", words::<Hook>()),
         ("on failed", words::<OnFailed>()),
         ("combine", words::<Combine>()),
         ("error kind", words::<ErrorKind>()),

@@ -18,7 +18,9 @@ use rethread_events::tool::Recovery;
 use rethread_events::workflow::WorkflowRef;
 use serde_json::json;
 
-pub(crate) use versions::{version_2, version_3, version_4, version_5, version_6, version_7, version_8, version_10};
+pub(crate) use versions::{
+    version_2, version_3, version_4, version_5, version_6, version_7, version_8, version_10, version_13,
+};
 
 const CALL: CallId = CallId(Seq(5));
 
@@ -229,6 +231,7 @@ pub(crate) fn events() -> Vec<Event> {
     events.extend(of_runs());
     events.push(workflow_changed());
     events.extend(of_queues());
+    events.extend(of_hooks());
     events.extend(of_nodes());
     events.extend(of_models());
     events.extend(of_tools_and_people());
@@ -272,7 +275,7 @@ fn of_threads() -> Vec<Event> {
         ThreadPaused { reason: Some("lunch".into()), by: None }.into(),
         ThreadResumed { by: None }.into(),
         ThreadRecovered { calls: vec![CALL, CallId(Seq(6))] }.into(),
-        ThreadCancelled { reason: Some("enough".into()), by: None }.into(),
+        ThreadCancelled { reason: Some("enough".into()), ..ThreadCancelled::default() }.into(),
         ThreadCompleted { node_id: "ask".into(), run_follows: false }.into(),
         ThreadFailed { node_id: Some("ask".into()), error: error(), run_follows: false }.into(),
         CheckpointCreated { label: "drafted".into(), by: None }.into(),
@@ -425,6 +428,22 @@ fn of_models() -> Vec<Event> {
         .into(),
         LlmExecutionFailed { node_id: "ask".into(), error: error() }.into(),
         answer_rejected(),
+    ]
+}
+
+pub(crate) fn run_endings() -> Vec<RunEnding> {
+    vec![
+        RunEnding::Completed { node_id: "ask".into() },
+        RunEnding::Failed { node_id: Some("ask".into()), error: error() },
+        RunEnding::Cancelled { reason: Some("enough".into()) },
+    ]
+}
+
+pub(crate) fn of_hooks() -> Vec<Event> {
+    let failed = RunEnding::Failed { node_id: Some("ask".into()), error: error() };
+    vec![
+        HookStarted { hook: Hook::OnFailed, node_id: "undo".into(), ending: failed, deadline: time(), by: None }.into(),
+        HookEnded { hook: Hook::OnFailed, node_id: Some("undo".into()), error: Some(error()) }.into(),
     ]
 }
 

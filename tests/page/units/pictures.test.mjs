@@ -51,6 +51,17 @@ test('rounds of a loop stand inside of it, and branches have the names of their 
   assert.equal(timeline.bars[3].fork, 3);
 });
 
+test('nodes of a hook stand inside of it, and what was open before it has ended', () => {
+  const timeline = folded(
+    [0, 'NODE_STARTED', { node_id: 'a', attempt: 1 }], [1, 'THREAD_PAUSED', {}],
+    [2, 'HOOK_STARTED', { hook: 'on_cancel', node_id: 'b', ending: { status: 'cancelled', reason: null } }], [2, 'NODE_STARTED', { node_id: 'b', attempt: 1 }],
+    [3, 'NODE_FAILED', { node_id: 'b', error: { message: 'no' } }], [3, 'HOOK_ENDED', { hook: 'on_cancel', node_id: 'b', error: { message: 'no' } }], [4, 'THREAD_CANCELLED', {}],
+  );
+  assert.deepEqual(show(timeline), ['node a 0-2 cancelled', '  wait paused 1-2 cancelled', 'loop hook on_cancel 2-3 failed', '  node b 2-3 failed']);
+  assert.equal(describe({ type: 'HOOK_STARTED', data: { hook: 'finally', node_id: 'c', ending: { status: 'completed' } } }), 'finally, c, the run ends as completed');
+  assert.equal(describe({ type: 'HOOK_ENDED', data: { hook: 'finally', node_id: 'c', error: null } }), 'finally');
+});
+
 test('an event that is given twice counts once', () => {
   const timeline = folded([0, 'NODE_STARTED', { node_id: 'a', attempt: 1 }], [5, 'NODE_COMPLETED', { node_id: 'a' }]);
   timeline.add({ seq: 0, type: 'NODE_STARTED', data: { node_id: 'a', attempt: 1 }, time: new Date(BEGIN).toISOString() });

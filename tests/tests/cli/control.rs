@@ -107,6 +107,24 @@ fn a_cancelled_thread_has_ended_and_every_call_has_its_end() {
 }
 
 #[test]
+fn cancelled_thread_with_a_hook_ends_when_it_is_resumed() {
+    let scene = scene();
+    let undo = "{id: undo, context_processor: {processor_name: extract, processor_config: {variable: undone, expression: \
+                ending.reason}}}";
+    scene.write("hooked.yaml", format!("on_cancel: undo{SLOW}  - {undo}\n"));
+    let mut running = Running::start(scene.command(["run", "hooked.yaml", "--jsonl"]));
+    let id = id_of(&serde_json::from_str(&running.wait_for("LLM_CALL_REQUESTED")).unwrap());
+    running.kill();
+    let cancelled = scene.run_args(["cancel", &id, "--reason", "too slow", "--json"]).ok().json();
+    assert_eq!(cancelled, json!({ "thread_id": id, "status": "running", "hook": "on_cancel" }));
+    assert!(scene.run("show last").ok().stdout.contains("on_cancel runs; the run ends as cancelled"));
+    scene.run(&format!("resume {id}"));
+    let state = scene.run("show last --json").ok().json();
+    assert_eq!((&state["status"], &state["variables"]["undone"]), (&json!("cancelled"), &json!("too slow")));
+    assert!(scene.run("explain last").ok().stdout.contains("undo (hook on_cancel)"));
+}
+
+#[test]
 fn fork_continues_from_a_moment_with_changes() {
     let scene = scene();
     let parent = id_of(&scene.run("run greeting.yaml --input Ada --json").ok().json());

@@ -18,6 +18,7 @@ mod fork_fits;
 mod full;
 mod golden;
 mod handler;
+mod hooks;
 mod interaction;
 mod label_limits;
 mod limits;

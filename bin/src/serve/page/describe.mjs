@@ -61,6 +61,8 @@ function what_happened({ type, data = {} }) {
     case 'THREAD_CANCELLED': return line(data.reason ?? '');
     case 'THREAD_COMPLETED': return `at ${data.node_id}`;
     case 'WORKFLOW_CHANGED': return line(`${data.previous?.name} (${data.previous?.hash?.slice(0, 12)}) → ${data.workflow?.name} (${data.workflow?.hash?.slice(0, 12)})`);
+    case 'HOOK_STARTED': return line(`${data.hook}, ${data.node_id}, the run ends as ${data.ending?.status}`);
+    case 'HOOK_ENDED': return failed ? line(`${data.hook}: ${failed}`) : line(data.hook);
     case 'CHECKPOINT_CREATED': return line(data.label);
     case 'VARIABLES_UPDATED': return line(Object.keys(data.variables ?? {}).join(', '));
     case 'MESSAGE_ADDED': return `${data.message?.role}: ${message_line(data.message)}`;
@@ -105,7 +107,7 @@ export function family(type) {
   if (/^(TOOL_|CONTEXT_PROCESS)/.test(type)) return 'tool';
   if (/^USER_/.test(type)) return 'person';
   if (/^(FORK_|BRANCH_|JOIN_)/.test(type)) return 'branch';
-  if (/^(NODE_|ROUTE_|LOOP_|SUB_)/.test(type)) return 'node';
+  if (/^(NODE_|ROUTE_|LOOP_|SUB_|HOOK_)/.test(type)) return 'node';
   return 'thread';
 }
 
@@ -115,6 +117,6 @@ export const CHOICES = {
   people: ['People', ['USER_INTERACTION_REQUESTED', 'USER_INTERACTION_RESPONDED', 'USER_INTERACTION_PROCESSED', 'USER_INTERACTION_FAILED']],
   models: ['Models', ['LLM_EXECUTION_REQUEST', 'LLM_CALL_REQUESTED', 'LLM_CALL_RETRIED', 'LLM_CALL_COMPLETED', 'LLM_CALL_FAILED', 'LLM_EXECUTION_COMPLETED', 'LLM_EXECUTION_FAILED', 'CONDITION_EVALUATION_REQUESTED', 'CONDITION_EVALUATION_COMPLETED']],
   tools: ['Tools', ['TOOL_EXECUTION_REQUEST', 'TOOL_CALL_RETRIED', 'TOOL_EXECUTION_PROGRESS', 'TOOL_EXECUTION_COMPLETED', 'TOOL_EXECUTION_FAILED']],
-  nodes: ['Nodes', ['NODE_STARTED', 'NODE_COMPLETED', 'NODE_FAILED', 'ROUTE_TAKEN', 'FORK_STARTED', 'BRANCH_STARTED', 'BRANCH_ENDED', 'JOIN_COMPLETED', 'LOOP_STARTED', 'LOOP_ITERATION_STARTED', 'LOOP_ENDED', 'SUB_WORKFLOW_STARTED', 'SUB_WORKFLOW_COMPLETED', 'SUB_WORKFLOW_FAILED']],
+  nodes: ['Nodes', ['NODE_STARTED', 'NODE_COMPLETED', 'NODE_FAILED', 'ROUTE_TAKEN', 'FORK_STARTED', 'BRANCH_STARTED', 'BRANCH_ENDED', 'JOIN_COMPLETED', 'LOOP_STARTED', 'LOOP_ITERATION_STARTED', 'LOOP_ENDED', 'SUB_WORKFLOW_STARTED', 'SUB_WORKFLOW_COMPLETED', 'SUB_WORKFLOW_FAILED', 'HOOK_STARTED', 'HOOK_ENDED']],
   trouble: ['Failures and warnings', ['THREAD_FAILED', 'THREAD_CANCELLED', 'THREAD_RECOVERED', 'WARNING', 'BUDGET_EXCEEDED', 'NODE_FAILED', 'LLM_TRY_FAILED', 'LLM_CALL_FAILED', 'LLM_EXECUTION_FAILED', 'TOOL_EXECUTION_FAILED', 'USER_INTERACTION_FAILED', 'SUB_WORKFLOW_FAILED', 'CONTEXT_PROCESSING_FAILED', 'PLAN_STEP_FAILED', 'STRATEGY_DECISION_FAILED']],
 };

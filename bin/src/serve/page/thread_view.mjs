@@ -90,6 +90,7 @@ export function thread_view(app, route) {
       usage && h('span', { title: `${count(usage.input_tokens)} in, ${count(usage.output_tokens)} out` }, `${tokens(usage.total_tokens)} tokens`),
       usage && cost(usage.cost_nanousd) && h('span', {}, cost(usage.cost_nanousd)),
       summary.node && !model.ended && h('span', {}, `in ${line(summary.node, 60)}`),
+      summary.hook && h('span', {}, `hook ${summary.hook}`),
       summary.forked_from && h('span', {}, 'forked from ', link(summary.forked_from.thread_id, `${short(summary.forked_from.thread_id)} at ${summary.forked_from.seq}`, { at: summary.forked_from.seq })),
       summary.branch_of && h('span', {}, `branch ${summary.branch_of.index} of `, link(summary.branch_of.thread_id, short(summary.branch_of.thread_id))),
       h('span.id', { title: 'The thread’s id' }, route.id));

@@ -5,7 +5,7 @@ import { millis, line } from './format.mjs';
 /** The events that change a bar; others need not be read. */
 export const TYPES = [
   'THREAD_STARTED', 'THREAD_FORKED', 'THREAD_PAUSED', 'THREAD_RESUMED', 'THREAD_RECOVERED', 'THREAD_CANCELLED',
-  'THREAD_COMPLETED', 'THREAD_FAILED', 'WORKFLOW_CHANGED', 'CHECKPOINT_CREATED', 'WARNING', 'NODE_STARTED', 'NODE_COMPLETED', 'NODE_FAILED',
+  'THREAD_COMPLETED', 'THREAD_FAILED', 'WORKFLOW_CHANGED', 'HOOK_STARTED', 'HOOK_ENDED', 'CHECKPOINT_CREATED', 'WARNING', 'NODE_STARTED', 'NODE_COMPLETED', 'NODE_FAILED',
   'CONDITION_EVALUATION_REQUESTED', 'CONDITION_EVALUATION_COMPLETED', 'FORK_STARTED', 'BRANCH_STARTED', 'BRANCH_ENDED',
   'JOIN_COMPLETED', 'LOOP_STARTED', 'LOOP_ITERATION_STARTED', 'LOOP_ENDED', 'SUB_WORKFLOW_STARTED',
   'SUB_WORKFLOW_COMPLETED', 'SUB_WORKFLOW_FAILED', 'CONTEXT_PROCESSING_REQUESTED', 'CONTEXT_PROCESSING_RETRIED',
@@ -16,6 +16,9 @@ export const TYPES = [
   'TOOL_EXECUTION_FAILED', 'USER_INTERACTION_REQUESTED', 'USER_INTERACTION_PROCESSED', 'USER_INTERACTION_FAILED',
   'WAIT_STARTED', 'WAIT_CHANGED', 'WAIT_COMPLETED', 'WAIT_FAILED', 'SIGNAL_AWAITED', 'SIGNAL_RECEIVED',
 ];
+
+// What is open when a run is ending ends so.
+const STATUS = { completed: 'done', failed: 'failed', cancelled: 'cancelled' };
 
 const named = (model) => model?.model ?? model?.profile ?? model?.provider ?? 'model';
 
@@ -122,6 +125,14 @@ export class Timeline {
       case 'WORKFLOW_CHANGED': this.#marker(seq, at, `migrated to ${data.workflow?.name}`); break;
       case 'CHECKPOINT_CREATED': this.#marker(seq, at, `checkpoint ${data.label}`); break;
       case 'WARNING': this.#marker(seq, at, `warning: ${data.detail}`); break;
+      case 'HOOK_STARTED':
+        this.#end_all(STATUS[data.ending?.status] ?? 'done', seq, at);
+        begin(`hook ${data.hook}`, 'loop', `hook ${data.hook}`, { note: `the run ends as ${data.ending?.status}` });
+        break;
+      case 'HOOK_ENDED':
+        end(`hook ${data.hook}`, data.error ? 'failed' : 'done', data.error?.message);
+        this.#end_all(data.error ? 'failed' : 'done', seq, at);
+        break;
       case 'THREAD_COMPLETED': this.#finish('done', seq, at); break;
       case 'THREAD_FAILED': this.#finish('failed', seq, at, data.error.message); break;
       case 'THREAD_CANCELLED': this.#finish('cancelled', seq, at); break;
@@ -170,9 +181,13 @@ export class Timeline {
     this.bars.push({ key: `${seq} mark`, kind: 'mark', label: line(label, 120), ...more });
   }
 
+  #end_all(status, seq, at, note) {
+    for (const key of [...this.#open.keys()]) this.#end(key, status, note, seq, at);
+  }
+
   #finish(status, seq, at, note) {
     this.ended = true;
-    for (const key of [...this.#open.keys()]) this.#end(key, status, note, seq, at);
+    this.#end_all(status, seq, at, note);
   }
 }
 

@@ -125,7 +125,14 @@ before! {
 before! {
     ThreadCancelledV1 of ThreadCancelled {
         reason: Option<String>,
-    } without { by: None, }
+    } without { by: None, run_follows: false, cause: None, }
+}
+
+before! {
+    ThreadCancelledV2 of ThreadCancelled {
+        reason: Option<String>,
+        by: Option<Principal>,
+    } without { run_follows: false, cause: None, }
 }
 
 before! {

@@ -192,6 +192,8 @@ impl Steps {
             | Event::ThreadCancelled(_)
             | Event::ThreadCompleted(_)
             | Event::ThreadFailed(_)
+            | Event::HookStarted(_)
+            | Event::HookEnded(_)
             | Event::CheckpointCreated(_)
             | Event::VariablesUpdated(_)
             | Event::MessageAdded(_)

@@ -152,7 +152,9 @@ impl State {
         match &self.phase {
             Phase::Entering { .. } | Phase::Leaving { .. } | Phase::Failing { .. } => Ok(()),
             Phase::Judging(judging) if judging.open_call().is_none() => Ok(()),
-            Phase::New | Phase::InNode(_) | Phase::Judging(_) | Phase::Ended(_) => Err(STILL_IN_A_NODE),
+            Phase::New | Phase::InNode(_) | Phase::Judging(_) | Phase::BetweenHooks | Phase::Ended(_) => {
+                Err(STILL_IN_A_NODE)
+            }
         }
     }
 }

@@ -82,7 +82,7 @@ impl State {
             }
         };
         if let Some(output) = output {
-            self.set_here("output", output);
+            self.put_here("output", output);
         }
         self.end_iteration(node);
         self.phase = Phase::Leaving { node: node.clone() };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::super::calls::CallKind;
 use super::super::request::LLM_TIMEOUT_MS_DEFAULT;
 use super::super::state::{Checkpoint, Control, Ending, NodeRun, Phase, Queueing, Run, Stage, State, Work};
-use super::super::transition::{ENDED, NOT_BEGUN, OPEN_CALL, TransitionError};
+use super::super::transition::{NOT_BEGUN, TransitionError};
 use super::entering;
 use crate::event::{
     CheckpointCreated, ForkChanges, ModelChoice, ThreadForked, ThreadPaused, ThreadStarted, WorkflowChanged,
@@ -196,23 +196,24 @@ impl State {
                     fan.shift(ms);
                 }
             }
-            Phase::New | Phase::Leaving { .. } | Phase::Judging(_) | Phase::Failing { .. } | Phase::Ended(_) => {}
+            Phase::New
+            | Phase::Leaving { .. }
+            | Phase::Judging(_)
+            | Phase::Failing { .. }
+            | Phase::BetweenHooks
+            | Phase::Ended(_) => {}
+        }
+        if let Some(hooks) = &mut self.hooks {
+            let hooks = Arc::make_mut(hooks);
+            hooks.deadline = hooks.deadline.plus_ms(ms);
         }
         self.calls.shift(ms);
     }
 
     pub(super) fn end(&mut self, seq: Seq, ending: Ending) -> Result<(), TransitionError> {
-        match &self.phase {
-            Phase::New => return Err(NOT_BEGUN),
-            Phase::Ended(_) => return Err(ENDED),
-            Phase::InNode(_) => return Err(OPEN_CALL),
-            Phase::Judging(_) if !self.calls.is_empty() => return Err(OPEN_CALL),
-            _ if !self.own_frames().is_empty() => {
-                return Err(TransitionError("a loop or a sub-workflow is still open"));
-            }
-            Phase::Judging(_) => {}
-            Phase::Entering { .. } | Phase::Leaving { .. } | Phase::Failing { .. } => {}
-        }
+        self.may_end()?;
+        self.restore_output();
+        self.hooks = None;
         self.control = Control::Running;
         self.phase = Phase::Ended(ending);
         self.runs.ended = Some(seq);

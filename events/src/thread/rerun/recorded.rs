@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::event::{
-    Event, LlmCallCompleted, LlmExecutionRequest, LoopEnded, LoopStrategy, ModelChoice, OperationType, Planner,
-    SubWorkflowFailed, ThreadFailed, ToolExecutionRequest,
+    Event, HookEnded, HookStarted, LlmCallCompleted, LlmExecutionRequest, LoopEnded, LoopStrategy, ModelChoice,
+    OperationType, Planner, RunEnding, SubWorkflowFailed, ThreadFailed, ToolExecutionRequest,
 };
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{CallId, Hash, NodeId, Time, ToolName};
@@ -219,7 +219,9 @@ impl Models for Recorded<'_> {
         if let Some(
             Event::ThreadFailed(ThreadFailed { error, .. })
             | Event::SubWorkflowFailed(SubWorkflowFailed { error, .. })
-            | Event::LoopEnded(LoopEnded { error: Some(error), .. }),
+            | Event::LoopEnded(LoopEnded { error: Some(error), .. })
+            | Event::HookEnded(HookEnded { error: Some(error), .. })
+            | Event::HookStarted(HookStarted { ending: RunEnding::Failed { error, .. }, .. }),
         ) = self.next()
         {
             return judges(error);

@@ -114,11 +114,20 @@ impl State {
 
     /// Sets a variable of scope `thread`.
     pub(in crate::thread) fn set(&mut self, name: &str, value: Json) {
+        self.note_output(name, &value);
         Arc::make_mut(&mut self.variables).insert(name.to_owned(), value);
     }
 
     /// Sets a variable where nodes leave theirs: in the sub-workflow that runs, or in the thread.
     pub(in crate::thread) fn set_here(&mut self, name: &str, value: Json) {
+        if self.sub_frame().is_none() {
+            self.note_output(name, &value);
+        }
+        self.put_here(name, value);
+    }
+
+    /// The same for the output of a node, which is not that of the run while a hook runs.
+    pub(in crate::thread) fn put_here(&mut self, name: &str, value: Json) {
         let sub = self.frames.iter_mut().rev().find_map(|frame| match frame {
             Frame::Sub(open) => Some(&mut open.variables),
             Frame::Loop(_) => None,

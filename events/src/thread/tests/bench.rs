@@ -407,6 +407,13 @@ pub(super) fn said(message: &Message) -> String {
 /// An event on one line: its name and what matters of its data.
 pub(super) fn line_of(event: &Event) -> String {
     let mut line = event.event_type().name.to_owned();
+    if let Event::HookStarted(e) = event {
+        write!(line, " {} node={} ending={}", e.hook, e.node_id, e.ending.status()).unwrap();
+        return line;
+    }
+    if let Event::HookEnded(e) = event {
+        write!(line, " {}", e.hook).unwrap();
+    }
     if let Event::LlmCallRequested(LlmCallRequested { iteration, aside, .. }) = event {
         match aside {
             None => write!(line, " {iteration}").unwrap(),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::event::{AskedTool, Decision, FoldRole, MessageEffect, RunSource, WarningCode};
+use crate::event::{AskedTool, Decision, FoldRole, Hook, MessageEffect, RunSource, WarningCode};
 use crate::ids::{RunId, ThreadId};
 use crate::steps::{NodeResult, Steps};
 use crate::thread::rerun::Rerun;
@@ -42,6 +42,7 @@ pub(super) fn hold(bench: &Bench) {
     what_needs_approval_runs_with_it_only(bench);
     what_wrote_is_never_repeated(bench);
     a_message_is_read_or_a_warning_names_it(bench);
+    hooks_run_once(bench);
     the_results_of_nodes_add_up(bench);
     it_runs_again_as_it_ran(bench);
 }
@@ -119,6 +120,36 @@ fn a_message_is_read_or_a_warning_names_it(bench: &Bench) {
             // What a processor takes out of the conversation is there no more.
             Event::LlmCallRequested(_) | Event::ContextProcessed(_) | Event::ThreadForked(_) => unread = false,
             Event::ThreadCompleted(_) => assert!(!unread, "a message was not read\n{}", bench.out),
+            _ => {}
+        }
+    }
+}
+
+/// A run has each hook once at most, and ends as its first hook says it will. One that completes has run `finally`.
+/// A branch has none.
+fn hooks_run_once(bench: &Bench) {
+    let mut ending = None;
+    let mut begun = Vec::new();
+    if bench.state().branch().is_some() {
+        return;
+    }
+    for (_, event) in &bench.log {
+        match event {
+            Event::HookStarted(e) => {
+                assert!(!begun.contains(&e.hook), "hook {} ran twice\n{}", e.hook, bench.out);
+                assert_eq!(ending.get_or_insert(e.ending.status()), &e.ending.status());
+                begun.push(e.hook);
+            }
+            Event::ThreadCompleted(_) => {
+                assert!(matches!(ending, None | Some("completed")), "{}", bench.out);
+                let has_it = bench.begun_on.spec().finally.is_some();
+                assert!(!has_it || begun == [Hook::Finally], "`finally` did not run\n{}", bench.out);
+            }
+            Event::ThreadCancelled(_) => assert!(matches!(ending, None | Some("cancelled")), "{}", bench.out),
+            Event::RunStarted(_) => {
+                ending = None;
+                begun.clear();
+            }
             _ => {}
         }
     }

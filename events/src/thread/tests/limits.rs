@@ -48,7 +48,7 @@ fn an_event_that_cannot_follow_is_refused_and_changes_nothing() {
         .into(),
         ThreadResumed { by: None }.into(),
         ThreadCompleted { node_id: node("ask"), run_follows: false }.into(),
-        ThreadCancelled { reason: None, by: None }.into(),
+        ThreadCancelled::default().into(),
         ThreadFailed { node_id: None, error: error.clone(), run_follows: false }.into(),
         NodeStarted { node_id: node("ask"), attempt: 2, deadline: None }.into(),
         NodeCompleted { node_id: node("ask"), duration_ms: 0 }.into(),
@@ -83,7 +83,7 @@ fn an_event_that_cannot_follow_is_refused_and_changes_nothing() {
     let mut new = State::new(bench.state().thread());
     for event in [
         Event::from(ThreadPaused { reason: None, by: None }),
-        ThreadCancelled { reason: None, by: None }.into(),
+        ThreadCancelled::default().into(),
         CheckpointCreated { label: "x".into(), by: None }.into(),
         Warning { code: WarningCode::LateAnswer, call_id: None, detail: String::new() }.into(),
     ] {

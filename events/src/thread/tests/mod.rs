@@ -22,6 +22,7 @@ mod ends;
 mod flow;
 mod for_each;
 mod fork;
+mod hooks;
 mod informing;
 mod instructions;
 mod interaction;

@@ -64,6 +64,8 @@ enum Act {
     Run {
         policy: usize,
     },
+    /// It is the turn of the run in its queue.
+    Dequeue,
     /// A run that waits is called off.
     CallOff {
         which: usize,
@@ -243,7 +245,7 @@ impl Bench {
                 }
                 Some(Effect::AwaitSignal(run)) => {
                     // Some ids come again.
-                    let (name, id) = (run.name.clone(), format!("s{}", n_tools));
+                    let (name, id) = (run.name.clone(), format!("s{n_tools}.{which}"));
                     let payload = serde_json::json!({ "v": which % 3 }).into();
                     self.give(Input::Signal { name, id, payload });
                 }
@@ -332,6 +334,7 @@ impl Bench {
                 let (input, on_message) = (format!("run {}", self.log.len()).as_str().into(), POLICIES[*policy]);
                 self.give(Input::Run(Box::new(RunInput { input, on_message, ..RunInput::default() })));
             }
+            Act::Dequeue => self.give(Input::Dequeue),
             Act::CallOff { which } => {
                 let waiting: Vec<_> = self.state().queued_runs().iter().map(|run| run.id).collect();
                 let waiting: Vec<_> = waiting.into_iter().chain(self.state().waiting_messages()).collect();
@@ -403,7 +406,7 @@ impl Family {
 
 #[test]
 fn the_laws_hold_for_every_thread_of_a_family() {
-    let config = Config { cases: 600, failure_persistence: None, max_shrink_iters: 2_000, ..Config::default() };
+    let config = Config { cases: 800, failure_persistence: None, max_shrink_iters: 2_000, ..Config::default() };
     let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
     let n_families = std::cell::Cell::new((0, 0));
     let acts = prop::collection::vec((any::<usize>(), act()), 0..100);
@@ -441,10 +444,11 @@ fn the_laws_hold_for_every_thread_of_a_family() {
 
 #[test]
 fn laws_hold_for_every_input() {
-    let config = Config { cases: 3_000, failure_persistence: None, max_shrink_iters: 2_000, ..Config::default() };
+    let config = Config { cases: 3_600, failure_persistence: None, max_shrink_iters: 2_000, ..Config::default() };
     let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
     let mut answers = std::cell::RefCell::new(std::collections::BTreeMap::<(&str, Option<String>), usize>::new());
     let mut statuses = std::cell::RefCell::new(std::collections::BTreeMap::<&str, usize>::new());
+    let mut hooks = std::cell::RefCell::new(std::collections::BTreeMap::<&str, usize>::new());
     runner
         .run(&(definition(), prop::collection::vec(act(), 0..40)), |(yaml, acts)| {
             let mut bench = Bench::new(&yaml, serde_json::json!(3));
@@ -454,6 +458,11 @@ fn laws_hold_for_every_input() {
             }
             laws::hold(&bench);
             *statuses.borrow_mut().entry(bench.state().status().name()).or_default() += 1;
+            for name in
+                bench.log.iter().map(|(_, event)| event.event_type().name).filter(|name| name.starts_with("HOOK_"))
+            {
+                *hooks.borrow_mut().entry(name).or_default() += 1;
+            }
             for (_, event) in &bench.log {
                 if let Event::UserInteractionProcessed(e) = event {
                     let decision = e.results.decision.as_ref().map(|decision| serde_json::to_value(decision).unwrap());
@@ -485,6 +494,39 @@ fn laws_hold_for_every_input() {
     // The interleavings are of use only when they get everywhere.
     for status in ["running", "waiting", "paused", "completed", "cancelled", "error"] {
         assert!(statuses.get_mut().get(status).is_some_and(|n| *n > 20), "too few {status}: {statuses:?}");
+    }
+    for name in ["HOOK_STARTED", "HOOK_ENDED"] {
+        assert!(hooks.get_mut().get(name).is_some_and(|n| *n > 100), "too few {name}: {hooks:?}");
+    }
+}
+
+#[test]
+fn laws_hold_for_runs_in_a_queue() {
+    let config = Config { cases: 600, failure_persistence: None, max_shrink_iters: 2_000, ..Config::default() };
+    let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
+    let mut seen = std::cell::RefCell::new(std::collections::BTreeMap::<&str, usize>::new());
+    let acts = prop::collection::vec(prop_oneof![4 => act(), 1 => Just(Act::Dequeue)], 0..40);
+    runner
+        .run(&(definition(), acts), |(yaml, acts)| {
+            let yaml = yaml.replacen("name:", "queue: {key: input, rate: {starts: 2, per_ms: 1000}}\nname:", 1);
+            let mut bench = Bench::new(&yaml, serde_json::json!(3));
+            assert_eq!(bench.state().status(), Status::Queued);
+            for act in &acts {
+                bench.act(act, false);
+                let state = bench.state();
+                let runs = state.queue_place().is_none_or(QueuePlace::is_waiting) && !bench.thread.effects().is_empty();
+                // What a fork inherits waits with it.
+                assert!(!runs || state.forked_from().is_some(), "it runs before its turn\n{}", bench.out);
+            }
+            laws::hold(&bench);
+            for (_, event) in &bench.log {
+                *seen.borrow_mut().entry(event.event_type().name).or_default() += 1;
+            }
+            Ok(())
+        })
+        .unwrap_or_else(|e| panic!("{e}"));
+    for name in ["THREAD_DEQUEUED", "THREAD_FORKED", "RUN_STARTED", "THREAD_COMPLETED"] {
+        assert!(seen.get_mut().get(name).is_some_and(|n| *n > 20), "too few {name}: {seen:?}");
     }
 }
 

@@ -183,3 +183,19 @@ fn a_run_that_is_given_a_definition_with_a_queue_joins_none() {
         => queued, waits for a person
     "#]]);
 }
+
+#[test]
+fn a_run_that_waits_has_no_hooks() {
+    let hooked =
+        ORDER.replace("nodes:", "finally: tidy\nedges: [{from: hold, to: done}]\nnodes:\n  - {id: tidy, end: {}}");
+    let hooked = hooked.replace("nodes:\n  - {id: tidy", "entry: hold\nnodes:\n  - {id: tidy");
+    let input = serde_json::json!({ "customer": "Ada", "vip": true, "shop": 7 });
+    let mut bench = Bench::new(&hooked, input);
+    bench.give(Input::Cancel { reason: None });
+    bench.check(expect![[r#"
+          0 THREAD_STARTED
+          1 THREAD_QUEUED workflow=order
+          2 THREAD_CANCELLED
+        => cancelled, waits for nothing
+    "#]]);
+}

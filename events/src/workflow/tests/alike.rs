@@ -66,6 +66,21 @@ fn limits_of_a_workflow_are_those_of_a_file() {
 }
 
 #[test]
+fn hooks_are_those_of_a_file() {
+    alike(
+        "on_failed: b\non_cancel: b\nfinally: c\nhook_timeout_ms: 9\nnodes: [{id: a, LLM}, {id: b, LLM}, {id: c, LLM}]",
+        builder()
+            .set_on_failed("b")
+            .set_on_cancel("b")
+            .set_finally("c")
+            .set_hook_timeout(9)
+            .add_node(node("a"))
+            .add_node(node("b"))
+            .add_node(node("c")),
+    );
+}
+
+#[test]
 fn loops_are_those_of_a_file() {
     let body = || Some(Body::of([node("a"), node("b")]));
     alike(

@@ -88,7 +88,7 @@ fn unknown_fields_are_refused_with_their_place() {
     check(
         "version: '1'\nname: w\nspeed: 3\nnodes: [{id: a, start: {}}]\n",
         expect![[r#"
-            3:1: speed: unknown field `speed`, expected one of $schema, version, name, description, workflowVersion, workflow_version, maxIterations, max_iterations, timeout, timeoutMs, timeout_ms, inputSchema, input_schema, outputSchema, output_schema, variables, search, entry, entryPoint, entry_point, endPoints, end_points, nodes, edges, judge, budget, thread, onLimit, on_limit, onMessage, on_message, queue, summary, workspaceInPrompt, workspace_in_prompt, workflows
+            3:1: speed: unknown field `speed`, expected one of $schema, version, name, description, workflowVersion, workflow_version, maxIterations, max_iterations, timeout, timeoutMs, timeout_ms, inputSchema, input_schema, outputSchema, output_schema, variables, search, entry, entryPoint, entry_point, endPoints, end_points, nodes, edges, judge, budget, thread, onLimit, on_limit, onMessage, on_message, queue, onFailed, on_failed, onCancel, on_cancel, finally, hookTimeout, hookTimeoutMs, hook_timeout_ms, summary, workspaceInPrompt, workspace_in_prompt, workflows
         "#]],
     );
     check(

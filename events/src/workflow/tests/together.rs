@@ -22,7 +22,7 @@ edges:
   - {from: a, to: nowhere}
 ",
         expect![[r#"
-            3:1: nme: unknown field `nme`, expected one of $schema, version, name, description, workflowVersion, workflow_version, maxIterations, max_iterations, timeout, timeoutMs, timeout_ms, inputSchema, input_schema, outputSchema, output_schema, variables, search, entry, entryPoint, entry_point, endPoints, end_points, nodes, edges, judge, budget, thread, onLimit, on_limit, onMessage, on_message, queue, summary, workspaceInPrompt, workspace_in_prompt, workflows
+            3:1: nme: unknown field `nme`, expected one of $schema, version, name, description, workflowVersion, workflow_version, maxIterations, max_iterations, timeout, timeoutMs, timeout_ms, inputSchema, input_schema, outputSchema, output_schema, variables, search, entry, entryPoint, entry_point, endPoints, end_points, nodes, edges, judge, budget, thread, onLimit, on_limit, onMessage, on_message, queue, onFailed, on_failed, onCancel, on_cancel, finally, hookTimeout, hookTimeoutMs, hook_timeout_ms, summary, workspaceInPrompt, workspace_in_prompt, workflows
             4:17: max_iterations: expected a whole number that is not negative
             5:12: variables: expected `key: value` pairs
             7:18: nodes[0].llm: missing field `user_prompt`

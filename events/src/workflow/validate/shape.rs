@@ -1,11 +1,12 @@
 //! The shape of a graph: what is reached, what leads to an end, what comes round, what opens and closes.
 
+mod hooks;
 mod regions;
 
 use std::collections::BTreeSet;
 
 use super::parts::{at, no_node};
-use super::ways::Shape;
+use super::ways::{Shape, reach};
 use crate::event::Scope;
 use crate::workflow::fault::Fault;
 use crate::workflow::graph::{Graph, Placed};
@@ -26,6 +27,7 @@ pub(super) fn check(path: &str, graph: &Graph, is_bounded: bool, in_sub_workflow
     }
     let shape = Shape::new(graph);
     check_ways(&shape, path, is_bounded, faults);
+    hooks::check(&shape, faults);
     let in_loop = regions::check(&shape, faults);
     check_scopes(graph, &in_loop, in_sub_workflow, faults);
 }
@@ -36,6 +38,11 @@ fn check_ids(path: &str, graph: &Graph, faults: &mut Vec<Fault>) {
         && !graph.nodes.contains_key(entry)
     {
         faults.push(no_node(at(path, "entry"), entry));
+    }
+    for (hook, first) in graph.hooks() {
+        if !graph.nodes.contains_key(first) {
+            faults.push(no_node(hook.key().to_owned(), first));
+        }
     }
     for (i, end) in graph.end_points.iter().enumerate() {
         if !graph.nodes.contains_key(end) {
@@ -153,12 +160,14 @@ fn check_ways(shape: &Shape<'_>, path: &str, is_bounded: bool, faults: &mut Vec<
             previous[to].push(i);
         }
     }
-    let reached = reach(shape.number(entry).into_iter().collect(), &shape.next);
+    let first = std::iter::once(entry).chain(shape.graph.hooks().map(|(_, first)| first));
+    let reached = reach(first.filter_map(|id| shape.number(id)).collect(), &shape.next);
     let is_end = |i: &usize| shape.placed(*i).is_some_and(|placed| shape.graph.is_end(&placed.node.id));
     let ending = reach((0..shape.next.len()).filter(is_end).collect(), &previous);
     for (i, Placed { path, node }) in shape.graph.nodes.values().enumerate() {
         if !reached[i] {
-            let message = format!("node `{}` cannot be reached from `{entry}`", node.id);
+            let hooks = if shape.graph.hooks.is_empty() { "" } else { " or by a hook" };
+            let message = format!("node `{}` cannot be reached from `{entry}`{hooks}", node.id);
             faults.push(Fault::new(path, message));
         } else if !ending[i] {
             faults.push(Fault::new(path, format!("no way leads from node `{}` to an end", node.id)));
@@ -171,18 +180,6 @@ fn check_ways(shape: &Shape<'_>, path: &str, is_bounded: bool, faults: &mut Vec<
                 .hint(format!("set {}: how many nodes a thread may enter", at(path, "max_iterations"))),
         );
     }
-}
-
-/// Which nodes can be reached from these.
-fn reach(from: Vec<usize>, next: &[Vec<usize>]) -> Vec<bool> {
-    let mut seen = vec![false; next.len()];
-    let mut todo = from;
-    while let Some(i) = todo.pop() {
-        if !std::mem::replace(&mut seen[i], true) {
-            todo.extend(&next[i]);
-        }
-    }
-    seen
 }
 
 /// A node that lies on a cycle: one that is met again on the way down from itself, depth first.

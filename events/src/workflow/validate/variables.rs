@@ -54,6 +54,9 @@ pub(super) fn check<'a>(
     for (name, kind) in MADE {
         known.set(name, kind);
     }
+    if spec.hooks().next().is_some() {
+        known.set("ending", Some(ValueKind::Object));
+    }
     for (name, value) in spec.variables.iter().chain(spec.workflows.values().flat_map(|sub| sub.variables.iter())) {
         known.set(name, Some(kind_of(&value.0)));
     }

@@ -44,3 +44,15 @@ impl<'a> Shape<'a> {
         ids.into_iter().filter_map(|id| self.number(id)).collect()
     }
 }
+
+/// Which nodes can be reached from these.
+pub(super) fn reach(from: Vec<usize>, next: &[Vec<usize>]) -> Vec<bool> {
+    let mut seen = vec![false; next.len()];
+    let mut todo = from;
+    while let Some(i) = todo.pop() {
+        if !std::mem::replace(&mut seen[i], true) {
+            todo.extend(&next[i]);
+        }
+    }
+    seen
+}

@@ -5,7 +5,9 @@ use rethread_events::message::UsageSource;
 use rethread_events::principal::Principal;
 use serde_json::json;
 
-use super::{answer_rejected, caught_error, error, events, message, of_runs, of_waits, tool_call_ref, variables};
+use super::{
+    answer_rejected, caught_error, error, events, message, of_hooks, of_runs, of_waits, time, tool_call_ref, variables,
+};
 
 /// The events of version 2, with every field that version 1 did not have filled in.
 pub(crate) fn version_2() -> Vec<Event> {
@@ -84,7 +86,8 @@ pub(crate) fn version_5() -> Vec<Event> {
     let newest = |kind: EventType| older.iter().find(|event| event.event_type() == kind).unwrap();
     let is_renamed = |name: &String| matches!(name.as_str(), "node_id" | "call_id" | "interaction_id");
     // Those that came later have these names from the beginning.
-    let later: Vec<_> = of_waits().iter().chain([&answer_rejected()]).map(Event::event_type).collect();
+    let later: Vec<_> =
+        of_waits().iter().chain(&of_hooks()).chain([&answer_rejected()]).map(Event::event_type).collect();
     EVENT_TYPES
         .iter()
         .filter(|kind| !later.contains(kind))
@@ -137,6 +140,22 @@ pub(crate) fn version_10() -> Vec<Event> {
         true
     });
     events.push(answer_rejected());
+    events
+}
+
+/// The events of hooks, and how a run is cancelled that has some.
+pub(crate) fn version_13() -> Vec<Event> {
+    let mut events = of_hooks();
+    let by = Some(Principal::named("Ada"));
+    for (hook, ending) in [
+        (Hook::OnCancel, RunEnding::Cancelled { reason: Some("enough".into()) }),
+        (Hook::Finally, RunEnding::Completed { node_id: "ask".into() }),
+    ] {
+        events.push(HookStarted { hook, node_id: "undo".into(), ending, deadline: time(), by: by.clone() }.into());
+    }
+    events.push(HookEnded { hook: Hook::Finally, node_id: None, error: None }.into());
+    let cause = Some("hook `on_cancel` was cancelled".into());
+    events.push(ThreadCancelled { reason: Some("enough".into()), by, run_follows: true, cause }.into());
     events
 }
 

@@ -93,6 +93,7 @@ impl Values {
             "^[A-Za-z0-9._/-]{1,64}$" => &["tenant", "user"],
             r"^[^,\x00-\x1f\x7f]{1,64}$" => &["acme", "42"],
             "^(openai_chat|openai_responses|anthropic)$" => &["openai_chat", "openai_responses", "anthropic"],
+            "^(refuse|queue)$" => &["refuse", "queue"],
             "^(queue|steer|interrupt|reject)$" => &["queue", "steer", "interrupt", "reject"],
             "^[A-Za-z0-9._/-]{1,64}=[^,]{1,64}(,[A-Za-z0-9._/-]{1,64}=[^,]{1,64})*$" => &["a=b", "tenant=acme,user=42"],
             "^[A-Za-z_][A-Za-z0-9_]{0,60}=[^,\"]{0,64}(,[A-Za-z_][A-Za-z0-9_]{0,60}=[^,\"]{0,64})*$" => {

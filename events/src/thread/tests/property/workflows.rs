@@ -199,6 +199,27 @@ fn inner() -> impl Strategy<Value = String> {
     })
 }
 
+/// The hooks of a workflow: their keys, their nodes, and the edges of these.
+fn hooks() -> impl Strategy<Value = (String, String, String)> {
+    let keys = prop_oneof![
+        5 => Just(""),
+        1 => Just("on_failed: undo\non_cancel: undo\nfinally: tidy\n"),
+        1 => Just("on_failed: undo\nhook_timeout_ms: 20000\n"),
+        1 => Just("finally: tidy\n"),
+    ];
+    (keys, step("undo".into()), step("tidy".into())).prop_map(|(keys, undo, tidy)| {
+        let (mut nodes, mut edges) = (String::new(), String::new());
+        for (id, step) in [("undo", undo), ("tidy", tidy)] {
+            if keys.contains(id) {
+                nodes +=
+                    &format!("{}  - {{id: {id}.done, end: {{}}}}\n", step.replace(": last", &format!(": {id}.done")));
+                edges += &format!("  - {{from: {id}, to: {id}.done}}\n");
+            }
+        }
+        (keys.to_owned(), nodes, edges)
+    })
+}
+
 /// A line of steps with a way back by a condition, and a last node.
 pub(super) fn definition() -> impl Strategy<Value = String> {
     let steps = (1..4_usize).prop_flat_map(|n| (0..n).map(|i| step(format!("n{i}"))).collect::<Vec<_>>());
@@ -215,7 +236,8 @@ pub(super) fn definition() -> impl Strategy<Value = String> {
         1 => Just("    input_schema: {properties: {v: {type: integer}}}\n"),
         1 => Just("    output_schema: {type: ['null', object, number]}\n"),
     ];
-    (steps, inner(), back, any::<bool>(), limits, ends).prop_map(|(steps, inner, back, timeout, limits, ends)| {
+    let all = (steps, inner(), back, any::<bool>(), limits, ends, hooks());
+    all.prop_map(|(steps, inner, back, timeout, limits, ends, (hooks, of_hooks, hook_edges))| {
         let n = steps.len();
         let listed: String = steps.concat();
         let mut edges: String = (1..n).map(|i| format!("  - {{from: n{}, to: n{i}}}\n", i - 1)).collect();
@@ -225,8 +247,8 @@ pub(super) fn definition() -> impl Strategy<Value = String> {
         edges += &format!("  - {{from: n{}, to: last}}\n", n - 1);
         let timeout = if timeout { "timeout_ms: 60000\n" } else { "" };
         format!(
-            "version: '1'\nname: any\nmax_iterations: 12\n{timeout}{limits}variables: {{v: 1}}\nnodes:\n{listed}  - id: last\n    \
-             end: {{}}\nedges:\n{edges}judge: {{provider: mock, model: judge, timeout_ms: 20000}}\nworkflows:\n  inner:\n{ends}    \
+            "version: '1'\nname: any\nmax_iterations: 12\n{timeout}{limits}{hooks}variables: {{v: 1}}\nnodes:\n{listed}  - id: last\n    \
+             end: {{}}\n{of_hooks}edges:\n{edges}{hook_edges}judge: {{provider: mock, model: judge, timeout_ms: 20000}}\nworkflows:\n  inner:\n{ends}    \
              variables: {{v: 1}}\n    nodes:\n{inner}"
         )
     })

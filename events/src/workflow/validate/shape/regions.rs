@@ -28,7 +28,8 @@ struct Around {
 pub(super) fn check(shape: &Shape<'_>, faults: &mut Vec<Fault>) -> Vec<bool> {
     let mut walk = Walk { shape, arounds: Vec::new(), of_node: vec![None; shape.next.len()], found: BTreeMap::new() };
     let entry = shape.graph.entry.as_ref().and_then(|entry| shape.number(entry));
-    walk.run(entry.into_iter().collect());
+    let hooks = shape.graph.hooks().filter_map(|(_, first)| shape.number(first));
+    walk.run(entry.into_iter().chain(hooks).collect());
     faults.extend(walk.found.into_values());
     let in_loop = |of: &Option<Option<usize>>| {
         of.flatten().and_then(|i| walk.arounds.get(i)).is_some_and(|around| around.in_loop)
