@@ -81,7 +81,7 @@ async fn run(services: Arc<Services>, message: CallModel) {
     let CallModel { port, thread, request, deadline, waits, span } = message;
     span.asks(|| json_of(&request.messages));
     let began = Instant::now();
-    let asked = ask(&services, thread, &port, deadline, &waits, &request);
+    let asked = ask(&services, thread, &port, deadline, &waits, request);
     let answered = contained(asked).instrument(span.span()).await.unwrap_or_else(Err);
     span.ends(&answered, |answer| json_of(&answer.message));
     match answered {
@@ -99,9 +99,9 @@ async fn ask(
     port: &Port,
     deadline: Option<Time>,
     waits: &PermitWaits,
-    wanted: &ModelRequest,
+    wanted: ModelRequest,
 ) -> Result<LlmCallCompleted, ExecutionError> {
-    let tools = services.offered_to(wanted).await?;
+    let tools = services.offered_to(&wanted).await?;
     let (client, mut request) = services.models.prepare(wanted, tools)?;
     let _permit = permit(services, waits).await?;
     let gathered = Arc::new(Gathered { stream: request.stream, ..Gathered::default() });

@@ -54,11 +54,13 @@ impl Models {
     /// Returns the client for a call, and the request.
     pub(crate) fn prepare(
         &self,
-        wanted: &ModelRequest,
+        mut wanted: ModelRequest,
         tools: Arc<[ToolSpec]>,
     ) -> Result<(Arc<dyn Client>, Request), ExecutionError> {
+        // Moved: a conversation may have very many.
+        let messages = std::mem::take(&mut wanted.messages);
+        let mut request = Request { messages, ..request_of(&wanted, tools) };
         let choice = &wanted.execution.model;
-        let mut request = request_of(wanted, tools);
         let configured = |error: ProfileError| ExecutionError::new(ErrorKind::Configuration, error.to_string());
         let client = match (&choice.profile, &choice.provider) {
             (Some(profile), _) => self.profiles.client(profile.as_str()).map_err(configured)?,

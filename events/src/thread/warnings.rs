@@ -1,6 +1,7 @@
 //! The events right after an event, in the same append: a warning for subscribers, or the effect of a limit.
 
-use super::{bounds, env::Env, state::State};
+use super::state::{State, Work};
+use super::{bounds, env::Env};
 use crate::event::{Event, Warning, WarningCode};
 
 /// Returns the events right before an event of the machine itself.
@@ -27,6 +28,9 @@ pub(super) fn follow_up(state: &State, event: &Event, around: &Env<'_>) -> Optio
 }
 
 fn over_limit(state: &State, around: &Env<'_>) -> Option<Event> {
+    let Work::Llm(agent_loop) = &state.node_run()?.work else { return None };
+    // Before the request is made, whose cost grows with the conversation.
+    agent_loop.request.summary.as_ref()?;
     let call = state.last_call()?;
     let request = state.model_request_of(call)?;
     let limit = request.execution.summary.as_ref()?.token_limit;
