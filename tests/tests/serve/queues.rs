@@ -75,7 +75,7 @@ fn a_queue_that_makes_no_sense_is_a_fault_with_its_place() {
     ] {
         scene.write(
             "wrong.yaml",
-            &format!("{{version: '1', name: w, queue: {queue}, nodes: [{{id: done, end: {{}}}}]}}"),
+            format!("{{version: '1', name: w, queue: {queue}, nodes: [{{id: done, end: {{}}}}]}}"),
         );
         scene.run("validate wrong.yaml").code(3).says(said);
     }
