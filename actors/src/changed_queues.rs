@@ -1,7 +1,6 @@
 //! What the task that lets runs begin has to know: which queues have changed, and whether there is room.
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 use rethread_store::KeyChange;
@@ -14,7 +13,8 @@ use crate::stream_keys::QueueId;
 pub(crate) struct ChangedQueues {
     pub(crate) wanted: Mutex<Wanted>,
     pub(crate) changed: Notify,
-    pub(crate) waits_for_room: AtomicBool,
+    /// The queues with runs that could begin if there were room in memory.
+    waiting_for_room: Mutex<HashSet<QueueId>>,
     /// How many runs are about to begin.
     pub(crate) beginning: Mutex<usize>,
 }
@@ -36,7 +36,7 @@ impl ChangedQueues {
         }
     }
 
-    /// Anything may have changed: threads were deleted or imported.
+    /// Any queue may have changed: the runtime starts, or an imported thread resumes here.
     pub(crate) fn all_changed(&self) {
         self.wanted.lock().all = true;
         self.changed.notify_one();
@@ -44,13 +44,25 @@ impl ChangedQueues {
 
     /// A thread has left the memory.
     pub(crate) fn has_room(&self) {
-        if self.waits_for_room.load(Ordering::Relaxed) {
-            self.all_changed();
+        let waiting = self.waiting_for_room.lock();
+        if !waiting.is_empty() {
+            self.wanted.lock().queues.extend(&*waiting);
+            self.changed.notify_one();
+        }
+    }
+
+    /// Records whether runs of a queue wait for room in memory.
+    pub(crate) fn set_waiting_for_room(&self, queue: QueueId, waits: bool) {
+        let mut waiting = self.waiting_for_room.lock();
+        if waits {
+            waiting.insert(queue);
+        } else {
+            waiting.remove(&queue);
         }
     }
 
     /// Whether runs wait for room in memory: a start that is not to wait is refused.
     pub(crate) fn wait_for_room(&self) -> bool {
-        self.waits_for_room.load(Ordering::Relaxed)
+        !self.waiting_for_room.lock().is_empty()
     }
 }

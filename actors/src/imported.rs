@@ -37,10 +37,10 @@ impl ImportedThreads {
         self.threads.read().contains(&thread)
     }
 
-    /// Removes the mark of a thread that resumes here: from now on it resumes by itself.
-    pub(crate) fn goes_on(&self, thread: ThreadId, store: &Arc<dyn Store>) {
+    /// Removes the mark of a thread that resumes here: from now on it resumes by itself. Returns whether it had the mark.
+    pub(crate) fn goes_on(&self, thread: ThreadId, store: &Arc<dyn Store>) -> bool {
         if !self.threads.write().remove(&thread) {
-            return;
+            return false;
         }
         let store = store.clone();
         drop(actix_rt::task::spawn_blocking(move || {
@@ -49,5 +49,6 @@ impl ImportedThreads {
                 tracing::warn!(%thread, %error, "an imported thread that goes on is still noted as one that does not");
             }
         }));
+        true
     }
 }

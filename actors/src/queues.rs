@@ -5,7 +5,6 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
@@ -82,7 +81,6 @@ pub(crate) async fn run(registry: Arc<ThreadRegistry>) {
         let Wanted { all, queues } = std::mem::take(&mut *registry.queues.wanted.lock());
         let mut queues: BTreeSet<QueueId> = queues.into_iter().chain(known.due(clock::now())).collect();
         if all {
-            registry.queues.waits_for_room.store(false, Ordering::Relaxed);
             queues.extend(listed(&registry).await);
         }
         for queue in queues {
@@ -170,23 +168,29 @@ async fn serve(
         let now = clock::now();
         let retry_at = Some(now.plus_ms(clock::millis(RETRY)));
         let room = Room::take(&registry);
-        // At least one, to know whether it is room that is missing.
-        let (of, not_again, n) = (registry.clone(), tried.clone(), room.n.max(1));
+        // One more than there is room for, to know whether runs wait for room.
+        let (of, not_again, most) = (registry.clone(), tried.clone(), room.n + 1);
         let plan = move || {
             let is_left_out = |thread| not_again.contains(&thread) || !of.may_begin_queued(thread);
-            plan(&*of.services.store, queue, turn, n, now, is_left_out)
+            plan(&*of.services.store, queue, turn, most, now, is_left_out)
         };
-        let plan = match actix_rt::task::spawn_blocking(plan).await {
+        let mut plan = match actix_rt::task::spawn_blocking(plan).await {
             Ok(Ok(Some(plan))) => plan,
-            Ok(Ok(None)) | Err(_) => return (queue, Served::default()),
+            Ok(Ok(None)) | Err(_) => {
+                registry.queues.set_waiting_for_room(queue, false);
+                return (queue, Served::default());
+            }
             Ok(Err(error)) => {
                 tracing::error!(%error, "a queue of the log cannot be read: trying again");
                 return (queue, Served { turn: Some(turn), more_at: retry_at });
             }
         };
-        if room.n == 0 && !plan.begin.is_empty() {
-            registry.queues.waits_for_room.store(true, Ordering::Relaxed);
-            // A thread that left just before said nothing of it.
+        // A whole batch is followed by the next one at once.
+        let waits = plan.begin.len() > room.n && room.n < BATCH;
+        plan.begin.truncate(room.n);
+        registry.queues.set_waiting_for_room(queue, waits);
+        if waits && plan.begin.is_empty() {
+            // A thread that left the memory just before found no queue that waits.
             if registry.room() > 0 {
                 registry.queues.has_room();
             }
@@ -227,6 +231,10 @@ impl Room {
 impl Drop for Room {
     fn drop(&mut self) {
         *self.registry.queues.beginning.lock() -= self.n;
+        // Not all of it may have been used.
+        if self.n > 0 {
+            self.registry.queues.has_room();
+        }
     }
 }
 

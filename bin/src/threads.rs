@@ -304,6 +304,14 @@ fn pending_in_words(pending: &Value) -> String {
         Some("strategy") => format!("the application's strategy, attempt {}", pending["attempt"]),
         Some("context_processor") => format!("processor {}, attempt {}", text("name"), pending["attempt"]),
         Some("signal") => format!("the signal {} {}", text("name"), output::tame(&pending["where"].to_string(), 200)),
+        Some("queue") if pending["id"].is_null() => "room in memory".to_owned(),
+        Some("queue") if pending["key"].is_null() => {
+            format!("its turn in the queue {}", output::tame(&text("id"), 200))
+        }
+        Some("queue") => {
+            let key = output::tame(&pending["key"].to_string(), 200);
+            format!("its turn in the queue {}, key {key}", output::tame(&text("id"), 200))
+        }
         Some("wait") => format!("the time {} (`rethread reschedule` changes it)", text("until")),
         _ => format!("node {}", text("id")),
     }

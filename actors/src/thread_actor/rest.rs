@@ -111,9 +111,9 @@ impl ThreadActor {
         let has_all = stream_keys::is_activated_by_keys(live.thread.state())
             && (next_due.is_none() || stream_keys::has_timer(&live.keys));
         let is_in_log = is_far && has_all && self.services.mode == Mode::Run;
-        if is_in_log {
-            // An imported thread is active only on request: from now on it resumes by itself.
-            self.services.imported.goes_on(self.id, &self.services.store);
+        // An imported thread is active only on request: from now on it resumes by itself.
+        if is_in_log && self.services.imported.goes_on(self.id, &self.services.store) {
+            self.registry.queues.all_changed();
         }
         // A thread that had a second run may have a third.
         if ended && live.thread.state().run_number() == 1 {

@@ -249,6 +249,10 @@ impl State {
 
     /// What is open: calls, questions and waits, each with `kind` and `id`.
     pub fn pending(&self) -> Vec<Value> {
+        if let Some(QueuePlace { queued, since, .. }) = self.queue_place().filter(|place| place.is_waiting()) {
+            let (id, key, not_before) = (&queued.workflow, &queued.key, queued.not_before);
+            return vec![json!({ "kind": "queue", "id": id, "key": key, "since": since, "not_before": not_before })];
+        }
         let mut pending: Vec<_> = self.effects().iter().map(|effect| self.effect_json(effect)).collect();
         if let Phase::Entering { node, attempt, not_before, .. } = self.phase() {
             pending.push(json!({ "kind": "node", "id": node, "attempt": attempt, "not_before": not_before }));

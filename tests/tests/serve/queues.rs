@@ -27,6 +27,10 @@ fn a_run_that_waits_is_shown_and_begins_after_a_kill() {
     let state = place.get(&format!("/v1/threads/{second}/state")).is(200).value();
     assert_eq!((&state["status"], &state["queue"]["key"]), (&json!("queued"), &json!("Ada")));
     assert_eq!(state["queue"]["dequeued_at"], json!(null));
+    assert_eq!((&state["pending"][0]["kind"], &state["pending"][0]["id"]), (&json!("queue"), &json!("order")));
+    assert!(
+        place.scene.run(&format!("show {second}")).ok().stdout.contains("its turn in the queue order, key \"Ada\"")
+    );
     assert!(place.scene.run(&format!("explain {second}")).ok().stdout.contains("waits in a queue"));
 
     let place = place.kill_and_restart();

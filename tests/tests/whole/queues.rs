@@ -202,6 +202,30 @@ fn starts_beyond_the_limit_of_live_threads_wait_in_the_log() {
     });
 }
 
+#[test]
+fn imported_run_that_waits_begins_when_a_caller_asks_for_it() {
+    block_on(async {
+        let world = World::new().await;
+        let of = one_each("{concurrency: 1}");
+        let first = start(&world, &of, "1", "Ada", json!({})).await;
+        until_status(&world, first, Status::Suspended).await;
+        let second = start(&world, &of, "2", "Ada", json!({})).await;
+        let file = tempfile::NamedTempFile::new().unwrap();
+        world.runtime.export(second, file.reopen().unwrap()).await.unwrap();
+        world.end().await;
+        let world = World::new().await;
+        world.runtime.import(std::io::BufReader::new(file.reopen().unwrap())).await.unwrap();
+        let third = start(&world, &of, "3", "Ada", json!({})).await;
+        until_status(&world, third, Status::Suspended).await;
+        go(&world, "3").await;
+        until_status(&world, third, Status::Completed).await;
+        assert_eq!(status(&world, second).await, Status::Queued);
+        world.runtime.thread(second).wake().await.unwrap();
+        until_status(&world, second, Status::Suspended).await;
+        world.end().await;
+    });
+}
+
 /// The process dies at each append: each run begins once, and never two of one key at a time.
 #[test]
 fn each_run_begins_once_across_a_death_at_each_append() {
