@@ -1,4 +1,4 @@
-//! What the task that lets runs begin has to know: which queues have changed, and whether there is room.
+//! Notifications for the task that starts queued runs: which queues have changed, and which wait for room in memory.
 
 use std::collections::HashSet;
 
@@ -6,20 +6,20 @@ use parking_lot::Mutex;
 use rethread_store::KeyChange;
 use tokio::sync::Notify;
 
-use crate::stream_keys::QueueId;
+use crate::queue_keys::QueueId;
 
-/// Which queues have changed, and who waits for room.
+/// The queues that have changed, and those that wait for room in memory.
 #[derive(Default)]
 pub(crate) struct ChangedQueues {
     pub(crate) wanted: Mutex<Wanted>,
     pub(crate) changed: Notify,
     /// The queues with runs that could begin if there were room in memory.
     waiting_for_room: Mutex<HashSet<QueueId>>,
-    /// How many runs are about to begin.
+    /// How many places in memory are reserved for runs that are being started.
     pub(crate) beginning: Mutex<usize>,
 }
 
-/// The queues that are to be looked at.
+/// The queues to serve.
 #[derive(Default)]
 pub(crate) struct Wanted {
     pub(crate) all: bool,
@@ -27,7 +27,7 @@ pub(crate) struct Wanted {
 }
 
 impl ChangedQueues {
-    /// These keys of a stream have changed, durably.
+    /// Called when changes of the keys of a stream are durable.
     pub(crate) fn keys_changed(&self, changes: &[KeyChange]) {
         let mut queues = QueueId::changed(changes).peekable();
         if queues.peek().is_some() {
@@ -36,13 +36,13 @@ impl ChangedQueues {
         }
     }
 
-    /// Any queue may have changed: the runtime starts, or an imported thread resumes here.
+    /// Called when any queue may have changed: the runtime starts, or an imported thread resumes here.
     pub(crate) fn all_changed(&self) {
         self.wanted.lock().all = true;
         self.changed.notify_one();
     }
 
-    /// A thread has left the memory.
+    /// Called when a thread has left memory.
     pub(crate) fn has_room(&self) {
         let waiting = self.waiting_for_room.lock();
         if !waiting.is_empty() {
@@ -61,7 +61,7 @@ impl ChangedQueues {
         }
     }
 
-    /// Whether runs wait for room in memory: a start that is not to wait is refused.
+    /// Returns whether runs wait for room in memory. Then a start that does not wait is refused.
     pub(crate) fn wait_for_room(&self) -> bool {
         !self.waiting_for_room.lock().is_empty()
     }

@@ -92,6 +92,7 @@ mod outputs;
 mod permit_waits;
 mod port;
 mod processor;
+mod queue_keys;
 mod queues;
 mod recent_ends;
 mod recorded;

@@ -1,7 +1,8 @@
-//! The queues of workflows, and the one of runs for which the runtime has no room: which run begins, and when.
+//! The task that starts queued runs: those in the queues of workflows, and those that wait for room in memory.
 //!
-//! A run that waits is in the log, found by the keys of its stream; nothing of it is in memory. One task lets runs begin, so
-//! that what the log says is counted is what there is: a run that begins is durable before the next ones are counted.
+//! A queued run is in the log, found by the keys of its stream, and not in memory. One task starts all runs of a queue,
+//! one batch after the other. The start of a run is durable before the task counts again, so the keys in the log are the
+//! count.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -22,37 +23,37 @@ use crate::clock;
 use crate::deliver;
 use crate::error::{ControlError, ReadError, RuntimeError};
 use crate::mode::Mode;
+use crate::queue_keys::{self, QueueId, QueuedKey, Turn};
 use crate::registry::ThreadRegistry;
-use crate::stream_keys::{self, QueueId, QueuedKey, Turn};
 use crate::timers;
 
-/// How many runs of a queue begin at a time.
+/// The most runs of a queue that are started at once.
 const BATCH: usize = 64;
-/// How many queues are looked at at a time.
+/// The most queues that are served at once.
 const SERVED_AT_ONCE: usize = 32;
-/// How many queues are listed at a time.
+/// The page size of the list of queues.
 const PAGE: usize = 256;
-/// How many runs of a queue in which only the newest one begins are looked at, at a time.
+/// The most runs of a debounced queue that are read at once.
 const DEBOUNCED: usize = 256;
-/// More starts than the limit of a rate allows: the limit may have become smaller.
+/// The most starts that are read for a rate: more than a rate allows, because its limit may have become smaller.
 const STARTS_READ: usize = 1_000;
-/// How soon a queue is looked at again that could not be read, or whose first run could not begin.
+/// The pause before a queue is served again after an error.
 const RETRY: Duration = Duration::from_secs(5);
-/// How often the clock is looked at: it can be set.
-const LOOK_EVERY: Duration = Duration::from_secs(10);
+/// The longest sleep of the task, so that it notices a clock that was set.
+const SLEEP_MAX: Duration = Duration::from_secs(10);
 
-/// What is known of the queues beside the log.
+/// The data about queues that is only in memory.
 #[derive(Default)]
 struct Known {
-    /// When to look at queues again, also by time alone.
+    /// When to serve queues again although no key changes.
     later: BTreeSet<(Time, QueueId)>,
     at: HashMap<QueueId, Time>,
-    /// Whose turn it was last, of queues with several groups.
+    /// The group whose run began last, of each queue with runs that wait.
     turns: HashMap<QueueId, Turn>,
 }
 
 impl Known {
-    fn look_at(&mut self, queue: QueueId, at: Option<Time>) {
+    fn serve_at(&mut self, queue: QueueId, at: Option<Time>) {
         if let Some(before) = self.at.remove(&queue) {
             self.later.remove(&(before, queue));
         }
@@ -67,7 +68,7 @@ impl Known {
     }
 }
 
-/// Lets runs begin, until the runtime shuts down.
+/// Starts queued runs until the runtime shuts down.
 pub(crate) async fn run(registry: Arc<ThreadRegistry>) {
     let mut known = Known::default();
     let mut serving = FuturesUnordered::new();
@@ -84,7 +85,7 @@ pub(crate) async fn run(registry: Arc<ThreadRegistry>) {
             queues.extend(listed(&registry).await);
         }
         for queue in queues {
-            known.look_at(queue, None);
+            known.serve_at(queue, None);
             if served_now.insert(queue) {
                 let turn = known.turns.get(&queue).copied().unwrap_or(Turn::MAX);
                 serving.push(serve(registry.clone(), queue, turn, permits.clone()));
@@ -93,7 +94,7 @@ pub(crate) async fn run(registry: Arc<ThreadRegistry>) {
             }
         }
         let now = clock::now();
-        let wait = known.later.first().map_or(Duration::MAX, |(at, _)| timers::until(*at, now).min(LOOK_EVERY));
+        let wait = known.later.first().map_or(Duration::MAX, |(at, _)| timers::until(*at, now).min(SLEEP_MAX));
         tokio::select! {
             Some((queue, served)) = serving.next() => {
                 served_now.remove(&queue);
@@ -101,7 +102,7 @@ pub(crate) async fn run(registry: Arc<ThreadRegistry>) {
                     Some(turn) => known.turns.insert(queue, turn),
                     None => known.turns.remove(&queue),
                 };
-                known.look_at(queue, served.more_at);
+                known.serve_at(queue, served.more_at);
                 if again.remove(&queue) {
                     registry.queues.wanted.lock().queues.insert(queue);
                 }
@@ -112,12 +113,12 @@ pub(crate) async fn run(registry: Arc<ThreadRegistry>) {
     }
 }
 
-/// All queues with runs that wait.
+/// Lists all queues with runs that wait.
 async fn listed(registry: &Arc<ThreadRegistry>) -> Vec<QueueId> {
     let mut queues: Vec<QueueId> = Vec::new();
     loop {
         let (store, after) = (registry.services.store.clone(), queues.last().copied());
-        match actix_rt::task::spawn_blocking(move || stream_keys::queues(&*store, after, PAGE)).await {
+        match actix_rt::task::spawn_blocking(move || queue_keys::queues(&*store, after, PAGE)).await {
             Ok(Ok(page)) => {
                 queues.extend(&page);
                 if page.len() < PAGE {
@@ -135,26 +136,26 @@ async fn listed(registry: &Arc<ThreadRegistry>) -> Vec<QueueId> {
     }
 }
 
-/// What a queue comes to.
+/// What to do in a queue.
 #[derive(Default)]
 struct Plan {
     begin: Vec<(ThreadId, Turn)>,
-    /// Runs in whose place a newer one begins, which is this.
+    /// Runs to cancel, because `by` came after them in a debounced queue.
     superseded: Vec<ThreadId>,
     by: Option<ThreadId>,
     more_at: Option<Time>,
 }
 
-/// How far a queue is after it was looked at.
+/// The result of serving a queue.
 #[derive(Default)]
 struct Served {
-    /// Whose turn it was last; none if nothing waits.
+    /// The group whose run began last; `None` if no run waits.
     turn: Option<Turn>,
-    /// When to look again, also if nothing changes.
+    /// When to serve it again although no key changes.
     more_at: Option<Time>,
 }
 
-/// Lets the runs of a queue begin for which there is room.
+/// Starts the runs of a queue that its limits and the room in memory allow.
 async fn serve(
     registry: Arc<ThreadRegistry>,
     queue: QueueId,
@@ -162,7 +163,7 @@ async fn serve(
     permits: Arc<Semaphore>,
 ) -> (QueueId, Served) {
     let _permit = permits.acquire_owned().await;
-    // Whether or not it worked, a run is not tried again at once.
+    // A run is tried once in this call, also after an error.
     let mut tried = HashSet::new();
     loop {
         let now = clock::now();
@@ -185,12 +186,12 @@ async fn serve(
                 return (queue, Served { turn: Some(turn), more_at: retry_at });
             }
         };
-        // A whole batch is followed by the next one at once.
+        // After a full batch the next one follows at once.
         let waits = plan.begin.len() > room.n && room.n < BATCH;
         plan.begin.truncate(room.n);
         registry.queues.set_waiting_for_room(queue, waits);
         if waits && plan.begin.is_empty() {
-            // A thread that left the memory just before found no queue that waits.
+            // A thread that left memory before the queue was marked has notified no one.
             if registry.room() > 0 {
                 registry.queues.has_room();
             }
@@ -206,14 +207,14 @@ async fn serve(
             return (queue, Served { turn: Some(turn), more_at: plan.more_at });
         }
         tried.extend(inputs.iter().map(|(thread, _)| *thread));
-        let told = inputs.into_iter().map(|(thread, input)| told(&registry, thread, input));
-        if join_all(told).await.contains(&false) {
+        let given = inputs.into_iter().map(|(thread, input)| give(&registry, thread, input));
+        if join_all(given).await.contains(&false) {
             return (queue, Served { turn: Some(turn), more_at: retry_at });
         }
     }
 }
 
-/// Places in memory for runs that are about to begin, until they have.
+/// Reserved places in memory for runs that are being started.
 struct Room {
     registry: Arc<ThreadRegistry>,
     n: usize,
@@ -231,15 +232,15 @@ impl Room {
 impl Drop for Room {
     fn drop(&mut self) {
         *self.registry.queues.beginning.lock() -= self.n;
-        // Not all of it may have been used.
+        // Places that were not used are free for other queues.
         if self.n > 0 {
             self.registry.queues.has_room();
         }
     }
 }
 
-/// Gives an input to a run that waits. True if it is done, or the run does not wait any more.
-async fn told(registry: &Arc<ThreadRegistry>, thread: ThreadId, input: Input) -> bool {
+/// Gives an input to a queued run. Returns true if the run took it, or no longer waits.
+async fn give(registry: &Arc<ThreadRegistry>, thread: ThreadId, input: Input) -> bool {
     match deliver::ask(registry, thread, input).await {
         Ok(_) | Err(ControlError::Rejected { source: Rejected::Ended { .. }, .. }) => true,
         Err(ControlError::Read(ReadError::NoThread(_) | ReadError::Runtime(RuntimeError::ShuttingDown))) => true,
@@ -250,7 +251,7 @@ async fn told(registry: &Arc<ThreadRegistry>, thread: ThreadId, input: Input) ->
     }
 }
 
-/// `None` if nothing waits in the queue.
+/// Decides what to do in a queue; `None` if no run waits in it. Blocks.
 fn plan(
     store: &dyn LogReader,
     queue: QueueId,
@@ -259,11 +260,11 @@ fn plan(
     now: Time,
     is_left_out: impl Fn(ThreadId) -> bool,
 ) -> Result<Option<Plan>, StoreError> {
-    // The limits are those of the run that is the first.
-    let Some(QueuedKey { limits, .. }) = stream_keys::queued(store, queue, 1)?.pop() else { return Ok(None) };
+    // The limits of the first run hold for the queue.
+    let Some(QueuedKey { limits, .. }) = queue_keys::queued(store, queue, 1)?.pop() else { return Ok(None) };
     let mut plan = Plan::default();
     if limits.debounce {
-        let mut waiting = stream_keys::queued(store, queue, DEBOUNCED)?;
+        let mut waiting = queue_keys::queued(store, queue, DEBOUNCED)?;
         waiting.retain(|run| !is_left_out(run.thread));
         let Some(newest) = waiting.iter().max_by_key(|run| (run.since, run.thread)).copied() else {
             return Ok(Some(plan));
@@ -279,18 +280,18 @@ fn plan(
         }
     }
     let n_running = match limits.concurrency {
-        Some(n) => stream_keys::n_running(store, queue, usize::try_from(n).unwrap_or(usize::MAX))?,
+        Some(n) => queue_keys::n_running(store, queue, usize::try_from(n).unwrap_or(usize::MAX))?,
         None => 0,
     };
     let starts = match limits.rate {
         Some(rate) => {
             let from = Time::from_unix_us(now.unix_us().saturating_sub(rate.per_ms.saturating_mul(1_000)));
-            stream_keys::starts(store, queue, from, STARTS_READ)?
+            queue_keys::starts(store, queue, from, STARTS_READ)?
         }
         None => Vec::new(),
     };
     let room = queue::room(&limits, n_running, &starts, now, most);
     plan.more_at = room.more_at;
-    plan.begin = stream_keys::next_in_queue(store, queue, turn, room.n, is_left_out)?;
+    plan.begin = queue_keys::next_in_queue(store, queue, turn, room.n, is_left_out)?;
     Ok(Some(plan))
 }

@@ -195,11 +195,11 @@ impl Runtime {
         let wanted = self.registry().recent_ends.want(id);
         let permit = self.permit_of_new(id, &started.labels).await?;
         let (reply, answer) = Reply::channel(permit);
-        let has_room = !self.registry().is_crowded() && !self.registry().queues.wait_for_room();
-        let has_queue = start.workflow.spec().queue.is_some();
-        let waits = start.on_busy == OnBusy::Queue && !has_room;
-        let needs_room = start.on_busy == OnBusy::Refuse && !has_queue;
-        if needs_room && self.registry().queues.wait_for_room() {
+        let others_wait = self.registry().queues.wait_for_room();
+        let waits = start.on_busy == OnBusy::Queue && (others_wait || self.registry().is_crowded());
+        // A run that may wait in a queue leaves the memory at once.
+        let needs_room = start.on_busy == OnBusy::Refuse && start.workflow.spec().queue.is_none();
+        if needs_room && others_wait {
             let (n, n_max) = (self.registry().n_live(), self.services().limits.live_threads_max);
             return Err(RuntimeError::Busy { what: "live threads, and more wait for room", n, n_max }.into());
         }

@@ -163,8 +163,7 @@ fn give_up(state: &State, node: Option<&Node>, run: &NodeRun, mut error: Executi
 /// A number as good as drawn by lot, and the same whenever this moment of this thread is looked at.
 fn chance(state: &State) -> u64 {
     let moment = format!("{} {}", state.thread(), state.next_seq().0);
-    let hash = crate::ids::Hash::of(moment.as_bytes());
-    hash.as_bytes().iter().take(8).fold(0, |number, byte| number << 8 | u64::from(*byte))
+    crate::ids::Hash::of(moment.as_bytes()).number()
 }
 
 /// A node is repeated after any error that another try can mend. `Indeterminate` is not one: the call may have

@@ -12,15 +12,15 @@ use crate::workflow::{Queue, Workflow};
 
 /// The most bytes of the key and of the group of a run.
 const KEY_BYTES_MAX: usize = 1_024;
-/// How much of a value that cannot be used is shown.
+/// The most characters of an invalid value in an error.
 const SHOWN_CHARS: usize = 80;
 
-/// Whether the run has not had its turn: nothing of it has run.
+/// Returns whether the run has not had its turn: none of its nodes has begun.
 pub(super) fn is_before_turn(state: &State, workflow: &Workflow) -> bool {
     state.is_queued() || workflow.spec().queue.is_some() && state.joins_queue()
 }
 
-/// The event with which a run joins the queue of its workflow, if it is to and has not.
+/// Returns the event with which a run joins the queue of its workflow; `None` if it has joined it, or does not.
 pub(super) fn owed(state: &State, workflow: &Workflow, around: &Env<'_>) -> Option<Event> {
     let queue = workflow.spec().queue.as_ref()?;
     if !state.joins_queue() {
@@ -61,7 +61,7 @@ fn joins(state: &State, workflow: &Workflow, queue: &Queue, now: Time) -> Result
     })
 }
 
-/// The event with which a run waits until the runtime has room for it. Threads with the same labels are one group.
+/// Returns the event with which a run waits until the runtime has room for it. Threads with the same labels are one group.
 pub(super) fn for_room(state: &State) -> ThreadQueued {
     let labels = serde_json::to_value(state.labels()).ok().filter(|_| !state.labels().is_empty());
     ThreadQueued {
@@ -74,7 +74,7 @@ pub(super) fn for_room(state: &State) -> ThreadQueued {
     }
 }
 
-/// It is the turn of the run. One that does not wait, or is paused, stays as it is.
+/// Returns the event that begins a queued run; nothing if the run does not wait, or is paused.
 pub(super) fn dequeued(state: &State, now: Time) -> Vec<Event> {
     let waits = state.queue_place().filter(|place| place.is_waiting() && !state.is_paused());
     waits.map(|place: &QueuePlace| ThreadDequeued { waited_ms: now.ms_since(place.since) }.into()).into_iter().collect()

@@ -92,6 +92,24 @@ fn the_next_run_of_a_thread_waits_like_a_thread() {
 }
 
 #[test]
+fn runs_that_began_without_a_limit_count_for_one_that_comes_later() {
+    block_on(async {
+        let world = World::new().await;
+        let without = one_each("{key: input.customer, rate: {starts: 9, per_ms: 1}}");
+        let first = start(&world, &without, "1", "Ada", json!({})).await;
+        until_status(&world, first, Status::Suspended).await;
+        let of = one_each("{key: input.customer, concurrency: 1}");
+        let second = start(&world, &of, "2", "Ada", json!({})).await;
+        let other = start(&world, &of, "3", "Bob", json!({})).await;
+        until_status(&world, other, Status::Suspended).await;
+        assert_eq!(status(&world, second).await, Status::Queued);
+        go(&world, "1").await;
+        until_status(&world, second, Status::Suspended).await;
+        world.end().await;
+    });
+}
+
+#[test]
 fn the_largest_priority_goes_first_and_groups_take_turns() {
     block_on(async {
         let world = World::new().await;

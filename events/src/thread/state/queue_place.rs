@@ -12,7 +12,7 @@ pub struct QueuePlace {
     /// The queue, and the order in it.
     #[serde(flatten)]
     pub queued: ThreadQueued,
-    /// Since when it has it.
+    /// When it joined the queue.
     pub since: Time,
     /// When the run began; absent while it waits.
     pub dequeued_at: Option<Time>,
@@ -32,11 +32,11 @@ pub struct QueueStart {
     pub queue: Hash,
     /// When the run began.
     pub at: Time,
-    /// From when on it does not count.
+    /// The end of its period: from then on it does not count.
     pub until: Time,
 }
 
-/// What a thread is to queues.
+/// The state of a thread that concerns queues.
 #[derive(Debug, Clone, PartialEq, Default, Encode, Decode)]
 pub(in crate::thread) struct Queueing {
     pub(in crate::thread) place: Option<Box<QueuePlace>>,

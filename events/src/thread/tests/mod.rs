@@ -22,6 +22,8 @@ mod ends;
 mod flow;
 mod for_each;
 mod fork;
+mod hook_limits;
+mod hook_surroundings;
 mod hooks;
 mod informing;
 mod instructions;
