@@ -136,10 +136,9 @@ pub(crate) fn family_at(
     let mut family = vec![FamilyMember { thread, parent: None, name: None, seq: Some(seq) }];
     let mut states = vec![loaded.state];
     while let Some(state) = states.pop() {
-        let Some(fan) = state.fan() else { continue };
         for run in state.running_branches() {
             let seq = last_before(store, run.child, cut)?;
-            let (parent, name) = (Some(state.thread()), Some(fan.plan.branches.name(run.index)));
+            let (parent, name) = (Some(state.thread()), Some(state.branch_name(run)));
             family.push(FamilyMember { thread: run.child, parent, name, seq });
             if let Some(seq) = seq {
                 states.push(past(store, crashes, run.child, seq)?.state);
@@ -176,6 +175,8 @@ pub(crate) fn branches_of(
         }
         let event = RecordedEvent::decode(record)?.event;
         if let Event::BranchStarted(event) = event {
+            found.push(event.child);
+        } else if let Event::AgentStarted(event) = event {
             found.push(event.child);
         } else if let Event::ThreadForked(event) = event {
             found.extend(event.branches.iter().filter(|replaced| replaced.path.len() == 1).map(|r| r.child));
@@ -242,13 +243,16 @@ pub(crate) fn status(store: &dyn LogReader, crashes: &Arc<Crashes>, info: &Strea
     }
     // One that cannot be read is shown with the status of its last event; reading it returns the error.
     let Ok(loaded) = fold() else { return Ok(own) };
-    if loaded.state.fan().is_none() {
+    if !loaded.state.has_branches() {
         return Ok(own);
     }
-    if loaded.state.effects().iter().any(|effect| !matches!(effect, Effect::RunBranch(_))) {
+    // A model that called agents may have called tools as well, about which people are asked.
+    let effects = loaded.state.effects();
+    if effects.iter().any(|effect| !matches!(effect, Effect::RunBranch(_) | Effect::AskPerson(_))) {
         return Ok(own);
     }
-    let mut rest = None;
+    let asks = effects.iter().any(|effect| matches!(effect, Effect::AskPerson(_)));
+    let mut rest = asks.then_some(Status::Waiting);
     for run in loaded.state.running_branches() {
         let branch = match store.stream(run.child) {
             Ok(branch) => status(store, crashes, &branch)?,

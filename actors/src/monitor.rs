@@ -275,6 +275,7 @@ impl Watching {
             | Event::SignalReceived(_)
             | Event::ConditionEvaluationRequested(_)
             | Event::ForkStarted(_)
+            | Event::AgentStarted(_)
             | Event::BranchStarted(_)
             | Event::BranchEnded(_)
             | Event::JoinCompleted(_)

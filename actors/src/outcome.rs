@@ -48,10 +48,10 @@ pub enum OutcomeError {
     },
 }
 
-/// Returns the status of a thread at rest in a fork, which waits for what its branches wait for.
+/// Returns the status of a thread at rest that has branches, which waits for what its branches wait for.
 fn status_at_rest(state: &State) -> Status {
     match state.status() {
-        Status::Running if state.fan().is_some() => Status::Waiting,
+        Status::Running if state.has_branches() => Status::Waiting,
         status => status,
     }
 }

@@ -59,6 +59,11 @@ async fn begun(thread: &ThreadHandle) -> Result<Vec<Branch>, ReadError> {
                 let (node, name) = (node.clone(), names.name(started.index));
                 branches.push(Branch { node, name, thread: started.child, status: "pending" });
             }
+        } else if let Event::AgentStarted(started) = event.event {
+            plan = None;
+            places.insert(started.index, branches.len());
+            let (node, name) = (started.node_id.to_string(), started.agent);
+            branches.push(Branch { node, name, thread: started.child, status: "pending" });
         } else if let Event::ThreadForked(forked) = event.event {
             // Others take the places of those that ran.
             for replaced in forked.branches {

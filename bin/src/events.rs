@@ -385,6 +385,7 @@ fn what_happened(event: &Event) -> String {
             Branches::Each { items, .. } if items.len() == 1 => format!("{}: 1 branch", e.node_id),
             Branches::Each { items, .. } => format!("{}: {} branches", e.node_id, items.len()),
         },
+        Event::AgentStarted(e) => format!("{} {}", cut(&e.agent), cut(&e.arguments.0.to_string())),
         Event::BranchStarted(e) => format!("{} is {}", e.index, e.child),
         Event::BranchEnded(e) => match (&e.error, &e.output) {
             (Some(error), _) => format!("{}, {}: {}", e.index, error.kind, cut(&error.message)),

@@ -17,7 +17,7 @@ const NAME_CHARS_MAX: usize = 40;
 pub(crate) struct Family {
     /// The names of the branches; the first thread has none.
     labels: HashMap<ThreadId, String>,
-    /// The names of the branches of those that are in a fork.
+    /// The names of the branches of those that have some.
     plans: HashMap<ThreadId, Names>,
 }
 
@@ -26,6 +26,8 @@ enum Names {
     Named(Vec<String>),
     /// By their numbers.
     Each,
+    /// Agents that a model called, by their places among its calls.
+    Agents(HashMap<u32, String>),
 }
 
 impl Names {
@@ -40,6 +42,7 @@ impl Names {
         match self {
             Self::Named(names) => names.get(index as usize).cloned().unwrap_or_default(),
             Self::Each => format!("#{index}"),
+            Self::Agents(names) => names.get(&index).cloned().unwrap_or_default(),
         }
     }
 }
@@ -61,8 +64,10 @@ impl Family {
                 Err(ReadError::NoThread(_)) if !label_of_owner.is_empty() => None,
                 Err(error) => return Err(error),
             };
-            if let Some((state, fan)) = state.as_ref().and_then(|state| Some((state, state.fan()?))) {
-                let names = Names::of(&fan.plan.branches);
+            if let Some(state) = state.as_ref().filter(|state| state.has_branches()) {
+                let agents = || state.running_branches().map(|run| (run.index, state.branch_name(run)));
+                let names =
+                    state.fan().map_or_else(|| Names::Agents(agents().collect()), |fan| Names::of(&fan.plan.branches));
                 for run in state.running_branches() {
                     todo.push((run.child, label(&label_of_owner, &names.name(run.index))));
                 }
@@ -89,6 +94,14 @@ impl Family {
             && is_known
         {
             self.plans.insert(thread, Names::of(&plan.branches));
+        } else if let Event::AgentStarted(started) = &event.event
+            && is_known
+        {
+            let (index, name) = (started.index, started.agent.clone());
+            match self.plans.get_mut(&thread) {
+                Some(Names::Agents(names)) => drop(names.insert(index, name)),
+                _ => drop(self.plans.insert(thread, Names::Agents([(index, name)].into()))),
+            }
         }
         self.labels.get(&thread).map(String::as_str)
     }
@@ -123,7 +136,7 @@ pub(crate) async fn is_at_limit(runtime: &Runtime, outcome: &Outcome) -> Result<
         return Ok(!state.is_ended());
     }
     let thread = runtime.thread(outcome.thread_id);
-    if state.fan().is_none() || !thread.inbox().await?.is_empty() {
+    if !state.has_branches() || !thread.inbox().await?.is_empty() {
         return Ok(false);
     }
     let labels = Family::of(runtime, outcome.thread_id).await?.labels;

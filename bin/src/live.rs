@@ -264,6 +264,7 @@ impl Talk {
             Event::StrategyDecided(_) => line("decided".into(), &about),
             Event::RouteTaken(_) => line("route".into(), &about),
             Event::ForkStarted(_) => line("fork".into(), &about),
+            Event::AgentStarted(_) => line("agent".into(), &about),
             Event::BranchEnded(e) => {
                 let name = family.branch(thread, e.index);
                 match (&e.error, &e.output) {

@@ -97,16 +97,18 @@ pub struct UnknownTools {
 /// Some tools as a model sees them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Catalogue {
-    /// The tools, sorted by name, each once.
+    /// The tools: of a registry sorted by name, each once.
     pub specs: Arc<[ToolSpec]>,
     /// BLAKE3 of [`Catalogue::json`].
     pub hash: Hash,
 }
 
 impl Catalogue {
-    fn new(specs: Vec<ToolSpec>) -> Self {
+    /// A catalogue of these tools, in this order.
+    pub fn new(specs: impl Into<Arc<[ToolSpec]>>) -> Self {
+        let specs = specs.into();
         let hash = *blake3::hash(json(&specs).as_bytes()).as_bytes();
-        Self { specs: specs.into(), hash: Hash::from_bytes(hash) }
+        Self { specs, hash: Hash::from_bytes(hash) }
     }
 
     /// The list of tools as JSON without white space. The keys of schemas keep the order in which they were written: a

@@ -295,6 +295,7 @@ fn named_by(thread: ThreadId, event: &Event) -> Vec<Thing> {
         | Event::SignalReceived(_)
         | Event::ConditionEvaluationCompleted(_)
         | Event::ForkStarted(_)
+        | Event::AgentStarted(_)
         | Event::BranchStarted(_)
         | Event::BranchEnded(_)
         | Event::JoinCompleted(_)

@@ -103,8 +103,17 @@ impl Services {
         Ok(Some(self.models.relay_prompt(&request, tools)))
     }
 
-    /// Returns the tools that a model is offered, as this process has them.
+    /// Returns the tools and agents that a model is offered, as this process has them.
     fn offered(&self, request: &ModelRequest) -> Option<Arc<Catalogue>> {
+        let tools = self.tools_offered(request);
+        if request.execution.agent_tools().next().is_none() {
+            return tools;
+        }
+        let tools = tools.map_or_else(|| Arc::new([]) as Arc<[ToolSpec]>, |tools| tools.specs.clone());
+        Some(Arc::new(Catalogue::new(with_agents(tools, request))))
+    }
+
+    fn tools_offered(&self, request: &ModelRequest) -> Option<Arc<Catalogue>> {
         if request.execution.tools.is_empty() {
             return None;
         }
@@ -112,17 +121,17 @@ impl Services {
         self.tools.catalogue(&names).ok()
     }
 
-    /// Returns the tools for the model of a call: those that it was first offered, so that every attempt and every call
-    /// of a loop has the same.
+    /// Returns the tools and agents for the model of a call: those that it was first offered, so that every attempt and
+    /// every call of a loop has the same.
     pub(crate) async fn offered_to(
         self: &Arc<Self>,
         request: &ModelRequest,
     ) -> Result<Arc<[ToolSpec]>, ExecutionError> {
         if request.execution.tools.is_empty() {
-            return Ok(Arc::new([]));
+            return Ok(with_agents(Arc::new([]), request));
         }
-        match (self.offered(request), request.execution.tool_catalog) {
-            (Some(now), Some(hash)) if now.hash == hash => Ok(now.specs.clone()),
+        match (self.tools_offered(request), request.execution.tool_catalog) {
+            (Some(now), Some(hash)) if now.hash == hash => Ok(with_agents(now.specs.clone(), request)),
             (_, Some(_)) => {
                 let (services, request) = (self.clone(), request.clone());
                 let read = actix_rt::task::spawn_blocking(move || services.catalogue_of(&request)).await;
@@ -130,7 +139,7 @@ impl Services {
                 read.map_err(|error| lost(error.to_string()))?.map_err(|error| lost(with_sources(&error)))
             }
             // The catalogue could not be stored when the loop began.
-            (Some(now), None) => Ok(now.specs.clone()),
+            (Some(now), None) => Ok(with_agents(now.specs.clone(), request)),
             (None, None) => {
                 let tools = request.execution.tools.join(", ");
                 Err(ExecutionError::new(ErrorKind::UnknownTool, format!("not all of these tools are there: {tools}")))
@@ -138,19 +147,30 @@ impl Services {
         }
     }
 
-    /// Returns the tools as they were when the model was first offered them, even if this process has others now.
+    /// Returns the tools as they were when the model was first offered them, even if this process has others now, and the
+    /// agents.
     pub(crate) fn catalogue_of(&self, request: &ModelRequest) -> Result<Arc<[ToolSpec]>, ReadError> {
         let Some(hash) = request.execution.tool_catalog else {
-            return Ok(Arc::new([]));
+            return Ok(with_agents(Arc::new([]), request));
         };
         let names: Vec<_> = request.execution.tools.iter().map(|name| ToolName::from(name.as_str())).collect();
-        match self.tools.catalogue(&names) {
-            Ok(catalogue) if catalogue.hash == hash => Ok(catalogue.specs.clone()),
+        let tools = match self.tools.catalogue(&names) {
+            Ok(catalogue) if catalogue.hash == hash => catalogue.specs.clone(),
             // A strategy may offer fewer than the node does.
             _ => {
                 let all = self.definitions.catalogue(hash)?;
-                Ok(all.iter().filter(|spec| request.execution.tools.contains(&spec.name)).cloned().collect())
+                all.iter().filter(|spec| request.execution.tools.contains(&spec.name)).cloned().collect()
             }
-        }
+        };
+        Ok(with_agents(tools, request))
     }
+}
+
+/// The tools, followed by the agents and handoffs of the request, which are tools to the model.
+fn with_agents(tools: Arc<[ToolSpec]>, request: &ModelRequest) -> Arc<[ToolSpec]> {
+    let mut agents = request.execution.agent_tools().peekable();
+    if agents.peek().is_none() {
+        return tools;
+    }
+    tools.iter().cloned().chain(agents).collect()
 }

@@ -44,7 +44,7 @@ impl ThreadActor {
             return;
         };
         let state = live.thread.state();
-        if state.fan().is_none() {
+        if !state.has_branches() {
             live.branches = None;
             return;
         }
@@ -128,7 +128,7 @@ impl ThreadActor {
     /// Called when a caller waits for its status. Branches that were returned to the log are tried again.
     pub(super) fn check_branches(&mut self, ctx: &mut Context<Self>) {
         if let Phase::Live(live) = &self.phase
-            && live.thread.state().fan().is_some()
+            && live.thread.state().has_branches()
             && self.goes_on()
         {
             let effects = live.thread.effects();
@@ -142,8 +142,17 @@ impl ThreadActor {
         let Phase::Live(live) = &self.phase else {
             return None;
         };
-        let running = live.thread.state().running_branches().map(|run| run.child);
-        live.branches.as_ref()?.rest(running)
+        let state = live.thread.state();
+        // A model that called agents may have called tools as well, some of which run or ask people.
+        let (mut asks, mut runs) = (false, false);
+        for open in state.open_calls().iter().filter(|open| open.branch().is_none()) {
+            (asks, runs) = (asks || open.question().is_some(), runs || open.question().is_none());
+        }
+        if runs {
+            return None;
+        }
+        let rest = live.branches.as_ref()?.rest(state.running_branches().map(|run| run.child))?;
+        Some(if asks { BranchState::Rests } else { rest })
     }
 
     /// Notifies the parent, if there is one, of the end or rest of this branch.

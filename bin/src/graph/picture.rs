@@ -223,6 +223,11 @@ fn part(name: Option<&str>, graph: &Graph, ids: &BTreeMap<NodeId, usize>, next: 
                 arrow(&edge.to, ArrowKind::On, edge_label(i, edge, n_conditions));
             }
         }
+        if let NodeKind::Llm(llm) = node.kind() {
+            for target in &llm.handoffs {
+                arrow(target, ArrowKind::On, Some("handoff".into()));
+            }
+        }
         if let Some(target) = &node.on_error {
             arrow(target, ArrowKind::OnError, Some("on error".into()));
         }

@@ -242,6 +242,15 @@ pub enum NodeContext {
     Fresh,
     /// The messages of these nodes.
     From(Vec<NodeId>),
+    /// The conversation that the thread keeps under this name: of all nodes and sub-workflows that name it.
+    Named(String),
+}
+
+impl NodeContext {
+    /// The name of the conversation, if it is one that is kept.
+    pub(crate) fn name(&self) -> Option<&String> {
+        if let Self::Named(name) = self { Some(name) } else { None }
+    }
 }
 
 /// SUB_WORKFLOW_COMPLETED: the inner workflow reached an end; its scope is removed.

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use bincode::{Decode, Encode};
 use serde::{Deserialize, Serialize};
 
+use super::agent::{AgentTool, Handoff, HandoffTool};
 use super::graph::{ContextItem, NodeContext};
 use super::model::ModelChoice;
 use super::strategy::{Aside, LoopStrategy};
 use crate::fault::ExecutionError;
 use crate::ids::{CallId, Hash, NodeId, Time, ToolName};
 use crate::json::Json;
-use crate::message::{FinishReason, Message, UnitPrices, Usage, UsageSource};
+use crate::message::{FinishReason, Message, ToolSpec, UnitPrices, Usage, UsageSource};
 
 /// LLM_EXECUTION_REQUEST: a node asks for an agent loop. Everything that decides its course is in here, so that a
 /// replay needs no definition.
@@ -53,6 +54,19 @@ pub struct LlmExecutionRequest {
     /// The required form of the answer; any text if absent.
     #[serde(default)]
     pub output: Option<OutputSpec>,
+    /// The agents that are offered beside the tools.
+    #[serde(default)]
+    pub agents: Vec<AgentTool>,
+    /// The nodes that it may hand the conversation over to.
+    #[serde(default)]
+    pub handoffs: Vec<HandoffTool>,
+}
+
+impl LlmExecutionRequest {
+    /// The agents and handoffs, as the model is shown them.
+    pub fn agent_tools(&self) -> impl Iterator<Item = ToolSpec> {
+        self.agents.iter().map(ToolSpec::from).chain(self.handoffs.iter().map(ToolSpec::from))
+    }
 }
 
 /// The required form of the answer of an agent loop.
@@ -228,6 +242,10 @@ pub struct LlmExecutionCompleted {
     /// The value in the answer, which fits the schema of the request; absent if the request has no schema.
     #[serde(default)]
     pub value: Option<Json>,
+    /// Where the model handed the conversation over to: there is no answer then, and `content` is what it said with the
+    /// call.
+    #[serde(default)]
+    pub handoff: Option<Handoff>,
 }
 
 /// ANSWER_REJECTED: the last answer does not fit the schema of the request, and the model is called again; the prompt

@@ -1,6 +1,7 @@
 //! The event vocabulary. Each event has a documented name, a stored code and a version, all in the one table at the
 //! end of `table.rs`.
 
+mod agent;
 mod call;
 mod graph;
 mod hook;
@@ -19,6 +20,7 @@ mod thread;
 mod tool;
 mod wait;
 
+pub use agent::*;
 pub use call::CallEvent;
 pub use graph::*;
 pub use hook::*;

@@ -128,6 +128,7 @@ older! {
     30 v 1 LoopEnded of LoopEnded;
     31 v 1 SubWorkflowStartedV1 of SubWorkflowStarted;
     31 v 2 SubWorkflowStarted of SubWorkflowStarted;
+    31 v 3 SubWorkflowStarted of SubWorkflowStarted;
     32 v 1 SubWorkflowCompleted of SubWorkflowCompleted;
     33 v 1 ContextProcessedV1 of ContextProcessed;
     34 v 1 ForkStartedV1 of ForkStarted;
@@ -141,6 +142,7 @@ older! {
     40 v 1 LlmExecutionRequestV1 of LlmExecutionRequest;
     40 v 2 LlmExecutionRequestV3 of LlmExecutionRequest;
     40 v 3 LlmExecutionRequestV3 of LlmExecutionRequest;
+    40 v 4 LlmExecutionRequestV4 of LlmExecutionRequest;
     41 v 1 LlmCallRequestedV1 of LlmCallRequested;
     42 v 1 LlmCallRetriedV1 of LlmCallRetried;
     43 v 1 LlmTryFailedV1 of LlmTryFailed;
@@ -150,6 +152,7 @@ older! {
     46 v 1 LlmCallFailedV1 of LlmCallFailed;
     47 v 1 LlmExecutionCompletedV1 of LlmExecutionCompleted;
     47 v 2 LlmExecutionCompletedV2 of LlmExecutionCompleted;
+    47 v 3 LlmExecutionCompletedV3 of LlmExecutionCompleted;
     48 v 1 LlmExecutionFailed of LlmExecutionFailed;
     50 v 1 ContextSummaryRequested of ContextSummaryRequested;
     51 v 1 ContextSummaryCompletedV1 of ContextSummaryCompleted;

@@ -1,6 +1,7 @@
 //! The table of events: the documented name, stored code, version and role of each. `docs/EVENTS.md` is compared with
 //! it by a test.
 
+use super::agent::*;
 use super::graph::*;
 use super::hook::*;
 use super::interaction::*;
@@ -275,14 +276,14 @@ events! {
     22 NodeFailed "NODE_FAILED" v 2 State error;
     23 RouteTaken "ROUTE_TAKEN" v 2 State;
     // the agent loop and model calls
-    40 LlmExecutionRequest "LLM_EXECUTION_REQUEST" v 4 State;
+    40 LlmExecutionRequest "LLM_EXECUTION_REQUEST" v 5 State;
     41 LlmCallRequested "LLM_CALL_REQUESTED" v 2 State call;
     42 LlmCallRetried "LLM_CALL_RETRIED" v 2 State call;
     43 LlmTryFailed "LLM_TRY_FAILED" v 2 Informational call error;
     44 LlmExecutionProgress "LLM_EXECUTION_PROGRESS" v 2 Informational call;
     45 LlmCallCompleted "LLM_CALL_COMPLETED" v 3 State call;
     46 LlmCallFailed "LLM_CALL_FAILED" v 2 State call error;
-    47 LlmExecutionCompleted "LLM_EXECUTION_COMPLETED" v 3 State;
+    47 LlmExecutionCompleted "LLM_EXECUTION_COMPLETED" v 4 State;
     48 LlmExecutionFailed "LLM_EXECUTION_FAILED" v 2 State error;
     52 AnswerRejected "ANSWER_REJECTED" v 1 State;
     // tool calls
@@ -291,6 +292,8 @@ events! {
     62 ToolExecutionProgress "TOOL_EXECUTION_PROGRESS" v 2 Informational call;
     63 ToolExecutionCompleted "TOOL_EXECUTION_COMPLETED" v 2 State call;
     64 ToolExecutionFailed "TOOL_EXECUTION_FAILED" v 3 State call error;
+    // agents that a model calls like tools
+    69 AgentStarted "AGENT_STARTED" v 1 State;
     // questions to people
     70 UserInteractionRequested "USER_INTERACTION_REQUESTED" v 3 State;
     71 UserInteractionResponded "USER_INTERACTION_RESPONDED" v 3 State by call;
@@ -313,7 +316,7 @@ events! {
     35 LoopStarted "LOOP_STARTED" v 3 State;
     29 LoopIterationStarted "LOOP_ITERATION_STARTED" v 2 State;
     30 LoopEnded "LOOP_ENDED" v 2 State error;
-    31 SubWorkflowStarted "SUB_WORKFLOW_STARTED" v 3 State;
+    31 SubWorkflowStarted "SUB_WORKFLOW_STARTED" v 4 State;
     32 SubWorkflowCompleted "SUB_WORKFLOW_COMPLETED" v 2 State;
     36 SubWorkflowFailed "SUB_WORKFLOW_FAILED" v 2 State error;
     37 ContextProcessingRequested "CONTEXT_PROCESSING_REQUESTED" v 2 State;

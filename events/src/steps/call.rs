@@ -27,7 +27,7 @@ pub enum CallKind {
     Processor,
     /// A strategy of the application that decides what comes next.
     Strategy,
-    /// A branch.
+    /// A branch, or an agent that a model called.
     Branch,
 }
 
@@ -38,9 +38,9 @@ pub struct Call {
     pub id: CallId,
     /// The kind of the call.
     pub kind: CallKind,
-    /// The tool, the model as far as it is known, the branch, the processor, the end of a wait; what is done with a person's answer.
+    /// The tool, the model as far as it is known, the branch or agent, the processor, the end of a wait; what is done with a person's answer.
     pub name: Option<String>,
-    /// The thread of a branch.
+    /// The thread of a branch or an agent.
     pub thread: Option<ThreadId>,
     /// The model call or tool call that a question to a person is about.
     pub about: Option<String>,

@@ -162,6 +162,7 @@ impl Steps {
             | Event::StrategyDecisionFailed(_)
             | Event::ContextSummaryRequested(_)
             | Event::ContextSummaryCompleted(_)
+            | Event::AgentStarted(_)
             | Event::BranchStarted(_)
             | Event::BranchEnded(_) => self.call(seq, at, event),
 

@@ -71,6 +71,8 @@ pub(super) struct OpenCall {
     pub(super) what: Option<SpentOn>,
     /// What is done with the answer, of a question.
     pub(super) operation: Option<OperationType>,
+    /// The index of an agent that a model called.
+    pub(super) agent: Option<u32>,
 }
 
 impl Opened {
@@ -98,6 +100,11 @@ impl Opened {
         } else {
             SpentOn::Itself
         }
+    }
+
+    /// The agent with this index that runs.
+    pub(super) fn agent(&self, index: u32) -> Option<CallId> {
+        self.calls.iter().find(|(_, open)| open.agent == Some(index)).map(|(id, _)| *id)
     }
 
     pub(super) fn open_call(&mut self, id: CallId, call: OpenCall) {

@@ -41,7 +41,7 @@ fn next(state: &State, workflow: &Workflow, around: &Env<'_>) -> Option<Event> {
             (*not_before <= around.now).then(|| enter(state, workflow, node, *attempt, around.now))
         }
         Phase::InNode(node_run) => in_node(state, workflow, node_run, around),
-        Phase::Leaving { node } => Some(leave(state, workflow, node, around)),
+        Phase::Leaving { node, handoff } => Some(leave(state, workflow, node, handoff.as_ref(), around)),
         Phase::Judging(judging) => judging::advance(state, workflow, judging, around)
             .map(|event| event.unwrap_or_else(|error| fail_outwards(state, Some(&judging.node), error))),
         Phase::Failing { node, error, tool } => {
@@ -118,8 +118,10 @@ fn in_node(state: &State, workflow: &Workflow, run: &NodeRun, around: &Env<'_>) 
             .or_else(|| match agent_loop.gate(around.now) {
                 Gate::Owes(event) => Some(*event),
                 Gate::Shut => None,
-                Gate::Open => summaries::before_call(state, agent_loop, around)
-                    .or_else(|| agent_loop.advance(&state.calls, state.conversation.has_unread(), around)),
+                Gate::Open => summaries::before_call(state, agent_loop, around).or_else(|| {
+                    let next = (state.thread(), state.next_seq());
+                    agent_loop.advance(&state.calls, state.conversation.has_unread(), next, around)
+                }),
             }),
         Work::Waiting(wait) => state.calls.get(*wait).is_none().then(|| run.completed(around.now).into()),
         Work::Tool(_) | Work::Asking(_) => questions::follow_up(state, workflow, around),
@@ -132,7 +134,7 @@ fn in_node(state: &State, workflow: &Workflow, run: &NodeRun, around: &Env<'_>) 
             let request = nodes::run_approved(node, tool, around);
             Some(request.unwrap_or_else(|error| give_up(state, node, run, error, around.now)))
         }
-        Work::Done { .. } => Some(run.completed(around.now).into()),
+        Work::Done { .. } | Work::HandedOver { .. } => Some(run.completed(around.now).into()),
         Work::Failed(error) => Some(give_up(state, node, run, error.clone(), around.now)),
     }
 }
@@ -204,7 +206,7 @@ fn may_be_repeated(error: &ExecutionError) -> bool {
     }
 }
 
-fn leave(state: &State, workflow: &Workflow, id: &NodeId, around: &Env<'_>) -> Event {
+fn leave(state: &State, workflow: &Workflow, id: &NodeId, handoff: Option<&NodeId>, around: &Env<'_>) -> Event {
     if let Some(open) = state.loop_frame()
         && !open.is_inside
     {
@@ -217,6 +219,10 @@ fn leave(state: &State, workflow: &Workflow, id: &NodeId, around: &Env<'_>) -> E
     let in_loop = state.loop_frame().is_some_and(|open| open.node == *id);
     if !in_loop && let Some(label) = checkpoint_due(state, workflow, id) {
         return CheckpointCreated { label, by: None }.into();
+    }
+    if let Some(to) = handoff {
+        let condition = Some("handoff".to_owned());
+        return RouteTaken { from: id.clone(), to: to.clone(), condition, error: None }.into();
     }
     let fail = |error| fail_outwards(state, Some(id), error);
     let Some(graph) = state.graph(workflow) else {
@@ -278,9 +284,10 @@ fn storable(state: &State, event: Event) -> Event {
             | Work::Waiting(_)
             | Work::Branches(_)
             | Work::Done { .. }
+            | Work::HandedOver { .. }
             | Work::Failed(_) => event,
         },
-        Phase::Leaving { node } if matches!(state.own_frames().last(), Some(Frame::Sub(_))) => {
+        Phase::Leaving { node, .. } if matches!(state.own_frames().last(), Some(Frame::Sub(_))) => {
             fail_outwards(state, Some(node), error)
         }
         Phase::New

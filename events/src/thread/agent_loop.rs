@@ -11,6 +11,7 @@
 //! Where several models are asked, `Panel` comes first. Whenever nothing is open, the strategy may put something in between: a step of a plan,
 //! a decision of the application.
 
+mod agents;
 mod answers;
 mod custom;
 mod gate;
@@ -39,10 +40,11 @@ pub use super::state::{
 };
 use super::transition::{NO_MODEL_CALL, OPEN_CALL, TransitionError};
 use crate::event::{
-    Event, LlmCallCompleted, LlmCallRequested, LlmExecutionCompleted, LlmExecutionFailed, LlmExecutionRequest,
+    Event, Handoff, LlmCallCompleted, LlmCallRequested, LlmExecutionCompleted, LlmExecutionFailed, LlmExecutionRequest,
 };
 use crate::fault::{ErrorKind, ExecutionError};
-use crate::ids::{CallId, Seq, Time};
+use crate::ids::{CallId, Seq, ThreadId, Time};
+use crate::json::Json;
 use crate::message::{FinishReason, Message, Usage};
 
 /// The result of a tool call that a message of the user has interrupted.
@@ -68,9 +70,15 @@ impl AgentLoop {
         }
     }
 
-    /// Returns the next event of the loop itself. `has_unread`: whether there are messages of the user that the model
-    /// has not read.
-    pub(super) fn advance(&self, calls: &OpenCalls, has_unread: bool, around: &Env<'_>) -> Option<Event> {
+    /// Returns the next event of the loop itself, which is the one at `next`. `has_unread`: whether there are messages of the
+    /// user that the model has not read.
+    pub(super) fn advance(
+        &self,
+        calls: &OpenCalls,
+        has_unread: bool,
+        next: (ThreadId, Seq),
+        around: &Env<'_>,
+    ) -> Option<Event> {
         match &self.stage {
             Stage::ToAsk if self.is_at_limit() => {
                 let n = self.request.max_iterations;
@@ -99,23 +107,33 @@ impl AgentLoop {
                 Some(asks::relay(&self.request.node_id, *call, self.request.llm_timeout_ms, around.now))
             }
             Stage::Asking(_) | Stage::Summarizing(_) => None,
-            Stage::Tools(slots) => self.next_tool(slots, calls, around),
+            Stage::Tools(slots) => self.next_tool(slots, calls, next, around),
             Stage::Answered { content, finish_reason } => Some(match output::read(self, content, *finish_reason) {
-                Ok(value) => LlmExecutionCompleted {
-                    node_id: self.request.node_id.clone(),
-                    content: content.clone(),
-                    finish_reason: *finish_reason,
-                    usage: self.usage,
-                    n_llm_calls: self.iteration + self.n_asides + self.n_summaries,
-                    n_tool_calls: self.n_tool_calls,
-                    tool_calls: self.tool_calls.to_vec(),
-                    context_call_id: self.last_call,
-                    value,
-                }
-                .into(),
+                Ok(value) => self.completed(content.clone(), *finish_reason, value, None).into(),
                 Err(faults) => output::rejected(self, faults),
             }),
             Stage::Failed(error) => Some(self.failed(error.clone())),
+        }
+    }
+
+    fn completed(
+        &self,
+        content: String,
+        finish_reason: FinishReason,
+        value: Option<Json>,
+        handoff: Option<Handoff>,
+    ) -> LlmExecutionCompleted {
+        LlmExecutionCompleted {
+            node_id: self.request.node_id.clone(),
+            content,
+            finish_reason,
+            usage: self.usage,
+            n_llm_calls: self.iteration + self.n_asides + self.n_summaries,
+            n_tool_calls: self.n_tool_calls,
+            tool_calls: self.tool_calls.to_vec(),
+            context_call_id: self.last_call,
+            value,
+            handoff,
         }
     }
 

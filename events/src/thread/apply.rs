@@ -20,7 +20,7 @@ use super::agent_loop::error_text;
 use super::asks::unanswered;
 use super::calls::{CallKind, CallStage, Interaction, OpenCall, OpenCalls, SignalRun, TimerRun, ToolRun, answer_hash};
 use super::conversation::Conversation;
-use super::state::{AgentLoop, Ending, NodeRun, Phase, State, Steering, Work};
+use super::state::{AgentLoop, Aside, Ending, NodeRun, Phase, State, Steering, Work};
 use super::transition::{
     ENDED, NO_CALL, NO_MODEL_CALL, NO_NODE, NO_QUESTION, NO_WAIT, NOT_BEGUN, OPEN_CALL, TransitionError,
 };
@@ -102,7 +102,7 @@ impl State {
                 self.end(seq, Ending::Cancelled { reason: e.reason.clone(), cause: e.cause.clone() })
             }
             Event::ThreadCompleted(e) => match &self.phase {
-                Phase::Leaving { node } if *node == e.node_id => self.end(seq, Ending::Completed),
+                Phase::Leaving { node, .. } if *node == e.node_id => self.end(seq, Ending::Completed),
                 Phase::Leaving { .. } | Phase::Entering { .. } if self.ends_as_branch_at(&e.node_id) => {
                     self.end(seq, Ending::Completed)
                 }
@@ -139,7 +139,7 @@ impl State {
             Event::NodeCompleted(e) => self.complete(&e.node_id),
             Event::NodeFailed(e) => self.fail(e),
             Event::RouteTaken(e) => match &self.phase {
-                Phase::Leaving { node } | Phase::Failing { node, .. } if *node == e.from => {
+                Phase::Leaving { node, .. } | Phase::Failing { node, .. } if *node == e.from => {
                     self.phase = entering(&e.to, at);
                     if let Some(error) = &e.error {
                         self.set_here("error", serde_json::to_value(error).unwrap_or_default().into());
@@ -195,6 +195,14 @@ impl State {
             }
             Event::LlmExecutionCompleted(e) => {
                 let agent_loop = self.agent_loop()?;
+                if let Some(handoff) = &e.handoff {
+                    let results = agent_loop.handed_over(handoff)?;
+                    self.conversation_mut().results(seq, results);
+                    let (to, output) = (handoff.to.clone(), handoff.output());
+                    *self.work_of(&e.node_id)? = Work::HandedOver { to, output };
+                    self.bring_back(true);
+                    return Ok(());
+                }
                 if !agent_loop.is_over(at) {
                     return Err(TransitionError("the model has not given its final answer"));
                 }
@@ -203,7 +211,7 @@ impl State {
                 }
                 let output = e.value.clone().unwrap_or_else(|| Json::from(e.content.as_str()));
                 *self.work_of(&e.node_id)? = Work::Done { output };
-                self.bring_back();
+                self.bring_back(true);
                 Ok(())
             }
             Event::LlmExecutionFailed(e) => {
@@ -214,7 +222,7 @@ impl State {
                 let results = agent_loop.give_up(&e.error);
                 self.conversation_mut().results(seq, results);
                 *self.work_of(&e.node_id)? = Work::Failed(e.error.clone());
-                self.bring_back();
+                self.bring_back(false);
                 Ok(())
             }
 
@@ -247,6 +255,12 @@ impl State {
                     Work::Llm(agent_loop) => agent_loop.tool_requested(seq, at, e)?,
                     _ => return Err(TransitionError("no tool call is due")),
                 };
+                self.calls.insert(call);
+                Ok(())
+            }
+            Event::AgentStarted(e) => {
+                let owner = self.thread;
+                let call = self.agent_loop()?.agent_started(seq, owner, e)?;
                 self.calls.insert(call);
                 Ok(())
             }
@@ -351,7 +365,7 @@ impl State {
 
             Event::ForkStarted(e) => self.plan_branches(seq, e),
             Event::BranchStarted(e) => self.start_branch(seq, e),
-            Event::BranchEnded(e) => self.end_branch(e),
+            Event::BranchEnded(e) => self.end_branch(seq, e),
             Event::JoinCompleted(e) => self.join(e),
 
             Event::ThreadRecovered(_)
@@ -375,22 +389,35 @@ impl State {
 
     /// The node sees another conversation than that of the thread.
     fn put_aside(&mut self, context: &NodeContext) {
-        if let Some(mut seen) = self.conversation.seen_by(context)
+        if let Some(mut seen) = self.seen_with(context)
             && let Phase::InNode(run) = &mut self.phase
         {
             // What was said to an earlier try of the node is said to this one.
             seen.put(Arc::make_mut(&mut self.conversation).take_added(run.conversation_from));
-            run.aside = Some(std::mem::replace(&mut self.conversation, Arc::new(seen)));
+            let conversation = std::mem::replace(&mut self.conversation, Arc::new(seen));
+            run.aside = Some(Aside { conversation, name: context.name().cloned() });
         }
     }
 
-    /// The node has ended: what it said joins the conversation of the thread.
-    fn bring_back(&mut self) {
+    /// The node has ended: what it said joins the conversation of the thread. A conversation with a name is kept, with what
+    /// was said in it if the node `completed`.
+    fn bring_back(&mut self, completed: bool) {
         if let Phase::InNode(run) = &mut self.phase
-            && let Some(aside) = run.aside.take()
+            && let Some(Aside { conversation, name }) = run.aside.take()
         {
-            let seen = std::mem::replace(&mut self.conversation, aside);
-            self.conversation_mut().join_turn(&seen);
+            let own = std::mem::replace(&mut self.conversation, conversation);
+            match name {
+                None => self.conversation_mut().join_turn(&own),
+                Some(name) => self.keep_named(name, own, completed),
+            }
+        }
+    }
+
+    /// What the application added to a conversation with a name joins that of the thread.
+    pub(super) fn keep_named(&mut self, name: String, own: Arc<Conversation>, completed: bool) {
+        self.conversation_mut().join_added(&own);
+        if completed {
+            self.named.insert(name, own);
         }
     }
 

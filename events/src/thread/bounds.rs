@@ -21,9 +21,10 @@ pub(super) fn within_budget(state: &State, event: Event, now: Time) -> Option<Ev
             | Event::ContextSummaryRequested(_)
             | Event::ConditionEvaluationRequested(_)
             | Event::BranchStarted(_)
+            | Event::AgentStarted(_)
     );
     match exceeded(state, now).filter(|_| spends) {
-        Some(_) if asks_several_models(state) || runs_branches(state) => None,
+        Some(_) if asks_several_models(state) || runs_branches(state) || runs_tools(state) => None,
         Some(exceeded) => Some(exceeded.into()),
         None => Some(event),
     }
@@ -38,6 +39,10 @@ fn asks_several_models(state: &State) -> bool {
 
 fn runs_branches(state: &State) -> bool {
     state.running_branches().next().is_some()
+}
+
+fn runs_tools(state: &State) -> bool {
+    state.calls.iter().any(|open| open.tool().is_some())
 }
 
 fn exceeded(state: &State, now: Time) -> Option<BudgetExceeded> {
@@ -97,7 +102,7 @@ pub(super) fn after_exceeded(state: &State, e: &BudgetExceeded) -> Option<Event>
             }
             _ => return None,
         },
-        Phase::Leaving { node } => fail_outwards(state, Some(node), error),
+        Phase::Leaving { node, .. } => fail_outwards(state, Some(node), error),
         Phase::Judging(judging) => fail_outwards(state, Some(&judging.node), error),
         _ => return None,
     })

@@ -8,14 +8,23 @@ use crate::codec::OrderedMap;
 use crate::event::{BranchEnded, BranchStarted, Event, OnFailed};
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::ThreadId;
+use crate::workflow::Workflow;
 
 /// Returns the event for a branch's end; `None` if the branch is not running (any more).
-pub(super) fn branch_ended(state: &State, index: u32, child: ThreadId, outcome: BranchOutcome) -> Vec<Event> {
-    let is_open = state.branch_run(index).is_some_and(|run| run.child == child);
-    if !is_open {
+pub(super) fn branch_ended(
+    state: &State,
+    workflow: &Workflow,
+    (index, child): (u32, ThreadId),
+    outcome: BranchOutcome,
+) -> Vec<Event> {
+    let Some(run) = state.branch_run(index).filter(|run| run.child == child) else {
         return Vec::new();
-    }
-    let (output, error) = match outcome.output {
+    };
+    let output = match &run.agent {
+        Some(agent) => outcome.output.and_then(|output| workflow.accept_output(Some(&agent.name), &output)),
+        None => outcome.output,
+    };
+    let (output, error) = match output {
         // JSON knows one null: an output that is null is none.
         Ok(output) => (Some(output).filter(|output| !output.0.is_null()), None),
         Err(error) => (None, Some(error)),

@@ -18,6 +18,7 @@ use crate::event::ToolCallRetried;
 use crate::ids::{CallId, Time};
 use crate::json::Json;
 
+pub(super) use branch::AgentCall;
 pub use branch::BranchRun;
 pub use model::ModelCall;
 pub use processor::ProcessorRun;
@@ -165,7 +166,8 @@ impl OpenCall {
         if let CallKind::Signal(run) = &self.kind { Some(run) } else { None }
     }
 
-    pub(super) fn branch(&self) -> Option<&BranchRun> {
+    /// The branch.
+    pub fn branch(&self) -> Option<&BranchRun> {
         if let CallKind::Branch(run) = &self.kind { Some(run) } else { None }
     }
 

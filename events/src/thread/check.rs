@@ -5,7 +5,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::input::{Rejected, Start};
+use super::state::State;
 use crate::codec::OrderedMap;
+use crate::event::NodeContext;
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::json::Json;
 use crate::message::{FinishReason, Message, Part, Role};
@@ -246,4 +248,16 @@ fn dangling(open: &VecDeque<&str>) -> Result<(), ExecutionError> {
 
 fn too_deep() -> String {
     format!("a value is nested deeper than {} levels", Json::DEPTH_MAX)
+}
+
+/// A conversation that is kept by name is that of one node or sub-workflow at a time.
+pub(super) fn conversation_is_free(state: &State, context: &NodeContext) -> Result<(), ExecutionError> {
+    match context.name().filter(|name| state.is_in_conversation(name)) {
+        None => Ok(()),
+        Some(name) => {
+            let message =
+                format!("conversation `{name}` is that of a sub-workflow around this node: give it another name");
+            Err(ExecutionError::new(ErrorKind::Configuration, message))
+        }
+    }
 }

@@ -208,7 +208,7 @@ pub(super) fn close_thread(state: &State, error: ExecutionError, now: Time) -> V
     let mut events = close_all(state, &error, now);
     let node = match &state.phase {
         Phase::InNode(run) => Some(run.node.clone()),
-        Phase::Entering { node, .. } | Phase::Leaving { node } | Phase::Failing { node, .. } => Some(node.clone()),
+        Phase::Entering { node, .. } | Phase::Leaving { node, .. } | Phase::Failing { node, .. } => Some(node.clone()),
         Phase::Judging(judging) => Some(judging.node.clone()),
         Phase::New | Phase::BetweenHooks | Phase::Ended(_) => None,
     };

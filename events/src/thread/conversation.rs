@@ -93,7 +93,8 @@ impl Conversation {
         let mut seen = Self { node: self.node.clone(), read_by: self.read_by, ..Self::default() };
         match context {
             NodeContext::Shared => return None,
-            NodeContext::Fresh => {}
+            // Kept by the thread.
+            NodeContext::Fresh | NodeContext::Named(_) => {}
             NodeContext::From(nodes) => {
                 let is_wanted = |entry: &&Entry| entry.node.as_ref().is_some_and(|node| nodes.contains(node));
                 self.entries.iter().filter(is_wanted).for_each(|entry| seen.push(entry.clone()));
@@ -101,6 +102,12 @@ impl Conversation {
         }
         seen.turn_from = seen.entries.len() as u64;
         Some(seen)
+    }
+
+    /// A conversation that was kept, as that of the node which the thread is in now.
+    pub(super) fn continued_in(&self, kept: Option<&Self>) -> Self {
+        let kept = kept.cloned().unwrap_or_default();
+        Self { node: self.node.clone(), read_by: self.read_by.max(kept.read_by), ..kept }
     }
 
     /// Removes what the application added since a moment, for the node that has been running since then.
@@ -160,6 +167,17 @@ impl Conversation {
     /// Whether a message of the application is here.
     pub(super) fn has_added(&self, seq: Seq) -> bool {
         self.entries.iter().rev().any(|entry| entry.added && entry.seq == seq)
+    }
+
+    /// Removes the last answer if it requests calls that have no result yet, for one of these calls that continues the
+    /// conversation. What the application added stays.
+    pub(super) fn leave_out_open_calls(&mut self) {
+        let n_added = self.entries.iter().rev().take_while(|entry| entry.added).count();
+        let Some(last) = self.entries.len().checked_sub(n_added + 1) else { return };
+        if self.entries.get(last).is_some_and(|entry| entry.message.tool_calls().next().is_some()) {
+            let (entries, at) = self.entries.tail_mut(last);
+            entries.remove(at);
+        }
     }
 
     /// Adds a message of a node at the end.

@@ -30,7 +30,7 @@ pub(super) fn decide(
     match input {
         Input::Reported { attempt, event } => Ok(reported(state, attempt, event, around)),
         Input::ToolAsks { call, attempt, question } => informing::ask(state, (call, attempt), question, around.permits),
-        Input::BranchEnded { index, child, outcome } => Ok(branch_ended(state, index, child, outcome)),
+        Input::BranchEnded { index, child, outcome } => Ok(branch_ended(state, workflow, (index, child), outcome)),
         Input::Tick => Ok(ending::or_hooks(state, workflow, tick(state, around.now, around.permits), around.now)),
         Input::Recover => Ok(recover(state, around)),
         Input::Pause { reason } => {

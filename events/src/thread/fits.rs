@@ -2,7 +2,7 @@
 
 use super::calls::OpenCall;
 use super::state::{ForkState, Frame, LoopFrame, Phase, State, SubFrame, Work};
-use crate::event::{Branches, OperationType};
+use crate::event::{Branches, LlmExecutionRequest, OperationType};
 use crate::ids::NodeId;
 use crate::workflow::{Fault, Faults, Graph, NodeKind, Workflow};
 
@@ -20,7 +20,7 @@ impl State {
         if !self.is_ended() {
             check_branch(self, workflow, &mut faults);
             if let Some(graph) = check_frames(self, workflow, &mut faults) {
-                check_phase(self, graph, &mut faults);
+                check_phase(self, workflow, graph, &mut faults);
             }
         }
         if faults.is_empty() { Ok(()) } else { Err(Faults(faults)) }
@@ -74,6 +74,8 @@ fn check_sub_workflow<'w>(
     let (node, name) = (&open.run.node, &open.workflow);
     match graph.node(node).map(|node| node.kind()) {
         Some(NodeKind::SubWorkflow(sub)) if sub.workflow == *name => {}
+        // An agent that a model called, which may not be offered any more.
+        Some(NodeKind::Llm(_)) => {}
         Some(NodeKind::SubWorkflow(sub)) => {
             let now = &sub.workflow;
             faults.push(fault(format!(
@@ -101,11 +103,11 @@ fn check_sub_workflow<'w>(
     inner
 }
 
-fn check_phase(state: &State, graph: &Graph, faults: &mut Vec<Fault>) {
+fn check_phase(state: &State, workflow: &Workflow, graph: &Graph, faults: &mut Vec<Fault>) {
     match state.phase() {
         Phase::New | Phase::BetweenHooks | Phase::Ended(_) => {}
         Phase::Entering { node, .. } => check_node("is about to enter", node, None, graph, faults),
-        Phase::Leaving { node } => check_node("leaves", node, None, graph, faults),
+        Phase::Leaving { node, .. } => check_node("leaves", node, None, graph, faults),
         Phase::Failing { node, .. } => check_node("failed at", node, None, graph, faults),
         Phase::Judging(judging) => check_node("leaves", &judging.node, None, graph, faults),
         Phase::InNode(run) => {
@@ -113,6 +115,28 @@ fn check_phase(state: &State, graph: &Graph, faults: &mut Vec<Fault>) {
             if let Work::Branches(fan) = &run.work {
                 check_fan(fan, graph, faults);
             }
+            if let Work::Llm(agent_loop) = &run.work {
+                check_agents(&agent_loop.request, workflow, faults);
+            }
+        }
+    }
+}
+
+/// The agents that a running loop offers begin where they did.
+fn check_agents(request: &LlmExecutionRequest, workflow: &Workflow, faults: &mut Vec<Fault>) {
+    for agent in &request.agents {
+        let (node, name, entry) = (&request.node_id, &agent.name, &agent.entry);
+        match workflow.graph(Some(name)) {
+            None => {
+                let message =
+                    format!("node `{node}` offers agent `{name}`, which is not among the `workflows` of this one");
+                faults.push(fault(message));
+            }
+            Some(graph) if graph.node(entry).is_none() => {
+                let message = format!("agent `{name}` begins at node `{entry}`, which this workflow does not have");
+                faults.push(fault(message));
+            }
+            Some(_) => {}
         }
     }
 }
@@ -120,7 +144,7 @@ fn check_phase(state: &State, graph: &Graph, faults: &mut Vec<Fault>) {
 /// The kind of node that does such work; any kind may begin or end.
 fn kind_at_work(state: &State) -> Option<&'static str> {
     match &state.node_run()?.work {
-        Work::Ready | Work::Done { .. } | Work::Failed(_) => None,
+        Work::Ready | Work::Done { .. } | Work::HandedOver { .. } | Work::Failed(_) => None,
         Work::Llm(_) => Some("llm"),
         Work::Tool(_) | Work::Approved(_) => Some("tool"),
         Work::Asking(_) => Some(match state.open_calls().iter().find_map(OpenCall::question)?.operation_type {
@@ -182,7 +206,9 @@ fn check_branch(state: &State, workflow: &Workflow, faults: &mut Vec<Fault>) {
     if let Some(branch) = state.branch() {
         let subs = workflow.sub_workflows().map(|(_, graph)| graph);
         let graphs = std::iter::once(workflow.main()).chain(subs);
-        check_join("the thread is a branch that ends", &branch.join, graphs, faults);
+        if let Some(join) = &branch.join {
+            check_join("the thread is a branch that ends", join, graphs, faults);
+        }
     }
 }
 

@@ -398,6 +398,7 @@ impl Again<'_> {
             | Event::SignalAwaited(_)
             | Event::ConditionEvaluationRequested(_)
             | Event::ForkStarted(_)
+            | Event::AgentStarted(_)
             | Event::BranchStarted(_)
             | Event::JoinCompleted(_)
             | Event::LoopStarted(_)

@@ -252,6 +252,10 @@ fn interrupted(state: &State, now: Time) -> Vec<Event> {
 fn interrupted_tool(state: &State, open: &OpenCall, error: &ExecutionError, now: Time) -> Vec<Event> {
     match &open.kind {
         CallKind::Tool(run) if run.recovery != Recovery::AtMostOnce => close_call(state, open, error, now),
+        CallKind::Branch(_) => {
+            let stopped = "stopped before its end: a message of the user came first. What it had done stays done.";
+            close_call(state, open, &ExecutionError { message: stopped.to_owned(), ..error.clone() }, now)
+        }
         CallKind::Question(ask) => {
             let why = Some(INTERRUPTED.to_owned());
             question_failed(state, ask.id, InteractionFailure::Cancelled, why).unwrap_or_default()

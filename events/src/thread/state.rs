@@ -32,7 +32,7 @@ use super::conversation::{Conversation, Mark};
 use super::path::{Path, Visit};
 use super::status::Status;
 use crate::codec::OrderedMap;
-use crate::event::{BudgetLimits, ForkChanges, OnLimit};
+use crate::event::{BudgetLimits, ForkChanges, NodeContext, OnLimit};
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{CallId, Hash, NodeId, Seq, ThreadId, Time, ToolName};
 use crate::json::Json;
@@ -49,6 +49,7 @@ pub use self::frames::{Frame, LoopFrame, SUB_WORKFLOWS_DEPTH_MAX, SubFrame};
 pub use self::hook_run::{FailedHook, HookRun};
 pub(super) use self::judging::ATTEMPTS_MAX;
 pub use self::judging::{Judging, JudgingStage};
+pub(super) use self::node_run::Aside;
 pub use self::node_run::{NodeRun, Work};
 pub use self::panel::{Candidate, Choice, Panel};
 pub use self::plan::{PlanRun, PlanStage};
@@ -61,7 +62,7 @@ pub use self::totals::Totals;
 pub(super) use self::totals::{UNPRICED, Unpriced};
 
 /// The version of the stored form of [`State`] in snapshots; raised with every change of its shape.
-pub const STATE_VERSION: u16 = 18;
+pub const STATE_VERSION: u16 = 19;
 
 /// The fold of a thread's events.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
@@ -79,6 +80,8 @@ pub struct State {
     pub(super) calls: OpenCalls,
     pub(super) variables: Arc<OrderedMap<Json>>,
     pub(super) conversation: Arc<Conversation>,
+    /// The conversations that nodes and sub-workflows have by name.
+    pub(super) named: BTreeMap<String, Arc<Conversation>>,
     /// The loops and sub-workflows that are open, innermost last.
     pub(super) frames: Vec<Frame>,
     /// Nodes entered outside of loops and sub-workflows.
@@ -152,6 +155,8 @@ pub enum Phase {
     Leaving {
         /// The node.
         node: NodeId,
+        /// The node that it hands the conversation over to.
+        handoff: Option<NodeId>,
     },
     /// A model judges a condition of the way on.
     Judging(Box<Judging>),
@@ -216,6 +221,7 @@ impl State {
             calls: OpenCalls::default(),
             variables: Arc::default(),
             conversation: Arc::default(),
+            named: BTreeMap::new(),
             frames: Vec::new(),
             n_entered: 0,
             globals: Globals::default(),
@@ -237,9 +243,9 @@ impl State {
     }
 
     /// The same state as that of a fork which inherits everything up to here: what folding the inherited events for the
-    /// fork gives. `None` inside of a fork node, whose branches have ids that follow from the thread.
+    /// fork gives. `None` while branches run, whose ids follow from the thread.
     pub fn inherited_by(mut self, fork: ThreadId) -> Option<Self> {
-        if self.fan().is_some() {
+        if self.has_branches() {
             return None;
         }
         self.rename(fork);
@@ -339,6 +345,29 @@ impl State {
     /// What was said.
     pub fn conversation(&self) -> &Conversation {
         &self.conversation
+    }
+
+    /// The conversations that nodes and sub-workflows have by name, as they were when the last of them completed.
+    pub fn named_conversations(&self) -> &BTreeMap<String, Arc<Conversation>> {
+        &self.named
+    }
+
+    /// The conversation that a node with this context begins with; `None` where it is that of the thread.
+    pub(super) fn seen_with(&self, context: &NodeContext) -> Option<Conversation> {
+        match context.name() {
+            Some(name) => Some(self.conversation.continued_in(self.named.get(name).map(|kept| &**kept))),
+            None => self.conversation.seen_by(context),
+        }
+    }
+
+    /// Whether a node or a sub-workflow that runs has the conversation with this name.
+    pub(super) fn is_in_conversation(&self, name: &str) -> bool {
+        let of_node = self.node_run().and_then(|run| run.aside.as_ref());
+        let of_frames = self.frames.iter().filter_map(|frame| match frame {
+            Frame::Sub(open) => open.aside.as_ref(),
+            Frame::Loop(_) => None,
+        });
+        of_frames.chain(of_node).any(|aside| aside.name.as_deref() == Some(name))
     }
 
     /// The nodes it entered: the last [`super::VISITS_MAX`] of them.
@@ -533,7 +562,7 @@ impl State {
     pub fn node_name(&self) -> Option<&NodeId> {
         match self.phase() {
             Phase::New => None,
-            Phase::Entering { node, .. } | Phase::Leaving { node } | Phase::Failing { node, .. } => Some(node),
+            Phase::Entering { node, .. } | Phase::Leaving { node, .. } | Phase::Failing { node, .. } => Some(node),
             Phase::InNode(run) => Some(&run.node),
             Phase::Judging(judging) => Some(&judging.node),
             Phase::Ended(Ending::Failed { node, .. }) => node.as_ref(),

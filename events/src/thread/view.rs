@@ -290,7 +290,7 @@ impl State {
             }),
             Effect::RunBranch(run) => json!({
                 "kind": "branch", "id": id, "thread_id": run.child,
-                "name": self.fan().map(|fan| fan.plan.branches.name(run.index)),
+                "name": self.branch_name(run),
             }),
             Effect::AskPerson(ask) => json!({
                 "kind": "interaction", "id": id, "operation_type": ask.operation_type, "prompt": ask.question(),

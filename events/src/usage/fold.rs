@@ -171,6 +171,7 @@ impl UsageFold {
             | Event::SignalAwaited(_)
             | Event::SignalReceived(_)
             | Event::ForkStarted(_)
+            | Event::AgentStarted(_)
             | Event::BranchStarted(_)
             | Event::BranchEnded(_)
             | Event::JoinCompleted(_)

@@ -3,11 +3,12 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::agents::OfferedAgent;
 use super::models::Summary;
 use super::strategy::Strategy;
 use crate::codec::OrderedMap;
 use crate::event::{AnswerType, NodeContext, OperationType, Scope, ToolMode};
-use crate::ids::{ProfileId, ToolName};
+use crate::ids::{NodeId, ProfileId, ToolName};
 use crate::json::Json;
 use crate::schema::schema_of;
 
@@ -45,7 +46,16 @@ pub struct LlmNode {
     /// The tools that are offered; all there are when absent.
     #[serde(default, skip_serializing_if = "Option::is_none", alias = "availableTools", alias = "tools")]
     pub available_tools: Option<Vec<ToolName>>,
-    /// The tools among them whose calls a person approves before they run, besides those that ask for it themselves.
+    /// The workflows under `workflows` that are offered as tools: a call runs one as a branch of the thread, and its output
+    /// is the result. They are offered whatever `tool_mode` says. Only with `strategy: react`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub agents: Vec<OfferedAgent>,
+    /// The nodes that the model may hand the conversation over to, by the tools `transfer_to_…`: the thread continues with the
+    /// node in place of what follows this one. Only with `strategy: react`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub handoffs: Vec<NodeId>,
+    /// The tools and agents among them whose calls a person approves before they run, besides those that ask for it
+    /// themselves.
     #[serde(default, skip_serializing_if = "Vec::is_empty", alias = "approveTools")]
     pub approve_tools: Vec<ToolName>,
     /// How many model calls it may take to an answer; 50 when absent.
@@ -61,7 +71,8 @@ pub struct LlmNode {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<Summary>,
     /// The conversation that it sees beside its own turn: `shared` (that of the thread so far, the default), `fresh` (none
-    /// of it), or `{from: [nodes]}` (what these nodes said). What it says joins the conversation of the thread.
+    /// of it), or `{from: [nodes]}` (what these nodes said). What it says joins the conversation of the thread. Or
+    /// `{named: name}`: one that the thread keeps, also across runs, and of which only the answer leaves, as `output`.
     #[serde(default, skip_serializing_if = "is_shared")]
     pub context: NodeContext,
     /// What its answer must be, as JSON Schema. Its `output` is the value in the answer then. Only with `strategy: react`.

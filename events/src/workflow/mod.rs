@@ -2,6 +2,7 @@
 //! nothing.
 
 mod actions;
+mod agents;
 mod builder;
 mod definition;
 mod derive;
@@ -31,6 +32,8 @@ pub use actions::{
     AnswerKind, ContextProcessorNode, InteractionMessage, LlmNode, NodeOperation, Repair, ToolNode,
     UserInteractionNode, VariableAssignment,
 };
+pub(crate) use agents::handoff_tool;
+pub use agents::{AGENT_TASK, OfferedAgent};
 pub use builder::AgentBuilder;
 pub use definition::Workflow;
 pub use fault::{FAULTS_MAX, Fault, Faults, Place};

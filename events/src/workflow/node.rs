@@ -168,6 +168,11 @@ impl Node {
         self.on_error.iter().chain(&self.on_timeout)
     }
 
+    /// The nodes that its model may hand the conversation over to.
+    pub(crate) fn handoffs(&self) -> &[NodeId] {
+        self.llm.as_ref().map_or(&[], |llm| &llm.handoffs)
+    }
+
     /// The node to continue with when this one has failed for good with an error of this kind.
     pub(crate) fn after_error(&self, kind: ErrorKind) -> Option<&NodeId> {
         let on_timeout = self.on_timeout.as_ref().filter(|_| kind == ErrorKind::Timeout);

@@ -4,6 +4,7 @@ use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::agents::AGENT_TASK;
 use super::flow::Edge;
 use super::models::{Budget, Judge, Summary, ThreadLimits};
 use super::node::Node;
@@ -166,6 +167,23 @@ pub struct SubWorkflow {
     /// The edges; one node after the other as listed when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edges: Option<Vec<Edge>>,
+}
+
+impl SubWorkflow {
+    /// The JSON Schema of the arguments of the agent that it is: its `input_schema`, or an object with a text `task`.
+    pub(crate) fn agent_schema(&self) -> Json {
+        self.input_schema.clone().unwrap_or_else(|| {
+            serde_json::json!({
+                "type": "object",
+                "properties": {
+                    AGENT_TASK: { "type": "string", "description": "The task, with everything that is needed for it." },
+                },
+                "required": [AGENT_TASK],
+                "additionalProperties": false,
+            })
+            .into()
+        })
+    }
 }
 
 impl WorkflowSpec {

@@ -19,6 +19,7 @@ mod ways;
 
 use indexmap::IndexMap;
 
+use super::agents::OfferedAgent;
 use super::definition::Workflow;
 use super::fault::{Fault, Faults};
 use super::flow::Edge;
@@ -234,16 +235,20 @@ fn check_uses<'a>(spec: &WorkflowSpec, graphs: impl Iterator<Item = &'a Graph>, 
     for graph in graphs {
         n_nodes += graph.nodes.len();
         for placed in graph.nodes.values() {
-            if let NodeKind::SubWorkflow(sub) = placed.node.kind()
-                && !spec.workflows.contains_key(&sub.workflow)
-            {
-                let path = format!("{}.sub_workflow.workflow", placed.path);
+            let of_agent = |(i, agent): (usize, &'a OfferedAgent)| (format!("agents[{i}]"), agent.workflow.as_str());
+            let (kind, used): (_, Vec<_>) = match placed.node.kind() {
+                NodeKind::SubWorkflow(sub) => ("sub_workflow", vec![("workflow".to_owned(), sub.workflow.as_str())]),
+                NodeKind::Llm(llm) => ("llm", llm.agents.iter().enumerate().map(of_agent).collect()),
+                _ => continue,
+            };
+            for (place, name) in used.into_iter().filter(|(_, name)| !spec.workflows.contains_key(*name)) {
+                let path = format!("{}.{kind}.{place}", placed.path);
                 let names: Vec<_> = spec.workflows.keys().take(20).map(String::as_str).collect();
                 let hint = match names.as_slice() {
                     [] => "define it under `workflows`".to_owned(),
                     names => format!("there is {}", names.join(", ")),
                 };
-                faults.push(Fault::new(path, format!("there is no workflow `{}`", sub.workflow)).hint(hint));
+                faults.push(Fault::new(path, format!("there is no workflow `{name}`")).hint(hint));
             }
         }
         if spec.judge.is_none()

@@ -19,7 +19,7 @@ use rethread_events::workflow::WorkflowRef;
 use serde_json::json;
 
 pub(crate) use versions::{
-    version_2, version_3, version_4, version_5, version_6, version_7, version_8, version_10, version_13,
+    version_2, version_3, version_4, version_5, version_6, version_7, version_8, version_10, version_13, version_14,
 };
 
 const CALL: CallId = CallId(Seq(5));
@@ -369,6 +369,8 @@ fn of_models() -> Vec<Event> {
             strategy: strategies().remove(1),
             context: NodeContext::Shared,
             output: None,
+            agents: Vec::new(),
+            handoffs: Vec::new(),
         }
         .into(),
         LlmCallRequested {
@@ -417,6 +419,7 @@ fn of_models() -> Vec<Event> {
         LlmExecutionCompleted {
             context_call_id: None,
             value: None,
+            handoff: None,
             tool_calls: Vec::new(),
             node_id: "ask".into(),
             content: "hello".into(),
@@ -457,6 +460,18 @@ pub(crate) fn answer_rejected() -> Event {
     .into()
 }
 
+pub(crate) fn agent_started() -> Event {
+    AgentStarted {
+        node_id: "ask".into(),
+        index: 1,
+        child: thread(),
+        tool_call_id: Some("call_1".into()),
+        agent: "researcher".into(),
+        arguments: json!({"task": "find it"}).into(),
+    }
+    .into()
+}
+
 fn of_tools_and_people() -> Vec<Event> {
     vec![
         ToolExecutionRequest {
@@ -489,6 +504,7 @@ fn of_tools_and_people() -> Vec<Event> {
             not_started: None,
         }
         .into(),
+        agent_started(),
         UserInteractionRequested {
             interaction_id: None,
             node_id: "approve".into(),

@@ -10,6 +10,7 @@ use rethread::store::{MemoryStore, Store};
 use rethread::{Event, Json, Outcome, RecordedEvent, Seq, StartThread, Status, ThreadId, Workflow};
 use rethread_store::testing::{Fault, FaultyStore, copy_as_killed};
 
+use crate::agents;
 use crate::interaction::approval;
 use crate::people;
 use crate::strategies;
@@ -233,6 +234,11 @@ fn branches_survive_a_crash_at_every_append() {
          variables: [{variable_name: output, expression: '{{ input }}'}]}}",
         "{id: put, tool: {tool_name: put, parameters: {text: '{{ left }} {{ right }}'}}}",
     )));
+}
+
+#[test]
+fn agents_survive_a_crash_at_every_append() {
+    check_crashes(&agents::team());
 }
 
 #[test]

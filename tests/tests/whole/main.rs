@@ -5,6 +5,7 @@
 
 mod support;
 
+mod agents;
 mod answers;
 mod archive;
 mod branches;

@@ -6,7 +6,7 @@ import { millis, line } from './format.mjs';
 export const TYPES = [
   'THREAD_STARTED', 'THREAD_FORKED', 'THREAD_PAUSED', 'THREAD_RESUMED', 'THREAD_RECOVERED', 'THREAD_CANCELLED',
   'THREAD_COMPLETED', 'THREAD_FAILED', 'WORKFLOW_CHANGED', 'HOOK_STARTED', 'HOOK_ENDED', 'CHECKPOINT_CREATED', 'WARNING', 'NODE_STARTED', 'NODE_COMPLETED', 'NODE_FAILED',
-  'CONDITION_EVALUATION_REQUESTED', 'CONDITION_EVALUATION_COMPLETED', 'FORK_STARTED', 'BRANCH_STARTED', 'BRANCH_ENDED',
+  'CONDITION_EVALUATION_REQUESTED', 'CONDITION_EVALUATION_COMPLETED', 'FORK_STARTED', 'AGENT_STARTED', 'BRANCH_STARTED', 'BRANCH_ENDED',
   'JOIN_COMPLETED', 'LOOP_STARTED', 'LOOP_ITERATION_STARTED', 'LOOP_ENDED', 'SUB_WORKFLOW_STARTED',
   'SUB_WORKFLOW_COMPLETED', 'SUB_WORKFLOW_FAILED', 'CONTEXT_PROCESSING_REQUESTED', 'CONTEXT_PROCESSING_RETRIED',
   'CONTEXT_PROCESSED', 'CONTEXT_PROCESSING_FAILED', 'LLM_EXECUTION_REQUEST', 'LLM_CALL_REQUESTED', 'LLM_CALL_RETRIED',
@@ -117,6 +117,9 @@ export class Timeline {
         break;
       case 'BRANCH_STARTED':
         begin(`branch ${data.child}`, 'branch', this.#names[data.index] ?? `branch ${data.index}`, { child: data.child, fork: this.#fork });
+        break;
+      case 'AGENT_STARTED':
+        begin(`branch ${data.child}`, 'branch', data.agent, { child: data.child, fork: seq, note: line(JSON.stringify(data.arguments), 120) });
         break;
       case 'BRANCH_ENDED': end(`branch ${data.child}`, data.error ? 'failed' : 'done', data.error?.message); break;
       case 'THREAD_PAUSED': begin('paused', 'wait', data.reason ? `paused: ${line(data.reason, 80)}` : 'paused'); break;

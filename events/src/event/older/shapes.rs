@@ -351,7 +351,7 @@ before! {
         relay: bool,
         summary: Option<SummaryPlan>,
         strategy: LoopStrategy,
-    } without { context: NodeContext::Shared, output: None, }
+    } without { context: NodeContext::Shared, output: None, agents: Vec::new(), handoffs: Vec::new(), }
 }
 
 before! {
@@ -372,7 +372,29 @@ before! {
         summary: Option<SummaryPlan>,
         strategy: LoopStrategy,
         context: NodeContext,
-    } without { output: None, }
+    } without { output: None, agents: Vec::new(), handoffs: Vec::new(), }
+}
+
+before! {
+    LlmExecutionRequestV4 of LlmExecutionRequest {
+        node_id: NodeId,
+        prompt: String,
+        system_prompt: Option<String>,
+        model: ModelChoice,
+        tool_mode: ToolMode,
+        tools: Vec<String>,
+        tool_catalog: Option<Hash>,
+        max_iterations: u32,
+        concurrent_tools_max: u32,
+        llm_timeout_ms: Option<u64>,
+        approve_tools: Vec<String>,
+        person_tools: Vec<String>,
+        relay: bool,
+        summary: Option<SummaryPlan>,
+        strategy: LoopStrategy,
+        context: NodeContext,
+        output: Option<OutputSpec>,
+    } without { agents: Vec::new(), handoffs: Vec::new(), }
 }
 
 before! {
@@ -443,7 +465,7 @@ before! {
         usage: Usage,
         n_llm_calls: u32,
         n_tool_calls: u32,
-    } without { tool_calls: Vec::new(), context_call_id: None, value: None, }
+    } without { tool_calls: Vec::new(), context_call_id: None, value: None, handoff: None, }
 }
 
 before! {
@@ -456,7 +478,21 @@ before! {
         n_tool_calls: u32,
         tool_calls: Vec<ToolCallRef>,
         context_call_id: Option<CallId>,
-    } without { value: None, }
+    } without { value: None, handoff: None, }
+}
+
+before! {
+    LlmExecutionCompletedV3 of LlmExecutionCompleted {
+        node_id: NodeId,
+        content: String,
+        finish_reason: FinishReason,
+        usage: Usage,
+        n_llm_calls: u32,
+        n_tool_calls: u32,
+        tool_calls: Vec<ToolCallRef>,
+        context_call_id: Option<CallId>,
+        value: Option<Json>,
+    } without { handoff: None, }
 }
 
 before! {

@@ -169,11 +169,20 @@ impl Steps {
                 });
                 self.begin(Call { name, thread: Some(e.child), ..Call::new(id, CallKind::Branch, at) });
             }
+            Event::AgentStarted(e) => {
+                let (id, name) = (CallId(seq), Some(shortened(&e.agent, TEXT_CHARS_MAX)));
+                let asked = Some(limits::shown(&e.arguments));
+                self.begin(Call { name, thread: Some(e.child), asked, ..Call::new(id, CallKind::Branch, at) });
+                if let Some(open) = self.opened.calls.get_mut(&id) {
+                    open.agent = Some(e.index);
+                }
+            }
             Event::BranchEnded(e) => {
-                let fan = self.opened.nodes.last_mut().and_then(|node| node.fan.as_mut());
-                let Some(id) = fan.and_then(|fan| fan.end(e.index, e.output.as_ref(), OUTPUT_BYTES_MAX)) else {
-                    return;
+                let id = match self.opened.nodes.last_mut().and_then(|node| node.fan.as_mut()) {
+                    Some(fan) => fan.end(e.index, e.output.as_ref(), OUTPUT_BYTES_MAX),
+                    None => self.opened.agent(e.index),
                 };
+                let Some(id) = id else { return };
                 if let Some(call) = self.open_call(id) {
                     call.usage = e.usage;
                     call.cost_nanousd = e.cost_nanousd;
@@ -350,7 +359,7 @@ impl Steps {
         };
         let of_left = self.opened.left.filter(|_| call.kind == CallKind::Condition);
         let Some(number) = of_left.or(self.opened.nodes.last().map(|node| node.number)) else { return };
-        self.opened.open_call(call.id, OpenCall { number, what: Some(what), operation: None });
+        self.opened.open_call(call.id, OpenCall { number, what: Some(what), operation: None, agent: None });
         if let Some(result) = self.results.get_mut(&number) {
             result.held_bytes += CALL_BYTES;
             self.opened.held_bytes += CALL_BYTES;

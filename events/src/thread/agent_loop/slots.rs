@@ -11,9 +11,9 @@ use crate::event::{
     AskedTool, Decision, Event, ToolCallOptions, ToolCallRef, ToolExecutionFailed, ToolExecutionRequest,
 };
 use crate::fault::{ErrorKind, ExecutionError};
-use crate::ids::{CallId, Seq, Time, ToolName};
+use crate::ids::{CallId, Seq, ThreadId, Time, ToolName};
 use crate::json::Json;
-use crate::message::{Message, Part, Role, ToolResult};
+use crate::message::{Message, Part, Role, ToolCall, ToolResult};
 use crate::tool::{PersonRole, Recovery};
 
 /// The properties of a tool that is not offered, which does not run, and of one that is unknown now: it may be
@@ -28,7 +28,13 @@ const UNKNOWN_TOOL: ToolFacts = ToolFacts {
 
 impl AgentLoop {
     /// The next event of the tool calls: what does not run fails, then people are asked, then tools run.
-    pub(super) fn next_tool(&self, slots: &[Slot], calls: &OpenCalls, around: &Env<'_>) -> Option<Event> {
+    pub(super) fn next_tool(
+        &self,
+        slots: &[Slot],
+        calls: &OpenCalls,
+        next: (ThreadId, Seq),
+        around: &Env<'_>,
+    ) -> Option<Event> {
         let mut refused = slots.iter().filter(|slot| matches!(slot, Slot::Refused(_)));
         if let Some(run) = refused.next().and_then(Slot::open).and_then(|id| calls.get(id)?.tool()) {
             return Some(self.refuse(run));
@@ -40,13 +46,23 @@ impl AgentLoop {
         if n_open >= self.request.concurrent_tools_max as usize {
             return None;
         }
-        let (id, name, arguments) = slots.iter().find_map(|slot| match slot {
-            Slot::Queued(call) => Some((Some(call.id.clone()), call.name.as_str().into(), &call.arguments)),
-            Slot::Approved { tool, .. } => Some((tool.tool_call_id.clone(), tool.name.clone(), &tool.arguments)),
+        let asked = slots.iter().enumerate().find_map(|(place, slot)| match slot {
+            Slot::Queued(call) if self.handoff(&call.name).is_some() => None,
+            Slot::Queued(call) => Some((place, asked_tool(call))),
+            Slot::Approved { tool, .. } => Some((place, tool.clone())),
             Slot::Asking(_) | Slot::Open(_) | Slot::Refused(_) | Slot::Ended(_) => None,
-        })?;
-        let facts = around.tools.facts(name.as_str()).filter(|_| self.offers(name.as_str())).unwrap_or(UNKNOWN_TOOL);
-        Some(request_tool(id, name, arguments.clone(), &facts))
+        });
+        let Some((place, asked)) = asked else {
+            return self.hand_over(slots);
+        };
+        let agent = self.agent(asked.name.as_str());
+        if agent.is_some_and(|agent| self.agent_fault(agent, &asked.arguments).is_none()) {
+            return Some(self.start_agent(place, asked, next, around.now));
+        }
+        let AskedTool { tool_call_id, name, arguments } = asked;
+        let is_tool = agent.is_none() && self.offers(name.as_str());
+        let facts = around.tools.facts(name.as_str()).filter(|_| is_tool).unwrap_or(UNKNOWN_TOOL);
+        Some(request_tool(tool_call_id, name, arguments, &facts))
     }
 
     /// Returns the question to a person before or in place of the call.
@@ -54,11 +70,7 @@ impl AgentLoop {
         let Slot::Queued(call) = slot else {
             return None;
         };
-        let asked = || AskedTool {
-            tool_call_id: Some(call.id.clone()),
-            name: call.name.as_str().into(),
-            arguments: call.arguments.clone(),
-        };
+        let asked = || asked_tool(call);
         match self.role(&call.name) {
             // No decision is needed for what does not run.
             _ if !self.offers(&call.name) => None,
@@ -84,7 +96,7 @@ impl AgentLoop {
     }
 
     fn offers(&self, tool: &str) -> bool {
-        self.request.tools.iter().any(|offered| offered == tool)
+        self.request.tools.iter().any(|offered| offered == tool) || self.agent(tool).is_some()
     }
 
     /// Returns the failure to record for a call that does not run.
@@ -94,10 +106,16 @@ impl AgentLoop {
             name: run.name.clone(),
             arguments: run.arguments.clone(),
         };
-        let error = match asks::Question::of(&asked) {
-            Err(error) if self.role(run.name.as_str()) == PersonRole::Answers => error,
+        let agent = self.agent(run.name.as_str()).and_then(|agent| self.agent_fault(agent, &run.arguments));
+        let error = match (agent, asks::Question::of(&asked)) {
+            (Some(error), _) => error,
+            (None, Err(error)) if self.role(run.name.as_str()) == PersonRole::Answers => error,
             _ => {
-                let offered = match self.request.tools.as_slice() {
+                let agents = self.request.agents.iter().map(|agent| agent.name.as_str());
+                let handoffs = self.request.handoffs.iter().map(|handoff| handoff.name.as_str());
+                let tools = self.request.tools.iter().map(String::as_str);
+                let tools: Vec<_> = tools.chain(agents).chain(handoffs).collect();
+                let offered = match tools.as_slice() {
                     [] => "no tool is offered".to_owned(),
                     tools => format!("offered are {}", tools.join(", ")),
                 };
@@ -117,6 +135,7 @@ impl AgentLoop {
         event: &ToolExecutionRequest,
     ) -> Result<OpenCall, TransitionError> {
         let (offered, role) = (self.offers(event.name.as_str()), self.role(event.name.as_str()));
+        let is_agent = self.agent(event.name.as_str()).is_some();
         let Stage::Tools(slots) = &mut self.stage else {
             return Err(TransitionError("no tool call is due"));
         };
@@ -130,6 +149,8 @@ impl AgentLoop {
         };
         let (call_id, mut run) = (CallId(seq), ToolRun::new(CallId(seq), at, event));
         let stage = match (&slots[place], role) {
+            // Its arguments do not fit, or it is nested too deep.
+            _ if is_agent => CallStage::Refused,
             // What was approved of was offered, but for logs of old: there it ran all the same, as a safe one.
             (Slot::Approved { edited, .. }, _) if offered || run.recovery == Recovery::Safe => {
                 run.edited = *edited;
@@ -197,8 +218,10 @@ impl AgentLoop {
     ) -> Result<Vec<Arc<Message>>, TransitionError> {
         // The model's own message contains its request, and is sent back to the provider unchanged: only the result can
         // name the call that ran instead.
-        if let Some(run) = ended.tool().filter(|run| run.edited) {
-            let note = format!("(a person changed the arguments of this call to {})\n", run.arguments.0);
+        let of_tool = ended.tool().filter(|run| run.edited).map(|run| &run.arguments);
+        let of_agent = ended.branch().and_then(|run| run.agent.as_ref()).filter(|agent| agent.edited);
+        if let Some(arguments) = of_tool.or(of_agent.map(|agent| &agent.arguments)) {
+            let note = format!("(a person changed the arguments of this call to {})\n", arguments.0);
             content.insert(0, Part::text(note));
         }
         self.settle(ended, content, is_error)
@@ -214,6 +237,10 @@ impl AgentLoop {
         let slot = self.slot_of(ended.id())?;
         let (id, name) = match ended.kind {
             CallKind::Tool(run) => (run.tool_call_id, run.name),
+            CallKind::Branch(run) => match run.agent {
+                Some(agent) => (agent.tool_call_id, agent.name.as_str().into()),
+                None => return Err(TransitionError("the branch is not the call of a model")),
+            },
             CallKind::Question(ask) => match ask.tool_call {
                 Some(tool) => (tool.tool_call_id, tool.name),
                 None => return Err(TransitionError("the question is not about a tool call")),
@@ -260,7 +287,7 @@ impl AgentLoop {
         self.take_results(Stage::Failed(error.clone()), &text)
     }
 
-    fn take_results(&mut self, next: Stage, not_run: &str) -> Vec<Arc<Message>> {
+    pub(super) fn take_results(&mut self, next: Stage, not_run: &str) -> Vec<Arc<Message>> {
         let Stage::Tools(slots) = std::mem::replace(&mut self.stage, next) else {
             return Vec::new();
         };
@@ -269,6 +296,15 @@ impl AgentLoop {
             .filter_map(|slot| slot.left_out(not_run))
             .map(|result| Arc::new(Message { role: Role::Tool, content: vec![Part::ToolResult(result)] }))
             .collect()
+    }
+}
+
+/// The call as a person is asked about it.
+fn asked_tool(call: &ToolCall) -> AskedTool {
+    AskedTool {
+        tool_call_id: Some(call.id.clone()),
+        name: call.name.as_str().into(),
+        arguments: call.arguments.clone(),
     }
 }
 

@@ -1,11 +1,15 @@
 //! Applies events of branches to the state of their parent.
 
-use super::super::calls::OpenCalls;
+use std::sync::Arc;
+
+use super::super::calls::{CallKind, OpenCall, OpenCalls};
 use super::super::path::Path;
-use super::super::state::{Branch, ForkState, NodeRun, Phase, State, Totals, Work};
+use super::super::state::{Branch, ForkState, Frame, NodeRun, Phase, State, SubFrame, Totals, Work};
 use super::super::transition::{NO_NODE, TransitionError};
-use crate::event::{BranchEnded, BranchStarted, ForkStarted, JoinCompleted};
-use crate::ids::{Seq, ThreadId, Time};
+use super::entering;
+use crate::event::{AgentTool, BranchEnded, BranchStarted, ForkStarted, JoinCompleted, ReplacedBranch};
+use crate::ids::{Seq, ThreadId, Time, ToolName};
+use crate::json::Json;
 
 impl State {
     pub(super) fn plan_branches(&mut self, seq: Seq, e: &ForkStarted) -> Result<(), TransitionError> {
@@ -20,21 +24,50 @@ impl State {
         Ok(())
     }
 
-    pub(super) fn end_branch(&mut self, e: &BranchEnded) -> Result<(), TransitionError> {
-        let (fan, calls) = self.fan_mut()?;
-        calls.close(fan.end(e)?)?;
+    pub(super) fn end_branch(&mut self, seq: Seq, e: &BranchEnded) -> Result<(), TransitionError> {
+        let name = self.branch_run(e.index).map(|run| self.branch_name(run)).unwrap_or_default();
+        match &mut self.phase {
+            Phase::InNode(NodeRun { work: Work::Llm(_), .. }) => self.end_agent(seq, e)?,
+            _ => {
+                let (fan, calls) = self.fan_mut()?;
+                calls.close(fan.end(e)?)?;
+            }
+        }
         self.totals.n_llm_calls = self.totals.n_llm_calls.saturating_add(e.n_llm_calls);
         self.totals.n_tool_calls = self.totals.n_tool_calls.saturating_add(e.n_tool_calls);
         self.totals.usage.add(&e.usage);
         self.totals.add_cost(e.cost_nanousd);
         self.totals.n_unpriced = self.totals.n_unpriced.saturating_add(e.n_unpriced);
         if e.n_unpriced > 0 {
-            let name = self.fan().map(|fan| fan.plan.branches.name(e.index)).unwrap_or_default();
             self.cost_is_missing(format!("a model that branch `{name}` called"));
         }
         for (name, value) in e.globals.iter() {
             self.set_global(name, value.clone());
         }
+        Ok(())
+    }
+
+    /// An agent ended: the result of the call.
+    fn end_agent(&mut self, seq: Seq, e: &BranchEnded) -> Result<(), TransitionError> {
+        let run = self.branch_run(e.index).filter(|run| run.child == e.child);
+        let run = run.ok_or(TransitionError("no such agent is running"))?;
+        let (call, name) = (run.call, run.agent.as_ref().map(|agent| ToolName::from(agent.name.as_str())));
+        let ended = self.calls.close(call)?;
+        let Phase::InNode(node) = &mut self.phase else {
+            return Err(NO_NODE);
+        };
+        // What its tools did is not known here; one that called none changed nothing.
+        if e.n_tool_calls > 0 || e.error.is_some() {
+            node.wrote.clone_from(&name);
+        }
+        if let (Some(error), Some(name)) = (&e.error, name) {
+            node.failed_tool = Some((name, error.clone()));
+        }
+        let Work::Llm(agent_loop) = &mut node.work else {
+            return Err(TransitionError("no agent loop is running"));
+        };
+        let results = agent_loop.agent_ended(ended, e)?;
+        self.conversation_mut().results(seq, results);
         Ok(())
     }
 
@@ -63,20 +96,55 @@ impl State {
         }
     }
 
+    /// Other threads take the places of the branches that run.
+    pub(super) fn replace_branches(&mut self, replaced: &[ReplacedBranch]) -> Result<(), TransitionError> {
+        let (owner, planned_at) = (self.thread, self.fan().map(|fan| fan.planned_at));
+        for replaced in replaced {
+            let Some((index, rest)) = replaced.path.split_first() else {
+                return Err(TransitionError("a branch without a number"));
+            };
+            let open = self.branch_run(*index).map(|run| run.call).and_then(|call| self.calls.get_mut(call));
+            let Some(OpenCall { kind: CallKind::Branch(run), .. }) = open else {
+                return Err(TransitionError("no such branch is running"));
+            };
+            if rest.is_empty() {
+                // One that had not begun forks off where it would have.
+                let planned_at = planned_at.unwrap_or(run.call.0);
+                run.from = replaced.seq.map_or((owner, planned_at), |seq| (run.child, seq));
+                run.child = replaced.child;
+                run.inherits.clear();
+            } else {
+                run.inherits.push(ReplacedBranch { path: rest.to_vec(), ..replaced.clone() });
+            }
+        }
+        Ok(())
+    }
+
     /// Turns the state at which the parent forked into that of a branch.
     pub(super) fn begin_branch(&mut self, at: Time, owner: ThreadId, index: u32) -> Result<(), TransitionError> {
         let Phase::InNode(run) = &self.phase else {
-            return Err(TransitionError("the parent is in no fork"));
+            return Err(TransitionError("the parent runs no branch"));
         };
-        let Work::Branches(fan) = &run.work else {
-            return Err(TransitionError("the parent is in no fork"));
+        let (entry, join, item) = match &run.work {
+            Work::Branches(fan) => {
+                let plan = fan.plan.clone();
+                let (entry, item) = plan.branches.beginning(index).ok_or(TransitionError("there is no such branch"))?;
+                let item = item.map(|(variable, item)| (variable.to_owned(), item.clone()));
+                (entry.clone(), Some(plan.join.clone()), item)
+            }
+            Work::Llm(agent_loop) => {
+                let call = self.branch_run(index).and_then(|run| run.agent.clone());
+                let call = call.ok_or(TransitionError("there is no such agent"))?;
+                let agent = agent_loop.agent(&call.name).ok_or(TransitionError("no such agent is offered"))?.clone();
+                let caller = run.clone();
+                let entry = agent.entry.clone();
+                self.begin_agent(caller, agent, &call.arguments);
+                (entry, None, None)
+            }
+            _ => return Err(TransitionError("the parent runs no branch")),
         };
-        let plan = fan.plan.clone();
-        let (entry, item) = plan.branches.beginning(index).ok_or(TransitionError("there is no such branch"))?;
-        self.branch =
-            Some(Branch { owner: Some((owner, index)), join: plan.join.clone(), n_frames: self.frames.len() as u64 });
-        let node = entry.clone();
-        self.phase = Phase::Entering { node, attempt: 1, not_before: at, conversation_from: None, key_of: None };
+        self.branch = Some(Branch { owner: Some((owner, index)), join, n_frames: self.frames.len() as u64 });
+        self.phase = entering(&entry, at);
         self.calls = OpenCalls::default();
         self.leave_budget();
         self.totals = Totals::default();
@@ -85,8 +153,28 @@ impl State {
         self.begin_to_count();
         self.globals.written.clear();
         if let Some((variable, item)) = item {
-            self.set_innermost(variable, item.clone());
+            self.set_innermost(&variable, item);
         }
         Ok(())
+    }
+
+    /// The scope of an agent and its conversation. The thread that called it runs both on.
+    fn begin_agent(&mut self, caller: NodeRun, agent: AgentTool, arguments: &Json) {
+        let mut variables = agent.variables;
+        for (name, value) in arguments.0.as_object().into_iter().flatten() {
+            variables.insert(name.clone(), value.clone().into());
+        }
+        self.conversation_mut().leave_out_open_calls();
+        if let Some(seen) = self.seen_with(&agent.context) {
+            self.conversation = Arc::new(seen);
+        }
+        self.frames.push(Frame::Sub(SubFrame {
+            run: Box::new(NodeRun { work: Work::Ready, aside: None, ..caller }),
+            workflow: agent.name,
+            max_iterations: agent.max_iterations,
+            n_entered: 0,
+            aside: None,
+            variables: Arc::new(variables),
+        }));
     }
 }

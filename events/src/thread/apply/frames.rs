@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use super::super::state::{Frame, LoopFrame, NodeRun, Phase, State, SubFrame, Work};
+use super::super::state::{Aside, Frame, LoopFrame, NodeRun, Phase, State, SubFrame, Work};
 use super::super::transition::{NO_NODE, TransitionError};
 use super::entering;
 use crate::codec::OrderedMap;
 use crate::event::{
-    LoopEnded, LoopIterationStarted, LoopStarted, SubWorkflowCompleted, SubWorkflowFailed, SubWorkflowStarted,
+    LoopEnded, LoopIterationStarted, LoopStarted, NodeContext, SubWorkflowCompleted, SubWorkflowFailed,
+    SubWorkflowStarted,
 };
 use crate::ids::{NodeId, Time};
 use crate::json::Json;
@@ -37,7 +38,7 @@ impl State {
     }
 
     pub(super) fn begin_iteration(&mut self, e: &LoopIterationStarted) -> Result<(), TransitionError> {
-        let Phase::Leaving { node } = &mut self.phase else {
+        let Phase::Leaving { node, .. } = &mut self.phase else {
             return Err(NO_NODE);
         };
         let Some(Frame::Loop(open)) = self.frames.last_mut() else {
@@ -85,7 +86,7 @@ impl State {
                 Phase::Failing { node, error: error.clone(), tool: None }
             }
             None => match &self.phase {
-                Phase::Leaving { .. } if !is_inside => Phase::Leaving { node: end },
+                Phase::Leaving { .. } if !is_inside => Phase::Leaving { node: end, handoff: None },
                 _ => return Err(TransitionError("an iteration is still running")),
             },
         };
@@ -104,8 +105,11 @@ impl State {
         let Phase::InNode(run) = std::mem::replace(&mut self.phase, entering(&e.entry, at)) else {
             return Err(NO_NODE);
         };
-        let seen = e.context.as_ref().and_then(|context| self.conversation.seen_by(context));
-        let aside = seen.map(|seen| std::mem::replace(&mut self.conversation, Arc::new(seen)));
+        let seen = e.context.as_ref().and_then(|context| self.seen_with(context));
+        let aside = seen.map(|seen| Aside {
+            conversation: std::mem::replace(&mut self.conversation, Arc::new(seen)),
+            name: e.context.as_ref().and_then(NodeContext::name).cloned(),
+        });
         self.frames.push(Frame::Sub(SubFrame {
             run: Box::new(run),
             workflow: e.workflow.clone(),
@@ -139,9 +143,12 @@ impl State {
             return Err(NO_SUB);
         }
         if let Some(Frame::Sub(mut open)) = self.frames.pop() {
-            if let Some(aside) = open.aside.take() {
-                let own = std::mem::replace(&mut self.conversation, aside);
-                self.conversation_mut().join_added(&own);
+            if let Some(Aside { conversation, name }) = open.aside.take() {
+                let own = std::mem::replace(&mut self.conversation, conversation);
+                match name {
+                    None => self.conversation_mut().join_added(&own),
+                    Some(name) => self.keep_named(name, own, !matches!(work, Work::Failed(_))),
+                }
             }
             self.phase = Phase::InNode(NodeRun { work, ..*open.run });
         }

@@ -55,7 +55,7 @@ impl State {
     }
 
     fn leaves(&self, id: &NodeId) -> bool {
-        matches!(&self.phase, Phase::Leaving { node } if node == id)
+        matches!(&self.phase, Phase::Leaving { node, .. } if node == id)
     }
 
     pub(super) fn end_hook(&mut self, e: &HookEnded) -> Result<(), TransitionError> {

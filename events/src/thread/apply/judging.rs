@@ -33,7 +33,7 @@ impl State {
         e: &ConditionEvaluationRequested,
     ) -> Result<(), TransitionError> {
         match &self.phase {
-            Phase::Leaving { node } if *node == e.node_id => {}
+            Phase::Leaving { node, .. } if *node == e.node_id => {}
             Phase::Judging(judging) if judging.node == e.node_id && judging.open_call().is_none() => {}
             _ => return Err(TransitionError("the thread does not leave that node")),
         }
@@ -55,6 +55,8 @@ impl State {
             strategy: LoopStrategy::React {},
             context: NodeContext::Shared,
             output: None,
+            agents: Vec::new(),
+            handoffs: Vec::new(),
         };
         self.phase = Phase::Judging(Box::new(Judging {
             node: e.node_id.clone(),

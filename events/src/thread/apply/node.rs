@@ -65,8 +65,13 @@ impl State {
 
     pub(super) fn complete(&mut self, node: &NodeId) -> Result<(), TransitionError> {
         let is_idle = self.calls.is_empty();
+        let mut handoff = None;
         let output = match self.work_of(node)? {
             Work::Done { output } => Some(std::mem::take(output)),
+            Work::HandedOver { to, output } => {
+                handoff = Some(to.clone());
+                Some(std::mem::take(output))
+            }
             // A node that only marks a place, or waits, leaves the output as it was.
             Work::Ready => None,
             Work::Waiting(_) if is_idle => None,
@@ -85,7 +90,7 @@ impl State {
             self.put_here("output", output);
         }
         self.end_iteration(node);
-        self.phase = Phase::Leaving { node: node.clone() };
+        self.phase = Phase::Leaving { node: node.clone(), handoff };
         Ok(())
     }
 
@@ -97,7 +102,7 @@ impl State {
             return Err(NO_NODE);
         }
         match run.work {
-            Work::Ready | Work::Approved(_) | Work::Done { .. } | Work::Failed(_) => {}
+            Work::Ready | Work::Approved(_) | Work::Done { .. } | Work::HandedOver { .. } | Work::Failed(_) => {}
             Work::Branches(_) if self.calls.is_empty() => {}
             Work::Llm(_)
             | Work::Tool(_)

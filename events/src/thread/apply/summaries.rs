@@ -134,5 +134,7 @@ fn request_of(e: &ContextSummaryRequested) -> LlmExecutionRequest {
         strategy: LoopStrategy::React {},
         context: NodeContext::Shared,
         output: None,
+        agents: Vec::new(),
+        handoffs: Vec::new(),
     }
 }

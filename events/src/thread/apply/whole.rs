@@ -82,12 +82,7 @@ impl State {
             (None, Some(branch)) => branch.owner = None,
             (None, None) => {}
         }
-        if e.branches.is_empty() {
-            return Ok(());
-        }
-        let owner = self.thread;
-        let (fan, calls) = self.fan_mut()?;
-        fan.replace(calls, owner, &e.branches)
+        self.replace_branches(&e.branches)
     }
 
     /// Open tool calls keep the key under which the parent made them.

@@ -1,4 +1,4 @@
-//! A branch of a fork: a call of a thread.
+//! A branch of a fork, or an agent that a model calls: a call of a thread.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::message::Usage;
 pub struct BranchRun {
     /// The event that started it, as the id of the call that it is.
     pub call: CallId,
-    /// Its number, from 0, in the order of the fork.
+    /// Its number, from 0: in the order of the fork, or among the tool calls of the answer.
     pub index: u32,
     /// Its thread.
     pub child: ThreadId,
@@ -26,6 +26,21 @@ pub struct BranchRun {
     pub inherits: Vec<ReplacedBranch>,
     /// Variables of scope `global` that branches set which had ended when it began.
     pub globals: Arc<OrderedMap<Json>>,
+    /// The call of the model, if it is an agent.
+    pub agent: Option<AgentCall>,
+}
+
+/// The call of an agent by a model.
+#[derive(Debug, Clone, PartialEq, Encode, Decode)]
+pub struct AgentCall {
+    /// The agent: the name of its workflow.
+    pub name: String,
+    /// The id that the model gave the call.
+    pub tool_call_id: Option<String>,
+    /// The arguments.
+    pub arguments: Json,
+    /// Whether a person put them in the place of the model's.
+    pub edited: bool,
 }
 
 impl BranchRun {

@@ -74,7 +74,7 @@ impl State {
             }
         }
         let tool_choice = match execution.tool_mode {
-            _ if execution.tools.is_empty() => None,
+            _ if execution.tools.is_empty() && execution.agent_tools().next().is_none() => None,
             ToolMode::None => None,
             // They are named all the same: a provider wants to know the tools of the calls in the conversation.
             _ if agent_loop.leg.wants != Wants::Anything => Some(ToolChoice::None),

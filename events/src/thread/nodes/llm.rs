@@ -1,8 +1,10 @@
 //! A node that asks a model: fills in its prompts and hands over to the agent loop.
 
+mod agents;
 mod strategy;
 
 use super::super::agent_loop::with_form;
+use super::super::check;
 use super::super::request::LLM_TIMEOUT_MS_DEFAULT;
 use super::super::summaries::{TIMEOUT_MS_DEFAULT, TOKEN_LIMIT_DEFAULT};
 use super::super::{env::Env, state::State};
@@ -42,13 +44,22 @@ pub(super) fn begin(
         }
     }
     let roles: Vec<_> = tools.iter().map(|tool| (tool, role(tool, llm, around))).collect();
-    if let Some(tool) = llm.approve_tools.iter().find(|tool| !tools.contains(tool)) {
+    check::conversation_is_free(state, &llm.context)?;
+    let agents = agents::offered(state, workflow, llm)?;
+    let is_agent = |tool: &ToolName| agents.iter().any(|agent| agent.name == tool.as_str());
+    if let Some(tool) = tools.iter().find(|tool| is_agent(tool)) {
+        let message =
+            format!("node `{}` offers a tool and an agent `{tool}`: give the agent's workflow another name", node.id);
+        return Err(ExecutionError::new(ErrorKind::Configuration, message));
+    }
+    if let Some(tool) = llm.approve_tools.iter().find(|tool| !tools.contains(tool) && !is_agent(tool)) {
         let message = format!("node `{}` requires approval for the tool `{tool}`, which it does not offer", node.id);
         return Err(ExecutionError::new(ErrorKind::UnknownTool, message));
     }
     let with = |wanted: PersonRole| {
-        roles.iter().filter(|(_, role)| *role == wanted).map(|(tool, _)| tool.to_string()).collect()
+        roles.iter().filter(|(_, role)| *role == wanted).map(|(tool, _)| tool.to_string()).collect::<Vec<_>>()
     };
+    let approved_agents = llm.approve_tools.iter().filter(|tool| is_agent(tool)).map(ToString::to_string);
     let model = model_choice(state, llm);
     // Where several models are asked, the node's own may be none of them.
     let relay = !matches!(llm.strategy, Strategy::MultiLlm(_)) && around.models.is_person(&model);
@@ -68,19 +79,24 @@ pub(super) fn begin(
         },
         system_prompt: with_surroundings(own, state, workflow, &tools, around),
         model,
-        tool_mode: llm.tool_mode,
+        tool_mode: match llm.tool_mode {
+            ToolMode::None if !(agents.is_empty() && llm.handoffs.is_empty()) => ToolMode::Auto,
+            tool_mode => tool_mode,
+        },
         tool_catalog: if tools.is_empty() { None } else { around.tools.catalog(&tools) },
         tools: tools.iter().map(ToString::to_string).collect(),
         max_iterations: llm.max_iterations.unwrap_or(MAX_ITERATIONS_DEFAULT),
         concurrent_tools_max: llm.concurrent_tools.unwrap_or(CONCURRENT_TOOLS_DEFAULT),
         llm_timeout_ms: llm.llm_timeout_ms.or((!relay).then_some(LLM_TIMEOUT_MS_DEFAULT)),
-        approve_tools: with(PersonRole::Approves),
+        approve_tools: with(PersonRole::Approves).into_iter().chain(approved_agents).collect(),
         person_tools: with(PersonRole::Answers),
         relay,
         summary: summary_plan(workflow, llm),
         strategy,
         context: llm.context.clone(),
         output,
+        handoffs: agents::handoffs(state, workflow, llm),
+        agents,
     }
     .into())
 }

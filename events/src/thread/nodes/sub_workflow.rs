@@ -1,5 +1,6 @@
 //! A workflow inside a workflow: sees its inputs, its own variables, and those of the thread.
 
+use super::super::check;
 use super::super::state::{Frame, SUB_WORKFLOWS_DEPTH_MAX, State, SubFrame};
 use crate::codec::OrderedMap;
 use crate::event::{Event, NodeContext, SubWorkflowCompleted, SubWorkflowFailed, SubWorkflowStarted};
@@ -27,6 +28,9 @@ pub(super) fn begin(
     let Some(entry) = graph.entry() else {
         return Err(ExecutionError::new(ErrorKind::Configuration, format!("workflow `{name}` has no node")));
     };
+    if let Some(context) = &sub.context {
+        check::conversation_is_free(state, context)?;
+    }
     let context = state.context();
     let inputs = sub.inputs.iter().map(|(name, value)| Ok((name.clone(), context.fill(&value.0)?.into())));
     let inputs = inputs.collect::<Result<OrderedMap<Json>, ExpressionError>>()?;

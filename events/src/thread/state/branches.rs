@@ -7,11 +7,11 @@ use bincode::{Decode, Encode};
 
 use super::totals::Totals;
 use crate::codec::OrderedMap;
-use crate::event::{BranchEnded, BranchStarted, Branches, ForkStarted, JoinCompleted, OnFailed, ReplacedBranch};
+use crate::event::{BranchEnded, BranchStarted, Branches, ForkStarted, JoinCompleted, OnFailed};
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{CallId, NodeId, Seq, ThreadId};
 use crate::json::Json;
-use crate::thread::calls::{BranchRun, CallKind, CallStage, OpenCall, OpenCalls};
+use crate::thread::calls::{BranchRun, CallKind, CallStage, OpenCall};
 use crate::thread::transition::TransitionError;
 
 /// Why a branch is cancelled when the join is decided.
@@ -25,9 +25,9 @@ pub struct Branch {
     /// The thread whose branch it is and its number there; absent in a fork of a branch, which has no parent that
     /// waits.
     pub owner: Option<(ThreadId, u32)>,
-    /// The node at which it ends.
-    pub join: NodeId,
-    /// How many scopes were open at the fork: the join is in the graph of the innermost.
+    /// The node at which it ends. Absent for an agent, which ends with its workflow.
+    pub join: Option<NodeId>,
+    /// How many scopes it inherited, with that of an agent: the join is in the graph of the innermost.
     pub(in crate::thread) n_frames: u64,
 }
 
@@ -219,7 +219,7 @@ impl ForkState {
         let (index, child) = (event.index, event.child);
         let (call, inherits, globals) = (CallId(seq), Vec::new(), self.globals.clone());
         self.slots.push(Slot::Open(call));
-        let run = Box::new(BranchRun { call, index, child, from, inherits, globals });
+        let run = Box::new(BranchRun { call, index, child, from, inherits, globals, agent: None });
         Ok(OpenCall { place: index, ..OpenCall::new(CallKind::Branch(run), CallStage::Wanted) })
     }
 
@@ -245,33 +245,6 @@ impl ForkState {
             }
             _ => Err(TransitionError("no such branch is running")),
         }
-    }
-
-    /// Other threads take the places of the branches that run.
-    pub(in crate::thread) fn replace(
-        &self,
-        calls: &mut OpenCalls,
-        owner: ThreadId,
-        replaced: &[ReplacedBranch],
-    ) -> Result<(), TransitionError> {
-        for replaced in replaced {
-            let (Some((index, rest)), planned_at) = (replaced.path.split_first(), self.planned_at) else {
-                return Err(TransitionError("a branch without a number"));
-            };
-            let open = self.call(*index).and_then(|call| calls.get_mut(call));
-            let Some(OpenCall { kind: CallKind::Branch(run), .. }) = open else {
-                return Err(TransitionError("no such branch is running"));
-            };
-            if rest.is_empty() {
-                // One that had not begun forks off where it would have.
-                run.from = replaced.seq.map_or((owner, planned_at), |seq| (run.child, seq));
-                run.child = replaced.child;
-                run.inherits.clear();
-            } else {
-                run.inherits.push(ReplacedBranch { path: rest.to_vec(), ..replaced.clone() });
-            }
-        }
-        Ok(())
     }
 
     /// Ends a pause: the remaining time continues.

@@ -22,7 +22,24 @@ impl State {
 
     /// The branch with this number, if it runs.
     pub fn branch_run(&self, index: u32) -> Option<&BranchRun> {
-        self.calls.get(self.fan()?.call(index)?)?.branch()
+        match self.fan() {
+            Some(fan) => self.calls.get(fan.call(index)?)?.branch(),
+            None => self.running_branches().find(|run| run.index == index),
+        }
+    }
+
+    /// Whether it is in a fork, or runs agents that a model called.
+    pub fn has_branches(&self) -> bool {
+        self.fan().is_some() || self.running_branches().next().is_some()
+    }
+
+    /// The name of a branch that runs: its name in the fork, or that of the agent.
+    pub fn branch_name(&self, run: &BranchRun) -> String {
+        match (&run.agent, self.fan()) {
+            (Some(agent), _) => agent.name.clone(),
+            (None, Some(fan)) => fan.plan.branches.name(run.index),
+            (None, None) => String::new(),
+        }
     }
 
     /// The branch that it is.
@@ -32,7 +49,9 @@ impl State {
 
     /// Whether it ends, as a branch, when it reaches this node.
     pub(in crate::thread) fn ends_as_branch_at(&self, node: &NodeId) -> bool {
-        self.branch.as_ref().is_some_and(|branch| branch.join == *node && branch.n_frames == self.frames.len() as u64)
+        self.branch
+            .as_ref()
+            .is_some_and(|branch| branch.join.as_ref() == Some(node) && branch.n_frames == self.frames.len() as u64)
     }
 
     /// The report of its end to its parent; `None` if it has not ended.

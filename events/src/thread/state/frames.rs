@@ -5,11 +5,10 @@ use std::sync::Arc;
 
 use bincode::{Decode, Encode};
 
-use super::node_run::NodeRun;
+use super::node_run::{Aside, NodeRun};
 use crate::codec::OrderedMap;
 use crate::ids::NodeId;
 use crate::json::Json;
-use crate::thread::conversation::Conversation;
 
 /// How deep sub-workflows may run inside each other.
 pub const SUB_WORKFLOWS_DEPTH_MAX: usize = 16;
@@ -64,7 +63,7 @@ pub struct SubFrame {
     /// How many it has entered.
     pub n_entered: u32,
     /// The conversation of its caller, where it has one of its own.
-    pub aside: Option<Arc<Conversation>>,
+    pub aside: Option<Aside>,
     /// Its variables.
     pub variables: Arc<OrderedMap<Json>>,
 }

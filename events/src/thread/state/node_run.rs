@@ -34,9 +34,18 @@ pub struct NodeRun {
     /// The call whose idempotency key this try of a tool node uses: that of an idempotent tool in an earlier try.
     pub key_of: Option<KeyOf>,
     /// The conversation of the thread, while the node sees another.
-    pub aside: Option<Arc<Conversation>>,
+    pub aside: Option<Aside>,
     /// Its current work.
     pub work: Work,
+}
+
+/// The conversation that a node or a sub-workflow with another one goes back to.
+#[derive(Debug, Clone, PartialEq, Encode, Decode)]
+pub struct Aside {
+    /// That of the thread, or of the sub-workflow around it.
+    pub conversation: Arc<Conversation>,
+    /// The name under which the other one is kept; dropped when absent.
+    pub name: Option<String>,
 }
 
 /// The current work of a node. Its open calls are in [`super::State::open_calls`].
@@ -68,6 +77,13 @@ pub enum Work {
         /// The output.
         output: Json,
     },
+    /// Has handed the conversation over; to be left.
+    HandedOver {
+        /// The node that the thread continues with.
+        to: NodeId,
+        /// The output.
+        output: Json,
+    },
     /// Failed; the decision about a retry or the error comes next.
     Failed(ExecutionError),
 }
@@ -82,7 +98,7 @@ impl NodeRun {
 impl Work {
     /// Whether nothing of it is left but to say so.
     pub(in crate::thread) fn is_over(&self) -> bool {
-        matches!(self, Self::Done { .. } | Self::Failed(_))
+        matches!(self, Self::Done { .. } | Self::HandedOver { .. } | Self::Failed(_))
     }
 
     /// Whether calls are to begin that were not requested yet.

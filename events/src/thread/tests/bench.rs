@@ -447,6 +447,7 @@ pub(super) fn line_of(event: &Event) -> String {
         "calls",
         "interaction_id",
         "name",
+        "agent",
         "llm_call_id",
         "workflow",
         "n_iterations",

@@ -258,6 +258,7 @@ fn every_call_ends_once(bench: &Bench) {
                 branches.clear();
             }
             Event::BranchStarted(e) => assert!(branches.insert(e.index, seq).is_none()),
+            Event::AgentStarted(e) => assert!(branches.insert(e.index, seq).is_none()),
             Event::BranchEnded(e) => assert!(branches.remove(&e.index).is_some()),
             Event::JoinCompleted(_) => assert!(branches.is_empty(), "a join passes over branches that run"),
             Event::LlmCallCompleted(e) => ends(e.call_id),

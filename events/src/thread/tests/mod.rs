@@ -5,6 +5,7 @@ mod family;
 mod laws;
 
 mod agent_loop;
+mod agents;
 mod answers;
 mod approval;
 mod asking;

@@ -8,10 +8,12 @@ use super::parts::{
 use super::strategy;
 use crate::event::ToolMode;
 use crate::expression;
+use crate::ids::ToolName;
 use crate::schema;
 use crate::workflow::actions::{
     AnswerKind, ContextProcessorNode, LlmNode, NodeOperation, ToolNode, UserInteractionNode,
 };
+use crate::workflow::agents::handoff_tool;
 use crate::workflow::fault::Fault;
 use crate::workflow::processors::check_processor_config;
 use crate::workflow::signal::{SIGNAL_FIELDS_MAX, SIGNAL_NAME_BYTES_MAX, SignalNode, is_signal_name};
@@ -19,6 +21,8 @@ use crate::workflow::wait::{WAIT_MS_MAX, WaitNode, time_of_day, time_zone};
 
 /// The most repairs of an answer.
 const REPAIRS_MAX: u64 = 100;
+/// The longest name of a tool that all providers take.
+const TOOL_NAME_BYTES_MAX: usize = 64;
 /// The most choices of a question.
 const CHOICES_MAX: u64 = 100;
 
@@ -57,6 +61,8 @@ pub(super) fn check_llm(path: &str, llm: &LlmNode, faults: &mut Vec<Fault>) {
         faults.push(Fault::new(format!("{path}.available_tools"), "tool_mode is `required` and no tool is offered"));
     }
     check_approvals(path, llm, faults);
+    check_agents(path, llm, faults);
+    check_handoffs(path, llm, faults);
     check_output(path, llm, faults);
     if let Some(extra) = &llm.extra {
         if !extra.0.is_object() {
@@ -85,12 +91,75 @@ fn check_output(path: &str, llm: &LlmNode, faults: &mut Vec<Fault>) {
     }
 }
 
+/// What can be said about agents without their workflows.
+fn check_agents(path: &str, llm: &LlmNode, faults: &mut Vec<Fault>) {
+    if !llm.agents.is_empty() && !llm.strategy.is_react() {
+        faults.push(
+            Fault::new(format!("{path}.agents"), "only the strategy `react` calls agents")
+                .hint("take the strategy out, or run the workflow with a sub_workflow node"),
+        );
+    }
+    for (i, agent) in llm.agents.iter().enumerate() {
+        let name = agent.workflow.as_str();
+        let mut fault = |message: String, hint: &str| {
+            faults.push(Fault::new(format!("{path}.agents[{i}]"), message).hint(hint));
+        };
+        if llm.agents.iter().take(i).any(|other| other.workflow == name) {
+            fault(format!("agent `{name}` is listed twice"), "take one of them out");
+        }
+        if llm.available_tools.iter().flatten().any(|tool| tool.as_str() == name) {
+            fault(format!("`{name}` is among available_tools as well"), "give the workflow another name");
+        }
+        if !is_tool_name(name) {
+            fault(
+                format!("a tool cannot have the name `{name}`"),
+                "give the workflow a name of at most 64 letters, digits, `_` and `-`",
+            );
+        }
+    }
+}
+
+fn check_handoffs(path: &str, llm: &LlmNode, faults: &mut Vec<Fault>) {
+    if !llm.handoffs.is_empty() && !llm.strategy.is_react() {
+        faults.push(
+            Fault::new(format!("{path}.handoffs"), "only the strategy `react` hands over")
+                .hint("take the strategy out, or lead to the nodes by edges"),
+        );
+    }
+    for (i, node) in llm.handoffs.iter().enumerate() {
+        let mut fault = |message: String, hint: &str| {
+            faults.push(Fault::new(format!("{path}.handoffs[{i}]"), message).hint(hint));
+        };
+        if llm.handoffs.iter().take(i).any(|other| other == node) {
+            fault(format!("node `{node}` is listed twice"), "take one of them out");
+        }
+        let tool = handoff_tool(node);
+        if !is_tool_name(&tool) {
+            fault(
+                format!("a tool cannot have the name `{tool}`"),
+                "give the node an id of at most 52 letters, digits, `_` and `-`",
+            );
+        }
+        let tools = llm.available_tools.iter().flatten().map(ToolName::as_str);
+        if tools.chain(llm.agents.iter().map(|agent| agent.workflow.as_str())).any(|name| name == tool) {
+            fault(format!("`{tool}` is the name of a tool or an agent as well"), "give that another name");
+        }
+    }
+}
+
+/// A name that all providers take for a tool.
+fn is_tool_name(name: &str) -> bool {
+    let is_allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-');
+    (1..=TOOL_NAME_BYTES_MAX).contains(&name.len()) && name.bytes().all(is_allowed)
+}
+
 /// A name of a tool that is not offered is probably misspelt, and a call that needs approval would run without it.
 fn check_approvals(path: &str, llm: &LlmNode, faults: &mut Vec<Fault>) {
     if llm.approve_tools.is_empty() {
         return;
     }
-    if llm.tool_mode == ToolMode::None {
+    let is_agent = |tool: &ToolName| llm.agents.iter().any(|agent| agent.workflow == tool.as_str());
+    if llm.tool_mode == ToolMode::None && !llm.approve_tools.iter().all(is_agent) {
         faults.push(
             Fault::new(format!("{path}.approve_tools"), "tools are listed, but tool_mode is `none`")
                 .hint("set tool_mode: auto"),
@@ -100,7 +169,7 @@ fn check_approvals(path: &str, llm: &LlmNode, faults: &mut Vec<Fault>) {
         return;
     };
     for (i, tool) in llm.approve_tools.iter().enumerate() {
-        if !offered.contains(tool) {
+        if !offered.contains(tool) && !is_agent(tool) {
             faults.push(
                 Fault::new(format!("{path}.approve_tools[{i}]"), format!("`{tool}` is not among available_tools"))
                     .hint("list it there too, or take it out here"),

@@ -4,11 +4,12 @@
 use std::collections::BTreeSet;
 
 use super::arguments;
-use super::parts::{at, check_schema, no_node};
+use super::parts::{at, check_name, check_schema, no_node};
 use super::search;
 use crate::event::NodeContext;
 use crate::ids::NodeId;
 use crate::schema::Compiled;
+use crate::workflow::agents::OfferedAgent;
 use crate::workflow::fault::Fault;
 use crate::workflow::flow::{Edge, JoinMode};
 use crate::workflow::graph::Graph;
@@ -27,6 +28,7 @@ pub(super) fn check(spec: &WorkflowSpec, graphs: &[&Graph], faults: &mut Vec<Fau
         check_quorums(graph, faults);
         check_contexts(graph, faults);
         check_inputs(spec, graph, faults);
+        check_arguments(spec, graph, faults);
         check_answers(graph, faults);
     }
     let subs = spec.workflows.iter();
@@ -66,15 +68,54 @@ fn check_inputs(spec: &WorkflowSpec, graph: &Graph, faults: &mut Vec<Fault>) {
     }
 }
 
+/// What a model gives an agent is an object.
+fn check_arguments(spec: &WorkflowSpec, graph: &Graph, faults: &mut Vec<Fault>) {
+    for placed in graph.nodes.values() {
+        let NodeKind::Llm(llm) = placed.node.kind() else { continue };
+        for (i, agent) in llm.agents.iter().enumerate() {
+            let schema = spec.workflows.get(&agent.workflow).and_then(|sub| sub.input_schema.as_ref());
+            if schema.is_some_and(|schema| schema.0["type"] != "object") {
+                let name = &agent.workflow;
+                let message = format!("the `input_schema` of workflow `{name}` has no `type: object`");
+                faults.push(
+                    Fault::new(format!("{}.llm.agents[{i}]", placed.path), message)
+                        .hint("a model calls an agent with an object; its properties become variables"),
+                );
+            }
+        }
+    }
+}
+
 /// A context names nodes of the same graph that say something.
 fn check_contexts(graph: &Graph, faults: &mut Vec<Fault>) {
-    for placed in graph.nodes.values() {
-        let (path, context) = match placed.node.kind() {
-            NodeKind::Llm(llm) => (format!("{}.llm.context", placed.path), Some(&llm.context)),
-            NodeKind::SubWorkflow(sub) => (format!("{}.sub_workflow.context", placed.path), sub.context.as_ref()),
-            _ => continue,
+    let contexts = graph.nodes.values().flat_map(|placed| match placed.node.kind() {
+        NodeKind::Llm(llm) => {
+            let of_agent = |(i, agent): (usize, &'_ OfferedAgent)| {
+                (format!("{}.llm.agents[{i}].context", placed.path), agent.context.clone())
+            };
+            let own = (format!("{}.llm.context", placed.path), llm.context.clone());
+            std::iter::once(own).chain(llm.agents.iter().enumerate().map(of_agent)).collect()
+        }
+        NodeKind::SubWorkflow(sub) => {
+            let path = format!("{}.sub_workflow.context", placed.path);
+            sub.context.iter().map(|context| (path.clone(), context.clone())).collect()
+        }
+        _ => Vec::new(),
+    });
+    for (path, context) in contexts {
+        let nodes = match context {
+            NodeContext::From(nodes) => nodes,
+            NodeContext::Named(name) => {
+                check_name(&format!("{path}.named"), "name", &name, faults);
+                if path.contains(".llm.agents[") {
+                    let message = "an agent that is called as a tool keeps no conversation";
+                    let hint = "write fresh, shared or {from: […]}, or run the workflow with a sub_workflow node";
+                    faults.push(Fault::new(path, message).hint(hint));
+                }
+                continue;
+            }
+            NodeContext::Shared | NodeContext::Fresh => continue,
         };
-        let Some(NodeContext::From(nodes)) = context else { continue };
         if nodes.is_empty() {
             faults.push(Fault::new(format!("{path}.from"), "no node is named").hint("write `context: fresh`"));
         }
@@ -155,9 +196,10 @@ fn check_order(path: &str, nodes: &[Node], edges: Option<&[Edge]>, ends: Option<
     }
 }
 
-/// The nodes that a route leads to.
+/// The nodes that a route leads to, or a handoff.
 fn targets(node: &Node) -> Vec<&NodeId> {
     match node.kind() {
+        NodeKind::Llm(llm) => llm.handoffs.iter().collect(),
         NodeKind::Route(route) => {
             route.conditions.iter().map(|condition| &condition.to).chain(&route.default).collect()
         }

@@ -57,6 +57,11 @@ fn check_ids(path: &str, graph: &Graph, faults: &mut Vec<Fault>) {
                 faults.push(no_node(format!("{path}.{key}"), target));
             }
         }
+        for (i, target) in node.handoffs().iter().enumerate() {
+            if !graph.nodes.contains_key(target) {
+                faults.push(no_node(format!("{path}.llm.handoffs[{i}]"), target));
+            }
+        }
         if let NodeKind::Fork(fork) = node.kind() {
             for (name, entry) in &fork.branches {
                 if !graph.nodes.contains_key(entry) {

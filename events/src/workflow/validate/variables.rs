@@ -7,12 +7,13 @@ use serde_json::Value;
 use super::texts::{self, Text};
 use crate::expression::{self, ValueKind};
 use crate::workflow::actions::AnswerKind;
+use crate::workflow::agents::AGENT_TASK;
 use crate::workflow::fault::Fault;
 use crate::workflow::graph::Graph;
 use crate::workflow::names::is_variable_name;
 use crate::workflow::node::NodeKind;
 use crate::workflow::processors::is_built_in_processor;
-use crate::workflow::spec::WorkflowSpec;
+use crate::workflow::spec::{SubWorkflow, WorkflowSpec};
 
 /// The variables that the runtime makes, and the kinds of those that are always of one kind.
 const MADE: [(&str, Option<ValueKind>); 8] = [
@@ -65,6 +66,11 @@ pub(super) fn check<'a>(
             return;
         }
         set_by(placed.node.kind(), &mut known);
+        if let NodeKind::Llm(llm) = placed.node.kind() {
+            for agent in &llm.agents {
+                spec.workflows.get(&agent.workflow).iter().for_each(|sub| set_by_caller(sub, &mut known));
+            }
+        }
     }
     for (i, name) in spec.search.iter().enumerate() {
         if is_variable_name(name) && !known.0.contains_key(name.as_str()) {
@@ -87,6 +93,18 @@ pub(super) fn check<'a>(
                 faults.push(Fault::new(path, e.to_string()));
             }
         });
+    }
+}
+
+/// The variables of an agent that its caller sets.
+fn set_by_caller<'a>(agent: &'a SubWorkflow, known: &mut Known<'a>) {
+    match &agent.input_schema {
+        Some(schema) => {
+            for name in schema.0["properties"].as_object().into_iter().flat_map(serde_json::Map::keys) {
+                known.set(name, None);
+            }
+        }
+        None => known.set(AGENT_TASK, Some(ValueKind::Text)),
     }
 }
 

@@ -26,10 +26,10 @@ impl<'a> Shape<'a> {
         self.graph.nodes.get_index(i).map(|(_, placed)| placed)
     }
 
-    /// The nodes that can follow, by an edge, by `on_error` or `on_timeout`, as branches, or past a loop that never goes round. A run
+    /// The nodes that can follow, by an edge, by `on_error`, `on_timeout` or a handoff, as branches, or past a loop that never goes round. A run
     /// ends on an end point even if edges leave it.
     pub(super) fn after(&self, Placed { node, .. }: &Placed) -> Vec<usize> {
-        let mut ids: Vec<&NodeId> = node.after_failure().collect();
+        let mut ids: Vec<&NodeId> = node.after_failure().chain(node.handoffs()).collect();
         if !self.graph.ends.contains(&node.id) {
             ids.extend(self.graph.edges_from(&node.id).map(|edge| &edge.to));
         }

@@ -6,7 +6,8 @@ use rethread_events::principal::Principal;
 use serde_json::json;
 
 use super::{
-    answer_rejected, caught_error, error, events, message, of_hooks, of_runs, of_waits, time, tool_call_ref, variables,
+    agent_started, answer_rejected, caught_error, error, events, message, of_hooks, of_runs, of_waits, time,
+    tool_call_ref, variables,
 };
 
 /// The events of version 2, with every field that version 1 did not have filled in.
@@ -86,8 +87,12 @@ pub(crate) fn version_5() -> Vec<Event> {
     let newest = |kind: EventType| older.iter().find(|event| event.event_type() == kind).unwrap();
     let is_renamed = |name: &String| matches!(name.as_str(), "node_id" | "call_id" | "interaction_id");
     // Those that came later have these names from the beginning.
-    let later: Vec<_> =
-        of_waits().iter().chain(&of_hooks()).chain([&answer_rejected()]).map(Event::event_type).collect();
+    let later: Vec<_> = of_waits()
+        .iter()
+        .chain(&of_hooks())
+        .chain([&answer_rejected(), &agent_started()])
+        .map(Event::event_type)
+        .collect();
     EVENT_TYPES
         .iter()
         .filter(|kind| !later.contains(kind))
@@ -156,6 +161,44 @@ pub(crate) fn version_13() -> Vec<Event> {
     events.push(HookEnded { hook: Hook::Finally, node_id: None, error: None }.into());
     let cause = Some("hook `on_cancel` was cancelled".into());
     events.push(ThreadCancelled { reason: Some("enough".into()), by, run_follows: true, cause }.into());
+    events
+}
+
+/// The events of agents and handoffs, and of conversations that are kept by name.
+pub(crate) fn version_14() -> Vec<Event> {
+    let mut events = changed(|event| {
+        match event {
+            Event::LlmExecutionRequest(event) => {
+                event.agents = vec![AgentTool {
+                    name: "researcher".into(),
+                    description: "Finds sources.".into(),
+                    input_schema: json!({ "type": "object" }).into(),
+                    entry: "search".into(),
+                    variables: variables(),
+                    max_iterations: 50,
+                    context: NodeContext::From(vec!["ask".into()]),
+                    is_too_deep: true,
+                }];
+                event.handoffs = vec![HandoffTool {
+                    name: "transfer_to_billing".into(),
+                    description: "Hands the conversation over to `billing`".into(),
+                    node_id: "billing".into(),
+                }];
+                event.context = NodeContext::Named("support".into());
+            }
+            Event::LlmExecutionCompleted(event) => {
+                event.handoff = Some(Handoff {
+                    to: "billing".into(),
+                    tool_call_id: "call_1".into(),
+                    arguments: json!({ "reason": "an invoice" }).into(),
+                });
+            }
+            Event::SubWorkflowStarted(event) => event.context = Some(NodeContext::Named("support".into())),
+            _ => return false,
+        }
+        true
+    });
+    events.push(agent_started());
     events
 }
 

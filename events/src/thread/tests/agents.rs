@@ -1,0 +1,599 @@
+//! Agents that a model calls like tools.
+
+use super::bench::said;
+use super::*;
+
+const LEAD: &str = "
+version: '1'
+name: team
+nodes:
+  - id: lead
+    llm: {provider: mock, model: m, user_prompt: '{{ input }}', agents: [researcher, writer]}
+workflows:
+  researcher:
+    description: Answers a question.
+    input_schema: {type: object, properties: {question: {type: string}}, required: [question]}
+    nodes:
+      - id: find
+        llm: {provider: mock, model: m, tool_mode: auto, tools: [read, put], user_prompt: 'Answer: {{ question }}'}
+  writer:
+    input_schema: {type: object, properties: {question: {type: string}, style: {type: string}}}
+    variables: {style: plain}
+    nodes:
+      - id: write
+        llm: {provider: mock, model: m, user_prompt: 'Write about {{ question }}, {{ style }}'}
+";
+
+fn lead(agents: &str) -> String {
+    LEAD.replace("agents: [researcher, writer]", agents)
+}
+
+#[test]
+fn agents_run_in_parallel_and_answer_in_the_order_of_the_calls() {
+    let mut family = Family::new(LEAD, "hello");
+    family.with("-", |bench| bench.asks(&["researcher", "writer", "nobody"]));
+    family.with("1", |bench| {
+        bench.note_request();
+        bench.says("W");
+    });
+    family.note("the researcher is still at work");
+    family.with("0", |bench| {
+        bench.asks(&["read"]);
+        bench.tool_says("it is so");
+        bench.says("R");
+    });
+    family.with("-", |bench| {
+        bench.note_request();
+        bench.says("done");
+    });
+    family.check(expect![[r#"
+        -     0 THREAD_STARTED
+        -     1 NODE_STARTED node=lead attempt=1
+        -     2 LLM_EXECUTION_REQUEST node=lead
+        -     3 LLM_CALL_REQUESTED 1
+        -     4 LLM_CALL_COMPLETED call=3
+        -     5 AGENT_STARTED node=lead agent=researcher index=0
+        -     6 AGENT_STARTED node=lead agent=writer index=1
+        -     7 TOOL_EXECUTION_REQUEST name=nobody
+        -     8 TOOL_EXECUTION_FAILED call=7 unknown_tool
+        0     6 THREAD_FORKED
+        0     7 NODE_STARTED node=find attempt=1
+        0     8 LLM_EXECUTION_REQUEST node=find
+        0     9 LLM_CALL_REQUESTED 1
+        1     7 THREAD_FORKED
+        1     8 NODE_STARTED node=write attempt=1
+        1     9 LLM_EXECUTION_REQUEST node=write
+        1    10 LLM_CALL_REQUESTED 1
+        1       model is called, tools None:
+        1         user: Write about why?, plain
+        1    11 LLM_CALL_COMPLETED call=10
+        1    12 LLM_EXECUTION_COMPLETED node=write "W"
+        1    13 NODE_COMPLETED node=write
+        1    14 THREAD_COMPLETED node=write
+        -     9 BRANCH_ENDED output=W index=1
+            the researcher is still at work
+        0    10 LLM_CALL_COMPLETED call=9
+        0    11 TOOL_EXECUTION_REQUEST name=read
+        0    12 TOOL_EXECUTION_COMPLETED call=11
+        0    13 LLM_CALL_REQUESTED 2
+        0    14 LLM_CALL_COMPLETED call=13
+        0    15 LLM_EXECUTION_COMPLETED node=find "R"
+        0    16 NODE_COMPLETED node=find
+        0    17 THREAD_COMPLETED node=find
+        -    10 BRANCH_ENDED output=R index=0
+        -    11 LLM_CALL_REQUESTED 2
+        -       model is called, tools Some(Auto):
+        -         user: hello
+        -         assistant: researcher(c3_0) writer(c3_1) nobody(c3_2)
+        -         tool: c3_0: R
+        -         tool: c3_1: W
+        -         tool: c3_2! Error (unknown_tool): there is no tool `nobody`: offered are researcher, writer
+        -    12 LLM_CALL_COMPLETED call=11
+        -    13 LLM_EXECUTION_COMPLETED node=lead "done"
+        -    14 NODE_COMPLETED node=lead
+        -    15 THREAD_COMPLETED node=lead
+        => - completed
+        => 0 completed
+        => 1 completed
+        output "done"
+    "#]]);
+}
+
+#[test]
+fn an_agent_that_fails_is_a_failed_call_for_the_model() {
+    let mut family = Family::new(LEAD, "hello");
+    family.with("-", |bench| bench.asks(&["researcher"]));
+    family.with("0", |bench| bench.model_fails(ErrorKind::Server));
+    family.with("-", |bench| {
+        bench.note_request();
+        bench.says("sorry");
+    });
+    family.check(expect![[r#"
+        -     0 THREAD_STARTED
+        -     1 NODE_STARTED node=lead attempt=1
+        -     2 LLM_EXECUTION_REQUEST node=lead
+        -     3 LLM_CALL_REQUESTED 1
+        -     4 LLM_CALL_COMPLETED call=3
+        -     5 AGENT_STARTED node=lead agent=researcher index=0
+        0     6 THREAD_FORKED
+        0     7 NODE_STARTED node=find attempt=1
+        0     8 LLM_EXECUTION_REQUEST node=find
+        0     9 LLM_CALL_REQUESTED 1
+        0    10 LLM_CALL_FAILED call=9 server
+        0    11 LLM_EXECUTION_FAILED node=find server
+        0    12 NODE_FAILED node=find attempt=1 server
+        0    13 THREAD_FAILED node=find server
+        -     6 BRANCH_ENDED index=0 server
+        -     7 LLM_CALL_REQUESTED 2
+        -       model is called, tools Some(Auto):
+        -         user: hello
+        -         assistant: researcher(c3_0)
+        -         tool: c3_0! Error (server): the provider is down
+        -     8 LLM_CALL_COMPLETED call=7
+        -     9 LLM_EXECUTION_COMPLETED node=lead "sorry"
+        -    10 NODE_COMPLETED node=lead
+        -    11 THREAD_COMPLETED node=lead
+        => - completed
+        => 0 error
+        output "sorry"
+    "#]]);
+}
+
+#[test]
+fn arguments_that_do_not_fit_start_nothing() {
+    let mut family = Family::new(
+        &LEAD.replace("properties: {question: {type: string}}", "properties: {question: {type: number}}"),
+        "hello",
+    );
+    family.with("-", |bench| {
+        bench.asks(&["researcher"]);
+        bench.note_conversation();
+        bench.says("done");
+    });
+    family.check(expect![[r#"
+        -     0 THREAD_STARTED
+        -     1 NODE_STARTED node=lead attempt=1
+        -     2 LLM_EXECUTION_REQUEST node=lead
+        -     3 LLM_CALL_REQUESTED 1
+        -     4 LLM_CALL_COMPLETED call=3
+        -     5 TOOL_EXECUTION_REQUEST name=researcher
+        -     6 TOOL_EXECUTION_FAILED call=5 invalid_arguments
+        -     7 LLM_CALL_REQUESTED 2
+        -       user: hello
+        -       assistant: researcher(c3_0)
+        -       tool: c3_0! Error (invalid_arguments): the arguments do not fit the schema of agent `researcher`: arguments/question: "why?" is not of type "number"
+        -     8 LLM_CALL_COMPLETED call=7
+        -     9 LLM_EXECUTION_COMPLETED node=lead "done"
+        -    10 NODE_COMPLETED node=lead
+        -    11 THREAD_COMPLETED node=lead
+        => - completed
+        output "done"
+    "#]]);
+}
+
+#[test]
+fn a_cancelled_thread_cancels_its_agents() {
+    let mut family = Family::new(LEAD, "hello");
+    family.with("-", |bench| bench.asks(&["researcher"]));
+    family.with("-", |bench| bench.give(Input::Cancel { reason: None }));
+    family.check(expect![[r#"
+        -     0 THREAD_STARTED
+        -     1 NODE_STARTED node=lead attempt=1
+        -     2 LLM_EXECUTION_REQUEST node=lead
+        -     3 LLM_CALL_REQUESTED 1
+        -     4 LLM_CALL_COMPLETED call=3
+        -     5 AGENT_STARTED node=lead agent=researcher index=0
+        0     6 THREAD_FORKED
+        0     7 NODE_STARTED node=find attempt=1
+        0     8 LLM_EXECUTION_REQUEST node=find
+        0     9 LLM_CALL_REQUESTED 1
+        -     6 BRANCH_ENDED index=0 cancelled
+        -     7 LLM_EXECUTION_FAILED node=lead cancelled
+        -     8 NODE_FAILED node=lead attempt=1 cancelled
+        -     9 THREAD_CANCELLED
+        0    10 LLM_CALL_FAILED call=9 cancelled
+        0    11 LLM_EXECUTION_FAILED node=find cancelled
+        0    12 NODE_FAILED node=find attempt=1 cancelled
+        0    13 THREAD_CANCELLED "not needed"
+        => - cancelled
+        => 0 cancelled
+        output 
+    "#]]);
+}
+
+#[test]
+fn a_message_that_interrupts_stops_the_agents() {
+    let mut family =
+        Family::new(&lead("agents: [researcher]").replace("name: team", "name: team\non_message: interrupt"), "hello");
+    family.with("-", |bench| bench.asks(&["researcher"]));
+    family.with("-", |bench| {
+        bench.give(Input::Run(Box::new(RunInput { input: "stop".into(), ..RunInput::default() })));
+        bench.note_conversation();
+        bench.says("stopped");
+    });
+    family.check(expect![[r#"
+        -     0 THREAD_STARTED
+        -     1 NODE_STARTED node=lead attempt=1
+        -     2 LLM_EXECUTION_REQUEST node=lead
+        -     3 LLM_CALL_REQUESTED 1
+        -     4 LLM_CALL_COMPLETED call=3
+        -     5 AGENT_STARTED node=lead agent=researcher index=0
+        0     6 THREAD_FORKED
+        0     7 NODE_STARTED node=find attempt=1
+        0     8 LLM_EXECUTION_REQUEST node=find
+        0     9 LLM_CALL_REQUESTED 1
+        -     6 MESSAGE_ADDED
+        -     7 BRANCH_ENDED index=0 interrupted
+        -     8 LLM_CALL_REQUESTED 2
+        -       user: hello
+        -       assistant: researcher(c3_0)
+        -       tool: c3_0! Error (interrupted): stopped before its end: a message of the user came first. What it had done stays done.
+        -       user: stop
+        -     9 LLM_CALL_COMPLETED call=8
+        -    10 LLM_EXECUTION_COMPLETED node=lead "stopped"
+        -    11 NODE_COMPLETED node=lead
+        -    12 THREAD_COMPLETED node=lead
+        0    10 LLM_CALL_FAILED call=9 cancelled
+        0    11 LLM_EXECUTION_FAILED node=find cancelled
+        0    12 NODE_FAILED node=find attempt=1 cancelled
+        0    13 THREAD_CANCELLED "not needed"
+        => - completed
+        => 0 cancelled
+        output "stopped"
+    "#]]);
+}
+
+#[test]
+fn a_person_approves_an_agent_and_may_change_what_it_is_given() {
+    let mut family = Family::new(&lead("agents: [researcher], approve_tools: [researcher]"), "hello");
+    family.with("-", |bench| {
+        bench.asks(&["researcher"]);
+        let data = serde_json::json!({"decision": "edit", "arguments": {"question": "how?"}});
+        bench.person_says(data);
+    });
+    family.with("0", |bench| {
+        bench.note_request();
+        bench.says("R");
+    });
+    family.with("-", |bench| {
+        bench.note_conversation();
+        bench.says("done");
+    });
+    family.check(expect![[r#"
+        -     0 THREAD_STARTED
+        -     1 NODE_STARTED node=lead attempt=1
+        -     2 LLM_EXECUTION_REQUEST node=lead
+        -     3 LLM_CALL_REQUESTED 1
+        -     4 LLM_CALL_COMPLETED call=3
+        -     5 USER_INTERACTION_REQUESTED node=lead APPROVE_TOOL researcher
+        -     6 USER_INTERACTION_RESPONDED interaction=5
+        -     7 USER_INTERACTION_PROCESSED interaction=5 edit
+        -     8 AGENT_STARTED node=lead agent=researcher index=0
+        0     9 THREAD_FORKED
+        0    10 NODE_STARTED node=find attempt=1
+        0    11 LLM_EXECUTION_REQUEST node=find
+        0    12 LLM_CALL_REQUESTED 1
+        0       model is called, tools Some(Auto):
+        0         user: Answer: how?
+        0    13 LLM_CALL_COMPLETED call=12
+        0    14 LLM_EXECUTION_COMPLETED node=find "R"
+        0    15 NODE_COMPLETED node=find
+        0    16 THREAD_COMPLETED node=find
+        -     9 BRANCH_ENDED output=R index=0
+        -    10 LLM_CALL_REQUESTED 2
+        -       user: hello
+        -       assistant: researcher(c3_0)
+        -       tool: c3_0: (a person changed the arguments of this call to {"question":"how?"})
+        -   R
+        -    11 LLM_CALL_COMPLETED call=10
+        -    12 LLM_EXECUTION_COMPLETED node=lead "done"
+        -    13 NODE_COMPLETED node=lead
+        -    14 THREAD_COMPLETED node=lead
+        => - completed
+        => 0 completed
+        output "done"
+    "#]]);
+}
+
+#[test]
+fn an_agent_begins_with_the_conversation_that_it_is_given() {
+    for context in ["fresh", "shared", "{from: [lead]}"] {
+        let yaml = lead(&format!("agents: [{{workflow: researcher, context: {context}}}]"));
+        let mut family = Family::new(&yaml, "hello");
+        family.with("-", |bench| bench.asks(&["researcher"]));
+        let request = family.of("0").state().model_request().unwrap();
+        let said: Vec<_> = request.messages.iter().map(|message| said(message)).collect();
+        let expected: &[&str] = match context {
+            "fresh" => &["user: Answer: why?"],
+            _ => &["user: hello", "user: Answer: why?"],
+        };
+        assert_eq!(said, expected, "{context}");
+    }
+}
+
+#[test]
+fn the_output_of_an_agent_fits_its_schema() {
+    let yaml = LEAD.replace("description: Answers a question.", "output_schema: {type: number}");
+    for (says, expected) in [("42", "42"), ("many", "does not fit `output_schema` of workflow `researcher`")] {
+        let mut family = Family::new(&yaml, "hello");
+        family.with("-", |bench| bench.asks(&["researcher"]));
+        family.with("0", |bench| bench.says(says));
+        let request = family.root().state().model_request().unwrap();
+        let last = said(request.messages.last().unwrap());
+        assert!(last.contains(expected), "{last}");
+    }
+}
+
+#[test]
+fn agents_call_agents_up_to_a_depth() {
+    let yaml = LEAD
+        .replace("tools: [read, put], user_prompt: 'Answer", "tools: [], agents: [researcher], user_prompt: 'Answer");
+    let mut family = Family::new(&yaml, "hello");
+    let mut name = "-".to_owned();
+    for _ in 0..16 {
+        family.with(&name, |bench| bench.asks(&["researcher"]));
+        name = if name == "-" { "0".into() } else { format!("{name}.0") };
+    }
+    family.with(&name, |bench| bench.asks(&["researcher"]));
+    let request = family.of(&name).state().model_request().unwrap();
+    let last = said(request.messages.last().unwrap());
+    assert!(last.contains("nested 16 deep"), "{last}");
+    assert_eq!(family.threads.len(), 17);
+}
+
+#[test]
+fn a_fork_of_the_caller_takes_its_agents_along() {
+    let mut family = Family::new(LEAD, "hello");
+    family.with("-", |bench| bench.asks(&["researcher"]));
+    let at = family.of("0").log.len() - 1;
+    let last = family.root().log.len() - 1;
+    let fork = family.fork_root(last, |_| Some(at as u64));
+    let mut forked = family.without_root(fork);
+    forked.settle();
+    forked.with("0", |bench| bench.says("R"));
+    forked.with("-", |bench| bench.says("done"));
+    forked.check(expect![[r#"
+        -     6 THREAD_FORKED
+        0    10 THREAD_FORKED
+        0    11 THREAD_RECOVERED calls=[9]
+        0    12 LLM_CALL_RETRIED attempt=2 call=9
+        0    13 LLM_CALL_COMPLETED call=9
+        0    14 LLM_EXECUTION_COMPLETED node=find "R"
+        0    15 NODE_COMPLETED node=find
+        0    16 THREAD_COMPLETED node=find
+        -     7 BRANCH_ENDED output=R index=0
+        -     8 LLM_CALL_REQUESTED 2
+        -     9 LLM_CALL_COMPLETED call=8
+        -    10 LLM_EXECUTION_COMPLETED node=lead "done"
+        -    11 NODE_COMPLETED node=lead
+        -    12 THREAD_COMPLETED node=lead
+        => - completed
+        => 0 completed
+        => old0 running
+        output "done"
+    "#]]);
+}
+
+#[test]
+fn what_an_agent_used_is_used_by_its_caller() {
+    let mut family = Family::new(LEAD, "hello");
+    family.with("-", |bench| bench.asks(&["researcher"]));
+    family.with("0", |bench| {
+        bench.asks(&["read"]);
+        bench.tool_says("it is so");
+        bench.says("R");
+    });
+    family.with("-", |bench| bench.says("done"));
+    let totals = *family.root().state().totals();
+    assert_eq!((totals.n_llm_calls, totals.n_tool_calls, totals.usage.input_tokens), (4, 1, Some(40)));
+}
+
+#[test]
+fn a_node_whose_agent_called_tools_is_not_tried_again() {
+    let retry = "agents: [researcher, writer]}\n    retry: {max_attempts: 2, backoff_ms: 0}";
+    let yaml = LEAD.replace("agents: [researcher, writer]}", retry);
+    for (agent, is_tried_again) in [("researcher", false), ("writer", true)] {
+        let mut family = Family::new(&yaml, "hello");
+        family.with("-", |bench| bench.asks(&[agent]));
+        family.with("0", |bench| {
+            if agent == "researcher" {
+                bench.asks(&["read"]);
+                bench.tool_says("it is so");
+            }
+            bench.says("R");
+        });
+        family.with("-", |bench| bench.model_fails(ErrorKind::Server));
+        family.with("-", |bench| bench.give(Input::Tick));
+        assert_eq!(family.root().state().is_ended(), !is_tried_again, "{agent}");
+    }
+}
+
+const DESK: &str = "
+version: '1'
+name: desk
+nodes:
+  - id: triage
+    llm: {provider: mock, model: m, tool_mode: auto, tools: [read], user_prompt: '{{ input }}', handoffs: [billing, refunds]}
+  - id: done
+    end: {}
+  - id: billing
+    description: Knows invoices.
+    llm: {provider: mock, model: m, user_prompt: 'Because: {{ output.reason }}'}
+  - id: refunds
+    llm: {provider: mock, model: m, user_prompt: 'refund'}
+edges:
+  - {from: triage, to: done}
+";
+
+#[test]
+fn a_model_hands_the_conversation_over_after_its_other_tools() {
+    let mut bench = Bench::new(DESK, "hello");
+    bench.asks(&["transfer_to_billing", "read", "transfer_to_refunds"]);
+    bench.tool_says("it is so");
+    bench.note_request();
+    bench.says("paid");
+    bench.check(expect![[r#"
+          0 THREAD_STARTED
+          1 NODE_STARTED node=triage attempt=1
+          2 LLM_EXECUTION_REQUEST node=triage
+          3 LLM_CALL_REQUESTED 1
+          4 LLM_CALL_COMPLETED call=3
+          5 TOOL_EXECUTION_REQUEST name=read
+          6 TOOL_EXECUTION_COMPLETED call=5
+          7 LLM_EXECUTION_COMPLETED node=triage ""
+          8 NODE_COMPLETED node=triage
+          9 ROUTE_TAKEN from=triage to=billing condition=handoff
+         10 NODE_STARTED node=billing attempt=1
+         11 LLM_EXECUTION_REQUEST node=billing
+         12 LLM_CALL_REQUESTED 1
+            model is called, tools None:
+              user: hello
+              assistant: transfer_to_billing(c3_0) read(c3_1) transfer_to_refunds(c3_2)
+              tool: c3_0: handed over to `billing`
+              tool: c3_1: it is so
+              tool: c3_2! not run: the conversation was handed over to `billing`
+              user: Because: 
+         13 LLM_CALL_COMPLETED call=12
+         14 LLM_EXECUTION_COMPLETED node=billing "paid"
+         15 NODE_COMPLETED node=billing
+         16 THREAD_COMPLETED node=billing
+        => completed, waits for nothing
+    "#]]);
+}
+
+#[test]
+fn a_model_that_hands_nothing_over_goes_on_by_the_edges() {
+    let mut bench = Bench::new(DESK, "hello");
+    bench.note(
+        bench
+            .state()
+            .model_request()
+            .unwrap()
+            .execution
+            .agent_tools()
+            .map(|tool| tool.name)
+            .collect::<Vec<_>>()
+            .join(" "),
+    );
+    bench.says("hello to you");
+    bench.check(expect![[r#"
+          0 THREAD_STARTED
+          1 NODE_STARTED node=triage attempt=1
+          2 LLM_EXECUTION_REQUEST node=triage
+          3 LLM_CALL_REQUESTED 1
+            transfer_to_billing transfer_to_refunds
+          4 LLM_CALL_COMPLETED call=3
+          5 LLM_EXECUTION_COMPLETED node=triage "hello to you"
+          6 NODE_COMPLETED node=triage
+          7 NODE_STARTED node=done attempt=1
+          8 NODE_COMPLETED node=done
+          9 THREAD_COMPLETED node=done
+        => completed, waits for nothing
+    "#]]);
+}
+
+#[test]
+fn a_conversation_with_a_name_is_kept_across_visits_and_runs() {
+    let yaml = "
+version: '1'
+name: named
+max_iterations: 20
+nodes:
+  - id: helper
+    llm: {provider: mock, model: m, user_prompt: 'helper: {{ input }}', context: {named: side}}
+  - id: main
+    llm: {provider: mock, model: m, user_prompt: 'main: {{ output }}'}
+";
+    let mut bench = Bench::new(yaml, "one");
+    bench.says("H1");
+    bench.note_request();
+    bench.says("M1");
+    bench.give(Input::Run(Box::new(RunInput { input: "two".into(), ..RunInput::default() })));
+    bench.note_request();
+    bench.model_fails(ErrorKind::Server);
+    bench.give(Input::Run(Box::new(RunInput { input: "three".into(), ..RunInput::default() })));
+    bench.note("what a failed try said is void");
+    bench.note_request();
+    bench.says("H3");
+    bench.note_request();
+    bench.check(expect![[r#"
+          0 THREAD_STARTED
+          1 NODE_STARTED node=helper attempt=1
+          2 LLM_EXECUTION_REQUEST node=helper
+          3 LLM_CALL_REQUESTED 1
+          4 LLM_CALL_COMPLETED call=3
+          5 LLM_EXECUTION_COMPLETED node=helper "H1"
+          6 NODE_COMPLETED node=helper
+          7 NODE_STARTED node=main attempt=1
+          8 LLM_EXECUTION_REQUEST node=main
+          9 LLM_CALL_REQUESTED 1
+            model is called, tools None:
+              user: main: H1
+         10 LLM_CALL_COMPLETED call=9
+         11 LLM_EXECUTION_COMPLETED node=main "M1"
+         12 NODE_COMPLETED node=main
+         13 THREAD_COMPLETED node=main
+         14 RUN_STARTED from=input
+         15 NODE_STARTED node=helper attempt=1
+         16 LLM_EXECUTION_REQUEST node=helper
+         17 LLM_CALL_REQUESTED 1
+            model is called, tools None:
+              user: helper: one
+              assistant: H1
+              user: helper: two
+         18 LLM_CALL_FAILED call=17 server
+         19 LLM_EXECUTION_FAILED node=helper server
+         20 NODE_FAILED node=helper attempt=1 server
+         21 THREAD_FAILED node=helper server
+         22 RUN_STARTED from=input
+         23 NODE_STARTED node=helper attempt=1
+         24 LLM_EXECUTION_REQUEST node=helper
+         25 LLM_CALL_REQUESTED 1
+            what a failed try said is void
+            model is called, tools None:
+              user: helper: one
+              assistant: H1
+              user: helper: three
+         26 LLM_CALL_COMPLETED call=25
+         27 LLM_EXECUTION_COMPLETED node=helper "H3"
+         28 NODE_COMPLETED node=helper
+         29 NODE_STARTED node=main attempt=1
+         30 LLM_EXECUTION_REQUEST node=main
+         31 LLM_CALL_REQUESTED 1
+            model is called, tools None:
+              user: main: H1
+              assistant: M1
+              user: main: H3
+        => running, waits for the world until +120000
+    "#]]);
+}
+
+#[test]
+fn a_conversation_with_a_name_has_one_holder_at_a_time() {
+    let yaml = "
+version: '1'
+name: nested
+nodes:
+  - id: outer
+    sub_workflow: {workflow: inner, context: {named: side}}
+workflows:
+  inner:
+    nodes:
+      - id: ask
+        llm: {provider: mock, model: m, user_prompt: 'hello', context: {named: side}}
+";
+    let mut bench = Bench::new(yaml, "one");
+    bench.note(bench.state().error().unwrap().message);
+    bench.check(expect![[r#"
+          0 THREAD_STARTED
+          1 NODE_STARTED node=outer attempt=1
+          2 SUB_WORKFLOW_STARTED node=outer workflow=inner
+          3 NODE_STARTED node=ask attempt=1
+          4 NODE_FAILED node=ask attempt=1 configuration
+          5 SUB_WORKFLOW_FAILED node=outer configuration
+          6 NODE_FAILED node=outer attempt=1 configuration
+          7 THREAD_FAILED node=outer configuration
+            conversation `side` is that of a sub-workflow around this node: give it another name
+        => error, waits for nothing
+    "#]]);
+}
