@@ -134,14 +134,16 @@ impl Picture {
             }
             for node in graph.nodes() {
                 if let NodeKind::SubWorkflow(sub) = node.kind() {
-                    calls.push((ids[&node.id], sub.workflow.as_str()));
+                    calls.push((ids[&node.id], sub.workflow.as_str(), "runs"));
+                } else if let NodeKind::Llm(llm) = node.kind() {
+                    calls.extend(llm.agents.iter().map(|agent| (ids[&node.id], agent.workflow.as_str(), "agent")));
                 }
             }
             parts.push(part(name, graph, &ids, &mut next));
         }
-        let into = |(from, name): (usize, &str)| {
+        let into = |(from, name, label): (usize, &str, &str)| {
             let to = *entries.get(name)?;
-            Some(Arrow { from, to, kind: ArrowKind::Into, label: Some("runs".into()) })
+            Some(Arrow { from, to, kind: ArrowKind::Into, label: Some(label.into()) })
         };
         Self {
             title: shortened(workflow.name(), TEXT_CHARS_MAX),

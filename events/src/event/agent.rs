@@ -15,7 +15,7 @@ use crate::message::ToolSpec;
 pub struct AgentTool {
     /// The name of the workflow, which is that of the tool.
     pub name: String,
-    /// What the model is told about it.
+    /// The description that the model receives.
     pub description: String,
     /// The JSON Schema of the arguments: an object whose properties become variables of the workflow.
     pub input_schema: Json,
@@ -36,10 +36,17 @@ pub struct AgentTool {
 pub struct HandoffTool {
     /// The name of the tool: `transfer_to_` and the node.
     pub name: String,
-    /// What the model is told about it.
+    /// The description that the model receives.
     pub description: String,
     /// The node.
     pub node_id: NodeId,
+}
+
+impl AgentTool {
+    /// Whether it has an argument with this name: a property of its schema.
+    pub fn takes(&self, argument: &str) -> bool {
+        self.input_schema.0["properties"].get(argument).is_some()
+    }
 }
 
 impl From<&AgentTool> for ToolSpec {

@@ -242,7 +242,7 @@ pub enum NodeContext {
     Fresh,
     /// The messages of these nodes.
     From(Vec<NodeId>),
-    /// The conversation that the thread keeps under this name: of all nodes and sub-workflows that name it.
+    /// The conversation of the thread with this name, which all nodes and sub-workflows that name it have.
     Named(String),
 }
 

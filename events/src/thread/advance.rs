@@ -149,6 +149,13 @@ fn give_up(state: &State, node: Option<&Node>, run: &NodeRun, mut error: Executi
     });
     let retry_at = match (policy, &run.wrote) {
         (Some(policy), None) => Some(now.plus_ms(policy.wait_ms(run.attempt, chance(state)))),
+        (Some(_), Some(agent)) if calls_agent(node, agent) => {
+            let why = format!(
+                "not tried again, whatever `retry` says: agent `{agent}` ran in this try and may have changed something"
+            );
+            error.cause = Some(error.cause.map_or_else(|| why.clone(), |cause| format!("{cause}; {why}")));
+            None
+        }
         (Some(_), Some(tool)) => {
             let why = format!(
                 "not tried again, whatever `retry` says: `{tool}` began in this try and may have changed something; a tool \
@@ -160,6 +167,11 @@ fn give_up(state: &State, node: Option<&Node>, run: &NodeRun, mut error: Executi
         (None, _) => None,
     };
     NodeFailed { node_id: run.node.clone(), attempt: run.attempt, error, retry_at }.into()
+}
+
+fn calls_agent(node: Option<&Node>, name: &ToolName) -> bool {
+    node.and_then(|node| node.llm.as_ref())
+        .is_some_and(|llm| llm.agents.iter().any(|agent| agent.workflow == name.as_str()))
 }
 
 /// A number as good as drawn by lot, and the same whenever this moment of this thread is looked at.

@@ -200,7 +200,7 @@ impl State {
                     self.conversation_mut().results(seq, results);
                     let (to, output) = (handoff.to.clone(), handoff.output());
                     *self.work_of(&e.node_id)? = Work::HandedOver { to, output };
-                    self.bring_back(true);
+                    self.restore_conversation(true);
                     return Ok(());
                 }
                 if !agent_loop.is_over(at) {
@@ -211,7 +211,7 @@ impl State {
                 }
                 let output = e.value.clone().unwrap_or_else(|| Json::from(e.content.as_str()));
                 *self.work_of(&e.node_id)? = Work::Done { output };
-                self.bring_back(true);
+                self.restore_conversation(true);
                 Ok(())
             }
             Event::LlmExecutionFailed(e) => {
@@ -222,7 +222,7 @@ impl State {
                 let results = agent_loop.give_up(&e.error);
                 self.conversation_mut().results(seq, results);
                 *self.work_of(&e.node_id)? = Work::Failed(e.error.clone());
-                self.bring_back(false);
+                self.restore_conversation(false);
                 Ok(())
             }
 
@@ -401,7 +401,7 @@ impl State {
 
     /// The node has ended: what it said joins the conversation of the thread. A conversation with a name is kept, with what
     /// was said in it if the node `completed`.
-    fn bring_back(&mut self, completed: bool) {
+    fn restore_conversation(&mut self, completed: bool) {
         if let Phase::InNode(run) = &mut self.phase
             && let Some(Aside { conversation, name }) = run.aside.take()
         {
@@ -414,9 +414,10 @@ impl State {
     }
 
     /// What the application added to a conversation with a name joins that of the thread.
-    pub(super) fn keep_named(&mut self, name: String, own: Arc<Conversation>, completed: bool) {
+    pub(super) fn keep_named(&mut self, name: String, mut own: Arc<Conversation>, completed: bool) {
         self.conversation_mut().join_added(&own);
         if completed {
+            Arc::make_mut(&mut own).settle();
             self.named.insert(name, own);
         }
     }

@@ -2,6 +2,7 @@
 //! thread that pauses at a limit resumes when the limit is raised, which is an event.
 
 use super::agent_loop::Gate;
+use super::closing;
 use super::frames::fail_outwards;
 use super::input::Rejected;
 use super::state::{AgentLoop, Phase, Stage, State, UNPRICED, Work};
@@ -67,8 +68,16 @@ fn unpriced_calls(state: &State, budget: &BudgetLimits, now: Time) -> Option<Bud
     (is_due && is_counted).then(|| BudgetExceeded { what: UNPRICED.to_owned(), spent, limit: 0, at: now })
 }
 
-/// Returns the consequence of a spent budget: the thread pauses, or the part that wanted to call a model fails.
-pub(super) fn after_exceeded(state: &State, e: &BudgetExceeded) -> Option<Event> {
+/// Returns the consequence of a spent budget: the thread pauses, or the part that wanted to call a model fails, with all
+/// that is open in it.
+pub(super) fn after_exceeded(state: &State, e: &BudgetExceeded, now: Time) -> Vec<Event> {
+    let Some(event) = consequence(state, e) else { return Vec::new() };
+    let Event::LlmExecutionFailed(failed) = &event else { return vec![event] };
+    // A person may be asked about a call beside the agent that could not start.
+    closing::close_work(state, &failed.error, now)
+}
+
+fn consequence(state: &State, e: &BudgetExceeded) -> Option<Event> {
     let budget = state.budget()?;
     let resume = format!("rethread resume {}", state.thread());
     let (spent, how) = match e.what.as_str() {

@@ -173,7 +173,7 @@ fn close_question(interaction: CallId, error: &ExecutionError) -> Event {
 }
 
 /// The terminal events of everything that is open in the node that runs.
-fn close_work(state: &State, error: &ExecutionError, now: Time) -> Vec<Event> {
+pub(super) fn close_work(state: &State, error: &ExecutionError, now: Time) -> Vec<Event> {
     let mut open = state.calls.in_order();
     open.sort_by_key(|open| open.rank());
     let mut events: Vec<Event> = open.into_iter().flat_map(|open| close_call(state, open, error, now)).collect();

@@ -110,6 +110,20 @@ impl Conversation {
         Self { node: self.node.clone(), read_by: self.read_by.max(kept.read_by), ..kept }
     }
 
+    /// This conversation and then the other one.
+    pub(super) fn followed_by(mut self, other: &Self) -> Self {
+        other.entries.iter().for_each(|entry| self.push(entry.clone()));
+        self.turn_from = self.entries.len() as u64;
+        self
+    }
+
+    /// What the application added is from now on part of it like all else.
+    pub(super) fn settle(&mut self) {
+        if self.entries.iter().any(|entry| entry.added) {
+            self.entries.all_mut().iter_mut().for_each(|entry| entry.added = false);
+        }
+    }
+
     /// Removes what the application added since a moment, for the node that has been running since then.
     pub(super) fn take_added(&mut self, since: Mark) -> Vec<Entry> {
         let (entries, from) = self.entries.tail_mut(index(since.n_entries).min(self.entries.len()));
@@ -169,14 +183,14 @@ impl Conversation {
         self.entries.iter().rev().any(|entry| entry.added && entry.seq == seq)
     }
 
-    /// Removes the last answer if it requests calls that have no result yet, for one of these calls that continues the
-    /// conversation. What the application added stays.
+    /// Removes the last answer, whose calls have no results yet, and what the application added after it: for an agent that
+    /// is one of these calls.
     pub(super) fn leave_out_open_calls(&mut self) {
         let n_added = self.entries.iter().rev().take_while(|entry| entry.added).count();
         let Some(last) = self.entries.len().checked_sub(n_added + 1) else { return };
         if self.entries.get(last).is_some_and(|entry| entry.message.tool_calls().next().is_some()) {
             let (entries, at) = self.entries.tail_mut(last);
-            entries.remove(at);
+            entries.truncate(at);
         }
     }
 

@@ -107,7 +107,12 @@ fn check_phase(state: &State, workflow: &Workflow, graph: &Graph, faults: &mut V
     match state.phase() {
         Phase::New | Phase::BetweenHooks | Phase::Ended(_) => {}
         Phase::Entering { node, .. } => check_node("is about to enter", node, None, graph, faults),
-        Phase::Leaving { node, .. } => check_node("leaves", node, None, graph, faults),
+        Phase::Leaving { node, handoff } => {
+            check_node("leaves", node, None, graph, faults);
+            if let Some(to) = handoff {
+                check_node("is handed over to", to, None, graph, faults);
+            }
+        }
         Phase::Failing { node, .. } => check_node("failed at", node, None, graph, faults),
         Phase::Judging(judging) => check_node("leaves", &judging.node, None, graph, faults),
         Phase::InNode(run) => {

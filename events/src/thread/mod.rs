@@ -329,8 +329,8 @@ impl Thread {
                 self.happen(warning, around.now, &mut events)?;
             }
             let event = self.happen(event, around.now, &mut events)?;
-            if let Some(event) = warnings::follow_up(&self.state, event, around) {
-                let event = ending::or_hook(&self.state, &self.workflow, event, around.now);
+            let follow = warnings::follow_up(&self.state, event, around);
+            for event in ending::or_hooks(&self.state, &self.workflow, follow, around.now) {
                 self.happen(event, around.now, &mut events)?;
             }
         }

@@ -7,7 +7,7 @@
 mod recorded;
 mod why;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use super::decide::decide;
@@ -81,7 +81,7 @@ impl Rerun {
             machine: Thread::resume(self.base, workflow),
             of_runs: self.of_runs,
             same_definition,
-            follow_up: None,
+            follow_up: VecDeque::new(),
             crashed_from: usize::MAX,
             done: 0,
             n_decided: 0,
@@ -123,8 +123,8 @@ struct Again<'a> {
     machine: Thread,
     of_runs: BTreeMap<Hash, Arc<Workflow>>,
     same_definition: bool,
-    /// The event that the machine appends right after its last one.
-    follow_up: Option<Event>,
+    /// The events that the machine appends right after its last one.
+    follow_up: VecDeque<Event>,
     /// From here on it is asked first whether the rest is that end: what the machine owes then is the step in which the
     /// process ended.
     crashed_from: usize,
@@ -172,8 +172,8 @@ impl Again<'_> {
             self.take(*at, event, event, true)?;
             if let Event::BudgetExceeded(exceeded) = event {
                 let (state, workflow) = (self.machine.state(), self.machine.workflow());
-                let follow_up = bounds::after_exceeded(state, exceeded);
-                self.follow_up = follow_up.map(|event| ending::or_hook(state, workflow, event, *at));
+                let follow_up = bounds::after_exceeded(state, exceeded, *at);
+                self.follow_up = ending::or_hooks(state, workflow, follow_up, *at).into();
             }
             return Ok(());
         }
@@ -262,7 +262,7 @@ impl Again<'_> {
     /// What the machine owes to itself at that time.
     fn owed(&mut self, now: Time) -> Option<Event> {
         let around = Env { now, tools: &self.recorded, models: &self.recorded, permits: &NoWaits };
-        self.follow_up.take().or_else(|| self.machine.advance(&around))
+        self.follow_up.pop_front().or_else(|| self.machine.advance(&around))
     }
 
     /// Goes on: `applied` takes the place of the recorded event.

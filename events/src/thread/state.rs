@@ -363,11 +363,12 @@ impl State {
     /// Whether a node or a sub-workflow that runs has the conversation with this name.
     pub(super) fn is_in_conversation(&self, name: &str) -> bool {
         let of_node = self.node_run().and_then(|run| run.aside.as_ref());
-        let of_frames = self.frames.iter().filter_map(|frame| match frame {
-            Frame::Sub(open) => open.aside.as_ref(),
-            Frame::Loop(_) => None,
+        // The node that runs a sub-workflow has a conversation of its own if it is that of a model, which called an agent.
+        let of_frames = self.frames.iter().flat_map(|frame| match frame {
+            Frame::Sub(open) => [open.aside.as_ref(), open.run.aside.as_ref()],
+            Frame::Loop(_) => [None, None],
         });
-        of_frames.chain(of_node).any(|aside| aside.name.as_deref() == Some(name))
+        of_frames.flatten().chain(of_node).any(|aside| aside.name.as_deref() == Some(name))
     }
 
     /// The nodes it entered: the last [`super::VISITS_MAX`] of them.

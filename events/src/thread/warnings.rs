@@ -19,12 +19,16 @@ pub(super) fn ahead(state: &State, event: &Event) -> Option<Event> {
     Some(Warning { code: WarningCode::UnreadMessage, call_id: None, detail }.into())
 }
 
-/// The event right after one that followed without an input.
-pub(super) fn follow_up(state: &State, event: &Event, around: &Env<'_>) -> Option<Event> {
+/// The events right after one that followed without an input.
+pub(super) fn follow_up(state: &State, event: &Event, around: &Env<'_>) -> Vec<Event> {
     if let Event::BudgetExceeded(e) = event {
-        return bounds::after_exceeded(state, e);
+        return bounds::after_exceeded(state, e, around.now);
     }
-    if matches!(event, Event::LlmCallRequested(_)) { over_limit(state, around) } else { None }
+    if matches!(event, Event::LlmCallRequested(_)) {
+        over_limit(state, around).into_iter().collect()
+    } else {
+        Vec::new()
+    }
 }
 
 fn over_limit(state: &State, around: &Env<'_>) -> Option<Event> {

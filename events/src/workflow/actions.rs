@@ -47,7 +47,7 @@ pub struct LlmNode {
     #[serde(default, skip_serializing_if = "Option::is_none", alias = "availableTools", alias = "tools")]
     pub available_tools: Option<Vec<ToolName>>,
     /// The workflows under `workflows` that are offered as tools: a call runs one as a branch of the thread, and its output
-    /// is the result. They are offered whatever `tool_mode` says. Only with `strategy: react`.
+    /// is the result. They are offered for every `tool_mode`. Only with `strategy: react`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub agents: Vec<OfferedAgent>,
     /// The nodes that the model may hand the conversation over to, by the tools `transfer_to_…`: the thread continues with the
@@ -72,7 +72,7 @@ pub struct LlmNode {
     pub summary: Option<Summary>,
     /// The conversation that it sees beside its own turn: `shared` (that of the thread so far, the default), `fresh` (none
     /// of it), or `{from: [nodes]}` (what these nodes said). What it says joins the conversation of the thread. Or
-    /// `{named: name}`: one that the thread keeps, also across runs, and of which only the answer leaves, as `output`.
+    /// `{named: name}`: a conversation of the thread that is stored across runs; only the answer leaves it, as `output`.
     #[serde(default, skip_serializing_if = "is_shared")]
     pub context: NodeContext,
     /// What its answer must be, as JSON Schema. Its `output` is the value in the answer then. Only with `strategy: react`.

@@ -190,7 +190,7 @@ pub struct SubWorkflowNode {
     #[serde(default, skip_serializing_if = "OrderedMap::is_empty")]
     pub outputs: OrderedMap<String>,
     /// The conversation that it begins with: `fresh` (none, the default) or `{from: [nodes]}` (the messages of these
-    /// nodes), and its own ends with it; `{named: name}`, one that the thread keeps, also across runs; or `shared`, where it
+    /// nodes), and its own ends with it; `{named: name}`, a conversation of the thread that is stored across runs; or `shared`, where it
     /// continues that of its caller.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<NodeContext>,

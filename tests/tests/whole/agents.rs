@@ -26,7 +26,21 @@ pub(crate) fn team() -> Arc<Workflow> {
     ))
 }
 
-async fn questions(world: &World) -> Vec<ThreadHandle> {
+/// A model that hands over to a node with a conversation of its own.
+pub(crate) fn desk() -> Arc<Workflow> {
+    let triage =
+        llm("triage", "", "{tool_calls: [{name: transfer_to_billing, arguments: {reason: invoice}}]}, {text: no}");
+    let billing =
+        llm("billing", "", "{text: paid}, {text: 'paid again'}").replace("{{ input }}", "{{ output.reason }}");
+    workflow(&format!(
+        "nodes: [{}, {{id: done, end: {{}}}}, {}]\nedges: [{{from: triage, to: done}}]\n",
+        triage.replacen("available_tools:", "handoffs: [billing], available_tools:", 1),
+        billing.replacen("available_tools:", "context: {named: billing}, available_tools:", 1),
+    ))
+}
+
+/// The agents that wait for a person.
+pub(crate) async fn waiting(world: &World) -> Vec<ThreadHandle> {
     let threads = world.runtime.threads(ThreadFilter::default()).await.unwrap();
     let waiting = threads.into_iter().filter(|thread| thread.status == Status::Waiting && thread.branch_of.is_some());
     waiting.map(|thread| world.runtime.thread(thread.thread_id)).collect()
@@ -52,7 +66,7 @@ fn agents_are_branches_whose_outputs_are_the_results_of_the_calls() {
         let world = World::new().await;
         let (thread, outcome) = world.run(&team(), "hello").await;
         assert_eq!(outcome.status, Status::Waiting, "it waits for the person whom the writer asks");
-        let asked = questions(&world).await.remove(0);
+        let asked = waiting(&world).await.remove(0);
         assert_eq!(asked.state().await.unwrap().interaction().unwrap().question().unwrap(), "May I write?");
         answer(&asked, "yes").await;
         let outcome = thread.outcome().await.unwrap();
@@ -72,7 +86,7 @@ fn a_pause_and_a_cancel_reach_the_agents() {
     block_on(async {
         let world = World::new().await;
         let (thread, _) = world.run(&team(), "hello").await;
-        let agent = questions(&world).await.remove(0);
+        let agent = waiting(&world).await.remove(0);
         thread.pause(None).await.unwrap();
         until(&agent, Status::Paused).await;
         thread.resume().await.unwrap();
@@ -89,7 +103,7 @@ fn a_caller_and_its_agents_go_on_in_the_next_runtime() {
         let (folder, tally) = (tempfile::tempdir().unwrap(), Tally::default());
         let world = World::on(disk(folder.path()), &tally).await;
         let (thread, _) = world.run(&team(), "hello").await;
-        let (id, agent) = (thread.id(), questions(&world).await.remove(0).id());
+        let (id, agent) = (thread.id(), waiting(&world).await.remove(0).id());
         world.end().await;
         let world = World::on(disk(folder.path()), &tally).await;
         let thread = world.runtime.thread(id);
@@ -108,7 +122,7 @@ fn a_fork_of_the_caller_has_agents_of_its_own() {
         let (thread, _) = world.run(&team(), "hello").await;
         let fork = thread.fork(ForkRequest::default()).await.unwrap();
         assert_eq!(fork.at_rest().await.unwrap().status, Status::Waiting);
-        let asked = questions(&world).await;
+        let asked = waiting(&world).await;
         assert_eq!(asked.len(), 2, "each has its own question");
         for (i, agent) in asked.iter().enumerate() {
             answer(agent, &format!("answer {i}")).await;
@@ -123,18 +137,9 @@ fn a_fork_of_the_caller_has_agents_of_its_own() {
 
 #[test]
 fn a_handoff_and_a_conversation_with_a_name_go_through_runs() {
-    let triage =
-        llm("triage", "", "{tool_calls: [{name: transfer_to_billing, arguments: {reason: invoice}}]}, {text: no}");
-    let billing =
-        llm("billing", "", "{text: paid}, {text: 'paid again'}").replace("{{ input }}", "{{ output.reason }}");
-    let workflow = workflow(&format!(
-        "nodes: [{}, {{id: done, end: {{}}}}, {}]\nedges: [{{from: triage, to: done}}]\n",
-        triage.replacen("available_tools:", "handoffs: [billing], available_tools:", 1),
-        billing.replacen("available_tools:", "context: {named: billing}, available_tools:", 1),
-    ));
     block_on(async {
         let world = World::new().await;
-        let (thread, outcome) = world.run(&workflow, "hello").await;
+        let (thread, outcome) = world.run(&desk(), "hello").await;
         assert_eq!(outcome.output, Some("paid".into()), "{}", print_log(&thread).await);
         let run = thread.run(RunRequest::new("again")).await.unwrap();
         let outcome = thread.run_outcome(run.run_id).await.unwrap();

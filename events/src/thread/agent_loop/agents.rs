@@ -6,7 +6,7 @@ use super::super::calls::{AgentCall, BranchRun, CallKind, CallStage, OpenCall};
 use super::super::state::{AgentLoop, SUB_WORKFLOWS_DEPTH_MAX, Slot, Stage};
 use super::super::transition::TransitionError;
 use super::answers::error_text;
-use crate::event::{AgentStarted, AgentTool, AskedTool, BranchEnded, Event, Handoff, HandoffTool, ToolCallRef};
+use crate::event::{AgentStarted, AgentTool, AskedTool, BranchEnded, Event, Handoff, ToolCallRef};
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{CallId, Seq, ThreadId, Time};
 use crate::json::Json;
@@ -14,16 +14,6 @@ use crate::message::{FinishReason, Message, Part, ToolResult};
 use crate::schema;
 
 impl AgentLoop {
-    /// The agent with this name, if it is offered.
-    pub(in super::super) fn agent(&self, name: &str) -> Option<&AgentTool> {
-        self.request.agents.iter().find(|agent| agent.name == name)
-    }
-
-    /// The node that a tool with this name hands over to, if it is offered.
-    pub(super) fn handoff(&self, name: &str) -> Option<&HandoffTool> {
-        self.request.handoffs.iter().find(|handoff| handoff.name == name)
-    }
-
     /// The end of the loop by the first handoff among the calls, when all others have ended.
     pub(super) fn hand_over(&self, slots: &[Slot]) -> Option<Event> {
         let mut first = None;
@@ -74,6 +64,10 @@ impl AgentLoop {
             let message = format!("the arguments do not fit the schema of agent `{name}`: {why}");
             ExecutionError::new(ErrorKind::InvalidArguments, message)
         };
+        let unknown = arguments.0.as_object().and_then(|given| given.keys().find(|name| !agent.takes(name)));
+        if let Some(unknown) = unknown {
+            return Some(unfit(format!("it has no argument `{unknown}`")));
+        }
         match schema::compile(&agent.input_schema.0) {
             Ok(validator) => schema::check(&validator, &arguments.0, "arguments").err().map(unfit),
             Err(mismatch) => Some(unfit(mismatch.message)),

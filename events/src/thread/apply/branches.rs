@@ -7,7 +7,7 @@ use super::super::path::Path;
 use super::super::state::{Branch, ForkState, Frame, NodeRun, Phase, State, SubFrame, Totals, Work};
 use super::super::transition::{NO_NODE, TransitionError};
 use super::entering;
-use crate::event::{AgentTool, BranchEnded, BranchStarted, ForkStarted, JoinCompleted, ReplacedBranch};
+use crate::event::{AgentTool, BranchEnded, BranchStarted, ForkStarted, JoinCompleted, NodeContext, ReplacedBranch};
 use crate::ids::{Seq, ThreadId, Time, ToolName};
 use crate::json::Json;
 
@@ -56,10 +56,8 @@ impl State {
         let Phase::InNode(node) = &mut self.phase else {
             return Err(NO_NODE);
         };
-        // What its tools did is not known here; one that called none changed nothing.
-        if e.n_tool_calls > 0 || e.error.is_some() {
-            node.wrote.clone_from(&name);
-        }
+        // What its tools did is not known here.
+        node.wrote.clone_from(&name);
         if let (Some(error), Some(name)) = (&e.error, name) {
             node.failed_tool = Some((name, error.clone()));
         }
@@ -158,18 +156,24 @@ impl State {
         Ok(())
     }
 
-    /// The scope of an agent and its conversation. The thread that called it runs both on.
+    /// The scope of an agent and its conversation. Its caller ends them.
     fn begin_agent(&mut self, caller: NodeRun, agent: AgentTool, arguments: &Json) {
-        let mut variables = agent.variables;
-        for (name, value) in arguments.0.as_object().into_iter().flatten() {
+        let mut variables = agent.variables.clone();
+        for (name, value) in arguments.0.as_object().into_iter().flatten().filter(|(name, _)| agent.takes(name)) {
             variables.insert(name.clone(), value.clone().into());
         }
         self.conversation_mut().leave_out_open_calls();
-        if let Some(seen) = self.seen_with(&agent.context) {
+        if let Some(mut seen) = self.seen_with(&agent.context) {
+            // Nodes whose messages are in the conversation that the caller does not see.
+            if let Some(aside) = caller.aside.as_ref().filter(|_| matches!(agent.context, NodeContext::From(_)))
+                && let Some(of_thread) = aside.conversation.seen_by(&agent.context)
+            {
+                seen = of_thread.followed_by(&seen);
+            }
             self.conversation = Arc::new(seen);
         }
         self.frames.push(Frame::Sub(SubFrame {
-            run: Box::new(NodeRun { work: Work::Ready, aside: None, ..caller }),
+            run: Box::new(NodeRun { work: Work::Ready, ..caller }),
             workflow: agent.name,
             max_iterations: agent.max_iterations,
             n_entered: 0,

@@ -8,7 +8,7 @@ use super::custom::CustomRun;
 use super::panel::Panel;
 use super::plan::PlanRun;
 use super::summarizing::Summarizing;
-use crate::event::{AskedTool, LlmExecutionRequest, ToolCallRef};
+use crate::event::{AgentTool, AskedTool, HandoffTool, LlmExecutionRequest, ToolCallRef};
 use crate::fault::ExecutionError;
 use crate::ids::CallId;
 use crate::message::{FinishReason, Part, ToolCall, ToolResult, Usage};
@@ -162,9 +162,23 @@ impl AgentLoop {
         }
     }
 
-    /// Whether tool calls of the last answer were not requested yet.
+    /// The agent with this name, if it is offered.
+    pub(in crate::thread) fn agent(&self, name: &str) -> Option<&AgentTool> {
+        self.request.agents.iter().find(|agent| agent.name == name)
+    }
+
+    /// The node that a tool with this name hands over to, if it is offered.
+    pub(in crate::thread) fn handoff(&self, name: &str) -> Option<&HandoffTool> {
+        self.request.handoffs.iter().find(|handoff| handoff.name == name)
+    }
+
+    /// Whether tool calls of the last answer were not requested yet. A handoff waits for all others.
     pub(in crate::thread) fn has_queued_calls(&self) -> bool {
-        self.slots().iter().any(|slot| matches!(slot, Slot::Queued(_) | Slot::Approved { .. }))
+        self.slots().iter().any(|slot| match slot {
+            Slot::Queued(call) => self.handoff(&call.name).is_none(),
+            Slot::Approved { .. } => true,
+            Slot::Asking(_) | Slot::Open(_) | Slot::Refused(_) | Slot::Ended(_) => false,
+        })
     }
 
     /// The tool calls of the last answer, while they run.

@@ -39,7 +39,7 @@ pub struct NodeRun {
     pub work: Work,
 }
 
-/// The conversation that a node or a sub-workflow with another one goes back to.
+/// The conversation around a node or a sub-workflow that has another one, restored at its end.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
 pub struct Aside {
     /// That of the thread, or of the sub-workflow around it.

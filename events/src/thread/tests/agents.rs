@@ -389,23 +389,66 @@ fn what_an_agent_used_is_used_by_its_caller() {
 }
 
 #[test]
-fn a_node_whose_agent_called_tools_is_not_tried_again() {
+fn a_node_that_called_an_agent_is_not_tried_again() {
     let retry = "agents: [researcher, writer]}\n    retry: {max_attempts: 2, backoff_ms: 0}";
     let yaml = LEAD.replace("agents: [researcher, writer]}", retry);
-    for (agent, is_tried_again) in [("researcher", false), ("writer", true)] {
-        let mut family = Family::new(&yaml, "hello");
-        family.with("-", |bench| bench.asks(&[agent]));
-        family.with("0", |bench| {
-            if agent == "researcher" {
-                bench.asks(&["read"]);
-                bench.tool_says("it is so");
-            }
-            bench.says("R");
-        });
-        family.with("-", |bench| bench.model_fails(ErrorKind::Server));
-        family.with("-", |bench| bench.give(Input::Tick));
-        assert_eq!(family.root().state().is_ended(), !is_tried_again, "{agent}");
-    }
+    let mut family = Family::new(&yaml, "hello");
+    family.with("-", |bench| bench.asks(&["writer"]));
+    family.with("0", |bench| bench.says("W"));
+    family.with("-", |bench| bench.model_fails(ErrorKind::Server));
+    let error = family.root().state().error().unwrap();
+    assert!(error.cause.as_ref().unwrap().contains("agent `writer` ran in this try"), "{error:?}");
+}
+
+#[test]
+fn a_spent_budget_closes_the_question_beside_the_agent_that_does_not_start() {
+    let yaml = LEAD
+        .replace("name: team", "name: team\nbudget: {tokens: 5, on_exceeded: fail}")
+        .replace("agents: [researcher", "tool_mode: auto, tools: [read], approve_tools: [read], agents: [researcher");
+    let mut family = Family::new(&yaml, "hello");
+    family.with("-", |bench| bench.asks(&["read", "researcher"]));
+    family.check(expect![[r#"
+        -     0 THREAD_STARTED
+        -     1 NODE_STARTED node=lead attempt=1
+        -     2 LLM_EXECUTION_REQUEST node=lead
+        -     3 LLM_CALL_REQUESTED 1
+        -     4 LLM_CALL_COMPLETED call=3
+        -     5 USER_INTERACTION_REQUESTED node=lead APPROVE_TOOL read
+        -     6 BUDGET_EXCEEDED
+        -     7 USER_INTERACTION_FAILED interaction=5 "cancelled"
+        -     8 LLM_EXECUTION_FAILED node=lead limit
+        -     9 NODE_FAILED node=lead attempt=1 limit
+        -    10 THREAD_FAILED node=lead limit
+        => - error
+        output 
+    "#]]);
+}
+
+#[test]
+fn an_argument_that_the_schema_does_not_name_is_refused() {
+    let yaml = LEAD
+        .replace("properties: {question: {type: string}}, required: [question]}", "properties: {topic: {}}}")
+        .replace("{{ question }}'}\n  writer", "{{ topic }}'}\n  writer");
+    let mut family = Family::new(&yaml, "hello");
+    family.with("-", |bench| bench.asks(&["researcher"]));
+    let request = family.root().state().model_request().unwrap();
+    let last = said(request.messages.last().unwrap());
+    assert!(last.contains("it has no argument `question`"), "{last}");
+}
+
+#[test]
+fn an_agent_does_not_see_what_the_user_says_after_the_call() {
+    let yaml = lead("concurrent_tools: 1, agents: [researcher, {workflow: writer, context: shared}]")
+        .replace("name: team", "name: team\non_message: steer");
+    let mut family = Family::new(&yaml, "hello");
+    family.with("-", |bench| bench.asks(&["researcher", "writer"]));
+    family.with("-", |bench| {
+        bench.give(Input::Run(Box::new(RunInput { input: "and quick".into(), ..RunInput::default() })));
+    });
+    family.with("0", |bench| bench.says("R"));
+    let request = family.of("1").state().model_request().unwrap();
+    let heard: Vec<_> = request.messages.iter().map(|message| said(message)).collect();
+    assert_eq!(heard, ["user: hello", "user: Write about why?, plain"]);
 }
 
 const DESK: &str = "
@@ -459,6 +502,16 @@ fn a_model_hands_the_conversation_over_after_its_other_tools() {
          16 THREAD_COMPLETED node=billing
         => completed, waits for nothing
     "#]]);
+}
+
+#[test]
+fn a_handoff_beside_a_question_waits_for_the_person() {
+    let yaml = DESK.replace("tools: [read]", "tools: [read], approve_tools: [read]");
+    let mut bench = Bench::new(&yaml, "hello");
+    bench.asks(&["transfer_to_billing", "read"]);
+    assert_eq!(bench.state().status(), Status::Waiting);
+    bench.person_says(serde_json::json!({"decision": "reject", "reason": "no"}));
+    assert_eq!(bench.state().node_name().unwrap().as_str(), "billing");
 }
 
 #[test]
@@ -566,6 +619,35 @@ nodes:
               user: main: H3
         => running, waits for the world until +120000
     "#]]);
+}
+
+#[test]
+fn a_message_in_a_conversation_with_a_name_is_there_once() {
+    let yaml = "
+version: '1'
+name: named
+max_iterations: 20
+nodes:
+  - id: helper
+    llm: {provider: mock, model: m, user_prompt: 'helper: {{ input }}', context: {named: side}}
+    retry: {max_attempts: 2, backoff_ms: 0}
+";
+    let mut bench = Bench::new(yaml, "one");
+    bench.give(Input::AddMessage(Message::text(Role::User, "by the way")));
+    bench.model_fails(ErrorKind::Server);
+    bench.give(Input::Tick);
+    bench.says("H1");
+    for _ in 0..2 {
+        while bench.state().model_request().is_some() {
+            bench.says("H");
+        }
+        bench.give(Input::Run(Box::new(RunInput { input: "next".into(), ..RunInput::default() })));
+    }
+    let request = bench.state().model_request().unwrap();
+    let count = |messages: &[Arc<Message>]| messages.iter().filter(|it| it.joined_text() == "by the way").count();
+    assert_eq!(count(&request.messages), 1);
+    let of_thread = bench.state().conversation();
+    assert!(of_thread.entries.iter().filter(|entry| entry.message.joined_text() == "by the way").count() <= 1);
 }
 
 #[test]

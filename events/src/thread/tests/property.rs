@@ -199,12 +199,13 @@ impl Bench {
         match act {
             Act::Answer { which, n_tools, reason } => match chosen(*which) {
                 Some(Effect::CallModel(open)) => {
-                    let tools = ["read", "put", "send", "fly", "wipe", "ask"];
+                    let tools = ["read", "put", "send", "fly", "wipe", "ask", "inner"];
                     let form = self.state().model_request_of(open.call).and_then(|request| request.form);
                     // Who is asked for a form of answer mostly keeps to it.
                     let is_aside = form.as_ref().is_some_and(|form| form.name != "answer");
                     let n_tools = if is_aside && *reason < 9 { &0 } else { n_tools };
-                    let tools: Vec<_> = (0..*n_tools).map(|i| tools[(i + which + usize::from(*reason)) % 6]).collect();
+                    let tools: Vec<_> =
+                        (0..*n_tools).map(|i| tools[(i + which + usize::from(*reason)) % tools.len()]).collect();
                     let reason_of = *reason;
                     let reason = match reason {
                         0 => FinishReason::ContentFilter,

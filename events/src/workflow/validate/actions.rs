@@ -57,7 +57,9 @@ pub(super) fn check_llm(path: &str, llm: &LlmNode, faults: &mut Vec<Fault>) {
                 .hint("set tool_mode: auto"),
         );
     }
-    if llm.tool_mode == ToolMode::Required && llm.available_tools.as_ref().is_some_and(Vec::is_empty) {
+    let offers_agents = !(llm.agents.is_empty() && llm.handoffs.is_empty());
+    if llm.tool_mode == ToolMode::Required && llm.available_tools.as_ref().is_some_and(Vec::is_empty) && !offers_agents
+    {
         faults.push(Fault::new(format!("{path}.available_tools"), "tool_mode is `required` and no tool is offered"));
     }
     check_approvals(path, llm, faults);

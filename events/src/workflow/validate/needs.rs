@@ -3,9 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{arguments, recursion};
+use crate::event::ToolMode;
 use crate::expression::nearest;
 use crate::ids::ProfileId;
 use crate::json::Json;
+use crate::workflow::agents::handoff_tool;
 use crate::workflow::definition::Workflow;
 use crate::workflow::fault::Fault;
 use crate::workflow::graph::Graph;
@@ -83,11 +85,25 @@ pub(super) fn check(spec: &WorkflowSpec, graphs: &[&Graph], surroundings: &Env) 
                         faults.push(unknown(path, "tool", tool.as_str(), &surroundings.tools));
                     }
                 }
+                let is_agent = |name: &str| llm.agents.iter().any(|agent| agent.workflow == name);
                 let listed = llm.approve_tools.iter().enumerate().filter(|_| llm.available_tools.is_none());
-                for (t, tool) in listed {
+                for (t, tool) in listed.filter(|(_, tool)| !is_agent(tool.as_str())) {
                     if surroundings.lacks_tool(tool.as_str()) {
                         let path = format!("{path}.llm.approve_tools[{t}]");
                         faults.push(unknown(path, "tool", tool.as_str(), &surroundings.tools));
+                    }
+                }
+                // Those that are listed are compared without the tools that there are.
+                if llm.tool_mode != ToolMode::None && llm.available_tools.is_none() {
+                    let agents = llm.agents.iter().map(|agent| agent.workflow.clone());
+                    let agents = agents.enumerate().map(|(i, name)| (format!("agents[{i}]"), name));
+                    let handoffs = llm.handoffs.iter().map(handoff_tool).enumerate();
+                    let handoffs = handoffs.map(|(i, name)| (format!("handoffs[{i}]"), name));
+                    for (place, name) in agents.chain(handoffs).filter(|(_, name)| surroundings.tools.contains(name)) {
+                        faults.push(
+                            Fault::new(format!("{path}.llm.{place}"), format!("there is a tool `{name}` as well"))
+                                .hint("list available_tools without it, or give the workflow or node another name"),
+                        );
                     }
                 }
             }

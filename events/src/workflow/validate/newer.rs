@@ -108,7 +108,7 @@ fn check_contexts(graph: &Graph, faults: &mut Vec<Fault>) {
             NodeContext::Named(name) => {
                 check_name(&format!("{path}.named"), "name", &name, faults);
                 if path.contains(".llm.agents[") {
-                    let message = "an agent that is called as a tool keeps no conversation";
+                    let message = "an agent that is called as a tool has no named conversation";
                     let hint = "write fresh, shared or {from: […]}, or run the workflow with a sub_workflow node";
                     faults.push(Fault::new(path, message).hint(hint));
                 }

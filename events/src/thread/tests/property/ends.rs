@@ -6,7 +6,7 @@ use super::*;
 const ROUNDS_MAX: usize = 4_000;
 
 /// How often a pause is lifted: a workflow that goes round for ever pauses at its limit each time.
-const LIFTED_MAX: usize = 20;
+const LIFTED_MAX: usize = 4;
 
 impl Family {
     /// Lets the world do its part until every thread has ended.

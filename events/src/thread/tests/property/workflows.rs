@@ -34,6 +34,12 @@ fn node() -> impl Strategy<Value = String> {
             "llm: {{provider: mock, model: m, user_prompt: hello, tool_mode: auto, available_tools: [read, put, send, wipe, \
              ask], max_iterations: {iterations}, strategy: {strategy}}}"
         )),
+        3 => (1..5_u32, 1..4_u32, prop_oneof![Just("inner"), Just("{workflow: inner, context: shared}")], any::<bool>(), context())
+            .prop_map(|(iterations, tools, agent, approved, context)| format!(
+                "llm: {{provider: mock, model: m, user_prompt: hello, tool_mode: auto, available_tools: [read, send], agents: \
+                 [{agent}], approve_tools: [{}], max_iterations: {iterations}, concurrent_tools: {tools}{context}}}",
+                if approved { "inner" } else { "" }
+            )),
         2 => (prop_oneof![Just("read"), Just("put"), Just("send"), Just("fly"), Just("wipe"), Just("ask")], any::<bool>())
             .prop_map(|(tool, approval)| format!(
                 "tool: {{tool_name: {tool}, approval: {approval}, timeout_ms: 1000, parameters: {{x: '{{{{ v }}}}', question: why}}}}"
@@ -63,7 +69,13 @@ fn node() -> impl Strategy<Value = String> {
 
 /// Which conversation a node sees.
 fn context() -> BoxedStrategy<&'static str> {
-    prop_oneof![2 => Just(""), 1 => Just(", context: fresh"), 1 => Just(", context: shared")].boxed()
+    prop_oneof![
+        3 => Just(""),
+        1 => Just(", context: fresh"),
+        1 => Just(", context: shared"),
+        1 => Just(", context: {named: side}"),
+    ]
+    .boxed()
 }
 
 /// How a node comes to its answer.
@@ -232,8 +244,9 @@ pub(super) fn definition() -> impl Strategy<Value = String> {
         1 => Just("output_schema: {type: ['null', object, number]}\n"),
     ];
     let ends = prop_oneof![
-        3 => Just(""),
-        1 => Just("    input_schema: {properties: {v: {type: integer}}}\n"),
+        1 => Just(""),
+        2 => Just("    input_schema: {type: object, properties: {question: {}}}\n"),
+        1 => Just("    input_schema: {type: object, properties: {v: {type: integer}}}\n"),
         1 => Just("    output_schema: {type: ['null', object, number]}\n"),
     ];
     let all = (steps, inner(), back, any::<bool>(), limits, ends, hooks());
