@@ -201,7 +201,7 @@ fn an_import_of_something_else_says_the_line() {
     bad.scene.write("bad.jsonl", export.replace("\"input\":\"\"", "\"input\":\"changed\""));
     bad.refused(["import", "bad.jsonl", "--data-dir", "other"], 3).says("the file was changed or cut");
     let changed = Running::start(bad.scene.command(forced)).end();
-    changed.code(3).silent().says("does not follow");
+    changed.code(3).silent().says("is not chained");
     assert_eq!(bad.scene.run("--data-dir other threads --json").ok().stdout, "[]\n");
     bad.untouched();
 }

@@ -28,7 +28,7 @@ fn tools_do_not_get_at_the_log_and_the_configuration() {
     scene.run("run write.json --allow-write --mcp servers.json").ok();
     let said = said(&scene);
     for text in &said[..n_attempts] {
-        assert!(text.contains("belongs to what runs the tools"), "{text}");
+        assert!(text.contains("is reserved: tools cannot access it"), "{text}");
     }
     assert!(said[n_attempts].starts_with("wrote"), "{said:?}");
     assert!(!scene.file("rethread.toml").exists() && !scene.file("sub").exists());
