@@ -197,7 +197,7 @@ fn an_import_of_something_else_says_the_line() {
     let forced = ["import", "bad.jsonl", "--allow-incomplete", "--data-dir", "other"];
     bad.scene.write("bad.jsonl", lines.join("\n"));
     bad.refused(["import", "bad.jsonl", "--data-dir", "other"], 3).says("the file was changed or cut");
-    bad.refused(forced, 3).says("is due");
+    bad.refused(forced, 3).says("is expected");
     bad.scene.write("bad.jsonl", export.replace("\"input\":\"\"", "\"input\":\"changed\""));
     bad.refused(["import", "bad.jsonl", "--data-dir", "other"], 3).says("the file was changed or cut");
     let changed = Running::start(bad.scene.command(forced)).end();

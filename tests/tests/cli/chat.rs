@@ -65,13 +65,13 @@ fn each_line_is_a_message_of_one_conversation() {
 fn commands_of_a_conversation() {
     let scene = scene();
     let ran = talk(&scene, "chat", "/stats\nhi\n/stats\n/model\n/model other\nmore\n/model\n/model third\n").code(5);
-    assert!(ran.stdout.starts_with("nothing was said yet\nHello there.\nthread "), "{ran}");
+    assert!(ran.stdout.starts_with("no messages yet\nHello there.\nthread "), "{ran}");
     assert!(ran.stdout.contains("model calls   1\n") && ran.stdout.ends_with("fast\nThe other one.\nother\n"), "{ran}");
     ran.says("there is no profile `third`; there are: fast, other");
     let ran = talk(&scene, "chat --continue", "/model\n/clear\nnew\n/exit\nnever\n").ok();
     assert_eq!(ran.stdout, "other\nThe other one.\n");
     assert_eq!(scene.run("threads --json").ok().json().as_array().unwrap().len(), 2);
-    let ran = talk(&scene, "chat", "/nonsense\n/save\n/clear now\n").code(2).says("/nonsense is no command");
+    let ran = talk(&scene, "chat", "/nonsense\n/save\n/clear now\n").code(2).says("/nonsense is not a command");
     assert_eq!((ran.stdout.as_str(), ran.stderr.matches("error").count()), ("", 3));
 }
 
@@ -99,7 +99,7 @@ fn a_workflow_of_a_person_that_is_called_chat_is_not_taken_for_the_agent() {
     let thread = scene.run("show last --json").ok().json()["thread_id"].as_str().unwrap().to_owned();
     talk(&scene, "chat", "hi\n").ok();
     let ran = talk(&scene, &format!("chat --continue {thread}"), "Bob\n/model other\n").code(7);
-    ran.says("the workflow file says which models it uses");
+    ran.says("the workflow file names its models");
     let state = scene.run(&format!("show {thread} --json")).ok().json();
     assert!(state["messages"].to_string().contains("Dear Bob"), "{state}");
 }
@@ -108,7 +108,7 @@ fn a_workflow_of_a_person_that_is_called_chat_is_not_taken_for_the_agent() {
 fn a_message_that_is_taken_back_is_said_anew_in_a_fork() {
     let scene = scene();
     let lines = "one\ntwo\nthree\n/undo\n/undo\n/history\nsecond\n/history\n/save talk.json\n";
-    let ran = talk(&scene, "chat", lines).ok().says("taken back: three").says("taken back: two");
+    let ran = talk(&scene, "chat", lines).ok().says("withdrawn: three").says("withdrawn: two");
     let shown = "you: one\nmodel: Hello there.\n";
     let stdout =
         format!("Hello there.\nYou said something.\nIndeed.\n{shown}You said something.\n{shown}you: second\n");
@@ -117,7 +117,7 @@ fn a_message_that_is_taken_back_is_said_anew_in_a_fork() {
     let saved: Value = serde_json::from_str(&std::fs::read_to_string(scene.file("talk.json")).unwrap()).unwrap();
     assert_eq!(saved.as_array().unwrap().len(), 4);
     let ran = talk(&scene, "chat --continue", "/save talk.json\n/undo\n/undo\n/undo\n").code(7);
-    assert_eq!(ran.stderr.matches("there is no message to take back").count(), 1, "{ran}");
+    assert_eq!(ran.stderr.matches("there is no message to withdraw").count(), 1, "{ran}");
     scene.run_args(["run", "--task", "and now?", "--messages", "talk.json", "--json"]).ok();
     assert_eq!(said(&scene).len(), 6);
 }
@@ -232,7 +232,7 @@ fn a_person_talks_at_a_terminal() {
     let asks = ("\x1b[6n", "\x1b[1;1R");
     let steps = [("Ctrl-D leaves", ""), asks, ("> ", "hi\r"), ("Hello there.", ""), asks, ("> ", "/exit\r")];
     let ran = scene.run_on_terminal(&steps, "chat").ok();
-    assert!(ran.stdout.contains("go on with: rethread chat --continue"), "{ran}");
+    assert!(ran.stdout.contains("continue with: rethread chat --continue"), "{ran}");
     assert_eq!(said(&scene), ["hi", "Hello there."]);
     let history = std::fs::read_to_string(scene.file("home/state/rethread/chat-history")).unwrap();
     assert_eq!(

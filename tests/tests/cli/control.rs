@@ -64,7 +64,7 @@ fn a_second_interrupt_ends_at_once() {
     let mut running = Running::start(scene.command(["run", "slow.yaml", "--jsonl"]));
     running.wait_for("LLM_CALL_REQUESTED");
     running.signal("INT");
-    running.wait_until_said("Ctrl-C again ends at once");
+    running.wait_until_said("press Ctrl-C again to stop at once");
     running.signal("INT");
     running.end().code(130);
     scene.run("verify").ok();
@@ -204,7 +204,7 @@ fn an_export_is_the_same_thread_elsewhere() {
     scene.run(&format!("--data-dir copy respond {question} --value true")).ok();
     scene.run("--data-dir copy resume --all --json").ok();
     // What the copy has beyond the export does not disturb it; what the original lacks is not mixed into it.
-    scene.run("--data-dir copy import all.jsonl").ok().says("3 were there already");
+    scene.run("--data-dir copy import all.jsonl").ok().says("3 were already present");
     scene.run("--data-dir copy export --all --output ahead.jsonl").ok();
     scene.run("import ahead.jsonl").code(7).says("with other events");
 }

@@ -52,7 +52,7 @@ fn two_moments_differ_in_words_and_as_a_json_patch() {
         apply(&patch, &mut patched);
         assert_eq!(patched, state(to), "{from} to {to}: {patch}");
     }
-    scene.run("diff last@2 last@nowhere").code(5).says("is no seq, time, run or checkpoint").silent();
+    scene.run("diff last@2 last@nowhere").code(5).says("is not a seq, time, run or checkpoint").silent();
     scene.run("diff last@999 last").code(5).silent();
 }
 

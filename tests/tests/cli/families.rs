@@ -113,7 +113,7 @@ fn lists_and_replays_know_branches() {
     assert_eq!(scene.run("replay last --to 0 --json").ok().json()["family"].as_array().unwrap().len(), 1);
     let people = scene.run("replay last").ok().stdout;
     assert!(people.contains("right") && people.contains("waiting at seq"), "{people}");
-    scene.run("replay last --to joined").code(5).says("is no seq, time, run or checkpoint");
+    scene.run("replay last --to joined").code(5).says("is not a seq, time, run or checkpoint");
 }
 
 #[test]

@@ -82,7 +82,7 @@ fn a_question_of_a_running_command_is_answered_by_another() {
     }
     let inbox = scene.run("inbox --json").ok().json();
     let question = inbox[0]["id"].as_str().unwrap();
-    let pid = format!("it goes on at rethread run, pid {}", holder.pid());
+    let pid = format!("it continues at rethread run, pid {}", holder.pid());
     scene.run(&format!("respond {question} --text Ada")).ok().says(&pid);
     assert!(holder.wait_for("USER_INTERACTION_RESPONDED").contains(r#""by":{"kind":"command"}"#));
     assert_eq!(scene.run("inbox --json").ok().stdout, "[]\n");

@@ -96,7 +96,7 @@ fn the_end_of_a_run_is_a_moment() {
     scene.run(&format!("fork last --at run:{second} --no-run")).code(7).says("has ended");
     scene.run("replay last --to run:3").code(5).says("has no run 3").silent();
     scene.run("replay last --to run:x").code(2).says("`run:7`").silent();
-    scene.run("replay last --to nothing").code(5).says("is no seq, time, run or checkpoint");
+    scene.run("replay last --to nothing").code(5).says("is not a seq, time, run or checkpoint");
     let told = scene.run(&format!("diff last@run:{third} @end")).ok().stdout;
     assert!(told.contains("no difference"), "{told}");
 }
@@ -163,7 +163,7 @@ fn an_export_of_one_run_is_a_conversation_that_ends_with_it() {
     assert!(stdout.lines().last().unwrap().starts_with("{\"end\""), "{stdout}");
     scene.run("export last --run 3").code(5).says("has no run 3").silent();
     scene.run("export --all --run 0").code(2).silent();
-    scene.run("export last last --run 0").code(2).says("name one").silent();
+    scene.run("export last last --run 0").code(2).says("name it").silent();
 }
 
 #[test]

@@ -145,7 +145,7 @@ fn init_writes_a_configuration_that_is_valid_and_never_overwrites() {
     let written = fs::read_to_string(scene.file("rethread.toml")).unwrap();
     scene.run("doctor --offline").ok();
     scene.write("rethread.toml", "# mine\n");
-    scene.run("init").code(7).says("is there already").silent();
+    scene.run("init").code(7).says("already exists").silent();
     assert_eq!(fs::read_to_string(scene.file("rethread.toml")).unwrap(), "# mine\n");
     // Every setting in it can be used by removing the `#`.
     let is_setting = |line: &str| {

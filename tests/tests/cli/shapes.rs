@@ -60,7 +60,7 @@ fn events_have_the_documented_shape() {
     assert_eq!(scene.run("tail --from 999 --jsonl").ok().stdout, "");
     let tools = scene.run("events last --jsonl --type TOOL_EXECUTION_REQUEST,TOOL_EXECUTION_COMPLETED").ok().lines();
     assert_eq!(tools.len(), 2);
-    scene.run("events last --type NO_SUCH_EVENT").code(2).says("no event is called NO_SUCH_EVENT").silent();
+    scene.run("events last --type NO_SUCH_EVENT").code(2).says("unknown event type NO_SUCH_EVENT").silent();
 }
 
 #[test]

@@ -129,7 +129,7 @@ fn the_help_lists_the_commands() {
         tail         Print the events of the whole log
         replay       Show the state of a thread at an event, a checkpoint or a time
         explain      Explain what a thread did, where time and money went, and why it failed
-        usage        Sum up what calls of models and tools used
+        usage        Sum up the usage of models and tools
         diff         Show the changes between two moments of one thread or of two
         bisect       Find the first event after which an expression is true
         rerun        Run a thread again with its recorded answers, and find the first difference
@@ -139,7 +139,7 @@ fn the_help_lists_the_commands() {
         cancel       Cancel a thread
         pause        Pause a thread
         resume       Resume a paused or unfinished thread
-        reschedule   Let a wait of a thread end at another time
+        reschedule   Change when a wait of a thread ends
         signal       Send a signal to the threads that wait for it
         schedule     Start threads of a workflow at certain times
         inbox        List open questions

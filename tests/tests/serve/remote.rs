@@ -87,7 +87,7 @@ fn threads_are_run_and_changed_through_the_server_of_the_log() {
     place.scene.run(&format!("resume {thread} --no-input --json")).code(4);
     let open = place.scene.run("inbox --json").ok().json();
     let id = open[0]["id"].as_str().unwrap();
-    place.scene.run(&format!("respond {id} --text yes")).ok().says("goes on at http://");
+    place.scene.run(&format!("respond {id} --text yes")).ok().says("continues at http://");
     place.scene.run(&format!("respond {id} --text no")).code(7);
     place.scene.run(&format!("respond {thread}-9999 --text no")).code(7);
     assert_eq!(place.at_rest(thread)["status"], "completed");
@@ -102,7 +102,7 @@ fn threads_are_run_and_changed_through_the_server_of_the_log() {
     other.write("export.jsonl", &exported);
     let second = Place::on(other, "");
     second.scene.run("import export.jsonl").ok().says("1 thread with");
-    second.scene.run("import export.jsonl").ok().says("1 were there already");
+    second.scene.run("import export.jsonl").ok().says("1 were already present");
     assert_eq!(second.scene.run(&format!("export {thread}")).ok().stdout.lines().count(), exported.lines().count());
     second.scene.write("export.jsonl", "{}\n");
     second.scene.run("import export.jsonl").code(7);
@@ -183,7 +183,7 @@ fn thread_continues_after_its_command_left() {
     let mut running = Running::start(place.scene.command(["run", "slow.yaml", "--jsonl"]));
     running.wait_for("LLM_EXECUTION_PROGRESS");
     running.signal("INT");
-    running.end().code(130).says("goes on at");
+    running.end().code(130).says("continues at");
     let thread = place.get("/v1/threads").value()["threads"][0]["thread_id"].as_str().unwrap().to_owned();
     assert_eq!(place.at_rest(&thread)["status"], "waiting");
 }

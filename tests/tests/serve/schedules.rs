@@ -98,7 +98,7 @@ fn schedule_at_the_terminal() {
     assert!(scene.run("schedule list").ok().stdout.contains("quick"));
     scene.run("schedule show none").code(5).says("no schedule `none`");
     scene.run_args(["schedule", "put", "soon", "--workflow", "quick", "--cron", "99 * * * *"]).code(3).says("no cron");
-    scene.run("schedule put late --workflow quick.yaml --cron @daily").ok().says("while `rethread serve` does");
+    scene.run("schedule put late --workflow quick.yaml --cron @daily").ok().says("`rethread serve` starts the threads");
     scene.run("schedule delete soon").ok();
     scene.run("schedule delete late").ok();
     assert_eq!(scene.run("schedule list --json").ok().stdout.trim(), "[]");

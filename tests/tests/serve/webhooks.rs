@@ -170,7 +170,7 @@ fn one_that_never_answers_well_dies_loudly_and_alone() {
 fn a_configuration_that_makes_no_sense_is_refused_with_the_reason() {
     let serve = |scene: &Scene| scene.run("serve --listen 127.0.0.1:0").code(3);
     serve(&configured("ftp://example", "")).says("must begin with https://");
-    serve(&configured("http://example", "types = [\"NO\"]")).says("no event is called NO");
+    serve(&configured("http://example", "types = [\"NO\"]")).says("unknown event type NO");
     serve(&configured("http://example", "colour = 1")).says("colour");
     let scene = configured("http://example", "");
     scene.write("secret.txt", "hunter2");

@@ -10,7 +10,7 @@ use rethread::{StartThread, Status, ThreadHandle, ThreadId, Workflow};
 use rethread_store::testing::{Fault, FaultyStore};
 use serde_json::json;
 
-use crate::passivation::all_put_away;
+use crate::passivation::all_passivated;
 use crate::support::{Tally, World, block_on, check_laws, disk, until, workflow};
 
 /// Waits for the payment of the order that is its input.
@@ -35,7 +35,7 @@ async fn waiting(world: &World, workflow: &Arc<Workflow>, input: &str) -> Thread
     while thread.summary().await.unwrap().status != Status::Suspended {
         tokio::task::yield_now().await;
     }
-    all_put_away(world).await;
+    all_passivated(world).await;
     thread
 }
 
@@ -82,7 +82,7 @@ fn repeated_signal_changes_nothing_also_after_a_restart() {
         assert_eq!(sent.threads, [thread]);
         let again = first.runtime.signal(tick("a")).await.unwrap();
         assert_eq!((again.threads, again.is_known), (vec![thread], true));
-        all_put_away(&first).await;
+        all_passivated(&first).await;
         first.end().await;
 
         let second = world(disk(folder.path())).await;
@@ -269,7 +269,7 @@ fn thousands_that_wait_for_a_name_are_found_by_their_fields() {
             tokio::task::yield_now().await;
         }
         assert_eq!(world.runtime.signal(paid("order 1099")).await.unwrap().threads, [last.id()]);
-        all_put_away(&world).await;
+        all_passivated(&world).await;
         world.end().await;
     });
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rethread::store::MemoryStore;
 use rethread::{Status, Workflow};
 
-use crate::passivation::all_put_away;
+use crate::passivation::all_passivated;
 use crate::support::{Tally, World, block_on, disk, workflow};
 
 fn waits(for_ms: u64) -> Arc<Workflow> {
@@ -30,7 +30,7 @@ async fn suspended(world: &World, workflow: &Arc<Workflow>) -> rethread::ThreadH
     while thread.summary().await.unwrap().status != Status::Suspended {
         tokio::task::yield_now().await;
     }
-    all_put_away(world).await;
+    all_passivated(world).await;
     thread
 }
 
@@ -43,7 +43,7 @@ fn suspended_thread_goes_on_at_its_time_without_being_in_memory() {
         let state = thread.state().await.unwrap();
         let at = world.runtime.now().plus_ms(6_000);
         thread.change_wait(state.timer().unwrap().id, at).await.unwrap();
-        all_put_away(&world).await;
+        all_passivated(&world).await;
         // A caller that waits for it would keep it in memory: this only reads.
         while thread.summary().await.unwrap().status != Status::Completed {
             assert!(world.runtime.now() < at.plus_ms(60_000));
@@ -66,7 +66,7 @@ fn suspended_thread_goes_on_after_a_restart() {
         let second = world(disk(folder.path())).await;
         assert_eq!(second.runtime.thread(soon).outcome().await.unwrap().output.unwrap(), "done");
         // Only its time activates the other one.
-        all_put_away(&second).await;
+        all_passivated(&second).await;
         let late = second.runtime.thread(late);
         assert_eq!(late.summary().await.unwrap().status, Status::Suspended);
         let wait = late.state().await.unwrap().timer().unwrap().id;
