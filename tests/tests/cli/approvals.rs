@@ -33,7 +33,7 @@ fn decisions(scene: &Scene) -> Vec<Value> {
 }
 
 #[test]
-fn call_that_waits_for_approval_is_shown_whole() {
+fn call_that_waits_for_approval_is_shown_in_full() {
     let scene = asking();
     let waiting = scene.run("run hostile.json").code(4);
     assert!(waiting.stderr.contains(&shown()), "{waiting}");

@@ -89,7 +89,7 @@ fn a_model_is_changed_and_changed_back() {
 }
 
 #[test]
-fn a_workflow_of_a_person_that_is_called_chat_is_not_taken_for_the_agent() {
+fn user_workflow_named_chat_is_not_the_built_in_agent() {
     let scene = scene();
     scene.write(
         "chat.yaml",
@@ -105,7 +105,7 @@ fn a_workflow_of_a_person_that_is_called_chat_is_not_taken_for_the_agent() {
 }
 
 #[test]
-fn a_message_that_is_taken_back_is_said_anew_in_a_fork() {
+fn withdrawn_message_is_replaced_in_a_fork() {
     let scene = scene();
     let lines = "one\ntwo\nthree\n/undo\n/undo\n/history\nsecond\n/history\n/save talk.json\n";
     let ran = talk(&scene, "chat", lines).ok().says("withdrawn: three").says("withdrawn: two");
@@ -123,7 +123,7 @@ fn a_message_that_is_taken_back_is_said_anew_in_a_fork() {
 }
 
 #[test]
-fn an_agent_needs_no_workflow_file() {
+fn agent_runs_without_a_workflow_file() {
     let scene = scene();
     assert_eq!(scene.run_args(["run", "--task", "Do it", "--json"]).ok().json()["output"], "Hello there.");
     assert!(scene.run("show last --json").ok().json()["workflow"].as_str().unwrap().starts_with("task-"));
@@ -140,7 +140,7 @@ fn an_agent_needs_no_workflow_file() {
 }
 
 #[test]
-fn the_configuration_of_the_person_is_used_where_the_folder_has_none() {
+fn personal_configuration_is_used_if_the_folder_has_none() {
     let scene = scene();
     let home = scene.file("home/config");
     std::fs::create_dir_all(home.join("rethread")).unwrap();
@@ -188,7 +188,7 @@ fn until_asked(scene: &Scene, slow: &SlowProvider) -> Running {
 }
 
 #[test]
-fn an_answer_is_interrupted_and_the_conversation_goes_on() {
+fn conversation_continues_after_an_interrupted_answer() {
     let (scene, slow) = slow();
     let mut running = until_asked(&scene, &slow);
     running.signal("INT");
@@ -210,7 +210,7 @@ fn an_answer_is_interrupted_and_the_conversation_goes_on() {
 }
 
 #[test]
-fn a_conversation_goes_on_after_a_kill_in_the_middle_of_an_answer() {
+fn conversation_continues_after_a_kill_during_an_answer() {
     let (scene, slow) = slow();
     let running = until_asked(&scene, &slow);
     // A model is called while the message is still being flushed: before it is in the log, it is not accepted.
@@ -226,7 +226,7 @@ fn a_conversation_goes_on_after_a_kill_in_the_middle_of_an_answer() {
 }
 
 #[test]
-fn a_person_talks_at_a_terminal() {
+fn chat_works_at_a_terminal() {
     let scene = scene();
     // The line editor asks the terminal where its cursor is.
     let asks = ("\x1b[6n", "\x1b[1;1R");
@@ -244,7 +244,7 @@ fn a_person_talks_at_a_terminal() {
 }
 
 #[test]
-fn a_conversation_ends_when_nobody_reads_the_answers() {
+fn chat_ends_when_stdout_is_closed() {
     let scene = scene();
     let mut command = scene.command(["chat"]);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -258,7 +258,7 @@ fn a_conversation_ends_when_nobody_reads_the_answers() {
 }
 
 #[test]
-fn what_is_no_message_is_not_sent_in_part() {
+fn oversize_message_is_not_sent_in_part() {
     let scene = scene();
     let mut running = begin(&scene, "chat");
     running.write(&format!("{}\nafter it\n", "x".repeat(17 << 20)));

@@ -51,7 +51,7 @@ fn a_question_waits_in_the_inbox_until_it_is_answered() {
 }
 
 #[test]
-fn a_question_can_be_taken_back() {
+fn question_can_be_withdrawn() {
     let scene = scene();
     scene.run("run asking.yaml --input Ada").code(4);
     let question = scene.run("inbox --json").ok().json()[0]["id"].as_str().unwrap().to_owned();

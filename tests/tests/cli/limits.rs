@@ -61,7 +61,7 @@ fn thread_pauses_at_its_cost_budget_and_continues_with_more() {
 }
 
 #[test]
-fn loop_at_its_call_limit_pauses_or_fails_and_continues_with_more() {
+fn loop_at_its_call_limit_pauses_or_fails() {
     let failed = scene("").run("run limited.yaml --json").code(1).json();
     assert_eq!(failed["error"]["kind"], "limit");
     let scene = scene("on_limit: pause");

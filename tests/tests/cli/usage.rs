@@ -40,7 +40,7 @@ fn a_thread_is_named_by_its_id_a_part_of_it_or_last() {
 }
 
 #[test]
-fn the_log_is_where_the_flag_says_else_the_environment_else_here() {
+fn data_directory_is_taken_from_flag_environment_or_default() {
     let scene = scene();
     let in_environment = |words: &str| {
         let mut command = scene.command(words.split(' '));
@@ -57,7 +57,7 @@ fn the_log_is_where_the_flag_says_else_the_environment_else_here() {
 }
 
 #[test]
-fn input_comes_as_text_json_or_a_file() {
+fn input_is_text_json_or_a_file() {
     let scene = scene();
     let input = |arguments: &[&str]| {
         scene.run_args(["run", "greeting.yaml", "--quiet"].iter().chain(arguments)).ok();
@@ -105,7 +105,7 @@ fn validate_and_schema_need_no_log() {
 }
 
 #[test]
-fn there_are_completions_for_the_usual_shells() {
+fn completions_exist_for_common_shells() {
     let scene = Scene::new();
     for shell in ["bash", "zsh", "fish"] {
         let script = scene.run(&format!("completions {shell}")).ok().stdout;

@@ -150,7 +150,7 @@ fn person_at_a_terminal_follows_a_thread_of_a_server() {
 }
 
 #[test]
-fn tool_question_at_the_server_is_answered_from_the_command_line() {
+fn tool_question_at_a_server_is_answered_by_a_command() {
     let scene = Scene::new();
     if !needs::program("python3") {
         return;
@@ -177,7 +177,7 @@ fn tool_question_at_the_server_is_answered_from_the_command_line() {
 }
 
 #[test]
-fn thread_continues_after_its_command_left() {
+fn thread_continues_after_its_command_detached() {
     let place = Place::new();
     place.scene.write("slow.yaml", GREETING.replace("chunk_delay_ms: 40", "chunk_delay_ms: 300"));
     let mut running = Running::start(place.scene.command(["run", "slow.yaml", "--jsonl"]));
@@ -254,7 +254,7 @@ fn server_named_in_a_lock_is_trusted_only_while_it_is_held() {
 }
 
 #[test]
-fn address_with_path_or_password_is_refused_without_the_password() {
+fn address_with_path_or_password_is_refused() {
     let scene = Scene::new();
     let (address, heads) = impostor(1);
     for server in [

@@ -65,7 +65,7 @@ fn scope_read_may_rerun_but_not_continue() {
 }
 
 #[test]
-fn a_fork_answers_in_the_request_that_makes_it() {
+fn fork_request_can_answer_questions() {
     let place = Place::new();
     let (thread, question) = place.asking();
     place.post(&format!("/v1/interactions/{question}/respond"), &json!({ "answer": "yes" })).is(200);
@@ -97,7 +97,7 @@ fn a_fork_answers_in_the_request_that_makes_it() {
 }
 
 #[test]
-fn a_fork_answers_for_a_branch_that_it_takes_over() {
+fn fork_request_can_answer_for_a_replaced_branch() {
     let place = Place::new();
     let ask = |id: &str, variable: &str| {
         let interaction = json!({

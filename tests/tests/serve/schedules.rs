@@ -106,7 +106,7 @@ fn schedule_at_the_terminal() {
 
 /// A token for the threads of a tenant sees and changes no schedules of others.
 #[test]
-fn schedule_of_other_threads_is_hidden_from_a_token_with_labels() {
+fn foreign_schedule_is_hidden_from_a_token_with_labels() {
     let place = Place::new();
     place.put(QUICK);
     let of = |tenant: &str| json!({ "workflow": "quick", "cron": "@yearly", "labels": { "tenant": tenant } });

@@ -108,7 +108,7 @@ fn long_thread_reads_the_same_through_its_snapshots() {
 /// A stretch between two kept states is 16 384 events at most. A state is kept after a whole step (1 000 events), so the
 /// distance at which the next one is due leaves room for one step and no more.
 #[test]
-fn long_running_thread_stores_states_along_its_way() {
+fn long_running_thread_stores_snapshots_regularly() {
     let folder = tempfile::tempdir().unwrap();
     let long = workflow("nodes: [{id: round, loop: {times: 10000, body: {nodes: [{id: step, start: {}}]}}}]");
     // A log in memory acknowledges each append at once, one on the disk acknowledges several together.

@@ -35,7 +35,7 @@ async fn suspended(world: &World, workflow: &Arc<Workflow>) -> rethread::ThreadH
 }
 
 #[test]
-fn suspended_thread_goes_on_at_its_time_without_being_in_memory() {
+fn suspended_thread_resumes_on_time_without_being_in_memory() {
     block_on(async {
         // Longer than what is left to the timers in memory.
         let world = world(Arc::new(MemoryStore::new())).await;
@@ -55,7 +55,7 @@ fn suspended_thread_goes_on_at_its_time_without_being_in_memory() {
 }
 
 #[test]
-fn suspended_thread_goes_on_after_a_restart() {
+fn suspended_thread_resumes_after_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     block_on(async {
         let first = world(disk(folder.path())).await;
@@ -131,7 +131,7 @@ fn branches_that_only_wait_for_a_time_are_not_at_rest() {
 }
 
 #[test]
-fn imported_thread_that_waits_does_not_go_on_by_itself() {
+fn imported_waiting_thread_does_not_resume_by_itself() {
     block_on(async {
         let first = world(Arc::new(MemoryStore::new())).await;
         let thread = suspended(&first, &waits(200)).await.id();

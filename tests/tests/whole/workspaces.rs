@@ -48,7 +48,7 @@ fn the_log_is_in_no_workspace() {
 }
 
 #[test]
-fn a_folder_that_was_made_anew_is_found_and_none_is_kept_open() {
+fn recreated_folder_is_found_and_none_is_kept_open() {
     block_on(async {
         let all = tempfile::tempdir().unwrap();
         let (own, common) = (all.path().join("own"), all.path().join("common"));
