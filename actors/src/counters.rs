@@ -14,7 +14,7 @@ use crate::error::ReadError;
 use crate::permit_waits::WaitingCalls;
 
 /// How long a count of all threads is cached: counting reads the list of all streams.
-const COUNT_KEPT: Duration = Duration::from_secs(5);
+const COUNT_CACHED: Duration = Duration::from_secs(5);
 
 /// The counters themselves.
 #[derive(Debug)]
@@ -118,7 +118,7 @@ impl Counters {
         // Locked while it counts: concurrent callers wait for the same count.
         let mut kept = self.threads.lock();
         if let Some(count) = &*kept
-            && count.at.elapsed() < COUNT_KEPT
+            && count.at.elapsed() < COUNT_CACHED
         {
             return Ok(count.threads.clone());
         }

@@ -225,7 +225,7 @@ impl Crashes {
     /// Records that a step completed without a crash.
     pub(crate) fn completed(&self, step: Option<Step>) {
         if let Some(step) = step.filter(|_| self.has_counts()) {
-            self.take_away(step.key(), |count| count.step == step.what);
+            self.remove_counts(step.key(), |count| count.step == step.what);
         }
     }
 
@@ -234,12 +234,12 @@ impl Crashes {
     pub(crate) fn ended(&self, thread: ThreadId) {
         for class in [Class::Begin, Class::Run] {
             if self.has_counts() {
-                self.take_away((thread, class), |count| count.n < self.n_max);
+                self.remove_counts((thread, class), |count| count.n < self.n_max);
             }
         }
     }
 
-    fn take_away(&self, key: Key, which: impl Fn(&Count) -> bool) {
+    fn remove_counts(&self, key: Key, which: impl Fn(&Count) -> bool) {
         let mut all = self.counts.lock();
         let Some(counts) = all.get_mut(&key) else { return };
         let n = counts.len();
@@ -257,7 +257,7 @@ impl Crashes {
         let put = move || {
             // If it cannot be removed, the next crash in the step adds to it.
             if let Err(error) = write(&*store, key, left.as_ref()) {
-                tracing::warn!(thread = %key.0, %error, "a step that completed is still counted as one that did not");
+                tracing::warn!(thread = %key.0, %error, "cannot remove the crash count of a completed step");
             }
         };
         match tokio::runtime::Handle::try_current() {
@@ -301,7 +301,7 @@ fn count(counts: &mut Counts, found: &[Step]) -> Vec<Key> {
     for step in found {
         let before = counts.get(&step.key()).map(Vec::as_slice).unwrap_or_default();
         let counted = now.entry(step.key()).or_insert_with(|| match step.class.is_asked_for() {
-            true => once_more(before),
+            true => count_on_request(before),
             false => Vec::new(),
         });
         if counted.iter().any(|count| count.step == step.what) || counted.len() > ASKED_FOR_MAX {
@@ -318,7 +318,7 @@ fn count(counts: &mut Counts, found: &[Step]) -> Vec<Key> {
 
 /// The counts of work that callers ask for, after another crash in it. Which step crashed the process is not known, so
 /// all of them stay until they complete.
-fn once_more(before: &[Count]) -> Vec<Count> {
+fn count_on_request(before: &[Count]) -> Vec<Count> {
     let mut counts = match before {
         [] => vec![Count { step: ALL_STEPS.into(), seq: 0, n: 0 }],
         before => before.to_vec(),
@@ -350,13 +350,13 @@ fn stored(store: &dyn LogReader, n_max: u32) -> Result<Counts, StoreError> {
     for (name, value) in store.values(NAMES)? {
         let (thread, class) = name[NAMES.len()..].split_once('/').unwrap_or((&name[NAMES.len()..], ""));
         let Ok(thread) = thread.parse::<ThreadId>() else {
-            tracing::error!(name, "a count of deaths names no thread and is passed over");
+            tracing::error!(name, "ignoring a crash count that names no thread");
             continue;
         };
         let known = Class::ALL.into_iter().find(|known| known.name() == class);
         let read = serde_json::from_slice::<Vec<Count>>(&value).ok().filter(|counts| !counts.is_empty());
         let at_limit = || {
-            tracing::error!(%thread, class, "a count of deaths cannot be read: the work it counts is refused");
+            tracing::error!(%thread, class, "cannot read a crash count: refusing the work that it counts");
             vec![Count { step: UNREADABLE.into(), seq: 0, n: n_max }]
         };
         match (known, read) {

@@ -26,35 +26,35 @@ const TRIES: usize = 5;
 
 /// A message and its permit for the mailbox, which is released when the message is handled. If a sender gives up before
 /// it got a permit, there is nothing to handle.
-pub(crate) struct Placed<M>(M, OwnedSemaphorePermit);
+pub(crate) struct WithPermit<M>(M, OwnedSemaphorePermit);
 
-impl<M: Message> Message for Placed<M> {
+impl<M: Message> Message for WithPermit<M> {
     type Result = M::Result;
 }
 
 /// A message that must arrive. A function and not a bound says that a thread handles it: a bound of `Handler` on the
 /// implementation below would be recursive without end.
-pub(crate) trait Brought: Message<Result = ()> + Send + 'static {
-    fn taken(self, by: &mut ThreadActor, ctx: &mut Context<ThreadActor>);
+pub(crate) trait Deliverable: Message<Result = ()> + Send + 'static {
+    fn handle_by(self, by: &mut ThreadActor, ctx: &mut Context<ThreadActor>);
 }
 
-macro_rules! brought {
+macro_rules! deliverable {
     ($($message:ty),*) => {
-        $(impl Brought for $message {
-            fn taken(self, by: &mut ThreadActor, ctx: &mut Context<ThreadActor>) {
+        $(impl Deliverable for $message {
+            fn handle_by(self, by: &mut ThreadActor, ctx: &mut Context<ThreadActor>) {
                 by.handle(self, ctx);
             }
         })*
     };
 }
 
-brought!(Tell, CheckIdle, SyncPause, Settle);
+deliverable!(Tell, CheckIdle, SyncPause, Settle);
 
-impl<M: Brought> Handler<Placed<M>> for ThreadActor {
+impl<M: Deliverable> Handler<WithPermit<M>> for ThreadActor {
     type Result = ();
 
-    fn handle(&mut self, Placed(message, _place): Placed<M>, ctx: &mut Context<Self>) {
-        message.taken(self, ctx);
+    fn handle(&mut self, WithPermit(message, _place): WithPermit<M>, ctx: &mut Context<Self>) {
+        message.handle_by(self, ctx);
     }
 }
 
@@ -63,33 +63,33 @@ impl<M: Brought> Handler<Placed<M>> for ThreadActor {
 ///
 /// # Errors
 /// `ShuttingDown`; `ActorStopped` if the actor stops each time, because the thread cannot be read.
-pub(crate) async fn deliver<M: Brought>(
+pub(crate) async fn deliver<M: Deliverable>(
     registry: &Arc<ThreadRegistry>,
     thread: ThreadId,
     mut message: impl FnMut() -> M,
 ) -> Result<(), RuntimeError> {
-    let give = |live: Live| {
+    let send = |live: Live| {
         let message = message();
         async move {
             if let Ok(place) = live.places.clone().acquire_owned().await
-                && live.actor.send(Placed(message, place)).await.is_ok()
+                && live.actor.send(WithPermit(message, place)).await.is_ok()
             {
                 return Ok(());
             }
             Err(live)
         }
     };
-    registry.hand_over(thread, give).await
+    registry.hand_over(thread, send).await
 }
 
 /// Delivers a message of another part of the runtime, without waiting for a reply. A failure is reported if the thread
 /// is returned to the log; nothing was changed before that.
 pub(crate) async fn deliver_unasked(registry: &Arc<ThreadRegistry>, thread: ThreadId, input: Input) {
-    let brought = deliver(registry, thread, || Tell::unasked(input.clone())).await;
-    if let Err(error) = brought
+    let delivered = deliver(registry, thread, || Tell::unasked(input.clone())).await;
+    if let Err(error) = delivered
         && !registry.is_shutting_down()
     {
-        tracing::error!(%thread, error = with_sources(&error), "the thread could not be told");
+        tracing::error!(%thread, error = with_sources(&error), "cannot deliver an input to the thread");
     }
 }
 
@@ -118,7 +118,7 @@ pub(crate) async fn settle(registry: &Arc<ThreadRegistry>, thread: ThreadId) -> 
     ask_with(registry, thread, None, Settle).await.map(drop)
 }
 
-async fn ask_with<M: Brought>(
+async fn ask_with<M: Deliverable>(
     registry: &Arc<ThreadRegistry>,
     thread: ThreadId,
     permit: Option<Arc<StartPermit>>,

@@ -170,7 +170,7 @@ impl ThreadHandle {
             by: Some(self.principal().clone()),
             ..Fork::default()
         };
-        let (parent, begun_behind) = (Arc::new(parent), services.store.next_position());
+        let (parent, begun_after) = (Arc::new(parent), services.store.next_position());
         let answers = own.into_iter().map(|answer| (answer.interaction, answer.answer)).collect();
         let (origin, trace) = (Origin::Moment { parent, fork: Box::new(begun), answers }, None);
         let needs_room = workflow.spec().queue.is_none();
@@ -180,7 +180,7 @@ impl ThreadHandle {
         held.into_iter().for_each(Held::over);
         answered?;
         for answer in of_branches {
-            answers::give(self, answer, begun_behind).await?;
+            answers::send_answer(self, answer, begun_after).await?;
         }
         Ok(self.sibling(id))
     }

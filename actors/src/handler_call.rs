@@ -14,7 +14,7 @@ use crate::interaction::{InteractionContext, InteractionRequest, UserInteraction
 use crate::spans::json_of;
 
 /// Calls the handler, and reports its answer.
-pub(crate) fn put(
+pub(crate) fn call_handler(
     request: InteractionRequest,
     cx: InteractionContext,
     handler: Arc<dyn UserInteractionHandler>,
@@ -38,9 +38,9 @@ pub(crate) fn put(
             }
         };
         // If the answer cannot be used, the question must not stay open: the handler assumes that it is answered.
-        if let Err(ControlError::Rejected { source, .. }) = port.tell_checked(answered).await {
+        if let Err(ControlError::Rejected { source, .. }) = port.send_input_checked(answered).await {
             let (reason, detail) = (InteractionFailure::InvalidInput, source.to_string());
-            port.tell(Input::InteractionFailed { interaction, reason, detail });
+            port.send_input(Input::InteractionFailed { interaction, reason, detail });
         }
     });
 }

@@ -46,7 +46,7 @@ impl ImportedThreads {
         drop(actix_rt::task::spawn_blocking(move || {
             // If the value stays in the log, the thread has to be resumed on request after the next start again.
             if let Err(error) = store.remove_value(&format!("{NAMES}{thread}")) {
-                tracing::warn!(%thread, %error, "an imported thread that goes on is still noted as one that does not");
+                tracing::warn!(%thread, %error, "cannot remove the mark of an imported thread that resumes");
             }
         }));
         true

@@ -66,7 +66,7 @@ impl InteractionRequest {
 }
 
 /// Gives a thread an input; the returned future completes when it is durable.
-type TellThread = dyn Fn(Input) -> BoxFuture<'static, Result<Option<Seq>, ControlError>> + Send + Sync;
+type SendInput = dyn Fn(Input) -> BoxFuture<'static, Result<Option<Seq>, ControlError>> + Send + Sync;
 
 /// What a handler can read and do.
 #[derive(Clone)]
@@ -81,7 +81,7 @@ pub struct InteractionContext {
     /// means.
     pub cancel: CancellationToken,
     pub(crate) store: Arc<dyn LogReader>,
-    pub(crate) tell: Arc<TellThread>,
+    pub(crate) send_input: Arc<SendInput>,
 }
 
 impl InteractionContext {
@@ -91,7 +91,7 @@ impl InteractionContext {
     /// # Errors
     /// `Rejected` when the thread has ended or a name is invalid; errors of the thread or the log.
     pub async fn set_variables(&self, variables: OrderedMap<Json>) -> Result<(), ControlError> {
-        (self.tell)(Input::SetVariables(variables).by(Some(Principal::Handler))).await.map(drop)
+        (self.send_input)(Input::SetVariables(variables).by(Some(Principal::Handler))).await.map(drop)
     }
 }
 

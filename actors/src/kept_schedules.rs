@@ -27,14 +27,14 @@ pub(crate) fn workflows(store: &dyn LogReader) -> Result<BTreeSet<String>, Store
 #[cfg(feature = "schedules")]
 #[derive(Default)]
 pub(crate) struct Schedules {
-    alone: Mutex<()>,
+    exclusive: Mutex<()>,
     pub(crate) changed: Notify,
 }
 
 #[cfg(feature = "schedules")]
 impl Schedules {
     /// Waits for the exclusive right to change schedules or to start threads that are due.
-    pub(crate) async fn alone(&self) -> MutexGuard<'_, ()> {
-        self.alone.lock().await
+    pub(crate) async fn lock(&self) -> MutexGuard<'_, ()> {
+        self.exclusive.lock().await
     }
 }

@@ -45,13 +45,13 @@ pub(crate) struct KeptSignals {
     n_by_name: Mutex<Option<HashMap<String, usize>>>,
     /// The name of the signal that is being sent, which may be kept soon.
     sending: Mutex<Option<String>>,
-    alone: tokio::sync::Mutex<()>,
+    exclusive: tokio::sync::Mutex<()>,
 }
 
 impl KeptSignals {
     /// Waits for the exclusive right to send signals or to search kept ones.
-    pub(crate) async fn alone(&self) -> tokio::sync::MutexGuard<'_, ()> {
-        self.alone.lock().await
+    pub(crate) async fn lock(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.exclusive.lock().await
     }
 
     /// Sets the name of the signal that is being sent; `None` when it was sent. The caller must have the exclusive
@@ -91,7 +91,7 @@ impl KeptSignals {
         store.put_value(&kept.value_name(), &bytes).map_err(ReadError::from)?;
         self.counts(store, |counts| *counts.entry(kept.name.clone()).or_default() += 1)?;
         // After the signal itself: a signal that is recorded but not kept would be lost.
-        sent_signals::note(store, &kept.name, &kept.id, &Sent::kept()).or_else(|error| {
+        sent_signals::record(store, &kept.name, &kept.id, &Sent::kept()).or_else(|error| {
             self.remove(store, kept)?;
             Err(error)
         })
@@ -168,7 +168,7 @@ fn read(store: &dyn Store, prefix: &str) -> Result<Vec<Kept>, SignalError> {
     for (name, bytes) in values {
         match serde_json::from_slice(&bytes) {
             Ok(kept) => all.push(kept),
-            Err(error) => tracing::error!(name, %error, "a kept signal cannot be read and is passed over"),
+            Err(error) => tracing::error!(name, %error, "ignoring a kept signal that cannot be read"),
         }
     }
     Ok(all)

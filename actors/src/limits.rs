@@ -67,9 +67,7 @@ impl Limits {
             ("concurrent_model_calls_max", self.concurrent_model_calls_max),
         ];
         match counts.into_iter().find(|(_, n)| !(1..=Semaphore::MAX_PERMITS).contains(n)) {
-            Some((name, n)) => {
-                Err(format!("limits.{name} is {n}: between 1 and {} are possible", Semaphore::MAX_PERMITS))
-            }
+            Some((name, n)) => Err(format!("limits.{name} is {n}: must be between 1 and {}", Semaphore::MAX_PERMITS)),
             None if self.call_wait_max_ms == 0 => Err("limits.call_wait_max_ms is 0: it must be at least 1".into()),
             None => label_limits::check(&self.labels),
         }

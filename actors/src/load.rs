@@ -49,7 +49,7 @@ pub(crate) fn at_from(
         return Err(ReadError::NoSeq { thread, seq, last: info.last_seq });
     }
     let known = match kept.before(thread, seq) {
-        Some(known) => as_it_stands(store, thread, known)?,
+        Some(known) => with_current_position(store, thread, known)?,
         None => None,
     };
     let mut loaded = known.unwrap_or_else(|| Loaded::empty(thread));
@@ -69,7 +69,7 @@ pub(crate) fn at_from(
 
 /// Returns a cached state with its current position, if the log still has the record that it ends with. A thread that
 /// was deleted and imported again has the same records at other positions.
-fn as_it_stands(store: &dyn LogReader, thread: ThreadId, known: Loaded) -> Result<Option<Loaded>, ReadError> {
+fn with_current_position(store: &dyn LogReader, thread: ThreadId, known: Loaded) -> Result<Option<Loaded>, ReadError> {
     let Some(last) = known.state.last_seq() else { return Ok(None) };
     let record = store.record(thread, last)?.filter(|record| record.hash == known.last_hash);
     Ok(record.map(|record| Loaded { last_position: record.position, ..known }))
@@ -174,13 +174,13 @@ fn from_snapshot(
 ) -> Result<Option<Loaded>, ReadError> {
     let record = store.record(thread, snapshot.seq)?;
     let Some(record) = record.filter(|record| record.hash == snapshot.hash) else {
-        tracing::warn!(%thread, seq = %snapshot.seq, "the snapshot is not of this stream and is passed over");
+        tracing::warn!(%thread, seq = %snapshot.seq, "ignoring a snapshot of another stream");
         return Ok(None);
     };
     let state = match codec::decode::<State>(&snapshot.state) {
         Ok(state) if state.thread() == owner && state.next_seq() == snapshot.seq.next() => state,
         _ => {
-            tracing::warn!(%thread, seq = %snapshot.seq, "the snapshot cannot be read and is passed over");
+            tracing::warn!(%thread, seq = %snapshot.seq, "ignoring an unreadable snapshot");
             return Ok(None);
         }
     };

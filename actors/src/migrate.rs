@@ -120,9 +120,9 @@ impl ThreadHandle {
         let held = runtime.keep(workflow).await?;
         let (store, (name, value)) = (runtime.store().clone(), definitions::of_run(workflow.hash(), id));
         runtime.blocking(move || store.put_value(&name, &value)).await??;
-        let told = self.tell(Input::Migrate(workflow.clone())).await;
+        let result = self.send_input(Input::Migrate(workflow.clone())).await;
         drop(held);
-        Ok(told?.map_or(Migrated::Same, Migrated::Moved))
+        Ok(result?.map_or(Migrated::Same, Migrated::Moved))
     }
 }
 

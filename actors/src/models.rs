@@ -136,9 +136,9 @@ impl Models {
         call: CallId,
         wanted: &ModelRequest,
         tools: Arc<[ToolSpec]>,
-        brought: &Json,
+        answer: &Json,
     ) -> Result<LlmCallCompleted, String> {
-        let text = brought.0.as_str().map_or_else(|| brought.0.to_string(), str::to_owned);
+        let text = answer.0.as_str().map_or_else(|| answer.0.to_string(), str::to_owned);
         let response = relay::read(&text, &self.relayed(wanted, tools)).map_err(|error| error.to_string())?;
         let mut response = response;
         let request = self.relayed(wanted, Arc::default());

@@ -153,7 +153,7 @@ pub struct MonitorStats {
 }
 
 /// A monitor at work.
-pub(crate) struct Watching {
+pub(crate) struct MonitorTask {
     store: Arc<dyn LogReader>,
     called: AtomicU64,
     panicked: AtomicU64,
@@ -165,7 +165,7 @@ pub(crate) struct Watching {
     stop: CancellationToken,
 }
 
-impl Watching {
+impl MonitorTask {
     /// Begins to call the hooks for what is recorded from now on.
     pub(crate) fn begin(store: Arc<dyn LogReader>, monitor: Arc<dyn Monitor>) -> Result<Arc<Self>, OpenError> {
         let from = store.next_position();
@@ -189,8 +189,8 @@ impl Watching {
                     return;
                 }
                 match record.map_err(Into::into).and_then(RecordedEvent::decode) {
-                    Ok(event) => own.tell(&*monitor, &event),
-                    Err(error) => return tracing::error!(%error, "a monitor cannot read the log any more"),
+                    Ok(event) => own.call_hooks(&*monitor, &event),
+                    Err(error) => return tracing::error!(%error, "a monitor can no longer read the log"),
                 }
             }
         });
@@ -198,7 +198,7 @@ impl Watching {
         Ok(watching)
     }
 
-    fn tell(&self, monitor: &dyn Monitor, recorded: &RecordedEvent) {
+    fn call_hooks(&self, monitor: &dyn Monitor, recorded: &RecordedEvent) {
         let record = &recorded.record;
         let (thread, seq, position, at) = (record.thread, record.seq, record.position, record.recorded_at);
         let moment = Moment { thread, seq, position, at };

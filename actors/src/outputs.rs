@@ -44,14 +44,14 @@ impl Outputs {
             let kept = actix_rt::task::spawn_blocking(move || store.put_blob(Some(thread), bytes.as_bytes())).await;
             let error = match kept {
                 Ok(Ok(hash)) => {
-                    self.note(thread, hash);
+                    self.remember(thread, hash);
                     return Some(hash);
                 }
                 Ok(Err(error)) => error.to_string(),
                 Err(error) => error.to_string(),
             };
             if number == TRIES || cancel.is_cancelled() {
-                tracing::warn!(%thread, error, "a whole output could not be kept");
+                tracing::warn!(%thread, error, "cannot store a whole output");
                 output.text.push_str(&format!("\n[the whole of it is lost: {error}]"));
                 break;
             }
@@ -63,7 +63,7 @@ impl Outputs {
         None
     }
 
-    fn note(&self, thread: ThreadId, hash: Hash) {
+    fn remember(&self, thread: ThreadId, hash: Hash) {
         let mut threads = self.known.lock();
         let known = threads.entry(thread).or_default();
         known.push_back(hash);

@@ -71,7 +71,7 @@ impl Port {
 
     /// Reports, even if the mailbox of the thread is full.
     pub(crate) fn report(&self, event: impl Into<CallEvent>) {
-        self.tell(Input::reported(self.attempt, event));
+        self.send_input(Input::reported(self.attempt, event));
     }
 
     /// Reports, and returns when the thread has handled it.
@@ -86,12 +86,12 @@ impl Port {
     }
 
     /// Gives the thread an input about a question, even if its mailbox is full.
-    pub(crate) fn tell(&self, input: Input) {
+    pub(crate) fn send_input(&self, input: Input) {
         self.to.do_send(self.about(input, None));
     }
 
     /// As [`Port::tell`]. Returns why the thread rejected the input, if it did.
-    pub(crate) async fn tell_checked(&self, input: Input) -> Result<(), ControlError> {
+    pub(crate) async fn send_input_checked(&self, input: Input) -> Result<(), ControlError> {
         let (reply, rejected) = Reply::channel(None);
         self.to.do_send(self.about(input, Some(reply)));
         rejected.await.unwrap_or(Ok(None)).map(drop)

@@ -207,7 +207,7 @@ async fn serve(
             return (queue, Served { turn: Some(turn), more_at: plan.more_at });
         }
         tried.extend(inputs.iter().map(|(thread, _)| *thread));
-        let given = inputs.into_iter().map(|(thread, input)| give(&registry, thread, input));
+        let given = inputs.into_iter().map(|(thread, input)| send_input(&registry, thread, input));
         if join_all(given).await.contains(&false) {
             return (queue, Served { turn: Some(turn), more_at: retry_at });
         }
@@ -240,7 +240,7 @@ impl Drop for Room {
 }
 
 /// Gives an input to a queued run. Returns true if the run took it, or no longer waits.
-async fn give(registry: &Arc<ThreadRegistry>, thread: ThreadId, input: Input) -> bool {
+async fn send_input(registry: &Arc<ThreadRegistry>, thread: ThreadId, input: Input) -> bool {
     match deliver::ask(registry, thread, input).await {
         Ok(_) | Err(ControlError::Rejected { source: Rejected::Ended { .. }, .. }) => true,
         Err(ControlError::Read(ReadError::NoThread(_) | ReadError::Runtime(RuntimeError::ShuttingDown))) => true,

@@ -43,7 +43,7 @@ fn tags_to_activate() -> Vec<Tag> {
 ///
 /// Threads in one of whose steps the process crashed come last and one by one: so the next crash is counted for the
 /// thread that caused it, and not for those that were in a step at the same time.
-pub(crate) async fn bring_back(registry: Arc<ThreadRegistry>) {
+pub(crate) async fn activate_unfinished(registry: Arc<ThreadRegistry>) {
     let (store, tags) = (registry.services.store.clone(), tags_to_activate());
     let mut streams = StreamIter::new(None, move |after, limit| store.streams(after, &tags, limit));
     let mut suspects = Vec::new();
@@ -62,7 +62,8 @@ pub(crate) async fn bring_back(registry: Arc<ThreadRegistry>) {
                 page
             }
             Ok((Err(error), _)) => {
-                tracing::error!(%error, "unfinished threads cannot be listed: they stay as they are until asked for");
+                let what = "cannot list unfinished threads: they stay as they are until a caller uses them";
+                tracing::error!(%error, "{what}");
                 return;
             }
             Err(_) => return,
@@ -70,7 +71,7 @@ pub(crate) async fn bring_back(registry: Arc<ThreadRegistry>) {
         for info in page.iter().filter(|info| registry.is_mine(info.thread)) {
             if registry.services.crashes.is_suspect(info.thread) {
                 suspects.push(info.thread);
-            } else if !bring_one_back(&registry, &loads, info.thread).await {
+            } else if !activate_one(&registry, &loads, info.thread).await {
                 return;
             }
         }
@@ -79,7 +80,7 @@ pub(crate) async fn bring_back(registry: Arc<ThreadRegistry>) {
         }
     }
     for thread in suspects {
-        if !bring_one_back(&registry, &loads, thread).await {
+        if !activate_one(&registry, &loads, thread).await {
             return;
         }
         let until = tokio::time::Instant::now() + SUSPECT_ALONE;
@@ -93,7 +94,7 @@ pub(crate) async fn bring_back(registry: Arc<ThreadRegistry>) {
 }
 
 /// Activates a thread as soon as there is a free place. Returns false if the runtime shuts down.
-async fn bring_one_back(registry: &Arc<ThreadRegistry>, loads: &Arc<Semaphore>, thread: ThreadId) -> bool {
+async fn activate_one(registry: &Arc<ThreadRegistry>, loads: &Arc<Semaphore>, thread: ThreadId) -> bool {
     while registry.is_crowded() {
         if registry.is_shutting_down() {
             return false;
@@ -101,10 +102,10 @@ async fn bring_one_back(registry: &Arc<ThreadRegistry>, loads: &Arc<Semaphore>, 
         tokio::time::sleep(POLL).await;
     }
     let Ok(place) = loads.clone().acquire_owned().await else { return false };
-    match registry.bring_back(thread, place) {
+    match registry.activate_with_permit(thread, place) {
         Ok(()) => {}
         Err(RuntimeError::ShuttingDown) => return false,
-        Err(error) => tracing::error!(%thread, error = with_sources(&error), "the thread does not come back"),
+        Err(error) => tracing::error!(%thread, error = with_sources(&error), "cannot activate the thread"),
     }
     true
 }
@@ -116,7 +117,7 @@ pub(crate) async fn wake_when_due(registry: Arc<ThreadRegistry>) {
         let (due, next) = registry.timers.take_due(now);
         for thread in due {
             if let Err(error) = registry.activate(thread) {
-                tracing::error!(%thread, error = with_sources(&error), "the thread does not come back");
+                tracing::error!(%thread, error = with_sources(&error), "cannot activate the thread");
             }
         }
         let wait = next.map_or(Duration::from_secs(3600), |at| timers::until(at, now));
@@ -150,7 +151,7 @@ pub(crate) async fn wake_suspended(registry: Arc<ThreadRegistry>) {
         let n_due = page.iter().take_while(|(at, _)| *at <= now).count();
         for &(at, thread) in &page[..n_due] {
             after = Some((at, thread));
-            if registry.is_mine(thread) && !bring_one_back(&registry, &loads, thread).await {
+            if registry.is_mine(thread) && !activate_one(&registry, &loads, thread).await {
                 return;
             }
         }

@@ -125,7 +125,11 @@ impl ThreadRegistry {
     }
 
     /// As `activate`, after a start; the permit is released when the thread was folded.
-    pub(crate) fn bring_back(self: &Arc<Self>, id: ThreadId, place: OwnedSemaphorePermit) -> Result<(), RuntimeError> {
+    pub(crate) fn activate_with_permit(
+        self: &Arc<Self>,
+        id: ThreadId,
+        place: OwnedSemaphorePermit,
+    ) -> Result<(), RuntimeError> {
         self.activate_with(id, Some(place)).map(drop)
     }
 

@@ -293,12 +293,12 @@ impl ThreadHandle {
                 Some(workflow) => Some(self.runs_on(workflow, &state).await?),
                 None => None,
             };
-            let told = self.tell_to_begin(Input::Run(Box::new(given.clone())), permit).await;
+            let result = self.send_start_input(Input::Run(Box::new(given.clone())), permit).await;
             drop(held);
-            match (told, &on) {
+            match (result, &on) {
                 // Another run has begun meanwhile.
                 (Err(ControlError::Rejected { source: Rejected::DefinitionLate { .. }, .. }), RunOn::Newest) => {}
-                (told, _) => break told?,
+                (result, _) => break result?,
             }
         };
         if let Some(seq) = first {
@@ -329,7 +329,7 @@ impl ThreadHandle {
     /// # Errors
     /// `Rejected` if no such run waits: it has begun, or was cancelled.
     pub async fn cancel_run(&self, run: RunId, reason: Option<String>) -> Result<(), ControlError> {
-        self.tell(Input::CancelRun { run, reason }).await.map(drop)
+        self.send_input(Input::CancelRun { run, reason }).await.map(drop)
     }
 
     /// Waits for the end of a run and returns the outcome at that moment. Dropping the future cancels nothing.

@@ -87,7 +87,7 @@ impl Runtime {
                 if registry.services.mode == Mode::Run {
                     actix_rt::spawn(recovery::wake_suspended(registry.clone()));
                     actix_rt::spawn(signals::tidy(registry.clone()));
-                    actix_rt::spawn(recovery::bring_back(registry));
+                    actix_rt::spawn(recovery::activate_unfinished(registry));
                 }
             });
         }

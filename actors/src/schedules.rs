@@ -35,7 +35,7 @@ const RETRY: Duration = Duration::from_secs(5);
 /// How often a thread is looked at whose end a tick waits for.
 const WAITING: Duration = Duration::from_secs(1);
 /// How often the clock is looked at: it can be set.
-const LOOK_EVERY: Duration = Duration::from_secs(10);
+const CLOCK_CHECK_INTERVAL: Duration = Duration::from_secs(10);
 
 fn all(store: &dyn LogReader) -> Result<Vec<ScheduleState>, StoreError> {
     store.values(NAMES)?.iter().map(|(name, value)| read(name, value)).collect()
@@ -61,10 +61,10 @@ pub(crate) async fn run(registry: Arc<ThreadRegistry>) {
         let wait = match next {
             // Nothing to wait for but a change.
             Ok(None) => Duration::MAX,
-            Ok(Some(at)) => timers::until(at, now).min(LOOK_EVERY),
+            Ok(Some(at)) => timers::until(at, now).min(CLOCK_CHECK_INTERVAL),
             Err(error) => {
                 tracing::error!(error = with_sources(&error), "the schedules of the log cannot be read: trying again");
-                LOOK_EVERY
+                CLOCK_CHECK_INTERVAL
             }
         };
         tokio::select! {
@@ -89,7 +89,7 @@ impl Runtime {
         within: &Labels,
     ) -> Result<ScheduleState, ScheduleError> {
         self.fits("the input of a schedule", &schedule.input.0)?;
-        let _alone = self.services().schedules.alone().await;
+        let _lock = self.services().schedules.lock().await;
         let now = clock::now();
         let known = self.find_schedule(name).await?;
         let is_new = known.is_none();
@@ -106,7 +106,7 @@ impl Runtime {
                     if error.next_move() == NextMove::Retry {
                         return Err(error);
                     }
-                    tracing::warn!(schedule = name, error = with_sources(&error), "what was due is not started");
+                    tracing::warn!(schedule = name, error = with_sources(&error), "due ticks are not started");
                 }
                 known.change(schedule, now).map(|()| known)
             }
@@ -128,7 +128,7 @@ impl Runtime {
         self.started(&workflow, given).await.map_err(refused)?;
         // So that a removal of definitions does not take it away meanwhile.
         let _held = self.keep(&workflow).await?;
-        self.note(&state).await?;
+        self.store_state(&state).await?;
         self.services().schedules.changed.notify_one();
         Ok(state)
     }
@@ -163,10 +163,10 @@ impl Runtime {
         is_paused: bool,
         within: &Labels,
     ) -> Result<ScheduleState, ScheduleError> {
-        let _alone = self.services().schedules.alone().await;
+        let _lock = self.services().schedules.lock().await;
         let mut state = self.schedule_within(name, within).await?;
         state.pause(is_paused, clock::now());
-        self.note(&state).await?;
+        self.store_state(&state).await?;
         self.services().schedules.changed.notify_one();
         Ok(state)
     }
@@ -176,7 +176,7 @@ impl Runtime {
     /// # Errors
     /// As [`Runtime::pause_schedule`].
     pub async fn delete_schedule(&self, name: &str, within: &Labels) -> Result<(), ScheduleError> {
-        let _alone = self.services().schedules.alone().await;
+        let _lock = self.services().schedules.lock().await;
         let state = self.schedule_within(name, within).await?;
         let store = self.store().clone();
         Ok(self.blocking(move || store.remove_value(&format!("{NAMES}{}", state.name))).await??)
@@ -198,7 +198,7 @@ impl Runtime {
         let state = self.schedule(name).await?;
         if until > clock::now() {
             return Err(ScheduleError::Invalid(format!(
-                "{until} has not come: the schedule starts what comes by itself"
+                "{until} is in the future: the schedule starts future ticks by itself"
             )));
         }
         let mut schedule = state.schedule.clone();
@@ -210,7 +210,7 @@ impl Runtime {
         let ticks: Vec<_> = times.after(after).take_while(|tick| *tick <= until).take(BACKFILL_MAX + 1).collect();
         if ticks.len() > BACKFILL_MAX {
             let what =
-                format!("there are more than {BACKFILL_MAX} ticks between {after} and {until}: take a part of them");
+                format!("there are more than {BACKFILL_MAX} ticks between {after} and {until}: choose a shorter range");
             return Err(ScheduleError::Invalid(what));
         }
         let mut started = Vec::new();
@@ -237,7 +237,7 @@ impl Runtime {
         Ok(self.blocking(move || find(&*store, &name)).await??)
     }
 
-    async fn note(&self, state: &ScheduleState) -> Result<(), ScheduleError> {
+    async fn store_state(&self, state: &ScheduleState) -> Result<(), ScheduleError> {
         let value = serde_json::to_vec(state).map_err(|error| ScheduleError::Invalid(error.to_string()))?;
         let (store, name) = (self.store().clone(), format!("{NAMES}{}", state.name));
         Ok(self.blocking(move || store.put_value(&name, &value)).await??)
@@ -256,7 +256,7 @@ impl Runtime {
 
     /// Starts what is due. Returns when to look again; `None` if only a change brings more.
     async fn start_due(&self) -> Result<Option<Time>, ScheduleError> {
-        let _alone = self.services().schedules.alone().await;
+        let _lock = self.services().schedules.lock().await;
         let mut next: Option<Time> = None;
         for mut state in self.schedules().await? {
             let done = self.start_due_of(&mut state).await;
@@ -297,12 +297,12 @@ impl Runtime {
                 }
                 AtTick::Wait => {
                     state.waits(tick);
-                    self.note(state).await?;
+                    self.store_state(state).await?;
                 }
                 AtTick::Skip => {
                     tracing::info!(schedule = state.name, %tick, "skipped: the thread before it runs");
                     state.skipped(tick);
-                    self.note(state).await?;
+                    self.store_state(state).await?;
                 }
             }
         }
@@ -326,7 +326,7 @@ impl Runtime {
                 }
             },
         }
-        self.note(state).await
+        self.store_state(state).await
     }
 
     async fn start_tick(&self, state: &ScheduleState, tick: Time) -> Result<(), ScheduleError> {

@@ -51,7 +51,7 @@ pub(crate) fn find(store: &dyn Store, name: &str, id: &str) -> Result<Option<Sen
 }
 
 /// Writes the record of this signal, in place of an earlier one. Blocks.
-pub(crate) fn note(store: &dyn Store, name: &str, id: &str, sent: &Sent) -> Result<(), SignalError> {
+pub(crate) fn record(store: &dyn Store, name: &str, id: &str, sent: &Sent) -> Result<(), SignalError> {
     let bytes = serde_json::to_vec(sent).map_err(|error| SignalError::Invalid(error.to_string()))?;
     let today = day(clock::now());
     // The newest is found first, so an older one is harmless until it is removed.

@@ -30,7 +30,7 @@ use crate::limits::Limits;
 use crate::memory_budget::MemoryBudget;
 use crate::mode::Mode;
 use crate::models::Models;
-use crate::monitor::Watching;
+use crate::monitor::MonitorTask;
 use crate::outputs::Outputs;
 use crate::processor::Processors;
 use crate::snapshot_writer::SnapshotWriter;
@@ -51,7 +51,7 @@ pub(crate) struct Services {
     pub(crate) strategies: Strategies,
     pub(crate) limits: Limits,
     pub(crate) outputs: Arc<Outputs>,
-    pub(crate) monitors: Vec<Arc<Watching>>,
+    pub(crate) monitors: Vec<Arc<MonitorTask>>,
     /// Whether spans contain content.
     pub(crate) content_in_spans: bool,
     pub(crate) bases: ForkBaseCache,
@@ -98,7 +98,7 @@ pub(crate) struct Parts {
     pub(crate) mode: Mode,
     pub(crate) workspace_in_prompt: bool,
     pub(crate) content_in_spans: bool,
-    pub(crate) monitors: Vec<Arc<Watching>>,
+    pub(crate) monitors: Vec<Arc<MonitorTask>>,
 }
 
 impl Services {

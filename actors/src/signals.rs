@@ -93,7 +93,7 @@ pub(crate) fn check(signal: &Signal) -> Result<(), SignalError> {
 pub(crate) async fn send(registry: &Arc<ThreadRegistry>, signal: Signal) -> Result<SignalSent, SignalError> {
     // A wait that begins meanwhile searches kept signals after its key is in the log, and waits for this.
     let kept_signals = &registry.services.kept_signals;
-    let _alone = kept_signals.alone().await;
+    let _lock = kept_signals.lock().await;
     // Set before the search: a thread whose key the search misses begins to wait after this, and searches kept signals.
     kept_signals.set_sending(Some(&signal.name));
     let sent = send_alone(registry, signal).await;
@@ -116,7 +116,7 @@ async fn send_alone(registry: &Arc<ThreadRegistry>, signal: Signal) -> Result<Si
     let (known, threads) = blocking(look).await?;
     if let Some(Sent { threads, is_kept }) = known {
         // The process may have ended before all of them received it.
-        give_all(registry, &threads, &signal, &id).await?;
+        deliver_to_all(registry, &threads, &signal, &id).await?;
         return Ok(SignalSent { id, threads, is_kept, is_known: true });
     }
     if threads.is_empty() {
@@ -125,9 +125,9 @@ async fn send_alone(registry: &Arc<ThreadRegistry>, signal: Signal) -> Result<Si
         blocking(move || services.kept_signals.keep(&*services.store, &kept)).await?;
         return Ok(SignalSent { id, threads, is_kept: true, is_known: false });
     }
-    note(registry, &signal.name, &id, &threads).await?;
+    record_sent(registry, &signal.name, &id, &threads).await?;
     // After an error the record names all of them: the same id again goes to those that it did not reach.
-    let Given { received, refused } = give_all(registry, &threads, &signal, &id).await?;
+    let Delivery { received, refused } = deliver_to_all(registry, &threads, &signal, &id).await?;
     match refused {
         Some(error) if received.is_empty() => {
             let (services, name, sent_id) = (registry.services.clone(), signal.name.clone(), id);
@@ -141,44 +141,44 @@ async fn send_alone(registry: &Arc<ThreadRegistry>, signal: Signal) -> Result<Si
             })
         }
         Some(_) => {
-            note(registry, &signal.name, &id, &received).await?;
+            record_sent(registry, &signal.name, &id, &received).await?;
             Ok(SignalSent { id, threads: received, is_kept: false, is_known: false })
         }
         None => Ok(SignalSent { id, threads: received, is_kept: false, is_known: false }),
     }
 }
 
-async fn note(registry: &ThreadRegistry, name: &str, id: &str, threads: &[ThreadId]) -> Result<(), SignalError> {
+async fn record_sent(registry: &ThreadRegistry, name: &str, id: &str, threads: &[ThreadId]) -> Result<(), SignalError> {
     let (services, name, id) = (registry.services.clone(), name.to_owned(), id.to_owned());
     let sent = Sent { threads: threads.to_vec(), is_kept: false };
-    blocking(move || sent::note(&*services.store, &name, &id, &sent)).await
+    blocking(move || sent::record(&*services.store, &name, &id, &sent)).await
 }
 
 /// The result of a delivery.
-struct Given {
+struct Delivery {
     received: Vec<ThreadId>,
     /// Why one of the other threads rejected it.
     refused: Option<ControlError>,
 }
 
 /// Gives the signal to each of these threads. A thread that has received it ignores it.
-async fn give_all(
+async fn deliver_to_all(
     registry: &Arc<ThreadRegistry>,
     threads: &[ThreadId],
     signal: &Signal,
     id: &str,
-) -> Result<Given, SignalError> {
-    let (mut given, mut unknown) = (Given { received: Vec::new(), refused: None }, None);
+) -> Result<Delivery, SignalError> {
+    let (mut delivery, mut unknown) = (Delivery { received: Vec::new(), refused: None }, None);
     for &thread in threads {
-        match give(registry, thread, signal, id).await {
-            Ok(()) => given.received.push(thread),
-            Err(error) if is_refusal(&error) => given.refused = Some(error),
+        match deliver_signal(registry, thread, signal, id).await {
+            Ok(()) => delivery.received.push(thread),
+            Err(error) if is_refusal(&error) => delivery.refused = Some(error),
             Err(error) => unknown = Some(error),
         }
     }
     match unknown {
         Some(source) => Err(SignalError::Unfinished { id: id.to_owned(), source: Box::new(source) }),
-        None => Ok(given),
+        None => Ok(delivery),
     }
 }
 
@@ -201,7 +201,12 @@ fn signal_of(kept: &Kept) -> Signal {
     Signal { name, id: Some(id), payload, keep_for_ms: None, labels, by }
 }
 
-async fn give(registry: &Arc<ThreadRegistry>, thread: ThreadId, signal: &Signal, id: &str) -> Result<(), ControlError> {
+async fn deliver_signal(
+    registry: &Arc<ThreadRegistry>,
+    thread: ThreadId,
+    signal: &Signal,
+    id: &str,
+) -> Result<(), ControlError> {
     let input = Input::Signal { name: signal.name.clone(), id: id.to_owned(), payload: signal.payload.clone() };
     let by = signal.by.clone().unwrap_or(Principal::Embedded);
     deliver::ask(registry, thread, input.by(Some(by))).await.map(drop)
@@ -230,37 +235,37 @@ fn waiting(services: &Services, name: &str, payload: &Json, labels: &Labels) -> 
 }
 
 /// Gives a thread that durably began to wait a signal that was kept, if one fits.
-pub(crate) async fn take_kept(registry: Arc<ThreadRegistry>, thread: ThreadId, run: SignalRun) {
-    let _alone = registry.services.kept_signals.alone().await;
+pub(crate) async fn deliver_kept_to(registry: Arc<ThreadRegistry>, thread: ThreadId, run: SignalRun) {
+    let _lock = registry.services.kept_signals.lock().await;
     let services = registry.services.clone();
     let name = run.name.clone();
     let found = blocking(move || services.kept_signals.fitting(&*services.store, thread, &run)).await;
     match found {
-        Ok(Some(kept)) => give_kept(&registry, thread, kept).await,
+        Ok(Some(kept)) => deliver_kept(&registry, thread, kept).await,
         Ok(None) => {}
         Err(error) => {
-            tracing::error!(%thread, name, error = with_sources(&error), "kept signals cannot be read");
+            tracing::error!(%thread, name, error = with_sources(&error), "cannot read kept signals");
         }
     }
 }
 
-async fn give_kept(registry: &Arc<ThreadRegistry>, thread: ThreadId, kept: Kept) {
-    if let Err(error) = note(registry, &kept.name, &kept.id, &[thread]).await {
-        return tracing::error!(%thread, name = kept.name, error = with_sources(&error), "a kept signal stays");
+async fn deliver_kept(registry: &Arc<ThreadRegistry>, thread: ThreadId, kept: Kept) {
+    if let Err(error) = record_sent(registry, &kept.name, &kept.id, &[thread]).await {
+        return tracing::error!(%thread, name = kept.name, error = with_sources(&error), "cannot deliver a kept signal");
     }
-    let given = give(registry, thread, &signal_of(&kept), &kept.id).await;
+    let delivery = deliver_signal(registry, thread, &signal_of(&kept), &kept.id).await;
     let services = registry.services.clone();
-    let done = match given {
+    let done = match delivery {
         Ok(()) => blocking(move || services.kept_signals.remove(&*services.store, &kept)).await,
         // It is kept for the next thread that waits.
         Err(error) if is_refusal(&error) => {
-            blocking(move || sent::note(&*services.store, &kept.name, &kept.id, &Sent::kept())).await
+            blocking(move || sent::record(&*services.store, &kept.name, &kept.id, &Sent::kept())).await
         }
         // The thread may have received it: it stays assigned to this thread until [`tidy`] delivers it again.
         Err(error) => Err(error.into()),
     };
     if let Err(error) = done {
-        tracing::warn!(%thread, error = with_sources(&error), "what became of a kept signal is not noted");
+        tracing::warn!(%thread, error = with_sources(&error), "cannot record what received a kept signal");
     }
 }
 
@@ -268,8 +273,8 @@ async fn give_kept(registry: &Arc<ThreadRegistry>, thread: ThreadId, kept: Kept)
 /// to wait just before a process ended; then removes expired values.
 pub(crate) async fn tidy(registry: Arc<ThreadRegistry>) {
     while !registry.is_shutting_down() {
-        if let Err(error) = give_what_is_kept(&registry).await {
-            tracing::error!(error = with_sources(&error), "kept signals cannot be read");
+        if let Err(error) = deliver_all_kept(&registry).await {
+            tracing::error!(error = with_sources(&error), "cannot read kept signals");
         }
         let services = registry.services.clone();
         let swept = blocking(move || {
@@ -277,16 +282,16 @@ pub(crate) async fn tidy(registry: Arc<ThreadRegistry>) {
             sent::sweep(&*services.store, clock::now())
         });
         if let Err(error) = swept.await {
-            tracing::warn!(error = with_sources(&error), "signals that are out of date cannot be removed");
+            tracing::warn!(error = with_sources(&error), "cannot remove expired signals");
         }
         registry.sleep(SWEEP_EVERY).await;
     }
 }
 
-async fn give_what_is_kept(registry: &Arc<ThreadRegistry>) -> Result<(), SignalError> {
+async fn deliver_all_kept(registry: &Arc<ThreadRegistry>) -> Result<(), SignalError> {
     let services = registry.services.clone();
     for kept in blocking(move || services.kept_signals.all(&*services.store)).await? {
-        let _alone = registry.services.kept_signals.alone().await;
+        let _lock = registry.services.kept_signals.lock().await;
         let (services, sought) = (registry.services.clone(), kept.clone());
         let look = move || {
             if !services.kept_signals.is_there(&*services.store, &sought)? {
@@ -301,11 +306,11 @@ async fn give_what_is_kept(registry: &Arc<ThreadRegistry>) -> Result<(), SignalE
         match blocking(look).await {
             Ok(threads) => {
                 if let Some(&thread) = threads.first() {
-                    give_kept(registry, thread, kept).await;
+                    deliver_kept(registry, thread, kept).await;
                 }
             }
             Err(error) => {
-                tracing::warn!(name = kept.name, error = with_sources(&error), "a kept signal stays");
+                tracing::warn!(name = kept.name, error = with_sources(&error), "cannot deliver a kept signal");
             }
         }
     }

@@ -25,7 +25,7 @@ pub(crate) struct SnapshotWriter {
 
 enum Task {
     Keep { state: Box<State>, seq: Seq, hash: Hash, last: Seq },
-    GiveBack { thread: ThreadId, from: Seq, end: Seq },
+    RemoveUnneeded { thread: ThreadId, from: Seq, end: Seq },
 }
 
 impl SnapshotWriter {
@@ -42,8 +42,8 @@ impl SnapshotWriter {
 
     /// Removes the snapshots of a thread that has ended with the event `end`, except those that historical reads need:
     /// it needs no quick reload.
-    pub(crate) fn give_back(self: &Arc<Self>, state: &State, end: Seq) {
-        self.ask(Task::GiveBack { thread: state.thread(), from: snapshots::begins(state), end });
+    pub(crate) fn remove_unneeded(self: &Arc<Self>, state: &State, end: Seq) {
+        self.ask(Task::RemoveUnneeded { thread: state.thread(), from: snapshots::begins(state), end });
     }
 
     /// Works through the queue until the deadline; the rest of it is lost. Blocks.
@@ -81,19 +81,19 @@ impl SnapshotWriter {
             Task::Keep { state, seq, hash, last } => {
                 let thread = state.thread();
                 if let Some(count) = self.crashes.at_limit(thread, Class::Snapshot) {
-                    tracing::debug!(%thread, error = %count.error(), "no snapshot is kept");
+                    tracing::debug!(%thread, error = %count.error(), "skipping a snapshot");
                     return;
                 }
                 let under_way = self.crashes.enter(|| Step::snapshot(thread, seq));
                 let put = self.put(&state, seq, hash, last);
                 self.crashes.completed(under_way.and_then(Entered::over));
                 if let Err(error) = put {
-                    tracing::warn!(thread = %state.thread(), %error, "no snapshot was kept");
+                    tracing::warn!(thread = %state.thread(), %error, "cannot store a snapshot");
                 }
             }
-            Task::GiveBack { thread, from, end } => {
+            Task::RemoveUnneeded { thread, from, end } => {
                 if let Err(error) = self.thin_out(thread, |seqs| snapshots::needed(seqs, from, end)) {
-                    tracing::debug!(%thread, %error, "the snapshots of an ended thread stay");
+                    tracing::debug!(%thread, %error, "cannot remove snapshots of an ended thread");
                 }
             }
         }

@@ -40,7 +40,7 @@ pub(crate) fn is_due(next: Seq, last: Seq) -> bool {
 }
 
 /// Returns whether a thread that is passivated writes one.
-pub(crate) fn is_due_when_put_away(next: Seq, last: Seq) -> bool {
+pub(crate) fn is_due_when_passivated(next: Seq, last: Seq) -> bool {
     next.0.saturating_sub(last.0) >= EVENTS_MIN
 }
 

@@ -211,7 +211,7 @@ fn kinds(names: &[&str]) -> Result<Vec<Kind>, RuntimeError> {
         .iter()
         .map(|name| match event_type_named(name) {
             Some(event_type) => Ok(Kind(event_type.code)),
-            None => Err(StoreError::Invalid(format!("no event is called {name}")).into()),
+            None => Err(StoreError::Invalid(format!("unknown event type {name}")).into()),
         })
         .collect()
 }

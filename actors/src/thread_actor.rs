@@ -64,7 +64,7 @@ impl ThreadActor {
     ) -> Addr<Self> {
         // Before the registration: the end that the previous actor left is outdated now.
         let since = registry.recent_ends.starts(id);
-        let phase = begin.map_or_else(|| Phase::Away(Box::default()), Phase::Beginning);
+        let phase = begin.map_or_else(|| Phase::Unloaded(Box::default()), Phase::Beginning);
         Self::start_in_arbiter(arbiter, move |ctx| {
             let services = registry.services.clone();
             ctx.set_mailbox_capacity(services.limits.mailbox_max);
@@ -79,13 +79,13 @@ impl Actor for ThreadActor {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Context<Self>) {
-        match std::mem::replace(&mut self.phase, Phase::Gone) {
+        match std::mem::replace(&mut self.phase, Phase::Stopping) {
             Phase::Beginning(begin) => self.begin(*begin, ctx),
-            Phase::Away(kept) => {
-                self.phase = Phase::Away(kept);
+            Phase::Unloaded(kept) => {
+                self.phase = Phase::Unloaded(kept);
                 self.load(ctx);
             }
-            phase @ (Phase::Live(_) | Phase::Elsewhere(_) | Phase::Gone) => self.phase = phase,
+            phase @ (Phase::Live(_) | Phase::Elsewhere(_) | Phase::Stopping) => self.phase = phase,
         }
     }
 
@@ -93,7 +93,7 @@ impl Actor for ThreadActor {
         self.registry.forget(self.id, &ctx.address());
         if std::thread::panicking() {
             tracing::error!(thread = %self.id, "the actor of the thread panicked");
-            self.give_back(&RuntimeError::ActorStopped(self.id).into());
+            self.return_to_log(&RuntimeError::ActorStopped(self.id).into());
         }
     }
 }
@@ -102,7 +102,7 @@ impl Handler<Tell> for ThreadActor {
     type Result = ();
 
     fn handle(&mut self, message: Tell, ctx: &mut Context<Self>) {
-        self.hear(message, ctx);
+        self.take_input(message, ctx);
     }
 }
 
@@ -113,7 +113,7 @@ impl Handler<Report> for ThreadActor {
         let Report { input, reply, cancel } = message;
         // Its call is closed, or was never in the log: then the next call may have got its id.
         if !cancel.is_cancelled() {
-            self.hear(Tell::of_work(input, reply, None), ctx);
+            self.take_input(Tell::of_work(input, reply, None), ctx);
         }
     }
 }
@@ -136,7 +136,7 @@ impl Handler<NextStep> for ThreadActor {
             }
             actor.tick(ctx);
         };
-        self.when_here(step, ctx);
+        self.with_machine_here(step, ctx);
     }
 }
 
@@ -152,7 +152,7 @@ impl Handler<Passivate> for ThreadActor {
     type Result = ();
 
     fn handle(&mut self, _message: Passivate, ctx: &mut Context<Self>) {
-        self.put_away_or_stay(ctx);
+        self.passivate_or_stay(ctx);
     }
 }
 
@@ -166,15 +166,15 @@ impl Handler<Halt> for ThreadActor {
                 actor.rest(ctx);
             }
             // There is no room for what it keeps: it is lost, as in a crash.
-            Phase::Away(_) => actor.leave(ctx),
-            Phase::Beginning(_) | Phase::Elsewhere(_) | Phase::Gone => {}
+            Phase::Unloaded(_) => actor.stop_and_hand_over(ctx),
+            Phase::Beginning(_) | Phase::Elsewhere(_) | Phase::Stopping => {}
         };
-        ctx.run_later(message.grace, move |actor, ctx| actor.when_here(late, ctx));
+        ctx.run_later(message.grace, move |actor, ctx| actor.with_machine_here(late, ctx));
         self.halting = true;
         match &self.phase {
             Phase::Live(_) => self.rest(ctx),
-            Phase::Away(_) => self.load(ctx),
-            Phase::Beginning(_) | Phase::Elsewhere(_) | Phase::Gone => {}
+            Phase::Unloaded(_) => self.load(ctx),
+            Phase::Beginning(_) | Phase::Elsewhere(_) | Phase::Stopping => {}
         }
     }
 }

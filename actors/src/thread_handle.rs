@@ -255,12 +255,12 @@ impl ThreadHandle {
     }
 
     /// Gives the thread an input. Returns the seq of the first event that follows from it, when that is durable.
-    pub(crate) async fn tell(&self, input: Input) -> Result<Option<Seq>, ControlError> {
-        self.tell_to_begin(input, None).await
+    pub(crate) async fn send_input(&self, input: Input) -> Result<Option<Seq>, ControlError> {
+        self.send_start_input(input, None).await
     }
 
     /// The same of an input that begins a run, which has this permit.
-    pub(crate) async fn tell_to_begin(
+    pub(crate) async fn send_start_input(
         &self,
         input: Input,
         permit: Option<Arc<StartPermit>>,
@@ -278,7 +278,7 @@ impl ThreadHandle {
     /// # Errors
     /// `Rejected` if the thread has ended or is paused already.
     pub async fn pause(&self, reason: Option<String>) -> Result<(), ControlError> {
-        self.tell(Input::Pause { reason }).await.map(drop)
+        self.send_input(Input::Pause { reason }).await.map(drop)
     }
 
     /// Ends a pause. Returns when that is durable in the thread and in its branches.
@@ -288,7 +288,7 @@ impl ThreadHandle {
     /// day.
     pub async fn resume(&self) -> Result<(), ControlError> {
         self.check_tokens().await?;
-        self.tell(Input::Resume).await.map(drop)
+        self.send_input(Input::Resume).await.map(drop)
     }
 
     /// Raises limits, such as the budget from here on or the number of iterations, and ends a pause.
@@ -297,7 +297,7 @@ impl ThreadHandle {
     /// As [`ThreadHandle::resume`].
     pub async fn raise(&self, limits: LimitRaised) -> Result<(), ControlError> {
         self.check_tokens().await?;
-        self.tell(Input::Raise(limits)).await.map(drop)
+        self.send_input(Input::Raise(limits)).await.map(drop)
     }
 
     /// A thread whose label has used its tokens of the day would pause again at once.
@@ -321,7 +321,7 @@ impl ThreadHandle {
     /// # Errors
     /// `Rejected` if the thread has ended, or if hooks of a run that failed or completed are running.
     pub async fn cancel(&self, reason: Option<String>) -> Result<(), ControlError> {
-        self.tell(Input::Cancel { reason }).await.map(drop)
+        self.send_input(Input::Cancel { reason }).await.map(drop)
     }
 
     /// Ends the thread with status `error`. Running calls are cancelled. No hooks run; those that are running are cancelled.
@@ -329,7 +329,7 @@ impl ThreadHandle {
     /// # Errors
     /// `Rejected` if the thread has ended.
     pub async fn abort(&self, reason: Option<String>) -> Result<(), ControlError> {
-        self.tell(Input::Abort { reason }).await.map(drop)
+        self.send_input(Input::Abort { reason }).await.map(drop)
     }
 
     /// Records a checkpoint: a label for the present seq.
@@ -337,7 +337,7 @@ impl ThreadHandle {
     /// # Errors
     /// `Rejected` if the thread has ended, or has a checkpoint with this label.
     pub async fn checkpoint(&self, label: impl Into<String>) -> Result<(), ControlError> {
-        self.tell(Input::Checkpoint { label: label.into() }).await.map(drop)
+        self.send_input(Input::Checkpoint { label: label.into() }).await.map(drop)
     }
 
     /// Appends a message to the conversation; the next model call includes it.
@@ -347,7 +347,7 @@ impl ThreadHandle {
     pub async fn add_message(&self, message: Message) -> Result<(), ControlError> {
         let value = serde_json::to_value(&message).unwrap_or_default();
         self.runtime.fits("a message", &value)?;
-        self.tell(Input::AddMessage(message)).await.map(drop)
+        self.send_input(Input::AddMessage(message)).await.map(drop)
     }
 
     /// Sets variables of scope `thread`.
@@ -358,7 +358,7 @@ impl ThreadHandle {
         for value in variables.values() {
             self.runtime.fits("a variable", &value.0)?;
         }
-        self.tell(Input::SetVariables(variables)).await.map(drop)
+        self.send_input(Input::SetVariables(variables)).await.map(drop)
     }
 
     /// Lets a wait of the thread end at another time, which can be past: then it ends at once. Its id is in the event
@@ -367,7 +367,7 @@ impl ThreadHandle {
     /// # Errors
     /// `Rejected` when the thread has no such wait that goes on.
     pub async fn change_wait(&self, wait: CallId, until: Time) -> Result<(), ControlError> {
-        self.tell(Input::ChangeWait { wait, until }).await.map(drop)
+        self.send_input(Input::ChangeWait { wait, until }).await.map(drop)
     }
 
     /// Answers a question. The same answer again is accepted without effect.
@@ -378,7 +378,7 @@ impl ThreadHandle {
     pub async fn respond(&self, interaction: CallId, answer: impl Into<Json>) -> Result<(), ControlError> {
         let data = answer.into();
         self.runtime.fits("an answer", &data.0)?;
-        self.tell(Input::Respond { interaction, data }).await.map(drop)
+        self.send_input(Input::Respond { interaction, data }).await.map(drop)
     }
 
     /// Withdraws a question, which fails as cancelled.
@@ -386,7 +386,7 @@ impl ThreadHandle {
     /// # Errors
     /// `NoInteraction`; `Rejected` if the question is closed.
     pub async fn cancel_interaction(&self, interaction: CallId) -> Result<(), ControlError> {
-        self.tell(Input::CancelInteraction { interaction }).await.map(drop)
+        self.send_input(Input::CancelInteraction { interaction }).await.map(drop)
     }
 
     /// Deletes the thread and all its branches, with their snapshots and the blobs that only they name.

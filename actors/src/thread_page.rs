@@ -19,7 +19,7 @@ use crate::thread_list::{is_one_of, tags};
 /// How many streams are listed at a time, the oldest first.
 const PAGE: usize = 512;
 /// The most threads that are read for one page, including those that the filter drops.
-const LOOKED_AT_MAX: usize = 5_000;
+const SCANNED_MAX: usize = 5_000;
 /// More streams than this are not read from the store in one window of time.
 const WINDOW_STREAMS_MAX: usize = 20_000;
 /// How far back the search for the newest threads begins, in milliseconds; each further step is four times as long.
@@ -100,15 +100,15 @@ fn page(
     works_on: &dyn Fn(ThreadId) -> bool,
 ) -> Result<ThreadPage, ReadError> {
     let mut page = ThreadPage::default();
-    let mut n_looked_at = 0;
+    let mut n_scanned = 0;
     let mut source = Source::new(query);
     while let Some(infos) = source.next(store)? {
         for info in infos {
-            if page.threads.len() >= query.limit.max(1) || n_looked_at >= LOOKED_AT_MAX {
+            if page.threads.len() >= query.limit.max(1) || n_scanned >= SCANNED_MAX {
                 page.next = source.last;
                 return Ok(page);
             }
-            n_looked_at += 1;
+            n_scanned += 1;
             source.last = Some(info.thread);
             let summary = summary(store, crashes, &info, works_on)?;
             if fits(query, &summary) {

@@ -13,7 +13,7 @@ use crate::clock;
 const SLEEP_MAX: Duration = Duration::from_secs(30);
 
 /// How often the clock is checked while timers in the log are pending.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+const CLOCK_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Returns how long to sleep before the next check of the clock. The clock that measures sleeps stops while the machine
 /// sleeps, and does not follow when the time is set: a long wait is slept in parts.
@@ -100,7 +100,7 @@ impl NextInLog {
                 return;
             }
             // Short parts: a clock that is set forward is noticed soon.
-            let wait = next.map_or(LOOK_AGAIN, |next| until(next, now).min(LOOK_AGAIN));
+            let wait = next.map_or(CLOCK_CHECK_INTERVAL, |next| until(next, now).min(CLOCK_CHECK_INTERVAL));
             tokio::select! {
                 () = tokio::time::sleep(wait) => {}
                 () = self.earlier.notified() => return,

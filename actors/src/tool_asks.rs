@@ -16,17 +16,17 @@ use tokio_util::sync::CancellationToken;
 use crate::port::Port;
 
 /// The answer of a person to a tool: a decision, or `None` if the question was closed without one.
-pub(crate) type Told = Option<Decision>;
+pub(crate) type ToolAnswer = Option<Decision>;
 
 /// The tools that wait for answers, by question.
-pub(crate) type Asking = HashMap<CallId, oneshot::Sender<Told>>;
+pub(crate) type Asking = HashMap<CallId, oneshot::Sender<ToolAnswer>>;
 
 /// A question of a running tool to a person. The reply is the question's id once the machine has it. `answer` receives
 /// the decision when that is durable, and nothing if the thread stops before.
 pub(crate) struct AskForTool {
     pub(crate) input: Input,
     pub(crate) cancel: CancellationToken,
-    pub(crate) answer: oneshot::Sender<Told>,
+    pub(crate) answer: oneshot::Sender<ToolAnswer>,
 }
 
 impl Message for AskForTool {
@@ -73,6 +73,6 @@ struct Withdraw {
 
 impl Drop for Withdraw {
     fn drop(&mut self) {
-        self.port.tell(Input::CancelInteraction { interaction: self.interaction });
+        self.port.send_input(Input::CancelInteraction { interaction: self.interaction });
     }
 }

@@ -19,7 +19,7 @@ use crate::services::Services;
 use crate::thread_handle::ThreadHandle;
 
 /// The most records that are read for one page.
-const LOOKED_AT_MAX: usize = 50_000;
+const SCANNED_MAX: usize = 50_000;
 /// The most calls of a page.
 const CALLS_MAX: usize = 5_000;
 
@@ -218,7 +218,7 @@ struct Reader<'a> {
     labelled: BTreeMap<ThreadId, bool>,
     label_values: BTreeMap<ThreadId, Option<String>>,
     limit: usize,
-    n_looked_at: usize,
+    n_scanned: usize,
     fold: UsageFold,
     profiles: BTreeMap<Hash, Option<ModelName>>,
     calls: Vec<CallUsage>,
@@ -236,7 +236,7 @@ impl<'a> Reader<'a> {
             labelled: BTreeMap::new(),
             label_values: BTreeMap::new(),
             limit: query.limit.clamp(1, CALLS_MAX),
-            n_looked_at: 0,
+            n_scanned: 0,
             fold: UsageFold::default(),
             profiles: BTreeMap::new(),
             calls: Vec::new(),
@@ -251,11 +251,11 @@ impl<'a> Reader<'a> {
     }
 
     fn is_full(&self) -> bool {
-        self.calls.len() >= self.limit || self.n_looked_at >= LOOKED_AT_MAX
+        self.calls.len() >= self.limit || self.n_scanned >= SCANNED_MAX
     }
 
     fn take(&mut self, record: Record) -> Result<(), ReadError> {
-        self.n_looked_at += 1;
+        self.n_scanned += 1;
         if !self.kinds.contains(&record.kind) {
             return Ok(());
         }

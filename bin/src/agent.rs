@@ -93,8 +93,8 @@ impl AgentArgs {
             return Ok(profile.clone());
         }
         if let Some(server) = open.named_server() {
-            let message = format!("say which profile of {server} is meant: --profile NAME");
-            return Err(Failure::new(2, crate::output::tame(&message, 400)));
+            let message = format!("choose a profile of {server}: --profile NAME");
+            return Err(Failure::new(2, crate::output::sanitize(&message, 400)));
         }
         let profiles = open.profiles()?;
         if let Some(name) = profiles.default_name() {
@@ -102,10 +102,9 @@ impl AgentArgs {
         }
         let names: Vec<_> = profiles.names().collect();
         let message = if names.is_empty() {
-            "no model is configured: `rethread init` writes a rethread.toml, in which you say which model you use"
-                .into()
+            "no model is configured: write a rethread.toml with `rethread init` and name your model in it".into()
         } else {
-            format!("say which profile is meant: --profile NAME, one of {}", names.join(", "))
+            format!("choose a profile: --profile NAME, one of {}", names.join(", "))
         };
         Err(Failure::new(INVALID, message))
     }

@@ -59,7 +59,7 @@ pub(crate) struct ImportArgs {
 }
 
 pub(crate) async fn verify(open: &OpenArgs, args: VerifyArgs) -> Result<ExitCode, Failure> {
-    let runtime = open.look_at_what_is_left().await?;
+    let runtime = open.open_damaged().await?;
     let found = runtime.verify().await?;
     open::close(runtime).await?;
     if args.json {
@@ -87,7 +87,7 @@ pub(crate) async fn verify(open: &OpenArgs, args: VerifyArgs) -> Result<ExitCode
         let events = output::count(found.n_records, "event", "events");
         match found.faults.len() {
             0 => output::print(format!("whole: {threads}, {events}"))?,
-            n => output::say(&format!(
+            n => output::print_message(&format!(
                 "{} in {threads} with {events}; `rethread export --all` saves what can still be read",
                 output::count(n, "fault", "faults")
             )),
@@ -97,7 +97,7 @@ pub(crate) async fn verify(open: &OpenArgs, args: VerifyArgs) -> Result<ExitCode
 }
 
 pub(crate) async fn export(open: &OpenArgs, args: ExportArgs) -> Result<ExitCode, Failure> {
-    let runtime = open.look_at_what_is_left().await?;
+    let runtime = open.open_damaged().await?;
     let mut threads = Vec::new();
     if args.all {
         threads.extend(runtime.threads(ThreadFilter::default()).await?.iter().map(|thread| thread.thread_id));
@@ -118,7 +118,7 @@ pub(crate) async fn export(open: &OpenArgs, args: ExportArgs) -> Result<ExitCode
             runtime.thread(*thread).seq_of_run(run).await?;
             Some((*thread, run))
         }
-        (Some(_), _) => return Err(Failure::new(2, "--run is a run of one thread: name one")),
+        (Some(_), _) => return Err(Failure::new(2, "--run needs exactly one thread: name it")),
     };
     let (mut n_events, mut damaged) = (0, Vec::new());
     let file = match &args.output {
@@ -145,7 +145,7 @@ pub(crate) async fn export(open: &OpenArgs, args: ExportArgs) -> Result<ExitCode
             Err(error) if args.all => {
                 end_with_reader(&args, &error);
                 let failure = Failure::from(error);
-                output::say_error(&format!("thread {thread}: {}", failure.message));
+                output::print_error(&format!("thread {thread}: {}", failure.message));
                 damaged.push(failure.code);
             }
             Err(error) => {
@@ -156,7 +156,7 @@ pub(crate) async fn export(open: &OpenArgs, args: ExportArgs) -> Result<ExitCode
     }
     if !exporter.missing().is_empty() {
         let n = output::count(exporter.missing().len() as u64, "definition or text", "definitions and texts");
-        output::say_error(&format!("{n} could not be read: threads that need them will not go on"));
+        output::print_error(&format!("{n} could not be read: threads that need them cannot continue"));
         damaged.push(DAMAGED);
     }
     if let Err(error) = exporter.finish().await {
@@ -173,8 +173,8 @@ async fn end(open: &OpenArgs, runtime: Runtime, file: Option<&File>, n_events: u
         file.sync_all()?;
     }
     open::close(runtime).await?;
-    if open.talks() {
-        output::say(&format!("{n_events} events exported"));
+    if open.prints_messages() {
+        output::print_message(&format!("{n_events} events exported"));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -225,9 +225,9 @@ pub(crate) async fn import(open: &OpenArgs, args: ImportArgs) -> Result<ExitCode
         for thread in &imported.threads {
             output::print(thread)?;
         }
-        if open.talks() {
-            output::say(&format!(
-                "{} with {} imported, {} were there already",
+        if open.prints_messages() {
+            output::print_message(&format!(
+                "{} with {} imported, {} were already present",
                 output::count(imported.threads.len(), "thread", "threads"),
                 output::count(imported.n_events, "event", "events"),
                 imported.known.len()

@@ -21,35 +21,36 @@ const PROMPT_CHARS_MAX: usize = 400;
 
 /// Returns whether a person can be asked at this terminal.
 pub(crate) fn may_ask(form: Form) -> bool {
-    form.talks || !form.no_input && !form.json && !form.jsonl && io::stdin().is_terminal() && io::stderr().is_terminal()
+    form.is_chat
+        || !form.no_input && !form.json && !form.jsonl && io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
 /// Ends the line of a question that was not answered.
 pub(crate) fn end_line() {
-    output::say("");
+    output::print_message("");
 }
 
 /// The answer of the person.
-pub(crate) enum Said {
+pub(crate) enum Reply {
     /// This.
     Answer(Json),
     /// None for now: the question stays open.
-    NotNow,
+    Postponed,
     /// The input has ended.
-    Gone,
+    InputClosed,
 }
 
 /// Returns the index of the first question that was not postponed.
-pub(crate) fn next(open: &[Question], put_off: &HashSet<String>) -> Option<usize> {
-    open.iter().position(|question| !put_off.contains(&question.asked.key()))
+pub(crate) fn next(open: &[Question], postponed: &HashSet<String>) -> Option<usize> {
+    open.iter().position(|question| !postponed.contains(&question.asked.key()))
 }
 
 /// Asks on the terminal. A question with a type is answered by the line as it is; otherwise JSON is taken as JSON, anything
 /// else as text.
-pub(crate) async fn ask(Question { branch, asked: question }: &Question) -> Said {
+pub(crate) async fn ask(Question { branch, asked: question }: &Question) -> Reply {
     typed::forget().await;
     if !branch.is_empty() {
-        output::say(&output::cyan(format!("[{branch}] asks:")));
+        output::print_message(&output::cyan(format!("[{branch}] asks:")));
     }
     let request = &question.request;
     let prompt = output::sanitize_lines(request.prompt.as_deref().unwrap_or("Your answer"));
@@ -63,32 +64,33 @@ pub(crate) async fn ask(Question { branch, asked: question }: &Question) -> Said
     };
     let mut hint = String::new();
     let Some(prompt) = (if approval { last_part(&prompt).await } else { Some(&*prompt) }) else {
-        return Said::Gone;
+        return Reply::InputClosed;
     };
     if approval {
-        output::say(&output::dim(
-            "answer yes, no, or JSON as {\"decision\": \"edit\", \"arguments\": {…}}; nothing leaves it for later",
+        output::print_message(&output::dim(
+            "answer yes, no, or JSON as {\"decision\": \"edit\", \"arguments\": {…}}; an empty line \
+             postpones the answer",
         ));
     } else if request.operation_type == OperationType::InformTool {
-        output::say(&output::dim(output::sanitize_lines(&form_of(question))));
+        output::print_message(&output::dim(output::sanitize_lines(&form_of(question))));
     } else if let Some(answer) = &request.answer {
-        hint = format!(" ({})", output::tame(&answer.expected(), PROMPT_CHARS_MAX));
+        hint = format!(" ({})", output::sanitize(&answer.expected(), PROMPT_CHARS_MAX));
     } else if let Some(choices) = choices(question) {
-        hint = format!(" ({})", output::tame(&choices.join(", "), PROMPT_CHARS_MAX));
+        hint = format!(" ({})", output::sanitize(&choices.join(", "), PROMPT_CHARS_MAX));
     }
     let _ = write!(io::stderr(), "{}{hint} ", output::bold(prompt));
     let _ = io::stderr().flush();
     let Some(line) = typed::line().await else {
-        return Said::Gone;
+        return Reply::InputClosed;
     };
     let line = line.trim_end_matches(['\r', '\n']);
     if approval && line.trim().is_empty() {
-        return Said::NotNow;
+        return Reply::Postponed;
     }
     if request.answer.is_some() {
-        return Said::Answer(Json::from(line));
+        return Reply::Answer(Json::from(line));
     }
-    Said::Answer(serde_json::from_str(line).unwrap_or_else(|_| Json::from(line)))
+    Reply::Answer(serde_json::from_str(line).unwrap_or_else(|_| Json::from(line)))
 }
 
 /// Shows what is to be approved, one screen after the other, and returns the part for the last screen, below which the
@@ -98,17 +100,21 @@ async fn last_part(prompt: &str) -> Option<&str> {
     let mut parts = parts::of(prompt, columns, lines);
     let last = parts.pop()?;
     for (i, part) in parts.iter().enumerate() {
-        output::say(&output::bold(part));
-        output::say(&output::dim(format!("part {} of {}: Enter shows the next part", i + 1, parts.len() + 1)));
+        output::print_message(&output::bold(part));
+        output::print_message(&output::dim(format!(
+            "part {} of {}: Enter shows the next part",
+            i + 1,
+            parts.len() + 1
+        )));
         typed::line().await?;
     }
     Some(last)
 }
 
 /// Shows the prompt for a model, and reads the person's answer up to the end of the input.
-async fn relay(prompt: &str) -> Said {
-    output::say(prompt);
-    output::say(&output::bold("--- bring the answer here; end it with Ctrl-D on a line of its own ---"));
+async fn relay(prompt: &str) -> Reply {
+    output::print_message(prompt);
+    output::print_message(&output::bold("--- paste the answer here; end it with Ctrl-D on a line of its own ---"));
     let mut text = String::new();
     while let Some(line) = typed::line().await {
         text.push_str(&line);
@@ -116,14 +122,14 @@ async fn relay(prompt: &str) -> Said {
             break;
         }
     }
-    if text.trim().is_empty() { Said::Gone } else { Said::Answer(Json::from(text)) }
+    if text.trim().is_empty() { Reply::InputClosed } else { Reply::Answer(Json::from(text)) }
 }
 
-/// Who asks in the middle of a call, and what the answer must look like.
+/// Who asks during a call, and what the answer must look like.
 fn form_of(question: &OpenInteraction) -> String {
     let metadata = question.request.metadata.as_ref().map(|metadata| &metadata.0);
     let text = |key: &str| metadata.and_then(|metadata| metadata[key].as_str()).unwrap_or_default();
-    let who = format!("`{}` asks in the middle of a call", text("from"));
+    let who = format!("`{}` asks during a call", text("from"));
     let fields = metadata.and_then(|metadata| metadata["schema"]["properties"].as_object());
     match fields {
         Some(fields) => {
@@ -145,13 +151,16 @@ fn choices(question: &OpenInteraction) -> Option<Vec<String>> {
 }
 
 /// Prints the question, and the command that answers it.
-pub(crate) fn say_how_to_answer(Question { branch, asked: question }: &Question) {
+pub(crate) fn print_how_to_answer(Question { branch, asked: question }: &Question) {
     let who = if branch.is_empty() { String::new() } else { format!(", branch {branch}") };
     let prompt = question.request.prompt.as_deref().unwrap_or_default();
-    let prompt =
-        if question.is_approval() { output::sanitize_lines(prompt) } else { output::tame(prompt, PROMPT_CHARS_MAX) };
-    output::say(&format!("waiting for a person{who}: {prompt}"));
-    output::say(&format!("answer it:  {}", how_to_answer(question)));
+    let prompt = if question.is_approval() {
+        output::sanitize_lines(prompt)
+    } else {
+        output::sanitize(prompt, PROMPT_CHARS_MAX)
+    };
+    output::print_message(&format!("waiting for a person{who}: {prompt}"));
+    output::print_message(&format!("answer it:  {}", how_to_answer(question)));
 }
 
 /// The command that answers a question.

@@ -46,7 +46,7 @@ struct Draft {
 impl Draft {
     fn new(folder: &Path) -> Result<Self, Failure> {
         let taken = |path: &Path, advice: &str| {
-            Failure::new(CONFLICT, output::tame(&format!("{} is there already: {advice}", path.display()), 400))
+            Failure::new(CONFLICT, output::sanitize(&format!("{} already exists: {advice}", path.display()), 400))
         };
         if folder.symlink_metadata().is_ok() {
             return Err(taken(folder, "name a folder that does not exist"));
@@ -135,11 +135,11 @@ fn fill(from: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
 }
 
 fn failed(path: &Path, error: &io::Error) -> Failure {
-    Failure::other(output::tame(&format!("{}: {error}", path.display()), 400))
+    Failure::other(output::sanitize(&format!("{}: {error}", path.display()), 400))
 }
 
 pub(crate) async fn backup(open: &OpenArgs, args: BackupArgs) -> Result<ExitCode, Failure> {
-    let runtime = open.look().await?;
+    let runtime = open.open_to_read().await?;
     let mut draft = Draft::new(&args.folder)?;
     let (path, holder) = (draft.path.clone(), open.holder().cloned());
     let copied = match holder {
@@ -174,11 +174,11 @@ pub(crate) async fn backup(open: &OpenArgs, args: BackupArgs) -> Result<ExitCode
         output::print_json(&json!({ "folder": args.folder, "bytes": bytes }))?;
     } else {
         output::print(args.folder.display())?;
-        if open.talks() {
-            output::say(&format!(
+        if open.prints_messages() {
+            output::print_message(&format!(
                 "{} copied; `rethread verify --data-dir {}` checks it",
                 crate::gc::size(bytes),
-                output::tame(&args.folder.display().to_string(), 400)
+                output::sanitize(&args.folder.display().to_string(), 400)
             ));
         }
     }

@@ -24,7 +24,7 @@ pub(crate) struct BisectArgs {
     /// The expression, as in workflows, over the thread's variables and its state
     #[arg(long, value_name = "EXPR")]
     when: String,
-    /// Look only at the events of this run, up to the one before the next run
+    /// Search only the events of this run, up to the one before the next run
     #[arg(long, value_name = "ID")]
     run: Option<u64>,
     /// Print one JSON object
@@ -46,7 +46,7 @@ fn help() -> String {
 
 pub(crate) async fn bisect(open: &OpenArgs, args: BisectArgs) -> Result<ExitCode, Failure> {
     expression::check(&args.when).map_err(|error| Failure::new(2, format!("--when: {error}")))?;
-    let runtime = open.look().await?;
+    let runtime = open.open_to_read().await?;
     let found = match open::find(&runtime, &args.thread).await {
         Ok(thread) => match args.run {
             Some(run) => thread.bisect_run(RunId(Seq(run)), &args.when).await.map_err(Failure::from),
@@ -71,11 +71,11 @@ pub(crate) async fn bisect(open: &OpenArgs, args: BisectArgs) -> Result<ExitCode
         return Ok(ExitCode::SUCCESS);
     }
     let often = format!("it holds after none of the {n_events} events");
-    output::say(&match why_not {
+    output::print_message(&match why_not {
         Some(why) if n_not_evaluated == n_events => {
-            output::tame(&format!("{often}, and could not be evaluated after any: {why}"), 600)
+            output::sanitize(&format!("{often}, and could not be evaluated after any: {why}"), 600)
         }
-        Some(why) => output::tame(
+        Some(why) => output::sanitize(
             &format!("{often}; after {n_not_evaluated} of them it could not be evaluated, the last time: {why}"),
             600,
         ),

@@ -80,7 +80,7 @@ async fn begun(thread: &ThreadHandle) -> Result<Vec<Branch>, ReadError> {
 /// The branches for a person.
 pub(crate) fn lines(branches: &[Branch]) -> String {
     let of = |branch: &Branch| {
-        let name = output::tame(&format!("{} {}", branch.node, branch.name), NAME_CHARS_MAX);
+        let name = output::sanitize(&format!("{} {}", branch.node, branch.name), NAME_CHARS_MAX);
         format!("{:<12}{name:<24} {} {}", "branch", branch.thread, branch.status)
     };
     let mut lines: Vec<_> = branches.iter().take(SHOWN_MAX).map(of).collect();

@@ -20,7 +20,7 @@ use crate::exit::{self, Failure};
 use crate::family;
 use crate::interrupt;
 use crate::label_args::LabelArgs;
-use crate::live::Story;
+use crate::live::ShownRun;
 use crate::open::{self, OpenArgs};
 use crate::output;
 use crate::past_args::Past;
@@ -41,7 +41,7 @@ pub(crate) struct ChatArgs {
     /// The workflow file, YAML or JSON; without one, an agent with the tools that are offered
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
-    /// Go on with this conversation, or with the last one
+    /// Continue this conversation, or the last one
     #[arg(long = "continue", value_name = "THREAD", num_args = 0..=1, default_missing_value = "last", conflicts_with = "file")]
     thread: Option<String>,
     #[command(flatten)]
@@ -81,7 +81,10 @@ pub(crate) async fn chat(open: &OpenArgs, args: ChatArgs) -> Result<ExitCode, Fa
     let labels = args.labels.all()?;
     let definition = match (&args.file, &args.thread, args.agent.first()) {
         (Some(_), _, Some(option)) => {
-            return Err(Failure::new(2, format!("{option} is for the agent: a workflow file says it itself")));
+            return Err(Failure::new(
+                2,
+                format!("{option} is for the built-in agent: set it in the workflow file instead"),
+            ));
         }
         (_, Some(_), Some(option)) => {
             let message = format!("{option} is for a new conversation: in an older one, /model NAME changes the model");
@@ -103,24 +106,24 @@ pub(crate) async fn chat(open: &OpenArgs, args: ChatArgs) -> Result<ExitCode, Fa
     let mut chat =
         Chat { open, server, runtime, tools: args.tools, labels, definition, thread: None, again: None, ended: 0 };
     if let Some(name) = &args.thread {
-        chat.go_on(name).await?;
+        chat.continue_thread(name).await?;
     }
-    let talked = chat.talk().await;
-    open.answer_no_more().await;
+    let ended = chat.run_loop().await;
+    open.stop_socket().await;
     let closed = open::close(chat.runtime.clone()).await;
-    let code = talked?;
+    let code = ended?;
     closed?;
-    if let Some(thread) = chat.thread.filter(|_| open.talks()) {
-        output::say(&output::dim(format!("go on with: rethread chat --continue {}", thread.id())));
+    if let Some(thread) = chat.thread.filter(|_| open.prints_messages()) {
+        output::print_message(&output::dim(format!("continue with: rethread chat --continue {}", thread.id())));
     }
     Ok(ExitCode::from(code))
 }
 
 impl Chat<'_> {
-    async fn talk(&mut self) -> Result<u8, Failure> {
+    async fn run_loop(&mut self) -> Result<u8, Failure> {
         let mut typist = Typist::new();
-        if typist.is_at_terminal() && self.open.talks() {
-            output::say(&output::dim("/help lists the commands, Ctrl-D leaves"));
+        if typist.is_at_terminal() && self.open.prints_messages() {
+            output::print_message(&output::dim("/help lists the commands, Ctrl-D leaves"));
         }
         loop {
             let message = match typist.next().await? {
@@ -128,11 +131,11 @@ impl Chat<'_> {
                 Typed::TooLong => {
                     self.ended = exit::INVALID;
                     let max = ask::ANSWER_BYTES_MAX;
-                    output::say_error(&format!("a message has at most {max} bytes: it was not sent"));
+                    output::print_error(&format!("a message has at most {max} bytes: it was not sent"));
                     continue;
                 }
-                Typed::Gone if typist.is_at_terminal() => return Ok(0),
-                Typed::Gone => return Ok(self.ended),
+                Typed::InputClosed if typist.is_at_terminal() => return Ok(0),
+                Typed::InputClosed => return Ok(self.ended),
                 Typed::Interrupted => return Ok(exit::INTERRUPTED),
             };
             if message.trim().is_empty() {
@@ -140,7 +143,7 @@ impl Chat<'_> {
             }
             let done = match message.strip_prefix('/') {
                 Some(command) => self.command(command.trim()).await,
-                None => self.say(message.trim()).await.map(|()| Next::Message),
+                None => self.send_message(message.trim()).await.map(|()| Next::Message),
             };
             match done {
                 Ok(Next::Message) => {}
@@ -150,18 +153,18 @@ impl Chat<'_> {
                 // The conversation continues.
                 Err(failure) => {
                     self.ended = failure.code;
-                    output::say_error(&failure.message);
+                    output::print_error(&failure.message);
                 }
             }
         }
     }
 
     /// Continues an older thread; a run in progress is finished first.
-    async fn go_on(&mut self, name: &str) -> Result<(), Failure> {
+    async fn continue_thread(&mut self, name: &str) -> Result<(), Failure> {
         let thread = open::find(&self.runtime, name).await?;
         let summary = thread.summary().await?;
         if summary.branch_of.is_some() {
-            let message = format!("thread {} is a branch: go on with the thread that it belongs to", thread.id());
+            let message = format!("thread {} is a branch: continue the thread that it belongs to", thread.id());
             return Err(Failure::new(exit::CONFLICT, message));
         }
         let state = thread.state().await?;
@@ -172,36 +175,36 @@ impl Chat<'_> {
             self.definition = Definition::Agent { args, is_new: false };
         }
         self.thread = Some(thread.clone());
-        if self.open.talks() {
+        if self.open.prints_messages() {
             let n = n_messages(&state);
             let messages = output::count(n, "message", "messages");
-            output::say(&output::dim(format!("{} with {messages}; /history shows them", thread.id())));
+            output::print_message(&output::dim(format!("{} with {messages}; /history shows them", thread.id())));
         }
         if !summary.status.is_ended() {
-            let story = Story::begin(&self.runtime, &thread, summary.last_seq.next()).await?;
+            let story = ShownRun::begin(&self.runtime, &thread, summary.last_seq.next()).await?;
             self.answer(&thread, story).await?;
         }
         Ok(())
     }
 
     /// Sends a message, and shows the answer.
-    async fn say(&mut self, message: &str) -> Result<(), Failure> {
+    async fn send_message(&mut self, message: &str) -> Result<(), Failure> {
         let input = Json::from(message);
         let (thread, story) = match (self.thread.clone(), self.again.clone()) {
             (None, _) => {
                 let thread = self.start(input).await?;
-                let story = Story::begin(&self.runtime, &thread, Seq(0)).await?;
+                let story = ShownRun::begin(&self.runtime, &thread, Seq(0)).await?;
                 (thread, story)
             }
             (Some(thread), Some(run)) => {
                 let fork = self.fork(&thread, &run, input).await?;
                 let from = fork.first_own_seq().await?;
-                let story = Story::begin(&self.runtime, &fork, from).await?;
+                let story = ShownRun::begin(&self.runtime, &fork, from).await?;
                 (fork, story)
             }
             (Some(thread), None) => {
                 let last = thread.summary().await?.last_seq;
-                let story = Story::begin(&self.runtime, &thread, last.next()).await?;
+                let story = ShownRun::begin(&self.runtime, &thread, last.next()).await?;
                 self.run(&thread, input).await?;
                 (thread, story)
             }
@@ -215,7 +218,7 @@ impl Chat<'_> {
         let file = match &mut self.definition {
             Definition::File(Some(file)) => File::clone(file),
             Definition::File(None) => {
-                let message = "an older conversation was continued: say which workflow begins a new one, with \
+                let message = "an older conversation was continued: name the workflow of a new one with \
                                rethread chat FILE";
                 return Err(Failure::new(2, message));
             }
@@ -235,7 +238,7 @@ impl Chat<'_> {
             Definition::Agent { is_new: false, .. } | Definition::File(_) => None,
         };
         let next = NextRun { input, on_message: None, pin: false, definition };
-        runs::give(self.server, &self.runtime, thread, next).await?;
+        runs::start_next_run(self.server, &self.runtime, thread, next).await?;
         if let Definition::Agent { is_new, .. } = &mut self.definition {
             *is_new = false;
         }
@@ -253,10 +256,10 @@ impl Chat<'_> {
     }
 
     /// Shows the running thread until it is at rest; Ctrl-C ends the run.
-    async fn answer(&mut self, thread: &ThreadHandle, story: Story) -> Result<(), Failure> {
-        let form = Form { talks: true, ..Form::default() };
+    async fn answer(&mut self, thread: &ThreadHandle, story: ShownRun) -> Result<(), Failure> {
+        let form = Form { is_chat: true, ..Form::default() };
         match drive(self.open, &self.runtime, thread, story, form).await? {
-            Driven::AtRest(outcome) => self.tell(&outcome).await,
+            Driven::AtRest(outcome) => self.print_rest(&outcome).await,
             Driven::Interrupted => {
                 let reason = Some("interrupted at the terminal".to_owned());
                 let cancelled = match self.server {
@@ -272,27 +275,27 @@ impl Chat<'_> {
                 // The unfinished answer, and what the terminal echoed of the key.
                 ask::end_line();
                 self.ended = exit::INTERRUPTED;
-                output::say(&output::yellow("interrupted: what you say next goes on with the conversation"));
+                output::print_message(&output::yellow("interrupted: your next message continues the conversation"));
                 Ok(())
             }
         }
     }
 
     /// Prints the rest of an answer.
-    async fn tell(&mut self, outcome: &Outcome) -> Result<(), Failure> {
+    async fn print_rest(&mut self, outcome: &Outcome) -> Result<(), Failure> {
         let is_at_limit = family::is_at_limit(&self.runtime, outcome).await?;
         self.ended = exit::of_outcomes([(outcome, is_at_limit)]);
         if let Some(error) = &outcome.error {
-            output::say_error(&format!("{}: {}", error.kind, error.message));
+            output::print_error(&format!("{}: {}", error.kind, error.message));
             return Ok(());
         }
         if outcome.status == Status::Paused {
             let reason = outcome.state.pause_reason().map_or_else(String::new, output::sanitize_lines);
-            output::say(&format!("paused: {reason}"));
+            output::print_message(&format!("paused: {reason}"));
             return Ok(());
         }
         if !outcome.status.is_ended() {
-            family::questions(&self.runtime, outcome.thread_id).await?.iter().for_each(ask::say_how_to_answer);
+            family::questions(&self.runtime, outcome.thread_id).await?.iter().for_each(ask::print_how_to_answer);
             return Ok(());
         }
         // The answer of the model is printed already.

@@ -38,7 +38,7 @@ pub(crate) struct PauseArgs {
     json: bool,
 }
 
-/// Let a wait of a thread end at another time. The thread waits in a node of the kind `wait`.
+/// Change when a wait of a thread ends. The thread waits in a node of the kind `wait`.
 #[derive(Debug, Args)]
 pub(crate) struct RescheduleArgs {
     /// The thread that waits, which can be a branch: its id, a part of its id, or `last`
@@ -57,7 +57,7 @@ struct To {
     /// End the wait at this time, such as 2026-01-31T12:00:00Z
     #[arg(long, value_name = "TIME")]
     until: Option<Time>,
-    /// End the wait so long from now: `90s`, `12h`, `3 days`
+    /// End the wait this long from now: `90s`, `12h`, `3 days`
     #[arg(long = "in", value_name = "DURATION", value_parser = from_now)]
     after: Option<Time>,
     /// End the wait now
@@ -70,7 +70,7 @@ fn from_now(text: &str) -> Result<Time, String> {
 }
 
 pub(crate) async fn reschedule(open: &OpenArgs, args: RescheduleArgs) -> Result<ExitCode, Failure> {
-    let runtime = open.look().await?;
+    let runtime = open.open_to_read().await?;
     let thread = open::find(&runtime, &args.thread).await?;
     let state = thread.state().await?;
     let Some(wait) = state.timer().map(|run| run.id) else {
@@ -96,7 +96,7 @@ pub(crate) async fn reschedule(open: &OpenArgs, args: RescheduleArgs) -> Result<
 }
 
 pub(crate) async fn cancel(open: &OpenArgs, args: CancelArgs) -> Result<ExitCode, Failure> {
-    let runtime = open.look().await?;
+    let runtime = open.open_to_read().await?;
     let thread = open::find(&runtime, &args.thread).await?;
     match open.holder() {
         Some(server) => server.cancel(thread.id(), args.reason).await?,
@@ -119,7 +119,7 @@ pub(crate) async fn cancel(open: &OpenArgs, args: CancelArgs) -> Result<ExitCode
 }
 
 pub(crate) async fn pause(open: &OpenArgs, args: PauseArgs) -> Result<ExitCode, Failure> {
-    let runtime = open.look().await?;
+    let runtime = open.open_to_read().await?;
     let thread = open::find(&runtime, &args.thread).await?;
     match open.holder() {
         Some(server) => server.pause(thread.id(), args.reason).await?,

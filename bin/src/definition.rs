@@ -176,11 +176,11 @@ pub(crate) async fn validate(open: &OpenArgs, args: &ValidateArgs) -> Result<Exi
                 "not_checked": not_checked, "options": options(&workflow),
             })),
             Ok(workflow) => {
-                let called = output::tame(workflow.name(), 80);
+                let called = output::sanitize(workflow.name(), 80);
                 output::print(format!("{name}: ok, workflow `{called}` {}", workflow.hash()))?;
                 let options = options(&workflow);
-                if !options.is_empty() && open.talks() {
-                    output::say(&format!("{name}: its tools need {}", options.join(" ")));
+                if !options.is_empty() && open.prints_messages() {
+                    output::print_message(&format!("{name}: its tools need {}", options.join(" ")));
                 }
             }
             Err(faults) if args.json => {
@@ -188,16 +188,16 @@ pub(crate) async fn validate(open: &OpenArgs, args: &ValidateArgs) -> Result<Exi
             }
             Err(faults) => {
                 for fault in &faults.0 {
-                    output::say(&output::sanitize_lines(&format!("{name}:{fault}")));
+                    output::print_message(&output::sanitize_lines(&format!("{name}:{fault}")));
                 }
             }
         }
     }
     if args.json {
         output::print_json(&reports.into())?;
-    } else if open.talks() {
+    } else if open.prints_messages() {
         for what in not_checked {
-            output::say(&format!("not checked: {}", output::tame(what, 1_000)));
+            output::print_message(&format!("not checked: {}", output::sanitize(what, 1_000)));
         }
     }
     Ok(if all_good { ExitCode::SUCCESS } else { ExitCode::from(INVALID) })

@@ -37,17 +37,17 @@ pub(crate) async fn delete(open: &OpenArgs, args: DeleteArgs) -> Result<ExitCode
     }
     let labels = args.labels.all()?;
     if labels.is_empty() {
-        return Err(Failure::new(2, "say which threads: THREAD, or --label KEY=VALUE"));
+        return Err(Failure::new(2, "name the threads: THREAD, or --label KEY=VALUE"));
     }
     none_is_open(open, &labels, "cancel it first; nothing was deleted").await?;
     let done = gc::gc(open, GcArgs::erasing(args.labels, args.json)).await?;
     // One may have begun meanwhile.
-    none_is_open(open, &labels, "it began meanwhile: cancel it, and delete again").await?;
+    none_is_open(open, &labels, "it has started meanwhile: cancel it, and delete again").await?;
     Ok(done)
 }
 
 async fn delete_thread(open: &OpenArgs, name: &str, json: bool) -> Result<ExitCode, Failure> {
-    let runtime = open.look().await?;
+    let runtime = open.open_to_read().await?;
     let found = open::find(&runtime, name).await.map(|thread| thread.id());
     open::close(runtime).await?;
     let id = found?;
@@ -79,7 +79,7 @@ async fn delete_thread(open: &OpenArgs, name: &str, json: bool) -> Result<ExitCo
 /// The thread is deleted, so the command cannot be run again.
 fn not_erased(failure: Failure) -> Failure {
     let message = format!(
-        "the thread is deleted, but the index was not written anew and may hold bytes of it: have an operator run \
+        "the thread is deleted, but the index was not rewritten and may contain bytes of it: have an operator run \
          rethread gc --older-than 1000w --compact ({})",
         failure.message
     );
@@ -87,7 +87,7 @@ fn not_erased(failure: Failure) -> Failure {
 }
 
 async fn none_is_open(open: &OpenArgs, labels: &Labels, advice: &str) -> Result<(), Failure> {
-    let runtime = open.look().await?;
+    let runtime = open.open_to_read().await?;
     let threads = runtime.threads(ThreadFilter { labels: labels.clone(), ..ThreadFilter::default() }).await;
     open::close(runtime).await?;
     let threads = threads?;

@@ -28,7 +28,7 @@ pub(crate) struct DiffArgs {
 }
 
 pub(crate) async fn diff(open: &OpenArgs, args: DiffArgs) -> Result<ExitCode, Failure> {
-    let runtime = open.look().await?;
+    let runtime = open.open_to_read().await?;
     let states = states(&runtime, &args).await;
     open::close(runtime).await?;
     let (from, to) = states?;

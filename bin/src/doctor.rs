@@ -107,7 +107,7 @@ fn print(check: &Check) -> Result<(), Failure> {
         Status::Error => "error",
         Status::Skipped => "skipped",
     };
-    let text = |text: &str| output::tame(text, 1_000);
+    let text = |text: &str| output::sanitize(text, 1_000);
     output::print(format!("{word:8} {}: {}", text(&check.name), text(&check.message)))?;
     match &check.advice {
         Some(advice) => output::print(format!("         {}", text(advice))),
@@ -149,7 +149,7 @@ async fn providers(profiles: &Profiles, offline: bool) -> Vec<Check> {
             return Check::new(title, Status::Ok, format!("{what}: needs no network"));
         }
         if offline {
-            return Check::new(title, Status::Skipped, format!("{what}: its key is there; not asked (--offline)"));
+            return Check::new(title, Status::Skipped, format!("{what}: its key is set; not contacted (--offline)"));
         }
         match tokio::time::timeout(PROVIDER_MAX, client.check()).await {
             Err(_) => Check::new(title, Status::Error, format!("{what}: no answer in {} s", PROVIDER_MAX.as_secs()))
@@ -222,8 +222,8 @@ async fn data_dir(open: &OpenArgs) -> Check {
         Ok(metadata) => metadata,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             return match writable(existing(dir)) {
-                Ok(()) => Check::new(NAME, Status::Ok, format!("{shown} is not there yet; the first run makes it")),
-                Err(error) => Check::new(NAME, Status::Error, format!("{shown} cannot be made: {error}"))
+                Ok(()) => Check::new(NAME, Status::Ok, format!("{shown} does not exist yet; the first run creates it")),
+                Err(error) => Check::new(NAME, Status::Error, format!("{shown} cannot be created: {error}"))
                     .advise("name another folder with --data-dir"),
             };
         }
@@ -240,13 +240,13 @@ async fn data_dir(open: &OpenArgs) -> Check {
         return Check::new(NAME, Status::Ok, format!("{shown} is held by {holder}"));
     }
     // Opened and closed again: that checks its format and its end.
-    let opened = match open.look().await {
+    let opened = match open.open_to_read().await {
         Ok(runtime) => crate::open::close(runtime).await.map_err(Failure::from),
         Err(failure) => Err(failure),
     };
     match opened {
         Err(failure) => Check::new(NAME, Status::Error, failure.message)
-            .advise(failure.advice.unwrap_or("`rethread verify` says more")),
+            .advise(failure.advice.unwrap_or("`rethread verify` shows details")),
         Ok(()) if others_may_read(&metadata) => {
             Check::new(NAME, Status::Warning, format!("other users of this machine can read {shown}"))
                 .advise(format!("chmod 700 {shown}"))
@@ -286,10 +286,10 @@ fn free_bytes(_folder: &Path) -> Option<u64> {
 fn disk(dir: &Path) -> Check {
     const NAME: &str = "disk";
     let Some(free) = free_bytes(existing(dir)) else {
-        return Check::new(NAME, Status::Skipped, "the system does not say how much space is free");
+        return Check::new(NAME, Status::Skipped, "the free disk space is unknown");
     };
     let message = format!("{} MiB are free", free >> 20);
-    let advice = "make room, or delete threads that ended long ago: rethread gc --older-than 30d";
+    let advice = "free some space, or delete threads that ended long ago: rethread gc --older-than 30d";
     match free {
         0..FREE_BYTES_MIN => Check::new(NAME, Status::Error, message).advise(advice),
         FREE_BYTES_MIN..FREE_BYTES_WARNING => Check::new(NAME, Status::Warning, message).advise(advice),

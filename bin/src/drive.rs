@@ -8,11 +8,11 @@ use futures::StreamExt;
 use rethread::event::OperationType;
 use rethread::{CallId, Event, Outcome, Position, Principal, Runtime, Status, ThreadHandle, ThreadId};
 
-use crate::ask::{self, Said};
-use crate::exit::{self, Failure, INTERRUPTED, READER_GONE};
+use crate::ask::{self, Reply};
+use crate::exit::{self, Failure, INTERRUPTED, STDOUT_CLOSED};
 use crate::family::{self, Question};
 use crate::interrupt::interrupted;
-use crate::live::{Story, Watch};
+use crate::live::{ShownRun, Watch};
 use crate::open::{self, OpenArgs};
 use crate::output;
 use crate::remote::Client;
@@ -23,7 +23,7 @@ use crate::remote::Client;
 pub(crate) struct Form {
     /// A conversation: answers are printed as they come, and each question is answered by the next line
     #[arg(skip)]
-    pub(crate) talks: bool,
+    pub(crate) is_chat: bool,
     /// Print one JSON object at the end
     #[arg(long)]
     pub(crate) json: bool,
@@ -46,42 +46,46 @@ pub(crate) async fn drive(
     open: &OpenArgs,
     runtime: &Runtime,
     thread: &ThreadHandle,
-    mut story: Story,
+    mut story: ShownRun,
     form: Form,
 ) -> Result<Driven, Failure> {
     let server = open.server().await?;
     open.driven.add(thread.id());
     // The questions that the person postponed.
-    let mut put_off = HashSet::new();
+    let mut postponed = HashSet::new();
     loop {
         let watching = Watch::begin(open, form, runtime, story);
         let turn = tokio::select! {
-            outcome = at_rest(server, thread) => Turn::AtRest(Box::new(outcome?)),
+            outcome = at_rest(server, thread) => Progress::AtRest(Box::new(outcome?)),
             // At a server, other clients may answer.
-            question = asked_by_tool(runtime, thread.id()), if server.is_none() || ask::may_ask(form) => Turn::ToolAsks(Box::new(question?)),
-            () = interrupted() => Turn::Interrupted,
-            () = output::reader_gone() => return Err(Failure::reader_gone(READER_GONE)),
+            question = asked_by_tool(runtime, thread.id()), if server.is_none() || ask::may_ask(form) => {
+                Progress::ToolAsks(Box::new(question?))
+            }
+            () = interrupted() => Progress::Interrupted,
+            () = output::stdout_closed() => return Err(Failure::stdout_closed(STDOUT_CLOSED)),
         };
         let (outcome, question) = match turn {
-            Turn::Interrupted => {
+            Progress::Interrupted => {
                 watching.stop().await;
-                if open.talks() && server.is_none() && !form.talks {
-                    output::say("stopping: what runs may end in the next two seconds; Ctrl-C again ends at once");
+                if open.prints_messages() && server.is_none() && !form.is_chat {
+                    output::print_message(
+                        "stopping: running calls have two seconds to end; press Ctrl-C again to stop at once",
+                    );
                 }
                 return Ok(Driven::Interrupted);
             }
-            Turn::ToolAsks(question) => {
+            Progress::ToolAsks(question) => {
                 story = watching.finish(runtime.next_position()).await?;
                 (None, *question)
             }
-            Turn::AtRest(outcome) => {
+            Progress::AtRest(outcome) => {
                 story = watching.finish(shown_until(runtime, &outcome)).await?;
                 if !waits_for_people(outcome.status) || !ask::may_ask(form) {
                     return Ok(Driven::AtRest(outcome));
                 }
                 let mut open = family::questions(runtime, thread.id()).await?;
                 let is_empty = open.is_empty();
-                let Some(place) = ask::next(&open, &put_off) else {
+                let Some(place) = ask::next(&open, &postponed) else {
                     if is_empty && outcome.status == Status::Waiting {
                         // Its deadline has just passed, and the thread is about to continue.
                         continue;
@@ -95,7 +99,7 @@ pub(crate) async fn drive(
         let id = question.asked.request.id;
         if outcome.is_none() && !ask::may_ask(form) {
             // The tool waits, and this program cannot ask a person.
-            take_back(server, &asks, id).await;
+            withdraw_question(server, &asks, id).await;
             continue;
         }
         let said = tokio::select! {
@@ -111,21 +115,21 @@ pub(crate) async fn drive(
             }
         };
         match (said, outcome) {
-            (Said::Answer(answer), _) => {
+            (Reply::Answer(answer), _) => {
                 let answered = match server {
                     Some(server) => server.respond(asks.id(), id, &answer).await.map_err(Failure::from),
                     None => asks.by(Principal::Terminal).respond(id, answer).await.map_err(Failure::from),
                 };
                 if let Err(failure) = answered {
-                    output::say_error(&failure.message);
+                    output::print_error(&failure.message);
                 }
             }
             // A tool does not wait for another day.
-            (Said::NotNow | Said::Gone, None) => take_back(server, &asks, id).await,
-            (Said::NotNow, Some(_)) => {
-                put_off.insert(question.asked.key());
+            (Reply::Postponed | Reply::InputClosed, None) => withdraw_question(server, &asks, id).await,
+            (Reply::Postponed, Some(_)) => {
+                postponed.insert(question.asked.key());
             }
-            (Said::Gone, Some(outcome)) => {
+            (Reply::InputClosed, Some(outcome)) => {
                 ask::end_line();
                 return Ok(Driven::AtRest(outcome));
             }
@@ -134,13 +138,13 @@ pub(crate) async fn drive(
 }
 
 /// The next turn of the loop.
-enum Turn {
+enum Progress {
     AtRest(Box<Outcome>),
     ToolAsks(Box<Question>),
     Interrupted,
 }
 
-async fn take_back(server: Option<&Client>, thread: &ThreadHandle, question: CallId) {
+async fn withdraw_question(server: Option<&Client>, thread: &ThreadHandle, question: CallId) {
     // It may be closed already: then nothing is to be done.
     match server {
         Some(server) => drop(server.cancel_interaction(thread.id(), question).await),
@@ -215,7 +219,7 @@ pub(crate) async fn finish(
 ) -> Result<ExitCode, Failure> {
     let id = thread.id();
     let questions = match &driven {
-        Ok(Driven::AtRest(outcome)) if open.talks() && waits_for_people(outcome.status) => {
+        Ok(Driven::AtRest(outcome)) if open.prints_messages() && waits_for_people(outcome.status) => {
             family::questions(&runtime, id).await.unwrap_or_default()
         }
         _ => Vec::new(),
@@ -224,18 +228,18 @@ pub(crate) async fn finish(
         Ok(Driven::AtRest(outcome)) => family::is_at_limit(&runtime, outcome).await,
         _ => Ok(false),
     };
-    open.answer_no_more().await;
+    open.stop_socket().await;
     let closed = open::close(runtime).await;
     let outcome = match driven? {
         Driven::AtRest(outcome) => outcome,
         Driven::Interrupted => {
             closed?;
             match open.server().await? {
-                Some(server) => output::say(&format!(
-                    "left: the thread goes on at {}; watch it with: rethread events {id} --follow",
+                Some(server) => output::print_message(&format!(
+                    "detached: the thread continues at {}; follow it with: rethread events {id} --follow",
                     server.address()
                 )),
-                None => output::say(&format!("interrupted; go on with: rethread resume {id}")),
+                None => output::print_message(&format!("interrupted; continue with: rethread resume {id}")),
             }
             return Ok(ExitCode::from(INTERRUPTED));
         }
@@ -252,25 +256,25 @@ pub(crate) async fn finish(
         output::print_text(&text.as_str().map_or_else(|| format!("{text:#}"), str::to_owned))?;
     }
     if let Some(error) = &outcome.error {
-        output::say_error(&format!("{}: {}", error.kind, error.message));
+        output::print_error(&format!("{}: {}", error.kind, error.message));
     }
-    if !open.talks() {
+    if !open.prints_messages() {
         return Ok(code);
     }
     for question in &questions {
-        ask::say_how_to_answer(question);
+        ask::print_how_to_answer(question);
     }
     if !questions.is_empty() {
-        output::say(&format!("then:       rethread resume {id}"));
+        output::print_message(&format!("then:       rethread resume {id}"));
     }
     if outcome.status == Status::Paused {
         match outcome.state.pause_reason() {
-            Some(reason) => output::say(&format!("paused: {}", output::sanitize_lines(reason))),
-            None => output::say(&format!("paused; go on with: rethread resume {id}")),
+            Some(reason) => output::print_message(&format!("paused: {}", output::sanitize_lines(reason))),
+            None => output::print_message(&format!("paused; continue with: rethread resume {id}")),
         }
     }
     if outcome.status.is_ended() && !form.json && !form.jsonl {
-        output::say(&output::dim(format!("look at it with: rethread show {id}")));
+        output::print_message(&output::dim(format!("show it with: rethread show {id}")));
     }
     Ok(code)
 }

@@ -58,7 +58,7 @@ pub(crate) async fn of_thread(open: &OpenArgs, args: EventsArgs) -> Result<ExitC
     if args.form.follow {
         interrupt::catch();
     }
-    let runtime = open.look().await?;
+    let runtime = open.open_to_read().await?;
     let thread = open::find(&runtime, &args.thread).await?;
     check_types(&args.form.types)?;
     let run = match args.run {
@@ -69,13 +69,13 @@ pub(crate) async fn of_thread(open: &OpenArgs, args: EventsArgs) -> Result<ExitC
     // From no later than its last event, so that the end of the run is seen.
     let events = thread.events(run.as_ref().map_or(from, |run| from.min(run.last.next())));
     let code = if args.form.follow && run.as_ref().is_none_or(|run| run.ended.is_none()) {
-        if !thread.summary().await?.status.is_ended() && open.talks() {
+        if !thread.summary().await?.status.is_ended() && open.prints_messages() {
             let id = thread.id();
-            output::say(&format!(
-                "the thread has not ended and nothing runs it: `rethread resume {id}` goes on with it"
+            output::print_message(&format!(
+                "the thread has not ended and nothing runs it: continue it with `rethread resume {id}`"
             ));
         }
-        open.answer_while_reading(&runtime).await;
+        open.serve_socket_while_reading(&runtime).await;
         follow(events, &args.form, from, |event| run.is_some() && ends_run(&event.event)).await
     } else {
         let last = match &run {
@@ -88,7 +88,7 @@ pub(crate) async fn of_thread(open: &OpenArgs, args: EventsArgs) -> Result<ExitC
             until(events, &args.form, from, |event| event.record.seq >= last).await
         }
     };
-    open.answer_no_more().await;
+    open.stop_socket().await;
     open::close(runtime).await?;
     code
 }
@@ -97,12 +97,12 @@ pub(crate) async fn of_log(open: &OpenArgs, args: TailArgs) -> Result<ExitCode, 
     if args.form.follow {
         interrupt::catch();
     }
-    let runtime = open.look().await?;
+    let runtime = open.open_to_read().await?;
     check_types(&args.form.types)?;
     let next = runtime.next_position();
     let from = args.from.map_or(Position(next.0.saturating_sub(20)), Position);
     let code = if args.form.follow {
-        open.answer_while_reading(&runtime).await;
+        open.serve_socket_while_reading(&runtime).await;
         follow(runtime.events(from, &[])?, &args.form, Seq(0), |_| false).await
     } else if from >= next {
         Ok(ExitCode::SUCCESS)
@@ -110,14 +110,14 @@ pub(crate) async fn of_log(open: &OpenArgs, args: TailArgs) -> Result<ExitCode, 
         let events = runtime.events(from, &[])?;
         until(events, &args.form, Seq(0), |event| event.record.position.next() >= next).await
     };
-    open.answer_no_more().await;
+    open.stop_socket().await;
     open::close(runtime).await?;
     code
 }
 
 fn check_types(types: &[String]) -> Result<(), Failure> {
     match types.iter().find(|name| rethread_events::event::event_type_named(name).is_none()) {
-        Some(name) => Err(Failure::new(2, format!("no event is called {}", output::tame(name, 80)))),
+        Some(name) => Err(Failure::new(2, format!("unknown event type {}", output::sanitize(name, 80)))),
         None => Ok(()),
     }
 }
@@ -199,7 +199,9 @@ impl Pieces {
     fn print(self) -> Result<(), Failure> {
         match self.first {
             Some(first) if self.n == 1 => print_event(&first, false),
-            Some(first) => output::print(line(&first, &format!("{} pieces: {}", self.n, output::tame(&self.text, 80)))),
+            Some(first) => {
+                output::print(line(&first, &format!("{} pieces: {}", self.n, output::sanitize(&self.text, 80))))
+            }
             None => Ok(()),
         }
     }
@@ -220,7 +222,7 @@ fn line(event: &RecordedEvent, what: &str) -> String {
     let clock = time.get(11..23).unwrap_or_default();
     let thread = record.thread.to_string();
     let short = &thread[thread.len() - 6..];
-    let what = output::tame(what, 240);
+    let what = output::sanitize(what, 240);
     format!("{:>7} {short} {:>5}  {clock}  {:<28} {what}", record.position, record.seq, event.name())
         .trim_end()
         .to_owned()
@@ -231,12 +233,12 @@ pub(crate) fn summary(event: &Event) -> String {
     let said = what_happened(event);
     match event.by() {
         None => said,
-        Some(by) => format!("{said} by {}", output::tame(&by.to_string(), 100)).trim_start().to_owned(),
+        Some(by) => format!("{said} by {}", output::sanitize(&by.to_string(), 100)).trim_start().to_owned(),
     }
 }
 
 fn what_happened(event: &Event) -> String {
-    let cut = |text: &str| output::tame(text, 100);
+    let cut = |text: &str| output::sanitize(text, 100);
     match event {
         Event::ThreadStarted(e) => format!("{}, input {}", cut(&e.workflow.name), cut(&e.input.0.to_string())),
         Event::ThreadForked(e) => format!("from {} at {}", e.parent, e.seq),

@@ -23,7 +23,7 @@ pub(crate) const CONFLICT: u8 = 7;
 pub(crate) const LIMIT: u8 = 8;
 pub(crate) const INTERRUPTED: u8 = 130;
 /// Stdout was closed (128 and SIGPIPE, as in a shell), and the run was left.
-pub(crate) const READER_GONE: u8 = 141;
+pub(crate) const STDOUT_CLOSED: u8 = 141;
 
 /// Why a command failed, and how to report it.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ pub(crate) struct Failure {
 
 /// The advice for a log that does not open.
 const SAVE_WHAT_IS_LEFT: &str =
-    "`rethread verify` says more, `rethread export --all --output FILE` saves what can still be read";
+    "`rethread verify` shows details, `rethread export --all --output FILE` saves what can still be read";
 
 impl Failure {
     pub(crate) fn new(code: u8, message: impl ToString) -> Self {
@@ -47,7 +47,7 @@ impl Failure {
 
     /// Stdout was closed, as by `head` when it has enough: no failure if the rest was
     /// only to be printed (code 0).
-    pub(crate) fn reader_gone(code: u8) -> Self {
+    pub(crate) fn stdout_closed(code: u8) -> Self {
         Self { is_silent: true, ..Self::new(code, "stdout was closed") }
     }
 
@@ -64,10 +64,10 @@ impl Failure {
 /// Prints the failure and gives its code.
 pub(crate) fn report(failure: &Failure) -> ExitCode {
     if !failure.is_silent {
-        output::say_error(&failure.message);
+        output::print_error(&failure.message);
     }
     if let Some(advice) = failure.advice {
-        output::say(advice);
+        output::print_message(advice);
     }
     ExitCode::from(failure.code)
 }

@@ -20,7 +20,7 @@ use crate::exit::Failure;
 use crate::open::{self, OpenArgs};
 use crate::output;
 use crate::views::Explanation;
-use tree::Told;
+use tree::ExplainedThread;
 pub(crate) use why::Cause;
 
 /// How many lines of steps a terminal gets unless all are requested: this many at the beginning, twice as many at the
@@ -50,24 +50,24 @@ pub(crate) struct ExplainArgs {
 }
 
 pub(crate) async fn explain(open: &OpenArgs, args: ExplainArgs) -> Result<ExitCode, Failure> {
-    let runtime = open.look().await?;
-    let told = tell(&runtime, &args).await;
+    let runtime = open.open_to_read().await?;
+    let explained = read_at(&runtime, &args).await;
     open::close(runtime).await?;
-    let (state, told) = told?;
+    let (state, explained) = explained?;
     if args.json {
-        output::print_json(&json!(view(&state, told)))?;
+        output::print_json(&json!(view(&state, explained)))?;
         return Ok(ExitCode::SUCCESS);
     }
     let width = width();
-    output::print(head(&state, &told))?;
-    let (header, steps) = lines::of(&told, width);
+    output::print(head(&state, &explained))?;
+    let (header, steps) = lines::of(&explained, width);
     if !steps.is_empty() {
         output::print(format!("\n{header}"))?;
         let lines = if args.all || width == WHOLE { lines::all(&steps) } else { lines::shortened(&steps, LINES_MAX) };
         output::print(lines.join("\n"))?;
     }
-    output::print(format!("\n{}", spending::in_words(&state, &told, width)))?;
-    let why = why::in_words(&state, &told, width);
+    output::print(format!("\n{}", spending::in_words(&state, &explained, width)))?;
+    let why = why::in_words(&state, &explained, width);
     if !why.is_empty() {
         output::print(format!("\n{why}"))?;
     }
@@ -77,8 +77,8 @@ pub(crate) async fn explain(open: &OpenArgs, args: ExplainArgs) -> Result<ExitCo
 /// The explanation of a thread as it was after event `seq`, or of a run of it, its branches as they are now.
 #[cfg(feature = "server")]
 pub(crate) async fn explanation(runtime: &Runtime, thread: &ThreadHandle, what: What) -> Result<Explanation, RunError> {
-    let (state, told) = read(runtime, thread, what).await?;
-    Ok(view(&state, told))
+    let (state, explained) = read(runtime, thread, what).await?;
+    Ok(view(&state, explained))
 }
 
 /// The part of a thread to explain.
@@ -90,21 +90,21 @@ pub(crate) enum What {
     Run(RunId),
 }
 
-async fn read(runtime: &Runtime, thread: &ThreadHandle, what: What) -> Result<(State, Told), RunError> {
+async fn read(runtime: &Runtime, thread: &ThreadHandle, what: What) -> Result<(State, ExplainedThread), RunError> {
     let (steps, run) = match what {
         What::To(seq) => (thread.steps_at(seq).await?, None),
         What::Run(run) => (thread.run_steps(run).await?, Some(run)),
     };
     let state = thread.state_at(steps.last_seq).await?;
-    let mut told = tree::of(runtime, thread.id(), steps).await?;
-    told.run = run;
-    Ok((state, told))
+    let mut explained = tree::of(runtime, thread.id(), steps).await?;
+    explained.run = run;
+    Ok((state, explained))
 }
 
 /// How far the thread is, or the run that is explained: another one may follow it at once.
-fn status(state: &State, told: &Told) -> Status {
-    match told.steps.outcome {
-        _ if told.run.is_none() => state.status(),
+fn status(state: &State, explained: &ExplainedThread) -> Status {
+    match explained.steps.outcome {
+        _ if explained.run.is_none() => state.status(),
         StepOutcome::Completed => Status::Completed,
         StepOutcome::Failed => Status::Error,
         StepOutcome::Cancelled => Status::Cancelled,
@@ -112,12 +112,12 @@ fn status(state: &State, told: &Told) -> Status {
     }
 }
 
-fn view(state: &State, told: Told) -> Explanation {
+fn view(state: &State, explained: ExplainedThread) -> Explanation {
     let tops = |tops: Vec<spending::Top<'_>>| tops.iter().map(spending::Top::view).collect();
-    let (longest, dearest) = (tops(spending::longest(&told)), tops(spending::dearest(&told)));
-    let (causes, branches_left_out, run_id) = (why::chain(&told), told.n_left_out, told.run);
-    let status = status(state, &told);
-    let (steps, branches) = told.into_steps();
+    let (longest, most_expensive) = (tops(spending::longest(&explained)), tops(spending::most_expensive(&explained)));
+    let (causes, branches_left_out, run_id) = (why::chain(&explained), explained.n_left_out, explained.run);
+    let status = status(state, &explained);
+    let (steps, branches) = explained.into_steps();
     Explanation {
         thread_id: state.thread(),
         run_id,
@@ -130,7 +130,7 @@ fn view(state: &State, told: Told) -> Explanation {
         branches,
         branches_left_out,
         longest,
-        dearest,
+        dearest: most_expensive,
         causes,
     }
 }
@@ -143,7 +143,7 @@ fn width() -> usize {
     terminal_size::terminal_size_of(std::io::stdout()).map_or(80, |(width, _)| usize::from(width.0).max(60))
 }
 
-async fn tell(runtime: &Runtime, args: &ExplainArgs) -> Result<(State, Told), Failure> {
+async fn read_at(runtime: &Runtime, args: &ExplainArgs) -> Result<(State, ExplainedThread), Failure> {
     let thread: ThreadHandle = open::find(runtime, &args.thread).await?;
     let what = match (args.run, &args.at) {
         (Some(run), _) => What::Run(RunId(Seq(run))),
@@ -153,10 +153,10 @@ async fn tell(runtime: &Runtime, args: &ExplainArgs) -> Result<(State, Told), Fa
     Ok(read(runtime, &thread, what).await?)
 }
 
-fn head(state: &State, told: &Told) -> String {
-    let workflow = state.workflow().map(|workflow| output::tame(&workflow.name, 200)).unwrap_or_default();
-    let took = told.steps.began.map_or(0, |began| told.steps.last_at.ms_since(began));
-    let how = match status(state, told) {
+fn head(state: &State, explained: &ExplainedThread) -> String {
+    let workflow = state.workflow().map(|workflow| output::sanitize(&workflow.name, 200)).unwrap_or_default();
+    let took = explained.steps.began.map_or(0, |began| explained.steps.last_at.ms_since(began));
+    let how = match status(state, explained) {
         Status::Completed => "completed in",
         Status::Error => "failed after",
         Status::Cancelled => "was cancelled after",
@@ -166,21 +166,21 @@ fn head(state: &State, told: &Told) -> String {
         Status::Paused => "is paused after",
         Status::Running | Status::Pending | Status::Interrupted => "has not ended after",
     };
-    let run = told.run.map(|run| format!("run {run} ")).unwrap_or_default();
+    let run = explained.run.map(|run| format!("run {run} ")).unwrap_or_default();
     let mut head = format!("{} {workflow}\n{run}{how} {}", state.thread(), output::duration(took));
-    if let Some(began) = told.steps.began {
+    if let Some(began) = explained.steps.began {
         head.push_str(&format!(", begun {began}"));
     }
-    for (parent, seq) in &told.steps.forked_from {
+    for (parent, seq) in &explained.steps.forked_from {
         head.push_str(&format!("\nforked from {parent} at {seq}"));
     }
-    for (seq, workflow) in &told.steps.migrated {
+    for (seq, workflow) in &explained.steps.migrated {
         let hash = workflow.hash.to_string();
-        let name = output::tame(&workflow.name, 200);
+        let name = output::sanitize(&workflow.name, 200);
         head.push_str(&format!("\nmigrated at {seq} to {name} ({})", text::head(&hash, 12)));
     }
-    if told.steps.n_dropped > 0 {
-        head.push_str(&format!("\n{} nodes before the first step below are left out", told.steps.n_dropped));
+    if explained.steps.n_dropped > 0 {
+        head.push_str(&format!("\n{} nodes before the first step below are left out", explained.steps.n_dropped));
     }
     head
 }

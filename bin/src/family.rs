@@ -48,7 +48,7 @@ impl Names {
 }
 
 fn label(owner: &str, name: &str) -> String {
-    let name = output::tame(name, NAME_CHARS_MAX);
+    let name = output::sanitize(name, NAME_CHARS_MAX);
     if owner.is_empty() { name } else { format!("{owner}/{name}") }
 }
 

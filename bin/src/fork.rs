@@ -16,7 +16,7 @@ use serde_json::json;
 
 use crate::drive::{self, Form};
 use crate::exit::{Failure, INVALID, NOT_FOUND};
-use crate::live::Story;
+use crate::live::ShownRun;
 use crate::moment::seq_of;
 use crate::open::{self, OpenArgs};
 use crate::resume;
@@ -155,7 +155,7 @@ pub(crate) async fn fork(open: &OpenArgs, args: ForkArgs) -> Result<ExitCode, Fa
         return Ok(ExitCode::SUCCESS);
     }
     let from = thread.first_own_seq().await?;
-    let story = Story::begin(&runtime, &thread, from).await?;
+    let story = ShownRun::begin(&runtime, &thread, from).await?;
     let driven = drive::drive(open, &runtime, &thread, story, args.form).await;
     drive::finish(open, runtime, &thread, driven, args.form).await
 }
@@ -172,8 +172,8 @@ pub(crate) fn answer_to(question: &str, parent: ThreadId, answer: Json) -> Resul
 /// The error of a fork whose answer is for a question that is not open at its moment.
 pub(crate) fn does_not_wait(question: &str) -> String {
     format!(
-        "question {question} does not wait at that moment: fork where it was asked; branches are inherited as they \
-         stood at the last event of the thread that is inherited"
+        "question {question} is not open at that moment: fork where it was asked; branches are inherited as \
+         of the last inherited event of the thread"
     )
 }
 
@@ -199,5 +199,5 @@ async fn derived(
 fn does_not_fit(thread: &ThreadHandle, file: &Path, faults: impl IntoIterator<Item = impl Display>) -> Failure {
     let lines: Vec<_> = faults.into_iter().map(|fault| format!("\n- {fault}")).collect();
     let (id, file) = (thread.id(), file.display());
-    Failure::new(INVALID, format!("thread {id} cannot go on with {file} from there:{}", lines.concat()))
+    Failure::new(INVALID, format!("thread {id} cannot continue with {file} from there:{}", lines.concat()))
 }

@@ -39,7 +39,7 @@ pub(crate) struct GcArgs {
     /// Also delete the newest definition of each workflow that no thread runs on
     #[arg(long)]
     definitions: bool,
-    /// Then write the index again, which frees its space and erases deleted texts from it
+    /// Then rewrite the index, which frees its space and erases deleted texts from it
     #[arg(long, conflicts_with = "dry_run")]
     compact: bool,
     /// Only list what would be deleted
@@ -88,7 +88,7 @@ pub(crate) fn moment(
 pub(crate) fn ended(text: &str) -> Result<Status, String> {
     match threads::status(text)? {
         status if status.is_ended() => Ok(status),
-        _ => Err("only threads that have ended can go: completed, error or cancelled".into()),
+        _ => Err("only threads that have ended can be deleted: completed, error or cancelled".into()),
     }
 }
 
@@ -126,12 +126,12 @@ pub(crate) async fn gc(open: &OpenArgs, args: GcArgs) -> Result<ExitCode, Failur
     for row in rows() {
         let text = |name: &str| row[name].as_str().unwrap_or_default();
         let (id, status, at) = (text("thread_id"), text("status"), text("last_at"));
-        let (bytes, workflow) = (row["bytes"].as_u64().unwrap_or_default(), output::tame(text("workflow"), 40));
+        let (bytes, workflow) = (row["bytes"].as_u64().unwrap_or_default(), output::sanitize(text("workflow"), 40));
         output::print(format!("{id} {status:<9} {at} {:>9} {workflow}", size(bytes)).trim_end())?;
     }
-    if open.talks() {
-        let done = if args.dry_run { "would go" } else { "deleted" };
-        output::say(&format!(
+    if open.prints_messages() {
+        let done = if args.dry_run { "would be deleted" } else { "deleted" };
+        output::print_message(&format!(
             "{} with {} {done}: {}, {} before compression",
             output::count(rows().count(), "thread", "threads"),
             output::count(sum("branches"), "branch", "branches"),
@@ -139,21 +139,21 @@ pub(crate) async fn gc(open: &OpenArgs, args: GcArgs) -> Result<ExitCode, Failur
             size(sum("bytes"))
         ));
         if let Some(left) = collected["bytes_left"].as_u64() {
-            output::say(&format!("{} are left", size(left)));
+            output::print_message(&format!("{} are left", size(left)));
         }
         let n_definitions = collected["definitions"].as_array().map_or(0, Vec::len);
         if n_definitions > 0 {
             let what = output::count(n_definitions, "definition", "definitions");
-            output::say(&format!("{what} of workflows {done}: no thread runs on them"));
+            output::print_message(&format!("{what} of workflows {done}: no thread runs on them"));
         }
         let n_kept = collected["kept_for_heirs"].as_array().map_or(0, Vec::len);
         if n_kept > 0 {
-            output::say(&format!("{n_kept} more stay, because forks that stay inherit from them"));
+            output::print_message(&format!("{n_kept} more are kept, because forks that are kept inherit from them"));
         }
         if let (Some(before), Some(after)) =
             (collected["index_bytes_before"].as_u64(), collected["index_bytes"].as_u64())
         {
-            output::say(&format!("the index was written anew: {}, {} before", size(after), size(before)));
+            output::print_message(&format!("the index was rewritten: {}, {} before", size(after), size(before)));
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -192,7 +192,7 @@ async fn at_server(server: &Client, args: &GcArgs) -> Result<Value, Failure> {
 }
 
 async fn here(open: &OpenArgs, args: &GcArgs) -> Result<Value, Failure> {
-    let runtime = if args.dry_run { open.look().await? } else { open.start_to_delete().await? };
+    let runtime = if args.dry_run { open.open_to_read().await? } else { open.start_to_delete().await? };
     let retention = Retention {
         ended_before: args.older_than,
         keep_bytes: args.keep_bytes,

@@ -66,7 +66,7 @@ enum Answer {
 }
 
 pub(crate) async fn list(open: &OpenArgs, args: InboxArgs) -> Result<ExitCode, Failure> {
-    let runtime = open.look().await?;
+    let runtime = open.open_to_read().await?;
     let (inbox, now) = (runtime.inbox().await, runtime.now());
     let paused = ThreadFilter { status: vec![Status::Paused], ..ThreadFilter::default() };
     let paused = runtime.threads(paused).await;
@@ -78,22 +78,22 @@ pub(crate) async fn list(open: &OpenArgs, args: InboxArgs) -> Result<ExitCode, F
             inbox.open.iter().map(|question| Interaction::of(question, now)).collect::<Vec<_>>()
         ))?;
     } else if inbox.open.is_empty() {
-        if open.talks() {
-            output::say("nothing waits for a person");
+        if open.prints_messages() {
+            output::print_message("no open questions");
         }
     } else {
         for question in &inbox.open {
             output::print(lines(question, question.age_ms(now)))?;
         }
-        if open.talks() {
-            output::say("answer one with: rethread respond ID, see rethread respond --help");
+        if open.prints_messages() {
+            output::print_message("answer one with: rethread respond ID, see rethread respond --help");
         }
     }
-    if open.talks() && !args.json {
+    if open.prints_messages() && !args.json {
         // Paused by a person or at a limit: no question is open, but a person must act.
         for thread in paused {
-            output::say(&format!(
-                "paused: thread {0}; see rethread show {0}, go on with rethread resume {0}",
+            output::print_message(&format!(
+                "paused: thread {0}; see rethread show {0}, continue with rethread resume {0}",
                 thread.thread_id
             ));
         }
@@ -101,7 +101,7 @@ pub(crate) async fn list(open: &OpenArgs, args: InboxArgs) -> Result<ExitCode, F
     let mut code = ExitCode::SUCCESS;
     for (thread, error) in inbox.unreadable {
         let failure = Failure::from(error);
-        output::say_error(&format!("thread {thread}: {}", failure.message));
+        output::print_error(&format!("thread {thread}: {}", failure.message));
         code = ExitCode::from(failure.code);
     }
     Ok(code)
@@ -114,7 +114,7 @@ fn lines(question: &OpenInteraction, age_ms: u64) -> String {
     let about = format!(
         "{}  node {}, {}, asked {} ago{until}",
         question.key(),
-        output::tame(question.node.as_str(), 80),
+        output::sanitize(question.node.as_str(), 80),
         ask::kind(request.operation_type),
         age(age_ms),
     );
@@ -124,9 +124,9 @@ fn lines(question: &OpenInteraction, age_ms: u64) -> String {
         OperationType::RelayModel | OperationType::ApproveTool => {
             output::sanitize_lines(prompt).replace('\n', "\n    ")
         }
-        _ => output::tame(prompt, PROMPT_CHARS_MAX),
+        _ => output::sanitize(prompt, PROMPT_CHARS_MAX),
     };
-    let expected = request.answer.as_ref().map(|answer| output::tame(&answer.expected(), PROMPT_CHARS_MAX));
+    let expected = request.answer.as_ref().map(|answer| output::sanitize(&answer.expected(), PROMPT_CHARS_MAX));
     let expected = expected.map(|expected| format!("\n    answer with {expected}")).unwrap_or_default();
     format!("{about}\n    {}{expected}", prompt.trim_end())
 }
@@ -143,13 +143,13 @@ fn age(ms: u64) -> String {
 
 pub(crate) async fn respond(open: &OpenArgs, args: RespondArgs) -> Result<ExitCode, Failure> {
     let (thread, interaction) = CallId::parse_key(&args.id).map_err(|_| {
-        let id = output::tame(&args.id, 80);
-        Failure::new(CONFLICT, format!("`{id}` is no question: give its id, as `rethread inbox` lists it"))
+        let id = output::sanitize(&args.id, 80);
+        Failure::new(CONFLICT, format!("`{id}` is not the id of a question: `rethread inbox` lists the ids"))
     })?;
     let answer = answer(&args)?;
-    let runtime = open.look().await?;
+    let runtime = open.open_to_read().await?;
     let handle = runtime.thread(thread);
-    let done = tell(open.holder(), &handle, interaction, answer).await;
+    let done = send_answer(open.holder(), &handle, interaction, answer).await;
     let root = match &done {
         Ok(()) => family::root_of(&runtime, &handle).await.map(|root| root.id()),
         Err(_) => Ok(thread),
@@ -161,10 +161,10 @@ pub(crate) async fn respond(open: &OpenArgs, args: RespondArgs) -> Result<ExitCo
         output::print_json(&json!({ "id": args.id, "thread_id": thread, "status": status }))?;
     } else {
         output::print(format!("{} {status}", args.id))?;
-        if open.talks() {
+        if open.prints_messages() {
             match open.holder() {
-                Some(server) => output::say(&format!("it goes on at {}", server.address())),
-                None => output::say(&format!("go on with it: rethread resume {}", root?)),
+                Some(server) => output::print_message(&format!("it continues at {}", server.address())),
+                None => output::print_message(&format!("continue it with: rethread resume {}", root?)),
             }
         }
     }
@@ -195,7 +195,7 @@ fn answer(args: &RespondArgs) -> Result<Answer, Failure> {
     Ok(Answer::Cancel)
 }
 
-async fn tell(
+async fn send_answer(
     server: Option<&Client>,
     thread: &ThreadHandle,
     interaction: CallId,
@@ -214,17 +214,17 @@ async fn tell(
         }
     };
     let Some(server) = server else {
-        let told = match answer {
+        let result = match answer {
             Some(answer) => thread.respond(interaction, answer).await,
             None => thread.cancel_interaction(interaction).await,
         };
-        return told.map_err(failure);
+        return result.map_err(failure);
     };
-    let told = match answer {
+    let result = match answer {
         Some(answer) => server.respond(thread.id(), interaction, &answer).await,
         None => server.cancel_interaction(thread.id(), interaction).await,
     };
-    told.map_err(|error| {
+    result.map_err(|error| {
         let was_never_asked = matches!(error.kind.as_deref(), Some("no-interaction" | "no-thread"));
         let failure = Failure::from(error);
         if was_never_asked { Failure::new(CONFLICT, failure.message) } else { failure }

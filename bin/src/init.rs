@@ -35,14 +35,13 @@ pub(crate) fn run(open: &OpenArgs, args: &InitArgs) -> Result<ExitCode, Failure>
     match written {
         Ok(()) => {
             output::print(format!("wrote {shown}"))?;
-            if open.talks() {
-                output::say("say in it which model you use, then check it with: rethread doctor");
+            if open.prints_messages() {
+                output::print_message("name your model in it, then check it with: rethread doctor");
             }
             Ok(ExitCode::SUCCESS)
         }
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-            let message =
-                format!("{shown} is there already and is left as it is; `rethread init --print` shows a new one");
+            let message = format!("{shown} already exists and is not changed; `rethread init --print` shows a new one");
             Err(Failure::new(CONFLICT, message))
         }
         Err(error) => Err(Failure::other(format!("{shown} cannot be written: {error}"))),

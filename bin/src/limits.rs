@@ -50,10 +50,10 @@ pub(crate) fn read(file: &Path) -> Result<(Limits, MetricsOf), Failure> {
         Labels::new().with(key, "value").map_err(|error| invalid(format!("metrics.labels: {error}")))?;
     }
     if metrics.labels.len() > KEYS_MAX {
-        return Err(invalid(format!("metrics.labels: {KEYS_MAX} keys are possible")));
+        return Err(invalid(format!("metrics.labels: at most {KEYS_MAX} keys are allowed")));
     }
     if !(1..=VALUES_MAX).contains(&metrics.label_values_max) {
-        return Err(invalid(format!("metrics.label_values_max: between 1 and {VALUES_MAX} are possible")));
+        return Err(invalid(format!("metrics.label_values_max: must be between 1 and {VALUES_MAX}")));
     }
     Ok((limits, metrics))
 }

@@ -31,17 +31,17 @@ enum View {
     /// A person at a terminal.
     Terminal(StatusLine),
     /// A person who talks with it.
-    Talk(Speaker),
+    Chat(AnswerPrinter),
 }
 
 /// The answers of a conversation, on stdout as they come.
 #[derive(Default)]
-struct Speaker {
+struct AnswerPrinter {
     /// Whether a line has begun that is not ended yet.
     is_mid_line: bool,
 }
 
-impl Speaker {
+impl AnswerPrinter {
     /// Prints what the event says, if it is part of an answer.
     fn take(&mut self, event: &Event) -> Result<bool, Failure> {
         if let Event::LlmExecutionProgress(e) = event {
@@ -80,20 +80,20 @@ impl Speaker {
     }
 }
 
-/// A run as it was shown so far: what goes on with it goes on from here.
-pub(crate) struct Story {
-    /// The place in the log that is looked at next.
+/// A run as it was shown so far; a continuation is shown from here.
+pub(crate) struct ShownRun {
+    /// The position of the next event to show.
     next: Position,
     family: Family,
-    talk: Talk,
+    progress: RunProgress,
 }
 
 /// What is said about a run so far.
-struct Talk {
+struct RunProgress {
     since: Instant,
     tools: HashMap<(ThreadId, CallId), String>,
     /// What models say just now.
-    texts: BTreeMap<ThreadId, Speech>,
+    texts: BTreeMap<ThreadId, StreamedAnswer>,
     /// The calls of models that have not answered.
     asked: BTreeSet<(ThreadId, CallId)>,
     input_tokens: u64,
@@ -102,12 +102,12 @@ struct Talk {
 
 /// An answer that comes piece by piece.
 #[derive(Default)]
-struct Speech {
+struct StreamedAnswer {
     label: String,
     text: String,
 }
 
-impl Story {
+impl ShownRun {
     /// The story of a thread and its branches from event `from` of the thread on.
     pub(crate) async fn begin(runtime: &Runtime, thread: &ThreadHandle, from: Seq) -> Result<Self, Failure> {
         // Before the look into the thread, so that nothing comes in between.
@@ -115,7 +115,7 @@ impl Story {
         let recorded = thread.recorded_events(from).await?;
         let first = recorded.iter().find(|event| event.record.thread == thread.id()).map(|event| event.record.position);
         let family = Family::of(runtime, thread.id()).await?;
-        let talk = Talk {
+        let progress = RunProgress {
             since: Instant::now(),
             tools: HashMap::new(),
             texts: BTreeMap::new(),
@@ -123,7 +123,7 @@ impl Story {
             input_tokens: 0,
             output_tokens: 0,
         };
-        Ok(Self { next: first.map_or(next, |first| first.min(next)), family, talk })
+        Ok(Self { next: first.map_or(next, |first| first.min(next)), family, progress })
     }
 
     fn show(&mut self, view: &mut View, event: &RecordedEvent) -> Result<(), Failure> {
@@ -134,25 +134,25 @@ impl Story {
         match view {
             View::Lines => print_event(event, true)?,
             View::Plain => {
-                if let Some(line) = self.talk.take(event, &label, &self.family) {
-                    output::say(&line);
+                if let Some(line) = self.progress.take(event, &label, &self.family) {
+                    output::print_message(&line);
                 }
             }
-            View::Talk(speaker) => {
-                let line = self.talk.take(event, &label, &self.family);
-                let is_said = label.is_empty() && speaker.take(&event.event)?;
+            View::Chat(printer) => {
+                let line = self.progress.take(event, &label, &self.family);
+                let is_said = label.is_empty() && printer.take(&event.event)?;
                 if let Some(line) = line.filter(|_| !is_said) {
-                    speaker.end_line()?;
-                    output::say(&line);
+                    printer.end_line()?;
+                    output::print_message(&line);
                 }
             }
             // Who answered here has it before them.
             View::Terminal(_) if matches!(event.event, Event::UserInteractionResponded(_)) => {}
             View::Terminal(status) => {
-                if let Some(line) = self.talk.take(event, &label, &self.family) {
+                if let Some(line) = self.progress.take(event, &label, &self.family) {
                     status.print(&line);
                 }
-                status.set(self.talk.status());
+                status.set(self.progress.status());
             }
         }
         Ok(())
@@ -163,9 +163,9 @@ impl View {
     fn choose(open: &OpenArgs, form: Form) -> Option<Self> {
         if form.jsonl {
             Some(Self::Lines)
-        } else if form.talks {
-            Some(Self::Talk(Speaker::default()))
-        } else if !open.talks() {
+        } else if form.is_chat {
+            Some(Self::Chat(AnswerPrinter::default()))
+        } else if !open.prints_messages() {
             None
         } else if io::stderr().is_terminal() {
             Some(Self::Terminal(StatusLine::show()))
@@ -175,13 +175,13 @@ impl View {
     }
 }
 
-impl Talk {
+impl RunProgress {
     /// The line that an event is worth, if it is worth one.
     fn take(&mut self, event: &RecordedEvent, label: &str, family: &Family) -> Option<String> {
         let clock = output::dim(format!("{:>6.1}s", self.since.elapsed().as_secs_f64()));
         let branch = if label.is_empty() { String::new() } else { format!("{} ", output::cyan(format!("[{label}]"))) };
         let line = |what: String, more: &str| {
-            Some(format!("{clock}  {branch}{what} {}", output::tame(more, 400)).trim_end().to_owned())
+            Some(format!("{clock}  {branch}{what} {}", output::sanitize(more, 400)).trim_end().to_owned())
         };
         let thread = event.record.thread;
         let about = summary(&event.event);
@@ -190,20 +190,20 @@ impl Talk {
             Event::RunStarted(_) => line(output::bold("next"), &about),
             Event::ThreadQueued(_) => line("waits".into(), &format!("in a queue: {about}")),
             Event::RunQueued(_) => line("queued".into(), &about),
-            Event::RunCancelled(_) => line(output::yellow("called off"), &about),
+            Event::RunCancelled(_) => line(output::yellow("cancelled"), &about),
             // The start of a branch is already in the line of the fork.
             Event::ThreadForked(_) if !label.is_empty() => None,
             Event::ThreadForked(_) => line(output::bold("thread"), &format!("{thread} {about}")),
-            Event::ThreadRecovered(_) => line(output::yellow("back after a break:"), &about),
+            Event::ThreadRecovered(_) => line(output::yellow("recovered:"), &about),
             Event::NodeStarted(_) => line(output::bold("node"), &about),
             Event::NodeFailed(_) => line(output::red("node failed"), &about),
             Event::LlmExecutionProgress(e) => {
-                let speech = self.texts.entry(thread).or_default();
+                let streamed = self.texts.entry(thread).or_default();
                 if e.restarted {
-                    speech.text.clear();
+                    streamed.text.clear();
                 }
-                label.clone_into(&mut speech.label);
-                speech.text.push_str(&e.text);
+                label.clone_into(&mut streamed.label);
+                streamed.text.push_str(&e.text);
                 None
             }
             Event::LlmCallRequested(_) => {
@@ -220,15 +220,15 @@ impl Talk {
                 self.texts.remove(&thread);
                 self.input_tokens += e.usage.input_tokens.unwrap_or(0);
                 self.output_tokens += e.usage.output_tokens.unwrap_or(0);
-                let said = output::tame(&e.message.joined_text(), 100);
+                let said = output::sanitize(&e.message.joined_text(), 100);
                 if said.is_empty() { None } else { line("model".into(), &said) }
             }
-            Event::LlmTryFailed(_) | Event::LlmCallRetried(_) => line(output::yellow("model again"), &about),
+            Event::LlmTryFailed(_) | Event::LlmCallRetried(_) => line(output::yellow("model retry"), &about),
             Event::ToolExecutionRequest(e) => {
                 self.tools.insert((thread, CallId(event.record.seq)), e.name.to_string());
                 line("tool".into(), &about)
             }
-            Event::ToolCallRetried(e) => line(output::yellow("tool again"), &self.tool((thread, e.call_id), &about)),
+            Event::ToolCallRetried(e) => line(output::yellow("tool retry"), &self.tool((thread, e.call_id), &about)),
             Event::ToolExecutionCompleted(e) => {
                 let text = self.tool((thread, e.call_id), &about);
                 self.tools.remove(&(thread, e.call_id));
@@ -254,7 +254,7 @@ impl Talk {
                     None => line(output::red("  ✗"), &format!("neither yes nor no: {about}")),
                 }
             }
-            Event::AnswerRejected(_) => line(output::yellow("answer again"), &about),
+            Event::AnswerRejected(_) => line(output::yellow("answer rejected"), &about),
             Event::PlanMade(_) => line("plan".into(), &about),
             Event::PlanStepStarted(_) => line("step".into(), &about),
             Event::PlanStepCompleted(_) => line(output::green("  ✓"), &format!("step {about}")),
@@ -269,7 +269,7 @@ impl Talk {
                 let name = family.branch(thread, e.index);
                 match (&e.error, &e.output) {
                     (Some(error), _) => {
-                        let what = format!("branch {name}, {}: {}", error.kind, output::tame(&error.message, 100));
+                        let what = format!("branch {name}, {}: {}", error.kind, output::sanitize(&error.message, 100));
                         line(output::red("  ✗"), &what)
                     }
                     (None, _) => line(output::green("  ✓"), &format!("branch {name}")),
@@ -342,7 +342,7 @@ impl Talk {
         if !self.tools.is_empty() {
             let mut names: Vec<_> = self.tools.values().map(String::as_str).collect();
             names.sort_unstable();
-            status.push_str(&format!(", running {}", output::tame(&names.join(", "), STATUS_CHARS_MAX)));
+            status.push_str(&format!(", running {}", output::sanitize(&names.join(", "), STATUS_CHARS_MAX)));
         }
         let n_silent = self.asked.iter().filter(|(thread, _)| !self.texts.contains_key(thread)).count();
         match n_silent {
@@ -350,11 +350,11 @@ impl Talk {
             1 => status.push_str(", waiting for the model"),
             n => status.push_str(&format!(", {n} wait for the model")),
         }
-        if let Some(speech) = self.texts.values().next_back() {
-            let tail: Vec<_> = speech.text.chars().rev().take(TAIL_CHARS).collect();
+        if let Some(streamed) = self.texts.values().next_back() {
+            let tail: Vec<_> = streamed.text.chars().rev().take(TAIL_CHARS).collect();
             let tail: String = tail.into_iter().rev().collect();
-            let label = if speech.label.is_empty() { String::new() } else { format!("[{}] ", speech.label) };
-            status.push_str(&format!("  {label}{}", output::tame(&tail, TAIL_CHARS)));
+            let label = if streamed.label.is_empty() { String::new() } else { format!("[{}] ", streamed.label) };
+            status.push_str(&format!("  {label}{}", output::sanitize(&tail, TAIL_CHARS)));
         }
         status
     }
@@ -362,13 +362,13 @@ impl Talk {
 
 /// A view of a thread and its branches at work.
 pub(crate) struct Watch {
-    task: JoinHandle<Result<Story, Failure>>,
+    task: JoinHandle<Result<ShownRun, Failure>>,
     end: watch::Sender<Option<Position>>,
 }
 
 impl Watch {
     /// Goes on with the story as it happens, if anybody wants to see it.
-    pub(crate) fn begin(open: &OpenArgs, form: Form, runtime: &Runtime, story: Story) -> Self {
+    pub(crate) fn begin(open: &OpenArgs, form: Form, runtime: &Runtime, story: ShownRun) -> Self {
         let (end, at_rest) = watch::channel(None);
         let (view, runtime) = (View::choose(open, form), runtime.clone());
         let task = tokio::spawn(async move {
@@ -381,7 +381,7 @@ impl Watch {
     }
 
     /// Waits until everything before `end` was shown.
-    pub(crate) async fn finish(mut self, end: Position) -> Result<Story, Failure> {
+    pub(crate) async fn finish(mut self, end: Position) -> Result<ShownRun, Failure> {
         let _ = self.end.send(Some(end));
         match (&mut self.task).await {
             Ok(story) => story,
@@ -407,9 +407,9 @@ impl Drop for Watch {
 async fn show(
     mut view: View,
     runtime: Runtime,
-    mut story: Story,
+    mut story: ShownRun,
     mut at_rest: watch::Receiver<Option<Position>>,
-) -> Result<Story, Failure> {
+) -> Result<ShownRun, Failure> {
     let mut events = runtime.events(story.next, &[])?;
     while at_rest.borrow_and_update().is_none_or(|end| story.next < end) {
         tokio::select! {

@@ -121,7 +121,7 @@ enum Command {
     Replay(replay::ReplayArgs),
     /// Explain what a thread did, where time and money went, and why it failed
     Explain(explain::ExplainArgs),
-    /// Sum up what calls of models and tools used
+    /// Sum up the usage of models and tools
     Usage(usage::UsageArgs),
     /// Show the changes between two moments of one thread or of two
     Diff(diff::DiffArgs),
@@ -141,7 +141,7 @@ enum Command {
     Pause(control::PauseArgs),
     /// Resume a paused or unfinished thread
     Resume(resume::ResumeArgs),
-    /// Let a wait of a thread end at another time
+    /// Change when a wait of a thread ends
     Reschedule(control::RescheduleArgs),
     /// Send a signal to the threads that wait for it
     Signal(signal::SignalArgs),

@@ -48,10 +48,10 @@ pub(crate) async fn seq_of(thread: &ThreadHandle, moment: &str) -> Result<Seq, F
     let labels: Vec<_> = state.checkpoints().iter().map(|checkpoint| checkpoint.label.as_str()).collect();
     let known =
         if labels.is_empty() { "it has no checkpoints".to_owned() } else { format!("it has {}", labels.join(", ")) };
-    let moment = output::tame(moment, 80);
+    let moment = output::sanitize(moment, 80);
     Err(Failure::new(
         NOT_FOUND,
-        format!("`{moment}` is no seq, time, run or checkpoint of thread {}: {known}", thread.id()),
+        format!("`{moment}` is not a seq, time, run or checkpoint of thread {}: {known}", thread.id()),
     ))
 }
 

@@ -67,7 +67,8 @@ pub(crate) struct OpenArgs {
     /// The server, once it was looked for
     #[arg(skip)]
     pub(crate) found: OnceCell<Option<Client>>,
-    /// What the log is read through, once [`OpenArgs::look`] has settled that: a server, or a command that holds it
+    /// The process that the log is read through, once [`OpenArgs::open_to_read`] found it: a server, or a command that
+    /// holds it
     #[arg(skip)]
     pub(crate) holder: OnceCell<Client>,
     /// The API on a socket, while this command holds the log
@@ -126,7 +127,7 @@ pub(crate) fn log_to_stderr(command: &str) {
 
 impl OpenArgs {
     /// Whether there is talk on stderr.
-    pub(crate) fn talks(&self) -> bool {
+    pub(crate) fn prints_messages(&self) -> bool {
         !self.quiet
     }
 
@@ -170,7 +171,7 @@ impl OpenArgs {
             Some(server) => {
                 let server = remote::without_user(server);
                 let message = format!("{why}: leave out --server {server} (or unset RETHREAD_SERVER)");
-                Err(Failure::new(2, output::tame(&message, 400)))
+                Err(Failure::new(2, output::sanitize(&message, 400)))
             }
         }
     }
@@ -213,7 +214,7 @@ impl OpenArgs {
 
     /// A runtime that only reads: it needs an existing log, and starts nothing. It reads through the process that holds
     /// the log, if that is a server or a command.
-    pub(crate) async fn look(&self) -> Result<Runtime, Failure> {
+    pub(crate) async fn open_to_read(&self) -> Result<Runtime, Failure> {
         if let Some(server) = self.server().await? {
             return self.through(server.clone()).await;
         }
@@ -259,14 +260,14 @@ impl OpenArgs {
         Ok(builder.mode(if runs { Mode::RunElsewhere } else { Mode::Observe }).start().await?)
     }
 
-    /// The process that [`OpenArgs::look`] reads through; none where the log was opened by this one.
+    /// The process that [`OpenArgs::open_to_read`] reads through; none where the log was opened by this one.
     pub(crate) fn holder(&self) -> Option<&Client> {
         self.holder.get()
     }
 
     /// Answers for the log on a socket from now on, for commands that read it and for those about threads that run here.
     /// Where there can be none, the others find the log locked.
-    async fn answer_for(&self, runtime: &Runtime, programs: Programs) {
+    async fn serve_socket(&self, runtime: &Runtime, programs: Programs) {
         match Local::start(runtime, &self.data_dir, self.driven.clone(), programs) {
             Ok(local) => *self.local.lock().await = Some(local),
             Err(error) => tracing::warn!(%error, "other commands cannot read the log while this one runs"),
@@ -274,25 +275,26 @@ impl OpenArgs {
     }
 
     /// As above, for a command that reads for long, unless it reads through another process itself.
-    pub(crate) async fn answer_while_reading(&self, runtime: &Runtime) {
+    pub(crate) async fn serve_socket_while_reading(&self, runtime: &Runtime) {
         if self.holder().is_none() {
-            self.answer_for(runtime, Programs::None).await;
+            self.serve_socket(runtime, Programs::None).await;
         }
     }
 
-    /// Ends what [`OpenArgs::answer_for`] began. Called before the runtime is stopped.
-    pub(crate) async fn answer_no_more(&self) {
+    /// Ends what [`OpenArgs::serve_socket`] began. Called before the runtime is stopped.
+    pub(crate) async fn stop_socket(&self) {
         if let Some(local) = self.local.lock().await.take() {
             local.stop().await;
         }
     }
 
-    /// As [`OpenArgs::look`]; also reads the rest of a log that is too damaged to be opened, and reports the damage.
-    pub(crate) async fn look_at_what_is_left(&self) -> Result<Runtime, Failure> {
-        match self.look().await {
+    /// As [`OpenArgs::open_to_read`]; also reads the rest of a log that is too damaged to be opened, and reports the
+    /// damage.
+    pub(crate) async fn open_damaged(&self) -> Result<Runtime, Failure> {
+        match self.open_to_read().await {
             Err(failure) if failure.code == DAMAGED && self.server().await?.is_none() => {
                 let left = self.builder().arbiters(1).mode(Mode::Salvage).start().await?;
-                output::say_error(&format!("{}; what follows is what can still be read", failure.message));
+                output::print_error(&format!("{}; showing what can still be read", failure.message));
                 Ok(left)
             }
             looked => looked,
@@ -320,7 +322,7 @@ impl OpenArgs {
     /// A runtime that runs threads, with models and tools.
     pub(crate) async fn work(&self, args: &ToolArgs) -> Result<Runtime, Failure> {
         let runtime = self.equipped(args, |builder| builder).await?;
-        self.answer_for(&runtime, Programs::of(self, args)?).await;
+        self.serve_socket(&runtime, Programs::of(self, args)?).await;
         Ok(runtime)
     }
 
@@ -344,7 +346,7 @@ impl OpenArgs {
         };
         let runtime = self.after_readers(make).await?;
         *self.equipped.lock().await = Some(runtime.clone());
-        toolset::tell(runtime.mcp_reports());
+        toolset::print_reports(runtime.mcp_reports());
         Ok(runtime)
     }
 
@@ -360,7 +362,7 @@ impl OpenArgs {
 
     /// Stops the runtime if its command did not: the processes of its tools must end.
     pub(crate) async fn stop(&self) {
-        self.answer_no_more().await;
+        self.stop_socket().await;
         if let Some(runtime) = self.equipped.lock().await.take() {
             // The reason of the failure is already printed.
             let _ = runtime.shutdown().await;
@@ -404,7 +406,7 @@ pub(crate) async fn find(runtime: &Runtime, name: &str) -> Result<ThreadHandle, 
     if !looks_right {
         let message = format!(
             "no thread `{}`: a thread is named by its id, four or more characters of it, or `last`; see `rethread threads`",
-            output::tame(name, 80)
+            output::sanitize(name, 80)
         );
         return Err(Failure::new(NOT_FOUND, message));
     }

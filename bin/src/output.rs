@@ -89,18 +89,18 @@ pub(crate) fn screen() -> (usize, usize) {
 }
 
 /// A line of talk.
-pub(crate) fn say(text: &str) {
+pub(crate) fn print_message(text: &str) {
     // If stderr is closed, there is no other place to report it.
     let _ = writeln!(io::stderr(), "{text}");
 }
 
 /// Prints an error to stderr, line by line.
-pub(crate) fn say_error(message: &str) {
-    say(&format!("{}: {}", red("error"), sanitize_lines(message)));
+pub(crate) fn print_error(message: &str) {
+    print_message(&format!("{}: {}", red("error"), sanitize_lines(message)));
 }
 
 /// Notified when stdout was closed.
-static READER_GONE: Notify = Notify::const_new();
+static STDOUT_CLOSED: Notify = Notify::const_new();
 
 static HAS_PRINTED: AtomicBool = AtomicBool::new(false);
 
@@ -118,16 +118,16 @@ fn put(text: fmt::Arguments<'_>) -> Result<(), Failure> {
     HAS_PRINTED.store(true, Ordering::Relaxed);
     match io::stdout().write_fmt(text).and_then(|()| io::stdout().flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
-            READER_GONE.notify_one();
-            Err(Failure::reader_gone(0))
+            STDOUT_CLOSED.notify_one();
+            Err(Failure::stdout_closed(0))
         }
         other => Ok(other?),
     }
 }
 
 /// Waits until a line could not be printed because stdout was closed.
-pub(crate) async fn reader_gone() {
-    READER_GONE.notified().await;
+pub(crate) async fn stdout_closed() {
+    STDOUT_CLOSED.notified().await;
 }
 
 /// One JSON document for people and scripts.
@@ -152,7 +152,7 @@ pub(crate) fn print_piece(text: &str) -> Result<(), Failure> {
 
 /// Text from outside (a model, a tool, a file) on one line, with visible marks for hidden characters, cut to
 /// `chars_max`.
-pub(crate) fn tame(text: &str, chars_max: usize) -> String {
+pub(crate) fn sanitize(text: &str, chars_max: usize) -> String {
     let n_read = text.char_indices().nth(chars_max).map_or(text.len(), |(at, _)| at);
     // A run of blanks is counted whole.
     let n_read = text.len() - text[n_read..].trim_start().len();
@@ -176,10 +176,10 @@ pub(crate) fn tame(text: &str, chars_max: usize) -> String {
 }
 
 /// The same with the spaces that it begins with.
-pub(crate) fn tame_indented(text: &str, chars_max: usize) -> String {
+pub(crate) fn sanitize_indented(text: &str, chars_max: usize) -> String {
     let inner = text.trim_start_matches(' ');
     let n_spaces = text.len() - inner.len();
-    format!("{:n_spaces$}{}", "", tame(inner, chars_max.saturating_sub(n_spaces).max(1)))
+    format!("{:n_spaces$}{}", "", sanitize(inner, chars_max.saturating_sub(n_spaces).max(1)))
 }
 
 /// Text from outside for a terminal, line by line, with visible marks for hidden characters.

@@ -16,15 +16,15 @@ const MESSAGES_BYTES_MAX: usize = 64 << 20;
 
 /// The options for what a thread begins with.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Beginning")]
+#[command(next_help_heading = "Start")]
 pub(crate) struct PastArgs {
-    /// The file with what was said before, a JSON list of messages: the first run goes on with this conversation
+    /// The file with the earlier conversation, a JSON list of messages: the first run continues it
     #[arg(long, value_name = "FILE")]
     messages: Option<PathBuf>,
     /// The form of the messages: openai_chat, openai_responses or anthropic (default: that of rethread)
     #[arg(long, value_name = "FORMAT", requires = "messages", value_parser = format)]
     messages_format: Option<ConversationFormat>,
-    /// Begin with this variable, beside or in place of those of the workflow; repeatable
+    /// Set this variable at the start, in addition to or in place of those of the workflow; repeatable
     #[arg(long = "set", value_name = "VAR=JSON", value_parser = assignment)]
     variables: Vec<(String, Json)>,
     /// The node to begin with, in place of the first one
@@ -70,7 +70,7 @@ impl Past {
     }
 
     /// Writes it into the body of a request to a server.
-    pub(crate) fn tell(self, body: &mut Value) {
+    pub(crate) fn add_to_body(self, body: &mut Value) {
         if !self.messages.is_empty() {
             body["messages"] = json!(self.messages);
         }

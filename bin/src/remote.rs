@@ -1,11 +1,11 @@
 //! Access to a log that a server has open, for commands that read it and control its threads.
 
 mod client;
+mod commands;
 mod find;
 mod offer;
 mod socket;
 mod store;
-mod tell;
 pub(crate) mod wire;
 
 #[cfg(feature = "server")]

@@ -32,15 +32,15 @@ pub(crate) struct ReplayArgs {
 }
 
 pub(crate) async fn replay(open: &OpenArgs, args: ReplayArgs) -> Result<ExitCode, Failure> {
-    let runtime = open.look().await?;
+    let runtime = open.open_to_read().await?;
     let thread = open::find(&runtime, &args.thread).await;
     if args.step {
-        open.answer_while_reading(&runtime).await;
+        open.serve_socket_while_reading(&runtime).await;
         let walked = match thread {
             Ok(thread) => walk(&thread, args.to.as_deref()).await,
             Err(failure) => Err(failure),
         };
-        open.answer_no_more().await;
+        open.stop_socket().await;
         open::close(runtime).await?;
         return walked;
     }
@@ -102,9 +102,9 @@ pub(crate) async fn family(thread: &ThreadHandle, seq: Seq) -> Result<Vec<Member
 }
 
 fn line(member: &Member) -> String {
-    let name = output::tame(member.name.as_deref().unwrap_or_default(), 40);
+    let name = output::sanitize(member.name.as_deref().unwrap_or_default(), 40);
     let at = member.seq.map_or_else(|| "not begun".to_owned(), |seq| format!("{} at seq {seq}", member.status));
-    let node = member.node.as_ref().map(|node| format!(", node {}", output::tame(node, 80))).unwrap_or_default();
+    let node = member.node.as_ref().map(|node| format!(", node {}", output::sanitize(node, 80))).unwrap_or_default();
     format!("{:<12}{name:<24} {} {at}{node}", "branch", member.thread_id)
 }
 
@@ -127,17 +127,17 @@ pub(crate) fn said(message: &Message) -> (&'static str, String) {
     let mut parts = Vec::new();
     let text = message.joined_text();
     if !text.is_empty() {
-        parts.push(output::tame(&text, 400));
+        parts.push(output::sanitize(&text, 400));
     }
     for part in &message.content {
         match part {
             rethread::Part::ToolCall(call) => {
-                let arguments = output::tame(&call.arguments.0.to_string(), 200);
-                parts.push(format!("→ {} {arguments}", output::tame(&call.name, 80)));
+                let arguments = output::sanitize(&call.arguments.0.to_string(), 200);
+                parts.push(format!("→ {} {arguments}", output::sanitize(&call.name, 80)));
             }
             rethread::Part::ToolResult(result) => {
                 let text: String = result.content.iter().filter_map(|part| part.as_text()).collect();
-                parts.push(output::tame(&text, 400));
+                parts.push(output::sanitize(&text, 400));
             }
             _ => {}
         }

@@ -78,7 +78,7 @@ pub(crate) async fn rerun(open: &OpenArgs, args: RerunArgs) -> Result<ExitCode, 
         return report(&of_export(Path::new(what), workflow)?, args.form);
     }
     let Some(from) = args.live else {
-        let runtime = open.look().await?;
+        let runtime = open.open_to_read().await?;
         let reran = match open::find(&runtime, what).await {
             Ok(thread) => again(&thread, args.run, None, workflow.map(Arc::new)).await.map_err(Failure::from),
             Err(failure) => Err(failure),
@@ -86,7 +86,7 @@ pub(crate) async fn rerun(open: &OpenArgs, args: RerunArgs) -> Result<ExitCode, 
         open::close(runtime).await?;
         return report(&reran?, args.form);
     };
-    live::go_on(open, &args, Seq(from), what, workflow).await
+    live::continue_live(open, &args, Seq(from), what, workflow).await
 }
 
 /// Runs a thread again, or one run of it, up to an event or to the end.
@@ -133,7 +133,7 @@ fn in_words(reran: &RerunReport) -> String {
     };
     let line = |event: &Event| {
         let name = event.event_type().name;
-        output::tame(format!("{name}  {}", events::summary(event)).trim_end(), 160)
+        output::sanitize(format!("{name}  {}", events::summary(event)).trim_end(), 160)
     };
     let got = diverged.got.as_ref().map_or_else(|| "nothing".to_owned(), line);
     format!(
@@ -141,7 +141,7 @@ fn in_words(reran: &RerunReport) -> String {
         diverged.seq,
         diverged.thread,
         line(&diverged.expected),
-        output::tame(&diverged.why, 1_000)
+        output::sanitize(&diverged.why, 1_000)
     )
 }
 
@@ -195,19 +195,19 @@ fn check(
         output::print_json(&all.iter().map(of).collect())?;
     } else {
         for checked in &all {
-            let name = output::tame(&checked.name, 80);
+            let name = output::sanitize(&checked.name, 80);
             match &checked.came {
                 Ok(reran) if reran.diverged().is_none() => output::print(format!("same     {name}"))?,
                 Ok(reran) => {
                     let words = in_words(reran).replace('\n', "\n         ");
                     output::print(format!("differs  {name}\n         {words}"))?;
                 }
-                Err(failure) => output::print(format!("error    {name}: {}", output::tame(&failure.message, 400)))?,
+                Err(failure) => output::print(format!("error    {name}: {}", output::sanitize(&failure.message, 400)))?,
             }
         }
-        if open.talks() {
+        if open.prints_messages() {
             let same = all.len() - differ - unreadable;
-            output::say(&format!("{same} the same, {differ} differ, {unreadable} cannot be read"));
+            output::print_message(&format!("{same} the same, {differ} differ, {unreadable} cannot be read"));
         }
     }
     Ok(match (differ, unreadable) {

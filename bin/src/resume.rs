@@ -12,7 +12,7 @@ use crate::drive::{Form, drive, finish};
 use crate::exit::{self, Failure, INTERRUPTED};
 use crate::family;
 use crate::interrupt::{self, interrupted};
-use crate::live::Story;
+use crate::live::ShownRun;
 use crate::open::{self, OpenArgs};
 use crate::output;
 use crate::remote::Client;
@@ -60,19 +60,19 @@ pub(crate) async fn resume(open: &OpenArgs, args: ResumeArgs) -> Result<ExitCode
         let runtime = runtime(open, server, &args.tools).await?;
         let named = open::find(&runtime, name).await?;
         let thread = family::root_of(&runtime, &named).await?;
-        if thread.id() != named.id() && open.talks() {
-            output::say(&format!("{} is a branch of {}, which goes on", named.id(), thread.id()));
+        if thread.id() != named.id() && open.prints_messages() {
+            output::print_message(&format!("{} is a branch of {}, which is resumed", named.id(), thread.id()));
         }
         let summary = thread.summary().await?;
         if summary.status.is_ended() {
             let message = format!(
-                "thread {} has ended ({}): fork it to go on from one of its moments",
+                "thread {} has ended ({}): fork it to continue from one of its moments",
                 thread.id(),
                 summary.status
             );
             return Err(Failure::new(exit::CONFLICT, message));
         }
-        let story = Story::begin(&runtime, &thread, summary.last_seq.next()).await?;
+        let story = ShownRun::begin(&runtime, &thread, summary.last_seq.next()).await?;
         let raised = LimitRaised {
             tokens: args.budget_tokens,
             cost_nanousd: args.budget_usd,
@@ -82,9 +82,9 @@ pub(crate) async fn resume(open: &OpenArgs, args: ResumeArgs) -> Result<ExitCode
         };
         if raised != LimitRaised::default() {
             // A branch may have been named because it alone is to have more.
-            go_on(server, &named, &raised).await?;
+            resume_thread(server, &named, &raised).await?;
         } else if summary.status == Status::Paused {
-            go_on(server, &thread, &raised).await?;
+            resume_thread(server, &thread, &raised).await?;
         }
         let driven = drive(open, &runtime, &thread, story, args.form).await;
         return finish(open, runtime, &thread, driven, args.form).await;
@@ -104,7 +104,7 @@ pub(crate) async fn resume(open: &OpenArgs, args: ResumeArgs) -> Result<ExitCode
         open.driven.add(summary.thread_id);
         async move {
             if summary.status == Status::Paused {
-                go_on(server, &thread, &LimitRaised::default()).await?;
+                resume_thread(server, &thread, &LimitRaised::default()).await?;
             }
             match server {
                 Some(server) => {
@@ -118,13 +118,13 @@ pub(crate) async fn resume(open: &OpenArgs, args: ResumeArgs) -> Result<ExitCode
     let outcomes = tokio::select! {
         outcomes = all.buffer_unordered(AT_ONCE).collect::<Vec<_>>() => outcomes,
         () = interrupted() => {
-            open.answer_no_more().await;
+            open.stop_socket().await;
             open::close(runtime).await?;
-            output::say("interrupted; go on with: rethread resume --all");
+            output::print_message("interrupted; continue with: rethread resume --all");
             return Ok(ExitCode::from(INTERRUPTED));
         }
     };
-    open.answer_no_more().await;
+    open.stop_socket().await;
     let mut done = Vec::new();
     let mut failure = None;
     for outcome in outcomes {
@@ -135,7 +135,7 @@ pub(crate) async fn resume(open: &OpenArgs, args: ResumeArgs) -> Result<ExitCode
         match outcome {
             Ok(outcome) => done.push(outcome),
             Err(error) => {
-                output::say_error(&error.message);
+                output::print_error(&error.message);
                 failure = Some(error.code);
             }
         }
@@ -149,13 +149,13 @@ pub(crate) async fn resume(open: &OpenArgs, args: ResumeArgs) -> Result<ExitCode
 pub(crate) async fn runtime(open: &OpenArgs, server: Option<&Client>, tools: &ToolArgs) -> Result<Runtime, Failure> {
     let runtime = run::runtime(open, server, tools).await?;
     if let Some(server) = server {
-        server.can_go_on(tools)?;
+        server.can_continue(tools)?;
     }
     Ok(runtime)
 }
 
 /// Ends the pauses of a thread and its branches, with higher limits where some are given.
-async fn go_on(server: Option<&Client>, thread: &ThreadHandle, raised: &LimitRaised) -> Result<(), Failure> {
+async fn resume_thread(server: Option<&Client>, thread: &ThreadHandle, raised: &LimitRaised) -> Result<(), Failure> {
     match server {
         Some(server) => Ok(server.resume(thread.id(), raised).await?),
         None => Ok(thread.resume_tree(raised.clone()).await?),
@@ -175,8 +175,8 @@ fn all_done(open: &OpenArgs, outcomes: &[(Outcome, bool)], form: Form) -> Result
             }
         }
     }
-    if outcomes.is_empty() && open.talks() {
-        output::say("no thread is unfinished");
+    if outcomes.is_empty() && open.prints_messages() {
+        output::print_message("no thread is unfinished");
     }
     Ok(exit::of_outcomes(outcomes.iter().map(|(outcome, is_at_limit)| (outcome, *is_at_limit))))
 }

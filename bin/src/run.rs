@@ -14,7 +14,7 @@ use crate::drive::{Form, drive, finish};
 use crate::exit::{self, Failure};
 use crate::interrupt;
 use crate::label_args::LabelArgs;
-use crate::live::Story;
+use crate::live::ShownRun;
 use crate::open::OpenArgs;
 use crate::past_args::{Past, PastArgs};
 use crate::remote::Client;
@@ -57,7 +57,7 @@ pub(crate) async fn run(open: &OpenArgs, args: RunArgs) -> Result<ExitCode, Fail
     interrupt::catch();
     let file = match (&args.file, args.agent.first()) {
         (Some(_), Some(option)) => {
-            return Err(Failure::new(2, format!("{option} is for --task: a workflow file says it itself")));
+            return Err(Failure::new(2, format!("{option} is for --task: set it in the workflow file instead")));
         }
         (Some(file), None) => definition::read(file)?,
         (None, _) => args.agent.definition(open, "task")?,
@@ -66,7 +66,7 @@ pub(crate) async fn run(open: &OpenArgs, args: RunArgs) -> Result<ExitCode, Fail
     let server = open.server().await?;
     let runtime = runtime(open, server, &args.tools).await?;
     let thread = start(server, &runtime, file, begin, &args.tools).await?;
-    let story = Story::begin(&runtime, &thread, Seq(0)).await?;
+    let story = ShownRun::begin(&runtime, &thread, Seq(0)).await?;
     let driven = drive(open, &runtime, &thread, story, args.form).await;
     finish(open, runtime, &thread, driven, args.form).await
 }
@@ -76,7 +76,7 @@ pub(crate) async fn runtime(open: &OpenArgs, server: Option<&Client>, tools: &To
     match server {
         Some(server) => {
             server.can_run(open, tools).await?;
-            open.look().await
+            open.open_to_read().await
         }
         None => open.work(tools).await,
     }
@@ -104,7 +104,7 @@ pub(crate) async fn start(
         if let Some(input) = input {
             body["input"] = json!(input);
         }
-        past.tell(&mut body);
+        past.add_to_body(&mut body);
         return match server.start(&body).await {
             Ok(started) => Ok(runtime.thread(started)),
             Err(error) => Err(file.refused(error)),

@@ -11,7 +11,7 @@ use crate::definition::File;
 use crate::drive::{Form, drive, finish};
 use crate::exit::Failure;
 use crate::interrupt;
-use crate::live::Story;
+use crate::live::ShownRun;
 use crate::open::{self, OpenArgs};
 use crate::output;
 use crate::remote::Client;
@@ -68,7 +68,7 @@ fn policy(text: &str) -> Result<OnMessage, String> {
 }
 
 pub(crate) async fn list(open: &OpenArgs, args: RunsArgs) -> Result<ExitCode, Failure> {
-    let runtime = open.look().await?;
+    let runtime = open.open_to_read().await?;
     let thread = open::find(&runtime, &args.thread).await?;
     let runs = Runs::of(&thread, None, args.limit as usize).await;
     open::close(runtime).await?;
@@ -78,7 +78,7 @@ pub(crate) async fn list(open: &OpenArgs, args: RunsArgs) -> Result<ExitCode, Fa
         return Ok(ExitCode::SUCCESS);
     }
     let shown = |input: &serde_json::Value| {
-        output::tame(&input.as_str().map_or_else(|| input.to_string(), str::to_owned), INPUT_CHARS_MAX)
+        output::sanitize(&input.as_str().map_or_else(|| input.to_string(), str::to_owned), INPUT_CHARS_MAX)
     };
     let waits =
         runs.queued.iter().rev().map(|run| {
@@ -89,8 +89,8 @@ pub(crate) async fn list(open: &OpenArgs, args: RunsArgs) -> Result<ExitCode, Fa
         vec![run.run_id.to_string(), number, run.status.to_string(), run.started_at.to_string(), shown(&run.input)]
     });
     output::print(output::table(&["RUN", "NUMBER", "STATUS", "STARTED", "INPUT"], waits.chain(begun)))?;
-    if runs.next.is_some() && open.talks() {
-        output::say(&output::dim("there are earlier runs: see them with --limit"));
+    if runs.next.is_some() && open.prints_messages() {
+        output::print_message(&output::dim("there are earlier runs: see them with --limit"));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -101,11 +101,11 @@ pub(crate) async fn send(open: &OpenArgs, args: SendArgs) -> Result<ExitCode, Fa
     let runtime = resume::runtime(open, server, &args.tools).await?;
     let thread = open::find(&runtime, &args.thread).await?;
     let last = thread.summary().await?.last_seq;
-    let story = Story::begin(&runtime, &thread, last.next()).await?;
+    let story = ShownRun::begin(&runtime, &thread, last.next()).await?;
     let form = args.form;
     let input = args.value.or_else(|| args.text.map(Json::from)).unwrap_or_default();
     let next = NextRun { input, on_message: args.on_message, pin: args.pin, definition: None };
-    give(server, &runtime, &thread, next).await?;
+    start_next_run(server, &runtime, &thread, next).await?;
     let driven = drive(open, &runtime, &thread, story, form).await;
     finish(open, runtime, &thread, driven, form).await
 }
@@ -121,7 +121,7 @@ pub(crate) struct NextRun {
 }
 
 /// Starts the next run of a thread, here or at the server.
-pub(crate) async fn give(
+pub(crate) async fn start_next_run(
     server: Option<&Client>,
     runtime: &Runtime,
     thread: &ThreadHandle,

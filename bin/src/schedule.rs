@@ -30,7 +30,7 @@ pub(crate) struct ScheduleArgs {
 
 #[derive(Debug, Subcommand)]
 enum ScheduleCommand {
-    /// Make a schedule, or change the one of this name from now on
+    /// Create a schedule, or change the one of this name from now on
     Put(Box<PutArgs>),
     /// List the schedules
     List {
@@ -38,7 +38,7 @@ enum ScheduleCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Show a schedule, how far it is, and its next ticks
+    /// Show a schedule, its state and its next ticks
     Show {
         /// The name of the schedule
         name: String,
@@ -46,17 +46,17 @@ enum ScheduleCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Start nothing until the schedule is resumed
+    /// Pause a schedule
     Pause {
         /// The name of the schedule
         name: String,
     },
-    /// End a pause; what would have been started meanwhile is not
+    /// Resume a schedule; ticks during the pause are not started
     Resume {
         /// The name of the schedule
         name: String,
     },
-    /// Start the threads of ticks of the past that the log does not have
+    /// Start the threads of past ticks that have none
     Backfill(BackfillArgs),
     /// Remove a schedule; its threads stay
     Delete {
@@ -89,7 +89,7 @@ struct PutArgs {
     /// What happens to ticks that were missed: last, all, skip
     #[arg(long, default_value = "last", value_parser = word::<CatchUp>)]
     catch_up: CatchUp,
-    /// Start later than the tick by up to so long: `30s`
+    /// Delay each start by up to this long: `30s`
     #[arg(long, value_name = "DURATION", value_parser = milliseconds, default_value = "0s")]
     jitter: u64,
     /// The input of each thread as plain text
@@ -138,7 +138,7 @@ pub(crate) async fn run(open: &OpenArgs, args: ScheduleArgs) -> Result<ExitCode,
     let is_first = matches!(args.command, ScheduleCommand::Put(_)) && !open.data_dir.is_dir();
     let runtime = match is_first && open.server().await?.is_none() {
         true => open.start_bare().await?,
-        false => open.look().await?,
+        false => open.open_to_read().await?,
     };
     let done = run_on(open, &runtime, args.command).await;
     open::close(runtime).await?;
@@ -153,8 +153,8 @@ async fn run_on(open: &OpenArgs, runtime: &Runtime, command: ScheduleCommand) ->
             if json {
                 output::print_json(&json!(all.iter().map(|state| shown(runtime, state)).collect::<Vec<_>>()))?;
             } else if all.is_empty() {
-                if open.talks() {
-                    output::say("no schedules");
+                if open.prints_messages() {
+                    output::print_message("no schedules");
                 }
             } else {
                 let row = |state: &ScheduleState| {
@@ -176,8 +176,8 @@ async fn run_on(open: &OpenArgs, runtime: &Runtime, command: ScheduleCommand) ->
                 Some(server) => server.backfill_schedule(&name, after, until).await?,
                 None => runtime.backfill_schedule(&name, after, until).await?,
             };
-            if open.talks() {
-                output::say(&format!("{} started", output::count(threads.len(), "thread", "threads")));
+            if open.prints_messages() {
+                output::print_message(&format!("{} started", output::count(threads.len(), "thread", "threads")));
             }
             threads.iter().try_for_each(|thread: &ThreadId| output::print(thread))?;
         }
@@ -227,8 +227,8 @@ async fn put(open: &OpenArgs, runtime: &Runtime, args: PutArgs) -> Result<ExitCo
         output::print_json(&shown(runtime, &state))?;
     } else {
         print(runtime, &state)?;
-        if open.holder().is_none() && open.talks() {
-            output::say("nothing runs on this log now: its threads are started while `rethread serve` does");
+        if open.holder().is_none() && open.prints_messages() {
+            output::print_message("no server runs on this log now: `rethread serve` starts the threads");
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -264,7 +264,7 @@ fn print(runtime: &Runtime, state: &ScheduleState) -> Result<(), Failure> {
     line("workflow", state.schedule.workflow.clone())?;
     line("when", when(&state.schedule))?;
     if state.is_paused {
-        line("paused", "yes: `rethread schedule resume` goes on".into())?;
+        line("paused", "yes: continue with `rethread schedule resume`".into())?;
     }
     for tick in upcoming(runtime, state, NEXT) {
         line("next", tick.to_string())?;
@@ -282,7 +282,7 @@ fn print(runtime: &Runtime, state: &ScheduleState) -> Result<(), Failure> {
     if let Some(failure) = &state.last_failure {
         line(
             "failed",
-            format!("{}, the last at {}: {}", state.n_failed, failure.tick, output::tame(&failure.error, 400)),
+            format!("{}, the last at {}: {}", state.n_failed, failure.tick, output::sanitize(&failure.error, 400)),
         )?;
     }
     Ok(())

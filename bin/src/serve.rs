@@ -5,6 +5,7 @@ mod beginning;
 mod cloud_event;
 mod control;
 mod counters;
+mod event_filter;
 mod events;
 mod explain;
 mod extract;
@@ -41,7 +42,6 @@ mod surroundings;
 mod threads;
 pub(crate) mod tokens;
 mod usage;
-mod wanted;
 pub(crate) mod webhook;
 mod workflows;
 mod written;
@@ -190,23 +190,29 @@ pub(crate) async fn serve(open: &OpenArgs, args: ServeArgs) -> Result<ExitCode, 
     .run();
     let handle = http.handle();
     let http = tokio::spawn(http);
-    if open.talks() {
+    if open.prints_messages() {
         // Browsers do not send what follows the `#`.
         let with_token = token.as_ref().map(|token| format!("{url}/#token={token}"));
-        output::say(&format!("serving {} at {}", open.data_dir.display(), with_token.as_ref().unwrap_or(&url)));
+        output::print_message(&format!(
+            "serving {} at {}",
+            open.data_dir.display(),
+            with_token.as_ref().unwrap_or(&url)
+        ));
         if token.is_some() {
-            output::say(&format!("each request needs the token in this address; commands take it from {TOKEN}"));
+            output::print_message(&format!(
+                "each request needs the token in this address; commands take it from {TOKEN}"
+            ));
         }
         if args.read_only {
-            output::say("read-only: nothing runs and nothing is changed");
+            output::print_message("read-only: nothing runs and nothing is changed");
         }
     }
     let sweeping = tokio::spawn(sweep(server.clone()));
     let (hub, log) = (server.hub.clone(), runtime.store());
     let reading = tokio::spawn(async move { hub.run(log).await });
     interrupted().await;
-    if open.talks() {
-        output::say("stopping: what is being answered is finished; a second signal ends at once");
+    if open.prints_messages() {
+        output::print_message("stopping: finishing open requests; a second signal stops at once");
     }
     server.stopping.cancel();
     if args.drain_ms > 0 {
@@ -278,7 +284,7 @@ fn token_for(
     if !tokens.list().map_err(failed)?.is_empty() {
         return Ok(None);
     }
-    if !open.talks() || !output::stderr_is_terminal_or_pipe() {
+    if !open.prints_messages() || !output::stderr_is_terminal_or_pipe() {
         let message = format!(
             "--listen {}: tools run commands or MCP servers, so a token is needed, and it is printed only on a terminal or \
              a pipe: create one with `rethread token create --scope operate`, or accept that tools can approve their own \
@@ -296,7 +302,7 @@ async fn sweep(server: web::Data<Server>) {
         if !server.settings.read_only
             && let Err(problem) = server.keys.sweep().await
         {
-            tracing::warn!(%problem, "old idempotency keys could not be forgotten");
+            tracing::warn!(%problem, "cannot remove old idempotency keys");
         }
         tokio::time::sleep(SWEEP).await;
     }

@@ -26,7 +26,7 @@ pub(crate) struct SignalArgs {
     /// The id of the signal: the same name and id again is the same signal
     #[arg(long)]
     id: Option<String>,
-    /// Keep the signal so long if no thread waits for it: `90s`, `12h`, `3 days`
+    /// Keep the signal this long if no thread waits for it: `90s`, `12h`, `3 days`
     #[arg(long, value_name = "DURATION", value_parser = milliseconds)]
     keep: Option<u64>,
     #[command(flatten)]
@@ -45,7 +45,7 @@ pub(crate) fn milliseconds(text: &str) -> Result<u64, String> {
 }
 
 pub(crate) async fn signal(open: &OpenArgs, args: SignalArgs) -> Result<ExitCode, Failure> {
-    let runtime = open.look().await?;
+    let runtime = open.open_to_read().await?;
     let payload = args.payload_json.or(args.payload.map(Value::from)).unwrap_or_default();
     let labels = args.labels.all()?;
     let sent = match open.holder() {

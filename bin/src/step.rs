@@ -17,7 +17,7 @@ use walk::Walk;
 
 /// The action of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wish {
+enum Action {
     Next,
     Back,
     NextNode,
@@ -51,47 +51,47 @@ pub(crate) async fn step(thread: &ThreadHandle, at: Seq) -> Result<ExitCode, Fai
         // the log.
         let wish = tokio::task::spawn_blocking(event::read).await.map_err(Failure::other)??;
         let wish = match wish {
-            Event::Key(key) if key.kind != KeyEventKind::Release => wish_of(key, typed.is_some()),
-            _ => Wish::Nothing,
+            Event::Key(key) if key.kind != KeyEventKind::Release => action_of(key, typed.is_some()),
+            _ => Action::Nothing,
         };
         match (wish, &mut typed) {
-            (Wish::Leave, None) => return Ok(ExitCode::SUCCESS),
-            (Wish::Leave, typed) => *typed = None,
-            (Wish::Type, typed) => *typed = Some(String::new()),
-            (Wish::Digit(digit), Some(text)) if text.len() < 19 => text.push(digit),
-            (Wish::Go, typed) => {
+            (Action::Leave, None) => return Ok(ExitCode::SUCCESS),
+            (Action::Leave, typed) => *typed = None,
+            (Action::Type, typed) => *typed = Some(String::new()),
+            (Action::Digit(digit), Some(text)) if text.len() < 19 => text.push(digit),
+            (Action::Go, typed) => {
                 if let Some(Ok(seq)) = typed.take().map(|text| text.parse()) {
                     walk.go(Seq(seq)).await?;
                 }
             }
-            (Wish::Next, _) => walk.next().await?,
-            (Wish::Back, _) => walk.back().await?,
-            (Wish::NextNode, _) => walk.node(true).await?,
-            (Wish::NodeBefore, _) => walk.node(false).await?,
-            (Wish::First, _) => walk.go(Seq(0)).await?,
-            (Wish::Last, _) => walk.go(Seq(u64::MAX)).await?,
-            (Wish::Digit(_) | Wish::Nothing, _) => {}
+            (Action::Next, _) => walk.next().await?,
+            (Action::Back, _) => walk.back().await?,
+            (Action::NextNode, _) => walk.node(true).await?,
+            (Action::NodeBefore, _) => walk.node(false).await?,
+            (Action::First, _) => walk.go(Seq(0)).await?,
+            (Action::Last, _) => walk.go(Seq(u64::MAX)).await?,
+            (Action::Digit(_) | Action::Nothing, _) => {}
         }
     }
 }
 
-fn wish_of(key: KeyEvent, is_typing: bool) -> Wish {
+fn action_of(key: KeyEvent, is_typing: bool) -> Action {
     if key.modifiers.contains(KeyModifiers::CONTROL) {
-        return if key.code == KeyCode::Char('c') { Wish::Leave } else { Wish::Nothing };
+        return if key.code == KeyCode::Char('c') { Action::Leave } else { Action::Nothing };
     }
     match key.code {
-        KeyCode::Char(c) if is_typing && c.is_ascii_digit() => Wish::Digit(c),
-        KeyCode::Enter if is_typing => Wish::Go,
-        KeyCode::Esc | KeyCode::Char('q') => Wish::Leave,
-        _ if is_typing => Wish::Nothing,
-        KeyCode::Right | KeyCode::Down | KeyCode::Enter | KeyCode::Char(' ' | 'l' | 'j') => Wish::Next,
-        KeyCode::Left | KeyCode::Up | KeyCode::Backspace | KeyCode::Char('h' | 'k') => Wish::Back,
-        KeyCode::Char('n') => Wish::NextNode,
-        KeyCode::Char('p' | 'N') => Wish::NodeBefore,
-        KeyCode::Home => Wish::First,
-        KeyCode::End | KeyCode::Char('G') => Wish::Last,
-        KeyCode::Char('g') => Wish::Type,
-        _ => Wish::Nothing,
+        KeyCode::Char(c) if is_typing && c.is_ascii_digit() => Action::Digit(c),
+        KeyCode::Enter if is_typing => Action::Go,
+        KeyCode::Esc | KeyCode::Char('q') => Action::Leave,
+        _ if is_typing => Action::Nothing,
+        KeyCode::Right | KeyCode::Down | KeyCode::Enter | KeyCode::Char(' ' | 'l' | 'j') => Action::Next,
+        KeyCode::Left | KeyCode::Up | KeyCode::Backspace | KeyCode::Char('h' | 'k') => Action::Back,
+        KeyCode::Char('n') => Action::NextNode,
+        KeyCode::Char('p' | 'N') => Action::NodeBefore,
+        KeyCode::Home => Action::First,
+        KeyCode::End | KeyCode::Char('G') => Action::Last,
+        KeyCode::Char('g') => Action::Type,
+        _ => Action::Nothing,
     }
 }
 

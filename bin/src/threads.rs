@@ -61,7 +61,7 @@ pub(crate) fn status(text: &str) -> Result<Status, String> {
 }
 
 pub(crate) async fn list(open: &OpenArgs, args: ThreadsArgs) -> Result<ExitCode, Failure> {
-    let runtime = open.look().await?;
+    let runtime = open.open_to_read().await?;
     let (labels, search) = (args.labels.all()?, args.search.all()?);
     let filter = ThreadFilter { status: args.status, labels, search, ..ThreadFilter::default() };
     let mut threads = runtime.threads(filter).await?;
@@ -79,26 +79,26 @@ pub(crate) async fn list(open: &OpenArgs, args: ThreadsArgs) -> Result<ExitCode,
     if args.json {
         output::print_json(&json!(threads.iter().map(Thread::from).collect::<Vec<_>>()))?;
     } else if threads.is_empty() {
-        if open.talks() {
-            output::say("no threads");
-            say_of_branches(n_branches);
+        if open.prints_messages() {
+            output::print_message("no threads");
+            print_hidden_branches(n_branches);
         }
     } else {
         let table = table(&threads).to_string();
         let lines: Vec<_> = table.lines().map(str::trim).collect();
         output::print(lines.join("\n"))?;
-        if open.talks() {
-            say_of_branches(n_branches);
+        if open.prints_messages() {
+            print_hidden_branches(n_branches);
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn say_of_branches(n_left_out: usize) {
+fn print_hidden_branches(n_left_out: usize) {
     match n_left_out {
         0 => {}
-        1 => output::say(&output::dim("and 1 branch: see it with --all")),
-        n => output::say(&output::dim(format!("and {n} branches: see them with --all"))),
+        1 => output::print_message(&output::dim("and 1 branch: see it with --all")),
+        n => output::print_message(&output::dim(format!("and {n} branches: see them with --all"))),
     }
 }
 
@@ -112,7 +112,8 @@ fn table(threads: &[ThreadSummary]) -> Table {
     }
     table.set_header(header);
     for thread in threads {
-        let workflow = thread.workflow.as_ref().map(|workflow| output::tame(&workflow.name, 40)).unwrap_or_default();
+        let workflow =
+            thread.workflow.as_ref().map(|workflow| output::sanitize(&workflow.name, 40)).unwrap_or_default();
         let mut row = vec![
             thread.thread_id.to_string(),
             if thread.is_damaged { format!("{}, damaged", thread.status) } else { thread.status.to_string() },
@@ -129,7 +130,7 @@ fn table(threads: &[ThreadSummary]) -> Table {
 }
 
 pub(crate) async fn show(open: &OpenArgs, args: ShowArgs) -> Result<ExitCode, Failure> {
-    let runtime = open.look().await?;
+    let runtime = open.open_to_read().await?;
     let shown = show_one(&runtime, open.holder(), &args).await;
     open::close(runtime).await?;
     shown
@@ -163,7 +164,7 @@ async fn show_one(runtime: &Runtime, holder: Option<&Client>, args: &ShowArgs) -
             let (kind, ms) =
                 (wait["kind"].as_str().unwrap_or_default(), wait["waiting_ms"].as_u64().unwrap_or_default());
             let (what, long) = (format!("a concurrency permit for {kind} call {}", wait["call"]), output::duration(ms));
-            output::print(format!("{:<12}{}, since {long}", "waits for", output::tame(&what, 200)))?;
+            output::print(format!("{:<12}{}, since {long}", "waits for", output::sanitize(&what, 200)))?;
         }
         if !branches.is_empty() {
             output::print(branches::lines(&branches))?;
@@ -190,9 +191,9 @@ async fn show_call(thread: &ThreadHandle, call: CallId, json: bool) -> Result<Ex
     }
     output::print(sent.body.to_string())?;
     if !sent.is_http {
-        output::say(&format!("`{}` is not reached over HTTP: this is what it was asked", sent.sent_to));
+        output::print_message(&format!("`{}` is not reached over HTTP: this is what it was asked", sent.sent_to));
     } else if !sent.fallbacks.is_empty() {
-        output::say("the profile has fallbacks: --json prints what they are sent");
+        output::print_message("the profile has fallbacks: --json prints what they are sent");
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -202,7 +203,7 @@ pub(crate) fn describe(state: &State, status: Status) -> String {
     let mut lines = Vec::new();
     let mut line = |name: &str, value: String| {
         // The text below a line is printed whole.
-        let value = if name.is_empty() { output::sanitize_lines(&value) } else { output::tame(&value, 600) };
+        let value = if name.is_empty() { output::sanitize_lines(&value) } else { output::sanitize(&value, 600) };
         lines.push(format!("{name:<12}{value}"));
     };
     line("thread", state.thread().to_string());
@@ -210,10 +211,10 @@ pub(crate) fn describe(state: &State, status: Status) -> String {
     if let Some(workflow) = state.workflow() {
         let hash = workflow.hash.to_string();
         let hash = text::head(&hash, 12);
-        line("workflow", format!("{} ({hash})", output::tame(&workflow.name, 80)));
+        line("workflow", format!("{} ({hash})", output::sanitize(&workflow.name, 80)));
     }
     if !state.labels().is_empty() {
-        line("labels", output::tame(&state.labels().to_string(), 400));
+        line("labels", output::sanitize(&state.labels().to_string(), 400));
     }
     if let Some((owner, index)) = state.branch().and_then(|branch| branch.owner) {
         line("branch of", format!("{owner}, number {index}"));
@@ -249,7 +250,7 @@ pub(crate) fn describe(state: &State, status: Status) -> String {
         ),
     );
     for checkpoint in state.checkpoints() {
-        line("checkpoint", format!("{} at {}", output::tame(&checkpoint.label, 80), checkpoint.seq));
+        line("checkpoint", format!("{} at {}", output::sanitize(&checkpoint.label, 80), checkpoint.seq));
     }
     if let Some(plan) = state.plan() {
         line("plan", plan_in_words(plan));
@@ -270,11 +271,11 @@ pub(crate) fn describe(state: &State, status: Status) -> String {
         line("hook", format!("{} runs; the run ends as {}", hooks.hook, hooks.ending.status()));
     }
     if let Some(error) = state.error() {
-        line("error", format!("{}: {}", error.kind, output::tame(&error.message, 400)));
+        line("error", format!("{}: {}", error.kind, output::sanitize(&error.message, 400)));
     }
     if let Some(output_value) = state.output() {
         let text = output_value.0.as_str().map_or_else(|| output_value.0.to_string(), str::to_owned);
-        line("output", output::tame(&text, 400));
+        line("output", output::sanitize(&text, 400));
     }
     lines.join("\n")
 }
@@ -282,7 +283,7 @@ pub(crate) fn describe(state: &State, status: Status) -> String {
 fn plan_in_words(plan: &PlanRun) -> String {
     let n = plan.steps.len();
     let what = match plan.step().and_then(|index| Some((index, plan.steps.get(index as usize)?))) {
-        Some((index, step)) => format!("step {} of {n}: {}", index + 1, output::tame(step, 200)),
+        Some((index, step)) => format!("step {} of {n}: {}", index + 1, output::sanitize(step, 200)),
         None if plan.steps.is_empty() => "being made".into(),
         None => format!("{n} steps, none of them under way"),
     };
@@ -298,19 +299,21 @@ fn pending_in_words(pending: &Value) -> String {
         Some("interaction") if pending["operation_type"] == OperationType::ApproveTool.name() => {
             format!("a person, question {}:", text("id"))
         }
-        Some("interaction") => format!("a person, question {}: {}", text("id"), output::tame(&text("prompt"), 200)),
+        Some("interaction") => format!("a person, question {}: {}", text("id"), output::sanitize(&text("prompt"), 200)),
         Some("tool_call") => format!("tool {}, attempt {}", text("name"), pending["attempt"]),
         Some("llm_call") => format!("the model, attempt {}", pending["attempt"]),
         Some("strategy") => format!("the application's strategy, attempt {}", pending["attempt"]),
         Some("context_processor") => format!("processor {}, attempt {}", text("name"), pending["attempt"]),
-        Some("signal") => format!("the signal {} {}", text("name"), output::tame(&pending["where"].to_string(), 200)),
+        Some("signal") => {
+            format!("the signal {} {}", text("name"), output::sanitize(&pending["where"].to_string(), 200))
+        }
         Some("queue") if pending["id"].is_null() => "room in memory".to_owned(),
         Some("queue") if pending["key"].is_null() => {
-            format!("its turn in the queue {}", output::tame(&text("id"), 200))
+            format!("its turn in the queue {}", output::sanitize(&text("id"), 200))
         }
         Some("queue") => {
-            let key = output::tame(&pending["key"].to_string(), 200);
-            format!("its turn in the queue {}, key {key}", output::tame(&text("id"), 200))
+            let key = output::sanitize(&pending["key"].to_string(), 200);
+            format!("its turn in the queue {}, key {key}", output::sanitize(&text("id"), 200))
         }
         Some("wait") => format!("the time {} (`rethread reschedule` changes it)", text("until")),
         _ => format!("node {}", text("id")),

@@ -72,9 +72,9 @@ pub(crate) fn run(open: &OpenArgs, args: TokenArgs) -> Result<ExitCode, Failure>
                 )?;
             } else {
                 output::print(token)?;
-                if open.talks() {
-                    output::say(&format!(
-                        "keep it: it is not shown again; take it away with: rethread token revoke {}",
+                if open.prints_messages() {
+                    output::print_message(&format!(
+                        "store it: it is not shown again; revoke it with: rethread token revoke {}",
                         kept.id
                     ));
                 }
@@ -84,14 +84,14 @@ pub(crate) fn run(open: &OpenArgs, args: TokenArgs) -> Result<ExitCode, Failure>
             let all = tokens.list().map_err(failed)?;
             if json {
                 output::print_json(&all.iter().map(described).collect())?;
-            } else if all.is_empty() && open.talks() {
-                output::say("no tokens");
+            } else if all.is_empty() && open.prints_messages() {
+                output::print_message("no tokens");
             }
             for kept in all.iter().filter(|_| !json) {
                 let texts = [kept.owner.as_deref(), kept.note.as_deref()];
-                let mut about: Vec<_> = texts.into_iter().flatten().map(|text| output::tame(text, 80)).collect();
+                let mut about: Vec<_> = texts.into_iter().flatten().map(|text| output::sanitize(text, 80)).collect();
                 if !kept.labels.is_empty() {
-                    about.insert(0, format!("only {}", output::tame(&kept.labels.to_string(), 200)));
+                    about.insert(0, format!("only {}", output::sanitize(&kept.labels.to_string(), 200)));
                 }
                 if let Some(at) = kept.expires_at {
                     about.insert(0, format!("{} {at}", if at <= now() { "expired" } else { "expires" }));
@@ -102,7 +102,7 @@ pub(crate) fn run(open: &OpenArgs, args: TokenArgs) -> Result<ExitCode, Failure>
         }
         TokenCommand::Revoke { id } => {
             if !tokens.revoke(&id).map_err(failed)? {
-                let message = format!("no token {}: see `rethread token list`", output::tame(&id, 80));
+                let message = format!("no token {}: see `rethread token list`", output::sanitize(&id, 80));
                 return Err(Failure::new(NOT_FOUND, message));
             }
             output::print(format!("{id} revoked"))?;

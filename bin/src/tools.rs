@@ -78,7 +78,7 @@ async fn list(open: &OpenArgs, args: ListArgs) -> Result<ExitCode, Failure> {
     let tools = match open.named_server() {
         Some(server) => offered(server, &args.more).await?,
         None => {
-            let kit = Toolset::of_everything(open, None, &args.more).await?;
+            let kit = Toolset::with_all_tools(open, None, &args.more).await?;
             let tools = kit.registry.list();
             kit.stop().await;
             tools.iter().map(|tool| json!(described(tool))).collect()
@@ -88,7 +88,7 @@ async fn list(open: &OpenArgs, args: ListArgs) -> Result<ExitCode, Failure> {
         output::print_json(&tools.into())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let text = |tool: &Value, field: &str| output::tame(tool[field].as_str().unwrap_or("-"), 80);
+    let text = |tool: &Value, field: &str| output::sanitize(tool[field].as_str().unwrap_or("-"), 80);
     let width = tools.iter().map(|tool| text(tool, "name").len()).max().unwrap_or_default();
     for tool in &tools {
         let description = tool["description"].as_str().unwrap_or_default();
@@ -98,7 +98,7 @@ async fn list(open: &OpenArgs, args: ListArgs) -> Result<ExitCode, Failure> {
             text(tool, "recovery"),
             text(tool, "approval"),
             text(tool, "allowed_by"),
-            output::tame(description.lines().next().unwrap_or_default(), DESCRIPTION_CHARS_MAX),
+            output::sanitize(description.lines().next().unwrap_or_default(), DESCRIPTION_CHARS_MAX),
         ))?;
     }
     Ok(ExitCode::SUCCESS)
@@ -137,22 +137,22 @@ async fn offered(server: &str, more: &MoreArgs) -> Result<Vec<Value>, Failure> {
     }
     match Client::new(server)?.get("/v1/tools").await?["tools"].take() {
         Value::Array(tools) => Ok(tools),
-        _ => Err(Failure::other(format!("what answers at {server} is no server of rethread"))),
+        _ => Err(Failure::other(format!("{server} is not a rethread server"))),
     }
 }
 
 async fn call(open: &OpenArgs, args: CallArgs) -> Result<ExitCode, Failure> {
-    open.only_here("a tool that is called by hand runs on this machine")?;
+    open.only_here("`tools call` runs the tool on this machine")?;
     let arguments: Value = serde_json::from_str(&args.arguments)
         .map_err(|error| Failure::new(2, format!("--arguments is not JSON: {error}")))?;
     let folder = args.workspace.clone().unwrap_or_else(|| PathBuf::from("."));
     let workspace = toolset::workspace_of(open, Some(&folder), &args.more)?;
     interrupt::catch();
-    let kit = Toolset::of_everything(open, Some(&folder), &args.more).await?;
+    let kit = Toolset::with_all_tools(open, Some(&folder), &args.more).await?;
     let cancel = CancellationToken::new();
     let mut cx = ToolContext::new(workspace).cancel(cancel.clone());
-    if open.talks() {
-        cx = cx.progress(Progress::new(|text| output::say(&output::dim(output::tame(&text, 200)))));
+    if open.prints_messages() {
+        cx = cx.progress(Progress::new(|text| output::print_message(&output::dim(output::sanitize(&text, 200)))));
     }
     let mut answer = std::pin::pin!(kit.registry.call(&args.name, arguments, cx));
     let (answer, is_interrupted) = tokio::select! {
@@ -177,7 +177,7 @@ async fn call(open: &OpenArgs, args: CallArgs) -> Result<ExitCode, Failure> {
                 let text = output.full.filter(|_| args.full).unwrap_or(output.text);
                 output::print_text(text.trim_end_matches('\n'))?;
                 if !output.parts.is_empty() {
-                    output::say(&format!("{} attachments; --json prints them", output.parts.len()));
+                    output::print_message(&format!("{} attachments; --json prints them", output.parts.len()));
                 }
             }
             Ok(ExitCode::SUCCESS)

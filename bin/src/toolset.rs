@@ -225,7 +225,7 @@ fn check_isolation(open: &OpenArgs, args: &ToolArgs) -> Result<(), Failure> {
     if args.more.isolate_commands {
         return Err(Failure::new(INVALID, format!("--isolate-commands: {fault}")));
     }
-    if Programs::of(open, args)? == Programs::Unconfined && !args.more.no_isolate_commands && open.talks() {
+    if Programs::of(open, args)? == Programs::Unconfined && !args.more.no_isolate_commands && open.prints_messages() {
         warn(&format!("commands and MCP servers are not isolated: {fault}; {ISOLATE}"));
     }
     Ok(())
@@ -257,7 +257,7 @@ pub(crate) fn servers(open: &OpenArgs, more: &MoreArgs) -> Result<McpConfig, Fai
         for mut server in config.servers {
             server.isolation = more.applied(server.isolation);
             if all.servers.iter().any(|known| known.name == server.name) {
-                warn(&format!("{}: server `{}` is passed over: another has its name", file.display(), server.name));
+                warn(&format!("{}: server `{}` is ignored: its name is already used", file.display(), server.name));
             } else {
                 all.servers.push(server);
             }
@@ -267,7 +267,7 @@ pub(crate) fn servers(open: &OpenArgs, more: &MoreArgs) -> Result<McpConfig, Fai
 }
 
 /// Reports the servers that failed, and what was skipped.
-pub(crate) fn tell(reports: &[ServerReport]) {
+pub(crate) fn print_reports(reports: &[ServerReport]) {
     for report in reports {
         if let Err(error) = &report.tools {
             warn(&format!("MCP server `{}` is left out: {error}", report.server));
@@ -308,7 +308,7 @@ pub(crate) fn configs(open: &OpenArgs, files: &[PathBuf]) -> Result<Vec<(PathBuf
 }
 
 fn warn(text: &str) {
-    output::say(&format!("{}: {}", output::yellow("warning"), output::tame(text, 1000)));
+    output::print_message(&format!("{}: {}", output::yellow("warning"), output::sanitize(text, 1000)));
 }
 
 /// All tools that come with rethread, allowed or not, and those of MCP servers: for a person who lists them
@@ -322,7 +322,7 @@ pub(crate) struct Toolset {
 }
 
 impl Toolset {
-    pub(crate) async fn of_everything(
+    pub(crate) async fn with_all_tools(
         open: &OpenArgs,
         workspace: Option<&Path>,
         more: &MoreArgs,
@@ -343,7 +343,7 @@ impl Toolset {
         built_in::register_processes(&registry, &processes).map_err(Failure::other)?;
         let workspace = workspace_of(open, workspace, more)?;
         let (servers, reports) = McpServers::connect(servers(open, more)?, &registry, &workspace).await;
-        tell(&reports);
+        print_reports(&reports);
         Ok(Self { registry, reports, processes, servers })
     }
 
@@ -387,7 +387,7 @@ impl Known {
             false => Self::nothing("there is no rethread.toml here; name one with --config"),
         };
         known.surroundings.profiles = known.profiles.iter().flat_map(Profiles::names).map(str::to_owned).collect();
-        let kit = Toolset::of_everything(open, None, &MoreArgs { allow_shell: true, ..more.clone() }).await?;
+        let kit = Toolset::with_all_tools(open, None, &MoreArgs { allow_shell: true, ..more.clone() }).await?;
         for tool in kit.registry.list() {
             known.surroundings.schemas.insert(tool.name().to_owned(), tool.spec().parameters.clone());
         }

@@ -28,14 +28,14 @@ pub(crate) struct TreeArgs {
 }
 
 /// A thread with its forks and branches.
-pub(crate) struct Kin {
+pub(crate) struct TreeNode {
     summary: ThreadSummary,
     branch: Option<String>,
     children: Vec<Self>,
 }
 
 pub(crate) async fn tree(open: &OpenArgs, args: TreeArgs) -> Result<ExitCode, Failure> {
-    let runtime = open.look().await?;
+    let runtime = open.open_to_read().await?;
     let family = match open::find(&runtime, &args.thread).await {
         Ok(named) => family(&runtime, named.id()).await.map(|root| (named.id(), root)).map_err(Failure::from),
         Err(failure) => Err(failure),
@@ -67,7 +67,7 @@ fn parent(summary: &ThreadSummary) -> Option<ThreadId> {
 ///
 /// # Errors
 /// `NoThread` when it is not there, or was deleted meanwhile.
-pub(crate) async fn family(runtime: &Runtime, named: ThreadId) -> Result<Kin, ReadError> {
+pub(crate) async fn family(runtime: &Runtime, named: ThreadId) -> Result<TreeNode, ReadError> {
     let mut root = runtime.thread(named).summary().await?;
     let mut seen = BTreeSet::from([named]);
     while let Some(parent) = parent(&root)
@@ -96,12 +96,12 @@ pub(crate) async fn family(runtime: &Runtime, named: ThreadId) -> Result<Kin, Re
         children.insert(thread, found.iter().map(|child| child.thread_id).collect());
         order.extend(found);
     }
-    let mut made: BTreeMap<ThreadId, Kin> = BTreeMap::new();
+    let mut made: BTreeMap<ThreadId, TreeNode> = BTreeMap::new();
     for summary in order.into_iter().rev() {
         let thread = summary.thread_id;
         let own = children.get(&thread).into_iter().flatten().filter_map(|child| made.remove(child)).collect();
         let branch = summary.branch_of.map(|(_, index)| names.remove(&thread).unwrap_or_else(|| format!("#{index}")));
-        made.insert(thread, Kin { summary, branch, children: own });
+        made.insert(thread, TreeNode { summary, branch, children: own });
     }
     made.remove(&root_id).ok_or(ReadError::NoThread(named))
 }
@@ -120,7 +120,7 @@ async fn children_of(runtime: &Runtime, thread: ThreadId) -> Result<Vec<ThreadSu
     Ok(found.into_values().collect())
 }
 
-impl Kin {
+impl TreeNode {
     /// The thread with its `branch` and `children`.
     pub(crate) fn view(&self) -> Thread {
         let mut thread = Thread::from(&self.summary);
@@ -132,9 +132,9 @@ impl Kin {
     fn lines(&self, before: &str, below: &str, named: ThreadId, lines: &mut Vec<String>) {
         let summary = &self.summary;
         let what = match (&self.branch, &summary.forked_from, &summary.workflow) {
-            (Some(name), _, _) => format!("branch {}", output::tame(name, 40)),
+            (Some(name), _, _) => format!("branch {}", output::sanitize(name, 40)),
             (None, Some((_, seq)), _) => format!("fork at {seq}"),
-            (None, None, Some(workflow)) => output::tame(&workflow.name, 40),
+            (None, None, Some(workflow)) => output::sanitize(&workflow.name, 40),
             (None, None, None) => String::new(),
         };
         let mark = if summary.thread_id == named { "  ←" } else { "" };

@@ -20,7 +20,7 @@ use crate::output;
 use crate::threads::dollars;
 use crate::views::{By, Call, LabelSum, ModelSum, ToolSum, Usages};
 
-/// Sum up what calls of models and tools used: calls, failures, retries, time, tokens and cost. Only calls that ended
+/// Sum up the usage of models and tools: calls, failures, retries, time, tokens and cost. Only calls that ended
 /// count. What is not known is not counted as zero: a sum that misses something says how many calls it misses.
 #[derive(Debug, Args)]
 pub(crate) struct UsageArgs {
@@ -57,7 +57,7 @@ fn time(text: &str) -> Result<Time, String> {
 }
 
 pub(crate) async fn usage(open: &OpenArgs, args: UsageArgs) -> Result<ExitCode, Failure> {
-    let runtime = open.look().await?;
+    let runtime = open.open_to_read().await?;
     let done = read(&runtime, &args).await;
     open::close(runtime).await?;
     let (sums, by_label) = done?;
@@ -158,14 +158,14 @@ fn print_call(call: &Call, json: bool) -> Result<(), Failure> {
     if let Some(error) = call.error {
         line.push_str(&format!(", {error}"));
     }
-    output::print(output::tame(&line, 400))
+    output::print(output::sanitize(&line, 400))
 }
 
 fn print_sums(open: &OpenArgs, view: &Usages) -> Result<(), Failure> {
     let models = view.models.as_deref().filter(|models| !models.is_empty());
     let tools = view.tools.as_deref().filter(|tools| !tools.is_empty());
-    if models.is_none() && tools.is_none() && open.talks() {
-        output::say("no calls");
+    if models.is_none() && tools.is_none() && open.prints_messages() {
+        output::print_message("no calls");
     }
     if let Some(models) = models {
         let head = ["MODEL", "CALLS", "FAILED", "RETRIES", "TIME", "MEAN", "LONGEST", "TOKENS IN", "OUT", "COST"];
@@ -183,8 +183,8 @@ fn print_sums(open: &OpenArgs, view: &Usages) -> Result<(), Failure> {
 
 fn print_labels(open: &OpenArgs, labels: &[LabelSum]) -> Result<(), Failure> {
     if labels.is_empty() {
-        if open.talks() {
-            output::say("no calls");
+        if open.prints_messages() {
+            output::print_message("no calls");
         }
         return Ok(());
     }
@@ -200,7 +200,7 @@ fn label_row(sum: &LabelSum) -> Vec<String> {
     };
     let tokens = |n: Option<u64>| without(n.unwrap_or(0).to_string(), sum.n_usage_unknown, sum.calls);
     vec![
-        output::tame(&name, 60),
+        output::sanitize(&name, 60),
         sum.calls.to_string(),
         ended(sum.failed, sum.cancelled),
         short(sum.total_ms),
@@ -230,7 +230,7 @@ fn model_row(sum: &ModelSum) -> Vec<String> {
     };
     let tokens = |n: Option<u64>| without(n.unwrap_or(0).to_string(), sum.n_usage_unknown, sum.calls);
     vec![
-        output::tame(&name, 60),
+        output::sanitize(&name, 60),
         sum.calls.to_string(),
         ended(sum.failed, sum.cancelled),
         sum.retries.to_string(),
@@ -245,7 +245,7 @@ fn model_row(sum: &ModelSum) -> Vec<String> {
 
 fn tool_row(sum: &ToolSum) -> Vec<String> {
     vec![
-        output::tame(sum.tool.as_str(), 60),
+        output::sanitize(sum.tool.as_str(), 60),
         sum.calls.to_string(),
         ended(sum.failed, sum.cancelled),
         sum.retries.to_string(),

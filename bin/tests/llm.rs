@@ -88,7 +88,7 @@ fn counting_knows_requests_from_text() {
 }
 
 #[test]
-fn a_person_may_be_the_model() {
+fn person_can_answer_as_the_model() {
     let output = run(&["llm", "call", "--provider", "human", "--model", "m", "--request", "-", "--json"], HELLO);
     // The request came from stdin, so there is nothing left for the answer.
     assert_eq!(output.status.code(), Some(1));

@@ -52,7 +52,7 @@ impl Layer for Cached {
             response.cached = true;
             response.cost = response.cost.map(|cost| Cost { nanousd: 0, ..cost });
             if request.stream && cx.listener.wants_deltas() {
-                crate::wire::draft::tell(&response, cx.listener);
+                crate::wire::draft::emit(&response, cx.listener);
             }
             cx.listener.tried(TryEvent { attempt: cx.attempt, took_ms: 0, error: None, wait_ms: None });
             return Ok(response);
@@ -64,7 +64,7 @@ impl Layer for Cached {
             // The caller has its answer; a cache that cannot be written is no fault of the call.
             let kept = tokio::task::spawn_blocking(move || store.put(&key, &copy)).await;
             if let Ok(Err(error)) = kept {
-                tracing::warn!(%error, "an answer was not kept");
+                tracing::warn!(%error, "cannot store an answer in the cache");
             }
         }
         Ok(response)

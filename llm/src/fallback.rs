@@ -34,10 +34,10 @@ impl Layer for Fallback {
             Err(error) => error,
         };
         for (stage, (client, model)) in (1..).zip(&self.others) {
-            if !elsewhere_helps(&error) {
+            if !may_succeed_elsewhere(&error) {
                 break;
             }
-            tracing::warn!(key = cx.key, %error, model, "turning to another model");
+            tracing::warn!(key = cx.key, %error, model, "the model failed: trying the next one");
             // A client that does not report its attempts made one.
             counter.attempts = counter.attempts.max(stage);
             let attempt = cx.attempt + counter.attempts;
@@ -56,7 +56,7 @@ impl Layer for Fallback {
 }
 
 /// Whether another provider may do better. What is wrong with the request is wrong everywhere.
-fn elsewhere_helps(error: &LlmError) -> bool {
+fn may_succeed_elsewhere(error: &LlmError) -> bool {
     let not_the_request =
         [ErrorKind::Authentication, ErrorKind::Permission, ErrorKind::NotFound, ErrorKind::Quota].contains(&error.kind);
     not_the_request || is_retryable(error.kind) == Some(true)

@@ -187,7 +187,7 @@ impl HttpClient {
         out
     }
 
-    fn late(&self, what: &str, after_ms: u64) -> LlmError {
+    fn timeout_error(&self, what: &str, after_ms: u64) -> LlmError {
         LlmError::new(ErrorKind::Timeout, self.name, format!("waited {after_ms} ms for {what}"))
     }
 
@@ -197,7 +197,7 @@ impl HttpClient {
     }
 
     /// The error without the keys that were sent.
-    fn clean(&self, mut error: LlmError, key: Option<&Key>) -> LlmError {
+    fn redact_keys(&self, mut error: LlmError, key: Option<&Key>) -> LlmError {
         error.message = self.without_keys(error.message, key);
         error.code = error.code.map(|code| self.without_keys(code, key));
         error.request_id = error.request_id.map(|id| self.without_keys(id, key));
@@ -216,7 +216,7 @@ impl Client for HttpClient {
             let attempt = self.attempt(request, cx.listener, cx.key);
             match tokio::time::timeout(limit, attempt).await {
                 Ok(result) => result,
-                Err(_) => Err(self.late("a whole answer", self.limits.try_ms)),
+                Err(_) => Err(self.timeout_error("the answer", self.limits.try_ms)),
             }
         }
         .boxed()

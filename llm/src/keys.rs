@@ -151,7 +151,7 @@ impl KeyCommand {
     }
 
     async fn run(&self) -> Result<Key, String> {
-        let (program, arguments) = self.words.split_first().ok_or("names no program")?;
+        let (program, arguments) = self.words.split_first().ok_or("has no program")?;
         let mut command = tokio::process::Command::new(program);
         command.args(arguments).stdin(Stdio::null()).kill_on_drop(true);
         let output = match tokio::time::timeout(COMMAND_MAX, command.output()).await {
@@ -171,10 +171,10 @@ impl KeyCommand {
 pub(crate) fn key_of(text: &str, place: &str) -> Result<Key, String> {
     let key = Key::new(text);
     if key.expose().is_empty() {
-        return Err(format!("{place} holds no key"));
+        return Err(format!("{place} contains no key"));
     }
     if HeaderValue::from_str(key.expose()).is_err() {
-        return Err(format!("the key in {place} cannot stand in a header"));
+        return Err(format!("the key in {place} cannot be used in a header"));
     }
     Ok(key)
 }

@@ -118,13 +118,13 @@ impl Limited {
     }
 
     /// Waits until a call of `tokens` may go out.
-    async fn enter(&self, tokens: u64, patience: Instant) -> Result<(), LlmError> {
+    async fn acquire(&self, tokens: u64, wait_until: Instant) -> Result<(), LlmError> {
         let mut meters = self.meters.lock().await;
         loop {
             let now = Instant::now();
             if let Some(meter) = &mut meters.tokens {
-                let (estimated, really) = std::mem::take(&mut *self.corrections.lock());
-                meter.correct(estimated, really, now);
+                let (estimated, actual) = std::mem::take(&mut *self.corrections.lock());
+                meter.correct(estimated, actual, now);
             }
             let of = |meter: &mut Option<Meter>, n| meter.as_mut().map_or(Duration::ZERO, |m| m.wait(n, now));
             let wait = of(&mut meters.requests, 1).max(of(&mut meters.tokens, tokens));
@@ -132,11 +132,11 @@ impl Limited {
                 break;
             }
             // Fail now: the wait is known to be too long.
-            if now.checked_add(wait).is_none_or(|end| end > patience) {
+            if now.checked_add(wait).is_none_or(|end| end > wait_until) {
                 let s = wait.as_secs_f64();
-                return Err(
-                    self.refusal(format!("the next call may begin in {s:.1} s, for which this one has no time"))
-                );
+                return Err(self.rate_limit_error(format!(
+                    "the next call may begin in {s:.1} s, after the deadline of this call"
+                )));
             }
             tokio::time::sleep(wait).await;
         }
@@ -152,15 +152,15 @@ impl Limited {
     }
 
     /// Records the actual usage of the answer.
-    fn settle(&self, estimated: u64, request: &Request, response: &Response) {
+    fn record_usage(&self, estimated: u64, request: &Request, response: &Response) {
         let (usage, _) = tokens::usage_or_count(&self.counter, request, response);
-        let really = usage.input_tokens.unwrap_or(0).saturating_add(usage.output_tokens.unwrap_or(0));
+        let actual = usage.input_tokens.unwrap_or(0).saturating_add(usage.output_tokens.unwrap_or(0));
         let mut corrections = self.corrections.lock();
         corrections.0 = corrections.0.saturating_add(estimated);
-        corrections.1 = corrections.1.saturating_add(really);
+        corrections.1 = corrections.1.saturating_add(actual);
     }
 
-    fn refusal(&self, why: String) -> LlmError {
+    fn rate_limit_error(&self, why: String) -> LlmError {
         let mut error =
             LlmError::new(ErrorKind::RateLimit, self.inner.provider(), format!("the limits of the profile: {why}"));
         // The call has waited long enough; asking again at once would only make the line longer.
@@ -175,9 +175,9 @@ impl Layer for Limited {
     }
 
     async fn call_inner(&self, request: &Request, mut cx: CallContext<'_>) -> Result<Response, LlmError> {
-        let turn = Turn::new(&self.waiting);
-        if turn.before >= self.limits.queue_max {
-            return Err(self.refusal(format!("{} calls are waiting already", turn.before)));
+        let queued = QueuedCall::new(&self.waiting);
+        if queued.before >= self.limits.queue_max {
+            return Err(self.rate_limit_error(format!("{} calls are waiting already", queued.before)));
         }
         let tokens = match self.limits.tokens_per_minute {
             Some(limit) => self.counter.request(request).min(limit),
@@ -185,53 +185,53 @@ impl Layer for Limited {
         };
         let began = Instant::now();
         let wait_max = began + Duration::from_millis(self.limits.wait_max_ms);
-        let patience = cx.time.permit_deadline().map_or(wait_max, |deadline| deadline.min(wait_max));
-        let enter = async {
+        let wait_until = cx.time.permit_deadline().map_or(wait_max, |deadline| deadline.min(wait_max));
+        let acquire = async {
             let permit = match &self.concurrent {
                 Some(semaphore) => semaphore.acquire().await.ok(),
                 None => None,
             };
-            self.enter(tokens, patience).await.map(|()| permit)
+            self.acquire(tokens, wait_until).await.map(|()| permit)
         };
-        let mut enter = std::pin::pin!(enter);
-        let entered = match enter.as_mut().now_or_never() {
+        let mut acquire = std::pin::pin!(acquire);
+        let entered = match acquire.as_mut().now_or_never() {
             Some(entered) => Ok(entered),
             None => {
                 let _waits = cx.time.waits();
-                tokio::time::timeout_at(patience, enter).await
+                tokio::time::timeout_at(wait_until, acquire).await
             }
         };
         let permit = match entered {
             Ok(permit) => permit?,
             Err(_) => {
-                let why = format!("not let in within {} ms", began.elapsed().as_millis());
-                return Err(self.refusal(why));
+                let why = format!("not admitted within {} ms", began.elapsed().as_millis());
+                return Err(self.rate_limit_error(why));
             }
         };
-        drop(turn);
+        drop(queued);
         let result = self.inner.call(request, cx.reborrow()).await;
         drop(permit);
         if let (Some(_), Ok(response)) = (self.limits.tokens_per_minute, &result) {
-            self.settle(tokens, request, response);
+            self.record_usage(tokens, request, response);
         }
         result
     }
 }
 
 /// A call in the queue.
-struct Turn<'a> {
+struct QueuedCall<'a> {
     waiting: &'a AtomicUsize,
     before: usize,
 }
 
-impl<'a> Turn<'a> {
+impl<'a> QueuedCall<'a> {
     fn new(waiting: &'a AtomicUsize) -> Self {
         let before = waiting.fetch_add(1, Ordering::Relaxed);
         Self { waiting, before }
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for QueuedCall<'_> {
     fn drop(&mut self) {
         self.waiting.fetch_sub(1, Ordering::Relaxed);
     }

@@ -48,7 +48,7 @@ impl Mock {
     async fn answer(&self, request: &Request, cx: CallContext<'_>) -> Result<Response, LlmError> {
         let number = request.n_answers();
         let Some(answer) = self.script.find(request, number) else {
-            return Err(script::nothing_fits(request, number));
+            return Err(script::no_matching_answer(request, number));
         };
         pause(answer.delay_ms).await;
         if let Some(error) = &answer.error

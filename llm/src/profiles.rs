@@ -67,7 +67,7 @@ pub enum ProfileError {
     #[error("the provider of the model `{0}` is unknown: name the provider or a profile")]
     WhoseModel(String),
     /// There is no key.
-    #[error("{provider} wants a key: set {variables}")]
+    #[error("{provider} needs a key: set {variables}")]
     NoKey {
         /// The provider.
         provider: Provider,
@@ -93,7 +93,7 @@ pub enum ProfileError {
         why: String,
     },
     /// The script of a mock cannot be followed.
-    #[error("profile `{profile}`: the script of the mock cannot be followed")]
+    #[error("profile `{profile}`: the mock script is invalid")]
     Script {
         /// Which profile.
         profile: String,
@@ -111,7 +111,7 @@ pub enum ProfileError {
         source: StoreError,
     },
     /// A request that this provider's protocol cannot express.
-    #[error("the request cannot be put into the provider's words")]
+    #[error("the provider's protocol cannot express the request")]
     Request(#[source] Box<LlmError>),
     /// The shared HTTP client cannot be made.
     #[error("the HTTP client cannot be made")]
@@ -136,7 +136,7 @@ pub struct Profiles {
     http: remote::Connections,
     clients: Mutex<HashMap<String, Arc<dyn Client>>>,
     /// The clients without their fallbacks.
-    alone: Mutex<HashMap<String, Arc<dyn Client>>>,
+    without_fallbacks: Mutex<HashMap<String, Arc<dyn Client>>>,
     retrying: Mutex<HashMap<String, Arc<Retrying>>>,
     priced: Mutex<HashMap<String, Arc<layered::Priced>>>,
     stores: Mutex<HashMap<PathBuf, Arc<AnswerStore>>>,
@@ -159,7 +159,7 @@ impl Profiles {
             env: Box::new(|name| std::env::var(name).ok()),
             http: remote::Connections::default(),
             clients: Mutex::default(),
-            alone: Mutex::default(),
+            without_fallbacks: Mutex::default(),
             retrying: Mutex::default(),
             priced: Mutex::default(),
             stores: Mutex::default(),
@@ -244,7 +244,7 @@ impl Profiles {
     /// Adds a profile, or replaces the one of that name along with its client and those that may turn to it.
     pub fn insert(&mut self, name: impl Into<String>, profile: Profile) {
         let name = name.into();
-        self.alone.lock().remove(&name);
+        self.without_fallbacks.lock().remove(&name);
         let profiles = &self.profiles;
         let turns_to_it = |other: &String| profiles.get(other).is_some_and(|other| other.fallback.contains(&name));
         self.clients.lock().retain(|other, _| *other != name && !turns_to_it(other));

@@ -51,7 +51,7 @@ impl HumanRelay {
         let text = self.relay.ask(cx.key, prompt(request)).await?;
         let response = read(&text, request)?;
         if request.stream && cx.listener.wants_deltas() {
-            draft::tell(&response, cx.listener);
+            draft::emit(&response, cx.listener);
         }
         Ok(response)
     }
@@ -124,12 +124,12 @@ fn describe(part: &Part, out: &mut String) {
 }
 
 #[derive(Deserialize)]
-struct Wishes {
-    tool_calls: Vec<Wish>,
+struct ToolCallAnswer {
+    tool_calls: Vec<RequestedCall>,
 }
 
 #[derive(Deserialize)]
-struct Wish {
+struct RequestedCall {
     name: String,
     #[serde(default)]
     arguments: Value,
@@ -168,35 +168,35 @@ fn malformed(why: impl Into<String>) -> LlmError {
 }
 
 fn tool_calls(value: Value, request: &Request) -> Result<Vec<Part>, LlmError> {
-    let wishes: Wishes = serde_json::from_value(value).map_err(|error| {
+    let answer_calls: ToolCallAnswer = serde_json::from_value(value).map_err(|error| {
         malformed(format!(
             "the answer asks for tools, but not in the form \
              {{\"tool_calls\": [{{\"name\": \"…\", \"arguments\": {{…}}}}]}}: {error}"
         ))
     })?;
-    if wishes.tool_calls.is_empty() {
+    if answer_calls.tool_calls.is_empty() {
         return Err(malformed("`tool_calls` is empty: name a tool, or answer with a text"));
     }
-    let call = |wish: Wish| {
-        if !request.tools.iter().any(|tool| tool.name == wish.name) {
+    let call = |requested: RequestedCall| {
+        if !request.tools.iter().any(|tool| tool.name == requested.name) {
             let offered: Vec<_> = request.tools.iter().map(|tool| tool.name.as_str()).collect();
             let offered = if offered.is_empty() { "none".to_owned() } else { offered.join(", ") };
-            return Err(malformed(format!("there is no tool `{}`; offered: {offered}", wish.name)));
+            return Err(malformed(format!("there is no tool `{}`; offered: {offered}", requested.name)));
         }
-        let arguments = match wish.arguments {
+        let arguments = match requested.arguments {
             Value::Null => Value::Object(serde_json::Map::new()),
             object @ Value::Object(_) => object,
-            _ => return Err(malformed(format!("the arguments of `{}` are not an object", wish.name))),
+            _ => return Err(malformed(format!("the arguments of `{}` are not an object", requested.name))),
         };
         Ok(Part::ToolCall(ToolCall {
             id: String::new(),
-            name: wish.name,
+            name: requested.name,
             arguments: Json::from(arguments),
             arguments_raw: None,
             signature: None,
         }))
     };
-    wishes.tool_calls.into_iter().map(call).collect()
+    answer_calls.tool_calls.into_iter().map(call).collect()
 }
 
 impl Client for HumanRelay {

@@ -204,7 +204,7 @@ impl Retrying {
         self.shared.lock().stats.clone()
     }
 
-    fn next(&self, attempt: u32, error: &LlmError, began: bool, patience: Instant) -> Next {
+    fn next(&self, attempt: u32, error: &LlmError, began: bool, start_by: Instant) -> Next {
         if attempt >= self.policy.attempts_max || !self.policy.retries(error, began) {
             return Next::End;
         }
@@ -212,10 +212,10 @@ impl Retrying {
             return Next::End;
         }
         let failure_rate = self.shared.lock().failure_rate;
-        let wait_ms = self.policy.wait_ms(attempt, error.retry_after_ms, failure_rate, chance());
+        let wait_ms = self.policy.wait_ms(attempt, error.retry_after_ms, failure_rate, random_fraction());
         let begins = Instant::now().checked_add(Duration::from_millis(wait_ms));
         match error.retry_after_ms {
-            _ if begins.is_some_and(|begins| begins < patience) => Next::After(wait_ms),
+            _ if begins.is_some_and(|begins| begins < start_by) => Next::After(wait_ms),
             Some(_) => Next::NoTime,
             None => Next::End,
         }
@@ -223,12 +223,12 @@ impl Retrying {
 
     /// Waits as long as the provider asked any call of this client to wait, or says at once that there is no time for
     /// that.
-    async fn hold_back(&self, patience: Instant) -> Option<LlmError> {
+    async fn wait_until_allowed(&self, start_by: Instant) -> Option<LlmError> {
         let until = self.shared.lock().not_before?;
         let wait = until.saturating_duration_since(Instant::now());
-        if until >= patience && !wait.is_zero() {
+        if until >= start_by && !wait.is_zero() {
             let s = wait.as_secs_f64();
-            let why = format!("the provider asked all calls to wait {s:.1} s more, for which this one has no time");
+            let why = format!("the provider asked all calls to wait {s:.1} s more, after the deadline of this call");
             let mut error = LlmError::new(ErrorKind::RateLimit, self.provider(), why);
             error.retryable = false;
             return Some(error);
@@ -237,11 +237,11 @@ impl Retrying {
         None
     }
 
-    fn note(&self, error: Option<&LlmError>, wait_ms: Option<u64>) {
+    fn record(&self, error: Option<&LlmError>, wait_ms: Option<u64>) {
         let mut shared = self.shared.lock();
         let failed = if error.is_some() { 1.0 } else { 0.0 };
         shared.failure_rate = shared.failure_rate.mul_add(0.9, 0.1 * failed);
-        shared.stats.note(error, wait_ms);
+        shared.stats.record(error, wait_ms);
         if self.policy.strategy == Strategy::Adaptive
             && let Some(asked) = error.and_then(LlmError::retry_after)
         {
@@ -259,13 +259,13 @@ impl Layer for Retrying {
     async fn call_inner(&self, request: &Request, cx: CallContext<'_>) -> Result<Response, LlmError> {
         let deadline = Instant::now() + Duration::from_millis(self.policy.total_ms);
         let time = cx.time;
-        let patience = || time.deadline().map_or(time.moved(deadline), |end| end.min(time.moved(deadline)));
+        let start_by = || time.deadline().map_or(time.moved(deadline), |end| end.min(time.moved(deadline)));
         let mut watcher = Watcher { inner: cx.listener, began: false };
         // Attempts continue the numbers of the caller; how many are left is counted here.
         let first = cx.attempt;
         let mut attempt = first;
         loop {
-            if let Some(error) = self.hold_back(patience()).await {
+            if let Some(error) = self.wait_until_allowed(start_by()).await {
                 return Err(error);
             }
             let started = Instant::now();
@@ -275,33 +275,33 @@ impl Layer for Retrying {
                 None => Err(LlmError::new(
                     ErrorKind::Timeout,
                     self.provider(),
-                    format!("no answer within {} ms in all", self.policy.total_ms),
+                    format!("no answer within {} ms in total", self.policy.total_ms),
                 )),
             };
             let took_ms = millis(started.elapsed());
             let mut error = match result {
                 Ok(response) => {
-                    self.note(None, None);
+                    self.record(None, None);
                     watcher.inner.tried(TryEvent { attempt, took_ms, error: None, wait_ms: None });
                     return Ok(response);
                 }
                 Err(error) => error,
             };
-            let wait_ms = match self.next(attempt - first + 1, &error, watcher.began, patience()) {
+            let wait_ms = match self.next(attempt - first + 1, &error, watcher.began, start_by()) {
                 Next::After(wait_ms) => Some(wait_ms),
                 Next::End => None,
                 Next::NoTime => {
                     let asked = error.retry_after_ms.unwrap_or(0).div_ceil(1_000);
-                    let why = format!(" (it asks to wait {asked} s, for which this call has no time)");
+                    let why = format!(" (it asks to wait {asked} s, after the deadline of this call)");
                     error.message = head_bytes(&error.message, MESSAGE_BYTES_MAX - why.len()).to_owned() + &why;
                     error.retryable = false;
                     None
                 }
             };
-            self.note(Some(&error), wait_ms);
+            self.record(Some(&error), wait_ms);
             watcher.inner.tried(TryEvent { attempt, took_ms, error: Some(error.clone()), wait_ms });
             let Some(wait_ms) = wait_ms else { return Err(error) };
-            tracing::debug!(key = cx.key, attempt, wait_ms, error = %error, "asking again");
+            tracing::debug!(key = cx.key, attempt, wait_ms, error = %error, "retrying the model call");
             tokio::time::sleep(Duration::from_millis(wait_ms)).await;
             attempt = attempt.saturating_add(1);
             if std::mem::take(&mut watcher.began) {
@@ -337,7 +337,7 @@ fn millis(duration: Duration) -> u64 {
 }
 
 /// A random number in 0..1, from the seeds that the standard library draws for its hash maps.
-fn chance() -> f64 {
+fn random_fraction() -> f64 {
     let bits = std::collections::hash_map::RandomState::new().hash_one(0_u8);
     // The upper 53 bits make every f64 in 0..1 of that spacing equally likely.
     #[allow(clippy::cast_precision_loss)]

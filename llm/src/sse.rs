@@ -92,7 +92,7 @@ impl Decoder {
         let (begin, bytes) = bytes.split_at(bytes.len().min(4_usize.saturating_sub(self.line.len())));
         self.line.extend_from_slice(begin);
         if !self.is_comment(&self.line) {
-            self.within(self.line.len() + bytes.len())?;
+            self.check_size(self.line.len() + bytes.len())?;
             self.line.extend_from_slice(bytes);
         }
         Ok(())
@@ -115,7 +115,7 @@ impl Decoder {
     }
 
     /// Lines are measured whole, so that the limit bites at the same byte however they are cut.
-    fn within(&self, more: usize) -> Result<(), TooLong> {
+    fn check_size(&self, more: usize) -> Result<(), TooLong> {
         if self.event.data.len().saturating_add(more) > self.event_bytes_max {
             return Err(TooLong { event_bytes_max: self.event_bytes_max });
         }
@@ -128,7 +128,7 @@ impl Decoder {
             self.at_start = false;
             return Ok(true);
         }
-        self.within(line.len())?;
+        self.check_size(line.len())?;
         if std::mem::take(&mut self.at_start) {
             line = line.strip_prefix(BOM).unwrap_or(line);
         }

@@ -340,7 +340,7 @@ pub trait LogReader: Send + Sync + 'static {
 /// }
 ///
 /// let mut counted = Counted { inner: MemoryStore::new(), n_records: AtomicU64::new(0) };
-/// contract::records_come_back_as_they_were_written(&mut counted);
+/// contract::records_are_read_as_written(&mut counted);
 /// assert!(counted.n_records.into_inner() > 0);
 /// ```
 pub trait Store: LogReader {

@@ -59,7 +59,7 @@ use damage_policy::DamagePolicy;
 use files::{Files, Root};
 use journal::Journal;
 use lock::Lock;
-use mark::{Reached, SharedMark};
+use mark::{LogEnd, SharedMark};
 use queue::{Answer, Op, Queue};
 use read::Reader;
 use recover::Found;
@@ -145,9 +145,9 @@ impl SledStore {
         let dir = files.folder();
         remove_drafts(dir, &files);
         if options.spend_reserve {
-            reserve::spend(&files);
+            reserve::release(&files);
         } else {
-            reserve::keep(&files);
+            reserve::allocate(&files);
         }
         let found = recover::recover(dir, options.index_cache_bytes, &files, &mut DamagePolicy::Strict)?;
         let reader = Arc::new(Reader {
@@ -215,7 +215,7 @@ impl SledStore {
     /// Errors: `Locked`, `Format`, `Full` when there is no room for the copy, `Io`, `NotFound` when there is no log.
     pub fn salvage(dir: impl AsRef<Path>, options: Options) -> Result<Self, StoreError> {
         let dir = dir.as_ref();
-        check_there(dir)?;
+        check_is_log(dir)?;
         let mut root = Root::open(dir)?;
         let lock = lock_to_read(&mut root, &options.label)?;
         let mut care = DamagePolicy::Salvage(Vec::new());
@@ -246,7 +246,7 @@ impl SledStore {
             Err(StoreError::Io { path, source }) if is_denied(&source) => format!("{}: {source}", path.display()),
             opened => return opened,
         };
-        check_there(dir)?;
+        check_is_log(dir)?;
         let mut root = Root::open(dir)?;
         let lock = lock_to_read(&mut root, &options.label)?;
         let files = Files::new(options.watcher.clone(), root).only_read();
@@ -299,11 +299,11 @@ impl SledStore {
             let state = self.reader.tail.state.read();
             state.active.epoch - u64::from(state.active.n_entries == 0)
         };
-        self.sealer.wait_for(epoch, || self.queue.nudge())
+        self.sealer.wait_for(epoch, || self.queue.wake_writer())
     }
 
     /// Gives the sealer a task and waits for its result.
-    fn have_done<T>(&self, task: impl FnOnce(SyncSender<Result<T, StoreError>>) -> Task) -> Result<T, StoreError> {
+    fn run_task<T>(&self, task: impl FnOnce(SyncSender<Result<T, StoreError>>) -> Task) -> Result<T, StoreError> {
         let tasks = self.threads.lock().as_ref().map(|threads| threads.tasks.clone()).ok_or(StoreError::Closed)?;
         let (sender, receiver) = sync_channel(1);
         self.sealer.give(&tasks, task(sender));
@@ -327,13 +327,13 @@ impl SledStore {
         if let Some(failure) = self.sealer.failure() {
             return Err(failure);
         }
-        let reached = Reached {
+        let log_end = LogEnd {
             group: journal.written_group(),
             next: self.progress.borrow().next,
             sealed_epoch: self.sealer.sealed_epoch(),
             journal_end: journal.end(),
         };
-        self.mark.renew(reached)?;
+        self.mark.renew(log_end)?;
         journal.trim()
     }
 
@@ -354,7 +354,7 @@ impl SledStore {
 }
 
 /// Checks that the folder contains a log, or the remains of one.
-fn check_there(dir: &Path) -> Result<(), StoreError> {
+fn check_is_log(dir: &Path) -> Result<(), StoreError> {
     if !dir.join(mark::NAME).exists() && !dir.join(recover::INDEX).exists() {
         return Err(StoreError::NotFound { what: "log", name: dir.display().to_string() });
     }
@@ -379,7 +379,7 @@ fn remove_drafts(dir: &Path, files: &Files) {
     let drafts = names.iter().filter(|name| name.starts_with(backup::PREFIX) || *name == index::FRESH);
     for name in drafts {
         if let Err(error) = files.remove_folder(&dir.join(name)) {
-            tracing::warn!(%error, name, "an unused copy of the index was not removed");
+            tracing::warn!(%error, name, "cannot remove an unused copy of the index");
         }
     }
 }
@@ -400,7 +400,7 @@ impl Drop for SledStore {
     fn drop(&mut self) {
         match self.close() {
             Ok(()) | Err(StoreError::Closed) => {}
-            Err(error) => tracing::error!(%error, "the log was not closed in order"),
+            Err(error) => tracing::error!(%error, "the log was not closed cleanly"),
         }
     }
 }

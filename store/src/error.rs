@@ -53,7 +53,7 @@ pub enum StoreError {
     },
     /// An append of the stream that was queued before this one failed, and its caller has not received the error yet:
     /// read the stream again, then decide again. Nothing was written.
-    #[error("an append of thread {thread} that was queued before failed")]
+    #[error("an earlier queued append of thread {thread} failed")]
     Fenced {
         /// The stream.
         thread: ThreadId,

@@ -13,7 +13,7 @@ use tokio::sync::{oneshot, watch};
 use crate::contract::{Filter, LogReader};
 use crate::error::StoreError;
 use crate::pages::{Cursor, Pages, Rest};
-use crate::recent::{Listener, Taken};
+use crate::recent::{CacheRead, Listener};
 use crate::record::Record;
 use crate::subscription::Progress;
 
@@ -164,13 +164,13 @@ impl<T: Send + Sync + 'static> Live<T> {
         }
     }
 
-    fn take(&mut self, next: Position) -> (Taken<T>, Position) {
+    fn take(&mut self, next: Position) -> (CacheRead<T>, Position) {
         match self {
             Self::Shared(listener, of) => listener.recent().from(next, of.map(|(thread, _)| thread)),
             Self::Log(progress) => match *progress.borrow_and_update() {
-                Progress { closed: true, .. } => (Taken::Closed, next),
-                Progress { next: end, .. } if next < end => (Taken::Gone, next),
-                Progress { .. } => (Taken::NotYet, next),
+                Progress { closed: true, .. } => (CacheRead::Closed, next),
+                Progress { next: end, .. } if next < end => (CacheRead::Gone, next),
+                Progress { .. } => (CacheRead::NotYet, next),
             },
         }
     }
@@ -253,7 +253,7 @@ where
             }
             let Some((live, next)) = self.live.as_mut().zip(self.live_from) else {
                 return match self.page().await {
-                    Ok(given) => Some(Ok(given)),
+                    Ok(item) => Some(Ok(item)),
                     Err(error) => {
                         self.ended = true;
                         (!matches!(error, StoreError::Closed)).then_some(Err(error))
@@ -262,27 +262,27 @@ where
             };
             let (taken, seen) = live.take(next);
             let records = match taken {
-                Taken::Records(mut records) => {
+                CacheRead::Records(mut records) => {
                     if let Some(next_seq) = live.next_seq() {
-                        records.retain(|kept| kept.seq >= *next_seq);
+                        records.retain(|cached| cached.seq >= *next_seq);
                         *next_seq = records.last().map_or(*next_seq, |last| last.seq.next());
                     }
-                    records.into_iter().map(|kept| kept.made).collect()
+                    records.into_iter().map(|cached| cached.made).collect()
                 }
-                Taken::NotYet if seen > next => Vec::new(),
-                Taken::NotYet => {
+                CacheRead::NotYet if seen > next => Vec::new(),
+                CacheRead::NotYet => {
                     if live.wait().await {
                         continue;
                     }
                     break;
                 }
-                Taken::Gone => {
+                CacheRead::Gone => {
                     self.cursor.continue_with(live.rest(next));
                     self.live_from = None;
                     continue;
                 }
-                Taken::Closed => break,
-                Taken::Failed(error) => {
+                CacheRead::Closed => break,
+                CacheRead::Failed(error) => {
                     self.ended = true;
                     return Some(Err(error));
                 }
@@ -290,7 +290,7 @@ where
             self.live_from = Some(seen);
             let batch = Batch { records: Records::Shared(records), covered: before(seen) };
             let mapped = self.map.as_mut()?(batch);
-            return Some(Ok(self.given(mapped)));
+            return Some(Ok(self.item_of(mapped)));
         }
         None
     }
@@ -303,7 +303,7 @@ where
         };
         self.cursor = page.cursor;
         self.map = Some(page.map);
-        let given = self.given(page.mapped);
+        let item = self.item_of(page.mapped);
         let is_done = self.cursor.is_done();
         match &mut self.live {
             None => self.ended |= is_done,
@@ -318,7 +318,7 @@ where
         if !self.ended && self.live_from.is_none() {
             self.ahead = self.begin();
         }
-        Ok(given)
+        Ok(item)
     }
 
     /// Begins to read a page: on a blocking thread if the read waits for the disk, and otherwise when the page is awaited.
@@ -340,12 +340,12 @@ where
     }
 
     /// Returns the item to yield for this result.
-    fn given(&mut self, mapped: ControlFlow<U, U>) -> U {
+    fn item_of(&mut self, mapped: ControlFlow<U, U>) -> U {
         match mapped {
-            ControlFlow::Continue(given) => given,
-            ControlFlow::Break(given) => {
+            ControlFlow::Continue(item) => item,
+            ControlFlow::Break(item) => {
                 self.ended = true;
-                given
+                item
             }
         }
     }

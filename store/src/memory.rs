@@ -184,7 +184,7 @@ impl LogReader for MemoryStore {
                             seq: Some(record.seq),
                             position: Some(record.position),
                             file: None,
-                            what: "a record does not follow from the one before it".into(),
+                            what: "a record is not chained to the one before it".into(),
                         });
                         break;
                     }
@@ -310,7 +310,7 @@ impl Store for MemoryStore {
         plan::import_size(&import)?;
         let Import { fork_of, tag, records, blobs, keys, values } = import;
         let Some(first) = records.first() else {
-            return Err(plan::nothing());
+            return Err(plan::no_records());
         };
         let thread = first.thread;
         self.write(|state| {

@@ -191,7 +191,7 @@ pub(crate) fn check_deletes(
     Ok(())
 }
 
-pub(crate) fn nothing() -> StoreError {
+pub(crate) fn no_records() -> StoreError {
     StoreError::Invalid("an import needs at least one record".into())
 }
 

@@ -30,7 +30,7 @@ pub struct Recent<T> {
 }
 
 struct Ring<T> {
-    kept: VecDeque<Kept<T>>,
+    cached: VecDeque<CachedRecord<T>>,
     bytes: usize,
     /// All records from here on are kept, up to the last that was read.
     first: Position,
@@ -41,7 +41,7 @@ struct Ring<T> {
     closed: bool,
 }
 
-pub(crate) struct Kept<T> {
+pub(crate) struct CachedRecord<T> {
     pub(crate) position: Position,
     pub(crate) thread: ThreadId,
     pub(crate) seq: Seq,
@@ -49,7 +49,7 @@ pub(crate) struct Kept<T> {
     pub(crate) made: Arc<T>,
 }
 
-impl<T> Clone for Kept<T> {
+impl<T> Clone for CachedRecord<T> {
     fn clone(&self) -> Self {
         Self { made: Arc::clone(&self.made), ..*self }
     }
@@ -65,7 +65,7 @@ struct Listeners {
 impl<T: Send + Sync + 'static> Recent<T> {
     /// Holds what is appended from position `first` on, once [`Recent::run`] reads it.
     pub fn beginning_at(first: Position, make: impl Fn(Record) -> T + Send + Sync + 'static) -> Arc<Self> {
-        let ring = Ring { kept: VecDeque::new(), bytes: 0, first, next: first, failed: None, closed: false };
+        let ring = Ring { cached: VecDeque::new(), bytes: 0, first, next: first, failed: None, closed: false };
         Arc::new(Self { make: Box::new(make), ring: RwLock::new(ring), listeners: RwLock::default() })
     }
 
@@ -96,18 +96,18 @@ impl<T: Send + Sync + 'static> Recent<T> {
             .map(|record| {
                 let (position, thread, seq, n_bytes) =
                     (record.position, record.thread, record.seq, record.payload.len());
-                Kept { position, thread, seq, n_bytes, made: Arc::new((self.make)(record)) }
+                CachedRecord { position, thread, seq, n_bytes, made: Arc::new((self.make)(record)) }
             })
             .collect();
         let mut dropped = Vec::new();
         let mut ring = self.ring.write();
-        for kept in made {
-            ring.next = kept.position.next();
-            ring.bytes += kept.n_bytes;
-            ring.kept.push_back(kept);
+        for cached in made {
+            ring.next = cached.position.next();
+            ring.bytes += cached.n_bytes;
+            ring.cached.push_back(cached);
         }
-        while ring.kept.len() > RECORDS_MAX || ring.bytes > BYTES_MAX {
-            let Some(oldest) = ring.kept.pop_front() else { break };
+        while ring.cached.len() > RECORDS_MAX || ring.bytes > BYTES_MAX {
+            let Some(oldest) = ring.cached.pop_front() else { break };
             ring.bytes -= oldest.n_bytes;
             ring.first = oldest.position.next();
             dropped.push(oldest);
@@ -127,27 +127,27 @@ impl<T: Send + Sync + 'static> Recent<T> {
     }
 
     /// Returns the cached records from a position on, of one thread or of all, and where to continue.
-    pub(crate) fn from(&self, next: Position, of: Option<ThreadId>) -> (Taken<T>, Position) {
+    pub(crate) fn from(&self, next: Position, of: Option<ThreadId>) -> (CacheRead<T>, Position) {
         let ring = self.ring.read();
         if next < ring.first {
-            return (Taken::Gone, next);
+            return (CacheRead::Gone, next);
         }
-        let start = ring.kept.partition_point(|kept| kept.position < next);
+        let start = ring.cached.partition_point(|cached| cached.position < next);
         let (mut taken, mut seen) = (Vec::new(), next);
-        for kept in ring.kept.range(start..) {
-            seen = kept.position.next();
-            if of.is_none_or(|thread| kept.thread == thread) {
-                taken.push(kept.clone());
+        for cached in ring.cached.range(start..) {
+            seen = cached.position.next();
+            if of.is_none_or(|thread| cached.thread == thread) {
+                taken.push(cached.clone());
                 if taken.len() == PAGE_RECORDS {
                     break;
                 }
             }
         }
         let taken = match (taken.is_empty(), &ring.failed) {
-            (false, _) => Taken::Records(taken),
-            (true, Some(error)) => Taken::Failed(error.clone()),
-            (true, None) if ring.closed => Taken::Closed,
-            (true, None) => Taken::NotYet,
+            (false, _) => CacheRead::Records(taken),
+            (true, Some(error)) => CacheRead::Failed(error.clone()),
+            (true, None) if ring.closed => CacheRead::Closed,
+            (true, None) => CacheRead::NotYet,
         };
         (taken, seen)
     }
@@ -192,9 +192,9 @@ impl<T: Send + Sync + 'static> Recent<T> {
 }
 
 /// The cached records from a position on.
-pub(crate) enum Taken<T> {
+pub(crate) enum CacheRead<T> {
     /// Records, in order.
-    Records(Vec<Kept<T>>),
+    Records(Vec<CachedRecord<T>>),
     /// They were dropped from memory: read the log.
     Gone,
     /// None yet: wait.

@@ -198,32 +198,32 @@ fn cuts(bytes: &[u8]) -> Vec<Option<Vec<u8>>> {
 }
 
 #[test]
-fn flipped_bits_in_a_closed_log_are_never_silent() {
+fn flipped_bits_in_a_closed_log_are_detected() {
     let (n, n_noticed) = try_each(true, flips);
     assert!(n > 100 && n_noticed > 0, "{n_noticed} of {n}");
 }
 
 #[test]
-fn flipped_bits_in_a_killed_log_are_never_silent() {
+fn flipped_bits_in_a_killed_log_are_detected() {
     let (n, n_noticed) = try_each(false, flips);
     assert!(n > 100 && n_noticed > 0, "{n_noticed} of {n}");
 }
 
 #[test]
-fn files_of_a_closed_log_that_are_cut_or_missing_are_never_silent() {
+fn cut_or_missing_files_of_a_closed_log_are_detected() {
     let (n, n_noticed) = try_each(true, cuts);
     assert!(n > 50 && n_noticed > 0, "{n_noticed} of {n}");
 }
 
 #[test]
-fn files_of_a_killed_log_that_are_cut_or_missing_are_never_silent() {
+fn cut_or_missing_files_of_a_killed_log_are_detected() {
     let (n, n_noticed) = try_each(false, cuts);
     assert!(n > 50 && n_noticed > 0, "{n_noticed} of {n}");
 }
 
 /// The last group is acknowledged as a whole: what is after the damage in it counts, too.
 #[test]
-fn damage_inside_the_last_group_is_noticed() {
+fn damage_inside_the_last_group_is_detected() {
     let (work, dir) = (scratch(), scratch());
     let store = SledStore::open(work.path(), Options::default()).unwrap();
     // Of two that are under way at once the second is soon in the group of the first.
@@ -245,7 +245,7 @@ fn damage_inside_the_last_group_is_noticed() {
 }
 
 #[test]
-fn damage_to_a_value_at_the_end_is_noticed() {
+fn damage_to_a_value_at_the_end_is_detected() {
     let (work, dir) = (scratch(), scratch());
     let store = SledStore::open(work.path(), Options::default()).unwrap();
     put(&store, append(thread(1), 0, &["text"])).unwrap();
@@ -264,7 +264,7 @@ fn damage_to_a_value_at_the_end_is_noticed() {
 
 /// They say only where sled's pages lie, which its file says, too.
 #[test]
-fn sleds_notes_that_do_not_fit_its_file_are_done_without() {
+fn sled_snapshots_that_do_not_match_its_file_are_ignored() {
     let dir = scratch();
     let store = SledStore::open(dir.path(), Options::default()).unwrap();
     write_small_log(&store).unwrap();

@@ -53,7 +53,7 @@ fn damaged(dir: &Path, at: usize) -> SledStore {
 }
 
 /// Threads go on, and what they write finds its place in sled.
-fn goes_on(store: &SledStore, numbers: &[u64]) {
+fn continues(store: &SledStore, numbers: &[u64]) {
     for number in numbers {
         let next = store.stream(thread(*number)).map_or(0, |info| info.last_seq.0 + 1);
         put(store, append(thread(*number), next, &["last"])).unwrap();
@@ -64,7 +64,7 @@ fn goes_on(store: &SledStore, numbers: &[u64]) {
 }
 
 #[test]
-fn a_snapshot_that_cannot_be_read_is_none() {
+fn unreadable_snapshot_is_ignored() {
     for at in PLACES {
         let dir = scratch();
         let store = damaged(dir.path(), at);
@@ -75,29 +75,29 @@ fn a_snapshot_that_cannot_be_read_is_none() {
             assert_eq!(seqs.last(), Some(&Seq(2)));
             assert_eq!(store.snapshot(thread(2), Seq(2)).unwrap().unwrap().state, b"newer");
         }
-        goes_on(&store, &[1, 2, 3, 4]);
+        continues(&store, &[1, 2, 3, 4]);
     }
 }
 
 #[test]
-fn snapshots_that_cannot_be_thinned_out_stop_nothing() {
+fn failed_thinning_of_snapshots_does_not_stop_writes() {
     for at in PLACES {
         let dir = scratch();
         let store = damaged(dir.path(), at);
         store.keep_snapshots(thread(2), &[]).unwrap();
-        goes_on(&store, &[1, 2, 3, 4]);
+        continues(&store, &[1, 2, 3, 4]);
     }
 }
 
 #[test]
-fn a_snapshot_that_cannot_be_replaced_stops_nothing() {
+fn failed_replacement_of_a_snapshot_does_not_stop_writes() {
     for at in PLACES {
         let dir = scratch();
         let store = damaged(dir.path(), at);
         let info = store.stream(thread(2)).unwrap();
         let snapshot = Snapshot { seq: Seq(1), hash: info.hash, version: 1, state: noise() };
         store.put_snapshot(thread(2), snapshot).unwrap();
-        goes_on(&store, &[1, 2, 3, 4]);
+        continues(&store, &[1, 2, 3, 4]);
     }
 }
 
@@ -107,6 +107,6 @@ fn a_thread_with_a_damaged_snapshot_can_be_deleted() {
         let dir = scratch();
         let store = damaged(dir.path(), at);
         store.delete(thread(2)).unwrap();
-        goes_on(&store, &[1, 3, 4]);
+        continues(&store, &[1, 3, 4]);
     }
 }

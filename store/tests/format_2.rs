@@ -78,7 +78,7 @@ fn log_of_format_2_is_read_and_accepts_appends() {
 }
 
 #[test]
-fn a_log_of_format_2_is_salvaged_and_stays_as_it_is() {
+fn log_of_format_2_is_salvaged_without_changes() {
     for name in ["log", "log-killed"] {
         let dir = scratch();
         golden(name, dir.path());

@@ -110,7 +110,7 @@ fn remains_of_a_failed_sync_are_never_read_as_a_record() {
 }
 
 #[test]
-fn a_broken_disk_takes_no_more_until_it_is_opened_again() {
+fn failed_disk_refuses_writes_until_reopened() {
     #[derive(Default)]
     struct Broken(AtomicBool);
     impl Watcher for Broken {

@@ -45,7 +45,7 @@ fn write_out(backup: &rethread_store::Backup, folder: &Path) {
 }
 
 #[test]
-fn compact_gives_the_room_of_deleted_threads_back() {
+fn compact_frees_the_space_of_deleted_threads() {
     let dir = scratch();
     let store = SledStore::open(dir.path(), Options::default()).unwrap();
     write_small_log(&store).unwrap();
@@ -85,7 +85,7 @@ fn compact_gives_the_room_of_deleted_threads_back() {
 }
 
 #[test]
-fn compact_erases_the_keys_of_deleted_threads_and_removed_ones() {
+fn compact_erases_removed_keys_and_those_of_deleted_threads() {
     let dir = scratch();
     let store = SledStore::open(dir.path(), Options::default()).unwrap();
     // Of other threads before and after them in order, so that they share rows of sled's with what stays.
@@ -176,7 +176,7 @@ fn compact_that_is_killed_at_any_sync_loses_nothing() {
 }
 
 #[test]
-fn backup_of_a_log_in_use_is_a_log_with_all_that_was_acknowledged() {
+fn backup_of_a_log_in_use_has_every_acknowledged_record() {
     let (dir, to) = (scratch(), scratch());
     let options = Options { tail_bytes: 64 << 10, ..Options::default() };
     let store = Arc::new(SledStore::open(dir.path(), options).unwrap());
@@ -237,7 +237,7 @@ fn backup_of_a_log_in_use_is_a_log_with_all_that_was_acknowledged() {
 }
 
 #[test]
-fn backup_that_lacks_its_last_file_is_no_log() {
+fn backup_without_its_last_file_is_refused() {
     let (dir, to) = (scratch(), scratch());
     let store = SledStore::open(dir.path(), Options::default()).unwrap();
     write_small_log(&store).unwrap();
@@ -250,7 +250,7 @@ fn backup_that_lacks_its_last_file_is_no_log() {
 }
 
 #[test]
-fn deletes_of_a_list_are_all_or_none() {
+fn delete_of_several_threads_is_atomic() {
     let dir = scratch();
     let store = SledStore::open(dir.path(), Options::default()).unwrap();
     write_small_log(&store).unwrap();

@@ -164,7 +164,7 @@ fn assert_same(model: &dyn Store, store: &dyn Store) {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
-    fn the_durable_store_does_what_the_model_does(
+    fn durable_store_matches_the_model(
         steps in prop::collection::vec(step(), 1..70),
         // Segments of one chunk and of several.
         tail_bytes in prop::sample::select(vec![4 << 10, 200 << 10]),

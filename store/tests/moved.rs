@@ -80,7 +80,7 @@ fn writes_stop_while_the_folder_is_moved_and_resume_later() {
 }
 
 #[test]
-fn log_that_was_moved_while_open_is_whole_at_its_new_path() {
+fn log_moved_while_open_is_intact_at_its_new_path() {
     let dir = scratch();
     let (log, elsewhere) = (dir.path().join("log"), dir.path().join("elsewhere"));
     let store = SledStore::open(&log, options()).unwrap();
@@ -116,7 +116,7 @@ fn another_log_at_the_path_is_not_touched() {
 }
 
 #[test]
-fn link_to_the_log_that_leads_elsewhere_stops_writes() {
+fn redirected_link_to_the_log_stops_writes() {
     let dir = scratch();
     let (one, two, link) = (dir.path().join("one"), dir.path().join("two"), dir.path().join("link"));
     fs::create_dir(&one).unwrap();
@@ -133,7 +133,7 @@ fn link_to_the_log_that_leads_elsewhere_stops_writes() {
 }
 
 #[test]
-fn removed_log_takes_no_writes_and_is_not_created_again() {
+fn removed_log_refuses_writes_and_is_not_created_again() {
     let dir = scratch();
     let log = dir.path().join("log");
     for only_contents in [false, true] {

@@ -89,7 +89,7 @@ impl Watcher for NoRoom {
 }
 
 #[test]
-fn an_attempt_that_failed_leaves_nothing_in_the_files() {
+fn failed_attempt_leaves_nothing_in_the_files() {
     let bytes_after = |failures: u32| {
         let dir = scratch();
         let no_room = Arc::new(NoRoom::default());

@@ -118,7 +118,7 @@ fn keys_that_sled_still_has_are_salvaged() {
 }
 
 #[test]
-fn without_sled_a_fork_of_a_fork_is_whole_and_damage_is_local() {
+fn without_sled_nested_forks_are_intact_and_damage_is_local() {
     let dir = scratch();
     let store = SledStore::open(dir.path(), Options::default()).unwrap();
     write_small_log(&store).unwrap();
@@ -228,7 +228,7 @@ fn files(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 }
 
 #[test]
-fn a_salvage_changes_nothing_and_takes_nothing() {
+fn salvage_changes_no_file_of_the_log() {
     for missing in ["", "mark", "journal-a", "journal-b", "format", "index"] {
         let (work, dir) = (scratch(), scratch());
         let store = make(work.path());

@@ -126,7 +126,7 @@ fn group_prepared_during_a_sync_follows_the_one_before_it() {
 }
 
 #[test]
-fn a_group_that_was_put_together_on_a_failed_one_fails_with_it() {
+fn group_built_on_a_failed_one_fails_with_it() {
     let (dir, gate) = (scratch(), Arc::new(Gate::default()));
     let store = open(dir.path(), &gate, 1 << 20);
     for (at, done) in two_groups(&store, &gate, true).into_iter().enumerate() {

@@ -61,7 +61,7 @@ fn killed_agent_repairs_a_program_with_the_same_result() {
 }
 
 #[test]
-fn an_agent_that_is_killed_again_and_again_comes_to_the_same_end() {
+fn repeatedly_killed_agent_reaches_the_same_result() {
     let scene = scene();
     let mut running = Running::start(scene.command(words(&["run", "repair.yaml", "--jsonl"])));
     running.wait_for("\"LLM_CALL_REQUESTED\"");
@@ -110,7 +110,7 @@ fn appears(file: &Path) {
 }
 
 #[test]
-fn a_command_in_whose_middle_the_agent_is_killed_is_not_run_twice() {
+fn command_interrupted_by_a_kill_is_not_run_twice() {
     let scene = scene();
     scene.write("release.json", release());
     let running = Running::start(scene.command(words(&["run", "release.json", "--jsonl"])));

@@ -76,7 +76,7 @@ fn a_workflow_that_cannot_be_used_is_refused_with_its_place() {
 }
 
 #[test]
-fn a_workflow_of_a_hundred_megabytes_is_refused_at_once() {
+fn huge_workflow_is_refused_at_once() {
     let bad = Bad::new();
     let mut huge = GOOD.as_bytes().to_vec();
     huge.resize(100 << 20, b'#');
@@ -85,7 +85,7 @@ fn a_workflow_of_a_hundred_megabytes_is_refused_at_once() {
 }
 
 #[test]
-fn a_workflow_that_needs_what_is_not_there_says_what_there_is() {
+fn missing_requirement_is_refused_with_the_available_ones() {
     let bad = Bad::new();
     let with = |from: &str, to: &str| {
         bad.scene.write("bad.yaml", GOOD.replace(from, to));
@@ -130,7 +130,7 @@ fn inputs_that_cannot_be_used_are_refused() {
 }
 
 #[test]
-fn ids_that_name_nothing_are_not_found() {
+fn unknown_ids_are_not_found() {
     let bad = Bad::new();
     for id in ["01a00000-0000-7000-8000-000000000000", "garbage", "", "../../etc/passwd", "ffffffff", "\u{1b}[31mred"] {
         for command in ["show", "events", "replay", "fork", "cancel", "pause", "resume", "export"] {
@@ -143,7 +143,7 @@ fn ids_that_name_nothing_are_not_found() {
 }
 
 #[test]
-fn a_configuration_with_a_slip_is_refused_with_its_place() {
+fn invalid_configuration_is_refused_with_its_place() {
     let bad = Bad::new();
     bad.scene.write("rethread.toml", "[profiles.fast]\nprovider = \"mock\"\nmodle = \"m\"\n");
     bad.refused(["run", "good.yaml"], 3).says("rethread.toml").says("modle");
@@ -176,7 +176,7 @@ fn a_data_dir_that_cannot_be_used_is_refused() {
 }
 
 #[test]
-fn an_import_of_something_else_says_the_line() {
+fn invalid_import_is_refused_with_its_line() {
     let bad = Bad::new();
     let export = bad.scene.run("export last").ok().stdout;
     let import = |content: &[u8], line: &str| {
@@ -197,11 +197,11 @@ fn an_import_of_something_else_says_the_line() {
     let forced = ["import", "bad.jsonl", "--allow-incomplete", "--data-dir", "other"];
     bad.scene.write("bad.jsonl", lines.join("\n"));
     bad.refused(["import", "bad.jsonl", "--data-dir", "other"], 3).says("the file was changed or cut");
-    bad.refused(forced, 3).says("is due");
+    bad.refused(forced, 3).says("is expected");
     bad.scene.write("bad.jsonl", export.replace("\"input\":\"\"", "\"input\":\"changed\""));
     bad.refused(["import", "bad.jsonl", "--data-dir", "other"], 3).says("the file was changed or cut");
     let changed = Running::start(bad.scene.command(forced)).end();
-    changed.code(3).silent().says("does not follow");
+    changed.code(3).silent().says("is not chained");
     assert_eq!(bad.scene.run("--data-dir other threads --json").ok().stdout, "[]\n");
     bad.untouched();
 }
@@ -243,7 +243,7 @@ fn invalid_json_arguments_are_reported_to_the_model() {
 const HOSTILE: &str = "\\e[2J\\e]0;owned\\a\\u009b31m\\u202Ereversed";
 
 #[test]
-fn nothing_that_a_model_says_reaches_the_terminal_as_a_command() {
+fn model_output_cannot_control_the_terminal() {
     let scene = Scene::new();
     let calls = format!(
         r#"{{text: "a{HOSTILE}", tool_calls: [{{name: "x{HOSTILE}", arguments: {{"{HOSTILE}": "{HOSTILE}"}}}}]}}, {{text: "z{HOSTILE}"}}"#

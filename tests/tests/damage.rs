@@ -132,7 +132,7 @@ fn apply(harm: Harm, file: &Path) {
 }
 
 /// Codes that a command on a damaged log may end with: it did its work, or says what is damaged.
-fn is_told(ran: &Ran) -> bool {
+fn is_reported(ran: &Ran) -> bool {
     assert!(!ran.stderr.contains("panicked"), "{ran}");
     match ran.code {
         Some(0) => true,
@@ -148,20 +148,20 @@ fn is_told(ran: &Ran) -> bool {
 fn look(sound: &Sound, scene: &Scene) -> Result<bool, String> {
     let listed = scene.run("threads --json");
     let verified = scene.run("verify --json");
-    let whole = is_told(&verified);
+    let whole = is_reported(&verified);
     if !whole && !verified.stdout.is_empty() {
         let json = verified.json();
         if json["faults"].as_array().unwrap().is_empty() {
             return Err(format!("verify names no fault: {verified}"));
         }
     }
-    if is_told(&listed) && listed.json().as_array().unwrap().len() != sound.threads.len() && whole {
+    if is_reported(&listed) && listed.json().as_array().unwrap().len() != sound.threads.len() && whole {
         return Err(format!("threads are missing silently: {listed}"));
     }
     let (mut shown, mut n_damaged) = (Vec::new(), 0);
     for (id, events) in &sound.threads {
         let read = scene.run(&format!("events {id} --jsonl"));
-        if is_told(&read) {
+        if is_reported(&read) {
             // A fork's inherited events are under its parent's id in the log.
             let own: Vec<_> = read.lines().into_iter().filter(|event| event["thread_id"] == id.as_str()).collect();
             if own != *events && whole {
@@ -169,7 +169,7 @@ fn look(sound: &Sound, scene: &Scene) -> Result<bool, String> {
             }
             if own == *events {
                 shown.push(id.clone());
-                if !is_told(&scene.run(&format!("show {id}"))) {
+                if !is_reported(&scene.run(&format!("show {id}"))) {
                     return Err(format!("thread {id} can be read and not shown"));
                 }
             }
@@ -182,7 +182,7 @@ fn look(sound: &Sound, scene: &Scene) -> Result<bool, String> {
     }
     // What can be read is listed and can be saved, the rest notwithstanding.
     if !shown.is_empty() {
-        is_told(&scene.run("export --all --output saved.jsonl"));
+        is_reported(&scene.run("export --all --output saved.jsonl"));
         let saved = fs::read_to_string(scene.file("saved.jsonl")).unwrap_or_default();
         for id in &shown {
             let n = saved.lines().filter(|line| line.contains(&format!("\"thread_id\":\"{id}\",\"seq\""))).count();
@@ -265,8 +265,8 @@ fn rest_of_a_log_that_does_not_open_is_salvaged_and_readable() {
 
         let saved = scene.run("export --all --output saved.jsonl");
         assert_eq!(saved.code, Some(6), "{saved}");
-        assert!(saved.stderr.contains("what follows is what can still be read"), "{saved}");
-        assert!(saved.stderr.contains("threads that need them will not go on"), "{saved}");
+        assert!(saved.stderr.contains("showing what can still be read"), "{saved}");
+        assert!(saved.stderr.contains("threads that need them cannot continue"), "{saved}");
         let elsewhere = Scene::new();
         fs::copy(scene.file("saved.jsonl"), elsewhere.file("saved.jsonl")).unwrap();
         elsewhere.run("import saved.jsonl").ok();

@@ -77,7 +77,7 @@ fn rows_of_guarantees_and_items_of_lists_are_promises() {
 }
 
 #[test]
-fn every_promise_names_a_test_that_is_there() {
+fn every_promise_names_an_existing_test() {
     let tests = tests();
     for (name, n_promises) in [("SEMANTICS.md", 180), ("SECURITY.md", 20), ("guides/terminal.md", 15)] {
         let page = fs::read_to_string(root().join("docs").join(name)).unwrap();
@@ -91,7 +91,7 @@ fn every_promise_names_a_test_that_is_there() {
 }
 
 #[test]
-fn every_file_that_the_docs_link_to_is_there() {
+fn every_file_linked_in_the_docs_exists() {
     let mut pages = vec![root().join("README.md")];
     for entry in
         ["docs", "docs/adr", "docs/guides"].iter().flat_map(|folder| fs::read_dir(root().join(folder)).unwrap())
@@ -129,7 +129,7 @@ fn paths(folder: &str, found: &mut Vec<String>) {
 }
 
 #[test]
-fn every_module_that_the_architecture_names_is_there() {
+fn every_module_named_in_the_architecture_exists() {
     let page = fs::read_to_string(root().join("docs/ARCHITECTURE.md")).unwrap();
     let mut found = Vec::new();
     for folder in ["events", "store", "llm", "tools", "actors", "bin", "tests"] {
@@ -146,7 +146,7 @@ fn every_module_that_the_architecture_names_is_there() {
 }
 
 #[test]
-fn every_command_of_the_readme_is_one_that_the_program_has() {
+fn every_command_in_the_readme_exists() {
     let page = fs::read_to_string(root().join("README.md")).unwrap();
     let main = fs::read_to_string(root().join("bin/src/main.rs")).unwrap().to_lowercase();
     let mut n_commands = 0;

@@ -99,7 +99,7 @@ fn mutated_files_of_a_log_are_read_or_reported() {
 }
 
 #[test]
-fn mutated_requests_leave_the_server_at_work() {
+fn mutated_requests_do_not_stop_the_server() {
     let scene = Scene::new();
     let mut server = Running::start(scene.command(["serve", "--listen", "127.0.0.1:0"]));
     let line = server.wait_until_said("serving ");

@@ -117,7 +117,7 @@ impl Case {
     }
 
     /// Takes note of what a program printed before it was killed. A line that was cut off is no acknowledgement.
-    fn hear(&mut self, ran: &Ran) {
+    fn add_output(&mut self, ran: &Ran) {
         assert!(!ran.stderr.contains("panicked"), "{ran}");
         for line in ran.stdout.split_inclusive('\n').filter(|line| line.ends_with('\n')) {
             let event: Value = serde_json::from_str(line).unwrap();
@@ -155,7 +155,7 @@ impl Case {
             let running = self.start(&format!("run run-{id}.yaml --input {id} --jsonl"));
             let (killed, ran) = self.kill(running);
             n_kills += u64::from(killed);
-            self.hear(&ran);
+            self.add_output(&ran);
         }
         loop {
             let words = match self.unfinished() {
@@ -167,12 +167,12 @@ impl Case {
                 let (killed, ran) = self.kill(running);
                 n_kills += u64::from(killed);
                 if words.ends_with("--jsonl") {
-                    self.hear(&ran);
+                    self.add_output(&ran);
                 }
             } else {
                 let ran = running.end().ok();
                 if words.ends_with("--jsonl") {
-                    self.hear(&ran);
+                    self.add_output(&ran);
                 } else {
                     return n_kills;
                 }

@@ -96,7 +96,7 @@ impl Case {
     }
 
     /// Answers and resumes, and kills the commands that do so, until the run has ended.
-    fn go_on(&mut self, whole: Duration) {
+    fn resume(&mut self, whole: Duration) {
         while self.threads().iter().any(|thread| !["completed", "error"].contains(&thread["status"].as_str().unwrap()))
         {
             let open = self.scene.run("inbox --json").ok().json();
@@ -162,7 +162,7 @@ fn killed_program_resumes_in_loops_and_branches() {
     let mut undisturbed = Case::new(seed);
     undisturbed.scene.run(&format!("run graph.yaml --input 1 --no-input {TOOLS}")).code(4);
     let whole = since.elapsed();
-    undisturbed.go_on(Duration::from_secs(60));
+    undisturbed.resume(Duration::from_secs(60));
     undisturbed.check();
 
     let (mut n_kills, mut n_cases) = (0, 0);
@@ -171,7 +171,7 @@ fn killed_program_resumes_in_loops_and_branches() {
         println!("seed {case_seed}");
         let mut case = Case::new(case_seed);
         case.begin(whole);
-        case.go_on(whole);
+        case.resume(whole);
         case.check();
         n_kills += case.n_kills;
         n_cases += 1;

@@ -142,7 +142,7 @@ async fn server_filesystem_stays_in_its_folder_and_restarts() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn server_memory_stores_what_it_is_given() {
+async fn server_memory_stores_and_returns_data() {
     let Some(server) = server(MEMORY) else { return };
     let folder = tempfile::tempdir().unwrap();
     let world = World::of(&server, &[], folder).await;

@@ -197,7 +197,7 @@ async fn run(builder: RuntimeBuilder) -> Outcome {
 }
 
 #[tokio::test]
-async fn spans_nest_and_hold_no_content() {
+async fn spans_nest_and_contain_no_content() {
     let collector = collector();
     let outcome = run(builder()).await;
     let drawn = drawn(&outcome.thread_id.to_string());
@@ -223,7 +223,7 @@ async fn spans_nest_and_hold_no_content() {
 }
 
 #[tokio::test]
-async fn spans_hold_what_was_said_when_the_application_asks_for_it() {
+async fn spans_contain_content_if_configured() {
     collector();
     let outcome = run(builder().content_in_spans(true)).await;
     let drawn = drawn(&outcome.thread_id.to_string());

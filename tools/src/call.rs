@@ -29,14 +29,14 @@ const ERROR_BYTES_MAX: usize = 16 * 1024;
 pub(crate) struct Registered {
     pub(crate) tool: Tool,
     arguments: Arguments,
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
 }
 
 impl Registered {
     pub(crate) fn new(tool: Tool) -> Result<Self, SchemaError> {
         let arguments = Arguments::compile(&tool.spec().parameters.0)?;
-        let n_places = tool.limits().concurrency_max.clamp(1, Semaphore::MAX_PERMITS);
-        Ok(Self { tool, arguments, places: Arc::new(Semaphore::new(n_places)) })
+        let n_permits = tool.limits().concurrency_max.clamp(1, Semaphore::MAX_PERMITS);
+        Ok(Self { tool, arguments, permits: Arc::new(Semaphore::new(n_permits)) })
     }
 
     /// Makes one attempt. Ends with the tool's answer, or an error, at the latest [`GRACE`] after the time is up
@@ -54,8 +54,8 @@ impl Registered {
         let timeout = cx.timeout.unwrap_or_else(|| self.tool.timeout());
         cx.timeout = Some(timeout);
         // The context holds the permit as well: for a thread that continues after this future is dropped.
-        let place = Arc::new(self.place(&cx, timeout).await?);
-        cx.hold(Arc::clone(&place));
+        let place = Arc::new(self.acquire_permit(&cx, timeout).await?);
+        cx.hold_permit(Arc::clone(&place));
 
         // A child token, so that the timeout of this call does not cancel other work with the caller's token.
         let cancel = cx.cancel.child_token();
@@ -70,7 +70,7 @@ impl Registered {
             biased;
             ended = &mut work => return self.finish(ended, can_read_more),
             () = called_off.cancelled() => {
-                ExecutionError::new(ErrorKind::Cancelled, "the call was called off")
+                ExecutionError::new(ErrorKind::Cancelled, "the call was cancelled")
             }
             () = sleep(timeout) => self.timed_out(timeout),
         };
@@ -86,8 +86,12 @@ impl Registered {
         }
     }
 
-    async fn place(&self, cx: &ToolContext, timeout: Duration) -> Result<OwnedSemaphorePermit, ExecutionError> {
-        if let Ok(permit) = Arc::clone(&self.places).try_acquire_owned() {
+    async fn acquire_permit(
+        &self,
+        cx: &ToolContext,
+        timeout: Duration,
+    ) -> Result<OwnedSemaphorePermit, ExecutionError> {
+        if let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() {
             return Ok(permit);
         }
         let wait = cx.permits.as_ref().map_or(timeout, |permits| permits.wait_max);
@@ -96,7 +100,7 @@ impl Registered {
             ExecutionError::retryable(
                 ErrorKind::Overloaded,
                 format!(
-                    "`{}` was not started: {} calls of it were running for all of {} ms",
+                    "`{}` was not started: {} calls of it held every permit for {} ms",
                     self.tool.name(),
                     self.tool.limits().concurrency_max,
                     wait.as_millis()
@@ -107,9 +111,9 @@ impl Registered {
             observer.wait_begins();
         }
         let permit = tokio::select! {
-            permit = Arc::clone(&self.places).acquire_owned() => permit.map_err(|_| busy()),
+            permit = Arc::clone(&self.permits).acquire_owned() => permit.map_err(|_| busy()),
             () = cx.cancel.cancelled() => {
-                Err(ExecutionError::new(ErrorKind::Cancelled, "the call was called off before it began"))
+                Err(ExecutionError::new(ErrorKind::Cancelled, "the call was cancelled before it began"))
             }
             () = sleep(wait) => Err(busy()),
         };
@@ -145,7 +149,7 @@ impl Registered {
         match self.tool.declared_recovery() {
             Recovery::Safe | Recovery::Idempotent => ExecutionError::retryable(ErrorKind::Timeout, text),
             Recovery::AtMostOnce => {
-                ExecutionError::new(ErrorKind::Timeout, format!("{text}; what it had done until then is done"))
+                ExecutionError::new(ErrorKind::Timeout, format!("{text}; its effects until then remain"))
             }
         }
     }
@@ -157,7 +161,7 @@ fn panic_text(panic: &(dyn Any + Send)) -> String {
     let text = match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
         (Some(text), _) => text,
         (None, Some(text)) => text.as_str(),
-        (None, None) => "a panic without a text",
+        (None, None) => "a panic without a message",
     };
     head_and_tail(text, 1024)
 }

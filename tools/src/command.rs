@@ -44,15 +44,15 @@ pub struct CommandOptions {
 
 impl CommandOptions {
     /// Returns the part of a tool's description about how its commands run. Empty if there is nothing to say.
-    pub(crate) fn described(&self) -> String {
+    pub(crate) fn description(&self) -> String {
         let mut text = match self.shell {
             Some(_) => " `command` is a list of the program and its arguments, or a text for `sh -c`.".to_owned(),
             None => " `command` is a list of the program and its arguments. There is no shell: no `|`, `>`, `&&`, `$` \
                      or wildcards."
                 .to_owned(),
         };
-        text.push_str(&self.rules.described());
-        text.push_str(&self.isolation.described());
+        text.push_str(&self.rules.description());
+        text.push_str(&self.isolation.description());
         text
     }
 
@@ -62,13 +62,13 @@ impl CommandOptions {
         match (command, &self.shell) {
             (CommandLine::Words(words), _) => {
                 if words.iter().map(String::len).sum::<usize>() > COMMAND_BYTES_MAX {
-                    return Err(invalid("`command` has over 100000 bytes; put what is long into a file"));
+                    return Err(invalid("`command` has over 100000 bytes; put long data into a file"));
                 }
                 match words.split_first() {
                     Some((program, arguments)) if !program.is_empty() => {
                         Ok((program.into(), arguments.iter().map(String::as_str).collect()))
                     }
-                    _ => Err(invalid("`command` names no program")),
+                    _ => Err(invalid("`command` has no program")),
                 }
             }
             (CommandLine::Shell(line), Some(shell)) => Ok((shell.clone(), vec!["-c", line])),

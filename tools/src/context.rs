@@ -196,14 +196,14 @@ impl ToolContext {
         self.begun.store(true, Ordering::Release);
     }
 
-    pub(crate) fn hold(&mut self, permit: Arc<OwnedSemaphorePermit>) {
+    pub(crate) fn hold_permit(&mut self, permit: Arc<OwnedSemaphorePermit>) {
         self.permit = Some(permit);
     }
 
     /// Returns an error once the call is cancelled. Blocking work calls this every few milliseconds.
     pub fn check(&self) -> Result<(), ExecutionError> {
         if self.cancel.is_cancelled() {
-            return Err(ExecutionError::new(ErrorKind::Cancelled, "the call was called off"));
+            return Err(ExecutionError::new(ErrorKind::Cancelled, "the call was cancelled"));
         }
         Ok(())
     }

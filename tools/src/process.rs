@@ -21,7 +21,7 @@ use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-pub(crate) use entry::{Entry, State, Why};
+pub(crate) use entry::{EndReason, Entry, State};
 pub(crate) use group::Group;
 use record::{Record, Recorded};
 
@@ -190,7 +190,7 @@ impl Processes {
         let mut old = record::left_behind(folder).map_err(fault)?;
         let boot = system::boot();
         for record in old.iter_mut().filter(|record| record.state == Recorded::Running) {
-            record.state = Recorded::Lost(bury(record, boot.as_deref()));
+            record.state = Recorded::Lost(kill_leftovers(record, boot.as_deref()));
             record.write(folder).map_err(fault)?;
         }
         Ok(Self::new(Some((folder.to_owned(), lock)), old, commands, options))
@@ -218,7 +218,7 @@ impl Processes {
     pub fn end_owner(&self, owner: &str) {
         let table = self.0.table.lock();
         for entry in table.entries.values().filter(|entry| &*entry.owner == owner) {
-            entry.end(Why::OwnerEnded);
+            entry.end(EndReason::OwnerEnded);
         }
         for starting in table.starting.values().filter(|starting| &*starting.owner == owner) {
             starting.cancel.cancel();
@@ -268,7 +268,10 @@ impl Processes {
         if let Some(old) = all.iter().find(|info| info.id == id) {
             return Err(ExecutionError::new(
                 ErrorKind::NotFound,
-                format!("process `{id}` is {}; its output is gone. Start it again if it is still needed", old.state),
+                format!(
+                    "process `{id}` is {}; its output is no longer available. Start it again if it is still needed",
+                    old.state
+                ),
             ));
         }
         let known: Vec<_> = all.iter().map(|info| info.id.as_str()).collect();
@@ -321,7 +324,7 @@ impl Processes {
         self.record(record.clone()).await?;
         if place.cancel.is_cancelled() {
             self.0.folder.iter().for_each(|folder| record.remove(folder));
-            return Err(called_off());
+            return Err(cancelled_error());
         }
         let environment = [(MARK, record.mark.as_str())];
         let spawned = command::spawn(&self.0.commands, command, folder, &environment, &cx.workspace).await;
@@ -337,7 +340,7 @@ impl Processes {
         // The mark is on the disk already, so a record without the number would still find the process. The number is
         // written before any caller waits for the end, which is recorded after it.
         if let Err(error) = self.record(record.clone()).await {
-            tracing::warn!(%error, "the record of a background process has no number");
+            tracing::warn!(%error, "cannot add the process id to the record of a background process");
         }
         let limit = lifetime.min(Duration::from_millis(self.0.options.lifetime_ms_max));
         let entry = Entry::run(&record, group, child, self.entry_options(limit));
@@ -346,14 +349,14 @@ impl Processes {
             table.entries.insert(record.id, Arc::clone(&entry));
             // Under the lock: code that ends the owner finds either the place, and has cancelled it, or the entry.
             if place.cancel.is_cancelled() {
-                entry.end(Why::OwnerEnded);
+                entry.end(EndReason::OwnerEnded);
             }
             table.forget_oldest_ended()
         };
         for (old, folder) in evicted.iter().zip(self.0.folder.iter().cycle()) {
             old.record().remove(folder);
         }
-        if place.cancel.is_cancelled() { Err(called_off()) } else { Ok(entry) }
+        if place.cancel.is_cancelled() { Err(cancelled_error()) } else { Ok(entry) }
     }
 
     fn entry_options(&self, lifetime: Duration) -> entry::Options {
@@ -366,7 +369,7 @@ impl Processes {
     }
 
     /// Counts a process that is about to be started.
-    fn reserve(&self, cx: &ToolContext) -> Result<Place<'_>, ExecutionError> {
+    fn reserve(&self, cx: &ToolContext) -> Result<Reservation<'_>, ExecutionError> {
         let owner = &cx.owner;
         let options = &self.0.options;
         let mut table = self.0.table.lock();
@@ -378,7 +381,7 @@ impl Processes {
             return Err(ExecutionError::new(
                 ErrorKind::Limit,
                 format!(
-                    "not started: {n_own} background processes are running here and {} in all; the limits are {} and \
+                    "not started: {n_own} background processes are running here and {} in total; the limits are {} and \
                      {}. Kill one that is no longer needed",
                     running.len(),
                     options.n_running_per_owner_max,
@@ -389,7 +392,7 @@ impl Processes {
         table.n_starts += 1;
         let (number, cancel) = (table.n_starts, cx.cancel.child_token());
         table.starting.insert(number, Starting { owner: Arc::clone(owner), cancel: cancel.clone() });
-        Ok(Place { processes: self, number, cancel })
+        Ok(Reservation { processes: self, number, cancel })
     }
 
     async fn record(&self, record: Record) -> Result<(), ExecutionError> {
@@ -413,20 +416,20 @@ impl Table {
 }
 
 /// A place among those that run, until the process has its own.
-struct Place<'a> {
+struct Reservation<'a> {
     processes: &'a Processes,
     number: u64,
     cancel: CancellationToken,
 }
 
-impl Drop for Place<'_> {
+impl Drop for Reservation<'_> {
     fn drop(&mut self) {
         self.processes.0.table.lock().starting.remove(&self.number);
     }
 }
 
-fn called_off() -> ExecutionError {
-    ExecutionError::new(ErrorKind::Cancelled, "the call was called off; nothing of it is left running")
+fn cancelled_error() -> ExecutionError {
+    ExecutionError::new(ErrorKind::Cancelled, "the call was cancelled; nothing of it is left running")
 }
 
 impl From<&Record> for ProcessInfo {
@@ -447,7 +450,7 @@ impl From<&Record> for ProcessInfo {
 }
 
 /// Kills the remains of a process whose runtime was killed, and returns what was found.
-fn bury(record: &Record, boot: Option<&str>) -> String {
+fn kill_leftovers(record: &Record, boot: Option<&str>) -> String {
     let mut was_running = false;
     if boot.is_some() && record.boot.as_deref() == boot {
         // Its number and the time it was started are the same as then: this is the process, and its group is its own.

@@ -132,7 +132,7 @@ impl Registry {
         WeakRegistry(Arc::downgrade(&self.0))
     }
 
-    fn now(&self) -> Arc<List> {
+    fn current(&self) -> Arc<List> {
         Arc::clone(&self.0.list.read())
     }
 
@@ -156,7 +156,7 @@ impl Registry {
         let tool = Registered::new(tool).map_err(|source| RegisterError::Schema { name: name.to_string(), source })?;
 
         let _writing = self.0.writing.lock();
-        let mut tools = self.now().tools.clone();
+        let mut tools = self.current().tools.clone();
         if !may_replace && tools.contains_key(&name) {
             return Err(RegisterError::Taken { name: name.to_string() });
         }
@@ -171,7 +171,7 @@ impl Registry {
     /// Removes a tool and returns it. Running calls of it are not affected.
     pub fn unregister(&self, name: &str) -> Option<Tool> {
         let _writing = self.0.writing.lock();
-        let mut tools = self.now().tools.clone();
+        let mut tools = self.current().tools.clone();
         let removed = tools.remove(name)?;
         *self.0.list.write() = Arc::new(List { tools, ..List::default() });
         Some(removed.tool.clone())
@@ -179,12 +179,12 @@ impl Registry {
 
     /// The tool of this name.
     pub fn get(&self, name: &str) -> Option<Tool> {
-        self.now().tools.get(name).map(|registered| registered.tool.clone())
+        self.current().tools.get(name).map(|registered| registered.tool.clone())
     }
 
     /// All tools, sorted by name.
     pub fn list(&self) -> Vec<Tool> {
-        self.now().tools.values().map(|registered| registered.tool.clone()).collect()
+        self.current().tools.values().map(|registered| registered.tool.clone()).collect()
     }
 
     /// These tools as a model sees them; order and repetitions do not matter. Cached until the registry
@@ -193,7 +193,7 @@ impl Registry {
         let mut names = names.to_vec();
         names.sort_unstable();
         names.dedup();
-        let list = self.now();
+        let list = self.current();
         if let Some(known) = list.catalogues.read().get(names.as_slice()) {
             return Ok(Arc::clone(known));
         }
@@ -236,7 +236,7 @@ impl Registry {
         arguments: Value,
         cx: ToolContext,
     ) -> impl Future<Output = Answer> + Send + 'static + use<> {
-        let found = match self.now().tools.get(name) {
+        let found = match self.current().tools.get(name) {
             Some(registered) => Ok(Arc::clone(registered)),
             None => Err(self.unknown(name)),
         };
@@ -244,7 +244,7 @@ impl Registry {
     }
 
     fn unknown(&self, name: &str) -> ExecutionError {
-        let list = self.now();
+        let list = self.current();
         let mut known: Vec<_> = list.tools.keys().take(N_NAMES_SHOWN_MAX).map(ToolName::as_str).collect();
         if list.tools.len() > N_NAMES_SHOWN_MAX {
             known.push("…");

@@ -83,7 +83,7 @@ impl Arguments {
         }
         Err(ExecutionError::new(
             ErrorKind::InvalidArguments,
-            format!("the arguments do not fit the tool's schema: {faults}"),
+            format!("the arguments do not match the tool's schema: {faults}"),
         ))
     }
 }

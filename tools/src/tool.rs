@@ -271,13 +271,13 @@ pub(crate) fn typed<A: DeserializeOwned>(arguments: Value) -> Result<A, Executio
         Value::Object(map) if map.is_empty() => {
             return serde_json::from_value(Value::Object(map))
                 .or_else(|error| serde_json::from_value(Value::Null).map_err(|_| error))
-                .map_err(unfit);
+                .map_err(invalid_arguments);
         }
         other => other,
     };
-    serde_json::from_value(arguments).map_err(unfit)
+    serde_json::from_value(arguments).map_err(invalid_arguments)
 }
 
-fn unfit(error: serde_json::Error) -> ExecutionError {
+fn invalid_arguments(error: serde_json::Error) -> ExecutionError {
     ExecutionError::new(ErrorKind::InvalidArguments, format!("the arguments do not fit: {error}"))
 }

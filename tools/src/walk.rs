@@ -22,7 +22,7 @@ const IGNORE_BYTES_MAX: u64 = 256 * 1024;
 const IGNORE_FILES: [&str; 2] = [".gitignore", ".ignore"];
 
 /// Folders with the data of version control.
-const HISTORIES: [&str; 4] = [".git", ".hg", ".jj", ".svn"];
+const VERSION_CONTROL_FOLDERS: [&str; 4] = [".git", ".hg", ".jj", ".svn"];
 
 /// An entry of a walk.
 #[derive(Debug)]
@@ -162,7 +162,7 @@ impl Iterator for Walk {
                 continue;
             }
             let entry = Entry { path, kind, folder: Arc::clone(&level.folder), name };
-            let is_history = !self.options.all && HISTORIES.iter().any(|name| entry.name == *name);
+            let is_history = !self.options.all && VERSION_CONTROL_FOLDERS.iter().any(|name| entry.name == *name);
             if kind == Kind::Folder && depth < self.options.depth_max.min(DEPTH_MAX) && !is_history {
                 let rules = level.rules.clone();
                 let entered =

@@ -97,7 +97,7 @@ pub enum WorkspaceError {
         path: String,
     },
     /// It is not for tools, see [`Reserved`].
-    #[error("`{path}` belongs to what runs the tools, and is for none of them")]
+    #[error("`{path}` is reserved: tools cannot access it")]
     Reserved {
         /// The path as given.
         path: String,
@@ -236,7 +236,7 @@ impl Workspace {
             return Err(WorkspaceError::Unusable { path: given(), reason: "over 4096 bytes" });
         }
         if path.as_os_str().as_encoded_bytes().contains(&0) {
-            return Err(WorkspaceError::Unusable { path: given(), reason: "it has a NUL in it" });
+            return Err(WorkspaceError::Unusable { path: given(), reason: "it contains a NUL" });
         }
         let outside = || WorkspaceError::Outside { path: shown(path) };
 

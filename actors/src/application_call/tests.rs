@@ -26,7 +26,7 @@ fn ended(work: impl Future<Output = Result<u32, ExecutionError>>, cancels: bool)
         if let Some(Ok(number)) = ended {
             let (reason, detail) = (InteractionFailure::HandlerError, number.to_string());
             let reported = Input::InteractionFailed { interaction: id, reason, detail };
-            call.port.tell(reported.clone());
+            call.port.send_input(reported.clone());
             assert_eq!(reports.recv().await, Some(reported), "what is reported arrives");
         }
         ended.map(|ended| ended.map_err(|error| error.kind))

@@ -134,7 +134,7 @@ impl Exporter {
     }
 
     fn take(&mut self) -> Result<Work, ExportError> {
-        let given_up = || io::Error::other("an earlier write to this export was given up in the middle");
+        let given_up = || io::Error::other("an earlier write to this export was interrupted");
         Ok(self.work.take().ok_or_else(given_up)?)
     }
 

@@ -270,7 +270,7 @@ impl<'a> Importer<'a> {
         let mut of_runs = BTreeSet::new();
         for record in &mut records {
             if record.seq != state.next_seq() {
-                let what = format!("thread {thread} has seq {} where {} is due", record.seq, state.next_seq());
+                let what = format!("thread {thread} has seq {} where {} is expected", record.seq, state.next_seq());
                 return Err(self.wrong(what));
             }
             let event = RecordedEvent::decode(record.clone())?.event;

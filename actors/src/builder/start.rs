@@ -15,7 +15,7 @@ use crate::error::OpenError;
 use crate::llm_executor::LlmExecutor;
 use crate::mode::Mode;
 use crate::models::Models;
-use crate::monitor::{Monitor, Watching};
+use crate::monitor::{Monitor, MonitorTask};
 use crate::registry::{Slot, ThreadRegistry};
 use crate::runtime::Runtime;
 #[cfg(feature = "schedules")]
@@ -37,7 +37,7 @@ impl RuntimeBuilder {
             return Err(OpenError::Invalid(fault.clone()));
         }
         if self.arbiters == 0 || self.arbiters > 1_024 {
-            return Err(OpenError::Invalid(format!("{} arbiters: between 1 and 1024 are possible", self.arbiters)));
+            return Err(OpenError::Invalid(format!("{} arbiters: must be between 1 and 1024", self.arbiters)));
         }
         self.limits.check().map_err(OpenError::Invalid)?;
         let labels = LabelCounts::new(&self.limits.labels, self.metrics_of, self.metrics_values_max);
@@ -78,7 +78,7 @@ impl RuntimeBuilder {
             let (store, n_max) = (store.clone(), self.limits.crashes_max);
             on_a_thread("rethread-open", move || Crashes::open(&store, n_max)).await??
         };
-        let watch = |monitor: &Arc<dyn Monitor>| Watching::begin(store.clone(), monitor.clone());
+        let watch = |monitor: &Arc<dyn Monitor>| MonitorTask::begin(store.clone(), monitor.clone());
         let monitors = self.monitors.iter().map(watch).collect::<Result<_, _>>()?;
         let services = Arc::new(Services::new(Parts {
             store,

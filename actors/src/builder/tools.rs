@@ -23,7 +23,7 @@ impl RuntimeBuilder {
     /// Offers the tools of these MCP servers, named `server__tool`. [`RuntimeBuilder::start`] waits until they are
     /// connected and listed, so that no thread misses them: at the latest until the slowest server's `connect_timeout`
     /// is over. A server that fails stops nothing, see [`Runtime::mcp_reports`](crate::Runtime::mcp_reports). When a server changes its list, agent
-    /// loops that begin afterwards are offered the new one. What a server asks in the middle of a call is put to people
+    /// loops that begin afterwards are offered the new one. What a server asks during a call is put to people
     /// as an interaction (`INFORM_TOOL`).
     #[cfg(feature = "mcp")]
     pub fn mcp(mut self, config: McpConfig) -> Self {

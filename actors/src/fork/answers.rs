@@ -56,7 +56,11 @@ pub(super) fn of_branches(
 }
 
 /// Gives an answer to a thread that begins after position `after`.
-pub(super) async fn give(parent: &ThreadHandle, answer: ForkAnswer, after: Position) -> Result<(), ControlError> {
+pub(super) async fn send_answer(
+    parent: &ThreadHandle,
+    answer: ForkAnswer,
+    after: Position,
+) -> Result<(), ControlError> {
     let ForkAnswer { thread, interaction, answer } = answer;
     let filter = Filter { threads: vec![thread], ..Filter::default() };
     let mut begun = parent.store().subscribe(after, filter);

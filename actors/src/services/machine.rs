@@ -56,9 +56,9 @@ impl thread::Models for Services {
         self.models.is_person(model)
     }
 
-    fn read(&self, call: CallId, request: &ModelRequest, brought: &Json) -> Result<LlmCallCompleted, String> {
+    fn read(&self, call: CallId, request: &ModelRequest, answer: &Json) -> Result<LlmCallCompleted, String> {
         let tools = self.catalogue_of(request).map_err(|error| with_sources(&error))?;
-        self.models.read(call, request, tools, brought)
+        self.models.read(call, request, tools, answer)
     }
 
     fn profile(&self, model: &ModelChoice) -> Option<Hash> {
@@ -83,7 +83,8 @@ impl Services {
     pub(crate) fn prompt_of(&self, state: &State, ask: &Interaction) -> Option<String> {
         match ask.operation_type {
             OperationType::RelayModel => self.relay_prompt(state).unwrap_or_else(|error| {
-                tracing::warn!(thread = %state.thread(), error = with_sources(&error), "the prompt for the person cannot be put together");
+                let error = with_sources(&error);
+                tracing::warn!(thread = %state.thread(), error, "cannot build the prompt for the person");
                 None
             }),
             OperationType::UpdateVariables
@@ -142,7 +143,7 @@ impl Services {
             (Some(now), None) => Ok(with_agents(now.specs.clone(), request)),
             (None, None) => {
                 let tools = request.execution.tools.join(", ");
-                Err(ExecutionError::new(ErrorKind::UnknownTool, format!("not all of these tools are there: {tools}")))
+                Err(ExecutionError::new(ErrorKind::UnknownTool, format!("some of these tools are missing: {tools}")))
             }
         }
     }

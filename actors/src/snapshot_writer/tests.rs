@@ -54,7 +54,7 @@ fn state_returned_for_a_later_seq_is_dropped() {
     actix_rt::System::new().block_on(async {
         for n in all.clone() {
             writer.keep(state(n), Seq(3_000), Hash::ZERO, Seq(0));
-            writer.give_back(&state(n), Seq(3_001));
+            writer.remove_unneeded(&state(n), Seq(3_001));
         }
     });
     finish(&writer);
@@ -68,7 +68,7 @@ fn queued_snapshots_are_written_in_order_without_waiting() {
     actix_rt::System::new().block_on(async {
         writer.keep(state(1), Seq(3_000), Hash::ZERO, Seq(0));
         writer.keep(state(2), Seq(3_000), Hash::ZERO, Seq(0));
-        writer.give_back(&state(1), Seq(3_001));
+        writer.remove_unneeded(&state(1), Seq(3_001));
     });
     assert_eq!((kept(&writer, 1), kept(&writer, 2)), (vec![], vec![]));
     writer.finish(Instant::now());

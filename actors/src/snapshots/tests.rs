@@ -52,8 +52,8 @@ fn short_thread_has_only_its_last_snapshot_and_none_at_its_end() {
 #[test]
 fn a_fork_has_snapshots_for_what_it_did_itself_only() {
     assert_eq!(grown(50_000, 50_000 + 16_000, 4), []);
-    assert!(!is_due_when_put_away(Seq(52_047), Seq(50_000)));
-    assert!(is_due_when_put_away(Seq(52_048), Seq(50_000)));
+    assert!(!is_due_when_passivated(Seq(52_047), Seq(50_000)));
+    assert!(is_due_when_passivated(Seq(52_048), Seq(50_000)));
     assert_eq!(needed(&[Seq(50_006)], Seq(50_000), Seq(50_013)), []);
     assert_eq!(needed(&[Seq(60_000)], Seq(50_000), Seq(90_000)), [Seq(60_000)]);
 }
@@ -78,7 +78,7 @@ fn all_snapshots_that_a_thread_ever_writes_cost_a_constant_factor() {
 fn thread_that_rests_often_retains_few_snapshots() {
     let (mut seqs, mut last) = (Vec::new(), Seq(0));
     for next in (0..200_000).step_by(2_100) {
-        if is_due_when_put_away(Seq(next), last) {
+        if is_due_when_passivated(Seq(next), last) {
             last = Seq(next);
             seqs.push(last);
             seqs = thinned_out(&seqs, Seq(0));

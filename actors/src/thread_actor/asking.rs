@@ -8,7 +8,7 @@ use rethread_events::thread::{Input, Rejected, State};
 use super::ThreadActor;
 use super::live::Phase;
 use super::messages::Tell;
-use crate::tool_asks::{AskForTool, Told};
+use crate::tool_asks::{AskForTool, ToolAnswer};
 
 impl Handler<AskForTool> for ThreadActor {
     type Result = Option<CallId>;
@@ -37,7 +37,7 @@ fn is_of_tool(state: &State, id: CallId) -> bool {
 }
 
 /// Returns why the answer to a question of a tool that no longer runs is rejected.
-pub(super) fn left(state: &State, interaction: CallId) -> Option<Rejected> {
+pub(super) fn tool_is_gone(state: &State, interaction: CallId) -> Option<Rejected> {
     is_of_tool(state, interaction).then(|| {
         Rejected::Invalid(format!(
             "the tool that asked {interaction} does not run here: resume the thread, and the tool asks again if it \
@@ -47,32 +47,32 @@ pub(super) fn left(state: &State, interaction: CallId) -> Option<Rejected> {
 }
 
 /// Returns the answers to give to tools once these events are durable.
-pub(super) fn told_by(events: &[Event]) -> Vec<(CallId, Told)> {
-    let told = |event: &Event| {
+pub(super) fn answers_to_tools(events: &[Event]) -> Vec<(CallId, ToolAnswer)> {
+    let answer_in = |event: &Event| {
         if let Event::UserInteractionProcessed(e) = event {
             return Some((e.interaction_id, e.results.decision.clone()));
         }
         if let Event::UserInteractionFailed(e) = event { Some((e.interaction_id, None)) } else { None }
     };
-    events.iter().filter_map(told).collect()
+    events.iter().filter_map(answer_in).collect()
 }
 
 impl ThreadActor {
     /// Gives the answers to the tools that wait.
-    pub(super) fn tell_tools(&mut self, told: Vec<(CallId, Told)>) {
+    pub(super) fn answer_tools(&mut self, answers: Vec<(CallId, ToolAnswer)>) {
         let Phase::Live(live) = &mut self.phase else { return };
-        for (id, told) in told {
-            if let Some(answer) = live.asking.remove(&id) {
+        for (id, answer) in answers {
+            if let Some(tool) = live.asking.remove(&id) {
                 // The tool may have stopped waiting.
-                let _ = answer.send(told);
+                let _ = tool.send(answer);
             }
         }
     }
 
     /// Returns why an answer is rejected: the tool that asked does not run in this process, so it would not receive the
     /// answer.
-    pub(super) fn unheard(&self, input: &Input) -> Option<Rejected> {
+    pub(super) fn rejected_answer(&self, input: &Input) -> Option<Rejected> {
         let (Phase::Live(live), Input::Respond { interaction, .. }) = (&self.phase, input.given()) else { return None };
-        if live.asking.contains_key(interaction) { None } else { left(live.thread.state(), *interaction) }
+        if live.asking.contains_key(interaction) { None } else { tool_is_gone(live.thread.state(), *interaction) }
     }
 }

@@ -10,7 +10,7 @@ use rethread_events::thread::{Input, Thread};
 
 use super::ThreadActor;
 use super::messages::{Begin, Tell};
-use super::pending_inputs::{Kept, Said};
+use super::pending_inputs::{RetainedWork, WorkReport};
 use crate::branch_states::Watch;
 use crate::clock;
 use crate::error::ReadError;
@@ -27,12 +27,12 @@ pub(super) enum Phase {
     /// Begins when the actor starts.
     Beginning(Box<Begin>),
     /// Is folded from the log: when the actor starts, or when the log has room again. Messages wait meanwhile.
-    Away(Box<Kept>),
+    Unloaded(Box<RetainedWork>),
     Live(Box<Live>),
     /// Its machine takes a step on a blocking thread. The actor handles nothing meanwhile.
     Elsewhere(Box<Elsewhere>),
     /// Stopping: messages go to its successor.
-    Gone,
+    Stopping,
 }
 
 pub(super) struct Live {
@@ -44,7 +44,7 @@ pub(super) struct Live {
     /// Positions of the open calls' requests, as causes of the events that they lead to.
     pub(super) positions: HashMap<CallId, Position>,
     /// Pending appends, in order.
-    pub(super) under_way: VecDeque<UnderWay>,
+    pub(super) under_way: VecDeque<PendingAppend>,
     /// The first append that was refused, until the results of earlier ones have arrived.
     pub(super) refused: Option<(Seq, ReadError)>,
     /// Running work; dropping an entry cancels it.
@@ -77,11 +77,11 @@ pub(super) struct Live {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Progress {
     /// Its first events, which are not durable yet: the log does not have the thread.
-    Begins,
+    New,
     /// Nothing. If it was loaded and has nothing to do, it is passivated.
-    CameBack,
+    Reloaded,
     /// Events, after those that the log had.
-    GoesOn,
+    Continues,
 }
 
 /// Completes when branches have recorded what events of their parent mean for them.
@@ -93,7 +93,7 @@ pub(super) struct Elsewhere {
     pub(super) live: Box<Live>,
     /// The inputs of the next steps.
     pub(super) next: VecDeque<Tell>,
-    /// Work that arrived meanwhile, see [`ThreadActor::when_here`].
+    /// Work that arrived meanwhile, see [`ThreadActor::with_machine_here`].
     pub(super) postponed: Vec<Postponed>,
 }
 
@@ -104,7 +104,7 @@ pub(super) type Postponed = Box<dyn FnOnce(&mut ThreadActor, &mut Context<Thread
 pub(super) const STEP_READS_MAX: usize = 64 << 10;
 
 /// A pending append.
-pub(super) struct UnderWay {
+pub(super) struct PendingAppend {
     /// The seq of its first event.
     pub(super) first: Seq,
     /// The seq after its last event.
@@ -114,7 +114,7 @@ pub(super) struct UnderWay {
     /// Replies to later callers whose inputs changed nothing: they wait until what they rely on is durable.
     pub(super) later: Vec<Reply>,
     /// The report that led to it, if it came from the thread's own work.
-    pub(super) said: Option<Said>,
+    pub(super) report: Option<WorkReport>,
 }
 
 impl Live {
@@ -144,7 +144,7 @@ impl Live {
             alarm: None,
             snapshot: snapshot.map_or(begins, |seq| seq.max(begins)),
             idle: None,
-            progress: Progress::CameBack,
+            progress: Progress::Reloaded,
             step_is_asked_for: false,
             pause_is_asked_for: false,
             bytes: 0,
@@ -154,7 +154,7 @@ impl Live {
     /// Returns whether the log has the request of a call. An inherited call belongs to the fork only after the fork's
     /// first append, even if the parent's log has it.
     pub(super) fn has_in_log(&self, call: CallId) -> bool {
-        self.progress != Progress::Begins && call.0 < self.durable
+        self.progress != Progress::New && call.0 < self.durable
     }
 
     /// Returns the time for this thread: never before that of its last event.
@@ -183,10 +183,10 @@ impl Live {
     }
 
     /// Removes its snapshots, except those that historical reads need.
-    pub(super) fn give_snapshots_back(&self, writer: &Arc<SnapshotWriter>) {
+    pub(super) fn remove_snapshots(&self, writer: &Arc<SnapshotWriter>) {
         let state = self.thread.state();
         if let Some(end) = state.last_seq().filter(|end| end.0 >= snapshots::EVENTS_MIN) {
-            writer.give_back(state, end);
+            writer.remove_unneeded(state, end);
         }
     }
 }

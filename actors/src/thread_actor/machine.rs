@@ -22,7 +22,7 @@ impl ThreadActor {
         then: impl FnOnce(&mut Self, T, &mut Context<Self>) + 'static,
         ctx: &mut Context<Self>,
     ) {
-        let mut live = match std::mem::replace(&mut self.phase, Phase::Gone) {
+        let mut live = match std::mem::replace(&mut self.phase, Phase::Stopping) {
             Phase::Live(live) => live,
             phase => {
                 self.phase = phase;
@@ -47,7 +47,7 @@ impl ThreadActor {
         };
         let done = actix_rt::task::spawn_blocking(work);
         ctx.wait(done.into_actor(self).map(move |done, actor, ctx| {
-            let Elsewhere { mut live, next, postponed } = match std::mem::replace(&mut actor.phase, Phase::Gone) {
+            let Elsewhere { mut live, next, postponed } = match std::mem::replace(&mut actor.phase, Phase::Stopping) {
                 Phase::Elsewhere(elsewhere) => *elsewhere,
                 phase => {
                     actor.phase = phase;
@@ -66,7 +66,7 @@ impl ThreadActor {
                 actor.step(told, ctx);
             }
             for run in postponed {
-                actor.when_here(run, ctx);
+                actor.with_machine_here(run, ctx);
             }
             actor.pump(ctx);
         }));
@@ -74,14 +74,14 @@ impl ThreadActor {
 
     /// Runs `run` now, or when the machine is back from the blocking thread. For the actor's own futures, timers and
     /// notifications: actix polls them once after a message whose handler begins to wait, when there is no machine.
-    pub(super) fn when_here(
+    pub(super) fn with_machine_here(
         &mut self,
         run: impl FnOnce(&mut Self, &mut Context<Self>) + Send + 'static,
         ctx: &mut Context<Self>,
     ) {
         match &mut self.phase {
             Phase::Elsewhere(elsewhere) => elsewhere.postponed.push(Box::new(run)),
-            Phase::Beginning(_) | Phase::Away(_) | Phase::Live(_) | Phase::Gone => run(self, ctx),
+            Phase::Beginning(_) | Phase::Unloaded(_) | Phase::Live(_) | Phase::Stopping => run(self, ctx),
         }
     }
 }

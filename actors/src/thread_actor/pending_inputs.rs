@@ -21,12 +21,12 @@ const INPUTS_MAX: usize = 4_096;
 const ASIDES_MAX: usize = 256;
 
 /// A report of the thread's work, and its reservation, if it had to wait for room.
-pub(super) struct Said {
+pub(super) struct WorkReport {
     pub(super) input: Input,
     pub(super) place: Option<Reservation>,
 }
 
-impl Said {
+impl WorkReport {
     /// Returns whether its call was requested before `seq`.
     pub(super) fn is_before(&self, seq: Seq) -> bool {
         key_of(&self.input).is_some_and(|(call, _)| call.0 < seq)
@@ -35,7 +35,7 @@ impl Said {
 
 /// The parts that outlive a machine.
 #[derive(Default)]
-pub(super) struct Kept {
+pub(super) struct RetainedWork {
     /// Running work; dropping an entry cancels it.
     pub(super) running: RunningCalls,
     /// Tools in it that wait for answers of people.
@@ -46,7 +46,7 @@ pub(super) struct Kept {
     pub(super) retry: Option<SpawnHandle>,
 }
 
-impl Kept {
+impl RetainedWork {
     /// Keeps the work whose requests the log has, of a machine whose events from `end` on are void. The seqs of other
     /// calls will be used for other events.
     pub(super) fn before(end: Seq, mut running: RunningCalls, mut asking: Asking) -> Self {
@@ -61,8 +61,8 @@ impl Kept {
 
     /// Keeps a report of the thread's work. Without room, progress is dropped. If an answer or a part of it does not
     /// fit, its call is dropped, as if the process had crashed while it was running.
-    pub(super) fn keep(&mut self, said: Said, reply: Option<Reply>, room: &Arc<MemoryBudget>) {
-        let Said { input, place } = said;
+    pub(super) fn keep(&mut self, report: WorkReport, reply: Option<Reply>, room: &Arc<MemoryBudget>) {
+        let WorkReport { input, place } = report;
         let n_max = if is_aside(&input) { ASIDES_MAX } else { INPUTS_MAX };
         let place = place.or_else(|| room.place(bytes_of(&input))).filter(|_| self.waiting.len() < n_max);
         if place.is_some() {

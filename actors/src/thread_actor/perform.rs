@@ -69,7 +69,7 @@ impl Begins<'_> {
             }
             Effect::AwaitSignal(run) => {
                 if services.kept_signals.may_have(&run.name) && services.mode.runs() {
-                    actix_rt::spawn(signals::take_kept(self.registry.clone(), thread, run));
+                    actix_rt::spawn(signals::deliver_kept_to(self.registry.clone(), thread, run));
                 }
                 return false;
             }
@@ -89,13 +89,13 @@ impl Begins<'_> {
                     state: state.clone(),
                     cancel: cancel.clone(),
                     store: services.store.clone(),
-                    tell: Arc::new(move |input| {
+                    send_input: Arc::new(move |input| {
                         let registry = registry.clone();
                         async move { deliver::ask(&registry, thread, input).await }.boxed()
                     }),
                 };
                 let request = InteractionRequest::new(&ask, services.prompt_of(&cx.state, &ask));
-                handler_call::put(request, cx, handler.clone(), call("person", "handler"));
+                handler_call::call_handler(request, cx, handler.clone(), call("person", "handler"));
             }
             Effect::AskStrategy(run) => {
                 let Some(cx) = StrategyContext::new(state.clone(), &run, cancel.clone()) else {

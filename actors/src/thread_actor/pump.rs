@@ -101,10 +101,10 @@ impl ThreadActor {
             ctx.cancel_future(alarm);
         }
         let wait = timers::until(next, live.now());
-        live.alarm = Some((next, ctx.run_later(wait, |actor, ctx| actor.when_here(Self::rings, ctx))));
+        live.alarm = Some((next, ctx.run_later(wait, |actor, ctx| actor.with_machine_here(Self::alarm_fired, ctx))));
     }
 
-    fn rings(&mut self, ctx: &mut Context<Self>) {
+    fn alarm_fired(&mut self, ctx: &mut Context<Self>) {
         let Phase::Live(live) = &mut self.phase else {
             return;
         };

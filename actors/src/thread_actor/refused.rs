@@ -8,7 +8,7 @@ use rethread_events::ids::Seq;
 use super::ThreadActor;
 use super::live::{Phase, Progress};
 use super::messages::Tell;
-use super::pending_inputs::{Kept, Said};
+use super::pending_inputs::{RetainedWork, WorkReport};
 use crate::clock;
 use crate::error::{ReadError, RuntimeError};
 use rethread_events::text::with_sources;
@@ -44,22 +44,23 @@ impl ThreadActor {
         else {
             return;
         };
-        if live.progress == Progress::Begins || !is_for_now(&error) {
+        if live.progress == Progress::New || !is_for_now(&error) {
             return self.fail(&error, ctx);
         }
         for handle in [live.alarm.take().map(|(_, alarm)| alarm), live.idle.take()].into_iter().flatten() {
             ctx.cancel_future(handle);
         }
-        let mut kept = Kept::before(live.durable, std::mem::take(&mut live.running), std::mem::take(&mut live.asking));
+        let mut kept =
+            RetainedWork::before(live.durable, std::mem::take(&mut live.running), std::mem::take(&mut live.asking));
         let mut asking = Vec::new();
         for append in live.under_way.drain(..) {
             asking.extend(append.replies.into_iter().chain(append.later));
-            if let Some(said) = append.said.filter(|said| said.is_before(live.durable)) {
-                kept.keep(said, None, &self.services.room);
+            if let Some(report) = append.report.filter(|report| report.is_before(live.durable)) {
+                kept.keep(report, None, &self.services.room);
             }
         }
         self.life += 1;
-        self.phase = Phase::Away(Box::new(kept));
+        self.phase = Phase::Unloaded(Box::new(kept));
         self.wait_for_room(&error, ctx);
         // Last: a caller that is notified of the failure may retry at once, and must find nothing of this attempt.
         for reply in asking {
@@ -68,29 +69,33 @@ impl ThreadActor {
     }
 
     /// Keeps inputs until the thread is reloaded. An input from outside triggers an attempt at once.
-    pub(super) fn keep(&mut self, told: Tell, ctx: &mut Context<Self>) {
-        let Phase::Away(kept) = &mut self.phase else {
+    pub(super) fn keep(&mut self, message: Tell, ctx: &mut Context<Self>) {
+        let Phase::Unloaded(kept) = &mut self.phase else {
             return;
         };
-        if told.is_work {
-            return kept.keep(Said { input: told.input, place: told.place }, told.reply, &self.services.room);
+        if message.is_work {
+            return kept.keep(
+                WorkReport { input: message.input, place: message.place },
+                message.reply,
+                &self.services.room,
+            );
         }
-        if told.reply.is_some() {
-            kept.waiting.push_back(told);
+        if message.reply.is_some() {
+            kept.waiting.push_back(message);
             self.load(ctx);
         }
     }
 
     /// Handles a log without room: the thread is not failed, and its waiters continue to wait.
     pub(super) fn wait_for_room(&mut self, error: &ReadError, ctx: &mut Context<Self>) {
-        let Phase::Away(kept) = &mut self.phase else {
+        let Phase::Unloaded(kept) = &mut self.phase else {
             return;
         };
         tracing::warn!(thread = %self.id, error = with_sources(error), "the thread waits for room in the log");
         let asking = kept.take_asking();
         if kept.is_empty() {
             // Nothing of it is in memory: a timer activates it.
-            self.go(ctx);
+            self.stop_actor(ctx);
             if !self.registry.is_shutting_down() {
                 self.registry.timers.set(self.id, clock::now().plus_ms(RETRY_AFTER.as_millis() as u64));
             }
@@ -109,22 +114,22 @@ impl ThreadActor {
 
     /// Returns the thread to the log after a permanent error, and notifies its waiters.
     pub(super) fn fail(&mut self, error: &ReadError, ctx: &mut Context<Self>) {
-        tracing::warn!(thread = %self.id, error = with_sources(error), "the thread is put back to what the log has");
+        tracing::warn!(thread = %self.id, error = with_sources(error), "the thread is reset to its state in the log");
         self.spans.leave("put_back");
         let (fresh, asking) = match &mut self.phase {
             Phase::Live(live) => (
-                live.progress == Progress::Begins,
+                live.progress == Progress::New,
                 live.under_way.drain(..).flat_map(|append| append.replies.into_iter().chain(append.later)).collect(),
             ),
-            Phase::Away(kept) => (false, kept.take_asking()),
-            Phase::Beginning(_) | Phase::Elsewhere(_) | Phase::Gone => (false, Vec::new()),
+            Phase::Unloaded(kept) => (false, kept.take_asking()),
+            Phase::Beginning(_) | Phase::Elsewhere(_) | Phase::Stopping => (false, Vec::new()),
         };
-        self.go(ctx);
+        self.stop_actor(ctx);
         if fresh {
             // It never began. Callers that waited for the thread of that id read the log.
             self.registry.waiters.left(self.id, true);
         } else {
-            self.give_back(error);
+            self.return_to_log(error);
         }
         // Last: a caller that is notified of the failure may retry at once, and must find nothing of this attempt.
         for reply in asking {

@@ -73,28 +73,28 @@ impl ThreadActor {
             let rest = || Rest { state: live.thread.state().clone(), last_position: live.last_position };
             self.registry.waiters.at_rest(self.id, rest, ended);
         }
-        if (ended || live.running.is_empty()) && live.progress == Progress::CameBack {
+        if (ended || live.running.is_empty()) && live.progress == Progress::Reloaded {
             // It was activated for a message, which is handled first.
             return ctx.notify(Passivate);
         }
         if ended || self.halting && live.running.is_empty() {
-            return self.put_away(ctx);
+            return self.passivate(ctx);
         }
         if snapshots::is_due(live.thread.next_seq(), live.snapshot) {
             live.keep_snapshot(&self.services.snapshots);
         }
         // Any number of threads may wait in queues.
         if live.thread.state().status() == Status::Queued && self.services.mode == Mode::Run {
-            return self.put_away_or_stay(ctx);
+            return self.passivate_or_stay(ctx);
         }
         if live.running.is_empty() && live.idle.is_none() {
             let wait = Duration::from_millis(self.services.limits.passivate_after_ms);
-            live.idle = Some(ctx.run_later(wait, Self::put_away_or_stay));
+            live.idle = Some(ctx.run_later(wait, Self::passivate_or_stay));
         }
     }
 
     /// Passivates the thread: the next input activates it.
-    pub(super) fn put_away(&mut self, ctx: &mut Context<Self>) {
+    pub(super) fn passivate(&mut self, ctx: &mut Context<Self>) {
         let Phase::Live(live) = &mut self.phase else {
             return;
         };
@@ -103,7 +103,7 @@ impl ThreadActor {
         }
         // A later actor would not know that the branches have not recorded it yet.
         if live.branches_are_to_record() && !live.thread.state().is_ended() && !self.halting {
-            return self.put_away_later(ctx);
+            return self.passivate_later(ctx);
         }
         let (next_due, ended) = (live.next_due, live.thread.state().is_ended());
         // Something that is due soon could be missed by the search of the timers in the log.
@@ -117,25 +117,25 @@ impl ThreadActor {
         }
         // A thread that had a second run may have a third.
         if ended && live.thread.state().run_number() == 1 {
-            live.give_snapshots_back(&self.services.snapshots);
-        } else if snapshots::is_due_when_put_away(live.thread.next_seq(), live.snapshot) {
+            live.remove_snapshots(&self.services.snapshots);
+        } else if snapshots::is_due_when_passivated(live.thread.next_seq(), live.snapshot) {
             live.keep_snapshot(&self.services.snapshots);
         }
-        self.leave(ctx);
+        self.stop_and_hand_over(ctx);
         // After the removal: a timer that finds this actor would activate nothing.
         if let Some(at) = next_due.filter(|_| !ended && !is_in_log && !self.registry.is_shutting_down()) {
             self.registry.timers.set(self.id, at);
         }
     }
 
-    pub(super) fn leave(&mut self, ctx: &mut Context<Self>) {
+    pub(super) fn stop_and_hand_over(&mut self, ctx: &mut Context<Self>) {
         let ended = matches!(&self.phase, Phase::Live(live) if live.thread.state().is_ended());
         if ended {
             self.services.thread_ended(self.id);
         }
         self.services.outputs.forget(self.id);
         // While the registry has the actor: the next one finds this end, and removes it.
-        if let Some(live) = self.release_machine().filter(|live| ended && live.progress == Progress::GoesOn) {
+        if let Some(live) = self.release_machine().filter(|live| ended && live.progress == Progress::Continues) {
             let Live { thread, last_position, last_hash, snapshot, bytes, .. } = *live;
             let mut state = thread.into_state();
             // A thread that had a second run may have a third.
@@ -146,23 +146,23 @@ impl ThreadActor {
             }
             self.registry.recent_ends.keep(self.id, bytes, self.since, Rest { state, last_position });
         }
-        self.go(ctx);
+        self.stop_actor(ctx);
         // After the removal: later callers find no actor and read the log.
         self.registry.waiters.left(self.id, ended);
     }
 
     /// Ends the spans of a live thread, and returns its data. The actor handles nothing after that.
     fn release_machine(&mut self) -> Option<Box<Live>> {
-        match std::mem::replace(&mut self.phase, Phase::Gone) {
+        match std::mem::replace(&mut self.phase, Phase::Stopping) {
             Phase::Live(live) => {
                 self.spans.leave(live.thread.state().status().name());
                 Some(live)
             }
-            Phase::Beginning(_) | Phase::Away(_) | Phase::Elsewhere(_) | Phase::Gone => None,
+            Phase::Beginning(_) | Phase::Unloaded(_) | Phase::Elsewhere(_) | Phase::Stopping => None,
         }
     }
 
-    pub(super) fn go(&mut self, ctx: &mut Context<Self>) {
+    pub(super) fn stop_actor(&mut self, ctx: &mut Context<Self>) {
         drop(self.release_machine());
         self.registry.forget(self.id, &ctx.address());
         ctx.stop();

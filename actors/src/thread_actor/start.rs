@@ -17,7 +17,7 @@ use super::ThreadActor;
 use super::asking;
 use super::live::{Live, Phase, Progress, STEP_READS_MAX};
 use super::messages::{Begin, Origin, Tell};
-use super::pending_inputs::Kept;
+use super::pending_inputs::RetainedWork;
 use super::step::Batch;
 use crate::clock;
 use crate::crashes::{Class, Entered, Step};
@@ -56,16 +56,16 @@ impl ThreadActor {
                 Ok(made) => made,
                 Err(error) => {
                     reply.send(Err(error));
-                    return actor.leave(ctx);
+                    return actor.stop_and_hand_over(ctx);
                 }
             };
             let expected = point.map_or(Seq(0), |point| point.seq.next());
             let live = Live::new(thread, expected, Position(0), Hash::ZERO, None);
             // Inherited data may be large.
             let bytes = if point.is_some() { STEP_READS_MAX } else { 0 };
-            actor.phase = Phase::Live(Box::new(Live { progress: Progress::Begins, bytes, keys: Vec::new(), ..live }));
-            let (reply, said) = (Some(reply), None);
-            actor.append(Batch { events, now, cause: None, fork_of: point, trace, reply, said, step }, ctx);
+            actor.phase = Phase::Live(Box::new(Live { progress: Progress::New, bytes, keys: Vec::new(), ..live }));
+            let (reply, report) = (Some(reply), None);
+            actor.append(Batch { events, now, cause: None, fork_of: point, trace, reply, report, step }, ctx);
             actor.pump(ctx);
         };
         if !takes_long {
@@ -74,13 +74,13 @@ impl ThreadActor {
         ctx.wait(actix_rt::task::spawn_blocking(make).into_actor(self).map(move |made, actor, ctx| match made {
             Ok(made) => then(actor, made, ctx),
             // It panicked, or the runtime stops: the reply to the caller was dropped with it.
-            Err(_) => actor.leave(ctx),
+            Err(_) => actor.stop_and_hand_over(ctx),
         }));
     }
 
     /// Folds the thread from the log, if it is not loaded.
     pub(super) fn load(&mut self, ctx: &mut Context<Self>) {
-        let Phase::Away(kept) = &mut self.phase else {
+        let Phase::Unloaded(kept) = &mut self.phase else {
             return;
         };
         if let Some(retry) = kept.retry.take() {
@@ -98,16 +98,16 @@ impl ThreadActor {
         // Messages wait in the mailbox until the thread is loaded.
         ctx.wait(loaded.into_actor(self).map(|loaded, actor, ctx| {
             match loaded {
-                Ok((loaded, workflow)) => actor.come_back(loaded, workflow, ctx),
+                Ok((loaded, workflow)) => actor.on_loaded(loaded, workflow, ctx),
                 Err(error) => actor.not_loaded(&error, ctx),
             }
             actor.loading = None;
         }));
     }
 
-    fn come_back(&mut self, loaded: Loaded, workflow: Arc<Workflow>, ctx: &mut Context<Self>) {
-        let kept = match std::mem::replace(&mut self.phase, Phase::Gone) {
-            Phase::Away(kept) => *kept,
+    fn on_loaded(&mut self, loaded: Loaded, workflow: Arc<Workflow>, ctx: &mut Context<Self>) {
+        let kept = match std::mem::replace(&mut self.phase, Phase::Stopping) {
+            Phase::Unloaded(kept) => *kept,
             phase => {
                 self.phase = phase;
                 return;
@@ -127,7 +127,7 @@ impl ThreadActor {
         let crashed = crashed.filter(|_| goes_on && !thread.state().is_ended()).map(|count| count.error());
         let is_given_up = crashed.is_some();
         let known = kept.known();
-        let Kept { running, asking, waiting, retry: _ } = kept;
+        let RetainedWork { running, asking, waiting, retry: _ } = kept;
         let live = Live::new(thread, next, loaded.last_position, loaded.last_hash, loaded.snapshot);
         let live = Live { running, asking, bytes: loaded.bytes, ..live };
         let takes_long = live.takes_long();
@@ -147,17 +147,19 @@ impl ThreadActor {
             match recovered {
                 Ok(events) if Vec::is_empty(&events) => {}
                 Ok(events) => {
-                    let (reply, said) = (None, None);
-                    actor
-                        .append(Batch { events, now, cause: None, fork_of: None, trace: None, reply, said, step }, ctx);
+                    let (reply, report) = (None, None);
+                    actor.append(
+                        Batch { events, now, cause: None, fork_of: None, trace: None, reply, report, step },
+                        ctx,
+                    );
                 }
                 Err(StepError::Fold(error)) => return actor.fail(&error.into(), ctx),
                 // The runtime gave this input, so no caller can correct it.
                 Err(StepError::Rejected(_)) => return actor.fail(&RuntimeError::ActorStopped(actor.id).into(), ctx),
             }
             // Before any effect is begun: reports that have arrived need not be requested again.
-            for told in waiting {
-                actor.step(told, ctx);
+            for message in waiting {
+                actor.step(message, ctx);
             }
             if goes_on {
                 actor.reconcile_parent(ctx);
@@ -218,11 +220,11 @@ fn answered(
 ) -> Result<(Thread, Vec<Event>), StepError> {
     for (interaction, data) in answers {
         // What ran at that moment does not run in the fork, so no tool would receive the answer.
-        if let Some(rejected) = asking::left(thread.state(), interaction) {
+        if let Some(rejected) = asking::tool_is_gone(thread.state(), interaction) {
             return Err(rejected.into());
         }
-        let told = Input::Respond { interaction, data }.by(by.cloned());
-        events.extend(if goes_on { thread.step(told, around)? } else { thread.record_only(told, around)? });
+        let response = Input::Respond { interaction, data }.by(by.cloned());
+        events.extend(if goes_on { thread.step(response, around)? } else { thread.record_only(response, around)? });
     }
     Ok((thread, events))
 }

@@ -11,23 +11,23 @@ use crate::branches;
 use crate::error::ReadError;
 
 /// The least interval at which a thread that stays checks whether it still must.
-const LOOK_AFTER_MIN: Duration = Duration::from_millis(100);
+const CHECK_INTERVAL_MIN: Duration = Duration::from_millis(100);
 
 impl ThreadActor {
     /// Passivates the thread, unless it must stay.
-    pub(super) fn put_away_or_stay(&mut self, ctx: &mut Context<Self>) {
-        if self.must_stay() { self.put_away_later(ctx) } else { self.put_away(ctx) }
+    pub(super) fn passivate_or_stay(&mut self, ctx: &mut Context<Self>) {
+        if self.must_stay() { self.passivate_later(ctx) } else { self.passivate(ctx) }
     }
 
-    pub(super) fn put_away_later(&mut self, ctx: &mut Context<Self>) {
+    pub(super) fn passivate_later(&mut self, ctx: &mut Context<Self>) {
         let Phase::Live(live) = &mut self.phase else {
             return;
         };
         if let Some(idle) = live.idle.take() {
             ctx.cancel_future(idle);
         }
-        let wait = Duration::from_millis(self.services.limits.passivate_after_ms).max(LOOK_AFTER_MIN);
-        live.idle = Some(ctx.run_later(wait, Self::put_away_or_stay));
+        let wait = Duration::from_millis(self.services.limits.passivate_after_ms).max(CHECK_INTERVAL_MIN);
+        live.idle = Some(ctx.run_later(wait, Self::passivate_or_stay));
     }
 
     /// Returns whether the thread must stay. Branches report that they rest only to a parent that is in memory. So if a
@@ -48,7 +48,7 @@ impl ThreadActor {
     }
 
     /// Returns the thread to the log: its waiters and those of its ancestors are notified of the error.
-    pub(super) fn give_back(&self, error: &ReadError) {
+    pub(super) fn return_to_log(&self, error: &ReadError) {
         self.registry.waiters.failed(self.id, error);
         actix_rt::spawn(branches::put_back(self.registry.clone(), self.id, error.clone()));
     }

@@ -9,9 +9,9 @@ use rethread_store::{Append, Appended, Cause, ForkPoint, StoreError, Tag};
 use super::ThreadActor;
 use super::asking;
 use super::branches::ForBranches;
-use super::live::{Phase, Progress, UnderWay};
+use super::live::{PendingAppend, Phase, Progress};
 use super::messages::Tell;
-use super::pending_inputs::Said;
+use super::pending_inputs::WorkReport;
 use crate::branch_states::BranchState;
 use crate::clock;
 use crate::counters::Tally;
@@ -31,7 +31,7 @@ pub(super) struct Batch {
     pub(super) fork_of: Option<ForkPoint>,
     pub(super) trace: Option<TraceId>,
     pub(super) reply: Option<Reply>,
-    pub(super) said: Option<Said>,
+    pub(super) report: Option<WorkReport>,
     /// The step that led to it, which has completed when it is durable.
     pub(super) step: Option<Step>,
 }
@@ -39,30 +39,30 @@ pub(super) struct Batch {
 impl ThreadActor {
     /// Gives the machine the current time.
     pub(super) fn tick(&mut self, ctx: &mut Context<Self>) {
-        self.hear(Tell::unasked(Input::Tick), ctx);
+        self.take_input(Tell::unasked(Input::Tick), ctx);
     }
 
     /// Gives an input to the machine, or keeps it for later.
-    pub(super) fn hear(&mut self, told: Tell, ctx: &mut Context<Self>) {
-        if matches!(self.phase, Phase::Away(_)) {
-            return self.keep(told, ctx);
+    pub(super) fn take_input(&mut self, message: Tell, ctx: &mut Context<Self>) {
+        if matches!(self.phase, Phase::Unloaded(_)) {
+            return self.keep(message, ctx);
         }
-        self.step(told, ctx);
+        self.step(message, ctx);
         self.pump(ctx);
     }
 
     /// Gives an input to the machine, and appends the events. Begins no effects. A long step is done after this
     /// returns, and its effects are begun then.
-    pub(super) fn step(&mut self, told: Tell, ctx: &mut Context<Self>) {
+    pub(super) fn step(&mut self, message: Tell, ctx: &mut Context<Self>) {
         if let Phase::Elsewhere(elsewhere) = &mut self.phase {
-            return elsewhere.next.push_back(told);
+            return elsewhere.next.push_back(message);
         }
-        let unheard = self.unheard(&told.input);
+        let rejected_answer = self.rejected_answer(&message.input);
         let Phase::Live(live) = &mut self.phase else {
             return;
         };
-        let Tell { input, reply, cause, is_work, place } = told;
-        if let Some(rejected) = unheard {
+        let Tell { input, reply, cause, is_work, place } = message;
+        if let Some(rejected) = rejected_answer {
             if let Some(reply) = reply {
                 reply.send(Err(ControlError::rejected(self.id, rejected)));
             }
@@ -78,7 +78,7 @@ impl ThreadActor {
                 None => Cause::Own(call.0),
             })
         });
-        let said = is_work.then(|| Said { input: input.clone(), place });
+        let report = is_work.then(|| WorkReport { input: input.clone(), place });
         // What is requested while the runtime stops would not be begun, and the next runtime could not know that.
         let goes_on = self.services.mode.runs() && !self.halting;
         let takes_long = live.takes_long_with(&input);
@@ -95,7 +95,7 @@ impl ThreadActor {
             (stepped, under_way.and_then(Entered::over))
         };
         let then = move |actor: &mut Self, (stepped, step), ctx: &mut Context<Self>| {
-            let batch = Batch { events: Vec::new(), now, cause, fork_of: None, trace: None, reply, said, step };
+            let batch = Batch { events: Vec::new(), now, cause, fork_of: None, trace: None, reply, report, step };
             actor.stepped(stepped, batch, is_work, ctx);
         };
         self.with_machine(takes_long && !is_asked, clock, take, then, ctx);
@@ -142,9 +142,9 @@ impl ThreadActor {
         let Phase::Live(live) = &mut self.phase else {
             return;
         };
-        let Batch { events, now, cause, fork_of, trace, reply, said, step } = batch;
-        if live.progress == Progress::CameBack {
-            live.progress = Progress::GoesOn;
+        let Batch { events, now, cause, fork_of, trace, reply, report, step } = batch;
+        if live.progress == Progress::Reloaded {
+            live.progress = Progress::Continues;
         }
         self.services.imported.goes_on(self.id, &self.services.store);
         self.spans.follow(&events);
@@ -180,7 +180,8 @@ impl ThreadActor {
         live.bytes += records.iter().map(|record| record.payload.len()).sum::<usize>();
         let opened: Vec<_> =
             (0..).zip(&events).filter(|(_, event)| opens_a_call(event)).map(|(i, _)| expected.0 + i).collect();
-        let (follows, told, tally) = (ForBranches::of(&events), asking::told_by(&events), Tally::of(&events));
+        let (follows, answers, tally) =
+            (ForBranches::of(&events), asking::answers_to_tools(&events), Tally::of(&events));
         let tag = Tag(live.thread.state().status().code());
         let change = self.services.labels.change(live.thread.state(), &events);
         // A thread is listed by its labels from its first records on.
@@ -193,7 +194,7 @@ impl ThreadActor {
         let changed = keys.clone();
         let append = Append { thread: self.id, expected, fork_of, trace, tag, records, blobs, keys };
         let replies = reply.into_iter().collect();
-        live.under_way.push_back(UnderWay { first: expected, end, replies, later: Vec::new(), said });
+        live.under_way.push_back(PendingAppend { first: expected, end, replies, later: Vec::new(), report });
         let (answer, life) = (self.services.store.append(append), self.life);
         ctx.spawn(answer.into_actor(self).map(move |answer, actor, ctx| {
             if answer.is_ok() {
@@ -215,12 +216,12 @@ impl ThreadActor {
                     actor.services.labels.appended(actor.id, change, is_last);
                     // First: a thread that has ended is removed by what follows.
                     actor.branches_follow(follows);
-                    actor.tell_tools(told);
+                    actor.answer_tools(answers);
                     actor.appended(end, &appended, expected, &opened, ctx);
                 }
                 Err(error) => actor.refused(end, error.into(), ctx),
             };
-            actor.when_here(answered, ctx);
+            actor.with_machine_here(answered, ctx);
         }));
         self.notify_parent(BranchState::Runs);
     }
@@ -229,7 +230,7 @@ impl ThreadActor {
         let Phase::Live(live) = &mut self.phase else {
             return;
         };
-        live.progress = Progress::GoesOn;
+        live.progress = Progress::Continues;
         live.durable = live.durable.max(end);
         live.last_position = live.last_position.max(appended.last_position);
         if live.durable == end {

@@ -16,8 +16,8 @@ const HELP: &str = "\
 /clear         begin a new conversation
 /history [N]   show the last messages, 20 unless N is given
 /stats         show tokens, cost and time
-/model [NAME]  show the model, or go on with another profile
-/undo          take back the last message: what you say next takes its place, in a fork
+/model [NAME]  show the model, or switch to another profile
+/undo          withdraw the last message: your next one replaces it, in a fork
 /save FILE     write the conversation, for `rethread run --messages FILE`
 /exit          leave
 Ctrl-C interrupts an answer. A message that begins with a slash is written with a space before it.";
@@ -45,18 +45,18 @@ impl Chat<'_> {
             ("clear", "") => {
                 self.thread = None;
                 self.again = None;
-                output::say(&output::dim("the next message begins a new conversation"));
+                output::print_message(&output::dim("the next message begins a new conversation"));
             }
             ("history", n) => self.history(n).await?,
             ("stats", "") => self.stats().await?,
             ("model", "") => self.models().await?,
             ("model", profile) => self.change_model(profile)?,
             ("undo", "") => self.undo().await?,
-            ("save", "") => return Err(Failure::new(2, "say where to: /save FILE")),
+            ("save", "") => return Err(Failure::new(2, "name the file: /save FILE")),
             ("save", file) => self.save(file).await?,
             _ => {
-                let name = output::tame(line, 80);
-                return Err(Failure::new(2, format!("/{name} is no command: /help lists them")));
+                let name = output::sanitize(line, 80);
+                return Err(Failure::new(2, format!("/{name} is not a command: /help lists the commands")));
             }
         }
         Ok(Next::Message)
@@ -94,14 +94,14 @@ impl Chat<'_> {
             let calls = message.message.tool_calls().map(|call| format!("[{}]", call.name));
             let text = std::iter::once(message.message.whole_text()).chain(calls);
             let text = text.filter(|text| !text.trim().is_empty()).collect::<Vec<_>>().join(" ");
-            output::print(format!("{who}: {}", output::tame_indented(&text, MESSAGE_CHARS_MAX)))?;
+            output::print(format!("{who}: {}", output::sanitize_indented(&text, MESSAGE_CHARS_MAX)))?;
         }
         Ok(())
     }
 
     async fn stats(&self) -> Result<(), Failure> {
         let Some(thread) = &self.thread else {
-            output::print("nothing was said yet")?;
+            output::print("no messages yet")?;
             return Ok(());
         };
         let state = thread.state().await?;
@@ -136,7 +136,7 @@ impl Chat<'_> {
             (_, None) => Vec::new(),
         };
         for model in named {
-            output::print(output::tame(&model, 200))?;
+            output::print(output::sanitize(&model, 200))?;
         }
         Ok(())
     }
@@ -145,16 +145,16 @@ impl Chat<'_> {
         if self.server.is_none() && !self.open.profiles()?.names().any(|name| name == profile) {
             let names: Vec<_> = self.open.profiles()?.names().map(str::to_owned).collect();
             let message =
-                format!("there is no profile `{}`; there are: {}", output::tame(profile, 80), names.join(", "));
+                format!("there is no profile `{}`; there are: {}", output::sanitize(profile, 80), names.join(", "));
             return Err(Failure::new(NOT_FOUND, message));
         }
         let Definition::Agent { args, is_new } = &mut self.definition else {
-            let message = "the workflow file says which models it uses: change it there, and go on with a new version";
+            let message = "the workflow file names its models: change it there, and continue with the new version";
             return Err(Failure::new(CONFLICT, message));
         };
         args.profile = Some(profile.to_owned());
         *is_new = true;
-        output::say(&output::dim(format!("the next message goes to {}", output::tame(profile, 80))));
+        output::print_message(&output::dim(format!("the next message goes to {}", output::sanitize(profile, 80))));
         Ok(())
     }
 
@@ -164,9 +164,9 @@ impl Chat<'_> {
             Some(thread) => thread.runs(before, 1).await?.pop(),
             None => None,
         };
-        let Some(run) = run else { return Err(Failure::new(CONFLICT, "there is no message to take back")) };
+        let Some(run) = run else { return Err(Failure::new(CONFLICT, "there is no message to withdraw")) };
         let said = run.input.0.as_str().map_or_else(|| run.input.0.to_string(), str::to_owned);
-        output::say(&output::dim(format!("taken back: {}", output::tame(&said, 200))));
+        output::print_message(&output::dim(format!("withdrawn: {}", output::sanitize(&said, 200))));
         self.again = Some(run);
         Ok(())
     }
@@ -179,7 +179,7 @@ impl Chat<'_> {
         let mut new = std::fs::OpenOptions::new().write(true).create_new(true).open(file).map_err(cannot)?;
         writeln!(new, "{:#}", json!(messages)).map_err(cannot)?;
         let n = output::count(messages.len(), "message", "messages");
-        output::say(&output::dim(format!("wrote {n} to {}", output::tame(file, 200))));
+        output::print_message(&output::dim(format!("wrote {n} to {}", output::sanitize(file, 200))));
         Ok(())
     }
 }

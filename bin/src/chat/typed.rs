@@ -21,7 +21,7 @@ pub(super) enum Typed {
     /// A line with more bytes than a message may have.
     TooLong,
     /// The input has ended, or the person leaves.
-    Gone,
+    InputClosed,
     /// The program is to end.
     Interrupted,
 }
@@ -71,16 +71,16 @@ impl Typist {
                 Signal::Success(line) => return Ok(Typed::Message(line)),
                 Signal::CtrlC if !asked_to_leave => {
                     asked_to_leave = true;
-                    output::say(&output::dim("Ctrl-C again leaves"));
+                    output::print_message(&output::dim("press Ctrl-C again to leave"));
                 }
-                _ => return Ok(Typed::Gone),
+                _ => return Ok(Typed::InputClosed),
             }
         }
     }
 }
 
 async fn piped() -> Typed {
-    let Some(line) = typed::line().await else { return Typed::Gone };
+    let Some(line) = typed::line().await else { return Typed::InputClosed };
     if line.len() < ANSWER_BYTES_MAX || line.ends_with('\n') {
         return Typed::Message(line);
     }

@@ -4,7 +4,7 @@ use rethread::steps::{Call, CallKind, NodeDoes, NodeResult, StepOutcome, Wait, W
 use rethread::{ExecutionError, ThreadId, Time};
 use rethread_events::message::Usage;
 
-use super::tree::Told;
+use super::tree::ExplainedThread;
 use crate::output;
 
 /// A line about a step.
@@ -39,11 +39,11 @@ pub(crate) fn shortened(lines: &[Line], n: usize) -> Vec<String> {
 }
 
 /// The steps of a thread and its branches, each at most `width` wide, with the header line.
-pub(crate) fn of(told: &Told, width: usize) -> (String, Vec<Line>) {
-    let began = told.steps.began.unwrap_or(told.steps.last_at);
-    let has_cost = told.steps.results().any(|result| result.metadata.cost_nanousd.is_some_and(|cost| cost > 0));
+pub(crate) fn of(explained: &ExplainedThread, width: usize) -> (String, Vec<Line>) {
+    let began = explained.steps.began.unwrap_or(explained.steps.last_at);
+    let has_cost = explained.steps.results().any(|result| result.metadata.cost_nanousd.is_some_and(|cost| cost > 0));
     let mut lines = Lines { began, width, has_cost, lines: Vec::new() };
-    lines.thread(told, 0);
+    lines.thread(explained, 0);
     let cost = if has_cost { format!("{:>9}", "COST") } else { String::new() };
     (format!("{:>5} {:>7} {:>7} {:>6}{cost}  STEP", "SEQ", "AT", "TOOK", "TOKENS"), lines.lines)
 }
@@ -71,9 +71,9 @@ struct Figures {
 }
 
 impl Lines {
-    fn thread(&mut self, told: &Told, indent: usize) {
+    fn thread(&mut self, explained: &ExplainedThread, indent: usize) {
         let mut steps = Vec::new();
-        for result in told.steps.results() {
+        for result in explained.steps.results() {
             let only = only_call(result);
             // A node that does nothing is worth a line where it decided which way to go.
             let is_a_mark = result.does.is_none() && result.outcome == StepOutcome::Completed && result.route.is_none();
@@ -85,7 +85,7 @@ impl Lines {
                 steps.push((call.id.0, 1, Step::Call(result, call)));
             }
         }
-        for wait in &told.steps.waits {
+        for wait in &explained.steps.waits {
             steps.push((wait.seq, 2, Step::Wait(wait)));
         }
         steps.sort_by_key(|(seq, order, _)| (*seq, *order));
@@ -95,7 +95,7 @@ impl Lines {
                     let indent = indent + result.depth as usize;
                     self.node(result, indent);
                     if let Some(call) = only_call(result)
-                        && let Some(branch) = told.branch(call)
+                        && let Some(branch) = explained.branch(call)
                     {
                         self.thread(branch, indent + 1);
                     }
@@ -106,7 +106,7 @@ impl Lines {
                         Figures { took_ms: call.duration_ms(), usage: call.usage, cost_nanousd: call.cost_nanousd };
                     let has_failed = call.outcome == StepOutcome::Failed || !call.failed_tries.is_empty();
                     self.push(seq.0, call.began, &figures, indent, &in_words(call), has_failed);
-                    if let Some(branch) = told.branch(call) {
+                    if let Some(branch) = explained.branch(call) {
                         self.thread(branch, indent + 1);
                     }
                 }
@@ -183,7 +183,7 @@ impl Lines {
         let figures = format!("{seq:>5} {at:>7} {took:>7} {tokens:>6}{cost}  ");
         let indent = indent.min(10) * 2;
         let room = self.width.saturating_sub(figures.chars().count() + indent + 1).max(20);
-        let text = output::tame(text, room);
+        let text = output::sanitize(text, room);
         let line = format!("{figures}{:indent$}{text}", "");
         self.lines.push(Line { text: line.trim_end().to_owned(), has_failed });
     }

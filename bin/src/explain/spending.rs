@@ -4,7 +4,7 @@ use rethread::steps::{Call, CallKind, NodeResult, Spent, SpentOn};
 use rethread::{State, ThreadId};
 
 use super::lines::{count, money, part_of, short};
-use super::tree::Told;
+use super::tree::ExplainedThread;
 use crate::{output, views};
 
 /// How many of the longest and dearest calls are named.
@@ -18,13 +18,13 @@ pub(crate) struct Top<'a> {
     took_ms: u64,
 }
 
-fn calls(told: &Told) -> Vec<Top<'_>> {
+fn calls(explained: &ExplainedThread) -> Vec<Top<'_>> {
     let mut all = Vec::new();
-    for told in told.family() {
-        for node in told.steps.results() {
+    for explained in explained.family() {
+        for node in explained.steps.results() {
             for call in node.calls().filter(|call| call.kind != CallKind::Branch) {
-                let took_ms = call.ended.unwrap_or(told.steps.last_at).ms_since(call.began);
-                all.push(Top { thread: told.thread, node, call, took_ms });
+                let took_ms = call.ended.unwrap_or(explained.steps.last_at).ms_since(call.began);
+                all.push(Top { thread: explained.thread, node, call, took_ms });
             }
         }
     }
@@ -32,8 +32,8 @@ fn calls(told: &Told) -> Vec<Top<'_>> {
 }
 
 /// The calls that took longest, in all of the family.
-pub(crate) fn longest(told: &Told) -> Vec<Top<'_>> {
-    let mut all = calls(told);
+pub(crate) fn longest(explained: &ExplainedThread) -> Vec<Top<'_>> {
+    let mut all = calls(explained);
     all.retain(|top| top.took_ms > 0);
     all.sort_by_key(|top| std::cmp::Reverse(top.took_ms));
     all.truncate(TOP);
@@ -41,8 +41,8 @@ pub(crate) fn longest(told: &Told) -> Vec<Top<'_>> {
 }
 
 /// The calls that cost most; where prices are not known, those with the most tokens.
-pub(crate) fn dearest(told: &Told) -> Vec<Top<'_>> {
-    let mut all = calls(told);
+pub(crate) fn most_expensive(explained: &ExplainedThread) -> Vec<Top<'_>> {
+    let mut all = calls(explained);
     let weight = |call: &Call| {
         let usage = &call.usage;
         (call.cost_nanousd.unwrap_or(0), usage.input_tokens.unwrap_or(0) + usage.output_tokens.unwrap_or(0))
@@ -103,14 +103,14 @@ fn micros(us: u64) -> String {
     if us < 10_000 { format!("{}.{} ms", us / 1000, us / 100 % 10) } else { output::duration(us / 1000) }
 }
 
-pub(crate) fn in_words(state: &State, told: &Told, width: usize) -> String {
-    let mut text = format!("time    {}\n{}", micros(told.steps.spent.total_us()), shares(&told.steps.spent));
-    let family = told.family();
+pub(crate) fn in_words(state: &State, explained: &ExplainedThread, width: usize) -> String {
+    let mut text = format!("time    {}\n{}", micros(explained.steps.spent.total_us()), shares(&explained.steps.spent));
+    let family = explained.family();
     if family.len() > 1 {
         let mut inside = [0; SpentOn::ALL.len()];
-        for told in &family[1..] {
+        for explained in &family[1..] {
             for (sum, what) in inside.iter_mut().zip(SpentOn::ALL) {
-                *sum += told.steps.spent.on(what);
+                *sum += explained.steps.spent.on(what);
             }
         }
         let mut parts: Vec<_> = inside.into_iter().zip(SpentOn::ALL).filter(|(us, _)| *us > 0).collect();
@@ -122,10 +122,10 @@ pub(crate) fn in_words(state: &State, told: &Told, width: usize) -> String {
             parts.join(", ")
         ));
     }
-    if told.n_left_out > 0 {
-        text.push_str(&format!("\n  {} more branches were not read", told.n_left_out));
+    if explained.n_left_out > 0 {
+        text.push_str(&format!("\n  {} more branches were not read", explained.n_left_out));
     }
-    let totals = if told.run.is_some() { state.run_totals() } else { *state.totals() };
+    let totals = if explained.run.is_some() { state.run_totals() } else { *state.totals() };
     let tokens = |n: Option<u64>| n.map_or_else(|| "?".to_owned(), count);
     text.push_str(&format!(
         "\ncost    {} in {}, {} tokens in, {} out; {}",
@@ -138,28 +138,28 @@ pub(crate) fn in_words(state: &State, told: &Told, width: usize) -> String {
     if totals.cost_nanousd.is_some() && totals.n_unpriced > 0 {
         text.push_str(&format!("\n        {} of them have no known price and are not in it", totals.n_unpriced));
     }
-    let longest = longest(told);
+    let longest = longest(explained);
     if longest.len() > 1 {
         text.push_str("\nwhat took longest");
         for top in &longest {
-            text.push_str(&format!("\n{:>10}  {}", short(top.took_ms), place(told, top, width)));
+            text.push_str(&format!("\n{:>10}  {}", short(top.took_ms), place(explained, top, width)));
         }
     }
-    let dearest = dearest(told);
-    if dearest.len() > 1 {
+    let most_expensive = most_expensive(explained);
+    if most_expensive.len() > 1 {
         text.push_str("\nwhat cost most");
-        for top in &dearest {
+        for top in &most_expensive {
             let usage = &top.call.usage;
             let tokens = usage.input_tokens.unwrap_or(0) + usage.output_tokens.unwrap_or(0);
             let cost =
                 top.call.cost_nanousd.filter(|cost| *cost > 0).map_or_else(|| format!("{} tok", count(tokens)), money);
-            text.push_str(&format!("\n{cost:>10}  {}", place(told, top, width)));
+            text.push_str(&format!("\n{cost:>10}  {}", place(explained, top, width)));
         }
     }
     text
 }
 
-fn place(told: &Told, top: &Top<'_>, width: usize) -> String {
+fn place(explained: &ExplainedThread, top: &Top<'_>, width: usize) -> String {
     let what = match top.call.kind {
         CallKind::Model => "model",
         CallKind::Summary => "summary by",
@@ -171,8 +171,9 @@ fn place(told: &Told, top: &Top<'_>, width: usize) -> String {
         CallKind::Strategy => "strategy",
         CallKind::Branch => "branch",
     };
-    let thread = if top.thread == told.thread { String::new() } else { format!(" of branch {}", part_of(top.thread)) };
+    let thread =
+        if top.thread == explained.thread { String::new() } else { format!(" of branch {}", part_of(top.thread)) };
     let text =
         format!("{}, {what} {}, seq {}{thread}", top.node.node, top.call.name.as_deref().unwrap_or("?"), top.call.id);
-    output::tame(&text, width.saturating_sub(14))
+    output::sanitize(&text, width.saturating_sub(14))
 }

@@ -17,20 +17,20 @@ const BRANCHES_MAX: usize = 1_000;
 const DEPTH_MAX: usize = 32;
 
 /// The steps of a thread and its branches.
-pub(crate) struct Told {
+pub(crate) struct ExplainedThread {
     pub(crate) thread: ThreadId,
     /// The run that the steps are of, if not all of the thread's.
     pub(crate) run: Option<RunId>,
     pub(crate) steps: Steps,
     /// Its branches, by thread.
-    pub(crate) branches: BTreeMap<ThreadId, Told>,
+    pub(crate) branches: BTreeMap<ThreadId, ExplainedThread>,
     /// Branches that were not read, of it and of its branches.
     pub(crate) n_left_out: usize,
 }
 
 /// Returns the steps of a thread, and reads the branches that these steps name, as they are now. Keeps a bounded part
 /// of each.
-pub(crate) async fn of(runtime: &Runtime, thread: ThreadId, steps: Steps) -> Result<Told, ReadError> {
+pub(crate) async fn of(runtime: &Runtime, thread: ThreadId, steps: Steps) -> Result<ExplainedThread, ReadError> {
     let mut n_left = BRANCHES_MAX;
     below(runtime, thread, steps, &mut n_left, DEPTH_MAX).await
 }
@@ -41,32 +41,32 @@ fn below<'a>(
     steps: Steps,
     n_left: &'a mut usize,
     depth_left: usize,
-) -> BoxFuture<'a, Result<Told, ReadError>> {
+) -> BoxFuture<'a, Result<ExplainedThread, ReadError>> {
     Box::pin(async move {
         let children: Vec<_> = steps.results().flat_map(NodeResult::calls).filter_map(|call| call.thread).collect();
-        let mut told = Told { thread, run: None, steps, branches: BTreeMap::new(), n_left_out: 0 };
+        let mut explained = ExplainedThread { thread, run: None, steps, branches: BTreeMap::new(), n_left_out: 0 };
         for child in children {
             if *n_left == 0 || depth_left == 0 {
-                told.n_left_out += 1;
+                explained.n_left_out += 1;
                 continue;
             }
             *n_left -= 1;
             match runtime.thread(child).steps().await {
                 Ok(steps) => {
                     let branch = below(runtime, child, steps, n_left, depth_left - 1).await?;
-                    told.n_left_out += branch.n_left_out;
-                    told.branches.insert(child, branch);
+                    explained.n_left_out += branch.n_left_out;
+                    explained.branches.insert(child, branch);
                 }
                 // It never began, or was deleted.
                 Err(ReadError::NoThread(_)) => {}
                 Err(error) => return Err(error),
             }
         }
-        Ok(told)
+        Ok(explained)
     })
 }
 
-impl Told {
+impl ExplainedThread {
     /// The thread that a call runs in, where it is a branch that was read.
     pub(crate) fn branch(&self, call: &Call) -> Option<&Self> {
         self.branches.get(&call.thread?).filter(|_| call.kind == CallKind::Branch)
@@ -76,8 +76,8 @@ impl Told {
     pub(crate) fn family(&self) -> Vec<&Self> {
         let mut family = vec![self];
         let mut next = 0;
-        while let Some(told) = family.get(next).copied() {
-            family.extend(told.branches.values());
+        while let Some(explained) = family.get(next).copied() {
+            family.extend(explained.branches.values());
             next += 1;
         }
         family
@@ -86,9 +86,9 @@ impl Told {
     /// Returns its steps, and those of its branches and their branches.
     pub(crate) fn into_steps(self) -> (Steps, Vec<BranchSteps>) {
         let (mut todo, mut branches) = (VecDeque::from_iter(self.branches.into_values()), Vec::new());
-        while let Some(told) = todo.pop_front() {
-            branches.push(BranchSteps { thread_id: told.thread, steps: told.steps });
-            todo.extend(told.branches.into_values());
+        while let Some(explained) = todo.pop_front() {
+            branches.push(BranchSteps { thread_id: explained.thread, steps: explained.steps });
+            todo.extend(explained.branches.into_values());
         }
         (self.steps, branches)
     }

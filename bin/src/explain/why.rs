@@ -5,7 +5,7 @@ use rethread::{ExecutionError, Seq, State, Status, ThreadId};
 use serde::Serialize;
 
 use super::lines::{error_text, part_of};
-use super::tree::Told;
+use super::tree::ExplainedThread;
 use crate::output;
 
 /// How many failed tries of one thing are told on a terminal.
@@ -31,43 +31,43 @@ pub(crate) struct Cause {
 }
 
 /// The causes, the end of the thread first. Empty when it did not fail.
-pub(crate) fn chain(told: &Told) -> Vec<Cause> {
+pub(crate) fn chain(explained: &ExplainedThread) -> Vec<Cause> {
     let mut causes = Vec::new();
-    of_thread(told, None, &mut causes);
+    of_thread(explained, None, &mut causes);
     causes
 }
 
-fn did_not_work(outcome: StepOutcome) -> bool {
+fn is_unsuccessful(outcome: StepOutcome) -> bool {
     matches!(outcome, StepOutcome::Failed | StepOutcome::Cancelled)
 }
 
-fn of_thread(told: &Told, name: Option<&str>, causes: &mut Vec<Cause>) {
-    let steps = &told.steps;
-    if !did_not_work(steps.outcome) {
+fn of_thread(explained: &ExplainedThread, name: Option<&str>, causes: &mut Vec<Cause>) {
+    let steps = &explained.steps;
+    if !is_unsuccessful(steps.outcome) {
         return;
     }
     let what = match (name, steps.outcome) {
         (Some(name), StepOutcome::Cancelled) => format!("branch {name} was cancelled"),
         (Some(name), _) => format!("branch {name} failed"),
         (None, outcome) => {
-            let what = if told.run.is_some() { "run" } else { "thread" };
+            let what = if explained.run.is_some() { "run" } else { "thread" };
             let how = if outcome == StepOutcome::Cancelled { "was cancelled" } else { "failed" };
             format!("the {what} {how}")
         }
     };
-    let (thread, error) = (told.thread, steps.error.clone());
+    let (thread, error) = (explained.thread, steps.error.clone());
     causes.push(Cause { thread, seq: steps.last_seq, what, error, tries: Vec::new() });
-    of_nodes(told, None, causes);
+    of_nodes(explained, None, causes);
 }
 
 /// The last node that failed and from which no edge led on, and what failed in it.
-fn of_nodes(told: &Told, within: Option<u64>, causes: &mut Vec<Cause>) {
+fn of_nodes(explained: &ExplainedThread, within: Option<u64>, causes: &mut Vec<Cause>) {
     let failed = |result: &&NodeResult| {
-        let parent_is_held = result.within.is_some_and(|number| told.steps.result(number).is_some());
+        let parent_is_held = result.within.is_some_and(|number| explained.steps.result(number).is_some());
         let is_here = if within.is_none() { !parent_is_held } else { result.within == within };
-        is_here && did_not_work(result.outcome)
+        is_here && is_unsuccessful(result.outcome)
     };
-    let last = |of_hook: bool| told.steps.results().rev().filter(|it| it.hook.is_some() == of_hook).find(failed);
+    let last = |of_hook: bool| explained.steps.results().rev().filter(|it| it.hook.is_some() == of_hook).find(failed);
     // An error that was handled ends nothing: the next node says more. What a hook did comes after the end was decided, unless
     // nothing else failed.
     let unhandled = |result: &&NodeResult| result.route.is_none();
@@ -85,33 +85,33 @@ fn of_nodes(told: &Told, within: Option<u64>, causes: &mut Vec<Cause>) {
         _ => format!("node {node} failed{tries}{round}"),
     };
     causes.push(Cause {
-        thread: told.thread,
+        thread: explained.thread,
         seq: result.last_seq,
         what,
         error: result.error.clone(),
         tries: result.failed_tries.clone(),
     });
     if matches!(result.does, Some(NodeDoes::Loop | NodeDoes::SubWorkflow)) {
-        of_nodes(told, Some(result.number), causes);
-    } else if let Some(call) = guilty(result) {
-        of_call(told, call, causes);
+        of_nodes(explained, Some(result.number), causes);
+    } else if let Some(call) = failed_call(result) {
+        of_call(explained, call, causes);
     }
 }
 
 /// The call that the node failed for. Of branches the first that failed by itself: the others may have been called off
 /// for it. Of all others the last.
-fn guilty(result: &NodeResult) -> Option<&Call> {
+fn failed_call(result: &NodeResult) -> Option<&Call> {
     let failed = |call: &&Call| call.outcome == StepOutcome::Failed;
     if result.does == Some(NodeDoes::Fork) {
         return result.calls().filter(failed).min_by_key(|call| call.last_seq);
     }
     // The error of a tool goes to the model and ends nothing, unless it is the last event.
     let last = result.calls().max_by_key(|call| call.last_seq)?;
-    Some(last).filter(|call| did_not_work(call.outcome))
+    Some(last).filter(|call| is_unsuccessful(call.outcome))
 }
 
-fn of_call(told: &Told, call: &Call, causes: &mut Vec<Cause>) {
-    if let Some(branch) = told.branch(call) {
+fn of_call(explained: &ExplainedThread, call: &Call, causes: &mut Vec<Cause>) {
+    if let Some(branch) = explained.branch(call) {
         return of_thread(branch, call.name.as_deref(), causes);
     }
     let name = call.name.as_deref().unwrap_or("?");
@@ -127,7 +127,7 @@ fn of_call(told: &Told, call: &Call, causes: &mut Vec<Cause>) {
         CallKind::Branch => format!("branch {name} failed"),
     };
     causes.push(Cause {
-        thread: told.thread,
+        thread: explained.thread,
         seq: call.last_seq.unwrap_or(call.id.0),
         what,
         error: call.error.clone(),
@@ -135,23 +135,24 @@ fn of_call(told: &Told, call: &Call, causes: &mut Vec<Cause>) {
     });
 }
 
-pub(crate) fn in_words(state: &State, told: &Told, width: usize) -> String {
-    let causes = chain(told);
+pub(crate) fn in_words(state: &State, explained: &ExplainedThread, width: usize) -> String {
+    let causes = chain(explained);
     if causes.is_empty() {
-        return waits_for(state, told, width);
+        return waits_for(state, explained, width);
     }
     let mut text = "why".to_owned();
     let mut said: Option<&ExecutionError> = None;
     for (depth, cause) in causes.iter().enumerate() {
         let indent = 2 * depth.min(12);
-        let thread = if cause.thread == told.thread { String::new() } else { format!(" of {}", part_of(cause.thread)) };
+        let thread =
+            if cause.thread == explained.thread { String::new() } else { format!(" of {}", part_of(cause.thread)) };
         let line = format!("{:indent$}{} (seq {}{thread})", "", cause.what, cause.seq);
-        text.push_str(&format!("\n  {}", output::tame_indented(&line, width.saturating_sub(3))));
+        text.push_str(&format!("\n  {}", output::sanitize_indented(&line, width.saturating_sub(3))));
         let n_tries = if width == super::WHOLE { cause.tries.len() } else { TRIES_MAX };
         for failed in cause.tries.iter().rev().take(n_tries).rev() {
             let why = failed.error.as_ref().map_or_else(|| "its answer was lost".to_owned(), error_text);
             let line = format!("{:indent$}    a try failed at seq {}, {why}", "", failed.seq);
-            text.push_str(&format!("\n  {}", output::tame_indented(&line, width.saturating_sub(3))));
+            text.push_str(&format!("\n  {}", output::sanitize_indented(&line, width.saturating_sub(3))));
         }
         // The same words again say nothing new on the way inwards.
         if let Some(error) = cause.error.as_ref().filter(|error| said != Some(error)) {
@@ -174,7 +175,7 @@ pub(crate) fn in_words(state: &State, told: &Told, width: usize) -> String {
 fn wrapped(text: &str, width: usize, indent: usize) -> impl Iterator<Item = String> {
     let room = width.saturating_sub(indent + 7).max(30);
     let mut lines = vec![String::new()];
-    for word in output::tame(text, width.max(600)).split(' ') {
+    for word in output::sanitize(text, width.max(600)).split(' ') {
         match lines.last_mut() {
             Some(line) if line.is_empty() => line.push_str(word),
             Some(line) if line.chars().count() + 1 + word.chars().count() <= room => {
@@ -187,23 +188,23 @@ fn wrapped(text: &str, width: usize, indent: usize) -> impl Iterator<Item = Stri
     lines.into_iter()
 }
 
-fn waits_for(state: &State, told: &Told, width: usize) -> String {
+fn waits_for(state: &State, explained: &ExplainedThread, width: usize) -> String {
     let mut lines = Vec::new();
     if state.status() == Status::Paused {
         let why = state.pause_reason().unwrap_or("paused by request");
         lines.push(format!("  the end of its pause: {why}"));
     }
-    for told in told.family() {
-        let open = told.steps.results().flat_map(NodeResult::calls).filter(|call| call.ended.is_none());
+    for explained in explained.family() {
+        let open = explained.steps.results().flat_map(NodeResult::calls).filter(|call| call.ended.is_none());
         for call in open.filter(|call| call.kind != CallKind::Branch) {
             let whose = if call.kind == CallKind::Interaction {
-                format!(", id {}", call.id.key(told.thread))
+                format!(", id {}", call.id.key(explained.thread))
             } else {
                 String::new()
             };
             let text = super::lines::in_words(call);
             let room = width.saturating_sub(3 + whose.len()).max(20);
-            lines.push(format!("  {}{whose}", output::tame(text.trim_start_matches("… "), room)));
+            lines.push(format!("  {}{whose}", output::sanitize(text.trim_start_matches("… "), room)));
         }
     }
     if state.is_ended() || lines.is_empty() {

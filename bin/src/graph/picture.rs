@@ -179,7 +179,7 @@ fn part(name: Option<&str>, graph: &Graph, ids: &BTreeMap<NodeId, usize>, next: 
     let mut part =
         Part { name: name.map(|name| shortened(name, TEXT_CHARS_MAX)), boxes: Vec::new(), arrows: Vec::new() };
     for node in graph.nodes() {
-        let (shape, about) = look(node.kind());
+        let (shape, about) = shape_of(node.kind());
         let lines = std::iter::once(shortened(node.id.as_str(), TEXT_CHARS_MAX)).chain(about).collect();
         part.boxes.push(Box {
             number: ids[&node.id],
@@ -261,7 +261,7 @@ fn about_wait(wait: &WaitNode) -> String {
 }
 
 /// The shape of a node, and what is said of it below its id.
-fn look(kind: NodeKind<'_>) -> (Shape, Vec<String>) {
+fn shape_of(kind: NodeKind<'_>) -> (Shape, Vec<String>) {
     match kind {
         NodeKind::Llm(llm) => (Shape::Llm, about_llm(llm)),
         NodeKind::Tool(tool) => {

@@ -288,7 +288,7 @@ fn hostile_names_stay_text() {
 }
 
 #[test]
-fn a_label_has_a_limit_and_a_picture_is_the_same_each_time() {
+fn labels_have_a_limit_and_output_is_deterministic() {
     let long = HOSTILE.replace("Is it", &"很".repeat(500));
     let workflow = parse_workflow(long.as_bytes()).unwrap();
     let first = mermaid::text(&Picture::of(&workflow));

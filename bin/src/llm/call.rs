@@ -75,7 +75,7 @@ impl Listener for Live {
             }
             Delta::Restarted { attempt } => {
                 self.close();
-                note(&format!("the answer broke off; attempt {attempt} begins it anew"));
+                note(&format!("the answer was interrupted; attempt {attempt} starts it again"));
             }
             Delta::Reasoning(_) | Delta::ToolCall { .. } => {}
         }

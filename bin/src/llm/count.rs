@@ -24,7 +24,7 @@ pub(super) struct CountArgs {
     /// Count the files as plain text, also if they are requests
     #[arg(long)]
     text: bool,
-    /// Print the text of one file, truncated to at most so many tokens: its head and its tail
+    /// Print the text of one file, truncated to at most this many tokens: its head and its tail
     #[arg(long, value_name = "TOKENS", conflicts_with = "json")]
     truncate: Option<u64>,
     /// Print JSON

@@ -34,7 +34,7 @@ impl Relay for Terminal {
     fn ask<'a>(&'a self, _: &'a str, prompt: String) -> BoxFuture<'a, Result<String, LlmError>> {
         Box::pin(async move {
             note(&prompt);
-            note("--- bring the answer here; end it with Ctrl-D ---");
+            note("--- paste the answer here; end it with Ctrl-D ---");
             let read = tokio::task::spawn_blocking(|| {
                 let mut text = String::new();
                 std::io::stdin().take(REQUEST_BYTES_MAX).read_to_string(&mut text).map(|_| text)

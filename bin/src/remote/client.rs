@@ -39,7 +39,7 @@ fn loop_of_requests() -> Result<&'static tokio::runtime::Runtime, RemoteError> {
     static LOOP: OnceLock<Option<tokio::runtime::Runtime>> = OnceLock::new();
     let made =
         LOOP.get_or_init(|| tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().ok());
-    made.as_ref().ok_or_else(|| RemoteError::unreachable("the system gives no thread for requests"))
+    made.as_ref().ok_or_else(|| RemoteError::unreachable("cannot start a thread for requests"))
 }
 
 /// A request was not done.
@@ -125,7 +125,7 @@ struct Command {
 impl Client {
     /// For the server at this address; the token comes from the environment.
     pub(crate) fn new(base: &str) -> Result<Self, Failure> {
-        let shown = output::tame(without_user(base), 400);
+        let shown = output::sanitize(without_user(base), 400);
         let invalid = |what: &str| Failure::new(2, format!("the server `{shown}` {what}: expected http://HOST:PORT"));
         let base = Url::parse(base).map_err(|_| invalid("is no address"))?;
         if !["http", "https"].contains(&base.scheme()) || base.host_str().is_none() {
@@ -256,7 +256,7 @@ impl Client {
         body: Option<(&'static str, Vec<u8>)>,
     ) -> Result<Vec<u8>, RemoteError> {
         let sent = loop_of_requests()?.spawn(self.clone().send(method, path.to_owned(), body));
-        sent.await.unwrap_or_else(|_| Err(RemoteError::unreachable("the request was broken off")))
+        sent.await.unwrap_or_else(|_| Err(RemoteError::unreachable("the request was interrupted")))
     }
 
     /// Asks for something large, which is read while it comes. An answer that is cut is an error of the reader.
@@ -293,7 +293,7 @@ impl Client {
                 }
             }
         });
-        begun.await.unwrap_or_else(|_| Err(RemoteError::unreachable("the request was broken off")))?;
+        begun.await.unwrap_or_else(|_| Err(RemoteError::unreachable("the request was interrupted")))?;
         Ok(Pieces { from, piece: Bytes::new() })
     }
 
@@ -310,7 +310,7 @@ impl Client {
         let (sender, answer) = std::sync::mpsc::channel();
         let sent = self.clone().send(method, path.to_owned(), None);
         loop_of_requests()?.spawn(async move { sender.send(sent.await) });
-        answer.recv().unwrap_or_else(|_| Err(RemoteError::unreachable("the request was broken off")))
+        answer.recv().unwrap_or_else(|_| Err(RemoteError::unreachable("the request was interrupted")))
     }
 
     pub(crate) fn get_blocking(&self, path: &str) -> Result<Value, RemoteError> {

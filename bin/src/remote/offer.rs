@@ -16,7 +16,7 @@ impl Client {
         let at = self.address();
         if self.get("/v1/info").await?["read_only"] == true {
             return Err(Failure::other(format!(
-                "the server at {at} only shows (--read-only), and nothing runs there: use one that was started without"
+                "the server at {at} is read-only (--read-only) and runs no threads: use one that was started without it"
             )));
         }
         let refused =
@@ -33,18 +33,18 @@ impl Client {
                 return refused(option, "which was started without it: start it with the option, or leave it out here");
             }
         }
-        if open.config.is_some() && open.talks() {
-            output::say(&format!("--config is not used: profiles are those of the server at {at}"));
+        if open.config.is_some() && open.prints_messages() {
+            output::print_message(&format!("--config is not used: profiles are those of the server at {at}"));
         }
         Ok(())
     }
 
     /// As above, for a thread that has begun, which has its folder already.
-    pub(crate) fn can_go_on(&self, args: &ToolArgs) -> Result<(), Failure> {
+    pub(crate) fn can_continue(&self, args: &ToolArgs) -> Result<(), Failure> {
         if args.workspace.is_some() {
             let at = self.address();
             let message =
-                format!("--workspace: the thread goes on at {at}, in the folder that it has there: leave it out");
+                format!("--workspace: the thread continues at {at}, in the folder that it has there: leave it out");
             return Err(Failure::new(2, message));
         }
         Ok(())

@@ -39,7 +39,7 @@ impl RemoteStore {
     /// Returns the log of this server, if the server can be reached and the log can be read.
     pub(crate) async fn connect(client: Client) -> Result<Self, Failure> {
         let about: Log = serde_json::from_value(client.get("/v1/log").await?)
-            .map_err(|_| Failure::other(format!("what answers at {} is no server of rethread", client.address())))?;
+            .map_err(|_| Failure::other(format!("{} is not a rethread server", client.address())))?;
         Ok(Self { next: Arc::new(AtomicU64::new(about.next_position.0)), runs: about.runs, client })
     }
 
@@ -72,21 +72,21 @@ impl RemoteStore {
         Ok(found)
     }
 
-    fn looks_only<T>(&self) -> Result<T, StoreError> {
+    fn refuse_write<T>(&self) -> Result<T, StoreError> {
         let address = self.client.address();
-        Err(StoreError::Invalid(format!("the log of the server at {address} is only looked at from here")))
+        Err(StoreError::Invalid(format!("the log of the server at {address} is read-only from here")))
     }
 
     /// Commands that read through a server look for threads with one key: most keys are an index of what the runtime waits
     /// for.
     fn has_no_keys<T>(&self) -> Result<T, StoreError> {
         let address = self.client.address();
-        Err(StoreError::Invalid(format!("the server at {address} does not say which keys its threads have")))
+        Err(StoreError::Invalid(format!("the server at {address} does not list the keys of its threads")))
     }
 }
 
 fn unexpected(error: &dyn std::fmt::Display) -> StoreError {
-    StoreError::Invalid(format!("the server answers in a form that this version does not know: {error}"))
+    StoreError::Invalid(format!("the server returned an answer that this version cannot read: {error}"))
 }
 
 fn taken(read: StoredRecords, next: &AtomicU64) -> Result<Vec<Record>, StoreError> {
@@ -254,47 +254,47 @@ impl LogReader for RemoteStore {
 
 impl Store for RemoteStore {
     fn append(&self, _append: Append) -> BoxFuture<'static, Result<Appended, StoreError>> {
-        futures::future::ready(self.looks_only()).boxed()
+        futures::future::ready(self.refuse_write()).boxed()
     }
 
     fn put_blob(&self, _owner: Option<ThreadId>, _bytes: &[u8]) -> Result<Hash, StoreError> {
-        self.looks_only()
+        self.refuse_write()
     }
 
     fn release_blobs(&self, _hashes: &[Hash], _values: &[(String, Option<Vec<u8>>)]) -> Result<(), StoreError> {
-        self.looks_only()
+        self.refuse_write()
     }
 
     fn put_snapshot(&self, _thread: ThreadId, _snapshot: Snapshot) -> Result<(), StoreError> {
-        self.looks_only()
+        self.refuse_write()
     }
 
     fn keep_snapshots(&self, _thread: ThreadId, _seqs: &[Seq]) -> Result<(), StoreError> {
-        self.looks_only()
+        self.refuse_write()
     }
 
     fn put_value(&self, _name: &str, _value: &[u8]) -> Result<(), StoreError> {
-        self.looks_only()
+        self.refuse_write()
     }
 
     fn remove_value(&self, _name: &str) -> Result<(), StoreError> {
-        self.looks_only()
+        self.refuse_write()
     }
 
     fn delete_all(&self, _threads: &[ThreadId]) -> Result<(), StoreError> {
-        self.looks_only()
+        self.refuse_write()
     }
 
     fn compact(&self) -> Result<Compacted, StoreError> {
-        self.looks_only()
+        self.refuse_write()
     }
 
     fn backup(&self) -> Result<Backup, StoreError> {
-        self.looks_only()
+        self.refuse_write()
     }
 
     fn import_with(&self, _: Import) -> Result<Appended, StoreError> {
-        self.looks_only()
+        self.refuse_write()
     }
 
     fn close(&self) -> Result<(), StoreError> {

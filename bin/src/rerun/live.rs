@@ -9,11 +9,11 @@ use serde_json::json;
 
 use super::{RerunArgs, again, report};
 use crate::exit::{Failure, INVALID};
-use crate::live::Story;
+use crate::live::ShownRun;
 use crate::open::{self, OpenArgs};
 use crate::{archive, drive, interrupt, output, resume};
 
-pub(super) async fn go_on(
+pub(super) async fn continue_live(
     open: &OpenArgs,
     args: &RerunArgs,
     from: Seq,
@@ -49,10 +49,10 @@ pub(super) async fn go_on(
         open::close(runtime).await?;
         return report(&reran?, args.form);
     };
-    if open.talks() {
-        output::say(&format!("the same up to seq {from}; {} goes on from there", thread.id()));
+    if open.prints_messages() {
+        output::print_message(&format!("the same up to seq {from}; {} continues from there", thread.id()));
     }
-    let story = Story::begin(&runtime, &thread, thread.first_own_seq().await?).await?;
+    let story = ShownRun::begin(&runtime, &thread, thread.first_own_seq().await?).await?;
     let driven = drive::drive(open, &runtime, &thread, story, args.form).await;
     drive::finish(open, runtime, &thread, driven, args.form).await
 }
@@ -77,7 +77,7 @@ async fn imported(open: &OpenArgs, runtime: &Runtime, file: &Path, from: Seq) ->
         [thread] => Ok(runtime.thread(thread.thread_id)),
         _ => {
             let message = format!(
-                "{}: {} threads are in it, and in the log now: name the one that is to go on, as in \
+                "{}: {} threads are in it, and in the log now: name the one to continue, as in \
                  `rethread rerun THREAD --live {from}`",
                 file.display(),
                 named.len()

@@ -7,7 +7,7 @@ use rethread::errors::ImportError;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::extract::Asked;
+use super::extract::QueryParams;
 use super::problem::{Kind, Problem};
 use super::request;
 use super::server::Shared;
@@ -37,7 +37,7 @@ pub(crate) struct ImportQuery {
 pub(crate) async fn import(
     server: Shared,
     request: HttpRequest,
-    Asked(query): Asked<ImportQuery>,
+    QueryParams(query): QueryParams<ImportQuery>,
     payload: web::Payload,
 ) -> Result<HttpResponse, Problem> {
     if !["application/x-ndjson", "application/jsonl"].contains(&request::media_type(&request).as_str()) {

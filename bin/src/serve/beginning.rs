@@ -68,7 +68,7 @@ pub(crate) async fn begin<T: Made, F: Future<Output = Result<T, Problem>> + Send
         once(&server, keyed, work).await
     });
     done.await.unwrap_or_else(|_| {
-        let detail = "it is not known what became of the request: send it again with the same Idempotency-Key";
+        let detail = "the result of the request is unknown: send it again with the same Idempotency-Key";
         Err(Problem::new(Kind::Internal, detail))
     })
 }
@@ -87,8 +87,8 @@ async fn once<T: Made, F: Future<Output = Result<T, Problem>>>(
             }
             Err(ReadError::NoThread(id)) if keyed.was_begun => {
                 let detail = format!(
-                    "thread {id}, which this Idempotency-Key began, was deleted: send the request with a key of its own \
-                     to begin another"
+                    "thread {id}, which this Idempotency-Key started, was deleted: send the request with a key of \
+                     its own to start another"
                 );
                 return Err(Problem::new(Kind::NoThread, detail).at("thread_id", id));
             }

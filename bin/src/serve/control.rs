@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::extract::{MayBeSent, Named, Sent};
+use super::extract::{JsonBody, Named, OptionalJsonBody};
 use super::problem::{Kind, Problem};
 use super::request;
 use super::schemas::Checkpoint;
@@ -86,8 +86,11 @@ pub(crate) async fn shown(thread: &ThreadHandle) -> Result<HttpResponse, Problem
         (status = 200, description = "It is paused, durably", body = Thread),
         (status = 409, description = "It has ended, or is paused already"),
     ))]
-pub(crate) async fn pause(Named(thread): Named, MayBeSent(told): MayBeSent<Reason>) -> Result<HttpResponse, Problem> {
-    thread.pause(told.reason).await?;
+pub(crate) async fn pause(
+    Named(thread): Named,
+    OptionalJsonBody(body): OptionalJsonBody<Reason>,
+) -> Result<HttpResponse, Problem> {
+    thread.pause(body.reason).await?;
     shown(&thread).await
 }
 
@@ -95,12 +98,15 @@ pub(crate) async fn pause(Named(thread): Named, MayBeSent(told): MayBeSent<Reaso
 #[utoipa::path(post, path = "/v1/threads/{thread}/resume", tag = "control", operation_id = "resume_thread",
     request_body = Option<Limits>,
     responses(
-        (status = 200, description = "It goes on", body = Thread),
+        (status = 200, description = "It continues", body = Thread),
         (status = 409, description = "It has ended, or is not paused"),
         (status = 429, description = "A limit of a label of the thread is reached: retry after `Retry-After`"),
     ))]
-pub(crate) async fn resume(Named(thread): Named, MayBeSent(told): MayBeSent<Limits>) -> Result<HttpResponse, Problem> {
-    let Limits { tokens, cost_nanousd, iterations, allow_unpriced } = told;
+pub(crate) async fn resume(
+    Named(thread): Named,
+    OptionalJsonBody(body): OptionalJsonBody<Limits>,
+) -> Result<HttpResponse, Problem> {
+    let Limits { tokens, cost_nanousd, iterations, allow_unpriced } = body;
     let raised = LimitRaised { tokens, cost_nanousd, iterations, allow_unpriced, by: None };
     thread.resume_tree(raised).await?;
     shown(&thread).await
@@ -114,8 +120,11 @@ pub(crate) async fn resume(Named(thread): Named, MayBeSent(told): MayBeSent<Limi
         (status = 200, description = "It has ended, or its hooks run", body = Thread),
         (status = 409, description = "It has ended before, or hooks of a run that failed or completed are running"),
     ))]
-pub(crate) async fn cancel(Named(thread): Named, MayBeSent(told): MayBeSent<Reason>) -> Result<HttpResponse, Problem> {
-    thread.cancel(told.reason).await?;
+pub(crate) async fn cancel(
+    Named(thread): Named,
+    OptionalJsonBody(body): OptionalJsonBody<Reason>,
+) -> Result<HttpResponse, Problem> {
+    thread.cancel(body.reason).await?;
     shown(&thread).await
 }
 
@@ -133,13 +142,13 @@ pub(crate) struct WaitUntil {
     request_body = WaitUntil,
     responses(
         (status = 200, description = "The wait ends at that time", body = Thread),
-        (status = 409, description = "The thread has no such wait that goes on"),
+        (status = 409, description = "The thread has no such open wait"),
         (status = 422, description = "The time cannot be read, is before 1970, or more than a hundred years away"),
     ))]
 pub(crate) async fn change_wait(
     request: HttpRequest,
     Named(thread): Named,
-    Sent(told): Sent<WaitUntil>,
+    JsonBody(body): JsonBody<WaitUntil>,
 ) -> Result<HttpResponse, Problem> {
     let text = request::named(&request, "wait");
     let by_key = CallId::parse_key(&text).ok().filter(|(of, _)| *of == thread.id()).map(|(_, wait)| wait);
@@ -147,7 +156,7 @@ pub(crate) async fn change_wait(
         let detail = "a wait is named by its id, the seq of its WAIT_STARTED, or as it is `pending` in the state";
         Problem::new(Kind::NoMoment, detail).at("wait", request::cut(&text))
     })?;
-    let until: Time = told.until.parse().map_err(|error| Problem::new(Kind::Unusable, format!("`until`: {error}")))?;
+    let until: Time = body.until.parse().map_err(|error| Problem::new(Kind::Unusable, format!("`until`: {error}")))?;
     thread.change_wait(wait, until).await?;
     shown(&thread).await
 }
@@ -159,10 +168,10 @@ pub(crate) async fn change_wait(
         (status = 201, description = "The moment has the name", body = Checkpoint),
         (status = 409, description = "The thread has ended, or has a checkpoint of that name"),
     ))]
-pub(crate) async fn checkpoint(Named(thread): Named, Sent(told): Sent<Label>) -> Result<HttpResponse, Problem> {
-    thread.checkpoint(told.label.as_str()).await?;
-    let seq = thread.checkpoint_seq(&told.label).await?;
-    Ok(HttpResponse::Created().json(Checkpoint { label: told.label, seq }))
+pub(crate) async fn checkpoint(Named(thread): Named, JsonBody(body): JsonBody<Label>) -> Result<HttpResponse, Problem> {
+    thread.checkpoint(body.label.as_str()).await?;
+    let seq = thread.checkpoint_seq(&body.label).await?;
+    Ok(HttpResponse::Created().json(Checkpoint { label: body.label, seq }))
 }
 
 /// Puts a message into the conversation; the next model call sees it.
@@ -171,10 +180,13 @@ pub(crate) async fn checkpoint(Named(thread): Named, Sent(told): Sent<Label>) ->
     responses(
         (status = 200, description = "It is in the conversation", body = Thread),
         (status = 409, description = "The thread has ended"),
-        (status = 422, description = "Such a message cannot stand in a conversation"),
+        (status = 422, description = "Such a message is not allowed in a conversation"),
     ))]
-pub(crate) async fn message(Named(thread): Named, Sent(told): Sent<NewMessage>) -> Result<HttpResponse, Problem> {
-    let message = read(told).map_err(|error| {
+pub(crate) async fn message(
+    Named(thread): Named,
+    JsonBody(body): JsonBody<NewMessage>,
+) -> Result<HttpResponse, Problem> {
+    let message = read(body).map_err(|error| {
         let detail =
             format!("this is no message: {error}; the simplest is {{\"role\": \"user\", \"content\": \"text\"}}");
         Problem::new(Kind::Unusable, detail)
@@ -183,12 +195,12 @@ pub(crate) async fn message(Named(thread): Named, Sent(told): Sent<NewMessage>) 
     shown(&thread).await
 }
 
-fn read(told: NewMessage) -> Result<Message, serde_json::Error> {
-    let content = match told.content {
+fn read(body: NewMessage) -> Result<Message, serde_json::Error> {
+    let content = match body.content {
         Value::String(text) => vec![Part::text(text)],
         parts => serde_json::from_value(parts)?,
     };
-    Ok(Message { role: serde_json::from_value(told.role.into())?, content })
+    Ok(Message { role: serde_json::from_value(body.role.into())?, content })
 }
 
 /// Sets variables of the thread.
@@ -199,7 +211,10 @@ fn read(told: NewMessage) -> Result<Message, serde_json::Error> {
         (status = 409, description = "The thread has ended"),
         (status = 422, description = "No variable can have such a name"),
     ))]
-pub(crate) async fn variables(Named(thread): Named, Sent(told): Sent<Variables>) -> Result<HttpResponse, Problem> {
-    thread.set_variables(told.variables).await?;
+pub(crate) async fn variables(
+    Named(thread): Named,
+    JsonBody(body): JsonBody<Variables>,
+) -> Result<HttpResponse, Problem> {
+    thread.set_variables(body.variables).await?;
     shown(&thread).await
 }

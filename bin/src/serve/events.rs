@@ -12,6 +12,7 @@ use rethread::{Position, RecordedEvent, Runtime, Seq, ThreadHandle};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
+use super::event_filter::{End, EventFilter, EventTextStream, Labelled, following, following_thread, past, past_of};
 use super::feed;
 use super::guard;
 use super::idempotency::blocking;
@@ -19,7 +20,6 @@ use super::problem::Problem;
 use super::request::{self, After};
 use super::schemas::{Events, ThreadEvents};
 use super::server::Shared;
-use super::wanted::{End, EventTextStream, Labelled, Wanted, following, following_thread, past, past_of};
 use super::written::Form;
 
 /// How many events a page holds.
@@ -139,13 +139,13 @@ fn no_more() -> HttpResponse {
     ))]
 pub(crate) async fn of_log(server: Shared, request: HttpRequest) -> Result<HttpResponse, Problem> {
     let query: LogQuery = request::query(&request)?;
-    let mut wanted = Wanted {
+    let mut filter = EventFilter {
         types: request::types(query.types.as_deref())?,
         threads: request::thread_ids("threads", query.threads.as_deref())?.into_iter().collect(),
         family: HashSet::new(),
         labelled: Labelled::new(&server.runtime, guard::bound(&request, request::labels(query.label.as_deref())?)?),
     };
-    if wanted.threads.len() > THREADS_MAX {
+    if filter.threads.len() > THREADS_MAX {
         return Err(Problem::parameter("threads", format!("{THREADS_MAX} at most: follow the whole log instead")));
     }
     let end = server.runtime.next_position();
@@ -158,37 +158,37 @@ pub(crate) async fn of_log(server: Shared, request: HttpRequest) -> Result<HttpR
         let root = root.parse().map_err(|_| Problem::parameter("family", "expected the id of a thread"))?;
         guard::check_thread(&server, &request, root).await?;
         let root = server.runtime.thread(root);
-        wanted.family = root.family().await?.into_iter().collect();
+        filter.family = root.family().await?.into_iter().collect();
         from = from.max(root.first_position().await?);
     }
     let seen = from.0.checked_sub(1).map(Position);
     match form(&request) {
         None => {
             let limit = request::limit(query.limit, PAGE, PAGE_MAX)?;
-            let (events, next) = page(&server.runtime, wanted, from, end, limit).await?;
+            let (events, next) = page(&server.runtime, filter, from, end, limit).await?;
             Ok(HttpResponse::Ok().json(Events { events, next }))
         }
         Some(form) if query.follow == Some(false) => {
             if from >= end {
                 return Ok(no_more());
             }
-            streaming(server.clone(), &request, form, past(&server.runtime, form, wanted, from, end), seen)
+            streaming(server.clone(), &request, form, past(&server.runtime, form, filter, from, end), seen)
         }
         Some(form) => {
-            streaming(server.clone(), &request, form, following(&server.runtime, &server.hub, form, wanted, from), seen)
+            streaming(server.clone(), &request, form, following(&server.runtime, &server.hub, form, filter, from), seen)
         }
     }
 }
 
 async fn page(
     runtime: &Runtime,
-    mut wanted: Wanted,
+    mut filter: EventFilter,
     from: Position,
     end: Position,
     limit: usize,
 ) -> Result<(Vec<RecordedEvent>, Option<Position>), Problem> {
     let store = runtime.store();
-    let read = move || found(store.log(from..end), limit, |event| wanted.wants(event));
+    let read = move || found(store.log(from..end), limit, |event| filter.matches(event));
     let (found, last) = blocking(read).await??;
     // The next page is requested with the last position that this one covers.
     Ok((found, last.map(|(position, _)| position).filter(|last| last.next() < end)))
@@ -234,11 +234,11 @@ pub(crate) async fn of_thread(server: Shared, request: HttpRequest) -> Result<Ht
             from = from.max(thread.seq_behind(position).await?);
         }
     }
-    let wanted = Wanted { types, ..Wanted::default() };
+    let filter = EventFilter { types, ..EventFilter::default() };
     match form(&request) {
         None => {
             let limit = request::limit(query.limit, PAGE, PAGE_MAX)?;
-            let (events, next) = thread_page(&thread, wanted, from, last.next(), limit).await?;
+            let (events, next) = thread_page(&thread, filter, from, last.next(), limit).await?;
             Ok(HttpResponse::Ok().json(ThreadEvents { events, next }))
         }
         Some(form) => {
@@ -248,9 +248,9 @@ pub(crate) async fn of_thread(server: Shared, request: HttpRequest) -> Result<Ht
             }
             let events = if follows && !is_over {
                 let end = if query.run.is_some() { End::Run } else { End::Thread };
-                following_thread(&thread, &server.hub, form, wanted, from, last, end)
+                following_thread(&thread, &server.hub, form, filter, from, last, end)
             } else {
-                past_of(&thread, form, wanted, from, last)
+                past_of(&thread, form, filter, from, last)
             };
             streaming(server.clone(), &request, form, events, seen)
         }
@@ -259,13 +259,13 @@ pub(crate) async fn of_thread(server: Shared, request: HttpRequest) -> Result<Ht
 
 async fn thread_page(
     thread: &ThreadHandle,
-    mut wanted: Wanted,
+    mut filter: EventFilter,
     from: Seq,
     end: Seq,
     limit: usize,
 ) -> Result<(Vec<RecordedEvent>, Option<Seq>), Problem> {
     let (store, id) = (thread.runtime().store(), thread.id());
-    let read = move || found(store.records(id, from..end), limit, |event| wanted.wants(event));
+    let read = move || found(store.records(id, from..end), limit, |event| filter.matches(event));
     let (found, last) = blocking(read).await??;
     Ok((found, last.map(|(_, seq)| seq.next()).filter(|next| *next < end)))
 }

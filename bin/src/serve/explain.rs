@@ -2,7 +2,7 @@
 
 use actix_web::HttpResponse;
 
-use super::extract::{Asked, Named};
+use super::extract::{Named, QueryParams};
 use super::moments::MomentQuery;
 use super::problem::Problem;
 use super::server::Shared;
@@ -17,7 +17,7 @@ use crate::{explain as explanation, tree as kinship};
 pub(crate) async fn explain(
     server: Shared,
     Named(thread): Named,
-    Asked(query): Asked<MomentQuery>,
+    QueryParams(query): QueryParams<MomentQuery>,
 ) -> Result<HttpResponse, Problem> {
     let what = query.what(&thread).await?;
     Ok(HttpResponse::Ok().json(explanation::explanation(&server.runtime, &thread, what).await?))

@@ -37,9 +37,9 @@ impl FromRequest for Named {
 }
 
 /// The query parameters.
-pub(crate) struct Asked<T>(pub(crate) T);
+pub(crate) struct QueryParams<T>(pub(crate) T);
 
-impl<T: DeserializeOwned> FromRequest for Asked<T> {
+impl<T: DeserializeOwned> FromRequest for QueryParams<T> {
     type Error = Problem;
     type Future = Ready<Result<Self, Problem>>;
 
@@ -49,9 +49,9 @@ impl<T: DeserializeOwned> FromRequest for Asked<T> {
 }
 
 /// The JSON in the body.
-pub(crate) struct Sent<T>(pub(crate) T);
+pub(crate) struct JsonBody<T>(pub(crate) T);
 
-impl<T: DeserializeOwned + 'static> FromRequest for Sent<T> {
+impl<T: DeserializeOwned + 'static> FromRequest for JsonBody<T> {
     type Error = Problem;
     type Future = LocalBoxFuture<'static, Result<Self, Problem>>;
 
@@ -63,9 +63,9 @@ impl<T: DeserializeOwned + 'static> FromRequest for Sent<T> {
 }
 
 /// The JSON in the body; nothing is said by an empty one and by `null`.
-pub(crate) struct MayBeSent<T>(pub(crate) T);
+pub(crate) struct OptionalJsonBody<T>(pub(crate) T);
 
-impl<T: DeserializeOwned + Default + 'static> FromRequest for MayBeSent<T> {
+impl<T: DeserializeOwned + Default + 'static> FromRequest for OptionalJsonBody<T> {
     type Error = Problem;
     type Future = LocalBoxFuture<'static, Result<Self, Problem>>;
 

@@ -9,10 +9,10 @@ use rethread::errors::{ReadError, RuntimeError};
 use serde_json::json;
 use tokio::time::{Interval, MissedTickBehavior};
 
+use super::event_filter::EventTextStream;
 use super::guard::{self, By};
 use super::problem::Problem;
-use super::server::{Seat, Shared};
-use super::wanted::EventTextStream;
+use super::server::{Shared, SubscriberSlot};
 use super::written::{Form, PIECE_BYTES, Written};
 
 /// How long a client waits before it connects again, in milliseconds.
@@ -30,14 +30,14 @@ struct Feed {
     /// The first bytes of the body.
     opening: Option<Bytes>,
     ended: bool,
-    _seat: Seat,
+    _seat: SubscriberSlot,
 }
 
 /// The body for a subscriber that starts after `seen`. It is made only as fast as it is read: what is not read waits
 /// in the log.
 pub(crate) fn body(
     server: Shared,
-    seat: Seat,
+    seat: SubscriberSlot,
     by: Option<By>,
     form: Form,
     events: EventTextStream,
@@ -87,7 +87,7 @@ impl Feed {
 
     /// Returns the piece to write, if the reader still has permission.
     fn allowed(&mut self, piece: Bytes) -> Bytes {
-        match guard::still(&self.server, self.by) {
+        match guard::check_still_allowed(&self.server, self.by) {
             Ok(()) => piece,
             Err(problem) => {
                 self.ended = true;

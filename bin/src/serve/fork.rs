@@ -70,7 +70,7 @@ pub(crate) struct Fork {
         (status = 404, description = "There is no such thread, moment, run or workflow, no such question waits then, or the thread that the key started was deleted"),
         (status = 409, description = "The thread has ended at that moment (`place.fork_at` names the seq to fork instead), a question was closed then, or a request with this key is at work"),
         (status = 429, description = "A limit of a label of the thread is reached: retry after `Retry-After`"),
-        (status = 422, description = "The thread cannot go on so from there, or the key was used for another request"),
+        (status = 422, description = "The thread cannot continue so from there, or the key was used for another request"),
     ))]
 pub(crate) async fn fork(
     server: Shared,
@@ -96,7 +96,7 @@ async fn begin(server: &Server, parent: &ThreadHandle, fork: Fork, id: ThreadId)
         }
         (Some(run), input) => Some(RunAgain { run: RunId(Seq(run)), input: input.map(Json::from) }),
         (None, Some(_)) => {
-            let detail = "`input` is that of a run which is made again: name the run in `run_id`";
+            let detail = "`input` replaces that of a run which is made again: name the run in `run_id`";
             return Err(Problem::new(Kind::Unusable, detail));
         }
         (None, None) => None,

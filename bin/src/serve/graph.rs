@@ -11,7 +11,7 @@ use super::moments::MomentQuery;
 use super::problem::{Kind, Problem};
 use super::schemas::{Graph, GraphArrow, GraphNode, GraphPart, Visit};
 use super::server::Shared;
-use crate::explain::tree::{self, Told};
+use crate::explain::tree::{self, ExplainedThread};
 use crate::graph::picture::{Arrow, Part, Picture};
 
 /// The most visits of a path in an answer; the state has more.
@@ -34,9 +34,9 @@ pub(crate) async fn graph(server: Shared, at: AtMoment) -> Result<HttpResponse, 
         return Err(Problem::new(Kind::NoWorkflow, detail).at("thread_id", thread.id()));
     };
     let seq = state.last_seq().unwrap_or_default();
-    let told = tree::of(&server.runtime, thread.id(), thread.steps_at(seq).await?).await?;
+    let explained = tree::of(&server.runtime, thread.id(), thread.steps_at(seq).await?).await?;
     let visits = state.path();
-    let went = Went::of(&state, &visits, &told);
+    let went = Went::of(&state, &visits, &explained);
     let picture = Picture::of(&workflow);
     let skipped = visits.len().saturating_sub(VISITS_MAX);
     let visits = visits[skipped..].iter();
@@ -65,7 +65,7 @@ struct Went<'a> {
 }
 
 impl<'a> Went<'a> {
-    fn of(state: &'a State, path: &'a [rethread_events::thread::Visit], told: &'a Told) -> Self {
+    fn of(state: &'a State, path: &'a [rethread_events::thread::Visit], explained: &'a ExplainedThread) -> Self {
         let current = state.node_name().filter(|_| !state.is_ended()).into_iter().collect();
         let mut went = Self { visits: HashMap::new(), steps: HashMap::new(), outcomes: HashMap::new(), current };
         for visit in path {
@@ -74,19 +74,19 @@ impl<'a> Went<'a> {
         for pair in path.windows(2) {
             *went.steps.entry((&pair[0].node, &pair[1].node)).or_default() += 1;
         }
-        for result in told.steps.results() {
+        for result in explained.steps.results() {
             went.came_of(result, result.outcome_at(state.last_at(), StepOutcome::Open));
         }
-        went.branches(told, state.last_at(), StepOutcome::Open);
+        went.branches(explained, state.last_at(), StepOutcome::Open);
         went
     }
 
     /// Adds what the branches had done at a time. Branches are threads of their own: their nodes are in no path of the
     /// thread that began them.
-    fn branches(&mut self, told: &'a Told, at: Time, around: StepOutcome) {
-        for fork in told.steps.results() {
+    fn branches(&mut self, explained: &'a ExplainedThread, at: Time, around: StepOutcome) {
+        for fork in explained.steps.results() {
             let around = fork.outcome_at(at, around);
-            for branch in fork.calls().filter_map(|call| told.branch(call)) {
+            for branch in fork.calls().filter_map(|call| explained.branch(call)) {
                 let mut before = Some(&fork.node);
                 for result in branch.steps.results().filter(|result| result.began <= at) {
                     *self.visits.entry(&result.node).or_default() += 1;

@@ -132,7 +132,7 @@ async fn in_time<B: MessageBody + 'static>(
         Err(_) => {
             let seconds = limit.as_secs();
             let detail = format!(
-                "there was no answer within {seconds} seconds; what was asked for may have been done: look before you ask again"
+                "no answer within {seconds} seconds; the operation may have been done: check before you repeat it"
             );
             Err(Problem::new(Kind::Timeout, detail).into())
         }
@@ -167,7 +167,7 @@ async fn bind(server: &Server, request: &ServiceRequest, route: Option<&Route>) 
         Err(error) if error.is_refusal() => return Err(unauthorized(&error.to_string())),
         Err(error) => {
             tracing::error!(%error, "the tokens cannot be read");
-            return Err(Problem::new(Kind::Internal, "the tokens cannot be read: see what the server says"));
+            return Err(Problem::new(Kind::Internal, "the tokens cannot be read: see the log of the server"));
         }
     };
     if labels.is_empty() {
@@ -360,7 +360,7 @@ pub(crate) fn principal(server: &Server, request: &HttpRequest) -> Principal {
 }
 
 /// Checks that the sender of a long-running request still has permission.
-pub(crate) fn still(server: &Server, by: Option<By>) -> Result<(), Problem> {
+pub(crate) fn check_still_allowed(server: &Server, by: Option<By>) -> Result<(), Problem> {
     by.map_or(Ok(()), |By(token)| known(server, token).map(drop))
 }
 
@@ -370,7 +370,7 @@ pub(crate) fn known(server: &Server, token: TokenHash) -> Result<Scope, Problem>
         Err(error) if error.is_refusal() => Err(unauthorized(&error.to_string())),
         Err(error) => {
             tracing::error!(%error, "the tokens cannot be read");
-            Err(Problem::new(Kind::Internal, "the tokens cannot be read: see what the server says"))
+            Err(Problem::new(Kind::Internal, "the tokens cannot be read: see the log of the server"))
         }
     }
 }

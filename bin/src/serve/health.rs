@@ -18,7 +18,7 @@ pub(crate) async fn live() -> HttpResponse {
 /// The server takes work: it is not stopping, and its log can be read.
 #[utoipa::path(get, path = "/health/ready", tag = "operation", operation_id = "ready",
     responses(
-        (status = 200, description = "It takes work", body = Health),
+        (status = 200, description = "It accepts work", body = Health),
         (status = 503, description = "It is stopping, or the folder of its log was moved or removed"),
     ))]
 pub(crate) async fn ready(server: Shared) -> Result<HttpResponse, Problem> {

@@ -87,7 +87,7 @@ impl Keyed<'_> {
         if !self.was_begun {
             self.was_begun = true;
             if let Err(problem) = self.write().await {
-                tracing::warn!(%problem, "it is not written down that an idempotency key began its thread");
+                tracing::warn!(%problem, "cannot record that an idempotency key started its thread");
             }
         }
     }
@@ -97,7 +97,7 @@ impl Keyed<'_> {
         let (runtime, name) = (self.keys.runtime.clone(), self.name.clone());
         let forgotten = blocking(move || runtime.remove_value(&name)).await;
         if let Err(problem) = forgotten.and_then(|done| done.map_err(Problem::from)) {
-            tracing::warn!(%problem, "an idempotency key could not be forgotten");
+            tracing::warn!(%problem, "cannot remove an idempotency key");
         }
     }
 

@@ -8,14 +8,14 @@ use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
 use super::beginning::REPLAYED;
-use super::extract::{Asked, Named};
+use super::event_filter::Labelled;
+use super::extract::{Named, QueryParams};
 use super::guard;
 use super::idempotency::{Key, blocking};
 use super::problem::Problem;
 use super::request;
 use super::schemas::{Answered, Interactions, Unreadable};
 use super::server::Shared;
-use super::wanted::Labelled;
 use crate::views::Interaction;
 
 /// How many questions a page holds.
@@ -59,7 +59,7 @@ fn read_cursor(text: &str) -> Option<Place> {
 pub(crate) async fn list(
     server: Shared,
     request: HttpRequest,
-    Asked(query): Asked<ListQuery>,
+    QueryParams(query): QueryParams<ListQuery>,
 ) -> Result<HttpResponse, Problem> {
     let limit = request::limit(query.limit, PAGE, PAGE_MAX)?;
     let after = query.cursor.as_deref().map(|cursor| {
@@ -114,7 +114,7 @@ pub(crate) struct Answer {
     ),
     request_body = Answer,
     responses(
-        (status = 200, description = "The answer counts, durably", body = Answered),
+        (status = 200, description = "The answer is recorded, durably", body = Answered),
         (status = 404, description = "There is no such question"),
         (status = 409, description = "It was answered otherwise before, or is closed"),
         (status = 422, description = "The answer cannot be used and the question stays open, or the key was used for another answer"),

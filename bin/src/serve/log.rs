@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::json;
 use utoipa::IntoParams;
 
-use super::extract::{Asked, Named};
+use super::extract::{Named, QueryParams};
 use super::guard;
 use super::idempotency::blocking;
 use super::problem::{Kind, Problem};
@@ -73,7 +73,7 @@ fn records_body(records: &[Record], next_position: Position) -> HttpResponse {
 pub(crate) async fn records(
     server: Shared,
     request: HttpRequest,
-    Asked(query): Asked<RecordsQuery>,
+    QueryParams(query): QueryParams<RecordsQuery>,
 ) -> Result<HttpResponse, Problem> {
     let limit = request::limit(query.limit, RECORDS_MAX, RECORDS_MAX)?;
     let wait_ms = query.wait_ms.unwrap_or(0);
@@ -90,7 +90,7 @@ pub(crate) async fn records(
             () = tokio::time::sleep(Duration::from_millis(wait_ms)) => {}
             () = server.stopping.cancelled() => return Err(Problem::stopping()),
         }
-        guard::still(&server, guard::by(&request))?;
+        guard::check_still_allowed(&server, guard::by(&request))?;
     }
     let next = store.next_position();
     let records = blocking(move || store.read_all(from, limit)).await??;
@@ -107,7 +107,7 @@ pub(crate) async fn records(
 pub(crate) async fn records_of_stream(
     server: Shared,
     Named(thread): Named,
-    Asked(query): Asked<StreamQuery>,
+    QueryParams(query): QueryParams<StreamQuery>,
 ) -> Result<HttpResponse, Problem> {
     let limit = request::limit(query.limit, RECORDS_MAX, RECORDS_MAX)?;
     let thread = thread.id();
@@ -152,7 +152,10 @@ pub(crate) struct StreamsQuery {
 /// Streams, by id.
 #[utoipa::path(get, path = "/v1/log/streams", tag = "log", operation_id = "log_streams", params(StreamsQuery),
     responses((status = 200, description = "Streams", body = Streams)))]
-pub(crate) async fn streams(server: Shared, Asked(query): Asked<StreamsQuery>) -> Result<HttpResponse, Problem> {
+pub(crate) async fn streams(
+    server: Shared,
+    QueryParams(query): QueryParams<StreamsQuery>,
+) -> Result<HttpResponse, Problem> {
     let limit = request::limit(query.limit, RECORDS_MAX, RECORDS_MAX)?;
     let id = |text: Option<&str>, parameter| {
         let id = text.map(str::parse::<ThreadId>).transpose();
@@ -228,7 +231,7 @@ pub(crate) struct ValuesQuery {
     responses((status = 200, description = "Names, and values in base64", body = Object)))]
 pub(crate) async fn values(
     server: Shared,
-    Asked(ValuesQuery { prefix }): Asked<ValuesQuery>,
+    QueryParams(ValuesQuery { prefix }): QueryParams<ValuesQuery>,
 ) -> Result<HttpResponse, Problem> {
     let store = server.runtime.store();
     let values = blocking(move || store.values(prefix.as_deref().unwrap_or_default())).await??;

@@ -16,7 +16,7 @@ use tokio::sync::{Mutex, mpsc};
 use tokio::time::timeout;
 use utoipa::ToSchema;
 
-use super::extract::Sent;
+use super::extract::JsonBody;
 use super::guard;
 use super::problem::{Kind, Problem};
 use super::schemas::Compacted;
@@ -64,17 +64,18 @@ pub(crate) struct Gc {
 #[utoipa::path(post, path = "/v1/gc", tag = "log", operation_id = "delete_ended_threads",
     request_body = Gc,
     responses(
-        (status = 200, description = "They are gone", body = Collected),
-        (status = 422, description = "Nothing says which threads may go, or it cannot be meant"),
+        (status = 200, description = "They are deleted", body = Collected),
+        (status = 422, description = "No criterion selects threads, or one is invalid"),
     ))]
 pub(crate) async fn collect(
     server: Shared,
     request: HttpRequest,
-    Sent(asked): Sent<Gc>,
+    JsonBody(asked): JsonBody<Gc>,
 ) -> Result<HttpResponse, Problem> {
     if asked.ended_before.is_none() && asked.keep_bytes.is_none() && asked.status.is_empty() && asked.labels.is_empty()
     {
-        let detail = "nothing says which threads may go: give `ended_before`, `keep_bytes`, `status` or `labels`";
+        let detail =
+            "no criterion selects the threads to delete: give `ended_before`, `keep_bytes`, `status` or `labels`";
         return Err(Problem::new(Kind::Unusable, detail));
     }
     let ended_before = asked.ended_before.map(|text| text.parse::<Time>()).transpose();

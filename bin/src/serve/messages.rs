@@ -6,7 +6,7 @@ use rethread::{NodeId, Part, Role, Seq};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::extract::{Asked, Named};
+use super::extract::{Named, QueryParams};
 use super::problem::Problem;
 use super::request;
 use super::runs::{PAGE, PAGE_MAX, PageQuery};
@@ -57,7 +57,10 @@ impl Message {
 #[utoipa::path(get, path = "/v1/threads/{thread}/messages", tag = "threads", operation_id = "list_messages",
     params(PageQuery),
     responses((status = 200, description = "A page of the conversation", body = Messages)))]
-pub(crate) async fn list(Named(thread): Named, Asked(query): Asked<PageQuery>) -> Result<HttpResponse, Problem> {
+pub(crate) async fn list(
+    Named(thread): Named,
+    QueryParams(query): QueryParams<PageQuery>,
+) -> Result<HttpResponse, Problem> {
     let limit = request::limit(query.limit, PAGE, PAGE_MAX)?;
     let messages: Vec<_> = thread.messages(query.cursor, limit).await?.into_iter().map(Message::of).collect();
     let next = messages.last().map(|last| last.index).filter(|index| *index > 0);

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::extract::{Named, Sent};
+use super::extract::{JsonBody, Named};
 use super::problem::{Kind, Problem};
 use super::server::Shared;
 use super::workflows::{Chosen, For, Inline};
@@ -36,20 +36,20 @@ pub(crate) struct Migrate {
 #[utoipa::path(post, path = "/v1/threads/{thread}/migrate", tag = "threads", operation_id = "migrate_thread",
     request_body = Migrate,
     responses(
-        (status = 200, description = "What became of it", body = MigratedView),
+        (status = 200, description = "The result of the migration", body = MigratedView),
         (status = 404, description = "There is no such thread or workflow"),
         (status = 409, description = "The thread has ended, something of it is running, it is a branch, or it waits for branches"),
-        (status = 422, description = "The workflow has faults, or the thread cannot go on with it from where it is"),
+        (status = 422, description = "The workflow has faults, or the thread cannot continue with it from where it is"),
     ))]
 pub(crate) async fn migrate(
     server: Shared,
     Named(thread): Named,
-    Sent(migrate): Sent<Migrate>,
+    JsonBody(migrate): JsonBody<Migrate>,
 ) -> Result<HttpResponse, Problem> {
     thread.summary().await?;
     let chosen = Chosen { workflow: migrate.workflow, hash: migrate.hash, definition: migrate.definition };
     let Some(workflow) = chosen.find(&server, For::Running).await? else {
-        let detail = "say what to go on with: `workflow` (a name), `hash` or `definition`";
+        let detail = "name the definition to continue with: `workflow` (a name), `hash` or `definition`";
         return Err(Problem::new(Kind::InvalidRequest, detail));
     };
     let reference = workflow.reference();

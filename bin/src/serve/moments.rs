@@ -7,7 +7,7 @@ use rethread::{Seq, State, ThreadHandle};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::extract::{Asked, AtMoment, Named};
+use super::extract::{AtMoment, Named, QueryParams};
 use super::large;
 use super::problem::{Kind, Problem};
 use super::request;
@@ -102,7 +102,10 @@ pub(crate) async fn family(at: AtMoment) -> Result<HttpResponse, Problem> {
 #[utoipa::path(get, path = "/v1/threads/{thread}/steps", tag = "moments", operation_id = "thread_steps",
     params(MomentQuery),
     responses((status = 200, description = "One result for each node that was entered", body = Steps)))]
-pub(crate) async fn steps(Named(thread): Named, Asked(query): Asked<MomentQuery>) -> Result<HttpResponse, Problem> {
+pub(crate) async fn steps(
+    Named(thread): Named,
+    QueryParams(query): QueryParams<MomentQuery>,
+) -> Result<HttpResponse, Problem> {
     let steps = match query.what(&thread).await? {
         What::To(seq) => thread.steps_at(seq).await?,
         What::Run(run) => thread.run_steps(run).await?,

@@ -238,7 +238,7 @@ impl Problem {
                 Self::new(Kind::Conflict, detail).at("thread_id", thread).at("seq", actual)
             }
             StoreError::Fenced { thread } => {
-                let detail = format!("{error}: look at it again, then decide again");
+                let detail = format!("{error}: read it again, then decide again");
                 Self::new(Kind::Conflict, detail).at("thread_id", thread)
             }
             StoreError::NotFound { what, ref name } => {
@@ -251,7 +251,7 @@ impl Problem {
             StoreError::Busy { .. } => Self::new(Kind::Busy, format!("{error}: try again in a moment")),
             StoreError::Full { .. } => Self::new(
                 Kind::DiskFull,
-                "the disk under the log is full: free some space there; the server goes on by itself",
+                "the disk under the log is full: free some space there; the server continues by itself",
             ),
             StoreError::Moved { .. } => Self::new(Kind::LogMoved, error.to_string()),
             StoreError::ReadOnly { .. } => Self::new(Kind::ReadOnly, error.to_string()),
@@ -281,7 +281,8 @@ impl Problem {
         let file =
             damage.file.as_ref().and_then(|file| file.file_name()).map(|name| name.to_string_lossy().into_owned());
         let detail = format!(
-            "the log is damaged: {}; other threads go on, and `rethread verify` on the server's machine says more",
+            "the log is damaged: {}; other threads continue, and `rethread verify` on the server's machine \
+             shows details",
             Damage { file: None, ..damage.clone() }
         );
         let mut problem = Self::new(Kind::Damaged, detail);
@@ -334,16 +335,16 @@ impl From<RuntimeError> for Problem {
             }
             RuntimeError::ActorStopped(_) => Self::new(
                 Kind::Internal,
-                format!("{error}: what was acknowledged is in the log; look at it, then ask again"),
+                format!("{error}: what was acknowledged is in the log; read it, then ask again"),
             ),
             RuntimeError::ShuttingDown => Self::stopping(),
             RuntimeError::Store(error) => Self::store(error),
             RuntimeError::Event { thread, seq, .. } => {
-                Self::new(Kind::Damaged, format!("{}; other threads go on", with_sources(&error)))
+                Self::new(Kind::Damaged, format!("{}; other threads continue", with_sources(&error)))
                     .at("thread_id", thread)
                     .at("seq", seq)
             }
-            RuntimeError::Fold(error) => Self::new(Kind::Damaged, format!("{error}; other threads go on")),
+            RuntimeError::Fold(error) => Self::new(Kind::Damaged, format!("{error}; other threads continue")),
             RuntimeError::Definition(faults) => Self::workflow(faults),
             error => Self::new(Kind::Internal, with_sources(&error)),
         }
@@ -419,7 +420,7 @@ impl From<ControlError> for Problem {
                     Rejected::KeyReused => Kind::KeyReused,
                 };
                 let next = match source {
-                    Rejected::Ended { .. } => ": fork it to go on from one of its moments",
+                    Rejected::Ended { .. } => ": fork it to continue from one of its moments",
                     Rejected::InteractionClosed(_) => ": GET /v1/interactions lists the open ones",
                     Rejected::LabelTaken(_) => ": give this moment another name",
                     _ => "",

@@ -42,7 +42,8 @@ pub(crate) async fn body(mut payload: web::Payload, bytes_max: usize) -> Result<
     match tokio::time::timeout(BODY_MAX, read).await {
         Ok(read) => read,
         Err(_) => {
-            let detail = format!("the body did not come within {} seconds: send the request again", BODY_MAX.as_secs());
+            let detail =
+                format!("the body was not received within {} seconds: send the request again", BODY_MAX.as_secs());
             Err(Problem::new(Kind::SlowRequest, detail))
         }
     }
@@ -186,7 +187,7 @@ pub(crate) fn types(text: Option<&str>) -> Result<Vec<&'static str>, Problem> {
     let one = |word| match rethread_events::event::event_type_named(word) {
         Some(event_type) => Ok(event_type.name),
         None => {
-            Err(Problem::parameter("types", format!("no event is called {}; docs/EVENTS.md lists them", cut(word))))
+            Err(Problem::parameter("types", format!("unknown event type {}; docs/EVENTS.md lists them", cut(word))))
         }
     };
     words(text).into_iter().map(one).collect()
@@ -207,7 +208,7 @@ pub(crate) fn limit(given: Option<u64>, default: usize, max: usize) -> Result<us
     match given {
         None => Ok(default),
         Some(n) if (1..=max as u64).contains(&n) => Ok(n as usize),
-        Some(_) => Err(Problem::parameter("limit", format!("between 1 and {max} are possible"))),
+        Some(_) => Err(Problem::parameter("limit", format!("must be between 1 and {max}"))),
     }
 }
 
@@ -244,7 +245,7 @@ pub(crate) fn count<'de, D: Deserializer<'de>, T: TryFrom<u64>>(from: D) -> Resu
     };
     let count = number.as_u64().or_else(|| number.as_f64().and_then(whole));
     let count = count.and_then(|count| T::try_from(count).ok());
-    count.map(Some).ok_or_else(|| D::Error::custom(format!("{number} is no count that is possible here")))
+    count.map(Some).ok_or_else(|| D::Error::custom(format!("{number} is not a valid count")))
 }
 
 /// A seq of a page's end.

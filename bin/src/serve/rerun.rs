@@ -45,11 +45,11 @@ pub(crate) struct Rerun {
     params(("Idempotency-Key" = Option<String>, Header, description = "A name for this request, 1 to 255 bytes", pattern = "^[!-~]([ -~]{0,253}[!-~])?$")),
     request_body = Option<Rerun>,
     responses(
-        (status = 200, description = "What came of it; no thread was begun", body = RerunReport),
+        (status = 200, description = "The result; no thread was started", body = RerunReport),
         (status = 201, description = "It was the same up to there, and the new thread has begun", body = RerunReport),
         (status = 404, description = "There is no such thread, run, event or workflow, or the thread that the key began was deleted"),
         (status = 409, description = "The run waits, or the thread has ended at that moment, or a request with this key is at work"),
-        (status = 422, description = "The thread cannot go on so from there, or the key was used for another request"),
+        (status = 422, description = "The thread cannot continue so from there, or the key was used for another request"),
         (status = 429, description = "A limit of a label of the thread is reached: retry after `Retry-After`"),
     ))]
 pub(crate) async fn rerun(

@@ -12,7 +12,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::beginning::REPLAYED;
 use super::control::{self, Reason};
-use super::extract::{Asked, MayBeSent, Named};
+use super::extract::{Named, OptionalJsonBody, QueryParams};
 use super::guard;
 use super::idempotency::Key;
 use super::problem::{Kind, Problem};
@@ -99,7 +99,7 @@ pub(crate) struct OutcomeQuery {
     responses(
         (status = 201, description = "It is accepted, durably", body = Accepted),
         (status = 404, description = "There is no such thread or workflow"),
-        (status = 409, description = "A run is going on, and the policy is `reject` or a definition was given; or too many runs wait"),
+        (status = 409, description = "A run is in progress and the policy is `reject` or a definition was given, or too many runs wait"),
         (status = 413, description = "The input is too large"),
         (status = 429, description = "A limit of a label of the thread is reached: retry after `Retry-After`"),
         (status = 422, description = "The definition has faults, the input does not fit, or the key was used for another request"),
@@ -143,7 +143,10 @@ pub(crate) async fn create(
 /// The runs of a thread, the last one first, and those that wait.
 #[utoipa::path(get, path = "/v1/threads/{thread}/runs", tag = "threads", operation_id = "list_runs", params(PageQuery),
     responses((status = 200, description = "A page of the runs", body = Runs)))]
-pub(crate) async fn list(Named(thread): Named, Asked(query): Asked<PageQuery>) -> Result<HttpResponse, Problem> {
+pub(crate) async fn list(
+    Named(thread): Named,
+    QueryParams(query): QueryParams<PageQuery>,
+) -> Result<HttpResponse, Problem> {
     let limit = request::limit(query.limit, PAGE, PAGE_MAX)?;
     let before = query.cursor.map(|cursor| RunId(Seq(cursor)));
     Ok(HttpResponse::Ok().json(Runs::of(&thread, before, limit).await?))
@@ -155,14 +158,14 @@ pub(crate) async fn list(Named(thread): Named, Asked(query): Asked<PageQuery>) -
     params(OutcomeQuery),
     responses(
         (status = 200, description = "The outcome at the end of the run", body = OutcomeJson),
-        (status = 404, description = "There is no such run, or it was called off"),
+        (status = 404, description = "There is no such run, or it was cancelled"),
         (status = 409, description = "The run has not ended"),
     ))]
 pub(crate) async fn outcome(
     server: Shared,
     request: HttpRequest,
     Named(thread): Named,
-    Asked(query): Asked<OutcomeQuery>,
+    QueryParams(query): QueryParams<OutcomeQuery>,
 ) -> Result<HttpResponse, Problem> {
     let (run, wait_ms) = (named(&request)?, query.wait_ms.unwrap_or(0));
     if wait_ms > WAIT_MAX_MS {
@@ -173,7 +176,7 @@ pub(crate) async fn outcome(
     }
     tokio::select! {
         outcome = tokio::time::timeout(Duration::from_millis(wait_ms), thread.run_outcome(run)) => {
-            guard::still(&server, guard::by(&request))?;
+            guard::check_still_allowed(&server, guard::by(&request))?;
             match outcome {
                 Ok(outcome) => Ok(HttpResponse::Ok().json(outcome?.to_json())),
                 Err(_) => {
@@ -196,9 +199,9 @@ pub(crate) async fn outcome(
 pub(crate) async fn cancel(
     request: HttpRequest,
     Named(thread): Named,
-    MayBeSent(told): MayBeSent<Reason>,
+    OptionalJsonBody(body): OptionalJsonBody<Reason>,
 ) -> Result<HttpResponse, Problem> {
-    thread.cancel_run(named(&request)?, told.reason).await?;
+    thread.cancel_run(named(&request)?, body.reason).await?;
     control::shown(&thread).await
 }
 

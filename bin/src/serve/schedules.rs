@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::extract::Sent;
+use super::extract::JsonBody;
 use super::guard;
 use super::problem::{Kind, Problem};
 use super::request;
@@ -94,14 +94,14 @@ pub(crate) async fn show(server: Shared, request: HttpRequest) -> Result<HttpRes
     responses(
         (status = 200, description = "The schedule, durably", body = ShownSchedule),
         (status = 404, description = "There is no such workflow"),
-        (status = 422, description = "It makes no sense, or its workflow does not take its input"),
+        (status = 422, description = "It is invalid, or its workflow does not accept its input"),
     ))]
 pub(crate) async fn put(
     server: Shared,
     request: HttpRequest,
-    Sent(told): Sent<Value>,
+    JsonBody(body): JsonBody<Value>,
 ) -> Result<HttpResponse, Problem> {
-    let read = serde_json::from_value(told);
+    let read = serde_json::from_value(body);
     let mut schedule: Schedule =
         read.map_err(|error| Problem::new(Kind::Unusable, format!("the schedule: {error}")))?;
     schedule.labels = guard::bound(&request, schedule.labels)?;
@@ -158,13 +158,13 @@ async fn set_paused(server: &Server, request: &HttpRequest, is_paused: bool) -> 
 pub(crate) async fn backfill(
     server: Shared,
     request: HttpRequest,
-    Sent(told): Sent<Backfill>,
+    JsonBody(body): JsonBody<Backfill>,
 ) -> Result<HttpResponse, Problem> {
     let state = named(&server, &request).await?;
     let time = |name: &str, text: &str| {
         text.parse::<Time>().map_err(|error| Problem::new(Kind::Unusable, format!("`{name}`: {error}")))
     };
-    let (after, until) = (time("after", &told.after)?, time("until", &told.until)?);
+    let (after, until) = (time("after", &body.after)?, time("until", &body.until)?);
     let threads = server.runtime.backfill_schedule(&state.name, after, until).await?;
     Ok(HttpResponse::Ok().json(Backfilled { threads }))
 }

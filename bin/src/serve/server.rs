@@ -13,12 +13,12 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use super::counters::Counters;
+use super::event_filter::Hub;
 use super::idempotency::Keys;
 use super::incoming::Incoming;
 use super::local::Driven;
 use super::problem::{Kind, Problem};
 use super::tokens::Tokens;
-use super::wanted::Hub;
 use super::webhook::WebhookStats;
 use super::written::Entry;
 use crate::toolset::Programs;
@@ -97,19 +97,20 @@ impl Server {
     }
 
     /// The place of one who follows the log.
-    pub(crate) fn subscribe(self: &Arc<Self>) -> Result<Seat, Problem> {
+    pub(crate) fn subscribe(self: &Arc<Self>) -> Result<SubscriberSlot, Problem> {
         if self.stopping.is_cancelled() {
             return Err(Problem::stopping());
         }
         match self.subscribers.clone().try_acquire_owned() {
             Ok(permit) => {
                 self.n_subscribers.fetch_add(1, Ordering::Relaxed);
-                Ok(Seat { server: self.clone(), _permit: permit })
+                Ok(SubscriberSlot { server: self.clone(), _permit: permit })
             }
             Err(_) => {
                 let n = self.settings.subscribers_max;
                 let detail = format!(
-                    "{n} follow the log already, which is the limit: try again when one has left, or start the server with a larger --subscribers-max"
+                    "{n} subscribers follow the log already, which is the limit: try again when one has left, or \
+                     start the server with a larger --subscribers-max"
                 );
                 Err(Problem::new(Kind::Busy, detail))
             }
@@ -122,12 +123,12 @@ impl Server {
 }
 
 /// The place of one who follows the log; free again when it is dropped.
-pub(crate) struct Seat {
+pub(crate) struct SubscriberSlot {
     server: Arc<Server>,
     _permit: OwnedSemaphorePermit,
 }
 
-impl Drop for Seat {
+impl Drop for SubscriberSlot {
     fn drop(&mut self) {
         self.server.n_subscribers.fetch_sub(1, Ordering::Relaxed);
     }

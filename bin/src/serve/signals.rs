@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::extract::MayBeSent;
+use super::extract::OptionalJsonBody;
 use super::guard;
 use super::problem::Problem;
 use super::request;
@@ -62,14 +62,14 @@ impl From<SignalSent> for SignalResult {
 pub(crate) async fn send(
     server: Shared,
     request: HttpRequest,
-    MayBeSent(told): MayBeSent<NewSignal>,
+    OptionalJsonBody(body): OptionalJsonBody<NewSignal>,
 ) -> Result<HttpResponse, Problem> {
     let signal = Signal {
         name: request::named(&request, "name"),
-        id: told.id,
-        payload: Json::from(told.payload),
-        keep_for_ms: told.keep_for_ms,
-        labels: guard::bound(&request, told.labels)?,
+        id: body.id,
+        payload: Json::from(body.payload),
+        keep_for_ms: body.keep_for_ms,
+        labels: guard::bound(&request, body.labels)?,
         by: Some(guard::principal(&server, &request)),
     };
     Ok(HttpResponse::Ok().json(SignalResult::from(server.runtime.signal(signal).await?)))

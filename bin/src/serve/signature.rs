@@ -25,7 +25,7 @@ pub(crate) fn secret_text(variable: Option<&str>, file: Option<&Path>) -> Result
             .map_err(|_| format!("the variable {variable}, which is to hold the secret, is not set")),
         (None, Some(file)) => std::fs::read_to_string(file)
             .map_err(|error| format!("the secret cannot be read from {}: {error}", file.display())),
-        _ => Err("say where the secret is: `secret_env` or `secret_file`".into()),
+        _ => Err("name the secret: `secret_env` or `secret_file`".into()),
     }
 }
 

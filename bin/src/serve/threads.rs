@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
 
 use super::beginning::{self, Repeatable};
-use super::extract::{Asked, Named};
+use super::extract::{Named, QueryParams};
 use super::guard::{self, Allowed};
 use super::problem::{Kind, Problem};
 use super::request;
@@ -80,7 +80,7 @@ pub(crate) struct ListQuery {
 pub(crate) async fn list(
     server: Shared,
     request: HttpRequest,
-    Asked(query): Asked<ListQuery>,
+    QueryParams(query): QueryParams<ListQuery>,
 ) -> Result<HttpResponse, Problem> {
     let with_usage = match query.include.as_deref() {
         None => false,
@@ -201,7 +201,7 @@ pub(crate) async fn start(
     let start: Start = request::json(&request, &body)?;
     let allowed = request.extensions().get::<Allowed>().copied();
     if start.workspace.is_some() && allowed.is_none_or(|Allowed(scope)| scope < Scope::Admin) {
-        let detail = "`workspace` takes a token of the scope `admin`: leave it out, and the server's folder is used";
+        let detail = "`workspace` needs a token of the scope `admin`: leave it out, and the server's folder is used";
         return Err(Problem::new(Kind::Forbidden, detail));
     }
     let workspace = start.workspace.or_else(|| server.settings.workspace.clone());
@@ -217,7 +217,7 @@ pub(crate) async fn start(
     let (sent, of_work) = (Repeatable::of(&request, operation, body)?, server.clone());
     let begun = beginning::begin(&server, sent, move |id| async move {
         let Some(workflow) = chosen.find(&of_work, For::Running).await? else {
-            let detail = "say what to run: `workflow` (a name), `hash` or `definition`";
+            let detail = "name what to run: `workflow` (a name), `hash` or `definition`";
             return Err(Problem::new(Kind::InvalidRequest, detail));
         };
         let input = input.unwrap_or_else(|| workflow.absent_input());
@@ -241,7 +241,7 @@ fn past(messages: Option<Value>, format: Option<ConversationFormat>) -> Result<V
         Some(messages) => read_conversation(format, &messages)
             .map_err(|error| Problem::faults(Kind::InvalidInput, Faults(vec![Fault::new(error.place, error.what)]))),
         None if format.is_some() => {
-            Err(Problem::new(Kind::InvalidInput, "`messages_format` says how to read `messages`, which is not there"))
+            Err(Problem::new(Kind::InvalidInput, "`messages_format` needs `messages`, which is missing"))
         }
         None => Ok(Vec::new()),
     }
@@ -265,7 +265,7 @@ pub(crate) async fn show(server: Shared, Named(thread): Named) -> Result<HttpRes
 /// Deletes a thread with all its branches. It must have ended, and no fork may inherit from it.
 #[utoipa::path(delete, path = "/v1/threads/{thread}", tag = "threads", operation_id = "delete_thread",
     responses(
-        (status = 200, description = "It is gone", body = Deleted),
+        (status = 200, description = "It is deleted", body = Deleted),
         (status = 409, description = "It has not ended, or forks inherit from it"),
     ))]
 pub(crate) async fn delete(Named(thread): Named) -> Result<HttpResponse, Problem> {
@@ -296,7 +296,7 @@ pub(crate) async fn outcome(
     server: Shared,
     request: HttpRequest,
     Named(thread): Named,
-    Asked(query): Asked<OutcomeQuery>,
+    QueryParams(query): QueryParams<OutcomeQuery>,
 ) -> Result<HttpResponse, Problem> {
     let wait_ms = query.wait_ms.unwrap_or(0);
     if wait_ms > WAIT_MAX_MS {
@@ -307,7 +307,7 @@ pub(crate) async fn outcome(
     if wait_ms > 0 && server.runtime.mode().runs() {
         tokio::select! {
             outcome = tokio::time::timeout(Duration::from_millis(wait_ms), thread.at_rest()) => {
-                guard::still(&server, guard::by(&request))?;
+                guard::check_still_allowed(&server, guard::by(&request))?;
                 if let Ok(outcome) = outcome {
                     return Ok(HttpResponse::Ok().json(outcome?.json()));
                 }

@@ -90,7 +90,7 @@ pub(crate) enum TokenError {
     Malformed { file: PathBuf, source: serde_json::Error },
     #[error("there are {TOKENS_MAX} tokens, which is the limit: revoke some")]
     TooMany,
-    #[error("the system gives no random numbers")]
+    #[error("the system provides no random numbers")]
     Random,
     #[error("unknown token: it was revoked, or belongs to another server")]
     Unknown,
@@ -163,7 +163,7 @@ impl Tokens {
         let hash = blake3::hash(token.as_bytes()).to_hex().to_string();
         let id = text::head(&hash, 12).to_owned();
         let kept = Kept { id, scope, note, owner, labels, created_at: now.to_string(), expires_at, hash };
-        let _alone = self.alone()?;
+        let _alone = self.lock()?;
         let mut all = self.list()?;
         if all.len() >= TOKENS_MAX {
             return Err(TokenError::TooMany);
@@ -184,7 +184,7 @@ impl Tokens {
 
     /// Revokes a token; a running server refuses it from then on. Returns false if there is none with this id.
     pub(crate) fn revoke(&self, id: &str) -> Result<bool, TokenError> {
-        let _alone = self.alone()?;
+        let _alone = self.lock()?;
         let mut all = self.list()?;
         let n = all.len();
         all.retain(|kept| kept.id != id);
@@ -195,7 +195,7 @@ impl Tokens {
     }
 
     /// Locks the tokens against changes by other processes until the returned file is dropped.
-    fn alone(&self) -> Result<fs::File, TokenError> {
+    fn lock(&self) -> Result<fs::File, TokenError> {
         let lock = self.file.with_file_name(LOCK);
         let failed = |source| TokenError::Io { file: lock.clone(), source };
         if let Some(folder) = lock.parent() {

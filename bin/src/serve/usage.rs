@@ -9,7 +9,7 @@ use rethread::{CallId, Position, Seq, ThreadId};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::extract::{Asked, Named};
+use super::extract::{Named, QueryParams};
 use super::guard;
 use super::problem::Problem;
 use super::request;
@@ -86,7 +86,7 @@ fn by(text: Option<&str>, expected: &str) -> Result<Option<By>, Problem> {
 pub(crate) async fn of_log(
     server: Shared,
     request: HttpRequest,
-    Asked(query): Asked<LogQuery>,
+    QueryParams(query): QueryParams<LogQuery>,
 ) -> Result<HttpResponse, Problem> {
     let label_key = match (query.by.as_deref(), query.label_key) {
         (Some("label"), Some(key)) => {
@@ -127,7 +127,10 @@ pub(crate) async fn of_log(
         (status = 404, description = "There is no such thread or run"),
         (status = 409, description = "The run waits and has not begun"),
     ))]
-pub(crate) async fn of_thread(Named(thread): Named, Asked(query): Asked<ThreadQuery>) -> Result<HttpResponse, Problem> {
+pub(crate) async fn of_thread(
+    Named(thread): Named,
+    QueryParams(query): QueryParams<ThreadQuery>,
+) -> Result<HttpResponse, Problem> {
     let by = by(query.by.as_deref(), "`model`, `tool` or `call`")?;
     let after = query.after.as_deref().map(|text| match CallId::parse_key(text) {
         Ok((thread, CallId(seq))) => Ok((thread, seq)),

@@ -43,13 +43,13 @@ pub(crate) struct WebhookStats {
 }
 
 /// A running webhook.
-pub(crate) struct AtWork {
+pub(crate) struct RunningWebhook {
     pub(crate) name: String,
     pub(crate) deeds: Arc<WebhookStats>,
     task: JoinHandle<()>,
 }
 
-impl AtWork {
+impl RunningWebhook {
     /// Waits until its place is kept, after the server was asked to stop.
     pub(crate) async fn ended(self) {
         let _ = self.task.await;
@@ -61,7 +61,7 @@ pub(crate) async fn start(
     webhooks: Vec<Webhook>,
     runtime: &Runtime,
     stopping: &CancellationToken,
-) -> Result<Vec<AtWork>, Failure> {
+) -> Result<Vec<RunningWebhook>, Failure> {
     let mut at_work = Vec::new();
     for webhook in webhooks {
         let client = rethread_llm::http::shared_without_redirects(ATTEMPT_MAX).map_err(Failure::other)?;
@@ -77,7 +77,11 @@ pub(crate) async fn start(
         deeds.next.store(next.0, Ordering::Relaxed);
         let sender = Sender { webhook, client, cursor, runtime: runtime.clone(), deeds: deeds.clone() };
         let stopping = stopping.clone();
-        at_work.push(AtWork { name, deeds, task: tokio::spawn(async move { sender.run(next, stopping).await }) });
+        at_work.push(RunningWebhook {
+            name,
+            deeds,
+            task: tokio::spawn(async move { sender.run(next, stopping).await }),
+        });
     }
     Ok(at_work)
 }
@@ -101,16 +105,17 @@ impl Sender {
     async fn run(self, from: Position, stopping: CancellationToken) {
         let mut next = from;
         let halted = self.deliver(&mut next, &stopping).await;
-        self.keep(next).await;
+        self.save_position(next).await;
         if let Halt::Dead(why) = halted {
             self.deeds.dead.store(1, Ordering::Relaxed);
-            let name = output::tame(&self.webhook.name, 80);
+            let name = output::sanitize(&self.webhook.name, 80);
             let text = format!(
-                "webhook `{name}` has given up at position {next}: {}; it goes on from there when the server is started again",
-                output::tame(&why, 400)
+                "webhook `{name}` has given up at position {next}: {}; it continues from there when the server \
+                 is started again",
+                output::sanitize(&why, 400)
             );
             tracing::error!("{text}");
-            output::say_error(&text);
+            output::print_error(&text);
         }
     }
 
@@ -126,7 +131,7 @@ impl Sender {
                 batch = records.next_batch() => batch,
                 // Idle: a good time to store the position.
                 () = tokio::time::sleep(KEEP_AFTER), if has_moved => {
-                    self.keep(*next).await;
+                    self.save_position(*next).await;
                     (n_since, has_moved, kept_at) = (0, false, Instant::now());
                     continue;
                 }
@@ -143,7 +148,7 @@ impl Sender {
                         Ok(event) => event,
                         Err(error) => return Halt::Dead(error.to_string()),
                     };
-                    if let Err(halt) = self.send_until_taken(&event, stopping).await {
+                    if let Err(halt) = self.send_until_accepted(&event, stopping).await {
                         return halt;
                     }
                     n_since += 1;
@@ -152,14 +157,14 @@ impl Sender {
                 has_moved = true;
                 self.deeds.next.store(next.0, Ordering::Relaxed);
                 if n_since >= KEEP_EVENTS || kept_at.elapsed() >= KEEP_AFTER {
-                    self.keep(*next).await;
+                    self.save_position(*next).await;
                     (n_since, has_moved, kept_at) = (0, false, Instant::now());
                 }
             }
         }
     }
 
-    async fn send_until_taken(&self, event: &RecordedEvent, stopping: &CancellationToken) -> Result<(), Halt> {
+    async fn send_until_accepted(&self, event: &RecordedEvent, stopping: &CancellationToken) -> Result<(), Halt> {
         let body = serde_json::to_string(&CloudEvent(event)).unwrap_or_default();
         let (began, mut wait) = (Instant::now(), WAIT_FIRST);
         loop {
@@ -176,7 +181,8 @@ impl Sender {
                 let tried = output::duration(u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX));
                 return Err(Halt::Dead(format!("{why}, tried for {tried}")));
             }
-            tracing::warn!(webhook = self.webhook.name, position = %event.record.position, why, "not delivered, tried again");
+            let position = event.record.position;
+            tracing::warn!(webhook = self.webhook.name, %position, why, "not delivered: trying again");
             let left = self.webhook.give_up_after.saturating_sub(began.elapsed());
             tokio::select! {
                 () = stopping.cancelled() => return Err(Halt::Stopped),
@@ -212,9 +218,9 @@ impl Sender {
     }
 
     /// Stores the position. What is not stored is delivered again after a crash.
-    async fn keep(&self, next: Position) {
+    async fn save_position(&self, next: Position) {
         if let Err(error) = self.runtime.save_cursor(&self.cursor, next).await {
-            tracing::warn!(webhook = self.webhook.name, %error, "its place could not be kept");
+            tracing::warn!(webhook = self.webhook.name, %error, "cannot store its position");
         }
     }
 }

@@ -64,7 +64,7 @@ fn screen() -> (Screen, Receiver<String>) {
 }
 
 #[test]
-fn a_long_status_takes_one_line_and_leaves_nothing() {
+fn long_status_takes_one_line_and_is_removed() {
     for text in [", waiting for the model and for some more", "  漢字漢字漢字漢字漢字漢字漢字", ", short"]
     {
         let (mut screen, written) = screen();

@@ -75,6 +75,6 @@ impl Page<'_> {
             Some(typed) => format!("go to seq: {typed}_   Enter goes, Esc stays"),
             None => KEYS.to_owned(),
         });
-        lines.iter().map(|line| output::tame_indented(line, width - 1)).collect()
+        lines.iter().map(|line| output::sanitize_indented(line, width - 1)).collect()
     }
 }

@@ -79,15 +79,15 @@ fn screen_of_any_size_shows_event_changes_and_keys() {
 }
 
 #[test]
-fn keys_mean_what_the_last_line_says() {
-    let of = |code, is_typing| wish_of(KeyEvent::new(code, KeyModifiers::NONE), is_typing);
-    assert_eq!(of(KeyCode::Char(' '), false), Wish::Next);
-    assert_eq!(of(KeyCode::Left, false), Wish::Back);
-    assert_eq!(of(KeyCode::Char('n'), false), Wish::NextNode);
-    assert_eq!(of(KeyCode::Char('g'), false), Wish::Type);
-    assert_eq!(of(KeyCode::Char('7'), true), Wish::Digit('7'));
-    assert_eq!(of(KeyCode::Char('7'), false), Wish::Nothing);
-    assert_eq!(of(KeyCode::Enter, true), Wish::Go);
-    assert_eq!(of(KeyCode::Esc, true), Wish::Leave);
-    assert_eq!(wish_of(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL), true), Wish::Leave);
+fn keys_match_the_help_line() {
+    let of = |code, is_typing| action_of(KeyEvent::new(code, KeyModifiers::NONE), is_typing);
+    assert_eq!(of(KeyCode::Char(' '), false), Action::Next);
+    assert_eq!(of(KeyCode::Left, false), Action::Back);
+    assert_eq!(of(KeyCode::Char('n'), false), Action::NextNode);
+    assert_eq!(of(KeyCode::Char('g'), false), Action::Type);
+    assert_eq!(of(KeyCode::Char('7'), true), Action::Digit('7'));
+    assert_eq!(of(KeyCode::Char('7'), false), Action::Nothing);
+    assert_eq!(of(KeyCode::Enter, true), Action::Go);
+    assert_eq!(of(KeyCode::Esc, true), Action::Leave);
+    assert_eq!(action_of(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL), true), Action::Leave);
 }

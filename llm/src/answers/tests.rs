@@ -17,7 +17,7 @@ fn store(folder: &tempfile::TempDir, limits: CacheLimits) -> Arc<AnswerStore> {
 }
 
 #[tokio::test]
-async fn a_known_answer_is_given_again_even_after_a_restart() {
+async fn cached_answer_is_returned_also_after_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let first = ask(&store(&folder, CacheLimits::default()), "one", "a").await;
     assert!(!first.cached);
@@ -56,7 +56,7 @@ async fn cache_is_bounded_and_retains_used_answers() {
 }
 
 #[tokio::test]
-async fn damaged_old_and_oversize_answers_count_as_none() {
+async fn damaged_expired_and_oversize_answers_are_cache_misses() {
     let folder = tempfile::tempdir().unwrap();
     let shared = store(&folder, CacheLimits::default());
     ask(&shared, "one", "a").await;

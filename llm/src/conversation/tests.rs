@@ -49,7 +49,7 @@ fn talk() -> Vec<Message> {
 }
 
 #[test]
-fn what_is_sent_to_a_provider_is_read_as_it_was() {
+fn sent_conversation_is_read_back_unchanged() {
     for format in ALL {
         assert_eq!(read_conversation(Some(format), &body(format, &talk())).unwrap(), talk(), "{format:?}");
     }
@@ -58,7 +58,7 @@ fn what_is_sent_to_a_provider_is_read_as_it_was() {
 }
 
 #[test]
-fn reasoning_goes_back_as_it_came() {
+fn reasoning_is_sent_back_unchanged() {
     let thought = |provider: &str| Reasoning {
         text: Some("Hm.".into()),
         provider: Some(provider.into()),
@@ -103,7 +103,7 @@ fn results_are_put_in_the_order_of_the_calls() {
 }
 
 #[test]
-fn what_cannot_be_read_is_refused_with_its_place() {
+fn unreadable_part_is_refused_with_its_place() {
     use ConversationFormat::{Anthropic, OpenaiChat, OpenaiResponses};
     let file = json!([{ "role": "user", "content": [{ "type": "file", "file": { "file_id": "f1" } }] }]);
     assert_eq!(refused(OpenaiChat, file), "messages[0].content[0]: expected a text under `file_data`");

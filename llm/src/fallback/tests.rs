@@ -22,7 +22,7 @@ async fn ask(first: Arc<dyn Client>, others: Vec<Arc<dyn Client>>) -> (Result<Re
 }
 
 #[tokio::test]
-async fn the_next_model_is_asked_when_one_stays_down() {
+async fn next_model_is_called_after_the_first_fails() {
     let others = vec![failing("server", 0), Arc::new(Mock::saying("hello")) as Arc<dyn Client>];
     let (result, deltas) = ask(failing("overloaded", 1), others).await;
     assert_eq!(result.unwrap().model.as_deref(), Some("other-1"));

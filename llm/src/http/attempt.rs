@@ -77,7 +77,7 @@ impl HttpClient {
             }
             Err(mut error) => {
                 error.request_id = error.request_id.or(request_id);
-                Err(self.clean(error, key.as_ref()))
+                Err(self.redact_keys(error, key.as_ref()))
             }
         }
     }
@@ -97,7 +97,7 @@ impl HttpClient {
                 Ok(answer) => self.refused(answer).await,
                 Err(error) => error,
             };
-            let error = self.clean(opened, key.as_ref());
+            let error = self.redact_keys(opened, key.as_ref());
             let refused = key.as_ref().filter(|_| error.kind == ErrorKind::Authentication && !is_renewed);
             let Some(refused) = refused else { return Err(error) };
             match self.key.renewed(self.name, refused).await? {
@@ -134,7 +134,7 @@ impl HttpClient {
         match tokio::time::timeout(Duration::from_millis(self.limits.first_byte_ms), send).await {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(e)) => Err(self.transport(&e)),
-            Err(_) => Err(self.late("an answer to begin", self.limits.first_byte_ms)),
+            Err(_) => Err(self.timeout_error("the answer to begin", self.limits.first_byte_ms)),
         }
     }
 
@@ -146,7 +146,7 @@ impl HttpClient {
         until: Instant,
         listener: &mut dyn Listener,
     ) -> Result<Response, LlmError> {
-        let body = self.whole_body(answer).await.map_err(begun)?;
+        let body = self.whole_body(answer).await.map_err(as_interrupted)?;
         let body = self.finished(request, body, until).await?;
         Reading::new(&*self.wire, cx, &self.limits).whole(&body, listener)
     }
@@ -164,7 +164,7 @@ impl HttpClient {
                 let cancelled = self.open(|headers| self.http.post(cancel.clone()).headers(headers));
                 // Cancelled or not, the answer has no reader any more.
                 let _ = tokio::time::timeout(POLL_FIRST, cancelled).await;
-                let mut error = self.late("an answer that is written in the background", self.limits.try_ms);
+                let mut error = self.timeout_error("a background answer", self.limits.try_ms);
                 error.retryable = false;
                 return Err(error);
             }
@@ -173,7 +173,7 @@ impl HttpClient {
             let poll = self.url(&job.poll);
             let polled = async {
                 let (answer, key) = self.open(|headers| self.http.get(poll.clone()).headers(headers)).await?;
-                self.whole_body(answer).await.map_err(|error| self.clean(error, key.as_ref()))
+                self.whole_body(answer).await.map_err(|error| self.redact_keys(error, key.as_ref()))
             };
             match polled.await {
                 Ok(polled) => body = polled,
@@ -187,11 +187,11 @@ impl HttpClient {
 
     async fn whole_body(&self, mut answer: reqwest::Response) -> Result<Vec<u8>, LlmError> {
         let expected = answer.content_length().unwrap_or(0);
-        self.within(usize::try_from(expected).unwrap_or(usize::MAX))?;
+        self.check_size(usize::try_from(expected).unwrap_or(usize::MAX))?;
         // What the head promises is not believed beyond a megabyte before the bytes are there.
         let mut body = Vec::with_capacity(usize::try_from(expected).unwrap_or(0).min(1 << 20));
         while let Some(piece) = self.piece(&mut answer, self.limits.idle_ms).await? {
-            self.within(body.len() + piece.len())?;
+            self.check_size(body.len() + piece.len())?;
             body.extend_from_slice(&piece);
         }
         Ok(body)
@@ -251,19 +251,19 @@ impl HttpClient {
         match tokio::time::timeout(Duration::from_millis(wait_ms), answer.chunk()).await {
             Ok(Ok(piece)) => Ok(piece),
             Ok(Err(e)) => Err(self.transport(&e)),
-            Err(_) => Err(self.late("more of an answer", wait_ms)),
+            Err(_) => Err(self.timeout_error("the next part of an answer", wait_ms)),
         }
     }
 
-    fn within(&self, bytes: usize) -> Result<(), LlmError> {
-        super::reading::within(self.name, bytes, self.limits.answer_bytes_max)
+    fn check_size(&self, bytes: usize) -> Result<(), LlmError> {
+        super::reading::check_size(self.name, bytes, self.limits.answer_bytes_max)
     }
 
     /// The models that the provider offers, within the time of one attempt.
     pub(super) async fn list_models(&self) -> Result<Vec<ModelEntry>, LlmError> {
         let limit = Duration::from_millis(self.limits.try_ms);
-        let late = |_| Err(self.late("a whole list of models", self.limits.try_ms));
-        tokio::time::timeout(limit, self.pages_of_models()).await.unwrap_or_else(late)
+        let timed_out = |_| Err(self.timeout_error("the list of models", self.limits.try_ms));
+        tokio::time::timeout(limit, self.pages_of_models()).await.unwrap_or_else(timed_out)
     }
 
     async fn pages_of_models(&self) -> Result<Vec<ModelEntry>, LlmError> {
@@ -288,7 +288,7 @@ impl HttpClient {
 }
 
 /// The error of an answer whose head has come: it began, and is paid for.
-fn begun(mut error: LlmError) -> LlmError {
+fn as_interrupted(mut error: LlmError) -> LlmError {
     if error.kind == ErrorKind::Connection {
         error.kind = ErrorKind::StreamInterrupted;
     }

@@ -52,7 +52,7 @@ impl<'a> Reading<'a> {
         self.n_bytes += taken.len();
         self.take(taken, listener)?;
         if taken.len() < bytes.len() && self.progress != Progress::Done {
-            return within(self.cx.provider, usize::MAX, self.answer_bytes_max);
+            return check_size(self.cx.provider, usize::MAX, self.answer_bytes_max);
         }
         Ok(())
     }
@@ -138,7 +138,7 @@ impl<'a> Reading<'a> {
         match serde_json::from_slice::<Value>(body) {
             Ok(value) if fault::is_error(&value) => Err(fault::from_value(self.cx.provider, None, &value)),
             Ok(value) => self.wire.answer(&value, self.cx),
-            Err(_) if looks_like_events(body) => {
+            Err(_) if is_event_stream(body) => {
                 self.push(body, listener)?;
                 self.finish(listener)
             }
@@ -160,7 +160,7 @@ impl<'a> Reading<'a> {
             _ => {
                 let response = self.whole(body, listener)?;
                 if listener.wants_deltas() {
-                    draft::tell(&response, listener);
+                    draft::emit(&response, listener);
                 }
                 Ok(response)
             }
@@ -169,7 +169,7 @@ impl<'a> Reading<'a> {
 }
 
 /// Refuses more bytes than the limit.
-pub(super) fn within(provider: &str, bytes: usize, bytes_max: usize) -> Result<(), LlmError> {
+pub(super) fn check_size(provider: &str, bytes: usize, bytes_max: usize) -> Result<(), LlmError> {
     if bytes <= bytes_max {
         return Ok(());
     }
@@ -177,7 +177,7 @@ pub(super) fn within(provider: &str, bytes: usize, bytes_max: usize) -> Result<(
     Err(LlmError::new(ErrorKind::TooLarge, provider, why))
 }
 
-fn looks_like_events(body: &[u8]) -> bool {
+fn is_event_stream(body: &[u8]) -> bool {
     let body = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body).trim_ascii_start();
     [b"data:".as_slice(), b"event:", b": "].iter().any(|start| body.starts_with(start))
 }

@@ -132,7 +132,7 @@ async fn ask(profile: Profile, stream: bool) -> (Result<Response, LlmError>, Vec
 }
 
 #[tokio::test]
-async fn a_request_shows_its_key_and_name_and_the_answer_its_request_id() {
+async fn request_has_key_and_call_id_and_answer_has_request_id() {
     let (base, seen) = server(vec![good()]).await;
     let (result, _) = ask(profile(&base), false).await;
     let response = result.unwrap();
@@ -149,7 +149,7 @@ async fn a_request_shows_its_key_and_name_and_the_answer_its_request_id() {
 }
 
 #[tokio::test]
-async fn retry_after_is_waited_for_and_then_the_answer_comes() {
+async fn retry_after_is_honoured_before_the_next_attempt() {
     let busy = json("429 Too Many Requests", "retry-after-ms: 30\r\n", r#"{"error":{"message":"slow down"}}"#);
     let (base, seen) = server(vec![busy, good()]).await;
     let started = Instant::now();
@@ -159,7 +159,7 @@ async fn retry_after_is_waited_for_and_then_the_answer_comes() {
 }
 
 #[tokio::test]
-async fn a_key_that_a_server_echoes_is_not_in_the_error() {
+async fn echoed_key_is_redacted_in_the_error() {
     let echo =
         json("401 Unauthorized", "", r#"{"error":{"message":"wrong key: sk-secret-key","code":"sk-secret-key"}}"#);
     let (base, seen) = server(vec![echo]).await;
@@ -188,7 +188,7 @@ async fn key_that_a_server_puts_into_ids_is_not_recorded() {
 }
 
 #[tokio::test]
-async fn a_stream_that_is_cut_begins_anew_and_says_so() {
+async fn cut_stream_is_restarted_and_reported() {
     let (base, _) =
         server(vec![Does::Answers(format!("{EVENTS}{HELLO}")), Does::Answers(format!("{EVENTS}{HELLO}{END}"))]).await;
     let (result, deltas) = ask(profile(&base), true).await;
@@ -198,7 +198,7 @@ async fn a_stream_that_is_cut_begins_anew_and_says_so() {
 }
 
 #[tokio::test]
-async fn a_server_that_falls_silent_is_given_up_in_time() {
+async fn silent_server_times_out() {
     for (does, stream) in [
         (Does::Stalls(String::new()), false),
         (Does::Stalls(EVENTS.into()), true),
@@ -213,13 +213,13 @@ async fn a_server_that_falls_silent_is_given_up_in_time() {
 }
 
 #[tokio::test]
-async fn a_stream_that_is_whole_and_stays_open_is_an_answer() {
+async fn complete_stream_that_stays_open_is_accepted() {
     let (base, _) = server(vec![Does::Stalls(format!("{EVENTS}{HELLO}{}", END.replace("data: [DONE]\n\n", "")))]).await;
     assert_eq!(ask(impatient(&base), true).await.0.unwrap().text(), "hello");
 }
 
 #[tokio::test]
-async fn a_stream_that_is_whole_and_is_kept_alive_is_an_answer() {
+async fn complete_stream_with_keepalives_is_accepted() {
     let whole = format!("{EVENTS}{HELLO}{}", END.replace("data: [DONE]\n\n", ""));
     let (base, seen) = server(vec![Does::Keeps(whole, ": keep-alive\n\n")]).await;
     let mut profile = impatient(&base);
@@ -229,7 +229,7 @@ async fn a_stream_that_is_whole_and_is_kept_alive_is_an_answer() {
 }
 
 #[tokio::test]
-async fn an_answer_in_one_piece_that_breaks_off_began() {
+async fn interrupted_body_is_a_stream_interruption() {
     let half = "HTTP/1.1 200 OK\r\ncontent-length: 500\r\n\r\n{\"id\":";
     let (base, seen) = server(vec![Does::Answers(half.into())]).await;
     let mut profile = profile(&base);
@@ -239,7 +239,7 @@ async fn an_answer_in_one_piece_that_breaks_off_began() {
 }
 
 #[tokio::test]
-async fn lists_and_errors_that_never_end_are_given_up_in_time() {
+async fn endless_list_of_models_times_out() {
     let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n{";
     let (base, _) = server(vec![Does::Keeps(head.into(), " ")]).await;
     let mut profile = profile(&base);
@@ -250,7 +250,7 @@ async fn lists_and_errors_that_never_end_are_given_up_in_time() {
 }
 
 #[tokio::test]
-async fn an_answer_without_end_is_ended() {
+async fn endless_answer_is_stopped_at_the_limit() {
     for flood in [HELLO, ": ping\n"] {
         let (base, _) = server(vec![Does::Answers(String::new()), Does::Closes]).await;
         drop(base);
@@ -293,7 +293,7 @@ async fn a_redirect_that_would_drop_the_body_is_not_followed() {
 }
 
 #[tokio::test]
-async fn compressed_answers_are_read_while_they_come() {
+async fn compressed_answers_are_streamed() {
     let first = [
         (
             "gzip",
@@ -330,7 +330,7 @@ async fn compressed_answers_are_read_while_they_come() {
 }
 
 #[tokio::test]
-async fn a_refused_key_is_read_anew_once() {
+async fn refused_key_is_reloaded_once() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("key");
     std::fs::write(&path, "sk-old-key").unwrap();
@@ -399,7 +399,7 @@ async fn every_provider_sends_bearer_tokens_and_header_variables() {
 }
 
 #[tokio::test]
-async fn an_answer_in_the_background_is_asked_for_until_it_is_there() {
+async fn background_answer_is_polled_until_complete() {
     let waits = |status: &str| json("200 OK", "", &format!(r#"{{"id":"resp_1","status":"{status}","output":[]}}"#));
     let done = r#"{"id":"resp_1","status":"completed","output":[{"type":"message","content":[{"type":"output_text","text":"hello"}]}]}"#;
     let busy = json("503 Service Unavailable", "", "{}");
@@ -475,7 +475,7 @@ async fn a_dropped_call_sends_nothing_more() {
 }
 
 #[tokio::test]
-async fn a_check_tells_who_is_there_and_whether_the_key_is_good() {
+async fn check_reports_reachability_and_key_validity() {
     let list = r#"{"data":[{"id":"m","owned_by":"me","max_model_len":4096},{"id":"n"}]}"#;
     let (base, seen) =
         server(vec![json("200 OK", "", list), json("200 OK", "", list), json("403 Forbidden", "", "{}")]).await;
@@ -492,7 +492,7 @@ async fn a_check_tells_who_is_there_and_whether_the_key_is_good() {
 }
 
 #[test]
-fn a_version_in_the_base_url_is_not_said_twice() {
+fn version_in_the_base_url_is_not_repeated() {
     let url = |provider, base: &str| {
         let mut profile = Profile::new(provider, "m");
         profile.base_url = Some(base.into());

@@ -23,7 +23,7 @@ async fn a_changed_key_file_is_read_again() {
 }
 
 #[tokio::test]
-async fn a_refused_key_file_is_read_again_although_it_seems_unchanged() {
+async fn refused_key_file_is_reloaded_even_if_unchanged() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("key");
     std::fs::write(&path, "one").unwrap();
@@ -46,7 +46,7 @@ fn counting(folder: &std::path::Path) -> Vec<String> {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn a_key_command_runs_again_when_its_key_expired_or_was_refused() {
+async fn key_command_runs_again_after_expiry_or_refusal() {
     let folder = tempfile::tempdir().unwrap();
     let source = KeySource::command(counting(folder.path()), None);
     assert_eq!(shown(source.current("p").await), "key-1");
@@ -61,12 +61,12 @@ async fn a_key_command_runs_again_when_its_key_expired_or_was_refused() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn a_key_command_that_fails_says_why() {
+async fn failed_key_command_is_reported_with_the_reason() {
     let words = |words: &[&str]| KeySource::command(words.iter().map(|w| (*w).to_owned()).collect(), None);
     let error = shown(words(&["sh", "-c", "echo who are you >&2; exit 3"]).current("p").await);
     assert!(error.contains("failed (exit status: 3): who are you"), "{error}");
     let error = shown(words(&["sh", "-c", "true"]).current("p").await);
-    assert!(error.ends_with("its output holds no key"), "{error}");
+    assert!(error.ends_with("its output contains no key"), "{error}");
     let error = shown(words(&["/nowhere/to/be/found"]).current("p").await);
     assert!(error.contains("cannot be run"), "{error}");
 }

@@ -32,20 +32,20 @@ async fn seconds(limits: RateLimits, n: usize) -> Vec<u64> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_bucket_lets_a_burst_in_and_then_fills_steadily() {
+async fn bucket_allows_a_burst_then_refills_steadily() {
     let limits = RateLimits { requests_per_minute: Some(3), ..RateLimits::default() };
     assert_eq!(seconds(limits, 6).await, [0, 0, 0, 20, 40, 60]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_window_never_lets_more_in_within_a_minute() {
+async fn window_never_exceeds_the_limit_within_a_minute() {
     let limits =
         RateLimits { requests_per_minute: Some(3), algorithm: Algorithm::SlidingWindow, ..RateLimits::default() };
     assert_eq!(seconds(limits, 7).await, [0, 0, 0, 60, 60, 60, 120]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn tokens_are_counted_by_what_the_answer_came_to() {
+async fn estimated_tokens_are_corrected_by_the_actual_usage() {
     // 8 tokens of prompt by count; the mock reports 1 + 1.
     let limits = RateLimits { tokens_per_minute: Some(10), ..RateLimits::default() };
     let client = limited(limits);
@@ -70,7 +70,7 @@ async fn dropped_call_in_the_queue_costs_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_line_and_the_wait_are_limited() {
+async fn queue_length_and_wait_are_limited() {
     let limits = RateLimits { requests_per_minute: Some(1), queue_max: 1, ..RateLimits::default() };
     let client = limited(limits);
     ask(&client).await.unwrap();
@@ -82,22 +82,25 @@ async fn the_line_and_the_wait_are_limited() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_beyond_the_caller_s_patience_is_refused_at_once() {
+async fn wait_beyond_the_deadline_is_refused_at_once() {
     let limits = RateLimits { requests_per_minute: Some(1), ..RateLimits::default() };
     let client = limited(limits.clone());
     ask(&client).await.unwrap();
     let started = Instant::now();
     let deadline = Some(started + Duration::from_secs(59));
     let refused = client.call(&request("hi"), CallContext::new("", &mut ()).until(deadline)).await.unwrap_err();
-    assert!(refused.message.contains("the next call may begin in 60.0 s, for which this one has no time"), "{refused}");
+    assert!(
+        refused.message.contains("the next call may begin in 60.0 s, after the deadline of this call"),
+        "{refused}"
+    );
     let client = limited(RateLimits { wait_max_ms: 5_000, ..limits });
     ask(&client).await.unwrap();
-    assert!(ask(&client).await.unwrap_err().message.contains("no time"));
+    assert!(ask(&client).await.unwrap_err().message.contains("after the deadline"));
     assert_eq!(started.elapsed(), Duration::ZERO);
 }
 
 #[test]
-fn meters_forget_what_is_old() {
+fn meters_drop_expired_usage() {
     let start = Instant::now();
     let at = |seconds| start + Duration::from_secs(seconds);
     for algorithm in [Algorithm::TokenBucket, Algorithm::SlidingWindow] {
@@ -136,7 +139,7 @@ impl PermitObserver for Waits {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_for_a_place_moves_the_deadline_of_a_call() {
+async fn permit_wait_extends_the_deadline_of_a_call() {
     let client = limited(RateLimits { requests_per_minute: Some(1), ..RateLimits::default() });
     let policy = RetryPolicy { total_ms: 20_000, ..RetryPolicy::default() };
     ask(&client).await.unwrap();

@@ -39,10 +39,10 @@ impl Meter {
     }
 
     /// Replaces an estimate by the actual usage.
-    pub(super) fn correct(&mut self, estimated: u64, really: u64, now: Instant) {
+    pub(super) fn correct(&mut self, estimated: u64, actual: u64, now: Instant) {
         match self {
-            Self::Bucket(bucket) => bucket.correct(estimated, really, now),
-            Self::Window(window) => window.correct(estimated, really, now),
+            Self::Bucket(bucket) => bucket.correct(estimated, actual, now),
+            Self::Window(window) => window.correct(estimated, actual, now),
         }
     }
 }
@@ -74,11 +74,11 @@ impl Bucket {
         self.full_at = Some(from + self.time(n));
     }
 
-    fn correct(&mut self, estimated: u64, really: u64, now: Instant) {
-        if really >= estimated {
-            self.take(really - estimated, now);
+    fn correct(&mut self, estimated: u64, actual: u64, now: Instant) {
+        if actual >= estimated {
+            self.take(actual - estimated, now);
         } else if let Some(full_at) = &mut self.full_at {
-            let back = Self { limit: self.limit, span: self.span, full_at: None }.time(estimated - really);
+            let back = Self { limit: self.limit, span: self.span, full_at: None }.time(estimated - actual);
             *full_at = full_at.checked_sub(back).unwrap_or(now);
         }
     }
@@ -104,7 +104,7 @@ struct Taken {
 }
 
 impl Window {
-    fn forget(&mut self, now: Instant) {
+    fn drop_expired(&mut self, now: Instant) {
         while let Some(oldest) = self.taken.front().copied() {
             if now.saturating_duration_since(oldest.last) < self.span {
                 return;
@@ -115,7 +115,7 @@ impl Window {
     }
 
     fn wait(&mut self, n: u64, now: Instant) -> Duration {
-        self.forget(now);
+        self.drop_expired(now);
         let n = n.min(self.limit);
         let mut sum = self.sum;
         let mut wait = Duration::ZERO;
@@ -141,11 +141,11 @@ impl Window {
         }
     }
 
-    fn correct(&mut self, estimated: u64, really: u64, now: Instant) {
-        if really >= estimated {
-            self.take(really - estimated, now);
+    fn correct(&mut self, estimated: u64, actual: u64, now: Instant) {
+        if actual >= estimated {
+            self.take(actual - estimated, now);
         } else if let Some(newest) = self.taken.back_mut() {
-            let back = (estimated - really).min(newest.n);
+            let back = (estimated - actual).min(newest.n);
             newest.n -= back;
             self.sum = self.sum.saturating_sub(back);
         }

@@ -133,13 +133,13 @@ pub enum ScriptError {
         why: String,
     },
     /// It is neither YAML nor JSON, or has a field that no script has.
-    #[error("not a script: {why}")]
+    #[error("invalid script: {why}")]
     Syntax {
         /// The fault, and its place.
         why: String,
     },
     /// An answer without anything in it.
-    #[error("answers[{index}] says nothing: give text, chunks, reasoning, refusal, tool_calls or error")]
+    #[error("answers[{index}] is empty: give text, chunks, reasoning, refusal, tool_calls or error")]
     Empty {
         /// Which answer.
         index: usize,
@@ -248,7 +248,7 @@ impl Compiled {
 }
 
 /// The error when a script has no answer.
-pub(super) fn nothing_fits(request: &Request, number: usize) -> LlmError {
+pub(super) fn no_matching_answer(request: &Request, number: usize) -> LlmError {
     let last = super::last_text(request);
     LlmError::new(
         ErrorKind::NotFound,

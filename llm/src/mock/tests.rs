@@ -30,7 +30,7 @@ fn said(mock: &Mock, turns: &[(Role, &str)]) -> String {
 use Role::{Assistant, User};
 
 #[test]
-fn scripted_answers_follow_the_number_of_answers() {
+fn scripted_answer_depends_on_the_number_of_answers() {
     let mock = script(serde_json::json!({ "answers": [{ "text": "one" }, { "text": "two" }] }));
     assert_eq!(said(&mock, &[(User, "a")]), "one");
     assert_eq!(said(&mock, &[(User, "a")]), "one", "asking again changes nothing");
@@ -53,7 +53,7 @@ fn repeat_and_otherwise() {
 }
 
 #[test]
-fn a_pattern_a_call_number_and_a_model_go_before_the_order() {
+fn match_call_and_model_take_precedence_over_order() {
     let mock = script(serde_json::json!({ "answers": [
         { "text": "in order" },
         { "match": "(?i)weather", "text": "sunny" },
@@ -66,7 +66,7 @@ fn a_pattern_a_call_number_and_a_model_go_before_the_order() {
 }
 
 #[test]
-fn tool_calls_have_ids_that_are_the_same_after_a_restart() {
+fn tool_call_ids_are_the_same_after_a_restart() {
     let mock = script(serde_json::json!({ "answers": [{
         "reasoning": "hm", "text": "Let me look.",
         "tool_calls": [{ "name": "read", "arguments": { "path": "a" } }, { "name": "list" },
@@ -171,7 +171,7 @@ fn tool_calls_have_ids_that_are_the_same_after_a_restart() {
 }
 
 #[test]
-fn an_error_may_hit_only_the_first_attempts_and_after_some_pieces() {
+fn scripted_error_is_limited_by_attempt_and_number_of_chunks() {
     let mock = script(serde_json::json!({ "answers": [{
         "text": "at last it worked",
         "error": { "kind": "overloaded", "retry_after_ms": 5, "attempts": 1, "after_chunks": 2 },
@@ -200,13 +200,13 @@ fn a_script_may_be_written_in_yaml() {
 }
 
 #[test]
-fn a_script_that_cannot_be_followed_says_where() {
+fn invalid_script_is_refused_with_its_place() {
     let bad = |value| Mock::new(serde_json::from_value(value).unwrap()).err().unwrap().to_string();
     assert!(
         bad(serde_json::json!({ "answers": [{ "text": "x" }, { "match": "(", "text": "x" }] }))
             .starts_with("answers[1].match is not a regular expression")
     );
-    assert!(bad(serde_json::json!({ "answers": [{}] })).starts_with("answers[0] says nothing"));
+    assert!(bad(serde_json::json!({ "answers": [{}] })).starts_with("answers[0] is empty"));
     let unknown = serde_json::from_value::<MockScript>(serde_json::json!({ "answer": [] }));
     assert!(unknown.unwrap_err().to_string().contains("unknown field `answer`"));
 }

@@ -6,7 +6,7 @@ fn usage(input: u64, output: u64) -> Usage {
 }
 
 #[test]
-fn the_built_in_table_is_whole_and_dated() {
+fn built_in_table_is_complete_and_has_a_date() {
     let table: PriceTable = serde_json::from_str(BUILT_IN).unwrap();
     assert!(table.n_models() > 500 && table.date.starts_with("20"), "{} {}", table.n_models(), table.date);
     let info = table.model_info("openai", "gpt-4o").unwrap();
@@ -30,7 +30,7 @@ fn dated_name_has_the_price_of_its_model_and_unknown_has_none() {
 }
 
 #[test]
-fn a_model_reasons_by_the_flag_of_the_table() {
+fn reasoning_flag_is_taken_from_the_table() {
     let table = PriceTable::built_in();
     for (model, reasons) in [
         ("gpt-6-sol", true),
@@ -91,7 +91,7 @@ fn long_prompts_cost_more_where_the_table_says_so() {
 }
 
 #[test]
-fn a_server_of_ones_own_has_no_price_list() {
+fn self_hosted_server_has_no_price_list() {
     assert_eq!(list_of(Provider::OpenaiChat, Some("api.openai.com")), Some("openai"));
     assert_eq!(list_of(Provider::OpenaiChat, Some("127.0.0.1")), None);
     assert_eq!(list_of(Provider::OpenaiChat, Some("notx.ai")), None);

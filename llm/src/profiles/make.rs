@@ -16,7 +16,7 @@ use crate::retry::Retrying;
 
 impl Profiles {
     pub(super) fn make(&self, name: &str, profile: &Profile) -> Result<Arc<dyn Client>, ProfileError> {
-        let first = self.alone(name, profile)?;
+        let first = self.without_fallbacks(name, profile)?;
         if profile.fallback.is_empty() {
             return Ok(first);
         }
@@ -24,21 +24,21 @@ impl Profiles {
         let mut others = Vec::with_capacity(profile.fallback.len());
         for other in &profile.fallback {
             let profile = self.get(other)?;
-            others.push((self.alone(other, profile)?, profile.model.clone()));
+            others.push((self.without_fallbacks(other, profile)?, profile.model.clone()));
         }
         Ok(Arc::new(Fallback::new(first, others)))
     }
 
     /// The client of a profile without its fallbacks. There is one per profile, so that all callers share its
     /// limits.
-    fn alone(&self, name: &str, profile: &Profile) -> Result<Arc<dyn Client>, ProfileError> {
+    fn without_fallbacks(&self, name: &str, profile: &Profile) -> Result<Arc<dyn Client>, ProfileError> {
         // Locked while it is created: two callers must not create two. Nothing waits under the lock.
-        let mut alone = self.alone.lock();
-        if let Some(client) = alone.get(name) {
+        let mut without_fallbacks = self.without_fallbacks.lock();
+        if let Some(client) = without_fallbacks.get(name) {
             return Ok(Arc::clone(client));
         }
         let client = self.layers(name, profile)?;
-        alone.insert(name.to_owned(), Arc::clone(&client));
+        without_fallbacks.insert(name.to_owned(), Arc::clone(&client));
         Ok(client)
     }
 
@@ -46,7 +46,7 @@ impl Profiles {
     /// known already.
     fn layers(&self, name: &str, profile: &Profile) -> Result<Arc<dyn Client>, ProfileError> {
         check::features(name, profile)?;
-        let mut client = self.bare(name, profile)?;
+        let mut client = self.single_attempt(name, profile)?;
         if profile.limits.limits_anything() {
             client = Arc::new(Limited::new(client, profile.limits.clone(), &profile.model));
         }
@@ -91,7 +91,7 @@ impl Profiles {
     }
 
     /// The client that makes one attempt.
-    fn bare(&self, name: &str, profile: &Profile) -> Result<Arc<dyn Client>, ProfileError> {
+    fn single_attempt(&self, name: &str, profile: &Profile) -> Result<Arc<dyn Client>, ProfileError> {
         match profile.provider {
             Provider::Mock => {
                 let fault = |source| ProfileError::Script { profile: name.into(), source };
@@ -111,7 +111,7 @@ impl Profiles {
                 None => Err(ProfileError::Value {
                     profile: name.into(),
                     field: "provider",
-                    why: "is human, and no person can be asked here".into(),
+                    why: "is human, but this program cannot ask a person".into(),
                 }),
             },
             Provider::OpenaiChat

@@ -116,7 +116,7 @@ impl Profiles {
     pub(super) fn record(&self, name: Option<&str>, profile: &Profile) -> Option<RecordedProfile> {
         profile.provider.feature()?;
         #[cfg(feature = "openai")]
-        let reasoning_model = wire::openai_chat::settled(profile, &self.table);
+        let reasoning_model = wire::openai_chat::recorded_reasoning(profile, &self.table);
         #[cfg(not(feature = "openai"))]
         let reasoning_model = None;
         Some(RecordedProfile {

@@ -44,7 +44,7 @@ fn fault_of_the_configuration_names_its_place() {
     expect!["the provider of the model `foo` is unknown: name the provider or a profile"]
         .assert_eq(&fault(Profiles::empty().client_for_model("foo")));
     let keyless = Profiles::from_toml(TWO).unwrap().with_env(env(&[]));
-    expect!["openai_chat wants a key: set OPENAI_API_KEY"].assert_eq(&fault(keyless.client("fast")));
+    expect!["openai_chat needs a key: set OPENAI_API_KEY"].assert_eq(&fault(keyless.client("fast")));
     assert!(keyless.client("local").is_ok(), "a server of one's own may want none");
     expect!["the configuration is wrong: line 2, column 1: unknown field `modle`"]
         .assert_eq(fault(Profiles::from_toml("[profiles.a]\nmodle = \"x\"\n")).split(", expected").next().unwrap());
@@ -56,7 +56,7 @@ fn fault_of_the_configuration_names_its_place() {
 }
 
 #[test]
-fn key_in_the_wrong_place_is_in_no_error() {
+fn misplaced_key_appears_in_no_error() {
     let profile = |line: &str| format!("[profiles.a]\nprovider = \"openai_chat\"\nmodel = \"m\"\n{line}\n");
     for line in [
         "api_key = \"sk-secret\"",
@@ -78,7 +78,7 @@ fn key_in_the_wrong_place_is_in_no_error() {
 }
 
 #[test]
-fn a_profile_fills_in_what_a_request_leaves_open() {
+fn profile_fills_unset_fields_of_a_request() {
     let text = r#"
         [profiles.a]
         provider = "mock"
@@ -171,7 +171,7 @@ fn callers_of_a_profile_share_its_limits() {
 }
 
 #[test]
-fn hidden_thinking_is_paid_for() {
+fn hidden_reasoning_is_billed() {
     let text = r#"
         [profiles.gemini]
         provider = "gemini_openai"
@@ -193,7 +193,7 @@ fn hidden_thinking_is_paid_for() {
 }
 
 #[test]
-fn a_body_can_be_had_without_sending_it_and_without_a_key() {
+fn request_body_is_built_without_key_or_request() {
     let profiles = Profiles::from_toml(TWO).unwrap().with_env(env(&[]));
     let request: crate::Request = serde_json::from_str(r#"{"messages": [{"role": "user", "content": "hi"}]}"#).unwrap();
     let body = profiles.body("fast", &request).unwrap().unwrap();

@@ -33,7 +33,7 @@ fn answered(text: &'static str) -> Result<Response, LlmError> {
 }
 
 #[test]
-fn the_prompt_says_everything_a_person_needs() {
+fn prompt_has_the_conversation_the_tools_and_the_format() {
     expect![[r#"
         ## Instructions
 
@@ -67,8 +67,8 @@ fn the_prompt_says_everything_a_person_needs() {
 fn an_answer_is_text_or_tool_calls() {
     let response = answered("  It rains.\n").unwrap();
     assert_eq!((response.text().as_str(), response.finish_reason), ("It rains.", FinishReason::Stop));
-    let wish = "```json\n{\"tool_calls\": [{\"name\": \"weather\", \"arguments\": {\"city\": \"Rome\"}}, {\"name\": \"weather\"}]}\n```";
-    let response = answered(wish).unwrap();
+    let requested = "```json\n{\"tool_calls\": [{\"name\": \"weather\", \"arguments\": {\"city\": \"Rome\"}}, {\"name\": \"weather\"}]}\n```";
+    let response = answered(requested).unwrap();
     assert_eq!(response.finish_reason, FinishReason::ToolCalls);
     let calls: Vec<_> = response.tool_calls().map(|c| (c.id.as_str(), c.arguments.0.to_string())).collect();
     assert_eq!(calls, [("made_1_0", r#"{"city":"Rome"}"#.to_owned()), ("made_1_1", "{}".to_owned())]);
@@ -76,7 +76,7 @@ fn an_answer_is_text_or_tool_calls() {
 }
 
 #[test]
-fn impossible_tool_request_is_an_error_that_says_why() {
+fn invalid_tool_request_is_an_error_with_the_reason() {
     let mut out = String::new();
     for wrong in [
         r#"{"tool_calls": []}"#,

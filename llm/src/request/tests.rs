@@ -11,7 +11,7 @@ fn refused(request: Value) -> String {
 }
 
 #[test]
-fn an_unknown_key_is_refused_wherever_it_is() {
+fn unknown_key_is_refused_at_every_level() {
     let part = |part: Value| serde_json::json!({ "messages": [{ "role": "user", "content": [part] }] });
     let tool = |tool: Value| serde_json::json!({ "messages": [], "tools": [tool] });
     for (request, key) in [

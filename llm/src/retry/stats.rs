@@ -24,7 +24,7 @@ pub struct RetryStats {
 }
 
 impl RetryStats {
-    pub(super) fn note(&mut self, error: Option<&LlmError>, wait_ms: Option<u64>) {
+    pub(super) fn record(&mut self, error: Option<&LlmError>, wait_ms: Option<u64>) {
         self.attempts += 1;
         match (error, wait_ms) {
             (None, _) => self.answered += 1,

@@ -31,7 +31,7 @@ fn jitter_draws_from_its_range() {
     let by = |jitter, chance| waits(&RetryPolicy { jitter, ..policy() }, 0.0, chance)[1];
     assert_eq!([by(Jitter::Full, 0.0), by(Jitter::Full, 1.0)], [0, 200]);
     assert_eq!([by(Jitter::Equal, 0.0), by(Jitter::Equal, 1.0)], [100, 200]);
-    assert!((0..100).map(|_| chance()).all(|c| (0.0..1.0).contains(&c)));
+    assert!((0..100).map(|_| random_fraction()).all(|c| (0.0..1.0).contains(&c)));
 }
 
 #[test]
@@ -102,7 +102,7 @@ async fn long_retry_after_is_waited_for_if_there_is_time() {
     let (result, seen) = ask(&Retrying::new(hour, policy()), false).await;
     let error = result.unwrap_err();
     assert_eq!((error.kind, error.retryable, seen.tries.len()), (ErrorKind::RateLimit, false, 1));
-    assert!(error.message.ends_with("(it asks to wait 3600 s, for which this call has no time)"), "{error}");
+    assert!(error.message.ends_with("(it asks to wait 3600 s, after the deadline of this call)"), "{error}");
 
     let client = Retrying::new(busy(48_000), policy());
     let request = Request::new("m", vec![Arc::new(Message::text(Role::User, "hi"))]);
@@ -112,7 +112,7 @@ async fn long_retry_after_is_waited_for_if_there_is_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_long_wait_is_left_for_a_fallback() {
+async fn long_wait_is_replaced_by_a_fallback() {
     let (result, seen) = ask(&Retrying::new(busy(48_000), policy()).with_fallback(true), false).await;
     assert_eq!((result.unwrap_err().retryable, seen.tries[0].wait_ms), (true, None));
     let (result, _) = ask(&Retrying::new(busy(900), policy()).with_fallback(true), false).await;
@@ -149,7 +149,7 @@ async fn the_number_of_attempts_is_limited() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_broke_off_is_void_and_says_so() {
+async fn interrupted_answer_is_restarted_and_reported() {
     let error = serde_json::json!({ "kind": "stream_interrupted", "attempts": 1, "after_chunks": 1 });
     let client = Retrying::new(scripted(error.clone()), policy());
     let (result, seen) = ask(&client, true).await;
@@ -199,7 +199,7 @@ impl Client for Silent {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_whole_call_ends_in_time() {
+async fn total_timeout_ends_the_call() {
     let client = Retrying::new(Arc::new(Silent(AtomicU32::new(0))), RetryPolicy { total_ms: 2_000, ..policy() });
     let started = tokio::time::Instant::now();
     let (result, seen) = ask(&client, false).await;

@@ -14,7 +14,7 @@ fn key_is_hidden_everywhere() {
 }
 
 #[test]
-fn a_key_that_a_cut_left_part_of_is_hidden() {
+fn truncated_key_is_redacted() {
     let key = "sk-SUPERSECRETKEY";
     assert_eq!(redacted(key, "Bearer sk-SUPERSECRETKE"), "Bearer [key]");
     assert_eq!(redacted(key, "Bearer sk-SUPER: and more"), "Bearer [key]: and more");

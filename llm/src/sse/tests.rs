@@ -26,13 +26,13 @@ fn line_ends_comments_and_joined_data_lines() {
 }
 
 #[test]
-fn a_last_event_without_its_blank_line_is_given() {
+fn last_event_without_blank_line_is_returned() {
     assert_eq!(decode(&[b"data: end"], 100).unwrap(), [event("", "end")]);
     assert_eq!(decode(&[b"event: only a name"], 100).unwrap(), []);
 }
 
 #[test]
-fn a_long_comment_needs_no_room_and_a_long_event_is_refused() {
+fn long_comment_is_skipped_and_long_event_is_refused() {
     let comment = [b":".as_slice(), &[b'p'; 5000]].concat();
     assert_eq!(decode(&[&comment, &comment, b"\ndata: x\n\n"], 100).unwrap(), [event("", "x")]);
     let long = [b"data: ".as_slice(), &[b'p'; 5000]].concat();
@@ -74,7 +74,7 @@ fn streamlike() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn the_events_do_not_depend_on_the_splits(
+    fn events_do_not_depend_on_how_bytes_are_split(
         bytes in streamlike(),
         mut cuts in proptest::collection::vec(any::<prop::sample::Index>(), 0..20),
         event_bytes_max in prop_oneof![Just(8_usize), Just(1000)],

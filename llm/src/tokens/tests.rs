@@ -4,7 +4,7 @@ use rethread_events::message::Role;
 use super::*;
 
 #[test]
-fn known_texts_have_their_known_counts() {
+fn known_texts_have_the_expected_counts() {
     // From the examples of OpenAI's tokenizer page and cookbook.
     for (encoding, text, count) in [
         (Encoding::Cl100kBase, "tiktoken is great!", 6),
@@ -87,7 +87,7 @@ fn tools_and_images_count() {
 }
 
 #[test]
-fn the_provider_s_own_figures_are_preferred() {
+fn reported_usage_takes_precedence_over_counts() {
     let counter = Counter::for_model("gpt-4o");
     let request = Request::new("gpt-4o", vec![message(Role::User, "Say this is a test!")]);
     let mock = crate::mock::Mock::saying("Fine.");
@@ -119,7 +119,7 @@ impl<F: Future<Output = Result<Response, crate::LlmError>>> BoxedResult for F {
 }
 
 #[test]
-fn long_runs_of_anything_are_counted_without_giving_up() {
+fn long_runs_of_one_character_are_counted() {
     for text in [" ".repeat(1_500_000), "\n \t".repeat(300_000), "a".repeat(300_000), "👍🏽".repeat(20_000)] {
         assert!(Encoding::O200kBase.count(&text) > 0);
     }
@@ -155,7 +155,7 @@ proptest! {
     })]
 
     #[test]
-    fn counting_in_pieces_changes_nothing(text in texts()) {
+    fn counting_in_pieces_gives_the_same_total(text in texts()) {
         for (encoding, whole) in [
             (Encoding::Cl100kBase, tiktoken_rs::cl100k_base_singleton()),
             (Encoding::O200kBase, tiktoken_rs::o200k_base_singleton()),

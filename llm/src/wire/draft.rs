@@ -98,7 +98,7 @@ pub(crate) fn result_text(content: &[Part]) -> String {
 }
 
 /// Passes an answer that came in one piece to a listener.
-pub(crate) fn tell(response: &Response, listener: &mut dyn Listener) {
+pub(crate) fn emit(response: &Response, listener: &mut dyn Listener) {
     let mut index = 0;
     for part in &response.message.content {
         match part {

@@ -84,10 +84,10 @@ fn reasoning_field(base: &Url) -> Option<String> {
 }
 
 /// Whether a profile's model reasons, to be recorded; none for a protocol that does not ask.
-pub(crate) fn settled(profile: &Profile, table: &Arc<PriceTable>) -> Option<bool> {
+pub(crate) fn recorded_reasoning(profile: &Profile, table: &Arc<PriceTable>) -> Option<bool> {
     match profile.provider {
         Provider::OpenaiChat | Provider::OpenaiResponses | Provider::GeminiOpenai => {
-            Reasoning::of_profile(profile, table).settled(&profile.model)
+            Reasoning::of_profile(profile, table).recorded_reasoning(&profile.model)
         }
         Provider::Anthropic | Provider::Gemini | Provider::Mock | Provider::Human => None,
     }
@@ -122,36 +122,36 @@ pub(crate) fn models(body: &Value) -> (Vec<ModelEntry>, Option<String>) {
 #[derive(Debug, Clone)]
 pub(crate) struct Reasoning {
     /// The setting of the profile.
-    pub(crate) said: Option<bool>,
+    pub(crate) configured: Option<bool>,
     /// The table that decides otherwise.
     pub(crate) table: Arc<PriceTable>,
 }
 
 impl Default for Reasoning {
     fn default() -> Self {
-        Self { said: None, table: PriceTable::built_in() }
+        Self { configured: None, table: PriceTable::built_in() }
     }
 }
 
 impl Reasoning {
     pub(crate) fn of_profile(profile: &Profile, table: &Arc<PriceTable>) -> Self {
-        Self { said: profile.reasoning_model, table: Arc::clone(table) }
+        Self { configured: profile.reasoning_model, table: Arc::clone(table) }
     }
 
     /// Whether this model reasons.
     pub(crate) fn of(&self, model: &str) -> bool {
-        self.said.unwrap_or_else(|| self.table.reasons(model))
+        self.configured.unwrap_or_else(|| self.table.reasons(model))
     }
 
     /// Returns whether this model's reasoning can be requested in encrypted form. A chat model of a reasoning family
     /// rejects that.
     pub(crate) fn is_encrypted_for(&self, model: &str) -> bool {
-        self.of(model) && (self.said.is_some() || !is_chat_model(model))
+        self.of(model) && (self.configured.is_some() || !is_chat_model(model))
     }
 
     /// The settings with which a profile without a table gets the same result for this model.
-    pub(crate) fn settled(&self, model: &str) -> Option<bool> {
-        self.said.or_else(|| (!is_chat_model(model)).then(|| self.of(model)))
+    pub(crate) fn recorded_reasoning(&self, model: &str) -> Option<bool> {
+        self.configured.or_else(|| (!is_chat_model(model)).then(|| self.of(model)))
     }
 }
 

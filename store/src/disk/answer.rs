@@ -7,7 +7,7 @@ use super::queue::Answer;
 use crate::contract::Appended;
 
 /// Fewer are answered by the writer itself: a lone one waits for one thread less that way.
-pub(crate) const MANY: usize = 32;
+pub(crate) const OFFLOAD_MIN: usize = 32;
 
 /// How many groups may wait to be answered before the writer waits too.
 const GROUPS_MAX: usize = 8;
@@ -31,16 +31,16 @@ impl Answerer {
             },
             None => answers,
         };
-        tell(answers);
+        send_all(answers);
     }
 
     fn sender(&mut self, n: usize) -> Option<&SyncSender<Answers>> {
-        if n < MANY {
+        if n < OFFLOAD_MIN {
             return None;
         }
         if self.thread.is_none() {
             let (sender, receiver) = sync_channel::<Answers>(GROUPS_MAX);
-            let work = move || receiver.into_iter().for_each(tell);
+            let work = move || receiver.into_iter().for_each(send_all);
             // Without a thread they are answered one after the other, as ever.
             let thread = std::thread::Builder::new().name("log answers".into()).spawn(work).ok()?;
             self.thread = Some((sender, thread));
@@ -58,7 +58,7 @@ impl Answerer {
     }
 }
 
-fn tell(answers: Answers) {
+fn send_all(answers: Answers) {
     // From the last to the first: a caller with several pending appends waits for the first of them, is woken once, and
     // finds the others acknowledged already.
     for (answer, appended) in answers.into_iter().rev() {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::files::{Files, LogFile, failed};
 use super::index::{Index, Watermark};
-use super::mark::{self, Mark, Reached};
+use super::mark::{self, LogEnd, Mark};
 use super::packs::{End, NAME as PACKS, Packs};
 use super::read::Reader;
 use super::recover::{FORMAT, INDEX, write_format};
@@ -139,7 +139,7 @@ pub(super) fn copy_index(files: &Files, index: &Index, to: &Path) -> Result<Wate
     let copy = Files::default();
     files.copy_folder(index.folder(), &copy, &to.join(INDEX))?;
     let (mut mark, _) = Mark::open(to, &copy)?;
-    mark.renew(Reached {
+    mark.renew(LogEnd {
         group: watermark.group,
         next: watermark.position,
         sealed_epoch: watermark.epoch,

@@ -58,7 +58,7 @@ impl Cache {
     }
 
     /// Caches what was read, unless stored chunks changed since: it may be outdated.
-    pub(crate) fn keep(&self, key: Key, rows: &Arc<[Row]>, fresh: Fresh) {
+    pub(crate) fn insert(&self, key: Key, rows: &Arc<[Row]>, fresh: Fresh) {
         let bytes: usize = rows.iter().map(|row| size_of::<Row>() + row.record.payload.len() + 16).sum();
         let mut state = self.state.lock();
         if fresh != Fresh(state.n_clears) {

@@ -109,7 +109,7 @@ fn gather(links: &[Link<'_>], bytes_max: usize, out: &mut Vec<u8>) -> (Vec<Run>,
         let mut bytes = out.len() + RUN_BYTES_MAX;
         let fits = |link: &&Link<'_>| {
             let is_same = link.record.thread == first.record.thread && link.record.trace == first.record.trace;
-            bytes += weight(link);
+            bytes += size_bound(link);
             is_same && bytes <= bytes_max
         };
         let n_fit = links[n..].iter().take_while(fits).count();
@@ -128,7 +128,7 @@ fn gather(links: &[Link<'_>], bytes_max: usize, out: &mut Vec<u8>) -> (Vec<Run>,
 const RUN_BYTES_MAX: usize = 112;
 
 /// An upper bound of what a record takes.
-fn weight(link: &Link<'_>) -> usize {
+fn size_bound(link: &Link<'_>) -> usize {
     54 + if link.blob.is_some() { 64 } else { link.record.payload.len() }
 }
 

@@ -13,7 +13,7 @@ pub(crate) enum DamagePolicy {
 
 impl DamagePolicy {
     /// Something is damaged.
-    pub(crate) fn met(&mut self, damage: Damage) -> Result<(), StoreError> {
+    pub(crate) fn report(&mut self, damage: Damage) -> Result<(), StoreError> {
         match self {
             Self::Strict => Err(StoreError::Damaged(damage)),
             Self::Salvage(found) => {
@@ -27,15 +27,15 @@ impl DamagePolicy {
     }
 
     /// As `met`, for an error that may also be another one, which is always returned.
-    pub(crate) fn met_error(&mut self, error: StoreError) -> Result<(), StoreError> {
+    pub(crate) fn report_error(&mut self, error: StoreError) -> Result<(), StoreError> {
         match error {
-            StoreError::Damaged(damage) => self.met(damage),
+            StoreError::Damaged(damage) => self.report(damage),
             error => Err(error),
         }
     }
 
     /// Returns the value, or the default if it is damaged.
     pub(crate) fn or_default<T: Default>(&mut self, result: Result<T, StoreError>) -> Result<T, StoreError> {
-        result.or_else(|error| self.met_error(error).map(|()| T::default()))
+        result.or_else(|error| self.report_error(error).map(|()| T::default()))
     }
 }

@@ -117,7 +117,7 @@ const OPEN_TRIES: u32 = 3;
 
 /// sled's threads close its file a little after the handle is dropped. No other process can have it open: this process
 /// has locked the log by now.
-const LOCK_PATIENCE: Duration = Duration::from_secs(5);
+const LOCK_WAIT_MAX: Duration = Duration::from_secs(5);
 
 fn is_lock(error: &StoreError) -> bool {
     match error {
@@ -168,7 +168,7 @@ impl Index {
                     return Ok(());
                 }
                 Err(StoreError::Damaged(damage)) if tries < OPEN_TRIES => {
-                    tracing::warn!(%damage, tries, "the index did not open, trying again");
+                    tracing::warn!(%damage, tries, "the index did not open: trying again");
                     std::thread::sleep(Duration::from_millis(10));
                     if tries + 1 == OPEN_TRIES {
                         aside = match &self.copy {
@@ -177,7 +177,7 @@ impl Index {
                         };
                     }
                 }
-                Err(error) if is_lock(&error) && begun.elapsed() < LOCK_PATIENCE => {
+                Err(error) if is_lock(&error) && begun.elapsed() < LOCK_WAIT_MAX => {
                     std::thread::sleep(Duration::from_millis(1));
                 }
                 Err(error) => return Err(error),
@@ -188,7 +188,8 @@ impl Index {
     /// An empty database in memory, or in the folder for temporary files, in place of the one in `dir`, which is lost.
     pub(crate) fn substitute(dir: &Path, cache_bytes: u64, files: Files) -> Result<Self, StoreError> {
         let index = Self::absent(dir, cache_bytes, files, StoreError::Closed);
-        let trees = index.guarded(|| Trees::open(&sled::Config::new().temporary(true).cache_capacity(cache_bytes)))?;
+        let trees =
+            index.catch_panics(|| Trees::open(&sled::Config::new().temporary(true).cache_capacity(cache_bytes)))?;
         *index.open.write() = Some(Arc::new(Open { trees, file: None }));
         Ok(index)
     }
@@ -203,7 +204,7 @@ impl Index {
             .cache_capacity(self.cache_bytes)
             .segment_size(SEGMENT_BYTES)
             .flush_every_ms(None);
-        let trees = self.guarded(|| Trees::open(&config))?;
+        let trees = self.catch_panics(|| Trees::open(&config))?;
         let file = match self.copy {
             Some(_) => None,
             None => Some(self.files.open(&self.file_path())?),
@@ -227,7 +228,7 @@ impl Index {
     pub(crate) fn close(&self) -> Result<(), StoreError> {
         *self.absent.lock() = StoreError::Closed;
         let open = self.open.write().take();
-        self.guarded(|| {
+        self.catch_panics(|| {
             drop(open);
             Ok(())
         })
@@ -236,7 +237,7 @@ impl Index {
     /// Does something with the trees.
     pub(crate) fn with<T>(&self, act: impl FnOnce(&Trees) -> sled::Result<T>) -> Result<T, StoreError> {
         let open = self.current()?;
-        self.guarded(|| act(&open.trees))
+        self.catch_panics(|| act(&open.trees))
     }
 
     /// Makes everything written so far durable.
@@ -253,22 +254,22 @@ impl Index {
         }
     }
 
-    fn guarded<T>(&self, act: impl FnOnce() -> sled::Result<T>) -> Result<T, StoreError> {
+    fn catch_panics<T>(&self, act: impl FnOnce() -> sled::Result<T>) -> Result<T, StoreError> {
         match catch_unwind(AssertUnwindSafe(act)) {
             Ok(Ok(done)) => Ok(done),
-            Ok(Err(error)) => Err(self.meaning(error)),
+            Ok(Err(error)) => Err(self.convert_error(error)),
             Err(panic) => {
-                let said = panic
+                let message = panic
                     .downcast_ref::<String>()
                     .map(String::as_str)
                     .or_else(|| panic.downcast_ref::<&str>().copied())
                     .unwrap_or("no message");
-                Err(self.damaged(format!("the index panicked: {said}")))
+                Err(self.damaged(format!("the index panicked: {message}")))
             }
         }
     }
 
-    fn meaning(&self, error: sled::Error) -> StoreError {
+    fn convert_error(&self, error: sled::Error) -> StoreError {
         match error {
             sled::Error::Io(source) => failed(&self.file_path(), source),
             sled::Error::Corruption { .. } => {
@@ -284,7 +285,7 @@ impl Index {
 
     /// A row that cannot be read.
     pub(crate) fn malformed(&self, what: &str) -> impl Fn(Malformed) -> StoreError {
-        let error = self.damaged(format!("{what} is not in the form it was written in"));
+        let error = self.damaged(format!("{what} is malformed"));
         move |_| error.clone()
     }
 }

@@ -213,7 +213,7 @@ impl Journal {
     /// an error it continues in this one.
     pub(crate) fn switch(&mut self, next: Position) -> Result<(), StoreError> {
         if self.has_remains {
-            self.bury(next).map_err(|source| failed(self.path(), source))?;
+            self.overwrite_remains(next).map_err(|source| failed(self.path(), source))?;
         }
         self.active ^= 1;
         self.epoch += 1;
@@ -224,7 +224,7 @@ impl Journal {
 
     /// Overwrites a failed group with an empty one if no other group would: its remains would count if the file was
     /// read again.
-    fn bury(&mut self, next: Position) -> std::io::Result<()> {
+    fn overwrite_remains(&mut self, next: Position) -> std::io::Result<()> {
         let mut out = Vec::new();
         let stamp = self.cursor().begin_group(next, &mut out);
         if out.is_empty() {
@@ -330,7 +330,7 @@ fn scan(
         }
         found.group_max = found.group_max.max(group);
         if group_start > found.end && group > found.last_group {
-            care.met(Damage {
+            care.report(Damage {
                 position: Some(position),
                 file: Some(path.into()),
                 what: format!(

@@ -15,9 +15,9 @@ use crate::error::StoreError;
 pub(crate) const NAME: &str = "lock";
 
 /// How long to wait for a lock whose holder has ended.
-const HEIR_MAX: Duration = Duration::from_secs(2);
+const HANDOVER_MAX: Duration = Duration::from_secs(2);
 /// How often it is tried meanwhile.
-const HEIR_POLL: Duration = Duration::from_millis(5);
+const HANDOVER_POLL: Duration = Duration::from_millis(5);
 
 /// Locked while the log is open; the operating system releases the lock of a process that ends.
 #[derive(Debug)]
@@ -58,7 +58,7 @@ fn open(root: &Root, flags: OFlags) -> Result<File, StoreError> {
 }
 
 fn wait(root: &Root, file: &File, lock: fn(&File) -> Result<(), TryLockError>) -> Result<(), StoreError> {
-    let deadline = Instant::now() + HEIR_MAX;
+    let deadline = Instant::now() + HANDOVER_MAX;
     loop {
         match lock(file) {
             Ok(()) => return Ok(()),
@@ -69,7 +69,7 @@ fn wait(root: &Root, file: &File, lock: fn(&File) -> Result<(), TryLockError>) -
                 if !has_ended(&holder) || Instant::now() > deadline {
                     return Err(StoreError::Locked { path: root.path().into(), holder });
                 }
-                std::thread::sleep(HEIR_POLL);
+                std::thread::sleep(HANDOVER_POLL);
             }
             Err(TryLockError::Error(source)) => return Err(failed(&root.path().join(NAME), source)),
         }
@@ -95,7 +95,7 @@ fn holder(file: &File) -> String {
     let text = String::from_utf8_lossy(&bytes[..n]);
     match text.lines().next() {
         Some(line) if !line.is_empty() => line.to_string(),
-        _ => "unknown, it has just begun".into(),
+        _ => "unknown, it has just started".into(),
     }
 }
 

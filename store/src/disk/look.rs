@@ -13,8 +13,8 @@ use crate::error::StoreError;
 
 /// Returns the position and the group in the mark of the log in `dir`.
 pub(crate) fn marked(dir: &Path) -> Result<Option<(Position, u64)>, StoreError> {
-    let (_, reached) = Mark::open(dir, &Files::default())?;
-    Ok(reached.map(|reached| (reached.next, reached.group)))
+    let (_, log_end) = Mark::open(dir, &Files::default())?;
+    Ok(log_end.map(|log_end| (log_end.next, log_end.group)))
 }
 
 /// Returns the live bytes of the log in `dir`, which is closed: of keys and values by sled's trees, and of chunks in

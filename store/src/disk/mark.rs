@@ -16,7 +16,7 @@ const SLOT_BYTES: usize = 64;
 
 /// The end of the log when the mark was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Reached {
+pub(crate) struct LogEnd {
     /// The last group that was acknowledged.
     pub(crate) group: u64,
     /// The position after it.
@@ -41,23 +41,23 @@ impl SharedMark {
     }
 
     /// As [`Mark::note`].
-    pub(crate) fn note(&self, group: u64, next: Position, journal_end: u64) -> std::io::Result<()> {
+    pub(crate) fn record(&self, group: u64, next: Position, journal_end: u64) -> std::io::Result<()> {
         *self.latest.lock() = Some((group, next, journal_end));
         self.catch_up()
     }
 
-    /// As [`Mark::note_sealed`].
-    pub(crate) fn note_sealed(&self, epoch: u64) -> Result<(), StoreError> {
-        let noted = self.mark.lock().note_sealed(epoch);
+    /// As [`Mark::record_sealed`].
+    pub(crate) fn record_sealed(&self, epoch: u64) -> Result<(), StoreError> {
+        let noted = self.mark.lock().record_sealed(epoch);
         if let Err(error) = self.catch_up() {
-            tracing::warn!(%error, "the mark was not written");
+            tracing::warn!(%error, "cannot write the mark");
         }
         noted
     }
 
     /// As [`Mark::renew`].
-    pub(crate) fn renew(&self, reached: Reached) -> Result<(), StoreError> {
-        self.mark.lock().renew(reached)
+    pub(crate) fn renew(&self, log_end: LogEnd) -> Result<(), StoreError> {
+        self.mark.lock().renew(log_end)
     }
 
     /// Notes the latest group. If another thread holds the mark, that thread writes this group after its own.
@@ -66,7 +66,7 @@ impl SharedMark {
             let Some(mut mark) = self.mark.try_lock() else { return Ok(()) };
             let latest = self.latest.lock().take();
             if let Some((group, next, journal_end)) = latest {
-                mark.note(group, next, journal_end)?;
+                mark.record(group, next, journal_end)?;
             }
         }
         Ok(())
@@ -77,48 +77,48 @@ impl SharedMark {
 pub(crate) struct Mark {
     file: LogFile,
     count: u64,
-    reached: Reached,
+    log_end: LogEnd,
 }
 
 impl Mark {
     /// Opens the file; the second answer is what it says, `None` when it says nothing that can be trusted.
-    pub(crate) fn open(dir: &Path, files: &Files) -> Result<(Self, Option<Reached>), StoreError> {
+    pub(crate) fn open(dir: &Path, files: &Files) -> Result<(Self, Option<LogEnd>), StoreError> {
         let file = files.open(&dir.join(NAME))?;
         let bytes = file.read_all(1 << 16).map_err(|source| failed(file.path(), source))?;
         let newest = bytes.chunks(SLOT_BYTES).filter_map(|slot| read(slot).ok()).max_by_key(|slot| slot.0);
-        let (count, reached) = newest.unwrap_or_default();
-        Ok((Self { file, count, reached }, newest.map(|(_, reached)| reached)))
+        let (count, log_end) = newest.unwrap_or_default();
+        Ok((Self { file, count, log_end }, newest.map(|(_, log_end)| log_end)))
     }
 
     /// Notes how far the log has come. Not waited for.
-    pub(crate) fn note(&mut self, group: u64, next: Position, journal_end: u64) -> std::io::Result<()> {
-        self.write(Reached { group, next, journal_end, ..self.reached })
+    pub(crate) fn record(&mut self, group: u64, next: Position, journal_end: u64) -> std::io::Result<()> {
+        self.write(LogEnd { group, next, journal_end, ..self.log_end })
     }
 
     /// Notes what is in sled now, on the disk when it returns.
-    pub(crate) fn note_sealed(&mut self, epoch: u64) -> Result<(), StoreError> {
-        self.write(Reached { sealed_epoch: epoch, ..self.reached })
+    pub(crate) fn record_sealed(&mut self, epoch: u64) -> Result<(), StoreError> {
+        self.write(LogEnd { sealed_epoch: epoch, ..self.log_end })
             .and_then(|()| self.file.sync())
             .map_err(|source| failed(self.file.path(), source))
     }
 
     /// Repairs both copies, durable when it returns.
-    pub(crate) fn renew(&mut self, reached: Reached) -> Result<(), StoreError> {
-        self.write(reached)
-            .and_then(|()| self.write(reached))
+    pub(crate) fn renew(&mut self, log_end: LogEnd) -> Result<(), StoreError> {
+        self.write(log_end)
+            .and_then(|()| self.write(log_end))
             .and_then(|()| self.file.sync())
             .map_err(|source| failed(self.file.path(), source))
     }
 
-    fn write(&mut self, reached: Reached) -> std::io::Result<()> {
-        self.reached = reached;
+    fn write(&mut self, log_end: LogEnd) -> std::io::Result<()> {
+        self.log_end = log_end;
         self.count += 1;
         let mut slot = Vec::with_capacity(SLOT_BYTES);
         slot.u64(self.count);
-        slot.u64(reached.group);
-        slot.u64(reached.next.0);
-        slot.u64(reached.sealed_epoch);
-        slot.u64(reached.journal_end);
+        slot.u64(log_end.group);
+        slot.u64(log_end.next.0);
+        slot.u64(log_end.sealed_epoch);
+        slot.u64(log_end.journal_end);
         let crc = crc32fast::hash(&slot);
         slot.u32(crc);
         slot.resize(SLOT_BYTES, 0);
@@ -126,21 +126,21 @@ impl Mark {
     }
 }
 
-fn read(slot: &[u8]) -> Result<(u64, Reached), Malformed> {
+fn read(slot: &[u8]) -> Result<(u64, LogEnd), Malformed> {
     let mut take = Take(slot);
     let count = take.u64()?;
     let (group, next, sealed_epoch) = (take.u64()?, Position(take.u64()?), take.u64()?);
-    let mut reached = Reached { group, next, sealed_epoch, journal_end: 0 };
+    let mut log_end = LogEnd { group, next, sealed_epoch, journal_end: 0 };
     let mut newer = take.clone();
     let is_checked_by = |take: &mut Take<'_>, n: usize| take.u32().is_ok_and(|crc| crc == crc32fast::hash(&slot[..n]));
     // Format 1 did not say where the group ended.
     if !is_checked_by(&mut take, 32) {
-        reached.journal_end = newer.u64()?;
+        log_end.journal_end = newer.u64()?;
         if !is_checked_by(&mut newer, 40) {
             return Err(Malformed);
         }
     }
-    if count == 0 { Err(Malformed) } else { Ok((count, reached)) }
+    if count == 0 { Err(Malformed) } else { Ok((count, log_end)) }
 }
 
 #[cfg(test)]

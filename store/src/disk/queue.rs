@@ -94,7 +94,7 @@ struct State {
     /// How many have to wait before the writer is woken.
     wanted: usize,
     /// Another thread than a caller has work for the writer.
-    nudged: bool,
+    writer_woken: bool,
     closed: bool,
     /// Why the queue permanently accepts nothing, if that is so.
     refusal: Option<StoreError>,
@@ -125,7 +125,7 @@ impl Queue {
             bytes: 0,
             next_ticket: 0,
             wanted: 1,
-            nudged: false,
+            writer_woken: false,
             closed: false,
             refusal: None,
         };
@@ -189,21 +189,21 @@ impl Queue {
     }
 
     /// Moves waiting entries, up to about `bytes_max`, into `out`. If fewer than `wanted` wait, it waits for that many,
-    /// for a nudge, or up to `patience`, and then takes those that are there. Returns false if the queue is closed and
+    /// for a nudge, or up to `wait_max`, and then takes those that are there. Returns false if the queue is closed and
     /// empty.
     pub(crate) fn take(
         &self,
         out: &mut VecDeque<Waiting>,
         bytes_max: usize,
         wanted: usize,
-        patience: Duration,
+        wait_max: Duration,
     ) -> bool {
         let mut state = self.state.lock();
-        if state.waiting.len() < wanted && !state.nudged && !state.closed {
+        if state.waiting.len() < wanted && !state.writer_woken && !state.closed {
             state.wanted = wanted;
-            self.arrived.wait_for(&mut state, patience);
+            self.arrived.wait_for(&mut state, wait_max);
         }
-        state.nudged = false;
+        state.writer_woken = false;
         if state.waiting.is_empty() {
             return !state.closed;
         }
@@ -224,8 +224,8 @@ impl Queue {
     }
 
     /// Wakes the writer, if it waits for callers.
-    pub(crate) fn nudge(&self) {
-        self.state.lock().nudged = true;
+    pub(crate) fn wake_writer(&self) {
+        self.state.lock().writer_woken = true;
         self.arrived.notify_one();
     }
 

@@ -97,7 +97,7 @@ impl Reader {
                             thread,
                             range.start,
                             None,
-                            format!("thread {owner}, which it inherits from, is not there"),
+                            format!("thread {owner}, which it inherits from, is missing"),
                         ),
                         error => error,
                     })?;
@@ -210,7 +210,7 @@ impl Reader {
         }
         let fresh = self.cache.fresh();
         let rows: Arc<[Row]> = self.read_chunk(seal, number)?.into();
-        self.cache.keep(key, &rows, fresh);
+        self.cache.insert(key, &rows, fresh);
         Ok(rows)
     }
 

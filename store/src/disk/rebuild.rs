@@ -10,7 +10,7 @@ use rethread_events::ids::{Hash, Position, Seq, ThreadId};
 
 use super::chunk::{self, Row};
 use super::index::{Changes, Index, Place, Trees, Watermark, chunk_key, run_key, write_place};
-use super::mark::Reached;
+use super::mark::LogEnd;
 use super::packs::{End, Packs};
 use super::seal::write_heads;
 use crate::contract::{ForkPoint, Tag};
@@ -28,7 +28,7 @@ struct Ends {
 
 /// Fills an empty index with the content of the packs, so that streams can be read, and with the remains in sled. Reads
 /// all packs, those of forks twice. Returns the position up to which that succeeded.
-pub(super) fn rebuild(index: &Index, sled: &Index, packs: &Packs, reached: &Reached) -> Result<Watermark, StoreError> {
+pub(super) fn rebuild(index: &Index, sled: &Index, packs: &Packs, log_end: &LogEnd) -> Result<Watermark, StoreError> {
     let trees: [fn(&Trees) -> &sled::Tree; 5] = [
         |trees| &trees.blobs,
         |trees| &trees.owners,
@@ -76,8 +76,8 @@ pub(super) fn rebuild(index: &Index, sled: &Index, packs: &Packs, reached: &Reac
     });
     write_heads(index, &heads.collect::<Vec<_>>())?;
     // All that the log had reached: then no end of the journal is missing.
-    let group = if next == reached.next { reached.group } else { 0 };
-    Ok(Watermark { epoch: reached.sealed_epoch, position: next, group, packs: End::default() })
+    let group = if next == log_end.next { log_end.group } else { 0 };
+    Ok(Watermark { epoch: log_end.sealed_epoch, position: next, group, packs: End::default() })
 }
 
 /// Copies what can still be read of a tree.

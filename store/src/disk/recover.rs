@@ -10,7 +10,7 @@ use super::files::{Files, failed};
 use super::frame::{Entry, Stamp};
 use super::index::{Index, Watermark};
 use super::journal::{Journal, NAMES, Recovered};
-use super::mark::{self, Mark, Reached};
+use super::mark::{self, LogEnd, Mark};
 use super::packs::{End, Packs};
 use super::rebuild::rebuild;
 use super::tail::{Known, Segment, State, Tail};
@@ -51,7 +51,7 @@ pub(crate) fn recover(
     let format = match check_format(dir, files) {
         Ok(found) => found,
         Err(error) => {
-            care.met_error(error)?;
+            care.report_error(error)?;
             Some(FORMAT_VERSION)
         }
     };
@@ -60,30 +60,30 @@ pub(crate) fn recover(
         check_nothing_there(dir, files, care)?;
     }
     let mut mended = Vec::new();
-    let (mut mark, reached) = Mark::open(dir, files)?;
-    if reached.is_none() && !is_new {
+    let (mut mark, log_end) = Mark::open(dir, files)?;
+    if log_end.is_none() && !is_new {
         mended.push(damage(
             &dir.join(mark::NAME),
-            "what tells where the log ends was missing or unreadable when it was opened, so that a lost end would not be noticed",
+            "the mark was missing or unreadable when the log was opened, so that a lost end would not be noticed",
         ));
     }
-    let reached = reached.unwrap_or_default();
-    let mut index = open_index(dir, cache_bytes, files, &reached, care)?;
+    let log_end = log_end.unwrap_or_default();
+    let mut index = open_index(dir, cache_bytes, files, &log_end, care)?;
     let watermark = index.watermark();
     let is_lost = watermark.is_err();
     let mut watermark = care.or_default(watermark)?.unwrap_or_default();
     if is_new && watermark != Watermark::default() {
-        care.met(damage(&dir.join(FORMAT), "the file is missing"))?;
+        care.report(damage(&dir.join(FORMAT), "the file is missing"))?;
     }
-    if is_lost || watermark.epoch < reached.sealed_epoch {
-        care.met(Damage {
+    if is_lost || watermark.epoch < log_end.sealed_epoch {
+        care.report(Damage {
             position: Some(watermark.position),
             ..damage(&index.file_path(), "records from this position on are missing")
         })?;
         // Chunks that are not in sled are still in the packs.
         let substitute = Index::substitute(&dir.join(INDEX), cache_bytes, files.clone())?;
         let packs = Packs::new(dir, files.clone(), End::default());
-        watermark = care.or_default(rebuild(&substitute, &index, &packs, &reached))?;
+        watermark = care.or_default(rebuild(&substitute, &index, &packs, &log_end))?;
         index = substitute;
     }
     let packs = Packs::new(dir, files.clone(), watermark.packs);
@@ -93,7 +93,7 @@ pub(crate) fn recover(
         index.sync_file()?;
     }
     let (mut journal, recovered) = Journal::open(dir, files, watermark.epoch, care)?;
-    care.or_default(check_complete(dir, &watermark, &reached, &recovered))?;
+    care.or_default(check_complete(dir, &watermark, &log_end, &recovered))?;
     journal.skip_to_group(watermark.group);
 
     let state = replay_all(recovered, &index, journal.path(), care)?;
@@ -102,9 +102,9 @@ pub(crate) fn recover(
     let next = state.active.next_position();
     if !files.only_reads() {
         let (group, journal_end) = (journal.written_group(), journal.end());
-        let reached = Reached { group, next, sealed_epoch: watermark.epoch, journal_end };
+        let log_end = LogEnd { group, next, sealed_epoch: watermark.epoch, journal_end };
         // With a full disk the old mark stays, which is only older.
-        match mark.renew(reached) {
+        match mark.renew(log_end) {
             Ok(()) | Err(StoreError::Full { .. }) => {}
             Err(error) => return Err(error),
         }
@@ -120,12 +120,12 @@ fn open_index(
     dir: &Path,
     cache_bytes: u64,
     files: &Files,
-    reached: &Reached,
+    log_end: &LogEnd,
     care: &mut DamagePolicy,
 ) -> Result<Index, StoreError> {
     let dir = dir.join(INDEX);
     let file = dir.join("db");
-    let may_begin = reached.sealed_epoch == 0 && !files.only_reads();
+    let may_begin = log_end.sealed_epoch == 0 && !files.only_reads();
     if may_begin {
         files.make_dir(&dir).map_err(|source| failed(&dir, source))?;
     }
@@ -136,7 +136,7 @@ fn open_index(
         false => Index::open(&dir, cache_bytes, files.clone()),
     };
     opened.or_else(|error| {
-        care.met_error(error.clone())?;
+        care.report_error(error.clone())?;
         Ok(Index::absent(&dir, cache_bytes, files.clone(), error))
     })
 }
@@ -154,7 +154,7 @@ fn replay_all(
         let mut next = State { active, sealing };
         for (stamp, entry) in one.entries {
             if let Err(error) = replay(&mut next, index, path, stamp, entry) {
-                care.met_error(error)?;
+                care.report_error(error)?;
                 break;
             }
         }
@@ -209,7 +209,7 @@ fn check_nothing_there(dir: &Path, files: &Files, care: &mut DamagePolicy) -> Re
     for name in NAMES {
         let path = dir.join(name);
         if files.bytes(&path).map_err(|source| failed(&path, source))?.unwrap_or(0) > 0 {
-            return care.met(damage(&dir.join(FORMAT), "the file is missing"));
+            return care.report(damage(&dir.join(FORMAT), "the file is missing"));
         }
     }
     Ok(())
@@ -219,7 +219,7 @@ fn check_nothing_there(dir: &Path, files: &Files, care: &mut DamagePolicy) -> Re
 fn check_complete(
     dir: &Path,
     watermark: &Watermark,
-    reached: &Reached,
+    log_end: &LogEnd,
     recovered: &[Recovered],
 ) -> Result<(), StoreError> {
     let mut epoch = watermark.epoch;
@@ -242,10 +242,10 @@ fn check_complete(
     }
     let group = recovered.last().map_or(0, |last| last.last_group).max(watermark.group);
     // Of the last group that was acknowledged every frame counts, and the last one may be a part of it.
-    let is_cut = |last: &Recovered| last.last_group == reached.group && last.end < reached.journal_end;
-    if group < reached.group || recovered.last().is_some_and(is_cut) {
+    let is_cut = |last: &Recovered| last.last_group == log_end.group && last.end < log_end.journal_end;
+    if group < log_end.group || recovered.last().is_some_and(is_cut) {
         return Err(StoreError::Damaged(Damage {
-            ..damage(dir, &format!("the end of the journal is missing: the log had reached position {}", reached.next))
+            ..damage(dir, &format!("the end of the journal is missing: the log had reached position {}", log_end.next))
         }));
     }
     Ok(())
@@ -275,7 +275,7 @@ fn replay(state: &mut State, index: &Index, path: &Path, stamp: Stamp, entry: En
             let head = match state.known(addition.thread) {
                 Known::Is(head) => {
                     if head.last_seq.next() != addition.expected || head.hash != stamp.before {
-                        return Err(wrong("an append does not follow from the one before it"));
+                        return Err(wrong("an append is not chained to the one before it"));
                     }
                     Some(head)
                 }

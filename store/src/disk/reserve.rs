@@ -11,23 +11,23 @@ const BYTES: u64 = 4 << 20;
 const TIMES: u64 = 64;
 
 /// Sets the room aside, where there is plenty. That it cannot be had is no error.
-pub(super) fn keep(files: &Files) {
+pub(super) fn allocate(files: &Files) {
     let path = files.folder().join(NAME);
     let is_kept = files.bytes(&path).is_ok_and(|bytes| bytes.is_some_and(|bytes| bytes >= BYTES));
     if is_kept || files.free_bytes().is_none_or(|free| free < BYTES * TIMES) {
         return;
     }
-    let kept = files.open(&path).map_err(|error| error.to_string());
-    if let Err(error) = kept.and_then(|file| file.allocate(BYTES).map_err(|error| error.to_string())) {
-        tracing::debug!(%error, "no room is set aside for deletes on a full disk");
+    let allocated = files.open(&path).map_err(|error| error.to_string());
+    if let Err(error) = allocated.and_then(|file| file.allocate(BYTES).map_err(|error| error.to_string())) {
+        tracing::debug!(%error, "no disk space is reserved for deletes on a full disk");
     }
 }
 
 /// Frees the reserved disk space. Returns whether there was any.
-pub(super) fn spend(files: &Files) -> bool {
+pub(super) fn release(files: &Files) -> bool {
     let is_spent = files.remove(&files.folder().join(NAME)).is_ok();
     if is_spent {
-        tracing::info!("the room that was set aside for deletes on a full disk is used");
+        tracing::info!("using the disk space reserved for deletes on a full disk");
     }
     is_spent
 }

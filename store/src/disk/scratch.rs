@@ -42,7 +42,7 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         if let Err(error) = fs::remove_dir_all(&self.0) {
-            tracing::warn!(folder = %self.0.display(), %error, "a temporary folder cannot be removed");
+            tracing::warn!(folder = %self.0.display(), %error, "cannot remove a temporary folder");
         }
     }
 }

@@ -97,7 +97,7 @@ impl Sealer {
     /// Waits until that life of the journal is in sled. The writer has to be nudged, so that it hands over what it has.
     ///
     /// Errors: why it gets no further; `Io` when the writer, which may have failed, hands nothing over for some seconds.
-    pub(crate) fn wait_for(&self, epoch: u64, nudge: impl Fn()) -> Result<(), StoreError> {
+    pub(crate) fn wait_for(&self, epoch: u64, wake_writer: impl Fn()) -> Result<(), StoreError> {
         self.wanted_epoch.fetch_max(epoch, Ordering::AcqRel);
         let mut state = self.state.lock();
         let mut idle_since = Instant::now();
@@ -105,7 +105,7 @@ impl Sealer {
             if state.n_tasks > 0 {
                 idle_since = Instant::now();
             } else if idle_since.elapsed() > HAND_OVER_MAX {
-                let what = "what is in the journal was not moved to its place: see whether the disk is full or failed";
+                let what = "the journal was not sealed: check whether the disk is full or failed";
                 let source = Arc::new(std::io::Error::new(std::io::ErrorKind::TimedOut, what));
                 return Err(StoreError::Io { path: "journal".into(), source });
             }
@@ -116,7 +116,7 @@ impl Sealer {
                 return Err(StoreError::Closed);
             }
             drop(state);
-            nudge();
+            wake_writer();
             state = self.state.lock();
             if state.sealed_epoch < epoch {
                 self.changed.wait_for(&mut state, RETRY);
@@ -151,7 +151,7 @@ impl Sealer {
     }
 
     pub(crate) fn keep_snapshots(&self, thread: ThreadId, seqs: &[Seq]) {
-        self.change_snapshots(thread, |waiting| waiting.keep(&seqs.iter().copied().collect()));
+        self.change_snapshots(thread, |waiting| waiting.retain(&seqs.iter().copied().collect()));
     }
 
     fn change_snapshots(&self, thread: ThreadId, change: impl FnOnce(&mut Waiting)) {
@@ -168,7 +168,7 @@ impl Sealer {
         let state = self.state.lock();
         let mut all = state.leaving.get(&thread).cloned().unwrap_or_default();
         if let Some(later) = state.snapshots.get(&thread) {
-            all.then(later.clone());
+            all.merge(later.clone());
         }
         all
     }
@@ -197,7 +197,7 @@ impl Sealer {
         let mut state = self.state.lock();
         state.snapshot_bytes = 0;
         for (thread, later) in std::mem::take(&mut state.snapshots) {
-            state.leaving.entry(thread).or_default().then(later);
+            state.leaving.entry(thread).or_default().merge(later);
         }
         state.leaving.iter().map(|(thread, waiting)| (*thread, waiting.clone())).collect()
     }
@@ -206,7 +206,7 @@ impl Sealer {
     pub(crate) fn run(&self, reader: &Reader, mark: &SharedMark, tasks: &Receiver<Task>) {
         // Appends have priority; moving records can wait until the journal gets too large.
         if let Err(error) = rustix::process::nice(NICE) {
-            tracing::debug!(%error, "the sealer runs at the common priority");
+            tracing::debug!(%error, "cannot lower the priority of the sealer");
         }
         while let Ok(task) = tasks.recv() {
             let done = match &task {
@@ -214,7 +214,7 @@ impl Sealer {
                     let snapshots = self.take_snapshots();
                     self.write(reader, segment.has_deletes, || {
                         seal(reader, segment, &snapshots)?;
-                        mark.note_sealed(segment.epoch)
+                        mark.record_sealed(segment.epoch)
                     })
                 }
                 Task::Snapshots => {
@@ -243,12 +243,12 @@ impl Sealer {
                 (Err(error), Task::Compact(answer)) => drop(answer.send(Err(error))),
                 (Err(error), Task::CopyIndex { answer, .. }) => drop(answer.send(Err(error))),
                 (Err(error), Task::Seal(_)) => {
-                    tracing::error!(%error, "the log cannot be moved out of the journal");
+                    tracing::error!(%error, "cannot seal the journal");
                     self.state.lock().failure = Some(error);
                 }
                 // They are a cache: the next seal takes them along.
                 (Err(error), Task::Snapshots) => {
-                    tracing::warn!(%error, "snapshots were not written");
+                    tracing::warn!(%error, "cannot write snapshots");
                 }
             }
             self.state.lock().n_tasks -= 1;
@@ -276,9 +276,9 @@ impl Sealer {
                     return done;
                 }
             };
-            tracing::warn!(%error, "the log cannot be moved out of the journal now");
+            tracing::warn!(%error, "cannot seal the journal now: trying again");
             let is_full = matches!(error, StoreError::Full { .. });
-            if !(is_full && has_deletes && reserve::spend(reader.packs.files())) {
+            if !(is_full && has_deletes && reserve::release(reader.packs.files())) {
                 let mut state = self.state.lock();
                 state.obstacle = Some(error.clone());
                 self.changed.notify_all();
@@ -291,7 +291,7 @@ impl Sealer {
                 && let Err(error) = reader.index.reopen()
             {
                 // sled's handle is of no use from here on; it opens again when there is room.
-                tracing::warn!(%error, "the index does not open");
+                tracing::warn!(%error, "cannot open the index");
             }
         }
     }

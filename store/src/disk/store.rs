@@ -85,7 +85,7 @@ impl LogReader for SledStore {
         }
         let is_old = reader.tail.replaces(thread);
         let mut seqs = if is_old { Vec::new() } else { seal::snapshots(&reader.index, thread)? };
-        seqs.retain(|seq| waiting.lets_stay(*seq));
+        seqs.retain(|seq| waiting.retains(*seq));
         seqs.extend(waiting.seqs());
         seqs.sort_unstable();
         seqs.dedup();
@@ -98,7 +98,7 @@ impl LogReader for SledStore {
         if let Some(snapshot) = waiting.find(seq) {
             return Ok(Some(Snapshot::clone(snapshot)));
         }
-        if !waiting.lets_stay(seq) || reader.tail.replaces(thread) || reader.find_head(thread)?.is_none() {
+        if !waiting.retains(seq) || reader.tail.replaces(thread) || reader.find_head(thread)?.is_none() {
             return Ok(None);
         }
         seal::snapshot(&reader.index, thread, seq)
@@ -161,7 +161,7 @@ impl Store for SledStore {
             self.write(op, bytes).map(drop)
         };
         match release() {
-            Err(StoreError::Full { .. }) if reserve::spend(self.reader.packs.files()) => release(),
+            Err(StoreError::Full { .. }) if reserve::release(self.reader.packs.files()) => release(),
             released => released,
         }
     }
@@ -195,7 +195,7 @@ impl Store for SledStore {
     fn delete_all(&self, threads: &[ThreadId]) -> Result<(), StoreError> {
         let delete = || self.write(Op::Delete { threads: threads.into() }, 128 * threads.len()).map(drop);
         match delete() {
-            Err(StoreError::Full { .. }) if reserve::spend(self.reader.packs.files()) => delete(),
+            Err(StoreError::Full { .. }) if reserve::release(self.reader.packs.files()) => delete(),
             deleted => deleted,
         }
     }
@@ -208,7 +208,7 @@ impl Store for SledStore {
 
     fn compact(&self) -> Result<Compacted, StoreError> {
         self.seal_all()?;
-        let compacted = self.have_done(Task::Compact)?;
+        let compacted = self.run_task(Task::Compact)?;
         self.write(Op::Scrub, 128)?;
         Ok(compacted)
     }
@@ -219,7 +219,7 @@ impl Store for SledStore {
         let copied = copied.map_err(|source| failed(&self.dir, source))?;
         let held = Held::new(Arc::clone(&self.reader));
         self.seal_all()?;
-        let watermark = self.have_done(|answer| Task::CopyIndex { to: copied.path().into(), answer })?;
+        let watermark = self.run_task(|answer| Task::CopyIndex { to: copied.path().into(), answer })?;
         Backup::new(copied, held, watermark.packs)
     }
 

@@ -176,7 +176,7 @@ impl Tail {
     }
 
     /// Counts a deletion of a stream: must be called before the deletion is visible.
-    pub(crate) fn note_delete(&self) {
+    pub(crate) fn count_delete(&self) {
         self.n_deletes.fetch_add(1, Ordering::AcqRel);
     }
 

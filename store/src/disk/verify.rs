@@ -156,7 +156,7 @@ fn walk(
             Ok(hash) => (point.seq.next(), hash),
             Err(StoreError::Damaged(damage)) => return Ok(Some(Damage { thread: Some(thread), ..damage })),
             Err(StoreError::NotFound { .. }) => {
-                return missing(format!("thread {}, which it inherits from, is not there", point.parent));
+                return missing(format!("thread {}, which it inherits from, is missing", point.parent));
             }
             Err(error) => return Err(error),
         },
@@ -180,7 +180,7 @@ fn walk(
                     seq: Some(record.seq),
                     position: Some(record.position),
                     file: Some(reader.index.file_path()),
-                    what: "the record does not follow from the one before it".into(),
+                    what: "the record is not chained to the one before it".into(),
                 }));
             }
             next = next.next();

@@ -23,7 +23,7 @@ impl Waiting {
     }
 
     /// Only these stay.
-    pub(crate) fn keep(&mut self, seqs: &BTreeSet<Seq>) {
+    pub(crate) fn retain(&mut self, seqs: &BTreeSet<Seq>) {
         self.put.retain(|seq, _| seqs.contains(seq));
         self.only = Some(match &self.only {
             Some(only) => only & seqs,
@@ -32,15 +32,15 @@ impl Waiting {
     }
 
     /// These changes, and then others.
-    pub(crate) fn then(&mut self, later: Self) {
+    pub(crate) fn merge(&mut self, later: Self) {
         if let Some(only) = &later.only {
-            self.keep(only);
+            self.retain(only);
         }
         self.put.extend(later.put);
     }
 
     /// Whether the one that sled has at that seq stays.
-    pub(crate) fn lets_stay(&self, seq: Seq) -> bool {
+    pub(crate) fn retains(&self, seq: Seq) -> bool {
         self.only.as_ref().is_none_or(|only| only.contains(&seq))
     }
 

@@ -16,7 +16,7 @@ use rethread_events::ids::{Hash, Position, ThreadId};
 
 pub(crate) use commit::Committer;
 
-use super::answer::MANY;
+use super::answer::OFFLOAD_MIN;
 use super::frame::Stamp;
 use super::journal::{Cursor, FILE_BYTES_MAX, Journal};
 use super::queue::{Answer, Op, Queue, Waiting};
@@ -28,7 +28,7 @@ use crate::head::Head;
 use crate::keys::KeyChange;
 use crate::plan::Recent;
 use crate::record::Record;
-use in_flight::{InFlightCommit, Landed};
+use in_flight::{CommitResult, InFlightCommit};
 use keys::KnownKeys;
 
 /// How much one group takes at most: bounds how long those at its front wait for those at its end.
@@ -131,15 +131,15 @@ impl Writer {
         let mut waiting = VecDeque::new();
         loop {
             // While a group is in flight, taking appends at once gains nothing, and waking for each costs much.
-            let wanted = if self.flight.is_away() { MANY } else { 1 };
+            let wanted = if self.flight.is_in_flight() { OFFLOAD_MIN } else { 1 };
             let room = GROUP_BYTES_MAX - self.group_bytes().min(GROUP_BYTES_MAX - 1);
             let is_open = self.queue.take(&mut waiting, room, wanted, IDLE);
-            let is_idle = waiting.is_empty() && !self.flight.is_away();
+            let is_idle = waiting.is_empty() && !self.flight.is_in_flight();
             for next in waiting.drain(..) {
                 self.gather(next);
             }
-            self.go_on();
-            if !is_open && self.group.is_none() && !self.flight.is_away() {
+            self.advance();
+            if !is_open && self.group.is_none() && !self.flight.is_in_flight() {
                 break;
             }
             if is_idle {
@@ -201,21 +201,21 @@ impl Writer {
     }
 
     /// Sends the group off when nothing is on its way; a full one waits for that.
-    fn go_on(&mut self) {
-        if let Some(landed) = self.flight.landed() {
-            self.landed(landed);
+    fn advance(&mut self) {
+        if let Some(result) = self.flight.try_result() {
+            self.handle_result(result);
         }
         if self.group_bytes() >= GROUP_BYTES_MAX {
-            self.land();
+            self.wait();
         }
         if self.is_seal_due() {
             self.settle();
             self.begin_seal();
         }
-        if !self.flight.is_away() {
+        if !self.flight.is_in_flight() {
             self.submit();
         }
-        if !self.flight.is_away() && self.is_seal_due() {
+        if !self.flight.is_in_flight() && self.is_seal_due() {
             self.begin_seal();
         }
         if self.sealer.snapshots_due() {
@@ -231,42 +231,42 @@ impl Writer {
     fn submit(&mut self) {
         let Some(group) = self.group.take() else { return };
         if group.changes.is_empty() {
-            self.keep(group.out);
+            self.recycle(group.out);
             return;
         }
         self.cursor.end_group(group.out.len());
         self.next = group.next;
-        if let Some(landed) = self.flight.submit(group) {
-            self.landed(landed);
+        if let Some(result) = self.flight.submit(group) {
+            self.handle_result(result);
         }
     }
 
     /// Waits for the group that is on its way.
-    fn land(&mut self) {
-        if let Some(landed) = self.flight.land() {
-            self.landed(landed);
+    fn wait(&mut self) {
+        if let Some(result) = self.flight.wait() {
+            self.handle_result(result);
         }
     }
 
     /// Everything that was taken so far is durable and can be read, or has failed, when it returns.
     fn settle(&mut self) {
-        self.land();
+        self.wait();
         self.submit();
-        self.land();
+        self.wait();
     }
 
-    fn landed(&mut self, landed: Landed) {
-        match landed {
-            Landed::Durable { group, buffer } => {
+    fn handle_result(&mut self, result: CommitResult) {
+        match result {
+            CommitResult::Durable { group, buffer } => {
                 self.readable_group = group;
-                self.keep(buffer);
+                self.recycle(buffer);
             }
-            Landed::Failed(group, error) => self.give_up(*group, &error),
-            Landed::Lost => self.broken = Some(super::stopped("journal")),
+            CommitResult::Failed(group, error) => self.roll_back(*group, &error),
+            CommitResult::Lost => self.broken = Some(super::stopped("journal")),
         }
     }
 
-    fn keep(&mut self, mut buffer: Vec<u8>) {
+    fn recycle(&mut self, mut buffer: Vec<u8>) {
         buffer.clear();
         // One large append must not keep its memory for ever.
         buffer.shrink_to(GROUP_BYTES_MAX);
@@ -274,7 +274,7 @@ impl Writer {
     }
 
     /// Rolls back a group that could not be written, and the group that was built on top of it.
-    fn give_up(&mut self, failed: Group, error: &StoreError) {
+    fn roll_back(&mut self, failed: Group, error: &StoreError) {
         if !error.is_temporary() {
             self.broken = Some(error.clone());
         }
@@ -378,8 +378,8 @@ impl Writer {
         if self.is_moved != found.is_err() {
             self.is_moved = found.is_err();
             match found {
-                Ok(()) => tracing::warn!("the folder of the log is back: the log takes writes again"),
-                Err(error) => tracing::error!(%error, "the log takes no writes"),
+                Ok(()) => tracing::warn!("the folder of the log is back: writes resume"),
+                Err(error) => tracing::error!(%error, "the log refuses writes"),
             }
         }
     }

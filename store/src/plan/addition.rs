@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use rethread_events::ids::{Hash, Position, RunId, Seq, ThreadId, Time, TraceId};
 
-use super::{import_fits, nothing, payload_fits};
+use super::{import_fits, no_records, payload_fits};
 use crate::contract::{Append, ForkPoint, Tag};
 use crate::error::StoreError;
 use crate::head::Head;
@@ -162,7 +162,7 @@ pub(crate) fn import(
     keys: Vec<Vec<u8>>,
 ) -> Result<Addition, StoreError> {
     let Some(first) = records.first() else {
-        return Err(nothing());
+        return Err(no_records());
     };
     let (thread, trace, first_position) = (first.thread, first.trace, first.position);
     let expected = fork_of.map_or(Seq(0), |point| point.seq.next());
@@ -170,10 +170,7 @@ pub(crate) fn import(
     let mut indexes = std::collections::HashMap::with_capacity(records.len());
     for (index, record) in records.iter().enumerate() {
         let wrong = |what: &str| {
-            StoreError::Invalid(format!(
-                "the import of thread {thread} does not hold together at seq {}: {what}",
-                record.seq
-            ))
+            StoreError::Invalid(format!("the import of thread {thread} is inconsistent at seq {}: {what}", record.seq))
         };
         if record.thread != thread || record.trace != trace {
             return Err(wrong("another thread or trace than the record before it"));
@@ -194,7 +191,7 @@ pub(crate) fn import(
             &record.payload,
         );
         if hash != record.hash {
-            return Err(wrong("its hash does not follow from the record before it"));
+            return Err(wrong("its hash is not chained to the record before it"));
         }
         indexes.insert(record.position, index);
     }

@@ -28,10 +28,12 @@ fn beginning_at(first: u64) -> Arc<Recent<u64>> {
     Recent::beginning_at(Position(first), |record| record.position.0)
 }
 
-fn positions(taken: &Taken<u64>) -> Vec<u64> {
+fn positions(taken: &CacheRead<u64>) -> Vec<u64> {
     match taken {
-        Taken::Records(kept) => kept.iter().map(|kept| *kept.made).collect(),
-        Taken::Gone | Taken::NotYet | Taken::Closed | Taken::Failed(_) => panic!("there are no records"),
+        CacheRead::Records(cached) => cached.iter().map(|cached| *cached.made).collect(),
+        CacheRead::Gone | CacheRead::NotYet | CacheRead::Closed | CacheRead::Failed(_) => {
+            panic!("there are no records")
+        }
     }
 }
 
@@ -43,20 +45,20 @@ fn batch_positions(batch: Batch<u64>) -> Vec<u64> {
 }
 
 #[test]
-fn kept_records_are_found_from_any_position_on() {
+fn cached_records_are_found_from_any_position() {
     let recent = beginning_at(5);
     let from = |next| recent.from(Position(next), None);
-    assert!(matches!(from(5).0, Taken::NotYet));
-    assert!(matches!(from(4).0, Taken::Gone));
+    assert!(matches!(from(5).0, CacheRead::NotYet));
+    assert!(matches!(from(4).0, CacheRead::Gone));
     recent.take((5..9).map(|n| record(n, n % 2, 10)).collect());
     assert_eq!(positions(&from(5).0), [5, 6, 7, 8]);
     assert_eq!((positions(&from(8).0), from(8).1), (vec![8], Position(9)));
-    assert!(matches!(from(9).0, Taken::NotYet));
-    assert!(matches!(from(12).0, Taken::NotYet));
+    assert!(matches!(from(9).0, CacheRead::NotYet));
+    assert!(matches!(from(12).0, CacheRead::NotYet));
     let (of_thread, next) = recent.from(Position(6), Some(thread(1)));
     assert_eq!((positions(&of_thread), next), (vec![7], Position(9)));
     let (nothing, next) = recent.from(Position(5), Some(thread(9)));
-    assert!(matches!(nothing, Taken::NotYet) && next == Position(9));
+    assert!(matches!(nothing, CacheRead::NotYet) && next == Position(9));
 }
 
 #[test]
@@ -65,8 +67,8 @@ fn records_over_the_limits_are_dropped_from_the_front() {
     let half = BYTES_MAX / 2;
     recent.take(vec![record(0, 1, half), record(1, 1, half), record(2, 1, half)]);
     assert_eq!(recent.range(), (Position(1), Position(3)));
-    assert!(matches!(recent.from(Position(0), None).0, Taken::Gone));
-    assert!(matches!(recent.from(Position(0), Some(thread(1))).0, Taken::Gone));
+    assert!(matches!(recent.from(Position(0), None).0, CacheRead::Gone));
+    assert!(matches!(recent.from(Position(0), Some(thread(1))).0, CacheRead::Gone));
     assert_eq!(positions(&recent.from(Position(1), None).0), [1, 2]);
     let n = RECORDS_MAX as u64;
     recent.take((3..3 + n).map(|n| record(n, 1, 0)).collect());
@@ -88,12 +90,12 @@ fn listener_is_woken_by_its_thread_alone_until_dropped() {
 }
 
 #[test]
-fn a_log_that_cannot_be_read_on_is_an_error_after_what_could() {
+fn read_error_follows_the_records_read_before_it() {
     let recent = beginning_at(0);
     recent.take(vec![record(0, 1, 0)]);
     recent.ring.write().failed = Some(StoreError::Invalid("broken".into()));
     assert_eq!(positions(&recent.from(Position(0), None).0), [0]);
-    assert!(matches!(recent.from(Position(1), None).0, Taken::Failed(StoreError::Invalid(_))));
+    assert!(matches!(recent.from(Position(1), None).0, CacheRead::Failed(StoreError::Invalid(_))));
 }
 
 /// Runs what follows a log, on a runtime with blocking threads.

@@ -37,52 +37,52 @@ pub trait Backend {
 macro_rules! contract_tests {
     ($make:expr) => {
         $crate::contract_tests!($make;
-            records_come_back_as_they_were_written
+            records_are_read_as_written
             a_wrong_expectation_is_a_conflict_and_writes_nothing
-            appends_can_be_queued_before_the_one_before_is_answered
-            what_is_queued_behind_a_failed_append_fails_too
+            append_is_queued_before_the_previous_is_acknowledged
+            append_queued_after_a_failed_one_fails
             a_cause_may_be_named_before_it_has_a_position
-            what_makes_no_sense_is_refused
+            invalid_append_is_refused
             too_large_write_is_refused
             a_stream_is_read_in_ranges
             the_whole_log_is_read_by_position
-            large_payloads_come_back_whole
-            many_records_come_back_in_order
+            large_payloads_are_read_unchanged
+            many_records_are_read_in_order
             streams_are_listed_by_id_and_tag
             a_trace_stays_with_its_stream
             a_fork_inherits_without_copying
             a_fork_of_a_fork_reads_through
-            a_fork_may_follow_at_once
-            a_fork_of_what_is_not_there_is_refused
+            fork_is_accepted_before_its_parent_is_acknowledged
+            fork_of_a_missing_record_is_refused
             a_deleted_stream_is_gone
             a_stream_with_forks_is_not_deleted
             one_fork_of_many_is_enough
-            a_deleted_stream_can_begin_anew
+            deleted_stream_can_be_created_again
             blobs_live_as_long_as_an_owner
             streams_that_name_a_blob_are_listed
             a_released_blob_is_gone_unless_a_thread_names_it
             keys_are_listed_in_order
-            keys_change_with_the_records_or_not_at_all
+            keys_change_atomically_with_the_records
             a_failed_append_changes_no_keys
             a_fork_does_not_inherit_keys
             keys_of_a_deleted_stream_are_gone
             keys_have_limits
-            an_import_has_its_keys_with_it
+            import_includes_its_keys
             values_are_kept_by_name
-            snapshots_stand_beside_each_other
+            several_snapshots_are_stored_per_stream
             snapshots_are_thinned_out
             an_exported_stream_is_imported_with_its_hashes
             an_exported_fork_is_imported
-            an_import_that_was_changed_is_refused
-            an_import_has_its_blobs_and_values_with_it
+            changed_import_is_refused
+            import_includes_its_blobs_and_values
             an_import_may_be_larger_than_an_append
             a_subscription_catches_up_and_follows
             a_subscription_reads_ahead_and_misses_nothing
             a_subscription_to_one_stream_sees_only_that
             a_subscription_filters_by_kind
             a_subscription_ends_with_the_store
-            a_sound_log_verifies
-            a_closed_store_says_so
+            intact_log_verifies_without_faults
+            closed_store_refuses_every_call
         );
     };
     ($make:expr; $($name:ident)*) => {

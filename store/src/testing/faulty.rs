@@ -49,22 +49,22 @@ pub struct FaultyStore {
     death: Notify,
     stream_reads: AtomicU64,
     hidden: Mutex<Option<ThreadId>>,
-    held: Mutex<Option<Held>>,
+    held: Mutex<Option<BlobGate>>,
     /// The thread whose append waits, and the appends after it.
-    behind: Arc<Mutex<Option<Behind>>>,
+    queued_after: Arc<Mutex<Option<QueuedAppends>>>,
 }
 
 type Answer = BoxFuture<'static, Result<Appended, StoreError>>;
 
 /// The later appends of a thread whose append waits, in the order they came.
-struct Behind {
+struct QueuedAppends {
     thread: ThreadId,
     appends: Vec<(Append, oneshot::Sender<Answer>)>,
 }
 
 /// A gate for blobs.
 #[derive(Clone)]
-struct Held {
+struct BlobGate {
     part: &'static [u8],
     waits: mpsc::Sender<()>,
     go: Arc<Mutex<mpsc::Receiver<()>>>,
@@ -88,7 +88,7 @@ impl FaultyStore {
             stream_reads: AtomicU64::new(0),
             hidden: Mutex::new(None),
             held: Mutex::new(None),
-            behind: Arc::default(),
+            queued_after: Arc::default(),
         }
     }
 
@@ -127,7 +127,7 @@ impl FaultyStore {
     /// Blocks every `put_blob` of bytes that contain `part` until the sender of `go` sends or is dropped; sends to `waits`
     /// before.
     pub fn hold_blobs(&self, part: &'static [u8], waits: mpsc::Sender<()>, go: mpsc::Receiver<()>) {
-        *self.held.lock() = Some(Held { part, waits, go: Arc::new(Mutex::new(go)) });
+        *self.held.lock() = Some(BlobGate { part, waits, go: Arc::new(Mutex::new(go)) });
     }
 
     /// Whether the planned death has come.
@@ -244,31 +244,35 @@ impl Store for FaultyStore {
         };
         match fault {
             None => {
-                let mut behind = self.behind.lock();
-                let Some(behind) = behind.as_mut().filter(|behind| behind.thread == append.thread) else {
+                let mut queued_after = self.queued_after.lock();
+                let Some(queued_after) =
+                    queued_after.as_mut().filter(|queued_after| queued_after.thread == append.thread)
+                else {
                     return self.inner.append(append);
                 };
                 let (sender, passed_on) = oneshot::channel();
-                behind.appends.push((append, sender));
+                queued_after.appends.push((append, sender));
                 // The one before it is not waited for any more: nothing is known of either.
                 passed_on.then(|answer| answer.unwrap_or_else(|_| futures_util::future::pending().boxed())).boxed()
             }
             Some(Fault::Fails(error)) => ready(Err(error)).boxed(),
             Some(Fault::Waits { until, then }) => {
-                let (inner, behind) = (self.inner.clone(), self.behind.clone());
-                *behind.lock() = Some(Behind { thread: append.thread, appends: Vec::new() });
+                let (inner, queued_after) = (self.inner.clone(), self.queued_after.clone());
+                *queued_after.lock() = Some(QueuedAppends { thread: append.thread, appends: Vec::new() });
                 async move {
                     if let Ok(permit) = until.acquire().await {
                         permit.forget();
                     }
                     let answer = {
                         // Locked until all are passed on, so that none overtakes them.
-                        let mut behind = behind.lock();
+                        let mut queued_after = queued_after.lock();
                         let answer = match then {
                             Some(error) => ready(Err(error)).boxed(),
                             None => inner.append(append),
                         };
-                        for (append, sender) in behind.take().into_iter().flat_map(|behind| behind.appends) {
+                        for (append, sender) in
+                            queued_after.take().into_iter().flat_map(|queued_after| queued_after.appends)
+                        {
                             // A caller that stopped waiting does not undo its append.
                             drop(sender.send(inner.append(append)));
                         }

@@ -33,7 +33,7 @@ fn decisions(scene: &Scene) -> Vec<Value> {
 }
 
 #[test]
-fn call_that_waits_for_approval_is_shown_whole() {
+fn call_that_waits_for_approval_is_shown_in_full() {
     let scene = asking();
     let waiting = scene.run("run hostile.json").code(4);
     assert!(waiting.stderr.contains(&shown()), "{waiting}");
@@ -56,7 +56,7 @@ fn approval_is_shown_in_parts_on_a_terminal() {
     // An answer is one only below the last part.
     let mut steps = vec![("part 1 of 6:", "yes\n")];
     steps.extend(["part 2 of 6:", "part 3 of 6:", "part 4 of 6:", "part 5 of 6:"].map(|part| (part, "\n")));
-    steps.push(("nothing leaves it for later", "no\n"));
+    steps.push(("an empty line postpones the answer", "no\n"));
     let ran = scene.run_on_terminal(&steps, "run hostile.json").ok();
     let answered = scene.run("events last --jsonl --type USER_INTERACTION_RESPONDED").ok().stdout;
     assert!(answered.contains(r#""by":{"kind":"terminal"}"#), "{answered}");

@@ -65,13 +65,13 @@ fn each_line_is_a_message_of_one_conversation() {
 fn commands_of_a_conversation() {
     let scene = scene();
     let ran = talk(&scene, "chat", "/stats\nhi\n/stats\n/model\n/model other\nmore\n/model\n/model third\n").code(5);
-    assert!(ran.stdout.starts_with("nothing was said yet\nHello there.\nthread "), "{ran}");
+    assert!(ran.stdout.starts_with("no messages yet\nHello there.\nthread "), "{ran}");
     assert!(ran.stdout.contains("model calls   1\n") && ran.stdout.ends_with("fast\nThe other one.\nother\n"), "{ran}");
     ran.says("there is no profile `third`; there are: fast, other");
     let ran = talk(&scene, "chat --continue", "/model\n/clear\nnew\n/exit\nnever\n").ok();
     assert_eq!(ran.stdout, "other\nThe other one.\n");
     assert_eq!(scene.run("threads --json").ok().json().as_array().unwrap().len(), 2);
-    let ran = talk(&scene, "chat", "/nonsense\n/save\n/clear now\n").code(2).says("/nonsense is no command");
+    let ran = talk(&scene, "chat", "/nonsense\n/save\n/clear now\n").code(2).says("/nonsense is not a command");
     assert_eq!((ran.stdout.as_str(), ran.stderr.matches("error").count()), ("", 3));
 }
 
@@ -89,7 +89,7 @@ fn a_model_is_changed_and_changed_back() {
 }
 
 #[test]
-fn a_workflow_of_a_person_that_is_called_chat_is_not_taken_for_the_agent() {
+fn user_workflow_named_chat_is_not_the_built_in_agent() {
     let scene = scene();
     scene.write(
         "chat.yaml",
@@ -99,16 +99,16 @@ fn a_workflow_of_a_person_that_is_called_chat_is_not_taken_for_the_agent() {
     let thread = scene.run("show last --json").ok().json()["thread_id"].as_str().unwrap().to_owned();
     talk(&scene, "chat", "hi\n").ok();
     let ran = talk(&scene, &format!("chat --continue {thread}"), "Bob\n/model other\n").code(7);
-    ran.says("the workflow file says which models it uses");
+    ran.says("the workflow file names its models");
     let state = scene.run(&format!("show {thread} --json")).ok().json();
     assert!(state["messages"].to_string().contains("Dear Bob"), "{state}");
 }
 
 #[test]
-fn a_message_that_is_taken_back_is_said_anew_in_a_fork() {
+fn withdrawn_message_is_replaced_in_a_fork() {
     let scene = scene();
     let lines = "one\ntwo\nthree\n/undo\n/undo\n/history\nsecond\n/history\n/save talk.json\n";
-    let ran = talk(&scene, "chat", lines).ok().says("taken back: three").says("taken back: two");
+    let ran = talk(&scene, "chat", lines).ok().says("withdrawn: three").says("withdrawn: two");
     let shown = "you: one\nmodel: Hello there.\n";
     let stdout =
         format!("Hello there.\nYou said something.\nIndeed.\n{shown}You said something.\n{shown}you: second\n");
@@ -117,13 +117,13 @@ fn a_message_that_is_taken_back_is_said_anew_in_a_fork() {
     let saved: Value = serde_json::from_str(&std::fs::read_to_string(scene.file("talk.json")).unwrap()).unwrap();
     assert_eq!(saved.as_array().unwrap().len(), 4);
     let ran = talk(&scene, "chat --continue", "/save talk.json\n/undo\n/undo\n/undo\n").code(7);
-    assert_eq!(ran.stderr.matches("there is no message to take back").count(), 1, "{ran}");
+    assert_eq!(ran.stderr.matches("there is no message to withdraw").count(), 1, "{ran}");
     scene.run_args(["run", "--task", "and now?", "--messages", "talk.json", "--json"]).ok();
     assert_eq!(said(&scene).len(), 6);
 }
 
 #[test]
-fn an_agent_needs_no_workflow_file() {
+fn agent_runs_without_a_workflow_file() {
     let scene = scene();
     assert_eq!(scene.run_args(["run", "--task", "Do it", "--json"]).ok().json()["output"], "Hello there.");
     assert!(scene.run("show last --json").ok().json()["workflow"].as_str().unwrap().starts_with("task-"));
@@ -140,7 +140,7 @@ fn an_agent_needs_no_workflow_file() {
 }
 
 #[test]
-fn the_configuration_of_the_person_is_used_where_the_folder_has_none() {
+fn personal_configuration_is_used_if_the_folder_has_none() {
     let scene = scene();
     let home = scene.file("home/config");
     std::fs::create_dir_all(home.join("rethread")).unwrap();
@@ -188,7 +188,7 @@ fn until_asked(scene: &Scene, slow: &SlowProvider) -> Running {
 }
 
 #[test]
-fn an_answer_is_interrupted_and_the_conversation_goes_on() {
+fn conversation_continues_after_an_interrupted_answer() {
     let (scene, slow) = slow();
     let mut running = until_asked(&scene, &slow);
     running.signal("INT");
@@ -210,7 +210,7 @@ fn an_answer_is_interrupted_and_the_conversation_goes_on() {
 }
 
 #[test]
-fn a_conversation_goes_on_after_a_kill_in_the_middle_of_an_answer() {
+fn conversation_continues_after_a_kill_during_an_answer() {
     let (scene, slow) = slow();
     let running = until_asked(&scene, &slow);
     // A model is called while the message is still being flushed: before it is in the log, it is not accepted.
@@ -226,13 +226,13 @@ fn a_conversation_goes_on_after_a_kill_in_the_middle_of_an_answer() {
 }
 
 #[test]
-fn a_person_talks_at_a_terminal() {
+fn chat_works_at_a_terminal() {
     let scene = scene();
     // The line editor asks the terminal where its cursor is.
     let asks = ("\x1b[6n", "\x1b[1;1R");
     let steps = [("Ctrl-D leaves", ""), asks, ("> ", "hi\r"), ("Hello there.", ""), asks, ("> ", "/exit\r")];
     let ran = scene.run_on_terminal(&steps, "chat").ok();
-    assert!(ran.stdout.contains("go on with: rethread chat --continue"), "{ran}");
+    assert!(ran.stdout.contains("continue with: rethread chat --continue"), "{ran}");
     assert_eq!(said(&scene), ["hi", "Hello there."]);
     let history = std::fs::read_to_string(scene.file("home/state/rethread/chat-history")).unwrap();
     assert_eq!(
@@ -244,7 +244,7 @@ fn a_person_talks_at_a_terminal() {
 }
 
 #[test]
-fn a_conversation_ends_when_nobody_reads_the_answers() {
+fn chat_ends_when_stdout_is_closed() {
     let scene = scene();
     let mut command = scene.command(["chat"]);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -258,7 +258,7 @@ fn a_conversation_ends_when_nobody_reads_the_answers() {
 }
 
 #[test]
-fn what_is_no_message_is_not_sent_in_part() {
+fn oversize_message_is_not_sent_in_part() {
     let scene = scene();
     let mut running = begin(&scene, "chat");
     running.write(&format!("{}\nafter it\n", "x".repeat(17 << 20)));

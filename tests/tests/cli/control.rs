@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::{GREETING, SLOW, id_of, scene};
 
 #[test]
-fn a_log_that_is_open_elsewhere_names_who_has_it() {
+fn log_open_in_another_process_names_its_holder() {
     let scene = scene();
     let mut holder = Running::start(scene.command(["run", "slow.yaml", "--jsonl"]));
     holder.wait_for("LLM_CALL_REQUESTED");
@@ -19,7 +19,7 @@ fn a_log_that_is_open_elsewhere_names_who_has_it() {
 }
 
 #[test]
-fn interrupted_run_says_how_to_resume_and_resumes() {
+fn interrupted_run_shows_how_to_resume() {
     for signal in ["INT", "TERM"] {
         let scene = scene();
         scene.write("slow.yaml", SLOW.replace("60000", "2500"));
@@ -36,7 +36,7 @@ fn interrupted_run_says_how_to_resume_and_resumes() {
 }
 
 #[test]
-fn a_conversation_from_elsewhere_goes_on() {
+fn imported_conversation_continues() {
     let scene = scene();
     let source = json!({ "type": "base64", "media_type": "image/png", "data": "AAAA" });
     let past = json!({ "messages": [
@@ -64,14 +64,14 @@ fn a_second_interrupt_ends_at_once() {
     let mut running = Running::start(scene.command(["run", "slow.yaml", "--jsonl"]));
     running.wait_for("LLM_CALL_REQUESTED");
     running.signal("INT");
-    running.wait_until_said("Ctrl-C again ends at once");
+    running.wait_until_said("press Ctrl-C again to stop at once");
     running.signal("INT");
     running.end().code(130);
     scene.run("verify").ok();
 }
 
 #[test]
-fn a_paused_thread_begins_nothing_until_it_is_resumed() {
+fn paused_thread_starts_nothing_until_resumed() {
     let scene = scene();
     scene.write("slow.yaml", SLOW.replace("60000", "400"));
     let mut running = Running::start(scene.command(["run", "slow.yaml", "--jsonl"]));
@@ -86,7 +86,7 @@ fn a_paused_thread_begins_nothing_until_it_is_resumed() {
 }
 
 #[test]
-fn a_cancelled_thread_has_ended_and_every_call_has_its_end() {
+fn cancelled_thread_has_ended_with_every_call_closed() {
     let scene = scene();
     let mut running = Running::start(scene.command(["run", "slow.yaml", "--jsonl"]));
     let id = id_of(&serde_json::from_str(&running.wait_for("LLM_CALL_REQUESTED")).unwrap());
@@ -178,7 +178,7 @@ fn following_a_thread_ends_with_the_thread() {
 }
 
 #[test]
-fn an_export_is_the_same_thread_elsewhere() {
+fn imported_export_is_the_same_thread() {
     let scene = scene();
     let parent = id_of(&scene.run("run greeting.yaml --input Ada --json").ok().json());
     scene.run(&format!("fork {parent} --at looked --json")).ok();
@@ -204,13 +204,13 @@ fn an_export_is_the_same_thread_elsewhere() {
     scene.run(&format!("--data-dir copy respond {question} --value true")).ok();
     scene.run("--data-dir copy resume --all --json").ok();
     // What the copy has beyond the export does not disturb it; what the original lacks is not mixed into it.
-    scene.run("--data-dir copy import all.jsonl").ok().says("3 were there already");
+    scene.run("--data-dir copy import all.jsonl").ok().says("3 were already present");
     scene.run("--data-dir copy export --all --output ahead.jsonl").ok();
     scene.run("import ahead.jsonl").code(7).says("with other events");
 }
 
 #[test]
-fn a_conversation_goes_on_with_send_and_runs_lists_it() {
+fn send_continues_a_conversation_and_runs_lists_it() {
     let scene = Scene::new();
     scene.write("chat.yaml", CHAT);
     assert_eq!(scene.run("run chat.yaml --input Ada --quiet").ok().stdout, "Hello, Ada!\n");

@@ -31,7 +31,7 @@ fn apply(patch: &Value, document: &mut Value) {
 }
 
 #[test]
-fn two_moments_differ_in_words_and_as_a_json_patch() {
+fn diff_prints_text_or_a_json_patch() {
     let (scene, id) = greeted();
     let told = scene.run("diff last@2 last@looked").ok().stdout;
     for part in [&format!("- {id} at seq 2"), "~ usage.llm_calls: 0 → 2", "+ assistant I look.", "+ checkpoints[0]:"]
@@ -52,12 +52,12 @@ fn two_moments_differ_in_words_and_as_a_json_patch() {
         apply(&patch, &mut patched);
         assert_eq!(patched, state(to), "{from} to {to}: {patch}");
     }
-    scene.run("diff last@2 last@nowhere").code(5).says("is no seq, time, run or checkpoint").silent();
+    scene.run("diff last@2 last@nowhere").code(5).says("is not a seq, time, run or checkpoint").silent();
     scene.run("diff last@999 last").code(5).silent();
 }
 
 #[test]
-fn a_moment_is_a_seq_a_checkpoint_a_time_or_so_long_ago() {
+fn moment_is_a_seq_checkpoint_time_or_duration_ago() {
     let (scene, _) = greeted();
     let seq = |arguments: &[&str]| {
         let state = scene.run_args(["replay", "last", "--json"].iter().chain(arguments)).ok().json();
@@ -74,14 +74,14 @@ fn a_moment_is_a_seq_a_checkpoint_a_time_or_so_long_ago() {
 }
 
 #[test]
-fn walking_needs_a_terminal() {
+fn replay_step_needs_a_terminal() {
     let (scene, _) = greeted();
     scene.run("replay last --step").code(2).says("--step walks on a terminal").says("replay --to").silent();
     scene.run("replay last --step --json").code(2).silent();
 }
 
 #[test]
-fn bisect_finds_the_first_event_after_which_something_is_so() {
+fn bisect_finds_the_first_event_after_which_it_is_true() {
     let (scene, _) = greeted();
     let first = |when: &str| {
         let found = scene.run_args(["bisect", "last", "--json", "--when", when]).ok().json();
@@ -111,7 +111,7 @@ fn bisect_finds_the_first_event_after_which_something_is_so() {
 }
 
 #[test]
-fn a_fork_can_answer_otherwise_and_the_tree_shows_the_family() {
+fn fork_can_change_an_answer_and_tree_shows_the_family() {
     let scene = scene();
     scene.run("run asking.yaml --input Ada --quiet").code(4);
     let asked = scene.run("inbox --json").ok().json();
@@ -145,7 +145,7 @@ fn the_tree_names_branches() {
 }
 
 #[test]
-fn a_fork_can_give_one_node_another_profile() {
+fn fork_can_set_the_profile_of_one_node() {
     let (scene, id) = greeted();
     let profile = |text: &str| {
         format!(

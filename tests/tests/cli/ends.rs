@@ -37,7 +37,7 @@ fn refused_input_leaves_an_empty_log() {
 }
 
 #[test]
-fn right_input_is_taken_as_json_or_as_a_text() {
+fn valid_input_is_accepted_as_json_or_text() {
     let scene = scene();
     let by_json = scene.run_args(["run", "typed.yaml", "--json", "--input-json", RIGHT]).ok().json();
     let by_file = scene.run("run typed.yaml --json --input-file input.json").ok().json();

@@ -87,7 +87,7 @@ fn question_of_a_server_without_a_person_is_withdrawn() {
 }
 
 #[test]
-fn servers_and_processes_end_with_the_command_however_it_ends() {
+fn servers_and_processes_end_with_every_kind_of_exit() {
     let scene = Scene::new();
     let Some(servers) = servers(&scene) else { return };
     // The workflow is refused when the servers are running already.
@@ -135,7 +135,7 @@ fn skills_are_offered_to_the_model_and_loaded() {
 }
 
 #[test]
-fn command_is_no_shell_line_unless_a_shell_is_allowed() {
+fn shell_lines_need_an_option() {
     let scene = Scene::new();
     let call = |arguments: serde_json::Value, more: &[&str]| {
         let arguments = arguments.to_string();
@@ -160,7 +160,7 @@ fn command(scene: &Scene, command: &str, more: &[&str]) -> Ran {
 }
 
 #[test]
-fn commands_are_held_in_by_patterns() {
+fn commands_are_restricted_by_patterns() {
     let scene = Scene::new();
     let only = ["--only-command", "echo *", "--only-command", "ls", "--deny-command", "echo secret"];
     assert!(command(&scene, "echo hello", &only).ok().stdout.contains("hello"));
@@ -225,7 +225,7 @@ fn commands_are_isolated_unless_configured_otherwise() {
 
 /// The program is killed with SIGKILL, which it cannot answer.
 #[test]
-fn isolated_command_ends_with_the_program_that_is_killed() {
+fn isolated_command_ends_with_the_killed_program() {
     if let Some(fault) = Isolation::fault() {
         return needs::skipped(fault);
     }

@@ -35,7 +35,7 @@ pub(crate) fn invoices() -> Scene {
 }
 
 #[test]
-fn a_failed_run_says_why_from_its_end_inwards() {
+fn failed_run_is_explained_from_its_end_to_its_cause() {
     let scene = invoices();
     let told = scene.run("explain last").ok().stdout;
     for line in scene.run_on_terminal(&[], "explain last").ok().stdout.lines() {
@@ -99,7 +99,7 @@ fn explain_of_a_moment_shows_the_state_at_that_moment() {
 }
 
 #[test]
-fn one_that_completed_tells_no_reasons() {
+fn completed_run_has_no_causes() {
     let scene = scene();
     scene.run("run greeting.yaml --quiet --input Ada").ok();
     let told = scene.run("explain last").ok().stdout;

@@ -113,11 +113,11 @@ fn lists_and_replays_know_branches() {
     assert_eq!(scene.run("replay last --to 0 --json").ok().json()["family"].as_array().unwrap().len(), 1);
     let people = scene.run("replay last").ok().stdout;
     assert!(people.contains("right") && people.contains("waiting at seq"), "{people}");
-    scene.run("replay last --to joined").code(5).says("is no seq, time, run or checkpoint");
+    scene.run("replay last --to joined").code(5).says("is not a seq, time, run or checkpoint");
 }
 
 #[test]
-fn a_thread_that_waits_only_with_its_branches_is_shown_as_waiting() {
+fn thread_whose_branches_wait_is_shown_as_waiting() {
     let scene = scene();
     scene.run("run family.yaml").code(4);
     assert_eq!(scene.run("show last --json").ok().json()["status"], "waiting");
@@ -135,7 +135,7 @@ fn a_thread_that_waits_only_with_its_branches_is_shown_as_waiting() {
 }
 
 #[test]
-fn a_run_prints_the_events_of_its_branches_too() {
+fn run_prints_the_events_of_its_branches() {
     let scene = scene();
     let lines = scene.run("run family.yaml --jsonl").code(4).lines();
     let (outcome, events) = lines.split_last().unwrap();
@@ -160,7 +160,7 @@ fn the_approval_example_plans_again_until_a_person_agrees() {
 }
 
 #[test]
-fn the_approval_example_gives_up_after_three_plans() {
+fn approval_example_ends_after_three_plans() {
     let scene = Scene::new();
     example(&scene, "approve.yaml", &["--quiet"]).code(4);
     for n_left in (0..3).rev() {
@@ -175,7 +175,7 @@ fn the_approval_example_gives_up_after_three_plans() {
 }
 
 #[test]
-fn the_research_example_goes_round_until_the_judge_is_content() {
+fn research_example_repeats_until_the_judge_accepts() {
     let scene = Scene::new();
     let ran = example(&scene, "research.yaml", &["--json"]).ok().json();
     assert!(ran["output"].as_str().unwrap().contains("goes on after a crash"), "{ran}");
@@ -189,7 +189,7 @@ fn the_research_example_goes_round_until_the_judge_is_content() {
 }
 
 #[test]
-fn the_plan_example_makes_a_new_plan_and_tells_of_its_steps() {
+fn plan_example_replans_and_shows_its_steps() {
     let scene = Scene::new();
     let ran = example(&scene, "plan.yaml", &[]).ok();
     assert_eq!(ran.stdout.trim(), "This is a program written in Rust.");

@@ -40,7 +40,7 @@ fn output(scene: &Scene) -> Value {
 }
 
 #[test]
-fn no_to_a_boolean_question_does_not_open_the_gate() {
+fn negative_answer_does_not_open_the_gate() {
     const TYPED: &str = "answer: boolean\n      variables: [{variable_name: approved, expression: input}]";
     for (flag, said, expected) in [
         ("--text", "no", "stopped"),

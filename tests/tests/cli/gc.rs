@@ -32,7 +32,8 @@ fn gc_deletes_ended_families_and_leaves_open_or_inherited_ones() {
 
     let done = scene.run("gc --older-than 0s").ok();
     assert!(done.stdout.contains(&failed) && done.stdout.lines().count() == 1, "{done}");
-    let done = done.says("1 thread with 2 branches deleted").says("1 more stay, because forks that stay inherit");
+    let done =
+        done.says("1 thread with 2 branches deleted").says("1 more are kept, because forks that are kept inherit");
     drop(done);
     let mut left = ids(&scene.run("threads --json").ok().json());
     left.sort();
@@ -50,7 +51,7 @@ fn gc_deletes_ended_families_and_leaves_open_or_inherited_ones() {
 }
 
 #[test]
-fn the_oldest_go_until_the_rest_is_small_enough() {
+fn gc_deletes_the_oldest_until_the_size_fits() {
     let scene = scene();
     let runs: Vec<_> = (0..4).map(|_| id_of(&scene.run("run greeting.yaml --json --quiet").ok().json())).collect();
     let all = scene.run("gc --keep-bytes 1T --dry-run --json").ok().json();
@@ -81,7 +82,7 @@ pub(crate) fn holding(folder: &Path, needle: &[u8]) -> Vec<PathBuf> {
 }
 
 #[test]
-fn gc_with_compact_leaves_nothing_of_a_thread_in_the_files() {
+fn gc_with_compact_erases_threads_from_the_files() {
     let scene = Scene::new();
     // No compression makes these shorter, so that they are found where they are.
     let secret = |seed: u64| format!("{:016x}{:016x}", 0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(seed), seed);
@@ -100,7 +101,7 @@ fn gc_with_compact_leaves_nothing_of_a_thread_in_the_files() {
     let mut server = Running::start(scene.command(serve));
     server.wait_until_said("serving ");
     scene.run(&format!("run secret.json --quiet --input {prompt}")).ok();
-    scene.run("gc --status completed --compact").ok().says("the index was written anew");
+    scene.run("gc --status completed --compact").ok().says("the index was rewritten");
     for secret in [&prompt, &output] {
         assert_eq!(holding(&scene.data_dir(), secret.as_bytes()), Vec::<PathBuf>::new(), "{secret}");
     }
@@ -169,7 +170,7 @@ fn backup_is_a_log_and_names_a_folder_that_is_new() {
     let threads = |words: &str| scene.run(words).ok().json();
     assert_eq!(threads("threads --json --data-dir copies"), threads("threads --json"));
     scene.run("run greeting.yaml --quiet --data-dir copies").ok();
-    scene.run("backup copies").code(7).says("copies is there already");
+    scene.run("backup copies").code(7).says("copies already exists");
     scene.run("backup nowhere/copies").code(1).says("nowhere/copies.part: No such file");
     scene.run("backup copies2 --data-dir nothing").code(5);
     scene.write("half.part/format", "");
@@ -179,7 +180,7 @@ fn backup_is_a_log_and_names_a_folder_that_is_new() {
 }
 
 #[test]
-fn it_must_be_said_what_may_go() {
+fn gc_needs_a_criterion() {
     let scene = scene();
     scene.run("run greeting.yaml --quiet").ok();
     scene.run("gc").code(2).silent();

@@ -88,7 +88,7 @@ fn is_like(line: &str, shown: &str) -> bool {
 }
 
 #[test]
-fn every_command_of_the_debugging_guide_does_what_the_guide_says() {
+fn debugging_guide_shows_the_actual_output() {
     let page = fs::read_to_string(root().join("docs/guides/debugging.md")).unwrap();
     let scene = Scene::new();
     let yaml = page.split("```yaml\n").nth(1).unwrap().split_once("```").unwrap().0;
@@ -118,7 +118,7 @@ fn shopper(request: &Value) -> Said {
 }
 
 #[test]
-fn every_command_of_getting_started_does_what_the_page_says() {
+fn getting_started_shows_the_actual_output() {
     let page = fs::read_to_string(root().join("docs/GETTING_STARTED.md")).unwrap();
     let scene = Scene::new();
     let provider = Provider::start(|_, request| shopper(request));

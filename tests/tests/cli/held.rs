@@ -37,7 +37,7 @@ fn holding(scene: &Scene, file: &str) -> Running {
 }
 
 #[test]
-fn a_log_is_read_while_a_run_holds_it() {
+fn log_is_readable_while_a_run_holds_it() {
     let scene = scene();
     scene.run("run greeting.yaml --input Ada").ok();
     let holder = holding(&scene, "slow.yaml");
@@ -82,7 +82,7 @@ fn a_question_of_a_running_command_is_answered_by_another() {
     }
     let inbox = scene.run("inbox --json").ok().json();
     let question = inbox[0]["id"].as_str().unwrap();
-    let pid = format!("it goes on at rethread run, pid {}", holder.pid());
+    let pid = format!("it continues at rethread run, pid {}", holder.pid());
     scene.run(&format!("respond {question} --text Ada")).ok().says(&pid);
     assert!(holder.wait_for("USER_INTERACTION_RESPONDED").contains(r#""by":{"kind":"command"}"#));
     assert_eq!(scene.run("inbox --json").ok().stdout, "[]\n");
@@ -120,7 +120,7 @@ fn run_with_isolated_commands_is_answered_by_another_command() {
 }
 
 #[test]
-fn a_thread_that_a_command_does_not_run_is_not_changed_through_it() {
+fn command_changes_only_threads_that_it_runs() {
     let scene = scene();
     let asked = scene.run("run asking.yaml --input Ada --no-input --json").code(4).json();
     let question = scene.run("inbox --json").ok().json()[0]["id"].as_str().unwrap().to_owned();
@@ -134,7 +134,7 @@ fn a_thread_that_a_command_does_not_run_is_not_changed_through_it() {
 }
 
 #[test]
-fn the_socket_is_for_its_user_alone_and_goes_with_the_command() {
+fn socket_is_private_and_removed_with_the_command() {
     let scene = scene();
     let holder = holding(&scene, "slow.yaml");
     let folder = scene.data_dir().join("socket");
@@ -146,7 +146,7 @@ fn the_socket_is_for_its_user_alone_and_goes_with_the_command() {
 }
 
 #[test]
-fn a_data_directory_with_a_long_path_is_read_while_it_is_held() {
+fn data_directory_with_a_long_path_is_readable_while_held() {
     let scene = scene();
     let folder = scene.file(&"deep/".repeat(40));
     fs::create_dir_all(&folder).unwrap();
@@ -157,7 +157,7 @@ fn a_data_directory_with_a_long_path_is_read_while_it_is_held() {
 }
 
 #[test]
-fn commands_that_read_do_not_get_in_each_others_way() {
+fn reading_commands_do_not_block_each_other() {
     let scene = scene();
     scene.run("run greeting.yaml --input Ada").ok();
     let commands = ["threads", "show last", "events last", "explain last", "inbox"].repeat(3);

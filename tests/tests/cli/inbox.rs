@@ -42,7 +42,7 @@ fn a_question_waits_in_the_inbox_until_it_is_answered() {
     scene.run(&format!("respond {question} --value true")).ok();
     scene.run(&format!("respond {question} --value false")).code(7).silent();
     assert_eq!(scene.run("inbox --json").ok().json(), json!([]));
-    scene.run("inbox").ok().silent().says("nothing waits");
+    scene.run("inbox").ok().silent().says("no open questions");
     let resumed = scene.run(&format!("resume {id} --json")).ok().json();
     assert_eq!(resumed["output"], "Acted.");
     let state = scene.run(&format!("replay {id} --json")).ok().json();
@@ -51,7 +51,7 @@ fn a_question_waits_in_the_inbox_until_it_is_answered() {
 }
 
 #[test]
-fn a_question_can_be_taken_back() {
+fn question_can_be_withdrawn() {
     let scene = scene();
     scene.run("run asking.yaml --input Ada").code(4);
     let question = scene.run("inbox --json").ok().json()[0]["id"].as_str().unwrap().to_owned();

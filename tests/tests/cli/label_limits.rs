@@ -51,7 +51,7 @@ fn label_limits_that_cannot_be_used_are_refused() {
         ("[limits.labels.'a b']\nlive_threads_max = 1", "is not the key of a label"),
         ("[limits.labels.'a=']\nlive_threads_max = 1", "the value of label `a`"),
         ("[metrics]\nlabels = ['a b']", "is not the key of a label"),
-        ("[metrics]\nlabel_values_max = 0", "metrics.label_values_max: between 1 and 10000 are possible"),
+        ("[metrics]\nlabel_values_max = 0", "metrics.label_values_max: must be between 1 and 10000"),
         ("[metrics]\nlabel = ['a']", "unknown field"),
     ] {
         scene.write("rethread.toml", written);

@@ -61,7 +61,7 @@ fn label_that_cannot_be_used_is_refused_by_each_command() {
 }
 
 #[test]
-fn delete_of_one_thread_leaves_nothing_of_it_in_the_files() {
+fn deleted_thread_is_erased_from_the_files() {
     for at_server in [false, true] {
         let scene = scene();
         let serve = ["serve", "--listen", "127.0.0.1:0"];
@@ -122,7 +122,7 @@ fn packed(scene: &Scene) -> usize {
 }
 
 #[test]
-fn delete_by_label_leaves_nothing_of_the_user_in_the_files() {
+fn threads_deleted_by_label_are_erased_from_the_files() {
     for at_server in [false, true] {
         let scene = Scene::new();
         let noise: String = (1..3_000).map(|n| secret(n * n)).collect();

@@ -40,7 +40,7 @@ fn thread_pauses_at_its_token_budget_and_continues_with_more() {
     assert!(shown["paused"]["reason"].as_str().unwrap().contains("tokens"), "{}", shown["paused"]);
     let people = scene.run("show last").ok().stdout;
     assert!(people.contains("paused      the budget is spent"), "{people}");
-    scene.run("inbox").ok().says("paused: thread ").says("go on with rethread resume");
+    scene.run("inbox").ok().says("paused: thread ").says("continue with rethread resume");
     // Not enough: it is spent already.
     scene.run("resume last --budget-tokens 90").code(8);
     scene.run("resume last --budget-tokens 10000 --budget-usd 1").code(8);
@@ -61,7 +61,7 @@ fn thread_pauses_at_its_cost_budget_and_continues_with_more() {
 }
 
 #[test]
-fn loop_at_its_call_limit_pauses_or_fails_and_continues_with_more() {
+fn loop_at_its_call_limit_pauses_or_fails() {
     let failed = scene("").run("run limited.yaml --json").code(1).json();
     assert_eq!(failed["error"]["kind"], "limit");
     let scene = scene("on_limit: pause");

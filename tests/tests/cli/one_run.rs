@@ -96,7 +96,7 @@ fn the_end_of_a_run_is_a_moment() {
     scene.run(&format!("fork last --at run:{second} --no-run")).code(7).says("has ended");
     scene.run("replay last --to run:3").code(5).says("has no run 3").silent();
     scene.run("replay last --to run:x").code(2).says("`run:7`").silent();
-    scene.run("replay last --to nothing").code(5).says("is no seq, time, run or checkpoint");
+    scene.run("replay last --to nothing").code(5).says("is not a seq, time, run or checkpoint");
     let told = scene.run(&format!("diff last@run:{third} @end")).ok().stdout;
     assert!(told.contains("no difference"), "{told}");
 }
@@ -117,7 +117,7 @@ fn a_search_in_one_run_finds_the_first_event_of_it() {
 }
 
 #[test]
-fn one_run_is_rerun_on_another_definition_and_goes_on_from_it() {
+fn one_run_is_rerun_on_another_definition_and_continued() {
     let (scene, [_, second, third]) = conversation();
     let again = |words: &str| scene.run(&format!("rerun last {words}"));
     for run in [0, second, third] {
@@ -149,7 +149,7 @@ fn one_run_is_rerun_on_another_definition_and_goes_on_from_it() {
 }
 
 #[test]
-fn an_export_of_one_run_is_a_conversation_that_ends_with_it() {
+fn export_of_one_run_ends_with_that_run() {
     let (scene, [_, second, third]) = conversation();
     scene.run(&format!("export last --run {second} -o run.jsonl")).ok().says(&format!("{third} events exported"));
     let elsewhere = Scene::new();
@@ -163,11 +163,11 @@ fn an_export_of_one_run_is_a_conversation_that_ends_with_it() {
     assert!(stdout.lines().last().unwrap().starts_with("{\"end\""), "{stdout}");
     scene.run("export last --run 3").code(5).says("has no run 3").silent();
     scene.run("export --all --run 0").code(2).silent();
-    scene.run("export last last --run 0").code(2).says("name one").silent();
+    scene.run("export last last --run 0").code(2).says("name it").silent();
 }
 
 #[test]
-fn a_run_that_waits_or_is_in_progress_is_told_apart() {
+fn queued_run_and_run_in_progress_are_distinguished() {
     let scene = scene();
     scene.run("run asking.yaml --input Ada --quiet").code(4);
     scene.run("send last Bob --quiet").code(4);

@@ -30,7 +30,7 @@ fn after<'a>(page: &'a str, line: &str) -> &'a str {
 }
 
 #[test]
-fn the_page_of_tools_says_what_the_tools_are() {
+fn tools_page_matches_the_tools() {
     let page = page("TOOLS.md");
     let scene = Scene::new();
     scene.write("skills/one/SKILL.md", "---\nname: one\ndescription: One.\n---\nDo it.\n");
@@ -85,7 +85,7 @@ fn expected(scene: &Scene, configuration: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn the_page_of_the_configuration_names_every_key() {
+fn configuration_page_names_every_key() {
     let page = page("CONFIGURATION.md");
     let scene = Scene::new();
     let profile = "[profiles.x]\nprovider = 'mock'\n";
@@ -118,7 +118,7 @@ fn the_page_of_the_configuration_names_every_key() {
 }
 
 #[test]
-fn the_page_of_the_configuration_says_the_defaults() {
+fn configuration_page_states_the_defaults() {
     let page = page("CONFIGURATION.md");
     // What the page gives as default is taken as it is written.
     let mut configuration = "[profiles.x]\nprovider = 'mock'\n".to_owned();
@@ -139,13 +139,13 @@ fn the_page_of_the_configuration_says_the_defaults() {
 }
 
 #[test]
-fn init_writes_a_configuration_that_is_valid_and_never_overwrites() {
+fn init_writes_a_valid_configuration_and_never_overwrites() {
     let scene = Scene::new();
     scene.run("init").ok().says("rethread doctor");
     let written = fs::read_to_string(scene.file("rethread.toml")).unwrap();
     scene.run("doctor --offline").ok();
     scene.write("rethread.toml", "# mine\n");
-    scene.run("init").code(7).says("is there already").silent();
+    scene.run("init").code(7).says("already exists").silent();
     assert_eq!(fs::read_to_string(scene.file("rethread.toml")).unwrap(), "# mine\n");
     // Every setting in it can be used by removing the `#`.
     let is_setting = |line: &str| {
@@ -162,7 +162,7 @@ fn init_writes_a_configuration_that_is_valid_and_never_overwrites() {
 }
 
 #[test]
-fn the_doctor_says_what_is_wrong_and_what_to_do() {
+fn doctor_reports_faults_with_advice() {
     let scene = Scene::new();
     let checks = |scene: &Scene, code| {
         let json = scene.run("doctor --json").code(code).json();

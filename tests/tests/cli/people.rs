@@ -121,7 +121,7 @@ fn names_of_events(scene: &Scene) -> Vec<String> {
 }
 
 #[test]
-fn an_approval_sets_a_variable_that_a_route_reads_across_a_kill() {
+fn approval_variable_is_routed_on_across_a_kill() {
     for (answer, node) in [("true", "inside"), ("false", "outside")] {
         let scene = scene();
         killed_at(&scene, "run approval.yaml --input Ada", "UPDATE_VARIABLES");
@@ -219,7 +219,7 @@ fn relay_answer_works_across_a_kill() {
 }
 
 #[test]
-fn the_support_example_asks_back_until_the_customer_is_content() {
+fn support_example_asks_until_the_customer_accepts() {
     let scene = scene();
     let file = root().join("docs/examples/support.yaml");
     let file = file.to_str().unwrap();
@@ -247,7 +247,7 @@ fn the_support_example_asks_back_until_the_customer_is_content() {
 }
 
 #[test]
-fn questions_of_branches_are_those_of_the_run() {
+fn run_lists_the_questions_of_its_branches() {
     let scene = scene();
     scene.write(
         "branches.yaml",

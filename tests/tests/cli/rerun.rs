@@ -9,7 +9,7 @@ use crate::explain::invoices;
 use crate::{GREETING, id_of, keys, scene};
 
 #[test]
-fn a_thread_and_its_export_do_again_what_they_did() {
+fn rerun_of_a_thread_and_of_its_export_has_no_difference() {
     let scene = invoices();
     let told = scene.run("rerun last").ok().stdout;
     assert!(told.starts_with("the same: ") && told.contains("in 3 threads"), "{told}");
@@ -25,7 +25,7 @@ fn a_thread_and_its_export_do_again_what_they_did() {
 }
 
 #[test]
-fn another_definition_differs_at_an_event_and_says_why() {
+fn rerun_on_another_definition_reports_the_first_difference() {
     let scene = scene();
     scene.run("run greeting.yaml --input Ada --quiet").ok();
     scene.write("new.yaml", GREETING.replace("{greeting: Greet}", "{greeting: Praise}"));
@@ -46,7 +46,7 @@ fn another_definition_differs_at_an_event_and_says_why() {
 }
 
 #[test]
-fn a_folder_of_exports_is_a_regression_test_with_a_report_for_ci() {
+fn folder_of_exports_is_rerun_with_a_junit_report() {
     let scene = scene();
     fs::create_dir(scene.file("runs")).unwrap();
     scene.run("rerun --check runs").code(5).says("there is no export").silent();
@@ -78,7 +78,7 @@ fn a_folder_of_exports_is_a_regression_test_with_a_report_for_ci() {
 }
 
 #[test]
-fn every_example_does_again_what_it_did() {
+fn rerun_of_every_example_has_no_difference() {
     let scene = scene();
     for entry in fs::read_dir(root().join("docs/examples")).unwrap() {
         let file = entry.unwrap().path();

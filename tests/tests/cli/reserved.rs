@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::equipment::{calls, said};
 
 #[test]
-fn tools_do_not_get_at_the_log_and_the_configuration() {
+fn tools_cannot_access_the_log_and_the_configuration() {
     let scene = Scene::new();
     let write = |path: &str| ("write_file", json!({ "path": path, "content": "x" }));
     let reads = [
@@ -28,7 +28,7 @@ fn tools_do_not_get_at_the_log_and_the_configuration() {
     scene.run("run write.json --allow-write --mcp servers.json").ok();
     let said = said(&scene);
     for text in &said[..n_attempts] {
-        assert!(text.contains("belongs to what runs the tools"), "{text}");
+        assert!(text.contains("is reserved: tools cannot access it"), "{text}");
     }
     assert!(said[n_attempts].starts_with("wrote"), "{said:?}");
     assert!(!scene.file("rethread.toml").exists() && !scene.file("sub").exists());
@@ -40,7 +40,7 @@ fn tools_do_not_get_at_the_log_and_the_configuration() {
 
 /// The command runs in the folder of the log, with a configuration that does not exist and one that does.
 #[test]
-fn isolated_command_does_not_get_at_the_log_and_the_configuration() {
+fn isolated_command_cannot_access_the_log_and_the_configuration() {
     if let Some(fault) = Isolation::fault() {
         return needs::skipped(fault);
     }

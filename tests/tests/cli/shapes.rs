@@ -60,7 +60,7 @@ fn events_have_the_documented_shape() {
     assert_eq!(scene.run("tail --from 999 --jsonl").ok().stdout, "");
     let tools = scene.run("events last --jsonl --type TOOL_EXECUTION_REQUEST,TOOL_EXECUTION_COMPLETED").ok().lines();
     assert_eq!(tools.len(), 2);
-    scene.run("events last --type NO_SUCH_EVENT").code(2).says("no event is called NO_SUCH_EVENT").silent();
+    scene.run("events last --type NO_SUCH_EVENT").code(2).says("unknown event type NO_SUCH_EVENT").silent();
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn replay_threads_and_show_have_the_documented_shapes() {
 }
 
 #[test]
-fn stdout_has_data_only_and_talk_is_on_stderr() {
+fn stdout_has_data_only_and_messages_are_on_stderr() {
     let scene = scene();
     let plain = scene.run("run greeting.yaml --input Ada").ok();
     assert_eq!(plain.stdout, "Hello, all of you.\n");
@@ -128,7 +128,7 @@ fn stdout_has_data_only_and_talk_is_on_stderr() {
 }
 
 #[test]
-fn chunks_are_one_line_for_people_and_complete_for_programs() {
+fn chunks_are_folded_for_people_and_complete_for_programs() {
     let scene = scene();
     scene.write(
         "streamed.yaml",
@@ -142,7 +142,7 @@ fn chunks_are_one_line_for_people_and_complete_for_programs() {
 }
 
 #[test]
-fn a_reader_that_goes_away_ends_the_program_quietly() {
+fn closed_stdout_ends_the_program_quietly() {
     let scene = scene();
     for _ in 0..30 {
         scene.run("run greeting.yaml --quiet").ok();

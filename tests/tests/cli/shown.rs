@@ -23,7 +23,7 @@ fn hidden() -> Scene {
 }
 
 #[test]
-fn hidden_characters_are_marked_where_a_person_reads() {
+fn hidden_characters_are_marked_on_terminals() {
     let scene = hidden();
     let mut said = vec![scene.run("run hidden.json").code(4)];
     let id = scene.run("inbox --json").ok().json()[0]["id"].as_str().unwrap().to_owned();
@@ -58,7 +58,7 @@ fn hidden_characters_of_the_log_of_a_server_are_marked() {
 }
 
 #[test]
-fn a_killed_thread_is_interrupted_until_it_is_resumed() {
+fn killed_thread_is_listed_as_interrupted_until_resumed() {
     let scene = scene();
     let mut running = Running::start(scene.command(["run", "slow.yaml", "--jsonl"]));
     let killed = id_of(&serde_json::from_str(&running.wait_for("LLM_CALL_REQUESTED")).unwrap());
@@ -97,7 +97,7 @@ fn imported_open_thread_is_interrupted_at_a_server_too() {
 }
 
 #[test]
-fn explain_shows_decisions_and_cuts_nothing_where_no_terminal_is() {
+fn explain_shows_decisions_in_full_without_a_terminal() {
     let scene = Scene::new();
     let long = "x".repeat(300);
     let script = format!("{{script: {{answers: [{{text: {long}}}]}}}}");
@@ -148,7 +148,7 @@ fn bisect_reads_what_a_tool_answered_as_the_last_message() {
 }
 
 #[test]
-fn instructions_that_others_took_the_place_of_are_not_in_messages() {
+fn replaced_instructions_are_not_in_messages() {
     let scene = Scene::new();
     let node = |id: &str| {
         format!(

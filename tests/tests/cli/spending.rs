@@ -86,7 +86,7 @@ fn a_budget_in_money_without_prices_is_refused_at_the_start() {
 }
 
 #[test]
-fn a_sum_says_that_it_misses_a_price() {
+fn sum_reports_missing_prices() {
     let provider = Provider::start(|_, _| Said::Text("yes".into()));
     let scene = scene(&provider, Wire::OpenaiChat, "priced", "{usd: '1', on_unpriced: allow}");
     scene.write(
@@ -116,7 +116,7 @@ fn tokens_of_a_budget_hold_cached_input_of_every_provider() {
 }
 
 #[test]
-fn a_refusal_of_a_provider_fails_its_node() {
+fn provider_refusal_fails_its_node() {
     let message = json!({ "role": "assistant", "content": null, "refusal": "I cannot help with that." });
     let answer =
         json!({ "id": "c1", "model": "m", "choices": [{ "index": 0, "message": message, "finish_reason": "stop" }] });
@@ -129,7 +129,7 @@ fn a_refusal_of_a_provider_fails_its_node() {
 }
 
 #[test]
-fn a_call_without_a_price_pauses_a_thread_with_a_budget_in_money() {
+fn unpriced_call_pauses_a_thread_with_a_cost_budget() {
     let provider = Provider::start(|_, _| Said::Text("yes".into()));
     let scene = scene(&provider, Wire::OpenaiChat, "unpriced", "{tokens: 10}");
     let unpriced = std::fs::read_to_string(scene.file("rethread.toml")).unwrap();
@@ -157,7 +157,7 @@ fn a_call_without_a_price_pauses_a_thread_with_a_budget_in_money() {
 }
 
 #[test]
-fn a_join_of_all_that_is_late_fails_and_names_the_branches() {
+fn timed_out_join_fails_and_names_the_branches() {
     let scene = Scene::new();
     let slow =
         "llm: {provider: mock, model: m, user_prompt: x, extra: {script: {answers: [{text: late, delay_ms: 600000}]}}}";

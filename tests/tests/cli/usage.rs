@@ -40,7 +40,7 @@ fn a_thread_is_named_by_its_id_a_part_of_it_or_last() {
 }
 
 #[test]
-fn the_log_is_where_the_flag_says_else_the_environment_else_here() {
+fn data_directory_is_taken_from_flag_environment_or_default() {
     let scene = scene();
     let in_environment = |words: &str| {
         let mut command = scene.command(words.split(' '));
@@ -57,7 +57,7 @@ fn the_log_is_where_the_flag_says_else_the_environment_else_here() {
 }
 
 #[test]
-fn input_comes_as_text_json_or_a_file() {
+fn input_is_text_json_or_a_file() {
     let scene = scene();
     let input = |arguments: &[&str]| {
         scene.run_args(["run", "greeting.yaml", "--quiet"].iter().chain(arguments)).ok();
@@ -105,7 +105,7 @@ fn validate_and_schema_need_no_log() {
 }
 
 #[test]
-fn there_are_completions_for_the_usual_shells() {
+fn completions_exist_for_common_shells() {
     let scene = Scene::new();
     for shell in ["bash", "zsh", "fish"] {
         let script = scene.run(&format!("completions {shell}")).ok().stdout;
@@ -129,7 +129,7 @@ fn the_help_lists_the_commands() {
         tail         Print the events of the whole log
         replay       Show the state of a thread at an event, a checkpoint or a time
         explain      Explain what a thread did, where time and money went, and why it failed
-        usage        Sum up what calls of models and tools used
+        usage        Sum up the usage of models and tools
         diff         Show the changes between two moments of one thread or of two
         bisect       Find the first event after which an expression is true
         rerun        Run a thread again with its recorded answers, and find the first difference
@@ -139,7 +139,7 @@ fn the_help_lists_the_commands() {
         cancel       Cancel a thread
         pause        Pause a thread
         resume       Resume a paused or unfinished thread
-        reschedule   Let a wait of a thread end at another time
+        reschedule   Change when a wait of a thread ends
         signal       Send a signal to the threads that wait for it
         schedule     Start threads of a workflow at certain times
         inbox        List open questions

@@ -30,7 +30,7 @@ fn scene() -> Scene {
 }
 
 #[test]
-fn all_faults_of_workflow_and_configuration_are_reported_at_once() {
+fn all_workflow_and_configuration_faults_are_reported_at_once() {
     let scene = scene();
     let ran = scene.run("validate bad.yaml").code(3);
     for line in [
@@ -77,7 +77,7 @@ fn skipped_check_is_reported_with_the_reason() {
 }
 
 #[test]
-fn a_sub_workflow_that_can_end_may_run_itself() {
+fn terminating_recursive_sub_workflow_is_valid() {
     let scene = Scene::new();
     let workflow = "version: '1'\nname: w\nnodes: [{id: a, sub_workflow: {workflow: down, inputs: {n: '3'}}}]\n\
                     workflows:\n  down:\n    variables: {n: 0}\n    nodes:\n      \
@@ -89,7 +89,7 @@ fn a_sub_workflow_that_can_end_may_run_itself() {
 }
 
 #[test]
-fn unknown_configuration_key_is_an_error_with_the_nearest_name() {
+fn unknown_configuration_key_is_refused_with_the_nearest_name() {
     let scene = Scene::new();
     scene.write("w.yaml", "version: '1'\nname: w\nnodes: [{id: a, end: {}}]\n");
     for (configuration, says) in [
@@ -118,7 +118,7 @@ fn unknown_configuration_key_is_an_error_with_the_nearest_name() {
 }
 
 #[test]
-fn a_number_that_cannot_be_meant_is_refused_where_it_is_written() {
+fn out_of_range_number_is_refused_with_its_place() {
     let scene = Scene::new();
     scene.write("w.yaml", "version: '1'\nname: w\nnodes: [{id: a, end: {}}]\n");
     for (line, says) in [

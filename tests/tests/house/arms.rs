@@ -102,7 +102,7 @@ fn every_event_input_and_effect_is_named_in_every_match() {
 }
 
 #[test]
-fn an_arm_for_all_others_is_found() {
+fn catch_all_arm_is_found() {
     let in_match = |arms: &str| n_open_matches(&format!("fn f() {{ match event {{ {arms} }} }}"));
     assert_eq!(in_match("Event::A(_) => 1, _ => 2"), 1);
     assert_eq!(in_match("Some(Event::A(_)) => { 1 } Some(_) => 2, None => 3"), 1);

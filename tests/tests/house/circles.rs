@@ -220,7 +220,7 @@ fn circles(sources: &Sources) -> Vec<BTreeSet<String>> {
 }
 
 #[test]
-fn no_circle_of_files_is_larger_than_allowed() {
+fn no_import_cycle_is_larger_than_allowed() {
     for (folder, n_max) in FILES_MAX {
         for circle in circles(&sources(&root().join(folder))) {
             let n = circle.len();
@@ -277,7 +277,7 @@ fn kinds_of_nodes_and_strategies_do_not_import_each_other() {
 }
 
 #[test]
-fn a_circle_of_files_is_found() {
+fn import_cycle_is_found() {
     let of = |files: &[(&str, &str)]| {
         let module = |path: &str| path.split('/').map(str::to_owned).collect();
         circles(&files.iter().map(|(path, source)| (module(path), (*source).to_owned())).collect())

@@ -74,7 +74,7 @@ fn packages() -> Vec<Value> {
 }
 
 #[test]
-fn dependencies_keep_the_rules_of_deny_toml() {
+fn dependencies_obey_deny_toml() {
     let rules = Rules::of(&std::fs::read_to_string(root().join("deny.toml")).unwrap().parse().unwrap());
     let packages = packages();
     assert!(packages.len() > 200, "{} packages", packages.len());

@@ -30,7 +30,7 @@ fn a_program_without_features_compiles_fewer_than_150_packages() {
 }
 
 #[test]
-fn heavy_packages_come_with_their_feature_alone() {
+fn heavy_packages_require_their_feature() {
     let heavy = [
         ("reqwest", "openai"),
         ("tiktoken-rs", "tokens"),

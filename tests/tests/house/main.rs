@@ -135,7 +135,7 @@ fn faults(manifest: &Table) -> Vec<String> {
 }
 
 #[test]
-fn every_arrow_between_crates_is_one_the_design_draws() {
+fn crate_dependencies_match_the_design() {
     let members = members();
     let faults: Vec<_> = members.iter().flat_map(faults).collect();
     assert!(faults.is_empty(), "{}", faults.join("\n"));
@@ -146,7 +146,7 @@ fn every_arrow_between_crates_is_one_the_design_draws() {
 }
 
 #[test]
-fn a_forbidden_arrow_is_found() {
+fn forbidden_dependency_is_found() {
     let check = |name: &str, rest: &str| {
         let manifest = format!("[package]\nname = '{name}'\n[lints]\nworkspace = true\n{rest}");
         faults(&manifest.parse().unwrap()).join("\n")
@@ -191,7 +191,7 @@ fn unexplained(manifest: &str, section: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_dependency_of_the_workspace_says_why_it_is_there() {
+fn every_workspace_dependency_has_a_reason() {
     let manifest = fs::read_to_string(root().join("Cargo.toml")).unwrap();
     let section = "[workspace.dependencies]";
     assert!(manifest.lines().any(|line| line == section));
@@ -206,7 +206,7 @@ fn a_dependency_without_a_reason_is_found() {
 }
 
 #[test]
-fn the_heart_has_no_async() {
+fn core_has_no_async() {
     let mut found = Vec::new();
     for_each_source(&root().join("events/src"), &mut |path, text| {
         for (n, line) in text.lines().enumerate() {

@@ -32,7 +32,7 @@ fn exported(source: &str) -> Vec<String> {
 }
 
 #[test]
-fn library_root_has_few_names() {
+fn number_of_names_in_the_library_root_is_limited() {
     let source = std::fs::read_to_string(root().join("actors/src/lib.rs")).unwrap();
     let names = exported(&source);
     for known in ["Runtime", "Tool", "parse_workflow", "llm", "errors", "workflow", "event"] {

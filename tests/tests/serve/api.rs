@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::place::{GREETING, Place, QUICK};
 
 #[test]
-fn a_thread_is_started_answered_looked_at_and_deleted() {
+fn thread_is_started_answered_read_and_deleted() {
     let place = Place::new();
     let hash = place.put(GREETING);
     let started = place.post("/v1/threads", &json!({ "workflow": "greeting", "input": "Ada" })).is(201);
@@ -180,7 +180,7 @@ fn workflow_faults_are_reported_with_their_places() {
 }
 
 #[test]
-fn bad_input_of_all_sorts_is_a_problem_that_says_what_to_do() {
+fn invalid_requests_are_problems_with_advice() {
     let place = Place::with("--body-bytes-max 2000");
     let (thread, _) = place.asking();
     for (method, path, status, kind) in [
@@ -269,7 +269,7 @@ fn tools_and_profiles_are_listed_without_secrets() {
 }
 
 #[test]
-fn an_export_of_a_thread_that_went_on_otherwise_is_a_conflict() {
+fn import_of_a_diverged_thread_is_a_conflict() {
     let (here, there) = (Place::new(), Place::new());
     let (thread, question) = here.asking();
     let export = |place: &Place| place.scene.run(&format!("export {thread}")).ok().stdout;
@@ -336,7 +336,7 @@ fn workflow_with_any_name_is_found() {
 }
 
 #[test]
-fn usage_comes_in_pages_that_add_up() {
+fn usage_pages_add_up() {
     let place = Place::new();
     let threads: Vec<_> = (0..3).map(|_| place.start(QUICK)).collect();
     for thread in &threads {

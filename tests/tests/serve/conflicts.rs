@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::place::Place;
 
 #[test]
-fn of_two_who_answer_at_once_one_gets_a_conflict() {
+fn one_of_two_concurrent_answers_is_a_conflict() {
     let place = Place::new();
     for _ in 0..5 {
         let (thread, id) = place.asking();
@@ -29,7 +29,7 @@ fn of_two_who_answer_at_once_one_gets_a_conflict() {
 }
 
 #[test]
-fn a_question_that_was_never_asked_is_not_there() {
+fn unknown_question_is_not_found() {
     let place = Place::new();
     let (thread, _) = place.asking();
     place
@@ -73,7 +73,7 @@ nodes:
 "#;
 
 #[test]
-fn cancel_that_races_with_the_end_is_done_or_a_conflict() {
+fn cancel_racing_with_the_end_is_done_or_a_conflict() {
     let place = Place::new();
     for n in 0..60 {
         let thread = place.start(STEPS);

@@ -41,7 +41,7 @@ fn examples(page: &str) -> Vec<Example> {
 }
 
 #[test]
-fn every_request_of_the_page_does_what_the_page_says() {
+fn http_page_shows_the_actual_responses() {
     let page = std::fs::read_to_string(root().join("docs/HTTP.md")).unwrap();
     let place = Place::new();
     let mut known: BTreeMap<&str, String> = BTreeMap::new();
@@ -374,9 +374,9 @@ fn each_documented_status_occurs_and_fits_its_schema() {
     api.send(post(session, "", json!({ "token": "x" })), "post", session, 401);
     api.send(place.request("DELETE", session), "delete", session, 204);
 
-    // Shown elsewhere: `stops::it_is_not_ready_while_it_drains_and_still_answers`,
-    // `api::an_export_of_a_thread_that_went_on_otherwise_is_a_conflict`, and
-    // `idempotency::many_who_send_the_same_request_at_once_start_one_thread`. Limits of labels (429) are in `label_limits`.
+    // Shown elsewhere: `stops::draining_server_is_not_ready_and_still_answers`,
+    // `api::import_of_a_diverged_thread_is_a_conflict`, and
+    // `idempotency::concurrent_identical_requests_start_one_thread`. Limits of labels (429) are in `label_limits`.
     let elsewhere = [
         ("/health/ready", "get", 503),
         ("/v1/import", "post", 409),

@@ -82,7 +82,7 @@ fn check_log(scene: &Scene) {
     });
 }
 
-fn a_service_that_is_stopped_and_started_again_loses_nothing(name: &str) {
+fn restarted_service_loses_nothing(name: &str) {
     let scene = Scene::new();
     let service = Service::start(&scene, name);
     let thread = service.announce("the picnic");
@@ -122,12 +122,12 @@ fn a_service_that_is_stopped_and_started_again_loses_nothing(name: &str) {
 
 #[test]
 fn restarted_axum_service_loses_nothing() {
-    a_service_that_is_stopped_and_started_again_loses_nothing("axum_service");
+    restarted_service_loses_nothing("axum_service");
 }
 
 #[test]
 fn restarted_actix_service_loses_nothing() {
-    a_service_that_is_stopped_and_started_again_loses_nothing("actix_service");
+    restarted_service_loses_nothing("actix_service");
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn restarted_synchronous_program_loses_nothing() {
 }
 
 #[test]
-fn the_guide_to_embedding_shows_what_the_example_is_made_of() {
+fn embedding_guide_shows_the_code_of_the_example() {
     let read = |path: &str| std::fs::read_to_string(root().join(path)).unwrap();
     let (page, program) = (read("docs/guides/embedding.md"), read("tests/examples/axum_service.rs"));
     let blocks = |language: &str| -> Vec<String> {

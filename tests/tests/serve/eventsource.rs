@@ -72,7 +72,7 @@ fn client_sees_every_position_once_through_a_server_kill() {
 }
 
 #[test]
-fn a_real_client_stops_for_good_when_the_thread_has_ended() {
+fn eventsource_client_stops_when_the_thread_has_ended() {
     let Some(folder) = client() else { return };
     let place = Place::new();
     let (thread, id) = place.asking();

@@ -166,7 +166,7 @@ impl Operation {
 }
 
 #[test]
-fn made_up_requests_are_answered_as_the_document_says() {
+fn generated_requests_are_answered_as_documented() {
     let place = Place::with("--body-bytes-max 200000");
     let document = place.get("/v1/openapi.json").value();
     let operations = operations(&document);

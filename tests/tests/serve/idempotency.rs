@@ -60,7 +60,7 @@ fn by_many(request: Request) -> String {
 }
 
 #[test]
-fn many_who_send_the_same_request_at_once_start_one_thread() {
+fn concurrent_identical_requests_start_one_thread() {
     let place = Place::new();
     let body = json!({ "definition": QUICK, "input": "Ada" });
     by_many(place.request("POST", "/v1/threads").header("Idempotency-Key", "same").json(&body));
@@ -119,7 +119,7 @@ fn fork_and_live_rerun_with_a_key_start_one_thread() {
 }
 
 #[test]
-fn a_thread_that_was_deleted_is_not_begun_again_by_its_key() {
+fn deleted_thread_is_not_started_again_by_its_key() {
     let mut place = Place::new();
     let body = json!({ "definition": QUICK, "input": "Ada" });
     let thread = start(&place, "k1", &body).is(201).value()["thread_id"].as_str().unwrap().to_owned();

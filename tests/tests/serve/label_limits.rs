@@ -77,7 +77,7 @@ fn threads_that_have_not_ended_are_limited_across_a_restart() {
 }
 
 #[test]
-fn of_many_starts_at_once_as_many_begin_as_the_limit_has() {
+fn concurrent_starts_never_exceed_the_limit() {
     let place = place("[limits.labels.tenant]\nlive_threads_max = 3");
     let body = json!({ "definition": GREETING, "input": "Ada", "labels": { "tenant": "acme" } });
     let statuses: Vec<_> = std::thread::scope(|scope| {
@@ -145,7 +145,7 @@ fn run_in_progress_pauses_when_the_tokens_of_the_day_are_used() {
 }
 
 #[test]
-fn metrics_tell_configured_labels_apart_and_bound_their_number() {
+fn metrics_count_configured_labels_with_a_limit() {
     let place = place("[metrics]\nlabels = ['tenant']\nlabel_values_max = 2");
     let odd = "a\"b\\c";
     for tenant in [odd, "acme", "third", "other"] {

@@ -111,7 +111,7 @@ fn every_route_hides_other_threads_from_a_token_with_labels() {
         "/v1/interactions",
         "/v1/info",
         "/v1/signals/{name}",
-        // Shown in `schedules::schedule_of_other_threads_is_hidden_from_a_token_with_labels`.
+        // Shown in `schedules::foreign_schedule_is_hidden_from_a_token_with_labels`.
         "/v1/schedules",
         "/v1/schedules/{name}",
         "/v1/schedules/{name}/pause",

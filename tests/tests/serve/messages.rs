@@ -63,7 +63,7 @@ fn message_during_the_last_model_call_is_answered() {
 }
 
 #[test]
-fn message_that_no_call_may_read_is_a_conflict() {
+fn undeliverable_message_is_a_conflict() {
     let slow = Slow::new();
     let thread = slow.start(", max_iterations: 1");
     let message = json!({ "role": "user", "content": MESSAGE });
@@ -74,7 +74,7 @@ fn message_that_no_call_may_read_is_a_conflict() {
 }
 
 #[test]
-fn fork_that_is_not_to_run_waits_until_it_is_resumed() {
+fn fork_created_paused_waits_for_resume() {
     let place = Place::new();
     let (thread, _) = place.asking();
     let forked = place.post(&format!("/v1/threads/{thread}/fork"), &json!({ "seq": 2, "run": false })).is(201).value();

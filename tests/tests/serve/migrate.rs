@@ -50,7 +50,7 @@ fn wait_for(place: &Place, n: usize) {
 }
 
 #[test]
-fn thousand_threads_move_once_each_although_command_and_server_are_killed() {
+fn thousand_threads_migrate_once_each_across_kills() {
     let place = Place::new();
     place.scene.write("new.yaml", ORDER.replace("\"old\"", "\"new\""));
     let (old, other) = (place.put(ORDER), place.put(&other()));

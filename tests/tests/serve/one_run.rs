@@ -57,7 +57,7 @@ fn one_run_is_read_over_http() {
 }
 
 #[test]
-fn one_run_is_rerun_and_goes_on_over_http() {
+fn one_run_is_rerun_and_continued_over_http() {
     let (place, thread, second) = conversation();
     let path = format!("/v1/threads/{thread}/rerun");
     let same = place.post(&path, &json!({ "run_id": second })).is(200).value();

@@ -59,7 +59,7 @@ fn flows_with(file: &str, env: &[(&str, PathBuf)]) {
 }
 
 #[test]
-fn the_modules_of_the_page_do_what_they_say() {
+fn page_modules_pass_their_unit_tests() {
     if !needs::program("node") {
         return;
     }
@@ -74,12 +74,12 @@ fn a_person_can_watch_step_back_and_fork_in_the_page() {
 }
 
 #[test]
-fn people_can_answer_in_the_page_also_at_once_and_through_a_crash() {
+fn page_answers_work_concurrently_and_across_a_crash() {
     flows("answer");
 }
 
 #[test]
-fn page_works_with_keys_alone_in_the_dark_and_on_a_small_screen() {
+fn page_works_by_keyboard_in_dark_mode_and_on_small_screens() {
     flows("everybody");
 }
 

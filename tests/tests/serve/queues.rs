@@ -14,7 +14,7 @@ nodes:
 ";
 
 #[test]
-fn a_run_that_waits_is_shown_and_begins_after_a_kill() {
+fn queued_run_is_shown_and_starts_after_a_kill() {
     let place = Place::new();
     let start = |place: &Place, order: u32| {
         let body = json!({ "definition": ORDER, "input": { "customer": "Ada", "order": order } });
@@ -56,7 +56,7 @@ fn on_busy_is_refuse_or_queue() {
 
 /// A command runs the thread that it starts, and leaves those of others where they wait.
 #[test]
-fn rethread_run_begins_its_own_run_of_a_queue() {
+fn rethread_run_starts_its_own_queued_run() {
     let scene = Scene::new();
     scene.write(
         "once.yaml",
@@ -68,7 +68,7 @@ fn rethread_run_begins_its_own_run_of_a_queue() {
 }
 
 #[test]
-fn a_queue_that_makes_no_sense_is_a_fault_with_its_place() {
+fn invalid_queue_is_a_fault_with_its_place() {
     let scene = Scene::new();
     for (queue, said) in [
         ("{key: input}", "a queue without limits"),

@@ -87,7 +87,7 @@ fn threads_are_run_and_changed_through_the_server_of_the_log() {
     place.scene.run(&format!("resume {thread} --no-input --json")).code(4);
     let open = place.scene.run("inbox --json").ok().json();
     let id = open[0]["id"].as_str().unwrap();
-    place.scene.run(&format!("respond {id} --text yes")).ok().says("goes on at http://");
+    place.scene.run(&format!("respond {id} --text yes")).ok().says("continues at http://");
     place.scene.run(&format!("respond {id} --text no")).code(7);
     place.scene.run(&format!("respond {thread}-9999 --text no")).code(7);
     assert_eq!(place.at_rest(thread)["status"], "completed");
@@ -102,7 +102,7 @@ fn threads_are_run_and_changed_through_the_server_of_the_log() {
     other.write("export.jsonl", &exported);
     let second = Place::on(other, "");
     second.scene.run("import export.jsonl").ok().says("1 thread with");
-    second.scene.run("import export.jsonl").ok().says("1 were there already");
+    second.scene.run("import export.jsonl").ok().says("1 were already present");
     assert_eq!(second.scene.run(&format!("export {thread}")).ok().stdout.lines().count(), exported.lines().count());
     second.scene.write("export.jsonl", "{}\n");
     second.scene.run("import export.jsonl").code(7);
@@ -150,7 +150,7 @@ fn person_at_a_terminal_follows_a_thread_of_a_server() {
 }
 
 #[test]
-fn tool_question_at_the_server_is_answered_from_the_command_line() {
+fn tool_question_at_a_server_is_answered_by_a_command() {
     let scene = Scene::new();
     if !needs::program("python3") {
         return;
@@ -177,13 +177,13 @@ fn tool_question_at_the_server_is_answered_from_the_command_line() {
 }
 
 #[test]
-fn thread_continues_after_its_command_left() {
+fn thread_continues_after_its_command_detached() {
     let place = Place::new();
     place.scene.write("slow.yaml", GREETING.replace("chunk_delay_ms: 40", "chunk_delay_ms: 300"));
     let mut running = Running::start(place.scene.command(["run", "slow.yaml", "--jsonl"]));
     running.wait_for("LLM_EXECUTION_PROGRESS");
     running.signal("INT");
-    running.end().code(130).says("goes on at");
+    running.end().code(130).says("continues at");
     let thread = place.get("/v1/threads").value()["threads"][0]["thread_id"].as_str().unwrap().to_owned();
     assert_eq!(place.at_rest(&thread)["status"], "waiting");
 }
@@ -254,7 +254,7 @@ fn server_named_in_a_lock_is_trusted_only_while_it_is_held() {
 }
 
 #[test]
-fn address_with_path_or_password_is_refused_without_the_password() {
+fn address_with_path_or_password_is_refused() {
     let scene = Scene::new();
     let (address, heads) = impostor(1);
     for server in [

@@ -65,7 +65,7 @@ fn scope_read_may_rerun_but_not_continue() {
 }
 
 #[test]
-fn a_fork_answers_in_the_request_that_makes_it() {
+fn fork_request_can_answer_questions() {
     let place = Place::new();
     let (thread, question) = place.asking();
     place.post(&format!("/v1/interactions/{question}/respond"), &json!({ "answer": "yes" })).is(200);
@@ -97,7 +97,7 @@ fn a_fork_answers_in_the_request_that_makes_it() {
 }
 
 #[test]
-fn a_fork_answers_for_a_branch_that_it_takes_over() {
+fn fork_request_can_answer_for_a_replaced_branch() {
     let place = Place::new();
     let ask = |id: &str, variable: &str| {
         let interaction = json!({
@@ -117,7 +117,7 @@ fn a_fork_answers_for_a_branch_that_it_takes_over() {
     let path = format!("/v1/threads/{thread}/fork");
     // Branches are inherited in their state at the last event of the thread, which is before their questions.
     let early = place.post(&path, &json!({ "answers": { named(1): "two" } })).problem(404, "no-interaction");
-    assert!(early["detail"].as_str().unwrap().contains("does not wait at that moment"), "{early}");
+    assert!(early["detail"].as_str().unwrap().contains("is not open at that moment"), "{early}");
     let before = place.last_seq(&thread);
     place.post(&format!("/v1/interactions/{}/respond", named(0)), &json!({ "answer": "one" })).is(200);
     place.until(&format!("/v1/threads/{thread}"), |shown| shown["last_seq"].as_u64().unwrap() > before);

@@ -156,7 +156,7 @@ fn a_run_is_given_its_definition() {
 }
 
 #[test]
-fn a_model_is_changed_and_changed_back_in_a_conversation_at_a_server() {
+fn model_is_switched_and_restored_in_a_conversation() {
     let scene = Scene::new();
     let profile = |name: &str| {
         format!(
@@ -174,7 +174,7 @@ fn a_model_is_changed_and_changed_back_in_a_conversation_at_a_server() {
 }
 
 #[test]
-fn a_thread_begins_with_a_conversation_from_elsewhere() {
+fn thread_starts_with_an_imported_conversation() {
     let slow = Slow::new();
     let place = &slow.place;
     let definition = "version: '1'\nname: chat\nvariables: {tone: kind}\nnodes:\n- {id: first, llm: {profile_id: fast, user_prompt: \
@@ -216,7 +216,7 @@ fn a_thread_begins_with_a_conversation_from_elsewhere() {
 }
 
 #[test]
-fn a_message_is_edited_and_its_answer_made_again() {
+fn edited_message_is_answered_again() {
     let slow = Slow::new();
     let (place, thread) = (&slow.place, slow.place.start(CHAT));
     place.at_rest(&thread);
@@ -240,7 +240,7 @@ fn a_message_is_edited_and_its_answer_made_again() {
 }
 
 #[test]
-fn an_interruption_ends_the_answer_that_is_being_made() {
+fn interruption_ends_the_answer_in_progress() {
     let slow = Slow::new();
     let (place, thread) = (&slow.place, slow.place.start(CHAT));
     place.at_rest(&thread);
@@ -255,7 +255,7 @@ fn an_interruption_ends_the_answer_that_is_being_made() {
 }
 
 #[test]
-fn a_turn_survives_a_kill_and_its_request_is_done_once() {
+fn turn_survives_a_kill_and_its_request_takes_effect_once() {
     let slow = Slow::new();
     let thread = slow.place.start(CHAT);
     slow.place.at_rest(&thread);

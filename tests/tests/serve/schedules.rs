@@ -98,7 +98,7 @@ fn schedule_at_the_terminal() {
     assert!(scene.run("schedule list").ok().stdout.contains("quick"));
     scene.run("schedule show none").code(5).says("no schedule `none`");
     scene.run_args(["schedule", "put", "soon", "--workflow", "quick", "--cron", "99 * * * *"]).code(3).says("no cron");
-    scene.run("schedule put late --workflow quick.yaml --cron @daily").ok().says("while `rethread serve` does");
+    scene.run("schedule put late --workflow quick.yaml --cron @daily").ok().says("`rethread serve` starts the threads");
     scene.run("schedule delete soon").ok();
     scene.run("schedule delete late").ok();
     assert_eq!(scene.run("schedule list --json").ok().stdout.trim(), "[]");
@@ -106,7 +106,7 @@ fn schedule_at_the_terminal() {
 
 /// A token for the threads of a tenant sees and changes no schedules of others.
 #[test]
-fn schedule_of_other_threads_is_hidden_from_a_token_with_labels() {
+fn foreign_schedule_is_hidden_from_a_token_with_labels() {
     let place = Place::new();
     place.put(QUICK);
     let of = |tenant: &str| json!({ "workflow": "quick", "cron": "@yearly", "labels": { "tenant": tenant } });

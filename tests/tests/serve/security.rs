@@ -66,7 +66,7 @@ fn page_stores_its_token_in_a_cookie_without_script_access() {
 }
 
 #[test]
-fn elsewhere_than_on_this_machine_a_token_is_needed() {
+fn token_is_required_on_non_loopback_addresses() {
     let scene = Scene::new();
     scene.run("serve --listen 0.0.0.0:0").code(3).says("is not a loopback address").says("rethread token create");
     let token = token(&scene, "read");
@@ -78,7 +78,7 @@ fn elsewhere_than_on_this_machine_a_token_is_needed() {
 }
 
 #[test]
-fn names_and_origins_that_are_not_its_own_get_nothing() {
+fn foreign_hosts_and_origins_are_refused() {
     let place = Place::with("--allow-host threads.example --allow-origin https://page.example");
     let port = place.address.port();
     let host = |host: &str| place.request("GET", "/v1/threads").header("Host", host).send();
@@ -125,7 +125,7 @@ fn every_answer_has_headers_that_restrict_browsers() {
 }
 
 #[test]
-fn content_of_threads_is_data_and_never_a_page() {
+fn thread_content_is_never_served_as_a_page() {
     let place = Place::new();
     let hostile = "<script>alert(1)</script>\u{2028}\n</data>";
     let started = place.post("/v1/threads", &json!({ "definition": QUICK, "input": hostile })).is(201).value();
@@ -138,7 +138,7 @@ fn content_of_threads_is_data_and_never_a_page() {
 }
 
 #[test]
-fn a_token_that_is_revoked_follows_nothing_any_more() {
+fn revoking_a_token_ends_its_streams() {
     for (kind, keep_alive) in
         [("text/event-stream", 3_600_000), ("application/x-ndjson", 3_600_000), ("text/event-stream", 50)]
     {
@@ -237,7 +237,7 @@ fn server_whose_tools_run_programs_needs_a_token_on_loopback() {
 }
 
 #[test]
-fn token_is_not_made_where_tools_can_read_it() {
+fn token_is_not_created_where_tools_can_read_it() {
     let scene = Scene::new();
     scene.run("serve --listen 127.0.0.1:0 --allow-commands --quiet").code(3).says("rethread token create");
     let log = std::fs::File::create(scene.file("log")).unwrap();
@@ -281,7 +281,7 @@ fn events_record_by_which_token_a_thread_was_changed() {
 }
 
 #[test]
-fn token_that_has_expired_is_refused_and_says_so() {
+fn expired_token_is_refused_with_the_reason() {
     let scene = Scene::new();
     let create = |expires: &str| {
         let words = format!("token create --scope read --owner Ada --expires {expires} --json");

@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::place::{GREETING, Place, QUICK};
 
 #[test]
-fn a_signal_tells_subscribers_finishes_and_exits_with_0() {
+fn sigterm_notifies_subscribers_and_exits_with_0() {
     let place = Place::new();
     let (thread, id) = place.asking();
     let mut stream = place.follow(&format!("/v1/threads/{thread}/events"));
@@ -27,7 +27,7 @@ fn a_signal_tells_subscribers_finishes_and_exits_with_0() {
 }
 
 #[test]
-fn it_is_not_ready_while_it_drains_and_still_answers() {
+fn draining_server_is_not_ready_and_still_answers() {
     let place = Place::with("--drain-ms 600000");
     let (thread, _) = place.asking();
     place.get("/health/ready").is(200);
@@ -47,7 +47,7 @@ fn it_is_not_ready_while_it_drains_and_still_answers() {
 }
 
 #[test]
-fn a_second_signal_ends_it_at_once() {
+fn second_sigterm_stops_at_once() {
     let place = Place::new();
     place.start(&GREETING.replace("chunk_delay_ms: 40", "chunk_delay_ms: 60000"));
     place.server.signal("TERM");
@@ -67,7 +67,7 @@ fn thread_continues_after_the_server_was_killed() {
 }
 
 #[test]
-fn a_server_that_only_shows_runs_and_changes_nothing() {
+fn read_only_server_runs_and_changes_nothing() {
     let place = Place::new();
     let (thread, id) = place.asking();
     let Place { scene, server, .. } = place;
@@ -81,7 +81,7 @@ fn a_server_that_only_shows_runs_and_changes_nothing() {
 }
 
 #[test]
-fn an_address_that_is_taken_is_said_before_the_log_is_touched() {
+fn address_in_use_is_reported_before_the_log_is_opened() {
     let place = Place::new();
     let other = Scene::new();
     let words = format!("serve --listen {}", place.address);

@@ -21,7 +21,7 @@ fn until(stream: &mut Stream, name: &str) -> Vec<SentEvent> {
 }
 
 #[test]
-fn reconnect_to_a_streamed_answer_misses_and_repeats_nothing() {
+fn reconnect_to_a_streamed_answer_is_gapless() {
     let place = Place::new();
     let thread = place.start(GREETING);
     let path = format!("/v1/threads/{thread}/events");
@@ -50,7 +50,7 @@ fn reconnect_to_a_streamed_answer_misses_and_repeats_nothing() {
 }
 
 #[test]
-fn the_head_of_a_stream_is_what_browsers_and_proxies_need() {
+fn stream_headers_suit_browsers_and_proxies() {
     let place = Place::new();
     let (thread, _) = place.asking();
     let mut stream = place.follow(&format!("/v1/threads/{thread}/events"));
@@ -69,7 +69,7 @@ fn the_head_of_a_stream_is_what_browsers_and_proxies_need() {
 }
 
 #[test]
-fn a_finished_thread_that_was_read_to_its_end_has_no_more() {
+fn stream_of_a_finished_thread_ends_with_204() {
     let place = Place::new();
     let thread = place.start(QUICK);
     place.at_rest(&thread);
@@ -193,7 +193,7 @@ fn family_stream_has_all_its_branches_and_no_other_thread() {
 }
 
 #[test]
-fn stuck_subscriber_blocks_no_one_and_subscribers_have_a_limit() {
+fn stuck_subscriber_blocks_nothing_and_subscribers_are_limited() {
     let place = Place::with("--subscribers-max 3");
     let _idle: Vec<_> = (0..2).map(|_| place.follow("/v1/events")).collect();
     let mut reader = place.follow("/v1/events?types=THREAD_COMPLETED");

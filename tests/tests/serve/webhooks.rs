@@ -121,7 +121,7 @@ fn redirecting() -> (String, Receiver<String>) {
 }
 
 #[test]
-fn a_redirect_is_no_delivery_and_is_not_followed() {
+fn redirect_is_not_followed_and_not_a_delivery() {
     let (url, methods) = redirecting();
     let mut place = Place::on(configured(&url, "give_up_after_s = 1\n"), "");
     place.at_rest(&place.start(QUICK));
@@ -152,7 +152,7 @@ fn webhook_with_a_narrow_filter_advances_with_the_log() {
 }
 
 #[test]
-fn one_that_never_answers_well_dies_loudly_and_alone() {
+fn failing_webhook_stops_alone_and_is_reported() {
     let (url, _posts) = receiver(std::iter::repeat_n(500, 1_000));
     let more = "types = [\"THREAD_COMPLETED\"]\ngive_up_after_s = 1\n";
     let mut place = Place::on(configured(&url, more), "");
@@ -167,10 +167,10 @@ fn one_that_never_answers_well_dies_loudly_and_alone() {
 }
 
 #[test]
-fn a_configuration_that_makes_no_sense_is_refused_with_the_reason() {
+fn invalid_webhook_configuration_is_refused_with_the_reason() {
     let serve = |scene: &Scene| scene.run("serve --listen 127.0.0.1:0").code(3);
     serve(&configured("ftp://example", "")).says("must begin with https://");
-    serve(&configured("http://example", "types = [\"NO\"]")).says("no event is called NO");
+    serve(&configured("http://example", "types = [\"NO\"]")).says("unknown event type NO");
     serve(&configured("http://example", "colour = 1")).says("colour");
     let scene = configured("http://example", "");
     scene.write("secret.txt", "hunter2");

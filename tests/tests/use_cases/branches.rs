@@ -21,7 +21,7 @@ nodes:
 }
 
 #[test]
-fn quorum_that_no_run_can_meet_is_refused() {
+fn unreachable_quorum_is_refused() {
     let shop = Shop::new();
     shop.write(&joined("mode: n_of_m\n      n: 3"));
     let ran = shop.scene.run("validate flow.yaml").code(3);
@@ -29,7 +29,7 @@ fn quorum_that_no_run_can_meet_is_refused() {
 }
 
 #[test]
-fn item_sees_what_the_item_before_it_set_for_all() {
+fn item_sees_shared_variables_set_by_the_previous_item() {
     let shop = Shop::new();
     let each = "
 nodes:

@@ -26,7 +26,7 @@ fn a_model_answers() {
 }
 
 #[test]
-fn nodes_follow_each_other_and_see_what_was_said() {
+fn nodes_run_in_order_and_see_the_conversation() {
     let two = workflow(&format!(
         "nodes: [{}, {}]",
         llm("first", "", "{text: one}"),
@@ -75,7 +75,7 @@ fn a_model_that_fails_fails_the_thread() {
 }
 
 #[test]
-fn a_failed_node_is_tried_again() {
+fn failed_node_is_retried() {
     let again = workflow(
         "nodes: [{id: work, retry: {max_attempts: 2, backoff_ms: 1}, tool: {tool_name: fail, parameters: {text: no}}}]",
     );
@@ -99,7 +99,7 @@ fn a_failed_node_is_tried_again() {
 }
 
 #[test]
-fn an_id_of_the_callers_makes_starting_safe_to_repeat() {
+fn start_with_the_callers_id_is_idempotent() {
     block_on(async {
         let world = World::new().await;
         let workflow = scripted("", "{text: once}");
@@ -113,7 +113,7 @@ fn an_id_of_the_callers_makes_starting_safe_to_repeat() {
 }
 
 #[test]
-fn a_workflow_that_cannot_run_here_is_not_begun() {
+fn workflow_with_missing_requirements_is_not_started() {
     block_on(async {
         let world = World::new().await;
         let workflow = scripted("no_such_tool", "{text: never}");

@@ -45,7 +45,7 @@ fn imported_thread_resumes_only_on_request() {
 }
 
 #[test]
-fn an_export_holds_what_the_log_had_when_it_began() {
+fn export_contains_the_log_as_of_its_start() {
     block_on(async {
         let (here, there) = (World::new().await, World::new().await);
         let (asks, outcome) = here.run(&approval(), "7").await;
@@ -70,7 +70,7 @@ fn an_export_holds_what_the_log_had_when_it_began() {
 }
 
 #[test]
-fn definitions_that_are_put_at_once_are_all_listed() {
+fn concurrently_stored_definitions_are_all_listed() {
     block_on(async {
         let world = World::with(Arc::new(MemoryStore::new()), &Tally::default(), |builder| builder).await;
         let version = |n: usize| scripted("", &format!("{{text: '{n}'}}"));
@@ -88,7 +88,7 @@ fn definitions_that_are_put_at_once_are_all_listed() {
 }
 
 #[test]
-fn a_runtime_that_could_not_start_lets_go_of_the_log() {
+fn failed_start_of_a_runtime_releases_the_log() {
     struct Silent;
     impl rethread::Monitor for Silent {}
     block_on(async {

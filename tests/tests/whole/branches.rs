@@ -41,7 +41,7 @@ async fn waiting(world: &World) -> Vec<ThreadHandle> {
 }
 
 #[test]
-fn branches_are_threads_and_their_results_come_together() {
+fn branches_are_threads_and_their_results_are_joined() {
     block_on(async {
         let world = World::new().await;
         let (thread, outcome) = world.run(&two_branches("concurrency: 2"), "hello").await;
@@ -56,7 +56,7 @@ fn branches_are_threads_and_their_results_come_together() {
 }
 
 #[test]
-fn a_list_of_five_hundred_is_done_in_its_order() {
+fn list_of_five_hundred_items_is_joined_in_order() {
     block_on(async {
         let world = World::new().await;
         let input: Vec<_> = (0..500).map(|i| format!("w{i}")).collect();
@@ -86,7 +86,7 @@ fn a_thread_whose_branches_wait_for_people_is_at_rest() {
 }
 
 #[test]
-fn losers_are_cancelled() {
+fn losing_branches_are_cancelled() {
     block_on(async {
         let world = World::new().await;
         let workflow = workflow(&format!(
@@ -156,7 +156,7 @@ fn a_fork_of_a_thread_in_a_fork_has_branches_of_its_own() {
 }
 
 #[test]
-fn a_fork_begins_its_branches_when_the_log_has_it() {
+fn fork_starts_its_branches_once_it_is_durable() {
     block_on(async {
         let store = Arc::new(FaultyStore::new(Arc::new(MemoryStore::new())));
         let world = World::on(store.clone(), &Tally::default()).await;
@@ -186,7 +186,7 @@ fn a_fork_begins_its_branches_when_the_log_has_it() {
 }
 
 #[test]
-fn a_checkpoint_of_the_owner_names_a_moment_of_its_branches() {
+fn checkpoint_of_a_parent_names_a_moment_of_its_branches() {
     block_on(async {
         let world = World::new().await;
         let (thread, _) = world.run(&asking(), "hello").await;
@@ -205,7 +205,7 @@ fn a_checkpoint_of_the_owner_names_a_moment_of_its_branches() {
 }
 
 #[test]
-fn a_deleted_thread_takes_its_branches_with_it() {
+fn deleting_a_thread_deletes_its_branches() {
     block_on(async {
         let world = World::new().await;
         let (thread, _) = world.run(&two_branches("concurrency: 1"), "hello").await;
@@ -216,7 +216,7 @@ fn a_deleted_thread_takes_its_branches_with_it() {
 }
 
 #[test]
-fn an_export_takes_the_branches_with_it() {
+fn export_includes_the_branches() {
     block_on(async {
         let world = World::new().await;
         let (thread, _) = world.run(&two_branches("concurrency: 2"), "hello").await;
@@ -234,7 +234,7 @@ fn an_export_takes_the_branches_with_it() {
 }
 
 #[test]
-fn a_fork_onto_another_definition_takes_its_branches_with_it() {
+fn fork_onto_another_definition_includes_the_branches() {
     block_on(async {
         let world = World::new().await;
         let (thread, _) = world.run(&asking(), "hello").await;
@@ -271,7 +271,7 @@ fn a_fork_onto_another_definition_takes_its_branches_with_it() {
 }
 
 #[test]
-fn every_round_of_a_loop_begins_all_its_branches() {
+fn every_iteration_of_a_loop_starts_all_branches() {
     block_on(async {
         let world = World::new().await;
         let node = |id: &str| llm(id, "", "{text: x}");

@@ -37,7 +37,7 @@ fn paused_thread_begins_nothing_and_continues_on_resume() {
 }
 
 #[test]
-fn a_cancelled_thread_calls_off_what_runs_and_closes_every_call() {
+fn cancelled_thread_cancels_and_closes_every_call() {
     block_on(async {
         let world = World::new().await;
         let thread = world.start(&waits("wait_look"), "go").await;
@@ -77,7 +77,7 @@ fn an_aborted_thread_has_failed() {
 }
 
 #[test]
-fn a_moment_gets_a_name_once() {
+fn checkpoint_name_is_unique() {
     block_on(async {
         let world = World::new().await;
         let thread = world.start(&waits("wait_pay"), "go").await;
@@ -111,7 +111,7 @@ fn message_and_variable_from_outside_reach_the_next_call() {
 }
 
 #[test]
-fn a_thread_can_be_listed_summarised_and_looked_at_in_any_moment() {
+fn thread_is_listed_summarised_and_read_at_any_moment() {
     block_on(async {
         let world = World::new().await;
         let (thread, outcome) = world.run(&waits("look"), "go").await;
@@ -127,7 +127,7 @@ fn a_thread_can_be_listed_summarised_and_looked_at_in_any_moment() {
 }
 
 #[test]
-fn an_ended_thread_can_be_deleted_and_a_running_one_cannot() {
+fn only_ended_thread_can_be_deleted() {
     block_on(async {
         let world = World::new().await;
         let running = world.start(&waits("wait_pay"), "go").await;

@@ -203,7 +203,7 @@ fn tools_side_by_side_survive_a_crash_at_every_append() {
 }
 
 #[test]
-fn tries_and_another_way_survive_a_crash_at_every_append() {
+fn retries_and_error_edges_survive_a_crash_at_every_append() {
     check_crashes(&tries_and_another_way());
 }
 
@@ -321,7 +321,7 @@ fn several_models_survive_a_crash_at_every_append() {
 }
 
 #[test]
-fn a_strategy_of_the_application_survives_a_crash_at_every_append() {
+fn application_strategy_survives_a_crash_at_every_append() {
     check_crashes(&strategies::thought_over());
 }
 

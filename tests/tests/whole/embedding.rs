@@ -13,27 +13,27 @@ async fn use_it() {
 }
 
 #[test]
-fn it_runs_inside_a_tokio_runtime_of_one_thread() {
+fn runs_inside_a_current_thread_tokio_runtime() {
     block_on(use_it());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn it_runs_inside_a_tokio_runtime_of_many_threads() {
+async fn runs_inside_a_multi_thread_tokio_runtime() {
     tokio::spawn(use_it()).await.unwrap();
 }
 
 #[test]
-fn it_runs_inside_an_actix_system() {
+fn runs_inside_an_actix_system() {
     actix_rt::System::new().block_on(use_it());
 }
 
 #[test]
-fn it_runs_without_any_async_runtime() {
+fn runs_without_an_async_runtime() {
     futures::executor::block_on(use_it());
 }
 
 #[test]
-fn two_runtimes_live_side_by_side_in_one_process() {
+fn two_runtimes_work_in_one_process() {
     block_on(async {
         let (one, two) = futures::join!(World::new(), World::new());
         let workflow = scripted("", "{text: hi}");
@@ -48,7 +48,7 @@ fn two_runtimes_live_side_by_side_in_one_process() {
 }
 
 #[test]
-fn handles_go_from_thread_to_thread() {
+fn handles_are_send_and_sync() {
     fn is_send_and_sync<T: Clone + Send + Sync + 'static>(_: &T) {}
     block_on(async {
         let world = World::new().await;

@@ -66,7 +66,7 @@ async fn with_process(world: &World, file: &Path) -> (ThreadHandle, u32) {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn processes_end_with_their_thread_and_others_stay() {
+fn processes_end_only_with_their_thread() {
     block_on(async {
         let folder = tempfile::tempdir().unwrap();
         let world = World::with(Arc::new(MemoryStore::new()), &Tally::default(), with_processes).await;

@@ -67,7 +67,7 @@ fn fork_of_a_fork_has_the_keys_of_the_calling_thread() {
 }
 
 #[test]
-fn a_prompt_that_cannot_be_read_begins_no_fork() {
+fn invalid_prompt_starts_no_fork() {
     block_on(async {
         let world = World::new().await;
         let (thread, _) = world.run(&workflow(&format!("nodes: [{}]", llm("first", "", "{text: one}"))), "go").await;
@@ -113,7 +113,7 @@ fn fork_continues_with_changed_variables_prompt_or_definition() {
 }
 
 #[test]
-fn a_fork_that_makes_no_sense_is_refused() {
+fn invalid_fork_is_refused() {
     block_on(async {
         let world = World::new().await;
         let (thread, _) = world.run(&scripted("pay, look", SCRIPT), "go").await;
@@ -128,7 +128,7 @@ fn a_fork_that_makes_no_sense_is_refused() {
 }
 
 #[test]
-fn a_fork_at_the_end_of_a_thread_is_refused_with_the_seq_to_fork() {
+fn fork_at_the_end_is_refused_with_the_seq_to_fork() {
     block_on(async {
         let world = World::new().await;
         let (thread, outcome) = world.run(&scripted("pay, look", SCRIPT), "go").await;

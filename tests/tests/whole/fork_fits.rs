@@ -49,7 +49,7 @@ fn definition_with_all_open_parts_fits() {
 }
 
 #[test]
-fn all_that_is_open_and_missing_is_said_at_once() {
+fn all_missing_open_parts_are_reported_at_once() {
     check(
         DEEP,
         "nodes: [{id: other, end: {}}]",
@@ -77,7 +77,7 @@ fn all_that_is_open_and_missing_is_said_at_once() {
 }
 
 #[test]
-fn nodes_that_are_something_else_by_now_do_not_fit() {
+fn nodes_that_changed_their_kind_do_not_fit() {
     check(
         DEEP,
         r#"
@@ -104,7 +104,7 @@ workflows:
 }
 
 #[test]
-fn a_question_that_is_another_node_by_now_does_not_fit() {
+fn question_whose_node_changed_does_not_fit() {
     let asks = "nodes: [{id: ask, user_interaction: {operation_type: UPDATE_VARIABLES, prompt: 'Pay?', \
                 variables: [{variable_name: paid, expression: '{{ input }}'}]}}]";
     check(asks, &asks.replace("Pay?", "Pay now?"), &expect!["it fits"]);

@@ -76,7 +76,7 @@ fn is_full(answered: &Result<(), ControlError>) -> bool {
 }
 
 #[test]
-fn threads_carry_on_when_there_is_room_again() {
+fn threads_continue_when_the_disk_has_space_again() {
     let folder = tempfile::tempdir().unwrap();
     let (disk, store) = log(&folder);
     block_on(async {
@@ -147,7 +147,7 @@ fn writing() -> Arc<Workflow> {
 }
 
 #[test]
-fn an_append_that_was_refused_once_costs_no_answer() {
+fn refused_append_loses_no_answer() {
     with_each_append_refused_once(&writing(), &full(), async |world, _| {
         assert_eq!((world.tally.of("pay"), world.tally.of("put")), ((3, 3), (1, 1)));
     });
@@ -155,7 +155,7 @@ fn an_append_that_was_refused_once_costs_no_answer() {
 
 /// An append of another caller to the same thread was refused, and this one was queued after it.
 #[test]
-fn append_after_a_refused_one_is_decided_again() {
+fn append_after_a_refused_one_is_recomputed() {
     let fenced = StoreError::Fenced { thread: ThreadId::new(1, [1; 10]) };
     with_each_append_refused_once(&writing(), &fenced, async |world, _| {
         assert_eq!((world.tally.of("pay"), world.tally.of("put")), ((3, 3), (1, 1)));
@@ -163,14 +163,14 @@ fn append_after_a_refused_one_is_decided_again() {
 }
 
 #[test]
-fn an_append_that_was_refused_once_costs_no_answer_of_a_person() {
+fn refused_append_loses_no_answer_of_a_person() {
     with_each_append_refused_once(&approval(), &full(), async |_, thread| {
         assert_eq!(*thread.state().await.unwrap().variables()["approved"].0, true);
     });
 }
 
 #[test]
-fn an_answer_that_is_repeated_is_acknowledged_when_the_log_has_it() {
+fn repeated_answer_is_acknowledged_once_it_is_durable() {
     block_on(async {
         let store = Arc::new(FaultyStore::new(Arc::new(MemoryStore::new())));
         let world = World::on(store.clone(), &Tally::default()).await;
@@ -241,7 +241,7 @@ fn calls_continue_and_answer_while_the_disk_is_full() {
 }
 
 #[test]
-fn many_threads_outlast_a_disk_that_is_full_now_and_then() {
+fn many_threads_survive_an_intermittently_full_disk() {
     let folder = tempfile::tempdir().unwrap();
     let (disk, store) = log(&folder);
     block_on(async {
@@ -261,7 +261,7 @@ fn many_threads_outlast_a_disk_that_is_full_now_and_then() {
 }
 
 #[test]
-fn overflow_on_a_full_disk_is_lost_as_in_a_crash() {
+fn overflow_on_a_full_disk_is_handled_like_a_crash() {
     let folder = tempfile::tempdir().unwrap();
     let (disk, store) = log(&folder);
     block_on(async {
@@ -285,7 +285,7 @@ fn overflow_on_a_full_disk_is_lost_as_in_a_crash() {
 }
 
 #[test]
-fn a_shutdown_records_what_was_kept_if_there_is_room() {
+fn shutdown_records_pending_inputs_if_there_is_space() {
     let folder = tempfile::tempdir().unwrap();
     let (disk, store) = log(&folder);
     block_on(async {

@@ -43,7 +43,7 @@ fn a_handler_answers() {
 }
 
 #[test]
-fn a_handler_that_fails_fails_the_question() {
+fn failing_handler_fails_the_question() {
     block_on(async {
         let world = world(Says(|_, _| async { Err("nobody is there".into()) }.boxed())).await;
         let thread = world.start(&approval(), "7 €").await;
@@ -68,7 +68,7 @@ fn handler_answer_of_another_type_is_invalid_input() {
 }
 
 #[test]
-fn a_handler_that_waits_leaves_the_question_to_others() {
+fn question_of_a_waiting_handler_can_be_answered_by_others() {
     block_on(async {
         let world = world(Says(|_, cx: InteractionContext| {
             async move {

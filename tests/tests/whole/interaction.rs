@@ -31,7 +31,7 @@ fn a_thread_waits_for_a_person() {
 }
 
 #[test]
-fn an_answer_takes_effect_once() {
+fn repeated_answer_takes_effect_once() {
     block_on(async {
         let world = World::new().await;
         let (thread, outcome) = world.run(&approval(), "7 €").await;
@@ -79,7 +79,7 @@ fn a_question_that_was_never_asked_cannot_be_answered() {
 }
 
 #[test]
-fn an_answer_that_cannot_be_used_leaves_the_question_open() {
+fn invalid_answer_leaves_the_question_open() {
     block_on(async {
         let world = World::new().await;
         let numbers = workflow(
@@ -97,7 +97,7 @@ fn an_answer_that_cannot_be_used_leaves_the_question_open() {
 }
 
 #[test]
-fn a_question_can_be_taken_back() {
+fn question_can_be_withdrawn() {
     block_on(async {
         let world = World::new().await;
         let (thread, outcome) = world.run(&approval(), "7 €").await;
@@ -111,7 +111,7 @@ fn a_question_can_be_taken_back() {
 }
 
 #[test]
-fn a_question_runs_out_of_time() {
+fn question_expires_at_its_deadline() {
     let soon = workflow(
         "nodes: [{id: ask, user_interaction: {operation_type: ADD_MESSAGE, prompt: 'Quick?', timeout_ms: 1, \
          message: {role: user, content_template: '{{ input }}'}}}]",

@@ -33,7 +33,7 @@ fn waits() -> Arc<Workflow> {
 }
 
 #[test]
-fn start_that_the_log_refuses_is_not_counted() {
+fn start_refused_by_the_log_is_not_counted() {
     block_on(async {
         let store = Arc::new(FaultyStore::new(Arc::new(MemoryStore::new())));
         let world = World::with(store.clone(), &Tally::default(), one).await;
@@ -98,7 +98,7 @@ fn start_with_an_id_of_a_thread_is_a_conflict_at_the_limit() {
 }
 
 #[test]
-fn branches_count_with_the_thread_that_they_are_of() {
+fn branches_count_with_their_parent_thread() {
     block_on(async {
         let world = World::with(Arc::new(MemoryStore::new()), &Tally::default(), one).await;
         let both = workflow(&format!(

@@ -18,7 +18,7 @@ use rethread_tests::binary::HANG;
 use crate::support::{Gate, Nothing, Tally, World, block_on, scripted, until, workflow};
 
 #[test]
-fn an_input_over_the_limit_is_refused_and_the_log_untouched() {
+fn input_over_the_limit_is_refused_and_not_recorded() {
     block_on(async {
         let world = World::with(Arc::new(MemoryStore::new()), &Tally::default(), |builder| {
             builder.limits(|limits| limits.input_bytes_max = 1_000)
@@ -32,7 +32,7 @@ fn an_input_over_the_limit_is_refused_and_the_log_untouched() {
 }
 
 #[test]
-fn one_thread_too_many_is_refused_and_finds_room_later() {
+fn start_over_the_thread_limit_is_refused_until_a_slot_is_free() {
     block_on(async {
         let world = World::with(Arc::new(MemoryStore::new()), &Tally::default(), |builder| {
             builder.limits(|limits| limits.live_threads_max = 2)
@@ -95,7 +95,7 @@ impl Client for Counting {
 }
 
 #[test]
-fn more_model_calls_than_may_run_at_once_wait_for_each_other() {
+fn model_calls_over_the_limit_wait_for_a_permit() {
     const N_MAX: usize = 2;
     let asks = workflow("nodes: [{id: work, llm: {provider: counting, model: m, user_prompt: go}}]");
     block_on(async {
@@ -146,7 +146,7 @@ async fn waits_beyond_its_time(world: &World, first: &ThreadHandle, second: &Thr
 }
 
 #[test]
-fn a_model_call_does_not_use_its_time_while_it_waits_for_a_permit() {
+fn model_call_timeout_excludes_the_wait_for_a_permit() {
     const TIMEOUT_MS: u64 = 2_000;
     let asks = |timeout_ms| {
         workflow(&format!(
@@ -179,7 +179,7 @@ fn a_model_call_does_not_use_its_time_while_it_waits_for_a_permit() {
 }
 
 #[test]
-fn a_tool_call_does_not_use_its_time_while_it_waits_for_a_permit() {
+fn tool_call_timeout_excludes_the_wait_for_a_permit() {
     const TIMEOUT_MS: u64 = 2_000;
     block_on(async {
         let gate = Gate::default();
@@ -252,7 +252,7 @@ fn holds() -> (Tool, mpsc::Receiver<()>, mpsc::Sender<()>) {
 }
 
 #[test]
-fn a_mailbox_that_is_full_makes_those_wait_who_fill_it() {
+fn full_mailbox_makes_senders_wait() {
     const N_MAX: usize = 3;
     let work = scripted(
         "hold, wait_look",
@@ -278,7 +278,7 @@ fn a_mailbox_that_is_full_makes_those_wait_who_fill_it() {
 }
 
 #[test]
-fn messages_beyond_a_full_mailbox_are_handled_when_it_has_room() {
+fn messages_beyond_a_full_mailbox_are_handled_later() {
     block_on(async {
         let world = World::with(Arc::new(MemoryStore::new()), &Tally::default(), |builder| {
             builder.limits(|limits| limits.mailbox_max = 1)
@@ -296,7 +296,7 @@ fn messages_beyond_a_full_mailbox_are_handled_when_it_has_room() {
 }
 
 #[test]
-fn settings_that_make_no_sense_are_refused() {
+fn invalid_settings_are_refused() {
     block_on(async {
         let error = Runtime::builder().in_memory().arbiters(0).start().await.unwrap_err();
         assert!(matches!(error, OpenError::Invalid(_)), "{error}");

@@ -43,7 +43,7 @@ async fn changes(thread: &ThreadHandle) -> Vec<Seq> {
 }
 
 #[test]
-fn thread_goes_on_with_its_new_definition_and_a_fork_undoes_it() {
+fn thread_continues_on_its_new_definition_and_a_fork_undoes_it() {
     block_on(async {
         let world = World::new().await;
         let (thread, _) = world.run(&old(), "x").await;
@@ -108,7 +108,7 @@ fn migration_survives_a_crash_at_its_append() {
 }
 
 #[test]
-fn threads_of_a_filter_move_and_the_others_say_why_not() {
+fn matching_threads_move_and_the_others_report_why_not() {
     block_on(async {
         let world = World::new().await;
         let (waits, _) = world.run(&old(), "x").await;
@@ -167,7 +167,7 @@ fn threads_of_a_filter_move_and_the_others_say_why_not() {
 }
 
 #[test]
-fn both_definitions_stay_while_the_thread_does_and_go_with_an_export() {
+fn both_definitions_are_kept_with_the_thread_and_exported() {
     block_on(async {
         let (here, there) = (World::new().await, World::new().await);
         let (thread, _) = here.run(&old(), "x").await;

@@ -9,7 +9,7 @@ use rethread::store::{MemoryStore, Store};
 use rethread::{ForkRequest, Seq, State, Status, ThreadFilter, ThreadHandle, ThreadId};
 use rethread_tests::binary::HANG;
 
-use crate::passivation::all_put_away;
+use crate::passivation::all_passivated;
 use crate::support::{Tally, World, block_on, disk, until, workflow};
 
 /// Five events for each.
@@ -30,7 +30,7 @@ async fn folds(thread: &ThreadHandle, seqs: &[Seq]) -> Vec<State> {
 }
 
 /// In a runtime that has just begun, so that nothing is in memory.
-async fn looks_right(folder: &Path, id: ThreadId, seqs: &[Seq]) {
+async fn check_states(folder: &Path, id: ThreadId, seqs: &[Seq]) {
     let world = World::on(disk(folder), &Tally::default()).await;
     let thread = world.runtime.thread(id);
     for (seq, right) in seqs.iter().rev().zip(folds(&thread, seqs).await.iter().rev()) {
@@ -71,9 +71,9 @@ fn long_thread_reads_the_same_through_its_snapshots() {
         world.runtime.shutdown().await.unwrap();
         drop((thread, fork, world, store));
 
-        looks_right(folder.path(), id, &seqs).await;
+        check_states(folder.path(), id, &seqs).await;
         let inherited: Vec<Seq> = seqs.iter().copied().filter(|seq| *seq < at).chain([forked.1]).collect();
-        looks_right(folder.path(), forked.0, &inherited).await;
+        check_states(folder.path(), forked.0, &inherited).await;
 
         let store = disk(folder.path());
         let kept = store.snapshots(id).unwrap();
@@ -90,7 +90,7 @@ fn long_thread_reads_the_same_through_its_snapshots() {
         );
         world.runtime.shutdown().await.unwrap();
         drop((world, store));
-        looks_right(folder.path(), id, &seqs).await;
+        check_states(folder.path(), id, &seqs).await;
 
         let world = World::on(disk(folder.path()), &Tally::default()).await;
         world.runtime.thread(forked.0).delete().await.unwrap();
@@ -101,14 +101,14 @@ fn long_thread_reads_the_same_through_its_snapshots() {
         assert_eq!(world.store.snapshots(id).unwrap(), []);
         world.runtime.shutdown().await.unwrap();
         drop(world);
-        looks_right(folder.path(), id, &seqs).await;
+        check_states(folder.path(), id, &seqs).await;
     });
 }
 
 /// A stretch between two kept states is 16 384 events at most. A state is kept after a whole step (1 000 events), so the
 /// distance at which the next one is due leaves room for one step and no more.
 #[test]
-fn long_running_thread_stores_states_along_its_way() {
+fn long_running_thread_stores_snapshots_regularly() {
     let folder = tempfile::tempdir().unwrap();
     let long = workflow("nodes: [{id: round, loop: {times: 10000, body: {nodes: [{id: step, start: {}}]}}}]");
     // A log in memory acknowledges each append at once, one on the disk acknowledges several together.
@@ -169,7 +169,7 @@ fn forks_store_no_states_for_inherited_events() {
         let others: Vec<_> = threads.iter().map(|row| row.thread_id).filter(|id| *id != thread.id()).collect();
         assert!(others.len() >= 4, "{threads:?}");
         let none = || others.iter().all(|id| world.store.snapshots(*id).unwrap().is_empty());
-        all_put_away(&world).await;
+        all_passivated(&world).await;
         assert!(none(), "while they wait");
         for of in [&thread, &fork] {
             for question in of.inbox().await.unwrap() {
@@ -179,7 +179,7 @@ fn forks_store_no_states_for_inherited_events() {
         for thread in [&thread, &fork] {
             assert_eq!(thread.outcome().await.unwrap().status, Status::Completed);
         }
-        all_put_away(&world).await;
+        all_passivated(&world).await;
         assert!(none(), "after their end");
         until(|| !world.store.snapshots(thread.id()).unwrap().is_empty()).await;
         world.runtime.shutdown().await.unwrap();

@@ -78,7 +78,7 @@ async fn until(done: impl Fn() -> bool) {
 }
 
 #[test]
-fn hooks_are_called_in_order_for_what_is_in_the_log() {
+fn hooks_are_called_in_order_for_recorded_events() {
     block_on(async {
         let notes = Arc::new(Notes::default());
         let world = world(vec![notes.clone()]).await;
@@ -135,7 +135,7 @@ impl Monitor for Bad {
 }
 
 #[test]
-fn stuck_or_panicking_hook_blocks_no_one_and_is_counted() {
+fn stuck_or_panicking_hook_blocks_nothing_and_is_counted() {
     block_on(async {
         let (gate, notes) = (Gate::default(), Arc::new(Notes::default()));
         let hangs = Arc::new(Bad { gate: gate.clone(), panics: false });
@@ -161,7 +161,7 @@ fn stuck_or_panicking_hook_blocks_no_one_and_is_counted() {
 }
 
 #[test]
-fn a_shutdown_waits_for_a_hook_no_longer_than_its_grace_time() {
+fn shutdown_waits_for_a_hook_up_to_its_grace_time() {
     block_on(async {
         let hangs = Arc::new(Bad { gate: Gate::default(), panics: false });
         let world = World::with(Arc::new(MemoryStore::new()), &Tally::default(), |builder| {

@@ -166,9 +166,9 @@ fn look(run: impl Fn(&str) -> Ran) {
 }
 
 #[test]
-fn looking_needs_no_write_access_and_gc_works_on_a_full_disk() {
+fn reading_needs_no_write_access_and_gc_works_on_a_full_disk() {
     let Some(mounted) = Mounted::with_size("400m") else {
-        return in_a_namespace("mounted::looking_needs_no_write_access_and_gc_works_on_a_full_disk");
+        return in_a_namespace("mounted::reading_needs_no_write_access_and_gc_works_on_a_full_disk");
     };
     let scene = Scene::new();
     let dir = mounted.0.path().join("log");
@@ -220,7 +220,7 @@ fn gc_works_at_a_server_whose_disk_is_full() {
 }
 
 #[test]
-fn log_of_another_user_can_be_looked_at() {
+fn log_of_another_user_can_be_read() {
     let scene = Scene::new();
     let folder = scene.file("log");
     log_of_a_killed_process(&scene, folder.to_str().unwrap());

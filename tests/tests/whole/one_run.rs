@@ -28,7 +28,7 @@ fn chat() -> Arc<Workflow> {
 }
 
 #[test]
-fn one_run_of_a_conversation_is_read_alone() {
+fn one_run_of_a_conversation_is_read() {
     block_on(async {
         let world = World::new().await;
         let (thread, runs) = conversation(&world, &chat(), &["one", "two", "three"]).await;
@@ -107,7 +107,7 @@ fn the_branches_of_a_run_are_rerun_with_it() {
 }
 
 #[test]
-fn a_run_that_waits_or_has_not_ended_is_refused_where_an_end_is_needed() {
+fn unfinished_run_is_refused_if_its_end_is_needed() {
     block_on(async {
         let world = World::new().await;
         let (thread, outcome) = world.run(&approval(), "7").await;
@@ -143,7 +143,7 @@ fn a_run_that_waits_or_has_not_ended_is_refused_where_an_end_is_needed() {
 }
 
 #[test]
-fn runs_that_a_fork_inherits_are_those_of_the_thread_that_recorded_them() {
+fn inherited_runs_belong_to_the_thread_that_recorded_them() {
     block_on(async {
         let world = World::new().await;
         let (thread, runs) = conversation(&world, &chat(), &["one", "two", "three"]).await;
@@ -176,7 +176,7 @@ fn runs_that_a_fork_inherits_are_those_of_the_thread_that_recorded_them() {
 }
 
 #[test]
-fn an_export_of_a_run_ends_with_it_and_is_rerun_and_forked_elsewhere() {
+fn export_of_a_run_ends_with_it_and_is_rerun_elsewhere() {
     block_on(async {
         let (here, there) = (World::new().await, World::new().await);
         let (thread, runs) = conversation(&here, &chat(), &["one", "two", "three"]).await;

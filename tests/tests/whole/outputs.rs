@@ -66,7 +66,7 @@ fn whole_long_answer_is_in_the_log_and_readable_by_the_model() {
 }
 
 #[test]
-fn a_whole_output_survives_a_restart_and_goes_with_its_thread() {
+fn whole_output_survives_a_restart_and_ends_with_its_thread() {
     block_on(async {
         let folder = tempfile::tempdir().unwrap();
         let tally = Tally::default();

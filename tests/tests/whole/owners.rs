@@ -99,7 +99,7 @@ async fn quiet(store: &FaultyStore) {
 }
 
 #[test]
-fn no_end_of_a_branch_is_lost_on_an_owner_that_is_just_leaving() {
+fn branch_end_is_not_lost_on_a_parent_that_passivates() {
     let says = |i| llm(&format!("say_{i}"), "", &format!("{{text: x, delay_ms: {}}}", 2 * i));
     let branches: String = (0..25).map(|i| format!("b{i}: {{nodes: [{}]}}, ", says(i))).collect();
     let forks = alone(&format!("{{id: both, parallel: {{branches: {{{branches}}}}}}}"));
@@ -127,7 +127,7 @@ fn no_end_of_a_branch_is_lost_on_an_owner_that_is_just_leaving() {
 }
 
 #[test]
-fn to_wait_for_a_thread_that_waits_itself_costs_nothing() {
+fn waiting_for_a_waiting_thread_reads_nothing() {
     for waits in [one_branch(LOOKS), TRIES_LATER.to_owned(), one_branch(TRIES_LATER), one_branch(&one_branch(LOOKS))] {
         block_on(async {
             let store = counted();
@@ -415,7 +415,7 @@ fn waiter_of_a_parent_is_notified_of_an_unreadable_branch() {
 }
 
 #[test]
-fn no_append_that_fails_leaves_an_owner_waiting_for_ever() {
+fn failed_append_never_leaves_a_parent_waiting() {
     let nested = alone(&one_branch(&one_branch("{id: say, tool: {tool_name: look, parameters: {text: x}}}")));
     for nth in 0..40 {
         let reached = block_on(async {

@@ -74,7 +74,7 @@ async fn run(runtime: &Runtime, example: &Example, folder: &Path) -> Outcome {
 }
 
 #[test]
-fn every_workflow_of_the_page_runs_to_the_end_that_it_states() {
+fn every_workflow_of_the_page_ends_as_documented() {
     block_on(async {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("notes.txt"), "milk, eggs\n").unwrap();

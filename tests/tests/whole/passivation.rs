@@ -16,7 +16,7 @@ async fn world() -> World {
 }
 
 /// Waits until none is live, by the debug form of the runtime.
-pub(crate) async fn all_put_away(world: &World) {
+pub(crate) async fn all_passivated(world: &World) {
     while format!("{:?}", world.runtime) != "Runtime { n_live: 0, .. }" {
         tokio::task::yield_now().await;
     }
@@ -27,7 +27,7 @@ fn passivated_thread_is_activated_by_an_answer() {
     block_on(async {
         let world = world().await;
         let (thread, outcome) = world.run(&approval(), "7 €").await;
-        all_put_away(&world).await;
+        all_passivated(&world).await;
         thread.respond(outcome.state.interaction().unwrap().id, true).await.unwrap();
         assert_eq!(thread.outcome().await.unwrap().status, Status::Completed);
         world.end().await;
@@ -58,7 +58,7 @@ fn hundreds_of_threads_are_passivated_and_activated() {
             let (thread, outcome) = world.run(&approval(), "7 €").await;
             threads.push((thread, outcome.state.interaction().unwrap().id));
         }
-        all_put_away(&world).await;
+        all_passivated(&world).await;
         let answered = threads.iter().map(|(thread, question)| async move {
             thread.respond(*question, true).await.unwrap();
             thread.outcome().await.unwrap().status

@@ -34,7 +34,7 @@ pub(crate) fn relayed() -> Arc<Workflow> {
 }
 
 #[test]
-fn several_questions_in_the_inbox_have_their_own_answers() {
+fn several_open_questions_are_answered_separately() {
     block_on(async {
         let world = World::new().await;
         let (other, _) = world.run(&relayed(), "7 €").await;
@@ -109,7 +109,7 @@ fn several_questions_in_the_inbox_have_their_own_answers() {
 }
 
 #[test]
-fn edited_arguments_are_checked_against_the_schema_like_any() {
+fn edited_arguments_are_checked_against_the_schema() {
     block_on(async {
         let world = World::new().await;
         let wf =
@@ -230,7 +230,7 @@ fn relay_question_is_not_repeated_after_a_restart() {
 }
 
 #[test]
-fn late_answer_is_refused_whoever_closes_the_question() {
+fn late_answer_is_refused_however_the_question_was_closed() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let soon =
         workflow("nodes: [{id: ask, tool: {tool_name: ask_user, timeout_ms: 1, parameters: {question: 'Quick?'}}}]");
@@ -253,7 +253,7 @@ fn late_answer_is_refused_whoever_closes_the_question() {
 }
 
 #[test]
-fn a_thread_that_cannot_be_read_hides_no_question_of_another() {
+fn unreadable_thread_hides_no_question_of_another() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     block_on(async {
         let stranger = ThreadId::new(1_790_000_000_000, [1; 10]);

@@ -136,7 +136,7 @@ fn thread_with_a_crashing_blocking_tool_has_failed() {
 
 /// Each call is another one, since none is made again.
 #[test]
-fn tool_that_crashes_each_call_is_given_up() {
+fn thread_is_failed_if_its_tool_crashes_each_call() {
     let calls = "{tool_calls: [{name: dies_once, arguments: {}}]}";
     let nodes = format!("nodes: [{}]", llm("work", "dies_once", &[calls; 9].join(", ")));
     dies_and_is_given_up(&nodes, 3, "tool `dies_once`");
@@ -314,7 +314,7 @@ fn import_that_crashes_three_times_is_refused_alone() {
 }
 
 #[test]
-fn without_a_limit_no_thread_is_given_up() {
+fn without_a_limit_no_thread_is_failed() {
     let folder = tempfile::tempdir().unwrap();
     for _ in 0..5 {
         assert_eq!(life(folder.path(), 0, "nodes: [{id: end, tool: {tool_name: dies}}]"), None);

@@ -92,7 +92,7 @@ fn the_next_run_of_a_thread_waits_like_a_thread() {
 }
 
 #[test]
-fn runs_that_began_without_a_limit_count_for_one_that_comes_later() {
+fn runs_started_without_a_limit_count_for_a_later_limit() {
     block_on(async {
         let world = World::new().await;
         let without = one_each("{key: input.customer, rate: {starts: 9, per_ms: 1}}");
@@ -110,7 +110,7 @@ fn runs_that_began_without_a_limit_count_for_one_that_comes_later() {
 }
 
 #[test]
-fn the_largest_priority_goes_first_and_groups_take_turns() {
+fn highest_priority_starts_first_and_groups_alternate() {
     block_on(async {
         let world = World::new().await;
         let of = one_each("{concurrency: 1, priority: input.priority, fair: input.shop}");
@@ -168,7 +168,7 @@ fn a_rate_counts_starts_in_the_log() {
 }
 
 #[test]
-fn of_runs_that_come_in_a_burst_the_newest_one_begins() {
+fn newest_run_of_a_burst_starts() {
     block_on(async {
         let world = World::new().await;
         let of = workflow("queue: {key: input, debounce_ms: 150}\nnodes: [{id: done, end: {}}]");

@@ -56,7 +56,7 @@ fn killed(tool: &str) -> (Tally, String) {
 }
 
 #[test]
-fn a_safe_tool_that_was_running_is_run_again() {
+fn interrupted_safe_tool_is_repeated() {
     let (tally, log) = killed("wait_look");
     assert_eq!(tally.of("wait_look"), (1, 2));
     assert!(log.contains("TOOL_CALL_RETRIED"), "{log}");
@@ -70,14 +70,14 @@ fn running_idempotent_tool_is_repeated_with_the_same_key() {
 }
 
 #[test]
-fn running_writing_tool_is_not_repeated_and_the_model_is_notified() {
+fn interrupted_at_most_once_tool_is_reported_and_not_repeated() {
     let (tally, log) = killed("wait_pay");
     assert_eq!(tally.of("wait_pay"), (1, 1));
     assert!(log.contains(": indeterminate"), "{log}");
 }
 
 #[test]
-fn a_log_in_memory_can_be_taken_over_by_the_next_runtime() {
+fn next_runtime_can_use_a_log_in_memory() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let (tally, _) = block_on(interrupted("wait_look", store.clone(), || store.clone()));
     assert_eq!(tally.of("wait_look").0, 1);
@@ -150,7 +150,7 @@ fn on_demand_runtime_activates_no_thread_by_itself() {
 }
 
 #[test]
-fn a_tool_that_is_gone_in_the_next_runtime_has_failed() {
+fn tool_missing_in_the_next_runtime_fails_its_call() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     block_on(async {
         let tally = Tally::default();

@@ -11,7 +11,7 @@ use crate::interaction::approval;
 use crate::support::{Tally, World, block_on, disk, llm, scripted, workflow};
 
 #[test]
-fn every_thread_of_the_golden_log_does_again_what_it_did() {
+fn rerun_of_each_golden_thread_has_no_difference() {
     block_on(async {
         for version in ["1", "2"] {
             let copy = tempfile::tempdir().unwrap();

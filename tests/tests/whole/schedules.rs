@@ -118,7 +118,7 @@ async fn slow(overlap: Overlap) -> World {
 }
 
 #[test]
-fn tick_is_skipped_while_the_thread_before_it_runs() {
+fn tick_is_skipped_while_the_previous_thread_runs() {
     block_on(async {
         let world = slow(Overlap::Skip).await;
         while world.runtime.schedule("slow").await.unwrap().n_skipped < 2 {
@@ -133,7 +133,7 @@ fn tick_is_skipped_while_the_thread_before_it_runs() {
 }
 
 #[test]
-fn ticks_wait_in_a_row_for_the_thread_before_them() {
+fn ticks_wait_in_order_for_the_previous_thread() {
     block_on(async {
         let world = slow(Overlap::Queue).await;
         while world.runtime.schedule("slow").await.unwrap().waiting.len() < 2 {
@@ -152,7 +152,7 @@ fn ticks_wait_in_a_row_for_the_thread_before_them() {
 }
 
 #[test]
-fn tick_cancels_the_thread_before_it() {
+fn tick_cancels_the_previous_thread() {
     block_on(async {
         let world = slow(Overlap::CancelOld).await;
         until_started(&world, "slow", 2).await;
@@ -181,7 +181,7 @@ fn ticks_of_the_past_are_started_once_when_they_are_asked_for() {
         let refused = world.runtime.backfill_schedule("nightly", far, to).await.unwrap_err();
         assert!(refused.to_string().contains("more than 1000 ticks"), "{refused}");
         let refused = world.runtime.backfill_schedule("nightly", after, "2999-01-01T00:00:00Z".parse().unwrap()).await;
-        assert!(refused.unwrap_err().to_string().contains("has not come"));
+        assert!(refused.unwrap_err().to_string().contains("is in the future"));
         assert_eq!(world.runtime.schedule("nightly").await.unwrap().n_started, 0);
         for thread in started {
             assert_eq!(world.runtime.thread(thread).outcome().await.unwrap().status, Status::Completed);
@@ -234,7 +234,7 @@ fn every_tick_is_started_once_across_a_death_at_each_append() {
 }
 
 #[test]
-fn tick_that_the_log_has_no_room_for_is_started_later() {
+fn tick_refused_by_a_full_log_is_started_later() {
     block_on(async {
         let store = Arc::new(FaultyStore::new(Arc::new(MemoryStore::new())));
         let world = world(store.clone()).await;

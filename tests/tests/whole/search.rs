@@ -25,7 +25,7 @@ async fn found(world: &World, search: &str) -> Vec<ThreadId> {
 }
 
 #[test]
-fn thread_is_found_by_the_present_values_of_its_variables_until_its_delete() {
+fn thread_is_found_by_its_current_values_until_deleted() {
     block_on(async {
         let world = World::new().await;
         let (first, outcome) = world.run(&order(), "4711").await;

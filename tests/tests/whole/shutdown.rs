@@ -95,7 +95,7 @@ fn calls_that_do_not_end_are_left_to_recovery() {
 }
 
 #[test]
-fn second_shutdown_is_harmless_and_waiters_are_notified() {
+fn second_shutdown_has_no_effect_and_waiters_are_notified() {
     block_on(async {
         let world = World::with(Arc::new(MemoryStore::new()), &Tally::default(), |builder| {
             builder.limits(|limits| limits.shutdown_grace_ms = 1)

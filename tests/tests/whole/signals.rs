@@ -10,7 +10,7 @@ use rethread::{StartThread, Status, ThreadHandle, ThreadId, Workflow};
 use rethread_store::testing::{Fault, FaultyStore};
 use serde_json::json;
 
-use crate::passivation::all_put_away;
+use crate::passivation::all_passivated;
 use crate::support::{Tally, World, block_on, check_laws, disk, until, workflow};
 
 /// Waits for the payment of the order that is its input.
@@ -35,7 +35,7 @@ async fn waiting(world: &World, workflow: &Arc<Workflow>, input: &str) -> Thread
     while thread.summary().await.unwrap().status != Status::Suspended {
         tokio::task::yield_now().await;
     }
-    all_put_away(world).await;
+    all_passivated(world).await;
     thread
 }
 
@@ -82,7 +82,7 @@ fn repeated_signal_changes_nothing_also_after_a_restart() {
         assert_eq!(sent.threads, [thread]);
         let again = first.runtime.signal(tick("a")).await.unwrap();
         assert_eq!((again.threads, again.is_known), (vec![thread], true));
-        all_put_away(&first).await;
+        all_passivated(&first).await;
         first.end().await;
 
         let second = world(disk(folder.path())).await;
@@ -201,7 +201,7 @@ fn signal_that_cannot_be_kept_is_not_known_afterwards() {
 
 /// A delivery that fails may have happened: the same id again makes it, once.
 #[test]
-fn signal_that_did_not_reach_a_thread_reaches_it_when_it_is_sent_again() {
+fn undelivered_signal_is_delivered_when_sent_again() {
     block_on(async {
         let faulty = Arc::new(FaultyStore::new(Arc::new(MemoryStore::new())));
         let world = world(faulty.clone()).await;
@@ -239,7 +239,7 @@ fn signals_that_cannot_be_sent_are_refused() {
 
 /// A signal that is sent while a thread begins to wait is received, whichever comes first.
 #[test]
-fn signal_and_wait_that_begin_at_once_meet() {
+fn concurrent_signal_and_wait_match() {
     block_on(async {
         let world = world(Arc::new(MemoryStore::new())).await;
         for n in 0..40 {
@@ -257,7 +257,7 @@ fn signal_and_wait_that_begin_at_once_meet() {
 }
 
 #[test]
-fn thousands_that_wait_for_a_name_are_found_by_their_fields() {
+fn thousands_of_waiting_threads_are_matched_by_fields() {
     block_on(async {
         let world = world(Arc::new(MemoryStore::new())).await;
         let mut threads: Vec<ThreadId> = Vec::new();
@@ -269,7 +269,7 @@ fn thousands_that_wait_for_a_name_are_found_by_their_fields() {
             tokio::task::yield_now().await;
         }
         assert_eq!(world.runtime.signal(paid("order 1099")).await.unwrap().threads, [last.id()]);
-        all_put_away(&world).await;
+        all_passivated(&world).await;
         world.end().await;
     });
 }

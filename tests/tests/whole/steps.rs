@@ -35,7 +35,7 @@ fn thread_reports_its_nodes_up_to_a_moment() {
 }
 
 #[test]
-fn a_branch_tells_only_what_it_did_itself() {
+fn branch_reports_only_its_own_steps() {
     block_on(async {
         let world = World::new().await;
         let both = workflow(&format!(

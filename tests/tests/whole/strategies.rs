@@ -95,7 +95,7 @@ pub(crate) fn thought_over() -> Arc<Workflow> {
 }
 
 #[test]
-fn a_plan_runs_to_its_answer() {
+fn plan_reaches_its_answer() {
     check(
         &planned(),
         "buy it",
@@ -143,7 +143,7 @@ fn a_plan_runs_to_its_answer() {
 }
 
 #[test]
-fn several_models_come_to_one_answer() {
+fn several_models_reach_one_answer() {
     check(
         &judged(),
         "how much?",
@@ -173,7 +173,7 @@ fn several_models_come_to_one_answer() {
 }
 
 #[test]
-fn a_strategy_of_the_application_comes_to_its_answer() {
+fn application_strategy_reaches_its_answer() {
     check(
         &thought_over(),
         "how much?",
@@ -236,7 +236,7 @@ impl Client for Plain {
 }
 
 #[test]
-fn a_model_that_knows_no_form_of_answers_is_asked_in_words_alone() {
+fn model_without_response_formats_is_prompted_in_text_only() {
     block_on(async {
         let script = "answers: [{text: '{\"steps\": [\"look\"]}'}, {text: seen}, {text: done}]";
         let mock = Mock::new(MockScript::parse(script).unwrap()).unwrap();

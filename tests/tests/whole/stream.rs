@@ -94,7 +94,7 @@ fn subscriber_of_the_log_sees_every_position_once() {
 }
 
 #[test]
-fn slow_subscriber_blocks_no_one_and_misses_nothing() {
+fn slow_subscriber_blocks_nothing_and_misses_nothing() {
     block_on(async {
         let world = World::new().await;
         let call = "{tool_calls: [{name: look, arguments: {text: x}}]}, ";
@@ -121,7 +121,7 @@ fn slow_subscriber_blocks_no_one_and_misses_nothing() {
 }
 
 #[test]
-fn a_filter_lets_through_what_it_names() {
+fn filter_passes_only_the_named_events() {
     block_on(async {
         let world = World::new().await;
         world.run(&scripted("", "{text: done}"), "go").await;
@@ -135,7 +135,7 @@ fn a_filter_lets_through_what_it_names() {
 }
 
 #[test]
-fn a_streamed_answer_comes_in_pieces_that_add_up_to_it() {
+fn chunks_of_a_streamed_answer_add_up_to_it() {
     block_on(async {
         let world = World::new().await;
         let streamed = crate::support::workflow(

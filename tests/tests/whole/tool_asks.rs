@@ -81,7 +81,7 @@ async fn result(thread: &ThreadHandle) -> String {
 }
 
 #[test]
-fn question_of_a_tool_is_in_the_inbox_and_its_answer_returns() {
+fn question_of_a_tool_is_listed_and_its_answer_delivered() {
     block_on(async {
         let world = world(|builder| builder).await;
         let thread = world.start(&shopping(), "go").await;
@@ -116,7 +116,7 @@ fn question_of_a_tool_is_in_the_inbox_and_its_answer_returns() {
 }
 
 #[test]
-fn the_handler_of_the_application_answers_tools_as_well() {
+fn application_handler_answers_tools_too() {
     block_on(async {
         for (answer, said) in [(json!("s"), "bought \"s\""), (json!({"decision": "reject"}), "bought nothing")] {
             let handler = Says(move |request: InteractionRequest, _: InteractionContext| {
@@ -153,7 +153,7 @@ fn withdrawn_or_cancelled_question_has_no_answer() {
 }
 
 #[test]
-fn question_of_a_tool_ends_with_its_process_and_is_asked_again() {
+fn question_of_a_tool_is_asked_again_after_a_restart() {
     block_on(async {
         let world = world(|builder| builder).await;
         let thread = world.start(&shopping(), "go").await;
@@ -186,7 +186,7 @@ fn question_of_a_tool_ends_with_its_process_and_is_asked_again() {
 }
 
 #[test]
-fn the_tool_of_a_node_asks_as_well() {
+fn tool_node_can_ask_too() {
     block_on(async {
         let world = world(|builder| builder).await;
         let thread = world.start(&workflow("nodes: [{id: buy, tool: {tool_name: shop, parameters: {}}}]"), "go").await;

@@ -43,7 +43,7 @@ fn a_model_uses_tools_of_all_classes() {
 }
 
 #[test]
-fn tools_of_one_answer_run_side_by_side_and_answer_in_order() {
+fn tools_of_one_answer_run_concurrently_with_ordered_results() {
     block_on(async {
         let world = World::new().await;
         let script = "{tool_calls: [{name: wait_pay, arguments: {text: first}}, \
@@ -134,7 +134,7 @@ fn invalid_arguments_and_unknown_tools_are_reported_to_the_model() {
 }
 
 #[test]
-fn a_tool_says_how_far_it_is() {
+fn tool_reports_progress() {
     let script = "{tool_calls: [{name: report, arguments: {text: all}}]}, {text: done}";
     check(
         &scripted("report", script),
@@ -159,7 +159,7 @@ fn a_tool_says_how_far_it_is() {
 }
 
 #[test]
-fn every_call_has_a_key_of_its_own() {
+fn every_call_has_a_unique_key() {
     block_on(async {
         let world = World::new().await;
         let script =
@@ -173,7 +173,7 @@ fn every_call_has_a_key_of_its_own() {
 }
 
 #[test]
-fn a_call_that_got_no_place_was_not_started_and_says_so() {
+fn call_without_a_permit_is_not_started_and_reported() {
     block_on(async {
         let (gate, began) = (Gate::default(), Gate::default());
         let (pass, begins) = (gate.clone(), began.clone());
@@ -203,7 +203,7 @@ fn a_call_that_got_no_place_was_not_started_and_says_so() {
 }
 
 #[test]
-fn a_tool_works_on_in_a_pause_within_its_own_time() {
+fn tool_continues_during_a_pause_within_its_timeout() {
     block_on(async {
         let world = World::new().await;
         let node = "nodes: [{id: pay, tool: {tool_name: wait_pay, timeout_ms: 500}}]";

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rethread::store::MemoryStore;
 use rethread::{Status, Workflow};
 
-use crate::passivation::all_put_away;
+use crate::passivation::all_passivated;
 use crate::support::{Tally, World, block_on, disk, workflow};
 
 fn waits(for_ms: u64) -> Arc<Workflow> {
@@ -30,12 +30,12 @@ async fn suspended(world: &World, workflow: &Arc<Workflow>) -> rethread::ThreadH
     while thread.summary().await.unwrap().status != Status::Suspended {
         tokio::task::yield_now().await;
     }
-    all_put_away(world).await;
+    all_passivated(world).await;
     thread
 }
 
 #[test]
-fn suspended_thread_goes_on_at_its_time_without_being_in_memory() {
+fn suspended_thread_resumes_on_time_without_being_in_memory() {
     block_on(async {
         // Longer than what is left to the timers in memory.
         let world = world(Arc::new(MemoryStore::new())).await;
@@ -43,7 +43,7 @@ fn suspended_thread_goes_on_at_its_time_without_being_in_memory() {
         let state = thread.state().await.unwrap();
         let at = world.runtime.now().plus_ms(6_000);
         thread.change_wait(state.timer().unwrap().id, at).await.unwrap();
-        all_put_away(&world).await;
+        all_passivated(&world).await;
         // A caller that waits for it would keep it in memory: this only reads.
         while thread.summary().await.unwrap().status != Status::Completed {
             assert!(world.runtime.now() < at.plus_ms(60_000));
@@ -55,7 +55,7 @@ fn suspended_thread_goes_on_at_its_time_without_being_in_memory() {
 }
 
 #[test]
-fn suspended_thread_goes_on_after_a_restart() {
+fn suspended_thread_resumes_after_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     block_on(async {
         let first = world(disk(folder.path())).await;
@@ -66,7 +66,7 @@ fn suspended_thread_goes_on_after_a_restart() {
         let second = world(disk(folder.path())).await;
         assert_eq!(second.runtime.thread(soon).outcome().await.unwrap().output.unwrap(), "done");
         // Only its time activates the other one.
-        all_put_away(&second).await;
+        all_passivated(&second).await;
         let late = second.runtime.thread(late);
         assert_eq!(late.summary().await.unwrap().status, Status::Suspended);
         let wait = late.state().await.unwrap().timer().unwrap().id;
@@ -131,7 +131,7 @@ fn branches_that_only_wait_for_a_time_are_not_at_rest() {
 }
 
 #[test]
-fn imported_thread_that_waits_does_not_go_on_by_itself() {
+fn imported_waiting_thread_does_not_resume_by_itself() {
     block_on(async {
         let first = world(Arc::new(MemoryStore::new())).await;
         let thread = suspended(&first, &waits(200)).await.id();

@@ -39,7 +39,7 @@ fn the_log_is_in_no_workspace() {
         assert!(read(&runtime, "file", None).await.unwrap().contains("here"));
         for own in [None, Some(folder.path())] {
             let error = read(&runtime, "data/log/format", own).await.unwrap_err();
-            assert!(error.contains("belongs to what runs the tools"), "{error}");
+            assert!(error.contains("is reserved: tools cannot access it"), "{error}");
         }
         runtime.shutdown().await.unwrap();
         let error = builder().data_dir(&log).workspace(&log).start().await.unwrap_err();
@@ -48,7 +48,7 @@ fn the_log_is_in_no_workspace() {
 }
 
 #[test]
-fn a_folder_that_was_made_anew_is_found_and_none_is_kept_open() {
+fn recreated_folder_is_found_and_none_is_kept_open() {
     block_on(async {
         let all = tempfile::tempdir().unwrap();
         let (own, common) = (all.path().join("own"), all.path().join("common"));

@@ -74,7 +74,7 @@ fn read(args: &Args, cx: &ToolContext) -> Result<ToolOutput, ExecutionError> {
         .parse()
         .map_err(|_| ExecutionError::new(ErrorKind::InvalidArguments, "an id has 64 hexadecimal digits"))?;
     let Some(outputs) = &cx.outputs else {
-        return Err(ExecutionError::new(ErrorKind::NotFound, "outputs are not kept here; ask for less at a time"));
+        return Err(ExecutionError::new(ErrorKind::NotFound, "outputs are not stored here; request less at a time"));
     };
     let part = outputs.read(id, args.offset, args.limit)?;
     let n_bytes = part.n_bytes;

@@ -8,7 +8,7 @@ use crate::built_in::fixture::Fixture;
 use crate::{Reserved, ToolContext, Workspace};
 
 #[tokio::test]
-async fn no_tool_reads_writes_lists_or_searches_what_is_reserved() {
+async fn reserved_places_are_inaccessible_to_every_tool() {
     let f = Fixture::new([]);
     register_reading(&f.registry).unwrap();
     register_writing(&f.registry).unwrap();
@@ -25,7 +25,7 @@ async fn no_tool_reads_writes_lists_or_searches_what_is_reserved() {
     for path in
         [".rethread/format", ".rethread/new", "log/format", "conf.toml", "sub/conf.toml", "sub/link", "new/conf.toml"]
     {
-        let denied = format!("denied: `{path}` belongs to what runs the tools, and is for none of them");
+        let denied = format!("denied: `{path}` is reserved: tools cannot access it");
         assert_eq!(call("read_file", json!({ "path": path })).await, denied);
         assert_eq!(call("write_file", json!({ "path": path, "content": "x" })).await, denied);
         let edit = json!({ "path": path, "old_text": "needle", "new_text": "x" });

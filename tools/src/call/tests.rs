@@ -25,18 +25,18 @@ async fn call(tool: Tool) -> Answer {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tool_that_never_ends_is_stopped() {
+async fn endless_tool_is_stopped_at_its_timeout() {
     let tool = Tool::new("t", "", any(), |_, _| std::future::pending()).timeout_ms(100);
     let error = call(tool.clone()).await.unwrap_err();
     assert_eq!((error.kind, error.retryable), (ErrorKind::Timeout, false));
-    assert_eq!(error.message, "`t` was stopped after 100 ms; what it had done until then is done");
+    assert_eq!(error.message, "`t` was stopped after 100 ms; its effects until then remain");
 
     let error = call(tool.recovery(Recovery::Safe)).await.unwrap_err();
     assert_eq!((error.kind, error.retryable), (ErrorKind::Timeout, true));
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_callers_time_limit_comes_before_the_tools() {
+async fn caller_timeout_takes_precedence_over_the_tool_timeout() {
     let (_folder, cx) = cx();
     let registry = Registry::new();
     registry.register(Tool::new("t", "", any(), |_, _| std::future::pending())).unwrap();
@@ -95,7 +95,7 @@ async fn call_cancelled_before_its_start_runs_nothing() {
 }
 
 #[tokio::test]
-async fn a_panic_is_an_answer_wherever_it_happens() {
+async fn panic_anywhere_in_a_tool_is_an_error_answer() {
     let at_once = Tool::new("t", "", any(), |_, _| -> futures_util::future::Ready<Answer> { panic!("early {}", 1) });
     let later = Tool::new("t", "", any(), |_, _| async {
         tokio::task::yield_now().await;
@@ -107,7 +107,7 @@ async fn a_panic_is_an_answer_wherever_it_happens() {
         (at_once, "`t` crashed: early 1"),
         (later, "`t` crashed: late"),
         (elsewhere, "`t` crashed: on a thread"),
-        (odd, "`t` crashed: a panic without a text"),
+        (odd, "`t` crashed: a panic without a message"),
     ] {
         let error = call(tool).await.unwrap_err();
         assert_eq!(error.kind, ErrorKind::Panicked);
@@ -155,14 +155,14 @@ async fn blocking_tool_that_ignores_cancellation_holds_its_permit() {
     assert_eq!(registry.call("t", json!({}), cx.clone()).await.unwrap_err().kind, ErrorKind::Timeout);
     let error = registry.call("t", json!({}), cx.clone()).await.unwrap_err();
     assert_eq!((error.kind, error.retryable), (ErrorKind::Overloaded, true));
-    assert_eq!(error.message, "`t` was not started: 1 calls of it were running for all of 500 ms");
+    assert_eq!(error.message, "`t` was not started: 1 calls of it held every permit for 500 ms");
     go_on.store(false, Ordering::Relaxed);
     let cx = cx.timeout(Duration::from_secs(60));
     assert_eq!(registry.call("t", json!({}), cx).await.unwrap().text, "ended");
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_more_calls_run_than_allowed_and_all_get_their_turn() {
+async fn concurrency_limit_holds_and_every_call_runs() {
     let (_folder, cx) = cx();
     let registry = Registry::new();
     let running = Arc::new(AtomicU32::new(0));
@@ -193,27 +193,27 @@ async fn no_more_calls_run_than_allowed_and_all_get_their_turn() {
 async fn dropped_call_is_cancelled() {
     let (_folder, cx) = cx();
     let registry = Registry::new();
-    let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+    let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel();
     registry
         .register(Tool::from_blocking_fn("t", "", move |(): (), cx| {
-            let _ = tell.send(false);
+            let _ = sender.send(false);
             while cx.check().is_ok() {
                 std::thread::sleep(Duration::from_millis(1));
             }
-            let _ = tell.send(true);
+            let _ = sender.send(true);
             Ok("")
         }))
         .unwrap();
     let caller = cx.cancel.clone();
     let answer = tokio::spawn(registry.call("t", json!({}), cx));
-    assert_eq!(told.recv().await, Some(false));
+    assert_eq!(receiver.recv().await, Some(false));
     answer.abort();
-    assert_eq!(told.recv().await, Some(true));
+    assert_eq!(receiver.recv().await, Some(true));
     assert!(!caller.is_cancelled(), "the caller's own token is not touched");
 }
 
 #[tokio::test]
-async fn arguments_that_do_not_fit_never_reach_the_tool() {
+async fn invalid_arguments_never_reach_the_tool() {
     #[derive(serde::Deserialize, schemars::JsonSchema)]
     #[allow(dead_code)]
     struct Args {
@@ -242,9 +242,9 @@ async fn a_long_answer_and_a_long_error_are_cut() {
 }
 
 #[tokio::test]
-async fn the_tool_gets_the_key_the_attempt_and_a_way_to_tell() {
+async fn tool_receives_key_attempt_and_progress() {
     let (_folder, cx) = cx();
-    let (tell, told) = std::sync::mpsc::channel();
+    let (sender, receiver) = std::sync::mpsc::channel();
     let registry = Registry::new();
     registry
         .register(Tool::from_fn("t", "", |(): (), cx| async move {
@@ -253,11 +253,11 @@ async fn the_tool_gets_the_key_the_attempt_and_a_way_to_tell() {
             Ok(format!("{} {}", cx.key, cx.attempt))
         }))
         .unwrap();
-    let progress = Progress::new(move |message| tell.send(message).unwrap());
+    let progress = Progress::new(move |message| sender.send(message).unwrap());
     let cx = cx.key("k-7").attempt(2).progress(progress);
     assert_eq!(registry.call("t", json!({}), cx).await.unwrap().text, "k-7 2");
-    assert_eq!(told.recv().unwrap(), "half way");
-    assert_eq!(told.recv().unwrap().len(), 4096);
+    assert_eq!(receiver.recv().unwrap(), "half way");
+    assert_eq!(receiver.recv().unwrap().len(), 4096);
 }
 
 /// Not an assertion on time, which would fail on a busy machine: run it with `--nocapture` to read the figure.

@@ -108,7 +108,7 @@ impl Isolation {
     }
 
     /// Returns the description of the isolation for a tool.
-    pub(crate) fn described(&self) -> String {
+    pub(crate) fn description(&self) -> String {
         match (self.holds(), self.mode) {
             (true, _) => format!(
                 " Commands can write only in the workspace{} and in /tmp, which is empty at the start of each{}.",

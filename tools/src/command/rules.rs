@@ -37,10 +37,10 @@ pub struct CommandRules {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PatternError {
     /// It has no words.
-    #[error("a pattern of commands is empty; write the first words of a command, for example `git status`")]
+    #[error("a command pattern is empty; write the first words of a command, for example `git status`")]
     Empty,
     /// There are too many.
-    #[error("there are over {N_PATTERNS_MAX} patterns of commands")]
+    #[error("there are over {N_PATTERNS_MAX} command patterns")]
     TooMany,
 }
 
@@ -71,7 +71,7 @@ impl CommandRules {
             CommandLine::Words(words) => vec![words.clone()],
             CommandLine::Shell(line) => simple_commands(line).map_err(|refused| {
                 denied(format!(
-                    "{refused}; where commands have patterns, a shell line has plain words, quotes, `;`, `&&`, `||`, \
+                    "{refused}; with command patterns, a shell line may have plain words, quotes, `;`, `&&`, `||`, \
                      `|` and redirections to files only. Give the program and its arguments as a list"
                 ))
             })?,
@@ -92,7 +92,7 @@ impl CommandRules {
         Ok(())
     }
 
-    pub(super) fn described(&self) -> String {
+    pub(super) fn description(&self) -> String {
         let mut text = String::new();
         if !self.allow.is_empty() {
             text.push_str(&format!(" Only these commands are allowed: {}.", list(&self.allow)));

@@ -18,7 +18,7 @@ pub(super) fn from(result: CallToolResult, output: Option<&Arguments>) -> Answer
         add(&mut answer, block);
     }
     if result.is_error == Some(true) {
-        let message = if answer.text.trim().is_empty() { "the tool failed and did not say why" } else { &answer.text };
+        let message = if answer.text.trim().is_empty() { "the tool failed without a message" } else { &answer.text };
         return Err(ExecutionError::new(ErrorKind::Failed, message));
     }
     if let Some(value) = result.structured_content {

@@ -44,13 +44,13 @@ pub(super) async fn call(
         // Before the request is sent the server does nothing.
         connection = server.connection() => connection.map_err(|error| cx.not_started(error.into()))?,
         () = cx.cancel.cancelled() => {
-            let error = ExecutionError::new(ErrorKind::Cancelled, "the call was called off before it was made");
+            let error = ExecutionError::new(ErrorKind::Cancelled, "the call was cancelled before it was sent");
             return Err(cx.not_started(error));
         }
     };
     if is_new {
         // It may be another program by now, with other tools.
-        server.list_again();
+        server.request_relist();
     }
     let Value::Object(mut arguments) = arguments else {
         return Err(ExecutionError::new(ErrorKind::InvalidArguments, "the arguments must be an object"));
@@ -69,10 +69,10 @@ pub(super) async fn call(
                 params.request_state = asked.request_state.clone();
                 params.input_responses = Some(responses(server, asked, &cx).await?);
             }
-            Err(Ended::CalledOff) => {
+            Err(Ended::Cancelled) => {
                 return Err(ExecutionError::new(
                     ErrorKind::Cancelled,
-                    "the call was called off, and the server told so; what it did until then is done",
+                    "the call was cancelled and the server notified; its effects until then remain",
                 ));
             }
             Err(Ended::Failed(error)) => return Err(failed(server, error)),
@@ -87,7 +87,7 @@ enum Response {
 }
 
 enum Ended {
-    CalledOff,
+    Cancelled,
     Failed(ServiceError),
 }
 
@@ -105,13 +105,13 @@ async fn once(
     let sent = connection.peer.send_cancellable_request(request, PeerRequestOptions::no_options());
     let handle = tokio::select! {
         handle = sent => handle.map_err(Ended::Failed)?,
-        () = cx.cancel.cancelled() => return Err(Ended::CalledOff),
+        () = cx.cancel.cancelled() => return Err(Ended::Cancelled),
     };
     open.sent(handle.id.clone(), handle.progress_token.clone());
     unanswered.request = Some(handle.id.clone());
     let response = tokio::select! {
         response = handle.await_response() => response,
-        () = cx.cancel.cancelled() => return Err(Ended::CalledOff),
+        () = cx.cancel.cancelled() => return Err(Ended::Cancelled),
     };
     unanswered.request = None;
     match response.map_err(Ended::Failed)? {
@@ -134,11 +134,11 @@ impl Drop for Unanswered<'_> {
         let peer = self.connection.peer.clone();
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
-                let reason = Some("the call was called off".to_owned());
+                let reason = Some("the call was cancelled".to_owned());
                 let _ = peer.notify_cancelled(CancelledNotificationParam::new(Some(request), reason)).await;
             });
         }
-        self.server.look_after(self.connection);
+        self.server.check_later(self.connection);
     }
 }
 
@@ -154,12 +154,12 @@ async fn responses(
         let InputRequest::Elicitation(request) = request else {
             return Err(ExecutionError::new(
                 ErrorKind::Failed,
-                "the server wants something of this client that it does not give (a model's answer, or a list of roots)",
+                "the server requires something that this client does not support (sampling, or a list of roots)",
             ));
         };
         let result = handler::ask(&server.config.name, request.params, cx, cx.cancel.clone()).await;
         let result = serde_json::to_value(result)
-            .map_err(|error| ExecutionError::new(ErrorKind::Internal, format!("an answer is no JSON: {error}")))?;
+            .map_err(|error| ExecutionError::new(ErrorKind::Internal, format!("a response is not JSON: {error}")))?;
         responses.insert(name, result);
     }
     Ok(responses)
@@ -176,21 +176,21 @@ fn failed(server: &Server, error: ServiceError) -> ExecutionError {
             };
             if kind != ErrorKind::Failed {
                 // It may have other tools than it had.
-                server.list_again();
+                server.request_relist();
             }
             let message = server.config.scrubbed(&error.message);
             ExecutionError::new(kind, format!("the server refused: {message} ({})", error.code.0))
         }
         ServiceError::TransportClosed | ServiceError::TransportSend(_) => {
-            server.list_again();
+            server.request_relist();
             ExecutionError::retryable(
                 ErrorKind::Connection,
-                format!("the connection to the server `{}` was lost in the middle of the call", server.config.name),
+                format!("the connection to the server `{}` was lost during the call", server.config.name),
             )
             .caused_by(text)
         }
         ServiceError::Timeout { .. } => ExecutionError::retryable(ErrorKind::Timeout, text),
         ServiceError::Cancelled { .. } => ExecutionError::new(ErrorKind::Cancelled, text),
-        _ => ExecutionError::new(ErrorKind::MalformedResponse, format!("the server's answer is of no use: {text}")),
+        _ => ExecutionError::new(ErrorKind::MalformedResponse, format!("the server's response is invalid: {text}")),
     }
 }

@@ -56,7 +56,7 @@ const KEYS: [&str; 29] = [
 /// Keys of `isolation`.
 const ISOLATION_KEYS: [&str; 2] = ["network", "writable"];
 /// Keys of a server that say something to other programs, and nothing here.
-const PASSED_OVER: [&str; 9] = [
+const IGNORED_KEYS: [&str; 9] = [
     "description",
     "autoApprove",
     "alwaysAllow",
@@ -175,7 +175,7 @@ impl McpConfig {
         let servers = match (file.remove("mcpServers"), file.remove("servers")) {
             (Some(Value::Object(servers)), None) | (None, Some(Value::Object(servers))) => servers,
             (Some(Value::Object(servers)), Some(_)) => {
-                warnings.push("`servers` is passed over, because there is `mcpServers`".to_owned());
+                warnings.push("`servers` is ignored, because there is `mcpServers`".to_owned());
                 servers
             }
             (None, None) => return Err(McpConfigError::Shape("there is no `mcpServers`".to_owned())),
@@ -244,7 +244,7 @@ fn server(
         None => transport,
     };
     server.is_malformed = server.transport.is_err() && !keys.lacks_variable;
-    let unknown = keys.map.keys().filter(|key| !PASSED_OVER.contains(&key.as_str()));
+    let unknown = keys.map.keys().filter(|key| !IGNORED_KEYS.contains(&key.as_str()));
     let known = KEYS.map(|key| format!("`{key}`")).join(", ");
     warnings.extend(unknown.map(|key| {
         let meant = nearest(key, KEYS).map(|meant| format!(" (did you mean `{meant}`?)")).unwrap_or_default();
@@ -417,7 +417,7 @@ impl Keys<'_> {
                     Err("`url` must begin with http:// or https://".to_owned())
                 }
             }
-            (Some("sse"), ..) => Err("the transport `sse` is out of date and not spoken here; use the server's \
+            (Some("sse"), ..) => Err("the transport `sse` is deprecated and not supported; use the server's \
                                       address for streamable HTTP with `type` `http`"
                 .to_owned()),
             (_, None, None) => Err("there must be a `command` or a `url`".to_owned()),

@@ -33,7 +33,7 @@ const MESSAGE_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// How much of what a server says on standard error is kept, for the error that says why it does not work.
 const STDERR_BYTES_MAX: usize = 2 * 1024;
 /// How long that is waited for when it does not work.
-const LAST_WORDS: Duration = Duration::from_millis(300);
+const STDERR_WAIT: Duration = Duration::from_millis(300);
 /// How long a server has to end by itself when its input is closed, and again when it is asked to.
 const END: Duration = Duration::from_millis(800);
 
@@ -45,7 +45,7 @@ pub(super) struct Connection {
     pub(super) calls: Arc<Calls>,
     process: Mutex<Option<Process>>,
     /// Whether a call was given up since the last response.
-    is_doubtful: AtomicBool,
+    is_suspect: AtomicBool,
 }
 
 struct Process {
@@ -64,7 +64,7 @@ impl Connection {
                 McpTransport::Process { command, args, env, cwd } => {
                     Self::start(server, command, args, env, cwd.as_deref()).await
                 }
-                McpTransport::Http { url, headers } => Self::reach(server, url, headers).await,
+                McpTransport::Http { url, headers } => Self::connect_http(server, url, headers).await,
             }
         });
         let opened = opened
@@ -93,35 +93,39 @@ impl Connection {
         else {
             return Err("the process has no standard streams".to_owned());
         };
-        let said = Arc::new(Mutex::new(Vec::new()));
-        let listening = tokio::spawn(listen(stderr, server.config.name.clone(), Arc::clone(&said)));
+        let stderr_text = Arc::new(Mutex::new(Vec::new()));
+        let listening = tokio::spawn(listen(stderr, server.config.name.clone(), Arc::clone(&stderr_text)));
         let stdout = BufReader::new(Limited::new(stdout, MESSAGE_BYTES_MAX));
         let (handler, calls) = Handler::new(server);
         let service = match serve_client_with_lifecycle(handler, (stdout, stdin), lifecycle()).await {
             Ok(service) => service,
             Err(error) => {
                 // What it said last may still be on its way, and is mostly the reason.
-                let _ = timeout(LAST_WORDS, listening).await;
-                let said = said.lock();
-                let said = String::from_utf8_lossy(&said);
-                let said = if said.trim().is_empty() { String::new() } else { format!("; it said: {}", said.trim()) };
-                let advice = match isolation.holds() && !said.is_empty() {
+                let _ = timeout(STDERR_WAIT, listening).await;
+                let stderr_text = stderr_text.lock();
+                let stderr_text = String::from_utf8_lossy(&stderr_text);
+                let stderr_text = if stderr_text.trim().is_empty() {
+                    String::new()
+                } else {
+                    format!("; its stderr: {}", stderr_text.trim())
+                };
+                let advice = match isolation.holds() && !stderr_text.is_empty() {
                     true => {
                         "; it runs isolated: name folders that it writes in `isolation.writable`, or set `isolation` to \
                              false"
                     }
                     false => "",
                 };
-                return Err(format!("{}{said}{advice}", in_words(&error)));
+                return Err(format!("{}{stderr_text}{advice}", describe(&error)));
             }
         };
         Ok(Self::new(service, calls, Some(Process { group, child })))
     }
 
-    async fn reach(server: &Arc<Server>, url: &str, headers: &BTreeMap<String, String>) -> Result<Self, String> {
+    async fn connect_http(server: &Arc<Server>, url: &str, headers: &BTreeMap<String, String>) -> Result<Self, String> {
         let mut custom = HashMap::new();
         for (name, value) in headers {
-            let header: HeaderName = name.parse().map_err(|_| format!("`{name}` is no name of a header"))?;
+            let header: HeaderName = name.parse().map_err(|_| format!("`{name}` is not a valid header name"))?;
             let mut value: HeaderValue =
                 value.parse().map_err(|_| format!("the value of the header `{name}` cannot be sent"))?;
             value.set_sensitive(true);
@@ -139,7 +143,7 @@ impl Connection {
         let transport = StreamableHttpClientTransport::with_client(client, config);
         let (handler, calls) = Handler::new(server);
         let service =
-            serve_client_with_lifecycle(handler, transport, lifecycle()).await.map_err(|error| in_words(&error))?;
+            serve_client_with_lifecycle(handler, transport, lifecycle()).await.map_err(|error| describe(&error))?;
         Ok(Self::new(service, calls, None))
     }
 
@@ -150,7 +154,7 @@ impl Connection {
             peer,
             calls,
             process: Mutex::new(process),
-            is_doubtful: AtomicBool::new(false),
+            is_suspect: AtomicBool::new(false),
         }
     }
 
@@ -159,20 +163,20 @@ impl Connection {
     }
 
     /// A call was given up: perhaps nothing is answered any more.
-    pub(super) fn doubt(&self) {
-        self.is_doubtful.store(true, Ordering::Release);
+    pub(super) fn mark_suspect(&self) {
+        self.is_suspect.store(true, Ordering::Release);
     }
 
-    pub(super) fn is_doubtful(&self) -> bool {
-        self.is_doubtful.load(Ordering::Acquire)
+    pub(super) fn is_suspect(&self) -> bool {
+        self.is_suspect.load(Ordering::Acquire)
     }
 
     /// Whether any answer arrives in time, even an error.
-    pub(super) async fn answers(&self, wait: Duration) -> bool {
+    pub(super) async fn responds(&self, wait: Duration) -> bool {
         let ping = self.peer.send_request(ClientRequest::PingRequest(PingRequest::default()));
         let answers = matches!(timeout(wait, ping).await, Ok(Ok(_) | Err(ServiceError::McpError(_))));
         if answers {
-            self.is_doubtful.store(false, Ordering::Release);
+            self.is_suspect.store(false, Ordering::Release);
         }
         answers
     }
@@ -189,7 +193,7 @@ impl Connection {
                 let _ = timeout(END, process.group.leader_ended()).await;
             }
             process.group.kill();
-            process.group.gone().await;
+            process.group.wait_until_gone().await;
             let _ = process.child.wait().await;
         }
     }
@@ -201,26 +205,27 @@ fn lifecycle() -> ClientLifecycleMode {
 }
 
 /// Reads what a process says beside the protocol: for the log, and the last of it for errors.
-async fn listen(mut stderr: ChildStderr, server: String, said: Arc<Mutex<Vec<u8>>>) {
+async fn listen(mut stderr: ChildStderr, server: String, stderr_text: Arc<Mutex<Vec<u8>>>) {
     let mut buffer = vec![0; 4096];
     while let Ok(n_read @ 1..) = stderr.read(&mut buffer).await {
-        tracing::debug!(server, text = %String::from_utf8_lossy(&buffer[..n_read]).trim_end(), "an MCP server said");
-        let mut said = said.lock();
-        said.extend_from_slice(&buffer[..n_read]);
-        let n_over = said.len().saturating_sub(STDERR_BYTES_MAX);
-        said.drain(..n_over);
+        let text = String::from_utf8_lossy(&buffer[..n_read]);
+        tracing::debug!(server, text = %text.trim_end(), "stderr of an MCP server");
+        let mut stderr_text = stderr_text.lock();
+        stderr_text.extend_from_slice(&buffer[..n_read]);
+        let n_over = stderr_text.len().saturating_sub(STDERR_BYTES_MAX);
+        stderr_text.drain(..n_over);
     }
 }
 
 /// Why a connection did not come about, without the names of types.
-fn in_words(error: &ClientInitializeError) -> String {
+fn describe(error: &ClientInitializeError) -> String {
     match error {
         ClientInitializeError::TransportError { error, context } => {
             format!("{} ({context})", with_sources(error.error.as_ref()))
         }
         ClientInitializeError::ConnectionClosed(context) => format!("it closed the connection ({context})"),
         ClientInitializeError::LegacyFallbackFailed { discover, fallback } => {
-            let (new, old) = (in_words(discover), in_words(fallback));
+            let (new, old) = (describe(discover), describe(fallback));
             if new == old { old } else { format!("{old}; by the newer protocol: {new}") }
         }
         other => with_sources(other),

@@ -39,23 +39,23 @@ impl Calls {
 
     /// Returns the call that a server's request is about; `None` if that is not certain. Over standard streams the
     /// server does not name it, and calls of all threads use one connection: then it is the only open call, or unknown.
-    fn about(&self, origin: Option<&InboundStreamOrigin>) -> Option<ToolContext> {
+    fn call_of_request(&self, origin: Option<&InboundStreamOrigin>) -> Option<ToolContext> {
         let calls = self.0.lock();
         match origin {
             Some(InboundStreamOrigin::OutboundRequest(id)) => {
                 let named = calls.values().find(|call| call.sent.as_ref().is_some_and(|(request, _)| request == id));
-                named.or_else(|| the_only(calls.values().filter(|call| call.sent.is_none())))
+                named.or_else(|| only_item(calls.values().filter(|call| call.sent.is_none())))
             }
-            _ => the_only(calls.values()),
+            _ => only_item(calls.values()),
         }
         .map(|call| call.cx.clone())
     }
 
     /// The call that this progress is of; one that is still being sent, when no other can be meant.
-    fn at(&self, token: &ProgressToken) -> Option<ToolContext> {
+    fn call_of_progress(&self, token: &ProgressToken) -> Option<ToolContext> {
         let calls = self.0.lock();
         let named = calls.values().find(|call| call.sent.as_ref().is_some_and(|(_, progress)| progress == token));
-        let found = named.or_else(|| the_only(calls.values().filter(|call| call.sent.is_none())));
+        let found = named.or_else(|| only_item(calls.values().filter(|call| call.sent.is_none())));
         found.map(|call| call.cx.clone())
     }
 
@@ -64,7 +64,7 @@ impl Calls {
     }
 }
 
-fn the_only<T>(mut all: impl Iterator<Item = T>) -> Option<T> {
+fn only_item<T>(mut all: impl Iterator<Item = T>) -> Option<T> {
     all.next().filter(|_| all.next().is_none())
 }
 
@@ -117,11 +117,11 @@ impl ClientHandler for Handler {
         request: ElicitRequestParams,
         context: RequestContext<RoleClient>,
     ) -> Result<ElicitResult, ErrorData> {
-        let Some(cx) = self.calls.about(context.extensions.get::<InboundStreamOrigin>()) else {
+        let Some(cx) = self.calls.call_of_request(context.extensions.get::<InboundStreamOrigin>()) else {
             // Without a person to ask, the answer is no.
             tracing::warn!(
                 server = self.name,
-                "an MCP server's question is declined: it cannot be told whose call it is about"
+                "an elicitation of an MCP server is declined: its call cannot be determined"
             );
             return Ok(ElicitResult::new(ElicitationAction::Decline));
         };
@@ -129,7 +129,7 @@ impl ClientHandler for Handler {
     }
 
     async fn on_progress(&self, params: ProgressNotificationParam, _context: NotificationContext<RoleClient>) {
-        if let Some(cx) = self.calls.at(&params.progress_token) {
+        if let Some(cx) = self.calls.call_of_progress(&params.progress_token) {
             let far = match params.total {
                 Some(total) => format!("{} of {total}", params.progress),
                 None => params.progress.to_string(),
@@ -143,7 +143,7 @@ impl ClientHandler for Handler {
 
     async fn on_tool_list_changed(&self, _context: NotificationContext<RoleClient>) {
         if let Some(server) = self.server.upgrade() {
-            server.list_again();
+            server.request_relist();
         }
     }
 }
@@ -175,7 +175,7 @@ pub(super) async fn ask(
         Ok(Reply::Decline) => ElicitResult::new(ElicitationAction::Decline),
         Ok(Reply::Cancel) => ElicitResult::new(ElicitationAction::Cancel),
         Err(error) => {
-            tracing::warn!(server, %error, "the question of an MCP server could not be asked");
+            tracing::warn!(server, %error, "cannot ask the question of an MCP server");
             ElicitResult::new(ElicitationAction::Cancel)
         }
     }

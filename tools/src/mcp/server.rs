@@ -32,7 +32,7 @@ const DESCRIPTION_BYTES_MAX: usize = 4 * 1024;
 /// How long a server that let a call wait in vain has to show that it lives.
 const PING: Duration = Duration::from_secs(5);
 /// How long changes of a list are collected before it is read again.
-const SETTLE: Duration = Duration::from_millis(100);
+const DEBOUNCE: Duration = Duration::from_millis(100);
 
 /// Why a server's tools are not there.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -135,7 +135,7 @@ impl Server {
         }
         let server = Arc::clone(self);
         let opened = self.runtime.spawn(async move { Connection::open(&server).await });
-        let opened = opened.await.unwrap_or_else(|error| Err(format!("it failed inside: {error}")));
+        let opened = opened.await.unwrap_or_else(|error| Err(format!("internal error: {error}")));
         let connection = Arc::new(opened.map_err(McpError::Connection)?);
         *current = Some(Arc::clone(&connection));
         self.runtime.spawn(follow(Arc::downgrade(self), connection.peer.clone(), self.closed.clone()));
@@ -148,23 +148,23 @@ impl Server {
         if connection.is_closed() {
             return false;
         }
-        if !connection.is_doubtful() || !connection.calls.is_empty() {
+        if !connection.is_suspect() || !connection.calls.is_empty() {
             return true;
         }
         let answers = tokio::select! {
-            answers = connection.answers(self.config.connect_timeout.min(PING)) => answers,
+            answers = connection.responds(self.config.connect_timeout.min(PING)) => answers,
             () = self.closed.cancelled() => return true,
         };
         if !answers && connection.calls.is_empty() {
-            tracing::warn!(server = self.config.name, "an MCP server does not answer any more: it is connected anew");
+            tracing::warn!(server = self.config.name, "an MCP server does not respond: reconnecting");
             return false;
         }
         true
     }
 
     /// Checks whether a connection on which a call was given up can still be used. Calls that arrive meanwhile wait.
-    pub(super) fn look_after(self: &Arc<Self>, connection: &Arc<Connection>) {
-        connection.doubt();
+    pub(super) fn check_later(self: &Arc<Self>, connection: &Arc<Connection>) {
+        connection.mark_suspect();
         let (server, connection) = (Arc::clone(self), Arc::clone(connection));
         self.runtime.spawn(async move {
             let mut current = server.connection.lock().await;
@@ -177,7 +177,7 @@ impl Server {
     }
 
     /// Has the list read again, soon.
-    pub(super) fn list_again(&self) {
+    pub(super) fn request_relist(&self) {
         self.relist.notify_one();
     }
 
@@ -250,7 +250,7 @@ impl Server {
         let argument = config.idempotency_argument.get(&*remote.name).or(config.idempotency_argument.get("*"));
         let key = (recovery == Some(Recovery::Idempotent)).then(|| KeyPlace { argument: argument.cloned() });
         if let Some(KeyPlace { argument: Some(argument) }) = &key {
-            hide(&mut schema, argument);
+            remove_argument(&mut schema, argument);
         }
         let is_approved = self.config.approval.iter().any(|tool| *tool == remote.name || tool == "*");
         let server = Arc::clone(self);
@@ -292,7 +292,7 @@ async fn list(connection: &Connection) -> Result<Vec<RemoteTool>, String> {
         }
     }
     if tools.len() > N_TOOLS_MAX {
-        tracing::warn!("an MCP server has over {N_TOOLS_MAX} tools; the rest is left out");
+        tracing::warn!("an MCP server has over {N_TOOLS_MAX} tools; the rest is ignored");
         tools.truncate(N_TOOLS_MAX);
     }
     Ok(tools)
@@ -305,7 +305,7 @@ async fn relist(server: Weak<Server>, asked: Arc<tokio::sync::Notify>, closed: C
             () = asked.notified() => (),
             () = closed.cancelled() => return,
         }
-        tokio::time::sleep(SETTLE).await;
+        tokio::time::sleep(DEBOUNCE).await;
         let Some(server) = server.upgrade() else { return };
         let name = &server.config.name;
         let mut warnings = Vec::new();
@@ -328,7 +328,7 @@ async fn follow(server: Weak<Server>, peer: rmcp::service::Peer<rmcp::RoleClient
             if let ServerNotification::ToolListChangedNotification(_) = notification
                 && let Some(server) = server.upgrade()
             {
-                server.list_again();
+                server.request_relist();
             }
         }
     };
@@ -343,7 +343,7 @@ fn shown(name: &str) -> String {
 }
 
 /// Removes an argument from a schema that is shown to a model.
-fn hide(schema: &mut Value, argument: &str) {
+fn remove_argument(schema: &mut Value, argument: &str) {
     if let Some(properties) = schema["properties"].as_object_mut() {
         properties.remove(argument);
     }

@@ -74,7 +74,7 @@ async fn the_tools_of_a_server_are_listed_and_called() {
     .assert_eq(&r.reports[0].warnings.join("\n"));
     assert_eq!(r.f.call("s__add", json!({ "a": 2, "b": 3 })).await, "5");
     let text = r.f.call("s__add", json!({ "a": 2 })).await;
-    assert!(text.starts_with("invalid_arguments: the arguments do not fit the tool's schema"), "{text}");
+    assert!(text.starts_with("invalid_arguments: the arguments do not match the tool's schema"), "{text}");
     assert_eq!(r.f.call("s__no_type", json!({})).await, "no.type");
     assert_eq!(r.f.call("s__fail", json!({})).await, "failed: it broke");
     assert_eq!(
@@ -91,7 +91,7 @@ async fn the_tools_of_a_server_are_listed_and_called() {
 }
 
 #[tokio::test]
-async fn one_bad_server_does_not_stop_the_rest() {
+async fn failed_server_does_not_stop_the_others() {
     let f = Fixture::new([]);
     let good = process(&f, json!({}));
     let r = rig_of(
@@ -129,7 +129,7 @@ async fn one_bad_server_does_not_stop_the_rest() {
     for (outcome, expected) in outcomes.iter().zip(expected) {
         assert!(outcome.starts_with(expected), "{outcome}");
     }
-    assert!(outcomes[4].contains("it said: no luck"), "{}", outcomes[4]);
+    assert!(outcomes[4].contains("its stderr: no luck"), "{}", outcomes[4]);
     assert_eq!(r.f.call("good__add", json!({ "a": 1, "b": 1 })).await, "2");
 }
 
@@ -138,7 +138,7 @@ async fn server_that_dies_is_a_retryable_error_and_restarts() {
     let r = rig(json!({})).await;
     let error = r.f.registry.call("s__die", json!({}), r.f.cx()).await.unwrap_err();
     assert_eq!((error.kind, error.retryable), (ErrorKind::Connection, true), "{error:?}");
-    assert_eq!(error.message, "the connection to the server `s` was lost in the middle of the call");
+    assert_eq!(error.message, "the connection to the server `s` was lost during the call");
     assert_eq!(r.f.call("s__add", json!({ "a": 2, "b": 3 })).await, "5");
 }
 
@@ -167,27 +167,27 @@ async fn timed_out_call_ends_and_the_server_is_notified() {
 #[tokio::test]
 async fn progress_of_a_server_is_progress_of_the_call() {
     let r = rig(json!({})).await;
-    let (tell, told) = std::sync::mpsc::channel();
+    let (sender, receiver) = std::sync::mpsc::channel();
     let cx = r.f.cx().progress(Progress::new(move |text| {
-        let _ = tell.send(text);
+        let _ = sender.send(text);
     }));
     assert_eq!(r.f.registry.call("s__slow", json!({}), cx).await.unwrap().text, "done");
-    let told: Vec<_> = told.try_iter().collect();
-    assert!(told.contains(&"2 of 2: step 2".to_owned()), "{told:?}");
+    let messages: Vec<_> = receiver.try_iter().collect();
+    assert!(messages.contains(&"2 of 2: step 2".to_owned()), "{messages:?}");
 }
 
 #[tokio::test]
 async fn flood_of_progress_is_reported_in_part() {
     let r = rig(json!({})).await;
-    let (tell, told) = std::sync::mpsc::channel();
+    let (sender, receiver) = std::sync::mpsc::channel();
     let cx = r.f.cx().progress(Progress::new(move |text| {
-        let _ = tell.send(text);
+        let _ = sender.send(text);
     }));
     let begun = Instant::now();
     assert_eq!(r.f.registry.call("s__flood", json!({}), cx).await.unwrap().text, "done");
     let n_max = 3 + begun.elapsed().as_millis() / 500;
-    let told: Vec<_> = told.try_iter().collect();
-    assert!((1..=n_max).contains(&(told.len() as u128)), "{} of {n_max}", told.len());
+    let messages: Vec<_> = receiver.try_iter().collect();
+    assert!((1..=n_max).contains(&(messages.len() as u128)), "{} of {n_max}", messages.len());
 }
 
 #[tokio::test]
@@ -223,7 +223,7 @@ async fn answer_over_the_limit_ends_the_connection() {
 }
 
 #[tokio::test]
-async fn pictures_links_and_values_come_through() {
+async fn images_links_and_values_are_returned() {
     let r = rig(json!({})).await;
     let output = r.f.registry.call("s__picture", json!({}), r.f.cx()).await.unwrap();
     assert_eq!(output.text, "one\n[x: file:///x]");
@@ -263,7 +263,7 @@ impl AskPerson for Person {
 }
 
 #[tokio::test]
-async fn a_servers_question_is_asked_of_a_person() {
+async fn elicitation_is_shown_to_the_person() {
     let r = rig(json!({})).await;
     let cases = [
         (
@@ -287,7 +287,7 @@ async fn a_servers_question_is_asked_of_a_person() {
 }
 
 #[tokio::test]
-async fn ambiguous_question_of_a_server_is_asked_of_no_person() {
+async fn ambiguous_elicitation_is_declined() {
     let r = rig(json!({})).await;
     let person = || Arc::new(Person { reply: Reply::Accept(Json::from(json!({}))), asked: Mutex::default() });
     let (first, second) = (person(), person());
@@ -330,7 +330,7 @@ async fn a_server_sees_no_secrets_and_ends_with_its_group() {
 }
 
 #[tokio::test]
-async fn mcp_server_is_isolated_unless_its_configuration_says_otherwise() {
+async fn mcp_server_is_isolated_unless_configured_otherwise() {
     if let Some(fault) = crate::Isolation::fault() {
         return rethread_tests::needs::skipped(fault);
     }
@@ -387,7 +387,7 @@ async fn http(f: &Fixture) -> (Http, String) {
 }
 
 #[tokio::test]
-async fn a_server_is_reached_by_http_with_its_headers() {
+async fn http_server_receives_the_configured_headers() {
     let f = Fixture::new([]);
     let (_server, url) = http(&f).await;
     let header = |token: &str| json!({ "url": url, "headers": { "Authorization": format!("Bearer {token}") } });
@@ -399,7 +399,7 @@ async fn a_server_is_reached_by_http_with_its_headers() {
 }
 
 #[tokio::test]
-async fn an_http_server_that_goes_away_is_a_retryable_error() {
+async fn lost_http_server_is_a_retryable_error() {
     let f = Fixture::new([]);
     let (server, url) = http(&f).await;
     let r = rig_of(f, json!({ "s": { "url": url, "headers": { "Authorization": "Bearer s3cret-token" } } })).await;
@@ -426,7 +426,7 @@ fn a_text_that_is_a_json_object_or_list_is_the_value() {
 
 /// What a server says is mutated, and its process ends after it.
 #[tokio::test]
-async fn mutated_words_of_a_server_are_an_error_or_tools() {
+async fn mutated_server_messages_are_errors_or_tools() {
     let hello = r#"{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}}"#;
     let tools = r#"{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"add","description":"Adds.","inputSchema":{"type":"object","properties":{"a":{"type":"number"}}}}],"nextCursor":null}}"#;
     let asks = r#"{"jsonrpc":"2.0","id":7,"method":"elicitation/create","params":{"message":"?","requestedSchema":{"type":"object","properties":{}}}}"#;

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn a_short_text_is_left_alone() {
+fn text_within_the_limit_is_not_cut() {
     assert_eq!(head_and_tail("abc", 3), "abc");
 }
 
@@ -60,7 +60,7 @@ fn an_answer_always_has_content() {
 }
 
 #[test]
-fn cut_text_comes_with_the_whole_and_the_way_to_read_it() {
+fn cut_text_names_the_stored_output_and_how_to_read_it() {
     let text = (1..=100).map(|n| format!("line {n}\n")).collect::<String>();
     let mut output = ToolOutput::text(text.clone());
     output.limit(60, 1000, true);
@@ -72,7 +72,7 @@ fn cut_text_comes_with_the_whole_and_the_way_to_read_it() {
 }
 
 #[test]
-fn a_text_beyond_all_measure_is_handed_on_in_part() {
+fn text_over_the_output_limit_is_stored_in_part() {
     let mut output = ToolOutput::text("x".repeat(FULL_BYTES_MAX + 1000));
     output.limit(100, 100, true);
     let full = output.full.unwrap();

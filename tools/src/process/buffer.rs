@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn newest_bytes_stay_and_lost_ones_are_counted() {
+    fn newest_bytes_are_kept_and_lost_ones_counted() {
         let mut buffer = Buffer::new(5);
         buffer.push(b"abc");
         assert_eq!(buffer.since(0, 10), New { bytes: b"abc".into(), n_lost: 0, end: 3 });
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_that_is_repeated_under_its_key_reads_the_same() {
+    fn repeated_read_with_one_key_returns_the_same_bytes() {
         let mut buffer = Buffer::new(100);
         buffer.push(b"abc");
         buffer.mark_read(&"one".into(), 0, 3);

@@ -38,9 +38,9 @@ pub(crate) struct Entry {
     record: Record,
     buffer: Mutex<Buffer>,
     /// Changes whenever output has come, and at the end.
-    news: watch::Sender<State>,
+    changes: watch::Sender<State>,
     /// Why it was stopped.
-    told: Mutex<Option<Why>>,
+    stop_reason: Mutex<Option<EndReason>>,
     stop: CancellationToken,
 }
 
@@ -48,12 +48,12 @@ pub(crate) struct Entry {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
     Running,
-    Ended { code: Option<i32>, signal: Option<i32>, why: Why },
+    Ended { code: Option<i32>, signal: Option<i32>, why: EndReason },
 }
 
 /// Why a process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Why {
+pub(crate) enum EndReason {
     ByItself,
     TimeUp,
     Killed,
@@ -65,13 +65,13 @@ impl State {
     pub(crate) fn words(self) -> String {
         let State::Ended { code, signal, why } = self else { return "running".to_owned() };
         match (why, code, signal) {
-            (Why::ByItself, Some(code), _) => format!("ended with exit code {code}"),
-            (Why::ByItself, None, Some(signal)) => format!("ended by signal {signal}"),
-            (Why::ByItself, None, None) => "ended".to_owned(),
-            (Why::TimeUp, ..) => "killed because its time was up".to_owned(),
-            (Why::Killed, ..) => "killed as asked".to_owned(),
-            (Why::OwnerEnded, ..) => "killed when its thread ended".to_owned(),
-            (Why::Shutdown, ..) => "killed when the runtime was shut down".to_owned(),
+            (EndReason::ByItself, Some(code), _) => format!("ended with exit code {code}"),
+            (EndReason::ByItself, None, Some(signal)) => format!("ended by signal {signal}"),
+            (EndReason::ByItself, None, None) => "ended".to_owned(),
+            (EndReason::TimeUp, ..) => "killed because its time was up".to_owned(),
+            (EndReason::Killed, ..) => "killed as asked".to_owned(),
+            (EndReason::OwnerEnded, ..) => "killed when its thread ended".to_owned(),
+            (EndReason::Shutdown, ..) => "killed when the runtime was shut down".to_owned(),
         }
     }
 }
@@ -86,8 +86,8 @@ impl Entry {
             started_at_ms: record.started_at_ms,
             record: record.clone(),
             buffer: Mutex::new(Buffer::new(options.output_bytes_max)),
-            news: watch::Sender::new(State::Running),
-            told: Mutex::new(None),
+            changes: watch::Sender::new(State::Running),
+            stop_reason: Mutex::new(None),
             stop: options.stop.child_token(),
         });
         tokio::spawn(Arc::clone(&entry).watch(group, child, options));
@@ -104,14 +104,14 @@ impl Entry {
             let mut up = std::pin::pin!(sleep(options.lifetime));
             loop {
                 tokio::select! {
-                    () = &mut ended => break Why::ByItself,
+                    () = &mut ended => break EndReason::ByItself,
                     _ = &mut reading, if !is_read => is_read = true,
-                    () = self.stop.cancelled() => break self.told.lock().unwrap_or(Why::Shutdown),
-                    () = &mut up => break Why::TimeUp,
+                    () = self.stop.cancelled() => break self.stop_reason.lock().unwrap_or(EndReason::Shutdown),
+                    () = &mut up => break EndReason::TimeUp,
                 }
             }
         };
-        if why != Why::ByItself {
+        if why != EndReason::ByItself {
             group.terminate();
             let gone = async {
                 tokio::join!(group.leader_ended(), async {
@@ -125,7 +125,7 @@ impl Entry {
         }
         // The leader has not been waited for yet, so its number still means this group and no other.
         group.kill();
-        group.gone().await;
+        group.wait_until_gone().await;
         let mark = self.record.mark.clone();
         let _ = tokio::task::spawn_blocking(move || system::kill_marked(MARK, &mark)).await;
         if !is_read {
@@ -139,7 +139,7 @@ impl Entry {
                 tracing::warn!(id = self.id, "the end of a background process was not recorded");
             }
         }
-        self.news.send_replace(state);
+        self.changes.send_replace(state);
     }
 
     async fn take(&self, stream: Option<impl AsyncRead + Unpin>) {
@@ -147,7 +147,7 @@ impl Entry {
         let mut bytes = vec![0; 16 * 1024];
         while let Ok(n_read @ 1..) = stream.read(&mut bytes).await {
             self.buffer.lock().push(&bytes[..n_read]);
-            self.news.send_modify(|_| ());
+            self.changes.send_modify(|_| ());
         }
     }
 
@@ -160,7 +160,7 @@ impl Entry {
     }
 
     pub(crate) fn state(&self) -> State {
-        *self.news.borrow()
+        *self.changes.borrow()
     }
 
     pub(crate) fn is_running(&self) -> bool {
@@ -172,15 +172,15 @@ impl Entry {
     }
 
     /// Stops it. The first reason counts.
-    pub(crate) fn end(&self, why: Why) {
-        self.told.lock().get_or_insert(why);
+    pub(crate) fn end(&self, why: EndReason) {
+        self.stop_reason.lock().get_or_insert(why);
         self.stop.cancel();
     }
 
     /// Returns once it has ended and all it printed is in the buffer.
     pub(crate) async fn ended(&self) {
         // The sender lives as long as this does.
-        let _ = self.news.subscribe().wait_for(|state| *state != State::Running).await;
+        let _ = self.changes.subscribe().wait_for(|state| *state != State::Running).await;
     }
 
     /// Returns the output since the last read, at most `bytes_max` of it, once `enough` accepts it and the state, or
@@ -192,17 +192,17 @@ impl Entry {
         wait: Duration,
         enough: impl Fn(&[u8]) -> bool,
     ) -> (u64, New, State) {
-        let mut news = self.news.subscribe();
+        let mut changes = self.changes.subscribe();
         let start = self.buffer.lock().start(key);
         let is_enough = async {
             loop {
                 // The state before the output: what ended has all of its output in the buffer.
-                let state = *news.borrow_and_update();
+                let state = *changes.borrow_and_update();
                 let new = self.buffer.lock().since(start, bytes_max);
                 if state != State::Running || new.bytes.len() == bytes_max || enough(&new.bytes) {
                     return;
                 }
-                if news.changed().await.is_err() {
+                if changes.changed().await.is_err() {
                     return;
                 }
             }
@@ -214,7 +214,7 @@ impl Entry {
     }
 
     /// The number of bytes after `end`.
-    pub(crate) fn n_behind(&self, end: u64) -> u64 {
+    pub(crate) fn n_unread(&self, end: u64) -> u64 {
         self.buffer.lock().end() - end
     }
 
@@ -245,17 +245,17 @@ struct Ended(Arc<Entry>);
 
 impl Drop for Ended {
     fn drop(&mut self) {
-        self.0.news.send_if_modified(|state| {
+        self.0.changes.send_if_modified(|state| {
             let was_running = *state == State::Running;
             if was_running {
-                *state = State::Ended { code: None, signal: None, why: Why::Shutdown };
+                *state = State::Ended { code: None, signal: None, why: EndReason::Shutdown };
             }
             was_running
         });
     }
 }
 
-fn ended(status: Option<ExitStatus>, why: Why) -> State {
+fn ended(status: Option<ExitStatus>, why: EndReason) -> State {
     use std::os::unix::process::ExitStatusExt;
     State::Ended {
         code: status.and_then(|status| status.code()),

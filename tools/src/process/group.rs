@@ -9,8 +9,8 @@ use tokio::process::Child;
 use crate::command::Sandbox;
 
 /// How often to check whether the leader has ended.
-const LOOK_FIRST: Duration = Duration::from_micros(500);
-const LOOK_MAX: Duration = Duration::from_millis(20);
+const POLL_FIRST: Duration = Duration::from_micros(500);
+const POLL_MAX: Duration = Duration::from_millis(20);
 
 /// How long the processes of a sandbox that was killed are waited for.
 const GONE_MAX: Duration = Duration::from_secs(2);
@@ -44,12 +44,12 @@ impl Group {
 
     /// Returns once the leader has ended, and leaves it to be waited for.
     pub(crate) async fn leader_ended(&self) {
-        let mut pause = LOOK_FIRST;
+        let mut pause = POLL_FIRST;
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
         // An error means that there is no such child any more.
         while let Ok(None) = waitid(WaitId::Pid(self.leader), options) {
             tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(LOOK_MAX);
+            pause = (pause * 2).min(POLL_MAX);
         }
     }
 
@@ -72,13 +72,13 @@ impl Group {
     }
 
     /// Returns once no process is left of the sandbox that was killed, where there is one.
-    pub(crate) async fn gone(&self) {
+    pub(crate) async fn wait_until_gone(&self) {
         if let Some(sandbox) = &self.sandbox {
             let gone = async {
-                let mut pause = LOOK_FIRST;
+                let mut pause = POLL_FIRST;
                 while !sandbox.is_gone() {
                     tokio::time::sleep(pause).await;
-                    pause = (pause * 2).min(LOOK_MAX);
+                    pause = (pause * 2).min(POLL_MAX);
                 }
             };
             if tokio::time::timeout(GONE_MAX, gone).await.is_err() {

@@ -75,7 +75,7 @@ pub(super) fn left_behind(folder: &Path) -> io::Result<Vec<Record>> {
         }
         match read(&path) {
             Ok(record) if record.file(folder) == path => records.push(record),
-            Ok(_) => tracing::warn!(file = %path.display(), "the record of a process does not have its name"),
+            Ok(_) => tracing::warn!(file = %path.display(), "the record of a process has another name than its file"),
             Err(error) => tracing::warn!(file = %path.display(), %error, "the record of a process cannot be read"),
         }
     }

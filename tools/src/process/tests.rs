@@ -68,7 +68,7 @@ async fn processes_of_an_earlier_runtime_are_killed_and_reported() {
     let error = processes.find("p1", &f.cx()).unwrap_err();
     assert_eq!(
         error.message,
-        format!("process `p1` is {KILLED}; its output is gone. Start it again if it is still needed")
+        format!("process `p1` is {KILLED}; its output is no longer available. Start it again if it is still needed")
     );
     let again = Processes::open(records.path(), CommandOptions::default(), ProcessOptions::default());
     assert!(matches!(again, Err(ProcessesError::InUse { .. })));
@@ -78,7 +78,7 @@ async fn processes_of_an_earlier_runtime_are_killed_and_reported() {
 }
 
 #[tokio::test]
-async fn a_number_that_was_given_to_another_process_is_left_alone() {
+async fn reused_process_id_is_not_killed() {
     let f = Fixture::new([]);
     let records = tempfile::tempdir().unwrap();
     let mut stranger = Command::new("sleep").arg("1000").stdin(Stdio::null()).spawn().unwrap();
@@ -94,7 +94,7 @@ async fn a_number_that_was_given_to_another_process_is_left_alone() {
 }
 
 #[tokio::test]
-async fn a_process_is_on_the_disk_before_it_begins_and_its_end_after() {
+async fn process_record_is_written_before_start_and_at_end() {
     let f = Fixture::new([]);
     let records = tempfile::tempdir().unwrap();
     let processes = open(records.path());
@@ -111,7 +111,7 @@ async fn a_process_is_on_the_disk_before_it_begins_and_its_end_after() {
 }
 
 #[tokio::test]
-async fn files_that_are_no_records_are_passed_over_and_old_ones_go() {
+async fn other_files_are_skipped_and_old_records_removed() {
     let f = Fixture::new([]);
     let records = tempfile::tempdir().unwrap();
     std::fs::write(records.path().join("bad.json"), "{").unwrap();
@@ -134,7 +134,7 @@ fn a_folder_that_cannot_be_used_is_an_error_with_its_name() {
 }
 
 #[test]
-fn the_processes_go_with_the_runtime_they_were_started_on() {
+fn processes_end_with_their_runtime() {
     let f = Fixture::new([]);
     let processes = Processes::in_memory(CommandOptions::default(), ProcessOptions::default());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -29,7 +29,7 @@ fn registry_returns_registered_tools() {
 }
 
 #[test]
-fn a_name_is_taken_once() {
+fn duplicate_name_is_refused() {
     let registry = Registry::new();
     registry.register(tool("a")).unwrap();
     assert_eq!(registry.register(tool("a")), Err(RegisterError::Taken { name: "a".into() }));
@@ -112,7 +112,7 @@ fn a_change_of_the_registry_changes_its_catalogues() {
 }
 
 #[test]
-fn kept_catalogues_stay_few() {
+fn number_of_cached_catalogues_is_bounded() {
     let registry = Registry::new();
     for n in 0..10 {
         registry.register(tool(&format!("t{n}"))).unwrap();
@@ -121,11 +121,11 @@ fn kept_catalogues_stay_few() {
         let set: Vec<_> = (0..10).filter(|n| set & (1 << n) != 0).map(|n| ToolName::from(format!("t{n}"))).collect();
         registry.catalogue(&set).unwrap();
     }
-    assert!(registry.now().catalogues.read().len() <= N_CATALOGUES_MAX);
+    assert!(registry.current().catalogues.read().len() <= N_CATALOGUES_MAX);
 }
 
 #[test]
-fn many_threads_register_and_read_at_once() {
+fn concurrent_registration_and_reads_are_consistent() {
     let registry = Registry::new();
     std::thread::scope(|scope| {
         for thread in 0..4 {

@@ -21,7 +21,7 @@ struct Place {
 }
 
 #[test]
-fn a_schema_is_whole_and_quiet() {
+fn schema_is_self_contained_and_minimal() {
     expect![[r#"{"type":"object","additionalProperties":false,"properties":{"title":{"type":"string","description":"What the book is called."},"count":{"type":["integer","null"],"format":"uint32","minimum":0,"description":"How many.","default":null},"place":{"type":["object","null"],"properties":{"shelf":{"type":"string"}},"required":["shelf"]}},"required":["title"]}"#]]
     .assert_eq(&schema_of::<Args>().to_string());
 }
@@ -54,23 +54,23 @@ fn fault(arguments: Value) -> String {
 
 #[test]
 fn a_fault_names_its_place() {
-    expect![[r#"the arguments do not fit the tool's schema: arguments/count: -1 is less than the minimum of 0; arguments: Additional properties are not allowed ('x' was unexpected); arguments: "title" is a required property"#]]
+    expect![[r#"the arguments do not match the tool's schema: arguments/count: -1 is less than the minimum of 0; arguments: Additional properties are not allowed ('x' was unexpected); arguments: "title" is a required property"#]]
         .assert_eq(&fault(json!({ "count": -1, "x": 1 })));
     expect!["the arguments are missing, were cut off or are not JSON; send one JSON object"]
         .assert_eq(&fault(Value::Null));
-    expect![[r#"the arguments do not fit the tool's schema: arguments: [1] is not of type "object""#]]
+    expect![[r#"the arguments do not match the tool's schema: arguments: [1] is not of type "object""#]]
         .assert_eq(&fault(json!([1])));
 }
 
 #[test]
-fn a_fault_quotes_little_of_a_large_value() {
+fn fault_quotes_only_a_part_of_a_large_value() {
     assert!(fault(json!({ "title": ["x".repeat(1_000_000)] })).len() < 1000);
     let many = (0..10_000).map(|n| (format!("k{n}"), json!(1))).collect::<serde_json::Map<_, _>>();
     assert!(fault(Value::Object(many)).len() < 2000);
 }
 
 #[test]
-fn a_useless_schema_is_refused() {
+fn invalid_schema_is_refused() {
     let reason = |schema| Arguments::compile(&schema).map(|_| ()).unwrap_err().to_string();
     expect![[r#"the schema must have `"type": "object"` at its top, it has "string""#]]
         .assert_eq(&reason(json!({ "type": "string" })));
@@ -85,14 +85,14 @@ fn a_useless_schema_is_refused() {
 }
 
 #[test]
-fn a_pattern_that_explodes_elsewhere_is_quick_here() {
+fn pattern_prone_to_backtracking_is_matched_fast() {
     let schema = json!({ "type": "object", "properties": { "s": { "type": "string", "pattern": "^(a+)+$" } } });
     let arguments = Arguments::compile(&schema).unwrap();
     assert!(arguments.check(&json!({ "s": format!("{}b", "a".repeat(50_000)) })).is_err());
 }
 
 #[test]
-fn a_schema_that_refers_to_itself_without_end_does_no_harm() {
+fn endlessly_recursive_schema_is_handled() {
     for schema in [
         json!({ "type": "object", "$ref": "#" }),
         json!({ "type": "object", "allOf": [{ "$ref": "#" }] }),
@@ -105,7 +105,7 @@ fn a_schema_that_refers_to_itself_without_end_does_no_harm() {
 }
 
 #[test]
-fn a_schema_of_many_levels_does_no_harm() {
+fn deeply_nested_schema_is_handled() {
     let mut schema = json!({ "type": "object" });
     for _ in 0..120 {
         schema = json!({ "type": "object", "properties": { "a": schema } });

@@ -66,7 +66,7 @@ async fn nothing_outside_the_folder_of_a_skill_is_read() {
 }
 
 #[test]
-fn a_bad_skill_is_reported_and_the_others_stay() {
+fn invalid_skill_is_reported_and_others_are_loaded() {
     let folder = tempfile::tempdir().unwrap();
     let cases = [
         ("a-good", "---\nname: good\ndescription: fine\n---", None),
@@ -94,7 +94,7 @@ fn a_bad_skill_is_reported_and_the_others_stay() {
 }
 
 #[test]
-fn links_in_a_circle_end() {
+fn cyclic_links_end() {
     let folder = tempfile::tempdir().unwrap();
     skill(folder.path(), "one", "---\nname: one\ndescription: d\n---\n");
     fs::create_dir(folder.path().join("sub")).unwrap();

@@ -114,7 +114,7 @@ fn ignore_files_apply_from_their_folder_and_inner_ones_win() {
 }
 
 #[test]
-fn links_are_met_and_not_followed() {
+fn links_are_listed_and_not_followed() {
     let folder = folder(&[("a/x", "")]);
     symlink("a", folder.path().join("in")).unwrap();
     symlink("/etc", folder.path().join("out")).unwrap();
@@ -146,7 +146,7 @@ fn walk_skips_reserved_places() {
 }
 
 #[test]
-fn an_ignore_file_that_is_a_trap_is_passed_over() {
+fn ignore_file_that_is_a_pipe_or_link_is_skipped() {
     let folder = folder(&[("a/x", ""), ("b/x", ""), ("c/x", "")]);
     make_pipe(&folder.path().join("a/.gitignore"));
     symlink("/dev/zero", folder.path().join("b/.gitignore")).unwrap();
@@ -190,7 +190,7 @@ fn an_endless_ignore_file_is_read_in_part() {
 }
 
 #[test]
-fn a_deep_tree_ends() {
+fn depth_of_a_walk_is_limited() {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir_all(folder.path().join("d/".repeat(200))).unwrap();
     let workspace = Workspace::open(folder.path()).unwrap();

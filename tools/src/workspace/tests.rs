@@ -77,7 +77,7 @@ fn a_path_outside_is_refused() {
 }
 
 #[test]
-fn a_folder_that_does_not_exist_is_no_way_up() {
+fn missing_folder_is_no_way_out() {
     let f = fixture();
     assert_eq!(f.resolve("new/../file"), "there is nothing at `new/../file`");
     assert_eq!(f.resolve("new/../../outside/secret"), "there is nothing at `new/../../outside/secret`");
@@ -108,7 +108,7 @@ fn a_link_is_followed_inside_and_refused_outside() {
 }
 
 #[test]
-fn links_in_a_circle_end() {
+fn cyclic_links_end() {
     let f = fixture();
     symlink("b", f.inside.join("a")).unwrap();
     symlink("a", f.inside.join("b")).unwrap();
@@ -118,7 +118,7 @@ fn links_in_a_circle_end() {
 }
 
 #[test]
-fn a_path_that_is_none_is_refused() {
+fn invalid_path_is_refused() {
     let f = fixture();
     assert!(f.resolve("a\0b").contains("NUL"));
     assert!(f.resolve("x/".repeat(5000)).contains("over 4096 bytes"));
@@ -128,7 +128,7 @@ fn a_path_that_is_none_is_refused() {
 }
 
 #[test]
-fn a_workspace_given_through_a_link_takes_both_spellings() {
+fn workspace_opened_through_a_link_accepts_both_paths() {
     let f = fixture();
     let link = f.outside.join("link");
     symlink(&f.inside, &link).unwrap();
@@ -139,7 +139,7 @@ fn a_workspace_given_through_a_link_takes_both_spellings() {
 }
 
 #[test]
-fn a_link_put_in_the_way_after_the_check_leads_nowhere() {
+fn link_placed_after_the_check_is_not_followed() {
     let f = fixture();
     let file = f.workspace.resolve("folder/file").unwrap();
     fs::rename(f.inside.join("folder"), f.inside.join("moved")).unwrap();
@@ -225,11 +225,11 @@ fn reserved_place_is_refused_on_every_path() {
     }
     let error = ExecutionError::from(workspace.resolve("log/x").unwrap_err());
     assert_eq!(error.kind, ErrorKind::Denied);
-    assert_eq!(error.message, "`log/x` belongs to what runs the tools, and is for none of them");
+    assert_eq!(error.message, "`log/x` is reserved: tools cannot access it");
 }
 
 #[test]
-fn workspaces_of_one_folder_take_turns_and_are_dropped() {
+fn workspaces_of_one_folder_share_a_lock_and_are_dropped() {
     let f = fixture();
     symlink(&f.inside, f.outside.join("link")).unwrap();
     let workspaces = Workspaces::default();
@@ -246,7 +246,7 @@ fn workspaces_of_one_folder_take_turns_and_are_dropped() {
 }
 
 #[test]
-fn a_folder_that_was_made_anew_is_the_new_one() {
+fn recreated_folder_is_opened_anew() {
     let f = fixture();
     let workspaces = Workspaces::default();
     let old = workspaces.open(f.inside.join("folder")).unwrap();

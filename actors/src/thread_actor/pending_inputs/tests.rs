@@ -11,7 +11,7 @@ use crate::permit_waits::{PermitWaits, RunningCall, WaitPlace};
 const CALL: CallId = CallId(Seq(7));
 const LATER: CallId = CallId(Seq(9));
 
-fn answer(call: CallId, text: &str) -> Said {
+fn answer(call: CallId, text: &str) -> WorkReport {
     let content = vec![Part::text(text)];
     let answer = ToolExecutionCompleted {
         node_id: None,
@@ -22,20 +22,20 @@ fn answer(call: CallId, text: &str) -> Said {
         duration_ms: 0,
         full_output: None,
     };
-    Said { input: Input::reported(1, answer), place: None }
+    WorkReport { input: Input::reported(1, answer), place: None }
 }
 
-fn progress(call: CallId) -> Said {
+fn progress(call: CallId) -> WorkReport {
     let message = "half of it".into();
     let progress = ToolExecutionProgress { node_id: None, call_id: call, attempt: 1, message };
-    Said { input: Input::reported(1, progress), place: None }
+    WorkReport { input: Input::reported(1, progress), place: None }
 }
 
-fn piece(call: CallId) -> Said {
+fn piece(call: CallId) -> WorkReport {
     let (text, reasoning) = ("and so on".into(), String::new());
     let (call_id, attempt, index, restarted) = (call, 1, 0, false);
     let piece = LlmExecutionProgress { node_id: None, call_id, attempt, index, text, reasoning, restarted };
-    Said { input: Input::reported(attempt, piece), place: None }
+    WorkReport { input: Input::reported(attempt, piece), place: None }
 }
 
 /// Two calls that are running, and the tokens that call them off.
@@ -57,7 +57,7 @@ fn running() -> (RunningCalls, [CancellationToken; 2]) {
 #[test]
 fn call_that_is_not_in_the_log_is_cancelled() {
     let (running, [call, later]) = running();
-    let kept = Kept::before(Seq(9), running, Asking::new());
+    let kept = RetainedWork::before(Seq(9), running, Asking::new());
     assert!(kept.known().contains(&(CALL, 1)) && !call.is_cancelled());
     assert!(!kept.known().contains(&(LATER, 1)) && later.is_cancelled());
     assert!(answer(CALL, "").is_before(Seq(9)) && !answer(LATER, "").is_before(Seq(9)));
@@ -66,7 +66,7 @@ fn call_that_is_not_in_the_log_is_cancelled() {
 #[test]
 fn room_is_given_back() {
     let room = MemoryBudget::new(2_000);
-    let mut kept = Kept::default();
+    let mut kept = RetainedWork::default();
     kept.keep(answer(CALL, "x"), None, &room);
     assert!(kept.known().contains(&(CALL, 1)));
     kept.keep(answer(LATER, &"x".repeat(2_000)), None, &room);
@@ -78,20 +78,20 @@ fn room_is_given_back() {
 #[test]
 fn sender_that_waited_retains_its_place() {
     let room = MemoryBudget::new(1_000);
-    let mut kept = Kept::default();
+    let mut kept = RetainedWork::default();
     kept.keep(answer(CALL, "x"), None, &room);
     let Tell { input, place, .. } = kept.waiting.pop_front().unwrap();
-    let mut other = Kept::default();
+    let mut other = RetainedWork::default();
     other.keep(answer(LATER, "x"), None, &room);
     assert!(!other.known().contains(&(LATER, 1)), "the place is taken still");
-    kept.keep(Said { input, place }, None, &room);
+    kept.keep(WorkReport { input, place }, None, &room);
     assert!(kept.known().contains(&(CALL, 1)));
 }
 
 #[test]
 fn progress_is_forgotten_before_a_call_is_given_up() {
     let (running, [call, later]) = running();
-    let mut kept = Kept::before(Seq(10), running, Asking::new());
+    let mut kept = RetainedWork::before(Seq(10), running, Asking::new());
     let none = MemoryBudget::new(0);
     kept.keep(progress(CALL), None, &none);
     assert!(kept.waiting.is_empty() && !call.is_cancelled());
@@ -102,7 +102,7 @@ fn progress_is_forgotten_before_a_call_is_given_up() {
 #[test]
 fn progress_leaves_room_for_the_answer() {
     let room = MemoryBudget::new(usize::MAX);
-    let mut kept = Kept::default();
+    let mut kept = RetainedWork::default();
     for _ in 0..10_000 {
         kept.keep(progress(CALL), None, &room);
     }
@@ -118,7 +118,7 @@ fn progress_leaves_room_for_the_answer() {
 #[test]
 fn lack_of_room_is_reported_only_to_outside_callers() {
     let room = MemoryBudget::new(1_000);
-    let mut kept = Kept::default();
+    let mut kept = RetainedWork::default();
     kept.keep(answer(CALL, "x"), None, &room);
     let (reply, _answer) = crate::port::Reply::channel(None);
     kept.waiting.push_back(Tell::asked(Input::Resume, reply));

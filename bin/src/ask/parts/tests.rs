@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn parts_hold_all_of_the_text_and_fit_the_screen() {
+fn parts_contain_the_whole_text_and_fit_the_screen() {
     assert_eq!(of("", 80, 24), [""]);
     assert_eq!(of("short", 80, 24), ["short"]);
     // Two lines of ten columns fit above the lines that stay free.

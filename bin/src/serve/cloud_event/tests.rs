@@ -27,7 +27,7 @@ pub(in crate::serve) fn event(cause: Option<Position>) -> RecordedEvent {
 }
 
 #[test]
-fn its_attributes_are_those_that_the_specification_allows() {
+fn attributes_match_the_cloudevents_specification() {
     for cause in [None, Some(Position(2))] {
         let cloud_event = serde_json::to_value(CloudEvent(&event(cause))).unwrap();
         for (name, value) in cloud_event.as_object().unwrap() {

@@ -7,7 +7,7 @@ async fn answer(n: usize) -> HttpResponse {
 }
 
 #[actix_web::test]
-async fn a_small_answer_says_how_long_it_is() {
+async fn small_response_has_a_content_length() {
     let answer = answer(2).await;
     assert_eq!(answer.headers().get("content-type").unwrap(), "application/json");
     assert_eq!(answer.body().size(), BodySize::Sized(21));
@@ -15,7 +15,7 @@ async fn a_small_answer_says_how_long_it_is() {
 }
 
 #[actix_web::test]
-async fn a_large_answer_comes_in_pieces_and_whole() {
+async fn large_response_is_sent_in_chunks_and_complete() {
     let n = PIECE_BYTES;
     let answer = answer(n).await;
     assert_eq!(answer.body().size(), BodySize::Stream);
@@ -24,7 +24,7 @@ async fn a_large_answer_comes_in_pieces_and_whole() {
 }
 
 #[actix_web::test]
-async fn an_answer_that_cannot_be_written_breaks_off() {
+async fn response_that_cannot_be_written_is_aborted() {
     let broken = json((), |(), to| {
         to.write_all(b"[")?;
         Err(io::Error::other("no more"))
@@ -34,7 +34,7 @@ async fn an_answer_that_cannot_be_written_breaks_off() {
 }
 
 #[actix_web::test]
-async fn an_answer_whose_writer_panics_breaks_off_too() {
+async fn response_whose_writer_panics_is_aborted() {
     for n_bytes in [1, 3 * PIECE_BYTES] {
         let broken = json((), move |(), to| {
             to.write_all(&vec![b'['; n_bytes])?;

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn every_operation_has_a_name_of_its_own_a_summary_and_a_tag() {
+fn every_operation_has_a_unique_name_a_summary_and_a_tag() {
     let mut api = api();
     let mut names = std::collections::BTreeSet::new();
     let tags: Vec<_> = api.tags.clone().unwrap_or_default().into_iter().map(|tag| tag.name).collect();

@@ -16,7 +16,7 @@ fn modules() -> impl Iterator<Item = &'static Part> {
 }
 
 #[test]
-fn every_file_of_the_page_is_served_and_nothing_else() {
+fn only_the_files_of_the_page_are_served() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/serve/page");
     let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let mut files: Vec<_> = files.filter(|name| !name.ends_with(".rs")).collect();
@@ -38,13 +38,13 @@ fn imported(name: &str, all: &mut BTreeSet<&'static str>) {
 }
 
 #[test]
-fn all_of_the_page_together_is_small() {
+fn total_size_of_the_page_is_limited() {
     let bytes: usize = PARTS.iter().map(|part| part.bytes.len()).sum();
     assert!(bytes < FIRST_VIEW_BYTES_MAX, "{bytes} bytes");
 }
 
 #[test]
-fn the_first_view_asks_for_all_its_modules_at_once() {
+fn first_view_preloads_all_its_modules() {
     let mut needed = BTreeSet::new();
     imported("app.mjs", &mut needed);
     let index = text(&PARTS[0]);
@@ -64,7 +64,7 @@ fn every_import_names_a_part() {
 }
 
 #[test]
-fn nothing_reads_html_or_runs_text_and_nothing_is_inline() {
+fn page_parses_no_html_runs_no_text_and_has_nothing_inline() {
     const NEVER: [&str; 6] =
         ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function"];
     for module in modules() {

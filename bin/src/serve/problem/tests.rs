@@ -39,7 +39,7 @@ const ALL: [Kind; 33] = [
 ];
 
 #[test]
-fn each_kind_has_a_name_of_its_own_and_a_status_of_a_failure() {
+fn each_kind_has_a_unique_name_and_an_error_status() {
     let names: BTreeSet<_> = ALL.iter().map(|kind| kind.about().0).collect();
     assert_eq!(names.len(), ALL.len());
     for kind in ALL {

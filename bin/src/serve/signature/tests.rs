@@ -2,7 +2,7 @@ use super::*;
 
 /// The example of the specification, https://github.com/standard-webhooks/standard-webhooks.
 #[test]
-fn it_signs_as_the_specification_says() {
+fn signature_matches_the_specification() {
     let secret = Secret::parse("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n").unwrap();
     let signature = secret.sign("msg_p5jXN8AQM9LWM0D4loKWxJek", 1_614_265_330, br#"{"test": 2432232314}"#);
     assert_eq!(signature, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");

@@ -27,7 +27,7 @@ fn expired_token_is_refused() {
 }
 
 #[test]
-fn token_created_after_the_present_ones_are_trusted_is_unknown() {
+fn token_created_after_the_server_started_is_unknown() {
     let folder = tempfile::tempdir().unwrap();
     let mut tokens = Tokens::beside(folder.path());
     let create = |scope| {
@@ -55,7 +55,7 @@ fn token_created_after_the_present_ones_are_trusted_is_unknown() {
 }
 
 #[test]
-fn a_token_is_known_until_it_is_revoked_and_is_not_in_the_file() {
+fn token_is_valid_until_revoked_and_not_stored_in_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let tokens = Tokens::beside(folder.path());
     assert_eq!(scope_of(&tokens, "rethread_x").unwrap(), None);
@@ -83,7 +83,7 @@ fn only_its_owner_reads_the_file() {
 }
 
 #[test]
-fn spoilt_token_file_is_reported_and_admits_no_one() {
+fn invalid_token_file_is_reported_and_refuses_everyone() {
     let folder = tempfile::tempdir().unwrap();
     let tokens = Tokens::beside(folder.path());
     fs::write(folder.path().join(NAME), "[{").unwrap();

@@ -123,12 +123,12 @@ fn of_file(file: &Path) -> Result<Vec<Webhook>, Failure> {
 
 impl Entry {
     fn check(self, name: &str) -> Result<Webhook, String> {
-        let url = Url::parse(&self.url).map_err(|error| format!("`url` is no address: {error}"))?;
+        let url = Url::parse(&self.url).map_err(|error| format!("`url` is not an address: {error}"))?;
         if !["http", "https"].contains(&url.scheme()) || url.host_str().is_none() {
             return Err("`url` must begin with https:// or http:// and name a host".into());
         }
         if let Some(unknown) = self.types.iter().find(|name| event_type_named(name).is_none()) {
-            return Err(format!("`types`: no event is called {unknown}; docs/EVENTS.md lists them"));
+            return Err(format!("`types`: unknown event type {unknown}; docs/EVENTS.md lists them"));
         }
         if self.give_up_after_s == 0 {
             return Err("`give_up_after_s` must be at least 1".into());

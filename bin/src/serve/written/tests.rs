@@ -11,7 +11,7 @@ fn text(events: &[RecordedEvent], form: Form) -> String {
 }
 
 #[test]
-fn a_block_has_its_position_its_name_and_one_line_of_data() {
+fn sse_block_has_position_name_and_one_line_of_data() {
     let block = text(&[event()], Form::Sse);
     let lines: Vec<_> = block.lines().collect();
     assert_eq!(lines.len(), 4, "{block}");
@@ -23,7 +23,7 @@ fn a_block_has_its_position_its_name_and_one_line_of_data() {
 }
 
 #[test]
-fn a_line_is_what_scripts_rely_on() {
+fn json_line_has_the_documented_form() {
     let line = text(&[event()], Form::Lines);
     assert_eq!(line, format!("{}\n", event().to_json()));
     let expected = r#"{"position":7,"thread_id":"018bcfe5-6800-7707-8707-070707070707","seq":3,"run_id":null,"id":"#;
@@ -32,7 +32,7 @@ fn a_line_is_what_scripts_rely_on() {
 }
 
 #[test]
-fn many_events_are_cut_into_pieces_between_two_of_them() {
+fn many_events_are_split_between_two_events() {
     let events: Vec<_> = (0..1_000)
         .map(|n| {
             let mut event = event();

@@ -84,7 +84,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn arbitrary_bytes_at_arbitrary_splits_come_to_the_same(
+    fn result_does_not_depend_on_how_bytes_are_split(
         bytes in bytes(),
         cuts in proptest::collection::vec(any::<prop::sample::Index>(), 0..12),
         answer_bytes_max in prop_oneof![Just(1 << 20), 0_usize..600],
@@ -121,7 +121,7 @@ fn short_stream_is_interrupted_and_non_stream_is_malformed() {
 }
 
 #[test]
-fn limits_of_size_end_an_answer() {
+fn answer_over_the_size_limit_is_refused() {
     let limits = HttpLimits { answer_bytes_max: 1_000, event_bytes_max: 100, ..HttpLimits::default() };
     for (name, wire) in wires() {
         let long_event = format!("data: {}", "x".repeat(200));

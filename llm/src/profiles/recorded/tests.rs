@@ -44,7 +44,7 @@ fn body_is_rebuilt_from_the_record_without_configuration() {
 }
 
 #[test]
-fn nothing_secret_is_kept() {
+fn recorded_profile_contains_no_secret() {
     let kept = serde_json::to_string(&profiles().recorded("main").unwrap().unwrap()).unwrap();
     assert!(kept.contains("https://example.org/v1"), "{kept}");
     for secret in ["secret", "SECRET", "grace"] {
@@ -53,7 +53,7 @@ fn nothing_secret_is_kept() {
 }
 
 #[test]
-fn of_what_is_not_reached_over_http_nothing_is_kept() {
+fn provider_without_http_is_not_recorded() {
     assert_eq!(profiles().recorded("scripted").unwrap(), None);
     assert!(profiles().recorded("nobody").is_err());
     assert!(profiles().recorded_for(Provider::Gemini, "gemini-flash").is_some());

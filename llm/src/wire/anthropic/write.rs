@@ -38,7 +38,7 @@ pub(super) fn body(request: &Request) -> Result<Value, LlmError> {
         body.insert("stream".into(), true.into());
     }
     merge_extra(&mut body, &request.extra);
-    settle(request, &mut body);
+    resolve_conflicts(request, &mut body);
     Ok(Value::Object(body))
 }
 
@@ -66,7 +66,7 @@ fn messages(messages: &[std::sync::Arc<Message>]) -> Result<Vec<Value>, LlmError
             }
         }
         if message.role == Role::User && results.is_empty() && blocks.is_empty() {
-            let why = format!("messages[{i}]: the message of the user holds no text, and Anthropic takes no empty one");
+            let why = format!("messages[{i}]: the user message has no text, and Anthropic refuses empty messages");
             return Err(LlmError::new(ErrorKind::InvalidRequest, NAME, why));
         }
         match turns.last_mut() {
@@ -220,7 +220,7 @@ fn tools(request: &Request, body: &mut Map<String, Value>) {
         body.insert("tools".into(), tools.into());
     }
     if !request.has_tools() {
-        return used_tools(request, body);
+        return declare_used_tools(request, body);
     }
     let one_by_one = request.parallel_tool_calls == Some(false);
     let choice = match &request.tool_choice {
@@ -247,7 +247,7 @@ fn parameters(request: &Request, body: &mut Map<String, Value>) {
     // Newer models take the effort in words, beside the thinking or without it; older ones only think by a budget.
     let thinking = match (budget, effort) {
         (Some(budget), _) => Some(json!({ "type": "enabled", "budget_tokens": budget })),
-        (None, _) if takes_effort(&request.model) => {
+        (None, _) if supports_effort(&request.model) => {
             shown.map(|_| json!({ "type": "adaptive", "display": "summarized" }))
         }
         (None, Some("none" | "minimal") | None) => None,
@@ -279,7 +279,7 @@ fn parameters(request: &Request, body: &mut Map<String, Value>) {
     {
         output.insert("format".into(), json!({ "type": "json_schema", "schema": schema }));
     }
-    if let Some(effort) = effort.filter(|effort| *effort != "none" && takes_effort(&request.model)) {
+    if let Some(effort) = effort.filter(|effort| *effort != "none" && supports_effort(&request.model)) {
         let effort = if effort == "minimal" { "low" } else { effort };
         output.insert("effort".into(), effort.into());
     }
@@ -293,7 +293,7 @@ fn longest(model: &str) -> u64 {
 
 /// Whether a model takes an effort in words: from generation 4.6 on, and Opus 4.5. By the first two numbers of its
 /// name; a name without any is taken for a new one.
-fn takes_effort(model: &str) -> bool {
+fn supports_effort(model: &str) -> bool {
     let mut numbers = model.split(['-', '.']).filter_map(|word| word.parse::<u32>().ok());
     let (Some(major), minor) = (numbers.next(), numbers.next()) else { return true };
     // A date, not a minor version.
@@ -303,7 +303,7 @@ fn takes_effort(model: &str) -> bool {
 
 /// Declares the tools that the conversation used, if the request declares none, because it is rejected otherwise.
 /// Forbids their use.
-fn used_tools(request: &Request, body: &mut Map<String, Value>) {
+fn declare_used_tools(request: &Request, body: &mut Map<String, Value>) {
     let used: BTreeSet<&str> =
         request.messages.iter().flat_map(|message| message.tool_calls()).map(|call| call.name.as_str()).collect();
     if used.is_empty() || body.contains_key("tools") {
@@ -316,7 +316,7 @@ fn used_tools(request: &Request, body: &mut Map<String, Value>) {
 }
 
 /// Resolves settings that exclude each other, once all are set.
-fn settle(request: &Request, body: &mut Map<String, Value>) {
+fn resolve_conflicts(request: &Request, body: &mut Map<String, Value>) {
     let thinking = body.get("thinking").and_then(|t| t.get("type")).and_then(Value::as_str);
     if !matches!(thinking, Some("enabled" | "adaptive")) {
         return;

@@ -24,7 +24,7 @@ fn check(status: u16, headers: &[(&'static str, &str)], body: &str, expected: Ex
 }
 
 #[test]
-fn openai_and_its_imitators() {
+fn openai_and_compatible_servers() {
     check(
         401,
         &[("x-request-id", "req_1")],
@@ -130,7 +130,7 @@ fn waits_are_milliseconds_seconds_or_dates() {
 }
 
 #[test]
-fn errors_in_the_middle_of_a_stream_have_no_status_but_their_own() {
+fn error_inside_a_stream_has_its_own_status() {
     let kind = |text: &str| from_value("p", None, &serde_json::from_str(text).unwrap()).kind.to_string();
     assert_eq!(kind(r#"{"type":"error","error":{"type":"overloaded_error","message":"x"}}"#), "overloaded");
     assert_eq!(kind(r#"{"error":{"message":"The server had an error","type":"server_error"}}"#), "server");
@@ -149,7 +149,7 @@ fn an_excerpt_is_bounded_and_cut_between_characters() {
 }
 
 #[test]
-fn a_reset_of_a_limit_is_a_wait() {
+fn rate_limit_reset_header_sets_the_wait() {
     let after = |headers: &[(&'static str, &str)]| {
         let mut map = HeaderMap::new();
         for (name, value) in headers {

@@ -206,7 +206,7 @@ fn generation_config(request: &Request) -> Map<String, Value> {
         Some(ResponseFormat::JsonObject) => put("responseMimeType", Some("application/json".into())),
         Some(ResponseFormat::JsonSchema { schema, .. }) => {
             put("responseMimeType", Some("application/json".into()));
-            if knows_json_schema(&request.model) {
+            if supports_json_schema(&request.model) {
                 put("responseJsonSchema", Some(schema::lower(schema)));
             } else {
                 put("responseSchema", Some(schema::dialect(schema)));
@@ -227,7 +227,7 @@ fn thinking(options: &ReasoningOptions, model: &str) -> Map<String, Value> {
         (_, Some(budget)) => {
             out.insert("thinkingBudget".into(), budget.into());
         }
-        (Some(effort), None) if bare(model).starts_with("gemini-2") => {
+        (Some(effort), None) if without_prefix(model).starts_with("gemini-2") => {
             let budget = match effort.to_ascii_lowercase().as_str() {
                 "none" => 0,
                 "minimal" => 512,
@@ -248,11 +248,11 @@ fn thinking(options: &ReasoningOptions, model: &str) -> Map<String, Value> {
     out
 }
 
-fn knows_json_schema(model: &str) -> bool {
-    let model = bare(model);
+fn supports_json_schema(model: &str) -> bool {
+    let model = without_prefix(model);
     !["gemini-1", "gemini-2.0"].iter().any(|old| model.starts_with(old))
 }
 
-fn bare(model: &str) -> &str {
+fn without_prefix(model: &str) -> &str {
     model.rsplit('/').next().unwrap_or(model)
 }

@@ -92,7 +92,7 @@ impl ChatStream {
             let has_other_id = id.is_some_and(|id| !call.id.is_empty() && call.id != id);
             let has_no_mark = id.is_none() && index.is_none();
             let is_in_chunk = place >= since && !call.name.is_empty();
-            let is_over = whole(&call.arguments) && says_something(function);
+            let is_over = whole(&call.arguments) && has_arguments(function);
             is_other || has_other_id || has_no_mark || is_in_chunk || is_over
         };
         match found {
@@ -115,7 +115,7 @@ fn replace(known: &mut Option<String>, new: &Option<Cow<'_, str>>) {
 }
 
 /// Whether a piece of a function has arguments.
-fn says_something(function: &Value) -> bool {
+fn has_arguments(function: &Value) -> bool {
     match function.get("arguments") {
         Some(Value::String(text)) => !text.trim().is_empty(),
         other => other.is_some_and(Value::is_object),

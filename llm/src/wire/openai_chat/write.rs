@@ -14,7 +14,7 @@ pub(super) fn body(wire: &OpenaiChat, request: &Request) -> Value {
     for message in &request.messages {
         push_message(wire, message, &mut messages);
     }
-    body.insert("messages".into(), settle_attachments(messages));
+    body.insert("messages".into(), move_attachments(messages));
     tools(request, &mut body);
     parameters(wire, request, &mut body);
     if request.stream {
@@ -135,7 +135,7 @@ fn push_results(message: &Message, out: &mut Vec<Value>) {
 
 /// A tool message contains text only: other content of a tool result follows in a user message, after the last of the
 /// results, because nothing may be between a call and its results.
-fn settle_attachments(messages: Vec<Value>) -> Value {
+fn move_attachments(messages: Vec<Value>) -> Value {
     let mut out: Vec<Value> = Vec::with_capacity(messages.len());
     let mut waiting: Vec<Value> = Vec::new();
     for message in messages {

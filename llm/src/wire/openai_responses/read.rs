@@ -16,8 +16,8 @@ pub(super) fn answer(body: &Value, items: &[Value], cx: AnswerContext) -> Result
     }
     if let Some(status @ ("queued" | "in_progress")) = status {
         let why = format!(
-            "the answer is not finished (status `{status}`); an answer that is written in the background is waited for \
-             when `extra` says `\"background\": true`"
+            "the answer is not finished (status `{status}`); set `\"background\": true` in `extra` to \
+             wait for a background answer"
         );
         // The provider continues to write it: a retry would pay for a second one.
         return Err(LlmError { retryable: false, ..cx.malformed(why) });

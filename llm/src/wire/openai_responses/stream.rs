@@ -34,7 +34,7 @@ impl ResponsesStream {
         })
     }
 
-    fn tell(&mut self, kind: &str, value: &Value, listener: &mut dyn Listener) {
+    fn emit(&mut self, kind: &str, value: &Value, listener: &mut dyn Listener) {
         let place = json::count(value, "output_index").unwrap_or(0);
         let piece = || json::filled(value, "delta").map(str::to_owned);
         match kind {
@@ -107,7 +107,7 @@ impl Assembler for ResponsesStream {
             _ => {}
         }
         if listener.wants_deltas() {
-            self.tell(&kind, &value, listener);
+            self.emit(&kind, &value, listener);
         }
         Ok(Progress::More)
     }

@@ -4,7 +4,7 @@ use super::*;
 use crate::wire::anthropic::Anthropic;
 
 #[test]
-fn a_request_with_everything() {
+fn request_with_every_field_is_encoded() {
     check_body(
         &Anthropic,
         &everything(),
@@ -159,7 +159,7 @@ fn thinking_excludes_forced_tools_and_temperature() {
 }
 
 #[test]
-fn effort_is_said_in_words_where_the_model_knows_them() {
+fn effort_level_is_sent_to_models_that_support_it() {
     let mut request = everything();
     request.reasoning = serde_json::from_str(r#"{"effort":"high"}"#).unwrap();
     let mut with = |model: &str| {
@@ -174,7 +174,7 @@ fn effort_is_said_in_words_where_the_model_knows_them() {
 }
 
 #[test]
-fn tools_that_were_used_are_declared_where_none_is_offered() {
+fn used_tools_are_declared_when_none_is_offered() {
     let mut request = everything();
     request.tools = [].into();
     request.tool_choice = None;
@@ -190,7 +190,7 @@ fn tools_that_were_used_are_declared_where_none_is_offered() {
 }
 
 #[test]
-fn turns_alternate_and_nothing_empty_is_sent() {
+fn turns_alternate_and_empty_content_is_not_sent() {
     let request: Request = serde_json::from_value(serde_json::json!({ "model": "m", "messages": [
         { "role": "user", "content": "a" },
         { "role": "assistant", "content": [{ "type": "text", "text": "" }, { "type": "reasoning", "text": "unsigned" }] },
@@ -203,7 +203,7 @@ fn turns_alternate_and_nothing_empty_is_sent() {
 }
 
 #[test]
-fn an_answer_with_everything() {
+fn answer_with_every_part_is_decoded() {
     let whole = r#"{"id":"msg_1","type":"message","role":"assistant","model":"m-1","stop_reason":"tool_use","stop_sequence":null,"content":[
         {"type":"thinking","thinking":"Hm hm.","signature":"sig"},
         {"type":"redacted_thinking","data":"secret"},
@@ -308,7 +308,7 @@ fn an_answer_with_everything() {
 }
 
 #[test]
-fn reasons_to_finish() {
+fn finish_reasons_are_mapped() {
     for (word, is) in [
         ("end_turn", "stop"),
         ("stop_sequence", "stop"),
@@ -370,9 +370,7 @@ fn blank_texts_are_not_sent_and_an_empty_prompt_is_refused() {
             { "role": "assistant", "content": "b" },
             { "role": "user", "content": blank },
         ]));
-        expect![
-            "invalid_request: messages[2]: the message of the user holds no text, and Anthropic takes no empty one"
-        ]
-        .assert_eq(&refused.unwrap_err());
+        expect!["invalid_request: messages[2]: the user message has no text, and Anthropic refuses empty messages"]
+            .assert_eq(&refused.unwrap_err());
     }
 }

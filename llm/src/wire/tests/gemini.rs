@@ -6,7 +6,7 @@ use super::*;
 use crate::wire::gemini::Gemini;
 
 #[test]
-fn a_request_with_everything() {
+fn request_with_every_field_is_encoded() {
     let mut request = everything();
     request.reasoning = serde_json::from_str(r#"{"effort":"low","summary":"auto"}"#).unwrap();
     check_body(
@@ -180,7 +180,7 @@ fn older_models_have_a_dialect_and_a_budget() {
 }
 
 #[test]
-fn an_answer_with_everything() {
+fn answer_with_every_part_is_decoded() {
     let whole = r#"{"candidates":[{"index":0,"finishReason":"STOP","content":{"role":"model","parts":[
         {"text":"Hm hm.","thought":true},
         {"text":"Ü 😀"},
@@ -275,7 +275,7 @@ fn a_stream_may_come_as_one_list() {
 }
 
 #[test]
-fn reasons_to_finish() {
+fn finish_reasons_are_mapped() {
     for (word, is) in [
         ("STOP", "stop"),
         ("MAX_TOKENS", "length"),
@@ -290,7 +290,7 @@ fn reasons_to_finish() {
 }
 
 #[test]
-fn an_empty_prompt_is_sent_as_one() {
+fn empty_prompt_is_sent_as_an_empty_text() {
     for content in [serde_json::json!(""), serde_json::json!([])] {
         let request = serde_json::json!({ "model": "m", "messages": [{ "role": "user", "content": content }] });
         let body = Gemini.body(&serde_json::from_value(request).unwrap()).unwrap();
@@ -372,7 +372,7 @@ fn calls(pieces: Value) -> Result<Vec<ToolCall>, String> {
 }
 
 #[test]
-fn arguments_that_come_in_pieces_are_assembled() {
+fn streamed_arguments_are_assembled() {
     let pieces = serde_json::json!([
         [{ "functionCall": { "name": "book", "id": "c1", "willContinue": true }, "thoughtSignature": "sig-1" }],
         [{ "functionCall": { "partialArgs": [{ "jsonPath": "$.city", "stringValue": "Bos", "willContinue": true }], "willContinue": true } }],
@@ -411,7 +411,7 @@ fn arguments_that_come_in_pieces_are_assembled() {
 }
 
 #[test]
-fn arguments_that_were_cut_off_are_kept_and_not_run() {
+fn truncated_arguments_are_kept_as_raw_text_only() {
     let cut = calls(serde_json::json!([
         [{ "functionCall": { "name": "f", "willContinue": true } }],
         [{ "functionCall": { "partialArgs": [{ "jsonPath": "$.a", "stringValue": "rm -r /t", "willContinue": true }], "willContinue": true } }],
@@ -422,7 +422,7 @@ fn arguments_that_were_cut_off_are_kept_and_not_run() {
 }
 
 #[test]
-fn pieces_of_arguments_that_do_not_fit_are_refused() {
+fn inconsistent_pieces_of_arguments_are_refused() {
     let piece = |parts: Value| {
         calls(serde_json::json!([
             [{ "functionCall": { "name": "f", "willContinue": true } }],

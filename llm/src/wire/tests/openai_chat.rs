@@ -4,7 +4,7 @@ use super::*;
 use crate::wire::openai_chat::{OpenaiChat, Reasoning};
 
 #[test]
-fn a_request_with_everything() {
+fn request_with_every_field_is_encoded() {
     check_body(
         &OpenaiChat::default(),
         &everything(),
@@ -149,7 +149,7 @@ fn dialects_of_openai_chat_differ_as_documented() {
     thinks.model = "openai/gpt-5-mini".into();
     let body = OpenaiChat::default().body(&thinks).unwrap();
     assert_eq!((body["max_completion_tokens"].as_u64(), body.get("max_tokens")), (Some(100), None));
-    let reasoning = Reasoning { said: Some(true), ..Reasoning::default() };
+    let reasoning = Reasoning { configured: Some(true), ..Reasoning::default() };
     let body = OpenaiChat { reasoning, ..OpenaiChat::default() }.body(&everything()).unwrap();
     assert_eq!((body["max_completion_tokens"].as_u64(), body.get("max_tokens")), (Some(100), None), "by the profile");
     let azure = OpenaiChat { api_version: Some("2026-01-01".into()), ..OpenaiChat::default() };
@@ -157,7 +157,7 @@ fn dialects_of_openai_chat_differ_as_documented() {
 }
 
 #[test]
-fn an_answer_with_everything() {
+fn answer_with_every_part_is_decoded() {
     let whole = r#"{"id":"c1","model":"m-1","choices":[
         {"index":1,"message":{"content":"not this one"},"finish_reason":"stop"},
         {"index":0,"finish_reason":"tool_calls","message":{"role":"assistant","content":"Ü 😀","reasoning_content":"Hm hm.",
@@ -320,7 +320,7 @@ fn an_index_that_changes_under_one_id_continues_the_call() {
 }
 
 #[test]
-fn parallel_calls_with_one_index_and_no_or_equal_ids_stay_apart() {
+fn parallel_calls_with_one_index_are_kept_separate() {
     for (id, first, second) in
         [(None, "made_0_0", "made_0_1"), (Some(""), "made_0_0", "made_0_1"), (Some("a"), "a", "made_0_1")]
     {
@@ -378,7 +378,7 @@ fn an_error_object_in_a_stream_is_an_error() {
 }
 
 #[test]
-fn reasons_to_finish() {
+fn finish_reasons_are_mapped() {
     for (word, is) in [
         ("stop", "stop"),
         ("length", "length"),
@@ -393,7 +393,7 @@ fn reasons_to_finish() {
 }
 
 #[test]
-fn other_shapes_of_content() {
+fn other_shapes_of_content_are_decoded() {
     let read = |message: &str| {
         let whole = format!(r#"{{"choices":[{{"message":{message},"finish_reason":"stop"}}]}}"#);
         let cx = AnswerContext { provider: "p", n_answers: 0 };

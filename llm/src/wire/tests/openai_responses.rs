@@ -5,7 +5,7 @@ use crate::wire::openai_chat::Reasoning;
 use crate::wire::openai_responses::OpenaiResponses;
 
 #[test]
-fn a_request_with_everything() {
+fn request_with_every_field_is_encoded() {
     let mut request = everything();
     request.model = "gpt-5-mini".into();
     request.reasoning = serde_json::from_str(r#"{"effort":"low","summary":"auto"}"#).unwrap();
@@ -144,7 +144,7 @@ fn a_request_with_everything() {
 }
 
 #[test]
-fn an_answer_with_everything() {
+fn answer_with_every_part_is_decoded() {
     let output = r#"[{"type":"reasoning","id":"rs_1","summary":[{"type":"summary_text","text":"One."},{"type":"summary_text","text":"Two."}],"encrypted_content":"final"},
         {"type":"web_search_call","id":"ws_1","status":"completed","action":{"type":"search"}},
         {"type":"message","id":"msg_1","phase":"commentary","role":"assistant","content":[{"type":"output_text","text":"Ü 😀","annotations":[]}]},
@@ -263,7 +263,7 @@ fn a_last_event_without_output_is_completed_from_the_items() {
 }
 
 #[test]
-fn fields_without_neutral_meaning_go_back_with_their_item() {
+fn provider_specific_fields_are_sent_back_with_their_item() {
     let request: Request = serde_json::from_value(serde_json::json!({ "model": "gpt-5", "messages": [
         { "role": "assistant", "content": [
             { "type": "opaque", "provider": "openai_responses", "data": { "type": "item_fields", "fields": { "phase": "commentary" } } },
@@ -280,7 +280,7 @@ fn fields_without_neutral_meaning_go_back_with_their_item() {
 }
 
 #[test]
-fn reasons_to_finish() {
+fn finish_reasons_are_mapped() {
     let with = |status: &str, more: &str| {
         finish(&OpenaiResponses::default(), &format!(r#"{{"status":"{status}","output":[]{more}}}"#))
     };
@@ -314,8 +314,10 @@ fn orphaned_and_foreign_reasoning_is_left_out() {
 #[test]
 fn encrypted_reasoning_is_requested_from_reasoning_models() {
     let include = |model: &str, said: Option<bool>| {
-        let wire =
-            OpenaiResponses { reasoning: Reasoning { said, ..Reasoning::default() }, ..OpenaiResponses::default() };
+        let wire = OpenaiResponses {
+            reasoning: Reasoning { configured: said, ..Reasoning::default() },
+            ..OpenaiResponses::default()
+        };
         let body = wire.body(&Request { model: model.into(), ..everything() }).unwrap();
         body.get("include").is_some()
     };
@@ -329,7 +331,7 @@ fn encrypted_reasoning_is_requested_from_reasoning_models() {
 }
 
 #[test]
-fn an_empty_prompt_is_sent_as_one() {
+fn empty_prompt_is_sent_as_an_empty_text() {
     for content in [serde_json::json!(""), serde_json::json!([])] {
         let request = serde_json::json!({ "model": "m", "messages": [{ "role": "user", "content": content }] });
         let body = OpenaiResponses::default().body(&serde_json::from_value(request).unwrap()).unwrap();

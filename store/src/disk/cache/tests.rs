@@ -27,13 +27,13 @@ fn least_recently_used_rows_are_dropped_first() {
     let fresh = cache.fresh();
     let key = |n| Key::Chunk(Position(n), 0);
     for n in 0..3 {
-        cache.keep(key(n), &rows(2_500), fresh);
+        cache.insert(key(n), &rows(2_500), fresh);
     }
     assert!(cache.find(key(0)).is_some());
-    cache.keep(key(3), &rows(2_500), fresh);
+    cache.insert(key(3), &rows(2_500), fresh);
     let there: Vec<bool> = (0..4).map(|n| cache.find(key(n)).is_some()).collect();
     assert_eq!(there, [true, false, true, true]);
-    cache.keep(Key::Seal(Position(0)), &rows(50_000), fresh);
+    cache.insert(Key::Seal(Position(0)), &rows(50_000), fresh);
     assert!(cache.find(Key::Seal(Position(0))).is_some());
     assert!((0..4).all(|n| cache.find(key(n)).is_none()));
     cache.clear();
@@ -45,8 +45,8 @@ fn outdated_read_is_not_cached() {
     let cache = Cache::new(10_000);
     let (key, before) = (Key::Seal(Position(0)), cache.fresh());
     cache.clear();
-    cache.keep(key, &rows(10), before);
+    cache.insert(key, &rows(10), before);
     assert!(cache.find(key).is_none());
-    cache.keep(key, &rows(10), cache.fresh());
+    cache.insert(key, &rows(10), cache.fresh());
     assert!(cache.find(key).is_some());
 }

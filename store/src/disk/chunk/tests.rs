@@ -74,7 +74,7 @@ fn records_are_read_with_recomputed_hashes() {
 }
 
 #[test]
-fn a_changed_or_shortened_chunk_is_no_chunk() {
+fn changed_or_shortened_chunk_is_invalid() {
     let records = records(false);
     let links: Vec<Link<'_>> =
         records[..5].iter().map(|(record, before)| Link { record, before: *before, blob: None }).collect();

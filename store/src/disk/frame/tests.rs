@@ -45,7 +45,7 @@ fn frame_round_trips() {
 }
 
 #[test]
-fn a_changed_or_shortened_frame_is_no_frame() {
+fn changed_or_shortened_frame_is_invalid() {
     let (bytes, _) = frame();
     let is_whole = |bytes: &[u8]| header(bytes).is_some_and(|header| header.entry(bytes).is_some());
     assert!(is_whole(&bytes));

@@ -22,7 +22,7 @@ impl Aside {
         for name in access.names(dir).unwrap_or_default() {
             let (from, to) = (dir.join(&name), dir.join(format!("aside.{name}")));
             if name.starts_with("snap.") && access.rename(&from, &to).is_ok() {
-                tracing::warn!(file = %from.display(), "the index is opened without this file");
+                tracing::warn!(file = %from.display(), "opening the index without this file");
                 files.push((from, to));
             }
         }
@@ -42,7 +42,7 @@ impl Drop for Aside {
     fn drop(&mut self) {
         for (from, to) in self.files.drain(..) {
             if let Err(error) = self.access.rename(&to, &from) {
-                tracing::warn!(%error, file = %from.display(), "a file of the index stays aside");
+                tracing::warn!(%error, file = %from.display(), "cannot restore a file of the index");
             }
         }
     }

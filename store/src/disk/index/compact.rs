@@ -30,7 +30,7 @@ impl Index {
         self.files.make_dir(&path).map_err(|source| failed(&path, source))?;
         let fresh = Self::open(&path, self.cache_bytes, self.files.clone())?;
         let (from, to) = (self.current()?, fresh.current()?);
-        let copied = self.guarded(|| copy(&from.trees, &to.trees));
+        let copied = self.catch_panics(|| copy(&from.trees, &to.trees));
         drop(to);
         let synced = copied.and_then(|()| fresh.sync()).and_then(|()| self.files.sync_dir(&path));
         let closed = fresh.close();

@@ -149,7 +149,7 @@ impl Index {
         key: &[u8],
     ) -> Result<Option<Vec<u8>>, StoreError> {
         let found = self.with(|trees| crate::disk::pieces::read(tree(trees), key))?;
-        found.map_err(self.malformed("what was cut into pieces"))
+        found.map_err(self.malformed("a value in pieces"))
     }
 
     /// Ids of streams after `after`, about `n_max` for each tag, those of all tags for an empty list; and, when that

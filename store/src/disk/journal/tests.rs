@@ -44,7 +44,7 @@ fn groups_are_recovered_in_order_and_continue_after_the_last() {
 }
 
 #[test]
-fn a_file_that_is_used_again_shows_nothing_of_its_former_life() {
+fn reused_file_shows_no_earlier_frames() {
     let (dir, files) = (tempfile::tempdir().unwrap(), Files::default());
     let (mut journal, _) = open(dir.path(), &files, 0);
     group(&mut journal, &["a", "b", "c"]).unwrap();
@@ -77,7 +77,7 @@ fn a_torn_end_is_dropped() {
 }
 
 #[test]
-fn damage_before_something_that_was_written_later_is_noticed() {
+fn damage_before_later_groups_is_detected() {
     let (dir, files) = (tempfile::tempdir().unwrap(), Files::default());
     let (mut journal, _) = open(dir.path(), &files, 0);
     group(&mut journal, &["a"]).unwrap();
@@ -130,7 +130,7 @@ fn remains_of_a_failed_group_are_not_read() {
 }
 
 #[test]
-fn grown_journal_is_cut_only_after_the_burst() {
+fn grown_journal_is_truncated_only_after_the_burst() {
     let (dir, files) = (tempfile::tempdir().unwrap(), Files::default());
     let (mut journal, _) = open(dir.path(), &files, 0);
     let bytes = |name: &str| std::fs::metadata(dir.path().join(name)).unwrap().len();

@@ -1,13 +1,13 @@
 use super::*;
 
 #[test]
-fn a_lock_is_waited_for_only_when_its_holder_is_gone() {
+fn lock_is_awaited_only_if_its_holder_has_ended() {
     let folder = tempfile::tempdir().unwrap();
     let root = Root::open(folder.path()).unwrap();
     let lock = Lock::take(&root, "first").unwrap();
     let begun = Instant::now();
     assert!(matches!(Lock::take(&root, "second"), Err(StoreError::Locked { .. })));
-    assert!(begun.elapsed() < HEIR_MAX, "the holder is there: nothing is waited for");
+    assert!(begun.elapsed() < HANDOVER_MAX, "the holder is there: nothing is waited for");
 
     // The lock file of an ended holder, kept open for a moment by a process that it was starting.
     let gone = std::process::Command::new("true").spawn().and_then(|mut child| {

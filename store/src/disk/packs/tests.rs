@@ -46,7 +46,7 @@ fn chunks_are_read_from_several_packs() {
 }
 
 #[test]
-fn nothing_is_made_for_nothing() {
+fn no_pack_is_created_without_chunks() {
     let dir = scratch();
     let packs = packs(dir.path(), 10_000);
     assert_eq!(try_add(&packs, 0..0), (Vec::new(), End::default()));
@@ -54,7 +54,7 @@ fn nothing_is_made_for_nothing() {
 }
 
 #[test]
-fn remains_of_an_attempt_are_cut_except_used_ones() {
+fn leftovers_of_an_attempt_are_truncated_except_used_ones() {
     let dir = scratch();
     let packs = packs(dir.path(), 10_000);
     let (kept, _) = add(&packs, 0..5);
@@ -97,7 +97,7 @@ fn freed_chunks_release_disk_space() {
 }
 
 #[test]
-fn packs_that_hold_nothing_are_removed_when_much_was_freed() {
+fn empty_packs_are_removed_after_much_was_freed() {
     let dir = scratch();
     let packs = packs(dir.path(), 10_000);
     let (spots, end) = add(&packs, 0..40);
@@ -112,7 +112,7 @@ fn packs_that_hold_nothing_are_removed_when_much_was_freed() {
 }
 
 #[test]
-fn a_lost_end_is_noticed() {
+fn lost_end_is_detected() {
     let dir = scratch();
     let packs = packs(dir.path(), 10_000);
     let (_, end) = add(&packs, 0..3);

@@ -92,7 +92,7 @@ impl Reader {
         }
         rows.sort_unstable_by_key(|row| row.record.position);
         let rows = rows.into();
-        self.cache.keep(key, &rows, fresh);
+        self.cache.insert(key, &rows, fresh);
         Ok(rows)
     }
 }

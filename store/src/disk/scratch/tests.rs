@@ -20,7 +20,7 @@ fn folders_differ_and_are_removed_when_dropped() {
 }
 
 #[test]
-fn a_place_that_is_missing_is_an_error() {
+fn missing_parent_folder_is_an_error() {
     let place = tempfile::tempdir().unwrap();
     let error = Scratch::in_place(&place.path().join("missing"), "copy-").err().unwrap();
     assert_eq!(error.kind(), io::ErrorKind::NotFound);

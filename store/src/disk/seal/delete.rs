@@ -53,7 +53,7 @@ pub(super) fn rewrite(
             Ok(rows) => rows,
             // The records of an unreadable chunk are lost either way; a delete must always work.
             Err(StoreError::Damaged(damage)) => {
-                tracing::warn!(%damage, "a deleted stream lay in a damaged chunk");
+                tracing::warn!(%damage, "a deleted stream was in a damaged chunk");
                 continue;
             }
             Err(error) => return Err(error),

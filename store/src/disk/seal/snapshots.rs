@@ -34,7 +34,7 @@ pub(crate) fn write_snapshots(reader: &Reader, changes: &[(ThreadId, Waiting)]) 
         }
         if waiting.thins_out() {
             let (seqs, old) = listed(index, thread)?;
-            for seq in seqs.into_iter().filter(|seq| !waiting.lets_stay(*seq)) {
+            for seq in seqs.into_iter().filter(|seq| !waiting.retains(*seq)) {
                 let key = key(thread, seq);
                 unless_damaged(thread, index.with(|trees| pieces::remove(&trees.snapshots, &key)))?;
             }
@@ -66,7 +66,7 @@ fn unless_damaged<T>(thread: ThreadId, result: Result<T, StoreError>) -> Result<
     match result {
         Ok(value) => Ok(Some(value)),
         Err(StoreError::Damaged(damage)) => {
-            tracing::warn!(%thread, %damage, "the log does without a snapshot that is damaged");
+            tracing::warn!(%thread, %damage, "ignoring a damaged snapshot");
             Ok(None)
         }
         Err(error) => Err(error),

@@ -117,7 +117,7 @@ fn half_sealed_records_are_sealed_unchanged_before_later_ones() {
 }
 
 #[test]
-fn longer_segment_leaves_nothing_of_a_half_sealed_one() {
+fn longer_segment_replaces_a_half_sealed_one() {
     let dir = scratch();
     let left = killed_after(dir.path(), two_threads);
     seal_until(left.path(), Until::Tags, as_it_was);
@@ -188,7 +188,7 @@ fn tagged(seq: u64, tag: u8) -> Append {
 }
 
 #[test]
-fn a_tag_that_was_half_in_sled_is_the_one_that_was_set_last() {
+fn half_sealed_tag_is_the_last_one_set() {
     for until in [Until::Tags, Until::Heads] {
         let dir = scratch();
         closed_after(dir.path(), |store| {

@@ -62,7 +62,7 @@ fn check_pair(reader: &Reader, key: &[u8], thread: ThreadId) -> Result<Option<St
         let (is_sorted, is_owned) =
             reader.index.with(|trees| Ok((trees.keys.get(&row)?.is_some(), trees.keys_of.get(&row_of)?.is_some())))?;
         let what = match (is_sorted, is_owned) {
-            (true, true) if head.is_none() => "belongs to a thread that is not there",
+            (true, true) if head.is_none() => "belongs to a missing thread",
             (true, true) | (false, false) => return Ok(None),
             (true, false) => "is listed for a thread that does not have it",
             (false, true) => "is not in the list of all keys",

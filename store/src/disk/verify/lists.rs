@@ -59,7 +59,7 @@ pub(super) fn check_forks(reader: &Reader, found: &mut Verification) -> Result<(
                 if is_fork || reader.index.with(|trees| trees.forks.get(key))?.is_none() {
                     return Ok(None);
                 }
-                Ok(Some(format!("the thread is listed as a fork of thread {parent} and is none")))
+                Ok(Some(format!("the thread is listed as a fork of thread {parent}, but is not")))
             });
             note(reader, child, wrong, found)?;
         }

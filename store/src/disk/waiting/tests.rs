@@ -13,26 +13,26 @@ fn set(seqs: &[u64]) -> BTreeSet<Seq> {
 #[test]
 fn snapshot_written_after_thinning_out_stays() {
     let mut waiting = Waiting::default();
-    assert!(waiting.lets_stay(Seq(1)) && !waiting.thins_out());
+    assert!(waiting.retains(Seq(1)) && !waiting.thins_out());
     waiting.put(snapshot(1));
     waiting.put(snapshot(2));
-    waiting.keep(&set(&[2, 7]));
+    waiting.retain(&set(&[2, 7]));
     waiting.put(snapshot(3));
     assert_eq!(waiting.seqs().collect::<Vec<_>>(), [Seq(2), Seq(3)]);
-    assert!(waiting.lets_stay(Seq(7)) && !waiting.lets_stay(Seq(1)) && waiting.thins_out());
+    assert!(waiting.retains(Seq(7)) && !waiting.retains(Seq(1)) && waiting.thins_out());
     assert_eq!((waiting.find(Seq(3)).map(|found| found.seq), waiting.find(Seq(1))), (Some(Seq(3)), None));
 }
 
 #[test]
-fn changes_after_changes_are_as_if_made_one_by_one() {
+fn combined_changes_equal_single_changes() {
     let (mut early, mut late) = (Waiting::default(), Waiting::default());
-    early.keep(&set(&[5, 6, 7]));
+    early.retain(&set(&[5, 6, 7]));
     early.put(snapshot(8));
     early.put(snapshot(9));
-    late.keep(&set(&[6, 7, 9, 10]));
+    late.retain(&set(&[6, 7, 9, 10]));
     late.put(snapshot(10));
-    early.then(late);
+    early.merge(late);
     assert_eq!(early.seqs().collect::<Vec<_>>(), [Seq(9), Seq(10)]);
-    assert_eq!([5, 6, 7, 9].map(|seq| early.lets_stay(Seq(seq))), [false, true, true, false], "of those in sled");
+    assert_eq!([5, 6, 7, 9].map(|seq| early.retains(Seq(seq))), [false, true, true, false], "of those in sled");
     assert_eq!(early.bytes(), 64 + 2 * 74);
 }

@@ -40,7 +40,7 @@ impl Writer {
             }
             Op::Import(Import { fork_of, tag, records, blobs, keys, values }) => {
                 let Some(thread) = records.first().map(|record| record.thread) else {
-                    return Err(plan::nothing());
+                    return Err(plan::no_records());
                 };
                 let head = self.head(thread)?;
                 let expected = fork_of.map_or(Seq(0), |point| point.seq.next());
@@ -57,7 +57,7 @@ impl Writer {
                     let change = set(name, Some(value), group);
                     group.changes.push((change, None));
                 }
-                self.import(addition, before, group).map(Some).ok_or_else(plan::nothing)
+                self.import(addition, before, group).map(Some).ok_or_else(plan::no_records)
             }
             Op::Blob { owner, hash, bytes } => {
                 // A delete that is still on its way into sled may take the bytes that are there.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rethread_events::ids::Position;
 use tokio::sync::watch;
 
-use super::in_flight::Landed;
+use super::in_flight::CommitResult;
 use super::{Change, Group};
 use crate::contract::Appended;
 use crate::disk::answer::Answerer;
@@ -31,15 +31,15 @@ pub(crate) struct Committer {
 }
 
 impl Committer {
-    pub(super) fn commit(&mut self, mut group: Group) -> Landed {
+    pub(super) fn commit(&mut self, mut group: Group) -> CommitResult {
         let in_place = self.reader.packs.files().check_in_place().and_then(|()| self.journal.check_in_place());
         let written = in_place.and_then(|()| {
             let written = self.journal.commit(group.stamp.group, &mut group.out);
             written.map_err(|source| failed(self.journal.path(), source))
         });
         match written {
-            Ok(()) => Landed::Durable { group: group.stamp.group, buffer: self.publish(group) },
-            Err(error) => Landed::Failed(Box::new(group), error),
+            Ok(()) => CommitResult::Durable { group: group.stamp.group, buffer: self.publish(group) },
+            Err(error) => CommitResult::Failed(Box::new(group), error),
         }
     }
 
@@ -69,7 +69,7 @@ impl Committer {
                     Change::Value { name, value } => active.value(name, value),
                     Change::Delete { threads } => {
                         for thread in threads {
-                            self.reader.tail.note_delete();
+                            self.reader.tail.count_delete();
                             active.delete(thread);
                             self.sealer.forget_snapshots(thread);
                         }
@@ -86,8 +86,8 @@ impl Committer {
         }
         self.queue.release(group.bytes);
         self.answerer.answer(answers);
-        if let Err(error) = self.mark.note(self.journal.written_group(), self.next, self.journal.end()) {
-            tracing::warn!(%error, "the mark was not written");
+        if let Err(error) = self.mark.record(self.journal.written_group(), self.next, self.journal.end()) {
+            tracing::warn!(%error, "cannot write the mark");
         }
         group.out
     }

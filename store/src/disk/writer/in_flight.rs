@@ -5,13 +5,13 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
 use super::{Committer, Group};
-use crate::disk::answer::MANY;
+use crate::disk::answer::OFFLOAD_MIN;
 use crate::disk::journal::Journal;
 use crate::disk::stopped;
 use crate::error::StoreError;
 
 /// The result of a group.
-pub(super) enum Landed {
+pub(super) enum CommitResult {
     /// It is durable, visible and acknowledged. Its buffer can be used again.
     Durable { group: u64, buffer: Vec<u8> },
     /// It was not written, and no caller was acknowledged.
@@ -22,83 +22,83 @@ pub(super) enum Landed {
 
 /// Where the committer is: here, or away with a group. What is away cannot be touched by mistake.
 pub(super) struct InFlightCommit {
-    here: Option<Box<Committer>>,
+    idle: Option<Box<Committer>>,
     thread: Option<Thread>,
 }
 
 struct Thread {
     groups: SyncSender<(Box<Committer>, Group)>,
-    landed: Receiver<(Box<Committer>, Landed)>,
+    result: Receiver<(Box<Committer>, CommitResult)>,
     handle: JoinHandle<()>,
 }
 
 impl InFlightCommit {
     pub(super) fn new(committer: Committer) -> Self {
-        Self { here: Some(Box::new(committer)), thread: None }
+        Self { idle: Some(Box::new(committer)), thread: None }
     }
 
     /// Whether a group is on its way.
-    pub(super) fn is_away(&self) -> bool {
-        self.here.is_none() && self.thread.is_some()
+    pub(super) fn is_in_flight(&self) -> bool {
+        self.idle.is_none() && self.thread.is_some()
     }
 
     /// The committer, when nothing is on its way.
     pub(super) fn committer(&mut self) -> Option<&mut Committer> {
-        self.here.as_deref_mut()
+        self.idle.as_deref_mut()
     }
 
     /// Writes a group: a small one here, whose result is returned; others on the thread. No group may be in flight.
-    pub(super) fn submit(&mut self, group: Group) -> Option<Landed> {
-        let Some(mut committer) = self.here.take() else { return Some(Landed::Lost) };
+    pub(super) fn submit(&mut self, group: Group) -> Option<CommitResult> {
+        let Some(mut committer) = self.idle.take() else { return Some(CommitResult::Lost) };
         let (mut committer, group) = match self.thread(group.changes.len()) {
             Some(thread) => match thread.groups.send((committer, group)) {
                 Ok(()) => return None,
                 Err(unsent) => unsent.0,
             },
             None => {
-                let landed = committer.commit(group);
-                self.here = Some(committer);
-                return Some(landed);
+                let result = committer.commit(group);
+                self.idle = Some(committer);
+                return Some(result);
             }
         };
         // The thread has stopped, which it never does by itself.
         self.thread = None;
-        let landed = committer.commit(group);
-        self.here = Some(committer);
-        Some(landed)
+        let result = committer.commit(group);
+        self.idle = Some(committer);
+        Some(result)
     }
 
     fn thread(&mut self, n_changes: usize) -> Option<&Thread> {
-        if n_changes < MANY {
+        if n_changes < OFFLOAD_MIN {
             return None;
         }
         if self.thread.is_none() {
             let (groups, todo) = sync_channel::<(Box<Committer>, Group)>(1);
-            let (done, landed) = sync_channel(1);
+            let (done, result) = sync_channel(1);
             let work = move || {
                 while let Ok((mut committer, group)) = todo.recv() {
-                    let what = committer.commit(group);
+                    let result = committer.commit(group);
                     let queue = std::sync::Arc::clone(&committer.queue);
-                    if done.send((committer, what)).is_err() {
+                    if done.send((committer, result)).is_err() {
                         return;
                     }
-                    queue.nudge();
+                    queue.wake_writer();
                 }
             };
             // Without a thread each group is waited for, as ever.
             let handle = std::thread::Builder::new().name("log journal".into()).spawn(work).ok()?;
-            self.thread = Some(Thread { groups, landed, handle });
+            self.thread = Some(Thread { groups, result, handle });
         }
         self.thread.as_ref()
     }
 
     /// Returns the result of the group in flight, if it is known by now.
-    pub(super) fn landed(&mut self) -> Option<Landed> {
-        let thread = self.thread.as_ref().filter(|_| self.here.is_none())?;
-        match thread.landed.try_recv() {
-            Ok((committer, landed)) => {
-                self.here = Some(committer);
-                Some(landed)
+    pub(super) fn try_result(&mut self) -> Option<CommitResult> {
+        let thread = self.thread.as_ref().filter(|_| self.idle.is_none())?;
+        match thread.result.try_recv() {
+            Ok((committer, result)) => {
+                self.idle = Some(committer);
+                Some(result)
             }
             Err(std::sync::mpsc::TryRecvError::Empty) => None,
             Err(std::sync::mpsc::TryRecvError::Disconnected) => self.lost(),
@@ -106,27 +106,27 @@ impl InFlightCommit {
     }
 
     /// Waits for the group in flight; `None` if there is none.
-    pub(super) fn land(&mut self) -> Option<Landed> {
-        let thread = self.thread.as_ref().filter(|_| self.here.is_none())?;
-        match thread.landed.recv() {
-            Ok((committer, landed)) => {
-                self.here = Some(committer);
-                Some(landed)
+    pub(super) fn wait(&mut self) -> Option<CommitResult> {
+        let thread = self.thread.as_ref().filter(|_| self.idle.is_none())?;
+        match thread.result.recv() {
+            Ok((committer, result)) => {
+                self.idle = Some(committer);
+                Some(result)
             }
             Err(_) => self.lost(),
         }
     }
 
-    fn lost(&mut self) -> Option<Landed> {
+    fn lost(&mut self) -> Option<CommitResult> {
         self.thread = None;
-        Some(Landed::Lost)
+        Some(CommitResult::Lost)
     }
 
     /// Ends the thread. Returns the journal after all callers were answered.
     pub(super) fn end(mut self) -> Result<Journal, StoreError> {
-        let committer = self.here.take().ok_or_else(|| stopped("journal"))?;
-        if let Some(Thread { groups, landed, handle }) = self.thread.take() {
-            drop((groups, landed));
+        let committer = self.idle.take().ok_or_else(|| stopped("journal"))?;
+        if let Some(Thread { groups, result, handle }) = self.thread.take() {
+            drop((groups, result));
             // It only passes on what is given to it.
             let _ = handle.join();
         }

@@ -8,7 +8,7 @@ use crate::testing::{append, fork, put, record, texts, thread};
 use crate::{Append, Cause, Kind, NewRecord, PAYLOAD_BYTES_MAX, Record, StoreError, Tag, VALUE_BYTES_MAX};
 
 /// All fields of all records survive.
-pub fn records_come_back_as_they_were_written(backend: &mut dyn Backend) {
+pub fn records_are_read_as_written(backend: &mut dyn Backend) {
     let mut records = vec![record("first"), record("second"), record("")];
     records[0].cause = Some(Cause::At(Position(0)));
     records[1].cause = Some(Cause::SameAppend(0));
@@ -80,7 +80,7 @@ pub fn a_wrong_expectation_is_a_conflict_and_writes_nothing(backend: &mut dyn Ba
 }
 
 /// The order of the calls is the order in the log.
-pub fn appends_can_be_queued_before_the_one_before_is_answered(backend: &mut dyn Backend) {
+pub fn append_is_queued_before_the_previous_is_acknowledged(backend: &mut dyn Backend) {
     let store = backend.store();
     let answers: Vec<_> = (0..100).map(|n| store.append(append(thread(1), n, &[&n.to_string()]))).collect();
     for (n, answer) in answers.into_iter().enumerate() {
@@ -117,7 +117,7 @@ pub fn a_cause_may_be_named_before_it_has_a_position(backend: &mut dyn Backend) 
 }
 
 /// Even where the later expectation would hold.
-pub fn what_is_queued_behind_a_failed_append_fails_too(backend: &mut dyn Backend) {
+pub fn append_queued_after_a_failed_one_fails(backend: &mut dyn Backend) {
     let store = backend.store();
     put(store, append(thread(1), 0, &["another writer's", "another writer's"])).unwrap();
     let stale = store.append(append(thread(1), 1, &["stale"]));
@@ -144,7 +144,7 @@ pub fn what_is_queued_behind_a_failed_append_fails_too(backend: &mut dyn Backend
 }
 
 /// Faults of the caller.
-pub fn what_makes_no_sense_is_refused(backend: &mut dyn Backend) {
+pub fn invalid_append_is_refused(backend: &mut dyn Backend) {
     let store = backend.store();
     let itself = NewRecord { cause: Some(Cause::SameAppend(0)), ..record("x") };
     let nonsense = [

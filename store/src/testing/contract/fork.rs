@@ -66,7 +66,7 @@ pub fn a_fork_of_a_fork_reads_through(backend: &mut dyn Backend) {
 }
 
 /// The parent's append need not be answered before the fork is queued.
-pub fn a_fork_may_follow_at_once(backend: &mut dyn Backend) {
+pub fn fork_is_accepted_before_its_parent_is_acknowledged(backend: &mut dyn Backend) {
     let store = backend.store();
     let parent = store.append(append(thread(1), 0, &["a", "b"]));
     let early = store.append(fork(thread(2), thread(1), 0, &["x"]));
@@ -81,7 +81,7 @@ pub fn a_fork_may_follow_at_once(backend: &mut dyn Backend) {
 }
 
 /// No parent, no such seq, or the stream has begun.
-pub fn a_fork_of_what_is_not_there_is_refused(backend: &mut dyn Backend) {
+pub fn fork_of_a_missing_record_is_refused(backend: &mut dyn Backend) {
     put(backend.store(), append(thread(1), 0, &["a", "b"])).unwrap();
     let store = backend.store();
     let no_parent = put(store, fork(thread(3), thread(2), 0, &["x"]));

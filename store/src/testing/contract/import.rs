@@ -58,7 +58,7 @@ pub fn an_exported_fork_is_imported(backend: &mut dyn Backend) {
 }
 
 /// Any change at all, and nothing is written.
-pub fn an_import_that_was_changed_is_refused(backend: &mut dyn Backend) {
+pub fn changed_import_is_refused(backend: &mut dyn Backend) {
     put(backend.store(), append(thread(1), 0, &["a", "b", "c"])).unwrap();
     let exported = backend.store().read_stream(thread(1), Seq(0)..Seq(9), 9).unwrap();
     backend.store().delete(thread(1)).unwrap();
@@ -85,7 +85,7 @@ pub fn an_import_that_was_changed_is_refused(backend: &mut dyn Backend) {
 }
 
 /// All of it or nothing, and the blobs go with the stream.
-pub fn an_import_has_its_blobs_and_values_with_it(backend: &mut dyn Backend) {
+pub fn import_includes_its_blobs_and_values(backend: &mut dyn Backend) {
     put(backend.store(), append(thread(1), 0, &["a", "b"])).unwrap();
     let records = backend.store().read_stream(thread(1), Seq(0)..Seq(9), 9).unwrap();
     let blobs = vec![vec![1; 50_000], b"small".to_vec()];

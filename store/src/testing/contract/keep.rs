@@ -82,7 +82,7 @@ pub fn one_fork_of_many_is_enough(backend: &mut dyn Backend) {
 }
 
 /// At seq 0, with nothing of its former life.
-pub fn a_deleted_stream_can_begin_anew(backend: &mut dyn Backend) {
+pub fn deleted_stream_can_be_created_again(backend: &mut dyn Backend) {
     put(backend.store(), append(thread(1), 0, &["a", "b", "c"])).unwrap();
     backend.reopen();
     backend.store().delete(thread(1)).unwrap();
@@ -203,7 +203,7 @@ pub fn values_are_kept_by_name(backend: &mut dyn Backend) {
 }
 
 /// And are given back, each whole or not at all.
-pub fn snapshots_stand_beside_each_other(backend: &mut dyn Backend) {
+pub fn several_snapshots_are_stored_per_stream(backend: &mut dyn Backend) {
     let info = put(backend.store(), append(thread(1), 0, &["a", "b", "c", "d"])).unwrap();
     put(backend.store(), append(thread(2), 0, &["a", "b", "c", "d"])).unwrap();
     let snapshot = |seq: u64, n: usize| Snapshot { seq: Seq(seq), hash: info.hash, version: 3, state: state(n) };

@@ -97,7 +97,7 @@ pub fn keys_are_listed_in_order(backend: &mut dyn Backend) {
 }
 
 /// Adding what is there and removing what is not there are no changes.
-pub fn keys_change_with_the_records_or_not_at_all(backend: &mut dyn Backend) {
+pub fn keys_change_atomically_with_the_records(backend: &mut dyn Backend) {
     put(backend.store(), keyed(1, 0, vec![add(b"a"), add(b"b"), add(b"a"), remove(b"never there")])).unwrap();
     put(backend.store(), keyed(2, 0, vec![add(b"b")])).unwrap();
     for reopens in [false, true] {
@@ -228,7 +228,7 @@ pub fn keys_have_limits(backend: &mut dyn Backend) {
 }
 
 /// Those that it is given, and none of those that the stream had.
-pub fn an_import_has_its_keys_with_it(backend: &mut dyn Backend) {
+pub fn import_includes_its_keys(backend: &mut dyn Backend) {
     put(backend.store(), keyed(1, 0, vec![add(b"a"), add(b"b")])).unwrap();
     let records = backend.store().read_stream(thread(1), Seq(0)..Seq(9), 9).unwrap();
     let keys = vec![b"b".to_vec(), b"c".to_vec()];

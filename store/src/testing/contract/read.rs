@@ -64,7 +64,7 @@ pub fn the_whole_log_is_read_by_position(backend: &mut dyn Backend) {
 }
 
 /// For payloads of all sizes and compression ratios.
-pub fn large_payloads_come_back_whole(backend: &mut dyn Backend) {
+pub fn large_payloads_are_read_unchanged(backend: &mut dyn Backend) {
     let noise = |n: usize| -> Vec<u8> {
         let mut state = 0x2545_f491_4f6c_dd1d_u64;
         let mut next = || {
@@ -98,7 +98,7 @@ pub fn large_payloads_come_back_whole(backend: &mut dyn Backend) {
 }
 
 /// More than one seal and many chunks.
-pub fn many_records_come_back_in_order(backend: &mut dyn Backend) {
+pub fn many_records_are_read_in_order(backend: &mut dyn Backend) {
     let mut answers = Vec::new();
     for seq in 0..300 {
         for number in 0..20 {
@@ -162,7 +162,7 @@ pub fn streams_are_listed_by_id_and_tag(backend: &mut dyn Backend) {
 }
 
 /// Nothing is found, everything is counted.
-pub fn a_sound_log_verifies(backend: &mut dyn Backend) {
+pub fn intact_log_verifies_without_faults(backend: &mut dyn Backend) {
     assert_eq!(backend.store().verify().unwrap(), crate::Verification::default());
     crate::testing::write_small_log(backend.store()).unwrap();
     for _ in 0..3 {
@@ -174,7 +174,7 @@ pub fn a_sound_log_verifies(backend: &mut dyn Backend) {
 }
 
 /// Everything answers `Closed`.
-pub fn a_closed_store_says_so(backend: &mut dyn Backend) {
+pub fn closed_store_refuses_every_call(backend: &mut dyn Backend) {
     let store = backend.store();
     put(store, append(thread(1), 0, &["x"])).unwrap();
     let snapshot = Snapshot { seq: Seq(0), hash: Hash::ZERO, version: 1, state: Vec::new() };

@@ -57,7 +57,7 @@ const LINES: &[Line] = &[
     alike("rerun runs/quick.jsonl", (0, "the same")),
     alike("rerun --check runs", (0, "1 the same")),
     doing("backup copy", (0, "verify --data-dir copy")),
-    alike("gc --status completed --dry-run", (0, "would go")),
+    alike("gc --status completed --dry-run", (0, "would be deleted")),
     doing("run quick.yaml --input Ada --jsonl", (0, "\"status\":\"completed\"")),
     doing("run quick.yaml --input-json [1] --json", (0, "\"completed\"")),
     doing("run quick.yaml --input-file quick.yaml --quiet", (0, "Hello!")),
@@ -72,7 +72,7 @@ const LINES: &[Line] = &[
     doing("fork {thread} --at greeted --no-run --json", (0, "forked_from")),
     doing("fork {quick} --at 0 --prompt greet=Praise~them --set a=1 --quiet", (0, "Hello!")),
     doing("fork {quick} --at 0 --workflow other.yaml --quiet", (0, "Hello!")),
-    doing("fork {thread} --workflow other.yaml", (3, "cannot go on with other.yaml")),
+    doing("fork {thread} --workflow other.yaml", (3, "cannot continue with other.yaml")),
     doing("fork {quick} --at 0 --profile nothing", (3, "nothing")),
     doing("fork {quick} --at 0 --profile greet=nothing", (3, "nothing")),
     doing("fork {thread} --answer {question}=false --quiet", (0, "false")),
@@ -85,10 +85,10 @@ const LINES: &[Line] = &[
     doing("resume {thread} --budget-usd 0.5 --budget-tokens 1000 --no-input", (4, "")),
     doing("resume {thread} --skills skills", (2, "--skills: the thread runs at")),
     doing("resume --all --json", (4, "\"waiting\"")),
-    doing("respond {question} --text yes", (0, "it goes on at http://")),
+    doing("respond {question} --text yes", (0, "it continues at http://")),
     alike("respond {question} --approve", (7, "")),
     doing("respond {asked} --cancel --json", (0, "\"cancelled\"")),
-    doing("import runs/quick.jsonl", (0, "1 were there already")),
+    doing("import runs/quick.jsonl", (0, "1 were already present")),
     alike("reschedule {thread} --now", (7, "does not wait for a time")),
     doing("signal nobody --payload-json [1] --keep 1h --json", (0, "\"is_kept\":true")),
     doing("schedule put yearly --workflow quick.yaml --cron @yearly --input Ada --json", (0, "\"is_paused\":false")),
@@ -101,7 +101,7 @@ const LINES: &[Line] = &[
     doing("schedule delete yearly", (0, "yearly removed")),
     doing("cancel {other} --json", (0, "cancelled")),
     doing("send {quick} Again --quiet", (0, "Hello!")),
-    doing("chat --continue {quick}", (0, "go on with")),
+    doing("chat --continue {quick}", (0, "continue with")),
     doing("chat --profile fast", (0, "")),
     doing("send {quick} --value [1] --json", (0, "\"completed\"")),
     alike("send {quick} Again --on-message never", (2, "expected queue, steer, interrupt or reject")),
@@ -120,7 +120,7 @@ const LINES: &[Line] = &[
     Line {
         words: "tools call list_folder",
         found: (0, "quick.yaml"),
-        named: (2, "runs on this machine"),
+        named: (2, "runs the tool on this machine"),
         shows: (0, "quick.yaml"),
     },
     alike("llm count quick.yaml --text", (0, "")),
@@ -184,8 +184,8 @@ fn walk(names: &Names, end_of: impl Fn(&Line) -> End, run: impl Fn(&[String]) ->
         let (code, says) = end_of(line);
         let says = if says.contains('{') { names.put_in(says) } else { says.to_owned() };
         let said = format!("{}{}", ran.stdout, ran.stderr);
-        let is_told = [0, 4].contains(&code) || ran.stderr.contains("error: ") || !ran.stdout.is_empty();
-        if ran.code != Some(code) || !said.contains(&says) || ran.stderr.contains("panicked") || !is_told {
+        let is_reported = [0, 4].contains(&code) || ran.stderr.contains("error: ") || !ran.stdout.is_empty();
+        if ran.code != Some(code) || !said.contains(&says) || ran.stderr.contains("panicked") || !is_reported {
             let ran: String = ran.to_string().chars().take(1_000).collect();
             wrong.push(format!("expected {code} and `{says}`: {ran}"));
         }

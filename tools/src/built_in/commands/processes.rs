@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::command::{self, CommandLine};
-use crate::process::{Entry, State, Why};
+use crate::process::{EndReason, Entry, State};
 use crate::tool::typed;
 use crate::{Processes, Tool, ToolContext, ToolOutput, schema_of};
 
@@ -58,7 +58,7 @@ pub fn start_process(processes: &Processes) -> Tool {
     let description = format!(
         "Starts a command in the background of the workspace, such as a server or a long build, and answers with \
          its id. Read its output with read_process, end it with kill_process.{}",
-        processes.commands().described()
+        processes.commands().description()
     );
     let schema = processes.commands().schema(schema_of::<StartArgs>());
     Tool::new("start_process", description, schema, move |arguments, cx| {
@@ -144,7 +144,7 @@ pub fn kill_process(processes: &Processes) -> Tool {
             let processes = processes.clone();
             async move {
                 let entry: Arc<Entry> = processes.find(&args.id, &cx)?;
-                entry.end(Why::Killed);
+                entry.end(EndReason::Killed);
                 entry.ended().await;
                 let state = entry.state();
                 let text = format!("[process {} was {}]\n", entry.id, state.words());

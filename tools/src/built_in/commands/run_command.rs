@@ -80,7 +80,7 @@ pub fn run_command(options: CommandOptions) -> Tool {
         format!(
             "Runs a command in the workspace and waits for its end. The answer has its output, cut in the \
              middle when long, and its exit code. Nothing it starts in the background outlives it.{}",
-            options.described()
+            options.description()
         ),
         options.schema(schema_of::<Args>()),
         move |arguments, cx| {
@@ -115,7 +115,7 @@ async fn run(options: &CommandOptions, args: Args, cx: ToolContext) -> Result<To
                     () = &mut ended => break End::ByItself,
                     _ = &mut reading, if !is_read => is_read = true,
                     () = &mut up => break End::TimeUp,
-                    () = cx.cancel.cancelled() => break End::CalledOff,
+                    () = cx.cancel.cancelled() => break End::Cancelled,
                 }
             }
         };
@@ -125,7 +125,7 @@ async fn run(options: &CommandOptions, args: Args, cx: ToolContext) -> Result<To
         }
         // The leader has not been waited for yet, so its number still means this group and no other.
         group.kill();
-        group.gone().await;
+        group.wait_until_gone().await;
         if !is_read {
             let _ = timeout(DRAIN, &mut reading).await;
         }
@@ -136,14 +136,14 @@ async fn run(options: &CommandOptions, args: Args, cx: ToolContext) -> Result<To
     match end {
         End::ByItself => Ok(output),
         End::TimeUp => Err(ExecutionError::new(ErrorKind::Timeout, output.text)),
-        End::CalledOff => Err(ExecutionError::new(ErrorKind::Cancelled, output.text)),
+        End::Cancelled => Err(ExecutionError::new(ErrorKind::Cancelled, output.text)),
     }
 }
 
 enum End {
     ByItself,
     TimeUp,
-    CalledOff,
+    Cancelled,
 }
 
 async fn reap(child: &mut Child) -> Result<ExitStatus, ExecutionError> {
@@ -162,8 +162,8 @@ fn answer(stdout: &Captured, stderr: &Captured, status: ExitStatus, end: &End, l
         text.push_str(&stderr_text);
     }
     text.push_str(&match (end, status.code(), status.signal()) {
-        (End::TimeUp, ..) => format!("[stopped after {} ms; what it did until then is done]\n", limit.as_millis()),
-        (End::CalledOff, ..) => "[called off; what it did until then is done]\n".to_owned(),
+        (End::TimeUp, ..) => format!("[stopped after {} ms; its effects until then remain]\n", limit.as_millis()),
+        (End::Cancelled, ..) => "[cancelled; its effects until then remain]\n".to_owned(),
         (End::ByItself, Some(code), _) => format!("[exit code {code}]\n"),
         (End::ByItself, None, Some(signal)) => format!("[killed by signal {signal}]\n"),
         (End::ByItself, None, None) => "[ended]\n".to_owned(),

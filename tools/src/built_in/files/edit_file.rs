@@ -55,7 +55,10 @@ pub fn edit_file() -> Tool {
 }
 
 /// Waits for the turn to write in the workspace.
-pub(super) fn turn<'a>(workspace: &'a Workspace, cx: &ToolContext) -> Result<MutexGuard<'a, ()>, ExecutionError> {
+pub(super) fn lock_for_write<'a>(
+    workspace: &'a Workspace,
+    cx: &ToolContext,
+) -> Result<MutexGuard<'a, ()>, ExecutionError> {
     loop {
         cx.check()?;
         if let Some(turn) = workspace.writing.try_lock_for(Duration::from_millis(20)) {
@@ -73,7 +76,7 @@ fn edit(args: &Args, cx: &ToolContext) -> Result<ToolOutput, ExecutionError> {
     }
     let place = cx.workspace.resolve(&args.path)?;
     let path = place.shown();
-    let _writing = turn(&cx.workspace, cx)?;
+    let _writing = lock_for_write(&cx.workspace, cx)?;
     let before = read(cx, &place)?;
 
     let (mut old, mut new) = (args.old_text.clone(), args.new_text.clone());

@@ -95,7 +95,7 @@ fn read(args: &Args, cx: &ToolContext) -> Result<ToolOutput, ExecutionError> {
     if args.raw {
         let answer = raw::read(args, &mut file, &path, cx);
         if file.get_ref().limit() == 0 {
-            let message = format!("`{path}` goes on after {SCAN_BYTES_MAX} bytes, which is as far as this tool goes");
+            let message = format!("`{path}` is longer than {SCAN_BYTES_MAX} bytes, the limit of this tool");
             return Err(ExecutionError::new(ErrorKind::TooLarge, message));
         }
         return answer;
@@ -129,8 +129,8 @@ fn read(args: &Args, cx: &ToolContext) -> Result<ToolOutput, ExecutionError> {
                 return Err(ExecutionError::new(
                     ErrorKind::TooLarge,
                     format!(
-                        "line {} of `{path}` is beyond the first {SCAN_BYTES_MAX} bytes, which is as far as this \
-                         tool goes; look for what you need with search_text",
+                        "line {} of `{path}` is beyond the first {SCAN_BYTES_MAX} bytes, the limit of this \
+                         tool; look for what you need with search_text",
                         args.offset
                     ),
                 ));

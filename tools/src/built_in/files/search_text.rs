@@ -90,7 +90,7 @@ fn search(args: &Args, cx: &ToolContext) -> Result<ToolOutput, ExecutionError> {
         .size_limit(PATTERN_BYTES_MAX)
         .dfa_size_limit(PATTERN_BYTES_MAX)
         .build(&args.pattern)
-        .map_err(|error| unfit("pattern", error))?;
+        .map_err(|error| invalid_pattern("pattern", error))?;
     let glob = args.glob.as_deref().map(|glob| file_pattern("glob", glob)).transpose()?;
     let place = cx.workspace.resolve(&args.path)?;
 
@@ -137,14 +137,14 @@ fn search(args: &Args, cx: &ToolContext) -> Result<ToolOutput, ExecutionError> {
     Ok(search.found.into_output(args.limit))
 }
 
-fn unfit(what: &str, error: impl std::fmt::Display) -> ExecutionError {
+fn invalid_pattern(what: &str, error: impl std::fmt::Display) -> ExecutionError {
     ExecutionError::new(ErrorKind::InvalidArguments, format!("`{what}` cannot be used: {error}"))
 }
 
 /// A pattern of file names as people write them: `*` stays within a name, `**` does not.
 pub(super) fn file_pattern(name: &str, pattern: &str) -> Result<GlobMatcher, ExecutionError> {
     let glob = GlobBuilder::new(pattern).literal_separator(true).empty_alternates(true).build();
-    Ok(glob.map_err(|error| unfit(name, error))?.compile_matcher())
+    Ok(glob.map_err(|error| invalid_pattern(name, error))?.compile_matcher())
 }
 
 /// A pattern without a `/` speaks of the name alone, wherever the file is.

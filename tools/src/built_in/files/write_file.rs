@@ -43,7 +43,7 @@ fn write(args: &Args, cx: &ToolContext) -> Result<ToolOutput, ExecutionError> {
         ));
     }
     let place = cx.workspace.resolve(&args.path)?;
-    let _writing = super::edit_file::turn(&cx.workspace, cx)?;
+    let _writing = super::edit_file::lock_for_write(&cx.workspace, cx)?;
     let was_there = cx.workspace.write(&place, args.content.as_bytes(), cx)?;
     let what = if was_there { "replaced" } else { "new file" };
     Ok(ToolOutput::text(format!("wrote {bytes} bytes to `{}` ({what})", place.shown())))

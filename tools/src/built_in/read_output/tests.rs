@@ -35,7 +35,7 @@ fn fixture() -> Fixture {
 }
 
 #[tokio::test]
-async fn a_long_answer_is_read_to_its_end_piece_by_piece() {
+async fn long_output_is_read_in_parts_to_its_end() {
     let f = fixture();
     let kept = Arc::new(Kept::default());
     let cut = f.registry.call("loud", json!({}), f.cx().outputs(kept.clone())).await.unwrap();
@@ -74,5 +74,5 @@ async fn missing_output_is_an_error() {
         assert_eq!(format!("{}: {}", error.kind, error.message), expected);
     }
     let text = f.call("read_output", json!({ "id": id })).await;
-    assert_eq!(text, "not_found: outputs are not kept here; ask for less at a time");
+    assert_eq!(text, "not_found: outputs are not stored here; request less at a time");
 }

@@ -93,7 +93,7 @@ fn run(command: &mut std::process::Command) -> Result<String, String> {
         if begun.elapsed() > START_MAX {
             let _ = child.kill();
             let _ = child.wait();
-            return Err(format!("bubblewrap does not work here: a trial took over {} s", START_MAX.as_secs()));
+            return Err(format!("bubblewrap does not work here: a test run took over {} s", START_MAX.as_secs()));
         }
         std::thread::sleep(Duration::from_millis(2));
     }
@@ -173,14 +173,14 @@ impl Bubblewrap {
             if let Some(root) = roots.iter().find(|root| found.starts_with(root) || place.starts_with(root)) {
                 if let Some(link) = link_below(&place, root) {
                     return Err(format!(
-                        "`{}` is a link on the way to what is reserved, and a command could replace it; put a file or \
-                         folder in its place",
+                        "`{}` is a symbolic link on the path to a reserved place, and a command could \
+                         replace it; put a file or folder in its place",
                         link.display()
                     ));
                 }
                 let made = Placeholder::hold(&found);
                 placeholders.extend(
-                    made.map_err(|error| format!("`{}` cannot be kept from commands: {error}", found.display()))?,
+                    made.map_err(|error| format!("`{}` cannot be hidden from commands: {error}", found.display()))?,
                 );
                 writable.extend(way(&found));
             }
@@ -250,7 +250,7 @@ pub(super) fn limited(
 fn roots(isolation: &Isolation, workspace: &Workspace) -> Result<BTreeSet<PathBuf>, String> {
     if workspace.is_reserved() || !workspace.is_current() {
         return Err(format!(
-            "the folder {} is reserved, or another than when the workspace was opened",
+            "the folder {} is reserved, or was replaced after the workspace was opened",
             workspace.root().display()
         ));
     }
@@ -261,7 +261,10 @@ fn roots(isolation: &Isolation, workspace: &Workspace) -> Result<BTreeSet<PathBu
     });
     let roots: BTreeSet<_> = std::iter::once(workspace.root().to_owned()).chain(more).collect();
     match roots.iter().find(|root| OF_THE_SYSTEM.iter().any(|folder| root.as_path() == Path::new(folder))) {
-        Some(root) => Err(format!("an isolated command cannot write in all of {}; use a folder below", root.display())),
+        Some(root) => Err(format!(
+            "an isolated command cannot have write access to all of {}; use a folder below",
+            root.display()
+        )),
         None => Ok(roots),
     }
 }
@@ -339,7 +342,7 @@ fn start(isolation: &Isolation, workspace: &Workspace, launch: Launch) -> Result
     let child = launch.start().map_err(failed)?;
     drop(write);
     let monitor = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
-    let init = monitor.and_then(|monitor| Init::told(&read, monitor));
+    let init = monitor.and_then(|monitor| Init::from_info(&read, monitor));
     Ok(Started { child, init, placeholders })
 }
 
@@ -352,7 +355,7 @@ struct Init {
 
 impl Init {
     /// The process whose number bubblewrap writes. None if it ends before.
-    fn told(info: &OwnedFd, monitor: Pid) -> Option<Self> {
+    fn from_info(info: &OwnedFd, monitor: Pid) -> Option<Self> {
         let (begun, mut text) = (Instant::now(), Vec::new());
         while begun.elapsed() < START_MAX {
             if !is_ready(info, Timespec { tv_sec: 0, tv_nsec: 20_000_000 }) {
@@ -367,8 +370,8 @@ impl Init {
                 Ok(0) | Err(_) => return None,
                 Ok(n_read) => text.extend_from_slice(&bytes[..n_read]),
             }
-            if let Ok(told) = serde_json::from_slice::<Value>(&text) {
-                let pid = Pid::from_raw(i32::try_from(told["child-pid"].as_i64()?).ok()?)?;
+            if let Ok(parsed) = serde_json::from_slice::<Value>(&text) {
+                let pid = Pid::from_raw(i32::try_from(parsed["child-pid"].as_i64()?).ok()?)?;
                 return Some(Self { pid, handle: pidfd_open(pid, PidfdFlags::empty()).ok()? });
             }
         }
@@ -440,7 +443,7 @@ pub(super) async fn spawn(
         Some(init) => group.with(Sandbox { init, placeholders }),
         None => group,
     };
-    match tokio::time::timeout(START_MAX, let_go(&mut child, has_input)).await {
+    match tokio::time::timeout(START_MAX, start_program(&mut child, has_input)).await {
         Ok(Ok(())) => Ok((child, group)),
         _ => {
             drop(group);
@@ -452,7 +455,7 @@ pub(super) async fn spawn(
 }
 
 /// Waits until the sandbox is ready, and starts the program.
-async fn let_go(child: &mut Child, has_input: bool) -> io::Result<()> {
+async fn start_program(child: &mut Child, has_input: bool) -> io::Result<()> {
     let (Some(input), Some(output)) = (&mut child.stdin, &mut child.stdout) else {
         return Err(io::ErrorKind::BrokenPipe.into());
     };

@@ -155,7 +155,7 @@ async fn isolated_command_leaves_nothing_running() {
 }
 
 #[tokio::test]
-async fn isolated_command_that_is_asked_to_end_ends_in_its_own_way() {
+async fn isolated_command_can_handle_sigterm() {
     let Some(options) = options(Isolation::default()) else { return };
     let f = Fixture::new([]);
     let line = "trap 'echo bye > end; exit 5' TERM; echo > begun; while :; do sleep 0.01; done";
@@ -180,7 +180,7 @@ fn reserved(f: &Fixture, elsewhere: &Path) -> Arc<Workspace> {
 }
 
 #[tokio::test]
-async fn isolated_command_does_not_get_at_what_is_reserved() {
+async fn isolated_command_cannot_access_reserved_places() {
     let Some(f) = fixture(Isolation::default()) else { return };
     let elsewhere = elsewhere();
     let workspace = reserved(&f, elsewhere.path());
@@ -247,7 +247,7 @@ async fn link_over_reserved_places_or_the_workspace_is_refused() {
     };
     let error = run(&workspace).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Configuration);
-    assert!(error.message.contains("rethread.toml` is a link"), "{}", error.message);
+    assert!(error.message.contains("rethread.toml` is a symbolic link"), "{}", error.message);
     std::fs::remove_file(f.path("rethread.toml")).unwrap();
     run(&workspace).await.unwrap();
     // A command that may write above the workspace cannot put another folder in its place.
@@ -271,7 +271,7 @@ async fn link_over_reserved_places_or_the_workspace_is_refused() {
 }
 
 #[tokio::test]
-async fn workspace_that_holds_the_folders_of_the_system_is_refused() {
+async fn workspace_that_contains_system_folders_is_refused() {
     let Some(f) = fixture(Isolation::default()) else { return };
     for folder in ["/", "/run", "/proc"] {
         let workspace = Arc::new(Workspace::open(folder).unwrap());
@@ -319,7 +319,7 @@ fn isolated_command_of_another_user_has_its_limit_of_processes() {
 }
 
 #[tokio::test]
-async fn command_that_must_be_isolated_and_cannot_be_is_not_run() {
+async fn command_is_refused_if_required_isolation_is_missing() {
     let f = Fixture::new([]);
     let isolation = Isolation { mode: IsolationMode::Required, ..Isolation::default() };
     let options = CommandOptions { isolation, ..CommandOptions::default() };
@@ -338,9 +338,9 @@ async fn command_that_must_be_isolated_and_cannot_be_is_not_run() {
 }
 
 #[test]
-fn description_says_what_holds() {
-    assert_eq!(Isolation::off().described(), "");
-    let text = Isolation::default().described();
+fn description_states_the_active_isolation() {
+    assert_eq!(Isolation::off().description(), "");
+    let text = Isolation::default().description();
     assert_eq!(Isolation::fault().is_none(), text.contains("Commands can write only in the workspace and in /tmp"));
     assert_eq!(Isolation::fault().is_none(), text.contains("no network"));
 }

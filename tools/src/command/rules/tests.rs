@@ -226,7 +226,7 @@ fn accepted_shell_line_runs_only_commands_that_were_checked() {
 }
 
 #[test]
-fn with_something_allowed_everything_else_is_refused() {
+fn commands_outside_the_allow_list_are_refused() {
     let allow = ["git status", "git log*", "cargo *", "ls", "/usr/bin/make"];
     for line in ["git status", "git status --short", "git log -3", "cargo", "cargo test", "ls -l", "/usr/bin/make x"] {
         assert!(check(&allow, &[], &shell(line)) && check(&allow, &[], &words(line)), "{line}");
@@ -257,7 +257,7 @@ fn denied_program_is_refused_everywhere() {
 }
 
 #[test]
-fn the_error_says_what_and_what_instead() {
+fn error_names_the_command_and_the_allowed_ones() {
     let rules = CommandRules::new(["git *"], ["git push"]).unwrap();
     let refused = |line: &str| {
         let error = rules.check(&shell(line)).unwrap_err();
@@ -266,12 +266,12 @@ fn the_error_says_what_and_what_instead() {
     };
     assert_eq!(refused("git push -f"), "nothing was run: `git push -f` is denied here by the pattern `git push`");
     assert_eq!(refused("ls"), "nothing was run: `ls` is not among the commands allowed here: `git *`");
-    expect_test::expect![[r#"nothing was run: `&` at character 16 cannot stand there; where commands have patterns, a shell line has plain words, quotes, `;`, `&&`, `||`, `|` and redirections to files only. Give the program and its arguments as a list"#]]
+    expect_test::expect![[r#"nothing was run: `&` at character 16 is not allowed there; with command patterns, a shell line may have plain words, quotes, `;`, `&&`, `||`, `|` and redirections to files only. Give the program and its arguments as a list"#]]
         .assert_eq(&refused("git status 2>&1&rm x"));
     assert!(refused("git é").starts_with("nothing was run: `é` at character 5 "));
     assert!(refused("git \u{a0}x").starts_with("nothing was run: `\\u{a0}` at character 5 "));
-    assert!(refused("eval x").starts_with("nothing was run: `eval` cannot stand in the place of a program"));
-    assert!(refused("git 'x").starts_with("nothing was run: the line ends where the end of a quote must follow"));
+    assert!(refused("eval x").starts_with("nothing was run: `eval` cannot be the name of a program"));
+    assert!(refused("git 'x").starts_with("nothing was run: the line ends, but the end of a quote must follow"));
     assert_eq!(CommandRules::new([" "], []), Err(PatternError::Empty));
 }
 

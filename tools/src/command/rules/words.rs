@@ -33,12 +33,12 @@ pub(super) enum Refused {
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Character(c, place) => write!(f, "`{}` at character {place} cannot stand there", c.escape_debug()),
+            Self::Character(c, place) => write!(f, "`{}` at character {place} is not allowed there", c.escape_debug()),
             Self::Program(word) => {
                 let word: String = word.chars().take(80).flat_map(char::escape_debug).collect();
-                write!(f, "`{word}` cannot stand in the place of a program")
+                write!(f, "`{word}` cannot be the name of a program")
             }
-            Self::End(what) => write!(f, "the line ends where {what} must follow"),
+            Self::End(what) => write!(f, "the line ends, but {what} must follow"),
         }
     }
 }

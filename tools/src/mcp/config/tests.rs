@@ -15,7 +15,7 @@ fn only(text: &str) -> McpServerConfig {
 }
 
 #[test]
-fn a_file_as_everyone_writes_it_is_read() {
+fn common_configuration_file_is_read() {
     let config = parse(
         r#"{
         "$schema": "x",
@@ -49,7 +49,7 @@ fn a_file_as_everyone_writes_it_is_read() {
 }
 
 #[test]
-fn a_server_with_a_fault_is_kept_with_it_and_the_others_stay() {
+fn invalid_server_is_reported_and_others_are_kept() {
     let cases = [
         (r#"1"#, "it must be an object"),
         (r#"{}"#, "there must be a `command` or a `url`"),
@@ -60,7 +60,7 @@ fn a_server_with_a_fault_is_kept_with_it_and_the_others_stay() {
         (r#"{"command":"x","args":["${NONE}"]}"#, "`args` needs the environment variable NONE, which is not set"),
         (r#"{"command":"x","timeout":"1m"}"#, "`timeout` must be a number"),
         (r#"{"command":"x","timeout":-1}"#, "`timeout` must be a number"),
-        (r#"{"type":"sse","url":"http://a"}"#, "the transport `sse` is out of date"),
+        (r#"{"type":"sse","url":"http://a"}"#, "the transport `sse` is deprecated"),
         (r#"{"type":"http","command":"x"}"#, "`type` `http` does not fit"),
         (r#"{"url":"file:///etc/passwd"}"#, "`url` must begin with http"),
         (r#"{"command":"x","recovery":"never"}"#, "`recovery` must be"),
@@ -77,7 +77,7 @@ fn a_server_with_a_fault_is_kept_with_it_and_the_others_stay() {
 }
 
 #[test]
-fn a_file_that_is_something_else_is_an_error() {
+fn file_of_another_shape_is_an_error() {
     for (text, expected) in [
         ("", "not JSON: "),
         ("[]", "the file must be an object"),
@@ -91,7 +91,7 @@ fn a_file_that_is_something_else_is_an_error() {
 }
 
 #[test]
-fn variables_are_put_in_once() {
+fn variables_are_expanded_once() {
     for (text, expected) in [
         ("${TOKEN}", "s3cret-token"),
         ("a${env:TOKEN}b", "as3cret-tokenb"),

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn private_file_is_private_from_the_beginning() {
+fn private_file_is_created_with_private_mode() {
     let folder = tempfile::tempdir().unwrap();
     let dir = Dir::open_ambient_dir(folder.path(), cap_std::ambient_authority()).unwrap();
     let (file, _new) = New::create(&dir, true).unwrap();

@@ -150,7 +150,7 @@ fn old_and_future_deliveries_are_refused() {
 }
 
 #[test]
-fn one_right_signature_of_several_is_enough() {
+fn one_valid_signature_of_several_is_enough() {
     let wrong = "0".repeat(64);
     let mut example = stripe();
     example.headers[0].1 = format!("t={TIME},v1={wrong},v1=nonsense, v1={STRIPE_CODE}");
@@ -164,7 +164,7 @@ fn one_right_signature_of_several_is_enough() {
 }
 
 #[test]
-fn id_and_event_are_where_each_service_puts_them() {
+fn id_and_event_are_read_for_each_service() {
     let payload = serde_json::json!({ "id": "evt_1", "type": "invoice.paid" });
     let header = |name: &str| match name {
         "x-github-delivery" => Some("72d3162e"),

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn counts_can_be_as_large_as_what_they_are_read_into() {
+fn maximum_of_a_count_is_that_of_its_type() {
     let mut document = json!({ "a": { "type": "integer", "format": "int64", "minimum": 0 },
         "b": [{ "type": "integer", "format": "int32", "minimum": 1, "maximum": 500 }, { "format": "int64" }] });
     counts(&mut document);
@@ -11,7 +11,7 @@ fn counts_can_be_as_large_as_what_they_are_read_into() {
 }
 
 #[test]
-fn each_choice_names_one_field_and_takes_the_others_only_as_null() {
+fn each_choice_requires_one_field_and_nulls_the_others() {
     let properties =
         json!({ "a": { "type": ["string", "null"] }, "b": { "oneOf": [{ "$ref": "#/x" }, { "type": "null" }] } });
     let choice = one_of(&properties, &["a", "b"], false);
@@ -46,7 +46,7 @@ fn bare_objects(place: &str, value: &Value, found: &mut Vec<String>) {
 }
 
 #[test]
-fn every_object_says_which_fields_it_may_have() {
+fn every_object_lists_its_fields() {
     let mut document = serde_json::to_value(super::super::api()).unwrap_or_default();
     let mut found = Vec::new();
     bare_objects("", &document, &mut found);

@@ -5,7 +5,7 @@ fn fits(text: &str) -> bool {
 }
 
 #[test]
-fn only_what_is_nothing_but_text_fits() {
+fn only_text_chunks_take_the_fast_path() {
     assert!(fits(
         r#"{"id":"c","model":"m","choices":[{"index":0,"delta":{"content":"x"},"finish_reason":null}],"usage":null,"future":[1]}"#
     ));

@@ -62,7 +62,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     #[test]
-    fn blocks_hold_what_a_map_would(old in prop::collection::btree_set(0_u32..300, 0..40), batches in numbers()) {
+    fn blocks_match_a_map(old in prop::collection::btree_set(0_u32..300, 0..40), batches in numbers()) {
         let (blocks, mut plain) = (empty(), Rows::new());
         for number in old {
             // As formats 1 and 2 wrote it.
@@ -140,7 +140,7 @@ fn rows_are_few_to_sled_and_blocks_are_small() {
 }
 
 #[test]
-fn a_block_that_is_not_what_was_written_is_an_error() {
+fn changed_block_is_an_error() {
     let blocks = empty();
     blocks.0.insert(key(1), [&MARK[..], &[3, 1, 1, 1]].concat()).unwrap();
     assert!(matches!(blocks.get(&key(1)), Err(sled::Error::Corruption { .. })));

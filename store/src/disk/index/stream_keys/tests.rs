@@ -34,7 +34,7 @@ fn rows_have_the_order_of_keys_and_threads() {
 }
 
 #[test]
-fn rows_that_cannot_be_are_malformed() {
+fn invalid_rows_are_malformed() {
     for row in [&b"short"[..], b"no end of the key..", &[&b"a\0b\0\0"[..], &[7; 16]].concat()] {
         assert_eq!(read_sorted_key(row), Err(Malformed), "{row:?}");
     }

@@ -53,7 +53,7 @@ fn snapshots_survive_a_close_and_are_thinned_out() {
 }
 
 #[test]
-fn one_that_is_damaged_is_passed_over_alone() {
+fn damaged_snapshot_is_skipped_alone() {
     let dir = scratch();
     begun(dir.path());
     let store = open(dir.path());

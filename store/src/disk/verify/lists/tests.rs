@@ -31,7 +31,7 @@ fn thread_in_the_wrong_lists_is_a_fault() {
     store.reader.index.with(change).unwrap();
     let faults = store.verify().unwrap().faults;
     let said: Vec<_> = faults.iter().map(|fault| (fault.thread.unwrap(), fault.what.clone())).collect();
-    let is_none = format!("the thread is listed as a fork of thread {} and is none", thread(2));
+    let is_none = format!("the thread is listed as a fork of thread {}, but is not", thread(2));
     let expected = [
         (thread(3), "the thread is not listed under its tag".into()),
         (thread(4), "the thread is not listed as a fork of its parent".into()),

@@ -67,7 +67,7 @@ async fn read(processes: &Processes, args: &Args, cx: &ToolContext) -> Result<To
     let (start, mut new, state) = tokio::select! {
         new = entry.new_output(&cx.key, BYTES_MAX, wait, enough) => new,
         () = cx.cancel.cancelled() => {
-            return Err(ExecutionError::new(ErrorKind::Cancelled, "the call was called off; nothing was read"));
+            return Err(ExecutionError::new(ErrorKind::Cancelled, "the call was cancelled; nothing was read"));
         }
     };
 
@@ -102,15 +102,15 @@ async fn read(processes: &Processes, args: &Args, cx: &ToolContext) -> Result<To
         text.push('\n');
     }
     entry.mark_read(&cx.key, start, new.end);
-    let n_behind = entry.n_behind(new.end);
-    if n_seen == BYTES_MAX && n_behind > 0 {
-        text.push_str(&format!("[{n_behind} bytes more to read]\n"));
+    let n_unread = entry.n_unread(new.end);
+    if n_seen == BYTES_MAX && n_unread > 0 {
+        text.push_str(&format!("[{n_unread} bytes more to read]\n"));
     }
     text.push_str(&format!("[{}]\n", state.words()));
     let mut value = value(&entry, state);
     value["output"] = printed.into();
     value["bytes_lost"] = new.n_lost.into();
-    value["bytes_left"] = n_behind.into();
+    value["bytes_left"] = n_unread.into();
     Ok(ToolOutput { text, value: Some(Json::from(value)), ..ToolOutput::default() })
 }
 

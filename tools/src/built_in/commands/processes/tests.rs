@@ -62,7 +62,7 @@ async fn ids(f: &Fixture, n: usize) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_process_runs_on_and_is_read_piece_by_piece() {
+async fn background_process_is_read_in_parts() {
     let (f, _) = fixture();
     let id =
         start(&f, f.cx(), json!({ "command": "echo one; while [ ! -e go ]; do sleep 0.01; done; echo two >&2" })).await;
@@ -98,7 +98,7 @@ async fn a_filter_shows_and_waits_for_the_lines_that_match() {
 }
 
 #[tokio::test]
-async fn a_read_that_is_repeated_under_its_key_reads_the_same_again() {
+async fn repeated_read_with_one_key_returns_the_same_output() {
     let (f, _) = fixture();
     let id = start(&f, f.cx(), json!({ "command": "echo one; sleep 1000" })).await;
     for _ in 0..2 {
@@ -117,7 +117,7 @@ async fn process_that_fails_at_once_is_reported_at_once() {
 }
 
 #[tokio::test]
-async fn output_without_end_is_bounded_and_what_is_lost_is_said() {
+async fn endless_output_is_bounded_and_losses_are_reported() {
     let (f, _) = fixture_with(ProcessOptions { output_bytes_max: 1000, ..ProcessOptions::default() });
     let id = start(&f, f.cx(), json!({ "command": "head -c 100000 /dev/zero | tr '\\0' x; echo end" })).await;
     ended(&f, &id).await;
@@ -153,7 +153,7 @@ async fn process_that_left_its_group_is_killed_too() {
 }
 
 #[tokio::test]
-async fn a_process_whose_time_is_up_is_killed() {
+async fn process_is_killed_at_its_timeout() {
     let (f, _) = fixture();
     let id = start(&f, f.cx(), json!({ "command": STUBBORN, "timeout_ms": 500 })).await;
     let text = f.call("read_process", json!({ "id": id, "wait_ms": 20_000 })).await;
@@ -164,7 +164,7 @@ async fn a_process_whose_time_is_up_is_killed() {
 }
 
 #[tokio::test]
-async fn a_shutdown_kills_all_and_starts_no_more() {
+async fn shutdown_kills_processes_and_refuses_new_ones() {
     let (f, processes) = fixture();
     start(&f, f.cx(), json!({ "command": STUBBORN })).await;
     let ids = ids(&f, 2).await;
@@ -178,7 +178,7 @@ async fn a_shutdown_kills_all_and_starts_no_more() {
 }
 
 #[tokio::test]
-async fn the_end_of_an_owner_ends_its_processes_and_no_others() {
+async fn processes_end_with_their_owner_only() {
     let (f, processes) = fixture();
     let own = start(&f, f.cx().owner("a"), json!({ "command": "sleep 1000" })).await;
     let other = start(&f, f.cx().owner("b"), json!({ "command": "sleep 1000" })).await;
@@ -196,7 +196,7 @@ async fn the_end_of_an_owner_ends_its_processes_and_no_others() {
 }
 
 #[tokio::test]
-async fn only_so_many_run_at_once() {
+async fn number_of_running_processes_is_limited() {
     let (f, _) = fixture_with(ProcessOptions { n_running_per_owner_max: 2, ..ProcessOptions::default() });
     let calls = (0..10).map(|_| f.registry.call("start_process", json!({ "command": "sleep 1000" }), f.cx()));
     let answers = futures_util::future::join_all(calls).await;
@@ -225,7 +225,7 @@ async fn cancelled_read_takes_no_output() {
 }
 
 #[tokio::test]
-async fn a_background_command_sees_no_secrets_and_is_held_to_the_rules() {
+async fn background_command_sees_no_secrets_and_obeys_the_rules() {
     let f = Fixture::new([]);
     let rules = crate::CommandRules::new(["env"], ["rm"]).unwrap();
     let processes = Processes::in_memory(CommandOptions { rules, ..with_shell() }, ProcessOptions::default());

@@ -19,7 +19,7 @@ pub(super) struct Captured {
     tail_max: usize,
     n_bytes: u64,
     progress: Progress,
-    told: Option<Instant>,
+    last_reported: Option<Instant>,
 }
 
 impl Captured {
@@ -33,7 +33,7 @@ impl Captured {
             tail_max,
             n_bytes: 0,
             progress,
-            told: None,
+            last_reported: None,
         }
     }
 
@@ -55,8 +55,8 @@ impl Captured {
         self.tail.drain(..n_too_many);
         self.tail.extend(rest);
 
-        if self.told.is_none_or(|told| told.elapsed() >= PROGRESS_EVERY) {
-            self.told = Some(Instant::now());
+        if self.last_reported.is_none_or(|last_reported| last_reported.elapsed() >= PROGRESS_EVERY) {
+            self.last_reported = Some(Instant::now());
             self.progress.say(String::from_utf8_lossy(bytes));
         }
     }

@@ -51,7 +51,7 @@ async fn ids(f: &Fixture, file: &str, n: usize) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_command_answers_with_its_output_and_its_exit_code() {
+async fn command_returns_output_and_exit_code() {
     let f = fixture();
     expect![[r#"
         out
@@ -105,13 +105,13 @@ async fn a_command_runs_in_the_workspace_or_a_folder_of_it() {
 }
 
 #[tokio::test]
-async fn a_command_that_asks_gets_no_answer() {
+async fn command_has_no_input() {
     let f = fixture();
     assert_eq!(run_it(&f, "read answer; echo \"got $?\"").await, "got 1\n[exit code 0]\n");
 }
 
 #[tokio::test]
-async fn a_command_does_not_see_what_it_need_not() {
+async fn command_sees_only_allowed_environment_variables() {
     let f =
         Fixture::new([run_command(CommandOptions { environment: vec!["CARGO_MANIFEST_DIR".into()], ..with_shell() })]);
     // Cargo sets this for tests; it represents everything that was not allowed.
@@ -132,7 +132,7 @@ async fn endless_output_is_stopped_and_bounded() {
     let arguments = json!({ "command": "yes", "timeout_ms": 1000 });
     let text = f.call("run_command", arguments).await;
     assert!(text.starts_with("timeout: y\ny\n"), "{}", &text[..40]);
-    assert!(text.ends_with("y\n[stopped after 1000 ms; what it did until then is done]\n"));
+    assert!(text.ends_with("y\n[stopped after 1000 ms; its effects until then remain]\n"));
     assert!(text.len() < 2 * STREAM_BYTES_MAX, "{}", text.len());
 }
 
@@ -152,11 +152,11 @@ const STUBBORN: &str =
     "trap '' TERM INT HUP; sleep 1000 & echo $$ > ids; echo $! >> ids; while :; do wait; sleep 1; done";
 
 #[tokio::test]
-async fn a_command_whose_time_is_up_is_killed_with_all_it_started() {
+async fn command_and_its_children_are_killed_at_the_timeout() {
     let f = fixture();
     let arguments = json!({ "command": STUBBORN, "timeout_ms": 2000 });
     let text = f.call("run_command", arguments).await;
-    assert_eq!(text, "timeout: [stopped after 2000 ms; what it did until then is done]\n");
+    assert_eq!(text, "timeout: [stopped after 2000 ms; its effects until then remain]\n");
     for id in ids(&f, "ids", 2).await {
         is_gone(&id).await;
     }
@@ -180,7 +180,7 @@ async fn cancelled_command_is_killed_with_its_children() {
 }
 
 #[tokio::test]
-async fn a_command_whose_call_is_dropped_is_killed_with_all_it_started() {
+async fn command_and_its_children_are_killed_if_the_call_is_dropped() {
     let f = fixture();
     let answer = tokio::spawn(f.registry.call("run_command", json!({ "command": STUBBORN }), f.cx()));
     let ids = ids(&f, "ids", 2).await;
@@ -202,7 +202,7 @@ async fn background_children_do_not_outlive_the_command() {
 }
 
 #[tokio::test]
-async fn a_process_that_left_the_group_does_not_hold_up_the_answer() {
+async fn process_outside_the_group_does_not_delay_the_answer() {
     let f = fixture();
     // It holds the pipes open; where there is no `setsid`, there is nothing to show.
     let text =
@@ -215,30 +215,30 @@ async fn a_process_that_left_the_group_does_not_hold_up_the_answer() {
 }
 
 #[tokio::test]
-async fn the_calls_own_limit_leaves_time_to_say_what_was_printed() {
+async fn command_stops_before_the_call_timeout_to_return_output() {
     let f = fixture();
     let cx = f.cx().timeout(MARGIN + Duration::from_millis(1500));
     let arguments = json!({ "command": "echo half; sleep 1000" });
     let error = f.registry.call("run_command", arguments, cx).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Timeout);
     assert!(!error.retryable);
-    assert_eq!(error.message, "half\n[stopped after 1500 ms; what it did until then is done]\n");
+    assert_eq!(error.message, "half\n[stopped after 1500 ms; its effects until then remain]\n");
 }
 
 #[tokio::test]
 async fn output_is_reported_while_the_command_runs() {
     let f = fixture();
-    let (tell, told) = std::sync::mpsc::channel();
-    let cx = f.cx().progress(Progress::new(move |text| tell.send(text).unwrap()));
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let cx = f.cx().progress(Progress::new(move |text| sender.send(text).unwrap()));
     let arguments = json!({ "command": "echo first; read answer" });
     f.registry.call("run_command", arguments, cx).await.unwrap();
-    assert_eq!(told.recv().unwrap(), "first\n");
+    assert_eq!(receiver.recv().unwrap(), "first\n");
 }
 
 #[tokio::test(start_paused = true)]
 async fn fast_output_is_reported_at_intervals() {
-    let (tell, told) = std::sync::mpsc::channel();
-    let mut captured = Captured::new(100, Progress::new(move |text| tell.send(text).unwrap()));
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let mut captured = Captured::new(100, Progress::new(move |text| sender.send(text).unwrap()));
     captured.take(b"1");
     captured.take(b"2");
     tokio::time::advance(Duration::from_millis(499)).await;
@@ -246,7 +246,7 @@ async fn fast_output_is_reported_at_intervals() {
     tokio::time::advance(Duration::from_millis(1)).await;
     captured.take(b"4");
     drop(captured);
-    assert_eq!(told.iter().collect::<Vec<_>>(), ["1", "4"]);
+    assert_eq!(receiver.iter().collect::<Vec<_>>(), ["1", "4"]);
 }
 
 #[tokio::test]
@@ -261,7 +261,7 @@ async fn a_command_that_cannot_start_is_an_error() {
 }
 
 #[tokio::test]
-async fn arguments_that_make_no_sense_are_refused() {
+async fn invalid_arguments_are_refused() {
     let f = fixture();
     for arguments in [
         json!({}),
@@ -297,7 +297,7 @@ async fn command_is_a_list_of_words_and_a_text_needs_a_shell() {
 }
 
 #[test]
-fn output_that_just_fits_is_whole() {
+fn output_at_the_size_limit_is_not_cut() {
     let mut captured = Captured::new(9, Progress::default());
     for part in ["abc", "def", "ghi"] {
         captured.take(part.as_bytes());

@@ -29,14 +29,14 @@ pub(super) fn wrong_count(path: &str, file: &[u8], old: &str, n: usize, count: u
         return message;
     }
 
-    let (why, alike) = alike(&lines, old);
+    let (why, similar) = find_similar(&lines, old);
     let mut message = format!("nothing changed: `old_text` is not in `{path}`.");
-    if alike.is_empty() {
+    if similar.is_empty() {
         message.push_str(" Read the file again and copy the text as it is there.\n");
         return message;
     }
     message.push_str(&format!(" {why}:\n"));
-    for start in alike {
+    for start in similar {
         show(&mut message, &lines, start, n_lines_old);
     }
     message
@@ -55,12 +55,12 @@ pub(super) fn line_numbers(file: &[u8], places: &[usize]) -> Vec<u64> {
 }
 
 /// Lines, counted from 0, at which something like `old` begins, and in what it is alike.
-fn alike(lines: &[&[u8]], old: &str) -> (&'static str, Vec<usize>) {
-    let wanted: Vec<String> = old.lines().map(squeezed).collect();
+fn find_similar(lines: &[&[u8]], old: &str) -> (&'static str, Vec<usize>) {
+    let wanted: Vec<String> = old.lines().map(normalize_spaces).collect();
     let Some(first) = wanted.iter().position(|line| !line.is_empty()) else {
         return ("", Vec::new());
     };
-    let there: Vec<String> = lines.iter().map(|line| squeezed(&String::from_utf8_lossy(line))).collect();
+    let there: Vec<String> = lines.iter().map(|line| normalize_spaces(&String::from_utf8_lossy(line))).collect();
 
     let mut same_but_space = Vec::new();
     let mut same_first = Vec::new();
@@ -89,7 +89,7 @@ fn alike(lines: &[&[u8]], old: &str) -> (&'static str, Vec<usize>) {
 }
 
 /// The words of a line with one space between them.
-fn squeezed(line: &str) -> String {
+fn normalize_spaces(line: &str) -> String {
     line.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 

@@ -30,7 +30,7 @@ async fn a_unique_text_is_replaced() {
 }
 
 #[tokio::test]
-async fn as_many_as_asked_for_are_replaced() {
+async fn requested_number_of_places_is_replaced() {
     let f = fixture();
     let arguments = json!({ "path": "a.rs", "old_text": "call", "new_text": "callcall", "count": 2 });
     expect!["replaced 2 places in `a.rs`, lines 2, 6"].assert_eq(&f.call("edit_file", arguments).await);
@@ -38,7 +38,7 @@ async fn as_many_as_asked_for_are_replaced() {
 }
 
 #[tokio::test]
-async fn a_text_that_is_there_too_often_changes_nothing_and_is_shown() {
+async fn ambiguous_text_changes_nothing_and_is_shown() {
     let f = fixture();
     expect![[r#"
         conflict: nothing changed: `old_text` is 2 times in `a.rs`, it must be unique. Give more of the lines around it, or set `count` to 2 to replace all. The places:
@@ -99,7 +99,7 @@ async fn line_ends_of_windows_are_kept() {
 }
 
 #[tokio::test]
-async fn bytes_that_are_no_text_are_kept() {
+async fn non_text_bytes_are_kept() {
     let f = fixture();
     f.write("a.rs", b"caf\xe9 one\n");
     edit(&f, "one", "two").await;
@@ -138,7 +138,7 @@ async fn invalid_edit_is_refused() {
 }
 
 #[tokio::test]
-async fn an_edit_that_would_grow_without_measure_is_refused() {
+async fn edit_over_the_size_limit_is_refused() {
     let f = fixture();
     f.write("a.rs", "x".repeat(10_000));
     let arguments = json!({ "path": "a.rs", "old_text": "x", "new_text": "y".repeat(1_000_000), "count": 10_000 });
@@ -147,7 +147,7 @@ async fn an_edit_that_would_grow_without_measure_is_refused() {
 }
 
 #[tokio::test]
-async fn edits_at_once_are_all_made() {
+async fn concurrent_edits_are_all_applied() {
     let f = fixture();
     let lines: Vec<_> = (0..40).map(|n| format!("line {n};\n")).collect();
     f.write("a.rs", lines.concat());

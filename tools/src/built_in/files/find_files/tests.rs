@@ -19,7 +19,7 @@ async fn check(arguments: Value, expected: Expect) {
 }
 
 #[tokio::test]
-async fn a_pattern_without_a_slash_is_about_the_name() {
+async fn pattern_without_slash_matches_the_name() {
     check(
         json!({ "pattern": "*.rs" }),
         expect![[r#"
@@ -39,7 +39,7 @@ async fn a_pattern_without_a_slash_is_about_the_name() {
 }
 
 #[tokio::test]
-async fn a_pattern_with_a_slash_is_about_the_path() {
+async fn pattern_with_slash_matches_the_path() {
     check(
         json!({ "pattern": "src/*.rs" }),
         expect![[r#"

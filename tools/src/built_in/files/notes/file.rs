@@ -43,7 +43,7 @@ impl<'a> NotesFile<'a> {
 
     /// Adds a note, unless its call has added it already. Says how many old ones had to go.
     pub(super) fn add(&self, note: Note, cx: &ToolContext) -> Result<usize, ExecutionError> {
-        let _writing = crate::built_in::files::edit_file::turn(self.workspace, cx)?;
+        let _writing = crate::built_in::files::edit_file::lock_for_write(self.workspace, cx)?;
         let mut lines = self.lines()?;
         let is_there = |line: &String| parse(line).is_some_and(|old| old.key == note.key);
         if !note.key.is_empty() && lines.iter().any(is_there) {

@@ -39,7 +39,7 @@ async fn notes_are_recalled_by_category() {
 }
 
 #[tokio::test]
-async fn a_note_that_is_recorded_again_under_its_key_is_there_once() {
+async fn note_recorded_twice_with_one_key_is_stored_once() {
     let f = fixture();
     for key in ["a", "a", "b"] {
         f.registry.call("record_note", json!({ "content": "x" }), f.cx().key(key)).await.unwrap();
@@ -48,7 +48,7 @@ async fn a_note_that_is_recorded_again_under_its_key_is_there_once() {
 }
 
 #[tokio::test]
-async fn the_oldest_notes_go_when_there_is_no_room() {
+async fn oldest_notes_are_dropped_when_the_file_is_full() {
     let f = fixture();
     let line = |n: usize| format!("{{\"category\":\"c\",\"content\":\"note {n}\"}}\n");
     f.write(FILE, (0..1000).map(line).collect::<String>());
@@ -63,7 +63,7 @@ async fn the_oldest_notes_go_when_there_is_no_room() {
 }
 
 #[tokio::test]
-async fn lines_that_are_no_notes_are_kept_and_not_shown() {
+async fn other_lines_are_kept_and_not_listed() {
     let f = fixture();
     f.write(FILE, "{\"category\":\"c\",\"content\":\"whole\"}\n{\"categ");
     record(&f, "c", "new").await;
@@ -72,7 +72,7 @@ async fn lines_that_are_no_notes_are_kept_and_not_shown() {
 }
 
 #[tokio::test]
-async fn a_link_in_the_place_of_the_file_leads_nowhere() {
+async fn link_in_place_of_the_notes_file_is_not_followed() {
     let f = fixture();
     symlink("../outside", f.path(FILE)).unwrap();
     assert!(record(&f, "c", "x").await.starts_with("denied: "));
@@ -90,7 +90,7 @@ async fn notes_of_the_application_are_the_same_in_every_workspace() {
 }
 
 #[tokio::test]
-async fn notes_at_once_are_all_kept() {
+async fn concurrent_notes_are_all_stored() {
     let f = fixture();
     futures_util::future::join_all((0..20).map(|n| {
         let f = &f;

@@ -48,7 +48,7 @@ async fn a_long_file_is_read_in_pieces() {
 }
 
 #[tokio::test]
-async fn an_answer_has_room_for_so_much() {
+async fn size_of_an_answer_is_limited() {
     let f = fixture();
     f.write("a", format!("{}\n", "x".repeat(1000)).repeat(1000));
     let text = read(&f, "a").await;
@@ -148,7 +148,7 @@ async fn long_scan_stops_when_cancelled() {
 }
 
 #[tokio::test]
-async fn arguments_that_make_no_sense_are_refused() {
+async fn invalid_arguments_are_refused() {
     let f = fixture();
     f.write("a", "one\n");
     for arguments in [
@@ -191,7 +191,7 @@ async fn raw_text_is_exactly_that_of_the_file() {
 }
 
 #[tokio::test]
-async fn raw_text_is_whole_or_an_error() {
+async fn raw_text_is_complete_or_an_error() {
     let f = fixture();
     // Longer than what is shown to a model, and one line of it longer than what is shown of a line.
     let long = format!("{}\n{}", "x".repeat(10_000), "y\n".repeat(100_000));

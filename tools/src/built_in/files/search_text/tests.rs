@@ -83,7 +83,7 @@ async fn left_out_entries_are_reported() {
 }
 
 #[tokio::test]
-async fn an_answer_has_room_for_so_much() {
+async fn size_of_an_answer_is_limited() {
     let f = fixture();
     f.write("many", format!("{}\n", "x".repeat(400)).repeat(2000));
     let text = f.call("search_text", json!({ "pattern": "x", "path": "many", "limit": 2000 })).await;
@@ -106,7 +106,7 @@ async fn nothing_outside_is_searched() {
 }
 
 #[tokio::test]
-async fn pipes_do_not_hold_it_up() {
+async fn pipes_are_skipped() {
     let f = fixture();
     make_pipe(&f.path("pipe"));
     assert!(f.call("search_text", json!({ "pattern": "too" })).await.starts_with("src/c.txt:1:"));
@@ -134,7 +134,7 @@ async fn a_pattern_that_cannot_be_used_is_refused() {
 }
 
 #[tokio::test]
-async fn a_pattern_that_explodes_elsewhere_is_quick_here() {
+async fn pattern_prone_to_backtracking_is_matched_fast() {
     let f = fixture();
     f.write("a", format!("{}b\n", "a".repeat(100_000)));
     let text = f.call("search_text", json!({ "pattern": "^(a+)+$", "path": "a" })).await;
@@ -142,7 +142,7 @@ async fn a_pattern_that_explodes_elsewhere_is_quick_here() {
 }
 
 #[tokio::test]
-async fn a_huge_file_stops_when_its_time_is_up() {
+async fn search_of_a_huge_file_stops_at_the_timeout() {
     let f = fixture();
     File::create(f.path("huge")).unwrap().set_len(10_000_000_000).unwrap();
     // Without the zeros at its beginning it would be taken for a binary file at once.
@@ -158,7 +158,7 @@ async fn a_huge_file_stops_when_its_time_is_up() {
 }
 
 #[tokio::test]
-async fn a_line_longer_than_memory_is_given_up() {
+async fn line_over_the_memory_limit_is_skipped() {
     let f = fixture();
     f.write("line", "x".repeat(HEAP_BYTES_MAX * 2));
     let text = f.call("search_text", json!({ "pattern": "nowhere", "path": "line" })).await;

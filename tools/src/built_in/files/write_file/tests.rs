@@ -24,7 +24,7 @@ fn names(f: &Fixture, folder: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_file_is_made_with_its_folders_and_replaced() {
+async fn file_is_created_with_its_folders_and_replaced() {
     let f = fixture();
     assert_eq!(write(&f, "a/b/c.txt", "one").await, "wrote 3 bytes to `a/b/c.txt` (new file)");
     assert_eq!(write(&f, "a/b/c.txt", "").await, "wrote 0 bytes to `a/b/c.txt` (replaced)");

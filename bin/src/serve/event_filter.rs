@@ -22,7 +22,7 @@ pub(crate) type Hub = Arc<Recent<Entry>>;
 
 /// The events that a subscriber wants.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Wanted {
+pub(crate) struct EventFilter {
     /// Documented names; all when empty.
     pub(crate) types: Vec<&'static str>,
     /// All when empty.
@@ -64,9 +64,9 @@ impl Labelled {
     }
 }
 
-impl Wanted {
+impl EventFilter {
     /// Whether the event is wanted. Events are to be shown in the order of the log: a branch is known from its first.
-    pub(crate) fn wants(&mut self, event: &RecordedEvent) -> bool {
+    pub(crate) fn matches(&mut self, event: &RecordedEvent) -> bool {
         let thread = event.record.thread;
         if !self.family.is_empty()
             && let Event::ThreadForked(forked) = &event.event
@@ -90,12 +90,12 @@ pub(crate) enum End {
     Run,
 }
 
-type Sent = Vec<Result<Written, ReadError>>;
+type FormattedEvents = Vec<Result<Written, ReadError>>;
 
 /// Writes what is wanted of the batches of a follower.
 struct Writer {
     form: Form,
-    wanted: Wanted,
+    filter: EventFilter,
     of_thread: Option<OneThread>,
     /// The last event that was examined.
     at: Option<Position>,
@@ -121,23 +121,23 @@ impl OneThread {
 }
 
 impl Writer {
-    fn new(form: Form, wanted: Wanted) -> Self {
-        Self { form, wanted, of_thread: None, at: None, is_over: false }
+    fn new(form: Form, filter: EventFilter) -> Self {
+        Self { form, filter, of_thread: None, at: None, is_over: false }
     }
 
     /// Of a thread that has not ended with its event `last`, up to the event that ends it, or its run.
-    fn of_thread(form: Form, wanted: Wanted, thread: OneThread) -> Self {
-        Self { of_thread: Some(thread), ..Self::new(form, wanted) }
+    fn of_thread(form: Form, filter: EventFilter, thread: OneThread) -> Self {
+        Self { of_thread: Some(thread), ..Self::new(form, filter) }
     }
 
-    fn write(&mut self, batch: Batch<Entry>) -> ControlFlow<Sent, Sent> {
+    fn write(&mut self, batch: Batch<Entry>) -> ControlFlow<FormattedEvents, FormattedEvents> {
         let mut failed = None;
         let mut written = match batch.records {
             Records::Read(records) => {
                 let mut events = Vec::with_capacity(records.len());
                 for record in records {
                     match RecordedEvent::decode(record) {
-                        Ok(event) if self.wants(&event) => events.push(event),
+                        Ok(event) if self.matches(&event) => events.push(event),
                         Ok(_) => {}
                         Err(error) => failed = Some(error),
                     }
@@ -151,7 +151,7 @@ impl Writer {
                 let mut written = Vec::with_capacity(entries.len());
                 for entry in entries {
                     match &entry.event {
-                        Ok(event) if self.wants(event) => written.push(entry.written(event, self.form)),
+                        Ok(event) if self.matches(event) => written.push(entry.written(event, self.form)),
                         Ok(_) => {}
                         Err(error) => failed = Some(error.clone()),
                     }
@@ -172,7 +172,7 @@ impl Writer {
         if self.is_over { ControlFlow::Break(sent) } else { ControlFlow::Continue(sent) }
     }
 
-    fn wants(&mut self, event: &RecordedEvent) -> bool {
+    fn matches(&mut self, event: &RecordedEvent) -> bool {
         self.at = Some(event.record.position);
         if let Some(thread) = &self.of_thread {
             self.is_over = thread.is_over(event);
@@ -180,31 +180,43 @@ impl Writer {
                 return false;
             }
         }
-        self.wanted.wants(event)
+        self.filter.matches(event)
     }
 
-    fn stream(batches: Mapped<Sent>) -> EventTextStream {
+    fn stream(batches: Mapped<FormattedEvents>) -> EventTextStream {
         let sent = batches.map(|sent| sent.unwrap_or_else(|error| vec![Err(error.into())]));
         sent.map(futures::stream::iter).flatten().boxed()
     }
 }
 
 /// Returns the events of the log up to before `end`.
-pub(crate) fn past(runtime: &Runtime, form: Form, wanted: Wanted, from: Position, end: Position) -> EventTextStream {
-    let mut writer = Writer::new(form, wanted);
+pub(crate) fn past(
+    runtime: &Runtime,
+    form: Form,
+    filter: EventFilter,
+    from: Position,
+    end: Position,
+) -> EventTextStream {
+    let mut writer = Writer::new(form, filter);
     Writer::stream(read_log(runtime.store(), from..end, move |batch| writer.write(batch)))
 }
 
 /// Returns the events of a thread up to and with `last`.
-pub(crate) fn past_of(thread: &ThreadHandle, form: Form, wanted: Wanted, from: Seq, last: Seq) -> EventTextStream {
-    let mut writer = Writer::new(form, wanted);
+pub(crate) fn past_of(thread: &ThreadHandle, form: Form, filter: EventFilter, from: Seq, last: Seq) -> EventTextStream {
+    let mut writer = Writer::new(form, filter);
     let (store, id) = (thread.runtime().store(), thread.id());
     Writer::stream(read_thread(store, id, from..last.next(), move |batch| writer.write(batch)))
 }
 
 /// Follows the log from a position on.
-pub(crate) fn following(runtime: &Runtime, hub: &Hub, form: Form, wanted: Wanted, from: Position) -> EventTextStream {
-    let mut writer = Writer::new(form, wanted);
+pub(crate) fn following(
+    runtime: &Runtime,
+    hub: &Hub,
+    form: Form,
+    filter: EventFilter,
+    from: Position,
+) -> EventTextStream {
+    let mut writer = Writer::new(form, filter);
     Writer::stream(hub.follow(runtime.store(), from, move |batch| writer.write(batch)))
 }
 
@@ -213,14 +225,14 @@ pub(crate) fn following_thread(
     thread: &ThreadHandle,
     hub: &Hub,
     form: Form,
-    wanted: Wanted,
+    filter: EventFilter,
     from: Seq,
     last: Seq,
     until: End,
 ) -> EventTextStream {
     let (store, id) = (thread.runtime().store(), thread.id());
     let one = OneThread { from, last, end: ThreadEnd::after(id, last), until };
-    let mut writer = Writer::of_thread(form, wanted, one);
+    let mut writer = Writer::of_thread(form, filter, one);
     // From no later than its end: the event that ends it is seen then, wanted or not.
     Writer::stream(hub.follow_thread(store, id, from.min(last.next()), move |batch| writer.write(batch)))
 }

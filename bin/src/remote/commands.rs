@@ -18,21 +18,21 @@ const WAIT_MS: u64 = 25_000;
 const IMPORT_BYTES_MAX: u64 = 256 << 20;
 
 impl Client {
-    async fn tell(&self, thread: ThreadId, what: &str, body: &Value) -> Result<Value, RemoteError> {
+    async fn post_command(&self, thread: ThreadId, what: &str, body: &Value) -> Result<Value, RemoteError> {
         self.post(&format!("/v1/threads/{thread}/{what}"), body).await
     }
 
     pub(crate) async fn pause(&self, thread: ThreadId, reason: Option<String>) -> Result<(), RemoteError> {
-        self.tell(thread, "pause", &json!({ "reason": reason })).await.map(drop)
+        self.post_command(thread, "pause", &json!({ "reason": reason })).await.map(drop)
     }
 
     pub(crate) async fn cancel(&self, thread: ThreadId, reason: Option<String>) -> Result<(), RemoteError> {
-        self.tell(thread, "cancel", &json!({ "reason": reason })).await.map(drop)
+        self.post_command(thread, "cancel", &json!({ "reason": reason })).await.map(drop)
     }
 
     /// Migrates a thread to another definition.
     pub(crate) async fn migrate(&self, thread: ThreadId, body: &Value) -> Result<MigratedView, RemoteError> {
-        let answer = self.tell(thread, "migrate", body).await?;
+        let answer = self.post_command(thread, "migrate", body).await?;
         serde_json::from_value(answer).map_err(|_| RemoteError::unreadable("that to a migration"))
     }
 
@@ -97,7 +97,7 @@ impl Client {
 
     /// Changes the end of a wait.
     pub(crate) async fn change_wait(&self, thread: ThreadId, wait: CallId, until: Time) -> Result<(), RemoteError> {
-        self.tell(thread, &format!("waits/{wait}"), &json!({ "until": until })).await.map(drop)
+        self.post_command(thread, &format!("waits/{wait}"), &json!({ "until": until })).await.map(drop)
     }
 
     /// Resumes a thread from a pause, or beyond a limit.
@@ -106,7 +106,7 @@ impl Client {
         let body = json!({
             "tokens": tokens, "cost_nanousd": cost_nanousd, "iterations": iterations, "allow_unpriced": allow_unpriced,
         });
-        self.tell(thread, "resume", &body).await.map(drop)
+        self.post_command(thread, "resume", &body).await.map(drop)
     }
 
     pub(crate) async fn respond(&self, thread: ThreadId, question: CallId, answer: &Json) -> Result<(), RemoteError> {
@@ -139,7 +139,7 @@ impl Client {
 
     /// Starts the next run of a thread, or sends a message.
     pub(crate) async fn run(&self, thread: ThreadId, body: &Value) -> Result<(), RemoteError> {
-        self.tell(thread, "runs", body).await.map(drop)
+        self.post_command(thread, "runs", body).await.map(drop)
     }
 
     /// Deletes a thread with its branches.
@@ -149,13 +149,13 @@ impl Client {
 
     /// Forks a thread; returns the id of the new one.
     pub(crate) async fn fork(&self, thread: ThreadId, body: &Value) -> Result<ThreadId, RemoteError> {
-        id(&self.tell(thread, "fork", body).await?)
+        id(&self.post_command(thread, "fork", body).await?)
     }
 
     /// Reruns a thread up to an event, to continue with real calls; returns the id of the new thread, or `None` if
     /// there is a difference before that event.
     pub(crate) async fn rerun(&self, thread: ThreadId, body: &Value) -> Result<Option<ThreadId>, RemoteError> {
-        let answer = self.tell(thread, "rerun", body).await?;
+        let answer = self.post_command(thread, "rerun", body).await?;
         if answer["thread"].is_null() { Ok(None) } else { id(&answer["thread"]).map(Some) }
     }
 
