@@ -7,8 +7,8 @@ use rethread::operate::memory::{MemoryId, MemoryOptions, MemoryQuery};
 use rethread::operate::{Labels, MemoryNamespace, Retention};
 use rethread::store::{MemoryStore, Store};
 use rethread::{
-    ErrorKind, Event, ForkRequest, Mode, Outcome, Runtime, RuntimeBuilder, Seq, StartThread, Status, ThreadHandle,
-    ThreadId, Workflow,
+    ErrorKind, Event, ForkRequest, Outcome, Runtime, RuntimeBuilder, Seq, StartThread, Status, ThreadHandle, ThreadId,
+    Workflow,
 };
 use rethread_store::testing::{Fault, FaultyStore};
 
@@ -329,18 +329,5 @@ fn remember_and_forget_survive_a_crash_at_every_append() {
                 last.end().await;
             }
         }
-    });
-}
-
-#[test]
-fn program_that_only_observes_reads_memories() {
-    block_on(async {
-        let folder = tempfile::tempdir().unwrap();
-        let first = world(disk(folder.path())).await;
-        remember(&first, "tea", "user=ada").await;
-        first.end().await;
-        let observed = World::with(disk(folder.path()), &Tally::default(), |builder| builder.mode(Mode::Observe)).await;
-        assert_eq!(texts(&observed.runtime, "user=ada").await, ["tea"]);
-        observed.end().await;
     });
 }

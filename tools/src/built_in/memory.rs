@@ -21,6 +21,8 @@ pub const MEMORY_TOOLS: [&str; 3] = ["remember", "search_memory", "forget"];
 const N_FOUND_DEFAULT: usize = 10;
 /// How many memories one search finds at most.
 const N_FOUND_MAX: usize = 100;
+/// How many searches run at once: each holds all texts of its namespace, up to 80 MiB.
+const N_SEARCHES_MAX: usize = 4;
 
 /// Where memories are stored. The implementation finds the namespace of a call in its context, and refuses a call that
 /// has none. Its methods block.
@@ -64,6 +66,7 @@ pub fn memory_tools(memory: &Arc<dyn MemoryAccess>) -> [Tool; 3] {
             move |args: SearchArgs, cx| found(&*for_search, args, &cx),
         )
         .recovery(Recovery::Safe)
+        .concurrency_max(N_SEARCHES_MAX)
         .timeout_ms(30_000),
         Tool::from_blocking_fn(
             forget,
