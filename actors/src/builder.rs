@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use actix::System;
 use rethread_events::fault::ExecutionError;
+use rethread_events::memory::MemoryOptions;
 use rethread_events::principal::Principal;
 use rethread_events::thread::Processed;
 use rethread_llm::{Client, Profiles};
@@ -232,6 +233,35 @@ impl RuntimeBuilder {
         if let Err(error) = self.tools.register(tool) {
             self.faults.push(error.to_string());
         }
+        self
+    }
+
+    /// Offers the tools `remember`, `search_memory` and `forget`, by which threads store texts for later threads. Threads
+    /// with the same values of the labels in `options` share a namespace; a thread that lacks one of them is refused.
+    /// Without this call there are no such tools.
+    ///
+    /// ```
+    /// use rethread::operate::memory::MemoryOptions;
+    /// use rethread::{Runtime, StartThread};
+    ///
+    /// # #[tokio::main]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let runtime = Runtime::builder().in_memory().memory(MemoryOptions::by_labels(["user"])).start().await?;
+    /// let workflow = rethread::parse_workflow(br#"
+    ///     version: "1"
+    ///     name: taste
+    ///     nodes: [{id: keep, tool: {tool_name: remember, parameters: {text: "Ada drinks tea."}}}]
+    /// "#)?;
+    /// let labels = "user=ada".parse()?;
+    /// runtime.start(StartThread::new(workflow, "").labels(labels)).await?.outcome().await?;
+    /// let memories = runtime.memories(&"user=ada".parse()?).await?;
+    /// assert_eq!(memories[0].text, "Ada drinks tea.");
+    /// # runtime.shutdown().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn memory(mut self, options: MemoryOptions) -> Self {
+        self.tool_services.memory = Some(options);
         self
     }
 

@@ -42,6 +42,9 @@ pub struct Retention {
     /// Also the newest definition of each workflow, if no thread runs on it and no schedule starts it. This may remove
     /// the workflow itself.
     pub definitions: bool,
+    /// Also all memories of the namespaces that have all of `labels`; none if `labels` is empty. Memories stay otherwise,
+    /// also if the threads that stored them are deleted.
+    pub memories: bool,
     /// Only report what would be deleted.
     pub dry_run: bool,
     /// The principal of the deletions, for the audit log;
@@ -62,6 +65,8 @@ pub struct Collected {
     pub bytes_left: Option<u64>,
     /// The hashes of the definitions that were removed.
     pub definitions: Vec<Hash>,
+    /// How many memories were removed.
+    pub n_memories: u64,
 }
 
 /// A thread that was deleted.
@@ -88,7 +93,8 @@ impl Runtime {
     /// Then removes the definitions of workflows that no thread refers to, whether or not one ever ran on them. The
     /// newest of each name is kept, since threads can be started by the name, unless [`Retention::definitions`] is set.
     /// Costs a read of one event for each thread that is kept, and nothing if no definition can be removed. None is
-    /// removed if that event of a thread cannot be read, or while [`Collected::more`] is true.
+    /// removed if that event of a thread cannot be read, or while [`Collected::more`] is true. Memories are removed last,
+    /// also not while it is true.
     ///
     /// # Errors
     /// When the log cannot be read or written. What was deleted until then stays deleted.
@@ -109,6 +115,9 @@ impl Runtime {
                     false if unused.is_empty() => Vec::new(),
                     false => removal.remove(&unused)?,
                 };
+                if retention.memories {
+                    collected.n_memories = services.memories.erase(&retention.labels, retention.dry_run)?;
+                }
             }
             Ok(collected)
         };

@@ -78,7 +78,9 @@ mod live_threads;
 mod llm_executor;
 mod load;
 mod log_access;
+mod memories;
 mod memory_budget;
+mod memory_tools;
 mod messages;
 mod metrics;
 mod migrate;
@@ -98,6 +100,7 @@ mod recent_ends;
 mod recorded;
 mod recovery;
 mod registry;
+mod remembered;
 mod request_body;
 mod rerun;
 mod resume_tree;
@@ -214,6 +217,7 @@ pub mod operate {
     pub use crate::inbox::{Inbox, OpenInteraction};
     pub use crate::labels::labels_of;
     pub use crate::log_access::LogAccess;
+    pub use crate::memories::MemoryNamespace;
     pub use crate::metrics::Metrics;
     pub use crate::migrate::{Migrated, MigratedThread, Migration};
     pub use crate::monitor::MonitorStats;
@@ -229,6 +233,7 @@ pub mod operate {
     pub use crate::workflows::WorkflowVersions;
     pub use rethread_events::label_limits::{LabelLimits, LabelSeries, Spent};
     pub use rethread_events::labels::Labels;
+    pub use rethread_events::memory;
     #[cfg(feature = "schedules")]
     pub use rethread_events::schedule::{CatchUp, Overlap, Schedule, ScheduleState};
     pub use rethread_events::thread::rerun::{Divergence, Rerunned};

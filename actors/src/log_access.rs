@@ -5,10 +5,11 @@ use std::sync::Arc;
 use rethread_store::{LogReader, StoreError};
 
 use crate::runtime::Runtime;
-use crate::{crashes, definitions, imported, subscription};
+use crate::{crashes, definitions, imported, memories, subscription};
 
 /// The prefixes of the names under which a runtime stores values of its own.
-const OWN_NAMES: [&str; 4] = [crashes::NAMES, definitions::NAMES, imported::NAMES, subscription::NAMES];
+const OWN_NAMES: [&str; 5] =
+    [crashes::NAMES, definitions::NAMES, imported::NAMES, memories::NAMES, subscription::NAMES];
 
 /// Access to the log itself, for programs that operate it: pages of records, blobs, values of their own.
 ///
@@ -20,7 +21,8 @@ pub trait LogAccess {
     /// Stores a small value (at most 64 KiB) under a name. It is durable when this returns. Blocks.
     ///
     /// # Errors
-    /// `Invalid` if the name begins with `crashes/`, `cursor/`, `imported/` or `workflow/`, which are names of the runtime.
+    /// `Invalid` if the name begins with `crashes/`, `cursor/`, `imported/`, `memory/` or `workflow/`, which are names of
+    /// the runtime.
     fn put_value(&self, name: &str, value: &[u8]) -> Result<(), StoreError>;
 
     /// Removes the value under a name, if there is one. This is durable when this returns. Blocks.
@@ -61,7 +63,7 @@ mod tests {
 
     #[test]
     fn names_of_the_runtime_are_refused() {
-        for name in ["workflow/review", "crashes/1/run", "imported/1", "cursor/audit"] {
+        for name in ["workflow/review", "crashes/1/run", "imported/1", "memory/of/1", "cursor/audit"] {
             assert!(matches!(check_name(name), Err(StoreError::Invalid(_))), "{name}");
         }
         assert!(check_name("idempotency/1").is_ok());

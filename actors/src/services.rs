@@ -27,6 +27,7 @@ use crate::kept_signals::KeptSignals;
 use crate::kept_states::KeptStates;
 use crate::label_limits::LabelLedger;
 use crate::limits::Limits;
+use crate::memories::Memories;
 use crate::memory_budget::MemoryBudget;
 use crate::mode::Mode;
 use crate::models::Models;
@@ -62,6 +63,7 @@ pub(crate) struct Services {
     /// The counts and limits of labels.
     pub(crate) labels: Arc<LabelLedger>,
     pub(crate) kept_signals: KeptSignals,
+    pub(crate) memories: Arc<Memories>,
     #[cfg(feature = "schedules")]
     pub(crate) schedules: Schedules,
     pub(crate) counters: Counters,
@@ -107,6 +109,7 @@ impl Services {
         Self {
             definitions: Definitions::new(parts.store.clone()),
             outputs: Arc::new(Outputs::new(parts.store.clone())),
+            memories: Arc::new(Memories::new(parts.store.clone())),
             host: OnceLock::new(),
             tool_services: OnceLock::new(),
             workspace_in_prompt: parts.workspace_in_prompt,
@@ -141,7 +144,7 @@ impl Services {
 
     /// Starts the services of the tools on the event loop of the caller, which they continue to use.
     pub(crate) async fn start_tool_services(&self, plan: Plan) -> Result<(), OpenError> {
-        let tool_services = ToolServices::start(plan, &self.tools, &self.workspace).await?;
+        let tool_services = ToolServices::start(plan, &self.tools, &self.workspace, &self.memories).await?;
         // Called once, by the thread that runs it.
         let _ = self.tool_services.set((tool_services, Handle::current()));
         Ok(())

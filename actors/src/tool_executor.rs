@@ -12,6 +12,7 @@ use rethread_events::event::{
 };
 use rethread_events::fault::{ErrorKind, ExecutionError};
 use rethread_events::ids::ThreadId;
+use rethread_events::labels::Labels;
 use rethread_tools::{Progress, ToolContext};
 use tracing::Instrument as _;
 
@@ -36,6 +37,8 @@ pub(crate) struct CallTool {
     /// The idempotency key of the call.
     pub(crate) key: String,
     pub(crate) workspace: Option<String>,
+    /// The labels of the thread.
+    pub(crate) labels: Labels,
     pub(crate) waits: Arc<PermitWaits>,
     pub(crate) span: CallSpan,
 }
@@ -59,7 +62,7 @@ impl Handler<CallTool> for ToolExecutor {
         let services = self.services.clone();
         // Not spawned on the actor: an actor polls all of its futures when one of them wakes.
         actix_rt::spawn(async move {
-            let CallTool { port, asks, thread, request, key, workspace, waits, span } = message;
+            let CallTool { port, asks, thread, request, key, workspace, labels, waits, span } = message;
             span.asks(|| request.arguments.0.to_string());
             let _open = services.counters.tool_call();
             let began_at = Instant::now();
@@ -67,7 +70,7 @@ impl Handler<CallTool> for ToolExecutor {
             let ToolExecutionRequest { tool_call_id, name, arguments, options, .. } = request;
             let timeout = Duration::from_millis(options.timeout_ms);
             let cx = context(&services, &port, asks, thread, workspace.as_deref());
-            let cx = cx.map(|cx| cx.key(key).timeout(timeout));
+            let cx = cx.map(|cx| cx.key(key).labels(labels).timeout(timeout));
             let work = Arc::new(services.crashes.begins(step.clone()));
             let cx = cx.map(|cx| {
                 cx.on_blocking_work(work).permits(waits, Duration::from_millis(services.limits.call_wait_max_ms))

@@ -1,19 +1,22 @@
-//! The services of the tools of a runtime, which stop with it: background processes, MCP servers, skills. Each has a
-//! feature, and only this file knows which are enabled.
+//! The services of the tools of a runtime, which stop with it: memory, background processes, MCP servers, skills. All but
+//! the first have a feature, and only this file knows which are enabled.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use rethread_events::ids::ToolName;
+use rethread_events::memory::MemoryOptions;
 #[cfg(feature = "files")]
 use rethread_tools::Skills;
 #[cfg(feature = "mcp")]
 use rethread_tools::mcp::{McpConfig, McpServers, ServerReport};
 #[cfg(feature = "commands")]
-use rethread_tools::{CommandOptions, ProcessOptions, Processes, built_in};
-use rethread_tools::{Registry, Workspace};
+use rethread_tools::{CommandOptions, ProcessOptions, Processes};
+use rethread_tools::{Registry, Workspace, built_in};
 
 use crate::error::OpenError;
+use crate::memories::Memories;
+use crate::memory_tools::ThreadMemories;
 
 /// The tool by which a model reads a skill.
 #[cfg(feature = "files")]
@@ -25,6 +28,7 @@ const OF_PROCESSES: [&str; 4] = ["start_process", "read_process", "list_processe
 /// The services that a runtime is to start.
 #[derive(Default)]
 pub(crate) struct Plan {
+    pub(crate) memory: Option<MemoryOptions>,
     #[cfg(feature = "commands")]
     pub(crate) processes: Option<(CommandOptions, ProcessOptions)>,
     /// Where the records of processes are stored, so that the next runtime finds the processes that this one left when
@@ -39,6 +43,7 @@ pub(crate) struct Plan {
 /// The services of the tools.
 pub(crate) struct ToolServices {
     registry: Registry,
+    has_memory: bool,
     #[cfg(feature = "commands")]
     processes: Option<Processes>,
     #[cfg(feature = "mcp")]
@@ -51,9 +56,15 @@ pub(crate) struct ToolServices {
 
 impl ToolServices {
     /// Starts all services and adds their tools, on the tokio runtime of the caller. Servers that fail are reported.
-    pub(crate) async fn start(plan: Plan, registry: &Registry, workspace: &Arc<Workspace>) -> Result<Self, OpenError> {
+    pub(crate) async fn start(
+        plan: Plan,
+        registry: &Registry,
+        workspace: &Arc<Workspace>,
+        memories: &Arc<Memories>,
+    ) -> Result<Self, OpenError> {
         let made = Self {
             registry: registry.clone(),
+            has_memory: plan.memory.is_some(),
             #[cfg(feature = "commands")]
             processes: plan.processes.map(|plan_of| start_processes(plan_of, plan.folder, registry)).transpose()?,
             #[cfg(feature = "files")]
@@ -63,6 +74,12 @@ impl ToolServices {
             #[cfg(feature = "mcp")]
             reports: Vec::new(),
         };
+        if let Some(options) = plan.memory {
+            options.check().map_err(|fault| OpenError::Invalid(format!("memory: {fault}")))?;
+            for tool in built_in::memory_tools(&ThreadMemories::shared(memories.clone(), options)) {
+                registry.register(tool).map_err(|error| OpenError::Invalid(error.to_string()))?;
+            }
+        }
         #[cfg(feature = "files")]
         if let Some(skills) = &made.skills {
             registry.register(skills.tool()).map_err(|error| OpenError::Invalid(error.to_string()))?;
@@ -94,6 +111,11 @@ impl ToolServices {
 
     /// Stops all services, within some seconds, and removes their tools.
     pub(crate) async fn stop(&self) {
+        if self.has_memory {
+            for tool in built_in::MEMORY_TOOLS {
+                self.registry.unregister(tool);
+            }
+        }
         #[cfg(feature = "commands")]
         if let Some(processes) = &self.processes {
             for tool in OF_PROCESSES {

@@ -14,7 +14,8 @@ use crate::open::{self, OpenArgs};
 use crate::output;
 
 /// Delete a thread or all threads with a label, and erase them from every file of the log. Nothing is deleted if one of
-/// them has not ended. With --label, also deletes definitions that no thread runs on, except the newest of each name.
+/// them has not ended. With --label, also deletes the memories of the namespaces with these labels, and definitions that
+/// no thread runs on, except the newest of each name.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -39,6 +39,9 @@ pub(crate) struct GcArgs {
     /// Also delete the newest definition of each workflow that no thread runs on
     #[arg(long)]
     definitions: bool,
+    /// With --label, also delete the memories of the namespaces with these labels
+    #[arg(long, requires = "labels")]
+    memories: bool,
     /// Then rewrite the index, which frees its space and erases deleted texts from it
     #[arg(long, conflicts_with = "dry_run")]
     compact: bool,
@@ -59,6 +62,7 @@ impl GcArgs {
             labels,
             keep_bytes: None,
             definitions: false,
+            memories: true,
             compact: true,
             dry_run: false,
             json,
@@ -146,6 +150,10 @@ pub(crate) async fn gc(open: &OpenArgs, args: GcArgs) -> Result<ExitCode, Failur
             let what = output::count(n_definitions, "definition", "definitions");
             output::print_message(&format!("{what} of workflows {done}: no thread runs on them"));
         }
+        let n_memories = collected["memories"].as_u64().unwrap_or_default();
+        if n_memories > 0 {
+            output::print_message(&format!("{} {done}", output::count(n_memories, "memory", "memories")));
+        }
         let n_kept = collected["kept_for_heirs"].as_array().map_or(0, Vec::len);
         if n_kept > 0 {
             output::print_message(&format!("{n_kept} more are kept, because forks that are kept inherit from them"));
@@ -167,6 +175,7 @@ async fn at_server(server: &Client, args: &GcArgs) -> Result<Value, Failure> {
         "status": args.status,
         "labels": args.labels.all()?,
         "definitions": args.definitions,
+        "memories": args.memories,
     });
     let mut collected = json!({ "deleted": [] });
     loop {
@@ -175,7 +184,7 @@ async fn at_server(server: &Client, args: &GcArgs) -> Result<Value, Failure> {
             all.append(more);
         }
         let is_last = !some["more"].as_bool().unwrap_or_default();
-        for name in ["kept_for_heirs", "bytes_left", "definitions"] {
+        for name in ["kept_for_heirs", "bytes_left", "definitions", "memories"] {
             collected[name] = some[name].take();
         }
         if is_last {
@@ -200,6 +209,7 @@ async fn here(open: &OpenArgs, args: &GcArgs) -> Result<Value, Failure> {
         labels: args.labels.all()?,
         limit: None,
         definitions: args.definitions,
+        memories: args.memories,
         dry_run: args.dry_run,
         by: None,
     };

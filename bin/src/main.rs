@@ -32,6 +32,7 @@ mod label_args;
 mod limits;
 mod live;
 mod llm;
+mod memory;
 mod migrate;
 mod moment;
 mod open;
@@ -147,6 +148,8 @@ enum Command {
     Signal(signal::SignalArgs),
     /// Start threads of a workflow at certain times
     Schedule(schedule::ScheduleArgs),
+    /// List, search and remove the memories of agents
+    Memory(memory::MemoryArgs),
     /// List open questions
     Inbox(inbox::InboxArgs),
     /// Answer a question
@@ -261,6 +264,7 @@ async fn dispatch(open: &OpenArgs, command: Command) -> Result<ExitCode, Failure
         Command::Reschedule(args) => control::reschedule(open, args).await,
         Command::Signal(args) => signal::signal(open, args).await,
         Command::Schedule(args) => schedule::run(open, args).await,
+        Command::Memory(args) => memory::run(open, args).await,
         Command::Inbox(args) => inbox::list(open, args).await,
         Command::Respond(args) => inbox::respond(open, args).await,
         Command::Verify(args) => archive::verify(open, args).await,

@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use etcetera::BaseStrategy as _;
 use rethread::errors::{OpenError, RuntimeError};
+use rethread::operate::memory::MemoryOptions;
 use rethread::store::StoreError;
 use rethread::tools::{Isolation, Reserved};
 use rethread::{Limits, Mode, Principal, Runtime, RuntimeBuilder, ThreadHandle, ThreadId};
@@ -20,6 +21,7 @@ use tokio::time::Instant;
 use crate::commands;
 use crate::exit::{DAMAGED, Failure, INVALID, NOT_FOUND};
 use crate::limits::{self, MetricsOf};
+use crate::memory;
 use crate::output::{self, Color};
 use crate::remote::{self, Client, RemoteStore};
 use crate::serve::local::{Driven, Local};
@@ -188,12 +190,18 @@ impl OpenArgs {
         webhook::check(file)?;
         limits::read(file)?;
         commands::read(file)?;
+        memory::options(file)?;
         Ok(profiles)
     }
 
     /// The limits of the configuration, and the labels of its metrics.
     fn limits(&self) -> Result<(Limits, MetricsOf), Failure> {
         self.config_file().map_or_else(|| Ok(Default::default()), limits::read)
+    }
+
+    /// How threads remember, by the configuration; `None` if they do not.
+    pub(crate) fn memory(&self) -> Result<Option<MemoryOptions>, Failure> {
+        self.config_file().map_or_else(|| Ok(None), memory::options)
     }
 
     /// How commands are isolated by the configuration.

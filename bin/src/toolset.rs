@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
+use rethread::operate::memory::{FoundMemory, MemoryId, MemoryQuery, NewMemory};
 use rethread::tools::built_in::{self, Notes};
 use rethread::tools::mcp::{McpConfig, McpServers, McpTransport, ServerReport, prefix};
 use rethread::tools::{
-    CommandOptions, CommandRules, Isolation, IsolationMode, ProcessOptions, Processes, RegisterError, Registry, Skills,
-    Workspace,
+    CommandOptions, CommandRules, Isolation, IsolationMode, MemoryAccess, ProcessOptions, Processes, RegisterError,
+    Registry, Skills, Workspace,
 };
-use rethread::{RuntimeBuilder, Workflow};
+use rethread::{ErrorKind, ExecutionError, RuntimeBuilder, ToolContext, Workflow};
 use rethread_events::workflow::{Env, Fault, Unknown};
 use rethread_llm::Profiles;
 use rethread_llm::provider::PROVIDERS;
@@ -26,7 +27,7 @@ use crate::output;
 const MCP_BYTES_MAX: usize = 1 << 20;
 
 /// Tools that are offered only when an option allows it.
-pub(crate) const ALLOWED_BY: [(&str, &str); 9] = [
+pub(crate) const ALLOWED_BY: [(&str, &str); 12] = [
     ("write_file", "--allow-write"),
     ("edit_file", "--allow-write"),
     ("record_note", "--allow-write"),
@@ -36,7 +37,13 @@ pub(crate) const ALLOWED_BY: [(&str, &str); 9] = [
     ("list_processes", "--allow-commands"),
     ("kill_process", "--allow-commands"),
     ("load_skill", "--skills FOLDER"),
+    ("remember", BY_MEMORY),
+    ("search_memory", BY_MEMORY),
+    ("forget", BY_MEMORY),
 ];
+
+/// What offers the tools of the memory.
+const BY_MEMORY: &str = "[memory] in rethread.toml";
 
 /// The options for what tools may do.
 #[derive(Debug, Clone, Args)]
@@ -206,6 +213,9 @@ pub(crate) fn equip(open: &OpenArgs, builder: RuntimeBuilder, args: &ToolArgs) -
     } else if args.more.allow_shell {
         return Err(Failure::new(2, "--allow-shell: no tool runs commands: give --allow-commands as well"));
     }
+    if let Some(memory) = open.memory()? {
+        builder = builder.memory(memory);
+    }
     if let Some(workspace) = &args.workspace {
         builder = builder.workspace(workspace);
     }
@@ -334,6 +344,9 @@ impl Toolset {
             more: more.clone(),
         };
         let registry = registry(open, &args)?;
+        for tool in built_in::memory_tools(&(Arc::new(NoMemory) as Arc<dyn MemoryAccess>)) {
+            registry.register(tool).map_err(Failure::other)?;
+        }
         let skills = skills(more);
         if !skills.is_empty() {
             registry.register(skills.tool_with_list()).map_err(Failure::other)?;
@@ -351,6 +364,30 @@ impl Toolset {
     pub(crate) async fn stop(self) {
         self.processes.shutdown().await;
         self.servers.shutdown().await;
+    }
+}
+
+/// The memory of tools that are called without a runtime.
+struct NoMemory;
+
+impl NoMemory {
+    fn refused<T>() -> Result<T, ExecutionError> {
+        let message = "only a thread has memories; `rethread memory` lists, searches and removes them";
+        Err(ExecutionError::new(ErrorKind::Denied, message))
+    }
+}
+
+impl MemoryAccess for NoMemory {
+    fn remember(&self, _: &ToolContext, _: NewMemory) -> Result<MemoryId, ExecutionError> {
+        Self::refused()
+    }
+
+    fn search(&self, _: &ToolContext, _: &MemoryQuery) -> Result<Vec<FoundMemory>, ExecutionError> {
+        Self::refused()
+    }
+
+    fn forget(&self, _: &ToolContext, _: MemoryId) -> Result<bool, ExecutionError> {
+        Self::refused()
     }
 }
 

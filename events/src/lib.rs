@@ -10,6 +10,7 @@ pub mod json;
 pub mod label_limits;
 pub mod labels;
 pub mod marks;
+pub mod memory;
 pub mod message;
 pub mod principal;
 pub mod queue;

@@ -6,6 +6,7 @@ mod ask_user;
 mod commands;
 #[cfg(feature = "files")]
 mod files;
+mod memory;
 mod read_output;
 
 #[cfg(feature = "commands")]
@@ -15,6 +16,7 @@ pub use ask_user::ask_user;
 pub use commands::*;
 #[cfg(feature = "files")]
 pub use files::*;
+pub use memory::{MEMORY_TOOLS, MemoryAccess, memory_tools};
 pub use read_output::{OutputPart, OutputStore, read_output};
 
 use crate::{RegisterError, Registry};

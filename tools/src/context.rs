@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use rethread_events::fault::{ErrorKind, ExecutionError};
 use rethread_events::ids::ThreadId;
+use rethread_events::labels::Labels;
 use rethread_events::thread::PermitObserver;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
@@ -36,6 +37,8 @@ pub struct ToolContext {
     pub timeout: Option<Duration>,
     /// The thread that makes the call, if one does.
     pub thread: Option<ThreadId>,
+    /// The labels of that thread.
+    pub labels: Arc<Labels>,
     /// On whose behalf the call is made; the id of the thread where there is one. What outlives a call (a background
     /// process) belongs to it. Empty unless set.
     pub owner: Arc<str>,
@@ -74,6 +77,7 @@ impl ToolContext {
             attempt: 1,
             timeout: None,
             thread: None,
+            labels: Arc::default(),
             owner: "".into(),
             outputs: None,
             ask: None,
@@ -132,6 +136,13 @@ impl ToolContext {
     pub fn thread(mut self, thread: ThreadId) -> Self {
         self.thread = Some(thread);
         self.owner(thread.to_string())
+    }
+
+    /// Sets the labels of the thread that makes the call.
+    #[must_use]
+    pub fn labels(mut self, labels: impl Into<Arc<Labels>>) -> Self {
+        self.labels = labels.into();
+        self
     }
 
     /// Sets what runs the tool. It is not kept alive.

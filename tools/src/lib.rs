@@ -64,7 +64,7 @@ mod walk;
 mod workspace;
 
 pub use ask::{AskPerson, Question, Reply};
-pub use built_in::{OutputPart, OutputStore};
+pub use built_in::{MemoryAccess, OutputPart, OutputStore};
 #[cfg(feature = "commands")]
 pub use command::{CommandLimits, CommandOptions, CommandRules, Isolation, IsolationMode, PatternError};
 pub use context::{BeginWork, Host, ToolContext};

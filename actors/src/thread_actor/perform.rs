@@ -62,10 +62,11 @@ impl Begins<'_> {
                 slot.llm.do_send(CallModel { port: port(), thread, request, deadline: call.deadline, waits, span });
             }
             Effect::CallTool(run) => {
-                let workspace = state.workspace().map(str::to_owned);
+                let (workspace, labels) = (state.workspace().map(str::to_owned), state.labels().clone());
                 let (span, asks) = (span("tool", run.name.as_str()), address.clone().recipient());
                 let (key, request) = (run.key(thread), run.into_request(state.node_name().cloned()));
-                slot.tools.do_send(CallTool { port: port(), asks, thread, request, key, workspace, waits, span });
+                let port = port();
+                slot.tools.do_send(CallTool { port, asks, thread, request, key, workspace, labels, waits, span });
             }
             Effect::AwaitSignal(run) => {
                 if services.kept_signals.may_have(&run.name) && services.mode.runs() {

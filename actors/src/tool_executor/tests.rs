@@ -40,8 +40,8 @@ fn reported(tool: Tool, name: &str, cancel: impl FnOnce(&CancellationToken)) -> 
         let place = WaitPlace { among: services.counters.waiting.clone(), attempt: (THREAD, CALL, 1), is_tool: true };
         let waits = PermitWaits::new(place, || {});
         let span = Spans::begin(THREAD, false).call((CALL, 1), "tool", name);
-        let (request, key) = (request_of(name), CALL.key(THREAD));
-        executor.do_send(CallTool { port, asks, thread: THREAD, request, key, workspace: None, waits, span });
+        let (request, key, labels) = (request_of(name), CALL.key(THREAD), Labels::new());
+        executor.do_send(CallTool { port, asks, thread: THREAD, request, key, workspace: None, labels, waits, span });
         let mut reported = Vec::new();
         // Ends when the call is over: it held the last port.
         while let Some(report) = reports.recv().await {

@@ -57,6 +57,9 @@ pub(crate) struct Gc {
     /// Also the newest definition of each workflow that no thread runs on; older ones are always removed.
     #[serde(default)]
     definitions: bool,
+    /// Also the memories of the namespaces that have all of `labels`.
+    #[serde(default)]
+    memories: bool,
 }
 
 /// Deletes threads that have ended, with their branches. What has not ended stays, and what a thread that stays inherits
@@ -78,6 +81,9 @@ pub(crate) async fn collect(
             "no criterion selects the threads to delete: give `ended_before`, `keep_bytes`, `status` or `labels`";
         return Err(Problem::new(Kind::Unusable, detail));
     }
+    if asked.memories && asked.labels.is_empty() {
+        return Err(Problem::new(Kind::Unusable, "`memories` needs `labels`, which say whose memories may go"));
+    }
     let ended_before = asked.ended_before.map(|text| text.parse::<Time>()).transpose();
     let ended_before = ended_before.map_err(|what| Problem::new(Kind::Unusable, format!("`ended_before`: {what}")))?;
     let status = asked.status.iter().map(|status| gc::ended(status)).collect::<Result<Vec<_>, _>>();
@@ -93,6 +99,7 @@ pub(crate) async fn collect(
         labels: asked.labels,
         limit: Some(limit),
         definitions: asked.definitions,
+        memories: asked.memories,
         dry_run: false,
         by: Some(guard::principal(&server, &request)),
     };

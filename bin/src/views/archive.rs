@@ -45,6 +45,8 @@ pub(crate) struct Collected {
     /// The hashes of the deleted definitions of workflows, which no thread runs on.
     #[cfg_attr(feature = "server", schema(value_type = Vec<String>))]
     definitions: Vec<Hash>,
+    /// The number of deleted memories.
+    memories: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -70,6 +72,7 @@ impl From<rethread::operate::Collected> for Collected {
             more: collected.more,
             bytes_left: collected.bytes_left,
             definitions: collected.definitions,
+            memories: collected.n_memories,
         }
     }
 }

@@ -32,6 +32,8 @@ struct File {
     _metrics: IgnoredAny,
     #[serde(default, rename = "commands")]
     _commands: IgnoredAny,
+    #[serde(default, rename = "memory")]
+    _memory: IgnoredAny,
 }
 
 impl Profiles {

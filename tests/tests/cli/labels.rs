@@ -110,7 +110,7 @@ fn delete_refuses_while_a_thread_with_the_label_is_open() {
 }
 
 /// A text that no compression makes shorter, so that it is found where it is.
-fn secret(seed: u64) -> String {
+pub(crate) fn secret(seed: u64) -> String {
     format!("{:016x}{:016x}", 0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(seed), seed)
 }
 

@@ -25,6 +25,7 @@ mod inbox;
 mod label_limits;
 mod labels;
 mod limits;
+mod memory;
 mod one_run;
 mod pages;
 mod people;

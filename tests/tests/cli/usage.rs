@@ -142,6 +142,7 @@ fn the_help_lists_the_commands() {
         reschedule   Change when a wait of a thread ends
         signal       Send a signal to the threads that wait for it
         schedule     Start threads of a workflow at certain times
+        memory       List, search and remove the memories of agents
         inbox        List open questions
         respond      Answer a question
         verify       Verify that no record of the log is changed, missing or out of order

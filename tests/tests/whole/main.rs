@@ -24,6 +24,7 @@ mod interaction;
 mod label_limits;
 mod limits;
 mod long;
+mod memory;
 mod migrate;
 mod moments;
 mod monitor;

@@ -1,0 +1,214 @@
+//! The memories of all threads, as values of the log.
+//!
+//! A namespace has a value with its labels and the number of its memories, a value for each memory, and a value for each
+//! label, by which the namespaces with a label are found. The names of the values have hashes in place of labels.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use rethread_events::ids::{Hash, ThreadId};
+use rethread_events::labels::Labels;
+use rethread_events::memory::{Memory, MemoryError, MemoryId, MemoryOptions, Namespace, NewMemory};
+use rethread_store::{LogReader, Store, StoreError};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::clock;
+
+/// The prefix of all values of memories.
+pub(crate) const NAMES: &str = "memory/";
+const NAMESPACES: &str = "memory/namespace/";
+
+/// How many namespaces can be changed at once; others that share their lock wait.
+const LOCKS: usize = 64;
+/// How many memories are removed with one durable write.
+const BATCH: usize = 1_000;
+
+/// A namespace that has memories.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryNamespace {
+    /// The labels of the namespace; none if all threads share it.
+    pub labels: Labels,
+    /// How many memories it has.
+    pub n: u64,
+}
+
+/// A memory that was not stored.
+#[derive(Debug, Clone, thiserror::Error)]
+pub(crate) enum RememberError {
+    #[error(transparent)]
+    Refused(#[from] MemoryError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+type Change = (String, Option<Vec<u8>>);
+
+/// Stores and removes memories. A process that writes a log is the only one, so locks in memory are enough.
+pub(crate) struct Memories {
+    store: Arc<dyn Store>,
+    /// Each is held while a namespace is changed: its number of memories must fit.
+    locks: [Mutex<()>; LOCKS],
+}
+
+impl Memories {
+    pub(crate) fn new(store: Arc<dyn Store>) -> Self {
+        Self { store, locks: std::array::from_fn(|_| Mutex::new(())) }
+    }
+
+    /// Stores a memory for the call with this key, unless the call has stored it already. It is durable when this
+    /// returns. Blocks. Costs two look-ups and one write.
+    pub(crate) fn remember(
+        &self,
+        namespace: &Namespace,
+        options: &MemoryOptions,
+        new: NewMemory,
+        call: &str,
+        thread: ThreadId,
+    ) -> Result<MemoryId, RememberError> {
+        let place = Place::of(namespace);
+        let _alone = self.lock(&place).lock();
+        let (id, about) = (new.id(call), self.about(namespace, &place)?);
+        let known = self.read(&place.memory(id))?;
+        let is_new = known.is_none();
+        let Some(memory) = new.stored(options, call, known, about.n, thread, clock::now())? else { return Ok(id) };
+        let mut changes = vec![(place.memory(id), Some(written(&memory)?))];
+        if is_new {
+            changes.extend(place.counted(&MemoryNamespace { n: about.n + 1, ..about })?);
+        }
+        self.store.release_blobs(&[], &changes)?;
+        Ok(id)
+    }
+
+    /// As [`all`].
+    pub(crate) fn all(&self, namespace: &Namespace) -> Result<Vec<Memory>, StoreError> {
+        all(&*self.store, namespace)
+    }
+
+    /// Removes a memory. Returns whether there was one. Blocks. Costs two look-ups and one write.
+    pub(crate) fn forget(&self, namespace: &Namespace, id: MemoryId) -> Result<bool, StoreError> {
+        let place = Place::of(namespace);
+        let _alone = self.lock(&place).lock();
+        if self.store.value(&place.memory(id))?.is_none() {
+            return Ok(false);
+        }
+        let about = self.about(namespace, &place)?;
+        let mut changes = vec![(place.memory(id), None)];
+        changes.extend(place.counted(&MemoryNamespace { n: about.n.saturating_sub(1), ..about })?);
+        self.store.release_blobs(&[], &changes)?;
+        Ok(true)
+    }
+
+    /// Removes all memories of the namespaces that have all of these labels. Returns how many there were. Blocks. Reads
+    /// these namespaces, and one value for each namespace with the first label.
+    pub(crate) fn erase(&self, labels: &Labels, dry_run: bool) -> Result<u64, StoreError> {
+        let Some((key, value)) = labels.iter().next() else { return Ok(0) };
+        let mut n = 0;
+        for (name, bytes) in self.store.values(&label_names(key, value))? {
+            let of_namespace: Labels = read_as(&name, &bytes)?;
+            if of_namespace.include(labels) {
+                n += self.erase_namespace(&Namespace::of_labels(of_namespace), dry_run)?;
+            }
+        }
+        Ok(n)
+    }
+
+    fn erase_namespace(&self, namespace: &Namespace, dry_run: bool) -> Result<u64, StoreError> {
+        let place = Place::of(namespace);
+        let _alone = self.lock(&place).lock();
+        let mut about = self.about(namespace, &place)?;
+        let n = about.n;
+        if dry_run {
+            return Ok(n);
+        }
+        let names: Vec<_> = self.store.values(&place.memories())?.into_iter().map(|(name, _)| name).collect();
+        let mut left = names.len();
+        for names in names.chunks(BATCH) {
+            left -= names.len();
+            about.n = left as u64;
+            let mut changes: Vec<Change> = names.iter().map(|name| (name.clone(), None)).collect();
+            changes.extend(place.counted(&about)?);
+            self.store.release_blobs(&[], &changes)?;
+        }
+        tracing::info!(target: "audit", n, "memories of a namespace deleted");
+        Ok(n)
+    }
+
+    fn lock(&self, place: &Place) -> &Mutex<()> {
+        let [first, ..] = place.hash.as_bytes();
+        &self.locks[usize::from(*first) % LOCKS]
+    }
+
+    fn about(&self, namespace: &Namespace, place: &Place) -> Result<MemoryNamespace, StoreError> {
+        let known = self.read(&place.about())?;
+        Ok(known.unwrap_or_else(|| MemoryNamespace { labels: namespace.labels().clone(), n: 0 }))
+    }
+
+    fn read<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, StoreError> {
+        self.store.value(name)?.map(|bytes| read_as(name, &bytes)).transpose()
+    }
+}
+
+/// Returns the memories of a namespace, by id. Blocks. Costs a read of each.
+pub(crate) fn all(store: &dyn LogReader, namespace: &Namespace) -> Result<Vec<Memory>, StoreError> {
+    let values = store.values(&Place::of(namespace).memories())?;
+    values.iter().map(|(name, bytes)| read_as(name, bytes)).collect()
+}
+
+/// Returns the namespaces that have memories, by their labels. Blocks. Costs a read of one value for each.
+pub(crate) fn namespaces(store: &dyn LogReader) -> Result<Vec<MemoryNamespace>, StoreError> {
+    let values = store.values(NAMESPACES)?;
+    let read = values.iter().map(|(name, bytes)| read_as(name, bytes));
+    let mut all: Vec<MemoryNamespace> = read.collect::<Result<_, _>>()?;
+    all.sort_by(|a, b| a.labels.cmp(&b.labels));
+    Ok(all)
+}
+
+/// The names of the values of a namespace.
+struct Place {
+    hash: Hash,
+}
+
+impl Place {
+    fn of(namespace: &Namespace) -> Self {
+        Self { hash: namespace.hash() }
+    }
+
+    fn about(&self) -> String {
+        format!("{NAMESPACES}{}", self.hash)
+    }
+
+    /// The prefix of the names of its memories.
+    fn memories(&self) -> String {
+        format!("{NAMES}of/{}/", self.hash)
+    }
+
+    fn memory(&self, id: MemoryId) -> String {
+        format!("{}{id}", self.memories())
+    }
+
+    /// The changes that give the namespace this number of memories. Without memories, nothing of it is left.
+    fn counted(&self, about: &MemoryNamespace) -> Result<Vec<Change>, StoreError> {
+        let (of_label, of_namespace) = match about.n {
+            0 => (None, None),
+            _ => (Some(written(&about.labels)?), Some(written(about)?)),
+        };
+        let label = |(key, value)| (format!("{}{}", label_names(key, value), self.hash), of_label.clone());
+        let labels = about.labels.iter().map(label);
+        Ok(labels.chain([(self.about(), of_namespace.clone())]).collect())
+    }
+}
+
+/// The prefix of the names of the values by which the namespaces with a label are found.
+fn label_names(key: &str, value: &str) -> String {
+    format!("{NAMES}label/{}/", Hash::of(format!("{key}={value}").as_bytes()))
+}
+
+fn written(value: &impl Serialize) -> Result<Vec<u8>, StoreError> {
+    serde_json::to_vec(value).map_err(|error| StoreError::Invalid(error.to_string()))
+}
+
+fn read_as<T: DeserializeOwned>(name: &str, bytes: &[u8]) -> Result<T, StoreError> {
+    serde_json::from_slice(bytes)
+        .map_err(|error| StoreError::Invalid(format!("the value `{name}` of the log is no memory: {error}")))
+}
