@@ -136,7 +136,7 @@ impl ThreadHandle {
             if let Some(Rest { state, last_position }) = registry.recent_ends.take(self.id) {
                 return Ok(Outcome::new(state, last_position));
             }
-            let waiting = registry.waiters.wait(self.id, until);
+            let waiting = registry.waiters.wait(self.id, until)?;
             // After the waiter stands, so that an end in between is not missed.
             match registry.actor(self.id) {
                 Some(actor) if registry.services.mode.runs() => actor.do_send(CheckIdle),
@@ -144,13 +144,17 @@ impl ThreadHandle {
                     if let Some(outcome) = self.rests_in_log(until).await? {
                         return Ok(outcome);
                     }
-                    self.start_up()?;
+                    match self.start_up() {
+                        // A call of a tool that waits here is cut off at the end of the shutdown, and not before: its
+                        // failure would be recorded.
+                        Ok(()) | Err(RuntimeError::ShuttingDown) => {}
+                        Err(error) => return Err(error.into()),
+                    }
                 }
             }
             match waiting.rest().await {
                 Some(Ok(Rest { state, last_position })) => return Ok(Outcome::new(state, last_position)),
                 Some(Err(error)) => return Err(error),
-                None if registry.is_shutting_down() => return Err(RuntimeError::ShuttingDown.into()),
                 None => registry.sleep(pauses.next().unwrap_or_default()).await,
             }
         }

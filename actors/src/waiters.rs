@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 use rethread_events::ids::{Position, ThreadId};
@@ -53,13 +54,20 @@ impl Drop for Waiting<'_> {
 #[derive(Default)]
 pub(crate) struct Waiters {
     waiters: Mutex<HashMap<ThreadId, Vec<Waiter>>>,
+    /// Set at the end of the shutdown, under the lock of the waiters.
+    closed: AtomicBool,
 }
 
 impl Waiters {
-    pub(crate) fn wait(&self, thread: ThreadId, until: Until) -> Waiting<'_> {
+    /// `ShuttingDown` after [`Waiters::close`].
+    pub(crate) fn wait(&self, thread: ThreadId, until: Until) -> Result<Waiting<'_>, RuntimeError> {
         let (sender, receiver) = oneshot::channel();
-        self.waiters.lock().entry(thread).or_default().push((until, sender));
-        Waiting { waiters: self, thread, receiver }
+        let mut waiters = self.waiters.lock();
+        if self.closed.load(Ordering::Relaxed) {
+            return Err(RuntimeError::ShuttingDown);
+        }
+        waiters.entry(thread).or_default().push((until, sender));
+        Ok(Waiting { waiters: self, thread, receiver })
     }
 
     /// Removes the waiters of a thread for which this holds, and returns them: they are dropped and notified without the
@@ -109,9 +117,13 @@ impl Waiters {
         }
     }
 
-    /// Notifies all waiters at shutdown.
+    /// Notifies all waiters at the end of the shutdown.
     pub(crate) fn close(&self) {
-        let threads: Vec<_> = self.waiters.lock().keys().copied().collect();
+        let threads: Vec<_> = {
+            let waiters = self.waiters.lock();
+            self.closed.store(true, Ordering::Relaxed);
+            waiters.keys().copied().collect()
+        };
         for thread in threads {
             self.failed(thread, &RuntimeError::ShuttingDown.into());
         }

@@ -95,6 +95,38 @@ fn tool_that_waits_does_not_keep_the_runtime_alive() {
 }
 
 #[test]
+fn tool_that_starts_to_wait_during_the_shutdown_is_called_again() {
+    block_on(async {
+        let folder = tempfile::tempdir().unwrap();
+        let (started, ids) = mpsc::channel();
+        let open = || {
+            let started = started.clone();
+            let tool = Tool::from_fn("delegate", "Waits for another thread.", move |_: Nothing, cx: ToolContext| {
+                let started = started.clone();
+                async move {
+                    let thread = Runtime::of(&cx)?.start_thread(asks(), "go").await?;
+                    started.send(thread.id()).unwrap();
+                    // The shutdown begins meanwhile; the test holds without it as well.
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    Ok(thread.outcome().await?.status.name().to_owned())
+                }
+            });
+            let tool = tool.recovery(Recovery::Safe).timeout_ms(600_000);
+            let builder = Runtime::builder().data_dir(folder.path()).tool(tool);
+            builder.limits(|limits| limits.shutdown_grace_ms = 300).start()
+        };
+        let runtime = open().await.unwrap();
+        runtime.start_thread(calls("delegate"), "go").await.unwrap();
+        let first = ids.recv_timeout(WAIT_MAX).unwrap();
+        runtime.shutdown().await.unwrap();
+        drop(runtime);
+        let runtime = open().await.unwrap();
+        assert_ne!(first, ids.recv_timeout(WAIT_MAX).unwrap());
+        runtime.shutdown().await.unwrap();
+    });
+}
+
+#[test]
 fn unfinished_threads_use_the_runtime_as_soon_as_it_starts() {
     block_on(async {
         let folder = tempfile::tempdir().unwrap();
