@@ -55,13 +55,13 @@ async fn delete_thread(open: &OpenArgs, name: &str, json: bool) -> Result<ExitCo
     match open.server().await? {
         Some(server) => {
             server.delete(id).await?;
-            server.post("/v1/log/compact", &json!(null)).await.map_err(|error| not_erased(error.into()))?;
+            server.post("/v1/log/compact", &json!(null)).await.map_err(|error| not_erased("thread", error.into()))?;
         }
         None => {
             let runtime = open.start_to_delete().await?;
             let done = async {
                 runtime.thread(id).delete().await?;
-                runtime.compact().await.map_err(|error| not_erased(error.into()))?;
+                runtime.compact().await.map_err(|error| not_erased("thread", error.into()))?;
                 Ok::<_, Failure>(())
             };
             let done = done.await;
@@ -77,10 +77,10 @@ async fn delete_thread(open: &OpenArgs, name: &str, json: bool) -> Result<ExitCo
     Ok(ExitCode::SUCCESS)
 }
 
-/// The thread is deleted, so the command cannot be run again.
-fn not_erased(failure: Failure) -> Failure {
+/// The thread or memory is deleted, so the command cannot be run again.
+pub(crate) fn not_erased(what: &str, failure: Failure) -> Failure {
     let message = format!(
-        "the thread is deleted, but the index was not rewritten and may contain bytes of it: have an operator run \
+        "the {what} is deleted, but the index was not rewritten and may contain bytes of it: have an operator run \
          rethread gc --older-than 1000w --compact ({})",
         failure.message
     );

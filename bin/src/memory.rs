@@ -8,11 +8,13 @@ use rethread::Runtime;
 use rethread::operate::memory::{FoundMemory, MemoryId, MemoryOptions, MemoryQuery};
 use rethread::operate::{Labels, MemoryNamespace};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::exit::{CONFLICT, Failure, INVALID, NOT_FOUND};
+use crate::delete::not_erased;
+use crate::exit::{Failure, INVALID, NOT_FOUND};
 use crate::label_args::LabelArgs;
 use crate::open::{self, OpenArgs};
+use crate::views::{MemoryView, NamespaceView};
 use crate::{definition, output};
 
 /// How much of a memory a line shows.
@@ -109,23 +111,23 @@ pub(crate) async fn run(open: &OpenArgs, args: MemoryArgs) -> Result<ExitCode, F
 
 async fn read(runtime: &Runtime, open: &OpenArgs, command: MemoryCommand) -> Result<ExitCode, Failure> {
     match command {
-        MemoryCommand::Namespaces { json } => namespaces(open, &runtime.memory_namespaces().await?, json)?,
+        MemoryCommand::Namespaces { json } => namespaces(open, runtime.memory_namespaces().await?, json)?,
         MemoryCommand::List(ListArgs { labels, json }) => {
             let all = MemoryQuery { words: String::new(), tags: Vec::new(), limit: usize::MAX };
-            print(open, &runtime.search_memories(&labels.all()?, all).await?, json)?;
+            print(open, runtime.search_memories(&labels.all()?, all).await?, json)?;
         }
         MemoryCommand::Search(SearchArgs { query, tags, limit, labels, json }) => {
             let query = MemoryQuery { words: query, tags, limit };
-            print(open, &runtime.search_memories(&labels.all()?, query).await?, json)?;
+            print(open, runtime.search_memories(&labels.all()?, query).await?, json)?;
         }
         MemoryCommand::Forget(_) => {}
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn namespaces(open: &OpenArgs, all: &[MemoryNamespace], json: bool) -> Result<(), Failure> {
+fn namespaces(open: &OpenArgs, all: Vec<MemoryNamespace>, json: bool) -> Result<(), Failure> {
     if json {
-        return output::print_json(&json!(all));
+        return output::print_json(&json!(all.into_iter().map(NamespaceView::from).collect::<Vec<_>>()));
     }
     if all.is_empty() {
         if open.prints_messages() {
@@ -140,9 +142,9 @@ fn namespaces(open: &OpenArgs, all: &[MemoryNamespace], json: bool) -> Result<()
     output::print(output::table(&["LABELS", "MEMORIES"], all.iter().map(row)))
 }
 
-fn print(open: &OpenArgs, found: &[FoundMemory], json: bool) -> Result<(), Failure> {
+fn print(open: &OpenArgs, found: Vec<FoundMemory>, json: bool) -> Result<(), Failure> {
     if json {
-        return output::print_json(&found.iter().map(shown).collect());
+        return output::print_json(&json!(found.into_iter().map(MemoryView::from).collect::<Vec<_>>()));
     }
     if found.is_empty() && open.prints_messages() {
         output::print_message("no memories");
@@ -156,40 +158,28 @@ fn print(open: &OpenArgs, found: &[FoundMemory], json: bool) -> Result<(), Failu
     Ok(())
 }
 
-fn shown(FoundMemory { memory, score }: &FoundMemory) -> Value {
-    json!({
-        "id": memory.id,
-        "text": memory.text,
-        "name": memory.name,
-        "tags": memory.tags,
-        "at": memory.at,
-        "thread": memory.thread,
-        "score": score,
-    })
-}
-
 async fn forget(open: &OpenArgs, ForgetArgs { id, labels }: ForgetArgs) -> Result<ExitCode, Failure> {
     let labels = labels.all()?;
-    open.only_here("a memory is removed on the machine that has the log")?;
-    if open.server().await?.is_some() {
-        let message = "a server uses the log: stop it first, or let a thread call the tool `forget`";
-        return Err(Failure::new(CONFLICT, message));
-    }
-    let runtime = open.start_to_delete().await?;
-    let done = removed(&runtime, &labels, id).await;
-    open::close(runtime).await?;
-    if !done? {
-        let message = format!("no memory {id} in the namespace `{labels}`; `rethread memory list` lists them");
-        return Err(Failure::new(NOT_FOUND, message));
+    match open.server().await? {
+        Some(server) => {
+            server.forget_memory(&labels, id).await?;
+            server.post("/v1/log/compact", &json!(null)).await.map_err(|error| not_erased("memory", error.into()))?;
+        }
+        None => {
+            let runtime = open.start_to_delete().await?;
+            let done = removed(&runtime, &labels, id).await;
+            open::close(runtime).await?;
+            done?;
+        }
     }
     output::print(format!("{id} forgotten"))?;
     Ok(ExitCode::SUCCESS)
 }
 
-async fn removed(runtime: &Runtime, labels: &Labels, id: MemoryId) -> Result<bool, Failure> {
-    let is_there = runtime.forget_memory(labels, id).await?;
-    if is_there {
-        runtime.compact().await?;
+async fn removed(runtime: &Runtime, labels: &Labels, id: MemoryId) -> Result<(), Failure> {
+    if !runtime.forget_memory(labels, id).await? {
+        let message = format!("no memory {id} in the namespace `{labels}`; `rethread memory list` lists them");
+        return Err(Failure::new(NOT_FOUND, message));
     }
-    Ok(is_there)
+    runtime.compact().await.map(drop).map_err(|error| not_erased("memory", error.into()))
 }

@@ -21,6 +21,7 @@ mod large;
 pub(crate) mod local;
 mod log;
 mod maintenance;
+mod memories;
 mod messages;
 mod metrics;
 mod migrate;

@@ -3,6 +3,7 @@
 mod archive;
 mod explanation;
 mod interaction;
+mod memory;
 mod migrated;
 mod rerun;
 mod run;
@@ -13,6 +14,7 @@ mod usage;
 pub(crate) use archive::{Collected, Imported};
 pub(crate) use explanation::{BranchSteps, Explanation, Top};
 pub(crate) use interaction::Interaction;
+pub(crate) use memory::{MemoryView, NamespaceView};
 pub(crate) use migrated::MigratedView;
 pub(crate) use rerun::RerunReport;
 pub(crate) use run::Runs;

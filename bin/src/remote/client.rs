@@ -91,7 +91,7 @@ impl From<RemoteError> for Failure {
             Some("invalid-workflow" | "invalid-input") => INVALID,
             Some(
                 "not-found" | "no-thread" | "no-moment" | "no-interaction" | "no-workflow" | "no-schedule"
-                | "no-such-part",
+                | "no-memory" | "no-such-part",
             ) => NOT_FOUND,
             Some("conflict" | "interaction-closed" | "in-use" | "unusable" | "key-reused" | "key-in-progress") => {
                 CONFLICT

@@ -4,7 +4,8 @@ use std::io::Read;
 
 use reqwest::Method;
 use rethread::event::LimitRaised;
-use rethread::operate::{Schedule, SignalSent};
+use rethread::operate::memory::MemoryId;
+use rethread::operate::{Labels, Schedule, SignalSent};
 use rethread::{CallId, Json, ThreadHandle, ThreadId, Time};
 use serde_json::{Value, json};
 
@@ -95,6 +96,13 @@ impl Client {
             .map_err(|_| Failure::other("the answer of the server is not that to a backfill"))
     }
 
+    /// Removes a memory of the namespace with exactly these labels.
+    pub(crate) async fn forget_memory(&self, labels: &Labels, id: MemoryId) -> Result<(), RemoteError> {
+        let namespace =
+            if labels.is_empty() { String::new() } else { format!("?label={}", in_path(&labels.to_string())) };
+        self.ask(Method::DELETE, &format!("/v1/memories/{id}{namespace}"), None).await.map(drop)
+    }
+
     /// Changes the end of a wait.
     pub(crate) async fn change_wait(&self, thread: ThreadId, wait: CallId, until: Time) -> Result<(), RemoteError> {
         self.post_command(thread, &format!("waits/{wait}"), &json!({ "until": until })).await.map(drop)
@@ -170,7 +178,7 @@ impl Client {
     }
 }
 
-/// A name as a part of a path.
+/// A text as a part of a path, or as the value of a parameter.
 fn in_path(name: &str) -> String {
     url::form_urlencoded::byte_serialize(name.as_bytes()).collect()
 }

@@ -12,8 +12,9 @@ use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use super::problem::{Document, Fault, Place};
 use super::routes::{self, Access};
 use super::{
-    archive, control, events, explain, fork, graph, health, incoming, interactions, log, maintenance, messages,
-    metrics, migrate, moments, rerun, runs, schedules, session, signals, surroundings, threads, usage, workflows,
+    archive, control, events, explain, fork, graph, health, incoming, interactions, log, maintenance, memories,
+    messages, metrics, migrate, moments, rerun, runs, schedules, session, signals, surroundings, threads, usage,
+    workflows,
 };
 
 #[derive(OpenApi)]
@@ -29,6 +30,7 @@ use super::{
         (name = "moments", description = "Historical reads"),
         (name = "events", description = "What happened, and what happens"),
         (name = "schedules", description = "Threads that are started by themselves"),
+        (name = "memories", description = "Texts that threads stored for later threads"),
         (name = "interactions", description = "Questions to people"),
         (name = "surroundings", description = "Tools, profiles, the server"),
         (name = "operation", description = "Health and metrics"),
@@ -44,6 +46,7 @@ use super::{
         control::pause, control::resume, control::cancel, control::change_wait, signals::send, incoming::receive, control::checkpoint, control::message, control::variables,
         fork::fork, migrate::migrate, rerun::rerun,
         schedules::list, schedules::show, schedules::put, schedules::delete, schedules::pause, schedules::resume, schedules::backfill,
+        memories::list, memories::namespaces, memories::forget,
         interactions::list, interactions::of_thread, interactions::respond, interactions::cancel,
         surroundings::tools, surroundings::profiles, surroundings::info, session::begin, session::end,
         health::live, health::ready, metrics::metrics, document,

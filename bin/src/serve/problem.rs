@@ -39,6 +39,8 @@ pub(crate) enum Kind {
     NoWorkflow,
     /// There is no such schedule.
     NoSchedule,
+    /// There is no such memory.
+    NoMemory,
     /// The log has no such part.
     NoSuchPart,
     /// The path takes other methods.
@@ -101,6 +103,7 @@ impl Kind {
             Self::NoInteraction => ("no-interaction", 404, "Interaction not found"),
             Self::NoWorkflow => ("no-workflow", 404, "Workflow not found"),
             Self::NoSchedule => ("no-schedule", 404, "Schedule not found"),
+            Self::NoMemory => ("no-memory", 404, "Memory not found"),
             Self::NoSuchPart => ("no-such-part", 404, "Not found in the log"),
             Self::MethodNotAllowed => ("method-not-allowed", 405, "Method not allowed"),
             Self::SlowRequest => ("slow-request", 408, "Request body timed out"),

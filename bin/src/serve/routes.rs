@@ -6,9 +6,9 @@ use actix_web::{HttpRequest, HttpResponse, web};
 
 use super::problem::{Kind, Problem};
 use super::{
-    archive, control, events, explain, fork, graph, health, incoming, interactions, log, maintenance, messages,
-    metrics, migrate, moments, openapi, page, rerun, runs, schedules, session, signals, surroundings, threads, usage,
-    workflows,
+    archive, control, events, explain, fork, graph, health, incoming, interactions, log, maintenance, memories,
+    messages, metrics, migrate, moments, openapi, page, rerun, runs, schedules, session, signals, surroundings,
+    threads, usage, workflows,
 };
 
 /// Who may ask for something.
@@ -110,6 +110,9 @@ routes! {
     post "/v1/schedules/{name}/pause" Operate Filtered schedules::pause;
     post "/v1/schedules/{name}/resume" Operate Filtered schedules::resume;
     post "/v1/schedules/{name}/backfill" Operate Filtered schedules::backfill;
+    get "/v1/memories" Read Filtered memories::list;
+    get "/v1/memories/namespaces" Read Filtered memories::namespaces;
+    delete "/v1/memories/{memory}" Admin Filtered memories::forget;
     get "/v1/events" Read Filtered events::of_log;
     get "/v1/usage" Read Filtered usage::of_log;
     get "/v1/tools" Read Hidden surroundings::tools;

@@ -35,11 +35,14 @@ fn memories_are_listed_searched_and_forgotten() {
     keep(&scene, "milk", "ada");
     keep(&scene, "water", "bob");
     let namespaces = scene.run("memory namespaces --json").ok().json();
-    let [ada, bob] = [("ada", 2), ("bob", 1)].map(|(user, n)| json!({ "labels": { "user": user }, "n": n }));
+    let [ada, bob] = [("ada", 2), ("bob", 1)].map(|(user, n)| json!({ "labels": { "user": user }, "n_memories": n }));
     assert_eq!(namespaces, json!([ada, bob]));
     assert!(scene.run("memory namespaces").ok().stdout.contains("user=ada  2"));
     let listed = scene.run("memory list --label user=ada --json").ok().json();
-    assert_eq!((texts(&listed), keys(&listed[0])), (vec!["milk", "tea"], "id text name tags at thread score".into()));
+    assert_eq!(
+        (texts(&listed), keys(&listed[0])),
+        (vec!["milk", "tea"], "id text name tags at thread_id score".into())
+    );
     assert_eq!(texts(&scene.run("memory search TEA --label user=ada --json").ok().json()), ["tea"]);
     assert_eq!(texts(&scene.run("memory list --json").ok().json()), Vec::<&str>::new());
     scene.run("memory list").ok().says("no memories").silent();
@@ -75,31 +78,43 @@ fn memory_without_a_configuration_or_a_label_is_refused() {
     scene.run("gc --memories --older-than 1d").code(2).says("--label");
 }
 
+/// A server on the log, which ends with the value.
+fn server(scene: &Scene) -> Running {
+    let mut server = Running::start(scene.command(["serve", "--listen", "127.0.0.1:0"]));
+    server.wait_until_said("serving ");
+    server
+}
+
 #[test]
 fn forget_leaves_nothing_of_a_memory_in_the_files() {
-    let scene = scene();
-    let thread = keep(&scene, &secret(7_919), "ada");
-    keep(&scene, &secret(104_729), "ada");
-    // The events of the thread have the text as well.
-    scene.run(&format!("delete {thread}")).ok();
-    let held = |seed| holding(&scene.data_dir(), secret(seed).as_bytes());
-    assert!(!held(7_919).is_empty());
-    let listed = scene.run("memory list --label user=ada --json").ok().json();
-    let id = listed[1]["id"].as_str().unwrap();
-    scene.run(&format!("memory forget {id} --label user=ada")).ok();
-    assert_eq!(held(7_919), Vec::<PathBuf>::new());
-    assert!(!held(104_729).is_empty());
+    for at_server in [false, true] {
+        let scene = scene();
+        let server = at_server.then(|| server(&scene));
+        let thread = keep(&scene, &secret(7_919), "ada");
+        keep(&scene, &secret(104_729), "ada");
+        // The events of the thread have the text as well.
+        scene.run(&format!("delete {thread}")).ok();
+        let held = |seed| holding(&scene.data_dir(), secret(seed).as_bytes());
+        assert!(!held(7_919).is_empty(), "at a server: {at_server}");
+        let listed = scene.run("memory list --label user=ada --json").ok().json();
+        let id = listed[1]["id"].as_str().unwrap();
+        assert_eq!(scene.run(&format!("memory forget {id} --label user=ada")).ok().stdout, format!("{id} forgotten\n"));
+        assert_eq!(held(7_919), Vec::<PathBuf>::new(), "at a server: {at_server}");
+        assert!(!held(104_729).is_empty());
+        if let Some(server) = server {
+            server.signal("TERM");
+            server.end().ok();
+        }
+        assert_eq!(held(7_919), Vec::<PathBuf>::new(), "at a server: {at_server}");
+        assert_eq!(texts(&scene.run("memory list --label user=ada --json").ok().json()), [secret(104_729)]);
+    }
 }
 
 #[test]
 fn delete_by_label_leaves_no_memory_of_the_user_in_the_files() {
     for at_server in [false, true] {
         let scene = scene();
-        let serve = ["serve", "--listen", "127.0.0.1:0"];
-        let mut server = at_server.then(|| Running::start(scene.command(serve)));
-        if let Some(server) = &mut server {
-            server.wait_until_said("serving ");
-        }
+        let server = at_server.then(|| server(&scene));
         let (gone, stays) = (secret(7_919), secret(104_729));
         keep(&scene, &gone, &gone);
         keep(&scene, &stays, &stays);

@@ -125,7 +125,7 @@ impl Document {
 fn each_documented_status_occurs_and_fits_its_schema() {
     let nobody = "00000000-0000-7000-8000-000000000000";
     let scene = crate::incoming::configured(&format!(
-        "[incoming.{nobody}]\nsignature = 'github'\nsignal = '{{event}}'\nkeep_for_s = 0\n"
+        "[memory]\nnamespace = []\n[incoming.{nobody}]\nsignature = 'github'\nsignal = '{{event}}'\nkeep_for_s = 0\n"
     ));
     let place = Place::on(scene, "--body-bytes-max 200000");
     let mut api = Document { document: place.get("/v1/openapi.json").value(), seen: BTreeSet::new() };
@@ -330,6 +330,20 @@ fn each_documented_status_occurs_and_fits_its_schema() {
     api.send(post(backfill, "yearly", past("9999-01-01T00:00:00Z")), "post", backfill, 422);
     api.send(place.request("DELETE", &fill(schedule, "yearly")), "delete", schedule, 204);
     api.send(place.request("DELETE", &fill(schedule, "yearly")), "delete", schedule, 404);
+    let kept = place.start(crate::memories::KEEP);
+    place.at_rest(&kept);
+    let memories = "/v1/memories";
+    let listed = api.send(place.request("GET", memories), "get", memories, 200).value();
+    api.send(place.request("GET", "/v1/memories?query=Ada"), "get", memories, 200);
+    api.send(place.request("GET", "/v1/memories/namespaces"), "get", "/v1/memories/namespaces", 200);
+    let memory = "/v1/memories/{memory}";
+    let forget = |query: &str| {
+        let id = listed["memories"][0]["id"].as_str().unwrap();
+        place.request("DELETE", &format!("{}{query}", memory.replace("{memory}", id)))
+    };
+    api.send(forget("?colour=green"), "delete", memory, 400);
+    api.send(forget(""), "delete", memory, 204);
+    api.send(forget(""), "delete", memory, 404);
     let again = "version: '1'\nname: again\nnodes: [{id: on, signal: {name: go, schema: {type: string}}}]";
     let again = place.start(again);
     place.until(&fill("/v1/threads/{thread}", &again), |shown| shown["status"] == "suspended");

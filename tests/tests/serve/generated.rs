@@ -115,6 +115,8 @@ impl Operation {
             }
         }
         let has_key = query.iter().any(|given| given.starts_with("label_key="));
+        let names = |name: &str| query.iter().any(|given| given.starts_with(name));
+        let is_search_page = names("query=") && names("cursor=");
         let is_half = has_key != query.contains(&"by=label".to_owned());
         if !query.is_empty() {
             path = format!("{path}?{}", query.join("&"));
@@ -136,7 +138,7 @@ impl Operation {
             shown = format!("{shown}\n  {body}");
             request = request.body(kind, body);
         }
-        Made { request, shown, fault, is_ambiguous: moments > 1 || is_half }
+        Made { request, shown, fault, is_ambiguous: moments > 1 || is_half || is_search_page }
     }
 
     /// What is wrong with an answer.

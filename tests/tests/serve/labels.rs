@@ -117,6 +117,10 @@ fn every_route_hides_other_threads_from_a_token_with_labels() {
         "/v1/schedules/{name}/pause",
         "/v1/schedules/{name}/resume",
         "/v1/schedules/{name}/backfill",
+        // Shown in `memories::foreign_namespace_is_hidden_from_a_token_with_labels`.
+        "/v1/memories",
+        "/v1/memories/namespaces",
+        "/v1/memories/{memory}",
         "/v1/session",
         "/v1/openapi.json",
         "/health/live",
@@ -133,6 +137,7 @@ fn every_route_hides_other_threads_from_a_token_with_labels() {
             .replace("{run}", "0")
             .replace("{wait}", "0")
             .replace("{name}", "greeting")
+            .replace("{memory}", "0123456789abcdef")
             .replace("{hash}", hash);
         assert!(!address.contains('{'), "{address}");
         for method in

@@ -15,6 +15,7 @@ mod idempotency;
 mod incoming;
 mod label_limits;
 mod labels;
+mod memories;
 mod messages;
 mod migrate;
 mod one_run;

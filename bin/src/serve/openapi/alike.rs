@@ -7,7 +7,7 @@ use utoipa::openapi::schema::{ObjectBuilder, SchemaType, Type};
 use utoipa::openapi::{Content, Ref, RefOr, Required, Response, ResponseBuilder, Schema};
 
 /// The variable parts of paths: name, description, pattern.
-const PARTS: [(&str, &str, &str); 5] = [
+const PARTS: [(&str, &str, &str); 6] = [
     ("thread", "The id of the thread", "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"),
     ("interaction", "The id of the question", "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-[0-9]{1,18}$"),
     (
@@ -20,6 +20,7 @@ const PARTS: [(&str, &str, &str); 5] = [
         "The id of the wait, or what it is called in `pending`",
         "^([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-)?[0-9]{1,18}$",
     ),
+    ("memory", "The id of the memory", "^[0-9a-f]{16}$"),
     ("hash", "A hash, 64 hexadecimal digits", "^[0-9a-f]{64}$"),
 ];
 const PROBLEM: &str = "application/problem+json";

@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 
 use super::*;
 
-const ALL: [Kind; 33] = [
+const ALL: [Kind; 34] = [
     Kind::InvalidRequest,
     Kind::Unauthorized,
     Kind::InvalidSignature,
@@ -15,6 +15,7 @@ const ALL: [Kind; 33] = [
     Kind::NoInteraction,
     Kind::NoWorkflow,
     Kind::NoSchedule,
+    Kind::NoMemory,
     Kind::NoSuchPart,
     Kind::MethodNotAllowed,
     Kind::SlowRequest,

@@ -102,12 +102,7 @@ const LINES: &[Line] = &[
     alike("memory namespaces --json", (0, "[]")),
     alike("memory list --label user=ada", (0, "no memories")),
     alike("memory search tea --json", (0, "[]")),
-    Line {
-        words: "memory forget 0123456789abcdef",
-        found: (7, "a server uses the log"),
-        named: (2, "on the machine that has the log"),
-        shows: (7, "a server uses the log"),
-    },
+    doing("memory forget 0123456789abcdef --label user=ada", (5, "no memory 0123456789abcdef")),
     doing("cancel {other} --json", (0, "cancelled")),
     doing("send {quick} Again --quiet", (0, "Hello!")),
     doing("chat --continue {quick}", (0, "continue with")),
