@@ -247,7 +247,7 @@ pub enum NodeContext {
 }
 
 impl NodeContext {
-    /// The name of the conversation, if it is one that is kept.
+    /// The name of the conversation, if it is a named one.
     pub(crate) fn name(&self) -> Option<&String> {
         if let Self::Named(name) = self { Some(name) } else { None }
     }

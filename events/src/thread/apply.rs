@@ -417,7 +417,7 @@ impl State {
     pub(super) fn keep_named(&mut self, name: String, mut own: Arc<Conversation>, completed: bool) {
         self.conversation_mut().join_added(&own);
         if completed {
-            Arc::make_mut(&mut own).settle();
+            Arc::make_mut(&mut own).settle_added();
             self.named.insert(name, own);
         }
     }

@@ -110,15 +110,15 @@ impl Conversation {
         Self { node: self.node.clone(), read_by: self.read_by.max(kept.read_by), ..kept }
     }
 
-    /// This conversation and then the other one.
+    /// Returns this conversation with the messages of the other one after it.
     pub(super) fn followed_by(mut self, other: &Self) -> Self {
         other.entries.iter().for_each(|entry| self.push(entry.clone()));
         self.turn_from = self.entries.len() as u64;
         self
     }
 
-    /// What the application added is from now on part of it like all else.
-    pub(super) fn settle(&mut self) {
+    /// Makes the messages that the application added ordinary ones: they join no other conversation any more.
+    pub(super) fn settle_added(&mut self) {
         if self.entries.iter().any(|entry| entry.added) {
             self.entries.all_mut().iter_mut().for_each(|entry| entry.added = false);
         }

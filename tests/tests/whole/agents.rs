@@ -1,11 +1,11 @@
 //! Agents that a model calls like tools, and conversations that are handed over.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use rethread::runs::RunRequest;
 use rethread::{Event, ForkRequest, Status, ThreadFilter, ThreadHandle, Workflow};
 
+use crate::branches::until;
 use crate::support::{Tally, World, block_on, disk, llm, print_log, workflow};
 
 /// A model that calls two agents and a tool at once. One agent pays, the other one asks a person.
@@ -49,15 +49,6 @@ pub(crate) async fn waiting(world: &World) -> Vec<ThreadHandle> {
 async fn answer(agent: &ThreadHandle, answer: &str) {
     let question = agent.state().await.unwrap().interaction().unwrap().id;
     agent.respond(question, answer).await.unwrap();
-}
-
-async fn until(thread: &ThreadHandle, status: Status) {
-    let comes = async {
-        while thread.state().await.unwrap().status() != status {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(120), comes).await.unwrap();
 }
 
 #[test]

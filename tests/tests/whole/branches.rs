@@ -124,7 +124,7 @@ fn a_pause_and_a_cancel_reach_the_branches() {
     });
 }
 
-async fn until(thread: &ThreadHandle, status: Status) {
+pub(crate) async fn until(thread: &ThreadHandle, status: Status) {
     let comes = async {
         while thread.state().await.unwrap().status() != status {
             tokio::task::yield_now().await;
