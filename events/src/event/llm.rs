@@ -242,8 +242,8 @@ pub struct LlmExecutionCompleted {
     /// The value in the answer, which fits the schema of the request; absent if the request has no schema.
     #[serde(default)]
     pub value: Option<Json>,
-    /// Where the model handed the conversation over to: there is no answer then, and `content` is what it said with the
-    /// call.
+    /// Where the model handed the conversation over to: there is no answer then, and `content` is empty. What the model said
+    /// with the call is in its message.
     #[serde(default)]
     pub handoff: Option<Handoff>,
 }

@@ -25,25 +25,15 @@ pub(super) fn within_budget(state: &State, event: Event, now: Time) -> Option<Ev
             | Event::AgentStarted(_)
     );
     match exceeded(state, now).filter(|_| spends) {
-        Some(_) if asks_several_models(state) || runs_branches(state) || runs_tools(state) => None,
+        Some(_) if runs(state) => None,
         Some(exceeded) => Some(exceeded.into()),
         None => Some(event),
     }
 }
 
-fn asks_several_models(state: &State) -> bool {
-    match state.node_run().map(|run| &run.work) {
-        Some(Work::Llm(agent_loop)) => agent_loop.panel().is_some_and(|panel| panel.open_calls().next().is_some()),
-        _ => false,
-    }
-}
-
-fn runs_branches(state: &State) -> bool {
-    state.running_branches().next().is_some()
-}
-
-fn runs_tools(state: &State) -> bool {
-    state.calls.iter().any(|open| open.tool().is_some())
+/// Whether a model, a tool or a branch runs. A question about a tool may wait for ever, and is not waited for.
+fn runs(state: &State) -> bool {
+    state.calls.iter().any(|open| open.model().is_some() || open.is_wanted() && open.question().is_none())
 }
 
 fn exceeded(state: &State, now: Time) -> Option<BudgetExceeded> {

@@ -6,6 +6,7 @@ use super::super::calls::{AgentCall, BranchRun, CallKind, CallStage, OpenCall};
 use super::super::state::{AgentLoop, SUB_WORKFLOWS_DEPTH_MAX, Slot, Stage};
 use super::super::transition::TransitionError;
 use super::answers::error_text;
+use super::slots::text_of;
 use crate::event::{AgentStarted, AgentTool, AskedTool, BranchEnded, Event, Handoff, ToolCallRef};
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{CallId, Seq, ThreadId, Time};
@@ -139,7 +140,7 @@ impl AgentLoop {
         let text = match (&event.error, &event.output) {
             (Some(error), _) => error_text(error),
             (None, None) => "(no output)".to_owned(),
-            (None, Some(output)) => output.0.as_str().map_or_else(|| output.0.to_string(), str::to_owned),
+            (None, Some(output)) => text_of(output),
         };
         self.tool_ended(ended, vec![Part::text(text)], event.error.is_some())
     }

@@ -321,7 +321,7 @@ pub(in super::super) fn decided_without(decision: &Decision) -> Result<String, E
     }
 }
 
-fn text_of(value: &Json) -> String {
+pub(super) fn text_of(value: &Json) -> String {
     value.0.as_str().map_or_else(|| value.0.to_string(), str::to_owned)
 }
 
