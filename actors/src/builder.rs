@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use actix::System;
+use rethread_events::event::GuardrailOutcome;
 use rethread_events::fault::ExecutionError;
 use rethread_events::memory::MemoryOptions;
 use rethread_events::principal::Principal;
@@ -18,6 +19,7 @@ use rethread_llm::{Client, Profiles};
 use rethread_store::{MemoryStore, Store};
 use rethread_tools::{Registry, Reserved, Tool};
 
+use crate::guardrail::{GuardrailContext, Guardrails};
 use crate::interaction::UserInteractionHandler;
 use crate::limits::Limits;
 use crate::mode::Mode;
@@ -40,6 +42,7 @@ pub struct RuntimeBuilder {
     handler: Option<Arc<dyn UserInteractionHandler>>,
     processors: Processors,
     strategies: Strategies,
+    guardrails: Guardrails,
     tool_services: Plan,
     workspace_in_prompt: bool,
     content_in_spans: bool,
@@ -71,6 +74,7 @@ impl RuntimeBuilder {
             handler: None,
             processors: Processors::default(),
             strategies: Strategies::default(),
+            guardrails: Guardrails::default(),
             tool_services: Plan::default(),
             workspace_in_prompt: true,
             content_in_spans: false,
@@ -347,6 +351,60 @@ impl RuntimeBuilder {
     /// of this name. [`RuntimeBuilder::start`] fails if another strategy has the name.
     pub fn strategy(mut self, name: impl Into<String>, strategy: impl Strategy) -> Self {
         if let Err(fault) = self.strategies.add(name.into(), strategy) {
+            self.faults.push(fault);
+        }
+        self
+    }
+
+    /// Adds a function for guardrails, which `llm` nodes call by this name (`guardrails: [{function: …}]`) to check an
+    /// input, an answer or a tool call. It runs on the event loops of the runtime, so it must not block. It may run more
+    /// than once for one check, after a crash. If it panics, fails or takes longer than the node allows (60 s by default),
+    /// what it was to check is rejected. [`RuntimeBuilder::start`] fails if another function has the name.
+    ///
+    /// ```
+    /// use rethread::Runtime;
+    /// use rethread::functions::GuardrailOutcome;
+    ///
+    /// # #[tokio::main]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let runtime = Runtime::builder()
+    ///     .in_memory()
+    ///     .guardrail("max_words", |cx| async move {
+    ///         let max = cx.config["max"].0.as_u64().unwrap_or(10) as usize;
+    ///         let words: Vec<_> = cx.checked.0.as_str().unwrap_or_default().split(' ').collect();
+    ///         Ok(if words.len() <= max {
+    ///             GuardrailOutcome::Allow {}
+    ///         } else {
+    ///             let with = words[..max].join(" ").into();
+    ///             GuardrailOutcome::Replace { with, reason: format!("{} words", words.len()) }
+    ///         })
+    ///     })
+    ///     .start()
+    ///     .await?;
+    /// let workflow = rethread::parse_workflow(br#"
+    ///     version: "1"
+    ///     name: brief
+    ///     nodes:
+    ///       - id: answer
+    ///         llm:
+    ///           provider: mock
+    ///           model: scripted
+    ///           user_prompt: "{{ input }}"
+    ///           guardrails: [{name: brief, on: answer, function: max_words, config: {max: 2}}]
+    ///           extra: {script: {answers: [{text: "one two three"}]}}
+    /// "#)?;
+    /// let outcome = runtime.start_thread(workflow, "Count.").await?.outcome().await?;
+    /// assert_eq!(outcome.output.unwrap(), "one two");
+    /// runtime.shutdown().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn guardrail<F, Fut>(mut self, name: impl Into<String>, function: F) -> Self
+    where
+        F: Fn(GuardrailContext) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<GuardrailOutcome, ExecutionError>> + Send + 'static,
+    {
+        if let Err(fault) = self.guardrails.add(name.into(), function) {
             self.faults.push(fault);
         }
         self

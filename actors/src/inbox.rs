@@ -1,6 +1,5 @@
 //! The questions of all threads that wait for people.
 
-use rethread_events::event::OperationType;
 use rethread_events::ids::{CallId, NodeId, ThreadId, Time};
 use rethread_events::thread::{State, Status};
 use rethread_store::{LogReader, Tag};
@@ -42,9 +41,9 @@ impl OpenInteraction {
         (self.request.requested_at, self.thread, self.request.id)
     }
 
-    /// Returns whether it is an approval of a tool call.
+    /// Returns whether it is an approval: of a tool call, or of an input or an answer that a guardrail has stopped.
     pub fn is_approval(&self) -> bool {
-        self.request.operation_type == OperationType::ApproveTool
+        self.request.operation_type.is_approval()
     }
 }
 

@@ -26,6 +26,9 @@ pub struct InteractionRequest {
     /// - `ApproveTool`: whether [`InteractionRequest::tool_call`] runs. `true` or `false`, or one of
     ///   `{"decision": "approve"}`, `{"decision": "edit", "arguments": {…}}`, `{"decision": "reject", "reason": "…"}`,
     ///   `{"decision": "answer", "content": …}`.
+    /// - `ApproveContent`: whether an input or an answer is used that a guardrail has stopped. `true` or `false`, or one of
+    ///   `{"decision": "approve"}`, `{"decision": "reject", "reason": "…"}`, `{"decision": "answer", "content": "a text in its
+    ///   place"}`.
     /// - `AnswerTool`: a model asks; any value, which is the result of its call.
     /// - `RelayModel`: a person answers for the model; the answer as a text, or the JSON that the prompt asks for when
     ///   the answer is to use tools.

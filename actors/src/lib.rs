@@ -63,6 +63,7 @@ mod family;
 mod fork;
 mod fork_bases;
 mod gc;
+mod guardrail;
 mod handler_call;
 mod imported;
 mod inbox;
@@ -170,11 +171,10 @@ pub use interaction::{InteractionContext, InteractionRequest, UserInteractionHan
 // Fork a thread.
 pub use fork::{ForkAnswer, ForkRequest};
 
-// Extend agents: tools, context processors, strategies, monitors; models are `llm::Client`.
+// Extend agents: tools, strategies, monitors; models are `llm::Client`. [`functions`] has the rest.
 pub use monitor::Monitor;
-pub use processor::ProcessorContext;
 pub use rethread_events::fault::{ErrorKind, ExecutionError};
-pub use rethread_events::thread::{Processed, Turn};
+pub use rethread_events::thread::Turn;
 pub use rethread_events::tool::{PersonRole, Recovery};
 pub use rethread_tools::{Tool, ToolContext, ToolOutput};
 pub use strategy::{Strategy, StrategyContext};
@@ -195,6 +195,14 @@ pub mod errors {
     pub use rethread_events::text::with_sources;
     pub use rethread_events::thread::Rejected;
     pub use rethread_events::workflow::Faults;
+}
+
+/// What the functions of an application are given and answer: context processors and guardrails.
+pub mod functions {
+    pub use crate::guardrail::GuardrailContext;
+    pub use crate::processor::ProcessorContext;
+    pub use rethread_events::event::{CheckedContent, GuardrailOutcome};
+    pub use rethread_events::thread::Processed;
 }
 
 /// The runs of a thread after its first one, messages to the one that is in progress, and what happens with a start for

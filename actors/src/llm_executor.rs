@@ -102,15 +102,18 @@ async fn ask(
     wanted: ModelRequest,
 ) -> Result<LlmCallCompleted, ExecutionError> {
     let tools = services.offered_to(&wanted).await?;
+    let holds_answers = wanted.execution.holds_answers();
     let (client, mut request) = services.models.prepare(wanted, tools)?;
     let _permit = permit(services, waits).await?;
-    let gathered = Arc::new(Gathered { stream: request.stream, ..Gathered::default() });
+    // What a guardrail is to check first is streamed to here and no further.
+    let stream = request.stream && !holds_answers;
+    let gathered = Arc::new(Gathered { stream, ..Gathered::default() });
     let mut listener = Gatherer { to: gathered.clone(), port: port.clone() };
     let key = port.call.key(thread);
     loop {
         let cx = CallContext::new(&key, &mut listener).until(until(deadline)).permits(waits);
         let answer = client.call(&request, cx);
-        let answer = if request.stream { follow(answer, &gathered, port).await } else { answer.await };
+        let answer = if stream { follow(answer, &gathered, port).await } else { answer.await };
         match answer {
             // Not every model supports a response format, or supports it with tools. The prompt describes the format
             // too.

@@ -258,6 +258,9 @@ impl Runtime {
 type Ended = Option<Result<(), RuntimeError>>;
 type First = (OwnSystem, watch::Sender<Ended>);
 
+/// The longest wait for the threads of the runtime at a shutdown, after their actors have been told to stop.
+const ARBITERS_WAIT: Duration = Duration::from_secs(1);
+
 /// Stops everything, in order. Blocks.
 fn stop(registry: &ThreadRegistry, own: OwnSystem) -> Result<(), RuntimeError> {
     let services = &registry.services;
@@ -267,16 +270,30 @@ fn stop(registry: &ThreadRegistry, own: OwnSystem) -> Result<(), RuntimeError> {
     }
     // Running appends end within the store's own limits; the second beyond the grace time is for them.
     let deadline = std::time::Instant::now() + grace + Duration::from_secs(1);
-    while registry.n_live() > 0 && std::time::Instant::now() < deadline {
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    wait_until(deadline, || registry.n_live() == 0);
     services.snapshots.finish(deadline);
     services.stop_tool_services(TOOL_SERVICES_WAIT);
     own.system.stop();
-    let _ = own.thread.join();
+    // A tool that blocks its thread can block it for ever.
+    if wait_until(std::time::Instant::now() + ARBITERS_WAIT, || own.thread.is_finished()) {
+        let _ = own.thread.join();
+    }
     registry.waiters.close();
     services.monitors.iter().for_each(|monitor| monitor.finish(grace));
     Ok(services.store.close()?)
+}
+
+/// Blocks until it is true or the deadline has passed, and returns whether it is.
+fn wait_until(deadline: std::time::Instant, mut is_true: impl FnMut() -> bool) -> bool {
+    loop {
+        if is_true() {
+            return true;
+        }
+        if std::time::Instant::now() >= deadline {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 impl std::fmt::Debug for Runtime {

@@ -19,6 +19,7 @@ use crate::crashes::Crashes;
 use crate::definitions::Definitions;
 use crate::error::OpenError;
 use crate::fork_bases::ForkBaseCache;
+use crate::guardrail::Guardrails;
 use crate::imported::ImportedThreads;
 use crate::interaction::UserInteractionHandler;
 #[cfg(feature = "schedules")]
@@ -50,6 +51,7 @@ pub(crate) struct Services {
     pub(crate) principal: Principal,
     pub(crate) processors: Processors,
     pub(crate) strategies: Strategies,
+    pub(crate) guardrails: Guardrails,
     pub(crate) limits: Limits,
     pub(crate) outputs: Arc<Outputs>,
     pub(crate) monitors: Vec<Arc<MonitorTask>>,
@@ -93,6 +95,7 @@ pub(crate) struct Parts {
     pub(crate) principal: Principal,
     pub(crate) processors: Processors,
     pub(crate) strategies: Strategies,
+    pub(crate) guardrails: Guardrails,
     pub(crate) workspace: Arc<Workspace>,
     pub(crate) workspaces: Workspaces,
     pub(crate) limits: Limits,
@@ -121,6 +124,7 @@ impl Services {
             handler: parts.handler,
             processors: parts.processors,
             strategies: parts.strategies,
+            guardrails: parts.guardrails,
             workspace: parts.workspace,
             workspaces: parts.workspaces,
             model_calls: Arc::new(Semaphore::new(parts.limits.concurrent_model_calls_max)),
@@ -228,6 +232,7 @@ impl Services {
             principal: Principal::default(),
             processors: Processors::default(),
             strategies: Strategies::default(),
+            guardrails: Guardrails::default(),
             workspace: Arc::new(workspace),
             workspaces,
             limits: Limits::default(),

@@ -134,6 +134,7 @@ impl Runtime {
             providers: services.models.providers(),
             processors: services.processors.names().cloned().collect(),
             strategies: services.strategies.names().cloned().collect(),
+            guardrails: services.guardrails.names().cloned().collect(),
             ..Env::default()
         }
     }

@@ -15,7 +15,7 @@ use rethread_events::fault::{ErrorKind, ExecutionError};
 use rethread_events::ids::{NodeId, ThreadId};
 use rethread_events::json::Json;
 use rethread_events::message::Message;
-use rethread_events::thread::{State, StrategyRun, Turn, Work};
+use rethread_events::thread::{ApplicationRun, State, Turn, Work};
 use tokio_util::sync::CancellationToken;
 
 use crate::application_call::ApplicationCall;
@@ -52,7 +52,7 @@ pub struct StrategyContext {
 
 impl StrategyContext {
     /// Returns what the strategy of the running agent loop can read; `None` if no loop runs.
-    pub(crate) fn new(state: State, run: &StrategyRun, cancel: CancellationToken) -> Option<Self> {
+    pub(crate) fn new(state: State, run: &ApplicationRun, cancel: CancellationToken) -> Option<Self> {
         let node = state.node_run()?;
         let Work::Llm(agent_loop) = &node.work else { return None };
         let LoopStrategy::Custom(custom) = &agent_loop.request.strategy else { return None };

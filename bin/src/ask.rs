@@ -56,7 +56,7 @@ pub(crate) async fn ask(Question { branch, asked: question }: &Question) -> Repl
     let prompt = output::sanitize_lines(request.prompt.as_deref().unwrap_or("Your answer"));
     let approval = match request.operation_type {
         OperationType::RelayModel => return relay(&prompt).await,
-        OperationType::ApproveTool => true,
+        OperationType::ApproveTool | OperationType::ApproveContent => true,
         OperationType::UpdateVariables
         | OperationType::AddMessage
         | OperationType::AnswerTool
@@ -67,10 +67,13 @@ pub(crate) async fn ask(Question { branch, asked: question }: &Question) -> Repl
         return Reply::InputClosed;
     };
     if approval {
-        output::print_message(&output::dim(
-            "answer yes, no, or JSON as {\"decision\": \"edit\", \"arguments\": {…}}; an empty line \
-             postpones the answer",
-        ));
+        let other = match request.operation_type {
+            OperationType::ApproveContent => "{\"decision\": \"answer\", \"content\": \"a text in its place\"}",
+            _ => "{\"decision\": \"edit\", \"arguments\": {…}}",
+        };
+        output::print_message(&output::dim(format!(
+            "answer yes, no, or JSON as {other}; an empty line postpones the answer"
+        )));
     } else if request.operation_type == OperationType::InformTool {
         output::print_message(&output::dim(output::sanitize_lines(&form_of(question))));
     } else if let Some(answer) = &request.answer {
@@ -167,6 +170,7 @@ pub(crate) fn print_how_to_answer(Question { branch, asked: question }: &Questio
 pub(crate) fn how_to_answer(question: &OpenInteraction) -> String {
     let answer = match question.request.operation_type {
         OperationType::ApproveTool => "--approve (or --reject REASON, --edit JSON)",
+        OperationType::ApproveContent => "--approve (or --reject REASON)",
         _ if matches!(question.request.answer, Some(AnswerType::Boolean {})) => "--text yes (or no)",
         _ if matches!(question.request.answer, Some(AnswerType::JsonSchema { .. })) => "--value JSON",
         OperationType::UpdateVariables
@@ -184,6 +188,7 @@ pub(crate) fn kind(operation: OperationType) -> &'static str {
         OperationType::UpdateVariables => "sets variables",
         OperationType::AddMessage => "adds a message",
         OperationType::ApproveTool => "approves a tool",
+        OperationType::ApproveContent => "approves a message",
         OperationType::AnswerTool => "answers the model",
         OperationType::RelayModel => "answers for the model",
         OperationType::InformTool => "informs a tool",

@@ -121,7 +121,7 @@ fn lines(question: &OpenInteraction, age_ms: u64) -> String {
     let prompt = request.prompt.as_deref().unwrap_or_default();
     let prompt = match request.operation_type {
         // To be carried elsewhere, or to be approved: whole, line by line.
-        OperationType::RelayModel | OperationType::ApproveTool => {
+        OperationType::RelayModel | OperationType::ApproveTool | OperationType::ApproveContent => {
             output::sanitize_lines(prompt).replace('\n', "\n    ")
         }
         _ => output::sanitize(prompt, PROMPT_CHARS_MAX),
@@ -207,7 +207,7 @@ async fn send_answer(
         Answer::Decision(decision) => {
             let open = thread.interactions().await.map_err(|error| failure(error.into()))?;
             if open.iter().any(|question| question.request.id == interaction && !question.is_approval()) {
-                let message = "the question is not about a tool call: answer it with --value or --text";
+                let message = "the question is not an approval: answer it with --value or --text";
                 return Err(Failure::new(CONFLICT, message));
             }
             Some(decision)

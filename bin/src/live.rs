@@ -5,6 +5,7 @@ use std::io::{self, IsTerminal};
 use std::time::Instant;
 
 use futures::StreamExt;
+use rethread::functions::GuardrailOutcome;
 use rethread::{CallId, Event, Position, RecordedEvent, Runtime, Seq, ThreadHandle, ThreadId};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -255,6 +256,9 @@ impl RunProgress {
                 }
             }
             Event::AnswerRejected(_) => line(output::yellow("answer rejected"), &about),
+            Event::GuardrailCompleted(e) if e.outcome != (GuardrailOutcome::Allow {}) => {
+                line(output::yellow("guardrail"), &about)
+            }
             Event::PlanMade(_) => line("plan".into(), &about),
             Event::PlanStepStarted(_) => line("step".into(), &about),
             Event::PlanStepCompleted(_) => line(output::green("  ✓"), &format!("step {about}")),
@@ -323,6 +327,9 @@ impl RunProgress {
             | Event::LimitRaised(_)
             | Event::PlanRequested(_)
             | Event::PlanCompleted(_)
+            | Event::GuardrailRequested(_)
+            | Event::GuardrailRetried(_)
+            | Event::GuardrailCompleted(_)
             | Event::StrategyDecisionRequested(_)
             | Event::StrategyDecisionRetried(_)
             | Event::StrategyDecisionFailed(_) => None,

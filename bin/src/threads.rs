@@ -260,7 +260,7 @@ pub(crate) fn describe(state: &State, status: Status) -> String {
         if pending["kind"] != "branch" {
             line("waits for", pending_in_words(&pending));
         }
-        if pending["operation_type"] == OperationType::ApproveTool.name() {
+        if is_approval(&pending) {
             line("", pending["prompt"].as_str().unwrap_or_default().to_owned());
         }
     }
@@ -293,16 +293,23 @@ fn plan_in_words(plan: &PlanRun) -> String {
     }
 }
 
+/// Whether it is a question that is to be read whole.
+fn is_approval(pending: &Value) -> bool {
+    let approvals = [OperationType::ApproveTool, OperationType::ApproveContent];
+    approvals.iter().any(|operation| pending["operation_type"] == operation.name())
+}
+
 fn pending_in_words(pending: &Value) -> String {
     let text = |key: &str| pending[key].as_str().unwrap_or_default().to_owned();
     match pending["kind"].as_str() {
-        Some("interaction") if pending["operation_type"] == OperationType::ApproveTool.name() => {
+        Some("interaction") if is_approval(pending) => {
             format!("a person, question {}:", text("id"))
         }
         Some("interaction") => format!("a person, question {}: {}", text("id"), output::sanitize(&text("prompt"), 200)),
         Some("tool_call") => format!("tool {}, attempt {}", text("name"), pending["attempt"]),
         Some("llm_call") => format!("the model, attempt {}", pending["attempt"]),
         Some("strategy") => format!("the application's strategy, attempt {}", pending["attempt"]),
+        Some("guardrail") => format!("the application's guardrail, attempt {}", pending["attempt"]),
         Some("context_processor") => format!("processor {}, attempt {}", text("name"), pending["attempt"]),
         Some("signal") => {
             format!("the signal {} {}", text("name"), output::sanitize(&pending["where"].to_string(), 200))

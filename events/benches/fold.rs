@@ -73,6 +73,7 @@ nodes:
             }
             Effect::RunProcessor(_)
             | Effect::AskStrategy(_)
+            | Effect::CheckGuardrail(_)
             | Effect::AskPerson(_)
             | Effect::AwaitTime(_)
             | Effect::AwaitSignal(_)

@@ -72,6 +72,8 @@ pub enum ErrorKind {
     InvalidOutput,
     /// A message of the user interrupted it.
     Interrupted,
+    /// A guardrail rejected it.
+    Guardrail,
 }
 
 impl ErrorKind {
@@ -109,7 +111,8 @@ impl ErrorKind {
             | Self::Expression
             | Self::Configuration
             | Self::InvalidInput
-            | Self::InvalidOutput => false,
+            | Self::InvalidOutput
+            | Self::Guardrail => false,
         }
     }
 }

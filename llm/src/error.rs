@@ -44,7 +44,8 @@ pub(crate) const fn is_retryable(kind: ErrorKind) -> Option<bool> {
         | ErrorKind::CrashedProcess
         | ErrorKind::InvalidInput
         | ErrorKind::InvalidOutput
-        | ErrorKind::Interrupted => None,
+        | ErrorKind::Interrupted
+        | ErrorKind::Guardrail => None,
     }
 }
 

@@ -233,6 +233,15 @@ async fn spans_contain_content_if_configured() {
     assert!(!drawn.contains(KEY), "{drawn}");
 }
 
+/// What a tool holds when it is cancelled.
+struct DropsSlowly;
+
+impl Drop for DropsSlowly {
+    fn drop(&mut self) {
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+}
+
 #[tokio::test]
 async fn cancelled_and_waiting_calls_are_marked_in_their_span() {
     collector();
@@ -240,7 +249,10 @@ async fn cancelled_and_waiting_calls_are_marked_in_their_span() {
     let tell = begun.clone();
     let hang = Tool::from_fn("hang", "Does not end", move |_: Text, _cx: ToolContext| {
         tell.notify_one();
-        std::future::pending::<Result<String, ExecutionError>>()
+        async {
+            let _held = DropsSlowly;
+            std::future::pending::<Result<String, ExecutionError>>().await
+        }
     });
     let runtime = Runtime::builder().in_memory().tool(hang).start().await.unwrap();
     let start = async |node: &str| {

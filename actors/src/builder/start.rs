@@ -89,6 +89,7 @@ impl RuntimeBuilder {
             handler: self.handler,
             processors: self.processors,
             strategies: self.strategies,
+            guardrails: self.guardrails,
             workspace: Arc::new(workspace),
             workspaces,
             limits: self.limits,
@@ -142,6 +143,7 @@ async fn start_system(
     let (sender, receiver) = oneshot::channel();
     let thread = std::thread::Builder::new().name("rethread-system".into()).spawn(move || {
         let runner = System::new();
+        let mut arbiters = Vec::with_capacity(n_arbiters);
         let started: Result<_, OpenError> = runner.block_on(async {
             // After the log is locked, so that processes of another runtime are not killed. Before any thread resumes,
             // so that all tools are available.
@@ -149,7 +151,9 @@ async fn start_system(
             services.start_tool_services(tool_services).await?;
             let mut slots = Vec::with_capacity(n_arbiters);
             for _ in 0..n_arbiters {
-                let arbiter = Arbiter::new().handle();
+                let own_arbiter = Arbiter::new();
+                let arbiter = own_arbiter.handle();
+                arbiters.push(own_arbiter);
                 let (for_llm, for_tools) = (services.clone(), services.clone());
                 let llm = LlmExecutor::start_in_arbiter(&arbiter, |_| LlmExecutor { services: for_llm });
                 let tools = ToolExecutor::start_in_arbiter(&arbiter, |_| ToolExecutor { services: for_tools });
@@ -167,6 +171,10 @@ async fn start_system(
         drop(registry);
         if let Err(error) = runner.run() {
             tracing::error!(%error, "the runtime's system ended in an error");
+        }
+        // What an arbiter still holds is dropped before the shutdown ends: cancelled calls, and their spans.
+        for arbiter in arbiters {
+            let _ = arbiter.join();
         }
     });
     let thread = thread.map_err(OpenError::Thread)?;

@@ -164,6 +164,7 @@ const fn name_of_report(event: &CallEvent) -> &'static str {
         CallEvent::ToolExecutionCompleted(_) | CallEvent::ToolExecutionFailed(_) => "the result",
         CallEvent::ContextProcessed(_) | CallEvent::ContextProcessingFailed(_) => "the conversation",
         CallEvent::StrategyDecided(_) | CallEvent::StrategyDecisionFailed(_) => "the decision",
+        CallEvent::GuardrailCompleted(_) => "the outcome",
         CallEvent::LlmTryFailed(_) | CallEvent::LlmExecutionProgress(_) | CallEvent::ToolExecutionProgress(_) => {
             "the progress"
         }

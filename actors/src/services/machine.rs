@@ -91,7 +91,8 @@ impl Services {
             | OperationType::AddMessage
             | OperationType::ApproveTool
             | OperationType::AnswerTool
-            | OperationType::InformTool => ask.question().map(Cow::into_owned),
+            | OperationType::InformTool
+            | OperationType::ApproveContent => ask.question().map(Cow::into_owned),
         }
     }
 

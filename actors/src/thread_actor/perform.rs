@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::ThreadActor;
 use super::live::Live;
 use crate::application_call::ApplicationCall;
+use crate::guardrail::GuardrailContext;
 use crate::interaction::{InteractionContext, InteractionRequest};
 use crate::llm_executor::CallModel;
 use crate::permit_waits::PermitWaits;
@@ -104,6 +105,13 @@ impl Begins<'_> {
                 };
                 let call = call("strategy", cx.name());
                 services.strategies.ask(cx, call);
+            }
+            Effect::CheckGuardrail(run) => {
+                let Some(check) = GuardrailContext::new(state.clone(), &run, cancel.clone()) else {
+                    return false;
+                };
+                let call = call("guardrail", &check.0.guardrail);
+                services.guardrails.ask(check, call);
             }
             Effect::RunProcessor(run) => {
                 let state = state.clone();

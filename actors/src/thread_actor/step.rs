@@ -259,5 +259,6 @@ fn opens_a_call(event: &Event) -> bool {
             | Event::ContextSummaryRequested(_)
             | Event::ContextProcessingRequested(_)
             | Event::StrategyDecisionRequested(_)
+            | Event::GuardrailRequested(_)
     )
 }

@@ -235,6 +235,7 @@ pub(crate) fn in_words(call: &Call) -> String {
         CallKind::Timer => format!("wait {name}"),
         CallKind::Processor => format!("processor {name}"),
         CallKind::Strategy => format!("strategy {name}"),
+        CallKind::Guardrail => format!("guardrail {name}"),
         CallKind::Branch => format!("branch {name}"),
     });
     if call.attempt > 1 || !call.failed_tries.is_empty() {

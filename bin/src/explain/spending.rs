@@ -169,6 +169,7 @@ fn place(explained: &ExplainedThread, top: &Top<'_>, width: usize) -> String {
         CallKind::Timer => "wait",
         CallKind::Processor => "processor",
         CallKind::Strategy => "strategy",
+        CallKind::Guardrail => "guardrail",
         CallKind::Branch => "branch",
     };
     let thread =

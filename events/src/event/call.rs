@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::graph::{ContextProcessed, ContextProcessingFailed};
+use super::guardrail::GuardrailCompleted;
 use super::llm::{LlmCallCompleted, LlmCallFailed, LlmExecutionProgress, LlmTryFailed};
 use super::strategy::{StrategyDecided, StrategyDecisionFailed};
 use super::tool::{ToolExecutionCompleted, ToolExecutionFailed, ToolExecutionProgress};
@@ -57,6 +58,8 @@ call_events! {
     ContextProcessed
     /// A context processor will not answer.
     ContextProcessingFailed
+    /// A guardrail of the application says whether something may be used. What it checked is left to the machine.
+    GuardrailCompleted
     /// The application's strategy says what comes next in the agent loop. What cannot be done makes the loop fail.
     StrategyDecided
     /// The application's strategy will not decide.
@@ -74,6 +77,7 @@ impl CallEvent {
             | Self::ToolExecutionFailed(_)
             | Self::ContextProcessed(_)
             | Self::ContextProcessingFailed(_)
+            | Self::GuardrailCompleted(_)
             | Self::StrategyDecided(_)
             | Self::StrategyDecisionFailed(_) => false,
         }

@@ -6,6 +6,7 @@ use bincode::{Decode, Encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::guardrail::JudgedGuardrail;
 use super::model::ModelChoice;
 use crate::codec::OrderedMap;
 use crate::fault::ExecutionError;
@@ -16,9 +17,9 @@ use crate::message::{Message, UnitPrices, Usage, UsageSource};
 /// CONDITION_EVALUATION_REQUESTED: a model evaluates a condition in natural language. Its seq is the call's id.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct ConditionEvaluationRequested {
-    /// The node that the edge leaves.
+    /// The node that the edge leaves, or whose guardrail it is.
     pub node_id: NodeId,
-    /// The index of the edge among those that leave the node.
+    /// The index of the edge among those that leave the node; 0 for a guardrail.
     pub edge: u32,
     /// The condition.
     pub condition: String,
@@ -30,6 +31,9 @@ pub struct ConditionEvaluationRequested {
     pub timeout_ms: u64,
     /// As in LLM_CALL_REQUESTED.
     pub model_profile: Option<Hash>,
+    /// The guardrail whose condition it is; absent for that of an edge.
+    #[serde(default)]
+    pub guardrail: Option<JudgedGuardrail>,
 }
 
 /// CONDITION_EVALUATION_COMPLETED: the model's verdict, or that it gave none.

@@ -24,9 +24,19 @@ pub enum OperationType {
     RelayModel,
     /// It goes to a tool that runs and asked for it.
     InformTool,
+    /// It decides whether an input or an answer is used that a guardrail has stopped.
+    ApproveContent,
 }
 
 impl OperationType {
+    /// Whether the answer approves or rejects something.
+    pub const fn is_approval(self) -> bool {
+        match self {
+            Self::ApproveTool | Self::ApproveContent => true,
+            Self::UpdateVariables | Self::AddMessage | Self::AnswerTool | Self::RelayModel | Self::InformTool => false,
+        }
+    }
+
     /// Its name, as it appears in JSON.
     pub const fn name(self) -> &'static str {
         match self {
@@ -36,6 +46,7 @@ impl OperationType {
             Self::AnswerTool => "ANSWER_TOOL",
             Self::RelayModel => "RELAY_MODEL",
             Self::InformTool => "INFORM_TOOL",
+            Self::ApproveContent => "APPROVE_CONTENT",
         }
     }
 }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::agent::{AgentTool, Handoff, HandoffTool};
 use super::graph::{ContextItem, NodeContext};
+use super::guardrail::{GuardedContent, Guardrail};
 use super::model::ModelChoice;
 use super::strategy::{Aside, LoopStrategy};
 use crate::fault::ExecutionError;
@@ -60,12 +61,51 @@ pub struct LlmExecutionRequest {
     /// The nodes that it may hand the conversation over to.
     #[serde(default)]
     pub handoffs: Vec<HandoffTool>,
+    /// The guardrails, in the order in which they check.
+    #[serde(default)]
+    pub guardrails: Vec<Guardrail>,
 }
 
 impl LlmExecutionRequest {
+    /// The request of a single call without tools, as for a judgement or a summary.
+    pub(crate) fn of_one_call(
+        node_id: NodeId,
+        prompt: String,
+        system_prompt: &str,
+        (model, timeout_ms): (ModelChoice, u64),
+    ) -> Self {
+        Self {
+            node_id,
+            prompt,
+            system_prompt: Some(system_prompt.to_owned()),
+            model,
+            tool_mode: ToolMode::None,
+            tools: Vec::new(),
+            tool_catalog: None,
+            max_iterations: 1,
+            concurrent_tools_max: 1,
+            llm_timeout_ms: Some(timeout_ms),
+            approve_tools: Vec::new(),
+            person_tools: Vec::new(),
+            relay: false,
+            summary: None,
+            strategy: LoopStrategy::React {},
+            context: NodeContext::Shared,
+            output: None,
+            agents: Vec::new(),
+            handoffs: Vec::new(),
+            guardrails: Vec::new(),
+        }
+    }
+
     /// The agents and handoffs, as the model is shown them.
     pub fn agent_tools(&self) -> impl Iterator<Item = ToolSpec> {
         self.agents.iter().map(ToolSpec::from).chain(self.handoffs.iter().map(ToolSpec::from))
+    }
+
+    /// Whether pieces of a streamed answer are held back: a guardrail checks the answer first.
+    pub fn holds_answers(&self) -> bool {
+        self.guardrails.iter().any(|guardrail| guardrail.on == GuardedContent::Answer && guardrail.hold)
     }
 }
 

@@ -4,6 +4,7 @@
 mod agent;
 mod call;
 mod graph;
+mod guardrail;
 mod hook;
 mod interaction;
 mod llm;
@@ -23,6 +24,7 @@ mod wait;
 pub use agent::*;
 pub use call::CallEvent;
 pub use graph::*;
+pub use guardrail::*;
 pub use hook::*;
 pub use interaction::*;
 pub use llm::*;

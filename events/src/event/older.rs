@@ -119,7 +119,8 @@ older! {
     21 v 1 NodeCompleted of NodeCompleted;
     22 v 1 NodeFailed of NodeFailed;
     23 v 1 RouteTakenV1 of RouteTaken;
-    24 v 1 ConditionEvaluationRequested of ConditionEvaluationRequested;
+    24 v 1 ConditionEvaluationRequestedV2 of ConditionEvaluationRequested;
+    24 v 2 ConditionEvaluationRequestedV2 of ConditionEvaluationRequested;
     25 v 1 ConditionEvaluationCompletedV1 of ConditionEvaluationCompleted;
     25 v 2 ConditionEvaluationCompletedV2 of ConditionEvaluationCompleted;
     27 v 1 BranchEndedV1 of BranchEnded;
@@ -143,6 +144,7 @@ older! {
     40 v 2 LlmExecutionRequestV3 of LlmExecutionRequest;
     40 v 3 LlmExecutionRequestV3 of LlmExecutionRequest;
     40 v 4 LlmExecutionRequestV4 of LlmExecutionRequest;
+    40 v 5 LlmExecutionRequestV5 of LlmExecutionRequest;
     41 v 1 LlmCallRequestedV1 of LlmCallRequested;
     42 v 1 LlmCallRetriedV1 of LlmCallRetried;
     43 v 1 LlmTryFailedV1 of LlmTryFailed;

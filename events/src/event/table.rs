@@ -3,6 +3,7 @@
 
 use super::agent::*;
 use super::graph::*;
+use super::guardrail::*;
 use super::hook::*;
 use super::interaction::*;
 use super::llm::*;
@@ -276,7 +277,7 @@ events! {
     22 NodeFailed "NODE_FAILED" v 2 State error;
     23 RouteTaken "ROUTE_TAKEN" v 2 State;
     // the agent loop and model calls
-    40 LlmExecutionRequest "LLM_EXECUTION_REQUEST" v 5 State;
+    40 LlmExecutionRequest "LLM_EXECUTION_REQUEST" v 6 State;
     41 LlmCallRequested "LLM_CALL_REQUESTED" v 2 State call;
     42 LlmCallRetried "LLM_CALL_RETRIED" v 2 State call;
     43 LlmTryFailed "LLM_TRY_FAILED" v 2 Informational call error;
@@ -286,6 +287,10 @@ events! {
     47 LlmExecutionCompleted "LLM_EXECUTION_COMPLETED" v 4 State;
     48 LlmExecutionFailed "LLM_EXECUTION_FAILED" v 2 State error;
     52 AnswerRejected "ANSWER_REJECTED" v 1 State;
+    // guardrails
+    53 GuardrailRequested "GUARDRAIL_REQUESTED" v 1 State;
+    54 GuardrailRetried "GUARDRAIL_RETRIED" v 1 State call;
+    55 GuardrailCompleted "GUARDRAIL_COMPLETED" v 1 State call error;
     // tool calls
     60 ToolExecutionRequest "TOOL_EXECUTION_REQUEST" v 2 State call;
     61 ToolCallRetried "TOOL_CALL_RETRIED" v 2 State call error;
@@ -307,7 +312,7 @@ events! {
     96 SignalAwaited "SIGNAL_AWAITED" v 1 State;
     97 SignalReceived "SIGNAL_RECEIVED" v 1 State by call;
     // graphs, conversations and budgets
-    24 ConditionEvaluationRequested "CONDITION_EVALUATION_REQUESTED" v 2 State;
+    24 ConditionEvaluationRequested "CONDITION_EVALUATION_REQUESTED" v 3 State;
     25 ConditionEvaluationCompleted "CONDITION_EVALUATION_COMPLETED" v 3 State call error;
     34 ForkStarted "FORK_STARTED" v 3 State;
     26 BranchStarted "BRANCH_STARTED" v 1 State;

@@ -27,6 +27,8 @@ pub enum CallKind {
     Processor,
     /// A strategy of the application that decides what comes next.
     Strategy,
+    /// A guardrail.
+    Guardrail,
     /// A branch, or an agent that a model called.
     Branch,
 }

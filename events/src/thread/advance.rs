@@ -5,8 +5,8 @@ use super::checkpoint_names::is_of;
 use super::frames::fail_outwards;
 use super::state::{Frame, NodeRun, Phase, State, Verdict, Work};
 use super::{
-    bounds, branches, ending, env::Env, judging, nodes, processors, questions, queueing, runs, sizes, status::Status,
-    summaries,
+    bounds, branches, ending, env::Env, guardrails, judging, nodes, processors, questions, queueing, runs, sizes,
+    status::Status, summaries,
 };
 use crate::event::{
     CaughtError, CheckpointCreated, ContextProcessingFailed, Event, NodeFailed, NodeStarted, RouteTaken,
@@ -115,7 +115,7 @@ fn in_node(state: &State, workflow: &Workflow, run: &NodeRun, around: &Env<'_>) 
         // What runs needs no definition: all that decides its course is in its request.
         Work::Llm(agent_loop) => questions::follow_up(state, workflow, around)
             .or_else(|| bounds::loop_at_limit(state, agent_loop))
-            .or_else(|| match agent_loop.gate(around.now) {
+            .or_else(|| match guardrails::gate(state, agent_loop, around).or(|| agent_loop.gate(around.now)) {
                 Gate::Owes(event) => Some(*event),
                 Gate::Shut => None,
                 Gate::Open => summaries::before_call(state, agent_loop, around).or_else(|| {
@@ -214,7 +214,8 @@ fn may_be_repeated(error: &ExecutionError) -> bool {
         | ErrorKind::CrashedProcess
         | ErrorKind::InvalidInput
         | ErrorKind::InvalidOutput
-        | ErrorKind::Interrupted => error.retryable,
+        | ErrorKind::Interrupted
+        | ErrorKind::Guardrail => error.retryable,
     }
 }
 

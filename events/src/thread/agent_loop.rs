@@ -15,6 +15,7 @@ mod agents;
 mod answers;
 mod custom;
 mod gate;
+mod guarding;
 mod output;
 mod panel;
 mod plan;
@@ -28,6 +29,7 @@ pub(super) use self::answers::{error_text, model_completed};
 pub use self::custom::Turn;
 pub(super) use self::custom::checked as checked_decision;
 pub(super) use self::gate::Gate;
+pub(super) use self::guarding::kind_of;
 pub(super) use self::output::with_form;
 pub(super) use self::slots::{decided_without, request_tool};
 use super::asks;
@@ -35,12 +37,13 @@ use super::calls::{CallKind, CallStage, Interaction, ModelCall, OpenCall, OpenCa
 use super::env::Env;
 pub use super::request::ModelBinding;
 pub use super::state::{
-    AgentLoop, CallConstraints, Candidate, Choice, CustomRun, CustomStage, Panel, PlanRun, PlanStage, Slot, Stage,
-    StrategyState, Wants,
+    AgentLoop, CallConstraints, Candidate, Check, CheckStage, Choice, CustomRun, CustomStage, GuardedCall, Guarding,
+    Panel, PlanRun, PlanStage, Slot, Stage, StrategyState, Wants,
 };
 use super::transition::{NO_MODEL_CALL, OPEN_CALL, TransitionError};
 use crate::event::{
     Event, Handoff, LlmCallCompleted, LlmCallRequested, LlmExecutionCompleted, LlmExecutionFailed, LlmExecutionRequest,
+    OperationType,
 };
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{CallId, Seq, ThreadId, Time};
@@ -67,6 +70,7 @@ impl AgentLoop {
             stage,
             course,
             leg: CallConstraints::default(),
+            guarding: Guarding::default(),
         }
     }
 
@@ -210,6 +214,7 @@ impl AgentLoop {
         if !matches!(self.stage, Stage::ToAsk) {
             self.turned();
         }
+        self.guarding.answer_due = !answer_text(message).is_empty();
         messages
     }
 
@@ -241,13 +246,18 @@ impl AgentLoop {
 
     /// Whether the answer is that of the node, and not only of a step on the way there.
     pub(super) fn is_over(&self, at: Time) -> bool {
-        self.has_answered() && matches!(self.gate(at), Gate::Open)
+        self.has_answered() && !self.is_answer_unchecked() && matches!(self.gate(at), Gate::Open)
     }
 
     /// A person is asked about the model call or about a tool call: the question.
     pub(super) fn asked(&mut self, calls: &OpenCalls, ask: Interaction) -> Result<OpenCall, TransitionError> {
         let (id, tool, model) = (ask.id, ask.tool_call.clone(), ask.llm_call);
+        let ask_about_content = ask.operation_type == OperationType::ApproveContent;
         let mut asked = OpenCall::new(CallKind::Question(Box::new(ask)), CallStage::Wanted);
+        if ask_about_content {
+            self.asked_about_content(id)?;
+            return Ok(asked);
+        }
         match (&mut self.stage, tool, model) {
             (Stage::Asking(open), None, Some(call))
                 if *open == call && self.request.relay && calls.children(call).next().is_none() =>

@@ -4,6 +4,7 @@
 mod branches;
 mod budget;
 mod frames;
+mod guardrails;
 mod hooks;
 mod judging;
 mod node;
@@ -226,6 +227,9 @@ impl State {
                 Ok(())
             }
 
+            Event::GuardrailRequested(e) => self.request_guardrail(seq, at, e),
+            Event::GuardrailRetried(e) => self.retry(at, e.call_id, e.attempt, OpenCall::guardrail),
+            Event::GuardrailCompleted(e) => self.complete_guardrail(seq, e),
             Event::AnswerRejected(e) => self.answer_rejected(seq, e),
             Event::PlanRequested(e) => self.plan_requested(seq, e),
             Event::PlanMade(e) => self.loop_of(&e.node_id)?.plan_made(e),
@@ -489,7 +493,7 @@ impl State {
     /// How long an attempt of this model call has.
     fn model_timeout_ms(&self, call: CallId) -> Option<u64> {
         let request = match (&self.calls.get(call)?.kind, &self.phase) {
-            (CallKind::Judge(_), Phase::Judging(judging)) => &judging.request,
+            (CallKind::Judge(_), _) => &self.guardrail_judging().or_else(|| self.judging())?.request,
             (CallKind::Summary(_), _) => &self.summarizing()?.request,
             (CallKind::Model(_), Phase::InNode(NodeRun { work: Work::Llm(agent_loop), .. })) => &agent_loop.request,
             _ => return None,

@@ -32,6 +32,24 @@ pub(super) fn approval(node: &NodeId, tool: AskedTool) -> Event {
     .into()
 }
 
+/// Whether an input or an answer may be used that a guardrail has stopped. It is shown whole: nobody approves of what they
+/// have not seen.
+pub(super) fn about_content(node: &NodeId, (guardrail, what): (&str, &str), reason: &str, text: &str) -> Event {
+    UserInteractionRequested {
+        interaction_id: None,
+        node_id: node.clone(),
+        operation_type: OperationType::ApproveContent,
+        prompt: Some(format!("Guardrail `{guardrail}` stopped the {what}: {reason}\nMay it be used?\n\n{text}")),
+        deadline: None,
+        metadata: Some(serde_json::json!({ "guardrail": guardrail, "on": what }).into()),
+        tool_call: None,
+        llm_call_id: None,
+        tool_run_id: None,
+        answer: None,
+    }
+    .into()
+}
+
 /// The prompt of a model, for the person who answers for it. The prompt is the conversation: it is made when it
 /// is shown.
 pub(super) fn relay(node: &NodeId, call: CallId, timeout_ms: Option<u64>, now: Time) -> Event {
@@ -107,7 +125,7 @@ impl Question {
 /// The error in place of an answer. A tool call without a decision is not approved.
 pub(crate) fn unanswered(operation: OperationType, reason: InteractionFailure, detail: Option<&str>) -> ExecutionError {
     let mut error = failure(reason, detail);
-    if operation == OperationType::ApproveTool && reason == InteractionFailure::Cancelled {
+    if operation.is_approval() && reason == InteractionFailure::Cancelled {
         error.kind = ErrorKind::Denied;
         error.message = "not approved: the question was cancelled".into();
     }

@@ -1,12 +1,12 @@
 //! The table of open calls: every request without a terminal event. Effects, deadlines, pauses, recovery, late answers
 //! and the end of a node are loops over it. Phases and loops contain ids of its calls.
 
+mod application;
 mod branch;
 mod model;
 mod processor;
 mod question;
 mod signal;
-mod strategy;
 mod tool;
 mod wait;
 
@@ -18,6 +18,7 @@ use crate::event::ToolCallRetried;
 use crate::ids::{CallId, Time};
 use crate::json::Json;
 
+pub use application::ApplicationRun;
 pub(super) use branch::AgentCall;
 pub use branch::BranchRun;
 pub use model::ModelCall;
@@ -25,7 +26,6 @@ pub use processor::ProcessorRun;
 pub use question::Interaction;
 pub(super) use question::answer_hash;
 pub use signal::SignalRun;
-pub use strategy::StrategyRun;
 pub use tool::{KeyOf, ToolRun};
 pub use wait::TimerRun;
 
@@ -57,7 +57,9 @@ pub enum CallKind {
     /// A context processor.
     Processor(Box<ProcessorRun>),
     /// A strategy of the application.
-    Strategy(StrategyRun),
+    Strategy(ApplicationRun),
+    /// A guardrail of the application.
+    Guardrail(ApplicationRun),
     /// A person.
     Question(Box<Interaction>),
     /// A wait for a time.
@@ -101,7 +103,7 @@ impl OpenCall {
             CallKind::Model(call) | CallKind::Judge(call) | CallKind::Summary(call) => call.call,
             CallKind::Tool(run) => run.call,
             CallKind::Processor(run) => run.call,
-            CallKind::Strategy(run) => run.call,
+            CallKind::Strategy(run) | CallKind::Guardrail(run) => run.call,
             CallKind::Question(ask) => ask.id,
             CallKind::Timer(run) => run.id,
             CallKind::Signal(run) => run.id,
@@ -115,7 +117,7 @@ impl OpenCall {
             CallKind::Model(call) | CallKind::Judge(call) | CallKind::Summary(call) => call.attempt,
             CallKind::Tool(run) => run.attempt,
             CallKind::Processor(run) => run.attempt,
-            CallKind::Strategy(run) => run.attempt,
+            CallKind::Strategy(run) | CallKind::Guardrail(run) => run.attempt,
             CallKind::Question(_) | CallKind::Timer(_) | CallKind::Signal(_) | CallKind::Branch(_) => 1,
         }
     }
@@ -132,6 +134,7 @@ impl OpenCall {
             CallKind::Tool(_)
             | CallKind::Processor(_)
             | CallKind::Strategy(_)
+            | CallKind::Guardrail(_)
             | CallKind::Question(_)
             | CallKind::Timer(_)
             | CallKind::Signal(_)
@@ -147,8 +150,12 @@ impl OpenCall {
         if let CallKind::Processor(run) = &self.kind { Some(run) } else { None }
     }
 
-    pub(super) fn strategy(&self) -> Option<&StrategyRun> {
+    pub(super) fn strategy(&self) -> Option<&ApplicationRun> {
         if let CallKind::Strategy(run) = &self.kind { Some(run) } else { None }
+    }
+
+    pub(super) fn guardrail(&self) -> Option<&ApplicationRun> {
+        if let CallKind::Guardrail(run) = &self.kind { Some(run) } else { None }
     }
 
     /// The question.
@@ -177,7 +184,7 @@ impl OpenCall {
             CallKind::Model(call) | CallKind::Judge(call) | CallKind::Summary(call) => call.deadline,
             CallKind::Tool(run) => Some(run.overdue_at()),
             CallKind::Processor(run) => Some(run.deadline),
-            CallKind::Strategy(run) => Some(run.deadline),
+            CallKind::Strategy(run) | CallKind::Guardrail(run) => Some(run.deadline),
             CallKind::Question(ask) => ask.deadline,
             CallKind::Timer(run) => Some(run.until),
             CallKind::Signal(run) => run.deadline,
@@ -204,7 +211,7 @@ impl OpenCall {
             }
             CallKind::Tool(run) => [&mut run.not_before, &mut run.deadline].into_iter().for_each(later),
             CallKind::Processor(run) => later(&mut run.deadline),
-            CallKind::Strategy(run) => later(&mut run.deadline),
+            CallKind::Strategy(run) | CallKind::Guardrail(run) => later(&mut run.deadline),
             CallKind::Question(ask) => ask.deadline.iter_mut().for_each(later),
             CallKind::Signal(run) => run.deadline.iter_mut().for_each(later),
             CallKind::Timer(_) | CallKind::Branch(_) => {}
@@ -318,7 +325,7 @@ impl OpenCalls {
                 call.retry(at, clock, timeout_ms);
             }
             CallKind::Processor(run) => run.retry(at, clock),
-            CallKind::Strategy(run) => run.retry(at, clock),
+            CallKind::Strategy(run) | CallKind::Guardrail(run) => run.retry(at, clock),
             CallKind::Tool(_)
             | CallKind::Question(_)
             | CallKind::Timer(_)

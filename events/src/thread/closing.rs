@@ -8,11 +8,11 @@ use super::permits::Permits;
 use super::questions::{closed, informing};
 use super::reports::{behind_questions, tool_failed};
 use super::state::{NodeRun, Phase, State, Work};
-use super::{judging, summaries};
+use super::{guardrails, judging, summaries};
 use crate::event::{
-    ContextProcessingFailed, ContextProcessingRetried, Event, InteractionFailure, LlmCallFailed, LlmCallRetried,
-    NodeFailed, StrategyDecisionFailed, StrategyDecisionRetried, ThreadFailed, ThreadRecovered, ToolCallRetried,
-    ToolExecutionFailed, UserInteractionFailed, WaitCompleted, WaitFailed,
+    ContextProcessingFailed, ContextProcessingRetried, Event, GuardrailRetried, InteractionFailure, LlmCallFailed,
+    LlmCallRetried, NodeFailed, StrategyDecisionFailed, StrategyDecisionRetried, ThreadFailed, ThreadRecovered,
+    ToolCallRetried, ToolExecutionFailed, UserInteractionFailed, WaitCompleted, WaitFailed,
 };
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{CallId, Time};
@@ -80,7 +80,8 @@ fn was_running(open: &OpenCall, clock: Time, was_set_back: bool) -> bool {
         | CallKind::Judge(_)
         | CallKind::Summary(_)
         | CallKind::Processor(_)
-        | CallKind::Strategy(_) => true,
+        | CallKind::Strategy(_)
+        | CallKind::Guardrail(_) => true,
         CallKind::Tool(run) => was_set_back || run.not_before <= clock,
         // A question outlives the runtime that asked it, a time or a signal comes all the same, and a branch is a thread of its own.
         CallKind::Question(_) | CallKind::Timer(_) | CallKind::Signal(_) | CallKind::Branch(_) => false,
@@ -106,6 +107,7 @@ fn recover_call(state: &State, open: &OpenCall, clock: Time, around: &Env<'_>) -
         CallKind::Tool(_) => ToolCallRetried { node_id: None, call_id, attempt, not_before: clock, error: None }.into(),
         CallKind::Processor(_) => ContextProcessingRetried { node_id: None, call_id, attempt }.into(),
         CallKind::Strategy(_) => StrategyDecisionRetried { node_id: None, call_id, attempt }.into(),
+        CallKind::Guardrail(_) => GuardrailRetried { node_id: None, call_id, attempt }.into(),
         // They are never cut off.
         CallKind::Question(_) | CallKind::Timer(_) | CallKind::Signal(_) | CallKind::Branch(_) => {
             return Vec::new();
@@ -128,6 +130,7 @@ pub(super) fn close_call(state: &State, open: &OpenCall, error: &ExecutionError,
         CallKind::Summary(open) => summaries::failed(open, error, now),
         CallKind::Processor(run) => ContextProcessingFailed { node_id: None, call_id: run.call, error }.into(),
         CallKind::Strategy(run) => StrategyDecisionFailed { node_id: None, call_id: run.call, error }.into(),
+        CallKind::Guardrail(run) => return guardrails::failed(state, run.call, error),
         CallKind::Tool(run) => match (&open.stage, state.node_run().map(|run| &run.work)) {
             (CallStage::Refused, Some(Work::Llm(agent_loop))) => agent_loop.refuse(run),
             _ => return close_tool(state, run, error, now),
@@ -276,6 +279,7 @@ pub(super) fn tick(state: &State, now: Time, permits: &dyn Permits) -> Vec<Event
             close_call(state, open, &timeout(&format!("context processor `{}`", run.processor)), now)
         }
         CallKind::Strategy(_) => close_call(state, open, &timeout("the strategy"), now),
+        CallKind::Guardrail(_) => close_call(state, open, &timeout("the guardrail"), now),
         CallKind::Question(ask) => {
             let error = timeout("the question");
             closed(ask, InteractionFailure::Timeout, Some(error.message.clone()), &error)

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bincode::{Decode, Encode};
 
 use crate::codec::SharedList;
-use crate::event::{ContextItem, NodeContext};
+use crate::event::{CheckedContent, ContextItem, NodeContext};
 use crate::ids::{CallId, NodeId, Seq};
 use crate::message::{Message, Role};
 
@@ -191,6 +191,43 @@ impl Conversation {
         if self.entries.get(last).is_some_and(|entry| entry.message.tool_calls().next().is_some()) {
             let (entries, at) = self.entries.tail_mut(last);
             entries.truncate(at);
+        }
+    }
+
+    /// The message of the user that an event added.
+    pub(super) fn message_of(&self, seq: Seq) -> Option<&Arc<Message>> {
+        self.entries.get(self.place_of(seq)?).map(|entry| &entry.message)
+    }
+
+    fn place_of(&self, seq: Seq) -> Option<usize> {
+        let is_it = |entry: &Entry| entry.seq == seq && entry.message.role == Role::User;
+        let after = self.entries.iter().rev().position(is_it)?;
+        Some(self.entries.len() - 1 - after)
+    }
+
+    /// The last answer of a model.
+    pub(super) fn last_answer(&self) -> Option<&Arc<Message>> {
+        self.entries.get(self.place_of_answer()?).map(|entry| &entry.message)
+    }
+
+    fn place_of_answer(&self) -> Option<usize> {
+        let is_it = |entry: &Entry| !entry.added && entry.message.role == Role::Assistant;
+        let after = self.entries.iter().rev().position(is_it)?;
+        Some(self.entries.len() - 1 - after)
+    }
+
+    /// Another message in the place of one that a guardrail has checked.
+    pub(super) fn replace_checked(&mut self, content: &CheckedContent, message: Arc<Message>) {
+        let place = match content {
+            CheckedContent::Input { message } => self.place_of(*message),
+            CheckedContent::Answer {} => self.place_of_answer(),
+            CheckedContent::ToolCall { .. } => None,
+        };
+        if let Some(place) = place {
+            let (entries, at) = self.entries.tail_mut(place);
+            if let Some(entry) = entries.get_mut(at) {
+                entry.message = message;
+            }
         }
     }
 

@@ -3,7 +3,7 @@
 mod requests;
 
 use super::calls::{
-    BranchRun, CallKind, Interaction, ModelCall, OpenCall, ProcessorRun, SignalRun, StrategyRun, TimerRun, ToolRun,
+    ApplicationRun, BranchRun, CallKind, Interaction, ModelCall, OpenCall, ProcessorRun, SignalRun, TimerRun, ToolRun,
 };
 use super::permits::{NoWaits, Permits};
 use super::state::{NodeRun, Phase, State, Work};
@@ -20,7 +20,9 @@ pub enum Effect {
     /// Run the context processor; [`State::processor_messages`] says over what.
     RunProcessor(ProcessorRun),
     /// Ask the application's strategy what comes next in the agent loop.
-    AskStrategy(StrategyRun),
+    AskStrategy(ApplicationRun),
+    /// Ask the application's guardrail whether something may be used.
+    CheckGuardrail(ApplicationRun),
     /// Ask the person.
     AskPerson(Interaction),
     /// Give the machine a tick when the time has come.
@@ -38,7 +40,7 @@ impl Effect {
             Self::CallModel(call) => (call.call, call.attempt),
             Self::CallTool(run) => (run.call, run.attempt),
             Self::RunProcessor(run) => (run.call, run.attempt),
-            Self::AskStrategy(run) => (run.call, run.attempt),
+            Self::AskStrategy(run) | Self::CheckGuardrail(run) => (run.call, run.attempt),
             Self::AskPerson(ask) => (ask.id, 1),
             Self::AwaitTime(run) => (run.id, 1),
             Self::AwaitSignal(run) => (run.id, 1),
@@ -49,7 +51,7 @@ impl Effect {
     /// Whether it may begin while its request is still being flushed, because doing it again would change nothing.
     pub fn may_be_repeated(&self) -> bool {
         match self {
-            Self::CallModel(_) | Self::RunProcessor(_) | Self::AskStrategy(_) => true,
+            Self::CallModel(_) | Self::RunProcessor(_) | Self::AskStrategy(_) | Self::CheckGuardrail(_) => true,
             Self::CallTool(run) => run.recovery == Recovery::Safe,
             Self::AskPerson(_) | Self::AwaitTime(_) | Self::AwaitSignal(_) | Self::RunBranch(_) => false,
         }
@@ -61,7 +63,7 @@ impl Effect {
             Self::CallModel(call) => call.requested_at,
             Self::CallTool(run) => run.not_before,
             Self::RunProcessor(run) => run.requested_at,
-            Self::AskStrategy(run) => run.requested_at,
+            Self::AskStrategy(run) | Self::CheckGuardrail(run) => run.requested_at,
             Self::AskPerson(ask) => ask.requested_at,
             Self::AwaitTime(run) => run.requested_at,
             Self::AwaitSignal(run) => run.requested_at,
@@ -77,6 +79,7 @@ impl From<&OpenCall> for Effect {
             CallKind::Tool(run) => Self::CallTool((**run).clone()),
             CallKind::Processor(run) => Self::RunProcessor((**run).clone()),
             CallKind::Strategy(run) => Self::AskStrategy(*run),
+            CallKind::Guardrail(run) => Self::CheckGuardrail(*run),
             CallKind::Question(ask) => Self::AskPerson((**ask).clone()),
             CallKind::Timer(run) => Self::AwaitTime(*run),
             CallKind::Signal(run) => Self::AwaitSignal((**run).clone()),

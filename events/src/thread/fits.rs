@@ -155,9 +155,10 @@ fn kind_at_work(state: &State) -> Option<&'static str> {
         Work::Asking(_) => Some(match state.open_calls().iter().find_map(OpenCall::question)?.operation_type {
             // A tool that a person answers, in a node of its own.
             OperationType::ApproveTool | OperationType::InformTool | OperationType::AnswerTool => "tool",
-            OperationType::UpdateVariables | OperationType::AddMessage | OperationType::RelayModel => {
-                "user_interaction"
-            }
+            OperationType::UpdateVariables
+            | OperationType::AddMessage
+            | OperationType::RelayModel
+            | OperationType::ApproveContent => "user_interaction",
         }),
         Work::Waiting(_) => {
             Some(if state.open_calls().iter().any(|open| open.signal().is_some()) { "signal" } else { "wait" })

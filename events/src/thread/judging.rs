@@ -21,7 +21,7 @@ use crate::expression::Context;
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{NodeId, Time};
 use crate::message::{FinishReason, Usage, UsageSource};
-use crate::workflow::{Edge, Workflow};
+use crate::workflow::{Edge, Judge, Workflow};
 use verdict::verdict_of;
 
 /// How long one verdict may take when the workflow does not say.
@@ -42,7 +42,28 @@ pub(super) fn request(
         let message = format!("the workflow has no `judge` for the condition `{condition}`");
         return Err(ExecutionError::new(ErrorKind::Configuration, message));
     };
-    let own = ModelChoice {
+    let (model, timeout_ms) = judge_of(judge);
+    let model = of_fork(state, model);
+    check_model(&model, condition, around)?;
+    let condition = condition.to_owned();
+    let model_profile = around.models.profile(&model);
+    let from = from.clone();
+    Ok(ConditionEvaluationRequested {
+        node_id: from,
+        edge,
+        condition,
+        attempt,
+        model,
+        timeout_ms,
+        model_profile,
+        guardrail: None,
+    }
+    .into())
+}
+
+/// The model that judges conditions, and how long one verdict may take.
+pub(super) fn judge_of(judge: &Judge) -> (ModelChoice, u64) {
+    let model = ModelChoice {
         profile: judge.profile_id.clone(),
         provider: judge.provider.clone(),
         model: judge.model.clone(),
@@ -51,21 +72,25 @@ pub(super) fn request(
         stream: false,
         extra: judge.extra.clone(),
     };
-    let model = match &state.changes.profile {
-        Some(profile) => of_profile(own, profile),
-        None => own,
-    };
-    if around.models.is_person(&model) {
-        let message = format!("a person answers for the model that judges the condition `{condition}`");
-        let hint = "give the workflow a `judge` that is a model, or ask the person with a user_interaction node";
-        return Err(ExecutionError::new(ErrorKind::Configuration, message).caused_by(hint));
+    (model, judge.timeout_ms.unwrap_or(TIMEOUT_MS_DEFAULT))
+}
+
+/// The model, or the profile that a fork put in the place of all models.
+pub(super) fn of_fork(state: &State, model: ModelChoice) -> ModelChoice {
+    match &state.changes.profile {
+        Some(profile) => of_profile(model, profile),
+        None => model,
     }
-    let timeout_ms = judge.timeout_ms.unwrap_or(TIMEOUT_MS_DEFAULT);
-    let condition = condition.to_owned();
-    let model_profile = around.models.profile(&model);
-    let from = from.clone();
-    Ok(ConditionEvaluationRequested { node_id: from, edge, condition, attempt, model, timeout_ms, model_profile }
-        .into())
+}
+
+/// A person judges no condition.
+pub(super) fn check_model(model: &ModelChoice, condition: &str, around: &Env<'_>) -> Result<(), ExecutionError> {
+    if !around.models.is_person(model) {
+        return Ok(());
+    }
+    let message = format!("a person answers for the model that judges the condition `{condition}`");
+    let hint = "give the workflow a `judge` that is a model, or ask the person with a user_interaction node";
+    Err(ExecutionError::new(ErrorKind::Configuration, message).caused_by(hint))
 }
 
 /// The way on after a judgement.

@@ -41,6 +41,7 @@ impl State {
                 CallKind::Tool(_) => is_retry = true,
                 CallKind::Processor(_) => return Some("a context processor"),
                 CallKind::Strategy(_) => return Some("a decision of the strategy"),
+                CallKind::Guardrail(_) => return Some("a guardrail"),
                 CallKind::Question(_) | CallKind::Timer(_) | CallKind::Signal(_) | CallKind::Branch(_) => {}
             }
         }

@@ -26,6 +26,7 @@ mod env;
 mod fits;
 mod for_each;
 mod frames;
+mod guardrails;
 mod input;
 mod judging;
 mod listing;
@@ -71,8 +72,8 @@ pub use agent_loop::Turn;
 pub use apply::FoldError;
 pub(crate) use asks::unanswered;
 pub use calls::{
-    BranchRun, CallKind, CallStage, Interaction, KeyOf, ModelCall, OpenCall, OpenCalls, ProcessorRun, SignalRun,
-    StrategyRun, TimerRun, ToolRun,
+    ApplicationRun, BranchRun, CallKind, CallStage, Interaction, KeyOf, ModelCall, OpenCall, OpenCalls, ProcessorRun,
+    SignalRun, TimerRun, ToolRun,
 };
 pub use check::START_MESSAGES_MAX;
 pub use closing::RECOVERIES_MAX;

@@ -117,6 +117,7 @@ fn process(
             return evaluate_answer(state, node, ask.id, &input).map_err(|e| e.to_string());
         }
         OperationType::ApproveTool => Some(decision::read(input)?),
+        OperationType::ApproveContent => Some(decision::about_content(input)?),
         OperationType::AnswerTool => Some(Decision::Answer { content: input.clone() }),
         OperationType::RelayModel => {
             brought(state, ask.llm_call.ok_or("no model call is open")?, input, around)?;

@@ -5,7 +5,7 @@ use super::calls::{CallKind, OpenCall, ToolRun};
 use super::processed::Processed;
 use super::questions::informing;
 use super::state::{State, Work};
-use super::{check, env::Env, judging, processors, sizes, summaries};
+use super::{check, env::Env, guardrails, judging, processors, sizes, summaries};
 use crate::event::{
     CallEvent, ContextProcessed, Event, StrategyDecided, StrategyDecisionFailed, ToolCallRetried,
     ToolExecutionCompleted, ToolExecutionFailed, Warning, WarningCode,
@@ -23,6 +23,7 @@ pub(super) fn reported(state: &State, attempt: u32, event: CallEvent, around: &E
     let of_model = |what: &str| open_attempt(state, OpenCall::model, call, attempt, what);
     let of_tool = |what: &str| open_attempt(state, OpenCall::tool, call, attempt, what);
     let of_processor = |what: &str| open_attempt(state, OpenCall::processor, call, attempt, what);
+    let of_guardrail = |what: &str| open_attempt(state, OpenCall::guardrail, call, attempt, what);
     let of_strategy = |what: &str| open_attempt(state, OpenCall::strategy, call, attempt, what);
     let events = match event {
         CallEvent::LlmCallCompleted(answer) => of_model("an answer").map(|(open, model)| match open.kind {
@@ -53,6 +54,9 @@ pub(super) fn reported(state: &State, attempt: u32, event: CallEvent, around: &E
             of_processor("a conversation").map(|(_, run)| vec![processors::answered(state, run, processed)])
         }
         CallEvent::ContextProcessingFailed(failed) => of_processor(&failed.error.message).map(|_| vec![failed.into()]),
+        CallEvent::GuardrailCompleted(completed) => {
+            of_guardrail("an outcome").map(|_| guardrails::completed(state, completed))
+        }
         CallEvent::StrategyDecided(decided) => {
             of_strategy("a decision").map(|_| vec![strategy_decided(state, decided, around)])
         }

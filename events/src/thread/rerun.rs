@@ -364,12 +364,15 @@ impl Again<'_> {
             | Event::ContextProcessingRetried(_)
             | Event::ContextProcessingFailed(_)
             | Event::ContextSummaryCompleted(_)
+            | Event::GuardrailRetried(_)
             | Event::StrategyDecisionRetried(_)
             | Event::StrategyDecided(_)
             | Event::StrategyDecisionFailed(_)
             | Event::BranchEnded(_) => true,
             // Another definition does not change when a run had its turn.
             Event::ThreadQueued(e) => e.workflow.is_none() || !self.same_definition,
+            // The outcome of a function comes from outside; one without a call of its own is decided again.
+            Event::GuardrailCompleted(e) => self.machine.state().open_calls().get(e.call_id).is_some(),
             // A tool that runs asks when it likes.
             Event::UserInteractionRequested(e) => e.operation_type == OperationType::InformTool,
             // What is built in is the machine's own work.
@@ -420,6 +423,7 @@ impl Again<'_> {
             | Event::PlanCompleted(_)
             | Event::CandidateChosen(_)
             | Event::CandidatesGathered(_)
+            | Event::GuardrailRequested(_)
             | Event::StrategyDecisionRequested(_) => false,
         }
     }

@@ -5,6 +5,7 @@ mod branches;
 mod custom;
 mod family;
 mod frames;
+mod guarding;
 mod hook_run;
 mod hooks;
 mod judging;
@@ -46,6 +47,7 @@ pub(super) use self::branches::{NOT_NEEDED, Verdict};
 pub use self::custom::{CustomRun, CustomStage};
 pub(super) use self::frames::Globals;
 pub use self::frames::{Frame, LoopFrame, SUB_WORKFLOWS_DEPTH_MAX, SubFrame};
+pub use self::guarding::{Check, CheckStage, GuardedCall, Guarding};
 pub use self::hook_run::{FailedHook, HookRun};
 pub(super) use self::judging::ATTEMPTS_MAX;
 pub use self::judging::{Judging, JudgingStage};
@@ -62,7 +64,7 @@ pub use self::totals::Totals;
 pub(super) use self::totals::{UNPRICED, Unpriced};
 
 /// The version of the stored form of [`State`] in snapshots; raised with every change of its shape.
-pub const STATE_VERSION: u16 = 19;
+pub const STATE_VERSION: u16 = 20;
 
 /// The fold of a thread's events.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
@@ -515,6 +517,14 @@ impl State {
     pub fn judging(&self) -> Option<&Judging> {
         match &self.phase {
             Phase::Judging(judging) => Some(judging),
+            _ => None,
+        }
+    }
+
+    /// The condition that a model judges for a guardrail.
+    pub(super) fn guardrail_judging(&self) -> Option<&Judging> {
+        match &self.node_run()?.work {
+            Work::Llm(agent_loop) => agent_loop.guarding.judging(),
             _ => None,
         }
     }

@@ -12,4 +12,5 @@ pub(super) const NO_CALL: TransitionError = TransitionError("no such call is ope
 pub(super) const NO_MODEL_CALL: TransitionError = TransitionError("no such model call is open");
 pub(super) const NO_WAIT: TransitionError = TransitionError("no such wait goes on");
 pub(super) const NO_QUESTION: TransitionError = TransitionError("no such question is open");
+pub(super) const UNCHECKED: TransitionError = TransitionError("a guardrail is to check the tool call first");
 pub(super) const NOT_NEXT: TransitionError = TransitionError("it is not the next attempt of the call");

@@ -17,6 +17,7 @@ use crate::expression::{Context, Variables};
 use crate::ids::Seq;
 use crate::json::Json;
 use crate::message::{Part, Role};
+use crate::workflow::CHECKED;
 
 /// The names that are made from the conversation.
 const MADE: [&str; 3] = ["messages", "llm_calls", "tool_calls"];
@@ -46,6 +47,11 @@ impl State {
     /// The same with this value as `output`.
     pub(super) fn context_with_output(&self, output: Json) -> Context {
         self.context_of(Some(("output", output)))
+    }
+
+    /// The same with what a guardrail checks as `checked`.
+    pub(super) fn context_with_checked(&self, checked: Json) -> Context {
+        self.context_of(Some((CHECKED, checked)))
     }
 
     fn context_of(&self, shadow: Option<(&'static str, Json)>) -> Context {

@@ -281,6 +281,10 @@ impl State {
                 "kind": "strategy", "id": id, "attempt": attempt,
                 "requested_at": run.requested_at, "deadline": run.deadline,
             }),
+            Effect::CheckGuardrail(run) => json!({
+                "kind": "guardrail", "id": id, "attempt": attempt,
+                "requested_at": run.requested_at, "deadline": run.deadline,
+            }),
             Effect::AwaitTime(run) => json!({
                 "kind": "wait", "id": id, "requested_at": run.requested_at, "until": run.until,
             }),

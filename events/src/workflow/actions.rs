@@ -3,7 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::agents::OfferedAgent;
+use super::agents::{OfferedAgent, handoff_tool};
+use super::guardrails::GuardrailSpec;
 use super::models::Summary;
 use super::strategy::Strategy;
 use crate::codec::OrderedMap;
@@ -81,6 +82,9 @@ pub struct LlmNode {
     /// What happens if an answer does not fit `output_schema`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repair: Option<Repair>,
+    /// What checks the input, the answers and the tool calls, in this order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub guardrails: Vec<GuardrailSpec>,
     /// How it comes to its answer; `react` when absent.
     #[serde(default, skip_serializing_if = "Strategy::is_react")]
     pub strategy: Strategy,
@@ -90,6 +94,12 @@ pub struct LlmNode {
 }
 
 impl LlmNode {
+    /// Whether an agent or a handoff has this name as a tool.
+    pub(crate) fn offers_beside(&self, tool: &str) -> bool {
+        self.agents.iter().any(|agent| agent.workflow == tool)
+            || self.handoffs.iter().any(|node| handoff_tool(node) == tool)
+    }
+
     /// Promises that the answer is a `T`: sets `output_schema` to the schema of the type.
     #[must_use]
     pub fn answers<T: JsonSchema>(mut self) -> Self {

@@ -11,6 +11,7 @@ mod fault;
 mod file;
 mod flow;
 mod graph;
+mod guardrails;
 mod models;
 mod names;
 mod node;
@@ -42,6 +43,8 @@ pub use flow::{
     ConditionNode, Edge, ForkNode, JoinMode, JoinNode, LoopEndNode, RouteCondition, RouteNode, SubWorkflowNode,
 };
 pub use graph::Graph;
+pub(crate) use guardrails::CHECKED;
+pub use guardrails::GuardrailSpec;
 pub use models::{Budget, Judge, Off, Summary, ThreadLimits, TokenLimit, nanousd};
 pub(crate) use names::is_variable_name;
 pub use node::{Body, LoopNode, Marker, Node, NodeKind, ParallelNode};

@@ -3,6 +3,7 @@
 mod actions;
 mod arguments;
 mod flow;
+mod guardrails;
 mod needs;
 mod newer;
 mod node;
@@ -251,13 +252,18 @@ fn check_uses<'a>(spec: &WorkflowSpec, graphs: impl Iterator<Item = &'a Graph>, 
                 faults.push(Fault::new(path, format!("there is no workflow `{name}`")).hint(hint));
             }
         }
-        if spec.judge.is_none()
-            && let Some(judged) = graph.edges.values().flatten().find(|placed| placed.edge.judge.is_some())
-        {
-            faults.push(
-                Fault::new(format!("{}.judge", judged.path), "the workflow has no `judge` for the condition")
-                    .hint("give the workflow a `judge` with a profile_id, or provider and model"),
-            );
+        if spec.judge.is_none() {
+            let mut judged = graph.edges.values().flatten().filter(|placed| placed.edge.judge.is_some());
+            let of_edge = judged.next().map(|placed| placed.path.clone());
+            let guarded = graph.nodes.values().find_map(|placed| {
+                let guardrails = &placed.node.llm.as_ref()?.guardrails;
+                let i = guardrails.iter().position(|guardrail| guardrail.judge.is_some())?;
+                Some(format!("{}.llm.guardrails[{i}]", placed.path))
+            });
+            faults.extend(of_edge.or(guarded).map(|path| {
+                Fault::new(format!("{path}.judge"), "the workflow has no `judge` for the condition")
+                    .hint("give the workflow a `judge` with a profile_id, or provider and model")
+            }));
         }
     }
     if n_nodes > NODES_MAX {

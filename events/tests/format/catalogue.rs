@@ -96,6 +96,7 @@ fn the_shapes_stand_in_the_catalogue() {
         ("results", value(&|| serde_json::to_value(InteractionResults::default()))),
         ("tool call reference", value(&|| serde_json::to_value(samples::tool_call_ref()))),
         ("caught error", value(&|| serde_json::to_value(samples::caught_error()))),
+        ("guardrail", value(&|| serde_json::to_value(samples::guardrails().remove(0)))),
     ] {
         fields_are(&page, heading, &object);
     }
@@ -108,6 +109,8 @@ fn the_shapes_stand_in_the_catalogue() {
         ("strategy decision", "decision", json(&samples::strategy_decisions())),
         ("aside", "purpose", json(&samples::asides())),
         ("run ending", "status", json(&samples::run_endings())),
+        ("checked content", "on", json(&samples::checked_contents())),
+        ("guardrail outcome", "outcome", json(&samples::guardrail_outcomes())),
     ] {
         assert_eq!(page[heading].rows.len(), kinds.len(), "{heading}");
         for ((name, fields), kind) in page[heading].rows.iter().zip(&kinds) {

@@ -20,6 +20,7 @@ use serde_json::json;
 
 pub(crate) use versions::{
     version_2, version_3, version_4, version_5, version_6, version_7, version_8, version_10, version_13, version_14,
+    version_15,
 };
 
 const CALL: CallId = CallId(Seq(5));
@@ -234,6 +235,7 @@ pub(crate) fn events() -> Vec<Event> {
     events.extend(of_hooks());
     events.extend(of_nodes());
     events.extend(of_models());
+    events.extend(of_guardrails());
     events.extend(of_tools_and_people());
     events.extend(of_waits());
     events.extend(of_graphs());
@@ -371,6 +373,7 @@ fn of_models() -> Vec<Event> {
             output: None,
             agents: Vec::new(),
             handoffs: Vec::new(),
+            guardrails: Vec::new(),
         }
         .into(),
         LlmCallRequested {
@@ -458,6 +461,64 @@ pub(crate) fn answer_rejected() -> Event {
         prompt: "Answer again".into(),
     }
     .into()
+}
+
+pub(crate) fn guardrails() -> Vec<Guardrail> {
+    let (condition, when) = ("it is rude".to_owned(), "'@' in checked".to_owned());
+    let guardrail = |name: &str, on, check, then| Guardrail {
+        name: name.into(),
+        on,
+        tools: Vec::new(),
+        check,
+        then,
+        reason: Some("so".into()),
+        hold: true,
+    };
+    let function = GuardrailCheck::Function { name: "max_words".into(), config: variables(), timeout_ms: 60_000 };
+    let judge = GuardrailCheck::Judge { condition, model: Box::new(model()), timeout_ms: 60_000 };
+    let expression = GuardrailCheck::Expression { when };
+    let with = json!({"to": "nobody"});
+    vec![
+        guardrail("mail", GuardedContent::Input, expression.clone(), GuardrailAction::Reject),
+        guardrail("rude", GuardedContent::Answer, judge, GuardrailAction::Ask),
+        guardrail("brief", GuardedContent::Answer, function, GuardrailAction::Reject),
+        Guardrail {
+            tools: vec!["send".into()],
+            ..guardrail("send", GuardedContent::ToolCall, expression, GuardrailAction::Replace(with.into()))
+        },
+    ]
+}
+
+pub(crate) fn checked_contents() -> Vec<CheckedContent> {
+    vec![
+        CheckedContent::Input { message: Seq(4) },
+        CheckedContent::Answer {},
+        CheckedContent::ToolCall { index: 1, tool_call_id: "call_1".into() },
+    ]
+}
+
+pub(crate) fn guardrail_outcomes() -> Vec<GuardrailOutcome> {
+    let reason = || "it is so".to_owned();
+    vec![
+        GuardrailOutcome::Allow {},
+        GuardrailOutcome::Replace { with: json!({"to": "nobody"}).into(), reason: reason() },
+        GuardrailOutcome::Reject { reason: reason() },
+        GuardrailOutcome::Ask { reason: reason() },
+    ]
+}
+
+pub(crate) fn guardrail_completed(content: CheckedContent, outcome: GuardrailOutcome) -> GuardrailCompleted {
+    let (name, error) = ("mail".into(), Some(error()));
+    GuardrailCompleted { node_id: None, call_id: CALL, guardrail: 1, name, content, outcome, error }
+}
+
+pub(crate) fn of_guardrails() -> Vec<Event> {
+    let content = checked_contents().remove(2);
+    vec![
+        GuardrailRequested { node_id: "ask".into(), guardrail: 1, content: content.clone(), deadline: time() }.into(),
+        GuardrailRetried { node_id: None, call_id: CALL, attempt: 2 }.into(),
+        guardrail_completed(content, guardrail_outcomes().remove(1)).into(),
+    ]
 }
 
 pub(crate) fn agent_started() -> Event {
@@ -583,6 +644,7 @@ fn of_graphs() -> Vec<Event> {
             model: model(),
             timeout_ms: 60_000,
             model_profile: Some(Hash::from_bytes([0xab; 32])),
+            guardrail: None,
         }
         .into(),
         ConditionEvaluationCompleted {

@@ -104,7 +104,7 @@ test('a long tool call is shown whole, and approved only after its end was in si
   const main = `document.querySelector('.question button.main')`;
   const result = `document.querySelector('.question .result').innerText`;
   assert.equal(await page.value(`${main}.disabled`), true);
-  await page.says('Read the arguments to their end first', '.question');
+  await page.says('Read it to its end first', '.question');
   // Neither keys, nor a form that is sent anyway, nor other arguments, nor a copied command get around it.
   await page.value(`document.querySelector('.question form').requestSubmit()`);
   await page.until(`${result}.includes('to their end')`);

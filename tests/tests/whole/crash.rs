@@ -13,8 +13,8 @@ use rethread_store::testing::{Fault, FaultyStore, copy_as_killed};
 use crate::agents;
 use crate::interaction::approval;
 use crate::people;
-use crate::strategies;
 use crate::support::{Tally, World, block_on, disk, llm, scripted, workflow};
+use crate::{guardrails, strategies};
 
 /// Tools that begin only when their request is durable.
 const CAREFUL: [&str; 2] = ["put", "pay"];
@@ -323,6 +323,11 @@ fn several_models_survive_a_crash_at_every_append() {
 #[test]
 fn application_strategy_survives_a_crash_at_every_append() {
     check_crashes(&strategies::thought_over());
+}
+
+#[test]
+fn guardrails_survive_a_crash_at_every_append() {
+    check_crashes(&guardrails::guarded());
 }
 
 /// A model asks for a tool that a person allows, and answers.

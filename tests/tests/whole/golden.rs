@@ -14,12 +14,13 @@ use rethread_store::testing::copy_as_killed;
 use serde_json::{Value, json};
 
 use crate::agents;
+use crate::guardrails;
 use crate::interaction::approval;
 use crate::strategies::{judged, merged, planned, thought_over};
 use crate::support::{Tally, World, block_on, disk, llm, scripted, workflow};
 
 /// The log of the shapes of events that this program writes.
-const PRESENT: &str = "10";
+const PRESENT: &str = "11";
 
 /// Where the hashes of the golden files are.
 const HASHES: &str = "tests/golden/hashes.txt";
@@ -163,6 +164,7 @@ async fn agents(world: &World) {
     asks.respond(asks.state().await.unwrap().interaction().unwrap().id, "yes").await.unwrap();
     assert_eq!(team.outcome().await.unwrap().status, Status::Completed);
     world.run(&agents::desk(), "go").await;
+    world.run(&guardrails::guarded(), "go").await;
     let hooks = format!(
         "finally: tidy\nedges: []\nnodes: [{}, {}]",
         llm("work", "", "{text: a}"),
@@ -368,11 +370,21 @@ fn the_log_that_a_killed_process_of_version_9_left_replays() {
 
 #[test]
 fn the_log_of_version_10_replays() {
-    check(PRESENT, "log", &[]);
+    check("10", "log", &[]);
 }
 
 #[test]
 fn the_log_that_a_killed_process_of_version_10_left_replays() {
+    check("10", "log-killed", &[]);
+}
+
+#[test]
+fn the_log_of_version_11_replays() {
+    check(PRESENT, "log", &[]);
+}
+
+#[test]
+fn the_log_that_a_killed_process_of_version_11_left_replays() {
     check(PRESENT, "log-killed", &[]);
 }
 

@@ -18,6 +18,7 @@ mod fork;
 mod fork_fits;
 mod full;
 mod golden;
+mod guardrails;
 mod handler;
 mod hooks;
 mod interaction;

@@ -134,6 +134,7 @@ fn a_handler_is_asked_every_kind_of_question() {
                 assert!(prompt.contains("`pay`"), "{prompt}");
                 json!({"decision": "approve"})
             }
+            OperationType::ApproveContent => json!(true),
             OperationType::AnswerTool | OperationType::InformTool => json!(format!("to {prompt:?}: b")),
             OperationType::RelayModel => {
                 assert!(prompt.contains("Be brief.") && prompt.contains("How much is 7 €?"), "{prompt}");

@@ -3,12 +3,14 @@
 import { parse } from './exact.mjs';
 
 /**
- * What kind of form a question wants: `approve`, `fields` or `link` about a tool; of a typed question `options`, `words`,
+ * What kind of form a question wants: `approve`, `fields` or `link` about a tool; `content` about an input or an answer that
+ * a guardrail has stopped; of a typed question `options`, `words`,
  * `number` or `schema`; otherwise `choice` (some texts are offered, any is taken) or `text`.
  */
 export function form(question) {
   const operation = question.operation_type.toUpperCase();
   if (operation === 'APPROVE_TOOL') return 'approve';
+  if (operation === 'APPROVE_CONTENT') return 'content';
   if (operation === 'INFORM_TOOL') return question.metadata?.schema ? 'fields' : 'link';
   const typed = { boolean: 'options', choice: 'options', text: 'words', number: 'number', json_schema: 'schema' }[question.answer?.type];
   if (typed) return typed;
@@ -64,6 +66,14 @@ export function answer(question, { decision, text = '', json = false }) {
       case 'reject': return text.trim() ? { decision, reason: text } : { decision };
       case 'answer': return { decision, content: plain(text) };
       default: throw new Error('choose what to do with the call');
+    }
+  }
+  if (form(question) === 'content') {
+    switch (decision) {
+      case 'approve': return { decision };
+      case 'reject': return text.trim() ? { decision, reason: text } : { decision };
+      case 'answer': return { decision, content: text };
+      default: throw new Error('choose what to do with the message');
     }
   }
   if (decision === 'reject') return { decision: 'reject' };

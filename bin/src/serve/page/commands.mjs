@@ -41,7 +41,7 @@ export function fork(id, { at = null, variables = {}, prompts = {}, profile = ''
 
 /** An answer to a question. */
 export function respond(question, answer) {
-  if (question.operation_type.toUpperCase() === 'APPROVE_TOOL') {
+  if (['APPROVE_TOOL', 'APPROVE_CONTENT'].includes(question.operation_type.toUpperCase())) {
     if (answer?.decision === 'approve') return command('respond', question.id, '--approve');
     if (answer?.decision === 'edit') return command('respond', question.id, '--edit', marked_json(answer.arguments));
     if (answer?.decision === 'reject') return command('respond', question.id, '--reject', answer.reason ?? '');

@@ -95,6 +95,7 @@ function what_happened({ type, data = {} }) {
     case 'USER_INTERACTION_FAILED': return line(`${data.reason}${data.detail ? `: ${data.detail}` : ''}`);
     case 'CONTEXT_PROCESSING_REQUESTED': return line(`${data.node_id}, ${data.processor}`);
     case 'CONTEXT_PROCESSED': return line(processed(data).join(', '));
+    case 'GUARDRAIL_COMPLETED': return line(`${data.name}, ${data.content?.on}: ${data.outcome?.outcome}${data.outcome?.reason ? `: ${data.outcome.reason}` : ''}`);
     case 'PLAN_MADE': return line((data.steps ?? []).join('; '));
     case 'PLAN_STEP_STARTED': return line(data.step);
     default: return failed ?? line(data.node_id ?? '');
@@ -104,7 +105,7 @@ function what_happened({ type, data = {} }) {
 /** What an event is about, for its colour: `node`, `llm`, `tool`, `person`, `branch`, `bad` or `thread`. */
 export function family(type) {
   if (/_FAILED$|^WARNING$|^BUDGET_EXCEEDED$/.test(type)) return 'bad';
-  if (/^(LLM_|CONDITION_|CONTEXT_SUMMAR|CANDIDATE|PLAN_|STRATEGY_)/.test(type)) return 'llm';
+  if (/^(LLM_|CONDITION_|CONTEXT_SUMMAR|CANDIDATE|PLAN_|STRATEGY_|GUARDRAIL_)/.test(type)) return 'llm';
   if (/^(TOOL_|CONTEXT_PROCESS)/.test(type)) return 'tool';
   if (/^USER_/.test(type)) return 'person';
   if (/^(FORK_|BRANCH_|JOIN_)/.test(type)) return 'branch';
@@ -116,7 +117,7 @@ export function family(type) {
 export const CHOICES = {
   '': ['All events', []],
   people: ['People', ['USER_INTERACTION_REQUESTED', 'USER_INTERACTION_RESPONDED', 'USER_INTERACTION_PROCESSED', 'USER_INTERACTION_FAILED']],
-  models: ['Models', ['LLM_EXECUTION_REQUEST', 'LLM_CALL_REQUESTED', 'LLM_CALL_RETRIED', 'LLM_CALL_COMPLETED', 'LLM_CALL_FAILED', 'LLM_EXECUTION_COMPLETED', 'LLM_EXECUTION_FAILED', 'CONDITION_EVALUATION_REQUESTED', 'CONDITION_EVALUATION_COMPLETED']],
+  models: ['Models', ['LLM_EXECUTION_REQUEST', 'LLM_CALL_REQUESTED', 'LLM_CALL_RETRIED', 'LLM_CALL_COMPLETED', 'LLM_CALL_FAILED', 'LLM_EXECUTION_COMPLETED', 'LLM_EXECUTION_FAILED', 'CONDITION_EVALUATION_REQUESTED', 'CONDITION_EVALUATION_COMPLETED', 'GUARDRAIL_REQUESTED', 'GUARDRAIL_COMPLETED']],
   tools: ['Tools', ['TOOL_EXECUTION_REQUEST', 'TOOL_CALL_RETRIED', 'TOOL_EXECUTION_PROGRESS', 'TOOL_EXECUTION_COMPLETED', 'TOOL_EXECUTION_FAILED']],
   nodes: ['Nodes', ['NODE_STARTED', 'NODE_COMPLETED', 'NODE_FAILED', 'ROUTE_TAKEN', 'FORK_STARTED', 'AGENT_STARTED', 'BRANCH_STARTED', 'BRANCH_ENDED', 'JOIN_COMPLETED', 'LOOP_STARTED', 'LOOP_ITERATION_STARTED', 'LOOP_ENDED', 'SUB_WORKFLOW_STARTED', 'SUB_WORKFLOW_COMPLETED', 'SUB_WORKFLOW_FAILED', 'HOOK_STARTED', 'HOOK_ENDED']],
   trouble: ['Failures and warnings', ['THREAD_FAILED', 'THREAD_CANCELLED', 'THREAD_RECOVERED', 'WARNING', 'BUDGET_EXCEEDED', 'NODE_FAILED', 'LLM_TRY_FAILED', 'LLM_CALL_FAILED', 'LLM_EXECUTION_FAILED', 'TOOL_EXECUTION_FAILED', 'USER_INTERACTION_FAILED', 'SUB_WORKFLOW_FAILED', 'CONTEXT_PROCESSING_FAILED', 'PLAN_STEP_FAILED', 'STRATEGY_DECISION_FAILED']],

@@ -12,28 +12,30 @@ import { marked_json } from './marks.mjs';
 import * as command from './commands.mjs';
 
 const DECISIONS = [['approve', 'Approve: it runs'], ['edit', 'Edit: it runs with other arguments'], ['reject', 'Reject: it does not run'], ['answer', 'Answer in its place']];
-const UNSEEN = 'Read the arguments to their end first: scroll down in them.';
+const CONTENT_DECISIONS = [['approve', 'Approve: it is used'], ['reject', 'Reject: it is not used'], ['answer', 'Another text in its place']];
+const UNSEEN = 'Read it to its end first: scroll down in it.';
 let cards = 0;
 
-// All arguments of a call that is to be approved; `seen()` is told when their end has been in sight.
-function whole(call, seen) {
-  const end = h('span.end', {}, 'end of the arguments');
+// All of what is to be approved; `seen()` is told when its end has been in sight.
+function whole(what, text, seen) {
+  const end = h('span.end', {}, `end of the ${what}`);
   const watch = new IntersectionObserver((entries) => {
     if (!entries.some((entry) => entry.isIntersecting)) return;
     watch.disconnect();
     seen();
   }, { threshold: 1 });
   watch.observe(end);
-  return h('pre', { tabindex: '0', role: 'region', 'aria-label': 'Arguments' }, JSON.stringify(call.arguments, null, 2), '\n', end);
+  return h('pre', { tabindex: '0', role: 'region', 'aria-label': what }, text, '\n', end);
 }
 
 /** The card; `gone()` is told when the question is not open any more. `here` is the thread whose page it stands on. */
 export function question_card(app, question, here = null) {
   const id = `question-${(cards += 1)}`;
   const kind = form(question);
-  const state = { decision: kind === 'approve' ? 'approve' : null, text: '', json: false };
+  const approves = kind === 'approve' || kind === 'content';
+  const state = { decision: approves ? 'approve' : null, text: '', json: false };
   // Nothing is approved that was not shown whole.
-  let is_seen = kind !== 'approve';
+  let is_seen = !approves;
   let [done, sending, is_gone] = [false, false, false];
   const result = h('p.result', { role: 'status' });
   const fields = h('div.fields');
@@ -44,7 +46,11 @@ export function question_card(app, question, here = null) {
   const why = h('form', { 'aria-describedby': `${id}-prompt` }, fields, unseen, result,
     h('footer', {}, send_it, h('button', { type: 'button', onclick: copy }, 'Command')));
   const since = h('span', {}, `asked ${age(question.requested_at, app.now())} ago`);
-  const prompt = kind === 'approve' ? `May the tool ${question.tool_call.name} run with these arguments?` : question.prompt;
+  const content = String(question.metadata?.on ?? 'message');
+  const prompt = {
+    approve: () => `May the tool ${question.tool_call.name} run with these arguments?`,
+    content: () => `May this ${content} be used?`,
+  }[kind]?.() ?? question.prompt;
   const element = h('article.question', { 'aria-labelledby': `${id}-prompt`, 'data-question': question.id },
     question.thread_id !== here && h('p.facts', {},
       h('a', { href: address({ view: 'thread', id: question.thread_id, tab: 'messages' }) }, `${line(question.workflow ?? 'thread', 60)} ${short(question.thread_id)}`),
@@ -52,7 +58,8 @@ export function question_card(app, question, here = null) {
       question.deadline && h('span', {}, `until ${question.deadline}`)),
     h('h3.prompt', { id: `${id}-prompt` }, long_text(prompt ?? 'Your answer')),
     shows_call && h('div.part.call', {}, h('span.label', {}, `tool ${question.tool_call.name}`),
-      kind === 'approve' ? whole(question.tool_call, seen) : long_text(JSON.stringify(question.tool_call.arguments, null, 2), 'pre')),
+      kind === 'approve' ? whole('arguments', JSON.stringify(question.tool_call.arguments, null, 2), seen) : long_text(JSON.stringify(question.tool_call.arguments, null, 2), 'pre')),
+    kind === 'content' && h('div.part', {}, whole(content, question.prompt, seen)),
     app.can('operate') ? why : h('p.quiet', {}, 'You may look, and not answer.'));
 
   function seen() {
@@ -84,11 +91,11 @@ export function question_card(app, question, here = null) {
     const extra = {
       approve: () => [],
       edit: () => (is_blurred(question.tool_call?.arguments) ? blurred() : area('Arguments', marked_json(question.tool_call?.arguments ?? {}, 2), 6)),
-      reject: () => area('Reason, which the model reads', ''),
-      answer: () => area('The result, which the model reads: a text, or JSON', ''),
+      reject: () => area(kind === 'content' ? 'Reason' : 'Reason, which the model reads', ''),
+      answer: () => area(kind === 'content' ? 'The text' : 'The result, which the model reads: a text, or JSON', ''),
     }[decision]();
     fill(fields, h('fieldset', {}, h('legend', {}, 'What shall become of it?'),
-      DECISIONS.map(([value, label]) => h('label.check', {}, h('input', { type: 'radio', name: id, value, checked: value === decision, onchange: () => { decide(value); fields.querySelector(`[value=${value}]`).focus(); } }), label))), extra);
+      (kind === 'content' ? CONTENT_DECISIONS : DECISIONS).map(([value, label]) => h('label.check', {}, h('input', { type: 'radio', name: id, value, checked: value === decision, onchange: () => { decide(value); fields.querySelector(`[value=${value}]`).focus(); } }), label))), extra);
     send_it.textContent = { approve: 'Approve', edit: 'Approve with these', reject: 'Reject', answer: 'Send' }[decision];
     send_it.classList.toggle('danger', decision === 'reject');
     allow();
@@ -211,7 +218,7 @@ export function question_card(app, question, here = null) {
   why.addEventListener('keydown', (event) => {
     if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) why.requestSubmit();
   });
-  if (kind === 'approve') decide('approve');
+  if (approves) decide('approve');
   else if (kind === 'fields' || kind === 'link') informing();
   else if (question.answer) typed();
   else plain();

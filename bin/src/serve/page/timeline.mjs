@@ -10,7 +10,8 @@ export const TYPES = [
   'JOIN_COMPLETED', 'LOOP_STARTED', 'LOOP_ITERATION_STARTED', 'LOOP_ENDED', 'SUB_WORKFLOW_STARTED',
   'SUB_WORKFLOW_COMPLETED', 'SUB_WORKFLOW_FAILED', 'CONTEXT_PROCESSING_REQUESTED', 'CONTEXT_PROCESSING_RETRIED',
   'CONTEXT_PROCESSED', 'CONTEXT_PROCESSING_FAILED', 'LLM_EXECUTION_REQUEST', 'LLM_CALL_REQUESTED', 'LLM_CALL_RETRIED',
-  'LLM_TRY_FAILED', 'LLM_CALL_COMPLETED', 'LLM_CALL_FAILED', 'STRATEGY_DECISION_REQUESTED',
+  'LLM_TRY_FAILED', 'LLM_CALL_COMPLETED', 'LLM_CALL_FAILED', 'GUARDRAIL_REQUESTED',
+  'GUARDRAIL_RETRIED', 'GUARDRAIL_COMPLETED', 'STRATEGY_DECISION_REQUESTED',
   'STRATEGY_DECISION_RETRIED', 'STRATEGY_DECIDED', 'STRATEGY_DECISION_FAILED', 'CONTEXT_SUMMARY_REQUESTED',
   'CONTEXT_SUMMARY_COMPLETED', 'TOOL_EXECUTION_REQUEST', 'TOOL_CALL_RETRIED', 'TOOL_EXECUTION_COMPLETED',
   'TOOL_EXECUTION_FAILED', 'USER_INTERACTION_REQUESTED', 'USER_INTERACTION_PROCESSED', 'USER_INTERACTION_FAILED',
@@ -80,6 +81,7 @@ export class Timeline {
       case 'LLM_CALL_FAILED': end(call, 'failed', data.error.message); break;
       case 'LLM_CALL_RETRIED':
       case 'TOOL_CALL_RETRIED':
+      case 'GUARDRAIL_RETRIED':
       case 'STRATEGY_DECISION_RETRIED':
       case 'CONTEXT_PROCESSING_RETRIED': this.#mark(call, seq, at, `attempt ${data.attempt}`); break;
       case 'LLM_TRY_FAILED': this.#mark(call, seq, at, `try ${data.try_number} failed: ${data.error.message}`); break;
@@ -92,6 +94,11 @@ export class Timeline {
       case 'CONTEXT_PROCESSING_REQUESTED': begin(`call ${seq}`, 'tool', data.processor); break;
       case 'CONTEXT_PROCESSED': end(call, 'done'); break;
       case 'CONTEXT_PROCESSING_FAILED': end(call, 'failed', data.error.message); break;
+      case 'GUARDRAIL_REQUESTED': begin(`call ${seq}`, 'tool', 'guardrail'); break;
+      case 'GUARDRAIL_COMPLETED':
+        if (data.call_id === seq) begin(`call ${seq}`, 'tool', `guardrail ${line(data.name, 60)}`);
+        end(call, data.error ? 'failed' : 'done', data.outcome.reason ? `${data.outcome.outcome}: ${data.outcome.reason}` : data.outcome.outcome);
+        break;
       case 'STRATEGY_DECISION_REQUESTED': begin(`call ${seq}`, 'tool', `strategy ${data.name}`); break;
       case 'STRATEGY_DECIDED': end(call, 'done', data.next?.decision); break;
       case 'STRATEGY_DECISION_FAILED': end(call, 'failed', data.error.message); break;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bincode::{Decode, Encode};
 
+use super::super::agent::*;
 use super::super::graph::*;
 use super::super::interaction::*;
 use super::super::llm::*;
@@ -32,6 +33,18 @@ before! {
         llm_call_id: Option<CallId>,
         tool_run_id: Option<CallId>,
     } without { answer: None, interaction_id: None, }
+}
+
+before! {
+    ConditionEvaluationRequestedV2 of ConditionEvaluationRequested {
+        node_id: NodeId,
+        edge: u32,
+        condition: String,
+        attempt: u32,
+        model: ModelChoice,
+        timeout_ms: u64,
+        model_profile: Option<Hash>,
+    } without { guardrail: None, }
 }
 
 before! {
@@ -351,7 +364,9 @@ before! {
         relay: bool,
         summary: Option<SummaryPlan>,
         strategy: LoopStrategy,
-    } without { context: NodeContext::Shared, output: None, agents: Vec::new(), handoffs: Vec::new(), }
+    } without {
+        context: NodeContext::Shared, output: None, agents: Vec::new(), handoffs: Vec::new(), guardrails: Vec::new(),
+    }
 }
 
 before! {
@@ -372,7 +387,7 @@ before! {
         summary: Option<SummaryPlan>,
         strategy: LoopStrategy,
         context: NodeContext,
-    } without { output: None, agents: Vec::new(), handoffs: Vec::new(), }
+    } without { output: None, agents: Vec::new(), handoffs: Vec::new(), guardrails: Vec::new(), }
 }
 
 before! {
@@ -394,7 +409,31 @@ before! {
         strategy: LoopStrategy,
         context: NodeContext,
         output: Option<OutputSpec>,
-    } without { agents: Vec::new(), handoffs: Vec::new(), }
+    } without { agents: Vec::new(), handoffs: Vec::new(), guardrails: Vec::new(), }
+}
+
+before! {
+    LlmExecutionRequestV5 of LlmExecutionRequest {
+        node_id: NodeId,
+        prompt: String,
+        system_prompt: Option<String>,
+        model: ModelChoice,
+        tool_mode: ToolMode,
+        tools: Vec<String>,
+        tool_catalog: Option<Hash>,
+        max_iterations: u32,
+        concurrent_tools_max: u32,
+        llm_timeout_ms: Option<u64>,
+        approve_tools: Vec<String>,
+        person_tools: Vec<String>,
+        relay: bool,
+        summary: Option<SummaryPlan>,
+        strategy: LoopStrategy,
+        context: NodeContext,
+        output: Option<OutputSpec>,
+        agents: Vec<AgentTool>,
+        handoffs: Vec<HandoffTool>,
+    } without { guardrails: Vec::new(), }
 }
 
 before! {

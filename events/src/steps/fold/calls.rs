@@ -7,7 +7,8 @@ use super::super::{NodeDoes, NodeResult, SpentOn, StepOutcome, Steps};
 use super::{keep_try, model_name, outcome_of, text_of};
 use crate::codec::OrderedMap;
 use crate::event::{
-    Decision, Event, OperationType, ToolExecutionRequest, UserInteractionProcessed, UserInteractionRequested,
+    CheckedContent, Decision, Event, GuardrailCompleted, GuardrailOutcome, OperationType, ToolExecutionRequest,
+    UserInteractionProcessed, UserInteractionRequested,
 };
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{CallId, Seq, Time};
@@ -160,6 +161,12 @@ impl Steps {
             Event::StrategyDecided(e) => self.end_call(seq, at, e.call_id, None),
             Event::StrategyDecisionFailed(e) => self.end_call(seq, at, e.call_id, Some(&e.error)),
 
+            Event::GuardrailRequested(_) => self.begin(Call::new(CallId(seq), CallKind::Guardrail, at)),
+            Event::GuardrailRetried(e) => {
+                self.again(e.call_id, e.attempt, FailedTry { seq, at, error: None, wait_ms: 0 });
+            }
+            Event::GuardrailCompleted(e) => self.guarded(seq, at, e),
+
             Event::BranchStarted(e) => {
                 let id = CallId(seq);
                 let fan = self.opened.nodes.last_mut().and_then(|node| node.fan.as_mut());
@@ -278,11 +285,34 @@ impl Steps {
         self.end_call(seq, at, id, error);
     }
 
+    /// A guardrail has decided. One that no function checks has no request.
+    fn guarded(&mut self, seq: Seq, at: Time, e: &GuardrailCompleted) {
+        if e.call_id == CallId(seq) {
+            self.begin(Call::new(CallId(seq), CallKind::Guardrail, at));
+        }
+        if let Some(call) = self.open_call(e.call_id) {
+            call.name = Some(shortened(&e.name, TEXT_CHARS_MAX));
+            let (outcome, reason) = match &e.outcome {
+                GuardrailOutcome::Allow {} => ("allow", None),
+                GuardrailOutcome::Replace { reason, .. } => ("replace", Some(reason)),
+                GuardrailOutcome::Reject { reason } => ("reject", Some(reason)),
+                GuardrailOutcome::Ask { reason } => ("ask", Some(reason)),
+            };
+            let reason = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
+            call.answered = Some(shortened(&format!("{outcome}{reason}"), TEXT_CHARS_MAX));
+        }
+        if let (GuardrailOutcome::Reject { .. }, CheckedContent::ToolCall { .. }) = (&e.outcome, &e.content) {
+            self.count_refused();
+        }
+        self.end_call(seq, at, e.call_id, e.error.as_ref());
+    }
+
     fn ask(&mut self, seq: Seq, at: Time, e: &UserInteractionRequested) {
         let does = match e.operation_type {
             OperationType::ApproveTool => NodeDoes::Tool,
             OperationType::UpdateVariables
             | OperationType::AddMessage
+            | OperationType::ApproveContent
             | OperationType::AnswerTool
             | OperationType::InformTool
             | OperationType::RelayModel => NodeDoes::UserInteraction,
@@ -309,8 +339,9 @@ impl Steps {
 
     fn processed(&mut self, seq: Seq, at: Time, e: &UserInteractionProcessed) {
         let operation = self.opened.calls.get(&e.interaction_id).and_then(|open| open.operation);
-        // What a tool asked while it runs says nothing about the call of the tool.
-        let informs = operation == Some(OperationType::InformTool);
+        // What a tool asked while it runs says nothing about the call of the tool, and neither does a decision about a
+        // message.
+        let informs = matches!(operation, Some(OperationType::InformTool | OperationType::ApproveContent));
         if !informs && let Some(Decision::Reject { .. } | Decision::Answer { .. }) = &e.results.decision {
             self.count_refused();
         }
@@ -354,7 +385,7 @@ impl Steps {
             CallKind::Tool => SpentOn::Tool,
             CallKind::Interaction => SpentOn::People,
             CallKind::Timer => SpentOn::Timer,
-            CallKind::Processor | CallKind::Strategy => SpentOn::Processor,
+            CallKind::Processor | CallKind::Strategy | CallKind::Guardrail => SpentOn::Processor,
             CallKind::Branch => SpentOn::Branches,
         };
         let of_left = self.opened.left.filter(|_| call.kind == CallKind::Condition);

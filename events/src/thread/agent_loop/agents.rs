@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::super::calls::{AgentCall, BranchRun, CallKind, CallStage, OpenCall};
 use super::super::state::{AgentLoop, SUB_WORKFLOWS_DEPTH_MAX, Slot, Stage};
-use super::super::transition::TransitionError;
+use super::super::transition::{TransitionError, UNCHECKED};
 use super::answers::error_text;
 use super::slots::text_of;
 use crate::event::{AgentStarted, AgentTool, AskedTool, BranchEnded, Event, Handoff, ToolCallRef};
@@ -13,6 +13,7 @@ use crate::ids::{CallId, Seq, ThreadId, Time};
 use crate::json::Json;
 use crate::message::{FinishReason, Message, Part, ToolResult};
 use crate::schema;
+use crate::workflow::handoff_tool;
 
 impl AgentLoop {
     /// The end of the loop by the first handoff among the calls, when all others have ended.
@@ -38,6 +39,9 @@ impl AgentLoop {
             _ => false,
         };
         let place = self.slots().iter().position(due).ok_or(TransitionError("no handoff is due"))?;
+        if self.is_unchecked(place, &handoff_tool(&handoff.to)) {
+            return Err(UNCHECKED);
+        }
         if self.hand_over(self.slots()).is_none() {
             return Err(TransitionError("a tool call is still open"));
         }
@@ -99,11 +103,15 @@ impl AgentLoop {
         if self.agent(&event.agent).is_none() {
             return Err(TransitionError("no such agent is offered"));
         }
-        let needs_approval = self.request.approve_tools.contains(&event.agent);
+        let place = event.index as usize;
+        if self.is_unchecked(place, &event.agent) {
+            return Err(UNCHECKED);
+        }
+        let needs_approval = self.request.approve_tools.contains(&event.agent) || self.is_stopped(place);
         let Stage::Tools(slots) = &mut self.stage else {
             return Err(TransitionError("no tool call is due"));
         };
-        let slot = slots.get_mut(event.index as usize);
+        let slot = slots.get_mut(place);
         let slot = slot.ok_or(TransitionError("the model made no such tool call"))?;
         let edited = match slot {
             Slot::Queued(call) if Some(&call.id) == event.tool_call_id.as_ref() && !needs_approval => false,

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::super::calls::{CallKind, CallStage, OpenCall, OpenCalls, StrategyRun};
+use super::super::calls::{ApplicationRun, CallKind, CallStage, OpenCall, OpenCalls};
 use super::super::check::{self, TOOL_CALLS_MAX};
 use super::super::env::Env;
 use super::super::state::{AgentLoop, CallConstraints, CustomRun, CustomStage, Slot, Stage, StrategyState, Wants};
@@ -180,6 +180,7 @@ impl AgentLoop {
 
     /// Handles a new turn of the loop: calls the strategy of the application first.
     pub(super) fn turned(&mut self) {
+        self.guarding.calls.clear();
         if let StrategyState::Custom(run) = &mut self.course {
             run.stage = CustomStage::ToDecide;
         }
@@ -199,7 +200,7 @@ impl AgentLoop {
         }
         run.n_decisions += 1;
         run.stage = CustomStage::Deciding(CallId(seq));
-        let open = StrategyRun { call: CallId(seq), attempt: 1, requested_at: at, deadline: event.deadline };
+        let open = ApplicationRun { call: CallId(seq), attempt: 1, requested_at: at, deadline: event.deadline };
         Ok(OpenCall::new(CallKind::Strategy(open), CallStage::Wanted))
     }
 
@@ -267,6 +268,7 @@ impl AgentLoop {
                 };
                 if !is_said {
                     joins.said.push(Arc::new(Message::text(Role::Assistant, content)));
+                    self.guarding.answer_due = true;
                 }
                 self.stage = Stage::Answered { content: content.clone(), finish_reason };
             }

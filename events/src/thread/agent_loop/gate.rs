@@ -13,7 +13,15 @@ pub(in super::super) enum Gate {
 }
 
 impl Gate {
-    pub(super) fn owes(event: impl Into<Event>) -> Self {
+    /// The other decision where this one lets the loop continue.
+    pub(in super::super) fn or(self, other: impl FnOnce() -> Self) -> Self {
+        match self {
+            Self::Open => other(),
+            Self::Owes(_) | Self::Shut => self,
+        }
+    }
+
+    pub(in super::super) fn owes(event: impl Into<Event>) -> Self {
         Self::Owes(Box::new(event.into()))
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::super::calls::{CallKind, CallStage, OpenCall, OpenCalls, ToolRun};
 use super::super::state::{AgentLoop, Slot, Stage};
-use super::super::transition::TransitionError;
+use super::super::transition::{TransitionError, UNCHECKED};
 use super::super::{asks, env::Env, env::ToolFacts};
 use super::answers::error_text;
 use crate::event::{
@@ -39,7 +39,8 @@ impl AgentLoop {
         if let Some(run) = refused.next().and_then(Slot::open).and_then(|id| calls.get(id)?.tool()) {
             return Some(self.refuse(run));
         }
-        if let Some(question) = slots.iter().find_map(|slot| self.question_due(slot, around.now)) {
+        let asked = slots.iter().enumerate().find_map(|(place, slot)| self.question_due(place, slot, around.now));
+        if let Some(question) = asked {
             return Some(question);
         }
         let n_open = slots.iter().filter(|slot| matches!(slot, Slot::Open(_))).count();
@@ -66,12 +67,12 @@ impl AgentLoop {
     }
 
     /// Returns the question to a person before or in place of the call.
-    fn question_due(&self, slot: &Slot, now: Time) -> Option<Event> {
+    fn question_due(&self, place: usize, slot: &Slot, now: Time) -> Option<Event> {
         let Slot::Queued(call) = slot else {
             return None;
         };
         let asked = || asked_tool(call);
-        match self.role(&call.name) {
+        match self.role(place, &call.name) {
             // No decision is needed for what does not run.
             _ if !self.offers(&call.name) => None,
             PersonRole::None => None,
@@ -84,15 +85,19 @@ impl AgentLoop {
         }
     }
 
-    fn role(&self, tool: &str) -> PersonRole {
-        let among = |names: &[String]| names.iter().any(|name| name == tool);
-        if among(&self.request.person_tools) {
+    /// What a person has to do with the tool call with this index.
+    fn role(&self, place: usize, tool: &str) -> PersonRole {
+        if self.is_answered_by_person(tool) {
             PersonRole::Answers
-        } else if among(&self.request.approve_tools) {
+        } else if self.request.approve_tools.iter().any(|name| name == tool) || self.is_stopped(place) {
             PersonRole::Approves
         } else {
             PersonRole::None
         }
+    }
+
+    fn is_answered_by_person(&self, tool: &str) -> bool {
+        self.request.person_tools.iter().any(|name| name == tool)
     }
 
     fn offers(&self, tool: &str) -> bool {
@@ -109,7 +114,7 @@ impl AgentLoop {
         let agent = self.agent(run.name.as_str()).and_then(|agent| self.agent_fault(agent, &run.arguments));
         let error = match (agent, asks::Question::of(&asked)) {
             (Some(error), _) => error,
-            (None, Err(error)) if self.role(run.name.as_str()) == PersonRole::Answers => error,
+            (None, Err(error)) if self.is_answered_by_person(run.name.as_str()) => error,
             _ => {
                 let agents = self.request.agents.iter().map(|agent| agent.name.as_str());
                 let handoffs = self.request.handoffs.iter().map(|handoff| handoff.name.as_str());
@@ -134,9 +139,7 @@ impl AgentLoop {
         at: Time,
         event: &ToolExecutionRequest,
     ) -> Result<OpenCall, TransitionError> {
-        let (offered, role) = (self.offers(event.name.as_str()), self.role(event.name.as_str()));
-        let is_agent = self.agent(event.name.as_str()).is_some();
-        let Stage::Tools(slots) = &mut self.stage else {
+        let Stage::Tools(slots) = &self.stage else {
             return Err(TransitionError("no tool call is due"));
         };
         let id = event.tool_call_id.as_ref();
@@ -147,6 +150,11 @@ impl AgentLoop {
         let Some(place) = due else {
             return Err(TransitionError("the model made no such tool call"));
         };
+        if self.is_unchecked(place, event.name.as_str()) {
+            return Err(UNCHECKED);
+        }
+        let (offered, role) = (self.offers(event.name.as_str()), self.role(place, event.name.as_str()));
+        let is_agent = self.agent(event.name.as_str()).is_some();
         let (call_id, mut run) = (CallId(seq), ToolRun::new(CallId(seq), at, event));
         let stage = match (&slots[place], role) {
             // Its arguments do not fit, or it is nested too deep.
@@ -160,7 +168,8 @@ impl AgentLoop {
             (_, PersonRole::None) if offered => CallStage::Wanted,
             (_, PersonRole::None | PersonRole::Answers | PersonRole::Approves) => CallStage::Refused,
         };
-        slots[place] = if stage == CallStage::Wanted { Slot::Open(call_id) } else { Slot::Refused(call_id) };
+        let slot = if stage == CallStage::Wanted { Slot::Open(call_id) } else { Slot::Refused(call_id) };
+        self.slots_mut()[place] = slot;
         let (tool_call_id, name) = (event.tool_call_id.clone(), event.name.clone());
         Arc::make_mut(&mut self.tool_calls).push(ToolCallRef { call_id, tool_call_id, name });
         Ok(OpenCall {
@@ -199,6 +208,10 @@ impl AgentLoop {
             tool.arguments = arguments.clone();
         }
         *slot = Slot::Approved { tool, edited: edited.is_some() };
+        if edited.is_some() {
+            // What a person wrote is checked as well.
+            self.guarding.calls.remove(&asked.place);
+        }
         Ok(Vec::new())
     }
 
@@ -218,10 +231,15 @@ impl AgentLoop {
     ) -> Result<Vec<Arc<Message>>, TransitionError> {
         // The model's own message contains its request, and is sent back to the provider unchanged: only the result can
         // name the call that ran instead.
-        let of_tool = ended.tool().filter(|run| run.edited).map(|run| &run.arguments);
-        let of_agent = ended.branch().and_then(|run| run.agent.as_ref()).filter(|agent| agent.edited);
-        if let Some(arguments) = of_tool.or(of_agent.map(|agent| &agent.arguments)) {
-            let note = format!("(a person changed the arguments of this call to {})\n", arguments.0);
+        let of_tool = ended.tool().map(|run| (run.edited, &run.arguments));
+        let of_agent = || Some(ended.branch()?.agent.as_ref()?).map(|agent| (agent.edited, &agent.arguments));
+        let note = match of_tool.or_else(of_agent) {
+            Some((true, arguments)) => Some(("a person", arguments)),
+            Some((false, arguments)) if self.is_replaced(ended.place) => Some(("a guardrail", arguments)),
+            Some((false, _)) | None => None,
+        };
+        if let Some((who, arguments)) = note {
+            let note = format!("({who} changed the arguments of this call to {})\n", arguments.0);
             content.insert(0, Part::text(note));
         }
         self.settle(ended, content, is_error)

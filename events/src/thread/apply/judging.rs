@@ -3,12 +3,9 @@
 use std::sync::Arc;
 
 use super::super::calls::{CallKind, CallStage, ModelCall, OpenCall};
-use super::super::state::{ATTEMPTS_MAX, Judging, JudgingStage, Phase, State};
+use super::super::state::{ATTEMPTS_MAX, Judging, JudgingStage, NodeRun, Phase, State, Work};
 use super::super::transition::{NO_CALL, TransitionError};
-use crate::event::{
-    ConditionEvaluationCompleted, ConditionEvaluationRequested, LlmExecutionRequest, LoopStrategy, NodeContext,
-    ToolMode,
-};
+use crate::event::{ConditionEvaluationCompleted, ConditionEvaluationRequested, LlmExecutionRequest};
 use crate::ids::{CallId, Seq, Time};
 
 /// How much of `input` and `output` the model is shown, in characters each.
@@ -22,6 +19,7 @@ impl State {
     fn judging_mut(&mut self) -> Option<&mut Judging> {
         match &mut self.phase {
             Phase::Judging(judging) => Some(judging),
+            Phase::InNode(NodeRun { work: Work::Llm(agent_loop), .. }) => agent_loop.guarding.judging_mut(),
             _ => None,
         }
     }
@@ -32,32 +30,19 @@ impl State {
         at: Time,
         e: &ConditionEvaluationRequested,
     ) -> Result<(), TransitionError> {
+        if let Some(guardrail) = &e.guardrail {
+            self.judge_for_guardrail(seq, e, guardrail)?;
+            let call = ModelCall::new(CallId(seq), at, Some(e.timeout_ms));
+            self.calls.insert(OpenCall::new(CallKind::Judge(call), CallStage::Wanted));
+            return Ok(());
+        }
         match &self.phase {
             Phase::Leaving { node, .. } if *node == e.node_id => {}
             Phase::Judging(judging) if judging.node == e.node_id && judging.open_call().is_none() => {}
             _ => return Err(TransitionError("the thread does not leave that node")),
         }
-        let request = LlmExecutionRequest {
-            node_id: e.node_id.clone(),
-            prompt: self.question_about(&e.condition),
-            system_prompt: Some(INSTRUCTIONS.to_owned()),
-            model: e.model.clone(),
-            tool_mode: ToolMode::None,
-            tools: Vec::new(),
-            tool_catalog: None,
-            max_iterations: 1,
-            concurrent_tools_max: 1,
-            llm_timeout_ms: Some(e.timeout_ms),
-            approve_tools: Vec::new(),
-            person_tools: Vec::new(),
-            relay: false,
-            summary: None,
-            strategy: LoopStrategy::React {},
-            context: NodeContext::Shared,
-            output: None,
-            agents: Vec::new(),
-            handoffs: Vec::new(),
-        };
+        let (prompt, model) = (self.question_about(&e.condition), (e.model.clone(), e.timeout_ms));
+        let request = LlmExecutionRequest::of_one_call(e.node_id.clone(), prompt, INSTRUCTIONS, model);
         self.phase = Phase::Judging(Box::new(Judging {
             node: e.node_id.clone(),
             edge: e.edge,
@@ -104,7 +89,7 @@ impl State {
     }
 }
 
-fn cut(text: &str) -> String {
+pub(super) fn cut(text: &str) -> String {
     let mut chars = text.chars();
     let shown: String = chars.by_ref().take(SHOWN_CHARS_MAX).collect();
     let n_left = chars.count();

@@ -8,7 +8,9 @@ use super::super::path::Visit;
 use super::super::state::{NodeRun, Phase, State, Work};
 use super::super::transition::{NO_CALL, NO_NODE, NO_QUESTION, OPEN_CALL, TransitionError};
 use super::text_of;
-use crate::event::{AskedTool, Decision, NodeFailed, NodeStarted, ToolExecutionFailed, UserInteractionProcessed};
+use crate::event::{
+    AskedTool, Decision, NodeFailed, NodeStarted, OperationType, ToolExecutionFailed, UserInteractionProcessed,
+};
 use crate::fault::ExecutionError;
 use crate::ids::{CallId, NodeId, Seq, Time};
 use crate::json::Json;
@@ -198,6 +200,10 @@ impl State {
         if asked.parent.is_some() {
             return Ok(());
         }
+        if asked.question().is_some_and(|ask| ask.operation_type == OperationType::ApproveContent) {
+            let decision = e.results.decision.as_ref();
+            return self.decide_content(seq, &asked, Ok(decision.ok_or(TransitionError("there is no decision"))?));
+        }
         match self.work()? {
             Work::Llm(agent_loop) => {
                 let n_before = agent_loop.n_tool_calls;
@@ -238,6 +244,9 @@ impl State {
                 open.stage = agent_loop.model_stage();
             }
             return Ok(());
+        }
+        if asked.question().is_some_and(|ask| ask.operation_type == OperationType::ApproveContent) {
+            return self.decide_content(seq, &asked, Err(error));
         }
         match self.work()? {
             Work::Llm(agent_loop) => {

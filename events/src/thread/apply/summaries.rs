@@ -6,10 +6,7 @@ use super::super::calls::{CallKind, CallStage, ModelCall, OpenCall, ProcessorRun
 use super::super::listing;
 use super::super::state::{Asked, Phase, Stage, State, Summarizing, Work, Written};
 use super::super::transition::{NO_CALL, TransitionError};
-use crate::event::{
-    ContextSummarized, ContextSummaryCompleted, ContextSummaryRequested, LlmExecutionRequest, LoopStrategy,
-    NodeContext, ToolMode,
-};
+use crate::event::{ContextSummarized, ContextSummaryCompleted, ContextSummaryRequested, LlmExecutionRequest};
 use crate::ids::{CallId, Seq, Time};
 
 impl State {
@@ -116,25 +113,6 @@ impl State {
 }
 
 fn request_of(e: &ContextSummaryRequested) -> LlmExecutionRequest {
-    LlmExecutionRequest {
-        node_id: e.node_id.clone(),
-        prompt: String::new(),
-        system_prompt: Some(listing::INSTRUCTIONS.to_owned()),
-        model: e.model.clone(),
-        tool_mode: ToolMode::None,
-        tools: Vec::new(),
-        tool_catalog: None,
-        max_iterations: 1,
-        concurrent_tools_max: 1,
-        llm_timeout_ms: Some(e.timeout_ms),
-        approve_tools: Vec::new(),
-        person_tools: Vec::new(),
-        relay: false,
-        summary: None,
-        strategy: LoopStrategy::React {},
-        context: NodeContext::Shared,
-        output: None,
-        agents: Vec::new(),
-        handoffs: Vec::new(),
-    }
+    let model = (e.model.clone(), e.timeout_ms);
+    LlmExecutionRequest::of_one_call(e.node_id.clone(), String::new(), listing::INSTRUCTIONS, model)
 }

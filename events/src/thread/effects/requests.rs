@@ -21,7 +21,10 @@ impl State {
     /// Returns the request of this open model call, as [`State::model_request`].
     pub fn model_request_of(&self, call: CallId) -> Option<ModelRequest> {
         match &self.calls.get(call)?.kind {
-            CallKind::Judge(_) => self.judging_request(self.judging()?),
+            CallKind::Judge(_) => match self.guardrail_judging() {
+                Some(judging) => Some(alone(judging)),
+                None => self.judging_request(self.judging()?),
+            },
             CallKind::Summary(_) => self.summary_request(),
             CallKind::Model(_) => {
                 let Work::Llm(agent_loop) = &self.node_run()?.work else {
@@ -42,6 +45,7 @@ impl State {
             CallKind::Tool(_)
             | CallKind::Processor(_)
             | CallKind::Strategy(_)
+            | CallKind::Guardrail(_)
             | CallKind::Timer(_)
             | CallKind::Signal(_)
             | CallKind::Branch(_) => None,
@@ -113,4 +117,13 @@ impl State {
         let execution = Arc::new(LlmExecutionRequest { prompt, ..(*open.request).clone() });
         Some(ModelRequest { execution, messages, n_before: 0, tool_choice: None, iteration: 1, form: None })
     }
+}
+
+/// The request of a condition that is judged without the conversation.
+fn alone(judging: &Judging) -> ModelRequest {
+    let execution = judging.request.clone();
+    let instructions = execution.system_prompt.as_ref().map(|text| Arc::new(Message::text(Role::System, text)));
+    let question = Arc::new(Message::text(Role::User, &execution.prompt));
+    let messages = instructions.into_iter().chain([question]).collect();
+    ModelRequest { execution, messages, n_before: 0, tool_choice: None, iteration: 1, form: None }
 }

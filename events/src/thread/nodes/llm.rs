@@ -1,6 +1,7 @@
 //! A node that asks a model: fills in its prompts and hands over to the agent loop.
 
 mod agents;
+mod guardrails;
 mod strategy;
 
 use super::super::agent_loop::with_form;
@@ -97,6 +98,7 @@ pub(super) fn begin(
         output,
         handoffs: agents::handoffs(state, workflow, llm),
         agents,
+        guardrails: guardrails::of_node(state, workflow, llm)?,
     }
     .into())
 }

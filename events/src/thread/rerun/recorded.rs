@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::event::{
-    Event, HookEnded, HookStarted, LlmCallCompleted, LlmExecutionRequest, LoopEnded, LoopStrategy, ModelChoice,
-    OperationType, Planner, RunEnding, SubWorkflowFailed, ThreadFailed, ToolExecutionRequest,
+    Event, GuardrailCompleted, HookEnded, HookStarted, LlmCallCompleted, LlmExecutionRequest, LoopEnded, LoopStrategy,
+    ModelChoice, OperationType, Planner, RunEnding, SubWorkflowFailed, ThreadFailed, ToolExecutionRequest,
 };
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{CallId, Hash, NodeId, Time, ToolName};
@@ -143,6 +143,7 @@ impl<'a> Recorded<'a> {
             | OperationType::UpdateVariables
             | OperationType::AddMessage
             | OperationType::RelayModel
+            | OperationType::ApproveContent
             | OperationType::InformTool => PersonRole::None,
         }
     }
@@ -221,7 +222,8 @@ impl Models for Recorded<'_> {
             | Event::SubWorkflowFailed(SubWorkflowFailed { error, .. })
             | Event::LoopEnded(LoopEnded { error: Some(error), .. })
             | Event::HookEnded(HookEnded { error: Some(error), .. })
-            | Event::HookStarted(HookStarted { ending: RunEnding::Failed { error, .. }, .. }),
+            | Event::HookStarted(HookStarted { ending: RunEnding::Failed { error, .. }, .. })
+            | Event::GuardrailCompleted(GuardrailCompleted { error: Some(error), .. }),
         ) = self.next()
         {
             return judges(error);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bincode::{Decode, Encode};
 
 use super::custom::CustomRun;
+use super::guarding::Guarding;
 use super::panel::Panel;
 use super::plan::PlanRun;
 use super::summarizing::Summarizing;
@@ -41,6 +42,8 @@ pub struct AgentLoop {
     pub course: StrategyState,
     /// How the next model calls are made.
     pub leg: CallConstraints,
+    /// How far the guardrails are.
+    pub guarding: Guarding,
 }
 
 /// The stage of a loop.
@@ -147,6 +150,11 @@ impl AgentLoop {
     /// Whether a message of the user may interrupt it. What a strategy does is not cut off: it reads the message next.
     pub(in crate::thread) fn may_be_interrupted(&self) -> bool {
         self.course == StrategyState::React
+    }
+
+    /// Returns whether there will be no answer.
+    pub(in crate::thread) fn has_failed(&self) -> bool {
+        matches!(self.stage, Stage::Failed(_))
     }
 
     /// Returns whether the loop ended with an answer.

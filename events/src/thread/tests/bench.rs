@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 
 use super::*;
 use crate::event::{
-    Aside, ContextProcessed, ContextProcessingFailed, LlmCallCompleted, LlmCallFailed, LlmCallRequested, ModelChoice,
-    StrategyDecided, StrategyDecision, StrategyDecisionFailed, ToolExecutionCompleted, ToolExecutionFailed,
-    ToolExecutionProgress,
+    Aside, ContextProcessed, ContextProcessingFailed, GuardrailCompleted, GuardrailOutcome, LlmCallCompleted,
+    LlmCallFailed, LlmCallRequested, ModelChoice, StrategyDecided, StrategyDecision, StrategyDecisionFailed,
+    ToolExecutionCompleted, ToolExecutionFailed, ToolExecutionProgress,
 };
 use crate::tool::PersonRole;
 
@@ -231,6 +231,12 @@ impl Bench {
     pub(super) fn decides(&mut self, next: StrategyDecision) {
         let (call, attempt) = self.open();
         self.give(decided(call, attempt, next));
+    }
+
+    /// The application's guardrail decides.
+    pub(super) fn guards(&mut self, outcome: GuardrailOutcome) {
+        let (call, attempt) = self.open();
+        self.give(Input::reported(attempt, GuardrailCompleted::of(call, outcome)));
     }
 
     /// One of several models that are asked answers, by its place among the open calls.

@@ -1,7 +1,7 @@
 //! A new thread from a moment of another.
 
 use super::*;
-use crate::event::StrategyDecision;
+use crate::event::{GuardrailOutcome, StrategyDecision};
 use crate::ids::ProfileId;
 
 /// Answers all open calls until the thread ends.
@@ -13,6 +13,7 @@ fn run_on(bench: &mut Bench) {
             Some(Effect::AskPerson(_)) => bench.person_says(serde_json::json!(true)),
             Some(Effect::RunProcessor(_)) => bench.processor_answers(Processed::default()),
             Some(Effect::AskStrategy(_)) => bench.decides(StrategyDecision::Answer { content: "so".into() }),
+            Some(Effect::CheckGuardrail(_)) => bench.guards(GuardrailOutcome::Allow {}),
             Some(Effect::AwaitTime(run)) => {
                 let ms = run.until.ms_since(bench.now) + 1;
                 bench.tick_after_ms(ms);

@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::event::{AskedTool, Decision, FoldRole, Hook, MessageEffect, RunSource, WarningCode};
+use crate::event::{
+    AskedTool, CheckedContent, Decision, FoldRole, GuardrailCompleted, GuardrailOutcome, Hook, MessageEffect,
+    OperationType, RunSource, UserInteractionProcessed, WarningCode,
+};
 use crate::ids::{RunId, ThreadId};
 use crate::steps::{NodeResult, Steps};
 use crate::thread::rerun::Rerun;
@@ -156,7 +159,7 @@ fn hooks_run_once(bench: &Bench) {
 }
 
 /// A run that was queued begins once, is called off, or waits. A message that steers is read by a model, begins a run, is
-/// called off, or waits. A fork leaves both to the thread that it forked off from.
+/// called off, is rejected by a guardrail, or waits. A fork leaves both to the thread that it forked off from.
 fn what_is_queued_begins_once_or_is_called_off(before: &State, after: &State, event: &Event) {
     let queued = |state: &State| state.queued_runs().iter().map(|run| run.id).collect::<Vec<_>>();
     let steering = |state: &State| state.waiting_messages().collect::<Vec<_>>();
@@ -182,6 +185,21 @@ fn what_is_queued_begins_once_or_is_called_off(before: &State, after: &State, ev
         Event::ThreadForked(_) => {
             queue.clear();
             unread.clear();
+        }
+        // One that is rejected begins no run.
+        Event::GuardrailCompleted(GuardrailCompleted {
+            content: CheckedContent::Input { message },
+            outcome: GuardrailOutcome::Reject { .. },
+            error: None,
+            ..
+        }) => unread.retain(|run| run.0 != *message),
+        Event::UserInteractionProcessed(UserInteractionProcessed {
+            operation_type: OperationType::ApproveContent,
+            ..
+        }) => {
+            let n = unread.len();
+            unread.retain(|run| steering(after).contains(run));
+            assert!(unread.len() + 1 >= n);
         }
         // Those that are in what the model reads.
         Event::LlmCallRequested(_) => unread.retain(|run| steering(after).contains(run)),
@@ -237,6 +255,7 @@ fn every_call_ends_once(bench: &Bench) {
             | Event::UserInteractionRequested(_)
             | Event::ConditionEvaluationRequested(_)
             | Event::StrategyDecisionRequested(_)
+            | Event::GuardrailRequested(_)
             | Event::ContextProcessingRequested(_) => {
                 open.insert(seq, event.event_type().name);
             }
@@ -250,6 +269,7 @@ fn every_call_ends_once(bench: &Bench) {
             Event::ConditionEvaluationCompleted(e) => ends(e.call_id),
             Event::ContextProcessed(e) => ends(e.call_id),
             Event::ContextProcessingFailed(e) => ends(e.call_id),
+            Event::GuardrailCompleted(e) if e.call_id.0.0 != seq => ends(e.call_id),
             Event::StrategyDecided(e) => ends(e.call_id),
             Event::StrategyDecisionFailed(e) => ends(e.call_id),
             // A branch begins outside of all nodes, but for those that run the sub-workflows it is in.

@@ -23,6 +23,7 @@ mod ends;
 mod flow;
 mod for_each;
 mod fork;
+mod guardrails;
 mod handoffs;
 mod hook_limits;
 mod hook_surroundings;

@@ -7,7 +7,9 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 use super::*;
-use crate::event::{InteractionFailure, OnMessage, ReplacedBranch, StrategyDecision};
+use crate::event::{
+    GuardrailCompleted, GuardrailOutcome, InteractionFailure, OnMessage, ReplacedBranch, StrategyDecision,
+};
 use crate::ids::ProfileId;
 use workflows::{definition, one_strategy};
 
@@ -244,6 +246,19 @@ impl Bench {
                     let next = self.some_decision(*n_tools, *reason);
                     self.give(bench::decided(call, attempt, next));
                 }
+                Some(Effect::CheckGuardrail(run)) => {
+                    let why = || "so".to_owned();
+                    let outcome = match (*n_tools, *reason) {
+                        (0, 0..4) => GuardrailOutcome::Replace { with: Json::from("so be it"), reason: why() },
+                        (0, _) => {
+                            GuardrailOutcome::Replace { with: serde_json::json!({ "x": 2 }).into(), reason: why() }
+                        }
+                        (1, 0..6) => GuardrailOutcome::Reject { reason: why() },
+                        (2, 0..6) => GuardrailOutcome::Ask { reason: why() },
+                        _ => GuardrailOutcome::Allow {},
+                    };
+                    self.give(Input::reported(run.attempt, GuardrailCompleted::of(run.call, outcome)));
+                }
                 Some(Effect::AwaitSignal(run)) => {
                     // Some ids come again.
                     let (name, id) = (run.name.clone(), format!("s{n_tools}.{which}"));
@@ -276,6 +291,9 @@ impl Bench {
                     Some(Effect::RunProcessor(run)) => {
                         let (call, attempt) = (run.call, run.attempt);
                         self.give(bench::processing_failed(call, attempt, error));
+                    }
+                    Some(Effect::CheckGuardrail(run)) => {
+                        self.give(Input::reported(run.attempt, GuardrailCompleted::failed(run.call, error)));
                     }
                     Some(Effect::AskStrategy(run)) => {
                         let (call, attempt) = (run.call, run.attempt);

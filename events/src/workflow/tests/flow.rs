@@ -284,7 +284,7 @@ nodes:
     retry: {max_attempts: 2, on: [sometimes]}
 ",
         expect![[r#"
-            6:35: nodes[0].retry.on[0]: unknown variant `sometimes`, expected one of invalid_arguments, unknown_tool, timeout, cancelled, failed, panicked, indeterminate, too_large, denied, not_found, conflict, authentication, permission, invalid_request, context_length, content_filter, rate_limit, quota, overloaded, server, connection, stream_interrupted, malformed_response, limit, expression, configuration, internal, crashed_process, invalid_input, invalid_output, interrupted
+            6:35: nodes[0].retry.on[0]: unknown variant `sometimes`, expected one of invalid_arguments, unknown_tool, timeout, cancelled, failed, panicked, indeterminate, too_large, denied, not_found, conflict, authentication, permission, invalid_request, context_length, content_filter, rate_limit, quota, overloaded, server, connection, stream_interrupted, malformed_response, limit, expression, configuration, internal, crashed_process, invalid_input, invalid_output, interrupted, guardrail
         "#]],
     );
 }

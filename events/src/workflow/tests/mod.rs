@@ -5,6 +5,7 @@ mod ends;
 mod faults;
 mod flow;
 mod form;
+mod guardrails;
 mod hooks;
 mod hostile;
 mod limits;

@@ -3,11 +3,11 @@
 use serde_json::Value;
 
 use super::parts::{
-    check_depth, check_name, check_range, check_summary, check_template, check_text, check_timeout, check_variable,
+    check_depth, check_name, check_range, check_summary, check_template, check_text, check_timeout, check_value,
+    check_variable,
 };
-use super::strategy;
+use super::{guardrails, strategy};
 use crate::event::ToolMode;
-use crate::expression;
 use crate::ids::ToolName;
 use crate::schema;
 use crate::workflow::actions::{
@@ -66,6 +66,7 @@ pub(super) fn check_llm(path: &str, llm: &LlmNode, faults: &mut Vec<Fault>) {
     check_agents(path, llm, faults);
     check_handoffs(path, llm, faults);
     check_output(path, llm, faults);
+    guardrails::check(path, llm, faults);
     if let Some(extra) = &llm.extra {
         if !extra.0.is_object() {
             faults.push(Fault::new(format!("{path}.extra"), "not an object"));
@@ -183,10 +184,7 @@ fn check_approvals(path: &str, llm: &LlmNode, faults: &mut Vec<Fault>) {
 pub(super) fn check_tool(path: &str, tool: &ToolNode, faults: &mut Vec<Fault>) {
     check_name(&format!("{path}.tool_name"), "tool's name", tool.tool_name.as_str(), faults);
     for (name, value) in tool.parameters.iter() {
-        check_depth(&format!("{path}.parameters.{name}"), value, faults);
-        if let Err(e) = expression::check_value(&value.0) {
-            faults.push(Fault::new(format!("{path}.parameters.{name}"), e.to_string()));
-        }
+        check_value(&format!("{path}.parameters.{name}"), value, faults);
     }
     check_timeout(&format!("{path}.timeout_ms"), tool.timeout_ms, faults);
 }
@@ -272,11 +270,7 @@ pub(super) fn check_processor(path: &str, processor: &ContextProcessorNode, faul
         faults.push(Fault::new(format!("{path}{key}"), what));
     }
     for (name, value) in processor.processor_config.iter() {
-        let path = format!("{path}.processor_config.{name}");
-        check_depth(&path, value, faults);
-        if let Err(e) = expression::check_value(&value.0) {
-            faults.push(Fault::new(path, e.to_string()));
-        }
+        check_value(&format!("{path}.processor_config.{name}"), value, faults);
     }
 }
 

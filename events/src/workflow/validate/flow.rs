@@ -1,9 +1,8 @@
 //! Checks of the nodes that decide where a thread goes, each by itself.
 
 use super::parts::{
-    check_condition as check_either, check_depth, check_range, check_text, check_timeout, check_variable,
+    check_condition as check_either, check_range, check_text, check_timeout, check_value, check_variable,
 };
-use crate::expression;
 use crate::workflow::fault::Fault;
 use crate::workflow::flow::{ConditionNode, ForkNode, JoinMode, JoinNode, RouteNode, SubWorkflowNode};
 
@@ -107,10 +106,7 @@ pub(super) fn check_sub_workflow(path: &str, sub: &SubWorkflowNode, faults: &mut
     for (name, value) in sub.inputs.iter() {
         let path = format!("{path}.inputs.{name}");
         check_variable(&path, name, faults);
-        check_depth(&path, value, faults);
-        if let Err(e) = expression::check_value(&value.0) {
-            faults.push(Fault::new(path, e.to_string()));
-        }
+        check_value(&path, value, faults);
     }
     for (name, expression) in sub.outputs.iter() {
         let path = format!("{path}.outputs.{name}");

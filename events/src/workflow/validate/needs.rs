@@ -29,6 +29,8 @@ pub struct Env {
     pub processors: BTreeSet<String>,
     /// The names of the application's own strategies of agent loops.
     pub strategies: BTreeSet<String>,
+    /// The names of the application's functions for guardrails.
+    pub guardrails: BTreeSet<String>,
     /// The JSON Schemas of tools' arguments, by the names of the tools, as far as they are known.
     pub schemas: BTreeMap<String, Json>,
     /// The unknown parts, which are not checked.
@@ -40,7 +42,7 @@ pub struct Env {
 pub struct Unknown {
     /// Which profiles there are.
     pub profiles: bool,
-    /// Which tools, context processors and strategies there are.
+    /// Which tools, context processors, strategies and functions for guardrails there are.
     pub tools: bool,
     /// Which tools there are whose names begin so.
     pub tools_with_prefix: Vec<String>,
@@ -79,6 +81,23 @@ pub(super) fn check(spec: &WorkflowSpec, graphs: &[&Graph], surroundings: &Env) 
                     check_model(&format!("{path}.llm.summary"), model, surroundings, &mut faults);
                 }
                 check_strategy(&format!("{path}.llm.strategy"), &llm.strategy, surroundings, &mut faults);
+                for (g, guardrail) in llm.guardrails.iter().enumerate() {
+                    let path = format!("{path}.llm.guardrails[{g}]");
+                    let known = &surroundings.guardrails;
+                    if let Some(name) = guardrail.function.as_ref().filter(|name| !known.contains(*name))
+                        && !surroundings.unknown.tools
+                    {
+                        faults.push(unknown(format!("{path}.function"), "function for guardrails", name, known));
+                    }
+                    // Those that are listed are compared without the tools that there are.
+                    for (t, tool) in guardrail.tools.iter().flatten().enumerate() {
+                        let is_tool = llm.available_tools.is_none() && !llm.offers_beside(tool.as_str());
+                        if is_tool && surroundings.lacks_tool(tool.as_str()) {
+                            let path = format!("{path}.tools[{t}]");
+                            faults.push(unknown(path, "tool", tool.as_str(), &surroundings.tools));
+                        }
+                    }
+                }
                 for (t, tool) in llm.available_tools.iter().flatten().enumerate() {
                     if surroundings.lacks_tool(tool.as_str()) {
                         let path = format!("{path}.llm.available_tools[{t}]");

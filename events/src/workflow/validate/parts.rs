@@ -48,6 +48,14 @@ pub(super) fn check_depth(path: &str, value: &Json, faults: &mut Vec<Fault>) {
     }
 }
 
+/// A value whose texts are templates.
+pub(super) fn check_value(path: &str, value: &Json, faults: &mut Vec<Fault>) {
+    check_depth(path, value, faults);
+    if let Err(e) = expression::check_value(&value.0) {
+        faults.push(Fault::new(path, e.to_string()));
+    }
+}
+
 pub(super) fn check_template(path: &str, template: &str, faults: &mut Vec<Fault>) {
     if let Err(e) = expression::check_template(template) {
         faults.push(Fault::new(path, e.to_string()));

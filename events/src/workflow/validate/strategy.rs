@@ -2,9 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::parts::{check_depth, check_model, check_name, check_range, check_template, check_timeout};
+use super::parts::{check_depth, check_model, check_name, check_range, check_template, check_timeout, check_value};
 use crate::event::Combine;
-use crate::expression;
 use crate::workflow::actions::LlmNode;
 use crate::workflow::fault::Fault;
 use crate::workflow::strategy::{CustomStrategy, MultiLlm, PlanAndExecute, Strategy, StrategyModel};
@@ -139,10 +138,7 @@ fn check_custom(path: &str, custom: &CustomStrategy, faults: &mut Vec<Fault>) {
     check_name(&format!("{path}.name"), "strategy's name", &custom.name, faults);
     check_timeout(&format!("{path}.timeout_ms"), custom.timeout_ms, faults);
     for (name, value) in custom.config.iter() {
-        check_depth(&format!("{path}.config.{name}"), value, faults);
-        if let Err(e) = expression::check_value(&value.0) {
-            faults.push(Fault::new(format!("{path}.config.{name}"), e.to_string()));
-        }
+        check_value(&format!("{path}.config.{name}"), value, faults);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::event::GuardrailAction;
 use crate::expression::{has_expression, names, words};
 use crate::workflow::actions::LlmNode;
 use crate::workflow::graph::Graph;
@@ -147,6 +148,24 @@ fn of_llm<'a>(path: &str, llm: &'a LlmNode, visit: &mut impl FnMut(String, Text<
     visit(format!("{path}.user_prompt"), Text::Template(&llm.user_prompt));
     if let Some(system) = &llm.system_prompt {
         visit(format!("{path}.system_prompt"), Text::Template(system));
+    }
+    for (i, guardrail) in llm.guardrails.iter().enumerate() {
+        let path = format!("{path}.guardrails[{i}]");
+        if let Some(when) = &guardrail.when {
+            visit(format!("{path}.when"), Text::Condition(when));
+        }
+        if let Some(judge) = &guardrail.judge {
+            visit(format!("{path}.judge"), Text::Template(judge));
+        }
+        if let Some(reason) = &guardrail.reason {
+            visit(format!("{path}.reason"), Text::Template(reason));
+        }
+        if let Some(GuardrailAction::Replace(with)) = &guardrail.then {
+            of_value(&format!("{path}.then.replace"), &with.0, visit);
+        }
+        for (name, value) in guardrail.config.iter() {
+            of_value(&format!("{path}.config.{name}"), &value.0, visit);
+        }
     }
     let (name, prompt) = match &llm.strategy {
         Strategy::PlanAndExecute(plan) => ("plan_and_execute", plan.prompt.as_ref()),

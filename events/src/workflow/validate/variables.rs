@@ -10,6 +10,7 @@ use crate::workflow::actions::AnswerKind;
 use crate::workflow::agents::AGENT_TASK;
 use crate::workflow::fault::Fault;
 use crate::workflow::graph::Graph;
+use crate::workflow::guardrails::CHECKED;
 use crate::workflow::names::is_variable_name;
 use crate::workflow::node::NodeKind;
 use crate::workflow::processors::is_built_in_processor;
@@ -58,10 +59,14 @@ pub(super) fn check<'a>(
     if spec.hooks().next().is_some() {
         known.set("ending", Some(ValueKind::Object));
     }
+    let nodes = || graphs.iter().flat_map(|graph| graph.nodes.values());
+    if nodes().any(|placed| placed.node.llm.as_ref().is_some_and(|llm| !llm.guardrails.is_empty())) {
+        known.set(CHECKED, None);
+    }
     for (name, value) in spec.variables.iter().chain(spec.workflows.values().flat_map(|sub| sub.variables.iter())) {
         known.set(name, Some(kind_of(&value.0)));
     }
-    for placed in graphs.iter().flat_map(|graph| graph.nodes.values()) {
+    for placed in nodes() {
         if sets_anything(placed.node.kind(), processors) {
             return;
         }

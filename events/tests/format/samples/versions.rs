@@ -1,13 +1,15 @@
 //! The samples in the shapes that later versions gave them.
 
 use rethread_events::event::*;
+use rethread_events::fault::ErrorKind;
 use rethread_events::message::UsageSource;
 use rethread_events::principal::Principal;
 use serde_json::json;
 
 use super::{
-    agent_started, answer_rejected, caught_error, error, events, message, of_hooks, of_runs, of_waits, time,
-    tool_call_ref, variables,
+    agent_started, answer_rejected, caught_error, checked_contents, error, events, guardrail_completed,
+    guardrail_outcomes, guardrails, message, of_guardrails, of_hooks, of_runs, of_waits, time, tool_call_ref,
+    variables,
 };
 
 /// The events of version 2, with every field that version 1 did not have filled in.
@@ -90,6 +92,7 @@ pub(crate) fn version_5() -> Vec<Event> {
     let later: Vec<_> = of_waits()
         .iter()
         .chain(&of_hooks())
+        .chain(&of_guardrails())
         .chain([&answer_rejected(), &agent_started()])
         .map(Event::event_type)
         .collect();
@@ -199,6 +202,26 @@ pub(crate) fn version_14() -> Vec<Event> {
         true
     });
     events.push(agent_started());
+    events
+}
+
+/// The events of guardrails.
+pub(crate) fn version_15() -> Vec<Event> {
+    let mut events = changed(|event| {
+        match event {
+            Event::LlmExecutionRequest(event) => event.guardrails = guardrails(),
+            Event::ConditionEvaluationRequested(event) => {
+                event.guardrail = Some(JudgedGuardrail { index: 1, content: checked_contents().remove(1) });
+            }
+            Event::UserInteractionRequested(event) => event.operation_type = OperationType::ApproveContent,
+            Event::NodeFailed(event) => event.error.kind = ErrorKind::Guardrail,
+            _ => return false,
+        }
+        true
+    });
+    events.extend(of_guardrails());
+    let outcomes = checked_contents().into_iter().cycle().zip(guardrail_outcomes());
+    events.extend(outcomes.map(|(content, outcome)| guardrail_completed(content, outcome).into()));
     events
 }
 

@@ -16,6 +16,7 @@ pub(crate) use laws::{check_laws, fold_of};
 pub(crate) use print::{print_log, print_outcome};
 pub(crate) use tally::{Gate, Nothing, Tally};
 
+use crate::guardrails;
 use crate::strategies::SecondThoughts;
 
 /// A workflow from the text of its file, without the lines that all of them have.
@@ -64,7 +65,7 @@ impl World {
     ) -> Self {
         let builder = tally.tools().into_iter().fold(Runtime::builder(), RuntimeBuilder::tool);
         let builder = builder.store(store.clone()).workspace(std::env::temp_dir()).arbiters(2);
-        let builder = builder.strategy("second_thoughts", SecondThoughts);
+        let builder = builder.strategy("second_thoughts", SecondThoughts).guardrail("short", guardrails::short);
         let runtime = change(builder).start().await.unwrap();
         Self { store, tally: tally.clone(), runtime }
     }

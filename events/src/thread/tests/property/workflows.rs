@@ -13,16 +13,16 @@ fn node() -> impl Strategy<Value = String> {
         Just("\n    on_error: last"),
     ];
     let kind = prop_oneof![
-        3 => (1..4_u32, 1..4_u32, prop_oneof![Just("auto"), Just("none"), Just("required")], context()).prop_map(
-            |(iterations, tools, mode, context)| format!(
+        3 => (1..4_u32, 1..4_u32, prop_oneof![Just("auto"), Just("none"), Just("required")], context(), guardrails()).prop_map(
+            |(iterations, tools, mode, context, guardrails)| format!(
                 "llm: {{provider: mock, model: m, user_prompt: '{{{{ input }}}} {{{{ messages|length }}}}', \
-                 system_prompt: be {mode}, tool_mode: {mode}, max_iterations: {iterations}, concurrent_tools: {tools}{context}}}"
+                 system_prompt: be {mode}, tool_mode: {mode}, max_iterations: {iterations}, concurrent_tools: {tools}{context}{guardrails}}}"
             )
         ),
-        3 => (1..4_u32, 1..3_u32, prop_oneof![2 => Just("mock"), 1 => Just("human")], prop_oneof![Just(""), Just(", llm_timeout_ms: 7000")])
-            .prop_map(|(iterations, tools, provider, timeout)| format!(
+        3 => (1..4_u32, 1..3_u32, prop_oneof![2 => Just("mock"), 1 => Just("human")], prop_oneof![Just(""), Just(", llm_timeout_ms: 7000")], guardrails())
+            .prop_map(|(iterations, tools, provider, timeout, guardrails)| format!(
                 "llm: {{provider: {provider}, model: m, user_prompt: hello, tool_mode: auto, available_tools: [read, put, \
-                 send, wipe, ask], approve_tools: [put], max_iterations: {iterations}, concurrent_tools: {tools}{timeout}}}"
+                 send, wipe, ask], approve_tools: [put], max_iterations: {iterations}, concurrent_tools: {tools}{timeout}{guardrails}}}"
             )),
         2 => (1..5_u32, 0..3_u32, prop_oneof![2 => Just("mock"), 1 => Just("human")]).prop_map(
             |(iterations, repairs, provider)| format!(
@@ -30,14 +30,14 @@ fn node() -> impl Strategy<Value = String> {
                  output_schema: {{required: [n], properties: {{n: {{type: number}}}}}}, repair: {{attempts: {repairs}}}}}"
             )
         ),
-        3 => (strategy(), 2..9_u32).prop_map(|(strategy, iterations)| format!(
+        3 => (strategy(), 2..9_u32, guardrails()).prop_map(|(strategy, iterations, guardrails)| format!(
             "llm: {{provider: mock, model: m, user_prompt: hello, tool_mode: auto, available_tools: [read, put, send, wipe, \
-             ask], max_iterations: {iterations}, strategy: {strategy}}}"
+             ask], max_iterations: {iterations}, strategy: {strategy}{guardrails}}}"
         )),
-        3 => (1..5_u32, 1..4_u32, prop_oneof![Just("inner"), Just("{workflow: inner, context: shared}")], any::<bool>(), context())
-            .prop_map(|(iterations, tools, agent, approved, context)| format!(
+        3 => (1..5_u32, 1..4_u32, prop_oneof![Just("inner"), Just("{workflow: inner, context: shared}")], any::<bool>(), context(), guardrails())
+            .prop_map(|(iterations, tools, agent, approved, context, guardrails)| format!(
                 "llm: {{provider: mock, model: m, user_prompt: hello, tool_mode: auto, available_tools: [read, send], agents: \
-                 [{agent}], approve_tools: [{}], max_iterations: {iterations}, concurrent_tools: {tools}{context}}}",
+                 [{agent}], approve_tools: [{}], max_iterations: {iterations}, concurrent_tools: {tools}{context}{guardrails}}}",
                 if approved { "inner" } else { "" }
             )),
         2 => (prop_oneof![Just("read"), Just("put"), Just("send"), Just("fly"), Just("wipe"), Just("ask")], any::<bool>())
@@ -65,6 +65,22 @@ fn node() -> impl Strategy<Value = String> {
     ];
     // The type of a strategy of strategies is as large as all of them.
     (kind, retry).prop_map(|(kind, retry)| format!("{kind}{retry}")).boxed()
+}
+
+/// What a node checks.
+fn guardrails() -> BoxedStrategy<&'static str> {
+    prop_oneof![
+        18 => Just(""),
+        1 => Just(", guardrails: [{name: g, on: input, when: 'checked == \"so\"'}]"),
+        1 => Just(", guardrails: [{name: g, on: answer, when: 'checked == \"so\"', then: ask}]"),
+        1 => Just(", guardrails: [{name: g, on: answer, judge: it is so, then: {replace: yes}}]"),
+        1 => Just(", guardrails: [{name: g, on: tool_call, when: 'checked.name == \"send\"'}, {name: h, on: tool_call, \
+            judge: it is so, then: ask}]"),
+        1 => Just(", guardrails: [{name: g, on: tool_call, function: f}, {name: h, on: answer, function: f}, {name: i, on: \
+            input, function: f, timeout_ms: 800}]"),
+        1 => Just(", guardrails: [{name: g, on: tool_call, tools: [read], when: 'checked.gone', then: {replace: {x: 1}}}]"),
+    ]
+    .boxed()
 }
 
 /// Which conversation a node sees.
@@ -100,14 +116,14 @@ pub(super) fn one_strategy() -> impl Strategy<Value = String> {
     ];
     let retry =
         prop_oneof![2 => Just(""), 1 => Just("\n    retry: {max_attempts: 2}"), 1 => Just("\n    timeout_ms: 9000")];
-    (strategy(), 2..12_u32, around, retry).prop_map(|(strategy, iterations, around, retry)| {
+    (strategy(), 2..12_u32, around, retry, guardrails()).prop_map(|(strategy, iterations, around, retry, guardrails)| {
         let node = |id: &str| {
             format!(
                 "  - id: {id}\n    llm: {{provider: mock, model: m, user_prompt: hello, tool_mode: auto, available_tools: \
-                 [read, send, wipe, ask], max_iterations: {iterations}, strategy: {strategy}}}{retry}\n"
+                 [read, send, wipe, ask], max_iterations: {iterations}, strategy: {strategy}{guardrails}}}{retry}\n"
             )
         };
-        format!("version: '1'\nname: any\n{around}nodes:\n{}{}", node("one"), node("two"))
+        format!("version: '1'\nname: any\njudge: {{provider: mock, model: judge}}\n{around}nodes:\n{}{}", node("one"), node("two"))
     })
 }
 

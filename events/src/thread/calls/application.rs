@@ -1,12 +1,12 @@
-//! A question to a strategy of the application.
+//! A call of a function of the application: a strategy, or a guardrail.
 
 use bincode::{Decode, Encode};
 
 use crate::ids::{CallId, Time};
 
-/// A question to a strategy of the application.
+/// A call of a function of the application.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
-pub struct StrategyRun {
+pub struct ApplicationRun {
     /// Which call.
     pub call: CallId,
     /// The number of the attempt.
@@ -17,7 +17,7 @@ pub struct StrategyRun {
     pub deadline: Time,
 }
 
-impl StrategyRun {
+impl ApplicationRun {
     /// The next attempt. `clock` is what the clocks of calls show.
     pub(super) fn retry(&mut self, at: Time, clock: Time) {
         let ms = self.deadline.ms_since(self.requested_at);
