@@ -170,7 +170,9 @@ pub(crate) fn print_how_to_answer(Question { branch, asked: question }: &Questio
 pub(crate) fn how_to_answer(question: &OpenInteraction) -> String {
     let answer = match question.request.operation_type {
         OperationType::ApproveTool => "--approve (or --reject REASON, --edit JSON)",
-        OperationType::ApproveContent => "--approve (or --reject REASON)",
+        OperationType::ApproveContent => {
+            "--approve (or --reject REASON, --value '{\"decision\": \"answer\", \"content\": \"…\"}')"
+        }
         _ if matches!(question.request.answer, Some(AnswerType::Boolean {})) => "--text yes (or no)",
         _ if matches!(question.request.answer, Some(AnswerType::JsonSchema { .. })) => "--value JSON",
         OperationType::UpdateVariables

@@ -4,7 +4,6 @@ use std::process::ExitCode;
 
 use clap::Args;
 use futures::StreamExt;
-use rethread::functions::{CheckedContent, GuardrailOutcome};
 use rethread::runs::RunId;
 use rethread::{Event, Events, Position, RecordedEvent, Seq};
 use rethread_events::event::{
@@ -349,21 +348,7 @@ fn what_happened(event: &Event) -> String {
         }
         Event::GuardrailRequested(_) => String::new(),
         Event::GuardrailRetried(e) => format!("attempt {}", e.attempt),
-        Event::GuardrailCompleted(e) => {
-            let (outcome, reason) = match &e.outcome {
-                GuardrailOutcome::Allow {} => ("allow", ""),
-                GuardrailOutcome::Replace { reason, .. } => ("replace", reason.as_str()),
-                GuardrailOutcome::Reject { reason } => ("reject", reason.as_str()),
-                GuardrailOutcome::Ask { reason } => ("ask", reason.as_str()),
-            };
-            let what = match &e.content {
-                CheckedContent::Input { .. } => "input",
-                CheckedContent::Answer {} => "answer",
-                CheckedContent::ToolCall { .. } => "tool call",
-            };
-            let reason = if reason.is_empty() { String::new() } else { format!(": {reason}") };
-            cut(&format!("{}, {what}, {outcome}{reason}", e.name))
-        }
+        Event::GuardrailCompleted(e) => cut(&format!("{}, {}, {}", e.name, e.content.in_words(), e.outcome.in_words())),
         Event::PlanRequested(e) => match (e.replan, e.attempt) {
             (0, 1) => e.node_id.to_string(),
             (n, 1) => format!("{}, new plan {n}", e.node_id),

@@ -40,10 +40,10 @@ pub(crate) struct RespondArgs {
     /// The answer as plain text
     #[arg(long, group = "answer", allow_hyphen_values = true)]
     text: Option<String>,
-    /// Approve the tool call
+    /// Approve the tool call, or the message that a guardrail has stopped
     #[arg(long, group = "answer")]
     approve: bool,
-    /// Reject the tool call; the model receives the reason
+    /// Reject it; the model receives the reason with the tool call
     #[arg(long, value_name = "REASON", group = "answer", allow_hyphen_values = true)]
     reject: Option<String>,
     /// Approve the tool call with these arguments, a JSON object

@@ -203,7 +203,11 @@ pub(crate) fn describe(state: &State, status: Status) -> String {
     let mut lines = Vec::new();
     let mut line = |name: &str, value: String| {
         // The text below a line is printed whole.
-        let value = if name.is_empty() { output::sanitize_lines(&value) } else { output::sanitize(&value, 600) };
+        let value = if name.is_empty() {
+            output::sanitize_lines(&value).replace('\n', "\n            ")
+        } else {
+            output::sanitize(&value, 600)
+        };
         lines.push(format!("{name:<12}{value}"));
     };
     line("thread", state.thread().to_string());

@@ -61,6 +61,9 @@ fn what_cannot_be_checked_is_rejected() {
     });
 }
 
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Nothing {}
+
 #[test]
 fn a_tool_call_that_is_rejected_never_runs() {
     const TOOL: &str = "
@@ -79,7 +82,7 @@ nodes:
     block_on(async {
         let n_runs = Arc::new(AtomicUsize::new(0));
         let counted = n_runs.clone();
-        let pay = crate::Tool::from_fn("pay", "Pays", move |_: serde_json::Value, _: crate::ToolContext| {
+        let pay = crate::Tool::from_fn("pay", "Pays", move |_: Nothing, _: crate::ToolContext| {
             counted.fetch_add(1, Ordering::SeqCst);
             async { Ok("paid") }
         });

@@ -33,7 +33,7 @@ pub struct Guardrail {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum GuardedContent {
-    /// The prompt of the node, and each message of the user that its model is to read.
+    /// The prompt of the node, and each message that the application or a person added for the user and no model has read.
     Input,
     /// The text of each answer of the model.
     Answer,
@@ -103,6 +103,17 @@ pub enum CheckedContent {
     },
 }
 
+impl CheckedContent {
+    /// What it is, in words.
+    pub const fn in_words(&self) -> &'static str {
+        match self {
+            Self::Input { .. } => "input",
+            Self::Answer {} => "answer",
+            Self::ToolCall { .. } => "tool call",
+        }
+    }
+}
+
 /// The guardrail whose condition a model judges.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 pub struct JudgedGuardrail {
@@ -135,6 +146,18 @@ pub enum GuardrailOutcome {
         /// Why.
         reason: String,
     },
+}
+
+impl GuardrailOutcome {
+    /// The outcome in a word, and its reason.
+    pub fn in_words(&self) -> String {
+        match self {
+            Self::Allow {} => "allow".into(),
+            Self::Replace { reason, .. } => format!("replace: {reason}"),
+            Self::Reject { reason } => format!("reject: {reason}"),
+            Self::Ask { reason } => format!("ask: {reason}"),
+        }
+    }
 }
 
 /// GUARDRAIL_REQUESTED: a function of the application is called to check something. Its seq is the call's id.

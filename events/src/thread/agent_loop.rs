@@ -29,7 +29,7 @@ pub(super) use self::answers::{error_text, model_completed};
 pub use self::custom::Turn;
 pub(super) use self::custom::checked as checked_decision;
 pub(super) use self::gate::Gate;
-pub(super) use self::guarding::kind_of;
+pub(super) use self::guarding::{kind_of, removed_answer};
 pub(super) use self::output::with_form;
 pub(super) use self::slots::{decided_without, request_tool};
 use super::asks;
@@ -195,6 +195,7 @@ impl AgentLoop {
         finish_reason: FinishReason,
         unusable: Option<&ExecutionError>,
     ) -> Vec<Arc<Message>> {
+        self.guarding.answer_due = !answer_text(message).is_empty();
         let calls: Vec<_> = message.tool_calls().cloned().map(Slot::Queued).collect();
         let mut messages = vec![message.clone()];
         // A step of a plan that the model refuses fails, and a new plan is made.
@@ -214,7 +215,6 @@ impl AgentLoop {
         if !matches!(self.stage, Stage::ToAsk) {
             self.turned();
         }
-        self.guarding.answer_due = !answer_text(message).is_empty();
         messages
     }
 

@@ -221,6 +221,7 @@ impl State {
                     return Err(OPEN_CALL);
                 }
                 let results = agent_loop.give_up(&e.error);
+                self.remove_unchecked();
                 self.conversation_mut().results(seq, results);
                 *self.work_of(&e.node_id)? = Work::Failed(e.error.clone());
                 self.restore_conversation(false);

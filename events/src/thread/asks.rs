@@ -10,8 +10,9 @@ const ARGUMENTS_CHARS_MAX: usize = 1_000;
 /// Thirty days, as for every other wait.
 const WAIT_MS_MAX: u64 = 30 * 24 * 3600 * 1000;
 
-/// Whether a tool may run. People are shown [`super::Interaction::question`].
-pub(super) fn approval(node: &NodeId, tool: AskedTool) -> Event {
+/// Whether a tool may run. People are shown [`super::Interaction::question`]. `stopped_by`: the guardrail that asks for it,
+/// and why.
+pub(super) fn approval(node: &NodeId, tool: AskedTool, stopped_by: Option<(&str, &str)>) -> Event {
     let arguments = tool.arguments.0.to_string();
     let mut shown: String = arguments.chars().take(ARGUMENTS_CHARS_MAX).collect();
     if shown.len() < arguments.len() {
@@ -23,7 +24,8 @@ pub(super) fn approval(node: &NodeId, tool: AskedTool) -> Event {
         operation_type: OperationType::ApproveTool,
         prompt: Some(format!("May the tool `{}` run with {shown}?", tool.name)),
         deadline: None,
-        metadata: None,
+        metadata: stopped_by
+            .map(|(guardrail, reason)| serde_json::json!({ "guardrail": guardrail, "reason": reason }).into()),
         tool_call: Some(tool),
         llm_call_id: None,
         tool_run_id: None,

@@ -1,7 +1,7 @@
 //! Checks before something becomes an event: whether it can be stored, and whether models accept the resulting
 //! conversation.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use super::input::{Rejected, Start};
@@ -171,6 +171,10 @@ pub(super) fn answer(message: &Message) -> Result<(), ExecutionError> {
     let n_calls = message.tool_calls().count();
     if n_calls > TOOL_CALLS_MAX {
         return malformed(format!("the answer has {n_calls} tool calls, the limit is {TOOL_CALLS_MAX}"));
+    }
+    let mut ids = BTreeSet::new();
+    if let Some(call) = message.tool_calls().find(|call| !ids.insert(call.id.as_str())) {
+        return malformed(format!("the answer has two tool calls with the id `{}`", call.id));
     }
     for part in &message.content {
         match part {

@@ -168,6 +168,21 @@ impl Conversation {
         self.entries.iter().rev().take_while(move |entry| entry.seq >= from).filter(added)
     }
 
+    /// The event of the first message of the user since `from` that no model has read: what the application added, and what
+    /// was said before the turn that runs.
+    pub(super) fn first_unread_input(&self, from: Seq) -> Option<Seq> {
+        let from = self.read_by.map_or(from, |call| from.max(call.0.next()));
+        let turn_from = index(self.turn_from);
+        let len = self.entries.len();
+        let unread = self.entries.iter().rev().enumerate().map(|(after, entry)| (len - 1 - after, entry));
+        let is_input = |(i, entry): &(usize, &Entry)| {
+            let is_said = *i < turn_from && entry.node.is_some() && !entry.summary;
+            entry.message.role == Role::User && (entry.added || is_said)
+        };
+        let inputs = unread.take_while(|(_, entry)| entry.seq >= from).filter(is_input);
+        inputs.last().map(|(_, entry)| entry.seq)
+    }
+
     /// Returns whether there are messages of the user that no model has read.
     pub(super) fn has_unread(&self) -> bool {
         self.unread_since(Seq(0)).next().is_some()

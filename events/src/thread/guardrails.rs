@@ -7,16 +7,19 @@ use super::agent_loop::{Gate, kind_of};
 use super::asks;
 use super::env::Env;
 use super::judging;
+use super::questions::question_failed;
 use super::state::{AgentLoop, Check, CheckStage, JudgingStage, State, Work};
 use crate::event::{
     CheckedContent, ConditionEvaluationRequested, Event, GuardedContent, Guardrail, GuardrailAction, GuardrailCheck,
-    GuardrailCompleted, GuardrailOutcome, GuardrailRequested, JudgedGuardrail, ModelChoice,
+    GuardrailCompleted, GuardrailOutcome, GuardrailRequested, InteractionFailure, JudgedGuardrail, ModelChoice,
 };
 use crate::expression::Context;
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::CallId;
 use crate::json::Json;
 
+/// The most characters that a model judges. What is longer cannot be checked.
+const JUDGED_CHARS_MAX: usize = 100_000;
 /// The most characters of a reason.
 const REASON_CHARS_MAX: usize = 1_000;
 
@@ -25,14 +28,15 @@ pub(super) fn gate(state: &State, agent_loop: &AgentLoop, around: &Env<'_>) -> G
     if agent_loop.request.guardrails.is_empty() {
         return Gate::Open;
     }
-    if agent_loop.guarding.open_call().is_some() {
-        return Gate::Shut;
+    if let Some(call) = agent_loop.guarding.open_call() {
+        return if agent_loop.has_failed() { no_answer_needed(state, call) } else { Gate::Shut };
     }
     let Some((content, index)) = agent_loop.check_due(&state.conversation) else {
         return Gate::Open;
     };
+    let internal = |message: &str| Gate::owes(agent_loop.failed(ExecutionError::new(ErrorKind::Internal, message)));
     let Some(guardrail) = usize::try_from(index).ok().and_then(|index| agent_loop.request.guardrails.get(index)) else {
-        return Gate::Shut;
+        return internal("there is no such guardrail");
     };
     let stage = agent_loop.guarding.check.as_deref().filter(|check| check.content == content).map(|check| &check.stage);
     let due = Due { state, agent_loop, guardrail, index, content, around };
@@ -41,7 +45,8 @@ pub(super) fn gate(state: &State, agent_loop: &AgentLoop, around: &Env<'_>) -> G
             let node = &agent_loop.request.node_id;
             let checked = due.checked();
             let text = checked.0.as_str().unwrap_or_default();
-            Gate::owes(asks::about_content(node, (&guardrail.name, due.what()), reason, text))
+            let what = due.content.in_words();
+            Gate::owes(asks::about_content(node, (&guardrail.name, what), reason, text))
         }
         Some(CheckStage::Judging(judged)) => match &judged.stage {
             JudgingStage::Asking(_) => Gate::Shut,
@@ -51,7 +56,9 @@ pub(super) fn gate(state: &State, agent_loop: &AgentLoop, around: &Env<'_>) -> G
                 GuardrailCheck::Judge { model, timeout_ms, .. } => {
                     due.judge(judged.condition.clone(), model, *timeout_ms, judged.attempt + 1)
                 }
-                GuardrailCheck::Expression { .. } | GuardrailCheck::Function { .. } => Gate::Shut,
+                GuardrailCheck::Expression { .. } | GuardrailCheck::Function { .. } => {
+                    internal("no model judges for this guardrail")
+                }
             },
             JudgingStage::Doubtful { ask_again: false } => {
                 let message = format!("the model gave no verdict about `{}`", judged.condition);
@@ -60,6 +67,15 @@ pub(super) fn gate(state: &State, agent_loop: &AgentLoop, around: &Env<'_>) -> G
         },
         Some(CheckStage::Due) | None => due.begin(),
         Some(CheckStage::Calling(_) | CheckStage::Asking(_)) => Gate::Shut,
+    }
+}
+
+/// The loop has failed meanwhile: nobody is asked any more. What a function or a model says is waited for.
+fn no_answer_needed(state: &State, call: CallId) -> Gate {
+    let question = question_failed(state, call, InteractionFailure::Cancelled, Some("the node has failed".into()));
+    match question.ok().and_then(|events| events.into_iter().next()) {
+        Some(event) => Gate::owes(event),
+        None => Gate::Shut,
     }
 }
 
@@ -95,6 +111,14 @@ impl Due<'_> {
     }
 
     fn judge(self, condition: String, model: &ModelChoice, timeout_ms: u64, attempt: u32) -> Gate {
+        let n_chars = match &*self.checked().0 {
+            serde_json::Value::String(text) => text.chars().count(),
+            call => call.to_string().chars().count(),
+        };
+        if n_chars > JUDGED_CHARS_MAX {
+            let message = format!("{n_chars} characters, at most {JUDGED_CHARS_MAX} are judged");
+            return self.tripped(Some(ExecutionError::new(ErrorKind::TooLarge, message)));
+        }
         let model = judging::of_fork(self.state, model.clone());
         if let Err(error) = judging::check_model(&model, &condition, self.around) {
             return self.tripped(Some(error));
@@ -161,15 +185,6 @@ impl Due<'_> {
 
     fn checked(&self) -> Json {
         self.agent_loop.checked_value(&self.content, &self.state.conversation)
-    }
-
-    /// The content in words.
-    fn what(&self) -> &'static str {
-        match kind_of(&self.content) {
-            GuardedContent::Input => "input",
-            GuardedContent::Answer => "answer",
-            GuardedContent::ToolCall => "tool call",
-        }
     }
 }
 

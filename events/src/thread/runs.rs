@@ -11,7 +11,7 @@ use super::state::{RUN_KEY_BYTES_MAX, RUNS_QUEUED_MAX, Stage, State, Totals, Wor
 use crate::codec::OrderedMap;
 use crate::event::{
     BudgetLimits, Event, InteractionFailure, LlmCallFailed, MessageAdded, MessageEffect, OnLimit, OnMessage,
-    OnUnpriced, PastRun, RunCancelled, RunQueued, RunSource, RunStarted,
+    OnUnpriced, OperationType, PastRun, RunCancelled, RunQueued, RunSource, RunStarted,
 };
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{RunId, Time};
@@ -256,6 +256,8 @@ fn interrupted_tool(state: &State, open: &OpenCall, error: &ExecutionError, now:
             let stopped = "stopped before its end: a message of the user came first. What it had done stays done.";
             close_call(state, open, &ExecutionError { message: stopped.to_owned(), ..error.clone() }, now)
         }
+        // The answer that a guardrail has stopped comes first.
+        CallKind::Question(ask) if ask.operation_type == OperationType::ApproveContent => Vec::new(),
         CallKind::Question(ask) => {
             let why = Some(INTERRUPTED.to_owned());
             question_failed(state, ask.id, InteractionFailure::Cancelled, why).unwrap_or_default()

@@ -47,7 +47,7 @@ pub(super) use self::branches::{NOT_NEEDED, Verdict};
 pub use self::custom::{CustomRun, CustomStage};
 pub(super) use self::frames::Globals;
 pub use self::frames::{Frame, LoopFrame, SUB_WORKFLOWS_DEPTH_MAX, SubFrame};
-pub use self::guarding::{Check, CheckStage, GuardedCall, Guarding};
+pub use self::guarding::{Check, CheckStage, GuardedCall, Guarding, StoppedBy};
 pub use self::hook_run::{FailedHook, HookRun};
 pub(super) use self::judging::ATTEMPTS_MAX;
 pub use self::judging::{Judging, JudgingStage};

@@ -183,7 +183,7 @@ fn a_plain_question_takes_no_decision() {
     let scene = scene();
     scene.run("run approval.yaml --input Ada").code(4);
     let id = question(&scene);
-    scene.run_args(["respond", &id, "--approve"]).code(7).says("not about a tool call").silent();
+    scene.run_args(["respond", &id, "--approve"]).code(7).says("is not an approval").silent();
     scene.run_args(["respond", &id, "--reject", "no"]).code(7).silent();
     assert_eq!(inbox(&scene).len(), 1);
 }

@@ -48,7 +48,7 @@ export function question_card(app, question, here = null) {
   const since = h('span', {}, `asked ${age(question.requested_at, app.now())} ago`);
   const content = String(question.metadata?.on ?? 'message');
   const prompt = {
-    approve: () => `May the tool ${question.tool_call.name} run with these arguments?`,
+    approve: () => `${question.metadata?.guardrail ? `Guardrail ${question.metadata.guardrail} stopped this call: ${question.metadata.reason}. ` : ''}May the tool ${question.tool_call.name} run with these arguments?`,
     content: () => `May this ${content} be used?`,
   }[kind]?.() ?? question.prompt;
   const element = h('article.question', { 'aria-labelledby': `${id}-prompt`, 'data-question': question.id },

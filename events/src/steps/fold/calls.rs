@@ -292,14 +292,7 @@ impl Steps {
         }
         if let Some(call) = self.open_call(e.call_id) {
             call.name = Some(shortened(&e.name, TEXT_CHARS_MAX));
-            let (outcome, reason) = match &e.outcome {
-                GuardrailOutcome::Allow {} => ("allow", None),
-                GuardrailOutcome::Replace { reason, .. } => ("replace", Some(reason)),
-                GuardrailOutcome::Reject { reason } => ("reject", Some(reason)),
-                GuardrailOutcome::Ask { reason } => ("ask", Some(reason)),
-            };
-            let reason = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
-            call.answered = Some(shortened(&format!("{outcome}{reason}"), TEXT_CHARS_MAX));
+            call.answered = Some(shortened(&e.outcome.in_words(), TEXT_CHARS_MAX));
         }
         if let (GuardrailOutcome::Reject { .. }, CheckedContent::ToolCall { .. }) = (&e.outcome, &e.content) {
             self.count_refused();

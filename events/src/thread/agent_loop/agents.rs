@@ -107,7 +107,7 @@ impl AgentLoop {
         if self.is_unchecked(place, &event.agent) {
             return Err(UNCHECKED);
         }
-        let needs_approval = self.request.approve_tools.contains(&event.agent) || self.is_stopped(place);
+        let needs_approval = self.request.approve_tools.contains(&event.agent) || self.stopped_by(place).is_some();
         let Stage::Tools(slots) = &mut self.stage else {
             return Err(TransitionError("no tool call is due"));
         };

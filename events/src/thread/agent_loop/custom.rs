@@ -181,6 +181,7 @@ impl AgentLoop {
     /// Handles a new turn of the loop: calls the strategy of the application first.
     pub(super) fn turned(&mut self) {
         self.guarding.calls.clear();
+        self.drop_check_of_call();
         if let StrategyState::Custom(run) = &mut self.course {
             run.stage = CustomStage::ToDecide;
         }

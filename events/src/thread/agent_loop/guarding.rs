@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::super::calls::OpenCall;
 use super::super::conversation::Conversation;
-use super::super::state::{AgentLoop, Check, CheckStage, Slot, Stage};
+use super::super::state::{AgentLoop, Check, CheckStage, Slot, Stage, StoppedBy};
 use super::super::transition::TransitionError;
-use super::answers::error_text;
+use super::answers::{answer_text, error_text};
 use crate::event::{
     CheckedContent, Decision, GuardedContent, Guardrail, GuardrailCompleted, GuardrailOutcome, GuardrailRequested,
 };
@@ -23,6 +23,9 @@ type Replaced = Option<Arc<Message>>;
 impl AgentLoop {
     /// What is to be checked before the loop continues, and the index of the guardrail that is next.
     pub(in super::super) fn check_due(&self, conversation: &Conversation) -> Option<(CheckedContent, u32)> {
+        if self.has_failed() {
+            return None;
+        }
         if let Some(check) = &self.guarding.check
             && self.has_content(&check.content)
         {
@@ -43,16 +46,26 @@ impl AgentLoop {
                     Some((CheckedContent::ToolCall { index, tool_call_id: call.id }, guardrail))
                 });
             }
+            // A message that no call will read is checked where one does.
+            Stage::Answered { .. } if self.is_at_limit() => return None,
             Stage::ToAsk | Stage::Answered { .. } => {}
             Stage::Panel(_) | Stage::Summarizing(_) | Stage::Asking(_) | Stage::Failed(_) => return None,
         }
         let guardrail = self.next_guardrail(GuardedContent::Input, None, 0)?;
-        let message = if self.guarding.has_checked_prompt {
-            conversation.unread_since(self.guarding.input_from).last()?.seq
-        } else {
-            conversation.turn().iter().find(|entry| entry.message.role == Role::User && !entry.added)?.seq
+        let message = match self.guarding.has_checked_prompt {
+            true => conversation.first_unread_input(self.guarding.input_from)?,
+            false => prompt_of(conversation)?,
         };
         Some((CheckedContent::Input { message }, guardrail))
+    }
+
+    /// What a guardrail was to check when the loop failed, and no other one will: the prompt, and the last answer.
+    pub(in super::super) fn unchecked(&self, conversation: &Conversation) -> Vec<CheckedContent> {
+        let is_unchecked =
+            !self.guarding.has_checked_prompt && self.next_guardrail(GuardedContent::Input, None, 0).is_some();
+        let prompt = prompt_of(conversation).filter(|_| is_unchecked);
+        let prompt = prompt.map(|message| CheckedContent::Input { message });
+        prompt.into_iter().chain(self.is_answer_unchecked().then_some(CheckedContent::Answer {})).collect()
     }
 
     /// Whether what was to be checked is still to be used.
@@ -95,10 +108,9 @@ impl AgentLoop {
         self.guarding.answer_due && self.next_guardrail(GuardedContent::Answer, None, 0).is_some()
     }
 
-    /// Whether a guardrail has decided that a person is to approve of a tool call.
-    pub(super) fn is_stopped(&self, index: usize) -> bool {
-        let call = u32::try_from(index).ok().and_then(|index| self.guarding.calls.get(&index));
-        call.is_some_and(|call| call.needs_approval)
+    /// The guardrail that has decided that a person is to approve of a tool call.
+    pub(super) fn stopped_by(&self, index: usize) -> Option<&StoppedBy> {
+        self.guarding.calls.get(&u32::try_from(index).ok()?)?.stopped_by.as_ref()
     }
 
     /// Whether a guardrail has replaced the arguments of a tool call.
@@ -114,7 +126,7 @@ impl AgentLoop {
             }
             CheckedContent::Answer {} => match &self.stage {
                 Stage::Answered { content, .. } => Json::from(content.as_str()),
-                _ => Json::from(conversation.last_answer().map(|message| message.joined_text()).unwrap_or_default()),
+                _ => Json::from(conversation.last_answer().map(|message| answer_text(message)).unwrap_or_default()),
             },
             CheckedContent::ToolCall { index, .. } => {
                 let call = self.call_at(*index);
@@ -138,6 +150,19 @@ impl AgentLoop {
             CheckedContent::ToolCall { index, .. } => {
                 self.call_at(*index).is_some_and(|call| self.handoff(&call.name).is_some())
             }
+        }
+    }
+
+    /// Ends the check of a tool call that does not run any more. One whose call is open ends with the call.
+    pub(super) fn drop_check_of_call(&mut self) {
+        let is_open = self.guarding.open_call().is_some();
+        self.guarding.check.take_if(|check| matches!(check.content, CheckedContent::ToolCall { .. }) && !is_open);
+    }
+
+    /// A model has judged. Where the tool call does not run any more, nothing follows.
+    pub(in super::super) fn guardrail_judged(&mut self) {
+        if self.guarding.check.as_ref().is_some_and(|check| !self.has_content(&check.content)) {
+            self.drop_check_of_call();
         }
     }
 
@@ -199,8 +224,9 @@ impl AgentLoop {
                 self.goes_on(&e.content, e.guardrail);
                 Ok((None, Vec::new()))
             }
-            (GuardrailOutcome::Ask { .. }, CheckedContent::ToolCall { index, .. }) => {
-                self.guarding.calls.entry(*index).or_default().needs_approval = true;
+            (GuardrailOutcome::Ask { reason }, CheckedContent::ToolCall { index, .. }) => {
+                let stopped = StoppedBy { guardrail: e.name.clone(), reason: reason.clone() };
+                self.guarding.calls.entry(*index).or_default().stopped_by.get_or_insert(stopped);
                 self.goes_on(&e.content, e.guardrail);
                 Ok((None, Vec::new()))
             }
@@ -233,6 +259,11 @@ impl AgentLoop {
             return;
         }
         self.guarding.check = None;
+        self.is_checked(content);
+    }
+
+    /// No guardrail is left to check it.
+    fn is_checked(&mut self, content: &CheckedContent) {
         match content {
             CheckedContent::Input { message } if self.guarding.has_checked_prompt => {
                 self.guarding.input_from = message.next();
@@ -292,15 +323,12 @@ impl AgentLoop {
     ) -> Result<(Replaced, Vec<Arc<Message>>), TransitionError> {
         // What no later call of a model is to read.
         let removed = format!("(removed: {})", error.message);
+        self.is_checked(content);
         Ok(match content {
             CheckedContent::Input { .. } => (Some(Arc::new(Message::text(Role::User, removed))), self.give_up(error)),
-            CheckedContent::Answer {} => {
-                let removed = self.replace(content, &Json::from(removed), conversation)?;
-                (removed, self.give_up(error))
-            }
+            CheckedContent::Answer {} => (removed_answer(conversation, &removed), self.give_up(error)),
             CheckedContent::ToolCall { index, .. } => {
                 let place = usize::try_from(*index).unwrap_or(usize::MAX);
-                self.guarding.calls.entry(*index).or_default().is_checked = true;
                 if let Some(slot) = self.slots_mut().get_mut(place)
                     && let Some(call) = called(slot)
                 {
@@ -368,9 +396,22 @@ impl AgentLoop {
     }
 }
 
+/// The prompt of the turn that runs.
+fn prompt_of(conversation: &Conversation) -> Option<Seq> {
+    Some(conversation.turn().iter().find(|entry| entry.message.role == Role::User && !entry.added)?.seq)
+}
+
+/// The last answer without anything that was said in it. Its tool calls stay: their results follow.
+pub(in super::super) fn removed_answer(conversation: &Conversation, removed: &str) -> Replaced {
+    let said = conversation.last_answer()?;
+    let calls = said.tool_calls().cloned().map(Part::ToolCall);
+    let content = std::iter::once(Part::text(removed)).chain(calls).collect();
+    Some(Arc::new(Message { role: said.role, content }))
+}
+
 /// The message with this text in place of its own.
 fn with_text(message: &Message, text: &str) -> Message {
-    let mut own = Some(Part::text(text)).filter(|_| !text.is_empty());
+    let mut own = Some(Part::text(text));
     let mut content = Vec::with_capacity(message.content.len() + 1);
     for part in &message.content {
         match part {

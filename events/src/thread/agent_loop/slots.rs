@@ -76,7 +76,10 @@ impl AgentLoop {
             // No decision is needed for what does not run.
             _ if !self.offers(&call.name) => None,
             PersonRole::None => None,
-            PersonRole::Approves => Some(asks::approval(&self.request.node_id, asked())),
+            PersonRole::Approves => {
+                let stopped_by = self.stopped_by(place).map(|it| (it.guardrail.as_str(), it.reason.as_str()));
+                Some(asks::approval(&self.request.node_id, asked(), stopped_by))
+            }
             PersonRole::Answers => {
                 let asked = asked();
                 let question = asks::Question::of(&asked).ok()?;
@@ -89,7 +92,7 @@ impl AgentLoop {
     fn role(&self, place: usize, tool: &str) -> PersonRole {
         if self.is_answered_by_person(tool) {
             PersonRole::Answers
-        } else if self.request.approve_tools.iter().any(|name| name == tool) || self.is_stopped(place) {
+        } else if self.request.approve_tools.iter().any(|name| name == tool) || self.stopped_by(place).is_some() {
             PersonRole::Approves
         } else {
             PersonRole::None
@@ -234,8 +237,8 @@ impl AgentLoop {
         let of_tool = ended.tool().map(|run| (run.edited, &run.arguments));
         let of_agent = || Some(ended.branch()?.agent.as_ref()?).map(|agent| (agent.edited, &agent.arguments));
         let note = match of_tool.or_else(of_agent) {
+            Some((_, arguments)) if self.is_replaced(ended.place) => Some(("a guardrail", arguments)),
             Some((true, arguments)) => Some(("a person", arguments)),
-            Some((false, arguments)) if self.is_replaced(ended.place) => Some(("a guardrail", arguments)),
             Some((false, _)) | None => None,
         };
         if let Some((who, arguments)) = note {

@@ -83,13 +83,16 @@ impl State {
                 JudgingStage::Doubtful { ask_again }
             }
         };
+        if let Ok(agent_loop) = self.agent_loop() {
+            agent_loop.guardrail_judged();
+        }
         self.calls.close(e.call_id)?;
         self.count_call(&e.usage, e.cost_nanousd, e.model.as_deref(), e.error.as_ref());
         Ok(())
     }
 }
 
-pub(super) fn cut(text: &str) -> String {
+fn cut(text: &str) -> String {
     let mut chars = text.chars();
     let shown: String = chars.by_ref().take(SHOWN_CHARS_MAX).collect();
     let n_left = chars.count();

@@ -125,6 +125,9 @@ impl State {
                 if let Stage::Summarizing(open) = &mut agent_loop.stage {
                     open.use_profile(profile);
                 }
+                if let Some(judging) = agent_loop.guarding.judging_mut() {
+                    judging.use_profile(profile);
+                }
                 agent_loop.use_profile(profile, changes.relay);
                 let request = Arc::make_mut(&mut agent_loop.request);
                 if request.relay != changes.relay {

@@ -54,8 +54,21 @@ impl Interaction {
     /// arguments; the recorded [`prompt`](Self::prompt) holds their beginning.
     pub fn question(&self) -> Option<Cow<'_, str>> {
         match &self.tool_call {
-            Some(tool) if self.operation_type == OperationType::ApproveTool => Some(approval_prompt(tool).into()),
+            Some(tool) if self.operation_type == OperationType::ApproveTool => {
+                Some(format!("{}{}", self.stopped_by(), approval_prompt(tool)).into())
+            }
             _ => self.prompt.as_deref().map(Cow::from),
+        }
+    }
+}
+
+impl Interaction {
+    /// The guardrail that asks for the approval, and why, in a line.
+    fn stopped_by(&self) -> String {
+        let text = |key: &str| Some(self.metadata.as_ref()?.0.get(key)?.as_str()?.to_owned());
+        match (text("guardrail"), text("reason")) {
+            (Some(guardrail), Some(reason)) => format!("Guardrail `{guardrail}` stopped this call: {reason}\n"),
+            _ => String::new(),
         }
     }
 }

@@ -24,14 +24,23 @@ pub struct Guarding {
 }
 
 /// What the checks of a tool call have come to.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Encode, Decode)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
 pub struct GuardedCall {
     /// Whether they are over.
     pub is_checked: bool,
-    /// Whether a person is to approve of it.
-    pub needs_approval: bool,
+    /// The guardrail that has decided that a person is to approve of it.
+    pub stopped_by: Option<StoppedBy>,
     /// Whether its arguments are not those of the model.
     pub is_replaced: bool,
+}
+
+/// A guardrail that stopped a tool call for a person.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct StoppedBy {
+    /// The name of the guardrail.
+    pub guardrail: String,
+    /// Why.
+    pub reason: String,
 }
 
 /// A check that is not over.

@@ -403,3 +403,115 @@ fn the_answer_of_a_plan_and_of_several_models_is_checked() {
     bench.says(r#"{"choice": 1, "reason": "so"}"#);
     assert_eq!(error(&bench), "guardrail: rejected by guardrail `secret`: it tells 1234");
 }
+
+/// What a model reads in a second run.
+fn read_in_the_next_run(bench: &mut Bench) -> Vec<String> {
+    bench.give(Input::Run(Box::new(RunInput { input: "and now?".into(), ..RunInput::default() })));
+    conversation(bench)
+}
+
+#[test]
+fn what_was_not_checked_when_the_node_ended_leaves_the_conversation() {
+    // The prompt, while a model judges it.
+    let mut bench = on("{name: rude, on: input, judge: it is rude}", "you fool");
+    bench.give(Input::Cancel { reason: None });
+    let said = read_in_the_next_run(&mut bench);
+    assert_eq!(said[0], "user: (removed: no guardrail has checked it)", "{}", bench.out);
+    // The answer, also where the check has not begun.
+    for pauses in [false, true] {
+        let mut bench = on("{name: rude, on: answer, judge: it is rude}", "hello");
+        if pauses {
+            bench.give(Input::Pause { reason: None });
+        }
+        bench.says("you fool");
+        bench.give(Input::Cancel { reason: None });
+        let said = read_in_the_next_run(&mut bench);
+        assert_eq!(said[..2], ["user: hello", "assistant: (removed: no guardrail has checked it)"], "{}", bench.out);
+    }
+    // An answer that is unusable for another reason.
+    let mut bench = on(NO_SECRET, "hello");
+    bench.answers("it is 1234", &["read"], FinishReason::ContentFilter);
+    assert_eq!(conversation(&bench)[1], "assistant: (removed: no guardrail has checked it) read(c3_0)");
+}
+
+#[test]
+fn what_is_too_long_to_be_judged_does_not_pass() {
+    let mut bench = on("{name: rude, on: answer, judge: it is rude}", "hello");
+    bench.says(&"fine ".repeat(20_001));
+    assert_eq!(
+        error(&bench),
+        "guardrail: rejected by guardrail `rude`: the check failed: 100005 characters, at most 100000 are judged"
+    );
+}
+
+#[test]
+fn a_verdict_about_an_interrupted_call_is_not_used_for_another_one() {
+    let mut bench = on("{name: rude, on: tool_call, judge: it is rude}", "hello");
+    bench.asks(&["send"]);
+    let run =
+        RunInput { on_message: Some(crate::event::OnMessage::Interrupt), input: "stop".into(), ..RunInput::default() };
+    bench.give(Input::Run(Box::new(run)));
+    bench.says("no");
+    // Another call with the same id.
+    let (call, attempt) = bench.open();
+    let answer = bench::answer(CallId(Seq(3)), "", &["send"], FinishReason::ToolCalls);
+    bench.give(Input::reported(attempt, crate::event::LlmCallCompleted { call_id: call, ..answer }));
+    assert!(matches!(bench.thread.effects().first(), Some(Effect::CallModel(_))), "{}", bench.out);
+    assert!(bench.state().model_request().unwrap().execution.prompt.contains("it is rude"), "it is judged again");
+}
+
+#[test]
+fn a_message_that_interrupts_waits_for_the_decision_about_an_answer() {
+    let mut bench = on("{name: s, on: answer, when: 'secret in checked', then: ask}", "hello");
+    bench.answers("1234", &["read"], FinishReason::ToolCalls);
+    let run =
+        RunInput { on_message: Some(crate::event::OnMessage::Interrupt), input: "stop".into(), ..RunInput::default() };
+    bench.give(Input::Run(Box::new(run)));
+    assert_eq!(bench.state().status(), Status::Waiting, "{}", bench.out);
+    bench.person_says(serde_json::json!(true));
+    bench.says("stopped");
+    assert_eq!(output(&bench), "stopped");
+}
+
+#[test]
+fn a_message_that_no_call_reads_is_not_checked_before_one_does() {
+    let yaml = guarded("{name: short, on: input, when: 'checked | length > 5'}").replace(
+        "tool_mode: auto",
+        "tool_mode: auto, max_iterations: 1".split(", ").collect::<Vec<_>>().join("\n      ").as_str(),
+    );
+    let mut bench = Bench::new(&yaml, "hello");
+    let run = RunInput {
+        on_message: Some(crate::event::OnMessage::Steer),
+        input: "much too long".into(),
+        ..RunInput::default()
+    };
+    bench.give(Input::Run(Box::new(run)));
+    bench.says("hi");
+    let completed = |event: &Event| matches!(event, Event::LlmExecutionCompleted(_));
+    assert!(bench.log.iter().any(|(_, event)| completed(event)), "the answer is there\n{}", bench.out);
+    assert!(error(&bench).contains("rejected by guardrail `short`"), "it begins the next run\n{}", bench.out);
+}
+
+#[test]
+fn what_a_person_said_before_the_node_is_an_input() {
+    let yaml = guarded("{name: mail, on: input, when: \"'@' in checked\"}").replace(
+        "  - id: answer\n",
+        "  - id: ask\n    user_interaction: {operation_type: ADD_MESSAGE, prompt: who?, message: {role: user, \
+         content_template: '{{ input }}'}}\n  - id: answer\n",
+    );
+    let yaml = yaml.replace("edges: []", "edges: [{from: ask, to: answer}]");
+    let mut bench = Bench::new(&yaml, "hello");
+    bench.person_says(serde_json::json!("a@b"));
+    assert!(error(&bench).starts_with("guardrail: rejected by guardrail `mail`"), "{}", bench.out);
+}
+
+#[test]
+fn a_person_is_told_why_a_tool_call_was_stopped() {
+    let mut bench = on("{name: sends, on: tool_call, when: 'true', then: ask, reason: it sends}", "hello");
+    bench.asks(&["send"]);
+    let question = bench.state().interaction().unwrap().question().unwrap().into_owned();
+    assert_eq!(
+        question,
+        "Guardrail `sends` stopped this call: it sends\nMay the tool `send` run with {\"question\":\"why?\"}?"
+    );
+}
