@@ -76,7 +76,7 @@ pub struct LlmNode {
     /// `{named: name}`: a conversation of the thread that is stored across runs; only the answer leaves it, as `output`.
     #[serde(default, skip_serializing_if = "is_shared")]
     pub context: NodeContext,
-    /// What its answer must be, as JSON Schema. Its `output` is the value in the answer then. Only with `strategy: react`.
+    /// What its answer must be, as JSON Schema. Its `output` is the value in the answer then.
     #[serde(default, skip_serializing_if = "Option::is_none", alias = "outputSchema")]
     pub output_schema: Option<Json>,
     /// What happens if an answer does not fit `output_schema`.

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use super::super::request::{AnswerForm, ModelBinding, of_profile};
-use super::super::state::{AgentLoop, CallConstraints, CustomRun, PlanRun, Stage, StrategyState, Wants};
+use super::super::state::{AgentLoop, CallConstraints, CustomRun, PlanRun, PlanStage, Stage, StrategyState, Wants};
 use super::gate::Gate;
 use super::{custom, output, plan};
 use crate::event::{LlmExecutionRequest, LoopStrategy, ModelChoice};
@@ -40,7 +40,19 @@ impl AgentLoop {
     pub(in super::super) fn answer_form(&self) -> Option<AnswerForm> {
         match self.leg.wants {
             Wants::Plan => Some(plan::form()),
-            Wants::Anything | Wants::Words => self.request.output.as_ref().map(output::form),
+            Wants::Anything | Wants::Words => {
+                self.request.output.as_ref().filter(|_| self.expects_answer_of_node()).map(output::form)
+            }
+        }
+    }
+
+    /// Whether the next answer is to be that of the node, as far as that is known before it is there.
+    fn expects_answer_of_node(&self) -> bool {
+        match &self.course {
+            StrategyState::React | StrategyState::Several => true,
+            StrategyState::Plan(run) => run.stage == PlanStage::Finishing,
+            // Only the strategy knows.
+            StrategyState::Custom(_) => false,
         }
     }
 

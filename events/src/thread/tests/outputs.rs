@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::rerun::again;
 use super::*;
+use crate::event::StrategyDecision;
 
 const PRICE: &str = "
 version: '1'
@@ -390,4 +391,66 @@ fn rerun_accepts_other_words_for_the_same_faults() {
     let stricter = PRICE.replace("{type: number}", "{type: integer}");
     let diverged = again(&bench, &stricter).diverged.unwrap();
     expect![[r#"2 LLM_EXECUTION_REQUEST of `ask`: `prompt` was …ties\":{\"total\":{\"type\":\"number\"}}}" and is …ties\":{\"total\":{\"type\":\"integer\"}}}"; `output.schema.properties.total.type` was "number" and is "integer""#]].assert_eq(&format!("{} {}", diverged.seq, diverged.why));
+}
+
+/// The node with this strategy.
+fn with_strategy(strategy: &str) -> String {
+    price(&format!("strategy: {strategy}"))
+}
+
+fn form_of_first_call(bench: &Bench) -> Option<&'static str> {
+    bench.state().model_request().unwrap().form.map(|form| form.name)
+}
+
+#[test]
+fn answer_after_a_plan_fits_the_schema_and_its_steps_are_texts() {
+    let yaml = with_strategy("{plan_and_execute: {}}");
+    let mut bench = Bench::new(&yaml, "tea");
+    assert_eq!(form_of_first_call(&bench), Some("plan"));
+    bench.says(r#"{"steps": ["look it up"]}"#);
+    assert_eq!(form_of_first_call(&bench), None);
+    bench.says("it is three");
+    assert_eq!(form_of_first_call(&bench), Some("answer"));
+    bench.says("three");
+    assert_eq!(form_of_first_call(&bench), Some("answer"), "it is asked for again");
+    bench.says(r#"{"total": 3}"#);
+    assert_eq!(bench.state().output(), Some(&json!({"total": 3}).into()), "{}", bench.out);
+    assert_eq!(again(&bench, &yaml).diverged, None);
+}
+
+#[test]
+fn answer_of_several_models_fits_the_schema() {
+    let judged = "{multi_llm: {profiles: [one, two], by: three, combine: judge}}";
+    let yaml = with_strategy(judged);
+    let mut bench = Bench::new(&yaml, "tea");
+    assert_eq!(form_of_first_call(&bench), Some("answer"));
+    bench.nth_says(0, "three");
+    bench.says("four");
+    assert_eq!(form_of_first_call(&bench), Some("choice"));
+    bench.says(r#"{"choice": 1, "reason": "so"}"#);
+    assert_eq!(form_of_first_call(&bench), Some("answer"), "the model that was chosen answers again");
+    bench.says(r#"{"total": 3}"#);
+    assert_eq!(bench.state().output(), Some(&json!({"total": 3}).into()), "{}", bench.out);
+    assert_eq!(again(&bench, &yaml).diverged, None);
+    let mut bench = Bench::new(&with_strategy(&judged.replace("judge", "merge")), "tea");
+    bench.nth_says(0, "three");
+    bench.says("four");
+    assert_eq!(form_of_first_call(&bench), Some("answer"));
+    bench.says(r#"{"total": 3.5}"#);
+    assert_eq!(bench.state().output(), Some(&json!({"total": 3.5}).into()), "{}", bench.out);
+}
+
+#[test]
+fn answer_of_a_strategy_of_the_application_fits_the_schema() {
+    let yaml = with_strategy("{custom: {name: own}}");
+    let mut bench = Bench::new(&yaml, "tea");
+    let answer = |content: &str| StrategyDecision::Answer { content: content.into() };
+    bench.decides(StrategyDecision::CallModel { messages: Vec::new(), model: None, tools: None });
+    assert_eq!(form_of_first_call(&bench), None, "whether it is the last call only the strategy knows");
+    bench.says("three");
+    bench.decides(answer("three"));
+    bench.says(r#"{"total": "3"}"#);
+    bench.decides(answer(r#"{"total": 3}"#));
+    assert_eq!(bench.state().output(), Some(&json!({"total": 3}).into()), "{}", bench.out);
+    assert_eq!(again(&bench, &yaml).diverged, None);
 }

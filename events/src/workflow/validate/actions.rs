@@ -75,7 +75,7 @@ pub(super) fn check_llm(path: &str, llm: &LlmNode, faults: &mut Vec<Fault>) {
     }
 }
 
-/// Only what the strategy can promise is promised.
+/// The repairs of answers.
 fn check_output(path: &str, llm: &LlmNode, faults: &mut Vec<Fault>) {
     if let Some(repair) = &llm.repair {
         check_range(&format!("{path}.repair.attempts"), u64::from(repair.attempts), 0, REPAIRS_MAX, faults);
@@ -84,12 +84,6 @@ fn check_output(path: &str, llm: &LlmNode, faults: &mut Vec<Fault>) {
         faults.push(
             Fault::new(format!("{path}.repair"), "no answer is repaired without an output_schema")
                 .hint("give output_schema, or take it out"),
-        );
-    }
-    if llm.output_schema.is_some() && !llm.strategy.is_react() {
-        faults.push(
-            Fault::new(format!("{path}.output_schema"), "only the strategy `react` promises an output")
-                .hint("take the strategy out, or let a node after this one write the value"),
         );
     }
 }

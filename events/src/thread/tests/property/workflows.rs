@@ -30,9 +30,9 @@ fn node() -> impl Strategy<Value = String> {
                  output_schema: {{required: [n], properties: {{n: {{type: number}}}}}}, repair: {{attempts: {repairs}}}}}"
             )
         ),
-        3 => (strategy(), 2..9_u32, guardrails()).prop_map(|(strategy, iterations, guardrails)| format!(
+        3 => (strategy(), 2..9_u32, guardrails(), output()).prop_map(|(strategy, iterations, guardrails, output)| format!(
             "llm: {{provider: mock, model: m, user_prompt: hello, tool_mode: auto, available_tools: [read, put, send, wipe, \
-             ask], max_iterations: {iterations}, strategy: {strategy}{guardrails}}}"
+             ask], max_iterations: {iterations}, strategy: {strategy}{guardrails}{output}}}"
         )),
         3 => (1..5_u32, 1..4_u32, prop_oneof![Just("inner"), Just("{workflow: inner, context: shared}")], any::<bool>(), context(), guardrails())
             .prop_map(|(iterations, tools, agent, approved, context, guardrails)| format!(
@@ -83,6 +83,15 @@ fn guardrails() -> BoxedStrategy<&'static str> {
     .boxed()
 }
 
+/// What the answer of a node is to be.
+fn output() -> BoxedStrategy<&'static str> {
+    prop_oneof![
+        3 => Just(""),
+        1 => Just(", output_schema: {required: [n], properties: {n: {type: number}}}, repair: {attempts: 1}"),
+    ]
+    .boxed()
+}
+
 /// Which conversation a node sees.
 fn context() -> BoxedStrategy<&'static str> {
     prop_oneof![
@@ -116,11 +125,11 @@ pub(super) fn one_strategy() -> impl Strategy<Value = String> {
     ];
     let retry =
         prop_oneof![2 => Just(""), 1 => Just("\n    retry: {max_attempts: 2}"), 1 => Just("\n    timeout_ms: 9000")];
-    (strategy(), 2..12_u32, around, retry, guardrails()).prop_map(|(strategy, iterations, around, retry, guardrails)| {
+    (strategy(), 2..12_u32, around, retry, guardrails(), output()).prop_map(|(strategy, iterations, around, retry, guardrails, output)| {
         let node = |id: &str| {
             format!(
                 "  - id: {id}\n    llm: {{provider: mock, model: m, user_prompt: hello, tool_mode: auto, available_tools: \
-                 [read, send, wipe, ask], max_iterations: {iterations}, strategy: {strategy}{guardrails}}}{retry}\n"
+                 [read, send, wipe, ask], max_iterations: {iterations}, strategy: {strategy}{guardrails}{output}}}{retry}\n"
             )
         };
         format!("version: '1'\nname: any\njudge: {{provider: mock, model: judge}}\n{around}nodes:\n{}{}", node("one"), node("two"))
