@@ -122,9 +122,13 @@ fn of_call(explained: &ExplainedThread, call: &Call, causes: &mut Vec<Cause>) {
         CallKind::Tool => format!("tool {name} failed, called with {}", call.asked.as_deref().unwrap_or("nothing")),
         CallKind::Interaction => format!("no answer to {:?}", call.asked.as_deref().unwrap_or(name)),
         CallKind::Strategy => format!("the strategy {name} failed"),
-        CallKind::Timer => format!("the wait {name} was ended before its time"),
+        CallKind::Timer => match call.thread {
+            Some(thread) => format!("the wait for thread {thread} failed"),
+            None => format!("the wait {name} was ended before its time"),
+        },
         CallKind::Processor => format!("context processor {name} failed"),
         CallKind::Branch => format!("branch {name} failed"),
+        CallKind::Start => format!("workflow {name} was not started"),
     };
     causes.push(Cause {
         thread: explained.thread,

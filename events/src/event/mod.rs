@@ -3,6 +3,7 @@
 
 mod agent;
 mod call;
+mod child;
 mod graph;
 mod hook;
 mod interaction;
@@ -22,6 +23,7 @@ mod wait;
 
 pub use agent::*;
 pub use call::CallEvent;
+pub use child::*;
 pub use graph::*;
 pub use hook::*;
 pub use interaction::*;

@@ -1,7 +1,9 @@
 //! The table of open calls: every request without a terminal event. Effects, deadlines, pauses, recovery, late answers
 //! and the end of a node are loops over it. Phases and loops contain ids of its calls.
 
+mod awaited;
 mod branch;
+mod child;
 mod model;
 mod processor;
 mod question;
@@ -18,8 +20,10 @@ use crate::event::ToolCallRetried;
 use crate::ids::{CallId, Time};
 use crate::json::Json;
 
+pub use awaited::AwaitedRun;
 pub(super) use branch::AgentCall;
 pub use branch::BranchRun;
+pub use child::ChildRun;
 pub use model::ModelCall;
 pub use processor::ProcessorRun;
 pub use question::Interaction;
@@ -66,6 +70,10 @@ pub enum CallKind {
     Signal(Box<SignalRun>),
     /// A thread that is a branch of this one.
     Branch(Box<BranchRun>),
+    /// The start of a thread of its own.
+    Child(Box<ChildRun>),
+    /// A wait for the end of a thread.
+    Awaited(AwaitedRun),
 }
 
 /// Who causes the next event of the call.
@@ -106,6 +114,8 @@ impl OpenCall {
             CallKind::Timer(run) => run.id,
             CallKind::Signal(run) => run.id,
             CallKind::Branch(run) => run.call,
+            CallKind::Child(run) => run.call,
+            CallKind::Awaited(run) => run.id,
         }
     }
 
@@ -116,7 +126,12 @@ impl OpenCall {
             CallKind::Tool(run) => run.attempt,
             CallKind::Processor(run) => run.attempt,
             CallKind::Strategy(run) => run.attempt,
-            CallKind::Question(_) | CallKind::Timer(_) | CallKind::Signal(_) | CallKind::Branch(_) => 1,
+            CallKind::Question(_)
+            | CallKind::Timer(_)
+            | CallKind::Signal(_)
+            | CallKind::Branch(_)
+            | CallKind::Child(_)
+            | CallKind::Awaited(_) => 1,
         }
     }
 
@@ -135,7 +150,9 @@ impl OpenCall {
             | CallKind::Question(_)
             | CallKind::Timer(_)
             | CallKind::Signal(_)
-            | CallKind::Branch(_) => None,
+            | CallKind::Branch(_)
+            | CallKind::Child(_)
+            | CallKind::Awaited(_) => None,
         }
     }
 
@@ -171,6 +188,16 @@ impl OpenCall {
         if let CallKind::Branch(run) = &self.kind { Some(run) } else { None }
     }
 
+    /// The start of a child.
+    pub fn child(&self) -> Option<&ChildRun> {
+        if let CallKind::Child(run) = &self.kind { Some(run) } else { None }
+    }
+
+    /// The wait for the end of a thread.
+    pub fn awaited(&self) -> Option<&AwaitedRun> {
+        if let CallKind::Awaited(run) = &self.kind { Some(run) } else { None }
+    }
+
     /// When its time is up, if it never waits for a permit.
     fn deadline(&self) -> Option<Time> {
         match &self.kind {
@@ -181,7 +208,7 @@ impl OpenCall {
             CallKind::Question(ask) => ask.deadline,
             CallKind::Timer(run) => Some(run.until),
             CallKind::Signal(run) => run.deadline,
-            CallKind::Branch(_) => None,
+            CallKind::Branch(_) | CallKind::Child(_) | CallKind::Awaited(_) => None,
         }
     }
 
@@ -207,7 +234,7 @@ impl OpenCall {
             CallKind::Strategy(run) => later(&mut run.deadline),
             CallKind::Question(ask) => ask.deadline.iter_mut().for_each(later),
             CallKind::Signal(run) => run.deadline.iter_mut().for_each(later),
-            CallKind::Timer(_) | CallKind::Branch(_) => {}
+            CallKind::Timer(_) | CallKind::Branch(_) | CallKind::Child(_) | CallKind::Awaited(_) => {}
         }
     }
 
@@ -323,7 +350,9 @@ impl OpenCalls {
             | CallKind::Question(_)
             | CallKind::Timer(_)
             | CallKind::Signal(_)
-            | CallKind::Branch(_) => {
+            | CallKind::Branch(_)
+            | CallKind::Child(_)
+            | CallKind::Awaited(_) => {
                 return Err(NO_CALL);
             }
         }

@@ -3,7 +3,8 @@
 mod requests;
 
 use super::calls::{
-    BranchRun, CallKind, Interaction, ModelCall, OpenCall, ProcessorRun, SignalRun, StrategyRun, TimerRun, ToolRun,
+    AwaitedRun, BranchRun, CallKind, ChildRun, Interaction, ModelCall, OpenCall, ProcessorRun, SignalRun, StrategyRun,
+    TimerRun, ToolRun,
 };
 use super::permits::{NoWaits, Permits};
 use super::state::{NodeRun, Phase, State, Work};
@@ -29,6 +30,10 @@ pub enum Effect {
     AwaitSignal(SignalRun),
     /// See that the branch runs, and tell how it ends.
     RunBranch(BranchRun),
+    /// Start the child, once, and report that it is in the log.
+    StartChild(ChildRun),
+    /// Report how the thread ended, when it has.
+    AwaitThread(AwaitedRun),
 }
 
 impl Effect {
@@ -43,6 +48,8 @@ impl Effect {
             Self::AwaitTime(run) => (run.id, 1),
             Self::AwaitSignal(run) => (run.id, 1),
             Self::RunBranch(run) => (run.call, 1),
+            Self::StartChild(run) => (run.call, 1),
+            Self::AwaitThread(run) => (run.id, 1),
         }
     }
 
@@ -51,7 +58,12 @@ impl Effect {
         match self {
             Self::CallModel(_) | Self::RunProcessor(_) | Self::AskStrategy(_) => true,
             Self::CallTool(run) => run.recovery == Recovery::Safe,
-            Self::AskPerson(_) | Self::AwaitTime(_) | Self::AwaitSignal(_) | Self::RunBranch(_) => false,
+            Self::AskPerson(_)
+            | Self::AwaitTime(_)
+            | Self::AwaitSignal(_)
+            | Self::RunBranch(_)
+            | Self::StartChild(_)
+            | Self::AwaitThread(_) => false,
         }
     }
 
@@ -66,6 +78,8 @@ impl Effect {
             Self::AwaitTime(run) => run.requested_at,
             Self::AwaitSignal(run) => run.requested_at,
             Self::RunBranch(_) => Time::default(),
+            Self::StartChild(run) => run.requested_at,
+            Self::AwaitThread(run) => run.requested_at,
         }
     }
 }
@@ -81,6 +95,8 @@ impl From<&OpenCall> for Effect {
             CallKind::Timer(run) => Self::AwaitTime(*run),
             CallKind::Signal(run) => Self::AwaitSignal((**run).clone()),
             CallKind::Branch(run) => Self::RunBranch((**run).clone()),
+            CallKind::Child(run) => Self::StartChild((**run).clone()),
+            CallKind::Awaited(run) => Self::AwaitThread(*run),
         }
     }
 }

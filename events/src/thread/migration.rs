@@ -41,7 +41,12 @@ impl State {
                 CallKind::Tool(_) => is_retry = true,
                 CallKind::Processor(_) => return Some("a context processor"),
                 CallKind::Strategy(_) => return Some("a decision of the strategy"),
-                CallKind::Question(_) | CallKind::Timer(_) | CallKind::Signal(_) | CallKind::Branch(_) => {}
+                CallKind::Child(_) => return Some("the start of a thread"),
+                CallKind::Question(_)
+                | CallKind::Timer(_)
+                | CallKind::Signal(_)
+                | CallKind::Branch(_)
+                | CallKind::Awaited(_) => {}
             }
         }
         let rests = matches!(self.status(), Status::Waiting | Status::Suspended | Status::Queued | Status::Paused);

@@ -44,7 +44,9 @@ impl State {
             | CallKind::Strategy(_)
             | CallKind::Timer(_)
             | CallKind::Signal(_)
-            | CallKind::Branch(_) => None,
+            | CallKind::Branch(_)
+            | CallKind::Child(_)
+            | CallKind::Awaited(_) => None,
         }
     }
 

@@ -6,8 +6,8 @@ use rethread_events::principal::Principal;
 use serde_json::json;
 
 use super::{
-    agent_started, answer_rejected, caught_error, error, events, message, of_hooks, of_runs, of_waits, time,
-    tool_call_ref, variables,
+    agent_started, answer_rejected, caught_error, error, events, message, of_children, of_hooks, of_runs, of_waits,
+    time, tool_call_ref, variables,
 };
 
 /// The events of version 2, with every field that version 1 did not have filled in.
@@ -90,6 +90,7 @@ pub(crate) fn version_5() -> Vec<Event> {
     let later: Vec<_> = of_waits()
         .iter()
         .chain(&of_hooks())
+        .chain(&of_children())
         .chain([&answer_rejected(), &agent_started()])
         .map(Event::event_type)
         .collect();

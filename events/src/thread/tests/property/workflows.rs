@@ -56,6 +56,8 @@ fn node() -> impl Strategy<Value = String> {
             Just("signal: {name: go, schema: {properties: {v: {maximum: 1}}}}"),
             Just("wait: {until: '{{ input }}'}"),
             Just("wait: {at: '12:00', zone: Europe/Berlin}"),
+            Just("wait: {thread: 01890a5d-ac96-774b-bcce-b302099a8057}"),
+            Just("start_thread: {workflow: inner, on_parent_end: cancel}"),
         ]
         .prop_map(str::to_owned),
         1 => Just(
