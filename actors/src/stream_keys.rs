@@ -29,7 +29,7 @@ const FIELDS_APART: &str = "\u{1f}";
 pub(crate) fn keys_of(state: &State, search: &[String]) -> Vec<Vec<u8>> {
     let mut keys = keys_of_waits(state);
     keys.extend(queue_keys::of(state));
-    keys.extend(state.awaited_thread().map(thread_key));
+    keys.extend(state.thread_wait().map(thread_key));
     keys.extend(child_key(state));
     // Empty for nearly all workflows, so that they pay nothing.
     if !search.is_empty() && state.branch().is_none_or(|branch| branch.owner.is_none()) {

@@ -194,7 +194,7 @@ impl OpenCall {
     }
 
     /// The wait for the end of a thread.
-    pub fn awaited(&self) -> Option<&AwaitedRun> {
+    pub fn thread_wait(&self) -> Option<&AwaitedRun> {
         if let CallKind::Awaited(run) = &self.kind { Some(run) } else { None }
     }
 

@@ -19,7 +19,7 @@ pub(super) fn started(state: &State, call_id: CallId, outcome: Result<(), Execut
 
 /// Returns the event for the end of a thread; none if the state does not wait for it (any more).
 pub(super) fn ended(state: &State, thread: ThreadId, outcome: Result<Json, ExecutionError>) -> Vec<Event> {
-    let Some(run) = state.awaited_thread().filter(|run| run.thread == thread) else { return Vec::new() };
+    let Some(run) = state.thread_wait().filter(|run| run.thread == thread) else { return Vec::new() };
     let failed = |error| WaitFailed { node_id: None, wait_id: run.id, error }.into();
     vec![match outcome {
         Ok(output) => {

@@ -55,15 +55,15 @@ impl State {
         Ok(())
     }
 
-    pub(super) fn await_thread(&mut self, seq: Seq, at: Time, e: &ThreadAwaited) -> Result<(), TransitionError> {
+    pub(super) fn begin_thread_wait(&mut self, seq: Seq, at: Time, e: &ThreadAwaited) -> Result<(), TransitionError> {
         *self.ready(&e.node_id)? = Work::Waiting(CallId(seq));
         let run = AwaitedRun { id: CallId(seq), thread: e.thread, requested_at: at };
         self.calls.insert(OpenCall::new(CallKind::Awaited(run), CallStage::Wanted));
         Ok(())
     }
 
-    pub(super) fn awaited_thread_ended(&mut self, e: &AwaitedThreadEnded) -> Result<(), TransitionError> {
-        let run = self.calls.get(e.wait_id).and_then(OpenCall::awaited).ok_or(NO_WAIT)?;
+    pub(super) fn end_thread_wait(&mut self, e: &AwaitedThreadEnded) -> Result<(), TransitionError> {
+        let run = self.calls.get(e.wait_id).and_then(OpenCall::thread_wait).ok_or(NO_WAIT)?;
         if run.thread != e.thread {
             return Err(NO_WAIT);
         }

@@ -21,7 +21,7 @@ impl State {
     }
 
     /// The wait for the end of a thread, if the node that it is in waits for one.
-    pub fn awaited_thread(&self) -> Option<&AwaitedRun> {
-        self.calls.iter().find_map(OpenCall::awaited)
+    pub fn thread_wait(&self) -> Option<&AwaitedRun> {
+        self.calls.iter().find_map(OpenCall::thread_wait)
     }
 }
