@@ -7,10 +7,12 @@
 //! activated; and messages that make an actor check its state or stop.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix::{Context, Handler, Message};
-use rethread_events::ids::{Seq, ThreadId};
+use rethread_events::ids::{Position, Seq, ThreadId};
 use rethread_events::thread::Input;
+use rethread_store::StoreError;
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::error::{ControlError, RuntimeError};
@@ -23,6 +25,10 @@ use rethread_events::text::with_sources;
 
 /// How often a message is sent again to a thread whose actor took it and stopped before it replied.
 const TRIES: usize = 5;
+/// How long to wait before a report is sent to the next actor of a thread.
+const CONFLICT_RETRY: Duration = Duration::from_millis(5);
+/// How long to wait before a retry if the log cannot be read or written.
+const STORE_RETRY: Duration = Duration::from_secs(1);
 
 /// A message and its permit for the mailbox, which is released when the message is handled. If a sender gives up before
 /// it got a permit, there is nothing to handle.
@@ -111,6 +117,33 @@ pub(crate) async fn ask_to_begin(
     permit: Option<Arc<StartPermit>>,
 ) -> Result<Option<Seq>, ControlError> {
     ask_with(registry, thread, permit, |reply| Tell::asked(input.clone(), reply)).await
+}
+
+/// Reports to a thread what happened outside of it, until the report is durable. `cause` is the event of another thread
+/// that the report follows from. A report that changes nothing is accepted.
+pub(crate) async fn report(
+    registry: &Arc<ThreadRegistry>,
+    thread: ThreadId,
+    input: Input,
+    cause: Option<Position>,
+) -> Result<(), ControlError> {
+    loop {
+        let reported = ask_with(registry, thread, None, |reply| Tell::reported(input.clone(), cause, reply)).await;
+        let error = match reported {
+            Ok(_) => return Ok(()),
+            Err(error) => error,
+        };
+        let wait = match error.runtime() {
+            // The actor that took it was one of a repeated start, or is folded anew.
+            Some(RuntimeError::Store(StoreError::Conflict { .. } | StoreError::Fenced { .. })) => CONFLICT_RETRY,
+            Some(RuntimeError::Store(error)) if error.is_temporary() => STORE_RETRY,
+            _ => return Err(error),
+        };
+        if registry.is_shutting_down() {
+            return Err(error);
+        }
+        registry.sleep(wait).await;
+    }
 }
 
 /// Waits until everything that the thread decided so far is durable, in it and in the branches that follow it.

@@ -25,7 +25,9 @@ pub(crate) fn key_of(input: &Input) -> Option<Key> {
         Input::Respond { interaction, .. }
         | Input::CancelInteraction { interaction }
         | Input::InteractionFailed { interaction, .. } => Some((*interaction, 1)),
+        Input::ChildStarted { call, .. } => Some((*call, 1)),
         Input::BranchEnded { .. }
+        | Input::ThreadEnded { .. }
         | Input::Tick
         | Input::Recover
         | Input::Pause { .. }
@@ -67,8 +69,10 @@ pub(crate) fn bytes_of(input: &Input) -> usize {
             Input::ToolAsks { question, .. } => question.message.len() + json_bytes(&question.schema),
             Input::Respond { data, .. } => json_bytes(data),
             Input::InteractionFailed { detail, .. } => detail.len(),
-            // The log of the branch has it, and it is reported again.
+            // The log of the other thread has it, and it is reported again.
             Input::BranchEnded { .. }
+            | Input::ChildStarted { .. }
+            | Input::ThreadEnded { .. }
             | Input::Tick
             | Input::Recover
             | Input::Pause { .. }

@@ -43,12 +43,15 @@
 
 mod application_call;
 mod archive;
+mod awaited_threads;
 mod bisect;
 mod blocking;
 mod branch_states;
 mod branches;
 mod builder;
 mod changed_queues;
+mod child_starts;
+mod children;
 mod clock;
 mod contained;
 mod counters;
@@ -126,6 +129,7 @@ mod thread_actor;
 mod thread_handle;
 mod thread_list;
 mod thread_page;
+mod thread_waits;
 mod timers;
 mod tool_asks;
 mod tool_executor;

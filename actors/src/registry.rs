@@ -20,6 +20,7 @@ use crate::recent_ends::RecentEnds;
 use crate::services::Services;
 use crate::thread_actor::ThreadActor;
 use crate::thread_actor::messages::Begin;
+use crate::thread_waits::ThreadWaits;
 use crate::timers::{NextInLog, Timers};
 use crate::tool_executor::ToolExecutor;
 use crate::waiters::Waiters;
@@ -38,7 +39,9 @@ pub(crate) struct ThreadRegistry {
     pub(crate) branch_states: Arc<BranchStates>,
     /// Runs that wait in queues.
     pub(crate) queues: ChangedQueues,
-    /// Tasks that propagate a pause or a cancellation to branches; a shutdown waits for them.
+    /// Whether threads wait for the end of a thread.
+    pub(crate) thread_waits: ThreadWaits,
+    /// Tasks that propagate a pause or an end to branches, children and threads that wait; a shutdown waits for them.
     pub(crate) telling: TaskTracker,
     live: LiveThreads<Live>,
     slots: OnceCell<Vec<Slot>>,
@@ -84,6 +87,7 @@ impl ThreadRegistry {
             next_in_log: NextInLog::default(),
             branch_states: Arc::default(),
             queues: ChangedQueues::default(),
+            thread_waits: ThreadWaits::default(),
             telling: TaskTracker::new(),
             slots: OnceCell::new(),
             next_slot: AtomicUsize::new(0),

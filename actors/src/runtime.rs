@@ -23,6 +23,7 @@ use crate::services::Services;
 use crate::signals;
 use crate::thread_actor::messages::Halt;
 use crate::thread_handle::ThreadHandle;
+use crate::{awaited_threads, children};
 
 /// How long the services of the tools may take to stop; their own limits are shorter.
 const TOOL_SERVICES_WAIT: Duration = Duration::from_secs(10);
@@ -87,6 +88,8 @@ impl Runtime {
                 if registry.services.mode == Mode::Run {
                     actix_rt::spawn(recovery::wake_suspended(registry.clone()));
                     actix_rt::spawn(signals::tidy(registry.clone()));
+                    actix_rt::spawn(children::tidy(registry.clone()));
+                    actix_rt::spawn(awaited_threads::tidy(registry.clone()));
                     actix_rt::spawn(recovery::activate_unfinished(registry));
                 }
             });
@@ -140,7 +143,6 @@ impl Runtime {
     }
 
     /// Returns the runtime of this registry, as [`Runtime::of`] does; `None` if it is gone.
-    #[cfg(feature = "schedules")]
     pub(crate) fn of_registry(registry: &ThreadRegistry) -> Option<Self> {
         let shared = registry.services.host.get()?.upgrade()?.downcast().ok()?;
         Some(Self { shared, _owner: None })

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use rethread_events::codec::OrderedMap;
-use rethread_events::event::ThreadStarted;
-use rethread_events::ids::{NodeId, Seq, ThreadId};
+use rethread_events::event::{StartedByParent, ThreadStarted};
+use rethread_events::ids::{NodeId, Seq, ThreadId, TraceId};
 use rethread_events::json::Json;
 use rethread_events::labels::Labels;
 use rethread_events::message::Message;
 use rethread_events::text::json_bytes;
-use rethread_events::thread::{Start, Thread};
+use rethread_events::thread::{First, Start, Thread};
 use rethread_events::workflow::{Env, Fault, Faults, Workflow};
 use rethread_store::StoreError;
 use serde::{Deserialize, Serialize};
@@ -44,6 +44,8 @@ pub struct StartThread {
     input: Result<Json, StartThreadError>,
     id: Option<ThreadId>,
     on_busy: OnBusy,
+    /// The parent, with the trace of its call, if it is a child.
+    parent: Option<(StartedByParent, TraceId)>,
     /// The other settings; its input is set last.
     given: Start,
 }
@@ -54,7 +56,14 @@ impl StartThread {
     pub fn new(workflow: impl Into<Arc<Workflow>>, input: impl Serialize) -> Self {
         let input = serde_json::to_value(input).map(Json::from);
         let input = input.map_err(|why| StartThreadError::NoJson(why.to_string()));
-        Self { workflow: workflow.into(), input, id: None, on_busy: OnBusy::default(), given: Start::default() }
+        Self {
+            workflow: workflow.into(),
+            input,
+            id: None,
+            on_busy: OnBusy::default(),
+            parent: None,
+            given: Start::default(),
+        }
     }
 
     /// Sets what happens if as many threads are live as allowed; the default is to refuse the start.
@@ -62,6 +71,16 @@ impl StartThread {
     pub fn on_busy(mut self, on_busy: OnBusy) -> Self {
         self.on_busy = on_busy;
         self
+    }
+
+    /// Replaces the workflow.
+    pub(crate) fn workflow(self, workflow: Workflow) -> Self {
+        Self { workflow: workflow.into(), ..self }
+    }
+
+    /// Makes it a child of this thread.
+    pub(crate) fn parent(self, parent: StartedByParent, trace: TraceId) -> Self {
+        Self { parent: Some((parent, trace)), ..self }
     }
 
     /// Sets the folder its tools work in, instead of the runtime's.
@@ -204,8 +223,9 @@ impl Runtime {
             let (n, n_max) = (self.registry().n_live(), self.services().limits.live_threads_max);
             return Err(RuntimeError::Busy { what: "live threads, and more wait for room", n, n_max }.into());
         }
-        let (workflow, trace) = (start.workflow, None);
-        let origin = Origin::Nothing { started: Box::new(started), waits };
+        let (parent, trace) = start.parent.unzip();
+        let (workflow, first) = (start.workflow, First { started, parent });
+        let origin = Origin::Nothing { first: Box::new(first), waits };
         self.registry().begin(id, Begin { workflow, origin, trace, needs_room, reply })?;
         held.begun();
         let answered = answer.await.map_err(|_| RuntimeError::ActorStopped(id))?;

@@ -3,8 +3,9 @@
 //! Which keys a thread has follows from its state alone. Each append writes the difference together with the events, so
 //! the keys in the log are always those of the durable state.
 
-use rethread_events::ids::{Hash, ThreadId, Time};
-use rethread_events::thread::{OpenCall, SignalRun, State, Status};
+use rethread_events::event::{OnParentEnd, StartedByParent};
+use rethread_events::ids::{Hash, RunId, Seq, ThreadId, Time};
+use rethread_events::thread::{AwaitedRun, OpenCall, SignalRun, State, Status};
 use rethread_events::workflow::search_entry;
 use rethread_store::{KeyChange, KeyRange, LogReader, StoreError};
 use serde_json::Value;
@@ -17,6 +18,10 @@ const TIMER: u8 = b't';
 const SIGNAL: u8 = b's';
 /// The first byte of keys of threads with a search attribute.
 const SEARCH: u8 = b'a';
+/// The first byte of keys of threads that wait for the end of a thread.
+const THREAD: u8 = b'w';
+/// The first byte of keys of children that may be cancelled with their parent.
+const CHILD: u8 = b'c';
 /// What is between the names of fields in a key.
 const FIELDS_APART: &str = "\u{1f}";
 
@@ -24,6 +29,8 @@ const FIELDS_APART: &str = "\u{1f}";
 pub(crate) fn keys_of(state: &State, search: &[String]) -> Vec<Vec<u8>> {
     let mut keys = keys_of_waits(state);
     keys.extend(queue_keys::of(state));
+    keys.extend(state.thread_wait().map(thread_key));
+    keys.extend(child_key(state));
     // Empty for nearly all workflows, so that they pay nothing.
     if !search.is_empty() && state.branch().is_none_or(|branch| branch.owner.is_none()) {
         let variables = state.variables();
@@ -71,6 +78,24 @@ fn keys_of_waits(state: &State) -> Vec<Vec<u8>> {
 pub(crate) fn changes(before: &[Vec<u8>], after: &[Vec<u8>]) -> Vec<KeyChange> {
     let gone = before.iter().filter(|key| !after.contains(key)).cloned().map(KeyChange::Remove);
     gone.chain(after.iter().filter(|key| !before.contains(key)).cloned().map(KeyChange::Add)).collect()
+}
+
+fn thread_key(run: &AwaitedRun) -> Vec<u8> {
+    key_of_thread(run.thread)
+}
+
+fn key_of_thread(awaited: ThreadId) -> Vec<u8> {
+    [&[THREAD], &awaited.as_bytes()[..]].concat()
+}
+
+/// Whether a wait for the end of a thread is among these keys.
+pub(crate) fn has_thread_wait(keys: &[Vec<u8>]) -> bool {
+    keys.iter().any(|key| key.first() == Some(&THREAD))
+}
+
+/// The key of a child that may be cancelled with its parent.
+fn child_key(state: &State) -> Option<Vec<u8>> {
+    ChildKey::of(state).map(|key| key.bytes())
 }
 
 fn timer_key(at: Time) -> Vec<u8> {
@@ -134,6 +159,99 @@ pub(crate) fn awaiting(
         range.start = [&prefix[..], fields, &[1]].concat();
     }
     Ok(threads)
+}
+
+/// A thread that is waited for, and one that waits for it.
+pub(crate) type ThreadWait = (ThreadId, ThreadId);
+
+/// Whether any thread waits for the end of a thread. Blocks.
+pub(crate) fn has_thread_waits(store: &dyn LogReader) -> Result<bool, StoreError> {
+    Ok(!store.keys(&KeyRange::prefix(&[THREAD]), None, 1)?.is_empty())
+}
+
+/// The threads that wait for the end of this one, after this one of them, at most `limit`. Blocks.
+pub(crate) fn waiting_for(
+    store: &dyn LogReader,
+    awaited: ThreadId,
+    after: Option<ThreadId>,
+    limit: usize,
+) -> Result<Vec<ThreadId>, StoreError> {
+    let key = key_of_thread(awaited);
+    let after = after.map(|waiter| (&key[..], waiter));
+    let found = store.keys(&KeyRange::one(&key), after, limit)?;
+    Ok(found.into_iter().map(|(_, waiter)| waiter).collect())
+}
+
+/// All waits for the end of a thread, after this one, at most `limit`. Blocks.
+pub(crate) fn thread_waits(
+    store: &dyn LogReader,
+    after: Option<ThreadWait>,
+    limit: usize,
+) -> Result<Vec<ThreadWait>, StoreError> {
+    let after = after.map(|(awaited, waiter)| (key_of_thread(awaited), waiter));
+    let after = after.as_ref().map(|(key, waiter)| (&key[..], *waiter));
+    let found = store.keys(&KeyRange::prefix(&[THREAD]), after, limit)?;
+    Ok(found.into_iter().filter_map(|(key, waiter)| Some((thread_in(&key)?, waiter))).collect())
+}
+
+fn thread_in(key: &[u8]) -> Option<ThreadId> {
+    Some(ThreadId::from_bytes(key.get(1..17)?.try_into().ok()?))
+}
+
+/// A child that may be cancelled when the run that started it ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ChildKey {
+    pub(crate) parent: ThreadId,
+    /// The run of the parent.
+    pub(crate) run: RunId,
+    pub(crate) policy: OnParentEnd,
+    pub(crate) child: ThreadId,
+}
+
+impl ChildKey {
+    pub(crate) fn new(child: ThreadId, by: &StartedByParent) -> Self {
+        Self { parent: by.parent, run: by.run_id, policy: by.on_parent_end, child }
+    }
+
+    /// The key of this thread, if it is such a child and its first run goes on.
+    pub(crate) fn of(state: &State) -> Option<Self> {
+        let by = state.started_by().filter(|by| by.on_parent_end != OnParentEnd::Leave)?;
+        let goes_on = state.run_number() == 1 && state.run_ended().is_none();
+        goes_on.then(|| Self::new(state.thread(), by))
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        let policy = match self.policy {
+            OnParentEnd::Leave => 0,
+            OnParentEnd::CancelIfCancelled => 1,
+            OnParentEnd::Cancel => 2,
+        };
+        [&[CHILD], &self.parent.as_bytes()[..], &self.run.0.0.to_be_bytes(), &[policy]].concat()
+    }
+
+    fn read(key: &[u8], child: ThreadId) -> Option<Self> {
+        let policy = match key.get(25)? {
+            1 => OnParentEnd::CancelIfCancelled,
+            2 => OnParentEnd::Cancel,
+            _ => return None,
+        };
+        let run = RunId(Seq(u64::from_be_bytes(key.get(17..25)?.try_into().ok()?)));
+        Some(Self { parent: thread_in(key)?, run, policy, child })
+    }
+}
+
+/// The children of this thread, or of all, that may be cancelled with it, after this one, at most `limit`. Blocks.
+pub(crate) fn children(
+    store: &dyn LogReader,
+    parent: Option<ThreadId>,
+    after: Option<ChildKey>,
+    limit: usize,
+) -> Result<Vec<ChildKey>, StoreError> {
+    let prefix = parent.map_or_else(|| vec![CHILD], |parent| [&[CHILD], &parent.as_bytes()[..]].concat());
+    let after = after.map(|after| (after.bytes(), after.child));
+    let after = after.as_ref().map(|(key, child)| (&key[..], *child));
+    let found = store.keys(&KeyRange::prefix(&prefix), after, limit)?;
+    Ok(found.into_iter().filter_map(|(key, child)| ChildKey::read(&key, child)).collect())
 }
 
 /// A suspended thread, and when it goes on.

@@ -22,6 +22,7 @@ use crate::spans::Spans;
 
 mod asking;
 mod branches;
+mod ends;
 mod live;
 mod machine;
 pub(crate) mod messages;

@@ -310,6 +310,14 @@ fn what_happened(event: &Event) -> String {
         Event::WaitChanged(e) => format!("until {}", e.until),
         Event::WaitCompleted(_) => String::new(),
         Event::SignalAwaited(e) => cut(&format!("{} {}", e.name, serde_json::to_string(&e.fields).unwrap_or_default())),
+        Event::ChildStartRequested(e) => cut(&format!("{} as {}", e.workflow, e.child)),
+        Event::ChildStarted(e) => e.child.to_string(),
+        Event::ChildStartFailed(e) => format!("{}: {}", e.error.kind, cut(&e.error.message)),
+        Event::StartedByParent(e) => format!("by {} at {}", e.parent, e.call_id),
+        Event::ThreadAwaited(e) => e.thread.to_string(),
+        Event::AwaitedThreadEnded(e) => {
+            e.output.as_ref().map_or_else(|| e.thread.to_string(), |output| cut(&output.0.to_string()))
+        }
         Event::SignalReceived(e) => cut(&e.payload.0.to_string()),
         Event::WaitFailed(e) => format!("{}: {}", e.error.kind, cut(&e.error.message)),
         Event::WorkflowChanged(e) => {

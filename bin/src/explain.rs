@@ -162,7 +162,7 @@ fn head(state: &State, explained: &ExplainedThread) -> String {
         Status::Cancelled => "was cancelled after",
         Status::Waiting => "waits for a person after",
         Status::Queued => "waits in a queue after",
-        Status::Suspended => "waits for a time or a signal after",
+        Status::Suspended => "waits for a time, a signal or a thread after",
         Status::Paused => "is paused after",
         Status::Running | Status::Pending | Status::Interrupted => "has not ended after",
     };

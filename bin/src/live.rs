@@ -245,7 +245,10 @@ impl RunProgress {
             Event::WaitStarted(_) | Event::WaitChanged(_) => line("wait".into(), &about),
             Event::SignalAwaited(_) => line("signal?".into(), &about),
             Event::SignalReceived(_) => line("signal".into(), &about),
-            Event::WaitFailed(_) => line(output::red("  ✗"), &about),
+            Event::ChildStarted(_) => line("started".into(), &format!("thread {about}")),
+            Event::ThreadAwaited(_) => line("wait".into(), &format!("for the end of thread {about}")),
+            Event::AwaitedThreadEnded(_) => line("ended".into(), &about),
+            Event::WaitFailed(_) | Event::ChildStartFailed(_) => line(output::red("  ✗"), &about),
             Event::ConditionEvaluationRequested(_) => line("judge".into(), &about),
             Event::ConditionEvaluationCompleted(e) => {
                 self.input_tokens += e.usage.input_tokens.unwrap_or(0);
@@ -301,6 +304,8 @@ impl RunProgress {
             | Event::ThreadDequeued(_)
             | Event::HookEnded(_)
             | Event::WaitCompleted(_)
+            | Event::ChildStartRequested(_)
+            | Event::StartedByParent(_)
             | Event::VariablesUpdated(_)
             | Event::MessageAdded(_)
             | Event::NodeCompleted(_)

@@ -225,6 +225,9 @@ pub(crate) fn describe(state: &State, status: Status) -> String {
     } else if let Some((parent, seq)) = state.forked_from() {
         line("forked from", format!("{parent} at {seq}"));
     }
+    if let Some(by) = state.started_by() {
+        line("started by", format!("{} at {}", by.parent, by.call_id));
+    }
     if let Some(at) = state.started_at() {
         let took = output::duration(state.last_at().ms_since(at));
         line("started", format!("{at}, {took} to the last event"));

@@ -40,6 +40,10 @@ pub(crate) async fn tree(open: &OpenArgs, args: TreeArgs) -> Result<ExitCode, Fa
         Ok(named) => family(&runtime, named.id()).await.map(|root| (named.id(), root)).map_err(Failure::from),
         Err(failure) => Err(failure),
     };
+    let started_by = match &family {
+        Ok((_, root)) => runtime.thread(root.summary.thread_id).state().await.map(|state| state.started_by().copied()),
+        Err(_) => Ok(None),
+    };
     open::close(runtime).await?;
     let (named, root) = family?;
     if args.json {
@@ -47,6 +51,9 @@ pub(crate) async fn tree(open: &OpenArgs, args: TreeArgs) -> Result<ExitCode, Fa
         return Ok(ExitCode::SUCCESS);
     }
     let mut lines = Vec::new();
+    if let Some(by) = started_by? {
+        lines.push(format!("started by {} at {}", by.parent, by.call_id));
+    }
     root.lines("", "", named, &mut lines);
     let n_more = lines.len().saturating_sub(SHOWN_MAX);
     lines.truncate(SHOWN_MAX);

@@ -77,6 +77,8 @@ nodes:
             | Effect::AskPerson(_)
             | Effect::AwaitTime(_)
             | Effect::AwaitSignal(_)
+            | Effect::StartChild(_)
+            | Effect::AwaitThread(_)
             | Effect::RunBranch(_) => break,
         };
         events.extend(thread.step(input, &around).unwrap());

@@ -177,6 +177,8 @@ fn name_of(input: &Input) -> &'static str {
         Input::Respond { .. } | Input::CancelInteraction { .. } | Input::InteractionFailed { .. } => "the response",
         Input::ToolAsks { .. } => "the question",
         Input::BranchEnded { .. } => "the end of a branch",
+        Input::ChildStarted { .. } => "the start of a child",
+        Input::ThreadEnded { .. } => "the end of a thread",
         Input::Recover => "the recovery",
         Input::Tick | Input::Resume | Input::Raise(_) | Input::Dequeue => "the next step",
         Input::Pause { .. } => "the pause",

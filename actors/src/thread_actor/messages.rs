@@ -4,10 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::Message;
-use rethread_events::event::ThreadStarted;
 use rethread_events::ids::{CallId, Position, TraceId};
 use rethread_events::json::Json;
-use rethread_events::thread::{Fork, Input, State};
+use rethread_events::thread::{First, Fork, Input, State};
 use rethread_events::workflow::Workflow;
 
 use crate::memory_budget::Reservation;
@@ -32,7 +31,7 @@ pub(crate) struct Begin {
 pub(crate) enum Origin {
     /// Nothing.
     Nothing {
-        started: Box<ThreadStarted>,
+        first: Box<First>,
         /// Whether it waits until there is a free place.
         waits: bool,
     },
@@ -71,6 +70,11 @@ impl Tell {
     /// The end of a branch, which this event of the log records.
     pub(crate) fn of_branch(input: Input, end: Position) -> Self {
         Self { cause: Some(end), ..Self::unasked(input) }
+    }
+
+    /// What happened outside of the thread, maybe recorded by this event of another thread.
+    pub(crate) fn reported(input: Input, cause: Option<Position>, reply: Reply) -> Self {
+        Self { cause, ..Self::asked(input, reply) }
     }
 
     /// An input from outside.

@@ -11,6 +11,8 @@ use tokio_util::sync::CancellationToken;
 use super::ThreadActor;
 use super::live::Live;
 use crate::application_call::ApplicationCall;
+use crate::awaited_threads;
+use crate::child_starts;
 use crate::guardrail::GuardrailContext;
 use crate::interaction::{InteractionContext, InteractionRequest};
 use crate::llm_executor::CallModel;
@@ -73,6 +75,14 @@ impl Begins<'_> {
                 if services.kept_signals.may_have(&run.name) && services.mode.runs() {
                     actix_rt::spawn(signals::deliver_kept_to(self.registry.clone(), thread, run));
                 }
+                return false;
+            }
+            Effect::StartChild(run) => {
+                let wanted = child_starts::Wanted::new(run, state, live.thread.workflow().clone());
+                actix_rt::spawn(child_starts::ensure(self.registry.clone(), wanted, cancel));
+            }
+            Effect::AwaitThread(run) => {
+                actix_rt::spawn(awaited_threads::began(self.registry.clone(), thread, run.thread));
                 return false;
             }
             // Its time is in the thread's alarm, or in the log.

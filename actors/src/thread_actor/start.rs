@@ -30,7 +30,8 @@ impl ThreadActor {
         let Begin { workflow, origin, trace, needs_room: _, reply } = begin;
         let clock = clock::now();
         let (now, point, takes_long) = match &origin {
-            Origin::Nothing { started, .. } => {
+            Origin::Nothing { first, .. } => {
+                let started = &first.started;
                 let reads = || json_bytes(&started.input) + json_bytes(&started.variables);
                 (clock, None, !workflow.is_cheap() || reads() > STEP_READS_MAX)
             }
@@ -163,6 +164,7 @@ impl ThreadActor {
             }
             if goes_on {
                 actor.reconcile_parent(ctx);
+                actor.follow_starter();
                 actor.step(Tell::unasked(Input::Tick), ctx);
             }
             actor.pump(ctx);
@@ -194,10 +196,10 @@ fn made(
 ) -> Made {
     let around = Env { now, tools: services, models: services, permits: &NoWaits };
     match origin {
-        Origin::Nothing { started, waits } => Ok(match crashed {
-            Some(error) => Thread::begin_crashed(id, workflow, *started, error, &around)?,
-            None if waits => Thread::begin_queued(id, workflow, *started, &around)?,
-            None => Thread::begin(id, workflow, *started, &around)?,
+        Origin::Nothing { first, waits } => Ok(match crashed {
+            Some(error) => Thread::begin_crashed(id, workflow, *first, error, &around)?,
+            None if waits => Thread::begin_queued(id, workflow, *first, &around)?,
+            None => Thread::begin(id, workflow, *first, &around)?,
         }),
         Origin::Moment { parent, fork, answers } => {
             let answers = if crashed.is_some() { Vec::new() } else { answers };

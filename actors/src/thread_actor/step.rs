@@ -9,6 +9,7 @@ use rethread_store::{Append, Appended, Cause, ForkPoint, StoreError, Tag};
 use super::ThreadActor;
 use super::asking;
 use super::branches::ForBranches;
+use super::ends::Ends;
 use super::live::{PendingAppend, Phase, Progress};
 use super::messages::Tell;
 use super::pending_inputs::WorkReport;
@@ -192,6 +193,10 @@ impl ThreadActor {
         live.keys = after;
         let suspended_until = live.thread.state().next_deadline().filter(|_| stream_keys::has_timer(&live.keys));
         let changed = keys.clone();
+        if stream_keys::has_thread_wait(&live.keys) {
+            self.registry.thread_waits.begins();
+        }
+        let ends = Ends::of(&events, live.thread.state());
         let append = Append { thread: self.id, expected, fork_of, trace, tag, records, blobs, keys };
         let replies = reply.into_iter().collect();
         live.under_way.push_back(PendingAppend { first: expected, end, replies, later: Vec::new(), report });
@@ -199,6 +204,7 @@ impl ThreadActor {
         ctx.spawn(answer.into_actor(self).map(move |answer, actor, ctx| {
             if answer.is_ok() {
                 actor.registry.queues.keys_changed(&changed);
+                actor.ends_are_durable(ends);
             }
             let answered = move |actor: &mut Self, ctx: &mut Context<Self>| match answer {
                 Ok(_) if actor.life != life => {

@@ -148,6 +148,7 @@ impl Lines {
                 }
                 Some(NodeDoes::ContextProcessor) => text.push_str(": context processor"),
                 None if result.route.is_some() => text.push_str(": route"),
+                Some(NodeDoes::StartThread) => text.push_str(": starts a thread"),
                 Some(NodeDoes::Tool | NodeDoes::UserInteraction | NodeDoes::Wait) | None => {}
             }
             if let Some(error) = result.error.as_ref() {
@@ -204,6 +205,7 @@ pub(crate) fn only_call(result: &NodeResult) -> Option<&Call> {
         Some(NodeDoes::Tool) => only.kind == CallKind::Tool,
         Some(NodeDoes::UserInteraction) => only.kind == CallKind::Interaction,
         Some(NodeDoes::Wait) => only.kind == CallKind::Timer,
+        Some(NodeDoes::StartThread) => only.kind == CallKind::Start,
         Some(NodeDoes::ContextProcessor) => only.kind == CallKind::Processor,
         Some(NodeDoes::Fork | NodeDoes::Loop | NodeDoes::SubWorkflow) | None => false,
     };
@@ -237,6 +239,7 @@ pub(crate) fn in_words(call: &Call) -> String {
         CallKind::Strategy => format!("strategy {name}"),
         CallKind::Guardrail => format!("guardrail {name}"),
         CallKind::Branch => format!("branch {name}"),
+        CallKind::Start => format!("starts {name}"),
     });
     if call.attempt > 1 || !call.failed_tries.is_empty() {
         text.push_str(&format!(" [{} failed tries]", call.failed_tries.len()));

@@ -171,6 +171,7 @@ fn place(explained: &ExplainedThread, top: &Top<'_>, width: usize) -> String {
         CallKind::Strategy => "strategy",
         CallKind::Guardrail => "guardrail",
         CallKind::Branch => "branch",
+        CallKind::Start => "start of",
     };
     let thread =
         if top.thread == explained.thread { String::new() } else { format!(" of branch {}", part_of(top.thread)) };

@@ -123,9 +123,13 @@ fn of_call(explained: &ExplainedThread, call: &Call, causes: &mut Vec<Cause>) {
         CallKind::Interaction => format!("no answer to {:?}", call.asked.as_deref().unwrap_or(name)),
         CallKind::Strategy => format!("the strategy {name} failed"),
         CallKind::Guardrail => format!("the guardrail {name} could not be checked"),
-        CallKind::Timer => format!("the wait {name} was ended before its time"),
+        CallKind::Timer => match call.thread {
+            Some(thread) => format!("the wait for thread {thread} failed"),
+            None => format!("the wait {name} was ended before its time"),
+        },
         CallKind::Processor => format!("context processor {name} failed"),
         CallKind::Branch => format!("branch {name} failed"),
+        CallKind::Start => format!("workflow {name} was not started"),
     };
     causes.push(Cause {
         thread: explained.thread,

@@ -255,7 +255,8 @@ fn about_wait(wait: &WaitNode) -> String {
         },
         WaitNode { until: Some(until), .. } => format!("waits until {until}"),
         WaitNode { at: Some(at), zone, .. } => format!("waits until {at} {}", zone.as_deref().unwrap_or("UTC")),
-        WaitNode { for_ms: None, until: None, at: None, .. } => "waits".into(),
+        WaitNode { thread: Some(_), .. } => "waits for the end of a thread".into(),
+        WaitNode { for_ms: None, until: None, at: None, thread: None, .. } => "waits".into(),
     };
     shortened(&about, TEXT_CHARS_MAX)
 }
@@ -285,6 +286,9 @@ fn shape_of(kind: NodeKind<'_>) -> (Shape, Vec<String>) {
         NodeKind::LoopEnd(_) => (Shape::LoopEnd, Vec::new()),
         NodeKind::SubWorkflow(sub) => {
             (Shape::SubWorkflow, vec![format!("workflow {}", shortened(&sub.workflow, TEXT_CHARS_MAX))])
+        }
+        NodeKind::StartThread(start) => {
+            (Shape::SubWorkflow, vec![format!("starts {}", shortened(&start.workflow, TEXT_CHARS_MAX))])
         }
         NodeKind::Start => (Shape::Start, Vec::new()),
         NodeKind::End => (Shape::End, Vec::new()),

@@ -3,6 +3,7 @@
 
 mod agent;
 mod call;
+mod child;
 mod graph;
 mod guardrail;
 mod hook;
@@ -23,6 +24,7 @@ mod wait;
 
 pub use agent::*;
 pub use call::CallEvent;
+pub use child::*;
 pub use graph::*;
 pub use guardrail::*;
 pub use hook::*;

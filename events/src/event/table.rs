@@ -2,6 +2,7 @@
 //! it by a test.
 
 use super::agent::*;
+use super::child::*;
 use super::graph::*;
 use super::guardrail::*;
 use super::hook::*;
@@ -311,6 +312,13 @@ events! {
     95 WaitFailed "WAIT_FAILED" v 1 State call error;
     96 SignalAwaited "SIGNAL_AWAITED" v 1 State;
     97 SignalReceived "SIGNAL_RECEIVED" v 1 State by call;
+    // threads that a thread starts, and waits for the end of a thread
+    100 ChildStartRequested "CHILD_START_REQUESTED" v 1 State;
+    101 ChildStarted "CHILD_STARTED" v 1 State call;
+    102 ChildStartFailed "CHILD_START_FAILED" v 1 State call error;
+    103 StartedByParent "STARTED_BY_PARENT" v 1 State;
+    104 ThreadAwaited "THREAD_AWAITED" v 1 State;
+    105 AwaitedThreadEnded "AWAITED_THREAD_ENDED" v 1 State call;
     // graphs, conversations and budgets
     24 ConditionEvaluationRequested "CONDITION_EVALUATION_REQUESTED" v 3 State;
     25 ConditionEvaluationCompleted "CONDITION_EVALUATION_COMPLETED" v 3 State call error;

@@ -21,7 +21,7 @@ pub enum CallKind {
     Tool,
     /// A person.
     Interaction,
-    /// A time or a signal that a node waits for.
+    /// A time, a signal or the end of a thread that a node waits for.
     Timer,
     /// A context processor.
     Processor,
@@ -31,6 +31,8 @@ pub enum CallKind {
     Guardrail,
     /// A branch, or an agent that a model called.
     Branch,
+    /// The start of a thread.
+    Start,
 }
 
 /// One call: all attempts together.
@@ -42,7 +44,7 @@ pub struct Call {
     pub kind: CallKind,
     /// The tool, the model as far as it is known, the branch or agent, the processor, the end of a wait; what is done with a person's answer.
     pub name: Option<String>,
-    /// The thread of a branch or an agent.
+    /// The thread of a branch or an agent, that is started, or whose end is waited for.
     pub thread: Option<ThreadId>,
     /// The model call or tool call that a question to a person is about.
     pub about: Option<String>,

@@ -150,6 +150,11 @@ impl Steps {
             | Event::WaitFailed(_)
             | Event::SignalAwaited(_)
             | Event::SignalReceived(_)
+            | Event::ChildStartRequested(_)
+            | Event::ChildStarted(_)
+            | Event::ChildStartFailed(_)
+            | Event::ThreadAwaited(_)
+            | Event::AwaitedThreadEnded(_)
             | Event::ConditionEvaluationRequested(_)
             | Event::ConditionEvaluationCompleted(_)
             | Event::ContextProcessingRequested(_)
@@ -170,6 +175,7 @@ impl Steps {
             | Event::BranchEnded(_) => self.call(seq, at, event),
 
             Event::ThreadRecovered(_)
+            | Event::StartedByParent(_)
             | Event::LimitRaised(_)
             | Event::CheckpointCreated(_)
             | Event::VariablesUpdated(_)

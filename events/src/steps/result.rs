@@ -22,7 +22,7 @@ pub enum NodeDoes {
     Tool,
     /// It asks a person.
     UserInteraction,
-    /// It waits for a time or a signal.
+    /// It waits for a time, a signal or the end of a thread.
     Wait,
     /// It changes the conversation.
     ContextProcessor,
@@ -32,6 +32,8 @@ pub enum NodeDoes {
     Loop,
     /// It runs a workflow; the nodes inside are `within` it.
     SubWorkflow,
+    /// It starts a thread.
+    StartThread,
 }
 
 /// What came of a node: of one time it was entered, all tries together.

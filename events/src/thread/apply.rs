@@ -3,6 +3,7 @@
 
 mod branches;
 mod budget;
+mod children;
 mod frames;
 mod guardrails;
 mod hooks;
@@ -337,6 +338,12 @@ impl State {
                 }
                 Ok(())
             }
+            Event::ChildStartRequested(e) => self.start_child(seq, at, e),
+            Event::ChildStarted(e) => self.child_started(e),
+            Event::ChildStartFailed(e) => self.child_start_failed(e),
+            Event::StartedByParent(e) => self.started_by_parent(seq, e),
+            Event::ThreadAwaited(e) => self.begin_thread_wait(seq, at, e),
+            Event::AwaitedThreadEnded(e) => self.end_thread_wait(e),
             Event::WaitChanged(e) => match self.calls.get_mut(e.wait_id).map(|open| &mut open.kind) {
                 Some(CallKind::Timer(run)) => {
                     run.until = e.until;
@@ -428,7 +435,8 @@ impl State {
     }
 
     fn end_wait(&mut self, wait: CallId) -> Result<(), TransitionError> {
-        let is_wait = |open: &&OpenCall| open.timer().is_some() || open.signal().is_some();
+        let is_wait =
+            |open: &&OpenCall| open.timer().is_some() || open.signal().is_some() || open.thread_wait().is_some();
         self.calls.get(wait).filter(is_wait).ok_or(NO_WAIT)?;
         self.calls.close(wait).map(|_| ())
     }

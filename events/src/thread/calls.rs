@@ -2,7 +2,9 @@
 //! and the end of a node are loops over it. Phases and loops contain ids of its calls.
 
 mod application;
+mod awaited;
 mod branch;
+mod child;
 mod model;
 mod processor;
 mod question;
@@ -19,8 +21,10 @@ use crate::ids::{CallId, Time};
 use crate::json::Json;
 
 pub use application::ApplicationRun;
+pub use awaited::AwaitedRun;
 pub(super) use branch::AgentCall;
 pub use branch::BranchRun;
+pub use child::ChildRun;
 pub use model::ModelCall;
 pub use processor::ProcessorRun;
 pub use question::Interaction;
@@ -68,6 +72,10 @@ pub enum CallKind {
     Signal(Box<SignalRun>),
     /// A thread that is a branch of this one.
     Branch(Box<BranchRun>),
+    /// The start of a thread of its own.
+    Child(Box<ChildRun>),
+    /// A wait for the end of a thread.
+    Awaited(AwaitedRun),
 }
 
 /// Who causes the next event of the call.
@@ -108,6 +116,8 @@ impl OpenCall {
             CallKind::Timer(run) => run.id,
             CallKind::Signal(run) => run.id,
             CallKind::Branch(run) => run.call,
+            CallKind::Child(run) => run.call,
+            CallKind::Awaited(run) => run.id,
         }
     }
 
@@ -118,7 +128,12 @@ impl OpenCall {
             CallKind::Tool(run) => run.attempt,
             CallKind::Processor(run) => run.attempt,
             CallKind::Strategy(run) | CallKind::Guardrail(run) => run.attempt,
-            CallKind::Question(_) | CallKind::Timer(_) | CallKind::Signal(_) | CallKind::Branch(_) => 1,
+            CallKind::Question(_)
+            | CallKind::Timer(_)
+            | CallKind::Signal(_)
+            | CallKind::Branch(_)
+            | CallKind::Child(_)
+            | CallKind::Awaited(_) => 1,
         }
     }
 
@@ -138,7 +153,9 @@ impl OpenCall {
             | CallKind::Question(_)
             | CallKind::Timer(_)
             | CallKind::Signal(_)
-            | CallKind::Branch(_) => None,
+            | CallKind::Branch(_)
+            | CallKind::Child(_)
+            | CallKind::Awaited(_) => None,
         }
     }
 
@@ -178,6 +195,16 @@ impl OpenCall {
         if let CallKind::Branch(run) = &self.kind { Some(run) } else { None }
     }
 
+    /// The start of a child.
+    pub fn child(&self) -> Option<&ChildRun> {
+        if let CallKind::Child(run) = &self.kind { Some(run) } else { None }
+    }
+
+    /// The wait for the end of a thread.
+    pub fn thread_wait(&self) -> Option<&AwaitedRun> {
+        if let CallKind::Awaited(run) = &self.kind { Some(run) } else { None }
+    }
+
     /// When its time is up, if it never waits for a permit.
     fn deadline(&self) -> Option<Time> {
         match &self.kind {
@@ -188,7 +215,7 @@ impl OpenCall {
             CallKind::Question(ask) => ask.deadline,
             CallKind::Timer(run) => Some(run.until),
             CallKind::Signal(run) => run.deadline,
-            CallKind::Branch(_) => None,
+            CallKind::Branch(_) | CallKind::Child(_) | CallKind::Awaited(_) => None,
         }
     }
 
@@ -214,7 +241,7 @@ impl OpenCall {
             CallKind::Strategy(run) | CallKind::Guardrail(run) => later(&mut run.deadline),
             CallKind::Question(ask) => ask.deadline.iter_mut().for_each(later),
             CallKind::Signal(run) => run.deadline.iter_mut().for_each(later),
-            CallKind::Timer(_) | CallKind::Branch(_) => {}
+            CallKind::Timer(_) | CallKind::Branch(_) | CallKind::Child(_) | CallKind::Awaited(_) => {}
         }
     }
 
@@ -330,7 +357,9 @@ impl OpenCalls {
             | CallKind::Question(_)
             | CallKind::Timer(_)
             | CallKind::Signal(_)
-            | CallKind::Branch(_) => {
+            | CallKind::Branch(_)
+            | CallKind::Child(_)
+            | CallKind::Awaited(_) => {
                 return Err(NO_CALL);
             }
         }

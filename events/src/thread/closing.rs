@@ -10,9 +10,9 @@ use super::reports::{behind_questions, tool_failed};
 use super::state::{NodeRun, Phase, State, Work};
 use super::{guardrails, judging, summaries};
 use crate::event::{
-    ContextProcessingFailed, ContextProcessingRetried, Event, GuardrailRetried, InteractionFailure, LlmCallFailed,
-    LlmCallRetried, NodeFailed, StrategyDecisionFailed, StrategyDecisionRetried, ThreadFailed, ThreadRecovered,
-    ToolCallRetried, ToolExecutionFailed, UserInteractionFailed, WaitCompleted, WaitFailed,
+    ChildStartFailed, ContextProcessingFailed, ContextProcessingRetried, Event, GuardrailRetried, InteractionFailure,
+    LlmCallFailed, LlmCallRetried, NodeFailed, StrategyDecisionFailed, StrategyDecisionRetried, ThreadFailed,
+    ThreadRecovered, ToolCallRetried, ToolExecutionFailed, UserInteractionFailed, WaitCompleted, WaitFailed,
 };
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{CallId, Time};
@@ -84,7 +84,13 @@ fn was_running(open: &OpenCall, clock: Time, was_set_back: bool) -> bool {
         | CallKind::Guardrail(_) => true,
         CallKind::Tool(run) => was_set_back || run.not_before <= clock,
         // A question outlives the runtime that asked it, a time or a signal comes all the same, and a branch is a thread of its own.
-        CallKind::Question(_) | CallKind::Timer(_) | CallKind::Signal(_) | CallKind::Branch(_) => false,
+        // The start of a child is repeated, and starts it once.
+        CallKind::Question(_)
+        | CallKind::Timer(_)
+        | CallKind::Signal(_)
+        | CallKind::Branch(_)
+        | CallKind::Child(_)
+        | CallKind::Awaited(_) => false,
     }
 }
 
@@ -109,7 +115,12 @@ fn recover_call(state: &State, open: &OpenCall, clock: Time, around: &Env<'_>) -
         CallKind::Strategy(_) => StrategyDecisionRetried { node_id: None, call_id, attempt }.into(),
         CallKind::Guardrail(_) => GuardrailRetried { node_id: None, call_id, attempt }.into(),
         // They are never cut off.
-        CallKind::Question(_) | CallKind::Timer(_) | CallKind::Signal(_) | CallKind::Branch(_) => {
+        CallKind::Question(_)
+        | CallKind::Timer(_)
+        | CallKind::Signal(_)
+        | CallKind::Branch(_)
+        | CallKind::Child(_)
+        | CallKind::Awaited(_) => {
             return Vec::new();
         }
     };
@@ -142,6 +153,8 @@ pub(super) fn close_call(state: &State, open: &OpenCall, error: &ExecutionError,
         CallKind::Timer(TimerRun { id, .. }) => WaitFailed { node_id: None, wait_id: *id, error }.into(),
         CallKind::Signal(run) => WaitFailed { node_id: None, wait_id: run.id, error }.into(),
         CallKind::Branch(run) => run.ended_with(error).into(),
+        CallKind::Child(run) => ChildStartFailed { node_id: None, call_id: run.call, error }.into(),
+        CallKind::Awaited(run) => WaitFailed { node_id: None, wait_id: run.id, error }.into(),
     }]
 }
 
@@ -287,6 +300,10 @@ pub(super) fn tick(state: &State, now: Time, permits: &dyn Permits) -> Vec<Event
         CallKind::Signal(run) => close_call(state, open, &timeout(&format!("the wait for signal `{}`", run.name)), now),
         CallKind::Timer(run) => vec![WaitCompleted { node_id: None, wait_id: run.id }.into()],
         CallKind::Branch(_) => close_call(state, open, &timeout("the branch"), now),
+        CallKind::Child(_) => close_call(state, open, &timeout("the start of the thread"), now),
+        CallKind::Awaited(run) => {
+            close_call(state, open, &timeout(&format!("the wait for thread {}", run.thread)), now)
+        }
     })
     .collect()
 }

@@ -9,7 +9,7 @@ use super::input::{Input, Rejected};
 use super::questions::{informing, question_failed, respond};
 use super::reports::{cut, reported};
 use super::state::{State, Work};
-use super::{bounds, ending, env::Env, migration, queueing, runs, signals};
+use super::{bounds, children, ending, env::Env, migration, queueing, runs, signals};
 use crate::event::{
     CheckpointCreated, Event, InteractionFailure, MessageAdded, MessageEffect, ThreadPaused, ThreadResumed,
     VariablesUpdated, WaitChanged,
@@ -31,6 +31,8 @@ pub(super) fn decide(
         Input::Reported { attempt, event } => Ok(reported(state, attempt, event, around)),
         Input::ToolAsks { call, attempt, question } => informing::ask(state, (call, attempt), question, around.permits),
         Input::BranchEnded { index, child, outcome } => Ok(branch_ended(state, workflow, (index, child), outcome)),
+        Input::ChildStarted { call, outcome } => Ok(children::started(state, call, outcome)),
+        Input::ThreadEnded { thread, outcome } => Ok(children::ended(state, thread, outcome)),
         Input::Tick => Ok(ending::or_hooks(state, workflow, tick(state, around.now, around.permits), around.now)),
         Input::Recover => Ok(recover(state, around)),
         Input::Pause { reason } => {

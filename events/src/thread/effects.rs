@@ -3,7 +3,8 @@
 mod requests;
 
 use super::calls::{
-    ApplicationRun, BranchRun, CallKind, Interaction, ModelCall, OpenCall, ProcessorRun, SignalRun, TimerRun, ToolRun,
+    ApplicationRun, AwaitedRun, BranchRun, CallKind, ChildRun, Interaction, ModelCall, OpenCall, ProcessorRun,
+    SignalRun, TimerRun, ToolRun,
 };
 use super::permits::{NoWaits, Permits};
 use super::state::{NodeRun, Phase, State, Work};
@@ -31,6 +32,10 @@ pub enum Effect {
     AwaitSignal(SignalRun),
     /// See that the branch runs, and tell how it ends.
     RunBranch(BranchRun),
+    /// Start the child, once, and report that it is in the log.
+    StartChild(ChildRun),
+    /// Report how the thread ended, when it has.
+    AwaitThread(AwaitedRun),
 }
 
 impl Effect {
@@ -45,6 +50,8 @@ impl Effect {
             Self::AwaitTime(run) => (run.id, 1),
             Self::AwaitSignal(run) => (run.id, 1),
             Self::RunBranch(run) => (run.call, 1),
+            Self::StartChild(run) => (run.call, 1),
+            Self::AwaitThread(run) => (run.id, 1),
         }
     }
 
@@ -53,7 +60,12 @@ impl Effect {
         match self {
             Self::CallModel(_) | Self::RunProcessor(_) | Self::AskStrategy(_) | Self::CheckGuardrail(_) => true,
             Self::CallTool(run) => run.recovery == Recovery::Safe,
-            Self::AskPerson(_) | Self::AwaitTime(_) | Self::AwaitSignal(_) | Self::RunBranch(_) => false,
+            Self::AskPerson(_)
+            | Self::AwaitTime(_)
+            | Self::AwaitSignal(_)
+            | Self::RunBranch(_)
+            | Self::StartChild(_)
+            | Self::AwaitThread(_) => false,
         }
     }
 
@@ -68,6 +80,8 @@ impl Effect {
             Self::AwaitTime(run) => run.requested_at,
             Self::AwaitSignal(run) => run.requested_at,
             Self::RunBranch(_) => Time::default(),
+            Self::StartChild(run) => run.requested_at,
+            Self::AwaitThread(run) => run.requested_at,
         }
     }
 }
@@ -84,6 +98,8 @@ impl From<&OpenCall> for Effect {
             CallKind::Timer(run) => Self::AwaitTime(*run),
             CallKind::Signal(run) => Self::AwaitSignal((**run).clone()),
             CallKind::Branch(run) => Self::RunBranch((**run).clone()),
+            CallKind::Child(run) => Self::StartChild((**run).clone()),
+            CallKind::Awaited(run) => Self::AwaitThread(*run),
         }
     }
 }

@@ -246,6 +246,7 @@ fn name_of(kind: NodeKind<'_>) -> &'static str {
         NodeKind::LoopEnd(_) => "loop_end",
         NodeKind::Loop(_) => "loop",
         NodeKind::SubWorkflow(_) => "sub_workflow",
+        NodeKind::StartThread(_) => "start_thread",
         NodeKind::Start => "start",
         NodeKind::End => "end",
     }

@@ -49,6 +49,20 @@ pub enum Input {
         /// How.
         outcome: BranchOutcome,
     },
+    /// A child was started, or cannot be.
+    ChildStarted {
+        /// The call.
+        call: CallId,
+        /// Why it was not started.
+        outcome: Result<(), ExecutionError>,
+    },
+    /// A thread that is waited for ended, or is not there.
+    ThreadEnded {
+        /// The thread.
+        thread: ThreadId,
+        /// Its output, or the error that it ended in.
+        outcome: Result<Json, ExecutionError>,
+    },
     /// Time has passed: see whether a deadline has.
     Tick,
     /// Nothing that was in flight is any more: the runtime has come back to the thread.

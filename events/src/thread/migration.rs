@@ -42,7 +42,12 @@ impl State {
                 CallKind::Processor(_) => return Some("a context processor"),
                 CallKind::Strategy(_) => return Some("a decision of the strategy"),
                 CallKind::Guardrail(_) => return Some("a guardrail"),
-                CallKind::Question(_) | CallKind::Timer(_) | CallKind::Signal(_) | CallKind::Branch(_) => {}
+                CallKind::Child(_) => return Some("the start of a thread"),
+                CallKind::Question(_)
+                | CallKind::Timer(_)
+                | CallKind::Signal(_)
+                | CallKind::Branch(_)
+                | CallKind::Awaited(_) => {}
             }
         }
         let rests = matches!(self.status(), Status::Waiting | Status::Suspended | Status::Queued | Status::Paused);

@@ -17,6 +17,7 @@ mod branches;
 mod calls;
 mod check;
 mod checkpoint_names;
+mod children;
 mod closing;
 mod conversation;
 mod decide;
@@ -59,7 +60,8 @@ use std::sync::Arc;
 
 use crate::codec::OrderedMap;
 use crate::event::{
-    BranchOf, Event, ForkChanges, ModelChoice, ReplacedBranch, ThreadForked, ThreadPaused, ThreadStarted,
+    BranchOf, Event, ForkChanges, ModelChoice, ReplacedBranch, StartedByParent, ThreadForked, ThreadPaused,
+    ThreadStarted,
 };
 use crate::fault::ExecutionError;
 use crate::ids::{CallId, Seq, ThreadId, Time};
@@ -72,10 +74,11 @@ pub use agent_loop::Turn;
 pub use apply::FoldError;
 pub(crate) use asks::unanswered;
 pub use calls::{
-    ApplicationRun, BranchRun, CallKind, CallStage, Interaction, KeyOf, ModelCall, OpenCall, OpenCalls, ProcessorRun,
-    SignalRun, TimerRun, ToolRun,
+    ApplicationRun, AwaitedRun, BranchRun, CallKind, CallStage, ChildRun, Interaction, KeyOf, ModelCall, OpenCall,
+    OpenCalls, ProcessorRun, SignalRun, TimerRun, ToolRun,
 };
 pub use check::START_MESSAGES_MAX;
+pub use children::no_such_thread;
 pub use closing::RECOVERIES_MAX;
 pub use conversation::{Conversation, Entry, Mark};
 pub use effects::{Effect, Wait};
@@ -88,9 +91,10 @@ pub use processed::{CONTEXT_ITEMS_MAX, Processed};
 pub use request::{AnswerForm, ModelRequest};
 pub use runs::runs_of;
 pub use state::{
-    Asked, Branch, BranchOutcome, Checkpoint, Ending, FailedHook, ForkState, Frame, HookRun, Judging, JudgingStage,
-    LoopFrame, NodeRun, Phase, PlanRun, QueuePlace, QueueStart, QueuedRun, RUN_KEY_BYTES_MAX, RUN_KEYS_MAX,
-    RUNS_QUEUED_MAX, STATE_VERSION, SUB_WORKFLOWS_DEPTH_MAX, State, SubFrame, Summarizing, Totals, Work, Written,
+    Asked, Branch, BranchOutcome, CHILDREN_DEPTH_MAX, CHILDREN_MAX, Checkpoint, Ending, FailedHook, ForkState, Frame,
+    HookRun, Judging, JudgingStage, LoopFrame, NodeRun, Phase, PlanRun, QueuePlace, QueueStart, QueuedRun,
+    RUN_KEY_BYTES_MAX, RUN_KEYS_MAX, RUNS_QUEUED_MAX, STATE_VERSION, SUB_WORKFLOWS_DEPTH_MAX, State, SubFrame,
+    Summarizing, Totals, Work, Written,
 };
 pub use status::Status;
 pub use variables::looking_back::LOOKING_BACK;
@@ -107,6 +111,27 @@ impl State {
     /// The same surroundings, at a time that is not before the last event.
     fn around_at<'a>(&self, around: &Env<'a>) -> Env<'a> {
         Env { now: self.time_at(around.now), ..*around }
+    }
+}
+
+/// The first events of a thread.
+#[derive(Debug, Clone, PartialEq)]
+pub struct First {
+    /// The start.
+    pub started: ThreadStarted,
+    /// The parent that starts it, if it is a child.
+    pub parent: Option<StartedByParent>,
+}
+
+impl First {
+    fn events(self) -> Vec<Event> {
+        std::iter::once(self.started.into()).chain(self.parent.map(Event::from)).collect()
+    }
+}
+
+impl From<ThreadStarted> for First {
+    fn from(started: ThreadStarted) -> Self {
+        Self { started, parent: None }
     }
 }
 
@@ -171,11 +196,11 @@ impl Thread {
     pub fn begin(
         id: ThreadId,
         workflow: Arc<Workflow>,
-        started: ThreadStarted,
+        first: impl Into<First>,
         around: &Env<'_>,
     ) -> Result<(Self, Vec<Event>), FoldError> {
         let mut thread = Self::resume(State::new(id), workflow);
-        let events = thread.follow(vec![started.into()], around)?;
+        let events = thread.follow(first.into().events(), around)?;
         Ok((thread, events))
     }
 
@@ -184,14 +209,14 @@ impl Thread {
     pub fn begin_queued(
         id: ThreadId,
         workflow: Arc<Workflow>,
-        started: ThreadStarted,
+        first: impl Into<First>,
         around: &Env<'_>,
     ) -> Result<(Self, Vec<Event>), FoldError> {
         if workflow.spec().queue.is_some() {
-            return Self::begin(id, workflow, started, around);
+            return Self::begin(id, workflow, first, around);
         }
         let mut thread = Self::resume(State::new(id), workflow);
-        let mut events = thread.follow_only(vec![started.into()], around)?;
+        let mut events = thread.follow_only(first.into().events(), around)?;
         let queued = queueing::for_room(&thread.state).into();
         events.extend(thread.follow(vec![queued], around)?);
         Ok((thread, events))
@@ -201,12 +226,12 @@ impl Thread {
     pub fn begin_crashed(
         id: ThreadId,
         workflow: Arc<Workflow>,
-        started: ThreadStarted,
+        first: impl Into<First>,
         error: ExecutionError,
         around: &Env<'_>,
     ) -> Result<(Self, Vec<Event>), FoldError> {
         let mut thread = Self::resume(State::new(id), workflow);
-        let mut events = thread.follow_only(vec![started.into()], around)?;
+        let mut events = thread.follow_only(first.into().events(), around)?;
         let closed = closing::close_thread(&thread.state, error, around.now);
         events.extend(thread.follow_only(closed, around)?);
         Ok((thread, events))

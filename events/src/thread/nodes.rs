@@ -6,6 +6,7 @@ mod llm;
 mod loops;
 mod processor;
 mod signal;
+mod start_thread;
 mod sub_workflow;
 mod tool;
 mod wait;
@@ -37,6 +38,7 @@ pub(super) fn begin(
         NodeKind::Signal(awaited) => signal::begin(state, node, awaited, around),
         NodeKind::ContextProcessor(processor) => processor::begin(state, workflow, node, processor, around),
         NodeKind::LoopStart(repeat) => loops::begin(state, node, repeat, run, around),
+        NodeKind::StartThread(start) => start_thread::begin(state, workflow, node, start, around),
         NodeKind::SubWorkflow(sub) => sub_workflow::begin(state, workflow, node, sub),
         NodeKind::Fork(fork) => fork::begin(state, workflow, node, fork, around),
         NodeKind::Route(_) | NodeKind::Join(_) | NodeKind::LoopEnd(_) | NodeKind::Start | NodeKind::End => {

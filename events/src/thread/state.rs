@@ -2,6 +2,8 @@
 
 mod agent_loop;
 mod branches;
+mod child_runs;
+mod children;
 mod custom;
 mod family;
 mod frames;
@@ -44,10 +46,13 @@ use crate::workflow::{Node, Workflow, WorkflowRef};
 pub use self::agent_loop::{AgentLoop, CallConstraints, Slot, Stage, StrategyState, Wants};
 pub use self::branches::{Branch, BranchOutcome, ForkState};
 pub(super) use self::branches::{NOT_NEEDED, Verdict};
+pub(super) use self::child_runs::Children;
+pub use self::child_runs::{CHILDREN_DEPTH_MAX, CHILDREN_MAX};
 pub use self::custom::{CustomRun, CustomStage};
 pub(super) use self::frames::Globals;
 pub use self::frames::{Frame, LoopFrame, SUB_WORKFLOWS_DEPTH_MAX, SubFrame};
-pub use self::guarding::{Check, CheckStage, GuardedCall, Guarding, StoppedBy};
+pub(super) use self::guarding::StoppedBy;
+pub use self::guarding::{Check, CheckStage, GuardedCall, Guarding};
 pub use self::hook_run::{FailedHook, HookRun};
 pub(super) use self::judging::ATTEMPTS_MAX;
 pub use self::judging::{Judging, JudgingStage};
@@ -64,7 +69,7 @@ pub use self::totals::Totals;
 pub(super) use self::totals::{UNPRICED, Unpriced};
 
 /// The version of the stored form of [`State`] in snapshots; raised with every change of its shape.
-pub const STATE_VERSION: u16 = 20;
+pub const STATE_VERSION: u16 = 21;
 
 /// The fold of a thread's events.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
@@ -102,6 +107,7 @@ pub struct State {
     /// What the forks on the way here changed.
     pub(super) changes: ForkChanges,
     pub(super) branch: Option<Branch>,
+    pub(super) children: Children,
 }
 
 /// What is fixed when a run begins, and of the thread when that does.
@@ -236,6 +242,7 @@ impl State {
             signals: VecDeque::new(),
             changes: ForkChanges::default(),
             branch: None,
+            children: Children::default(),
         }
     }
 
@@ -467,7 +474,8 @@ impl State {
         self.interactions().into_iter().next()
     }
 
-    /// What the node waits for, where nothing of it goes on meanwhile: people who are asked, or a time or a signal.
+    /// What the node waits for, where nothing of it goes on meanwhile: people who are asked, or a time, a signal or
+    /// the end of a thread.
     fn rests_in_node(&self) -> Option<Status> {
         if self.node_run().is_some_and(|run| run.work.has_queued_calls()) {
             return None;
@@ -476,7 +484,7 @@ impl State {
         for open in self.calls.iter().filter(|open| open.stage != CallStage::Delegated) {
             match open.kind {
                 CallKind::Question(_) if open.is_wanted() => rests = Some(Status::Waiting),
-                CallKind::Timer(_) | CallKind::Signal(_) if open.is_wanted() => {
+                CallKind::Timer(_) | CallKind::Signal(_) | CallKind::Awaited(_) if open.is_wanted() => {
                     rests = rests.or(Some(Status::Suspended));
                 }
                 _ => return None,

@@ -12,6 +12,7 @@ use super::path::Visit;
 use super::state::{Checkpoint, Control, Frame, HookRun, Phase, QueuePlace, State, Totals};
 use super::status::Status;
 use crate::codec::OrderedMap;
+use crate::event::StartedByParent;
 use crate::fault::ExecutionError;
 use crate::ids::{Hash, NodeId, Position, RunId, Seq, ThreadId, Time};
 use crate::json::Json;
@@ -75,6 +76,9 @@ struct Whole<'a> {
     forked_from: Option<Value>,
     #[cfg_attr(feature = "utoipa", schema(ignore))]
     branch_of: Option<Value>,
+    /// The start of this thread by its parent.
+    #[cfg_attr(feature = "utoipa", schema(ignore))]
+    started_by: Option<&'a StartedByParent>,
     #[cfg_attr(feature = "utoipa", schema(ignore))]
     workspace: Option<&'a str>,
     #[cfg_attr(feature = "utoipa", schema(ignore))]
@@ -222,6 +226,7 @@ impl State {
             checkpoints: self.checkpoints(),
             forked_from: self.forked_from().map(|(thread, seq)| json!({ "thread_id": thread, "seq": seq })),
             branch_of: owner.map(|(thread, index)| json!({ "thread_id": thread, "index": index })),
+            started_by: self.started_by(),
             workspace: self.workspace(),
             paused: self.paused_json(),
             hook: self.hooks().map(HookRun::json),
@@ -291,6 +296,13 @@ impl State {
             Effect::AwaitSignal(run) => json!({
                 "kind": "signal", "id": id, "name": run.name, "where": run.fields, "schema": run.schema,
                 "requested_at": run.requested_at, "deadline": run.deadline,
+            }),
+            Effect::StartChild(run) => json!({
+                "kind": "child_start", "id": id, "thread_id": run.child, "workflow": run.workflow,
+                "requested_at": run.requested_at,
+            }),
+            Effect::AwaitThread(run) => json!({
+                "kind": "thread", "id": id, "thread_id": run.thread, "requested_at": run.requested_at,
             }),
             Effect::RunBranch(run) => json!({
                 "kind": "branch", "id": id, "thread_id": run.child,

@@ -4,6 +4,8 @@
 mod actions;
 mod agents;
 mod builder;
+mod child;
+mod child_definition;
 mod definition;
 mod derive;
 mod ends;
@@ -36,6 +38,7 @@ pub use actions::{
 pub(crate) use agents::handoff_tool;
 pub use agents::{AGENT_TASK, OfferedAgent};
 pub use builder::AgentBuilder;
+pub use child::StartThreadNode;
 pub use definition::Workflow;
 pub use fault::{FAULTS_MAX, Fault, Faults, Place};
 pub use file::{FILE_BYTES_MAX, json_schema, locate, parse, parse_in};

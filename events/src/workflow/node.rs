@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::actions::{ContextProcessorNode, LlmNode, ToolNode, UserInteractionNode};
+use super::child::StartThreadNode;
 use super::flow::{
     ConditionNode, Edge, ForkNode, JoinMode, JoinNode, LoopEndNode, RouteNode, SubWorkflowNode, is_all, is_fail,
 };
@@ -33,7 +34,7 @@ pub struct Node {
     /// Asks a person.
     #[serde(default, skip_serializing_if = "Option::is_none", alias = "userInteraction")]
     pub user_interaction: Option<UserInteractionNode>,
-    /// Waits for a time.
+    /// Waits for a time, or for the end of a thread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait: Option<WaitNode>,
     /// Waits for a signal.
@@ -69,6 +70,9 @@ pub struct Node {
     /// Runs a workflow inside this one.
     #[serde(default, skip_serializing_if = "Option::is_none", alias = "subWorkflow")]
     pub sub_workflow: Option<SubWorkflowNode>,
+    /// Starts a workflow as a thread of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none", alias = "startThread")]
+    pub start_thread: Option<StartThreadNode>,
     /// Marks the beginning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<Marker>,
@@ -102,7 +106,7 @@ pub enum NodeKind<'a> {
     Tool(&'a ToolNode),
     /// Asks a person.
     UserInteraction(&'a UserInteractionNode),
-    /// Waits for a time.
+    /// Waits for a time, or for the end of a thread.
     Wait(&'a WaitNode),
     /// Waits for a signal.
     Signal(&'a SignalNode),
@@ -126,6 +130,8 @@ pub enum NodeKind<'a> {
     Loop(&'a LoopNode),
     /// Runs a workflow inside this one.
     SubWorkflow(&'a SubWorkflowNode),
+    /// Starts a workflow as a thread of its own.
+    StartThread(&'a StartThreadNode),
     /// Marks the beginning.
     Start,
     /// Marks an end.
@@ -153,6 +159,7 @@ impl Node {
             loop_end: None,
             repeat: None,
             sub_workflow: None,
+            start_thread: None,
             start: None,
             end: None,
             timeout_ms: None,
@@ -197,6 +204,7 @@ impl Node {
             self.loop_end.as_ref().map(NodeKind::LoopEnd),
             self.repeat.as_deref().map(NodeKind::Loop),
             self.sub_workflow.as_ref().map(NodeKind::SubWorkflow),
+            self.start_thread.as_ref().map(NodeKind::StartThread),
             self.start.as_ref().map(|_| NodeKind::Start),
             self.end.as_ref().map(|_| NodeKind::End),
         ]
@@ -235,6 +243,7 @@ from_configuration! {
     ParallelNode => parallel,
     LoopEndNode => loop_end,
     SubWorkflowNode => sub_workflow,
+    StartThreadNode => start_thread,
 }
 
 /// With a body it is a `loop`, without one a `loop_start`.

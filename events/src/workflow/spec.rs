@@ -201,6 +201,14 @@ impl WorkflowSpec {
         Hook::ALL.into_iter().filter_map(|hook| Some((hook, self.hook(hook)?)))
     }
 
+    /// The name of the definition of a child that runs this workflow of `workflows`: the name of the workflow in the file, a
+    /// slash, and its own. A child of a child has the same name in front.
+    pub(super) fn child_name(&self, name: &str) -> String {
+        let is_child = |(_, own): &(&str, &str)| self.workflows.get(*own).is_some_and(|sub| sub.nodes == self.nodes);
+        let first = self.name.rsplit_once('/').filter(is_child).map_or(&*self.name, |(first, _)| first);
+        format!("{first}/{name}")
+    }
+
     /// Its schemas, and those of its sub-workflows.
     pub(super) fn schemas(&self) -> impl Iterator<Item = &Json> {
         let of_subs = self.workflows.values().flat_map(|sub| [&sub.input_schema, &sub.output_schema]);

@@ -239,6 +239,10 @@ fn check_uses<'a>(spec: &WorkflowSpec, graphs: impl Iterator<Item = &'a Graph>, 
             let of_agent = |(i, agent): (usize, &'a OfferedAgent)| (format!("agents[{i}]"), agent.workflow.as_str());
             let (kind, used): (_, Vec<_>) = match placed.node.kind() {
                 NodeKind::SubWorkflow(sub) => ("sub_workflow", vec![("workflow".to_owned(), sub.workflow.as_str())]),
+                NodeKind::StartThread(start) => {
+                    check_name(&placed.path, "name of the child's workflow", &spec.child_name(&start.workflow), faults);
+                    ("start_thread", vec![("workflow".to_owned(), start.workflow.as_str())])
+                }
                 NodeKind::Llm(llm) => ("llm", llm.agents.iter().enumerate().map(of_agent).collect()),
                 _ => continue,
             };

@@ -10,7 +10,8 @@ use crate::json::Json;
 /// The longest wait: a hundred years of 365 days.
 pub const WAIT_MS_MAX: u64 = 100 * 365 * 24 * 60 * 60 * 1000;
 
-/// A node that waits for a time, also across restarts. Exactly one of `for_ms`, `until` and `at` is given.
+/// A node that waits for a time, or for the end of a thread, also across restarts. Exactly one of `for_ms`, `until`, `at` and
+/// `thread` is given.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WaitNode {
@@ -27,6 +28,10 @@ pub struct WaitNode {
     /// The time zone, as IANA names it, such as `Europe/Berlin`; for `at` it is `UTC` when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zone: Option<String>,
+    /// Until this thread has ended: its id, with expressions. The output of the node is that of the thread. Its labels include
+    /// those of the thread that waits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thread: Option<String>,
 }
 
 /// The zone of that name, out of the table that is part of the program: the same on every machine.

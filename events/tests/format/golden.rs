@@ -65,6 +65,7 @@ fn events_of_version_1_are_read_and_exported_unchanged() {
         .chain(&samples::of_queues())
         .chain(&samples::of_hooks())
         .chain(&samples::of_guardrails())
+        .chain(&samples::of_children())
         .chain([&samples::answer_rejected(), &samples::workflow_changed(), &samples::agent_started()])
         .map(|event| event.event_type().code)
         .collect();
@@ -144,10 +145,15 @@ fn events_of_guardrails_are_read_and_exported_unchanged() {
 }
 
 #[test]
+fn events_of_children_are_read_and_exported_unchanged() {
+    check("events-v16.txt", &samples::of_children());
+}
+
+#[test]
 fn every_present_version_has_a_line_in_a_golden_file() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
     let read = |n| std::fs::read_to_string(folder.join(format!("events-v{n}.txt"))).unwrap();
-    let lines: String = (1..=15).map(read).collect();
+    let lines: String = (1..=16).map(read).collect();
     for kind in EVENT_TYPES {
         let line = format!("{} {} {} ", kind.code, kind.version, kind.name);
         assert!(lines.lines().any(|known| known.starts_with(&line)), "no golden line begins `{line}`");

@@ -238,6 +238,7 @@ pub(crate) fn events() -> Vec<Event> {
     events.extend(of_guardrails());
     events.extend(of_tools_and_people());
     events.extend(of_waits());
+    events.extend(of_children());
     events.extend(of_graphs());
     events.extend(of_strategies());
     events
@@ -450,6 +451,38 @@ pub(crate) fn of_hooks() -> Vec<Event> {
     vec![
         HookStarted { hook: Hook::OnFailed, node_id: "undo".into(), ending: failed, deadline: time(), by: None }.into(),
         HookEnded { hook: Hook::OnFailed, node_id: Some("undo".into()), error: Some(error()) }.into(),
+    ]
+}
+
+pub(crate) fn of_children() -> Vec<Event> {
+    vec![
+        ChildStartRequested {
+            node_id: "begin".into(),
+            child: thread(),
+            workflow: "report".into(),
+            inputs: variables(),
+            on_parent_end: OnParentEnd::CancelIfCancelled,
+            into: Some("report".into()),
+        }
+        .into(),
+        ChildStarted { node_id: Some("begin".into()), call_id: CALL, child: thread() }.into(),
+        ChildStartFailed { node_id: None, call_id: CALL, error: error() }.into(),
+        StartedByParent {
+            parent: thread(),
+            call_id: CALL,
+            run_id: RunId(Seq(7)),
+            on_parent_end: OnParentEnd::Cancel,
+            depth: 2,
+        }
+        .into(),
+        ThreadAwaited { node_id: "collect".into(), thread: thread() }.into(),
+        AwaitedThreadEnded {
+            node_id: Some("collect".into()),
+            wait_id: CALL,
+            thread: thread(),
+            output: Some(json!({ "pages": 3 }).into()),
+        }
+        .into(),
     ]
 }
 

@@ -10,6 +10,7 @@ use serde_json::Value;
 mod approvals;
 mod calls;
 mod chat;
+mod children;
 mod control;
 mod debugging;
 mod ends;

@@ -72,7 +72,7 @@ fn replay_threads_and_show_have_the_documented_shapes() {
         &keys(&replayed),
         &expect![
             "thread_id seq status workflow workflow_hash labels started_at last_at node variables scopes globals messages \
-             pending queue plan usage run_id run_usage iterations path path_dropped checkpoints forked_from branch_of workspace paused hook output error \
+             pending queue plan usage run_id run_usage iterations path path_dropped checkpoints forked_from branch_of started_by workspace paused hook output error \
              family"
         ],
     );

@@ -33,7 +33,10 @@ const LAYERS: [&[&str]; 4] = [
 
 /// Files that do not import each other, by their folder: the kinds of nodes, the strategies of agent loops.
 const SIBLINGS: [(&str, &[&str]); 2] = [
-    ("nodes", &["fork", "interaction", "llm", "loops", "processor", "signal", "sub_workflow", "tool", "wait"]),
+    (
+        "nodes",
+        &["fork", "interaction", "llm", "loops", "processor", "signal", "start_thread", "sub_workflow", "tool", "wait"],
+    ),
     ("agent_loop", &["custom", "panel", "plan"]),
 ];
 

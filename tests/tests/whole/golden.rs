@@ -36,7 +36,7 @@ const ADDED_IN_6: &[&str] = &["labels"];
 const ADDED_TO_EVENTS_SINCE_8: &[&str] = &["run_id"];
 
 /// What was added to it since the log of version 8 was written.
-const ADDED_SINCE_8: &[&str] = &["hook", "queue", "run_id", "run_usage"];
+const ADDED_SINCE_8: &[&str] = &["hook", "queue", "run_id", "run_usage", "started_by"];
 
 fn folder(version: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("golden").join(version)

@@ -107,7 +107,7 @@ fn the_page_has_an_example_of_every_kind_of_node() {
     let fields = schema["$defs"]["Node"]["properties"].as_object().unwrap();
     let common = ["id", "description", "timeout_ms", "retry", "on_error", "on_timeout", "checkpoint"];
     let kinds: BTreeSet<_> = fields.keys().map(String::as_str).filter(|name| !common.contains(name)).collect();
-    assert_eq!(kinds.len(), 17, "{kinds:?}");
+    assert_eq!(kinds.len(), 18, "{kinds:?}");
     let shown: String = examples().into_iter().map(|example| example.yaml).collect();
     let missing: Vec<_> = kinds
         .into_iter()
@@ -134,6 +134,12 @@ fn the_limits_of_the_page_are_those_of_the_code() {
         ("events/src/thread/nodes/fork.rs", "BRANCHES_MAX: usize = 1_000_000", "branches of a fork | 1 000 000 |"),
         ("events/src/thread/nodes/fork.rs", "CONCURRENCY_DEFAULT: u32 = 64", "64 of a list"),
         ("events/src/thread/state/frames.rs", "SUB_WORKFLOWS_DEPTH_MAX: usize = 16", "inside each other | 16 |"),
+        ("events/src/thread/state/child_runs.rs", "CHILDREN_MAX: u32 = 1_000", "children of a run | 1 000, "),
+        (
+            "events/src/thread/state/child_runs.rs",
+            "CHILDREN_DEPTH_MAX: u32 = 16",
+            "threads that start threads | 16 deep |",
+        ),
         ("events/src/thread/check.rs", "TOOL_CALLS_MAX: usize = 1_000", "in one answer | 1 000 |"),
         ("events/src/thread/request.rs", "LLM_TIMEOUT_MS_DEFAULT: u64 = 120_000", "120 s"),
         ("events/src/thread/judging.rs", "TIMEOUT_MS_DEFAULT: u64 = 60_000", "60 s"),

@@ -16,6 +16,7 @@ export const TYPES = [
   'CONTEXT_SUMMARY_COMPLETED', 'TOOL_EXECUTION_REQUEST', 'TOOL_CALL_RETRIED', 'TOOL_EXECUTION_COMPLETED',
   'TOOL_EXECUTION_FAILED', 'USER_INTERACTION_REQUESTED', 'USER_INTERACTION_PROCESSED', 'USER_INTERACTION_FAILED',
   'WAIT_STARTED', 'WAIT_CHANGED', 'WAIT_COMPLETED', 'WAIT_FAILED', 'SIGNAL_AWAITED', 'SIGNAL_RECEIVED',
+  'CHILD_START_REQUESTED', 'CHILD_STARTED', 'CHILD_START_FAILED', 'THREAD_AWAITED', 'AWAITED_THREAD_ENDED',
 ];
 
 // What is open when a run is ending ends so.
@@ -115,6 +116,11 @@ export class Timeline {
       case 'WAIT_STARTED': begin(`wait ${seq}`, 'wait', `until ${data.until}`); break;
       case 'SIGNAL_AWAITED': begin(`wait ${seq}`, 'wait', `signal ${data.name}`); break;
       case 'SIGNAL_RECEIVED': end(`wait ${data.wait_id}`, 'done'); break;
+      case 'THREAD_AWAITED': begin(`wait ${seq}`, 'wait', `thread ${data.thread}`); break;
+      case 'AWAITED_THREAD_ENDED': end(`wait ${data.wait_id}`, 'done'); break;
+      case 'CHILD_START_REQUESTED': begin(`start ${seq}`, 'wait', `starts ${data.workflow}`); break;
+      case 'CHILD_STARTED': end(`start ${data.call_id}`, 'done'); break;
+      case 'CHILD_START_FAILED': end(`start ${data.call_id}`, 'failed', data.error.message); break;
       case 'WAIT_CHANGED': this.#marker(seq, at, `wait until ${data.until}`); break;
       case 'WAIT_COMPLETED': end(`wait ${data.wait_id}`, 'done'); break;
       case 'WAIT_FAILED': end(`wait ${data.wait_id}`, 'failed', data.error.message); break;

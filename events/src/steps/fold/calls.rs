@@ -134,6 +134,30 @@ impl Steps {
                 self.gives(e.payload.clone());
                 self.end_call(seq, at, e.wait_id, None);
             }
+            Event::ThreadAwaited(e) => {
+                self.does(NodeDoes::Wait, None);
+                let (name, thread) = (Some(format!("for the end of thread {}", e.thread)), Some(e.thread));
+                self.begin(Call { name, thread, ..Call::new(CallId(seq), CallKind::Timer, at) });
+            }
+            Event::AwaitedThreadEnded(e) => {
+                let output = e.output.clone().unwrap_or_default();
+                if let Some(call) = self.open_call(e.wait_id) {
+                    call.answered = Some(limits::shown(&output));
+                }
+                self.gives(output);
+                self.end_call(seq, at, e.wait_id, None);
+            }
+            Event::ChildStartRequested(e) => {
+                self.does(NodeDoes::StartThread, None);
+                let (name, thread) = (Some(shortened(&e.workflow, TEXT_CHARS_MAX)), Some(e.child));
+                let asked = (!e.inputs.is_empty()).then(|| shortened(&json_of(&e.inputs), TEXT_CHARS_MAX));
+                self.begin(Call { name, thread, asked, ..Call::new(CallId(seq), CallKind::Start, at) });
+            }
+            Event::ChildStarted(e) => {
+                self.gives(serde_json::json!({ "thread_id": e.child }).into());
+                self.end_call(seq, at, e.call_id, None);
+            }
+            Event::ChildStartFailed(e) => self.end_call(seq, at, e.call_id, Some(&e.error)),
             Event::WaitCompleted(e) => self.end_call(seq, at, e.wait_id, None),
             Event::WaitFailed(e) => self.end_call(seq, at, e.wait_id, Some(&e.error)),
 
@@ -213,6 +237,7 @@ impl Steps {
             | Event::CheckpointCreated(_)
             | Event::VariablesUpdated(_)
             | Event::MessageAdded(_)
+            | Event::StartedByParent(_)
             | Event::ThreadQueued(_)
             | Event::ThreadDequeued(_)
             | Event::RunStarted(_)
@@ -380,6 +405,7 @@ impl Steps {
             CallKind::Timer => SpentOn::Timer,
             CallKind::Processor | CallKind::Strategy | CallKind::Guardrail => SpentOn::Processor,
             CallKind::Branch => SpentOn::Branches,
+            CallKind::Start => SpentOn::Itself,
         };
         let of_left = self.opened.left.filter(|_| call.kind == CallKind::Condition);
         let Some(number) = of_left.or(self.opened.nodes.last().map(|node| node.number)) else { return };

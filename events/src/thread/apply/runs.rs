@@ -68,6 +68,7 @@ impl State {
         });
         (self.queueing.place, self.queueing.is_exempt) = (None, false);
         self.n_entered = 0;
+        self.children.n_in_run = 0;
         self.unpriced = None;
         self.questions.clear();
         self.variables = Arc::new(of_run(&self.variables, e));

@@ -55,6 +55,8 @@ impl State {
         run.forked_from = Some((e.parent, e.seq));
         // What was asked of the parent is answered there, and it has not begun a run in a queue.
         self.queueing = Queueing::default();
+        // No policy of the parent's parent holds for the fork.
+        self.children.parent = None;
         self.runs.queue.clear();
         self.runs.steering.clear();
         run.deadline = run.deadline.map(|deadline| deadline.plus_ms(at.ms_since(self.last_at)));

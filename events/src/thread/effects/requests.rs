@@ -48,7 +48,9 @@ impl State {
             | CallKind::Guardrail(_)
             | CallKind::Timer(_)
             | CallKind::Signal(_)
-            | CallKind::Branch(_) => None,
+            | CallKind::Branch(_)
+            | CallKind::Child(_)
+            | CallKind::Awaited(_) => None,
         }
     }
 

@@ -3,10 +3,10 @@
 use jiff::civil;
 
 use super::super::{env::Env, state::State};
-use crate::event::{Event, WaitStarted};
+use crate::event::{Event, ThreadAwaited, WaitStarted};
 use crate::expression::ExpressionError;
-use crate::fault::ExecutionError;
-use crate::ids::Time;
+use crate::fault::{ErrorKind, ExecutionError};
+use crate::ids::{ThreadId, Time};
 use crate::json::Json;
 use crate::workflow::{Node, WAIT_MS_MAX, WaitNode, time_of_day, time_zone};
 
@@ -36,11 +36,25 @@ pub(super) fn begin(state: &State, node: &Node, wait: &WaitNode, around: &Env<'_
             until
         }
         WaitNode { at: Some(at), zone, .. } => next(at, zone.as_deref(), around.now).map_err(|why| wrong(at, why))?,
-        WaitNode { for_ms: None, until: None, at: None, .. } => {
-            return Err(wrong("", format!("node `{}` says no time to wait for", node.id)).into());
+        WaitNode { thread: Some(text), .. } => return await_thread(state, node, text),
+        WaitNode { for_ms: None, until: None, at: None, thread: None, .. } => {
+            return Err(wrong("", format!("node `{}` says nothing to wait for", node.id)).into());
         }
     };
     Ok(WaitStarted { node_id: node.id.clone(), until }.into())
+}
+
+fn await_thread(state: &State, node: &Node, text: &str) -> Result<Event, ExecutionError> {
+    let given = state.context().fill(&Json::from(text).0)?;
+    let thread: Option<ThreadId> = given.as_str().and_then(|id| id.trim().parse().ok());
+    let thread = thread.ok_or_else(|| {
+        let message = format!("thread is {}, not the id of a thread", crate::text::head(&given.to_string(), 100));
+        ExpressionError { message, source_text: text.to_owned() }
+    })?;
+    if thread == state.thread() {
+        return Err(ExecutionError::new(ErrorKind::Conflict, "a thread cannot wait for its own end"));
+    }
+    Ok(ThreadAwaited { node_id: node.id.clone(), thread }.into())
 }
 
 /// The moment of a text: RFC 3339, or a date and time of a zone. One before 1970 is past all the same.

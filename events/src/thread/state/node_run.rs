@@ -59,7 +59,7 @@ pub enum Work {
     Tool(CallId),
     /// Asks a person.
     Asking(CallId),
-    /// Waits for a time or a signal.
+    /// Waits for a time, a signal or the end of a thread, or until a child is started.
     Waiting(CallId),
     /// A person approved the tool call; its request comes next.
     Approved(AskedTool),

@@ -22,6 +22,10 @@ fn run_on(bench: &mut Bench) {
                 let (name, id) = (run.name.clone(), format!("s{}", run.id));
                 bench.give(Input::Signal { name, id, payload: serde_json::json!({}).into() });
             }
+            Some(Effect::StartChild(run)) => bench.give(Input::ChildStarted { call: run.call, outcome: Ok(()) }),
+            Some(Effect::AwaitThread(run)) => {
+                bench.give(Input::ThreadEnded { thread: run.thread, outcome: Ok("so".into()) });
+            }
             Some(Effect::RunBranch(_)) | None => return,
         }
     }

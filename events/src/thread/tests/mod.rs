@@ -14,6 +14,7 @@ mod branches;
 mod branches_inside;
 mod cancel;
 mod checkpoints;
+mod children;
 mod contexts;
 mod control;
 mod conversation_limits;

@@ -276,6 +276,14 @@ impl Bench {
                     let outcome = BranchOutcome { output: Ok("so".into()), globals: OrderedMap::default(), totals };
                     self.give(Input::BranchEnded { index, child, outcome });
                 }
+                Some(Effect::StartChild(run)) => {
+                    let call = run.call;
+                    self.give(Input::ChildStarted { call, outcome: Ok(()) });
+                }
+                Some(Effect::AwaitThread(run)) => {
+                    let thread = run.thread;
+                    self.give(Input::ThreadEnded { thread, outcome: Ok("so".into()) });
+                }
                 Some(Effect::AskPerson(_) | Effect::RunBranch(_)) | None => {}
             },
             Act::Fail { which, kind, retryable } => {
@@ -298,6 +306,14 @@ impl Bench {
                     Some(Effect::AskStrategy(run)) => {
                         let (call, attempt) = (run.call, run.attempt);
                         self.give(bench::decision_failed(call, attempt, error));
+                    }
+                    Some(Effect::StartChild(run)) => {
+                        let call = run.call;
+                        self.give(Input::ChildStarted { call, outcome: Err(error) });
+                    }
+                    Some(Effect::AwaitThread(run)) => {
+                        let thread = run.thread;
+                        self.give(Input::ThreadEnded { thread, outcome: Err(error) });
                     }
                     Some(
                         Effect::AskPerson(_) | Effect::AwaitTime(_) | Effect::AwaitSignal(_) | Effect::RunBranch(_),

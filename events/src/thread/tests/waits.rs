@@ -284,10 +284,10 @@ fn wrong_waits_are_faults_with_their_place() {
     });
     expect![[r#"
         {}
-        3:26: nodes[0].wait: nothing says how long to wait (give one of `for_ms`, `until` and `at`)
+        3:26: nodes[0].wait: nothing says what to wait for (give one of `for_ms`, `until`, `at` and `thread`)
         3:68: nodes[0].on_timeout: there is no node `nowhere`
         {for_ms: 1, at: '09:00'}
-        3:26: nodes[0].wait: several keys say how long to wait (give one of `for_ms`, `until` and `at`)
+        3:26: nodes[0].wait: several keys say what to wait for (give one of `for_ms`, `until`, `at` and `thread`)
         3:90: nodes[0].on_timeout: there is no node `nowhere`
         {for_ms: -1}
         3:35: nodes[0].wait.for_ms: -1 is not a whole number of milliseconds from 0 to 3153600000000 (write a number or an expression)

@@ -72,7 +72,7 @@ nodes:
             31:27: nodes[1].retry.max_attempts: 0 is not between 1 and 100
             32:17: nodes[1].timeout_ms: 99999999999 is not between 1 and 2592000000
             34:17: nodes[1].checkpoint: `12` would be taken for a seq (put a letter into the name)
-            35:5: nodes[2]: node `neither` has no kind (give it one of llm, tool, user_interaction, context_processor, route, condition, fork, join, parallel, loop, wait, signal, loop_start, loop_end, sub_workflow, start, end)
+            35:5: nodes[2]: node `neither` has no kind (give it one of llm, tool, user_interaction, context_processor, route, condition, fork, join, parallel, loop, wait, signal, loop_start, loop_end, sub_workflow, start_thread, start, end)
             36:5: nodes[3]: node `both` has 2 kinds (keep one of them)
             40:10: nodes[4].llm: no provider (give provider and model, or profile_id)
         "#]],

@@ -94,7 +94,7 @@ fn unknown_fields_are_refused_with_their_place() {
     check(
         "version: '1'\nname: w\nnodes:\n  - id: a\n    start: {}\n    colour: red\n",
         expect![[r#"
-            6:5: nodes[0].colour: unknown field `colour`, expected one of id, description, llm, tool, userInteraction, user_interaction, wait, signal, contextProcessor, context_processor, route, condition, fork, join, parallel, loopStart, loop_start, loopEnd, loop_end, loop, subWorkflow, sub_workflow, start, end, timeoutMs, timeout_ms, retry, onError, on_error, onTimeout, on_timeout, checkpoint
+            6:5: nodes[0].colour: unknown field `colour`, expected one of id, description, llm, tool, userInteraction, user_interaction, wait, signal, contextProcessor, context_processor, route, condition, fork, join, parallel, loopStart, loop_start, loopEnd, loop_end, loop, subWorkflow, sub_workflow, startThread, start_thread, start, end, timeoutMs, timeout_ms, retry, onError, on_error, onTimeout, on_timeout, checkpoint
         "#]],
     );
     check(
@@ -113,7 +113,7 @@ fn unknown_fields_in_bodies_are_refused_with_their_place() {
     check(
         in_loop,
         expect![[r#"
-            11:13: nodes[0].loop.body.nodes[0].colour: unknown field `colour`, expected one of id, description, llm, tool, userInteraction, user_interaction, wait, signal, contextProcessor, context_processor, route, condition, fork, join, parallel, loopStart, loop_start, loopEnd, loop_end, loop, subWorkflow, sub_workflow, start, end, timeoutMs, timeout_ms, retry, onError, on_error, onTimeout, on_timeout, checkpoint
+            11:13: nodes[0].loop.body.nodes[0].colour: unknown field `colour`, expected one of id, description, llm, tool, userInteraction, user_interaction, wait, signal, contextProcessor, context_processor, route, condition, fork, join, parallel, loopStart, loop_start, loopEnd, loop_end, loop, subWorkflow, sub_workflow, startThread, start_thread, start, end, timeoutMs, timeout_ms, retry, onError, on_error, onTimeout, on_timeout, checkpoint
         "#]],
     );
     let in_branch = "version: '1'\nname: w\nnodes:\n  - id: both\n    parallel:\n      branches:\n        one:\n          \

@@ -1,6 +1,7 @@
 //! Definitions: what is valid, what is not and where, and that a definition is one value however it is written.
 
 mod alike;
+mod children;
 mod ends;
 mod faults;
 mod flow;

@@ -269,11 +269,14 @@ pub(super) fn check_processor(path: &str, processor: &ContextProcessorNode, faul
 }
 
 pub(super) fn check_wait(path: &str, wait: &WaitNode, faults: &mut Vec<Fault>) {
-    let WaitNode { for_ms, until, at, zone } = wait;
-    let n_given = [for_ms.is_some(), until.is_some(), at.is_some()].into_iter().filter(|is_given| *is_given).count();
+    let WaitNode { for_ms, until, at, zone, thread } = wait;
+    let n_given = [for_ms.is_some(), until.is_some(), at.is_some(), thread.is_some()]
+        .into_iter()
+        .filter(|is_given| *is_given)
+        .count();
     if n_given != 1 {
-        let message = if n_given == 0 { "nothing says how long to wait" } else { "several keys say how long to wait" };
-        faults.push(Fault::new(path, message).hint("give one of `for_ms`, `until` and `at`"));
+        let message = if n_given == 0 { "nothing says what to wait for" } else { "several keys say what to wait for" };
+        faults.push(Fault::new(path, message).hint("give one of `for_ms`, `until`, `at` and `thread`"));
     }
     match for_ms.as_ref().map(|ms| &*ms.0) {
         None => {}
@@ -290,7 +293,13 @@ pub(super) fn check_wait(path: &str, wait: &WaitNode, faults: &mut Vec<Fault>) {
     if let Some(Err(why)) = at.as_ref().map(|at| time_of_day(at)) {
         faults.push(Fault::new(format!("{path}.at"), why));
     }
+    if let Some(thread) = thread {
+        check_template(&format!("{path}.thread"), thread, faults);
+    }
     match zone {
+        Some(_) if thread.is_some() => {
+            faults.push(Fault::new(format!("{path}.zone"), "the end of a thread is no time of a zone"));
+        }
         Some(_) if for_ms.is_some() => {
             faults.push(Fault::new(format!("{path}.zone"), "a number of milliseconds is the same in every zone"));
         }

@@ -3,6 +3,9 @@
 use super::parts::{
     check_condition as check_either, check_range, check_text, check_timeout, check_value, check_variable,
 };
+use crate::codec::OrderedMap;
+use crate::json::Json;
+use crate::workflow::child::StartThreadNode;
 use crate::workflow::fault::Fault;
 use crate::workflow::flow::{ConditionNode, ForkNode, JoinMode, JoinNode, RouteNode, SubWorkflowNode};
 
@@ -103,14 +106,23 @@ pub(super) fn check_mode(path: &str, mode: JoinMode, n: Option<u32>, faults: &mu
 }
 
 pub(super) fn check_sub_workflow(path: &str, sub: &SubWorkflowNode, faults: &mut Vec<Fault>) {
-    for (name, value) in sub.inputs.iter() {
-        let path = format!("{path}.inputs.{name}");
-        check_variable(&path, name, faults);
-        check_value(&path, value, faults);
-    }
+    check_inputs(path, &sub.inputs, faults);
     for (name, expression) in sub.outputs.iter() {
         let path = format!("{path}.outputs.{name}");
         check_variable(&path, name, faults);
         check_text(&path, expression, faults);
+    }
+}
+
+pub(super) fn check_start_thread(path: &str, start: &StartThreadNode, faults: &mut Vec<Fault>) {
+    check_inputs(path, &start.inputs, faults);
+    check_into(path, start.into.as_ref(), faults);
+}
+
+fn check_inputs(path: &str, inputs: &OrderedMap<Json>, faults: &mut Vec<Fault>) {
+    for (name, value) in inputs.iter() {
+        let path = format!("{path}.inputs.{name}");
+        check_variable(&path, name, faults);
+        check_value(&path, value, faults);
     }
 }

@@ -158,6 +158,7 @@ pub(super) fn check(spec: &WorkflowSpec, graphs: &[&Graph], surroundings: &Env) 
             | NodeKind::LoopEnd(_)
             | NodeKind::Loop(_)
             | NodeKind::SubWorkflow(_)
+            | NodeKind::StartThread(_)
             | NodeKind::Start
             | NodeKind::End => {}
         }

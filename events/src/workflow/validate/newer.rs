@@ -56,14 +56,17 @@ fn check_answers(graph: &Graph, faults: &mut Vec<Fault>) {
     }
 }
 
-/// What a sub-workflow is given fits its `input_schema`.
+/// What a sub-workflow or a child is given fits its `input_schema`.
 fn check_inputs(spec: &WorkflowSpec, graph: &Graph, faults: &mut Vec<Fault>) {
     for placed in graph.nodes.values() {
-        if let NodeKind::SubWorkflow(sub) = placed.node.kind()
-            && let Some(schema) = spec.workflows.get(&sub.workflow).and_then(|inner| inner.input_schema.as_ref())
-        {
-            let path = format!("{}.sub_workflow.inputs", placed.path);
-            arguments::check(&path, &format!("workflow `{}`", sub.workflow), &sub.inputs, schema, faults);
+        let (kind, name, inputs) = match placed.node.kind() {
+            NodeKind::SubWorkflow(sub) => ("sub_workflow", &sub.workflow, &sub.inputs),
+            NodeKind::StartThread(start) => ("start_thread", &start.workflow, &start.inputs),
+            _ => continue,
+        };
+        if let Some(schema) = spec.workflows.get(name).and_then(|inner| inner.input_schema.as_ref()) {
+            let path = format!("{}.{kind}.inputs", placed.path);
+            arguments::check(&path, &format!("workflow `{name}`"), inputs, schema, faults);
         }
     }
 }

@@ -16,7 +16,7 @@ pub(super) fn check_node(path: &str, node: &Node, faults: &mut Vec<Fault>) {
         1 => {}
         0 => faults.push(Fault::new(path, format!("node `{}` has no kind", node.id)).hint(
             "give it one of llm, tool, user_interaction, context_processor, route, condition, fork, join, \
-                 parallel, loop, wait, signal, loop_start, loop_end, sub_workflow, start, end",
+                 parallel, loop, wait, signal, loop_start, loop_end, sub_workflow, start_thread, start, end",
         )),
         n => faults.push(Fault::new(path, format!("node `{}` has {n} kinds", node.id)).hint("keep one of them")),
     }
@@ -42,6 +42,9 @@ pub(super) fn check_node(path: &str, node: &Node, faults: &mut Vec<Fault>) {
             NodeKind::LoopStart(repeat) => check_loop(&format!("{path}.loop_start"), repeat, false, faults),
             NodeKind::Loop(repeat) => check_loop(&format!("{path}.loop"), repeat, true, faults),
             NodeKind::SubWorkflow(sub) => flow::check_sub_workflow(&format!("{path}.sub_workflow"), sub, faults),
+            NodeKind::StartThread(start) => {
+                flow::check_start_thread(&format!("{path}.start_thread"), start, faults);
+            }
             NodeKind::LoopEnd(_) | NodeKind::Start | NodeKind::End => {}
         }
     }
@@ -57,6 +60,13 @@ pub(super) fn check_node(path: &str, node: &Node, faults: &mut Vec<Fault>) {
         faults.push(
             Fault::new(format!("{path}.timeout_ms"), "a loop or sub-workflow has no time limit of its own")
                 .hint("give the nodes inside it a timeout_ms, or the whole workflow"),
+        );
+    }
+    if node.timeout_ms.is_some() && matches!(node.kind(), NodeKind::StartThread(_)) {
+        // After a timeout it would not be known whether the thread was started.
+        faults.push(
+            Fault::new(format!("{path}.timeout_ms"), "the start of a thread has no time limit")
+                .hint("give the node that waits for the thread a timeout_ms"),
         );
     }
     check_timeout(&format!("{path}.timeout_ms"), node.timeout_ms, faults);
@@ -96,6 +106,7 @@ fn may_be_tried_again(kind: NodeKind<'_>) -> bool {
         | NodeKind::UserInteraction(_)
         | NodeKind::Wait(_)
         | NodeKind::Signal(_)
+        | NodeKind::StartThread(_)
         | NodeKind::ContextProcessor(_) => true,
         NodeKind::Route(_)
         | NodeKind::Condition(_)

@@ -93,6 +93,9 @@ fn of_node<'a>(path: &str, node: &'a Node, visit: &mut impl FnMut(String, Text<'
             if let Some(until) = &wait.until {
                 visit(format!("{path}.wait.until"), Text::Template(until));
             }
+            if let Some(thread) = &wait.thread {
+                visit(format!("{path}.wait.thread"), Text::Template(thread));
+            }
         }
         NodeKind::Signal(signal) => {
             for (name, value) in signal.fields.iter() {
@@ -122,6 +125,11 @@ fn of_node<'a>(path: &str, node: &'a Node, visit: &mut impl FnMut(String, Text<'
             }
             if let Some(list) = &repeat.for_each {
                 visit(format!("{path}.for_each"), Text::Either(list));
+            }
+        }
+        NodeKind::StartThread(start) => {
+            for (name, value) in start.inputs.iter() {
+                of_value(&format!("{path}.start_thread.inputs.{name}"), &value.0, visit);
             }
         }
         NodeKind::SubWorkflow(sub) => {

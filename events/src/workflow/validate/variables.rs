@@ -176,6 +176,14 @@ fn set_by<'a>(kind: NodeKind<'a>, known: &mut Known<'a>) {
                 known.set(name, Some(ValueKind::List));
             }
         }
+        NodeKind::StartThread(start) => {
+            for (name, value) in start.inputs.iter() {
+                known.set(name, value.0.as_str().is_none().then(|| kind_of(&value.0)));
+            }
+            if let Some(name) = &start.into {
+                known.set(name, Some(ValueKind::Object));
+            }
+        }
         NodeKind::SubWorkflow(sub) => {
             for (name, value) in sub.inputs.iter() {
                 known.set(name, value.0.as_str().is_none().then(|| kind_of(&value.0)));

@@ -8,8 +8,8 @@ use serde_json::json;
 
 use super::{
     agent_started, answer_rejected, caught_error, checked_contents, error, events, guardrail_completed,
-    guardrail_outcomes, guardrails, message, of_guardrails, of_hooks, of_runs, of_waits, time, tool_call_ref,
-    variables,
+    guardrail_outcomes, guardrails, message, of_children, of_guardrails, of_hooks, of_runs, of_waits, time,
+    tool_call_ref, variables,
 };
 
 /// The events of version 2, with every field that version 1 did not have filled in.
@@ -93,6 +93,7 @@ pub(crate) fn version_5() -> Vec<Event> {
         .iter()
         .chain(&of_hooks())
         .chain(&of_guardrails())
+        .chain(&of_children())
         .chain([&answer_rejected(), &agent_started()])
         .map(Event::event_type)
         .collect();

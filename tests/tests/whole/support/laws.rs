@@ -70,7 +70,9 @@ fn follow_call(calls: &mut BTreeMap<CallId, usize>, seq: Seq, event: &Event) {
         | Event::ToolExecutionRequest(_)
         | Event::UserInteractionRequested(_)
         | Event::WaitStarted(_)
-        | Event::SignalAwaited(_) => {
+        | Event::SignalAwaited(_)
+        | Event::ChildStartRequested(_)
+        | Event::ThreadAwaited(_) => {
             calls.insert(CallId(seq), 0);
             return;
         }
@@ -83,6 +85,9 @@ fn follow_call(calls: &mut BTreeMap<CallId, usize>, seq: Seq, event: &Event) {
         Event::WaitCompleted(e) => e.wait_id,
         Event::WaitFailed(e) => e.wait_id,
         Event::SignalReceived(e) => e.wait_id,
+        Event::AwaitedThreadEnded(e) => e.wait_id,
+        Event::ChildStarted(e) => e.call_id,
+        Event::ChildStartFailed(e) => e.call_id,
         _ => return,
     };
     *calls.get_mut(&ended).expect("a terminal event of a call that was never asked for") += 1;

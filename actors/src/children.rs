@@ -1,0 +1,156 @@
+//! What happens to a child when the run that started it ends: the policy `on_parent_end`.
+//!
+//! A child that may be cancelled has a key in the log while its first run goes on, with its parent and the run of that. When
+//! the end of a run is durable, its children are found by these keys. A start checks all keys of the log, because the
+//! process may have ended between an end and the cancel.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rethread_events::event::{Event, OnParentEnd};
+use rethread_events::ids::{RunId, Seq, ThreadId};
+use rethread_events::text::with_sources;
+use rethread_events::thread::Input;
+use rethread_store::{LogReader, StoreError};
+
+use crate::blocking::blocking;
+use crate::deliver;
+use crate::error::{ControlError, ReadError, RuntimeError};
+use crate::load;
+use crate::recorded::event;
+use crate::registry::ThreadRegistry;
+use crate::stream_keys::{self, ChildKey};
+
+/// How many children are read at a time.
+const PAGE: usize = 256;
+/// How long to wait before a retry if the log cannot be read or written.
+const STORE_RETRY: Duration = Duration::from_secs(1);
+
+/// How a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum RunEnd {
+    Completed,
+    Failed,
+    Cancelled,
+    /// Its thread was deleted.
+    Deleted,
+}
+
+impl RunEnd {
+    /// Why the child is cancelled, if it is.
+    fn reason(self, child: &ChildKey) -> Option<String> {
+        let follows = match child.policy {
+            OnParentEnd::Leave => false,
+            OnParentEnd::CancelIfCancelled => self == Self::Cancelled,
+            OnParentEnd::Cancel => true,
+        };
+        let how = match self {
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Cancelled => "was cancelled",
+            Self::Deleted => "was deleted",
+        };
+        follows.then(|| format!("thread {}, which started it, {how}", child.parent))
+    }
+}
+
+/// Returns how a run of a thread ended; `None` while it goes on. Blocks.
+fn end_of(registry: &ThreadRegistry, thread: ThreadId, run: RunId) -> Result<Option<RunEnd>, ReadError> {
+    let services = &registry.services;
+    let store = &*services.store;
+    let fold = || load::present_from(store, thread, &services.kept_states);
+    let state = match services.crashes.folding(thread, fold) {
+        Ok(loaded) => loaded.state,
+        Err(ReadError::NoThread(_)) => return Ok(Some(RunEnd::Deleted)),
+        Err(error) => return Err(error),
+    };
+    if state.run_id() == run {
+        return state.run_ended().map(|seq| kind_of_end(store, thread, seq)).transpose();
+    }
+    let mut past = state.previous_run();
+    while let Some(before) = past {
+        if before.run_id == run {
+            return kind_of_end(store, thread, before.ended).map(Some);
+        }
+        let began = event(store, thread, before.started)?.map(|recorded| recorded.event);
+        past = if let Some(Event::RunStarted(began)) = began { Some(began.previous) } else { None };
+    }
+    // It was the run of another thread of that id, which was deleted.
+    Ok(Some(RunEnd::Deleted))
+}
+
+fn kind_of_end(store: &dyn LogReader, thread: ThreadId, seq: Seq) -> Result<RunEnd, ReadError> {
+    let ended = event(store, thread, seq)?.map(|recorded| recorded.event);
+    Ok(if matches!(ended, Some(Event::ThreadCompleted(_))) {
+        RunEnd::Completed
+    } else if matches!(ended, Some(Event::ThreadCancelled(_))) {
+        RunEnd::Cancelled
+    } else {
+        RunEnd::Failed
+    })
+}
+
+/// Cancels a child if the run that started it has ended and the policy says so.
+pub(crate) async fn follow(registry: &Arc<ThreadRegistry>, child: ChildKey) {
+    while !registry.is_shutting_down() {
+        let of = registry.clone();
+        let ended = blocking(move || end_of(&of, child.parent, child.run)).await.map_err(ReadError::from).flatten();
+        let told = match ended.map(|ended| ended.and_then(|ended| ended.reason(&child))) {
+            Ok(None) => return,
+            Ok(reason) => deliver::ask(registry, child.child, Input::Cancel { reason }).await,
+            Err(error) => Err(error.into()),
+        };
+        match told {
+            // It has ended by itself.
+            Ok(_) | Err(ControlError::Rejected { .. } | ControlError::Read(ReadError::NoThread(_))) => return,
+            Err(error) if is_temporary(&error) => tokio::time::sleep(STORE_RETRY).await,
+            Err(error) => {
+                if !registry.is_shutting_down() {
+                    let error = with_sources(&error);
+                    tracing::error!(thread = %child.parent, child = %child.child, error, "the child is cancelled with the next start");
+                }
+                return;
+            }
+        }
+    }
+}
+
+fn is_temporary(error: &ControlError) -> bool {
+    matches!(error.runtime(), Some(RuntimeError::Store(error)) if error.is_temporary())
+}
+
+/// Called when the end of a run of this thread is durable.
+pub(crate) async fn parent_ended(registry: Arc<ThreadRegistry>, parent: ThreadId) {
+    follow_all(&registry, Some(parent)).await;
+}
+
+/// Runs after a start: cancels children whose parent ended just before the last process ended.
+pub(crate) async fn tidy(registry: Arc<ThreadRegistry>) {
+    follow_all(&registry, None).await;
+}
+
+/// Cancels the children of this thread, or of all, that are to be cancelled.
+async fn follow_all(registry: &Arc<ThreadRegistry>, parent: Option<ThreadId>) {
+    let mut after: Option<ChildKey> = None;
+    while !registry.is_shutting_down() {
+        let of = registry.clone();
+        let page: Result<Result<Vec<ChildKey>, StoreError>, _> =
+            blocking(move || stream_keys::children(&*of.services.store, parent, after, PAGE)).await;
+        match page {
+            Ok(Ok(page)) => {
+                for child in page.iter().filter(|child| !registry.services.imported.has(child.child)) {
+                    follow(registry, *child).await;
+                }
+                if page.len() < PAGE {
+                    return;
+                }
+                after = page.last().copied();
+            }
+            Ok(Err(error)) => {
+                tracing::error!(%error, "the children of threads cannot be read: trying again");
+                tokio::time::sleep(STORE_RETRY).await;
+            }
+            Err(_) => return,
+        }
+    }
+}
