@@ -75,16 +75,14 @@ enum Unstarted {
 pub(crate) async fn ensure(registry: Arc<ThreadRegistry>, wanted: Wanted, cancel: CancellationToken) {
     let Wanted { run, parent, .. } = &wanted;
     let outcome = loop {
+        if cancel.is_cancelled() {
+            return;
+        }
         match begin(&registry, &wanted).await {
             Ok(()) => break Ok(()),
             Err(Unstarted::Failed(error)) => break Err(error),
             Err(Unstarted::Stopping) => return,
-            Err(Unstarted::Retry(wait)) => {
-                registry.sleep(wait).await;
-                if cancel.is_cancelled() {
-                    return;
-                }
-            }
+            Err(Unstarted::Retry(wait)) => registry.sleep(wait).await,
         }
     };
     // The run of the parent may have ended before the child was in the log, where its end looks for it.

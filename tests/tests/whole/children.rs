@@ -426,3 +426,68 @@ fn child_is_cancelled_across_a_death_at_each_append() {
         });
     }
 }
+
+#[test]
+fn cancel_in_a_runtime_that_runs_no_threads_reaches_the_child() {
+    block_on(async {
+        let folder = tempfile::tempdir().unwrap();
+        let first = world(disk(folder.path())).await;
+        let (parent, child) = {
+            let parent = first.start(&leaving("cancel"), "x").await;
+            let child = child_of(&parent).await;
+            until_status(&child, Status::Suspended).await;
+            until_status(&parent, Status::Suspended).await;
+            (parent.id(), child.id())
+        };
+        first.end().await;
+        for is_cancelled in [false, true] {
+            let observes = |builder: RuntimeBuilder| builder.mode(Mode::Observe);
+            let world = World::with(disk(folder.path()), &Tally::default(), observes).await;
+            let status = world.runtime.thread(child).summary().await.unwrap().status;
+            assert_eq!(status == Status::Cancelled, is_cancelled);
+            if !is_cancelled {
+                world.runtime.thread(parent).cancel(None).await.unwrap();
+            }
+            // The shutdown waits until the child has recorded it.
+            world.end().await;
+        }
+    });
+}
+
+/// A child of a branch ends with the branch, and a child of a child with that.
+#[test]
+fn branches_and_children_are_parents_as_well() {
+    let of = workflow(
+        "nodes:\n  - id: both\n    parallel:\n      branches:\n        \
+         one: {nodes: [{id: begin, start_thread: {workflow: chain, inputs: {n: 1}, on_parent_end: cancel}}, {id: hold, signal: {name: end}}]}\n        \
+         two: {nodes: [{id: other, signal: {name: never}}]}\n\
+         workflows:\n  chain:\n    nodes: [{id: more, start_thread: {workflow: leaf, on_parent_end: cancel}}, {id: rest, signal: {name: never}}]\n  \
+         leaf:\n    nodes: [{id: rest_too, signal: {name: never}}]",
+    );
+    block_on(async {
+        let world = world(Arc::new(MemoryStore::new())).await;
+        let root = world.start(&of, "x").await;
+        while all_threads(&world).await.len() < 5 {
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        }
+        let threads = world.runtime.threads(ThreadFilter::default()).await.unwrap();
+        let named = |name: &str| {
+            let found = threads.iter().find(|thread| thread.workflow.as_ref().is_some_and(|it| it.name == name));
+            root.sibling(found.unwrap().thread_id)
+        };
+        let (chain, leaf) = (named("scenario/chain"), named("scenario/leaf"));
+        for thread in [&chain, &leaf] {
+            until_status(thread, Status::Suspended).await;
+        }
+        assert_eq!(leaf.state().await.unwrap().started_by().unwrap().depth, 2);
+        while world.runtime.signal(Signal::new("end", json!({}))).await.is_err() {
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        }
+        for thread in [&chain, &leaf] {
+            assert_eq!(thread.outcome().await.unwrap().status, Status::Cancelled);
+        }
+        assert!(!root.summary().await.unwrap().status.is_ended());
+        root.cancel(None).await.unwrap();
+        world.end().await;
+    });
+}
