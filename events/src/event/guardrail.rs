@@ -94,6 +94,11 @@ pub enum CheckedContent {
     },
     /// The last answer.
     Answer {},
+    /// The answer of one of several models, before one of them is chosen or written.
+    Candidate {
+        /// The index of the model among them, from 0.
+        index: u32,
+    },
     /// A tool call of the last answer.
     ToolCall {
         /// Its index in the answer, from 0.
@@ -108,7 +113,7 @@ impl CheckedContent {
     pub const fn in_words(&self) -> &'static str {
         match self {
             Self::Input { .. } => "input",
-            Self::Answer {} => "answer",
+            Self::Answer {} | Self::Candidate { .. } => "answer",
             Self::ToolCall { .. } => "tool call",
         }
     }

@@ -236,7 +236,7 @@ impl Conversation {
         let place = match content {
             CheckedContent::Input { message } => self.place_of(*message),
             CheckedContent::Answer {} => self.place_of_answer(),
-            CheckedContent::ToolCall { .. } => None,
+            CheckedContent::ToolCall { .. } | CheckedContent::Candidate { .. } => None,
         };
         if let Some(place) = place {
             let (entries, at) = self.entries.tail_mut(place);

@@ -526,6 +526,7 @@ pub(crate) fn checked_contents() -> Vec<CheckedContent> {
     vec![
         CheckedContent::Input { message: Seq(4) },
         CheckedContent::Answer {},
+        CheckedContent::Candidate { index: 1 },
         CheckedContent::ToolCall { index: 1, tool_call_id: "call_1".into() },
     ]
 }
@@ -546,7 +547,7 @@ pub(crate) fn guardrail_completed(content: CheckedContent, outcome: GuardrailOut
 }
 
 pub(crate) fn of_guardrails() -> Vec<Event> {
-    let content = checked_contents().remove(2);
+    let content = checked_contents().remove(3);
     vec![
         GuardrailRequested { node_id: "ask".into(), guardrail: 1, content: content.clone(), deadline: time() }.into(),
         GuardrailRetried { node_id: None, call_id: CALL, attempt: 2 }.into(),

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use super::super::calls::OpenCall;
 use super::super::conversation::Conversation;
-use super::super::state::{AgentLoop, Check, CheckStage, Slot, Stage, StoppedBy};
+use super::super::state::{AgentLoop, Candidate, Check, CheckStage, Panel, Slot, Stage, StoppedBy};
 use super::super::transition::TransitionError;
 use super::answers::{answer_text, error_text};
+use super::panel::number;
 use crate::event::{
     CheckedContent, Decision, GuardedContent, Guardrail, GuardrailCompleted, GuardrailOutcome, GuardrailRequested,
 };
@@ -49,7 +50,16 @@ impl AgentLoop {
             // A message that no call will read is checked where one does.
             Stage::Answered { .. } if self.is_at_limit() => return None,
             Stage::ToAsk | Stage::Answered { .. } => {}
-            Stage::Panel(_) | Stage::Summarizing(_) | Stage::Asking(_) | Stage::Failed(_) => return None,
+            Stage::Panel(panel) => {
+                let guardrail = self.next_guardrail(GuardedContent::Answer, None, 0)?;
+                let is_due = |index: &u32| {
+                    let said = answered_by(panel, *index).map(|message| answer_text(message));
+                    said.is_some_and(|text| !text.is_empty()) && !self.guarding.candidates.contains(index)
+                };
+                let index = (0..number(panel.candidates.len())).find(is_due)?;
+                return Some((CheckedContent::Candidate { index }, guardrail));
+            }
+            Stage::Summarizing(_) | Stage::Asking(_) | Stage::Failed(_) => return None,
         }
         let guardrail = self.next_guardrail(GuardedContent::Input, None, 0)?;
         let message = match self.guarding.has_checked_prompt {
@@ -72,6 +82,7 @@ impl AgentLoop {
     fn has_content(&self, content: &CheckedContent) -> bool {
         match content {
             CheckedContent::Input { .. } | CheckedContent::Answer {} => true,
+            CheckedContent::Candidate { index } => self.candidate(*index).is_some(),
             CheckedContent::ToolCall { index, tool_call_id } => {
                 self.call_at(*index).is_some_and(|call| call.id == *tool_call_id)
             }
@@ -81,6 +92,18 @@ impl AgentLoop {
     /// The tool call with this index in the last answer, as long as it has not begun.
     fn call_at(&self, index: u32) -> Option<ToolCall> {
         called(self.slots().get(usize::try_from(index).ok()?)?)
+    }
+
+    fn candidate(&self, index: u32) -> Option<&Arc<Message>> {
+        answered_by(self.panel()?, index)
+    }
+
+    fn candidate_mut(&mut self, index: u32) -> Option<&mut Arc<Message>> {
+        let Stage::Panel(panel) = &mut self.stage else { return None };
+        match panel.candidates.get_mut(usize::try_from(index).ok()?)? {
+            Candidate::Answered { message, .. } => Some(message),
+            Candidate::ToAsk | Candidate::Asking(_) | Candidate::Failed(_) => None,
+        }
     }
 
     /// The next guardrail for something.
@@ -128,6 +151,9 @@ impl AgentLoop {
                 Stage::Answered { content, .. } => Json::from(content.as_str()),
                 _ => Json::from(conversation.last_answer().map(|message| answer_text(message)).unwrap_or_default()),
             },
+            CheckedContent::Candidate { index } => {
+                Json::from(self.candidate(*index).map(|message| answer_text(message)).unwrap_or_default())
+            }
             CheckedContent::ToolCall { index, .. } => {
                 let call = self.call_at(*index);
                 let call = call.map(|call| serde_json::json!({ "name": call.name, "arguments": call.arguments }));
@@ -146,7 +172,7 @@ impl AgentLoop {
     /// Whether it is the call of a handoff, which nobody can be asked about.
     pub(in super::super) fn is_handoff(&self, content: &CheckedContent) -> bool {
         match content {
-            CheckedContent::Input { .. } | CheckedContent::Answer {} => false,
+            CheckedContent::Input { .. } | CheckedContent::Answer {} | CheckedContent::Candidate { .. } => false,
             CheckedContent::ToolCall { index, .. } => {
                 self.call_at(*index).is_some_and(|call| self.handoff(&call.name).is_some())
             }
@@ -250,7 +276,7 @@ impl AgentLoop {
     fn goes_on(&mut self, content: &CheckedContent, guardrail: u32) {
         let call = match content {
             CheckedContent::ToolCall { index, .. } => self.call_at(*index),
-            CheckedContent::Input { .. } | CheckedContent::Answer {} => None,
+            CheckedContent::Input { .. } | CheckedContent::Answer {} | CheckedContent::Candidate { .. } => None,
         };
         let next = self.next_guardrail(kind_of(content), call.as_ref().map(|call| &*call.name), guardrail + 1);
         if let Some(guardrail) = next {
@@ -270,6 +296,9 @@ impl AgentLoop {
             }
             CheckedContent::Input { .. } => self.guarding.has_checked_prompt = true,
             CheckedContent::Answer {} => self.guarding.answer_due = false,
+            CheckedContent::Candidate { index } => {
+                self.guarding.candidates.insert(*index);
+            }
             CheckedContent::ToolCall { index, .. } => {
                 self.guarding.calls.entry(*index).or_default().is_checked = true;
             }
@@ -294,9 +323,12 @@ impl AgentLoop {
                     text.clone_into(content);
                 }
                 let said = conversation.last_answer().ok_or(NOT_DUE)?;
-                // With calls of tools, a provider wants the rest of its answer back.
-                let calls_tools = said.tool_calls().next().is_some();
-                Ok(Some(Arc::new(if calls_tools { with_text(said, text) } else { Message::text(said.role, text) })))
+                Ok(Some(Arc::new(answer_with(said, text))))
+            }
+            CheckedContent::Candidate { index } => {
+                let said = self.candidate_mut(*index).ok_or(NOT_DUE)?;
+                *said = Arc::new(answer_with(said, text()?));
+                Ok(None)
             }
             CheckedContent::ToolCall { index, .. } => {
                 if !with.0.is_object() {
@@ -327,6 +359,15 @@ impl AgentLoop {
         Ok(match content {
             CheckedContent::Input { .. } => (Some(Arc::new(Message::text(Role::User, removed))), self.give_up(error)),
             CheckedContent::Answer {} => (removed_answer(conversation, &removed), self.give_up(error)),
+            CheckedContent::Candidate { index } => {
+                let place = usize::try_from(*index).unwrap_or(usize::MAX);
+                if let Stage::Panel(panel) = &mut self.stage
+                    && let Some(candidate) = panel.candidates.get_mut(place)
+                {
+                    *candidate = Candidate::Failed(error.clone());
+                }
+                (None, Vec::new())
+            }
             CheckedContent::ToolCall { index, .. } => {
                 let place = usize::try_from(*index).unwrap_or(usize::MAX);
                 if let Some(slot) = self.slots_mut().get_mut(place)
@@ -396,6 +437,14 @@ impl AgentLoop {
     }
 }
 
+/// The answer of one of several models.
+fn answered_by(panel: &Panel, index: u32) -> Option<&Arc<Message>> {
+    match panel.candidates.get(usize::try_from(index).ok()?)? {
+        Candidate::Answered { message, .. } => Some(message),
+        Candidate::ToAsk | Candidate::Asking(_) | Candidate::Failed(_) => None,
+    }
+}
+
 /// The prompt of the turn that runs.
 fn prompt_of(conversation: &Conversation) -> Option<Seq> {
     Some(conversation.turn().iter().find(|entry| entry.message.role == Role::User && !entry.added)?.seq)
@@ -407,6 +456,12 @@ pub(in super::super) fn removed_answer(conversation: &Conversation, removed: &st
     let calls = said.tool_calls().cloned().map(Part::ToolCall);
     let content = std::iter::once(Part::text(removed)).chain(calls).collect();
     Some(Arc::new(Message { role: said.role, content }))
+}
+
+/// An answer with this text in place of its own. With calls of tools, a provider wants the rest of its answer back.
+fn answer_with(said: &Message, text: &str) -> Message {
+    let calls_tools = said.tool_calls().next().is_some();
+    if calls_tools { with_text(said, text) } else { Message::text(said.role, text) }
 }
 
 /// The message with this text in place of its own.
@@ -437,7 +492,7 @@ fn rejected(name: &str, reason: &str) -> ExecutionError {
 pub(in super::super) fn kind_of(content: &CheckedContent) -> GuardedContent {
     match content {
         CheckedContent::Input { .. } => GuardedContent::Input,
-        CheckedContent::Answer {} => GuardedContent::Answer,
+        CheckedContent::Answer {} | CheckedContent::Candidate { .. } => GuardedContent::Answer,
         CheckedContent::ToolCall { .. } => GuardedContent::ToolCall,
     }
 }

@@ -292,7 +292,9 @@ impl AgentLoop {
         // From here on it is the first call of the loop.
         self.n_asides = self.n_asides.saturating_sub(1);
         self.iteration += 1;
-        Ok(Some(Joining { behind: first, messages: self.take_answer(&message, finish_reason, None) }))
+        let messages = self.take_answer(&message, finish_reason, None);
+        self.guarding.answer_due &= !self.guarding.candidates.contains(&event.index);
+        Ok(Some(Joining { behind: first, messages }))
     }
 
     /// The answers are put to the model that writes one from them: the message that joins the conversation.

@@ -94,7 +94,7 @@ impl State {
         for content in unchecked {
             let removed = match &content {
                 CheckedContent::Answer {} => removed_answer(&self.conversation, REMOVED),
-                CheckedContent::Input { .. } | CheckedContent::ToolCall { .. } => {
+                CheckedContent::Input { .. } | CheckedContent::Candidate { .. } | CheckedContent::ToolCall { .. } => {
                     Some(Arc::new(Message::text(Role::User, REMOVED)))
                 }
             };

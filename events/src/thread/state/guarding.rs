@@ -1,6 +1,6 @@
 //! How far the guardrails of an agent loop are. What its events make of it is in [`crate::thread::agent_loop`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bincode::{Decode, Encode};
 
@@ -17,6 +17,8 @@ pub struct Guarding {
     pub input_from: Seq,
     /// Whether the last answer is to be checked.
     pub answer_due: bool,
+    /// The models of several whose answers were checked, by their indices.
+    pub candidates: BTreeSet<u32>,
     /// The tool calls of the last answer for which a check has begun, by their indices.
     pub calls: BTreeMap<u32, GuardedCall>,
     /// The check that is not over.

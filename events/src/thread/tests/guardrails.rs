@@ -394,14 +394,29 @@ fn a_handoff_is_checked_and_nobody_is_asked_about_it() {
 }
 
 #[test]
-fn the_answer_of_a_plan_and_of_several_models_is_checked() {
-    let panel = "strategy: {multi_llm: {profiles: [one, two], by: three, combine: judge}}";
-    let yaml = guarded(NO_SECRET).replace("tool_mode: auto", panel);
+fn the_answer_of_each_of_several_models_is_checked() {
+    for combine in ["judge", "merge"] {
+        let panel = format!("strategy: {{multi_llm: {{profiles: [one, two, three], by: four, combine: {combine}}}}}");
+        let yaml = guarded(NO_SECRET).replace("tool_mode: auto", &panel);
+        let mut bench = Bench::new(&yaml, "hello");
+        bench.nth_says(0, "it is 1234");
+        bench.nth_says(0, "no idea");
+        bench.says("well");
+        let asked = bench.state().model_request().unwrap();
+        let read: String = asked.messages.iter().map(|message| message.joined_text()).collect();
+        assert!(!read.contains("1234") && read.contains("no idea"), "{read}");
+        bench.says(if combine == "judge" { r#"{"choice": 2, "reason": "so"}"# } else { "no idea" });
+        assert_eq!(output(&bench), "no idea", "{}", bench.out);
+        let n_checks = bench.log.iter().filter(|(_, event)| matches!(event, Event::GuardrailCompleted(_))).count();
+        assert_eq!(n_checks, if combine == "judge" { 3 } else { 4 });
+    }
+    // Where too few answers pass, there is none.
+    let yaml = guarded(NO_SECRET)
+        .replace("tool_mode: auto", "strategy: {multi_llm: {profiles: [one, two], by: three, combine: judge}}");
     let mut bench = Bench::new(&yaml, "hello");
     bench.nth_says(0, "it is 1234");
-    bench.says("no idea");
-    bench.says(r#"{"choice": 1, "reason": "so"}"#);
-    assert_eq!(error(&bench), "guardrail: rejected by guardrail `secret`: it tells 1234");
+    bench.says("1234");
+    assert!(error(&bench).contains("rejected by guardrail `secret`: it tells 1234"), "{}", error(&bench));
 }
 
 /// What a model reads in a second run.
