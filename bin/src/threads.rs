@@ -321,6 +321,8 @@ fn pending_in_words(pending: &Value) -> String {
         Some("signal") => {
             format!("the signal {} {}", text("name"), output::sanitize(&pending["where"].to_string(), 200))
         }
+        Some("thread") => format!("the end of thread {}", text("thread_id")),
+        Some("child_start") => format!("the start of thread {}", text("thread_id")),
         Some("queue") if pending["id"].is_null() => "room in memory".to_owned(),
         Some("queue") if pending["key"].is_null() => {
             format!("its turn in the queue {}", output::sanitize(&text("id"), 200))
