@@ -91,6 +91,30 @@ test('a tool call is approved with other arguments, and another one rejected wit
   await page.close();
 });
 
+test('an answer that a guardrail has stopped is shown, and replaced', async () => {
+  const guarded = {
+    version: '1', name: 'guarded',
+    nodes: [{ id: 'say', llm: {
+      provider: 'mock', model: 'scripted', user_prompt: 'x',
+      guardrails: [{ name: 'number', on: 'answer', when: "'1234' in checked", then: 'ask', reason: 'a number' }],
+      extra: { script: { answers: [{ text: 'it is 1234' }] } },
+    } }],
+  };
+  const id = await place.thread(guarded);
+  await place.question(id);
+  const page = await browser.page(`${place.url}/#/threads/${id}`);
+  await page.says('May this answer be used?', '.question');
+  await page.says('Guardrail `number` stopped the answer: a number', '.question');
+  await page.click('.question input[value=answer]');
+  await page.click('.question textarea');
+  await page.type('it is a secret');
+  await page.click('.question button.main', 'Send');
+  await page.says('Answered', '.question');
+  const outcome = await place.outcome(id);
+  assert.equal(outcome.output, 'it is a secret');
+  await page.close();
+});
+
 test('a long tool call is shown whole, and approved only after its end was in sight', async () => {
   const command = `ls${' '.repeat(3_000)}${'# nothing to see here\n'.repeat(3_000)}; rm -rf ~`;
   const long = JSON.parse(JSON.stringify(APPROVING));
@@ -107,7 +131,7 @@ test('a long tool call is shown whole, and approved only after its end was in si
   await page.says('Read it to its end first', '.question');
   // Neither keys, nor a form that is sent anyway, nor other arguments, nor a copied command get around it.
   await page.value(`document.querySelector('.question form').requestSubmit()`);
-  await page.until(`${result}.includes('to their end')`);
+  await page.until(`${result}.includes('to its end')`);
   await page.click('.question button', 'Command');
   assert.equal(await page.value(`document.querySelector('dialog[open]')`), null);
   await page.click('.question input[value=edit]');

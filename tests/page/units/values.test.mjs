@@ -104,6 +104,12 @@ test('each kind of question has its form and its answers', () => {
   assert.deepEqual(answer(approval, { decision: 'answer', text: '[1]' }), { decision: 'answer', content: [1] });
   assert.throws(() => answer(approval, { decision: 'edit', text: '[1]' }), /JSON object/);
   assert.throws(() => answer(approval, {}), /choose/);
+  const content = { ...open, operation_type: 'APPROVE_CONTENT', metadata: { guardrail: 'g', on: 'answer' } };
+  assert.equal(form(content), 'content');
+  assert.deepEqual(answer(content, { decision: 'approve' }), { decision: 'approve' });
+  assert.deepEqual(answer(content, { decision: 'reject', text: 'no' }), { decision: 'reject', reason: 'no' });
+  assert.deepEqual(answer(content, { decision: 'answer', text: '[1]' }), { decision: 'answer', content: '[1]' });
+  assert.throws(() => answer(content, {}), /choose/);
   assert.equal(answer(open, { text: 'true' }), 'true');
   assert.equal(answer(open, { text: 'true', json: true }), true);
   assert.throws(() => answer(open, { text: 'yes', json: true }), /not JSON/);
