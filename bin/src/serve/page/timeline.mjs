@@ -98,7 +98,7 @@ export class Timeline {
       case 'GUARDRAIL_REQUESTED': begin(`call ${seq}`, 'tool', 'guardrail'); break;
       case 'GUARDRAIL_COMPLETED':
         if (data.call_id === seq) begin(`call ${seq}`, 'tool', `guardrail ${line(data.name, 60)}`);
-        end(call, data.error ? 'failed' : 'done', data.outcome.reason ? `${data.outcome.outcome}: ${data.outcome.reason}` : data.outcome.outcome);
+        end(call, data.error ? 'failed' : 'done', data.outcome?.reason ? `${data.outcome.outcome}: ${data.outcome.reason}` : data.outcome?.outcome);
         break;
       case 'STRATEGY_DECISION_REQUESTED': begin(`call ${seq}`, 'tool', `strategy ${data.name}`); break;
       case 'STRATEGY_DECIDED': end(call, 'done', data.next?.decision); break;
