@@ -479,7 +479,7 @@ fn the_laws_hold_for_every_thread_of_a_family() {
 
 #[test]
 fn laws_hold_for_every_input() {
-    let config = Config { cases: 3_600, failure_persistence: None, max_shrink_iters: 2_000, ..Config::default() };
+    let config = Config { cases: 2_800, failure_persistence: None, max_shrink_iters: 2_000, ..Config::default() };
     let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
     let mut answers = std::cell::RefCell::new(std::collections::BTreeMap::<(&str, Option<String>), usize>::new());
     let mut statuses = std::cell::RefCell::new(std::collections::BTreeMap::<&str, usize>::new());
