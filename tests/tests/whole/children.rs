@@ -491,3 +491,50 @@ fn branches_and_children_are_parents_as_well() {
         world.end().await;
     });
 }
+
+/// Copies a thread from log to log.
+async fn copy(of: &ThreadHandle, from: &World, to: &World) -> ThreadHandle {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    from.runtime.export(of.id(), file.reopen().unwrap()).await.unwrap();
+    to.runtime.import(std::io::BufReader::new(file.reopen().unwrap())).await.unwrap();
+    to.runtime.thread(of.id())
+}
+
+/// Runs an imported thread until it waits again.
+async fn resume(copy: &ThreadHandle, at: &World) {
+    tokio::select! {
+        outcome = copy.outcome() => panic!("it has ended: {:?}", outcome.map(|outcome| outcome.status)),
+        () = until(|| at.store.values("imported/").unwrap().is_empty()) => {}
+    }
+    until_status(copy, Status::Suspended).await;
+    all_passivated(at).await;
+}
+
+#[test]
+fn child_imported_without_its_parent_continues() {
+    block_on(async {
+        let folder = tempfile::tempdir().unwrap();
+        let (here, there) = (world(Arc::new(MemoryStore::new())).await, world(disk(folder.path())).await);
+        let parent = here.start(&leaving("cancel"), "x").await;
+        let child = child_of(&parent).await;
+        until_status(&child, Status::Suspended).await;
+        let copied = copy(&child, &here, &there).await;
+        resume(&copied, &there).await;
+        let id = copied.id();
+        drop(copied);
+        there.runtime.shutdown().await.unwrap();
+        drop(there);
+
+        let again = world(disk(folder.path())).await;
+        let copied = again.runtime.thread(id);
+        // A cancel by the start would be recorded before the shutdown ends.
+        until_status(&copied, Status::Suspended).await;
+        drop(copied);
+        again.runtime.shutdown().await.unwrap();
+        drop(again);
+        let last = world(disk(folder.path())).await;
+        assert_eq!(last.runtime.thread(id).summary().await.unwrap().status, Status::Suspended);
+        last.end().await;
+        here.end().await;
+    });
+}
