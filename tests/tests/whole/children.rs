@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rethread::operate::{LabelLimits, Labels, Signal};
+use rethread::operate::{LabelLimits, Labels, Retention, Signal};
 use rethread::runs::RunRequest;
 use rethread::store::{MemoryStore, Store};
 use rethread::{
@@ -511,6 +511,33 @@ async fn resume(copy: &ThreadHandle, at: &World) {
 }
 
 #[test]
+fn wait_imported_into_a_running_runtime_ends_with_its_thread() {
+    block_on(async {
+        let (here, there) = (world(Arc::new(MemoryStore::new())).await, world(Arc::new(MemoryStore::new())).await);
+        let id = ThreadId::from_bytes([5; 16]);
+        let hold = workflow("nodes: [{id: hold, signal: {name: go}}]");
+        for world in [&here, &there] {
+            world.runtime.start(StartThread::new(hold.clone(), "x").id(id)).await.unwrap();
+        }
+        let waits = here.start(&collect(), &id.to_string()).await;
+        until_status(&waits, Status::Suspended).await;
+        // The end of a thread finds that no thread of the log waits.
+        let other = there.start(&hold, "x").await;
+        other.cancel(None).await.unwrap();
+        other.outcome().await.unwrap();
+        all_passivated(&there).await;
+
+        let waits = copy(&waits, &here, &there).await;
+        resume(&waits, &there).await;
+        there.runtime.thread(id).cancel(Some("enough".into())).await.unwrap();
+        until_status(&waits, Status::Completed).await;
+        assert_eq!(waits.outcome().await.unwrap().output.unwrap(), json!(["cancelled", "enough"]));
+        here.end().await;
+        there.end().await;
+    });
+}
+
+#[test]
 fn child_imported_without_its_parent_continues() {
     block_on(async {
         let folder = tempfile::tempdir().unwrap();
@@ -536,5 +563,26 @@ fn child_imported_without_its_parent_continues() {
         assert_eq!(last.runtime.thread(id).summary().await.unwrap().status, Status::Suspended);
         last.end().await;
         here.end().await;
+    });
+}
+
+#[test]
+fn gc_keeps_a_thread_until_its_end_is_received() {
+    block_on(async {
+        let (here, there) = (world(Arc::new(MemoryStore::new())).await, world(Arc::new(MemoryStore::new())).await);
+        let id = ThreadId::from_bytes([5; 16]);
+        let hold = workflow("nodes: [{id: hold, signal: {name: go}}]");
+        for world in [&here, &there] {
+            world.runtime.start(StartThread::new(hold.clone(), "x").id(id)).await.unwrap();
+        }
+        let waits = here.start(&collect(), &id.to_string()).await;
+        until_status(&waits, Status::Suspended).await;
+        there.runtime.thread(id).cancel(Some("enough".into())).await.unwrap();
+        let waits = copy(&waits, &here, &there).await;
+        assert_eq!(there.runtime.gc(Retention::default()).await.unwrap().threads.len(), 0);
+        assert_eq!(waits.outcome().await.unwrap().output.unwrap(), json!(["cancelled", "enough"]));
+        assert_eq!(there.runtime.gc(Retention::default()).await.unwrap().threads.len(), 2);
+        here.end().await;
+        there.end().await;
     });
 }
