@@ -110,9 +110,14 @@ fn is_temporary(error: &ReadError) -> bool {
 pub(crate) async fn began(registry: Arc<ThreadRegistry>, waiter: ThreadId, awaited: ThreadId) {
     let has_ended = check(&registry, waiter, awaited).await;
     // A runtime that runs only what a caller uses runs what that waits for, too.
-    if !has_ended && registry.services.mode == Mode::RunOnDemand && registry.is_mine(awaited) {
-        // One that cannot be activated is tried again with the thread that waits.
-        drop(deliver(&registry, awaited, || CheckIdle).await);
+    if !has_ended
+        && registry.services.mode == Mode::RunOnDemand
+        && registry.is_mine(awaited)
+        && registry.thread_waits.activates(awaited)
+        && deliver(&registry, awaited, || CheckIdle).await.is_err()
+    {
+        // It is tried again with the thread that waits.
+        registry.thread_waits.not_activated(awaited);
     }
 }
 

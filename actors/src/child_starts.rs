@@ -85,12 +85,14 @@ pub(crate) async fn ensure(registry: Arc<ThreadRegistry>, wanted: Wanted, cancel
             Err(Unstarted::Retry(wait)) => registry.sleep(wait).await,
         }
     };
-    // The run of the parent may have ended before the child was in the log, where its end looks for it.
-    if outcome.is_ok() && cancel.is_cancelled() && run.on_parent_end != OnParentEnd::Leave {
+    let follows = outcome.is_ok() && run.on_parent_end != OnParentEnd::Leave;
+    let input = Input::ChildStarted { call: run.call, outcome };
+    let reported = report(&registry, parent.parent, input, None).await;
+    // Without CHILD_STARTED, the run may have ended before the child was in the log, where its end looks for it.
+    if follows && !matches!(reported, Ok(Some(_))) {
         children::follow(&registry, ChildKey::new(run.child, parent)).await;
     }
-    let input = Input::ChildStarted { call: run.call, outcome };
-    if let Err(error) = report(&registry, parent.parent, input, None).await
+    if let Err(error) = reported
         && !registry.is_shutting_down()
     {
         let error = with_sources(&error);
@@ -135,6 +137,8 @@ fn failed(error: &StartThreadError) -> Unstarted {
         StartThreadError::Runtime(RuntimeError::Store(error)) if error.is_temporary() => {
             return Unstarted::Retry(STORE_RETRY);
         }
+        // Its append may be under way: the next search for its id decides.
+        StartThreadError::Runtime(RuntimeError::ActorStopped(_)) => return Unstarted::Retry(STORE_RETRY),
         StartThreadError::Workflow(_) => ErrorKind::Configuration,
         StartThreadError::Input(_) | StartThreadError::NoJson(_) => ErrorKind::InvalidInput,
         StartThreadError::TooLarge(_) => ErrorKind::TooLarge,

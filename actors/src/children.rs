@@ -32,8 +32,6 @@ enum RunEnd {
     Completed,
     Failed,
     Cancelled,
-    /// Its thread was deleted.
-    Deleted,
 }
 
 impl RunEnd {
@@ -48,20 +46,20 @@ impl RunEnd {
             Self::Completed => "completed",
             Self::Failed => "failed",
             Self::Cancelled => "was cancelled",
-            Self::Deleted => "was deleted",
         };
         follows.then(|| format!("thread {}, which started it, {how}", child.parent))
     }
 }
 
-/// Returns how a run of a thread ended; `None` while it goes on. Blocks.
+/// Returns how a run of a thread ended; `None` while it goes on, and if it is not in the log. Blocks.
 fn end_of(registry: &ThreadRegistry, thread: ThreadId, run: RunId) -> Result<Option<RunEnd>, ReadError> {
     let services = &registry.services;
     let store = &*services.store;
     let fold = || load::present_from(store, thread, &services.kept_states);
     let state = match services.crashes.folding(thread, fold) {
         Ok(loaded) => loaded.state,
-        Err(ReadError::NoThread(_)) => return Ok(Some(RunEnd::Deleted)),
+        // It was deleted, or the child is a copy from another log.
+        Err(ReadError::NoThread(_)) => return Ok(None),
         Err(error) => return Err(error),
     };
     if state.run_id() == run {
@@ -76,7 +74,7 @@ fn end_of(registry: &ThreadRegistry, thread: ThreadId, run: RunId) -> Result<Opt
         past = if let Some(Event::RunStarted(began)) = began { Some(began.previous) } else { None };
     }
     // It was the run of another thread of that id, which was deleted.
-    Ok(Some(RunEnd::Deleted))
+    Ok(None)
 }
 
 fn kind_of_end(store: &dyn LogReader, thread: ThreadId, seq: Seq) -> Result<RunEnd, ReadError> {
@@ -90,14 +88,29 @@ fn kind_of_end(store: &dyn LogReader, thread: ThreadId, seq: Seq) -> Result<RunE
     })
 }
 
+/// A run of a thread, and how it ended, if it has.
+type KnownRun = ((ThreadId, RunId), Option<RunEnd>);
+
 /// Cancels a child if the run that started it has ended and the policy says so.
 pub(crate) async fn follow(registry: &Arc<ThreadRegistry>, child: ChildKey) {
+    follow_with(registry, child, &mut None).await;
+}
+
+/// As `follow`. `known` is the run that was read last: a parent is read once for all its children.
+async fn follow_with(registry: &Arc<ThreadRegistry>, child: ChildKey, known: &mut Option<KnownRun>) {
+    let run = (child.parent, child.run);
     while !registry.is_shutting_down() {
         let of = registry.clone();
-        let ended = blocking(move || end_of(&of, child.parent, child.run)).await.map_err(ReadError::from).flatten();
+        let ended = match known.filter(|(known, _)| *known == run) {
+            Some((_, ended)) => Ok(ended),
+            None => blocking(move || end_of(&of, child.parent, child.run)).await.map_err(ReadError::from).flatten(),
+        };
+        if let Ok(ended) = ended {
+            *known = Some((run, ended));
+        }
         let told = match ended.map(|ended| ended.and_then(|ended| ended.reason(&child))) {
             Ok(None) => return,
-            Ok(reason) => deliver::ask(registry, child.child, Input::Cancel { reason }).await,
+            Ok(reason) => deliver::ask(registry, child.child, Input::CancelByParent { reason }).await,
             Err(error) => Err(error.into()),
         };
         match told {
@@ -132,6 +145,8 @@ pub(crate) async fn tidy(registry: Arc<ThreadRegistry>) {
 /// Cancels the children of this thread, or of all, that are to be cancelled.
 async fn follow_all(registry: &Arc<ThreadRegistry>, parent: Option<ThreadId>) {
     let mut after: Option<ChildKey> = None;
+    // The keys are sorted by parent and run. A run that ends after it was read looks for its children itself.
+    let mut known = None;
     while !registry.is_shutting_down() {
         let of = registry.clone();
         let page: Result<Result<Vec<ChildKey>, StoreError>, _> =
@@ -139,7 +154,7 @@ async fn follow_all(registry: &Arc<ThreadRegistry>, parent: Option<ThreadId>) {
         match page {
             Ok(Ok(page)) => {
                 for child in page.iter().filter(|child| !registry.services.imported.has(child.child)) {
-                    follow(registry, *child).await;
+                    follow_with(registry, *child, &mut known).await;
                 }
                 if page.len() < PAGE {
                     return;

@@ -120,17 +120,18 @@ pub(crate) async fn ask_to_begin(
 }
 
 /// Reports to a thread what happened outside of it, until the report is durable. `cause` is the event of another thread
-/// that the report follows from. A report that changes nothing is accepted.
+/// that the report follows from. A report that changes nothing is accepted. Returns the seq of the first event that it led
+/// to.
 pub(crate) async fn report(
     registry: &Arc<ThreadRegistry>,
     thread: ThreadId,
     input: Input,
     cause: Option<Position>,
-) -> Result<(), ControlError> {
+) -> Result<Option<Seq>, ControlError> {
     loop {
         let reported = ask_with(registry, thread, None, |reply| Tell::reported(input.clone(), cause, reply)).await;
         let error = match reported {
-            Ok(_) => return Ok(()),
+            Ok(first) => return Ok(first),
             Err(error) => error,
         };
         let wait = match error.runtime() {

@@ -19,6 +19,7 @@ use crate::kept_schedules;
 use crate::recorded::event;
 use crate::runtime::Runtime;
 use crate::selection;
+use crate::stream_keys;
 use crate::summary::{ThreadSummary, summary};
 use rethread_events::text::with_sources;
 
@@ -26,7 +27,7 @@ use rethread_events::text::with_sources;
 const BATCH: usize = 256;
 
 /// Which threads may be deleted. A thread is deleted with its branches, when all of them have ended. A thread is kept
-/// if a thread that is kept inherits from it.
+/// if a thread that is kept inherits from it, or waits for its end and has not received it.
 #[derive(Debug, Clone, Default)]
 pub struct Retention {
     /// Threads whose last event was before this time: of a conversation, the end of its last run, or a later event.
@@ -337,8 +338,18 @@ fn collect(
     };
     let mut going = BTreeSet::new();
     let mut order = Vec::new();
-    let mut candidates: Vec<_> =
-        runs.iter().filter(|(_, run)| may_go(run)).map(|(id, run)| (last_at(run), *id)).collect();
+    let mut candidates = Vec::new();
+    let has_waits = match stream_keys::has_thread_waits(store) {
+        Ok(has_waits) => has_waits,
+        // A server does not list keys: a report of what it would delete includes these threads.
+        Err(StoreError::Invalid(_)) if retention.dry_run => false,
+        Err(error) => return Err(ReadError::from(error).into()),
+    };
+    for (id, run) in runs.iter().filter(|(_, run)| may_go(run)) {
+        if !(has_waits && is_awaited(store, run).map_err(ReadError::from)?) {
+            candidates.push((last_at(run), *id));
+        }
+    }
     candidates.sort_unstable();
     // A thread is younger than the one it inherits from, and is deleted first: this may free the older one.
     loop {
@@ -401,6 +412,16 @@ fn collect(
     left += batch.delete(store, by, &mut collected)?;
     collected.bytes_left = retention.keep_bytes.map(|_| left);
     Ok(collected)
+}
+
+/// Whether a thread waits for the end of one of these, and has not received it.
+fn is_awaited(store: &dyn LogReader, run: &Run) -> Result<bool, StoreError> {
+    for member in &run.members {
+        if !stream_keys::waiting_for(store, member.thread_id, None, 1)?.is_empty() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 fn last_at(run: &Run) -> Time {

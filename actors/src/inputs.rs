@@ -34,6 +34,7 @@ pub(crate) fn key_of(input: &Input) -> Option<Key> {
         | Input::Resume
         | Input::Raise(_)
         | Input::Cancel { .. }
+        | Input::CancelByParent { .. }
         | Input::Abort { .. }
         | Input::Crashed { .. }
         | Input::Checkpoint { .. }
@@ -79,6 +80,7 @@ pub(crate) fn bytes_of(input: &Input) -> usize {
             | Input::Resume
             | Input::Raise(_)
             | Input::Cancel { .. }
+            | Input::CancelByParent { .. }
             | Input::Abort { .. }
             | Input::Crashed { .. }
             | Input::Checkpoint { .. }

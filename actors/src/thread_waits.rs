@@ -1,6 +1,10 @@
 //! Whether threads of the log wait for the end of a thread: most logs have none, and pay nothing at the end of a thread.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU8, Ordering};
+
+use parking_lot::Mutex;
+use rethread_events::ids::ThreadId;
 
 const UNKNOWN: u8 = 0;
 const NONE: u8 = 1;
@@ -8,22 +12,37 @@ const SOME: u8 = 2;
 
 /// Whether threads of the log wait for the end of a thread.
 #[derive(Default)]
-pub(crate) struct ThreadWaits(AtomicU8);
+pub(crate) struct ThreadWaits {
+    state: AtomicU8,
+    /// Threads that were activated because another thread waits for them.
+    activated: Mutex<BTreeSet<ThreadId>>,
+}
 
 impl ThreadWaits {
     /// Called before a wait is appended.
     pub(crate) fn begins(&self) {
-        self.0.store(SOME, Ordering::SeqCst);
+        self.state.store(SOME, Ordering::SeqCst);
+    }
+
+    /// Whether this thread is to be activated because another thread waits for it: once, since threads that wait for
+    /// each other would activate each other without end.
+    pub(crate) fn activates(&self, thread: ThreadId) -> bool {
+        self.activated.lock().insert(thread)
+    }
+
+    /// The thread could not be activated.
+    pub(crate) fn not_activated(&self, thread: ThreadId) {
+        self.activated.lock().remove(&thread);
     }
 
     /// Returns false if no thread waits. `find` reads the log, and is called until the answer is known.
     pub(crate) fn may_have<E>(&self, find: impl FnOnce() -> Result<bool, E>) -> Result<bool, E> {
-        match self.0.load(Ordering::SeqCst) {
+        match self.state.load(Ordering::SeqCst) {
             UNKNOWN => {
                 let found = if find()? { SOME } else { NONE };
                 // A wait that began meanwhile is known better.
-                let _ = self.0.compare_exchange(UNKNOWN, found, Ordering::SeqCst, Ordering::SeqCst);
-                Ok(self.0.load(Ordering::SeqCst) == SOME)
+                let _ = self.state.compare_exchange(UNKNOWN, found, Ordering::SeqCst, Ordering::SeqCst);
+                Ok(self.state.load(Ordering::SeqCst) == SOME)
             }
             known => Ok(known == SOME),
         }

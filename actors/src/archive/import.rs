@@ -66,6 +66,8 @@ impl Runtime {
         import: impl FnOnce(&dyn Store, &Definitions, R) -> Result<Imported, ImportError> + Send + 'static,
     ) -> Result<Imported, ImportError> {
         let services = self.services().clone();
+        // The threads may wait for the end of others.
+        self.registry().thread_waits.begins();
         self.blocking(move || {
             let (crashes, store) = (&services.crashes, &*services.store);
             let export = if crashes.is_on() { hash_of(&mut from)? } else { Hash::ZERO };

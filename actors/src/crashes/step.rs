@@ -182,7 +182,7 @@ fn name_of(input: &Input) -> &'static str {
         Input::Recover => "the recovery",
         Input::Tick | Input::Resume | Input::Raise(_) | Input::Dequeue => "the next step",
         Input::Pause { .. } => "the pause",
-        Input::Cancel { .. } | Input::Abort { .. } | Input::Crashed { .. } => "the end",
+        Input::Cancel { .. } | Input::CancelByParent { .. } | Input::Abort { .. } | Input::Crashed { .. } => "the end",
         Input::Checkpoint { .. } => "the checkpoint",
         Input::AddMessage(_) => "the message",
         Input::Run(_) => "the run",

@@ -25,7 +25,9 @@ impl Ends {
             matches!(event, Event::ThreadCompleted(_) | Event::ThreadFailed(_) | Event::ThreadCancelled(_))
         };
         let run = events.iter().any(is_end);
-        Self { thread: run && state.is_ended(), run_with_children: run && state.has_children_to_cancel() }
+        // Also by RUN_CANCELLED: no run goes on or waits any more.
+        let thread = !events.is_empty() && state.is_ended();
+        Self { thread, run_with_children: run && state.has_children_to_cancel() }
     }
 }
 

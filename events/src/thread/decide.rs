@@ -57,6 +57,7 @@ pub(super) fn decide(
             still_running(state)?;
             ending::cancel(state, workflow, reason, around.now)
         }
+        Input::CancelByParent { reason } => Ok(ending::cancel_first_run(state, workflow, reason, around.now)),
         Input::Abort { reason } => {
             still_running(state)?;
             let why = because("the thread was aborted", reason.as_deref());

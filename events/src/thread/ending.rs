@@ -167,6 +167,18 @@ pub(super) fn cancel(
     Ok(events)
 }
 
+/// The first run is cancelled, if it goes on, and not those that wait. Its hooks run on.
+pub(super) fn cancel_first_run(state: &State, workflow: &Workflow, reason: Option<String>, now: Time) -> Vec<Event> {
+    if state.run_number() != 1 || state.run_has_ended() || state.own_hooks().is_some() {
+        return Vec::new();
+    }
+    let why = because("the thread was cancelled", reason.as_deref());
+    let mut events = close_all(state, &ExecutionError::new(ErrorKind::Cancelled, why), now);
+    let cancelled = ThreadCancelled { reason, by: None, run_follows: state.owes_run(), cause: None }.into();
+    events.push(or_hook(state, workflow, cancelled, now));
+    events
+}
+
 /// Ends the thread in an error, and cancels the runs that wait. No hook runs: something is wrong with the thread.
 pub(super) fn give_up(state: &State, mut error: ExecutionError, now: Time) -> Vec<Event> {
     let mut events = runs::cancel_all_queued(state, &error.message);

@@ -81,6 +81,11 @@ pub enum Input {
         /// Why, for people.
         reason: Option<String>,
     },
+    /// The run that started this thread has ended: its first run is cancelled, if that goes on. Runs that wait go on.
+    CancelByParent {
+        /// Why, for people.
+        reason: Option<String>,
+    },
     /// End in an error.
     Abort {
         /// Why, for people.

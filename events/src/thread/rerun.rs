@@ -302,6 +302,7 @@ impl Again<'_> {
         for (_, event) in at_once {
             if let Event::ThreadCancelled(e) = event {
                 inputs.push(Input::Cancel { reason: e.reason.clone() }.by(e.by.clone()));
+                inputs.push(Input::CancelByParent { reason: e.reason.clone() });
             } else if let Event::ThreadFailed(e) = event {
                 let reason = e.error.message.strip_prefix("the thread was aborted");
                 let reason = reason.map(|rest| rest.strip_prefix(": ").map(str::to_owned));
@@ -312,6 +313,7 @@ impl Again<'_> {
                 inputs.push(Input::Tick);
             } else if let Event::HookStarted(HookStarted { ending: RunEnding::Cancelled { reason }, by, .. }) = event {
                 inputs.push(Input::Cancel { reason: reason.clone() }.by(by.clone()));
+                inputs.push(Input::CancelByParent { reason: reason.clone() });
             } else if matches!(
                 event,
                 Event::NodeFailed(_) | Event::JoinCompleted(_) | Event::HookStarted(_) | Event::HookEnded(_)

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rethread::operate::{LabelLimits, Labels, Signal};
+use rethread::operate::{LabelLimits, Labels, Retention, Signal};
 use rethread::runs::RunRequest;
 use rethread::store::{MemoryStore, Store};
 use rethread::{
@@ -489,5 +489,100 @@ fn branches_and_children_are_parents_as_well() {
         assert!(!root.summary().await.unwrap().status.is_ended());
         root.cancel(None).await.unwrap();
         world.end().await;
+    });
+}
+
+/// Copies a thread from log to log.
+async fn copy(of: &ThreadHandle, from: &World, to: &World) -> ThreadHandle {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    from.runtime.export(of.id(), file.reopen().unwrap()).await.unwrap();
+    to.runtime.import(std::io::BufReader::new(file.reopen().unwrap())).await.unwrap();
+    to.runtime.thread(of.id())
+}
+
+/// Runs an imported thread until it waits again.
+async fn resume(copy: &ThreadHandle, at: &World) {
+    tokio::select! {
+        outcome = copy.outcome() => panic!("it has ended: {:?}", outcome.map(|outcome| outcome.status)),
+        () = until(|| at.store.values("imported/").unwrap().is_empty()) => {}
+    }
+    until_status(copy, Status::Suspended).await;
+    all_passivated(at).await;
+}
+
+#[test]
+fn wait_imported_into_a_running_runtime_ends_with_its_thread() {
+    block_on(async {
+        let (here, there) = (world(Arc::new(MemoryStore::new())).await, world(Arc::new(MemoryStore::new())).await);
+        let id = ThreadId::from_bytes([5; 16]);
+        let hold = workflow("nodes: [{id: hold, signal: {name: go}}]");
+        for world in [&here, &there] {
+            world.runtime.start(StartThread::new(hold.clone(), "x").id(id)).await.unwrap();
+        }
+        let waits = here.start(&collect(), &id.to_string()).await;
+        until_status(&waits, Status::Suspended).await;
+        // The end of a thread finds that no thread of the log waits.
+        let other = there.start(&hold, "x").await;
+        other.cancel(None).await.unwrap();
+        other.outcome().await.unwrap();
+        all_passivated(&there).await;
+
+        let waits = copy(&waits, &here, &there).await;
+        resume(&waits, &there).await;
+        there.runtime.thread(id).cancel(Some("enough".into())).await.unwrap();
+        until_status(&waits, Status::Completed).await;
+        assert_eq!(waits.outcome().await.unwrap().output.unwrap(), json!(["cancelled", "enough"]));
+        here.end().await;
+        there.end().await;
+    });
+}
+
+#[test]
+fn child_imported_without_its_parent_continues() {
+    block_on(async {
+        let folder = tempfile::tempdir().unwrap();
+        let (here, there) = (world(Arc::new(MemoryStore::new())).await, world(disk(folder.path())).await);
+        let parent = here.start(&leaving("cancel"), "x").await;
+        let child = child_of(&parent).await;
+        until_status(&child, Status::Suspended).await;
+        let copied = copy(&child, &here, &there).await;
+        resume(&copied, &there).await;
+        let id = copied.id();
+        drop(copied);
+        there.runtime.shutdown().await.unwrap();
+        drop(there);
+
+        let again = world(disk(folder.path())).await;
+        let copied = again.runtime.thread(id);
+        // A cancel by the start would be recorded before the shutdown ends.
+        until_status(&copied, Status::Suspended).await;
+        drop(copied);
+        again.runtime.shutdown().await.unwrap();
+        drop(again);
+        let last = world(disk(folder.path())).await;
+        assert_eq!(last.runtime.thread(id).summary().await.unwrap().status, Status::Suspended);
+        last.end().await;
+        here.end().await;
+    });
+}
+
+#[test]
+fn gc_keeps_a_thread_until_its_end_is_received() {
+    block_on(async {
+        let (here, there) = (world(Arc::new(MemoryStore::new())).await, world(Arc::new(MemoryStore::new())).await);
+        let id = ThreadId::from_bytes([5; 16]);
+        let hold = workflow("nodes: [{id: hold, signal: {name: go}}]");
+        for world in [&here, &there] {
+            world.runtime.start(StartThread::new(hold.clone(), "x").id(id)).await.unwrap();
+        }
+        let waits = here.start(&collect(), &id.to_string()).await;
+        until_status(&waits, Status::Suspended).await;
+        there.runtime.thread(id).cancel(Some("enough".into())).await.unwrap();
+        let waits = copy(&waits, &here, &there).await;
+        assert_eq!(there.runtime.gc(Retention::default()).await.unwrap().threads.len(), 0);
+        assert_eq!(waits.outcome().await.unwrap().output.unwrap(), json!(["cancelled", "enough"]));
+        assert_eq!(there.runtime.gc(Retention::default()).await.unwrap().threads.len(), 2);
+        here.end().await;
+        there.end().await;
     });
 }

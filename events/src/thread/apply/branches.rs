@@ -144,6 +144,7 @@ impl State {
         self.branch = Some(Branch { owner: Some((owner, index)), join, n_frames: self.frames.len() as u64 });
         self.phase = entering(&entry, at);
         self.calls = OpenCalls::default();
+        self.children.n_in_run = 0;
         self.leave_budget();
         self.totals = Totals::default();
         self.unpriced = None;

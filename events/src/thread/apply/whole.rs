@@ -66,7 +66,7 @@ impl State {
         self.control = Control::Running;
         self.accept_unpriced();
         self.shift_clocks(at.ms_since(stood_at));
-        self.inherit_calls(e.parent);
+        self.inherit_calls(at, e.parent);
         self.change(&e.changes);
         self.fork_branch(at, e)
     }
@@ -87,16 +87,20 @@ impl State {
         self.replace_branches(&e.branches)
     }
 
-    /// Open tool calls keep the key under which the parent made them.
-    fn inherit_calls(&mut self, parent: ThreadId) {
+    /// Open tool calls keep the key under which the parent made them. A child that is not started yet is one of each of
+    /// both threads.
+    fn inherit_calls(&mut self, at: Time, parent: ThreadId) {
         if let Phase::Entering { key_of: Some(key_of), .. } | Phase::InNode(NodeRun { key_of: Some(key_of), .. }) =
             &mut self.phase
         {
             key_of.inherited_from(parent);
         }
+        let own = self.thread;
         for open in self.calls.iter_mut() {
-            if let CallKind::Tool(run) = &mut open.kind {
-                run.key_of.inherited_from(parent);
+            match &mut open.kind {
+                CallKind::Tool(run) => run.key_of.inherited_from(parent),
+                CallKind::Child(run) => run.child = ThreadId::of_branch(own, run.call.0, at),
+                _ => {}
             }
         }
     }

@@ -218,12 +218,12 @@ fn paused_thread_records_the_end_and_goes_on_after_the_pause() {
 }
 
 #[test]
-fn fork_before_the_start_has_a_child_of_its_own_and_after_it_shares_it() {
+fn fork_before_the_child_started_has_its_own_and_after_it_shares_it() {
     let mut bench = Bench::new(PARENT, "x");
     let child = child_of(&bench);
     // Before the node began; after the start was requested; after it.
     assert_ne!(child_of(&bench.fork(1, ForkChanges::default())), child);
-    assert_eq!(child_of(&bench.fork(2, ForkChanges::default())), child);
+    assert_ne!(child_of(&bench.fork(2, ForkChanges::default())), child);
     started(&mut bench);
     let fork = bench.fork(3, ForkChanges::default());
     assert_eq!(fork.state().variables().get("report").unwrap().0["thread_id"], json!(child));
@@ -378,4 +378,27 @@ workflows:
     .assert_eq(&serde_json::to_string_pretty(&json).unwrap());
     let given = Start { input: json!({ "topic": "milk" }).into(), ..Start::default() };
     assert_eq!(Thread::started(&child, given, bench::START).unwrap().workflow.name, "order/report");
+}
+
+#[test]
+fn end_of_the_parent_cancels_the_first_run_and_no_later_one() {
+    let mut bench = Bench::new("{version: '1', name: w, nodes: [{id: hold, signal: {name: go}}]}", "x");
+    let follow = || Input::CancelByParent { reason: Some("its parent ended".into()) };
+    bench.run_as("more", crate::event::OnMessage::Queue);
+    bench.give(follow());
+    bench.give(follow());
+    assert_eq!((bench.state().run_number(), bench.state().is_ended()), (2, false));
+    bench.check(expect![[r#"
+          0 THREAD_STARTED
+          1 NODE_STARTED node=hold attempt=1
+          2 SIGNAL_AWAITED node=hold name=go
+          3 RUN_QUEUED
+          4 WAIT_FAILED cancelled
+          5 NODE_FAILED node=hold attempt=1 cancelled
+          6 THREAD_CANCELLED "its parent ended"
+          7 RUN_STARTED from=queue
+          8 NODE_STARTED node=hold attempt=1
+          9 SIGNAL_AWAITED node=hold name=go
+        => suspended, waits for a person
+    "#]]);
 }
