@@ -8,7 +8,7 @@ use rethread_events::event::{BranchOf, ForkChanges};
 use rethread_events::fault::{ErrorKind, ExecutionError};
 use rethread_events::ids::{Position, ThreadId};
 use rethread_events::text::with_sources;
-use rethread_events::thread::{BranchOutcome, BranchRun, Fork, Input, Status, Totals};
+use rethread_events::thread::{BranchOutcome, BranchRun, Fork, Input, Status};
 use rethread_events::workflow::Workflow;
 use rethread_store::StoreError;
 
@@ -133,7 +133,7 @@ async fn give_up(registry: &Arc<ThreadRegistry>, parent: ThreadId, run: &BranchR
     let error = with_sources(error);
     tracing::error!(thread = %parent, branch = %run.child, error, "the branch cannot begin");
     let error = ExecutionError::new(ErrorKind::Internal, format!("the branch cannot begin: {error}"));
-    let outcome = BranchOutcome { output: Err(error), globals: Default::default(), totals: Totals::default() };
+    let outcome = BranchOutcome::failed(error);
     deliver_unasked(registry, parent, Input::BranchEnded { index: run.index, child: run.child, outcome }).await;
 }
 

@@ -165,6 +165,30 @@ pub struct BranchEnded {
     /// Model calls of it and of its own branches whose cost is not known.
     #[serde(default)]
     pub n_unpriced: u64,
+    /// Of an agent whose conversation has a name and that completed: this conversation from here on.
+    pub said: Option<Vec<SaidItem>>,
+}
+
+/// A part of a conversation that another thread continued.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SaidItem {
+    /// Messages that stay, by their places in the conversation so far.
+    Kept {
+        /// The first.
+        from: u64,
+        /// The one after the last.
+        to: u64,
+    },
+    /// A message that was not there before.
+    New {
+        /// The node that said it; absent for what the application added.
+        node: Option<NodeId>,
+        /// Whether it is a summary of others.
+        summary: bool,
+        /// The message.
+        message: Arc<Message>,
+    },
 }
 
 /// JOIN_COMPLETED: enough branches have ended. Each name has its branch's output (null if it was left out), and

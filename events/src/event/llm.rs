@@ -64,6 +64,14 @@ pub struct LlmExecutionRequest {
     /// The guardrails, in the order in which they check.
     #[serde(default)]
     pub guardrails: Vec<Guardrail>,
+    /// Whether what is said in the loop joins the conversation around the node. Up to version 6 it did with any context but
+    /// a named one.
+    #[serde(default = "joined")]
+    pub joins: bool,
+}
+
+const fn joined() -> bool {
+    true
 }
 
 impl LlmExecutionRequest {
@@ -95,6 +103,7 @@ impl LlmExecutionRequest {
             agents: Vec::new(),
             handoffs: Vec::new(),
             guardrails: Vec::new(),
+            joins: true,
         }
     }
 

@@ -124,6 +124,7 @@ older! {
     25 v 1 ConditionEvaluationCompletedV1 of ConditionEvaluationCompleted;
     25 v 2 ConditionEvaluationCompletedV2 of ConditionEvaluationCompleted;
     27 v 1 BranchEndedV1 of BranchEnded;
+    27 v 2 BranchEndedV2 of BranchEnded;
     28 v 1 JoinCompleted of JoinCompleted;
     29 v 1 LoopIterationStarted of LoopIterationStarted;
     30 v 1 LoopEnded of LoopEnded;
@@ -145,6 +146,7 @@ older! {
     40 v 3 LlmExecutionRequestV3 of LlmExecutionRequest;
     40 v 4 LlmExecutionRequestV4 of LlmExecutionRequest;
     40 v 5 LlmExecutionRequestV5 of LlmExecutionRequest;
+    40 v 6 LlmExecutionRequestV6 of LlmExecutionRequest;
     41 v 1 LlmCallRequestedV1 of LlmCallRequested;
     42 v 1 LlmCallRetriedV1 of LlmCallRetried;
     43 v 1 LlmTryFailedV1 of LlmTryFailed;

@@ -278,7 +278,7 @@ events! {
     22 NodeFailed "NODE_FAILED" v 2 State error;
     23 RouteTaken "ROUTE_TAKEN" v 2 State;
     // the agent loop and model calls
-    40 LlmExecutionRequest "LLM_EXECUTION_REQUEST" v 6 State;
+    40 LlmExecutionRequest "LLM_EXECUTION_REQUEST" v 7 State;
     41 LlmCallRequested "LLM_CALL_REQUESTED" v 2 State call;
     42 LlmCallRetried "LLM_CALL_RETRIED" v 2 State call;
     43 LlmTryFailed "LLM_TRY_FAILED" v 2 Informational call error;
@@ -324,7 +324,7 @@ events! {
     25 ConditionEvaluationCompleted "CONDITION_EVALUATION_COMPLETED" v 3 State call error;
     34 ForkStarted "FORK_STARTED" v 3 State;
     26 BranchStarted "BRANCH_STARTED" v 1 State;
-    27 BranchEnded "BRANCH_ENDED" v 2 State error;
+    27 BranchEnded "BRANCH_ENDED" v 3 State error;
     28 JoinCompleted "JOIN_COMPLETED" v 2 State;
     35 LoopStarted "LOOP_STARTED" v 3 State;
     29 LoopIterationStarted "LOOP_ITERATION_STARTED" v 2 State;

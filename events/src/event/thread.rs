@@ -314,6 +314,8 @@ pub enum WarningCode {
     UnknownCost,
     /// A thread ends and no model has read a message that the application added for the user.
     UnreadMessage,
+    /// What an agent said does not fit in an event: its conversation is as it was before the call.
+    ConversationTooLarge,
 }
 
 /// The name of a workflow and the hash of the exact definition.

@@ -202,7 +202,8 @@ impl State {
                     self.conversation_mut().results(seq, results);
                     let (to, output) = (handoff.to.clone(), handoff.output());
                     *self.work_of(&e.node_id)? = Work::HandedOver { to, output };
-                    self.restore_conversation(true);
+                    // The next node takes the conversation over.
+                    self.restore_conversation(true, true);
                     return Ok(());
                 }
                 if !agent_loop.is_over(at) {
@@ -212,8 +213,9 @@ impl State {
                     return Err(TransitionError("a value is there if and only if the request has a schema"));
                 }
                 let output = e.value.clone().unwrap_or_else(|| Json::from(e.content.as_str()));
+                let joins = agent_loop.request.joins;
                 *self.work_of(&e.node_id)? = Work::Done { output };
-                self.restore_conversation(true);
+                self.restore_conversation(true, joins);
                 Ok(())
             }
             Event::LlmExecutionFailed(e) => {
@@ -221,11 +223,12 @@ impl State {
                 if !calls.is_empty() {
                     return Err(OPEN_CALL);
                 }
+                let joins = agent_loop.request.joins;
                 let results = agent_loop.give_up(&e.error);
                 self.remove_unchecked();
                 self.conversation_mut().results(seq, results);
                 *self.work_of(&e.node_id)? = Work::Failed(e.error.clone());
-                self.restore_conversation(false);
+                self.restore_conversation(false, joins);
                 Ok(())
             }
 
@@ -266,7 +269,11 @@ impl State {
             }
             Event::AgentStarted(e) => {
                 let owner = self.thread;
-                let call = self.agent_loop()?.agent_started(seq, owner, e)?;
+                let (agent_loop, calls) = self.agent_loop_and_calls()?;
+                if agent_loop.is_talking(&e.agent, calls) {
+                    return Err(TransitionError("an agent with the same conversation is still running"));
+                }
+                let call = agent_loop.agent_started(seq, owner, e)?;
                 self.calls.insert(call);
                 Ok(())
             }
@@ -411,16 +418,21 @@ impl State {
         }
     }
 
-    /// The node has ended: what it said joins the conversation of the thread. A conversation with a name is kept, with what
-    /// was said in it if the node `completed`.
-    fn restore_conversation(&mut self, completed: bool) {
+    /// The node has ended, and sees the conversation of the thread again. A conversation with a name is kept, with what was
+    /// said in it if the node `completed`. What was said in another one joins that of the thread if it `joins`.
+    fn restore_conversation(&mut self, completed: bool, joins: bool) {
         if let Phase::InNode(run) = &mut self.phase
             && let Some(Aside { conversation, name }) = run.aside.take()
         {
+            let node = run.node.clone();
             let own = std::mem::replace(&mut self.conversation, conversation);
+            if completed && !joins {
+                self.conversation_mut().keep_own_turn(&node, &own);
+            }
             match name {
-                None => self.conversation_mut().join_turn(&own),
                 Some(name) => self.keep_named(name, own, completed),
+                None if joins => self.conversation_mut().join_turn(&own),
+                None => self.conversation_mut().join_added(&own),
             }
         }
     }

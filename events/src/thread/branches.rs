@@ -5,7 +5,7 @@ use super::calls::OpenCall;
 use super::state::{BranchOutcome, ForkState, NOT_NEEDED, State, Totals, Verdict};
 use super::{env::Env, sizes};
 use crate::codec::OrderedMap;
-use crate::event::{BranchEnded, BranchStarted, Event, OnFailed};
+use crate::event::{BranchEnded, BranchStarted, Event, OnFailed, Warning, WarningCode};
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::ThreadId;
 use crate::workflow::Workflow;
@@ -31,6 +31,11 @@ pub(super) fn branch_ended(
     };
     let Totals { n_llm_calls, n_tool_calls, n_unpriced, usage, cost_nanousd, .. } = outcome.totals;
     let globals = outcome.globals;
+    let said = outcome.conversation.filter(|_| error.is_none()).and_then(|own| {
+        let agent = state.agent_of(run)?;
+        let earlier = state.named_conversations().get(agent.context.name()?).cloned().unwrap_or_default();
+        Some(own.since(&earlier))
+    });
     let ended = BranchEnded {
         index,
         child,
@@ -42,12 +47,31 @@ pub(super) fn branch_ended(
         usage,
         cost_nanousd,
         n_unpriced,
+        said,
     };
-    let error = sizes::fault_of(&ended.clone().into());
-    vec![match error {
-        Some(error) => BranchEnded { output: None, error: Some(error), globals: OrderedMap::default(), ..ended }.into(),
-        None => ended.into(),
-    }]
+    let fault = |ended: &BranchEnded| sizes::fault_of(&ended.clone().into());
+    match fault(&ended) {
+        None => vec![ended.into()],
+        // The result of the call matters more than what the agent remembers of it.
+        Some(_) if ended.said.is_some() => {
+            let ended = BranchEnded { said: None, ..ended };
+            let detail = format!(
+                "the conversation of the agent in thread {child} is as it was before the call: what was said in it is too \
+                 large for an event"
+            );
+            let warning = Warning { code: WarningCode::ConversationTooLarge, call_id: Some(run.call), detail };
+            let ended = match fault(&ended) {
+                Some(error) => too_large(ended, error),
+                None => ended,
+            };
+            vec![warning.into(), ended.into()]
+        }
+        Some(error) => vec![too_large(ended, error).into()],
+    }
+}
+
+fn too_large(ended: BranchEnded, error: ExecutionError) -> BranchEnded {
+    BranchEnded { output: None, error: Some(error), globals: OrderedMap::default(), ..ended }
 }
 
 /// The branches' time is up and the join has not got what it needs: the error of the fork. A fork of version 1, where failed

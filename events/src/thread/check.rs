@@ -259,8 +259,9 @@ pub(super) fn conversation_is_free(state: &State, context: &NodeContext) -> Resu
     match context.name().filter(|name| state.is_in_conversation(name)) {
         None => Ok(()),
         Some(name) => {
-            let message =
-                format!("conversation `{name}` is that of a sub-workflow around this node: give it another name");
+            let message = format!(
+                "conversation `{name}` is open in a sub-workflow or agent around this node: give it another name"
+            );
             Err(ExecutionError::new(ErrorKind::Configuration, message))
         }
     }

@@ -1,12 +1,13 @@
 //! The conversation of a thread.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bincode::{Decode, Encode};
 
 use crate::codec::SharedList;
-use crate::event::{CheckedContent, ContextItem, NodeContext};
+use crate::event::{CheckedContent, ContextItem, NodeContext, SaidItem};
 use crate::ids::{CallId, NodeId, Seq};
 use crate::message::{Message, Role};
 
@@ -40,6 +41,10 @@ pub struct Conversation {
     node: Option<NodeId>,
     /// The last call of a model that read all there was: what the application adds later is unread.
     read_by: Option<CallId>,
+    /// What nodes said last that had a conversation of their own, which is not in this one.
+    own_turns: BTreeMap<NodeId, SharedList<Entry>>,
+    /// The node of the last turn, if that is one of these.
+    last_own: Option<NodeId>,
 }
 
 /// A position in a conversation to which it can be truncated.
@@ -69,7 +74,10 @@ impl Conversation {
 
     /// The messages of the last turn of a model node, which may still run.
     pub fn turn(&self) -> Cow<'_, [Entry]> {
-        self.entries.range(index(self.turn_from)..self.entries.len())
+        match self.last_own.as_ref().and_then(|node| self.own_turns.get(node)) {
+            Some(own) => own.range(0..own.len()),
+            None => self.entries.range(index(self.turn_from)..self.entries.len()),
+        }
     }
 
     /// Returns the messages that the model reads in this call: all those before its first request.
@@ -97,7 +105,13 @@ impl Conversation {
             NodeContext::Fresh | NodeContext::Named(_) => {}
             NodeContext::From(nodes) => {
                 let is_wanted = |entry: &&Entry| entry.node.as_ref().is_some_and(|node| nodes.contains(node));
-                self.entries.iter().filter(is_wanted).for_each(|entry| seen.push(entry.clone()));
+                let mut wanted: Vec<_> = self.entries.iter().filter(is_wanted).collect();
+                for own in nodes.iter().filter_map(|node| self.own_turns.get(node)) {
+                    let Some(first) = own.iter().next() else { continue };
+                    let at = wanted.iter().rposition(|entry| entry.seq < first.seq).map_or(0, |before| before + 1);
+                    wanted.splice(at..at, own.iter().filter(is_wanted));
+                }
+                wanted.into_iter().for_each(|entry| seen.push(entry.clone()));
             }
         }
         seen.turn_from = seen.entries.len() as u64;
@@ -145,7 +159,15 @@ impl Conversation {
         other.turn().iter().for_each(|entry| self.push(entry.clone()));
     }
 
-    /// A sub-workflow whose conversation was another has ended: of it there is left what the application added.
+    /// A node that had the other conversation has completed, and does not join this one: its turn is what was said last,
+    /// and is kept for nodes that see what it said.
+    pub(super) fn keep_own_turn(&mut self, node: &NodeId, other: &Self) {
+        let said = other.turn().iter().map(|entry| Entry { added: false, ..entry.clone() }).collect::<Vec<_>>();
+        self.own_turns.insert(node.clone(), said.into());
+        self.last_own = Some(node.clone());
+    }
+
+    /// A node or sub-workflow whose conversation was another has ended: of it there is left what the application added.
     pub(super) fn join_added(&mut self, other: &Self) {
         self.read_by = self.read_with(other);
         other.entries.iter().filter(|entry| entry.added).for_each(|entry| self.push(entry.clone()));
@@ -305,6 +327,7 @@ impl Conversation {
 
     /// A turn of a model node begins.
     pub(super) fn begin_turn(&mut self) {
+        self.last_own = None;
         self.turn_from = self.entries.len() as u64;
     }
 
@@ -346,6 +369,55 @@ impl Conversation {
         self.turn_from = of_turn.unwrap_or(self.entries.len()) as u64;
         self.read_by = old.read_by;
         self.node = old.node;
+        (self.own_turns, self.last_own) = (old.own_turns, old.last_own);
+    }
+
+    /// Returns the parts of which this conversation is made, where another was the earlier one.
+    pub(super) fn since(&self, earlier: &Self) -> Vec<SaidItem> {
+        let mut items = Vec::new();
+        let mut next = 0;
+        for entry in self.entries.iter() {
+            let left = earlier.entries.range(next..earlier.entries.len());
+            let is_it = |old: &Entry| old.seq == entry.seq && old.message == entry.message;
+            match left.iter().position(is_it) {
+                Some(n) => {
+                    let at = (next + n) as u64;
+                    next += n + 1;
+                    match items.last_mut() {
+                        Some(SaidItem::Kept { to, .. }) if *to == at => *to += 1,
+                        _ => items.push(SaidItem::Kept { from: at, to: at + 1 }),
+                    }
+                }
+                None => items.push(SaidItem::New {
+                    node: entry.node.clone(),
+                    summary: entry.summary,
+                    message: entry.message.clone(),
+                }),
+            }
+        }
+        items
+    }
+
+    /// The conversation that another thread made of this one. `None` if it keeps messages that are not here.
+    pub(super) fn made_of(&self, seq: Seq, items: &[SaidItem]) -> Option<Self> {
+        let mut made = Self { node: self.node.clone(), read_by: Some(CallId(seq)), ..Self::default() };
+        for item in items {
+            match item {
+                SaidItem::Kept { from, to } => {
+                    let range = index(*from)..index(*to);
+                    if range.is_empty() || range.end > self.entries.len() {
+                        return None;
+                    }
+                    self.entries.range(range).iter().for_each(|entry| made.push(entry.clone()));
+                }
+                SaidItem::New { node, summary, message } => {
+                    let (node, summary, message) = (node.clone(), *summary, message.clone());
+                    made.push(Entry { seq, message, added: false, summary, node });
+                }
+            }
+        }
+        made.turn_from = made.entries.len() as u64;
+        Some(made)
     }
 }
 

@@ -450,6 +450,8 @@ fn is_same(owed: &Event, recorded: &Event) -> bool {
         a.quorum = a.quorum.filter(|_| b.quorum.is_some());
     } else if let (Event::SubWorkflowStarted(a), Event::SubWorkflowStarted(b)) = (&mut owed, recorded) {
         a.context.take_if(|_| b.context.is_none());
+    } else if let (Event::LlmExecutionRequest(a), Event::LlmExecutionRequest(b)) = (&mut owed, recorded) {
+        a.joins |= b.joins;
     } else if let (Event::RouteTaken(a), Event::RouteTaken(b)) = (&mut owed, recorded) {
         a.error.take_if(|_| b.error.is_none());
     } else if let (Event::ToolExecutionFailed(a), Event::ToolExecutionFailed(b)) = (&mut owed, recorded) {

@@ -59,7 +59,8 @@ struct AgentFields {
     /// The name of the workflow under `workflows`.
     workflow: String,
     /// The conversation that it begins with: `fresh` (none, the default), `shared` (that of the model which calls it, up to
-    /// the answer with the call), or `{from: [nodes]}` (what these nodes said).
+    /// the answer with the call), `{from: [nodes]}` (what these nodes said), or `{named: name}` (what was said in the
+    /// conversation of the thread with this name, which the agent continues).
     #[serde(default = "fresh")]
     context: NodeContext,
 }

@@ -150,10 +150,15 @@ fn events_of_children_are_read_and_exported_unchanged() {
 }
 
 #[test]
+fn events_of_own_conversations_are_read_and_exported_unchanged() {
+    check("events-v17.txt", &samples::version_17());
+}
+
+#[test]
 fn every_present_version_has_a_line_in_a_golden_file() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
     let read = |n| std::fs::read_to_string(folder.join(format!("events-v{n}.txt"))).unwrap();
-    let lines: String = (1..=16).map(read).collect();
+    let lines: String = (1..=17).map(read).collect();
     for kind in EVENT_TYPES {
         let line = format!("{} {} {} ", kind.code, kind.version, kind.name);
         assert!(lines.lines().any(|known| known.starts_with(&line)), "no golden line begins `{line}`");
@@ -174,6 +179,7 @@ fn every_event_round_trips_through_json() {
         .chain(samples::version_13())
         .chain(samples::version_14())
         .chain(samples::version_15())
+        .chain(samples::version_17())
     {
         let data = event.data().unwrap();
         let text = data.to_string();

@@ -20,7 +20,7 @@ use serde_json::json;
 
 pub(crate) use versions::{
     version_2, version_3, version_4, version_5, version_6, version_7, version_8, version_10, version_13, version_14,
-    version_15,
+    version_15, version_17,
 };
 
 const CALL: CallId = CallId(Seq(5));
@@ -375,6 +375,7 @@ fn of_models() -> Vec<Event> {
             agents: Vec::new(),
             handoffs: Vec::new(),
             guardrails: Vec::new(),
+            joins: true,
         }
         .into(),
         LlmCallRequested {
@@ -725,6 +726,7 @@ fn of_graphs() -> Vec<Event> {
             usage: usage(),
             cost_nanousd: Some(7),
             n_unpriced: 0,
+            said: None,
         }
         .into(),
         JoinCompleted { node_id: "fork".into(), n_completed: 2, n_failed: 1 }.into(),

@@ -18,7 +18,11 @@ pub(crate) fn team() -> Arc<Workflow> {
     );
     workflow(&format!(
         "nodes: [{}]\nworkflows:\n  researcher:\n    description: Finds things.\n    nodes: [{}]\n  writer:\n    nodes: [{}]\n",
-        lead.replacen("available_tools:", "agents: [researcher, writer], available_tools:", 1),
+        lead.replacen(
+            "available_tools:",
+            "agents: [{workflow: researcher, context: {named: notes}}, writer], available_tools:",
+            1
+        ),
         llm("find", "pay", "{tool_calls: [{name: pay, arguments: {text: b}}]}, {text: found}")
             .replace("{{ input }}", "{{ task }}"),
         "{id: ask, user_interaction: {operation_type: UPDATE_VARIABLES, prompt: 'May I {{ task }}?', \
@@ -66,6 +70,12 @@ fn agents_are_branches_whose_outputs_are_the_results_of_the_calls() {
         let results: Vec<_> = outcome.state.conversation().entries.iter().map(|it| it.message.clone()).collect();
         let results = format!("{results:?}");
         assert!(results.contains("found") && results.contains("yes"), "{results}");
+        let notes = &outcome.state.named_conversations()["notes"].entries;
+        assert_eq!(
+            notes.len(),
+            5,
+            "instructions, what the researcher was told, called, was given and answered: {notes:?}"
+        );
         assert_eq!(world.tally.of("pay"), (1, 1));
         assert_eq!(thread.children().await.unwrap().len(), 2);
         world.end().await;

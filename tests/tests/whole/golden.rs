@@ -20,7 +20,7 @@ use crate::strategies::{judged, merged, planned, thought_over};
 use crate::support::{Tally, World, block_on, disk, llm, scripted, workflow};
 
 /// The log of the shapes of events that this program writes.
-const PRESENT: &str = "11";
+const PRESENT: &str = "12";
 
 /// Where the hashes of the golden files are.
 const HASHES: &str = "tests/golden/hashes.txt";
@@ -380,11 +380,21 @@ fn the_log_that_a_killed_process_of_version_10_left_replays() {
 
 #[test]
 fn the_log_of_version_11_replays() {
-    check(PRESENT, "log", &[]);
+    check("11", "log", &[]);
 }
 
 #[test]
 fn the_log_that_a_killed_process_of_version_11_left_replays() {
+    check("11", "log-killed", &[]);
+}
+
+#[test]
+fn the_log_of_version_12_replays() {
+    check(PRESENT, "log", &[]);
+}
+
+#[test]
+fn the_log_that_a_killed_process_of_version_12_left_replays() {
     check(PRESENT, "log-killed", &[]);
 }
 

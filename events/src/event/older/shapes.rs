@@ -6,6 +6,7 @@ use bincode::{Decode, Encode};
 
 use super::super::agent::*;
 use super::super::graph::*;
+use super::super::guardrail::Guardrail;
 use super::super::interaction::*;
 use super::super::llm::*;
 use super::super::model::*;
@@ -72,7 +73,22 @@ before! {
         n_tool_calls: u64,
         usage: Usage,
         cost_nanousd: Option<u64>,
-    } without { n_unpriced: 0, }
+    } without { n_unpriced: 0, said: None, }
+}
+
+before! {
+    BranchEndedV2 of BranchEnded {
+        index: u32,
+        child: ThreadId,
+        output: Option<Json>,
+        error: Option<ExecutionError>,
+        globals: OrderedMap<Json>,
+        n_llm_calls: u64,
+        n_tool_calls: u64,
+        usage: Usage,
+        cost_nanousd: Option<u64>,
+        n_unpriced: u64,
+    } without { said: None, }
 }
 
 before! {
@@ -366,6 +382,7 @@ before! {
         strategy: LoopStrategy,
     } without {
         context: NodeContext::Shared, output: None, agents: Vec::new(), handoffs: Vec::new(), guardrails: Vec::new(),
+        joins: true,
     }
 }
 
@@ -387,7 +404,7 @@ before! {
         summary: Option<SummaryPlan>,
         strategy: LoopStrategy,
         context: NodeContext,
-    } without { output: None, agents: Vec::new(), handoffs: Vec::new(), guardrails: Vec::new(), }
+    } without { output: None, agents: Vec::new(), handoffs: Vec::new(), guardrails: Vec::new(), joins: true, }
 }
 
 before! {
@@ -409,7 +426,7 @@ before! {
         strategy: LoopStrategy,
         context: NodeContext,
         output: Option<OutputSpec>,
-    } without { agents: Vec::new(), handoffs: Vec::new(), guardrails: Vec::new(), }
+    } without { agents: Vec::new(), handoffs: Vec::new(), guardrails: Vec::new(), joins: true, }
 }
 
 before! {
@@ -433,7 +450,32 @@ before! {
         output: Option<OutputSpec>,
         agents: Vec<AgentTool>,
         handoffs: Vec<HandoffTool>,
-    } without { guardrails: Vec::new(), }
+    } without { guardrails: Vec::new(), joins: true, }
+}
+
+before! {
+    LlmExecutionRequestV6 of LlmExecutionRequest {
+        node_id: NodeId,
+        prompt: String,
+        system_prompt: Option<String>,
+        model: ModelChoice,
+        tool_mode: ToolMode,
+        tools: Vec<String>,
+        tool_catalog: Option<Hash>,
+        max_iterations: u32,
+        concurrent_tools_max: u32,
+        llm_timeout_ms: Option<u64>,
+        approve_tools: Vec<String>,
+        person_tools: Vec<String>,
+        relay: bool,
+        summary: Option<SummaryPlan>,
+        strategy: LoopStrategy,
+        context: NodeContext,
+        output: Option<OutputSpec>,
+        agents: Vec<AgentTool>,
+        handoffs: Vec<HandoffTool>,
+        guardrails: Vec<Guardrail>,
+    } without { joins: true, }
 }
 
 before! {

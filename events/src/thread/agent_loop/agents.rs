@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::super::calls::{AgentCall, BranchRun, CallKind, CallStage, OpenCall};
+use super::super::calls::{AgentCall, BranchRun, CallKind, CallStage, OpenCall, OpenCalls};
 use super::super::state::{AgentLoop, SUB_WORKFLOWS_DEPTH_MAX, Slot, Stage};
 use super::super::transition::{TransitionError, UNCHECKED};
 use super::answers::error_text;
@@ -53,6 +53,15 @@ impl AgentLoop {
         }
         self.n_tool_calls += 1;
         Ok(self.take_results(Stage::ToAsk, &format!("not run: the conversation was {text}")))
+    }
+
+    /// Whether this is an agent whose conversation has a name, and one with this conversation runs: it begins when that has
+    /// ended, and goes on from what was said.
+    pub(in super::super) fn is_talking(&self, agent: &str, calls: &OpenCalls) -> bool {
+        let conversation_of = |agent: &str| self.agent(agent)?.context.name();
+        let Some(conversation) = conversation_of(agent) else { return false };
+        let of_run = |run: &BranchRun| conversation_of(&run.agent.as_ref()?.name);
+        calls.iter().filter_map(OpenCall::branch).any(|run| of_run(run) == Some(conversation))
     }
 
     /// Why a call of an agent does not run.

@@ -49,7 +49,9 @@ impl AgentLoop {
         }
         let asked = slots.iter().enumerate().find_map(|(place, slot)| match slot {
             Slot::Queued(call) if self.handoff(&call.name).is_some() => None,
+            Slot::Queued(call) if self.is_talking(&call.name, calls) => None,
             Slot::Queued(call) => Some((place, asked_tool(call))),
+            Slot::Approved { tool, .. } if self.is_talking(tool.name.as_str(), calls) => None,
             Slot::Approved { tool, .. } => Some((place, tool.clone())),
             Slot::Asking(_) | Slot::Open(_) | Slot::Refused(_) | Slot::Ended(_) => None,
         });

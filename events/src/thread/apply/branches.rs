@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::super::calls::{CallKind, OpenCall, OpenCalls};
 use super::super::path::Path;
-use super::super::state::{Branch, ForkState, Frame, NodeRun, Phase, State, SubFrame, Totals, Work};
+use super::super::state::{Aside, Branch, ForkState, Frame, NodeRun, Phase, State, SubFrame, Totals, Work};
 use super::super::transition::{NO_NODE, TransitionError};
 use super::entering;
 use crate::event::{AgentTool, BranchEnded, BranchStarted, ForkStarted, JoinCompleted, NodeContext, ReplacedBranch};
@@ -58,15 +58,25 @@ impl State {
         };
         // What its tools did is not known here.
         node.wrote.clone_from(&name);
-        if let (Some(error), Some(name)) = (&e.error, name) {
-            node.failed_tool = Some((name, error.clone()));
+        if let (Some(error), Some(name)) = (&e.error, &name) {
+            node.failed_tool = Some((name.clone(), error.clone()));
         }
         let Work::Llm(agent_loop) = &mut node.work else {
             return Err(TransitionError("no agent loop is running"));
         };
+        let conversation = name.and_then(|name| agent_loop.agent(name.as_str())?.context.name().cloned());
         let results = agent_loop.agent_ended(ended, e)?;
         self.conversation_mut().results(seq, results);
-        Ok(())
+        match (conversation, &e.said) {
+            (_, None) => Ok(()),
+            (None, Some(_)) => Err(TransitionError("the conversation of that agent has no name")),
+            (Some(name), Some(items)) => {
+                let made = self.named.get(&name).map_or_else(Default::default, Arc::clone).made_of(seq, items);
+                let made = made.ok_or(TransitionError("the agent keeps messages that are not in its conversation"))?;
+                self.named.insert(name, Arc::new(made));
+                Ok(())
+            }
+        }
     }
 
     pub(super) fn join(&mut self, e: &JoinCompleted) -> Result<(), TransitionError> {
@@ -173,12 +183,14 @@ impl State {
             }
             self.conversation = Arc::new(seen);
         }
+        // Under its name it is open in this thread. Its caller keeps it.
+        let aside = agent.context.name().map(|name| Aside { conversation: Arc::default(), name: Some(name.clone()) });
         self.frames.push(Frame::Sub(SubFrame {
             run: Box::new(NodeRun { work: Work::Ready, ..caller }),
             workflow: agent.name,
             max_iterations: agent.max_iterations,
             n_entered: 0,
-            aside: None,
+            aside,
             variables: Arc::new(variables),
         }));
     }

@@ -57,6 +57,7 @@ impl BranchRun {
             usage: Usage::default(),
             cost_nanousd: None,
             n_unpriced: 0,
+            said: None,
         }
     }
 }

@@ -9,7 +9,7 @@ use super::super::check;
 use super::super::request::LLM_TIMEOUT_MS_DEFAULT;
 use super::super::summaries::{TIMEOUT_MS_DEFAULT, TOKEN_LIMIT_DEFAULT};
 use super::super::{env::Env, state::State};
-use crate::event::{Event, LlmExecutionRequest, ModelChoice, OutputSpec, SummaryPlan, ToolMode};
+use crate::event::{Event, LlmExecutionRequest, ModelChoice, NodeContext, OutputSpec, SummaryPlan, ToolMode};
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::ToolName;
 use crate::tool::PersonRole;
@@ -95,6 +95,7 @@ pub(super) fn begin(
         summary: summary_plan(workflow, llm),
         strategy,
         context: llm.context.clone(),
+        joins: llm.context == NodeContext::Shared,
         output,
         handoffs: agents::handoffs(state, workflow, llm),
         agents,

@@ -12,6 +12,7 @@ use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{CallId, NodeId, Seq, ThreadId};
 use crate::json::Json;
 use crate::thread::calls::{BranchRun, CallKind, CallStage, OpenCall};
+use crate::thread::conversation::Conversation;
 use crate::thread::transition::TransitionError;
 
 /// Why a branch is cancelled when the join is decided.
@@ -79,6 +80,15 @@ pub struct BranchOutcome {
     pub globals: OrderedMap<Json>,
     /// Its sums.
     pub totals: Totals,
+    /// The conversation of an agent that completed, if it has a name.
+    pub conversation: Option<Arc<Conversation>>,
+}
+
+impl BranchOutcome {
+    /// That of a branch that never began.
+    pub fn failed(error: ExecutionError) -> Self {
+        Self { output: Err(error), globals: OrderedMap::default(), totals: Totals::default(), conversation: None }
+    }
 }
 
 impl ForkState {

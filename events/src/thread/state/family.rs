@@ -2,7 +2,9 @@
 
 use super::State;
 use super::branches::{Branch, BranchOutcome, ForkState};
+use super::frames::Frame;
 use super::node_run::Work;
+use crate::event::AgentTool;
 use crate::ids::NodeId;
 use crate::thread::calls::{BranchRun, OpenCall};
 
@@ -25,6 +27,14 @@ impl State {
         match self.fan() {
             Some(fan) => self.calls.get(fan.call(index)?)?.branch(),
             None => self.running_branches().find(|run| run.index == index),
+        }
+    }
+
+    /// The agent that a branch runs, as its model was offered it.
+    pub(in crate::thread) fn agent_of(&self, run: &BranchRun) -> Option<&AgentTool> {
+        match &self.node_run()?.work {
+            Work::Llm(agent_loop) => agent_loop.agent(&run.agent.as_ref()?.name),
+            _ => None,
         }
     }
 
@@ -61,6 +71,17 @@ impl State {
             Some(error) => Err(error),
             None => Ok(self.output().cloned().unwrap_or_default()),
         };
-        Some(BranchOutcome { output, globals: self.globals_written(), totals: *self.totals() })
+        let conversation = self.agent_conversation().filter(|_| output.is_ok()).map(|_| self.conversation.clone());
+        Some(BranchOutcome { output, globals: self.globals_written(), totals: *self.totals(), conversation })
+    }
+
+    /// The name of the conversation of the agent that it is.
+    fn agent_conversation(&self) -> Option<&str> {
+        let branch = self.branch.as_ref().filter(|branch| branch.join.is_none())?;
+        let at = usize::try_from(branch.n_frames).ok()?.checked_sub(1)?;
+        match self.frames.get(at)? {
+            Frame::Sub(open) => open.aside.as_ref()?.name.as_deref(),
+            Frame::Loop(_) => None,
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::bench::said;
 use super::*;
+use crate::event::WarningCode;
 
 const LEAD: &str = "
 version: '1'
@@ -449,4 +450,100 @@ fn an_agent_does_not_see_what_the_user_says_after_the_call() {
     let request = family.of("1").state().model_request().unwrap();
     let heard: Vec<_> = request.messages.iter().map(|message| said(message)).collect();
     assert_eq!(heard, ["user: hello", "user: Write about why?, plain"]);
+}
+
+const NAMED: &str = "
+version: '1'
+name: team
+max_iterations: 20
+nodes:
+  - id: lead
+    llm: {provider: mock, model: m, user_prompt: '{{ input }}', agents: [{workflow: helper, context: {named: side}}]}
+workflows:
+  helper:
+    input_schema: {type: object, properties: {question: {type: string}}}
+    nodes:
+      - id: find
+        llm: {provider: mock, model: m, user_prompt: 'Answer: {{ question }}', max_iterations: 2}
+";
+
+fn heard(bench: &Bench) -> Vec<String> {
+    let request = bench.state().model_request().unwrap();
+    request.messages.iter().map(|message| said(message)).collect()
+}
+
+fn of_side(family: &Family) -> Vec<String> {
+    let side = &family.root().state().named_conversations()["side"];
+    side.entries.iter().map(|entry| said(&entry.message)).collect()
+}
+
+#[test]
+fn agents_with_one_conversation_run_one_after_the_other_and_continue_it() {
+    let mut family = Family::new(NAMED, "hello");
+    family.with("-", |bench| bench.asks(&["helper", "helper"]));
+    assert_eq!(family.root().state().running_branches().count(), 1);
+    family.with("0", |bench| bench.says("first"));
+    assert_eq!(of_side(&family), ["user: Answer: why?", "assistant: first"]);
+    assert_eq!(heard(family.of("1")), ["user: Answer: why?", "assistant: first", "user: Answer: why?"]);
+    family.with("1", |bench| bench.says("second"));
+    // What is said there stays there.
+    assert!(heard(family.root()).iter().all(|it| !it.contains("Answer")), "{:?}", heard(family.root()));
+    family.with("-", |bench| bench.says("done"));
+    family.with("-", |bench| bench.give(Input::Run(Box::new(RunInput { input: "two".into(), ..RunInput::default() }))));
+    family.with("-", |bench| bench.asks(&["helper"]));
+    let (key, _) = family.root().state().running_branches().map(|run| (run.index, run.child)).next().unwrap();
+    let last = key.to_string();
+    assert_eq!(heard(family.of(&last)).len(), 5);
+    family.with(&last, |bench| bench.model_fails(ErrorKind::Server));
+    // An agent that fails leaves its conversation as it was.
+    assert_eq!(of_side(&family).len(), 4);
+}
+
+#[test]
+fn the_conversation_of_an_agent_is_not_that_of_its_caller() {
+    let yaml = NAMED.replace("agents: [", "context: {named: side}, agents: [");
+    let faults = crate::workflow::parse(yaml.as_bytes()).unwrap_err().to_string();
+    assert!(faults.contains("agent `helper` has the conversation `side`, which is that of its caller"), "{faults}");
+
+    let around = "
+version: '1'
+name: around
+nodes:
+  - id: outer
+    sub_workflow: {workflow: lead, context: {named: side}}
+workflows:
+  lead:
+    nodes:
+      - id: lead
+        llm: {provider: mock, model: m, user_prompt: hello, agents: [{workflow: helper, context: {named: side}}]}
+  helper:
+    nodes:
+      - id: find
+        llm: {provider: mock, model: m, user_prompt: 'Answer: {{ task }}'}
+";
+    let family = Family::new(around, "hello");
+    let error = family.root().state().error().unwrap();
+    assert_eq!(error.kind, ErrorKind::Configuration);
+    assert!(error.message.contains("conversation `side` is open"), "{error}");
+}
+
+#[test]
+fn a_conversation_that_is_too_large_for_an_event_stays_as_it_was() {
+    let mut family = Family::new(NAMED, "hello");
+    family.with("-", |bench| bench.asks(&["helper"]));
+    let run = family.root().state().running_branches().next().unwrap().clone();
+    let mut conversation = Conversation::default();
+    for i in 0..5 {
+        conversation.say(Seq(i), Arc::new(Message::text(Role::User, "x".repeat(16 << 20))));
+    }
+    let outcome = BranchOutcome {
+        output: Ok("so".into()),
+        conversation: Some(Arc::new(conversation)),
+        ..BranchOutcome::failed(ExecutionError::new(ErrorKind::Internal, ""))
+    };
+    family.with("-", |bench| bench.give(Input::BranchEnded { index: run.index, child: run.child, outcome }));
+    let is_warned = |event: &Event| matches!(event, Event::Warning(it) if it.code == WarningCode::ConversationTooLarge);
+    assert_eq!(family.root().log.iter().filter(|(_, event)| is_warned(event)).count(), 1);
+    assert!(family.root().state().named_conversations().is_empty());
+    assert!(heard(family.root()).last().unwrap().ends_with("so"));
 }

@@ -57,10 +57,6 @@ fn node_sees_the_conversation_that_it_asks_for() {
             model is called, tools None:
               user: A
               assistant: a
-              user: B
-              assistant: b
-              user: C
-              assistant: c
               user: D
          22 LLM_CALL_COMPLETED call=21
          23 LLM_EXECUTION_COMPLETED node=d "d"
@@ -69,11 +65,6 @@ fn node_sees_the_conversation_that_it_asks_for() {
             system: You are A
             user: A
             assistant: a
-            system: You are B
-            user: B
-            assistant: b
-            user: C
-            assistant: c
             user: D
             assistant: d
         => completed, waits for nothing

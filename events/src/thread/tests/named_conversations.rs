@@ -132,7 +132,7 @@ workflows:
           5 SUB_WORKFLOW_FAILED node=outer configuration
           6 NODE_FAILED node=outer attempt=1 configuration
           7 THREAD_FAILED node=outer configuration
-            conversation `side` is that of a sub-workflow around this node: give it another name
+            conversation `side` is open in a sub-workflow or agent around this node: give it another name
         => error, waits for nothing
     "#]]);
 }

@@ -273,7 +273,12 @@ impl Bench {
                 Some(Effect::RunBranch(run)) if !in_family => {
                     let (index, child) = (run.index, run.child);
                     let totals = Totals { n_llm_calls: 1, ..Totals::default() };
-                    let outcome = BranchOutcome { output: Ok("so".into()), globals: OrderedMap::default(), totals };
+                    let outcome = BranchOutcome {
+                        output: Ok("so".into()),
+                        globals: OrderedMap::default(),
+                        totals,
+                        conversation: None,
+                    };
                     self.give(Input::BranchEnded { index, child, outcome });
                 }
                 Some(Effect::StartChild(run)) => {

@@ -78,6 +78,7 @@ fn a_branch_that_gives_too_much_has_failed() {
         output: Ok("x".repeat((64 << 20) + 1).into()),
         globals: OrderedMap::default(),
         totals: Totals::default(),
+        conversation: None,
     };
     family.of("-").give(Input::BranchEnded { index: 0, child: run.child, outcome });
     assert_eq!(family.root().state().error().unwrap().kind, ErrorKind::TooLarge);

@@ -27,6 +27,7 @@ pub(super) fn check(spec: &WorkflowSpec, graphs: &[&Graph], faults: &mut Vec<Fau
     for graph in graphs {
         check_quorums(graph, faults);
         check_contexts(graph, faults);
+        check_own_conversations(graph, faults);
         check_inputs(spec, graph, faults);
         check_arguments(spec, graph, faults);
         check_answers(graph, faults);
@@ -89,6 +90,20 @@ fn check_arguments(spec: &WorkflowSpec, graph: &Graph, faults: &mut Vec<Fault>) 
     }
 }
 
+/// No agent has the conversation that is open while its model calls it.
+fn check_own_conversations(graph: &Graph, faults: &mut Vec<Fault>) {
+    for placed in graph.nodes.values() {
+        let NodeKind::Llm(llm) = placed.node.kind() else { continue };
+        let Some(own) = llm.context.name() else { continue };
+        for (i, agent) in llm.agents.iter().enumerate().filter(|(_, agent)| agent.context.name() == Some(own)) {
+            let message =
+                format!("agent `{}` has the conversation `{own}`, which is that of its caller", agent.workflow);
+            let hint = "give one of the two another name, or write `context: shared` for the agent";
+            faults.push(Fault::new(format!("{}.llm.agents[{i}].context", placed.path), message).hint(hint));
+        }
+    }
+}
+
 /// A context names nodes of the same graph that say something.
 fn check_contexts(graph: &Graph, faults: &mut Vec<Fault>) {
     let contexts = graph.nodes.values().flat_map(|placed| match placed.node.kind() {
@@ -110,11 +125,6 @@ fn check_contexts(graph: &Graph, faults: &mut Vec<Fault>) {
             NodeContext::From(nodes) => nodes,
             NodeContext::Named(name) => {
                 check_name(&format!("{path}.named"), "name", &name, faults);
-                if path.contains(".llm.agents[") {
-                    let message = "an agent that is called as a tool has no named conversation";
-                    let hint = "write fresh, shared or {from: […]}, or run the workflow with a sub_workflow node";
-                    faults.push(Fault::new(path, message).hint(hint));
-                }
                 continue;
             }
             NodeContext::Shared | NodeContext::Fresh => continue,

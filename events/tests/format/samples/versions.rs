@@ -1,8 +1,10 @@
 //! The samples in the shapes that later versions gave them.
 
+use std::sync::Arc;
+
 use rethread_events::event::*;
 use rethread_events::fault::ErrorKind;
-use rethread_events::message::UsageSource;
+use rethread_events::message::{Message, Role, UsageSource};
 use rethread_events::principal::Principal;
 use serde_json::json;
 
@@ -224,6 +226,25 @@ pub(crate) fn version_15() -> Vec<Event> {
     let outcomes = checked_contents().into_iter().cycle().zip(guardrail_outcomes());
     events.extend(outcomes.map(|(content, outcome)| guardrail_completed(content, outcome).into()));
     events
+}
+
+/// The events of conversations that an agent hands back, and of nodes whose turn joins none.
+pub(crate) fn version_17() -> Vec<Event> {
+    changed(|event| {
+        match event {
+            Event::LlmExecutionRequest(event) => (event.context, event.joins) = (NodeContext::Fresh, false),
+            Event::BranchEnded(event) => {
+                let message = Arc::new(Message::text(Role::Assistant, "It is 828 metres high."));
+                event.said = Some(vec![
+                    SaidItem::Kept { from: 0, to: 2 },
+                    SaidItem::New { node: Some("find".into()), summary: true, message },
+                ]);
+            }
+            Event::Warning(event) => event.code = WarningCode::ConversationTooLarge,
+            _ => return false,
+        }
+        true
+    })
 }
 
 /// The samples that `change` changes.

@@ -1,5 +1,6 @@
 //! The agents that a node offers its model, and the nodes that it may hand over to.
 
+use super::super::super::check;
 use super::super::super::state::{Frame, SUB_WORKFLOWS_DEPTH_MAX, State};
 use crate::event::{AgentTool, HandoffTool};
 use crate::fault::{ErrorKind, ExecutionError};
@@ -17,6 +18,7 @@ pub(super) fn offered(state: &State, workflow: &Workflow, llm: &LlmNode) -> Resu
         let (Some(inner), Some(entry)) = (inner, entry) else {
             return Err(fault(format!("there is no workflow `{name}`")));
         };
+        check::conversation_is_free(state, &agent.context)?;
         Ok(AgentTool {
             name: name.to_owned(),
             description: inner.description.clone().unwrap_or_else(|| format!("Agent `{name}`.")),

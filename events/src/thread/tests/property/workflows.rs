@@ -34,7 +34,7 @@ fn node() -> impl Strategy<Value = String> {
             "llm: {{provider: mock, model: m, user_prompt: hello, tool_mode: auto, available_tools: [read, put, send, wipe, \
              ask], max_iterations: {iterations}, strategy: {strategy}{guardrails}{output}}}"
         )),
-        3 => (1..5_u32, 1..4_u32, prop_oneof![Just("inner"), Just("{workflow: inner, context: shared}")], any::<bool>(), context(), guardrails())
+        3 => (1..5_u32, 1..4_u32, agent(), any::<bool>(), context(), guardrails())
             .prop_map(|(iterations, tools, agent, approved, context, guardrails)| format!(
                 "llm: {{provider: mock, model: m, user_prompt: hello, tool_mode: auto, available_tools: [read, send], agents: \
                  [{agent}], approve_tools: [{}], max_iterations: {iterations}, concurrent_tools: {tools}{context}{guardrails}}}",
@@ -94,6 +94,16 @@ fn output() -> BoxedStrategy<&'static str> {
     prop_oneof![
         3 => Just(""),
         1 => Just(", output_schema: {required: [n], properties: {n: {type: number}}}, repair: {attempts: 1}"),
+    ]
+    .boxed()
+}
+
+/// An agent, and its conversation.
+fn agent() -> BoxedStrategy<&'static str> {
+    prop_oneof![
+        Just("inner"),
+        Just("{workflow: inner, context: shared}"),
+        Just("{workflow: inner, context: {named: other}}"),
     ]
     .boxed()
 }
