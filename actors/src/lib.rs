@@ -95,6 +95,8 @@ pub mod monitor;
 mod node_results;
 mod outcome;
 mod outputs;
+#[cfg(feature = "partial-values")]
+mod partial_values;
 mod permit_waits;
 mod port;
 mod processor;
@@ -213,6 +215,8 @@ pub mod functions {
 /// which there is no room.
 pub mod runs {
     pub use crate::messages::ThreadMessage;
+    #[cfg(feature = "partial-values")]
+    pub use crate::partial_values::PartialValues;
     pub use crate::run::{AcceptedRun, RunAgain, RunRequest, RunSummary, Taken};
     pub use crate::start_thread::OnBusy;
     pub use rethread_events::event::OnMessage;

@@ -36,6 +36,7 @@ fn heavy_packages_require_their_feature() {
         ("tiktoken-rs", "tokens"),
         ("rmcp", "mcp"),
         ("croner", "schedules"),
+        ("jiter", "partial-values"),
         ("grep-searcher", "files"),
         ("utoipa", "utoipa"),
     ];

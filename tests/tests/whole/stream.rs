@@ -1,6 +1,7 @@
 //! Subscribing: what is there, then what comes, with no gap and no duplicate at the seam.
 
 use futures::StreamExt;
+use rethread::runs::PartialValues;
 use rethread::{Event, ForkRequest, Position, Seq};
 
 use crate::support::{World, block_on, print_log, scripted};
@@ -154,6 +155,29 @@ fn chunks_of_a_streamed_answer_add_up_to_it() {
         }
         assert_eq!(pieces, "one two three");
         assert!(print_log(&thread).await.contains("attempt 1: \"one "));
+        world.end().await;
+    });
+}
+
+#[test]
+fn last_partial_value_of_a_streamed_answer_is_the_value() {
+    block_on(async {
+        let world = World::new().await;
+        let streamed = crate::support::workflow(
+            "nodes: [{id: work, llm: {provider: mock, model: scripted, stream: true, user_prompt: '{{ input }}', \
+             output_schema: {required: [total], properties: {total: {type: number}, items: {type: array}}}, \
+             extra: {script: {answers: [{chunks: ['{\"items\": [\"mi', 'lk\"], ', '\"total\": 4}'], chunk_delay_ms: 1}]}}}}]",
+        );
+        let thread = world.start(&streamed, "go").await;
+        let mut values = PartialValues::default();
+        let mut last = None;
+        let mut events = thread.events(Seq(0));
+        while let Some(event) = events.next().await {
+            last = values.push(&event.unwrap().event).or(last);
+        }
+        let output = thread.outcome().await.unwrap().output.unwrap();
+        assert_eq!(last, Some(output.clone()));
+        assert_eq!(output, serde_json::json!({"items": ["milk"], "total": 4}));
         world.end().await;
     });
 }
