@@ -6,17 +6,17 @@
 //! have ended between an end and its delivery.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use rethread_events::fault::{ErrorKind, ExecutionError};
 use rethread_events::ids::{Position, ThreadId};
 use rethread_events::json::Json;
 use rethread_events::text::with_sources;
 use rethread_events::thread::{Input, Status, no_such_thread};
-use rethread_store::StoreError;
+use rethread_store::{LogReader, StoreError};
 
 use crate::blocking::blocking;
 use crate::deliver::{deliver, report};
+use crate::each_key::{STORE_RETRY, each_key};
 use crate::error::{ReadError, RuntimeError};
 use crate::labels::labels_of;
 use crate::load::{self, Loaded};
@@ -24,11 +24,6 @@ use crate::mode::Mode;
 use crate::registry::ThreadRegistry;
 use crate::stream_keys;
 use crate::thread_actor::messages::CheckIdle;
-
-/// How many waits are read at a time.
-const PAGE: usize = 256;
-/// How long to wait before a retry if the log cannot be read.
-const STORE_RETRY: Duration = Duration::from_secs(1);
 
 /// What a wait ends with.
 struct End {
@@ -123,55 +118,27 @@ pub(crate) async fn began(registry: Arc<ThreadRegistry>, waiter: ThreadId, await
 
 /// Called when the end of a thread is durable: ends the waits for it.
 pub(crate) async fn ended(registry: Arc<ThreadRegistry>, thread: ThreadId) {
-    let mut after: Option<ThreadId> = None;
-    while !registry.is_shutting_down() {
-        let of = registry.clone();
-        let find = move || {
-            let store = &*of.services.store;
-            if !of.thread_waits.may_have(|| stream_keys::has_thread_waits(store))? {
-                return Ok(Vec::new());
-            }
-            stream_keys::waiting_for(store, thread, after, PAGE)
-        };
-        match blocking(find).await {
-            Ok(Ok(page)) => {
-                for waiter in page.iter().filter(|waiter| !registry.services.imported.has(**waiter)) {
-                    check(&registry, *waiter, thread).await;
-                }
-                if page.len() < PAGE {
-                    return;
-                }
-                after = page.last().copied();
-            }
-            Ok(Err(error)) if error.is_temporary() => tokio::time::sleep(STORE_RETRY).await,
-            Ok(Err(error)) => {
-                return tracing::error!(%thread, %error, "the waits for a thread cannot be read: they end with the next start");
-            }
-            Err(_) => return,
+    let of = registry.clone();
+    let waiting = move |store: &dyn LogReader, after, n| {
+        if !of.thread_waits.may_have(|| stream_keys::has_thread_waits(store))? {
+            return Ok(Vec::new());
         }
-    }
+        stream_keys::waiting_for(store, thread, after, n)
+    };
+    each_key(&registry, "the waits for a thread", waiting, async |waiter| {
+        if !registry.services.imported.has(waiter) {
+            check(&registry, waiter, thread).await;
+        }
+    })
+    .await;
 }
 
 /// Runs after a start: ends waits for threads that ended just before the last process ended.
 pub(crate) async fn tidy(registry: Arc<ThreadRegistry>) {
-    let mut after: Option<stream_keys::ThreadWait> = None;
-    while !registry.is_shutting_down() {
-        let of = registry.clone();
-        match blocking(move || stream_keys::thread_waits(&*of.services.store, after, PAGE)).await {
-            Ok(Ok(page)) => {
-                for &(awaited, waiter) in page.iter().filter(|(_, waiter)| registry.is_mine(*waiter)) {
-                    check(&registry, waiter, awaited).await;
-                }
-                if page.len() < PAGE {
-                    return;
-                }
-                after = page.last().copied();
-            }
-            Ok(Err(error)) => {
-                tracing::error!(%error, "the waits for threads cannot be read: trying again");
-                tokio::time::sleep(STORE_RETRY).await;
-            }
-            Err(_) => return,
+    each_key(&registry, "the waits for threads", stream_keys::thread_waits, async |(awaited, waiter)| {
+        if registry.is_mine(waiter) {
+            check(&registry, waiter, awaited).await;
         }
-    }
+    })
+    .await;
 }

@@ -14,6 +14,7 @@ use rethread_store::StoreError;
 
 use crate::branch_states::BranchState;
 use crate::deliver::{ask, deliver, deliver_unasked, settle};
+use crate::each_key::STORE_RETRY;
 use crate::error::{ControlError, ReadError, RuntimeError};
 use crate::fork_bases::Base;
 use crate::load;
@@ -26,8 +27,6 @@ use crate::thread_actor::messages::{
 
 /// How long to wait for a free place before another thread is started.
 const BUSY_RETRY: Duration = Duration::from_millis(5);
-/// How long to wait before a retry if the log cannot be read or written.
-const STORE_RETRY: Duration = Duration::from_secs(1);
 
 /// A branch that its parent wants to run.
 pub(crate) struct Wanted {

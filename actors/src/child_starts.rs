@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::children;
 use crate::deliver::report;
+use crate::each_key::STORE_RETRY;
 use crate::error::{RuntimeError, StartThreadError};
 use crate::registry::ThreadRegistry;
 use crate::runtime::Runtime;
@@ -24,8 +25,6 @@ use crate::stream_keys::ChildKey;
 
 /// How long to wait while another start of the same child runs.
 const CONFLICT_RETRY: Duration = Duration::from_millis(5);
-/// How long to wait before a retry if the log cannot be read or written.
-const STORE_RETRY: Duration = Duration::from_secs(1);
 
 /// A child that its parent wants to be started.
 pub(crate) struct Wanted {

@@ -5,26 +5,21 @@
 //! process may have ended between an end and the cancel.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use rethread_events::event::{Event, OnParentEnd};
 use rethread_events::ids::{RunId, Seq, ThreadId};
 use rethread_events::text::with_sources;
 use rethread_events::thread::Input;
-use rethread_store::{LogReader, StoreError};
+use rethread_store::LogReader;
 
 use crate::blocking::blocking;
 use crate::deliver;
+use crate::each_key::{STORE_RETRY, each_key};
 use crate::error::{ControlError, ReadError, RuntimeError};
 use crate::load;
 use crate::recorded::event;
 use crate::registry::ThreadRegistry;
 use crate::stream_keys::{self, ChildKey};
-
-/// How many children are read at a time.
-const PAGE: usize = 256;
-/// How long to wait before a retry if the log cannot be read or written.
-const STORE_RETRY: Duration = Duration::from_secs(1);
 
 /// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -144,28 +139,13 @@ pub(crate) async fn tidy(registry: Arc<ThreadRegistry>) {
 
 /// Cancels the children of this thread, or of all, that are to be cancelled.
 async fn follow_all(registry: &Arc<ThreadRegistry>, parent: Option<ThreadId>) {
-    let mut after: Option<ChildKey> = None;
     // The keys are sorted by parent and run. A run that ends after it was read looks for its children itself.
     let mut known = None;
-    while !registry.is_shutting_down() {
-        let of = registry.clone();
-        let page: Result<Result<Vec<ChildKey>, StoreError>, _> =
-            blocking(move || stream_keys::children(&*of.services.store, parent, after, PAGE)).await;
-        match page {
-            Ok(Ok(page)) => {
-                for child in page.iter().filter(|child| !registry.services.imported.has(child.child)) {
-                    follow_with(registry, *child, &mut known).await;
-                }
-                if page.len() < PAGE {
-                    return;
-                }
-                after = page.last().copied();
-            }
-            Ok(Err(error)) => {
-                tracing::error!(%error, "the children of threads cannot be read: trying again");
-                tokio::time::sleep(STORE_RETRY).await;
-            }
-            Err(_) => return,
+    let children = move |store: &dyn LogReader, after, n| stream_keys::children(store, parent, after, n);
+    each_key(registry, "the children of threads", children, async |child: ChildKey| {
+        if !registry.services.imported.has(child.child) {
+            follow_with(registry, child, &mut known).await;
         }
-    }
+    })
+    .await;
 }

@@ -58,6 +58,10 @@ pub enum RuntimeError {
     /// The log cannot be read or written. [`StoreError::is_temporary`] says whether a retry can help.
     #[error(transparent)]
     Store(#[from] StoreError),
+    // By `retryable`.
+    /// The provider made no vector of the words of a search.
+    #[error("the provider made no vector of the words")]
+    Embedding(#[source] ExecutionError),
     // Tell an operator.
     /// A record is not an event that this version knows.
     #[error("the event of thread {thread} at seq {seq} cannot be read")]
@@ -590,7 +594,8 @@ impl RuntimeError {
                 | StoreError::Damaged(_)
                 | StoreError::Io { .. } => NextMove::TellOperator,
             },
-            Self::Event { .. } | Self::Fold(_) | Self::Definition(_) => NextMove::TellOperator,
+            Self::Embedding(error) if error.retryable => NextMove::Retry,
+            Self::Embedding(_) | Self::Event { .. } | Self::Fold(_) | Self::Definition(_) => NextMove::TellOperator,
         }
     }
 }

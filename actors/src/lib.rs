@@ -61,6 +61,7 @@ mod definitions;
 mod deliver;
 mod waiters;
 // Without all features, parts of what all share have no use.
+mod each_key;
 mod error;
 mod family;
 mod fork;
@@ -216,7 +217,7 @@ pub mod functions {
 pub mod runs {
     pub use crate::messages::ThreadMessage;
     #[cfg(feature = "partial-values")]
-    pub use crate::partial_values::PartialValues;
+    pub use crate::partial_values::{PartialValue, PartialValues};
     pub use crate::run::{AcceptedRun, RunAgain, RunRequest, RunSummary, Taken};
     pub use crate::start_thread::OnBusy;
     pub use rethread_events::event::OnMessage;

@@ -13,13 +13,13 @@ use rethread_events::fault::{ErrorKind, ExecutionError};
 use rethread_events::ids::{ThreadId, Time};
 use rethread_events::thread::{ModelRequest, PermitObserver as _};
 use rethread_llm::tokens::{self, Counter};
-use rethread_llm::{CallContext, Delta, Listener, LlmError, TryEvent};
+use rethread_llm::{CallContext, Delta, Listener, TryEvent};
 use tokio::sync::{Notify, SemaphorePermit};
 use tracing::Instrument as _;
 
 use crate::clock::{self, millis};
 use crate::contained::contained;
-use crate::models::model_answer;
+use crate::models::{execution_error, model_answer};
 use crate::permit_waits::PermitWaits;
 use crate::port::Port;
 use crate::services::Services;
@@ -245,14 +245,5 @@ impl Listener for Gatherer {
 
     fn wants_deltas(&self) -> bool {
         self.to.stream
-    }
-}
-
-/// The one error type of all executors.
-pub(crate) fn execution_error(error: LlmError) -> ExecutionError {
-    let made = ExecutionError { retryable: error.retryable, ..ExecutionError::new(error.kind, error.to_string()) };
-    match error.request_id {
-        Some(id) => made.caused_by(format!("request id {id}")),
-        None => made,
     }
 }

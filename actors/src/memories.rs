@@ -8,7 +8,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use rethread_events::ids::{Hash, ThreadId};
 use rethread_events::labels::Labels;
-use rethread_events::memory::{Memory, MemoryError, MemoryId, MemoryOptions, Namespace, NewMemory};
+use rethread_events::memory::{Embedding, Memory, MemoryError, MemoryId, MemoryOptions, Namespace, NewMemory};
 use rethread_store::{LogReader, Store, StoreError};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -56,13 +56,28 @@ impl Memories {
         Self { store, locks: std::array::from_fn(|_| Mutex::new(())) }
     }
 
+    /// The memory that the call with this key has stored already; `None` if it has not, and may. Blocks. Costs two look-ups.
+    pub(crate) fn remembered(
+        &self,
+        namespace: &Namespace,
+        options: &MemoryOptions,
+        new: &NewMemory,
+        call: &str,
+        thread: ThreadId,
+    ) -> Result<Option<MemoryId>, RememberError> {
+        let place = Place::of(namespace);
+        let (id, n) = (new.id(call), self.about(namespace, &place)?.n);
+        let stored = new.clone().stored(options, call, self.read(&place.memory(id))?, n, thread, clock::now())?;
+        Ok(stored.is_none().then_some(id))
+    }
+
     /// Stores a memory for the call with this key, unless the call has stored it already. It is durable when this
     /// returns. Blocks. Costs two look-ups and one write.
     pub(crate) fn remember(
         &self,
         namespace: &Namespace,
         options: &MemoryOptions,
-        new: NewMemory,
+        (new, embedding): (NewMemory, Option<Embedding>),
         call: &str,
         thread: ThreadId,
     ) -> Result<MemoryId, RememberError> {
@@ -72,6 +87,7 @@ impl Memories {
         let known = self.read(&place.memory(id))?;
         let is_new = known.is_none();
         let Some(memory) = new.stored(options, call, known, about.n, thread, clock::now())? else { return Ok(id) };
+        let memory = memory.with_embedding(embedding);
         let mut changes = vec![(place.memory(id), Some(written(&memory)?))];
         if is_new {
             changes.extend(place.counted(&MemoryNamespace { n: about.n + 1, ..about })?);

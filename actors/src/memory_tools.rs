@@ -1,25 +1,34 @@
 //! The memories that a tool call reaches: those of the namespace of its thread.
 
+use std::future::ready;
 use std::sync::Arc;
 
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use rethread_events::fault::{ErrorKind, ExecutionError};
 use rethread_events::memory::{
-    FoundMemory, MemoryError, MemoryId, MemoryOptions, MemoryQuery, Namespace, NewMemory, search,
+    Embedding, FoundMemory, MemoryError, MemoryId, MemoryOptions, MemoryQuery, Namespace, NewMemory, search,
 };
 use rethread_store::StoreError;
 use rethread_tools::{MemoryAccess, ToolContext};
 
 use crate::memories::{Memories, RememberError};
+use crate::models::Models;
 
 /// The memories of a runtime, for its tools.
 pub(crate) struct ThreadMemories {
     memories: Arc<Memories>,
+    models: Arc<Models>,
     options: MemoryOptions,
 }
 
 impl ThreadMemories {
-    pub(crate) fn shared(memories: Arc<Memories>, options: MemoryOptions) -> Arc<dyn MemoryAccess> {
-        Arc::new(Self { memories, options })
+    pub(crate) fn shared(
+        memories: Arc<Memories>,
+        models: Arc<Models>,
+        options: MemoryOptions,
+    ) -> Arc<dyn MemoryAccess> {
+        Arc::new(Self { memories, models, options })
     }
 
     fn namespace(&self, cx: &ToolContext) -> Result<Namespace, ExecutionError> {
@@ -28,20 +37,39 @@ impl ThreadMemories {
 }
 
 impl MemoryAccess for ThreadMemories {
-    fn remember(&self, cx: &ToolContext, new: NewMemory) -> Result<MemoryId, ExecutionError> {
+    fn remembered(&self, cx: &ToolContext, new: &NewMemory) -> Result<Option<MemoryId>, ExecutionError> {
         let namespace = self.namespace(cx)?;
         let Some(thread) = cx.thread else { return Err(no_thread()) };
-        let stored = self.memories.remember(&namespace, &self.options, new, &cx.key, thread);
-        stored.map_err(|error| match error {
-            RememberError::Refused(error) => refused(&error),
-            RememberError::Store(error) => failed(&error),
-        })
+        self.memories.remembered(&namespace, &self.options, new, &cx.key, thread).map_err(not_stored)
+    }
+
+    fn remember(
+        &self,
+        cx: &ToolContext,
+        new: NewMemory,
+        embedding: Option<Embedding>,
+    ) -> Result<MemoryId, ExecutionError> {
+        let namespace = self.namespace(cx)?;
+        let Some(thread) = cx.thread else { return Err(no_thread()) };
+        let stored = self.memories.remember(&namespace, &self.options, (new, embedding), &cx.key, thread);
+        stored.map_err(not_stored)
+    }
+
+    fn embedding<'a>(&'a self, text: &'a str) -> BoxFuture<'a, Result<Option<Embedding>, ExecutionError>> {
+        match self.options.embeddings.as_deref() {
+            Some(profile) => async move { self.models.embed(profile, text).await.map(Some) }.boxed(),
+            None => ready(Ok(None)).boxed(),
+        }
     }
 
     fn search(&self, cx: &ToolContext, query: &MemoryQuery) -> Result<Vec<FoundMemory>, ExecutionError> {
         let memories = self.memories.all(&self.namespace(cx)?).map_err(|error| failed(&error))?;
         cx.check()?;
         Ok(search(memories, query))
+    }
+
+    fn finds_meaning(&self) -> bool {
+        self.options.embeddings.is_some()
     }
 
     fn forget(&self, cx: &ToolContext, id: MemoryId) -> Result<bool, ExecutionError> {
@@ -51,6 +79,13 @@ impl MemoryAccess for ThreadMemories {
 
 fn no_thread() -> ExecutionError {
     ExecutionError::new(ErrorKind::Denied, "only a thread can remember: call this tool from a workflow")
+}
+
+fn not_stored(error: RememberError) -> ExecutionError {
+    match error {
+        RememberError::Refused(error) => refused(&error),
+        RememberError::Store(error) => failed(&error),
+    }
 }
 
 fn refused(error: &MemoryError) -> ExecutionError {

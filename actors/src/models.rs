@@ -2,12 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use rethread_events::event::{LlmCallCompleted, ModelChoice};
 use rethread_events::fault::{ErrorKind, ExecutionError};
 use rethread_events::ids::{CallId, Hash};
 use rethread_events::json::Json;
+use rethread_events::memory::Embedding;
 use rethread_events::message::ToolSpec;
 use rethread_events::thread::{AnswerForm, ModelRequest};
 use rethread_events::workflow::NamedModel;
@@ -15,10 +17,12 @@ use rethread_llm::mock::{Mock, MockScript};
 use rethread_llm::profiles::{ProfileError, RecordedProfile};
 use rethread_llm::provider::PROVIDERS;
 use rethread_llm::tokens::Counter;
-use rethread_llm::{Client, Profiles, Provider, Request, Response, ResponseFormat, relay};
+use rethread_llm::{Client, LlmError, Profiles, Provider, Request, Response, ResponseFormat, relay};
 
 /// The key under which a node of the provider `mock` has its script.
 const SCRIPT: &str = "script";
+/// How long to wait for the vector of a text.
+const EMBEDDING_WAIT: Duration = Duration::from_secs(30);
 /// How many scripted models are cached; more than any one workflow has.
 const SCRIPTED_MAX: usize = 256;
 
@@ -61,7 +65,6 @@ impl Models {
         let messages = std::mem::take(&mut wanted.messages);
         let mut request = Request { messages, ..request_of(&wanted, tools) };
         let choice = &wanted.execution.model;
-        let configured = |error: ProfileError| ExecutionError::new(ErrorKind::Configuration, error.to_string());
         let client = match (&choice.profile, &choice.provider) {
             (Some(profile), _) => self.profiles.client(profile.as_str()).map_err(configured)?,
             (None, Some(provider)) => {
@@ -92,6 +95,43 @@ impl Models {
             }
         };
         Ok((client, request))
+    }
+
+    /// Checks that a profile, or a client of the application, may make vectors.
+    ///
+    /// # Errors
+    /// What is wrong, and what there is.
+    pub(crate) fn check_embeds(&self, name: &str) -> Result<(), String> {
+        if self.own.contains_key(name) {
+            return Ok(());
+        }
+        let profile = self.profiles.get(name).map_err(|error| error.to_string())?;
+        match profile.provider {
+            Provider::Anthropic | Provider::Human => {
+                let provider = profile.provider.name();
+                Err(format!("profile `{name}` has the provider `{provider}`, which makes no embeddings"))
+            }
+            Provider::OpenaiChat
+            | Provider::OpenaiResponses
+            | Provider::Gemini
+            | Provider::GeminiOpenai
+            | Provider::Mock => Ok(()),
+        }
+    }
+
+    /// Makes the vector of a text with a profile, or a client of the application. One attempt, of at most 30 seconds.
+    pub(crate) async fn embed(&self, name: &str, text: &str) -> Result<Embedding, ExecutionError> {
+        let client = match self.own.get(name) {
+            Some(own) => own.clone(),
+            None => self.profiles.client(name).map_err(configured)?,
+        };
+        match tokio::time::timeout(EMBEDDING_WAIT, client.embed(text)).await {
+            Ok(made) => made.map_err(execution_error),
+            Err(_) => {
+                let message = format!("`{name}` made no vector within {} s", EMBEDDING_WAIT.as_secs());
+                Err(ExecutionError::retryable(ErrorKind::Timeout, message))
+            }
+        }
     }
 
     /// Returns the recorded part of the profile; `None` if nothing is sent over HTTP.
@@ -244,4 +284,17 @@ pub(crate) fn model_answer(call_id: CallId, response: Response) -> LlmCallComple
         duration_ms: 0,
         unusable: None,
     }
+}
+
+/// The one error type of all executors.
+pub(crate) fn execution_error(error: LlmError) -> ExecutionError {
+    let made = ExecutionError { retryable: error.retryable, ..ExecutionError::new(error.kind, error.to_string()) };
+    match error.request_id {
+        Some(id) => made.caused_by(format!("request id {id}")),
+        None => made,
+    }
+}
+
+fn configured(error: ProfileError) -> ExecutionError {
+    ExecutionError::new(ErrorKind::Configuration, error.to_string())
 }

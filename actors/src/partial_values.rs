@@ -16,6 +16,9 @@ const ANSWER_BYTES_MAX: usize = 256 << 10;
 /// is a preview: it need not fit the schema yet, texts in it may be cut, and numbers may lack digits. The value that counts
 /// is the output of the node.
 ///
+/// All streamed answers of such a node are read, also those that turn out to be a text beside tool calls, a step of a plan or
+/// a candidate.
+///
 /// It is given the events of one thread, in order:
 ///
 /// ```
@@ -23,8 +26,8 @@ const ANSWER_BYTES_MAX: usize = 256 << 10;
 /// # fn events() -> Vec<Event> { Vec::new() }
 /// let mut values = rethread::runs::PartialValues::default();
 /// for event in events() {
-///     if let Some(value) = values.push(&event) {
-///         println!("so far: {value}");
+///     if let Some(partial) = values.push(&event) {
+///         println!("{} so far: {}", partial.node_id, partial.value);
 ///     }
 /// }
 /// ```
@@ -33,6 +36,17 @@ pub struct PartialValues {
     /// The nodes whose loops run and have a schema.
     nodes: BTreeSet<NodeId>,
     calls: BTreeMap<CallId, Answer>,
+}
+
+/// What an answer says so far.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PartialValue {
+    /// The node.
+    pub node_id: NodeId,
+    /// The call whose answer it is.
+    pub call_id: CallId,
+    /// The value.
+    pub value: Value,
 }
 
 /// The pieces of one attempt.
@@ -45,10 +59,10 @@ struct Answer {
 
 impl PartialValues {
     /// Takes the next event, and returns what the answer that it is a piece of says so far. `None` for other events, for
-    /// answers of nodes without a schema, until an object or a list begins, and behind the value. Of an answer over
+    /// answers of nodes without a schema, until an object or a list begins, and after the value has ended. Of an answer over
     /// 256 KiB, or one whose first pieces or whose LLM_EXECUTION_REQUEST were not given, nothing is returned. Reads the
     /// whole answer each time.
-    pub fn push(&mut self, event: &Event) -> Option<Value> {
+    pub fn push(&mut self, event: &Event) -> Option<PartialValue> {
         if let Event::LlmExecutionProgress(piece) = event {
             return self.add(piece);
         }
@@ -60,6 +74,7 @@ impl PartialValues {
         | Event::LlmExecutionFailed(LlmExecutionFailed { node_id, .. }) = event
         {
             self.nodes.remove(node_id);
+            self.calls.clear();
         } else if let Event::LlmCallCompleted(LlmCallCompleted { call_id, .. })
         | Event::LlmCallFailed(LlmCallFailed { call_id, .. }) = event
         {
@@ -68,8 +83,8 @@ impl PartialValues {
         None
     }
 
-    fn add(&mut self, piece: &LlmExecutionProgress) -> Option<Value> {
-        self.nodes.get(piece.node_id.as_ref()?)?;
+    fn add(&mut self, piece: &LlmExecutionProgress) -> Option<PartialValue> {
+        let node_id = self.nodes.get(piece.node_id.as_ref()?)?.clone();
         let answer = self.calls.entry(piece.call_id).or_default();
         if piece.attempt > answer.attempt {
             *answer = Answer { attempt: piece.attempt, ..Answer::default() };
@@ -92,7 +107,7 @@ impl PartialValues {
         }
         let from = answer.text.find(['{', '['])?;
         let read = JsonValue::parse_with_config(answer.text[from..].as_bytes(), false, PartialMode::TrailingStrings);
-        read.ok().map(|value| value_of(&value))
+        Some(PartialValue { node_id, call_id: piece.call_id, value: value_of(&read.ok()?) })
     }
 }
 

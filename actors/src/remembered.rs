@@ -22,17 +22,25 @@ impl Runtime {
     /// # Errors
     /// `Store` if the log cannot be read.
     pub async fn memories(&self, labels: &Labels) -> Result<Vec<Memory>, RuntimeError> {
-        let query = MemoryQuery { words: String::new(), tags: Vec::new(), limit: usize::MAX };
+        let query = MemoryQuery { words: String::new(), tags: Vec::new(), limit: usize::MAX, near: None };
         let found = self.search_memories(labels, query).await?;
         Ok(found.into_iter().map(|found| found.memory).collect())
     }
 
-    /// Searches the namespace with exactly these labels by words, as the tool `search_memory` does. Costs a read of all
-    /// memories of the namespace.
+    /// Searches the namespace with exactly these labels as the tool `search_memory` does: by words, and by meaning if
+    /// `embeddings` is set for this runtime, which costs a request to the provider. Costs a read of all memories of the
+    /// namespace.
     ///
     /// # Errors
-    /// `Store` if the log cannot be read.
+    /// `Store` if the log cannot be read, `Embedding` if the provider does not answer.
     pub async fn search_memories(&self, labels: &Labels, query: MemoryQuery) -> Result<Vec<FoundMemory>, RuntimeError> {
+        let near = match &query.near {
+            None if query.has_words() => {
+                self.services().embedding(&query.words).await.map_err(RuntimeError::Embedding)?
+            }
+            near => near.clone(),
+        };
+        let query = MemoryQuery { near, ..query };
         let (store, namespace) = (self.store().clone(), Namespace::of_labels(labels.clone()));
         let found = move || memories::all(&*store, &namespace).map(|memories| search(memories, &query));
         Ok(self.blocking(found).await??)

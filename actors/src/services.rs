@@ -5,8 +5,10 @@ mod machine;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use rethread_events::fault::{ErrorKind, ExecutionError};
 use rethread_events::ids::ThreadId;
 use rethread_events::label_limits::LabelCounts;
+use rethread_events::memory::Embedding;
 use rethread_events::principal::Principal;
 use rethread_store::{LogReader, Store};
 use rethread_tools::{Host, Registry, Workspace, Workspaces};
@@ -44,7 +46,7 @@ use crate::tool_services::{Plan, ToolServices};
 pub(crate) struct Services {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) tools: Registry,
-    pub(crate) models: Models,
+    pub(crate) models: Arc<Models>,
     pub(crate) definitions: Definitions,
     pub(crate) handler: Option<Arc<dyn UserInteractionHandler>>,
     /// The principal of operations through a handle without one.
@@ -120,7 +122,7 @@ impl Services {
             monitors: parts.monitors,
             store: parts.store,
             tools: parts.tools,
-            models: parts.models,
+            models: Arc::new(parts.models),
             handler: parts.handler,
             processors: parts.processors,
             strategies: parts.strategies,
@@ -148,10 +150,22 @@ impl Services {
 
     /// Starts the services of the tools on the event loop of the caller, which they continue to use.
     pub(crate) async fn start_tool_services(&self, plan: Plan) -> Result<(), OpenError> {
-        let tool_services = ToolServices::start(plan, &self.tools, &self.workspace, &self.memories).await?;
+        let tool_services =
+            ToolServices::start(plan, &self.tools, &self.workspace, (&self.memories, &self.models)).await?;
         // Called once, by the thread that runs it.
         let _ = self.tool_services.set((tool_services, Handle::current()));
         Ok(())
+    }
+
+    /// The vector of a text, if memories have vectors. Made on the event loop of the tools, so that the caller may have
+    /// none.
+    pub(crate) async fn embedding(&self, text: &str) -> Result<Option<Embedding>, ExecutionError> {
+        let Some((tool_services, runs_on)) = self.tool_services.get() else { return Ok(None) };
+        let Some(profile) = tool_services.embeddings() else { return Ok(None) };
+        let (models, profile, text) = (self.models.clone(), profile.to_owned(), text.to_owned());
+        let made = runs_on.spawn(async move { models.embed(&profile, &text).await });
+        let stopping = |_| ExecutionError::new(ErrorKind::Cancelled, "the runtime is shutting down");
+        made.await.map_err(stopping)?.map(Some)
     }
 
     #[cfg(feature = "mcp")]

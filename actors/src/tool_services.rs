@@ -17,6 +17,7 @@ use rethread_tools::{Registry, Workspace, built_in};
 use crate::error::OpenError;
 use crate::memories::Memories;
 use crate::memory_tools::ThreadMemories;
+use crate::models::Models;
 
 /// The tool by which a model reads a skill.
 #[cfg(feature = "files")]
@@ -43,7 +44,7 @@ pub(crate) struct Plan {
 /// The services of the tools.
 pub(crate) struct ToolServices {
     registry: Registry,
-    has_memory: bool,
+    memory: Option<MemoryOptions>,
     #[cfg(feature = "commands")]
     processes: Option<Processes>,
     #[cfg(feature = "mcp")]
@@ -60,11 +61,11 @@ impl ToolServices {
         plan: Plan,
         registry: &Registry,
         workspace: &Arc<Workspace>,
-        memories: &Arc<Memories>,
+        (memories, models): (&Arc<Memories>, &Arc<Models>),
     ) -> Result<Self, OpenError> {
         let made = Self {
             registry: registry.clone(),
-            has_memory: plan.memory.is_some(),
+            memory: plan.memory.clone(),
             #[cfg(feature = "commands")]
             processes: plan.processes.map(|plan_of| start_processes(plan_of, plan.folder, registry)).transpose()?,
             #[cfg(feature = "files")]
@@ -76,7 +77,12 @@ impl ToolServices {
         };
         if let Some(options) = plan.memory {
             options.check().map_err(|fault| OpenError::Invalid(format!("memory: {fault}")))?;
-            for tool in built_in::memory_tools(&ThreadMemories::shared(memories.clone(), options)) {
+            if let Some(profile) = &options.embeddings {
+                models
+                    .check_embeds(profile)
+                    .map_err(|fault| OpenError::Invalid(format!("memory.embeddings: {fault}")))?;
+            }
+            for tool in built_in::memory_tools(&ThreadMemories::shared(memories.clone(), models.clone(), options)) {
                 registry.register(tool).map_err(|error| OpenError::Invalid(error.to_string()))?;
             }
         }
@@ -90,6 +96,11 @@ impl ToolServices {
             return Ok(Self { servers: Some(servers), reports, ..made });
         }
         Ok(made)
+    }
+
+    /// The profile whose model makes the vectors of memories, if they have some.
+    pub(crate) fn embeddings(&self) -> Option<&str> {
+        self.memory.as_ref()?.embeddings.as_deref()
     }
 
     /// Returns the instructions for a model that is offered these tools.
@@ -111,7 +122,7 @@ impl ToolServices {
 
     /// Stops all services, within some seconds, and removes their tools.
     pub(crate) async fn stop(&self) {
-        if self.has_memory {
+        if self.memory.is_some() {
             for tool in built_in::MEMORY_TOOLS {
                 self.registry.unregister(tool);
             }

@@ -113,11 +113,11 @@ async fn read(runtime: &Runtime, open: &OpenArgs, command: MemoryCommand) -> Res
     match command {
         MemoryCommand::Namespaces { json } => namespaces(open, runtime.memory_namespaces().await?, json)?,
         MemoryCommand::List(ListArgs { labels, json }) => {
-            let all = MemoryQuery { words: String::new(), tags: Vec::new(), limit: usize::MAX };
+            let all = MemoryQuery { words: String::new(), tags: Vec::new(), limit: usize::MAX, near: None };
             print(open, runtime.search_memories(&labels.all()?, all).await?, json)?;
         }
         MemoryCommand::Search(SearchArgs { query, tags, limit, labels, json }) => {
-            let query = MemoryQuery { words: query, tags, limit };
+            let query = MemoryQuery { words: query, tags, limit, near: None };
             print(open, runtime.search_memories(&labels.all()?, query).await?, json)?;
         }
         MemoryCommand::Forget(_) => {}

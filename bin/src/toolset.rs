@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use rethread::operate::memory::{FoundMemory, MemoryId, MemoryQuery, NewMemory};
+use rethread::operate::memory::{Embedding, FoundMemory, MemoryId, MemoryQuery, NewMemory};
 use rethread::tools::built_in::{self, Notes};
 use rethread::tools::mcp::{McpConfig, McpServers, McpTransport, ServerReport, prefix};
 use rethread::tools::{
@@ -378,7 +378,11 @@ impl NoMemory {
 }
 
 impl MemoryAccess for NoMemory {
-    fn remember(&self, _: &ToolContext, _: NewMemory) -> Result<MemoryId, ExecutionError> {
+    fn remembered(&self, _: &ToolContext, _: &NewMemory) -> Result<Option<MemoryId>, ExecutionError> {
+        Self::refused()
+    }
+
+    fn remember(&self, _: &ToolContext, _: NewMemory, _: Option<Embedding>) -> Result<MemoryId, ExecutionError> {
         Self::refused()
     }
 

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use rethread_events::memory::Embedding;
 use rethread_events::thread::PermitObserver;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-use crate::error::LlmError;
+use crate::error::{ErrorKind, LlmError};
 use crate::request::Request;
 use crate::response::Response;
 
@@ -260,6 +261,16 @@ pub trait Client: Send + Sync {
         None
     }
 
+    /// Makes the vector of a text, by which texts of similar meaning are found. One attempt.
+    ///
+    /// # Errors
+    /// `configuration` where the provider makes none, as by default; otherwise the error of the attempt.
+    fn embed<'a>(&'a self, text: &'a str) -> BoxFuture<'a, Result<Embedding, LlmError>> {
+        let _ = text;
+        let message = "it makes no embeddings: name a profile of a provider that does";
+        std::future::ready(Err(LlmError::new(ErrorKind::Configuration, self.provider(), message))).boxed()
+    }
+
     /// Whether the provider answers and takes the key. One attempt, no tokens.
     fn check(&self) -> BoxFuture<'_, Health>;
 
@@ -299,6 +310,10 @@ impl<L: Layer> Client for L {
 
     fn model_info(&self, model: &str) -> Option<ModelInfo> {
         self.known(model)
+    }
+
+    fn embed<'a>(&'a self, text: &'a str) -> BoxFuture<'a, Result<Embedding, LlmError>> {
+        self.inner().embed(text)
     }
 
     fn check(&self) -> BoxFuture<'_, Health> {

@@ -17,6 +17,7 @@ use crate::request::Request;
 use crate::response::Response;
 use crate::secret::Key;
 use crate::wire::Wire;
+use rethread_events::memory::Embedding;
 use rethread_events::text::sources_after;
 
 mod attempt;
@@ -218,6 +219,21 @@ impl Client for HttpClient {
                 Ok(result) => result,
                 Err(_) => Err(self.timeout_error("the answer", self.limits.try_ms)),
             }
+        }
+        .boxed()
+    }
+
+    fn embed<'a>(&'a self, text: &'a str) -> BoxFuture<'a, Result<Embedding, LlmError>> {
+        let fault = |why: &str| LlmError::new(ErrorKind::Configuration, self.name, why);
+        let limit = Duration::from_millis(self.limits.try_ms);
+        async move {
+            let model = self.default_model.as_deref();
+            let model = model.ok_or_else(|| fault("the profile names no model: name one that makes embeddings"))?;
+            let request = self.wire.embed(model, text);
+            let request =
+                request.ok_or_else(|| fault("it makes no embeddings: name a profile of a provider that does"))?;
+            let timed_out = |_| Err(self.timeout_error("the vector", self.limits.try_ms));
+            tokio::time::timeout(limit, self.vector(model, request)).await.unwrap_or_else(timed_out)
         }
         .boxed()
     }

@@ -9,11 +9,12 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use rethread_events::json::Json;
+use rethread_events::memory::Embedding;
 use rethread_events::message::{FinishReason, Part, Reasoning, Role, ToolCall, UnitPrices, Usage};
 use serde_json::Value;
 
 use crate::client::{CallContext, Client, Delta, Health, Listener, ModelEntry};
-use crate::error::LlmError;
+use crate::error::{ErrorKind, LlmError};
 use crate::request::Request;
 use crate::response::{Cost, Response};
 use crate::wire::{AnswerContext, draft};
@@ -185,6 +186,13 @@ impl Client for Mock {
         self.answer(request, cx).boxed()
     }
 
+    /// Texts with the same groups of three characters are similar: other forms of a word, not other words.
+    fn embed<'a>(&'a self, text: &'a str) -> BoxFuture<'a, Result<Embedding, LlmError>> {
+        let made = Embedding::new(NAME, &characters_of(text));
+        let none = || LlmError::new(ErrorKind::InvalidRequest, NAME, "the text has no letter or digit");
+        std::future::ready(made.ok_or_else(none)).boxed()
+    }
+
     fn check(&self) -> BoxFuture<'_, Health> {
         std::future::ready(Health::good(NAME, Duration::ZERO)).boxed()
     }
@@ -199,6 +207,21 @@ impl Client for Mock {
         };
         std::future::ready(Ok(vec![entry])).boxed()
     }
+}
+
+/// How often each group of three letters or digits is in a text, in this many numbers.
+const GROUPS: usize = 512;
+
+fn characters_of(text: &str) -> Vec<f32> {
+    let mut vector = vec![0.0; GROUPS];
+    for word in text.to_lowercase().split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()) {
+        let word: Vec<char> = format!(" {word} ").chars().collect();
+        for group in word.windows(3) {
+            let place = group.iter().fold(0_usize, |place, c| place.wrapping_mul(31).wrapping_add(*c as usize));
+            vector[place % GROUPS] += 1.0;
+        }
+    }
+    vector
 }
 
 /// The text that patterns are matched against: the texts of the last message, including results of tools.

@@ -250,7 +250,9 @@ impl fmt::Debug for Tool {
 }
 
 /// Runs `work` on a thread where it may block, and returns its answer or its panic.
-pub(crate) async fn blocking(work: impl FnOnce() -> Answer + Send + 'static) -> Answer {
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, ExecutionError> + Send + 'static,
+) -> Result<T, ExecutionError> {
     // Its log lines belong to its call, on any thread.
     let span = tracing::Span::current();
     match tokio::task::spawn_blocking(move || span.in_scope(work)).await {

@@ -26,7 +26,7 @@ fn piece(attempt: u32, index: u64, text: &str) -> Event {
 
 fn after(events: &[Event]) -> Vec<Option<Value>> {
     let mut values = PartialValues::default();
-    events.iter().map(|event| values.push(event)).collect()
+    events.iter().map(|event| values.push(event).map(|partial| partial.value)).collect()
 }
 
 #[test]

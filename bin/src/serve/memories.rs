@@ -57,7 +57,7 @@ pub(crate) struct ListQuery {
     /// share. The labels of the token are added.
     #[param(pattern = "^[A-Za-z0-9._/-]{1,64}=[^,]{1,64}(,[A-Za-z0-9._/-]{1,64}=[^,]{1,64})*$")]
     label: Option<String>,
-    /// Search by these words, the best memory first. Without words, the newest memories.
+    /// Search for this, the best memory first. Without words, the newest memories.
     query: Option<String>,
     /// Only memories with this tag; with commas between several, all of them.
     tag: Option<String>,
@@ -109,7 +109,8 @@ pub(crate) async fn namespaces(
     Ok(HttpResponse::Ok().json(Namespaces { namespaces, next }))
 }
 
-/// Returns the memories of a namespace, the newest first, or searches them by words. Request the next page of a list with
+/// Returns the memories of a namespace, the newest first, or searches them by words and, where a profile makes vectors, by
+/// meaning. Request the next page of a list with
 /// `next` until it is null. Costs a read of all memories of the namespace.
 #[utoipa::path(get, path = "/v1/memories", tag = "memories", operation_id = "list_memories", params(ListQuery),
     responses((status = 200, description = "A page of the list, or what was found", body = Memories)))]
@@ -130,6 +131,7 @@ pub(crate) async fn list(
         words: query.query.unwrap_or_default(),
         tags: request::words(query.tag.as_deref()).into_iter().map(str::to_owned).collect(),
         limit: if is_search { limit } else { usize::MAX },
+        near: None,
     };
     let _permit = READS.acquire().await.map_err(|_| Problem::stopping())?;
     let mut found = server.runtime.search_memories(&labels, wanted).await?;

@@ -342,6 +342,10 @@ impl From<RuntimeError> for Problem {
             ),
             RuntimeError::ShuttingDown => Self::stopping(),
             RuntimeError::Store(error) => Self::store(error),
+            RuntimeError::Embedding(ref cause) if cause.retryable => {
+                Self::new(Kind::Busy, format!("{}: try again in a moment", with_sources(&error)))
+            }
+            RuntimeError::Embedding(_) => Self::new(Kind::Internal, with_sources(&error)),
             RuntimeError::Event { thread, seq, .. } => {
                 Self::new(Kind::Damaged, format!("{}; other threads continue", with_sources(&error)))
                     .at("thread_id", thread)

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::embedding::Embedding;
 use super::id::MemoryId;
 use crate::ids::{Hash, ThreadId, Time};
 use crate::labels::{LABELS_MAX, LabelError, Labels};
@@ -43,6 +44,10 @@ pub struct MemoryOptions {
     /// The most bytes of the text of one memory, up to [`MEMORY_BYTES_MAX`].
     #[serde(default = "text_bytes_max")]
     pub text_bytes_max: usize,
+    /// The profile whose model makes the vectors of memories, by which they are found by their meaning as well; by words
+    /// alone if absent.
+    #[serde(default)]
+    pub embeddings: Option<String>,
 }
 
 fn memories_max() -> u64 {
@@ -57,7 +62,14 @@ impl MemoryOptions {
     /// A namespace for each combination of values of these labels; one for all threads if there are none.
     pub fn by_labels<K: Into<String>>(keys: impl IntoIterator<Item = K>) -> Self {
         let namespace = keys.into_iter().map(Into::into).collect();
-        Self { namespace, memories_max: MEMORIES_MAX, text_bytes_max: MEMORY_BYTES_MAX }
+        Self { namespace, memories_max: MEMORIES_MAX, text_bytes_max: MEMORY_BYTES_MAX, embeddings: None }
+    }
+
+    /// Finds memories by their meaning as well, with the vectors that the model of this profile makes.
+    #[must_use]
+    pub fn embeddings(mut self, profile: impl Into<String>) -> Self {
+        self.embeddings = Some(profile.into());
+        self
     }
 
     /// Checks the keys and the limits.
@@ -169,7 +181,7 @@ pub struct NewMemory {
 }
 
 /// A stored memory.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Memory {
     /// The id, unique in the namespace.
     pub id: MemoryId,
@@ -187,9 +199,18 @@ pub struct Memory {
     pub thread: ThreadId,
     /// The hashes of the keys of the last calls that stored it, the latest first.
     calls: Vec<Hash>,
+    /// The vector of what it says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) embedding: Option<Embedding>,
 }
 
 impl Memory {
+    /// With the vector of [`NewMemory::meaning`].
+    #[must_use]
+    pub fn with_embedding(self, embedding: Option<Embedding>) -> Self {
+        Self { embedding, ..self }
+    }
+
     /// Returns whether the call with this key stored it, and no later call than the last eight replaced it since.
     fn is_of(&self, call: Hash) -> bool {
         self.calls.contains(&call)
@@ -221,6 +242,12 @@ impl NewMemory {
         Ok(())
     }
 
+    /// What its vector is made of: the name, the tags and the text.
+    pub fn meaning(&self) -> String {
+        let parts = self.name.iter().chain(&self.tags).chain([&self.text]);
+        parts.map(String::as_str).collect::<Vec<_>>().join("\n")
+    }
+
     /// Returns the memory that the call with this key stores, or `None` if it is stored already. `known` is the memory
     /// that has its id, and `n` the number of memories of the namespace.
     ///
@@ -246,6 +273,6 @@ impl NewMemory {
         let earlier = known.into_iter().flat_map(|known| known.calls);
         let calls = std::iter::once(call).chain(earlier).take(CALLS_MAX).collect();
         let Self { text, name, tags } = self;
-        Ok(Some(Memory { id, text, name, tags, at, thread, calls }))
+        Ok(Some(Memory { id, text, name, tags, at, thread, calls, embedding: None }))
     }
 }

@@ -1,8 +1,9 @@
-//! The search by words.
+//! The search by words, and by meaning.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use super::embedding::Embedding;
 use super::rules::Memory;
 use super::words::each_word;
 
@@ -11,8 +12,15 @@ use super::words::each_word;
 const K1: f64 = 1.2;
 const B: f64 = 0.75;
 
+/// How much the first places of a ranking count more than later ones when rankings are joined: the usual value of
+/// reciprocal rank fusion (Cormack, Clarke and Büttcher, "Reciprocal Rank Fusion outperforms Condorcet and individual Rank
+/// Learning Methods", SIGIR 2009).
+const RANK: f64 = 60.0;
+/// How many places of each ranking count at least when they are joined.
+const JOINED_MIN: usize = 100;
+
 /// Which memories are wanted.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct MemoryQuery {
     /// The words. Without any, the newest memories are found.
     pub words: String,
@@ -20,6 +28,9 @@ pub struct MemoryQuery {
     pub tags: Vec<String>,
     /// The most memories.
     pub limit: usize,
+    /// The vector of the words, to find memories by their meaning as well. Whoever searches a runtime leaves it out: the
+    /// runtime makes it.
+    pub near: Option<Embedding>,
 }
 
 /// A memory that was found.
@@ -31,9 +42,19 @@ pub struct FoundMemory {
     pub score: f64,
 }
 
+impl MemoryQuery {
+    /// Whether there is a word to search for. Without one, the newest memories are found, also with a vector.
+    pub fn has_words(&self) -> bool {
+        let mut any = false;
+        each_word(&self.words, |_| any = true);
+        any
+    }
+}
+
 /// Returns the memories that have a word of the query in their text, name or tags, the best first, and of equal ones
 /// the newest. Reads each text once: the cost grows with the bytes of all memories. A word that few memories have counts
-/// more.
+/// more. With a vector, the memories whose vectors are the most similar are found as well: what is high in one of the two
+/// rankings comes first.
 pub fn search(memories: Vec<Memory>, query: &MemoryQuery) -> Vec<FoundMemory> {
     let mut words = BTreeMap::new();
     each_word(&query.words, |word| {
@@ -42,14 +63,46 @@ pub fn search(memories: Vec<Memory>, query: &MemoryQuery) -> Vec<FoundMemory> {
     });
     let has_tags = |memory: &Memory| query.tags.iter().all(|tag| memory.tags.contains(tag));
     let memories: Vec<_> = memories.into_iter().filter(has_tags).collect();
-    let mut found: Vec<_> = if words.is_empty() {
+    let found: Vec<_> = if words.is_empty() {
         memories.into_iter().map(|memory| FoundMemory { memory, score: 0.0 }).collect()
+    } else if let Some(near) = &query.near {
+        // More than are wanted, so that the order does not depend on how many are.
+        let n = query.limit.max(JOINED_MIN);
+        let similar = similar(&memories, near, n);
+        joined([ranked(scored(memories, &words), n), similar])
     } else {
         scored(memories, &words)
     };
+    ranked(found, query.limit)
+}
+
+/// The best ones, the best first.
+fn ranked(mut found: Vec<FoundMemory>, limit: usize) -> Vec<FoundMemory> {
     found.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| age(a).cmp(&age(b))));
-    found.truncate(query.limit);
+    found.truncate(limit);
     found
+}
+
+/// The memories whose vectors can be compared with this one and point in a similar direction, the most similar first.
+fn similar(memories: &[Memory], near: &Embedding, limit: usize) -> Vec<FoundMemory> {
+    let similarity = |memory: &Memory| memory.embedding.as_ref()?.similarity(near).filter(|score| *score > 0.0);
+    let mut scored: Vec<_> = memories.iter().filter_map(|memory| Some((memory, similarity(memory)?))).collect();
+    scored.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| b.0.at.cmp(&a.0.at)));
+    scored.truncate(limit);
+    scored.into_iter().map(|(memory, score)| FoundMemory { memory: memory.clone(), score }).collect()
+}
+
+/// What either ranking has, scored by its places in both.
+fn joined(rankings: [Vec<FoundMemory>; 2]) -> Vec<FoundMemory> {
+    let mut all = BTreeMap::new();
+    for ranking in rankings {
+        for (place, found) in ranking.into_iter().enumerate() {
+            let of_place = 1.0 / (RANK + place as f64 + 1.0);
+            let known = all.entry(found.memory.id).or_insert(FoundMemory { score: 0.0, ..found });
+            known.score += of_place;
+        }
+    }
+    all.into_values().collect()
 }
 
 fn age(found: &FoundMemory) -> impl Ord {

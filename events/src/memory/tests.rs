@@ -144,7 +144,7 @@ fn memories(texts: &[&str]) -> Vec<Memory> {
 }
 
 fn found(memories: &[Memory], words: &str, limit: usize) -> Vec<String> {
-    let query = MemoryQuery { words: words.to_owned(), tags: Vec::new(), limit };
+    let query = MemoryQuery { words: words.to_owned(), tags: Vec::new(), limit, near: None };
     search(memories.to_vec(), &query).into_iter().map(|found| found.memory.text).collect()
 }
 
@@ -169,7 +169,7 @@ fn search_reads_names_and_tags() {
     let all: Vec<_> =
         ["a", "b"].map(|tag| store(tagged(&format!("text of {tag}"), tag), tag, None, 0).unwrap().unwrap()).into();
     assert_eq!(found(&all, "b", 10), ["text of b"]);
-    let query = MemoryQuery { words: "text".into(), tags: vec!["a".into()], limit: 10 };
+    let query = MemoryQuery { words: "text".into(), tags: vec!["a".into()], limit: 10, near: None };
     let only: Vec<_> = search(all, &query).into_iter().map(|found| found.memory.text).collect();
     assert_eq!(only, ["text of a"]);
 }
@@ -180,4 +180,38 @@ fn search_without_words_finds_the_newest() {
         (0..2).map(|n| store(new(&format!("{n}"), None), &format!("{n}"), None, n).unwrap().unwrap()).collect();
     assert_eq!(found(&all, " ?", 10), ["1", "0"]);
     assert_eq!(found(&all, "", 1), ["1"]);
+}
+
+fn vector(numbers: &[f32]) -> Embedding {
+    Embedding::new("m", numbers).unwrap()
+}
+
+#[test]
+fn search_finds_what_means_the_same_in_other_words() {
+    let texts = ["she drinks tea", "she owns a dog", "the weather"];
+    let vectors = [Some(vector(&[1.0, 0.1])), Some(vector(&[-0.2, 1.0])), None];
+    let all: Vec<_> = memories(&texts).into_iter().zip(vectors).map(|(memory, it)| memory.with_embedding(it)).collect();
+    let found = |words: &str, near: Option<Embedding>, limit| {
+        let query = MemoryQuery { words: words.to_owned(), tags: Vec::new(), limit, near };
+        search(all.clone(), &query).into_iter().map(|found| found.memory.text).collect::<Vec<_>>()
+    };
+    assert_eq!(found("beverages", None, 10), Vec::<String>::new());
+    assert_eq!(found("beverages", Some(vector(&[1.0, 0.0])), 10), [texts[0]], "nothing that points away");
+    assert_eq!(found("beverages", Some(vector(&[1.0, 1.0])), 10), [texts[0], texts[1]]);
+    let both = found("weather", Some(vector(&[0.0, 1.0])), 10);
+    assert_eq!(both[2], texts[0], "the other two are the first of a ranking: {both:?}");
+    assert_eq!(found("beverages", Some(Embedding::new("other", &[1.0, 0.0]).unwrap()), 10), Vec::<String>::new());
+    assert_eq!(found("beverages", Some(vector(&[1.0, 0.0, 0.0])), 10), Vec::<String>::new());
+}
+
+#[test]
+fn vector_is_stored_exactly_and_has_a_direction() {
+    let memory = memories(&["x"]).remove(0).with_embedding(Some(vector(&[0.1, -3.0, 1e-20])));
+    let json = serde_json::to_string(&memory).unwrap();
+    assert_eq!(serde_json::from_str::<Memory>(&json).unwrap(), memory);
+    assert!(serde_json::from_str::<Embedding>(r#"{"model": "m", "vector": "AAAAAAA="}"#).is_err());
+    let too_many = vec![1.0; EMBEDDING_DIMENSIONS_MAX + 1];
+    for wrong in [&[][..], &[0.0, 0.0], &[f32::NAN], &[1.0, f32::INFINITY], &too_many] {
+        assert_eq!(Embedding::new("m", wrong), None);
+    }
 }

@@ -198,12 +198,12 @@ impl State {
             Event::LlmExecutionCompleted(e) => {
                 let agent_loop = self.agent_loop()?;
                 if let Some(handoff) = &e.handoff {
+                    let joins = agent_loop.request.joins;
                     let results = agent_loop.handed_over(handoff)?;
                     self.conversation_mut().results(seq, results);
                     let (to, output) = (handoff.to.clone(), handoff.output());
                     *self.work_of(&e.node_id)? = Work::HandedOver { to, output };
-                    // The next node takes the conversation over.
-                    self.restore_conversation(true, true);
+                    self.restore_conversation(true, joins, true);
                     return Ok(());
                 }
                 if !agent_loop.is_over(at) {
@@ -215,7 +215,7 @@ impl State {
                 let output = e.value.clone().unwrap_or_else(|| Json::from(e.content.as_str()));
                 let joins = agent_loop.request.joins;
                 *self.work_of(&e.node_id)? = Work::Done { output };
-                self.restore_conversation(true, joins);
+                self.restore_conversation(true, joins, false);
                 Ok(())
             }
             Event::LlmExecutionFailed(e) => {
@@ -228,7 +228,7 @@ impl State {
                 self.remove_unchecked();
                 self.conversation_mut().results(seq, results);
                 *self.work_of(&e.node_id)? = Work::Failed(e.error.clone());
-                self.restore_conversation(false, joins);
+                self.restore_conversation(false, joins, false);
                 Ok(())
             }
 
@@ -419,19 +419,20 @@ impl State {
     }
 
     /// The node has ended, and sees the conversation of the thread again. A conversation with a name is kept, with what was
-    /// said in it if the node `completed`. What was said in another one joins that of the thread if it `joins`.
-    fn restore_conversation(&mut self, completed: bool, joins: bool) {
+    /// said in it if the node `completed`. What was said in another one joins that of the thread if the request says so,
+    /// and if the next node takes the conversation over.
+    fn restore_conversation(&mut self, completed: bool, joins: bool, handed_over: bool) {
         if let Phase::InNode(run) = &mut self.phase
             && let Some(Aside { conversation, name }) = run.aside.take()
         {
             let node = run.node.clone();
             let own = std::mem::replace(&mut self.conversation, conversation);
-            if completed && !joins {
-                self.conversation_mut().keep_own_turn(&node, &own);
+            if !joins && (name.is_some() || !handed_over) {
+                self.conversation_mut().keep_own_turn(&node, &own, completed);
             }
             match name {
                 Some(name) => self.keep_named(name, own, completed),
-                None if joins => self.conversation_mut().join_turn(&own),
+                None if joins || handed_over => self.conversation_mut().join_turn(&node, &own),
                 None => self.conversation_mut().join_added(&own),
             }
         }

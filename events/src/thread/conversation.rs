@@ -41,10 +41,12 @@ pub struct Conversation {
     node: Option<NodeId>,
     /// The last call of a model that read all there was: what the application adds later is unread.
     read_by: Option<CallId>,
-    /// What nodes said last that had a conversation of their own, which is not in this one.
+    /// What nodes said in their last visit that had a conversation of their own, which is not in this one.
     own_turns: BTreeMap<NodeId, SharedList<Entry>>,
-    /// The node of the last turn, if that is one of these.
-    last_own: Option<NodeId>,
+    /// The last turn, if it is not in this conversation.
+    own_turn: Option<SharedList<Entry>>,
+    /// What `own_turn` was as the node began, if a turn of it has begun.
+    before_node: Option<Option<SharedList<Entry>>>,
 }
 
 /// A position in a conversation to which it can be truncated.
@@ -74,7 +76,7 @@ impl Conversation {
 
     /// The messages of the last turn of a model node, which may still run.
     pub fn turn(&self) -> Cow<'_, [Entry]> {
-        match self.last_own.as_ref().and_then(|node| self.own_turns.get(node)) {
+        match &self.own_turn {
             Some(own) => own.range(0..own.len()),
             None => self.entries.range(index(self.turn_from)..self.entries.len()),
         }
@@ -131,6 +133,14 @@ impl Conversation {
         self
     }
 
+    /// Returns this conversation with those messages after it that these nodes said in the running turn of the other one.
+    pub(super) fn followed_by_turn(mut self, other: &Self, nodes: &[NodeId]) -> Self {
+        let is_wanted = |entry: &&Entry| entry.node.as_ref().is_some_and(|node| nodes.contains(node));
+        other.turn().iter().filter(is_wanted).for_each(|entry| self.push(entry.clone()));
+        self.turn_from = self.entries.len() as u64;
+        self
+    }
+
     /// Makes the messages that the application added ordinary ones: they join no other conversation any more.
     pub(super) fn settle_added(&mut self) {
         if self.entries.iter().any(|entry| entry.added) {
@@ -151,7 +161,9 @@ impl Conversation {
     }
 
     /// A node whose conversation was another has ended: its turn joins this one, and what the application added to it.
-    pub(super) fn join_turn(&mut self, other: &Self) {
+    pub(super) fn join_turn(&mut self, node: &NodeId, other: &Self) {
+        self.last_turn_is(None);
+        self.own_turns.remove(node);
         self.read_by = self.read_with(other);
         let before = other.entries.iter().take(index(other.turn_from));
         before.filter(|entry| entry.added).for_each(|entry| self.push(entry.clone()));
@@ -159,12 +171,20 @@ impl Conversation {
         other.turn().iter().for_each(|entry| self.push(entry.clone()));
     }
 
-    /// A node that had the other conversation has completed, and does not join this one: its turn is what was said last,
-    /// and is kept for nodes that see what it said.
-    pub(super) fn keep_own_turn(&mut self, node: &NodeId, other: &Self) {
+    /// A node that had the other conversation has ended, and does not join this one: its turn is what was said last. If it
+    /// `completed`, nodes may see what it said.
+    pub(super) fn keep_own_turn(&mut self, node: &NodeId, other: &Self, completed: bool) {
         let said = other.turn().iter().map(|entry| Entry { added: false, ..entry.clone() }).collect::<Vec<_>>();
-        self.own_turns.insert(node.clone(), said.into());
-        self.last_own = Some(node.clone());
+        let said = SharedList::from(said);
+        if completed {
+            self.own_turns.insert(node.clone(), said.clone());
+        }
+        self.last_turn_is(Some(said));
+    }
+
+    fn last_turn_is(&mut self, own: Option<SharedList<Entry>>) {
+        let before = std::mem::replace(&mut self.own_turn, own);
+        self.before_node.get_or_insert(before);
     }
 
     /// A node or sub-workflow whose conversation was another has ended: of it there is left what the application added.
@@ -304,8 +324,9 @@ impl Conversation {
         entries.splice(at..at, messages.into_iter().map(of_node));
     }
 
-    /// Returns the end as a position.
-    pub(super) fn mark(&self) -> Mark {
+    /// A node begins: returns the end as a position.
+    pub(super) fn begin_node(&mut self) -> Mark {
+        self.before_node = None;
         Mark { n_entries: self.entries.len() as u64, turn_from: self.turn_from }
     }
 
@@ -327,13 +348,16 @@ impl Conversation {
 
     /// A turn of a model node begins.
     pub(super) fn begin_turn(&mut self) {
-        self.last_own = None;
+        self.last_turn_is(None);
         self.turn_from = self.entries.len() as u64;
     }
 
     /// Removes the messages of a failed try of a node; those that the application added meanwhile stay.
     pub(super) fn take_back(&mut self, mark: Mark) {
         self.turn_from = mark.turn_from;
+        if let Some(before) = self.before_node.take() {
+            self.own_turn = before;
+        }
         let (entries, from) = self.entries.tail_mut(index(mark.n_entries).min(self.entries.len()));
         entries.extract_if(from.., |entry| !entry.added).for_each(drop);
         if self.system_at.is_some_and(|at| at >= mark.n_entries) {
@@ -369,20 +393,24 @@ impl Conversation {
         self.turn_from = of_turn.unwrap_or(self.entries.len()) as u64;
         self.read_by = old.read_by;
         self.node = old.node;
-        (self.own_turns, self.last_own) = (old.own_turns, old.last_own);
+        (self.own_turns, self.own_turn, self.before_node) = (old.own_turns, old.own_turn, old.before_node);
     }
 
-    /// Returns the parts of which this conversation is made, where another was the earlier one.
+    /// Returns the parts of which this conversation is made, where another was the earlier one. Both are in the order of
+    /// their events, except for what was put in the place of other messages: that is new.
     pub(super) fn since(&self, earlier: &Self) -> Vec<SaidItem> {
+        let earlier: Vec<_> = earlier.entries.iter().collect();
         let mut items = Vec::new();
         let mut next = 0;
         for entry in self.entries.iter() {
-            let left = earlier.entries.range(next..earlier.entries.len());
-            let is_it = |old: &Entry| old.seq == entry.seq && old.message == entry.message;
-            match left.iter().position(is_it) {
+            let is_it = |old: &&Entry| old.seq == entry.seq && old.message == entry.message;
+            let skipped = earlier[next..].iter().take_while(|old| old.seq < entry.seq).count();
+            let found =
+                earlier[next + skipped..].iter().take_while(|old| old.seq == entry.seq).position(|it| is_it(it));
+            match found {
                 Some(n) => {
-                    let at = (next + n) as u64;
-                    next += n + 1;
+                    let at = (next + skipped + n) as u64;
+                    next += skipped + n + 1;
                     match items.last_mut() {
                         Some(SaidItem::Kept { to, .. }) if *to == at => *to += 1,
                         _ => items.push(SaidItem::Kept { from: at, to: at + 1 }),
@@ -400,12 +428,18 @@ impl Conversation {
 
     /// The conversation that another thread made of this one. `None` if it keeps messages that are not here.
     pub(super) fn made_of(&self, seq: Seq, items: &[SaidItem]) -> Option<Self> {
-        let mut made = Self { node: self.node.clone(), read_by: Some(CallId(seq)), ..Self::default() };
+        let n = self.entries.len() as u64;
+        // Usually it was only continued: what is there is shared.
+        let (mut made, items) = match items {
+            [SaidItem::Kept { from: 0, to }, new @ ..] if *to == n => (self.clone(), new),
+            items => (Self { node: self.node.clone(), ..Self::default() }, items),
+        };
+        made.read_by = Some(CallId(seq));
         for item in items {
             match item {
                 SaidItem::Kept { from, to } => {
                     let range = index(*from)..index(*to);
-                    if range.is_empty() || range.end > self.entries.len() {
+                    if range.is_empty() || *to > n {
                         return None;
                     }
                     self.entries.range(range).iter().for_each(|entry| made.push(entry.clone()));

@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
+use rethread_events::memory::Embedding;
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -38,28 +39,7 @@ impl HttpClient {
         id: &str,
     ) -> Result<Response, LlmError> {
         let until = Instant::now() + Duration::from_millis(self.limits.try_ms);
-        let body = serde_json::to_vec(&self.body(request)?)
-            .map_err(|e| LlmError::new(ErrorKind::InvalidRequest, self.name, e.to_string()))?;
-        if body.len() > self.limits.request_bytes_max {
-            return Err(LlmError::new(
-                ErrorKind::TooLarge,
-                self.name,
-                format!("the request has {} bytes, the limit is {}", body.len(), self.limits.request_bytes_max),
-            ));
-        }
-        let body = Bytes::from(body);
-        let url = self.url(&self.wire.call_path(request));
-        let (answer, key) = self
-            .open(|mut headers| {
-                headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-                if let Ok(value) = HeaderValue::from_str(id)
-                    && !id.is_empty()
-                {
-                    headers.insert(HeaderName::from_static("x-client-request-id"), value);
-                }
-                self.http.post(url.clone()).headers(headers).body(body.clone())
-            })
-            .await?;
+        let (answer, key) = self.post(&self.wire.call_path(request), &self.body(request)?, id).await?;
         let request_id = fault::request_id(answer.headers());
         let cx = AnswerContext { provider: self.name, n_answers: request.n_answers() };
         let read = if request.stream {
@@ -80,6 +60,48 @@ impl HttpClient {
                 Err(self.redact_keys(error, key.as_ref()))
             }
         }
+    }
+
+    /// Makes the vector of a text.
+    pub(super) async fn vector(&self, model: &str, (path, body): (String, Value)) -> Result<Embedding, LlmError> {
+        let (answer, key) = self.post(&path, &body, "").await?;
+        let request_id = fault::request_id(answer.headers());
+        let read = async {
+            let body = self.whole_body(answer).await?;
+            let malformed = |why: String| LlmError::new(ErrorKind::MalformedResponse, self.name, why);
+            let value: Value =
+                serde_json::from_slice(&body).map_err(|error| malformed(not_json(&body, &error.to_string())))?;
+            let vector = self.wire.embedded(&value).and_then(|vector| Embedding::new(model, &vector));
+            vector.ok_or_else(|| malformed("the answer has no vector that can be compared".into()))
+        };
+        read.await.map_err(|mut error: LlmError| {
+            error.request_id = error.request_id.or(request_id);
+            self.redact_keys(error, key.as_ref())
+        })
+    }
+
+    /// Posts a body and waits for the head of a successful answer.
+    async fn post(&self, path: &str, body: &Value, id: &str) -> Result<(reqwest::Response, Option<Key>), LlmError> {
+        let body =
+            serde_json::to_vec(body).map_err(|e| LlmError::new(ErrorKind::InvalidRequest, self.name, e.to_string()))?;
+        if body.len() > self.limits.request_bytes_max {
+            return Err(LlmError::new(
+                ErrorKind::TooLarge,
+                self.name,
+                format!("the request has {} bytes, the limit is {}", body.len(), self.limits.request_bytes_max),
+            ));
+        }
+        let (body, url) = (Bytes::from(body), self.url(path));
+        self.open(|mut headers| {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            if let Ok(value) = HeaderValue::from_str(id)
+                && !id.is_empty()
+            {
+                headers.insert(HeaderName::from_static("x-client-request-id"), value);
+            }
+            self.http.post(url.clone()).headers(headers).body(body.clone())
+        })
+        .await
     }
 
     /// Sends a request and waits for the head of a successful answer. A key that is refused is renewed once: nothing

@@ -120,8 +120,12 @@ fn impatient(base: &str) -> Profile {
     profile
 }
 
+fn with_key() -> Profiles {
+    Profiles::empty().with_env(|name| (name == "OPENAI_API_KEY").then(|| "sk-secret-key".into()))
+}
+
 async fn ask(profile: Profile, stream: bool) -> (Result<Response, LlmError>, Vec<Delta>) {
-    let mut profiles = Profiles::empty().with_env(|name| (name == "OPENAI_API_KEY").then(|| "sk-secret-key".into()));
+    let mut profiles = with_key();
     profiles.insert("p", profile);
     let client = profiles.client("p").unwrap();
     let mut request = Request::new("", vec![Arc::new(Message::text(Role::User, "hi"))]);
@@ -508,4 +512,44 @@ fn version_in_the_base_url_is_not_repeated() {
         url(Provider::OpenaiChat, "https://x.test/openai?tenant=a"),
         "https://x.test/openai/chat/completions?tenant=a"
     );
+}
+
+#[tokio::test]
+async fn vector_of_a_text_is_what_the_provider_makes() {
+    let openai = r#"{"data":[{"index":0,"embedding":[3.0,4]}],"usage":{"prompt_tokens":2}}"#;
+    let gemini = r#"{"embedding":{"values":[3.0,4]}}"#;
+    let (to, sent) = (r#""input":["green tea"]"#, r#""text":"green tea""#);
+    for (provider, answer, path, sent) in [
+        (Provider::OpenaiChat, openai, "/v1/embeddings", to),
+        (Provider::OpenaiResponses, openai, "/v1/embeddings", to),
+        (Provider::Gemini, gemini, "/v1beta/models/m:embedContent", sent),
+    ] {
+        let (base, seen) = server(vec![json("200 OK", "", answer)]).await;
+        let base = if provider == Provider::Gemini { base.replace("/v1", "") } else { base };
+        let profile = Profile { provider, model: "m".into(), ..profile(&base) };
+        let client = Profiles::empty().http_client("p", &profile).unwrap();
+        let vector = client.embed("green tea").await.unwrap();
+        assert_eq!(Some(vector), Embedding::new("m", &[0.6, 0.8]), "of length 1");
+        let request = seen.lock()[0].clone();
+        assert!(request.starts_with(&format!("POST {path} HTTP/1.1")) && request.contains(sent), "{request}");
+    }
+}
+
+#[tokio::test]
+async fn vector_that_cannot_be_compared_is_an_error() {
+    for answer in [r#"{"data":[]}"#, r#"{"data":[{"embedding":[0,0]}]}"#, r#"{"data":[{"embedding":"AAAA"}]}"#, "no"] {
+        let (base, _) = server(vec![json("200 OK", "", answer)]).await;
+        let client = with_key().http_client("p", &profile(&base)).unwrap();
+        assert_eq!(client.embed("x").await.unwrap_err().kind, ErrorKind::MalformedResponse, "{answer}");
+    }
+    let (base, _) = server(vec![json("200 OK", "", "<p>Bearer sk-secret-key</p>")]).await;
+    let error = with_key().http_client("p", &profile(&base)).unwrap().embed("x").await.unwrap_err();
+    assert!(error.to_string().contains("[key]") && !error.to_string().contains("secret"), "{error}");
+    let busy = json("429 Too Many Requests", "", r#"{"error":{"message":"sk-secret-key is busy"}}"#);
+    let (base, _) = server(vec![busy]).await;
+    let error = with_key().http_client("p", &profile(&base)).unwrap().embed("x").await.unwrap_err();
+    assert!(error.retryable && !error.to_string().contains("secret"), "{error}");
+    let profile = Profile { provider: Provider::Anthropic, ..profile(&base) };
+    let error = with_key().http_client("p", &profile).unwrap().embed("x").await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Configuration);
 }

@@ -6,7 +6,7 @@ mod schema;
 mod stream;
 mod write;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{AnswerContext, Assembler, Wire, json};
 use crate::client::ModelEntry;
@@ -23,14 +23,11 @@ pub(crate) struct Gemini;
 
 impl Wire for Gemini {
     fn call_path(&self, request: &Request) -> String {
-        let model = &request.model;
-        // Tuned models name their own collection.
-        let prefix = if model.contains('/') { "" } else { "models/" };
-        let model: String = model.chars().filter(|c| !matches!(c, '?' | '#' | '%')).collect();
+        let model = resource(&request.model);
         if request.stream {
-            format!("/v1beta/{prefix}{model}:streamGenerateContent?alt=sse")
+            format!("/v1beta/{model}:streamGenerateContent?alt=sse")
         } else {
-            format!("/v1beta/{prefix}{model}:generateContent")
+            format!("/v1beta/{model}:generateContent")
         }
     }
 
@@ -44,6 +41,17 @@ impl Wire for Gemini {
 
     fn assembler(&self, cx: AnswerContext) -> Box<dyn Assembler> {
         Box::new(stream::GeminiStream::new(cx))
+    }
+
+    /// <https://ai.google.dev/api/embeddings>
+    fn embed(&self, model: &str, text: &str) -> Option<(String, Value)> {
+        let model = resource(model);
+        let body = json!({ "model": model, "content": { "parts": [{ "text": text }] } });
+        Some((format!("/v1beta/{model}:embedContent"), body))
+    }
+
+    fn embedded(&self, body: &Value) -> Option<Vec<f32>> {
+        json::numbers(json::object(body, "embedding"), "values")
     }
 
     fn models_path(&self) -> &'static str {
@@ -64,4 +72,11 @@ impl Wire for Gemini {
         let next = json::filled(body, "nextPageToken").map(|token| format!("pageToken={token}"));
         (entries.collect(), next)
     }
+}
+
+/// The path of a model. Tuned models name their own collection.
+fn resource(model: &str) -> String {
+    let prefix = if model.contains('/') { "" } else { "models/" };
+    let model: String = model.chars().filter(|c| !matches!(c, '?' | '#' | '%')).collect();
+    format!("{prefix}{model}")
 }

@@ -40,3 +40,10 @@ pub(crate) fn object<'a>(value: &'a Value, key: &str) -> &'a Value {
         _ => &Value::Null,
     }
 }
+
+/// The list of numbers under `key`, when it is one.
+pub(crate) fn numbers(value: &Value, key: &str) -> Option<Vec<f32>> {
+    // Vectors are made and compared in this precision.
+    #[allow(clippy::cast_possible_truncation)]
+    value.get(key)?.as_array()?.iter().map(|number| number.as_f64().map(|number| number as f32)).collect()
+}

@@ -8,7 +8,7 @@ mod write;
 
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use url::Url;
 
 use super::{AnswerContext, Assembler, Wire, json};
@@ -51,6 +51,14 @@ impl Wire for OpenaiChat {
 
     fn assembler(&self, cx: AnswerContext) -> Box<dyn Assembler> {
         Box::new(stream::ChatStream::new(cx))
+    }
+
+    fn embed(&self, model: &str, text: &str) -> Option<(String, Value)> {
+        Some(embed(model, text, self.api_version.as_deref()))
+    }
+
+    fn embedded(&self, body: &Value) -> Option<Vec<f32>> {
+        embedded(body)
     }
 
     fn models_path(&self) -> &'static str {
@@ -99,6 +107,17 @@ pub(crate) fn with_version(path: &str, api_version: Option<&str>) -> String {
         Some(version) => format!("{path}?api-version={version}"),
         None => path.to_owned(),
     }
+}
+
+/// OpenAI's request for a vector. <https://platform.openai.com/docs/api-reference/embeddings>
+pub(crate) fn embed(model: &str, text: &str, api_version: Option<&str>) -> (String, Value) {
+    let body = json!({ "model": model, "input": [text], "encoding_format": "float" });
+    (with_version("/embeddings", api_version), body)
+}
+
+/// The vector in the answer.
+pub(crate) fn embedded(body: &Value) -> Option<Vec<f32>> {
+    json::numbers(json::list(body, "data").first()?, "embedding")
 }
 
 /// OpenAI's list of models; some imitators send a bare list or add the context length.

@@ -65,6 +65,14 @@ impl Wire for OpenaiResponses {
         Box::new(stream::ResponsesStream::new(cx))
     }
 
+    fn embed(&self, model: &str, text: &str) -> Option<(String, Value)> {
+        Some(openai_chat::embed(model, text, self.api_version.as_deref()))
+    }
+
+    fn embedded(&self, body: &Value) -> Option<Vec<f32>> {
+        openai_chat::embedded(body)
+    }
+
     fn models_path(&self) -> &'static str {
         "/models"
     }

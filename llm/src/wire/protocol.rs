@@ -35,6 +35,18 @@ pub(crate) trait Wire: Send + Sync {
     /// Begins to read an answer in pieces.
     fn assembler(&self, cx: AnswerContext) -> Box<dyn Assembler>;
 
+    /// The path and the body of a request for the vector of a text; `None` where the provider makes none.
+    fn embed(&self, model: &str, text: &str) -> Option<(String, Value)> {
+        let _ = (model, text);
+        None
+    }
+
+    /// Reads the vector.
+    fn embedded(&self, body: &Value) -> Option<Vec<f32>> {
+        let _ = body;
+        None
+    }
+
     /// The path of the list of models.
     fn models_path(&self) -> &'static str;
 

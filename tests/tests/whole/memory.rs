@@ -1,9 +1,15 @@
 //! Memories of threads: shared by the threads of a namespace, stored once, and gone when they are forgotten.
 
+use std::future::ready;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use rethread::errors::NextMove;
-use rethread::operate::memory::{MemoryId, MemoryOptions, MemoryQuery};
+use rethread::llm::client::{Health, ModelEntry};
+use rethread::llm::{CallContext, Client, LlmError, Profiles, Request, Response};
+use rethread::operate::memory::{Embedding, MemoryId, MemoryOptions, MemoryQuery};
 use rethread::operate::{Labels, MemoryNamespace, Retention};
 use rethread::store::{MemoryStore, Store};
 use rethread::{
@@ -88,7 +94,7 @@ fn later_thread_finds_what_an_earlier_one_remembered() {
         let (thread, _) = run(&next, &scripted("search_memory", script), "user=ada").await;
         let [found] = &completed(&thread).await[..] else { panic!() };
         assert!(found.contains("Ada drinks green tea") && found.contains("taste"), "{found}");
-        let query = MemoryQuery { words: "tea".into(), tags: Vec::new(), limit: 10 };
+        let query = MemoryQuery { words: "tea".into(), tags: Vec::new(), limit: 10, near: None };
         let found = next.runtime.search_memories(&labels("user=ada"), query).await.unwrap();
         assert_eq!(found.len(), 1);
         assert!(found[0].score > 0.0);
@@ -329,5 +335,90 @@ fn remember_and_forget_survive_a_crash_at_every_append() {
                 last.end().await;
             }
         }
+    });
+}
+
+/// Knows two meanings; its provider does not answer while it is `busy`.
+#[derive(Default)]
+struct Meaning {
+    busy: AtomicBool,
+}
+
+impl Client for Meaning {
+    fn provider(&self) -> &str {
+        "meaning"
+    }
+
+    fn call<'a>(&'a self, _: &'a Request, _: CallContext<'a>) -> BoxFuture<'a, Result<Response, LlmError>> {
+        ready(Err(LlmError::new(ErrorKind::InvalidRequest, "meaning", "it answers nothing"))).boxed()
+    }
+
+    fn embed<'a>(&'a self, text: &'a str) -> BoxFuture<'a, Result<Embedding, LlmError>> {
+        if self.busy.load(Ordering::SeqCst) {
+            return ready(Err(LlmError::new(ErrorKind::Overloaded, "meaning", "too much to do"))).boxed();
+        }
+        let drinks = ["tea", "beverage"].iter().any(|word| text.contains(word));
+        let animals = ["dog", "pet"].iter().any(|word| text.contains(word));
+        let vector = [f32::from(u8::from(drinks)), f32::from(u8::from(animals)), 0.1];
+        ready(Ok(Embedding::new("meanings", &vector).unwrap())).boxed()
+    }
+
+    fn check(&self) -> BoxFuture<'_, Health> {
+        unreachable!()
+    }
+
+    fn models(&self) -> BoxFuture<'_, Result<Vec<ModelEntry>, LlmError>> {
+        ready(Ok(Vec::new())).boxed()
+    }
+}
+
+#[test]
+fn memory_is_found_by_its_meaning_where_a_profile_makes_vectors() {
+    block_on(async {
+        let meaning = Arc::new(Meaning::default());
+        let folder = tempfile::tempdir().unwrap();
+        let by_words = world(disk(folder.path())).await;
+        remember(&by_words, "an old pet", "user=ada").await;
+        by_words.end().await;
+        let with = |builder: RuntimeBuilder| {
+            let options = MemoryOptions::by_labels(["user"]).embeddings("meaning");
+            builder.client("meaning", meaning.clone()).memory(options)
+        };
+        let world = World::with(disk(folder.path()), &Tally::default(), with).await;
+        remember(&world, "Ada drinks tea", "user=ada").await;
+        remember(&world, "Ada has a dog", "user=ada").await;
+        let (thread, outcome) =
+            run(&world, &calling(&[("search_memory", "{query: which beverage, limit: 1}")]), "user=ada").await;
+        assert_eq!(outcome.output.unwrap()[0]["text"], "Ada drinks tea");
+        assert!(!completed(&thread).await[0].contains("vector"), "vectors are in no event");
+        let query = MemoryQuery { words: "pet".into(), tags: Vec::new(), limit: 2, near: None };
+        let found = world.runtime.search_memories(&labels("user=ada"), query.clone()).await.unwrap();
+        let found: Vec<_> = found.into_iter().map(|found| found.memory.text).collect();
+        assert!(found.contains(&"an old pet".to_owned()), "it has no vector, and the word: {found:?}");
+        assert!(found.contains(&"Ada has a dog".to_owned()), "{found:?}");
+
+        // Nothing is stored without its vector, and no search is silently one by words.
+        meaning.busy.store(true, Ordering::SeqCst);
+        let (_, outcome) = run(&world, &calling(&[("remember", "{text: lost}")]), "user=ada").await;
+        assert_eq!(outcome.error.unwrap().kind, ErrorKind::Overloaded);
+        assert_eq!(texts(&world.runtime, "user=ada").await.len(), 3);
+        let error = world.runtime.search_memories(&labels("user=ada"), query).await.unwrap_err();
+        assert_eq!(error.next_move(), NextMove::Retry, "{error}");
+        world.end().await;
+    });
+}
+
+#[test]
+fn profile_that_makes_no_vectors_is_refused_at_the_start() {
+    block_on(async {
+        let with = |profile: &str| {
+            let options = MemoryOptions::by_labels(["user"]).embeddings(profile);
+            let profiles = Profiles::from_toml("[profiles.chat]\nprovider = \"anthropic\"\nmodel = \"m\"\n").unwrap();
+            Runtime::builder().in_memory().profiles(profiles).memory(options).start()
+        };
+        let error = with("absent").await.err().unwrap().to_string();
+        assert!(error.contains("memory.embeddings") && error.contains("absent"), "{error}");
+        let error = with("chat").await.err().unwrap().to_string();
+        assert!(error.contains("`anthropic`, which makes no embeddings"), "{error}");
     });
 }

@@ -173,7 +173,7 @@ fn last_partial_value_of_a_streamed_answer_is_the_value() {
         let mut last = None;
         let mut events = thread.events(Seq(0));
         while let Some(event) = events.next().await {
-            last = values.push(&event.unwrap().event).or(last);
+            last = values.push(&event.unwrap().event).map(|partial| partial.value).or(last);
         }
         let output = thread.outcome().await.unwrap().output.unwrap();
         assert_eq!(last, Some(output.clone()));

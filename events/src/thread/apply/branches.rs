@@ -144,9 +144,9 @@ impl State {
                 let call = self.branch_run(index).and_then(|run| run.agent.clone());
                 let call = call.ok_or(TransitionError("there is no such agent"))?;
                 let agent = agent_loop.agent(&call.name).ok_or(TransitionError("no such agent is offered"))?.clone();
-                let caller = run.clone();
+                let (caller, joins) = (run.clone(), agent_loop.request.joins);
                 let entry = agent.entry.clone();
-                self.begin_agent(caller, agent, &call.arguments);
+                self.begin_agent(caller, agent, &call.arguments, joins);
                 (entry, None, None)
             }
             _ => return Err(TransitionError("the parent runs no branch")),
@@ -167,8 +167,9 @@ impl State {
         Ok(())
     }
 
-    /// The scope of an agent and its conversation. Its caller ends them.
-    fn begin_agent(&mut self, caller: NodeRun, agent: AgentTool, arguments: &Json) {
+    /// The scope of an agent and its conversation. Its caller ends them; what that says `joins` the conversation around it or
+    /// not.
+    fn begin_agent(&mut self, caller: NodeRun, agent: AgentTool, arguments: &Json, joins: bool) {
         let mut variables = agent.variables.clone();
         for (name, value) in arguments.0.as_object().into_iter().flatten().filter(|(name, _)| agent.takes(name)) {
             variables.insert(name.clone(), value.clone().into());
@@ -176,10 +177,14 @@ impl State {
         self.conversation_mut().leave_out_open_calls();
         if let Some(mut seen) = self.seen_with(&agent.context) {
             // Nodes whose messages are in the conversation that the caller does not see.
-            if let Some(aside) = caller.aside.as_ref().filter(|_| matches!(agent.context, NodeContext::From(_)))
+            if let (Some(aside), NodeContext::From(nodes)) = (&caller.aside, &agent.context)
                 && let Some(of_thread) = aside.conversation.seen_by(&agent.context)
             {
-                seen = of_thread.followed_by(&seen);
+                // Programs of before LLM_EXECUTION_REQUEST 7 gave it what both conversations have twice.
+                seen = match joins {
+                    true => of_thread.followed_by(&seen),
+                    false => of_thread.followed_by_turn(&self.conversation, nodes),
+                };
             }
             self.conversation = Arc::new(seen);
         }

@@ -40,7 +40,7 @@ impl State {
                 conversation.take_back(from);
                 from
             }
-            None => conversation.mark(),
+            None => conversation.begin_node(),
         };
         if e.attempt == 1 {
             self.count_entered();

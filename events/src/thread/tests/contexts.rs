@@ -367,3 +367,51 @@ nodes:
     );
     laws::hold(family.root());
 }
+
+/// What the last node is told of `tool_calls`, in each of its tries.
+fn told(nodes: &str, drive: impl FnOnce(&mut Bench)) -> Vec<String> {
+    let yaml = format!("version: '1'\nname: told\nmax_iterations: 20\nnodes:\n{nodes}");
+    let mut bench = Bench::new(&yaml, "go");
+    drive(&mut bench);
+    let prompts = bench.log.iter().filter_map(|(_, event)| match event {
+        Event::LlmExecutionRequest(request) if request.node_id.as_str() == "y" => Some(request.prompt.clone()),
+        _ => None,
+    });
+    prompts.collect()
+}
+
+const ASIDE: &str = "  - {id: a, llm: {provider: mock, model: m, user_prompt: A}}
+  - {id: x, llm: {provider: mock, model: m, user_prompt: X, context: fresh, tool_mode: auto}}
+";
+
+#[test]
+fn tool_calls_are_those_of_the_last_node_whatever_conversation_it_had() {
+    let nodes = format!(
+        "{ASIDE}  - {{id: y, llm: {{provider: mock, model: m, user_prompt: '{{{{ tool_calls | length }}}}'}}, retry: \
+         {{max_attempts: 2, backoff_ms: 0}}}}\n"
+    );
+    let prompts = told(&nodes, |bench| {
+        bench.says("a");
+        bench.asks(&["read"]);
+        bench.tool_says("r");
+        bench.says("x");
+        bench.model_fails(ErrorKind::Server);
+        bench.give(Input::Tick);
+    });
+    assert_eq!(prompts, ["1", "1"], "a second try is told what the first one was");
+}
+
+#[test]
+fn tool_calls_of_a_failed_node_are_known_to_the_node_that_handles_it() {
+    let nodes = format!(
+        "{}  - {{id: y, llm: {{provider: mock, model: m, user_prompt: '{{{{ tool_calls | length }}}}'}}}}\n",
+        ASIDE.replace("tool_mode: auto}}", "tool_mode: auto}, on_error: y}")
+    );
+    let prompts = told(&nodes, |bench| {
+        bench.says("a");
+        bench.asks(&["read"]);
+        bench.tool_says("r");
+        bench.model_fails(ErrorKind::Server);
+    });
+    assert_eq!(prompts, ["1"]);
+}

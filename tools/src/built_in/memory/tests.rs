@@ -10,7 +10,11 @@ use crate::built_in::fixture::Fixture;
 struct InMemory(Mutex<Vec<Memory>>);
 
 impl MemoryAccess for InMemory {
-    fn remember(&self, cx: &ToolContext, new: NewMemory) -> Result<MemoryId, ExecutionError> {
+    fn remembered(&self, _: &ToolContext, _: &NewMemory) -> Result<Option<MemoryId>, ExecutionError> {
+        Ok(None)
+    }
+
+    fn remember(&self, cx: &ToolContext, new: NewMemory, _: Option<Embedding>) -> Result<MemoryId, ExecutionError> {
         let (id, options) = (new.id(&cx.key), MemoryOptions::by_labels(["user"]));
         let mut all = self.0.lock();
         let known = all.iter().find(|memory| memory.id == id).cloned();
