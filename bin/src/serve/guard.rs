@@ -62,6 +62,9 @@ pub(crate) async fn guard(
     let route = routes::find(request.method(), pattern.as_deref());
     let access = route.map_or(Access::Anybody, |route| route.access);
     let door = pattern.as_deref().and_then(Door::of);
+    if door.is_some() && !server.settings.needs_token {
+        drop_foreign_key(request.headers_mut());
+    }
     let method = request.method().clone();
     let name = route.map_or("none", |route| route.path);
     let foreign = foreign(&server, request.headers());
@@ -401,6 +404,13 @@ fn token(headers: &HeaderMap) -> Result<Option<String>, Problem> {
             _ => Err(unauthorized("the header must be `Authorization: Bearer TOKEN`")),
         },
         None => Ok(cookie(headers)),
+    }
+}
+
+/// Removes a key that is no token of this program. The clients of doors always send one, also where none is needed.
+fn drop_foreign_key(headers: &mut HeaderMap) {
+    if token(headers).ok().flatten().is_none_or(|token| !token.starts_with(tokens::PREFIX)) {
+        headers.remove(header::AUTHORIZATION);
     }
 }
 

@@ -462,3 +462,24 @@ fn concurrent_messages_of_a_thread_have_an_answer_each() {
     body["model"] = json!("team/chat");
     assert_eq!(door.send(&body).is(200).value()["model"], "team/chat");
 }
+
+/// The first block of code of this language after the beginning of a page, and what follows it.
+fn block<'a>(page: &'a str, language: &str) -> (&'a str, &'a str) {
+    let (_, rest) = page.split_once(&format!("```{language}\n")).unwrap();
+    rest.split_once("```").unwrap()
+}
+
+#[test]
+fn program_of_the_page_about_the_door_prints_what_the_page_says() {
+    let Some(packages) = needs::pypi(env!("CARGO_TARGET_TMPDIR"), "openai-python", &[PYPI]) else { return };
+    let page = std::fs::read_to_string(root().join("docs/doors/openai.md")).unwrap();
+    let (workflow, rest) = block(&page, "yaml");
+    let (program, rest) = block(rest, "python");
+    let (printed, _) = block(rest, "");
+    let place = Place::new();
+    place.put(workflow);
+    let program = program.replace("127.0.0.1:7117", &place.address.to_string());
+    let mut command = Command::new("python3");
+    command.args(["-c", &program]).env("PYTHONPATH", packages);
+    assert_eq!(Running::start(command).end().ok().stdout.trim(), printed.trim());
+}
