@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use rethread::event::LlmCallRequested;
 use rethread::runs::RunId;
 use rethread::{CallId, Event, RecordedEvent, Workflow};
 use rethread_events::message::FinishReason;
+
+use crate::events::ends_run;
 
 /// A piece of the answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,42 +82,51 @@ impl Speech {
         Self { workflow, run, has_begun, depth, gives_answer, call, finish: None, is_over: false }
     }
 
-    pub(super) fn take(&mut self, event: &RecordedEvent) -> Option<Piece> {
-        match &event.event {
-            Event::RunStarted(e) => self.has_begun |= e.run_id == self.run,
-            Event::RunCancelled(e) => self.is_over |= e.run_id == self.run,
-            _ if !self.has_begun || self.is_over => {}
-            Event::LoopStarted(_) | Event::SubWorkflowStarted(_) | Event::HookStarted(_) => self.depth += 1,
-            Event::LoopEnded(_)
-            | Event::SubWorkflowCompleted(_)
-            | Event::SubWorkflowFailed(_)
-            | Event::HookEnded(_) => {
-                self.depth = self.depth.saturating_sub(1);
+    pub(super) fn take(&mut self, recorded: &RecordedEvent) -> Option<Piece> {
+        let event = &recorded.event;
+        if let Event::RunStarted(e) = event {
+            self.has_begun |= e.run_id == self.run;
+        } else if let Event::RunCancelled(e) = event {
+            self.is_over |= e.run_id == self.run;
+        }
+        if !self.has_begun || self.is_over {
+            return None;
+        }
+        if let Event::LoopStarted(_) | Event::SubWorkflowStarted(_) | Event::HookStarted(_) = event {
+            self.depth += 1;
+        } else if let Event::LoopEnded(_)
+        | Event::SubWorkflowCompleted(_)
+        | Event::SubWorkflowFailed(_)
+        | Event::HookEnded(_) = event
+        {
+            self.depth = self.depth.saturating_sub(1);
+        } else if let Event::LlmExecutionRequest(e) = event {
+            self.gives_answer = self.depth == 0 && e.output.is_none() && self.workflow.main().is_end(&e.node_id);
+        } else if let Event::LlmExecutionCompleted(e) = event
+            && self.gives_answer
+        {
+            self.finish = Some(e.finish_reason);
+        } else if ends_run(event) {
+            self.is_over = true;
+        }
+        self.take_call(recorded)
+    }
+
+    fn take_call(&mut self, recorded: &RecordedEvent) -> Option<Piece> {
+        if let Event::LlmCallRequested(e) = &recorded.event {
+            let id = CallId(recorded.record.seq);
+            let is_told = self.gives_answer && e.aside.is_none();
+            self.call = is_told.then_some(Call { id, sent: String::new(), matched: Some(0) });
+        } else if let Event::LlmExecutionProgress(e) = &recorded.event {
+            let call = self.call.as_mut().filter(|call| call.id == e.call_id)?;
+            if e.restarted {
+                call.restart();
             }
-            Event::LlmExecutionRequest(e) => {
-                self.gives_answer = self.depth == 0 && e.output.is_none() && self.workflow.main().is_end(&e.node_id);
-            }
-            Event::LlmCallRequested(LlmCallRequested { aside: None, .. }) if self.gives_answer => {
-                let id = CallId(event.record.seq);
-                self.call = Some(Call { id, sent: String::new(), matched: Some(0) });
-            }
-            Event::LlmExecutionProgress(e) => {
-                let call = self.call.as_mut().filter(|call| call.id == e.call_id)?;
-                if e.restarted {
-                    call.restart();
-                }
-                return call.take(&e.text);
-            }
-            Event::LlmCallRetried(e) => {
-                self.call.as_mut().filter(|call| call.id == e.call_id)?.restart();
-            }
-            Event::LlmCallCompleted(e) => {
-                let call = self.call.as_mut().filter(|call| call.id == e.call_id)?;
-                return call.complete(&e.message.joined_text());
-            }
-            Event::LlmExecutionCompleted(e) if self.gives_answer => self.finish = Some(e.finish_reason),
-            Event::ThreadCompleted(_) | Event::ThreadFailed(_) | Event::ThreadCancelled(_) => self.is_over = true,
-            _ => {}
+            return call.take(&e.text);
+        } else if let Event::LlmCallRetried(e) = &recorded.event {
+            self.call.as_mut().filter(|call| call.id == e.call_id)?.restart();
+        } else if let Event::LlmCallCompleted(e) = &recorded.event {
+            return self.call.take_if(|call| call.id == e.call_id)?.complete(&e.message.joined_text());
         }
         None
     }
