@@ -15,7 +15,7 @@ use crate::exit::Failure;
 /// The protocol of another product that the server speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Door {
-    /// Chat Completions, as OpenAI defines it.
+    /// Chat Completions and Responses, as OpenAI defines them.
     Openai,
 }
 

@@ -27,7 +27,7 @@ use super::tokens::{self, Scope, TokenHash};
 const ANSWER_MAX: Duration = Duration::from_secs(60);
 /// As above, for requests that read or write much of the log.
 const LONG_ANSWER_MAX: Duration = Duration::from_secs(1_800);
-const LONG: [&str; 7] = [
+const LONG: [&str; 8] = [
     "/v1/log/verify",
     "/v1/log/compact",
     "/v1/log/backup",
@@ -35,6 +35,7 @@ const LONG: [&str; 7] = [
     "/v1/import",
     "/v1/threads/{thread}/rerun",
     "/v1/chat/completions",
+    "/v1/responses",
 ];
 
 /// The permissions of the sender of a request.

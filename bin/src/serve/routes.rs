@@ -140,6 +140,9 @@ routes! {
     get "/v1/models" Read Hidden openai::models::list;
     get "/v1/models/{model}" Read Hidden openai::models::show;
     post "/v1/chat/completions" Operate Filtered openai::chat::create;
+    post "/v1/responses" Operate Filtered openai::responses::create;
+    get "/v1/responses/{response}" Read Filtered openai::responses::retrieve;
+    post "/v1/responses/{response}/cancel" Operate Filtered openai::responses::cancel;
     get "/" Anybody All page::index;
     get "/assets/{file}" Anybody All page::asset;
 }

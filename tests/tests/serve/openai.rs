@@ -231,6 +231,14 @@ fn openai_client_for_python_works() {
 }
 
 #[test]
+fn openai_client_for_python_gets_responses() {
+    let Some(packages) = needs::pypi(env!("CARGO_TARGET_TMPDIR"), "openai-python", &[PYPI]) else { return };
+    let mut command = Command::new("python3");
+    command.arg(root().join("tests/clients/openai_responses.py")).env("PYTHONPATH", packages);
+    Door::new().run(command);
+}
+
+#[test]
 fn openai_client_for_node_works() {
     let Some(folder) = needs::npm(env!("CARGO_TARGET_TMPDIR"), "openai", &[NPM]) else { return };
     // Modules are searched beside the program.
@@ -356,6 +364,20 @@ fn token_with_labels_reaches_only_its_threads_by_chat() {
     let mut next = asked("chat");
     next["metadata"] = json!({ "thread_id": thread });
     error(&door.request(&other, &next).send(), 404, "not_found_error", "no_thread");
+    let by = |token: &str, method: &str, path: &str| {
+        Request::new(door.place.address, method, path).header("Authorization", &format!("Bearer {token}"))
+    };
+    let ask = json!({ "model": "chat", "input": "Hello." });
+    let response = by(&acme, "POST", "/v1/responses").json(&ask).send().is(200).value();
+    let path = format!("/v1/responses/{}", response["id"].as_str().unwrap());
+    by(&acme, "GET", &path).send().is(200);
+    error(&by(&other, "GET", &path).send(), 404, "not_found_error", "no_thread");
+    error(&by(&other, "POST", &format!("{path}/cancel")).send(), 404, "not_found_error", "no_thread");
+    for place in ["previous_response_id", "conversation"] {
+        let mut ask = ask.clone();
+        ask[place] = if place == "conversation" { response[place]["id"].clone() } else { response["id"].clone() };
+        error(&by(&other, "POST", "/v1/responses").json(&ask).send(), 404, "not_found_error", "no_thread");
+    }
     door.request(&acme, &next).send().is(200);
     let models =
         Request::new(door.place.address, "GET", "/v1/models").header("Authorization", &format!("Bearer {acme}"));

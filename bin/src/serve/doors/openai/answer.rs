@@ -1,22 +1,27 @@
 //! Follows a run until its answer is complete.
 
+use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use futures::{FutureExt as _, StreamExt as _};
-use rethread::errors::{ReadError, RunError};
+use rethread::errors::ReadError;
 use rethread::event::OperationType;
 use rethread::operate::{LogAccess as _, OpenInteraction};
 use rethread::runs::RunId;
 use rethread::store::{Batch, Mapped, Records};
-use rethread::{Outcome, Position, RecordedEvent, Seq, Status, ThreadHandle, Workflow};
+use rethread::{Outcome, Position, RecordedEvent, Seq, State, Status, ThreadHandle, ThreadId, Workflow};
 use rethread_events::message::FinishReason;
 use rethread_events::thread::ThreadUsage;
+use serde::Serialize;
+use serde_json::Value;
 
 use super::Error;
+use super::responses::RESPONSE;
 use super::speech::{Piece, Speech};
-use crate::serve::problem::Problem;
+use crate::serve::problem::{Kind, Problem};
+use crate::serve::request;
 use crate::serve::server::Shared;
 use crate::serve::written::Entry;
 
@@ -27,12 +32,56 @@ const BETWEEN: &str = "\n\n";
 pub(super) struct Run {
     pub(super) thread: ThreadHandle,
     pub(super) id: RunId,
-    /// The first event after which the answer comes.
+    /// The event that brought the message: a start, a run that starts or waits, or the answer to a question.
     pub(super) from: Seq,
-    /// Whether that event belongs to the run.
-    pub(super) has_begun: bool,
     /// The definition that it runs on.
     pub(super) workflow: Arc<Workflow>,
+}
+
+impl Run {
+    pub(super) fn key(&self) -> RunKey {
+        RunKey { thread: self.thread.id(), run: self.id, from: self.from }
+    }
+}
+
+/// Names an answer: the ids of chat completions and responses are made of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct RunKey {
+    pub(super) thread: ThreadId,
+    pub(super) run: RunId,
+    pub(super) from: Seq,
+}
+
+impl fmt::Display for RunKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}-{}", self.thread, self.run, self.from)
+    }
+}
+
+impl RunKey {
+    /// Reads the id of a response.
+    pub(super) fn of_response(id: &str) -> Result<Self, Problem> {
+        let read = || {
+            let (rest, from) = id.strip_prefix(RESPONSE)?.rsplit_once('-')?;
+            let (thread, run) = rest.rsplit_once('-')?;
+            let (thread, run, from) = (thread.parse().ok()?, RunId(Seq(run.parse().ok()?)), Seq(from.parse().ok()?));
+            Some(Self { thread, run, from })
+        };
+        read().ok_or_else(|| Problem::new(Kind::NoMoment, format!("there is no response `{}`", request::cut(id))))
+    }
+}
+
+/// Names the thread and the run of an answer, for clients. All values of metadata are texts.
+#[derive(Serialize)]
+pub(super) struct Metadata {
+    thread_id: ThreadId,
+    run_id: String,
+}
+
+impl Metadata {
+    pub(super) fn of(run: &Run) -> Self {
+        Self { thread_id: run.thread.id(), run_id: run.id.to_string() }
+    }
 }
 
 /// The next thing to tell the client.
@@ -83,8 +132,8 @@ pub(super) struct Answering {
 
 impl Answering {
     pub(super) fn begin(server: &Shared, run: Run) -> Self {
-        let Run { thread, id, from, has_begun, workflow } = run;
-        let mut speech = Speech::of(workflow, id, has_begun);
+        let Run { thread, id, from, workflow } = run;
+        let mut speech = Speech::of(workflow, id, from);
         let follow = move |batch| hear(&mut speech, batch);
         let heard = server.hub.follow_thread(server.runtime.store(), thread.id(), from, follow);
         let at_rest = at_rest(&thread);
@@ -132,14 +181,14 @@ impl Answering {
                 return Ok(Step::Text(self.tell(piece)));
             }
             if self.is_over {
-                let outcome = self.thread.run_outcome(self.run).await;
+                let answer = ended(&self.thread, self.run).await;
                 self.is_told = true;
-                return self.ended(outcome).map(|end| Step::End(Ok(end)));
+                return answer.map(|answer| Step::End(Ok(self.end(answer))));
             }
             if let Some(rested) = self.rested.take_if(|rested| self.at >= Some(rested.last_position)) {
-                let end = self.asks(rested).await?;
+                let answer = asks(&self.thread, &rested.state).await;
                 self.is_told = true;
-                return Ok(Step::End(Ok(end)));
+                return answer.map(|answer| Step::End(Ok(self.end(answer))));
             }
             tokio::select! {
                 biased;
@@ -175,47 +224,57 @@ impl Answering {
         if is_next { format!("{BETWEEN}{text}") } else { text }
     }
 
-    fn ended(&self, outcome: Result<Outcome, RunError>) -> Result<End, Error> {
-        let outcome = outcome.map_err(Problem::from)?;
-        if let Some(error) = &outcome.error {
-            return Err(Error::of_run(error));
-        }
-        let text = match outcome.output {
-            Some(serde_json::Value::String(text)) => text,
-            Some(serde_json::Value::Null) | None => self.last.clone(),
-            Some(value) => value.to_string(),
+    fn end(&self, answer: Answer) -> End {
+        let Answer { text, usage } = answer;
+        let text = text.unwrap_or_else(|| self.last.clone());
+        let rest = match (self.has_spoken, text == self.last) {
+            (true, true) => String::new(),
+            (true, false) => format!("{BETWEEN}{text}"),
+            (false, _) => text.clone(),
         };
         let finish_reason = match self.finish {
             Some(FinishReason::Length) => "length",
             Some(FinishReason::ContentFilter) => "content_filter",
             _ => "stop",
         };
-        Ok(self.end(text, finish_reason, outcome.state.run_usage()))
-    }
-
-    /// The question that a thread at rest waits for, as the answer; an error if a message cannot answer it.
-    async fn asks(&mut self, rested: Outcome) -> Result<End, Error> {
-        let thread = self.thread.id();
-        if rested.status == Status::Paused {
-            let reason = rested.state.pause_reason().map(|reason| format!(": {reason}")).unwrap_or_default();
-            return Err(Error::needs_person(format!(
-                "the run is paused{reason}; it continues after POST /v1/threads/{thread}/resume"
-            )));
-        }
-        let open = self.thread.inbox().await.map_err(Problem::from)?;
-        match open.iter().find(|question| is_answered_by_message(question)) {
-            Some(question) => Ok(self.end(text_of(question), "stop", rested.state.run_usage())),
-            None => Err(waits_elsewhere(&open)),
-        }
-    }
-
-    fn end(&self, text: String, finish_reason: &'static str, usage: ThreadUsage) -> End {
-        let rest = match (self.has_spoken, text == self.last) {
-            (true, true) => String::new(),
-            (true, false) => format!("{BETWEEN}{text}"),
-            (false, _) => text.clone(),
-        };
         End { text, rest, finish_reason, usage }
+    }
+}
+
+/// The answer of a run.
+pub(super) struct Answer {
+    /// The output; `None` if there is none.
+    pub(super) text: Option<String>,
+    pub(super) usage: ThreadUsage,
+}
+
+/// Returns the answer of a run that has ended.
+pub(super) async fn ended(thread: &ThreadHandle, run: RunId) -> Result<Answer, Error> {
+    let outcome = thread.run_outcome(run).await.map_err(Problem::from)?;
+    if let Some(error) = &outcome.error {
+        return Err(Error::of_run(error));
+    }
+    let text = match outcome.output {
+        Some(Value::String(text)) => Some(text),
+        Some(Value::Null) | None => None,
+        Some(value) => Some(value.to_string()),
+    };
+    Ok(Answer { text, usage: outcome.state.run_usage() })
+}
+
+/// Returns the question that a thread at rest waits for, as the answer; an error if a message cannot answer it.
+pub(super) async fn asks(thread: &ThreadHandle, state: &State) -> Result<Answer, Error> {
+    if state.status() == Status::Paused {
+        let reason = state.pause_reason().map(|reason| format!(": {reason}")).unwrap_or_default();
+        let id = thread.id();
+        return Err(Error::needs_person(format!(
+            "the run is paused{reason}; it continues after POST /v1/threads/{id}/resume"
+        )));
+    }
+    let open = thread.inbox().await.map_err(Problem::from)?;
+    match open.iter().find(|question| is_answered_by_message(question)) {
+        Some(question) => Ok(Answer { text: Some(text_of(question)), usage: state.run_usage() }),
+        None => Err(waits_elsewhere(&open)),
     }
 }
 

@@ -3,12 +3,15 @@
 use actix_web::http::StatusCode;
 use actix_web::http::header::{self, HeaderName, HeaderValue};
 use actix_web::{HttpResponse, ResponseError};
-use rethread::{ExecutionError, ThreadId};
+use rethread::{ErrorKind, ExecutionError, ThreadId};
 use serde::Serialize;
 use serde_json::json;
 
 use super::THREAD;
 use crate::serve::problem::{Kind, Problem};
+
+/// The type of the error of a run that only a person can continue.
+const WAITING: &str = "run_waiting";
 
 /// The error answer of a request of this door.
 #[derive(Debug)]
@@ -44,13 +47,31 @@ impl Error {
     /// A run that only a person can continue, and not by a message.
     pub(super) fn needs_person(detail: String) -> Self {
         let problem = Problem::new(Kind::Conflict, detail);
-        Self { named: Some(("run_waiting", "needs_person".into())), ..problem.into() }
+        Self { named: Some((WAITING, "needs_person".into())), ..problem.into() }
     }
 
     /// Names the thread, whose run has begun. Clients repeat a request after 408, 409, 429 and 5xx, and that would begin
     /// another run. So the status is 422.
     pub(super) fn of_thread(self, thread: ThreadId) -> Self {
         Self { thread: Some(thread), ..self }
+    }
+
+    /// A run that was cancelled before it began.
+    pub(super) fn cancelled() -> Self {
+        Self::of_run(&ExecutionError::new(ErrorKind::Cancelled, "the run was cancelled before it began"))
+    }
+
+    /// Whether it is about the run, and not about the request or the server.
+    pub(super) fn is_of_run(&self) -> bool {
+        self.named.is_some()
+    }
+
+    pub(super) fn is_cancellation(&self) -> bool {
+        self.named.as_ref().is_some_and(|(_, code)| *code == ErrorKind::Cancelled.to_string())
+    }
+
+    pub(super) fn needs_a_person(&self) -> bool {
+        self.named.as_ref().is_some_and(|(kind, _)| *kind == WAITING)
     }
 
     fn body(&self) -> Body<'_> {

@@ -6,6 +6,8 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use super::answer::RunKey;
+use super::responses::CONVERSATION;
 use crate::serve::problem::{Kind, Problem};
 
 /// The variable that receives system and developer messages, if the workflow declares it.
@@ -14,14 +16,25 @@ const INSTRUCTIONS: &str = "instructions";
 /// The body of a request.
 pub(super) type Body = Map<String, Value>;
 
-/// A request for a chat completion.
+/// A request for an answer.
 pub(super) struct Input {
     pub(super) model: String,
     pub(super) conversation: Conversation,
-    /// The thread to continue.
-    pub(super) thread: Option<ThreadId>,
+    pub(super) place: Place,
     pub(super) stream: bool,
     pub(super) include_usage: bool,
+    pub(super) background: bool,
+}
+
+/// Where a conversation continues.
+#[derive(Clone, Copy)]
+pub(super) enum Place {
+    /// Nowhere: it is a new thread.
+    New,
+    /// At the end of a thread.
+    Thread(ThreadId),
+    /// After a response.
+    After(RunKey),
 }
 
 /// The messages of a request.
@@ -51,29 +64,89 @@ fn field<T: DeserializeOwned>(body: &mut Body, name: &str) -> Result<Option<T>, 
 }
 
 impl Input {
-    /// Reads the body.
+    /// Reads the body of a request for a chat completion.
     ///
     /// # Errors
     /// For a field that is missing or has another type, and for one that would change the answer in a way that is not
     /// possible here.
-    pub(super) fn read(mut body: Body) -> Result<Self, Problem> {
+    pub(super) fn of_chat(mut body: Body) -> Result<Self, Problem> {
         refuse(&body)?;
-        let model =
-            field(&mut body, "model")?.ok_or_else(|| invalid("model", "name a workflow: GET /v1/models lists them"))?;
+        let model = model(&mut body)?;
         let mut metadata: Body = field(&mut body, "metadata")?.unwrap_or_default();
         let thread: Option<String> =
             field(&mut metadata, "thread_id").map_err(|problem| problem.at("parameter", "metadata"))?;
         let thread = thread.map(|id| id.parse().map_err(|_| no_thread(&id))).transpose()?;
         let options: StreamOptions = field(&mut body, "stream_options")?.unwrap_or_default();
         let messages = body.remove("messages").unwrap_or_default();
+        if !messages.is_array() {
+            return Err(invalid("messages", "expected a list of messages"));
+        }
         Ok(Self {
             model,
-            conversation: Conversation::read(&messages)?,
-            thread,
+            conversation: Conversation::read("messages", ConversationFormat::OpenaiChat, &messages)?,
+            place: thread.map_or(Place::New, Place::Thread),
             stream: field(&mut body, "stream")?.unwrap_or(false),
             include_usage: options.include_usage,
+            background: false,
         })
     }
+
+    /// Reads the body of a request for a response.
+    ///
+    /// # Errors
+    /// As [`Self::of_chat`].
+    pub(super) fn of_response(mut body: Body) -> Result<Self, Problem> {
+        refuse(&body)?;
+        let model = model(&mut body)?;
+        let previous: Option<String> = field(&mut body, "previous_response_id")?;
+        let conversation: Option<ConversationParam> = field(&mut body, "conversation")?;
+        let place = match (previous, conversation.map(ConversationParam::id)) {
+            (None, None) => Place::New,
+            (Some(id), None) => {
+                let key =
+                    RunKey::of_response(&id).map_err(|problem| problem.at("parameter", "previous_response_id"))?;
+                Place::After(key)
+            }
+            (None, Some(id)) => Place::Thread(thread_of_conversation(&id)?),
+            (Some(_), Some(_)) => {
+                return Err(invalid("conversation", "`previous_response_id` names it: leave out one"));
+            }
+        };
+        let background = field(&mut body, "background")?.unwrap_or(false);
+        let stream = field(&mut body, "stream")?.unwrap_or(false);
+        // The fields that are read as a conversation.
+        let said = ["instructions", "input"].map(|name| (name.to_owned(), body.remove(name).unwrap_or_default()));
+        let said = Value::Object(said.into_iter().collect());
+        let conversation = Conversation::read("input", ConversationFormat::OpenaiResponses, &said)?;
+        Ok(Self { model, conversation, place, stream, include_usage: true, background })
+    }
+}
+
+fn model(body: &mut Body) -> Result<String, Problem> {
+    field(body, "model")?.ok_or_else(|| invalid("model", "name a workflow: GET /v1/models lists them"))
+}
+
+/// The conversation of a request, by its id or as an object.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum ConversationParam {
+    Id(String),
+    Object { id: String },
+}
+
+impl ConversationParam {
+    fn id(self) -> String {
+        match self {
+            Self::Id(id) | Self::Object { id } => id,
+        }
+    }
+}
+
+fn thread_of_conversation(id: &str) -> Result<ThreadId, Problem> {
+    id.strip_prefix(CONVERSATION).and_then(|id| id.parse().ok()).ok_or_else(|| {
+        let detail = "a conversation is named by its id, as a response has it under `conversation`";
+        Problem::new(Kind::NoThread, detail).at("parameter", "conversation")
+    })
 }
 
 fn no_thread(id: &str) -> Problem {
@@ -82,11 +155,8 @@ fn no_thread(id: &str) -> Problem {
 }
 
 impl Conversation {
-    fn read(messages: &Value) -> Result<Self, Problem> {
-        if !messages.is_array() {
-            return Err(invalid("messages", "expected a list of messages"));
-        }
-        let messages = read_conversation(Some(ConversationFormat::OpenaiChat), messages)
+    fn read(field: &str, format: ConversationFormat, body: &Value) -> Result<Self, Problem> {
+        let messages = read_conversation(Some(format), body)
             .map_err(|error| Problem::new(Kind::InvalidRequest, error.to_string()).at("parameter", error.place))?;
         let is_instruction = |message: &Message| message.role == Role::System;
         let (instructions, mut past): (Vec<_>, Vec<_>) = messages.into_iter().partition(is_instruction);
@@ -94,7 +164,7 @@ impl Conversation {
             Some(last) if last.role == Role::User => {
                 Ok(Self { instructions: instructions.iter().map(Message::joined_text).collect(), past, last })
             }
-            _ => Err(invalid("messages", "the last message must have the role `user`: the workflow answers it")),
+            _ => Err(invalid(field, "the last message must have the role `user`: the workflow answers it")),
         }
     }
 
@@ -164,7 +234,7 @@ fn refuse(body: &Body) -> Result<(), Problem> {
         Value::Null => true,
     };
     const TOOLS: &str = "tools of the client are not called: give the workflow its tools, and leave this out";
-    const REFUSED: [(&str, &str); 9] = [
+    const REFUSED: [(&str, &str); 10] = [
         ("tools", TOOLS),
         ("functions", TOOLS),
         ("logprobs", "probabilities are not known: leave it out"),
@@ -173,6 +243,7 @@ fn refuse(body: &Body) -> Result<(), Problem> {
         ("stop", "an answer is not cut: set `stop` in the profile of the workflow's model, and leave this out"),
         ("audio", "answers are texts: leave it out"),
         ("web_search_options", "give the workflow a tool that searches, and leave this out"),
+        ("prompt", "the prompts are those of the workflow: leave it out"),
         ("moderation", "give the workflow guardrails, and leave this out"),
     ];
     for (name, detail) in REFUSED {
@@ -187,9 +258,13 @@ fn refuse(body: &Body) -> Result<(), Problem> {
     if value("modalities").is_some_and(|all| !all.as_array().is_some_and(|all| all.iter().all(is_text))) {
         return Err(invalid("modalities", "answers are texts: leave it out"));
     }
-    if value("response_format").is_some_and(|format| format.get("type").is_none_or(|kind| kind != "text")) {
-        let detail = "the workflow says what its answer is (`output_schema` of a node): leave it out";
-        return Err(invalid("response_format", detail));
+    let is_other = |format: &Value| format.get("type").is_none_or(|kind| kind != "text");
+    let format_of_text = value("text").and_then(|text| text.get("format")).filter(|format| !format.is_null());
+    for (name, format) in [("response_format", value("response_format")), ("text", format_of_text)] {
+        if format.is_some_and(is_other) {
+            let detail = "the workflow says what its answer is (`output_schema` of a node): leave it out";
+            return Err(invalid(name, detail));
+        }
     }
     Ok(())
 }

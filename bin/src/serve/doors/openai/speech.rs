@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use rethread::runs::RunId;
-use rethread::{CallId, Event, RecordedEvent, Workflow};
+use rethread::{CallId, Event, RecordedEvent, Seq, Workflow};
 use rethread_events::message::FinishReason;
 
 use crate::events::ends_run;
@@ -76,8 +76,10 @@ impl Call {
 }
 
 impl Speech {
-    /// Of a run; `has_begun` unless the events of its thread up to its start come first.
-    pub(super) fn of(workflow: Arc<Workflow>, run: RunId, has_begun: bool) -> Self {
+    /// Of a run, from the event on that brought the message. A run has the seq of that event as its id, unless the message
+    /// answers a question of the run.
+    pub(super) fn of(workflow: Arc<Workflow>, run: RunId, from: Seq) -> Self {
+        let has_begun = run.0 != from;
         let (depth, gives_answer, call) = (0, false, None);
         Self { workflow, run, has_begun, depth, gives_answer, call, finish: None, is_over: false }
     }
@@ -86,6 +88,8 @@ impl Speech {
         let event = &recorded.event;
         if let Event::RunStarted(e) = event {
             self.has_begun |= e.run_id == self.run;
+        } else if let Event::ThreadStarted(_) = event {
+            self.has_begun |= self.run == RunId(recorded.record.seq);
         } else if let Event::RunCancelled(e) = event {
             self.is_over |= e.run_id == self.run;
         }
