@@ -24,3 +24,6 @@ pub(crate) const PATHS: [&str; 6] = [
 
 /// The header of a response that names the thread.
 const THREAD: &str = "x-rethread-thread";
+/// What the ids of responses and conversations begin with.
+const RESPONSE: &str = "resp_";
+const CONVERSATION: &str = "conv_";

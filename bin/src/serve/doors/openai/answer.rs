@@ -17,9 +17,8 @@ use rethread_events::thread::ThreadUsage;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::Error;
-use super::responses::RESPONSE;
 use super::speech::{Piece, Speech};
+use super::{Error, RESPONSE};
 use crate::serve::problem::{Kind, Problem};
 use crate::serve::request;
 use crate::serve::server::Shared;

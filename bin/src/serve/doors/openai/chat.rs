@@ -35,8 +35,8 @@ pub(crate) async fn create(server: Shared, request: HttpRequest, payload: web::P
     if stream {
         return Ok(streaming(server, &request, slot, shape, answering));
     }
-    // The slot is held until the answer is complete.
     let end = whole(&server, answering, slot).await.map_err(|error| error.of_thread(shape.thread))?;
+    guard::check_still_allowed(&server, guard::by(&request))?;
     let message = Message { role: "assistant", content: &end.text, refusal: None };
     let choices = [Choice { index: 0, message, logprobs: None, finish_reason: end.finish_reason }];
     let object = shape.object("chat.completion", &choices, Some(Some(Usage::from(&end.usage))));

@@ -6,8 +6,8 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use super::CONVERSATION;
 use super::answer::RunKey;
-use super::responses::CONVERSATION;
 use crate::serve::problem::{Kind, Problem};
 
 /// The variable that receives system and developer messages, if the workflow declares it.

@@ -4,8 +4,8 @@
 mod stream;
 
 use actix_web::{HttpRequest, HttpResponse, web};
+use rethread::Status;
 use rethread::errors::RunError;
-use rethread::{Status, Workflow};
 use rethread_events::thread::ThreadUsage;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -14,15 +14,11 @@ use super::answer::{self, Answer, Answering, Metadata, Run, RunKey};
 use super::begin::begin;
 use super::chat::whole;
 use super::input::Input;
-use super::{Error, THREAD};
+use super::{CONVERSATION, Error, RESPONSE, THREAD};
 use crate::serve::guard;
 use crate::serve::problem::{Kind, Problem};
 use crate::serve::request;
 use crate::serve::server::{Server, Shared};
-
-/// What the ids of responses and conversations begin with.
-pub(super) const RESPONSE: &str = "resp_";
-pub(super) const CONVERSATION: &str = "conv_";
 
 /// The answer to a message, as it is now.
 struct Response {
@@ -136,7 +132,9 @@ pub(crate) async fn create(server: Shared, request: HttpRequest, payload: web::P
         return Ok(response.answer(&Progress::Queued));
     }
     let answering = Answering::begin(&server, run);
-    match whole(&server, answering, slot).await {
+    let whole = whole(&server, answering, slot).await;
+    guard::check_still_allowed(&server, guard::by(&request))?;
+    match whole {
         Ok(end) => Ok(response.answer(&Progress::Answered(Answer { text: Some(end.text), usage: end.usage }))),
         Err(error) if error.is_of_run() => Ok(response.answer(&Progress::Failed(error))),
         Err(error) => Err(error.of_thread(response.key.thread)),
@@ -197,8 +195,7 @@ async fn find(server: &Server, request: &HttpRequest) -> Result<(Run, Response),
     {
         return Err(no_such().into());
     }
-    let workflow: std::sync::Arc<Workflow> =
-        server.runtime.workflow(on.hash).await.map_err(Problem::from)?.ok_or_else(no_such)?;
+    let workflow = server.runtime.workflow(on.hash).await.map_err(Problem::from)?.ok_or_else(no_such)?;
     let created = summary.as_ref().map_or_else(|| server.runtime.now(), |summary| summary.started_at);
     let model = on.name.clone();
     let run = Run { thread, id: key.run, from: key.from, workflow };
