@@ -9,30 +9,39 @@ import { Place } from '../place.mjs';
 
 const BUNDLE = readFileSync(process.env.RETHREAD_DEEP_CHAT);
 
-/** Answers what it is told. */
+/** Answers what it is told. If it is to wait, it says something, calls a tool, and then says nothing for an hour. */
 const PARROT = { version: '1', variables: { instructions: '' }, nodes: [{ id: 'answer', llm: {
-  provider: 'mock', model: 'scripted', system_prompt: '{{ instructions }}', user_prompt: '{{ input }}', stream: true,
-  extra: { script: { answers: [{ match: 'my name', chunks: ['You ', 'are ', 'Ada.'], chunk_delay_ms: 50 }], otherwise: { chunks: ['Hello, ', 'Ada!'], chunk_delay_ms: 50 } } },
+  provider: 'mock', model: 'scripted', system_prompt: '{{ instructions }}', user_prompt: '{{ input }}', stream: true, tool_mode: 'auto',
+  extra: { script: {
+    answers: [
+      { match: 'my name', text: 'You are Ada.' },
+      { match: 'Hello', text: 'Hello, Ada!' },
+      { match: 'Wait', chunks: ['One moment'], tool_calls: [{ name: 'list_folder', arguments: {} }] },
+    ],
+    otherwise: { text: 'never', delay_ms: 3_600_000 },
+  } },
 } }] };
 
 /** The page; its requests to OpenAI go to the server. */
-const page_of = (url, mode) => `<!doctype html><title>chat</title><deep-chat></deep-chat>
+const page_of = (url, mode, stream) => `<!doctype html><title>chat</title><body></body>
 <script>
   const real = window.fetch;
   window.fetch = (to, how) => real(String(to).replace('https://api.openai.com/v1', '${url}/v1'), how);
 </script>
-<script type="module" src="/deep-chat.js"></script>
 <script type="module">
-  const chat = document.querySelector('deep-chat');
-  chat.connect = { stream: true };
+  await import('/deep-chat.js');
+  const chat = document.createElement('deep-chat');
+  chat.connect = { stream: ${stream} };
   chat.directConnection = { openAI: { key: 'none', ${mode}: { model: 'parrot', system_prompt: 'Be kind.' } } };
+  chat.onComponentRender = () => { window.is_ready = true; };
+  document.body.append(chat);
 </script>`;
 
 let [pages, place, browser] = [];
 before(async () => {
   pages = createServer(({ url }, response) => {
     if (url === '/deep-chat.js') response.setHeader('Content-Type', 'text/javascript').end(BUNDLE);
-    else response.setHeader('Content-Type', 'text/html').end(page_of(place.url, url.slice(1)));
+    else response.setHeader('Content-Type', 'text/html').end(page_of(place.url, ...url.slice(1).split('/')));
   });
   await new Promise((listens) => pages.listen(0, '127.0.0.1', listens));
   place = await Place.open('--allow-origin', `http://127.0.0.1:${pages.address().port}`);
@@ -46,22 +55,32 @@ after(async () => {
   pages?.close();
 });
 
+/** What was said, one line for each message. */
+const SAID = "document.querySelector('deep-chat').getMessages().map(({ role, text }) => role + ': ' + text).join('\\n')";
+
+async function talk(page, text, conversation) {
+  await page.until('window.is_ready');
+  await page.value("document.querySelector('deep-chat').focusInput()");
+  await page.type(text);
+  // The page takes no message before the answer to the last one is complete.
+  const is_sent = `${SAID}.includes(${JSON.stringify(`user: ${text}`)})`;
+  while (!(await page.value(is_sent))) await page.press('Enter');
+  await page.until(`${SAID} === ${JSON.stringify(conversation)}`);
+  // It loads a font from elsewhere.
+  assert.deepEqual(page.faults.filter((fault) => !fault.includes('fonts.')), []);
+}
+
 for (const mode of ['completions', 'chat']) {
+  const open = (stream) => browser.page(`http://127.0.0.1:${pages.address().port}/${mode}/${stream}`);
+
   test(`a person talks with a workflow in deep-chat, with its mode ${mode}`, async () => {
-    const page = await browser.page(`http://127.0.0.1:${pages.address().port}/${mode}`);
-    const said = "document.querySelector('deep-chat').getMessages().map(({ role, text }) => role + ': ' + text).join('\\n')";
-    const talk = async (text, conversation) => {
-      await page.until("document.querySelector('deep-chat')?.shadowRoot?.querySelector('#text-input')");
-      await page.value("document.querySelector('deep-chat').focusInput()");
-      await page.type(text);
-      // The page takes no message before the answer to the last one is complete.
-      const is_sent = `${said}.includes(${JSON.stringify(`user: ${text}`)})`;
-      while (!(await page.value(is_sent))) await page.press('Enter');
-      await page.until(`${said} === ${JSON.stringify(conversation)}`);
-    };
-    await talk('Hello.', 'user: Hello.\nai: Hello, Ada!');
-    await talk('What is my name?', 'user: Hello.\nai: Hello, Ada!\nuser: What is my name?\nai: You are Ada.');
-    // It loads a font from elsewhere.
-    assert.deepEqual(page.faults.filter((fault) => !fault.includes('fonts.')), []);
+    const page = await open(false);
+    await talk(page, 'Hello.', 'user: Hello.\nai: Hello, Ada!');
+    await talk(page, 'What is my name?', 'user: Hello.\nai: Hello, Ada!\nuser: What is my name?\nai: You are Ada.');
+  });
+
+  // Not up to the end: the page sometimes drops a piece that arrives together with the end of the stream.
+  test(`deep-chat shows an answer before it is complete, with its mode ${mode}`, async () => {
+    await talk(await open(true), 'Wait.', 'user: Wait.\nai: One moment');
   });
 }
