@@ -32,7 +32,7 @@ struct Response {
 /// How far a response is.
 enum Progress {
     Queued,
-    InProgress,
+    Running,
     /// It is complete.
     Answered(Answer),
     Failed(Error),
@@ -81,7 +81,7 @@ impl Response {
             ("completed", Vec::new(), Value::Null, Value::Null, None);
         match progress {
             Progress::Queued => status = "queued",
-            Progress::InProgress => status = "in_progress",
+            Progress::Running => status = "in_progress",
             Progress::Answered(answer) => {
                 output.push(self.item("completed", &[part(answer.text.as_deref().unwrap_or_default())]));
                 usage = Some(Tokens::from(&answer.usage));
@@ -216,7 +216,7 @@ async fn progress(run: &Run) -> Result<Progress, Error> {
     } else if matches!(run.thread.summary().await.map_err(Problem::from)?.status, Status::Waiting | Status::Paused) {
         answer::asks(&run.thread, &run.thread.state().await.map_err(Problem::from)?).await
     } else {
-        return Ok(Progress::InProgress);
+        return Ok(Progress::Running);
     };
     match answer {
         Ok(answer) => Ok(Progress::Answered(answer)),

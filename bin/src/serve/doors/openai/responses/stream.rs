@@ -52,7 +52,7 @@ impl Events {
     }
 
     fn opening(&mut self) -> String {
-        let response = self.response.json(&Progress::InProgress);
+        let response = self.response.json(&Progress::Running);
         self.of_response("response.created", &response) + &self.of_response("response.in_progress", &response)
     }
 
