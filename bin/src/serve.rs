@@ -5,6 +5,7 @@ mod beginning;
 mod cloud_event;
 mod control;
 mod counters;
+mod doors;
 mod event_filter;
 mod events;
 mod explain;
@@ -147,6 +148,7 @@ pub(crate) async fn serve(open: &OpenArgs, args: ServeArgs) -> Result<ExitCode, 
     let incoming = if args.read_only { Default::default() } else { incoming::read(open.config_file())? };
     let listener = listen(&args, &tokens)?;
     let address = listener.local_addr()?;
+    let doors = doors::read(open.config_file(), address.ip().is_loopback())?;
     let url = format!("http://{address}");
     // Where nothing is changed, no call is approved.
     let runs_programs = programs != Programs::None && !args.read_only && !args.no_token;
@@ -159,6 +161,7 @@ pub(crate) async fn serve(open: &OpenArgs, args: ServeArgs) -> Result<ExitCode, 
         read_only: args.read_only,
         driven: None,
         programs,
+        doors,
         hosts: lower(&args.allow_host),
         origins: lower(&args.allow_origin),
         workspace: args.tools.folder(),

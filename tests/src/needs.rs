@@ -45,23 +45,50 @@ pub fn program(name: &str) -> bool {
 /// npm cannot install them, the test is [`skipped`].
 #[track_caller]
 pub fn npm(target_tmp: &str, name: &str, packages: &[&str]) -> Option<PathBuf> {
-    // Two at once would take away from each other what they have just written.
-    static ONE: Mutex<()> = Mutex::new(());
     if !program("node") || !program("npm") {
         return None;
     }
+    installed("npm", target_tmp, name, packages, |folder| install(folder, packages))
+}
+
+/// Installs packages once, unless they are there.
+#[track_caller]
+fn installed(
+    manager: &str,
+    target_tmp: &str,
+    name: &str,
+    packages: &[&str],
+    install: impl Fn(&Path) -> bool,
+) -> Option<PathBuf> {
+    // Two at once would take away from each other what they have just written.
+    static ONE: Mutex<()> = Mutex::new(());
     let folder = Path::new(target_tmp).join(name);
     let (mark, wanted) = (folder.join("installed"), packages.join(" "));
     let installed = {
         let _one = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         std::fs::create_dir_all(&folder).unwrap();
         let is_there = std::fs::read_to_string(&mark).is_ok_and(|installed| installed == wanted);
-        is_there || install(&folder, packages) && std::fs::write(&mark, wanted).is_ok()
+        is_there || install(&folder) && std::fs::write(&mark, wanted).is_ok()
     };
     if !installed {
-        skipped(&format!("npm cannot install {}", packages.join(", ")));
+        skipped(&format!("{manager} cannot install {}", packages.join(", ")));
     }
     installed.then_some(folder)
+}
+
+/// The folder in which these packages of PyPI (`name==version`) are installed, for `PYTHONPATH`; kept in `target/`. Where
+/// pip cannot install them, the test is [`skipped`].
+#[track_caller]
+pub fn pypi(target_tmp: &str, name: &str, packages: &[&str]) -> Option<PathBuf> {
+    if !program("python3") {
+        return None;
+    }
+    let install = |folder: &Path| {
+        let mut command = Command::new("python3");
+        command.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--upgrade", "--target", "."]);
+        command.args(packages).current_dir(folder).output().is_ok_and(|output| output.status.success())
+    };
+    installed("pip", target_tmp, name, packages, install)
 }
 
 fn install(folder: &Path, packages: &[&str]) -> bool {

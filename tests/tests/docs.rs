@@ -93,8 +93,9 @@ fn every_promise_names_an_existing_test() {
 #[test]
 fn every_file_linked_in_the_docs_exists() {
     let mut pages = vec![root().join("README.md")];
-    for entry in
-        ["docs", "docs/adr", "docs/guides"].iter().flat_map(|folder| fs::read_dir(root().join(folder)).unwrap())
+    for entry in ["docs", "docs/adr", "docs/doors", "docs/guides"]
+        .iter()
+        .flat_map(|folder| fs::read_dir(root().join(folder)).unwrap())
     {
         let path = entry.unwrap().path();
         if path.extension().is_some_and(|extension| extension == "md") {

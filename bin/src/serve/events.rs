@@ -13,7 +13,7 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::event_filter::{End, EventFilter, EventTextStream, Labelled, following, following_thread, past, past_of};
-use super::feed;
+use super::feed::{self, Frame};
 use super::guard;
 use super::idempotency::blocking;
 use super::problem::Problem;
@@ -119,7 +119,7 @@ fn streaming(
         .content_type(media_type)
         .insert_header(("Cache-Control", "no-cache, no-transform"))
         .insert_header(("X-Accel-Buffering", "no"))
-        .streaming(feed::body(server, seat, guard::by(request), form, events, seen)))
+        .streaming(feed::body(server, seat, guard::by(request), Frame::Events(form), events, seen)))
 }
 
 /// The end of the stream: an `EventSource` that gets this does not reconnect.

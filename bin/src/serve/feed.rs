@@ -9,6 +9,7 @@ use rethread::errors::{ReadError, RuntimeError};
 use serde_json::json;
 use tokio::time::{Interval, MissedTickBehavior};
 
+use super::doors::openai;
 use super::event_filter::EventTextStream;
 use super::guard::{self, By};
 use super::problem::Problem;
@@ -18,8 +19,17 @@ use super::written::{Form, PIECE_BYTES, Written};
 /// How long a client waits before it connects again, in milliseconds.
 const RETRY_MS: u64 = 2_000;
 
+/// What is written besides events: before them, between them, and when no more come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Frame {
+    /// Events in this form.
+    Events(Form),
+    /// Chunks of the OpenAI-compatible door.
+    Openai,
+}
+
 struct Feed {
-    form: Form,
+    frame: Frame,
     /// Whose token may be revoked meanwhile.
     by: Option<By>,
     events: EventTextStream,
@@ -39,15 +49,16 @@ pub(crate) fn body(
     server: Shared,
     seat: SubscriberSlot,
     by: Option<By>,
-    form: Form,
+    frame: Frame,
     events: EventTextStream,
     seen: Option<Position>,
 ) -> impl Stream<Item = Result<Bytes, Infallible>> {
     let silence_max = server.settings.silence_max;
     let mut keep_alive = tokio::time::interval_at(tokio::time::Instant::now() + silence_max, silence_max);
     keep_alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let opening = (form == Form::Sse).then(|| Bytes::from(format!("retry: {RETRY_MS}\n{}\n", id_line(seen))));
-    let feed = Feed { form, by, events, seen, keep_alive, server, opening, ended: false, _seat: seat };
+    let opening =
+        (frame == Frame::Events(Form::Sse)).then(|| Bytes::from(format!("retry: {RETRY_MS}\n{}\n", id_line(seen))));
+    let feed = Feed { frame, by, events, seen, keep_alive, server, opening, ended: false, _seat: seat };
     futures::stream::unfold(feed, |mut feed| async move { feed.next().await.map(|piece| (Ok(piece), feed)) })
 }
 
@@ -69,7 +80,7 @@ impl Feed {
                 biased;
                 () = self.server.stopping.cancelled() => {
                     self.ended = true;
-                    return Some(self.comment("the server is stopping"));
+                    return Some(self.stopping());
                 }
                 // Before the events, which may keep coming without one that is wanted.
                 _ = self.keep_alive.tick() => self.comment("keep-alive"),
@@ -91,16 +102,25 @@ impl Feed {
             Ok(()) => piece,
             Err(problem) => {
                 self.ended = true;
-                self.failure(&problem).into()
+                self.failure(problem).into()
             }
         }
     }
 
     fn comment(&self, text: &str) -> Bytes {
-        match self.form {
-            Form::Sse => format!(": {text}\n{}\n", id_line(self.seen)).into(),
+        match self.frame {
+            Frame::Events(Form::Sse) => format!(": {text}\n{}\n", id_line(self.seen)).into(),
             // Readers of JSON lines pass over empty ones.
-            Form::Lines => Bytes::from_static(b"\n"),
+            Frame::Events(Form::Lines) => Bytes::from_static(b"\n"),
+            Frame::Openai => format!(": {text}\n\n").into(),
+        }
+    }
+
+    /// The last thing that is written when the server stops. A client that knows positions connects again.
+    fn stopping(&self) -> Bytes {
+        match self.frame {
+            Frame::Events(_) => self.comment("the server is stopping"),
+            Frame::Openai => self.failure(Problem::stopping()).into(),
         }
     }
 
@@ -136,18 +156,18 @@ impl Feed {
                 self.ended = true;
                 match error {
                     ReadError::Runtime(RuntimeError::ShuttingDown) => Bytes::new(),
-                    error => self.failure(&Problem::from(error)).into(),
+                    error => self.failure(Problem::from(error)).into(),
                 }
             }
         }
     }
 
     /// The last thing that is written when the log cannot be read on, or not by this one.
-    fn failure(&self, problem: &Problem) -> String {
-        let problem = json!(problem);
-        match self.form {
-            Form::Sse => format!("event: problem\ndata: {problem}\n\n"),
-            Form::Lines => format!("{}\n", json!({ "problem": problem })),
+    fn failure(&self, problem: Problem) -> String {
+        match self.frame {
+            Frame::Events(Form::Sse) => format!("event: problem\ndata: {}\n\n", json!(problem)),
+            Frame::Events(Form::Lines) => format!("{}\n", json!({ "problem": problem })),
+            Frame::Openai => openai::Error::from(problem).chunk(),
         }
     }
 }

@@ -9,12 +9,13 @@ use actix_web::dev::{ServiceRequest, ServiceResponse};
 use actix_web::http::Method;
 use actix_web::http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use actix_web::middleware::Next;
-use actix_web::{Error, HttpMessage as _, HttpRequest, HttpResponse, ResponseError as _};
+use actix_web::{Error, HttpMessage as _, HttpRequest, HttpResponse};
 
 use rethread::errors::ReadError;
 use rethread::operate::{Labels, LogAccess as _, labels_of};
 use rethread::{CallId, Principal, ThreadId};
 
+use super::doors::{self, Door};
 use super::idempotency::blocking;
 use super::local;
 use super::problem::{Kind, Problem};
@@ -26,8 +27,16 @@ use super::tokens::{self, Scope, TokenHash};
 const ANSWER_MAX: Duration = Duration::from_secs(60);
 /// As above, for requests that read or write much of the log.
 const LONG_ANSWER_MAX: Duration = Duration::from_secs(1_800);
-const LONG: [&str; 6] =
-    ["/v1/log/verify", "/v1/log/compact", "/v1/log/backup", "/v1/gc", "/v1/import", "/v1/threads/{thread}/rerun"];
+const LONG: [&str; 8] = [
+    "/v1/log/verify",
+    "/v1/log/compact",
+    "/v1/log/backup",
+    "/v1/gc",
+    "/v1/import",
+    "/v1/threads/{thread}/rerun",
+    "/v1/chat/completions",
+    "/v1/responses",
+];
 
 /// The permissions of the sender of a request.
 #[derive(Debug, Clone, Copy)]
@@ -53,10 +62,14 @@ pub(crate) async fn guard(
     let pattern = request.match_pattern();
     let route = routes::find(request.method(), pattern.as_deref());
     let access = route.map_or(Access::Anybody, |route| route.access);
+    let door = pattern.as_deref().and_then(Door::of);
+    if door.is_some() && !server.settings.needs_token {
+        drop_foreign_key(request.headers_mut());
+    }
     let method = request.method().clone();
     let name = route.map_or("none", |route| route.path);
     let foreign = foreign(&server, request.headers());
-    let admitted = match (admit(&server, &request, access), &server.settings.driven) {
+    let admitted = match (admit(&server, &request, access, door), &server.settings.driven) {
         (Ok(allowed), Some(driven)) if matches!(access, Access::Operate | Access::Admin) => {
             local::check_change(&server, &request, driven).await.map(|()| allowed)
         }
@@ -86,9 +99,9 @@ pub(crate) async fn guard(
             }
             settle_encoding(request.headers_mut());
             let limit = if LONG.contains(&name) { LONG_ANSWER_MAX } else { ANSWER_MAX };
-            in_time(next.call(request), limit).await
+            in_time(next.call(request), limit, door).await
         }
-        Err(problem) => Ok(request.into_response(problem.error_response())),
+        Err(problem) => Ok(request.error_response(doors::error(door, problem)).map_into_boxed_body()),
     };
     let status = match &answered {
         Ok(response) => response.status(),
@@ -126,6 +139,7 @@ fn settle_encoding(headers: &mut HeaderMap) {
 async fn in_time<B: MessageBody + 'static>(
     answer: impl Future<Output = Result<ServiceResponse<B>, Error>>,
     limit: Duration,
+    door: Option<Door>,
 ) -> Result<ServiceResponse<BoxBody>, Error> {
     match tokio::time::timeout(limit, answer).await {
         Ok(answer) => Ok(answer?.map_into_boxed_body()),
@@ -134,16 +148,17 @@ async fn in_time<B: MessageBody + 'static>(
             let detail = format!(
                 "no answer within {seconds} seconds; the operation may have been done: check before you repeat it"
             );
-            Err(Problem::new(Kind::Timeout, detail).into())
+            Err(doors::error(door, Problem::new(Kind::Timeout, detail)))
         }
     }
 }
 
 /// Whether the request is let in, and what it may do.
-fn admit(server: &Server, request: &ServiceRequest, access: Access) -> Result<Scope, Problem> {
+fn admit(server: &Server, request: &ServiceRequest, access: Access, door: Option<Door>) -> Result<Scope, Problem> {
     let host = host(request.headers(), request.uri().host());
     check_host(server, host.as_deref())?;
     check_origin(server, request.headers(), host.as_deref())?;
+    door.map_or(Ok(()), |door| server.settings.doors.check(door))?;
     let allowed = scope(server, request.headers());
     let needed = match access {
         // Public paths do not check the token, which may be invalid.
@@ -317,7 +332,9 @@ fn preflight() -> HttpResponse {
         .insert_header((header::ACCESS_CONTROL_ALLOW_METHODS, "GET, POST, DELETE"))
         .insert_header((
             header::ACCESS_CONTROL_ALLOW_HEADERS,
-            "authorization, content-type, idempotency-key, last-event-id, cache-control",
+            "authorization, content-type, idempotency-key, last-event-id, cache-control, x-stainless-arch, \
+             x-stainless-lang, x-stainless-os, x-stainless-package-version, x-stainless-retry-count, \
+             x-stainless-runtime, x-stainless-runtime-version, x-stainless-timeout",
         ))
         .insert_header((header::ACCESS_CONTROL_MAX_AGE, "600"))
         .finish()
@@ -327,7 +344,7 @@ fn preflight() -> HttpResponse {
 fn share(headers: &mut HeaderMap, origin: HeaderValue) {
     headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
     headers.append(header::VARY, HeaderValue::from_static("Origin"));
-    let exposed = HeaderValue::from_static("location, retry-after, idempotency-replayed");
+    let exposed = HeaderValue::from_static("location, retry-after, idempotency-replayed, x-rethread-thread");
     headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
     let policy = HeaderName::from_static("cross-origin-resource-policy");
     headers.insert(policy, HeaderValue::from_static("cross-origin"));
@@ -388,6 +405,13 @@ fn token(headers: &HeaderMap) -> Result<Option<String>, Problem> {
             _ => Err(unauthorized("the header must be `Authorization: Bearer TOKEN`")),
         },
         None => Ok(cookie(headers)),
+    }
+}
+
+/// Removes a key that is no token of this program. The clients of doors always send one, also where none is needed.
+fn drop_foreign_key(headers: &mut HeaderMap) {
+    if token(headers).ok().flatten().is_none_or(|token| !token.starts_with(tokens::PREFIX)) {
+        headers.remove(header::AUTHORIZATION);
     }
 }
 

@@ -18,6 +18,7 @@ use rethread::{CallId, Runtime, ThreadId};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use super::doors::Doors;
 use super::problem::{Kind, Problem};
 use super::server::{Server, Settings};
 use super::tokens::Tokens;
@@ -83,6 +84,7 @@ impl Local {
             read_only: false,
             driven: Some(driven),
             programs,
+            doors: Doors::default(),
             hosts: Vec::new(),
             origins: Vec::new(),
             workspace: None,

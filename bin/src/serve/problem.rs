@@ -231,6 +231,32 @@ impl Problem {
         self
     }
 
+    /// Its type.
+    pub(crate) fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// The query parameter or the field of the body that it is about.
+    pub(crate) fn parameter_name(&self) -> Option<&str> {
+        self.document.place.get("parameter")?.as_str()
+    }
+
+    /// A response with its headers, and this status and body.
+    pub(crate) fn response(&self, status: StatusCode, media_type: &str, body: Vec<u8>) -> HttpResponse {
+        let mut response = HttpResponse::build(status);
+        response.content_type(media_type);
+        for (name, value) in &self.headers {
+            response.insert_header((name.clone(), value.clone()));
+        }
+        if let Some(seconds) = self.kind.retry_after_s() {
+            response.insert_header((header::RETRY_AFTER, HeaderValue::from(seconds)));
+        }
+        let mut response = response.body(body);
+        // One that is made outside the middleware gets no headers there.
+        super::guard::protect(response.headers_mut());
+        response
+    }
+
     fn store(error: StoreError) -> Self {
         match error {
             StoreError::Conflict { thread, expected, actual } => {
@@ -565,18 +591,7 @@ impl ResponseError for Problem {
     }
 
     fn error_response(&self) -> HttpResponse {
-        let mut response = HttpResponse::build(self.status_code());
-        response.content_type("application/problem+json");
-        for (name, value) in &self.headers {
-            response.insert_header((name.clone(), value.clone()));
-        }
-        if let Some(seconds) = self.kind.retry_after_s() {
-            response.insert_header((header::RETRY_AFTER, HeaderValue::from(seconds)));
-        }
-        let mut response = response.body(serde_json::to_vec(self).unwrap_or_default());
-        // One that is made outside the middleware gets no headers there.
-        super::guard::protect(response.headers_mut());
-        response
+        self.response(self.status_code(), "application/problem+json", serde_json::to_vec(self).unwrap_or_default())
     }
 }
 

@@ -2,8 +2,9 @@
 
 use actix_web::http::Method;
 use actix_web::http::header::{self, HeaderValue};
-use actix_web::{HttpRequest, HttpResponse, web};
+use actix_web::{Error, HttpRequest, HttpResponse, web};
 
+use super::doors::{self, Door, openai};
 use super::problem::{Kind, Problem};
 use super::{
     archive, control, events, explain, fork, graph, health, incoming, interactions, log, maintenance, memories,
@@ -136,6 +137,12 @@ routes! {
     post "/v1/log/compact" Admin Hidden maintenance::compact;
     get "/v1/log/backup" Admin Hidden maintenance::backup;
     post "/v1/gc" Admin Hidden maintenance::collect;
+    get "/v1/models" Read Hidden openai::models::list;
+    get "/v1/models/{model}" Read Hidden openai::models::show;
+    post "/v1/chat/completions" Operate Filtered openai::chat::create;
+    post "/v1/responses" Operate Filtered openai::responses::create;
+    get "/v1/responses/{response}" Read Filtered openai::responses::retrieve;
+    post "/v1/responses/{response}/cancel" Operate Filtered openai::responses::cancel;
     get "/" Anybody All page::index;
     get "/assets/{file}" Anybody All page::asset;
 }
@@ -153,19 +160,24 @@ pub(crate) fn no_path(path: &str) -> Problem {
 }
 
 /// The response for unknown paths.
-pub(crate) async fn nothing(request: HttpRequest) -> Result<HttpResponse, Problem> {
+pub(crate) async fn nothing(request: HttpRequest) -> Result<HttpResponse, Error> {
+    let door = request.match_pattern().as_deref().and_then(Door::of);
+    Err(doors::error(door, no_route(&request)))
+}
+
+fn no_route(request: &HttpRequest) -> Problem {
     let pattern = request.match_pattern();
     let here = ROUTES.iter().filter(|route| Some(route.path) == pattern.as_deref());
     let methods: Vec<_> = here.map(|route| route.method.to_uppercase()).collect();
     if methods.is_empty() {
-        return Err(no_path(request.path()));
+        return no_path(request.path());
     }
     let allow = methods.join(", ");
     let problem = Problem::new(Kind::MethodNotAllowed, format!("this path takes {allow}"));
-    Err(match HeaderValue::from_str(&allow) {
+    match HeaderValue::from_str(&allow) {
         Ok(value) => problem.header(header::ALLOW, value),
         Err(_) => problem,
-    })
+    }
 }
 
 #[cfg(test)]

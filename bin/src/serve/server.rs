@@ -13,6 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use super::counters::Counters;
+use super::doors::Doors;
 use super::event_filter::Hub;
 use super::idempotency::Keys;
 use super::incoming::Incoming;
@@ -40,6 +41,8 @@ pub(crate) struct Settings {
     pub(crate) driven: Option<Driven>,
     /// The programs that tools start.
     pub(crate) programs: Programs,
+    /// The doors that are open.
+    pub(crate) doors: Doors,
     /// Names under which it may be reached, besides its addresses and `localhost`.
     pub(crate) hosts: Vec<String>,
     /// Origins whose pages may use it, besides its own.

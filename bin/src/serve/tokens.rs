@@ -19,7 +19,7 @@ const NAME: &str = "tokens.json";
 /// The name of the file beside it that a process locks while it changes the tokens.
 const LOCK: &str = "tokens.lock";
 /// The prefix of every token, so that a leaked one is recognised.
-const PREFIX: &str = "rethread_";
+pub(crate) const PREFIX: &str = "rethread_";
 /// The id of the token that a server makes for itself.
 const ID_OF_PROCESS: &str = "start";
 /// The most tokens there can be.

@@ -141,7 +141,7 @@ pub(crate) async fn definition(server: Shared, request: HttpRequest) -> Result<H
     }))
 }
 
-fn no_workflow(name: &str) -> Problem {
+pub(crate) fn no_workflow(name: &str) -> Problem {
     let name = request::cut(name);
     let detail = format!("the log has no workflow `{name}`: GET /v1/workflows lists them, POST /v1/workflows puts one");
     Problem::new(Kind::NoWorkflow, detail).at("workflow", name)

@@ -19,6 +19,7 @@ mod memories;
 mod messages;
 mod migrate;
 mod one_run;
+mod openai;
 mod page;
 mod place;
 #[cfg(target_os = "linux")]

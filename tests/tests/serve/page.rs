@@ -88,6 +88,15 @@ fn page_shows_hidden_characters_failures_and_branches() {
     flows("shown");
 }
 
+/// The version of the chat page that talks through the OpenAI-compatible door.
+const DEEP_CHAT: &str = "deep-chat@2.4.2";
+
+#[test]
+fn chat_page_of_others_talks_through_the_openai_door() {
+    let Some(folder) = needs::npm(env!("CARGO_TARGET_TMPDIR"), "deep-chat", &[DEEP_CHAT]) else { return };
+    flows_with("deep_chat", &[("RETHREAD_DEEP_CHAT", folder.join("node_modules/deep-chat/dist/deepChat.bundle.js"))]);
+}
+
 #[test]
 fn no_view_of_the_page_has_a_serious_finding_of_axe() {
     let Some(folder) = needs::npm(env!("CARGO_TARGET_TMPDIR"), "axe", &[AXE]) else { return };

@@ -8,8 +8,8 @@ use rethread_events::event::event_type_named;
 use serde::Deserialize;
 use url::Url;
 
-use super::super::incoming;
 use super::super::signature::{Secret, secret_text};
+use super::super::{doors, incoming};
 use crate::definition;
 use crate::exit::{Failure, INVALID};
 use crate::open::OpenArgs;
@@ -96,9 +96,10 @@ pub(crate) fn read(open: &OpenArgs, given: &[String]) -> Result<Vec<Webhook>, Fa
     Ok(webhooks)
 }
 
-/// Checks the webhooks of a file, incoming ones too, as far as it can be done without their secrets.
+/// Checks the webhooks of a file, incoming ones too, as far as it can be done without their secrets, and the doors.
 pub(crate) fn check(file: &Path) -> Result<(), Failure> {
     parse(file)?;
+    doors::check(file)?;
     incoming::check(file)
 }
 

@@ -1,0 +1,99 @@
+//! Doors: protocols of others over the same threads, tokens and limits as `/v1`. `[serve.doors]` of rethread.toml opens
+//! them.
+
+pub(crate) mod openai;
+
+use std::path::Path;
+
+use actix_web::Error;
+use serde::Deserialize;
+
+use super::problem::{Kind, Problem};
+use crate::definition;
+use crate::exit::Failure;
+
+/// The protocol of another product that the server speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Door {
+    /// Chat Completions and Responses, as OpenAI defines them.
+    Openai,
+}
+
+impl Door {
+    /// Returns the door that a route belongs to, by its pattern; `None` for the API and the page.
+    pub(crate) fn of(pattern: &str) -> Option<Self> {
+        openai::PATHS.contains(&pattern).then_some(Self::Openai)
+    }
+}
+
+/// Returns a problem as the error of the protocol that the client speaks.
+pub(crate) fn error(door: Option<Door>, problem: Problem) -> Error {
+    match door {
+        Some(Door::Openai) => openai::Error::from(problem).into(),
+        None => problem.into(),
+    }
+}
+
+/// Which doors are open, and their settings.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Doors {
+    openai: bool,
+    /// Whether a run is cancelled if the client that waits for its answer disconnects.
+    pub(crate) cancel_on_disconnect: bool,
+}
+
+impl Doors {
+    /// Checks that a door is open.
+    pub(crate) fn check(self, door: Door) -> Result<(), Problem> {
+        let (is_open, name) = match door {
+            Door::Openai => (self.openai, "openai"),
+        };
+        if is_open {
+            return Ok(());
+        }
+        let detail = format!("this door is closed: set `{name} = true` under `[serve.doors]` in rethread.toml");
+        Err(Problem::new(Kind::NotFound, detail))
+    }
+}
+
+#[derive(Debug, Deserialize)]
+struct File {
+    #[serde(default)]
+    serve: Serve,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Serve {
+    doors: Table,
+}
+
+/// `[serve.doors]`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Table {
+    openai: Option<bool>,
+    cancel_on_disconnect: bool,
+}
+
+/// Returns the doors of a configuration. A door that it does not mention is open on a loopback address only.
+///
+/// # Errors
+/// For what [`check`] refuses.
+pub(crate) fn read(file: Option<&Path>, is_loopback: bool) -> Result<Doors, Failure> {
+    let Table { openai, cancel_on_disconnect } = file.map_or_else(|| Ok(Table::default()), table)?;
+    Ok(Doors { openai: openai.unwrap_or(is_loopback), cancel_on_disconnect })
+}
+
+/// Checks the table of a file.
+///
+/// # Errors
+/// For an unknown key and for a value of another type (exit code 3).
+pub(crate) fn check(file: &Path) -> Result<(), Failure> {
+    table(file).map(drop)
+}
+
+fn table(file: &Path) -> Result<Table, Failure> {
+    let File { serve } = definition::read_toml(file)?;
+    Ok(serve.doors)
+}

@@ -1,0 +1,270 @@
+//! The body of a request: what is used, what is refused because it cannot be honoured. Everything else is ignored.
+
+use rethread::runs::{ConversationFormat, read_conversation};
+use rethread::{Json, Message, OrderedMap, Part, Role, ThreadId, Workflow};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use super::CONVERSATION;
+use super::answer::RunKey;
+use crate::serve::problem::{Kind, Problem};
+
+/// The variable that receives system and developer messages, if the workflow declares it.
+const INSTRUCTIONS: &str = "instructions";
+
+/// The body of a request.
+pub(super) type Body = Map<String, Value>;
+
+/// A request for an answer.
+pub(super) struct Input {
+    pub(super) model: String,
+    pub(super) conversation: Conversation,
+    pub(super) place: Place,
+    pub(super) stream: bool,
+    pub(super) include_usage: bool,
+    pub(super) background: bool,
+}
+
+/// Where a conversation continues.
+#[derive(Clone, Copy)]
+pub(super) enum Place {
+    /// Nowhere: it is a new thread.
+    New,
+    /// At the end of a thread.
+    Thread(ThreadId),
+    /// After a response.
+    After(RunKey),
+}
+
+/// The messages of a request.
+pub(super) struct Conversation {
+    /// What system and developer messages say.
+    instructions: Vec<String>,
+    /// The messages before the last one, without instructions.
+    pub(super) past: Vec<Message>,
+    /// The last message.
+    last: Message,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct StreamOptions {
+    include_usage: bool,
+}
+
+fn invalid(name: &str, detail: impl std::fmt::Display) -> Problem {
+    Problem::new(Kind::InvalidRequest, format!("`{name}`: {detail}")).at("parameter", name)
+}
+
+/// Returns a field of a body; `None` if it is absent or null.
+fn field<T: DeserializeOwned>(body: &mut Body, name: &str) -> Result<Option<T>, Problem> {
+    let value = body.remove(name).unwrap_or_default();
+    Option::deserialize(value).map_err(|error| invalid(name, error))
+}
+
+impl Input {
+    /// Reads the body of a request for a chat completion.
+    ///
+    /// # Errors
+    /// For a field that is missing or has another type, and for one that would change the answer in a way that is not
+    /// possible here.
+    pub(super) fn of_chat(mut body: Body) -> Result<Self, Problem> {
+        refuse(&body)?;
+        let model = model(&mut body)?;
+        let mut metadata: Body = field(&mut body, "metadata")?.unwrap_or_default();
+        let thread: Option<String> =
+            field(&mut metadata, "thread_id").map_err(|problem| problem.at("parameter", "metadata"))?;
+        let thread = thread.map(|id| id.parse().map_err(|_| no_thread(&id))).transpose()?;
+        let options: StreamOptions = field(&mut body, "stream_options")?.unwrap_or_default();
+        let messages = body.remove("messages").unwrap_or_default();
+        if !messages.is_array() {
+            return Err(invalid("messages", "expected a list of messages"));
+        }
+        Ok(Self {
+            model,
+            conversation: Conversation::read("messages", ConversationFormat::OpenaiChat, &messages)?,
+            place: thread.map_or(Place::New, Place::Thread),
+            stream: field(&mut body, "stream")?.unwrap_or(false),
+            include_usage: options.include_usage,
+            background: false,
+        })
+    }
+
+    /// Reads the body of a request for a response.
+    ///
+    /// # Errors
+    /// As [`Self::of_chat`].
+    pub(super) fn of_response(mut body: Body) -> Result<Self, Problem> {
+        refuse(&body)?;
+        let model = model(&mut body)?;
+        let previous: Option<String> = field(&mut body, "previous_response_id")?;
+        let conversation: Option<ConversationParam> = field(&mut body, "conversation")?;
+        let place = match (previous, conversation.map(ConversationParam::id)) {
+            (None, None) => Place::New,
+            (Some(id), None) => {
+                let key =
+                    RunKey::of_response(&id).map_err(|problem| problem.at("parameter", "previous_response_id"))?;
+                Place::After(key)
+            }
+            (None, Some(id)) => Place::Thread(thread_of_conversation(&id)?),
+            (Some(_), Some(_)) => {
+                return Err(invalid("conversation", "`previous_response_id` names it: leave out one"));
+            }
+        };
+        let background = field(&mut body, "background")?.unwrap_or(false);
+        let stream = field(&mut body, "stream")?.unwrap_or(false);
+        // The fields that are read as a conversation.
+        let said = ["instructions", "input"].map(|name| (name.to_owned(), body.remove(name).unwrap_or_default()));
+        let said = Value::Object(said.into_iter().collect());
+        let conversation = Conversation::read("input", ConversationFormat::OpenaiResponses, &said)?;
+        Ok(Self { model, conversation, place, stream, include_usage: true, background })
+    }
+}
+
+fn model(body: &mut Body) -> Result<String, Problem> {
+    field(body, "model")?.ok_or_else(|| invalid("model", "name a workflow: GET /v1/models lists them"))
+}
+
+/// The conversation of a request, by its id or as an object.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum ConversationParam {
+    Id(String),
+    Object { id: String },
+}
+
+impl ConversationParam {
+    fn id(self) -> String {
+        match self {
+            Self::Id(id) | Self::Object { id } => id,
+        }
+    }
+}
+
+fn thread_of_conversation(id: &str) -> Result<ThreadId, Problem> {
+    id.strip_prefix(CONVERSATION).and_then(|id| id.parse().ok()).ok_or_else(|| {
+        let detail = "a conversation is named by its id, as a response has it under `conversation`";
+        Problem::new(Kind::NoThread, detail).at("parameter", "conversation")
+    })
+}
+
+fn no_thread(id: &str) -> Problem {
+    let detail = format!("`metadata.thread_id`: `{}` is not the id of a thread", crate::serve::request::cut(id));
+    Problem::new(Kind::NoThread, detail).at("parameter", "metadata")
+}
+
+impl Conversation {
+    fn read(field: &str, format: ConversationFormat, body: &Value) -> Result<Self, Problem> {
+        let messages = read_conversation(Some(format), body)
+            .map_err(|error| Problem::new(Kind::InvalidRequest, error.to_string()).at("parameter", error.place))?;
+        let is_instruction = |message: &Message| message.role == Role::System;
+        let (instructions, mut past): (Vec<_>, Vec<_>) = messages.into_iter().partition(is_instruction);
+        match past.pop() {
+            Some(last) if last.role == Role::User => {
+                Ok(Self { instructions: instructions.iter().map(Message::joined_text).collect(), past, last })
+            }
+            _ => Err(invalid(field, "the last message must have the role `user`: the workflow answers it")),
+        }
+    }
+
+    /// Returns the text of the last message as the input of a run.
+    pub(super) fn input(&self) -> Json {
+        Json::from(self.last.joined_text().as_str())
+    }
+
+    /// Returns the conversation before the input. A prompt is a text, so images and documents of the last message come
+    /// before it as a message of their own.
+    pub(super) fn past_with_media(&mut self) -> Vec<Message> {
+        let mut past = std::mem::take(&mut self.past);
+        let content: Vec<_> = self.media().cloned().collect();
+        if !content.is_empty() {
+            past.push(Message { role: Role::User, content });
+        }
+        past
+    }
+
+    /// Checks that the last message is a text only.
+    pub(super) fn refuse_media(&self) -> Result<(), Problem> {
+        match self.media().next() {
+            None => Ok(()),
+            Some(_) => Err(invalid(
+                "messages",
+                "a message that continues a thread is a text: begin a new thread to send an image or a file",
+            )),
+        }
+    }
+
+    fn media(&self) -> impl Iterator<Item = &Part> {
+        self.last.content.iter().filter(|part| part.as_text().is_none())
+    }
+
+    /// Returns the variables that the messages set.
+    ///
+    /// # Errors
+    /// For instructions that the workflow would ignore.
+    pub(super) fn variables(&self, workflow: &Workflow) -> Result<OrderedMap<Json>, Problem> {
+        let mut variables = OrderedMap::default();
+        if self.instructions.is_empty() {
+            return Ok(variables);
+        }
+        if !workflow.spec().variables.contains_key(INSTRUCTIONS) {
+            let detail = format!(
+                "the workflow `{}` takes no system or developer messages: leave them out, or declare the variable \
+                 `{INSTRUCTIONS}` in the workflow and use it in a `system_prompt`",
+                workflow.name()
+            );
+            return Err(invalid("messages", detail));
+        }
+        variables.insert(INSTRUCTIONS.to_owned(), Json::from(self.instructions.join("\n\n").as_str()));
+        Ok(variables)
+    }
+}
+
+/// Refuses what would change the answer and cannot be honoured. Parameters of the model, such as `temperature`, are
+/// ignored: the workflow has its own.
+fn refuse(body: &Body) -> Result<(), Problem> {
+    let value = |name: &str| body.get(name).filter(|value| !value.is_null());
+    let is_empty = |value: &Value| match value {
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        Value::String(text) => text.is_empty(),
+        Value::Bool(is_set) => !is_set,
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::Null => true,
+    };
+    const TOOLS: &str = "tools of the client are not called: give the workflow its tools, and leave this out";
+    const REFUSED: [(&str, &str); 10] = [
+        ("tools", TOOLS),
+        ("functions", TOOLS),
+        ("logprobs", "probabilities are not known: leave it out"),
+        ("top_logprobs", "probabilities are not known: leave it out"),
+        ("logit_bias", "probabilities cannot be changed: leave it out"),
+        ("stop", "an answer is not cut: set `stop` in the profile of the workflow's model, and leave this out"),
+        ("audio", "answers are texts: leave it out"),
+        ("web_search_options", "give the workflow a tool that searches, and leave this out"),
+        ("prompt", "the prompts are those of the workflow: leave it out"),
+        ("moderation", "give the workflow guardrails, and leave this out"),
+    ];
+    for (name, detail) in REFUSED {
+        if value(name).is_some_and(|value| !is_empty(value)) {
+            return Err(invalid(name, detail));
+        }
+    }
+    if value("n").is_some_and(|n| n.as_f64() != Some(1.0)) {
+        return Err(invalid("n", "a request has one answer: leave it out, or send the request again"));
+    }
+    let is_text = |modality: &Value| modality == "text";
+    if value("modalities").is_some_and(|all| !all.as_array().is_some_and(|all| all.iter().all(is_text))) {
+        return Err(invalid("modalities", "answers are texts: leave it out"));
+    }
+    let is_other = |format: &Value| format.get("type").is_none_or(|kind| kind != "text");
+    let format_of_text = value("text").and_then(|text| text.get("format")).filter(|format| !format.is_null());
+    for (name, format) in [("response_format", value("response_format")), ("text", format_of_text)] {
+        if format.is_some_and(is_other) {
+            let detail = "the workflow says what its answer is (`output_schema` of a node): leave it out";
+            return Err(invalid(name, detail));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,226 @@
+//! `/v1/responses`: a response is an answer of a thread, and its id names the run and the message that it answers. Nothing
+//! is stored beside the thread.
+
+mod stream;
+
+use actix_web::{HttpRequest, HttpResponse, web};
+use rethread::Status;
+use rethread::errors::RunError;
+use rethread_events::thread::ThreadUsage;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::answer::{self, Answer, Answering, Metadata, Run, RunKey};
+use super::begin::begin;
+use super::chat::whole;
+use super::input::Input;
+use super::{CONVERSATION, Error, RESPONSE, THREAD};
+use crate::serve::guard;
+use crate::serve::problem::{Kind, Problem};
+use crate::serve::request;
+use crate::serve::server::{Server, Shared};
+
+/// The answer to a message, as it is now.
+struct Response {
+    key: RunKey,
+    created: u64,
+    model: String,
+    metadata: Metadata,
+    background: bool,
+}
+
+/// How far a response is.
+enum Progress {
+    Queued,
+    Running,
+    /// It is complete.
+    Answered(Answer),
+    Failed(Error),
+}
+
+#[derive(Serialize)]
+struct Tokens {
+    input_tokens: u64,
+    input_tokens_details: Value,
+    output_tokens: u64,
+    output_tokens_details: Value,
+    total_tokens: u64,
+}
+
+impl From<&ThreadUsage> for Tokens {
+    fn from(usage: &ThreadUsage) -> Self {
+        let (input, output) = (usage.input_tokens.unwrap_or(0), usage.output_tokens.unwrap_or(0));
+        Self {
+            input_tokens: input,
+            input_tokens_details: json!({
+                "cached_tokens": usage.cached_input_tokens, "cache_write_tokens": usage.cache_write_tokens,
+            }),
+            output_tokens: output,
+            output_tokens_details: json!({ "reasoning_tokens": usage.reasoning_tokens }),
+            total_tokens: usage.total_tokens.unwrap_or_else(|| input.saturating_add(output)),
+        }
+    }
+}
+
+impl Response {
+    fn of(run: &Run, model: String, background: bool) -> Self {
+        let created = run.thread.runtime().now().unix_us() / 1_000_000;
+        Self { key: run.key(), created, model, metadata: Metadata::of(run), background }
+    }
+
+    /// The message that the answer is.
+    fn item(&self, status: &str, content: &[Value]) -> Value {
+        json!({
+            "type": "message", "id": format!("msg_{}", self.key), "role": "assistant", "status": status,
+            "content": content,
+        })
+    }
+
+    fn json(&self, progress: &Progress) -> Value {
+        let (mut status, mut output, mut error, mut incomplete, mut usage) =
+            ("completed", Vec::new(), Value::Null, Value::Null, None);
+        match progress {
+            Progress::Queued => status = "queued",
+            Progress::Running => status = "in_progress",
+            Progress::Answered(answer) => {
+                output.push(self.item("completed", &[part(answer.text.as_deref().unwrap_or_default())]));
+                usage = Some(Tokens::from(&answer.usage));
+            }
+            Progress::Failed(failed) if failed.is_cancellation() => status = "cancelled",
+            Progress::Failed(failed) if failed.needs_a_person() => {
+                status = "incomplete";
+                incomplete = json!({ "reason": "needs_person", "message": failed.to_string() });
+            }
+            Progress::Failed(failed) => {
+                status = "failed";
+                error = json!({ "code": "server_error", "message": failed.to_string() });
+            }
+        }
+        json!({
+            "id": format!("{RESPONSE}{}", self.key), "object": "response", "created_at": self.created, "status": status,
+            "background": self.background, "conversation": { "id": format!("{CONVERSATION}{}", self.key.thread) },
+            "error": error, "incomplete_details": incomplete, "instructions": null, "max_output_tokens": null,
+            "metadata": self.metadata, "model": self.model, "output": output, "parallel_tool_calls": false,
+            "previous_response_id": null, "reasoning": { "effort": null, "summary": null }, "store": true,
+            "temperature": null, "text": { "format": { "type": "text" } }, "tool_choice": "auto", "tools": [],
+            "top_p": null, "truncation": "disabled", "usage": usage,
+        })
+    }
+
+    fn answer(&self, progress: &Progress) -> HttpResponse {
+        HttpResponse::Ok().insert_header((THREAD, self.key.thread.to_string())).json(self.json(progress))
+    }
+}
+
+/// The text of a message.
+fn part(text: &str) -> Value {
+    json!({ "type": "output_text", "text": text, "annotations": [], "logprobs": [] })
+}
+
+/// Answers the last message of a conversation.
+pub(crate) async fn create(server: Shared, request: HttpRequest, payload: web::Payload) -> Result<HttpResponse, Error> {
+    let body = request::body(payload, server.settings.body_bytes_max).await?;
+    let input = Input::of_response(request::json(&request, &body)?)?;
+    let (stream, background, model) = (input.stream, input.background, input.model.clone());
+    let slot = server.subscribe()?;
+    let run = begin(&server, &request, body, input).await?;
+    let response = Response::of(&run, model, background);
+    if stream {
+        return Ok(stream::respond(server, &request, slot, response, run, None));
+    }
+    if background {
+        return Ok(response.answer(&Progress::Queued));
+    }
+    let answering = Answering::begin(&server, run);
+    let whole = whole(&server, answering, slot).await;
+    guard::check_still_allowed(&server, guard::by(&request))?;
+    match whole {
+        Ok(end) => Ok(response.answer(&Progress::Answered(Answer { text: Some(end.text), usage: end.usage }))),
+        Err(error) if error.is_of_run() => Ok(response.answer(&Progress::Failed(error))),
+        Err(error) => Err(error.of_thread(response.key.thread)),
+    }
+}
+
+/// The parameters of a request for a response that was begun before.
+#[derive(Deserialize)]
+pub(crate) struct Retrieve {
+    #[serde(default)]
+    stream: bool,
+    /// Only the events of the stream after this one.
+    starting_after: Option<u64>,
+}
+
+/// Returns a response, or its events from the first one on.
+pub(crate) async fn retrieve(server: Shared, request: HttpRequest) -> Result<HttpResponse, Error> {
+    let query: Retrieve = request::query(&request)?;
+    let (run, response) = find(&server, &request).await?;
+    if query.stream {
+        let slot = server.subscribe()?;
+        return Ok(stream::respond(server, &request, slot, response, run, query.starting_after));
+    }
+    Ok(response.answer(&progress(&run).await?))
+}
+
+/// Cancels the run of a response, unless it has ended.
+pub(crate) async fn cancel(server: Shared, request: HttpRequest) -> Result<HttpResponse, Error> {
+    let (run, response) = find(&server, &request).await?;
+    let now = progress(&run).await?;
+    let state = run.thread.state().await.map_err(Problem::from)?;
+    let cancelled = match now {
+        Progress::Queued => run.thread.cancel_run(run.id, None).await,
+        _ if state.is_open_run(run.id) => run.thread.cancel(None).await,
+        // It has ended.
+        now => return Ok(response.answer(&now)),
+    };
+    cancelled.map_err(Problem::from)?;
+    Ok(response.answer(&progress(&run).await?))
+}
+
+/// The response that the path names.
+async fn find(server: &Server, request: &HttpRequest) -> Result<(Run, Response), Error> {
+    let key = RunKey::of_response(&request::named(request, "response"))?;
+    guard::check_thread(server, request, key.thread).await?;
+    let thread = server.runtime.thread(key.thread).by(guard::principal(server, request));
+    let state = thread.state().await.map_err(Problem::from)?;
+    let summary = match thread.run_summary(key.run).await {
+        Ok(summary) => Some(summary),
+        Err(RunError::NotBegun { .. }) => None,
+        Err(error) => return Err(Problem::from(error).into()),
+    };
+    let no_such = || Problem::new(Kind::NoMoment, "there is no such response");
+    let on = summary.as_ref().map(|summary| &summary.workflow).or(state.workflow()).ok_or_else(no_such)?;
+    if summary
+        .as_ref()
+        .is_some_and(|summary| !(summary.started..=summary.last).contains(&key.from) && key.run.0 != key.from)
+    {
+        return Err(no_such().into());
+    }
+    let workflow = server.runtime.workflow(on.hash).await.map_err(Problem::from)?.ok_or_else(no_such)?;
+    let created = summary.as_ref().map_or_else(|| server.runtime.now(), |summary| summary.started_at);
+    let model = on.name.clone();
+    let run = Run { thread, id: key.run, from: key.from, workflow };
+    let metadata = Metadata::of(&run);
+    Ok((run, Response { key, created: created.unix_us() / 1_000_000, model, metadata, background: true }))
+}
+
+/// How far a run is now.
+async fn progress(run: &Run) -> Result<Progress, Error> {
+    let summary = match run.thread.run_summary(run.id).await {
+        Ok(summary) => summary,
+        Err(RunError::NotBegun { .. }) => return Ok(Progress::Queued),
+        Err(RunError::NoRun { .. }) => return Ok(Progress::Failed(Error::cancelled())),
+        Err(error) => return Err(Problem::from(error).into()),
+    };
+    let answer = if summary.ended.is_some() {
+        answer::ended(&run.thread, run.id).await
+    } else if matches!(run.thread.summary().await.map_err(Problem::from)?.status, Status::Waiting | Status::Paused) {
+        answer::asks(&run.thread, &run.thread.state().await.map_err(Problem::from)?).await
+    } else {
+        return Ok(Progress::Running);
+    };
+    match answer {
+        Ok(answer) => Ok(Progress::Answered(answer)),
+        Err(error) if error.is_of_run() => Ok(Progress::Failed(error)),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,132 @@
+//! The events of a response, which are numbered: a client that has lost the stream asks for those after the last one.
+
+use actix_web::{HttpRequest, HttpResponse};
+use futures::StreamExt as _;
+use serde_json::{Map, Value, json};
+
+use super::{Progress, Response, part};
+use crate::serve::doors::openai::answer::{Answer, Answering, End, Run, Step};
+use crate::serve::doors::openai::chat::event_stream;
+use crate::serve::doors::openai::error::Error;
+use crate::serve::server::{Shared, SubscriberSlot};
+use crate::serve::written::Written;
+
+/// The events of a response as they are written.
+struct Events {
+    response: Response,
+    /// The number of the next event.
+    next: u64,
+    /// Only events after this one are written.
+    after: Option<u64>,
+    /// The text so far; `None` before the first piece.
+    text: Option<String>,
+}
+
+impl Events {
+    fn event(&mut self, kind: &str, fields: Value) -> String {
+        let number = self.next;
+        self.next += 1;
+        if self.after.is_some_and(|after| number <= after) {
+            return String::new();
+        }
+        let mut event =
+            Map::from_iter([("type".to_owned(), json!(kind)), ("sequence_number".to_owned(), json!(number))]);
+        if let Value::Object(fields) = fields {
+            event.extend(fields);
+        }
+        format!("event: {kind}\ndata: {}\n\n", Value::Object(event))
+    }
+
+    fn of_response(&mut self, kind: &str, response: &Value) -> String {
+        self.event(kind, json!({ "response": response }))
+    }
+
+    fn of_part(&mut self, kind: &str, field: &str, value: Value) -> String {
+        let item = format!("msg_{}", self.response.key);
+        let mut fields = json!({ "item_id": item, "output_index": 0, "content_index": 0 });
+        fields[field] = value;
+        if field != "part" {
+            fields["logprobs"] = json!([]);
+        }
+        self.event(kind, fields)
+    }
+
+    fn opening(&mut self) -> String {
+        let response = self.response.json(&Progress::Running);
+        self.of_response("response.created", &response) + &self.of_response("response.in_progress", &response)
+    }
+
+    fn piece(&mut self, text: &str) -> String {
+        let mut events = String::new();
+        if self.text.is_none() {
+            let item = self.response.item("in_progress", &[]);
+            events += &self.event("response.output_item.added", json!({ "output_index": 0, "item": item }));
+            events += &self.of_part("response.content_part.added", "part", part(""));
+        }
+        self.text.get_or_insert_default().push_str(text);
+        events + &self.of_part("response.output_text.delta", "delta", json!(text))
+    }
+
+    fn end(&mut self, end: Result<End, Error>) -> String {
+        let mut events = String::new();
+        let progress = match end {
+            Ok(end) => {
+                if self.text.is_none() || !end.rest.is_empty() {
+                    events += &self.piece(&end.rest);
+                }
+                let text = self.text.clone().unwrap_or_default();
+                events += &self.of_part("response.output_text.done", "text", json!(text));
+                events += &self.of_part("response.content_part.done", "part", part(&text));
+                let item = self.response.item("completed", &[part(&text)]);
+                events += &self.event("response.output_item.done", json!({ "output_index": 0, "item": item }));
+                Progress::Answered(Answer { text: Some(text), usage: end.usage })
+            }
+            Err(error) if error.is_of_run() => Progress::Failed(error),
+            Err(error) => return error.chunk(),
+        };
+        let response = self.response.json(&progress);
+        let kind = match response["status"].as_str() {
+            Some("completed") => "response.completed",
+            Some("incomplete") => "response.incomplete",
+            _ => "response.failed",
+        };
+        events + &self.of_response(kind, &response)
+    }
+}
+
+enum Next {
+    Opening,
+    Steps,
+    Nothing,
+}
+
+/// Gives the events of a response from the first one on.
+pub(super) fn respond(
+    server: Shared,
+    request: &HttpRequest,
+    slot: SubscriberSlot,
+    response: Response,
+    run: Run,
+    after: Option<u64>,
+) -> HttpResponse {
+    let thread = response.key.thread.to_string();
+    let mut answering = Answering::begin(&server, run);
+    if response.background {
+        answering.leave();
+    }
+    let events = Events { response, next: 0, after, text: None };
+    let chunks =
+        futures::stream::unfold((events, answering, Next::Opening), |(mut events, mut answering, next)| async move {
+            let (text, next) = match next {
+                Next::Opening => (events.opening(), Next::Steps),
+                Next::Steps => match answering.next().await {
+                    Step::Text(text) => (events.piece(&text), Next::Steps),
+                    Step::End(end) => (events.end(end), Next::Nothing),
+                },
+                Next::Nothing => return None,
+            };
+            let written = Written { text: text.into(), last: answering.at() };
+            Some((Ok(written), (events, answering, next)))
+        });
+    event_stream(server, request, slot, &thread, chunks.boxed())
+}

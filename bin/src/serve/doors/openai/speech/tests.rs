@@ -1,0 +1,42 @@
+use super::*;
+
+fn call() -> Call {
+    Call { id: CallId(rethread::Seq(1)), sent: String::new(), matched: Some(0) }
+}
+
+fn texts(pieces: impl IntoIterator<Item = Option<Piece>>) -> Vec<String> {
+    pieces.into_iter().flatten().map(|piece| format!("{}{}", if piece.begins { "^" } else { "" }, piece.text)).collect()
+}
+
+#[test]
+fn pieces_are_told_as_they_come() {
+    let mut call = call();
+    let told =
+        texts(["Hel", "", "lo, ", "Ä"].map(|text| call.take(text)).into_iter().chain([call.complete("Hello, Äda")]));
+    assert_eq!(told, ["^Hel", "lo, ", "Ä", "da"]);
+}
+
+#[test]
+fn text_of_another_attempt_continues_what_was_told() {
+    let mut call = call();
+    let mut told = vec![call.take("Hello, A")];
+    call.restart();
+    told.extend(["Hel", "lo, Ad", "a!"].map(|text| call.take(text)));
+    told.push(call.complete("Hello, Ada!"));
+    assert_eq!(texts(told), ["^Hello, A", "d", "a!"]);
+}
+
+#[test]
+fn other_text_of_another_attempt_is_told_when_it_is_whole() {
+    let mut call = call();
+    let mut told = vec![call.take("Hello, Ä")];
+    call.restart();
+    told.extend(["Hello, Ö", "!"].map(|text| call.take(text)));
+    told.push(call.complete("Hello, Ö!"));
+    assert_eq!(texts(told), ["^Hello, Ä", "^Hello, Ö!"]);
+}
+
+#[test]
+fn text_that_was_not_streamed_is_not_told() {
+    assert_eq!(texts([call().complete("It may be rejected.")]), Vec::<String>::new());
+}

@@ -1,0 +1,507 @@
+//! The OpenAI-compatible door: with the clients of OpenAI from PyPI and npm, and with requests that no client sends.
+
+use std::process::Command;
+
+use rethread_tests::binary::{Running, Scene, root};
+use rethread_tests::needs;
+use serde_json::{Value, json};
+
+use crate::http::{Request, Response, Stream};
+use crate::place::Place;
+
+/// The versions that are installed.
+const PYPI: &str = "openai==3.52.0";
+const NPM: &str = "openai@6.49.0";
+
+const CHAT: &str = r#"
+version: "1"
+name: chat
+nodes:
+  - id: answer
+    llm:
+      provider: mock
+      model: scripted
+      user_prompt: "{{ input }}"
+      stream: true
+      extra:
+        script:
+          answers: [{match: my name, text: You are Ada.}]
+          otherwise: {chunks: ["Hello", ", ", "Ada!"]}
+"#;
+
+/// Uses system messages.
+const PIRATE: &str = r#"
+version: "1"
+name: pirate
+variables: {instructions: ""}
+nodes:
+  - id: answer
+    llm:
+      provider: mock
+      model: scripted
+      system_prompt: "{{ instructions }}"
+      user_prompt: "{{ instructions }} {{ input }}"
+      extra: {script: {answers: [{match: "^Speak like a pirate. What is this", text: "Arr, a picture."}]}}
+"#;
+
+const ASKS: &str = r#"
+version: "1"
+name: asks
+nodes:
+  - id: ask
+    user_interaction:
+      operation_type: UPDATE_VARIABLES
+      prompt: Which colour?
+      answer: choice
+      choices: [red, blue]
+      variables: [{variable_name: colour, expression: "{{ input }}"}]
+  - id: paint
+    llm:
+      provider: mock
+      model: scripted
+      user_prompt: "Paint it {{ colour }}."
+      extra: {script: {answers: [{match: blue, text: Painted blue.}]}}
+edges: [{from: ask, to: paint}]
+"#;
+
+const FAILS: &str = r#"
+version: "1"
+name: fails
+nodes:
+  - id: answer
+    llm:
+      provider: mock
+      model: scripted
+      user_prompt: "{{ input }}"
+      extra: {script: {otherwise: {error: {kind: authentication, message: no such key}}}}
+"#;
+
+/// Says something, calls a tool, and then says nothing for an hour.
+const HANGS: &str = r#"
+version: "1"
+name: hangs
+nodes:
+  - id: answer
+    llm:
+      provider: mock
+      model: scripted
+      user_prompt: "{{ input }}"
+      stream: true
+      tool_mode: auto
+      extra:
+        script:
+          answers:
+            - {call: 0, chunks: ["Well, "], tool_calls: [{name: list_folder, arguments: {}}]}
+            - {call: 1, chunks: [never], delay_ms: 3600000}
+"#;
+
+/// Says something, calls a tool, and says more.
+const LOOKS: &str = r#"
+version: "1"
+name: looks
+nodes:
+  - id: prepare
+    llm: {provider: mock, model: scripted, user_prompt: "{{ input }}", stream: true, extra: {script: {otherwise: {chunks: [not, " shown"]}}}}
+  - id: answer
+    llm:
+      provider: mock
+      model: scripted
+      user_prompt: "{{ input }}"
+      stream: true
+      tool_mode: auto
+      extra:
+        script:
+          answers:
+            - {call: 0, chunks: ["I look ", "first."], chunk_delay_ms: 200, tool_calls: [{name: list_folder, arguments: {}}]}
+            - {call: 1, chunks: ["There is ", "nothing."], chunk_delay_ms: 200}
+edges: [{from: prepare, to: answer}]
+"#;
+
+/// Calls a tool that a person approves.
+const APPROVES: &str = r#"
+version: "1"
+name: approves
+nodes:
+  - id: answer
+    llm:
+      provider: mock
+      model: scripted
+      user_prompt: "{{ input }}"
+      tool_mode: auto
+      approve_tools: [list_folder]
+      extra:
+        script:
+          answers:
+            - {match: ^Hello, tool_calls: [{name: list_folder, arguments: {}}]}
+            - {match: ^yes, text: Yes what?}
+          otherwise: {text: Looked.}
+"#;
+
+/// A server that needs tokens, and one of the scope `operate`.
+struct Door {
+    place: Place,
+    token: String,
+}
+
+impl Door {
+    fn new() -> Self {
+        Self::on(Scene::new(), "")
+    }
+
+    fn on(scene: Scene, options: &str) -> Self {
+        let token = scene.run("token create --scope operate").ok().stdout.trim().to_owned();
+        let admin = scene.run("token create --scope admin").ok().stdout.trim().to_owned();
+        let mut place = Place::on(scene, &format!("--require-token {options}"));
+        place.token = Some(admin);
+        let team = CHAT.replace("name: chat", "name: team/chat");
+        for workflow in [CHAT, PIRATE, ASKS, FAILS, HANGS, LOOKS, &team] {
+            place.put(workflow);
+        }
+        Self { place, token }
+    }
+
+    fn request(&self, token: &str, body: &Value) -> Request {
+        let request = Request::new(self.place.address, "POST", "/v1/chat/completions");
+        request.header("Authorization", &format!("Bearer {token}")).json(body)
+    }
+
+    fn send(&self, body: &Value) -> Response {
+        self.request(&self.token, body).send()
+    }
+
+    fn stream(&self, model: &str) -> Stream {
+        let mut body = asked(model);
+        body["stream"] = json!(true);
+        let stream = self.request(&self.token, &body).open().unwrap();
+        assert_eq!(stream.status, 200);
+        stream
+    }
+
+    fn n_threads(&self) -> usize {
+        self.place.get("/v1/threads").is(200).value()["threads"].as_array().unwrap().len()
+    }
+
+    fn run(&self, mut command: Command) {
+        command.args([&format!("http://{}/v1", self.place.address), &self.token]);
+        let said = Running::start(command).end().ok().stdout;
+        assert_eq!(said.trim(), "done");
+    }
+}
+
+/// A request for a model.
+fn asked(model: &str) -> Value {
+    json!({ "model": model, "messages": [{ "role": "user", "content": "Hello, I am Ada." }] })
+}
+
+/// The texts and the error of the next chunks, up to a text or the end.
+fn next(stream: &mut Stream) -> Option<Value> {
+    loop {
+        let event = stream.event().unwrap()?;
+        if event.data == "[DONE]" {
+            return Some(json!("[DONE]"));
+        }
+        let chunk = event.value();
+        let content = &chunk["choices"][0]["delta"]["content"];
+        if chunk["error"].is_object() {
+            return Some(chunk["error"].clone());
+        }
+        if content.as_str().is_some_and(|text| !text.is_empty()) {
+            return Some(content.clone());
+        }
+    }
+}
+
+#[track_caller]
+fn error(response: &Response, status: u16, kind: &str, code: &str) -> Value {
+    assert_eq!(response.status, status, "{}", response.body);
+    assert_eq!(response.header("content-type"), Some("application/json"));
+    let error = response.value()["error"].clone();
+    assert_eq!((error["type"].as_str(), error["code"].as_str()), (Some(kind), Some(code)), "{error}");
+    assert!(error["message"].as_str().is_some_and(|text| text.len() > 10), "{error}");
+    assert!(error.as_object().unwrap().contains_key("param"), "{error}");
+    error
+}
+
+#[test]
+fn openai_client_for_python_works() {
+    let Some(packages) = needs::pypi(env!("CARGO_TARGET_TMPDIR"), "openai-python", &[PYPI]) else { return };
+    let mut command = Command::new("python3");
+    command.arg(root().join("tests/clients/openai_client.py")).env("PYTHONPATH", packages);
+    Door::new().run(command);
+}
+
+#[test]
+fn openai_client_for_python_gets_responses() {
+    let Some(packages) = needs::pypi(env!("CARGO_TARGET_TMPDIR"), "openai-python", &[PYPI]) else { return };
+    let mut command = Command::new("python3");
+    command.arg(root().join("tests/clients/openai_responses.py")).env("PYTHONPATH", packages);
+    Door::new().run(command);
+}
+
+#[test]
+fn openai_client_for_node_works() {
+    let Some(folder) = needs::npm(env!("CARGO_TARGET_TMPDIR"), "openai", &[NPM]) else { return };
+    // Modules are searched beside the program.
+    let program = folder.join("openai_client.mjs");
+    std::fs::copy(root().join("tests/clients/openai_client.mjs"), &program).unwrap();
+    let mut command = Command::new("node");
+    command.arg(program);
+    Door::new().run(command);
+}
+
+#[test]
+fn refused_requests_have_the_shape_of_openai_and_start_nothing() {
+    let door = Door::on(Scene::new(), "--body-bytes-max 20000");
+    let reader = door.place.scene.run("token create --scope read").ok().stdout.trim().to_owned();
+    let send = |body: &str| {
+        let request = Request::new(door.place.address, "POST", "/v1/chat/completions");
+        request.header("Authorization", &format!("Bearer {}", door.token)).body("application/json", body).send()
+    };
+    error(&door.request("wrong", &asked("chat")).send(), 401, "authentication_error", "invalid_api_key");
+    error(&door.request(&reader, &asked("chat")).send(), 403, "permission_error", "forbidden");
+    error(&door.send(&asked("nothing")), 404, "not_found_error", "model_not_found");
+    for body in ["{", "[]", "", "\"text\"", "{\"model\": 1}", "{\"model\": \"chat\", \"messages\": {}}"] {
+        error(&send(body), 400, "invalid_request_error", "invalid_request");
+    }
+    error(&send(&format!("[{}", " ".repeat(20_000))), 413, "invalid_request_error", "too_large");
+    let as_form = Request::new(door.place.address, "POST", "/v1/chat/completions");
+    let as_form = as_form.header("Authorization", &format!("Bearer {}", door.token)).body("text/plain", "{}").send();
+    error(&as_form, 415, "invalid_request_error", "unsupported_media_type");
+    let by_get = Request::new(door.place.address, "GET", "/v1/chat/completions").send();
+    error(&by_get, 405, "invalid_request_error", "method_not_allowed");
+    for (name, value) in [
+        ("n", json!(2)),
+        ("n", json!("1")),
+        ("logprobs", json!(true)),
+        ("stop", json!(["."])),
+        ("modalities", json!(["text", "audio"])),
+        ("audio", json!({ "voice": "ada", "format": "mp3" })),
+        ("tools", json!([{}])),
+        ("functions", json!([{}])),
+        ("response_format", json!({ "type": "json_object" })),
+        ("stream", json!("yes")),
+        ("metadata", json!([])),
+        ("metadata", json!({ "thread_id": 7 })),
+        ("messages", json!([{ "role": "assistant", "content": "Hello." }])),
+        ("messages", json!([{ "role": "system", "content": "Be kind." }, { "role": "user", "content": "Hello." }])),
+    ] {
+        let mut body = asked("chat");
+        body[name] = value;
+        let refused = error(&door.send(&body), 400, "invalid_request_error", "invalid_request");
+        assert_eq!(refused["param"], name, "{refused}");
+    }
+    for content in [json!([{ "type": "input_audio" }]), json!(7), json!([{ "type": "text" }])] {
+        let body = json!({ "model": "chat", "messages": [{ "role": "user", "content": content }] });
+        let refused = error(&door.send(&body), 400, "invalid_request_error", "invalid_request");
+        assert!(refused["param"].as_str().unwrap().starts_with("messages[0].content"), "{refused}");
+    }
+    let mut elsewhere = asked("chat");
+    elsewhere["metadata"] = json!({ "thread_id": "00000000-0000-7000-8000-000000000000" });
+    error(&door.send(&elsewhere), 404, "not_found_error", "no_thread");
+    assert_eq!(door.n_threads(), 0);
+}
+
+#[test]
+fn ignored_fields_change_nothing() {
+    let mut body = asked("chat");
+    for (name, value) in [
+        ("temperature", json!(2)),
+        ("max_completion_tokens", json!(1)),
+        ("seed", json!(7)),
+        ("store", json!(true)),
+        ("n", json!(1)),
+        ("tools", json!([])),
+        ("logprobs", json!(false)),
+        ("response_format", json!({ "type": "text" })),
+        ("modalities", json!(["text"])),
+        ("stop", Value::Null),
+        ("of_tomorrow", json!({ "x": [1] })),
+    ] {
+        body[name] = value;
+    }
+    let answer = Door::new().send(&body).is(200).value();
+    assert_eq!(answer["choices"][0]["message"]["content"], "Hello, Ada!");
+}
+
+#[test]
+fn door_is_closed_unless_configured_beyond_loopback() {
+    let scene = Scene::new();
+    let token = scene.run("token create --scope operate").ok().stdout.trim().to_owned();
+    let ask = |place: &Place| {
+        let address = format!("127.0.0.1:{}", place.address.port()).parse().unwrap();
+        Request::new(address, "GET", "/v1/models").header("Authorization", &format!("Bearer {token}")).send()
+    };
+    let place = Place::at(scene, "0.0.0.0:0", "");
+    let closed = error(&ask(&place), 404, "not_found_error", "not_found");
+    assert!(closed["message"].as_str().unwrap().contains("[serve.doors]"), "{closed}");
+    let Place { scene, server, .. } = place;
+    server.kill();
+    scene.write("rethread.toml", "[serve.doors]\nopenai = true\n");
+    let place = Place::at(scene, "0.0.0.0:0", "");
+    ask(&place).is(200);
+    let Place { scene, server, .. } = place;
+    server.kill();
+    scene.write("rethread.toml", "[serve.doors]\nopenai = false\n");
+    let place = Place::on(scene, "");
+    error(&ask(&place), 404, "not_found_error", "not_found");
+    let Place { scene, server, .. } = place;
+    server.kill();
+    scene.write("rethread.toml", "[serve.doors]\nopen_ai = true\n");
+    scene.run("serve --listen 127.0.0.1:0").code(3).says("did you mean `openai`");
+}
+
+#[test]
+fn token_with_labels_reaches_only_its_threads_by_chat() {
+    let door = Door::new();
+    let bound = |label: &str| {
+        door.place.scene.run(&format!("token create --scope operate --label {label}")).ok().stdout.trim().to_owned()
+    };
+    let (acme, other) = (bound("tenant=acme"), bound("tenant=other"));
+    let answer = door.request(&acme, &asked("chat")).send().is(200).value();
+    let thread = answer["metadata"]["thread_id"].as_str().unwrap();
+    let labels = door.place.get(&format!("/v1/threads/{thread}")).is(200).value()["labels"].clone();
+    assert_eq!(labels, json!({ "tenant": "acme" }));
+    let mut next = asked("chat");
+    next["metadata"] = json!({ "thread_id": thread });
+    error(&door.request(&other, &next).send(), 404, "not_found_error", "no_thread");
+    let by = |token: &str, method: &str, path: &str| {
+        Request::new(door.place.address, method, path).header("Authorization", &format!("Bearer {token}"))
+    };
+    let ask = json!({ "model": "chat", "input": "Hello." });
+    let response = by(&acme, "POST", "/v1/responses").json(&ask).send().is(200).value();
+    let path = format!("/v1/responses/{}", response["id"].as_str().unwrap());
+    by(&acme, "GET", &path).send().is(200);
+    error(&by(&other, "GET", &path).send(), 404, "not_found_error", "no_thread");
+    error(&by(&other, "POST", &format!("{path}/cancel")).send(), 404, "not_found_error", "no_thread");
+    for place in ["previous_response_id", "conversation"] {
+        let mut ask = ask.clone();
+        ask[place] = if place == "conversation" { response[place]["id"].clone() } else { response["id"].clone() };
+        error(&by(&other, "POST", "/v1/responses").json(&ask).send(), 404, "not_found_error", "no_thread");
+    }
+    door.request(&acme, &next).send().is(200);
+    let models =
+        Request::new(door.place.address, "GET", "/v1/models").header("Authorization", &format!("Bearer {acme}"));
+    error(&models.send(), 404, "not_found_error", "not_found");
+}
+
+#[test]
+fn run_goes_on_if_the_client_leaves_its_stream() {
+    let door = Door::new();
+    let mut stream = door.stream("looks");
+    let thread = stream.header("x-rethread-thread").unwrap().to_owned();
+    assert_eq!(next(&mut stream), Some(json!("I look ")));
+    drop(stream);
+    let outcome = door.place.at_rest(&thread);
+    assert_eq!((&outcome["status"], &outcome["output"]), (&json!("completed"), &json!("There is nothing.")));
+}
+
+#[test]
+fn run_is_cancelled_if_configured_and_the_client_leaves() {
+    let scene = Scene::new();
+    scene.write("rethread.toml", "[serve.doors]\ncancel_on_disconnect = true\n");
+    let door = Door::on(scene, "--keep-alive-ms 50");
+    let mut stream = door.stream("hangs");
+    let thread = stream.header("x-rethread-thread").unwrap().to_owned();
+    assert_eq!(next(&mut stream), Some(json!("Well, ")));
+    drop(stream);
+    door.place.until(&format!("/v1/threads/{thread}"), |thread| thread["status"] == "cancelled");
+    // An answer that is complete cancels nothing.
+    let answer = door.send(&asked("looks")).is(200).value();
+    assert_eq!(door.place.at_rest(answer["metadata"]["thread_id"].as_str().unwrap())["status"], "completed");
+}
+
+#[test]
+fn stream_has_what_the_last_node_says_and_an_answer_has_its_output() {
+    let door = Door::new();
+    let mut stream = door.stream("looks");
+    let texts: Vec<_> =
+        std::iter::from_fn(|| next(&mut stream)).map(|text| text.as_str().unwrap().to_owned()).collect();
+    assert_eq!(texts.concat(), "I look first.\n\nThere is nothing.[DONE]");
+    let answer = door.send(&asked("looks")).is(200).value();
+    assert_eq!(answer["choices"][0]["message"]["content"], "There is nothing.");
+}
+
+#[test]
+fn stream_of_a_server_that_stops_ends_with_an_error() {
+    let door = Door::new();
+    let mut stream = door.stream("hangs");
+    assert_eq!(next(&mut stream), Some(json!("Well, ")));
+    door.place.server.signal("TERM");
+    let last = next(&mut stream).unwrap();
+    assert_eq!((&last["type"], &last["code"]), (&json!("server_error"), &json!("stopping")), "{last}");
+    assert_eq!(next(&mut stream), None);
+}
+
+#[test]
+fn repeated_request_with_a_key_gets_the_answer_of_the_first() {
+    let door = Door::new();
+    let send = |body: &Value| door.request(&door.token, body).header("Idempotency-Key", "turn-1").send();
+    let first = send(&asked("chat")).is(200).value();
+    let second = send(&asked("chat")).is(200).value();
+    assert_eq!((&second["id"], &second["choices"]), (&first["id"], &first["choices"]));
+    let mut next = asked("chat");
+    next["metadata"] = json!({ "thread_id": first["metadata"]["thread_id"] });
+    assert_eq!(send(&next).is(200).value()["id"], send(&next).is(200).value()["id"]);
+    error(&send(&asked("fails")), 422, "invalid_request_error", "key_reused");
+    assert_eq!(door.n_threads(), 1);
+}
+
+#[test]
+fn run_that_needs_an_approval_is_an_error_until_it_is_decided() {
+    let door = Door::new();
+    door.place.put(APPROVES);
+    let waits = door.send(&asked("approves"));
+    let message = error(&waits, 422, "run_waiting", "needs_person")["message"].clone();
+    let thread = waits.header("x-rethread-thread").unwrap();
+    let open = door.place.get(&format!("/v1/threads/{thread}/interactions")).is(200).value();
+    let id = open["interactions"][0]["id"].as_str().unwrap();
+    assert!(message.as_str().unwrap().contains(&format!("/v1/interactions/{id}/respond")), "{message}");
+    let mut next = asked("approves");
+    next["messages"][0]["content"] = json!("yes");
+    next["metadata"] = json!({ "thread_id": thread });
+    error(&door.send(&next), 422, "run_waiting", "needs_person");
+    door.place.post(&format!("/v1/interactions/{id}/respond"), &json!({ "answer": true })).is(200);
+    assert_eq!(door.place.at_rest(thread)["output"], "Looked.");
+    assert_eq!(door.send(&next).is(200).value()["choices"][0]["message"]["content"], "Yes what?");
+}
+
+#[test]
+fn concurrent_messages_of_a_thread_have_an_answer_each() {
+    let door = Door::new();
+    let thread = door.send(&asked("chat")).is(200).value()["metadata"]["thread_id"].clone();
+    let mut body = asked("chat");
+    body["metadata"] = json!({ "thread_id": thread });
+    let ids: std::collections::BTreeSet<_> = std::thread::scope(|scope| {
+        let sent: Vec<_> = (0..4).map(|_| door.request(&door.token, &body)).collect();
+        let sent: Vec<_> = sent.into_iter().map(|request| scope.spawn(|| request.send().is(200).value())).collect();
+        let answers = sent.into_iter().map(|sent| sent.join().unwrap());
+        answers.map(|answer| answer["id"].to_string()).collect()
+    });
+    assert_eq!(ids.len(), 4);
+    let runs = door.place.get(&format!("/v1/threads/{}/runs", thread.as_str().unwrap())).is(200).value();
+    assert_eq!(runs["runs"].as_array().map(Vec::len), Some(5));
+    // Another model for one of them.
+    body["model"] = json!("team/chat");
+    assert_eq!(door.send(&body).is(200).value()["model"], "team/chat");
+}
+
+/// The first block of code of this language after the beginning of a page, and what follows it.
+fn block<'a>(page: &'a str, language: &str) -> (&'a str, &'a str) {
+    let (_, rest) = page.split_once(&format!("```{language}\n")).unwrap();
+    rest.split_once("```").unwrap()
+}
+
+#[test]
+fn program_of_the_page_about_the_door_prints_what_the_page_says() {
+    let Some(packages) = needs::pypi(env!("CARGO_TARGET_TMPDIR"), "openai-python", &[PYPI]) else { return };
+    let page = std::fs::read_to_string(root().join("docs/doors/openai.md")).unwrap();
+    let (workflow, rest) = block(&page, "yaml");
+    let (program, rest) = block(rest, "python");
+    let (printed, _) = block(rest, "");
+    let place = Place::new();
+    place.put(workflow);
+    let program = program.replace("127.0.0.1:7117", &place.address.to_string());
+    let mut command = Command::new("python3");
+    command.args(["-c", &program]).env("PYTHONPATH", packages);
+    assert_eq!(Running::start(command).end().ok().stdout.trim(), printed.trim());
+}
