@@ -198,6 +198,8 @@ fn search_finds_what_means_the_same_in_other_words() {
     assert_eq!(found("beverages", None, 10), Vec::<String>::new());
     assert_eq!(found("beverages", Some(vector(&[1.0, 0.0])), 10), [texts[0]], "nothing that points away");
     assert_eq!(found("beverages", Some(vector(&[1.0, 1.0])), 10), [texts[0], texts[1]]);
+    let near = || Some(vector(&[0.3, 1.0]));
+    assert_eq!(found("tea weather", near(), 1)[0], found("tea weather", near(), 10)[0], "however many are wanted");
     let both = found("weather", Some(vector(&[0.0, 1.0])), 10);
     assert_eq!(both[2], texts[0], "the other two are the first of a ranking: {both:?}");
     assert_eq!(found("beverages", Some(Embedding::new("other", &[1.0, 0.0]).unwrap()), 10), Vec::<String>::new());

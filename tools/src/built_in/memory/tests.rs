@@ -1,3 +1,5 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use parking_lot::Mutex;
 use rethread_events::ids::{ThreadId, Time};
 use rethread_events::memory::{self, Memory, MemoryOptions};
@@ -5,13 +7,19 @@ use rethread_events::memory::{self, Memory, MemoryOptions};
 use super::*;
 use crate::built_in::fixture::Fixture;
 
-/// Memories of one namespace, in memory.
+/// Memories of one namespace, in memory, and how many vectors were asked for.
 #[derive(Default)]
-struct InMemory(Mutex<Vec<Memory>>);
+struct InMemory(Mutex<Vec<Memory>>, AtomicUsize);
 
 impl MemoryAccess for InMemory {
-    fn remembered(&self, _: &ToolContext, _: &NewMemory) -> Result<Option<MemoryId>, ExecutionError> {
-        Ok(None)
+    fn remembered(&self, cx: &ToolContext, new: &NewMemory) -> Result<Option<MemoryId>, ExecutionError> {
+        let id = new.id(&cx.key);
+        Ok(self.0.lock().iter().any(|memory| memory.id == id).then_some(id))
+    }
+
+    fn embedding<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Option<Embedding>, ExecutionError>> {
+        self.1.fetch_add(1, Ordering::SeqCst);
+        ready(Ok(None)).boxed()
     }
 
     fn remember(&self, cx: &ToolContext, new: NewMemory, _: Option<Embedding>) -> Result<MemoryId, ExecutionError> {
@@ -70,6 +78,20 @@ async fn values_of_the_tools_have_the_whole_memory() {
     assert_eq!((&found[0]["id"], &found[0]["text"]), (&stored["id"], &json!("x")));
     assert!(found[0]["score"].as_f64().unwrap() > 0.0);
     assert_eq!(value("forget", json!({ "id": stored["id"] })).await, json!({ "id": stored["id"] }));
+}
+
+#[tokio::test]
+async fn call_that_has_stored_its_memory_and_a_list_need_no_vector() {
+    let memory = Arc::new(InMemory::default());
+    let f = Fixture::new(memory_tools(&(memory.clone() as Arc<dyn MemoryAccess>)));
+    let call = async |tool: &str, arguments: Value, key: &str| {
+        f.registry.call(tool, arguments, f.cx().key(key)).await.unwrap();
+        memory.1.load(Ordering::SeqCst)
+    };
+    assert_eq!(call("remember", json!({ "text": "x" }), "a").await, 1);
+    assert_eq!(call("remember", json!({ "text": "x" }), "a").await, 1, "a repeated call");
+    assert_eq!(call("search_memory", json!({ "query": "?" }), "b").await, 1, "no word");
+    assert_eq!(call("search_memory", json!({ "query": "x" }), "c").await, 2);
 }
 
 #[tokio::test]
