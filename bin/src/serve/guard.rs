@@ -158,7 +158,6 @@ fn admit(server: &Server, request: &ServiceRequest, access: Access, door: Option
     let host = host(request.headers(), request.uri().host());
     check_host(server, host.as_deref())?;
     check_origin(server, request.headers(), host.as_deref())?;
-    door.map_or(Ok(()), |door| server.settings.doors.check(door))?;
     let allowed = scope(server, request.headers());
     let needed = match access {
         // Public paths do not check the token, which may be invalid.
@@ -169,6 +168,8 @@ fn admit(server: &Server, request: &ServiceRequest, access: Access, door: Option
         Access::Admin => Scope::Admin,
     };
     let allowed = allowed?;
+    // Who has no token does not learn which doors there are.
+    door.map_or(Ok(()), |door| server.settings.doors.check(door))?;
     check(server, allowed, needed)?;
     Ok(allowed)
 }
@@ -334,7 +335,8 @@ fn preflight() -> HttpResponse {
             header::ACCESS_CONTROL_ALLOW_HEADERS,
             "authorization, content-type, idempotency-key, last-event-id, cache-control, x-stainless-arch, \
              x-stainless-lang, x-stainless-os, x-stainless-package-version, x-stainless-retry-count, \
-             x-stainless-runtime, x-stainless-runtime-version, x-stainless-timeout",
+             x-stainless-runtime, x-stainless-runtime-version, x-stainless-timeout, x-stainless-helper-method, \
+             x-stainless-poll-helper, x-stainless-custom-poll-interval, openai-organization, openai-project",
         ))
         .insert_header((header::ACCESS_CONTROL_MAX_AGE, "600"))
         .finish()

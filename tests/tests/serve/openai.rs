@@ -446,6 +446,90 @@ fn repeated_request_with_a_key_gets_the_answer_of_the_first() {
     assert_eq!(door.n_threads(), 1);
 }
 
+/// A request for a response.
+fn wanted(door: &Door, body: &Value) -> Request {
+    let request = Request::new(door.place.address, "POST", "/v1/responses");
+    request.header("Authorization", &format!("Bearer {}", door.token)).json(body)
+}
+
+fn respond(door: &Door, body: &Value, key: Option<&str>) -> Response {
+    let request = wanted(door, body);
+    match key {
+        Some(key) => request.header("Idempotency-Key", key),
+        None => request,
+    }
+    .send()
+}
+
+#[test]
+fn repeated_message_after_a_response_runs_once() {
+    let door = Door::new();
+    let first = respond(&door, &json!({ "model": "chat", "input": "Hello" }), None).is(200).value();
+    let next = json!({ "model": "chat", "input": "What is my name?", "previous_response_id": first["id"] });
+    let second = respond(&door, &next, Some("turn-2")).is(200).value();
+    assert_eq!(second["conversation"], first["conversation"]);
+    assert_eq!(respond(&door, &next, Some("turn-2")).is(200).value()["id"], second["id"]);
+    // Without the key it is another message, in a thread of its own.
+    let other = respond(&door, &next, None).is(200).value();
+    assert_ne!(other["conversation"], first["conversation"]);
+    let forked = respond(&door, &next, Some("turn-3")).is(200).value();
+    assert_eq!(respond(&door, &next, Some("turn-3")).is(200).value()["id"], forked["id"]);
+    assert_eq!(door.n_threads(), 3);
+
+    // What came before is no answer to a question that was asked since.
+    let started = respond(&door, &json!({ "model": "chat", "input": "Hello" }), None).is(200).value();
+    let ask = json!({ "model": "asks", "input": "red", "conversation": started["conversation"]["id"] });
+    let question = respond(&door, &ask, Some("turn-4")).is(200).value();
+    let text = |response: &Value| response["output"][0]["content"][0]["text"].clone();
+    assert_eq!(text(&question), "Which colour? (one of `red`, `blue`)");
+    assert_eq!(text(&respond(&door, &ask, Some("turn-4")).is(200).value()), text(&question));
+    let answer = json!({ "model": "asks", "input": "blue", "previous_response_id": question["id"] });
+    error(&respond(&door, &answer, Some("turn-5")), 400, "invalid_request_error", "invalid_request");
+    assert_eq!(text(&respond(&door, &answer, None).is(200).value()), "Painted blue.");
+}
+
+#[test]
+fn parallel_messages_after_one_response_do_not_see_each_other() {
+    let door = Door::new();
+    let first = respond(&door, &json!({ "model": "chat", "input": "Hello" }), None).is(200).value();
+    let next = json!({ "model": "chat", "input": "What is my name?", "previous_response_id": first["id"] });
+    let conversations: std::collections::BTreeSet<_> = std::thread::scope(|scope| {
+        let sent: Vec<_> = (0..3).map(|_| wanted(&door, &next)).collect();
+        let sent: Vec<_> = sent.into_iter().map(|request| scope.spawn(|| request.send().is(200).value())).collect();
+        sent.into_iter().map(|sent| sent.join().unwrap()["conversation"]["id"].to_string()).collect()
+    });
+    assert_eq!(conversations.len(), 3, "one goes on, the others fork");
+    for conversation in conversations {
+        let thread = conversation.trim_matches('"').trim_start_matches("conv_").to_owned();
+        let runs = door.place.get(&format!("/v1/threads/{thread}/runs")).is(200).value();
+        assert_eq!(runs["runs"].as_array().map(Vec::len), Some(2), "{runs}");
+    }
+    let hangs =
+        respond(&door, &json!({ "model": "hangs", "input": "Hello", "background": true }), None).is(200).value();
+    let early = json!({ "model": "hangs", "input": "And?", "previous_response_id": hangs["id"] });
+    error(&respond(&door, &early, None), 409, "invalid_request_error", "conflict");
+    // One that waits behind it, and is cancelled, is a cancelled response.
+    let mut waiting = json!({ "model": "hangs", "input": "Later", "background": true });
+    waiting["conversation"] = hangs["conversation"]["id"].clone();
+    let queued = respond(&door, &waiting, None).is(200).value();
+    let path = format!("/v1/responses/{}", queued["id"].as_str().unwrap());
+    assert_eq!(door.place.post(&format!("{path}/cancel"), &json!({})).is(200).value()["status"], "cancelled");
+    assert_eq!(door.place.get(&path).is(200).value()["status"], "cancelled");
+}
+
+#[test]
+fn answer_that_a_schema_may_change_is_not_streamed_before_it_is_checked() {
+    let door = Door::new();
+    door.place.put(
+        &CHAT
+            .replace("name: chat", "name: typed\noutput_schema: {type: object}")
+            .replace(r#"{chunks: ["Hello", ", ", "Ada!"]}"#, r#"{chunks: ["{ ", "\"a\": 1 }"]}"#),
+    );
+    let mut stream = door.stream("typed");
+    assert_eq!(next(&mut stream), Some(json!(r#"{"a":1}"#)));
+    assert_eq!(next(&mut stream), Some(json!("[DONE]")));
+}
+
 #[test]
 fn run_that_needs_an_approval_is_an_error_until_it_is_decided() {
     let door = Door::new();

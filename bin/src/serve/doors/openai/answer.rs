@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use futures::{FutureExt as _, StreamExt as _};
-use rethread::errors::ReadError;
+use rethread::errors::{ReadError, RunError};
 use rethread::event::OperationType;
 use rethread::operate::{LogAccess as _, OpenInteraction};
 use rethread::runs::RunId;
@@ -33,6 +33,8 @@ pub(super) struct Run {
     pub(super) id: RunId,
     /// The event that brought the message: a start, a run that starts or waits, or the answer to a question.
     pub(super) from: Seq,
+    /// How many loops and sub-workflows were open there.
+    pub(super) depth: u32,
     /// The definition that it runs on.
     pub(super) workflow: Arc<Workflow>,
 }
@@ -119,6 +121,8 @@ pub(super) struct Answering {
     at_rest: BoxFuture<'static, Result<Outcome, ReadError>>,
     /// The thread as it was when it waited for a person or was paused.
     rested: Option<Outcome>,
+    /// Whether it rested during a run of another request.
+    rests_for_others: bool,
     at: Option<Position>,
     finish: Option<FinishReason>,
     is_over: bool,
@@ -131,8 +135,8 @@ pub(super) struct Answering {
 
 impl Answering {
     pub(super) fn begin(server: &Shared, run: Run) -> Self {
-        let Run { thread, id, from, workflow } = run;
-        let mut speech = Speech::of(workflow, id, from);
+        let Run { thread, id, from, depth, workflow } = run;
+        let mut speech = Speech::of(workflow, id, from, depth);
         let follow = move |batch| hear(&mut speech, batch);
         let heard = server.hub.follow_thread(server.runtime.store(), thread.id(), from, follow);
         let at_rest = at_rest(&thread);
@@ -144,6 +148,7 @@ impl Answering {
             pieces: Vec::new().into_iter(),
             at_rest,
             rested: None,
+            rests_for_others: false,
             at: None,
             finish: None,
             is_over: false,
@@ -197,11 +202,19 @@ impl Answering {
                     self.at = self.at.max(heard.at);
                     self.finish = heard.finish.or(self.finish);
                     self.is_over = heard.is_over;
+                    if self.rests_for_others {
+                        self.rests_for_others = false;
+                        self.at_rest = at_rest(&self.thread);
+                    }
                 }
                 rested = &mut self.at_rest, if self.rested.is_none() => {
                     let rested = rested.map_err(Problem::from)?;
                     if rested.status.is_ended() {
                         // The events say how the run ended.
+                        self.at_rest = futures::future::pending().boxed();
+                    } else if rested.state.run_id() != self.run {
+                        // It is another run that waits for a person. After its next event it is asked again.
+                        self.rests_for_others = true;
                         self.at_rest = futures::future::pending().boxed();
                     } else {
                         self.at_rest = at_rest(&self.thread);
@@ -249,7 +262,12 @@ pub(super) struct Answer {
 
 /// Returns the answer of a run that has ended.
 pub(super) async fn ended(thread: &ThreadHandle, run: RunId) -> Result<Answer, Error> {
-    let outcome = thread.run_outcome(run).await.map_err(Problem::from)?;
+    let outcome = match thread.run_outcome(run).await {
+        Ok(outcome) => outcome,
+        // It was cancelled while it waited.
+        Err(RunError::NoRun { .. }) => return Err(Error::cancelled()),
+        Err(error) => return Err(Problem::from(error).into()),
+    };
     if let Some(error) = &outcome.error {
         return Err(Error::of_run(error));
     }
@@ -264,11 +282,7 @@ pub(super) async fn ended(thread: &ThreadHandle, run: RunId) -> Result<Answer, E
 /// Returns the question that a thread at rest waits for, as the answer; an error if a message cannot answer it.
 pub(super) async fn asks(thread: &ThreadHandle, state: &State) -> Result<Answer, Error> {
     if state.status() == Status::Paused {
-        let reason = state.pause_reason().map(|reason| format!(": {reason}")).unwrap_or_default();
-        let id = thread.id();
-        return Err(Error::needs_person(format!(
-            "the run is paused{reason}; it continues after POST /v1/threads/{id}/resume"
-        )));
+        return Err(paused(thread, state));
     }
     let open = thread.inbox().await.map_err(Problem::from)?;
     match open.iter().find(|question| is_answered_by_message(question)) {
@@ -277,17 +291,35 @@ pub(super) async fn asks(thread: &ThreadHandle, state: &State) -> Result<Answer,
     }
 }
 
+/// The error of a paused run.
+pub(super) fn paused(thread: &ThreadHandle, state: &State) -> Error {
+    let reason = state.pause_reason().map(|reason| format!(": {reason}")).unwrap_or_default();
+    let id = thread.id();
+    Error::needs_person(format!("the run is paused{reason}; it continues after POST /v1/threads/{id}/resume"))
+}
+
+/// Cancels the run of a client that has left. A run after which others wait goes on: to cancel it is to cancel them.
+async fn cancel(thread: &ThreadHandle, run: RunId) -> Result<(), Problem> {
+    let reason = Some("the client disconnected".to_owned());
+    let state = thread.state().await?;
+    if state.queued_runs().iter().any(|queued| queued.id == run) {
+        thread.cancel_run(run, reason).await?;
+    } else if state.run_id() == run && state.queued_runs().is_empty() && state.waiting_messages().next().is_none() {
+        thread.cancel(reason).await?;
+    }
+    Ok(())
+}
+
 impl Drop for Answering {
     fn drop(&mut self) {
         let has_left = !self.is_told && !self.server.stopping.is_cancelled();
         if has_left && self.server.settings.doors.cancel_on_disconnect {
-            let thread = self.thread.clone();
-            let cancelled = async move { thread.cancel(Some("the client disconnected".into())).await };
-            tokio::spawn(cancelled.map(|cancelled| {
-                if let Err(error) = cancelled {
-                    tracing::info!(%error, "the run of a client that disconnected is not cancelled");
+            let (thread, run) = (self.thread.clone(), self.run);
+            tokio::spawn(async move {
+                if let Err(problem) = cancel(&thread, run).await {
+                    tracing::info!(%problem, "the run of a client that disconnected is not cancelled");
                 }
-            }));
+            });
         }
     }
 }

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use actix_web::HttpRequest;
 use bytes::Bytes;
+use rethread::errors::{ControlError, Rejected, RunError};
 use rethread::event::ForkChanges;
 use rethread::operate::{Labels, OpenInteraction};
 use rethread::runs::{OnMessage, RunAgain, RunId, RunRequest};
-use rethread::{ForkRequest, Json, Seq, StartThread, State, ThreadHandle, Workflow};
+use rethread::{ForkRequest, Json, Seq, StartThread, State, Status, ThreadHandle, Workflow};
 
 use super::Error;
 use super::answer::{self, Run};
@@ -21,6 +22,8 @@ use crate::serve::workflows::{Chosen, For};
 
 /// How many runs are read at once where the one after another is looked for.
 const PAGE: usize = 100;
+/// The most pages that are read: each is looked for from the last run on.
+const PAGES_MAX: usize = 20;
 
 /// Begins the run that answers a request.
 pub(super) async fn begin(server: &Shared, request: &HttpRequest, body: Bytes, input: Input) -> Result<Run, Error> {
@@ -37,12 +40,16 @@ pub(super) async fn begin(server: &Shared, request: &HttpRequest, body: Bytes, i
     };
     guard::check_thread(server, request, id).await?;
     let thread = server.runtime.thread(id).by(guard::principal(server, request));
-    let state = thread.state().await.map_err(Problem::from)?;
     input.conversation.refuse_media()?;
-    let is_last = after.is_none_or(|key| state.is_open_run(key.run) || state.run_id() == key.run);
-    match after {
-        Some(key) if !is_last => Ok(fork(server, request, body, &thread, key.run, input, workflow).await?),
-        _ => go_on(request, thread, &state, input, workflow).await,
+    let Some(after) = after else { return go_on(server, request, thread, None, &input, workflow).await };
+    // A run may begin between the look at the thread and this message, which then does not follow the response any more.
+    let gone_on = match go_on(server, request, thread.clone(), Some(after.run), &input, workflow.clone()).await {
+        Err(error) if error.is_gone_on() => Ok(()),
+        gone_on => Err(gone_on),
+    };
+    match gone_on {
+        Ok(()) => Ok(fork(server, request, body, &thread, after.run, input, workflow).await?),
+        Err(gone_on) => gone_on,
     }
 }
 
@@ -69,42 +76,87 @@ async fn start(
     });
     let (Begun::Now(thread) | Begun::Before(thread)) = begun.await?;
     let thread = thread.by(guard::principal(server, request));
-    Ok(Run { thread, id: RunId(Seq(0)), from: Seq(0), workflow })
+    Ok(Run { thread, id: RunId(Seq(0)), from: Seq(0), depth: 0, workflow })
 }
 
-/// Answers the question that a thread waits for, or starts its next run.
+/// Answers the question that a thread waits for, or starts its next run: right `after` this run, if one is given.
 async fn go_on(
+    server: &Shared,
     request: &HttpRequest,
     thread: ThreadHandle,
-    state: &State,
-    input: Input,
+    after: Option<RunId>,
+    input: &Input,
     workflow: Arc<Workflow>,
 ) -> Result<Run, Error> {
-    let open = if state.is_ended() { Vec::new() } else { thread.inbox().await.map_err(Problem::from)? };
+    let state = thread.state().await.map_err(Problem::from)?;
+    let key = Key::of(request)?;
     let text = input.conversation.input();
-    if let Some(question) = open.iter().find(|question| answer::is_answered_by_message(question)) {
-        let from = thread.summary().await.map_err(Problem::from)?.last_seq.next();
-        thread
-            .sibling(question.thread)
-            .respond(question.request.id, answer_of(question, text))
-            .await
-            .map_err(Problem::from)?;
-        return Ok(Run { id: state.run_id(), from, workflow, thread });
+    // A message that came before is answered as it was then, whatever the thread does now.
+    let is_repeated = key.as_ref().is_some_and(|key| state.request_of_key(key.text()).is_some());
+    if !is_repeated {
+        if after.is_some_and(|after| !state.is_open_run(after) && state.run_id() != after) {
+            return Err(Error::gone_on());
+        }
+        if let Some(answered) = answer_question(server, &thread, &state, key.is_some(), text.clone()).await? {
+            return Ok(answered);
+        }
+        if after.is_some() && !state.is_ended() {
+            let detail = "the response is not complete: wait until it is, or send the message to its conversation";
+            return Err(Problem::new(Kind::Conflict, detail).at("parameter", "previous_response_id").into());
+        }
     }
-    if !open.is_empty() {
-        return Err(answer::waits_elsewhere(&open).of_thread(thread.id()));
-    }
-    // Each request has an answer of its own, so it waits for the run in progress.
-    let mut run =
-        RunRequest::new(text).variables(input.conversation.variables(&workflow)?).on_message(OnMessage::Queue);
+    // Each request has an answer of its own, so it waits for the run in progress. What follows a response does not.
+    let on_message = if after.is_some() { OnMessage::Reject } else { OnMessage::Queue };
+    let mut run = RunRequest::new(text).variables(input.conversation.variables(&workflow)?).on_message(on_message);
     if state.workflow().is_some_and(|present| present.name != workflow.name()) {
         run = run.workflow(workflow.clone());
     }
-    if let Some(key) = Key::of(request)? {
+    if let Some(key) = key {
         run = run.key(key.text());
     }
-    let accepted = thread.run(run).await.map_err(Problem::from)?;
-    Ok(Run { id: accepted.run_id, from: accepted.seq, workflow, thread })
+    let accepted = match thread.run(run).await {
+        Ok(accepted) => accepted,
+        Err(RunError::Control(ControlError::Rejected { source: Rejected::RunGoesOn { .. }, .. }))
+            if after.is_some() =>
+        {
+            return Err(Error::gone_on());
+        }
+        Err(error) => return Err(Problem::from(error).into()),
+    };
+    Ok(Run { id: accepted.run_id, from: accepted.seq, depth: 0, workflow, thread })
+}
+
+/// Answers the question that a thread waits for. `None` if it waits for nothing.
+async fn answer_question(
+    server: &Shared,
+    thread: &ThreadHandle,
+    state: &State,
+    has_key: bool,
+    text: Json,
+) -> Result<Option<Run>, Error> {
+    if state.is_ended() {
+        return Ok(None);
+    }
+    if state.status() == Status::Paused {
+        return Err(answer::paused(thread, state).of_thread(thread.id()));
+    }
+    let open = thread.inbox().await.map_err(Problem::from)?;
+    let Some(question) = open.iter().find(|question| answer::is_answered_by_message(question)) else {
+        return if open.is_empty() { Ok(None) } else { Err(answer::waits_elsewhere(&open).of_thread(thread.id())) };
+    };
+    if has_key {
+        let detail = "the message answers a question, and a repeated answer would be a message of its own: send it \
+                      without Idempotency-Key";
+        return Err(Problem::new(Kind::InvalidRequest, detail).into());
+    }
+    let on = state.workflow().ok_or_else(|| Problem::new(Kind::NoThread, "the thread has not begun"))?;
+    let workflow = server.runtime.workflow(on.hash).await.map_err(Problem::from)?;
+    let workflow = workflow.ok_or_else(|| Problem::new(Kind::NoWorkflow, "the log has no definition of this run"))?;
+    let from = thread.summary().await.map_err(Problem::from)?.last_seq.next();
+    let answer = answer_of(question, text);
+    thread.sibling(question.thread).respond(question.request.id, answer).await.map_err(Problem::from)?;
+    let depth = u32::try_from(state.frames().len()).unwrap_or(u32::MAX);
+    Ok(Some(Run { id: state.run_id(), from, depth, workflow, thread: thread.clone() }))
 }
 
 /// Continues a conversation after a run that is not its last one: the run after it is made again with this message, in a
@@ -122,26 +174,37 @@ async fn fork(
     let variables = input.conversation.variables(&workflow)?;
     let operation = format!("openai {} {} {after}", request.path(), thread.id());
     let (sent, of_work, text) = (Repeatable::of(request, operation, body)?, thread.clone(), input.conversation.input());
-    let on = workflow.clone();
+    let state = thread.state().await?;
+    let on = state.workflow().is_none_or(|present| present.name != workflow.name()).then(|| workflow.clone());
     let begun = beginning::begin(server, sent, move |id| async move {
         let fork = ForkRequest {
             id: Some(id),
             again: Some(RunAgain { run, input: Some(text) }),
             changes: ForkChanges { variables, ..ForkChanges::default() },
-            workflow: Some(on),
+            workflow: on,
+            paused: true,
             ..ForkRequest::default()
         };
-        Ok(of_work.fork(fork).await?)
+        let fork = of_work.fork(fork).await?;
+        // Messages that waited when the run began are those of others: they are in the other thread.
+        let state = fork.state().await?;
+        for waiting in state.queued_runs().iter().map(|queued| queued.id).chain(state.waiting_messages()) {
+            fork.cancel_run(waiting, Some("it is a message of the thread that was forked".into())).await?;
+        }
+        fork.resume().await?;
+        Ok(fork)
     });
     let (Begun::Now(thread) | Begun::Before(thread)) = begun.await?;
     let thread = thread.by(guard::principal(server, request));
-    Ok(Run { thread, id: run, from: run.0, workflow })
+    Ok(Run { thread, id: run, from: run.0, depth: 0, workflow })
 }
 
 /// Returns the run that began after this one had ended.
 async fn run_after(thread: &ThreadHandle, run: RunId) -> Result<RunId, Problem> {
     let (mut next, mut before) = (None, None);
-    loop {
+    // A run that is not there costs nothing.
+    thread.run_summary(run).await?;
+    for _ in 0..PAGES_MAX {
         let page = thread.runs(before, PAGE).await?;
         for found in &page {
             match next {
@@ -155,6 +218,8 @@ async fn run_after(thread: &ThreadHandle, run: RunId) -> Result<RunId, Problem> 
             return Err(Problem::new(Kind::NoMoment, detail).at("parameter", "previous_response_id"));
         }
     }
+    let detail = format!("more than {} runs came after this response: continue a later one", PAGE * PAGES_MAX);
+    Err(Problem::new(Kind::NoMoment, detail).at("parameter", "previous_response_id"))
 }
 
 /// The answer that a message gives: a text if the question has a type, otherwise JSON if it is JSON, as on a terminal.

@@ -12,6 +12,8 @@ use crate::serve::problem::{Kind, Problem};
 
 /// The type of the error of a run that only a person can continue.
 const WAITING: &str = "run_waiting";
+/// The type of the error of a message that no longer follows its response.
+const GONE_ON: &str = "gone_on";
 
 /// The error answer of a request of this door.
 #[derive(Debug)]
@@ -54,6 +56,16 @@ impl Error {
     /// another run. So the status is 422.
     pub(super) fn of_thread(self, thread: ThreadId) -> Self {
         Self { thread: Some(thread), ..self }
+    }
+
+    /// Another run came after the response that a message continues.
+    pub(super) fn gone_on() -> Self {
+        let problem = Problem::new(Kind::Conflict, "another message came after this response");
+        Self { named: Some((GONE_ON, "conflict".into())), ..problem.into() }
+    }
+
+    pub(super) fn is_gone_on(&self) -> bool {
+        self.named.as_ref().is_some_and(|(kind, _)| *kind == GONE_ON)
     }
 
     /// A run that was cancelled before it began.

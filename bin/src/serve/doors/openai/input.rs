@@ -72,10 +72,7 @@ impl Input {
     pub(super) fn of_chat(mut body: Body) -> Result<Self, Problem> {
         refuse(&body)?;
         let model = model(&mut body)?;
-        let mut metadata: Body = field(&mut body, "metadata")?.unwrap_or_default();
-        let thread: Option<String> =
-            field(&mut metadata, "thread_id").map_err(|problem| problem.at("parameter", "metadata"))?;
-        let thread = thread.map(|id| id.parse().map_err(|_| no_thread(&id))).transpose()?;
+        let thread = thread_of_metadata(&mut body)?;
         let options: StreamOptions = field(&mut body, "stream_options")?.unwrap_or_default();
         let messages = body.remove("messages").unwrap_or_default();
         if !messages.is_array() {
@@ -100,8 +97,9 @@ impl Input {
         let model = model(&mut body)?;
         let previous: Option<String> = field(&mut body, "previous_response_id")?;
         let conversation: Option<ConversationParam> = field(&mut body, "conversation")?;
+        let of_metadata = thread_of_metadata(&mut body)?;
         let place = match (previous, conversation.map(ConversationParam::id)) {
-            (None, None) => Place::New,
+            (None, None) => of_metadata.map_or(Place::New, Place::Thread),
             (Some(id), None) => {
                 let key =
                     RunKey::of_response(&id).map_err(|problem| problem.at("parameter", "previous_response_id"))?;
@@ -147,6 +145,14 @@ fn thread_of_conversation(id: &str) -> Result<ThreadId, Problem> {
         let detail = "a conversation is named by its id, as a response has it under `conversation`";
         Problem::new(Kind::NoThread, detail).at("parameter", "conversation")
     })
+}
+
+/// The thread that the metadata name.
+fn thread_of_metadata(body: &mut Body) -> Result<Option<ThreadId>, Problem> {
+    let mut metadata: Body = field(body, "metadata")?.unwrap_or_default();
+    let thread: Option<String> =
+        field(&mut metadata, "thread_id").map_err(|problem| problem.at("parameter", "metadata"))?;
+    thread.map(|id| id.parse().map_err(|_| no_thread(&id))).transpose()
 }
 
 fn no_thread(id: &str) -> Problem {

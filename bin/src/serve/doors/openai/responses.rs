@@ -4,8 +4,9 @@
 mod stream;
 
 use actix_web::{HttpRequest, HttpResponse, web};
-use rethread::Status;
 use rethread::errors::RunError;
+use rethread::operate::LogAccess as _;
+use rethread::{Event, RecordedEvent, Status};
 use rethread_events::thread::ThreadUsage;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -16,6 +17,7 @@ use super::chat::whole;
 use super::input::Input;
 use super::{CONVERSATION, Error, RESPONSE, THREAD};
 use crate::serve::guard;
+use crate::serve::idempotency::blocking;
 use crate::serve::problem::{Kind, Problem};
 use crate::serve::request;
 use crate::serve::server::{Server, Shared};
@@ -185,6 +187,7 @@ async fn find(server: &Server, request: &HttpRequest) -> Result<(Run, Response),
     let summary = match thread.run_summary(key.run).await {
         Ok(summary) => Some(summary),
         Err(RunError::NotBegun { .. }) => None,
+        Err(RunError::NoRun { .. }) if was_queued(server, key).await? => None,
         Err(error) => return Err(Problem::from(error).into()),
     };
     let no_such = || Problem::new(Kind::NoMoment, "there is no such response");
@@ -198,9 +201,17 @@ async fn find(server: &Server, request: &HttpRequest) -> Result<(Run, Response),
     let workflow = server.runtime.workflow(on.hash).await.map_err(Problem::from)?.ok_or_else(no_such)?;
     let created = summary.as_ref().map_or_else(|| server.runtime.now(), |summary| summary.started_at);
     let model = on.name.clone();
-    let run = Run { thread, id: key.run, from: key.from, workflow };
+    let run = Run { thread, id: key.run, from: key.from, depth: 0, workflow };
     let metadata = Metadata::of(&run);
     Ok((run, Response { key, created: created.unix_us() / 1_000_000, model, metadata, background: true }))
+}
+
+/// Whether a message waited as this run, which has not begun since.
+async fn was_queued(server: &Server, key: RunKey) -> Result<bool, Problem> {
+    let store = server.runtime.store();
+    let record = blocking(move || store.record(key.thread, key.run.0)).await??;
+    let event = record.map(RecordedEvent::decode).transpose()?;
+    Ok(event.is_some_and(|event| matches!(event.event, Event::RunQueued(_))))
 }
 
 /// How far a run is now.

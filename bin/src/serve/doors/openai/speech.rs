@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use rethread::runs::RunId;
 use rethread::{CallId, Event, RecordedEvent, Seq, Workflow};
+use rethread_events::ids::NodeId;
 use rethread_events::message::FinishReason;
 
 use crate::events::ends_run;
@@ -78,9 +79,9 @@ impl Call {
 impl Speech {
     /// Of a run, from the event on that brought the message. A run has the seq of that event as its id, unless the message
     /// answers a question of the run.
-    pub(super) fn of(workflow: Arc<Workflow>, run: RunId, from: Seq) -> Self {
+    pub(super) fn of(workflow: Arc<Workflow>, run: RunId, from: Seq, depth: u32) -> Self {
         let has_begun = run.0 != from;
-        let (depth, gives_answer, call) = (0, false, None);
+        let (gives_answer, call) = (false, None);
         Self { workflow, run, has_begun, depth, gives_answer, call, finish: None, is_over: false }
     }
 
@@ -105,7 +106,7 @@ impl Speech {
         {
             self.depth = self.depth.saturating_sub(1);
         } else if let Event::LlmExecutionRequest(e) = event {
-            self.gives_answer = self.depth == 0 && e.output.is_none() && self.workflow.main().is_end(&e.node_id);
+            self.gives_answer = self.depth == 0 && e.output.is_none() && self.may_end(&e.node_id);
         } else if let Event::LlmExecutionCompleted(e) = event
             && self.gives_answer
         {
@@ -114,6 +115,12 @@ impl Speech {
             self.is_over = true;
         }
         self.take_call(recorded)
+    }
+
+    /// Whether a node may give the answer, as its model says it: a schema of the workflow may change or reject it.
+    fn may_end(&self, node: &NodeId) -> bool {
+        let graph = self.workflow.main();
+        graph.node(node).is_some() && graph.is_end(node) && self.workflow.spec().output_schema.is_none()
     }
 
     fn take_call(&mut self, recorded: &RecordedEvent) -> Option<Piece> {
