@@ -59,7 +59,7 @@ struct Answer {
 
 impl PartialValues {
     /// Takes the next event, and returns what the answer that it is a piece of says so far. `None` for other events, for
-    /// answers of nodes without a schema, until an object or a list begins, and after the value has ended. Of an answer over
+    /// answers of nodes without a schema, and until an object or a list begins. Of an answer over
     /// 256 KiB, or one whose first pieces or whose LLM_EXECUTION_REQUEST were not given, nothing is returned. Reads the
     /// whole answer each time.
     pub fn push(&mut self, event: &Event) -> Option<PartialValue> {

@@ -39,10 +39,10 @@ fn a_value_grows_with_the_pieces_of_its_text() {
         None,
         Some(json!({})),
         Some(json!({"name": "A"})),
-        Some(json!({"name": "Ada", "n": []})),
+        Some(json!({"name": "Ada", "n": [1]})),
         Some(json!({"name": "Ada", "n": [1, 2]})),
-        None,
-        None,
+        Some(json!({"name": "Ada", "n": [1, 2]})),
+        Some(json!({"name": "Ada", "n": [1, 2]})),
     ];
     assert_eq!(values, expected);
 }
