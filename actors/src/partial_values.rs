@@ -106,7 +106,7 @@ impl PartialValues {
             return None;
         }
         let from = answer.text.find(['{', '['])?;
-        let read = JsonValue::parse_with_config(answer.text[from..].as_bytes(), false, PartialMode::TrailingStrings);
+        let read = JsonValue::parse_with_config(&answer.text.as_bytes()[from..], false, PartialMode::TrailingStrings);
         Some(PartialValue { node_id, call_id: piece.call_id, value: value_of(&read.ok()?) })
     }
 }

@@ -1,6 +1,6 @@
 //! Reads requests: the body, within limits of size and time; the parameters; the names in the path.
 
-use rethread_events::text;
+use std::borrow::Cow;
 use std::time::Duration;
 
 use actix_web::http::header;
@@ -10,6 +10,7 @@ use futures::StreamExt as _;
 use rethread::errors::LabelError;
 use rethread::operate::{Labels, Search, SearchError};
 use rethread::{CallId, Position, Seq, Status, ThreadId, Time};
+use rethread_events::text;
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize as _, Deserializer};
 
@@ -91,13 +92,23 @@ pub(crate) fn json_or_default<T: DeserializeOwned + Default>(request: &HttpReque
     }
 }
 
-/// The query parameters.
+/// The query parameters. A list, `types`, has commas between its items; many generated clients repeat it instead.
 pub(crate) fn query<T: DeserializeOwned>(request: &HttpRequest) -> Result<T, Problem> {
-    let query = web::Query::<T>::from_query(request.query_string());
+    let query = web::Query::<T>::from_query(&in_one("types=", request.query_string()));
     query.map(web::Query::into_inner).map_err(|error| {
         let what = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
         Problem::new(Kind::InvalidRequest, format!("the query parameters: {what}"))
     })
+}
+
+/// Joins the values of a repeated parameter with commas.
+fn in_one<'a>(name: &str, query: &'a str) -> Cow<'a, str> {
+    let given: Vec<_> = query.split('&').filter_map(|pair| pair.strip_prefix(name)).collect();
+    if given.len() < 2 {
+        return query.into();
+    }
+    let others = query.split('&').filter(|pair| !pair.starts_with(name)).map(str::to_owned);
+    others.chain([format!("{name}{}", given.join(","))]).collect::<Vec<_>>().join("&").into()
 }
 
 /// A part of the path.

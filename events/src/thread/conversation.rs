@@ -405,8 +405,7 @@ impl Conversation {
         for entry in self.entries.iter() {
             let is_it = |old: &&Entry| old.seq == entry.seq && old.message == entry.message;
             let skipped = earlier[next..].iter().take_while(|old| old.seq < entry.seq).count();
-            let found =
-                earlier[next + skipped..].iter().take_while(|old| old.seq == entry.seq).position(|it| is_it(it));
+            let found = earlier[next + skipped..].iter().take_while(|old| old.seq == entry.seq).position(is_it);
             match found {
                 Some(n) => {
                     let at = (next + skipped + n) as u64;

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr)]
 
 mod api;
+mod api_clients;
 mod conflicts;
 mod documented;
 mod embedded;

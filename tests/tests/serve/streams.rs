@@ -120,6 +120,8 @@ fn scripts_get_json_lines_and_pages() {
     assert_eq!(paged, lines);
     let ends = place.get("/v1/events?types=THREAD_COMPLETED,THREAD_FAILED").value();
     assert_eq!(ends["events"].as_array().map(Vec::len), Some(1));
+    let repeated = place.get("/v1/events?types=THREAD_COMPLETED&limit=100&types=THREAD_FAILED").is(200).value();
+    assert_eq!(repeated["events"], ends["events"]);
     let others = place.get("/v1/events?threads=00000000-0000-7000-8000-000000000000").value();
     assert_eq!(others, json!({ "events": [], "next": null }));
 }

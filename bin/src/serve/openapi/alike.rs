@@ -4,7 +4,7 @@
 use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn};
 use utoipa::openapi::request_body::RequestBody;
 use utoipa::openapi::schema::{ObjectBuilder, SchemaType, Type};
-use utoipa::openapi::{Content, Ref, RefOr, Required, Response, ResponseBuilder, Schema};
+use utoipa::openapi::{Content, KnownFormat, Ref, RefOr, Required, Response, ResponseBuilder, Schema, SchemaFormat};
 
 /// The variable parts of paths: name, description, pattern.
 const PARTS: [(&str, &str, &str); 6] = [
@@ -28,7 +28,8 @@ const PROBLEM: &str = "application/problem+json";
 /// Adds to an operation what every one of its kind has.
 pub(super) fn complete(path: &str, operation: &mut Operation) {
     let parts = PARTS.iter().filter(|(name, ..)| path.contains(&format!("{{{name}}}")));
-    let parts: Vec<_> = parts.map(|(name, what, pattern)| part(name, what, pattern)).collect();
+    let run = path.contains("{run}").then(run);
+    let parts: Vec<_> = parts.map(|(name, what, pattern)| part(name, what, pattern)).chain(run).collect();
     let parameters = operation.parameters.get_or_insert_default();
     let has_query = parameters.iter().any(is_in_query);
     let has_moment = parameters.iter().any(|parameter| is_in_query(parameter) && is_called(parameter, "checkpoint"));
@@ -65,7 +66,17 @@ pub(super) fn complete(path: &str, operation: &mut Operation) {
 }
 
 fn part(name: &str, what: &str, pattern: &str) -> RefOr<Parameter> {
-    let schema = ObjectBuilder::new().schema_type(Type::String).pattern(Some(pattern));
+    in_path(name, what, ObjectBuilder::new().schema_type(Type::String).pattern(Some(pattern)))
+}
+
+/// Other parts are texts; the id of a run is a number, as in `run_id`.
+fn run() -> RefOr<Parameter> {
+    let schema =
+        ObjectBuilder::new().schema_type(Type::Integer).format(Some(SchemaFormat::KnownFormat(KnownFormat::Int64)));
+    in_path("run", "The id of the run; the first run of a thread has 0", schema.minimum(Some(0)))
+}
+
+fn in_path(name: &str, what: &str, schema: ObjectBuilder) -> RefOr<Parameter> {
     let part = ParameterBuilder::new().name(name).parameter_in(ParameterIn::Path).required(Required::True);
     RefOr::T(part.description(Some(what)).schema(Some(schema)).build())
 }

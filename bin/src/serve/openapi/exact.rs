@@ -14,6 +14,9 @@ const ONE_OF: [(&str, &[&str], bool); 6] = [
     ("Migrate", &["workflow", "hash", "definition"], true),
 ];
 
+/// The media types of files, in requests and responses.
+const FILES: [&str; 4] = ["application/octet-stream", "application/x-ndjson", "application/x-tar", "application/yaml"];
+
 /// How a question is named: by its id, or by its seq in the thread.
 const QUESTION: &str = "^([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-)?[0-9]{1,18}$";
 
@@ -31,8 +34,12 @@ pub(super) fn refine(document: &mut Value) {
     {
         names_of_events(parameter);
     }
+    bytes(&mut document["paths"]);
     document["components"]["schemas"]["Fork"]["properties"]["answers"]["propertyNames"] =
         json!({ "pattern": QUESTION });
+    let problem = &mut document["components"]["schemas"]["Thread"]["properties"]["problem"];
+    *problem = json!({ "description": problem["description"],
+        "oneOf": [{ "type": "null" }, { "$ref": "#/components/schemas/Problem" }] });
     for with_labels in ["Start", "Gc", "NewSignal", "Schedule"] {
         let labels = &mut document["components"]["schemas"][with_labels]["properties"]["labels"];
         labels["propertyNames"] = json!({ "pattern": LABEL_KEY });
@@ -95,6 +102,22 @@ fn free_objects(value: &mut Value) {
     match value {
         Value::Object(fields) => fields.values_mut().for_each(free_objects),
         Value::Array(items) => items.iter_mut().for_each(free_objects),
+        _ => {}
+    }
+}
+
+/// Files are bytes: as a `Vec<u8>` they would be lists of numbers, and generated clients cannot send a text as a file.
+fn bytes(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            for (name, inner) in fields {
+                match FILES.contains(&name.as_str()) && inner.get("schema").is_some() {
+                    true => inner["schema"] = json!({ "type": "string", "format": "binary" }),
+                    false => bytes(inner),
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(bytes),
         _ => {}
     }
 }

@@ -15,3 +15,17 @@ fn every_operation_has_a_unique_name_a_summary_and_a_tag() {
         }
     }
 }
+
+#[test]
+fn every_part_of_a_path_is_a_parameter() {
+    let document = serde_json::to_value(api()).unwrap_or_default();
+    for (path, item) in document["paths"].as_object().into_iter().flatten() {
+        let parts: Vec<_> = path.split('{').skip(1).filter_map(|part| part.split('}').next()).collect();
+        for (method, operation) in item.as_object().into_iter().flatten() {
+            let parameters = operation["parameters"].as_array().into_iter().flatten();
+            let in_path = parameters.filter(|parameter| parameter["in"] == "path");
+            let names: Vec<_> = in_path.filter_map(|parameter| parameter["name"].as_str()).collect();
+            assert!(parts.len() == names.len() && parts.iter().all(|part| names.contains(part)), "{method} {path}");
+        }
+    }
+}

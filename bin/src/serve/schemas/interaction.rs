@@ -4,7 +4,7 @@ use rethread::ThreadId;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::serve::problem::Problem;
+use crate::serve::problem::{Document, Problem};
 use crate::views::Interaction;
 
 /// The open questions.
@@ -27,7 +27,7 @@ pub(crate) struct Interactions {
 pub(crate) struct Unreadable {
     #[schema(value_type = String)]
     pub(crate) thread_id: ThreadId,
-    #[schema(value_type = Object)]
+    #[schema(value_type = Document)]
     pub(crate) problem: Problem,
 }
 
