@@ -339,37 +339,6 @@ fn runtime_on_demand_runs_the_thread_that_is_waited_for() {
     });
 }
 
-#[test]
-fn threads_that_wait_for_each_other_rest_in_a_runtime_on_demand() {
-    block_on(async {
-        let folder = tempfile::tempdir().unwrap();
-        let first = world(disk(folder.path())).await;
-        let meets = workflow(
-            "nodes: [{id: meet, signal: {name: meet, where: {me: '{{ input }}'}}}, \
-             {id: collect, wait: {thread: '{{ output.other }}'}}]",
-        );
-        let (a, b) = (first.start(&meets, "a").await, first.start(&meets, "b").await);
-        for (me, thread, other) in [("a", &a, &b), ("b", &b, &a)] {
-            let payload = json!({ "me": me, "other": other.id() });
-            first.runtime.signal(Signal::new("meet", payload)).await.unwrap();
-            let awaits = |event: &rethread::RecordedEvent| matches!(event.event, Event::ThreadAwaited(_));
-            while !thread.recorded_events(rethread::Seq(0)).await.unwrap().iter().any(awaits) {
-                tokio::time::sleep(std::time::Duration::from_millis(1)).await;
-            }
-        }
-        let (a, b) = (a.id(), b.id());
-        first.runtime.shutdown().await.unwrap();
-
-        let second = World::with(disk(folder.path()), &Tally::default(), |it| it.mode(Mode::RunOnDemand)).await;
-        let (a, b) = (second.runtime.thread(a), second.runtime.thread(b));
-        assert_eq!(a.at_rest().await.unwrap().status, Status::Suspended);
-        assert_eq!(b.at_rest().await.unwrap().status, Status::Suspended);
-        b.cancel(None).await.unwrap();
-        assert_eq!(a.outcome().await.unwrap().status, Status::Error);
-        second.end().await;
-    });
-}
-
 /// The process dies at each append of parent and child: the child exists once, and the parent has its output.
 #[test]
 fn child_exists_once_across_a_death_at_each_append() {
