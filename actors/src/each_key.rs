@@ -14,7 +14,7 @@ const PAGE: usize = 256;
 pub(crate) const STORE_RETRY: Duration = Duration::from_secs(1);
 
 /// Does `work` for each key that `read` returns: those after the given one, at most as many as the number says. If the log
-/// cannot be read, it is tried again until the runtime stops. `what` says for people whose keys they are.
+/// cannot be read, that is said once, and tried again until the runtime stops. `what` says for people whose keys they are.
 pub(crate) async fn each_key<K: Copy + Send + 'static>(
     registry: &Arc<ThreadRegistry>,
     what: &'static str,
@@ -22,6 +22,7 @@ pub(crate) async fn each_key<K: Copy + Send + 'static>(
     mut work: impl AsyncFnMut(K),
 ) {
     let mut after = None;
+    let mut is_said = false;
     while !registry.is_shutting_down() {
         let (of, read) = (registry.clone(), read.clone());
         match blocking(move || read(&*of.services.store, after, PAGE)).await {
@@ -35,7 +36,9 @@ pub(crate) async fn each_key<K: Copy + Send + 'static>(
                 after = page.last().copied();
             }
             Ok(Err(error)) => {
-                tracing::error!(%error, what, "keys of the log cannot be read: trying again");
+                if !std::mem::replace(&mut is_said, true) {
+                    tracing::error!(%error, what, "keys of the log cannot be read: trying again");
+                }
                 tokio::time::sleep(STORE_RETRY).await;
             }
             Err(_) => return,

@@ -59,9 +59,9 @@ mod counting;
 mod crashes;
 mod definitions;
 mod deliver;
+mod each_key;
 mod waiters;
 // Without all features, parts of what all share have no use.
-mod each_key;
 mod error;
 mod family;
 mod fork;
