@@ -46,6 +46,7 @@ pub struct RunRequest {
     input: Result<Json, String>,
     variables: OrderedMap<Json>,
     on_message: Option<OnMessage>,
+    after: Option<RunId>,
     key: Option<String>,
     on: RunOn,
 }
@@ -63,7 +64,7 @@ impl RunRequest {
     /// Creates a run with this input: a text, a JSON value, or any value that can be serialized as JSON.
     pub fn new(input: impl Serialize) -> Self {
         let input = serde_json::to_value(input).map(Json::from).map_err(|why| why.to_string());
-        Self { input, variables: OrderedMap::default(), on_message: None, key: None, on: RunOn::Newest }
+        Self { input, variables: OrderedMap::default(), on_message: None, after: None, key: None, on: RunOn::Newest }
     }
 
     /// Sets these variables of the thread as the run begins.
@@ -77,6 +78,14 @@ impl RunRequest {
     #[must_use]
     pub fn on_message(mut self, policy: OnMessage) -> Self {
         self.on_message = Some(policy);
+        self
+    }
+
+    /// Begins only right after this run: rejected with `RunGoesOn` and the last run if that goes on, or if another one came
+    /// after it.
+    #[must_use]
+    pub fn after(mut self, run: RunId) -> Self {
+        self.after = Some(run);
         self
     }
 
@@ -263,18 +272,18 @@ impl ThreadHandle {
     ///
     /// # Errors
     /// `NoJson`, `TooLarge`; `Workflow` if the definition needs something that this runtime lacks; `Rejected` if the
-    /// input does not fit, if too many runs wait, if the policy is `reject`, if a run is in progress and the request
+    /// input does not fit, if too many runs wait, if the policy is `reject`, if the run that it follows is not the last one, if a run is in progress and the request
     /// has a definition of its own, and for a branch; `LabelLimit` if a limit of its labels is reached, except for a
     /// repeated request with the same key. Nothing changed then.
     pub async fn run(&self, request: RunRequest) -> Result<AcceptedRun, RunError> {
-        let RunRequest { input, variables, on_message, key, on } = request;
+        let RunRequest { input, variables, on_message, after, key, on } = request;
         let input = input.map_err(RunError::NoJson)?;
         let runtime = self.runtime();
         runtime.fits("an input", &input.0)?;
         for value in variables.values() {
             runtime.fits("a variable", &value.0)?;
         }
-        let mut given = RunInput { input, variables, on_message, key, definition: None };
+        let mut given = RunInput { input, variables, on_message, after, key, definition: None };
         let first = loop {
             let state = self.state().await?;
             // A repeated request gets its first result, even if a limit of its labels was reached since.

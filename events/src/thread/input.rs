@@ -187,6 +187,8 @@ pub struct RunInput {
     pub variables: OrderedMap<Json>,
     /// What becomes of it while a run is going on; as the workflow says when absent.
     pub on_message: Option<OnMessage>,
+    /// The run that it follows: refused if that goes on, or if another one came after it.
+    pub after: Option<RunId>,
     /// The same request again, with the same key, changes nothing; at most [`super::RUN_KEY_BYTES_MAX`] bytes.
     pub key: Option<String>,
     /// The definition that it runs on; that of the last run when absent. Refused while a run is going on. The log has it.
@@ -196,8 +198,8 @@ pub struct RunInput {
 impl PartialEq for RunInput {
     fn eq(&self, other: &Self) -> bool {
         let hash = |run: &Self| run.definition.as_ref().map(|definition| definition.hash());
-        (&self.input, &self.variables, self.on_message, &self.key, hash(self))
-            == (&other.input, &other.variables, other.on_message, &other.key, hash(other))
+        (&self.input, &self.variables, self.on_message, self.after, &self.key, hash(self))
+            == (&other.input, &other.variables, other.on_message, other.after, &other.key, hash(other))
     }
 }
 

@@ -60,6 +60,9 @@ pub(super) fn run(
             return if is_same { Ok(Vec::new()) } else { Err(Rejected::KeyReused) };
         }
     }
+    if given.after.is_some_and(|after| state.run_id() != after || !state.is_ended()) {
+        return Err(Rejected::RunGoesOn { run: state.run_id() });
+    }
     if state.is_ended() {
         let started = begun(state, workflow, given, (RunId(state.next_seq()), RunSource::Input), around.now);
         return Ok(vec![started.map_err(|faults| Rejected::Invalid(faults.to_string()))?.into()]);

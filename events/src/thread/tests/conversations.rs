@@ -325,3 +325,26 @@ fn a_fork_answers_nothing_that_its_parent_was_asked() {
         => completed, waits for nothing
     "#]]);
 }
+
+#[test]
+fn run_that_is_to_follow_another_is_refused_if_one_came_between() {
+    let mut bench = Bench::new(ONE_LLM, "hello");
+    let first = bench.state().run_id();
+    let after_first = || {
+        let given = RunInput { input: "next".into(), after: Some(first), ..RunInput::default() };
+        Input::Run(Box::new(given))
+    };
+    let refuses = |bench: &mut Bench| {
+        let n = bench.log.len();
+        bench.give(after_first());
+        bench.log.len() == n
+    };
+    assert!(refuses(&mut bench), "it goes on");
+    bench.says("one");
+    bench.give(after_first());
+    assert_ne!(bench.state().run_id(), first);
+    assert!(refuses(&mut bench), "another one goes on");
+    bench.says("two");
+    assert!(bench.state().is_ended());
+    assert!(refuses(&mut bench), "another one came and ended");
+}

@@ -42,14 +42,10 @@ pub(super) async fn begin(server: &Shared, request: &HttpRequest, body: Bytes, i
     let thread = server.runtime.thread(id).by(guard::principal(server, request));
     input.conversation.refuse_media()?;
     let Some(after) = after else { return go_on(server, request, thread, None, &input, workflow).await };
-    // A run may begin between the look at the thread and this message, which then does not follow the response any more.
-    let gone_on = match go_on(server, request, thread.clone(), Some(after.run), &input, workflow.clone()).await {
-        Err(error) if error.is_gone_on() => Ok(()),
-        gone_on => Err(gone_on),
-    };
-    match gone_on {
-        Ok(()) => Ok(fork(server, request, body, &thread, after.run, input, workflow).await?),
-        Err(gone_on) => gone_on,
+    match go_on(server, request, thread.clone(), Some(after.run), &input, workflow.clone()).await {
+        // Another run came after the response.
+        Err(error) if error.is_gone_on() => Ok(fork(server, request, body, &thread, after.run, input, workflow).await?),
+        run => run,
     }
 }
 
@@ -106,8 +102,11 @@ async fn go_on(
         }
     }
     // Each request has an answer of its own, so it waits for the run in progress. What follows a response does not.
-    let on_message = if after.is_some() { OnMessage::Reject } else { OnMessage::Queue };
-    let mut run = RunRequest::new(text).variables(input.conversation.variables(&workflow)?).on_message(on_message);
+    let mut run =
+        RunRequest::new(text).variables(input.conversation.variables(&workflow)?).on_message(OnMessage::Queue);
+    if let Some(after) = after {
+        run = run.after(after);
+    }
     if state.workflow().is_some_and(|present| present.name != workflow.name()) {
         run = run.workflow(workflow.clone());
     }
