@@ -14,6 +14,7 @@ use rethread_store::{LogReader, StoreError};
 use serde::Serialize;
 
 use crate::definitions::{self, Held};
+use crate::deliver::settle;
 use crate::error::{ControlError, ReadError, RunError, RuntimeError};
 use crate::outcome::Outcome;
 use crate::recorded::event;
@@ -307,6 +308,11 @@ impl ThreadHandle {
             match (result, &on) {
                 // Another run has begun meanwhile.
                 (Err(ControlError::Rejected { source: Rejected::DefinitionLate { .. }, .. }), RunOn::Newest) => {}
+                (Err(error @ ControlError::Rejected { source: Rejected::RunGoesOn { .. }, .. }), _) => {
+                    // The caller finds the run that it names in the log.
+                    settle(runtime.registry(), self.id()).await?;
+                    return Err(error.into());
+                }
                 (result, _) => break result?,
             }
         };
