@@ -4,11 +4,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rethread_events::event::{BranchOf, ForkChanges};
+use rethread_events::event::{BranchOf, ForkChanges, LimitRaised};
 use rethread_events::fault::{ErrorKind, ExecutionError};
 use rethread_events::ids::{Position, ThreadId};
 use rethread_events::text::with_sources;
-use rethread_events::thread::{BranchOutcome, BranchRun, Fork, Input, Status};
+use rethread_events::thread::{BranchOutcome, BranchRun, Fork, Input, Status, Totals};
 use rethread_events::workflow::Workflow;
 use rethread_store::StoreError;
 
@@ -22,7 +22,7 @@ use crate::port::Reply;
 use crate::registry::ThreadRegistry;
 use crate::summary::branch_of;
 use crate::thread_actor::messages::{
-    Begin, BranchChanged, CheckIdle, Origin, PAUSED_WITH_PARENT, Pauses, SyncPause, Tell,
+    Begin, BranchChanged, CheckIdle, Origin, PAUSED_WITH_PARENT, Pauses, SyncBudget, SyncPause, Tell,
 };
 
 /// How long to wait for a free place before another thread is started.
@@ -37,6 +37,8 @@ pub(crate) struct Wanted {
     pub(crate) changes: ForkChanges,
     /// The definition that the parent runs on.
     pub(crate) workflow: Arc<Workflow>,
+    /// Whether the run of the parent has a budget, which its branches share.
+    pub(crate) has_budget: bool,
 }
 
 /// The state in which a branch is found.
@@ -83,7 +85,13 @@ pub(crate) async fn ensure(registry: Arc<ThreadRegistry>, wanted: Wanted) {
         };
         let Ok(found) = found else { return };
         match found {
-            Ok(Found::Open) => return activate(&registry, parent, run.child).await,
+            Ok(Found::Open) => {
+                activate(&registry, parent, run.child).await;
+                if wanted.has_budget {
+                    sync_budget(registry, parent, run.child).await;
+                }
+                return;
+            }
             Ok(Found::AtRest(state)) => return rests_in_log(&registry, parent, run.child, state).await,
             Ok(Found::Ended(outcome, at)) => {
                 let (index, child) = (run.index, run.child);
@@ -91,7 +99,12 @@ pub(crate) async fn ensure(registry: Arc<ThreadRegistry>, wanted: Wanted) {
             }
             Ok(Found::Absent(base)) => match begin(&registry, &wanted, &base).await {
                 // The parent may have cancelled or paused the branch before it began.
-                Ok(()) => return reconcile_parent(registry, parent, run.index, run.child, Pauses::default()).await,
+                Ok(()) => {
+                    if wanted.has_budget {
+                        sync_budget(registry.clone(), parent, run.child).await;
+                    }
+                    return reconcile_parent(registry, parent, run.index, run.child, Pauses::default()).await;
+                }
                 Err(error) => match error.runtime() {
                     Some(RuntimeError::Busy { .. }) => tokio::time::sleep(BUSY_RETRY).await,
                     Some(RuntimeError::Store(StoreError::Conflict { .. } | StoreError::Fenced { .. })) => {}
@@ -108,7 +121,7 @@ pub(crate) async fn ensure(registry: Arc<ThreadRegistry>, wanted: Wanted) {
 }
 
 async fn begin(registry: &Arc<ThreadRegistry>, wanted: &Wanted, base: &Base) -> Result<(), ControlError> {
-    let Wanted { parent, run, changes, workflow } = wanted;
+    let Wanted { parent, run, changes, workflow, .. } = wanted;
     let branch = Some(BranchOf { owner: *parent, index: run.index });
     let fork = Fork {
         changes: changes.clone(),
@@ -222,10 +235,46 @@ pub(crate) async fn cancel(registry: Arc<ThreadRegistry>, child: ThreadId) {
     tell_if_unfinished(registry, child, Input::Cancel { reason }).await;
 }
 
-/// Pauses a branch with its parent, or resumes it.
-pub(crate) async fn pause(registry: Arc<ThreadRegistry>, child: ThreadId, paused: bool) {
-    let input = if paused { Input::Pause { reason: Some(PAUSED_WITH_PARENT.into()) } } else { Input::Resume };
-    tell_if_unfinished(registry, child, input).await;
+/// Gives a branch the limits that its parent leaves it, and pauses it with its parent or resumes it.
+pub(crate) async fn follow(
+    registry: Arc<ThreadRegistry>,
+    child: ThreadId,
+    left: Option<LimitRaised>,
+    paused: Option<bool>,
+) {
+    if let Some(left) = left {
+        tell_if_unfinished(registry.clone(), child, Input::BudgetLeft(left)).await;
+    }
+    let pause = || Input::Pause { reason: Some(PAUSED_WITH_PARENT.into()) };
+    if let Some(input) = paused.map(|paused| if paused { pause() } else { Input::Resume }) {
+        tell_if_unfinished(registry, child, input).await;
+    }
+}
+
+/// Reports to a parent what a branch has spent. It is reported again when the branch is activated.
+pub(crate) async fn report_spending(
+    registry: Arc<ThreadRegistry>,
+    parent: ThreadId,
+    (index, child): (u32, ThreadId),
+    totals: Totals,
+    at: Position,
+) {
+    let report = || Tell::of_branch(Input::BranchSpent { index, child, totals }, at);
+    if let Err(error) = deliver(&registry, parent, report).await
+        && !registry.is_shutting_down()
+    {
+        tracing::error!(thread = %parent, branch = %child, error = with_sources(&error), "what the branch has spent is reported again with its next call");
+    }
+}
+
+/// Makes a parent tell a branch what is left of the budget: it may have changed since the moment from which the branch
+/// began, or while the branch was not in memory.
+pub(crate) async fn sync_budget(registry: Arc<ThreadRegistry>, parent: ThreadId, branch: ThreadId) {
+    if let Err(error) = deliver(&registry, parent, || SyncBudget { branch }).await
+        && !registry.is_shutting_down()
+    {
+        tracing::error!(thread = %parent, %branch, error = with_sources(&error), "the branch is told with the next change what is left of the budget");
+    }
 }
 
 async fn tell_if_unfinished(registry: Arc<ThreadRegistry>, child: ThreadId, input: Input) {

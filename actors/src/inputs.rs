@@ -26,7 +26,9 @@ pub(crate) fn key_of(input: &Input) -> Option<Key> {
         | Input::CancelInteraction { interaction }
         | Input::InteractionFailed { interaction, .. } => Some((*interaction, 1)),
         Input::ChildStarted { call, .. } => Some((*call, 1)),
-        Input::BranchEnded { .. }
+        Input::BranchSpent { .. }
+        | Input::BudgetLeft(_)
+        | Input::BranchEnded { .. }
         | Input::ThreadEnded { .. }
         | Input::Tick
         | Input::Recover
@@ -71,7 +73,9 @@ pub(crate) fn bytes_of(input: &Input) -> usize {
             Input::Respond { data, .. } => json_bytes(data),
             Input::InteractionFailed { detail, .. } => detail.len(),
             // The log of the other thread has it, and it is reported again.
-            Input::BranchEnded { .. }
+            Input::BranchSpent { .. }
+            | Input::BudgetLeft(_)
+            | Input::BranchEnded { .. }
             | Input::ChildStarted { .. }
             | Input::ThreadEnded { .. }
             | Input::Tick

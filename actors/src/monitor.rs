@@ -283,6 +283,7 @@ impl MonitorTask {
             | Event::ForkStarted(_)
             | Event::AgentStarted(_)
             | Event::BranchStarted(_)
+            | Event::BranchSpent(_)
             | Event::BranchEnded(_)
             | Event::JoinCompleted(_)
             | Event::LoopStarted(_)

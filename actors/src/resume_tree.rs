@@ -9,29 +9,51 @@ use crate::services::Services;
 use crate::thread_handle::ThreadHandle;
 
 impl ThreadHandle {
-    /// Resumes the thread and the branches that run now, and raises these limits in each, if any are given. If nothing
-    /// is paused, the thread itself receives the command, as [`ThreadHandle::resume`] and [`ThreadHandle::raise`] would
-    /// send it. Costs a fold of each of them.
+    /// Resumes the thread and the branches that run now, and raises these limits, if any are given. A budget is of a run
+    /// with all its branches: it is raised where the run is, also if this thread is a branch of it, and branches that have
+    /// paused because it was spent go on. More iterations are for each thread that is paused. If nothing is paused, the
+    /// thread itself receives the command, as [`ThreadHandle::resume`] and [`ThreadHandle::raise`] would send it. Costs a
+    /// fold of each of them.
     ///
     /// # Errors
     /// `Rejected` if a thread has ended, or is not paused and no limits are given. Threads that received the command
     /// before that one are resumed.
     pub async fn resume_tree(&self, raised: LimitRaised) -> Result<(), ControlError> {
+        let LimitRaised { iterations, .. } = raised;
+        let budget = LimitRaised { iterations: None, ..raised };
+        let is_raised = budget != LimitRaised::default();
+        if is_raised {
+            let (services, id) = (self.runtime().services().clone(), self.id());
+            let of_run = self.runtime().blocking(move || with_budget(&services, id)).await??;
+            self.sibling(of_run).raise(budget).await?;
+        }
         let (services, id) = (self.runtime().services().clone(), self.id());
         let mut told = self.runtime().blocking(move || paused(&services, id)).await??;
-        if told.is_empty() {
+        if told.is_empty() && (!is_raised || iterations.is_some()) {
             told.push(id);
         }
         for member in told {
             let member = self.sibling(member);
-            if raised == LimitRaised::default() {
-                member.resume().await?;
-            } else {
-                member.raise(raised.clone()).await?;
+            match iterations {
+                None => member.resume().await?,
+                Some(_) => member.raise(LimitRaised { iterations, ..LimitRaised::default() }).await?,
             }
         }
         Ok(())
     }
+}
+
+/// Returns the thread whose run has the budget that a thread spends: itself, or the one whose branch it is. Blocks.
+fn with_budget(services: &Services, thread: ThreadId) -> Result<ThreadId, ReadError> {
+    let state = |thread| services.crashes.folding(thread, || load::present(&*services.store, thread));
+    let mut member = thread;
+    while let Some((owner, _)) = state(member)?.state.branch().and_then(|branch| branch.owner) {
+        if state(owner)?.state.budget().is_none() {
+            break;
+        }
+        member = owner;
+    }
+    Ok(member)
 }
 
 /// Returns which of a thread and its running branches were paused by a command of their own. Blocks.

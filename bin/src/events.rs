@@ -15,6 +15,7 @@ use crate::exit::{Failure, INTERRUPTED};
 use crate::interrupt::{self, interrupted};
 use crate::open::{self, OpenArgs};
 use crate::output;
+use crate::threads::dollars;
 
 /// Print the events of one thread, inherited events included.
 #[derive(Debug, Args)]
@@ -400,6 +401,10 @@ fn what_happened(event: &Event) -> String {
         },
         Event::AgentStarted(e) => format!("{} {}", cut(&e.agent), cut(&e.arguments.0.to_string())),
         Event::BranchStarted(e) => format!("{} is {}", e.index, e.child),
+        Event::BranchSpent(e) => {
+            let cost = e.cost_nanousd.map_or_else(String::new, |cost| format!(", {}", dollars(cost)));
+            format!("{}, {} tokens{cost}", e.index, e.usage.tokens())
+        }
         Event::BranchEnded(e) => match (&e.error, &e.output) {
             (Some(error), _) => format!("{}, {}: {}", e.index, error.kind, cut(&error.message)),
             (None, Some(output)) => format!("{}: {}", e.index, cut(&output.0.to_string())),

@@ -330,6 +330,7 @@ impl RunProgress {
             | Event::ContextSummaryRequested(_)
             | Event::ContextSummaryCompleted(_)
             | Event::LimitRaised(_)
+            | Event::BranchSpent(_)
             | Event::PlanRequested(_)
             | Event::PlanCompleted(_)
             | Event::GuardrailRequested(_)

@@ -303,6 +303,7 @@ fn named_by(thread: ThreadId, event: &Event) -> Vec<Thing> {
         | Event::ForkStarted(_)
         | Event::AgentStarted(_)
         | Event::BranchStarted(_)
+        | Event::BranchSpent(_)
         | Event::BranchEnded(_)
         | Event::JoinCompleted(_)
         | Event::LoopStarted(_)

@@ -176,6 +176,8 @@ fn name_of(input: &Input) -> &'static str {
         Input::Reported { event, .. } => name_of_report(event),
         Input::Respond { .. } | Input::CancelInteraction { .. } | Input::InteractionFailed { .. } => "the response",
         Input::ToolAsks { .. } => "the question",
+        Input::BranchSpent { .. } => "what a branch has spent",
+        Input::BudgetLeft(_) => "what is left of the budget",
         Input::BranchEnded { .. } => "the end of a branch",
         Input::ChildStarted { .. } => "the start of a child",
         Input::ThreadEnded { .. } => "the end of a thread",

@@ -4,27 +4,35 @@ use actix::prelude::*;
 use futures_util::FutureExt;
 use futures_util::future::join_all;
 use rethread_events::event::Event;
-use rethread_events::ids::{Seq, ThreadId};
-use rethread_events::thread::{Effect, Input};
+use rethread_events::ids::{Position, Seq, ThreadId};
+use rethread_events::thread::{Effect, Input, State, Totals};
 
 use super::ThreadActor;
 use super::live::{Live, Phase};
-use super::messages::{BranchChanged, PAUSED_WITH_PARENT, Pauses, Settle, SyncPause, Tell};
+use super::messages::{BranchChanged, PAUSED_WITH_PARENT, Pauses, Settle, SyncBudget, SyncPause, Tell};
 use crate::branch_states::BranchState;
 use crate::branches::{self, End, Wanted};
 use crate::port::Reply;
+
+/// The parent of a branch, the number of the branch there, and what it has spent.
+pub(super) type Spending = (ThreadId, u32, Totals);
 
 /// Commands to branches that follow from events of a thread, once these are durable.
 #[derive(Default)]
 pub(super) struct ForBranches {
     not_needed: Vec<ThreadId>,
     paused: Option<bool>,
+    /// Whether the limits of the branches may be others now.
+    budget: bool,
 }
 
 impl ForBranches {
-    pub(super) fn of(events: &[Event]) -> Self {
+    /// `state` is that after the events.
+    pub(super) fn of(events: &[Event], state: &State) -> Self {
         let mut found = Self::default();
         for event in events {
+            let counts = matches!(event, Event::BranchSpent(_) | Event::BranchEnded(_)) && state.budget_is_spent();
+            found.budget |= counts || matches!(event, Event::LimitRaised(_));
             if let Event::BranchEnded(e) = event
                 && e.error.is_some()
             {
@@ -60,7 +68,8 @@ impl ThreadActor {
                 && watch.add(run.child)
             {
                 let (changes, workflow) = (state.changes().clone(), live.thread.workflow().clone());
-                let wanted = Wanted { parent: self.id, run: run.clone(), changes, workflow };
+                let has_budget = state.budget().is_some();
+                let wanted = Wanted { parent: self.id, run: run.clone(), changes, workflow, has_budget };
                 actix_rt::spawn(branches::ensure(self.registry.clone(), wanted));
             }
         }
@@ -73,10 +82,18 @@ impl ThreadActor {
         let registry = &self.registry;
         let cancelled = follows.not_needed.into_iter().map(|child| branches::cancel(registry.clone(), child).boxed());
         let mut follow: Vec<_> = cancelled.collect();
-        if let Some(paused) = follows.paused {
-            live.branches.iter().for_each(|watch| watch.set_paused(paused));
-            let running = live.thread.state().running_branches();
-            let pauses: Vec<_> = running.map(|run| branches::pause(registry.clone(), run.child, paused)).collect();
+        if follows.paused.is_some() || follows.budget {
+            if let Some(paused) = follows.paused {
+                live.branches.iter().for_each(|watch| watch.set_paused(paused));
+            }
+            let state = live.thread.state();
+            let pauses: Vec<_> = state
+                .running_branches()
+                .map(|run| {
+                    let left = state.left_for(run).filter(|_| follows.budget);
+                    branches::follow(registry.clone(), run.child, left, follows.paused)
+                })
+                .collect();
             let earlier = live.follow.take();
             // A resume must not overtake the pause before it.
             let pauses = async move {
@@ -96,8 +113,26 @@ impl ThreadActor {
         actix_rt::spawn(registry.telling.track_future(all));
     }
 
-    /// Applies the pause and the end of the parent to a branch that was activated.
+    /// Reports what a branch has spent to its parent, once for each sum. All of it is in the log.
+    pub(super) fn report_spending(&mut self, spending: Option<Spending>, at: Position) {
+        if let Phase::Live(live) = &mut self.phase
+            && let Some((parent, index, totals)) = spending.filter(|(.., totals)| totals.is_beyond(&live.reported))
+        {
+            live.reported = totals;
+            actix_rt::spawn(branches::report_spending(self.registry.clone(), parent, (index, self.id), totals, at));
+        }
+    }
+
+    /// Applies the pause, the budget and the end of the parent to a branch that was activated.
     pub(super) fn reconcile_parent(&mut self, ctx: &mut Context<Self>) {
+        let Phase::Live(live) = &self.phase else {
+            return;
+        };
+        let (spending, at) = (live.thread.state().spending_for_owner(), live.last_position);
+        if let Some((parent, ..)) = spending {
+            self.report_spending(spending, at);
+            actix_rt::spawn(branches::sync_budget(self.registry.clone(), parent, self.id));
+        }
         let Phase::Live(live) = &self.phase else {
             return;
         };
@@ -226,6 +261,21 @@ impl Handler<Settle> for ThreadActor {
             live.reply_when_durable(reply);
         }
         self.rest(ctx);
+    }
+}
+
+impl Handler<SyncBudget> for ThreadActor {
+    type Result = ();
+
+    /// Does nothing before the thread is loaded: it then looks for its branches itself.
+    fn handle(&mut self, SyncBudget { branch }: SyncBudget, _ctx: &mut Context<Self>) {
+        if let Phase::Live(live) = &self.phase
+            && let state = live.thread.state()
+            && let Some(run) = state.running_branches().find(|run| run.child == branch)
+            && let Some(left) = state.left_for(run)
+        {
+            actix_rt::spawn(branches::follow(self.registry.clone(), branch, Some(left), None));
+        }
     }
 }
 

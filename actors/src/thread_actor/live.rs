@@ -6,7 +6,7 @@ use std::sync::Arc;
 use actix::{Context, SpawnHandle};
 use futures_util::future::{BoxFuture, Shared};
 use rethread_events::ids::{CallId, Hash, Position, Seq, Time};
-use rethread_events::thread::{Input, Thread};
+use rethread_events::thread::{Input, Thread, Totals};
 
 use super::ThreadActor;
 use super::messages::{Begin, Tell};
@@ -69,6 +69,8 @@ pub(super) struct Live {
     pub(super) step_is_asked_for: bool,
     /// Whether the message to pause it at a limit of tokens is in the mailbox.
     pub(super) pause_is_asked_for: bool,
+    /// What this branch has reported to its parent since its actor started.
+    pub(super) reported: Totals,
     /// The bytes of all that was read and appended for its state, an upper bound for what a step reads of it.
     pub(super) bytes: usize,
 }
@@ -147,6 +149,7 @@ impl Live {
             progress: Progress::Reloaded,
             step_is_asked_for: false,
             pause_is_asked_for: false,
+            reported: Totals::default(),
             bytes: 0,
         }
     }

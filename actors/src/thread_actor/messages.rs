@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::Message;
-use rethread_events::ids::{CallId, Position, TraceId};
+use rethread_events::ids::{CallId, Position, ThreadId, TraceId};
 use rethread_events::json::Json;
 use rethread_events::thread::{First, Fork, Input, State};
 use rethread_events::workflow::Workflow;
@@ -67,7 +67,7 @@ impl Tell {
         Self { input, reply: None, cause: None, is_work: false, place: None }
     }
 
-    /// The end of a branch, which this event of the log records.
+    /// News of a branch, whose log has this event last.
     pub(crate) fn of_branch(input: Input, end: Position) -> Self {
         Self { cause: Some(end), ..Self::unasked(input) }
     }
@@ -158,6 +158,15 @@ pub(crate) struct SyncPause {
 }
 
 impl Message for SyncPause {
+    type Result = ();
+}
+
+/// Makes the thread tell a branch what is left of its budget.
+pub(crate) struct SyncBudget {
+    pub(crate) branch: ThreadId,
+}
+
+impl Message for SyncBudget {
     type Result = ();
 }
 

@@ -182,7 +182,8 @@ impl ThreadActor {
         let opened: Vec<_> =
             (0..).zip(&events).filter(|(_, event)| opens_a_call(event)).map(|(i, _)| expected.0 + i).collect();
         let (follows, answers, tally) =
-            (ForBranches::of(&events), asking::answers_to_tools(&events), Tally::of(&events));
+            (ForBranches::of(&events, live.thread.state()), asking::answers_to_tools(&events), Tally::of(&events));
+        let spending = live.thread.state().spending_for_owner();
         let tag = Tag(live.thread.state().status().code());
         let change = self.services.labels.change(live.thread.state(), &events);
         // A thread is listed by its labels from its first records on.
@@ -223,6 +224,7 @@ impl ThreadActor {
                     // First: a thread that has ended is removed by what follows.
                     actor.branches_follow(follows);
                     actor.answer_tools(answers);
+                    actor.report_spending(spending, appended.last_position);
                     actor.appended(end, &appended, expected, &opened, ctx);
                 }
                 Err(error) => actor.refused(end, error.into(), ctx),

@@ -141,6 +141,26 @@ pub struct BranchStarted {
     pub child: ThreadId,
 }
 
+/// BRANCH_SPENT: what a branch of a run with a budget has spent so far. It counts for the budget of this thread from here
+/// on.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+pub struct BranchSpent {
+    /// The index of the branch.
+    pub index: u32,
+    /// The thread.
+    pub child: ThreadId,
+    /// Model calls of it and of its own branches so far.
+    pub n_llm_calls: u64,
+    /// Tool calls of it and of its own branches so far.
+    pub n_tool_calls: u64,
+    /// Tokens of it and of its own branches so far.
+    pub usage: Usage,
+    /// Cost of it and of its own branches so far.
+    pub cost_nanousd: Option<u64>,
+    /// Model calls of it and of its own branches so far whose cost is not known.
+    pub n_unpriced: u64,
+}
+
 /// BRANCH_ENDED: a branch ended by itself, or is cancelled because it is not needed any more.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct BranchEnded {

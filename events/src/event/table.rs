@@ -324,6 +324,7 @@ events! {
     25 ConditionEvaluationCompleted "CONDITION_EVALUATION_COMPLETED" v 3 State call error;
     34 ForkStarted "FORK_STARTED" v 3 State;
     26 BranchStarted "BRANCH_STARTED" v 1 State;
+    56 BranchSpent "BRANCH_SPENT" v 1 State;
     27 BranchEnded "BRANCH_ENDED" v 3 State error;
     28 JoinCompleted "JOIN_COMPLETED" v 2 State;
     35 LoopStarted "LOOP_STARTED" v 3 State;

@@ -172,6 +172,7 @@ impl Steps {
             | Event::ContextSummaryCompleted(_)
             | Event::AgentStarted(_)
             | Event::BranchStarted(_)
+            | Event::BranchSpent(_)
             | Event::BranchEnded(_) => self.call(seq, at, event),
 
             Event::ThreadRecovered(_)

@@ -384,6 +384,7 @@ impl State {
 
             Event::ForkStarted(e) => self.plan_branches(seq, e),
             Event::BranchStarted(e) => self.start_branch(seq, e),
+            Event::BranchSpent(e) => self.branch_spent(e),
             Event::BranchEnded(e) => self.end_branch(seq, e),
             Event::JoinCompleted(e) => self.join(e),
 

@@ -2,16 +2,17 @@
 //! thread that pauses at a limit resumes when the limit is raised, which is an event.
 
 use super::agent_loop::Gate;
+use super::calls::BranchRun;
 use super::closing;
 use super::frames::fail_outwards;
 use super::input::Rejected;
-use super::state::{AgentLoop, Phase, Stage, State, UNPRICED, Work};
+use super::state::{AgentLoop, Phase, Stage, State, Totals, UNPRICED, Work};
 use crate::event::{
     BudgetExceeded, BudgetLimits, ContextProcessingFailed, Event, LimitRaised, NodeFailed, OnLimit, OnUnpriced,
     ThreadPaused, ThreadResumed, Warning, WarningCode,
 };
 use crate::fault::{ErrorKind, ExecutionError};
-use crate::ids::Time;
+use crate::ids::{ThreadId, Time};
 
 /// Returns the event, or that the budget is spent: no model call and no branch begins then, and running work is waited
 /// for.
@@ -38,14 +39,18 @@ fn runs(state: &State) -> bool {
 
 fn exceeded(state: &State, now: Time) -> Option<BudgetExceeded> {
     let budget = state.budget()?;
+    spent(state, budget, now).or_else(|| unpriced_calls(state, budget, now))
+}
+
+/// The limit of a budget that the run has reached.
+fn spent(state: &State, budget: &BudgetLimits, now: Time) -> Option<BudgetExceeded> {
     let totals = state.run_totals();
     let tokens = ("tokens", totals.tokens(), budget.tokens);
     let cost = ("cost_nanousd", totals.cost_nanousd.unwrap_or(0), budget.cost_nanousd);
-    let spent = [tokens, cost].into_iter().find_map(|(what, spent, limit)| {
+    [tokens, cost].into_iter().find_map(|(what, spent, limit)| {
         let limit = limit.filter(|limit| spent >= *limit)?;
         Some(BudgetExceeded { what: what.to_owned(), spent, limit, at: now })
-    });
-    spent.or_else(|| unpriced_calls(state, budget, now))
+    })
 }
 
 /// A cost that is not known is not counted as zero: it exceeds a budget in money. A person who resumes the thread accepts
@@ -70,6 +75,11 @@ pub(super) fn after_exceeded(state: &State, e: &BudgetExceeded, now: Time) -> Ve
 fn consequence(state: &State, e: &BudgetExceeded) -> Option<Event> {
     let budget = state.budget()?;
     let resume = format!("rethread resume {}", state.thread());
+    let is_branch = state.branch().is_some_and(|branch| branch.owner.is_some());
+    let (whose, of_run) = match is_branch {
+        true => ("what the run has left of its budget for this branch", ", more than the whole run has spent"),
+        false => ("the budget", ""),
+    };
     let (spent, how) = match e.what.as_str() {
         UNPRICED => {
             let model = state.unpriced.as_ref().map_or("the model", |unpriced| unpriced.model.as_str());
@@ -80,11 +90,12 @@ fn consequence(state: &State, e: &BudgetExceeded) -> Option<Event> {
             (spent, format!("{resume}; to go on without counting it: {resume} --allow-unpriced"))
         }
         "tokens" => {
-            (format!("the budget is spent: {} of {} tokens", e.spent, e.limit), format!("{resume} --budget-tokens N"))
+            let spent = format!("{whose} is spent: {} of {} tokens", e.spent, e.limit);
+            (spent, format!("{resume} --budget-tokens N{of_run}"))
         }
         _ => {
-            let spent = format!("the budget is spent: {} of {} billionths of a US dollar", e.spent, e.limit);
-            (spent, format!("{resume} --budget-usd AMOUNT"))
+            let spent = format!("{whose} is spent: {} of {} billionths of a US dollar", e.spent, e.limit);
+            (spent, format!("{resume} --budget-usd AMOUNT{of_run}"))
         }
     };
     if budget.on_exceeded == OnLimit::Pause {
@@ -105,6 +116,11 @@ fn consequence(state: &State, e: &BudgetExceeded) -> Option<Event> {
         Phase::Judging(judging) => fail_outwards(state, Some(&judging.node), error),
         _ => return None,
     })
+}
+
+/// Whether no call without a price waits to be accepted by a person.
+fn unpriced_is_accepted(state: &State) -> bool {
+    state.unpriced.as_ref().is_none_or(|unpriced| !unpriced.is_recorded)
 }
 
 /// A thread with a budget in money gets one warning about a call without a known price.
@@ -163,10 +179,7 @@ pub(super) fn pauses_at_limit(state: &State) -> bool {
 impl State {
     /// Returns whether it is paused at a limit: it resumes when the limit is raised, and not by a plain resume.
     pub fn is_paused_at_limit(&self) -> bool {
-        let Some(run) = self.run.as_ref().filter(|_| self.is_paused()) else { return false };
-        let pauses_for_budget = run.budget.as_ref().is_some_and(|budget| budget.on_exceeded == OnLimit::Pause);
-        let is_unpriced = self.unpriced.as_ref().is_some_and(|unpriced| unpriced.is_recorded);
-        if pauses_for_budget && (is_unpriced || exceeded(self, Time::default()).is_some()) {
+        if self.is_paused_for_budget() {
             return true;
         }
         let is_spent = match &self.phase {
@@ -180,8 +193,72 @@ impl State {
             },
             _ => false,
         };
-        pauses_at_limit(self) && is_spent
+        self.is_paused() && pauses_at_limit(self) && is_spent
     }
+
+    fn is_paused_for_budget(&self) -> bool {
+        let pauses = self.budget().is_some_and(|budget| budget.on_exceeded == OnLimit::Pause);
+        self.is_paused() && pauses && (!unpriced_is_accepted(self) || exceeded(self, Time::default()).is_some())
+    }
+
+    /// Returns whether it has a budget that is spent: its branches may call no model either.
+    pub fn budget_is_spent(&self) -> bool {
+        self.budget().is_some_and(|budget| spent(self, budget, Time::default()).is_some())
+    }
+
+    /// Returns what is left of the budget for a branch that runs, as its limits: what it has spent so far, as far as that
+    /// is counted here, and what the run has left. `None` without a budget.
+    pub fn left_for(&self, run: &BranchRun) -> Option<LimitRaised> {
+        let (budget, totals) = (self.budget()?, self.run_totals());
+        let left = |limit: Option<u64>, spent: u64, own: u64| {
+            limit.map(|limit| limit.saturating_sub(spent).saturating_add(own))
+        };
+        let cost = |totals: &Totals| totals.cost_nanousd.unwrap_or(0);
+        Some(LimitRaised {
+            tokens: left(budget.tokens, totals.tokens(), run.spent.tokens()),
+            cost_nanousd: left(budget.cost_nanousd, cost(&totals), cost(&run.spent)),
+            allow_unpriced: budget.on_unpriced == OnUnpriced::Allow,
+            ..LimitRaised::default()
+        })
+    }
+
+    /// Returns what its owner has to count: the owner, the number of this branch there, and what was spent. `None` for a
+    /// thread that is no branch, whose run has no budget, or that has ended, which its end says.
+    pub fn spending_for_owner(&self) -> Option<(ThreadId, u32, Totals)> {
+        let (owner, index) = self.branch()?.owner.filter(|_| !self.is_ended() && self.budget().is_some())?;
+        Some((owner, index, self.run_totals()))
+    }
+}
+
+/// The limits that its owner leaves a branch. They are recorded if they decide whether the branch may call a model, or let
+/// it spend more. A branch that has paused because its budget was spent resumes if they are enough.
+pub(super) fn left_by_owner(state: &State, left: &LimitRaised) -> Vec<Event> {
+    if state.branch().is_none() || state.run.is_none() || state.run_has_ended() {
+        return Vec::new();
+    }
+    let (totals, budget) = (state.run_totals(), state.budget().cloned().unwrap_or_default());
+    let changed = |limit: Option<u64>, left: Option<u64>, spent: u64| {
+        let (left, is_spent) = (left?, |limit: u64| spent >= limit);
+        let matters = limit.is_none_or(|limit| is_spent(limit) != is_spent(left) || left > limit && !is_spent(left));
+        matters.then_some(left)
+    };
+    let raised = LimitRaised {
+        tokens: changed(budget.tokens, left.tokens, totals.tokens()),
+        cost_nanousd: changed(budget.cost_nanousd, left.cost_nanousd, totals.cost_nanousd.unwrap_or(0)),
+        allow_unpriced: left.allow_unpriced && budget.on_unpriced == OnUnpriced::Refuse,
+        ..LimitRaised::default()
+    };
+    if raised == LimitRaised::default() {
+        return Vec::new();
+    }
+    let is_enough = {
+        let tokens = raised.tokens.or(budget.tokens);
+        let cost_nanousd = raised.cost_nanousd.or(budget.cost_nanousd);
+        spent(state, &BudgetLimits { tokens, cost_nanousd, ..budget }, Time::default()).is_none()
+            && (raised.allow_unpriced || unpriced_is_accepted(state))
+    };
+    let resumed = (state.is_paused_for_budget() && is_enough).then(|| ThreadResumed { by: None }.into());
+    std::iter::once(raised.into()).chain(resumed).collect()
 }
 
 /// Raises limits; a paused thread resumes.

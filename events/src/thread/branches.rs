@@ -5,10 +5,19 @@ use super::calls::OpenCall;
 use super::state::{BranchOutcome, ForkState, NOT_NEEDED, State, Totals, Verdict};
 use super::{env::Env, sizes};
 use crate::codec::OrderedMap;
-use crate::event::{BranchEnded, BranchStarted, Event, OnFailed, Warning, WarningCode};
+use crate::event::{BranchEnded, BranchSpent, BranchStarted, Event, OnFailed, Warning, WarningCode};
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::ThreadId;
 use crate::workflow::Workflow;
+
+/// Returns the event for what a branch has spent. There is none if nothing was spent since the last one, or the branch is not
+/// running (any more).
+pub(super) fn branch_spent(state: &State, (index, child): (u32, ThreadId), totals: &Totals) -> Vec<Event> {
+    let run = state.branch_run(index).filter(|run| run.child == child && totals.is_beyond(&run.spent));
+    let Totals { n_llm_calls, n_tool_calls, n_unpriced, usage, cost_nanousd, .. } = *totals;
+    let spent = BranchSpent { index, child, n_llm_calls, n_tool_calls, usage, cost_nanousd, n_unpriced };
+    run.map(|_| spent.into()).into_iter().collect()
+}
 
 /// Returns the event for a branch's end; `None` if the branch is not running (any more).
 pub(super) fn branch_ended(

@@ -1,6 +1,6 @@
 //! What an input means in a state: the events it leads to at once. What follows from them comes from `advance`.
 
-use super::branches::branch_ended;
+use super::branches::{branch_ended, branch_spent};
 use super::calls::OpenCall;
 use super::check;
 use super::closing::{recover, tick};
@@ -31,6 +31,8 @@ pub(super) fn decide(
         Input::Reported { attempt, event } => Ok(reported(state, attempt, event, around)),
         Input::ToolAsks { call, attempt, question } => informing::ask(state, (call, attempt), question, around.permits),
         Input::BranchEnded { index, child, outcome } => Ok(branch_ended(state, workflow, (index, child), outcome)),
+        Input::BranchSpent { index, child, totals } => Ok(branch_spent(state, (index, child), &totals)),
+        Input::BudgetLeft(left) => Ok(bounds::left_by_owner(state, &left)),
         Input::ChildStarted { call, outcome } => Ok(children::started(state, call, outcome)),
         Input::ThreadEnded { thread, outcome } => Ok(children::ended(state, thread, outcome)),
         Input::Tick => Ok(ending::or_hooks(state, workflow, tick(state, around.now, around.permits), around.now)),

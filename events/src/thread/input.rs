@@ -11,7 +11,8 @@ use crate::principal::Principal;
 use crate::workflow::{Faults, Workflow};
 use std::sync::Arc;
 
-use super::{state::BranchOutcome, status::Status};
+use super::state::{BranchOutcome, Totals};
+use super::status::Status;
 
 /// Something that happened outside.
 #[derive(Debug, Clone, PartialEq)]
@@ -40,6 +41,18 @@ pub enum Input {
         /// The input.
         input: Box<Input>,
     },
+    /// What a branch has spent so far. Nothing follows if that is known.
+    BranchSpent {
+        /// Its number.
+        index: u32,
+        /// Its thread.
+        child: ThreadId,
+        /// What it has spent, with its own branches.
+        totals: Totals,
+    },
+    /// What the thread whose branch this is leaves it of its budget: the limits of the branch. A branch that has paused
+    /// at them goes on if they are enough.
+    BudgetLeft(LimitRaised),
     /// A branch ended.
     BranchEnded {
         /// Its number.

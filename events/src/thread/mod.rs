@@ -48,6 +48,7 @@ mod sizes;
 mod state;
 mod status;
 mod summaries;
+mod totals;
 mod transition;
 mod variables;
 mod view;

@@ -374,6 +374,7 @@ impl Again<'_> {
             | Event::StrategyDecisionRetried(_)
             | Event::StrategyDecided(_)
             | Event::StrategyDecisionFailed(_)
+            | Event::BranchSpent(_)
             | Event::BranchEnded(_) => true,
             // Another definition does not change when a run had its turn.
             Event::ThreadQueued(e) => e.workflow.is_none() || !self.same_definition,

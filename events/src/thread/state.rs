@@ -20,7 +20,6 @@ mod run;
 mod runs;
 mod scopes;
 mod summarizing;
-mod totals;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
@@ -65,11 +64,11 @@ pub use self::queue_place::{QueuePlace, QueueStart};
 pub use self::run::{QueuedRun, RUN_KEY_BYTES_MAX, RUN_KEYS_MAX, RUNS_QUEUED_MAX};
 pub(super) use self::run::{Runs, Steering};
 pub use self::summarizing::{Asked, Summarizing, Written};
-pub use self::totals::Totals;
-pub(super) use self::totals::{UNPRICED, Unpriced};
+pub use super::totals::Totals;
+pub(super) use super::totals::{UNPRICED, Unpriced};
 
 /// The version of the stored form of [`State`] in snapshots; raised with every change of its shape.
-pub const STATE_VERSION: u16 = 22;
+pub const STATE_VERSION: u16 = 23;
 
 /// The fold of a thread's events.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]

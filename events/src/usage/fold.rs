@@ -179,6 +179,7 @@ impl UsageFold {
             | Event::ForkStarted(_)
             | Event::AgentStarted(_)
             | Event::BranchStarted(_)
+            | Event::BranchSpent(_)
             | Event::BranchEnded(_)
             | Event::JoinCompleted(_)
             | Event::LoopStarted(_)

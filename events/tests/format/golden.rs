@@ -66,7 +66,12 @@ fn events_of_version_1_are_read_and_exported_unchanged() {
         .chain(&samples::of_hooks())
         .chain(&samples::of_guardrails())
         .chain(&samples::of_children())
-        .chain([&samples::answer_rejected(), &samples::workflow_changed(), &samples::agent_started()])
+        .chain([
+            &samples::answer_rejected(),
+            &samples::workflow_changed(),
+            &samples::agent_started(),
+            &samples::branch_spent(),
+        ])
         .map(|event| event.event_type().code)
         .collect();
     let mut first = samples::events();
@@ -155,10 +160,15 @@ fn events_of_own_conversations_are_read_and_exported_unchanged() {
 }
 
 #[test]
+fn what_branches_spend_is_read_and_exported_unchanged() {
+    check("events-v18.txt", &[samples::branch_spent()]);
+}
+
+#[test]
 fn every_present_version_has_a_line_in_a_golden_file() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
     let read = |n| std::fs::read_to_string(folder.join(format!("events-v{n}.txt"))).unwrap();
-    let lines: String = (1..=17).map(read).collect();
+    let lines: String = (1..=18).map(read).collect();
     for kind in EVENT_TYPES {
         let line = format!("{} {} {} ", kind.code, kind.version, kind.name);
         assert!(lines.lines().any(|known| known.starts_with(&line)), "no golden line begins `{line}`");
@@ -180,6 +190,7 @@ fn every_event_round_trips_through_json() {
         .chain(samples::version_14())
         .chain(samples::version_15())
         .chain(samples::version_17())
+        .chain([samples::branch_spent()])
     {
         let data = event.data().unwrap();
         let text = data.to_string();

@@ -568,6 +568,19 @@ pub(crate) fn agent_started() -> Event {
     .into()
 }
 
+pub(crate) fn branch_spent() -> Event {
+    BranchSpent {
+        index: 1,
+        child: thread(),
+        n_llm_calls: 1,
+        n_tool_calls: 2,
+        usage: usage(),
+        cost_nanousd: Some(7),
+        n_unpriced: 0,
+    }
+    .into()
+}
+
 fn of_tools_and_people() -> Vec<Event> {
     vec![
         ToolExecutionRequest {
@@ -715,6 +728,7 @@ fn of_graphs() -> Vec<Event> {
         }
         .into(),
         BranchStarted { index: 1, child: thread() }.into(),
+        branch_spent(),
         BranchEnded {
             index: 1,
             child: thread(),

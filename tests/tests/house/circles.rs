@@ -24,6 +24,7 @@ const LAYERS: [&[&str]; 4] = [
         "request",
         "sizes",
         "status",
+        "totals",
         "transition",
     ],
     &["check", "input", "state", "variables"],

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use rethread::event::LimitRaised;
 use rethread::store::MemoryStore;
 use rethread::{ForkRequest, Seq, Status, ThreadFilter, ThreadHandle, ThreadId, Workflow};
 use rethread_store::testing::{Fault, FaultyStore};
 use tokio::sync::Semaphore;
 
-use crate::support::{Tally, World, block_on, llm, print_log, workflow};
+use crate::support::{Tally, World, block_on, disk, llm, print_log, workflow};
 
 fn two_branches(join: &str) -> Arc<Workflow> {
     workflow(&format!(
@@ -283,6 +284,45 @@ fn every_iteration_of_a_loop_starts_all_branches() {
         let ended = async { world.run(&rounds, "go").await.1 };
         let outcome = tokio::time::timeout(std::time::Duration::from_secs(120), ended).await.unwrap();
         assert_eq!(outcome.status, Status::Completed);
+        world.end().await;
+    });
+}
+
+#[test]
+fn branches_share_the_budget_of_their_parent() {
+    let of = |budget: &str| {
+        let asks: Vec<_> = (0..5).map(|i| llm(&format!("ask_{i}"), "", "{text: spelled}")).collect();
+        let body = asks.join(", ");
+        workflow(&format!("{budget}nodes: [{{id: all, parallel: {{for_each: input, body: {{nodes: [{body}]}}}}}}]"))
+    };
+    block_on(async {
+        let folder = tempfile::tempdir().unwrap();
+        let world = World::on(disk(folder.path()), &Tally::default()).await;
+        let input = || serde_json::json!([1, 2]);
+        let all = world.runtime.start_thread(of(""), input()).await.unwrap().outcome().await.unwrap().totals;
+        assert_eq!(all.n_llm_calls, 10);
+        let budget = all.tokens() * 4 / 10;
+
+        let limited = of(&format!("budget: {{tokens: {budget}}}\n"));
+        let thread = world.runtime.start_thread(limited, input()).await.unwrap();
+        let at_rest = thread.at_rest().await.unwrap();
+        assert!(!at_rest.status.is_ended(), "{:?}", at_rest.status);
+        let spent = thread.state().await.unwrap().totals().n_llm_calls;
+        assert!((4..=8).contains(&spent), "{spent} calls");
+        let log = print_log(&thread).await;
+        assert!(log.contains("BRANCH_SPENT"), "{log}");
+
+        // A larger budget, given to one of the branches, is that of all; also after a restart.
+        let id = thread.id();
+        drop(thread);
+        world.end().await;
+        let world = World::on(disk(folder.path()), &Tally::default()).await;
+        let thread = world.runtime.thread(id);
+        let branch = thread.state().await.unwrap().running_branches().next().unwrap().child;
+        let more = LimitRaised { tokens: Some(budget * 10), ..LimitRaised::default() };
+        world.runtime.thread(branch).resume_tree(more).await.unwrap();
+        let outcome = thread.at_rest().await.unwrap();
+        assert_eq!((outcome.status, outcome.totals.n_llm_calls), (Status::Completed, 10));
         world.end().await;
     });
 }

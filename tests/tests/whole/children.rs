@@ -34,7 +34,7 @@ fn order() -> Arc<Workflow> {
 }
 
 /// Starts a report on tea with this policy, and ends when and as its input says.
-fn leaving(policy: &str) -> Arc<Workflow> {
+pub(crate) fn leaving(policy: &str) -> Arc<Workflow> {
     workflow(&format!(
         "nodes:\n  - {{id: begin, start_thread: {{workflow: report, inputs: {{topic: tea}}, into: report, on_parent_end: {policy}}}}}\n  \
          - {{id: hold, signal: {{name: end}}}}\n  \
@@ -43,7 +43,7 @@ fn leaving(policy: &str) -> Arc<Workflow> {
 }
 
 /// Waits for the thread that its input names, and says how that ended.
-fn collect() -> Arc<Workflow> {
+pub(crate) fn collect() -> Arc<Workflow> {
     workflow(
         "nodes:\n  - {id: collect, on_error: say, wait: {thread: '{{ input }}'}}\n  \
          - {id: say, context_processor: {processor: extract, config: {variable: said, expression: '[error.kind, error.message]'}}}\n\
@@ -55,7 +55,7 @@ async fn world(store: Arc<dyn Store>) -> World {
     World::with(store, &Tally::default(), |builder| builder.limits(|limits| limits.passivate_after_ms = 0)).await
 }
 
-async fn until_status(thread: &ThreadHandle, wanted: Status) {
+pub(crate) async fn until_status(thread: &ThreadHandle, wanted: Status) {
     loop {
         match thread.summary().await {
             Ok(summary) if summary.status == wanted => return,
@@ -85,7 +85,7 @@ fn labels(of: &[(&str, &str)]) -> Labels {
     all.try_into().unwrap()
 }
 
-async fn all_threads(world: &World) -> Vec<ThreadId> {
+pub(crate) async fn all_threads(world: &World) -> Vec<ThreadId> {
     let threads = world.runtime.threads(ThreadFilter::default()).await.unwrap();
     threads.into_iter().map(|summary| summary.thread_id).collect()
 }

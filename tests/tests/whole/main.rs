@@ -9,6 +9,7 @@ mod agents;
 mod answers;
 mod archive;
 mod branches;
+mod child_races;
 mod children;
 mod control;
 mod crash;

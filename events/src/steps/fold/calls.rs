@@ -255,6 +255,7 @@ impl Steps {
             | Event::LlmExecutionFailed(_)
             | Event::ToolExecutionProgress(_)
             | Event::ForkStarted(_)
+            | Event::BranchSpent(_)
             | Event::JoinCompleted(_)
             | Event::LoopStarted(_)
             | Event::LoopIterationStarted(_)

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::super::calls::{AgentCall, BranchRun, CallKind, CallStage, OpenCall, OpenCalls};
-use super::super::state::{AgentLoop, SUB_WORKFLOWS_DEPTH_MAX, Slot, Stage};
+use super::super::state::{AgentLoop, SUB_WORKFLOWS_DEPTH_MAX, Slot, Stage, Totals};
 use super::super::transition::{TransitionError, UNCHECKED};
 use super::answers::error_text;
 use super::slots::text_of;
@@ -137,6 +137,7 @@ impl AgentLoop {
             name,
         });
         let run = BranchRun {
+            spent: Totals::default(),
             call,
             index,
             child,

@@ -7,9 +7,13 @@ use super::super::path::Path;
 use super::super::state::{Aside, Branch, ForkState, Frame, NodeRun, Phase, State, SubFrame, Totals, Work};
 use super::super::transition::{NO_NODE, TransitionError};
 use super::entering;
-use crate::event::{AgentTool, BranchEnded, BranchStarted, ForkStarted, JoinCompleted, NodeContext, ReplacedBranch};
+use crate::event::{
+    AgentTool, BranchEnded, BranchSpent, BranchStarted, ForkStarted, JoinCompleted, NodeContext, ReplacedBranch,
+};
 use crate::ids::{Seq, ThreadId, Time, ToolName};
 use crate::json::Json;
+
+const NOT_RUNNING: TransitionError = TransitionError("no such branch is running");
 
 impl State {
     pub(super) fn plan_branches(&mut self, seq: Seq, e: &ForkStarted) -> Result<(), TransitionError> {
@@ -24,8 +28,29 @@ impl State {
         Ok(())
     }
 
+    /// A branch has spent this so far: what was not counted yet counts.
+    pub(super) fn branch_spent(&mut self, e: &BranchSpent) -> Result<(), TransitionError> {
+        let run = self.branch_run(e.index).filter(|run| run.child == e.child);
+        let (call, name) = run.map(|run| (run.call, self.branch_name(run))).ok_or(NOT_RUNNING)?;
+        let Some(OpenCall { kind: CallKind::Branch(run), .. }) = self.calls.get_mut(call) else {
+            return Err(NOT_RUNNING);
+        };
+        let before = std::mem::replace(&mut run.spent, e.into());
+        let since = run.spent.since(&before);
+        self.count_branch(&name, &since);
+        Ok(())
+    }
+
+    fn count_branch(&mut self, name: &str, since: &Totals) {
+        self.totals.add(since);
+        if since.n_unpriced > 0 {
+            self.cost_is_missing(format!("a model that branch `{name}` called"));
+        }
+    }
+
     pub(super) fn end_branch(&mut self, seq: Seq, e: &BranchEnded) -> Result<(), TransitionError> {
-        let name = self.branch_run(e.index).map(|run| self.branch_name(run)).unwrap_or_default();
+        let run = self.branch_run(e.index);
+        let (name, before) = run.map(|run| (self.branch_name(run), run.spent)).unwrap_or_default();
         match &mut self.phase {
             Phase::InNode(NodeRun { work: Work::Llm(_), .. }) => self.end_agent(seq, e)?,
             _ => {
@@ -33,14 +58,7 @@ impl State {
                 calls.close(fan.end(e)?)?;
             }
         }
-        self.totals.n_llm_calls = self.totals.n_llm_calls.saturating_add(e.n_llm_calls);
-        self.totals.n_tool_calls = self.totals.n_tool_calls.saturating_add(e.n_tool_calls);
-        self.totals.usage.add(&e.usage);
-        self.totals.add_cost(e.cost_nanousd);
-        self.totals.n_unpriced = self.totals.n_unpriced.saturating_add(e.n_unpriced);
-        if e.n_unpriced > 0 {
-            self.cost_is_missing(format!("a model that branch `{name}` called"));
-        }
+        self.count_branch(&name, &Totals::from(e).since(&before));
         for (name, value) in e.globals.iter() {
             self.set_global(name, value.clone());
         }

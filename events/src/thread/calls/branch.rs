@@ -9,7 +9,7 @@ use crate::event::{BranchEnded, ReplacedBranch};
 use crate::fault::ExecutionError;
 use crate::ids::{CallId, Seq, ThreadId};
 use crate::json::Json;
-use crate::message::Usage;
+use crate::thread::totals::Totals;
 
 /// A branch that runs.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
@@ -28,6 +28,8 @@ pub struct BranchRun {
     pub globals: Arc<OrderedMap<Json>>,
     /// The call of the model, if it is an agent.
     pub agent: Option<AgentCall>,
+    /// What it has spent, as far as this thread has counted it.
+    pub spent: Totals,
 }
 
 /// The call of an agent by a model.
@@ -44,7 +46,7 @@ pub struct AgentCall {
 }
 
 impl BranchRun {
-    /// The end of it, from outside.
+    /// The end of it, from outside. What it has spent since its last report is not known.
     pub(in crate::thread) fn ended_with(&self, error: ExecutionError) -> BranchEnded {
         BranchEnded {
             index: self.index,
@@ -52,11 +54,11 @@ impl BranchRun {
             output: None,
             error: Some(error),
             globals: OrderedMap::default(),
-            n_llm_calls: 0,
-            n_tool_calls: 0,
-            usage: Usage::default(),
-            cost_nanousd: None,
-            n_unpriced: 0,
+            n_llm_calls: self.spent.n_llm_calls,
+            n_tool_calls: self.spent.n_tool_calls,
+            usage: self.spent.usage,
+            cost_nanousd: self.spent.cost_nanousd,
+            n_unpriced: self.spent.n_unpriced,
             said: None,
         }
     }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use bincode::{Decode, Encode};
 
-use super::totals::Totals;
 use crate::codec::OrderedMap;
 use crate::event::{BranchEnded, BranchStarted, Branches, ForkStarted, JoinCompleted, OnFailed};
 use crate::fault::{ErrorKind, ExecutionError};
@@ -13,6 +12,7 @@ use crate::ids::{CallId, NodeId, Seq, ThreadId};
 use crate::json::Json;
 use crate::thread::calls::{BranchRun, CallKind, CallStage, OpenCall};
 use crate::thread::conversation::Conversation;
+use crate::thread::totals::Totals;
 use crate::thread::transition::TransitionError;
 
 /// Why a branch is cancelled when the join is decided.
@@ -229,7 +229,8 @@ impl ForkState {
         let (index, child) = (event.index, event.child);
         let (call, inherits, globals) = (CallId(seq), Vec::new(), self.globals.clone());
         self.slots.push(Slot::Open(call));
-        let run = Box::new(BranchRun { call, index, child, from, inherits, globals, agent: None });
+        let run =
+            Box::new(BranchRun { call, index, child, from, inherits, globals, agent: None, spent: Totals::default() });
         Ok(OpenCall { place: index, ..OpenCall::new(CallKind::Branch(run), CallStage::Wanted) })
     }
 

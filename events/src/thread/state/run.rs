@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use bincode::{Decode, Encode};
 
-use super::totals::Totals;
 use crate::codec::OrderedMap;
 use crate::event::{PastRun, RunQueued};
 use crate::ids::{Hash, RunId, Seq, Time};
 use crate::json::Json;
 use crate::message::Message;
 use crate::principal::Principal;
+use crate::thread::totals::Totals;
 
 /// The most runs that wait in a thread.
 pub const RUNS_QUEUED_MAX: usize = 100;

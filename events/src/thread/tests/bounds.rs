@@ -307,3 +307,92 @@ fn branches_that_run_are_waited_for_when_the_budget_is_spent() {
         laws::hold(bench);
     }
 }
+
+/// Two branches that call a model five times each.
+fn two_that_spend(budget: &str) -> Family {
+    let asks: String = (0..5)
+        .map(|i| format!("          - {{id: ask_{i}, llm: {{provider: mock, model: m, user_prompt: 'spell'}}}}\n"))
+        .collect();
+    let head = EACH_WITH_A_BUDGET.replace("concurrency: 1", "concurrency: 2").replace("{tokens: 12}", budget);
+    let (head, _) = head.split_once("          - {id: ask").unwrap();
+    Family::new(&format!("{head}{asks}"), serde_json::json!([1, 2]))
+}
+
+#[test]
+fn what_branches_spend_counts_while_they_run() {
+    let mut family = two_that_spend("{tokens: 40}");
+    for branch in ["0", "1", "0", "1"] {
+        family.with(branch, |bench| bench.says("spelled"));
+    }
+    // Each had begun its third call before it was told.
+    assert_eq!(family.root().state().totals().tokens(), 48);
+    for branch in ["0", "1"] {
+        family.with(branch, |bench| bench.says("spelled"));
+        let state = family.of(branch).state();
+        let reason = state.pause_reason().unwrap_or_default();
+        assert!(reason.starts_with("what the run has left of its budget for this branch is spent"), "{reason}");
+    }
+    assert_eq!(family.root().state().status(), Status::Running);
+    assert_eq!(family.root().state().totals().tokens(), 72);
+
+    // Not enough, and then enough.
+    let raise = |tokens| Input::Raise(LimitRaised { tokens: Some(tokens), ..LimitRaised::default() });
+    family.with("-", |bench| bench.give(raise(72)));
+    assert!(["0", "1"].iter().all(|branch| family.of(branch).state().is_paused()));
+    family.with("-", |bench| bench.give(raise(200)));
+    for branch in ["0", "1", "0", "1"] {
+        family.with(branch, |bench| bench.says("spelled"));
+    }
+    assert_eq!(family.root().state().status(), Status::Completed);
+    assert_eq!(family.root().state().totals().tokens(), 120);
+    for bench in family.threads.values() {
+        laws::hold(bench);
+    }
+}
+
+#[test]
+fn branches_fail_together_at_a_budget_that_is_to_fail() {
+    let mut family = two_that_spend("{tokens: 40, on_exceeded: fail}");
+    for branch in ["0", "1", "0", "1", "0"] {
+        family.with(branch, |bench| bench.says("spelled"));
+    }
+    let root = family.root().state();
+    assert_eq!(root.error().unwrap().kind, ErrorKind::Limit);
+    // What is known of the branch that was cancelled counts.
+    assert_eq!(root.totals().tokens(), 60);
+    let cancelled = |event: &Event| matches!(event, Event::BranchEnded(e) if e.index == 1 && e.n_llm_calls == 2);
+    assert!(family.root().log.iter().any(|(_, event)| cancelled(event)));
+    for bench in family.threads.values() {
+        laws::hold(bench);
+    }
+}
+
+#[test]
+fn an_old_report_of_a_branch_counts_nothing() {
+    let mut family = two_that_spend("{tokens: 400}");
+    family.with("0", |bench| bench.says("spelled"));
+    let (_, index, first) = family.of("0").state().spending_for_owner().unwrap();
+    family.with("0", |bench| bench.says("spelled"));
+    let child = family.of("0").state().thread();
+    let n_events = family.root().log.len();
+    family.with("-", |bench| bench.give(Input::BranchSpent { index, child, totals: first }));
+    family.with("-", |bench| bench.give(Input::BranchSpent { index: 7, child, totals: first }));
+    assert_eq!(family.root().log.len(), n_events);
+    assert_eq!(family.root().state().totals().tokens(), 24);
+}
+
+#[test]
+fn a_branch_of_a_later_run_has_what_that_run_has_left() {
+    let mut family = two_that_spend("{tokens: 130}");
+    for _ in 0..5 {
+        for branch in ["0", "1"] {
+            family.with(branch, |bench| bench.says("spelled"));
+        }
+    }
+    assert_eq!(family.root().state().status(), Status::Completed);
+    family.threads.retain(|name, _| name == "-");
+    family.with("-", |bench| {
+        bench.give(Input::Run(Box::new(RunInput { input: serde_json::json!([1]).into(), ..RunInput::default() })))
+    });
+    assert_eq!(family.of("0").state().budget().unwrap().tokens, Some(130));
+}

@@ -49,8 +49,8 @@ impl Family {
         writeln!(self.out, "    {text}").unwrap();
     }
 
-    /// Does what a runtime does: begins the branches that are wanted, reports those that have ended, cancels those that
-    /// are not needed.
+    /// Does what a runtime does: begins the branches that are wanted, reports those that have ended and what they spend,
+    /// tells them what is left, cancels those that are not needed.
     pub(super) fn settle(&mut self) {
         while self.settle_once() {}
         self.take_output();
@@ -69,6 +69,9 @@ impl Family {
                         return true;
                     }
                     Some(known) => {
+                        if self.share_budget(&name, &run, &known) {
+                            return true;
+                        }
                         if let Some(outcome) = self.threads[&known].state().branch_outcome() {
                             let (index, child) = (run.index, run.child);
                             self.of(&name).give(Input::BranchEnded { index, child, outcome });
@@ -91,6 +94,21 @@ impl Family {
             }
         }
         false
+    }
+
+    /// Reports to the owner of a branch what that has spent, and to the branch what is left. Returns whether that changed
+    /// anything.
+    fn share_budget(&mut self, owner: &str, run: &BranchRun, branch: &str) -> bool {
+        let n_events = |family: &Self| [owner, branch].map(|name| family.threads[name].log.len());
+        let before = n_events(self);
+        if let Some((_, index, totals)) = self.threads[branch].state().spending_for_owner() {
+            self.of(owner).give(Input::BranchSpent { index, child: run.child, totals });
+        }
+        let state = self.threads[owner].state();
+        if let Some(left) = state.branch_run(run.index).and_then(|run| state.left_for(run)) {
+            self.of(branch).give(Input::BudgetLeft(left));
+        }
+        n_events(self) != before
     }
 
     fn named(&self, id: ThreadId) -> Option<String> {

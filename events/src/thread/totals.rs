@@ -3,6 +3,7 @@
 use bincode::{Decode, Encode};
 use serde::Serialize;
 
+use crate::event::{BranchEnded, BranchSpent};
 use crate::message::{Usage, grown};
 
 /// What BUDGET_EXCEEDED says of calls whose cost is not known.
@@ -34,6 +35,20 @@ pub(in crate::thread) struct Unpriced {
     pub(in crate::thread) is_recorded: bool,
 }
 
+impl From<&BranchSpent> for Totals {
+    fn from(event: &BranchSpent) -> Self {
+        let BranchSpent { n_llm_calls, n_tool_calls, usage, cost_nanousd, n_unpriced, .. } = *event;
+        Self { n_iterations: 0, n_llm_calls, n_unpriced, n_tool_calls, usage, cost_nanousd }
+    }
+}
+
+impl From<&BranchEnded> for Totals {
+    fn from(event: &BranchEnded) -> Self {
+        let BranchEnded { n_llm_calls, n_tool_calls, usage, cost_nanousd, n_unpriced, .. } = *event;
+        Self { n_iterations: 0, n_llm_calls, n_unpriced, n_tool_calls, usage, cost_nanousd }
+    }
+}
+
 impl Totals {
     /// Tokens of prompts and answers.
     pub fn tokens(&self) -> u64 {
@@ -55,6 +70,22 @@ impl Totals {
             usage: self.usage.since(&before.usage),
             cost_nanousd: grown(self.cost_nanousd, before.cost_nanousd).or(nothing),
         }
+    }
+
+    /// Whether something was spent since `before`, which is an earlier state of the same sums.
+    pub fn is_beyond(&self, before: &Self) -> bool {
+        let of =
+            |totals: &Self| [totals.n_llm_calls, totals.n_unpriced, totals.tokens(), totals.cost_nanousd.unwrap_or(0)];
+        of(self).into_iter().zip(of(before)).any(|(now, before)| now > before)
+    }
+
+    /// Adds what a branch has spent.
+    pub(in crate::thread) fn add(&mut self, spent: &Self) {
+        self.n_llm_calls = self.n_llm_calls.saturating_add(spent.n_llm_calls);
+        self.n_tool_calls = self.n_tool_calls.saturating_add(spent.n_tool_calls);
+        self.n_unpriced = self.n_unpriced.saturating_add(spent.n_unpriced);
+        self.usage.add(&spent.usage);
+        self.add_cost(spent.cost_nanousd);
     }
 
     /// Adds a cost, where it is known.
