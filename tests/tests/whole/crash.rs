@@ -227,13 +227,16 @@ fn a_person_as_the_model_survives_a_crash_at_every_append() {
 
 #[test]
 fn branches_survive_a_crash_at_every_append() {
-    check_crashes(&workflow(&format!(
-        "nodes:\n- id: both\n  parallel:\n    branches:\n      left: {{nodes: [{}]}}\n      right: {{nodes: [{}]}}\n- {}\n",
-        llm("l", "pay", "{tool_calls: [{name: pay, arguments: {text: a}}]}, {text: L}"),
-        "{id: ask, user_interaction: {operation_type: UPDATE_VARIABLES, prompt: 'Pay?', \
-         variables: [{variable_name: output, expression: '{{ input }}'}]}}",
-        "{id: put, tool: {tool_name: put, parameters: {text: '{{ left }} {{ right }}'}}}",
-    )));
+    // With a budget they report what they spend.
+    for budget in ["", "budget: {tokens: 1000000}\n"] {
+        check_crashes(&workflow(&format!(
+            "{budget}nodes:\n- id: both\n  parallel:\n    branches:\n      left: {{nodes: [{}]}}\n      right: {{nodes: [{}]}}\n- {}\n",
+            llm("l", "pay", "{tool_calls: [{name: pay, arguments: {text: a}}]}, {text: L}"),
+            "{id: ask, user_interaction: {operation_type: UPDATE_VARIABLES, prompt: 'Pay?', \
+             variables: [{variable_name: output, expression: '{{ input }}'}]}}",
+            "{id: put, tool: {tool_name: put, parameters: {text: '{{ left }} {{ right }}'}}}",
+        )));
+    }
 }
 
 #[test]
