@@ -12,6 +12,7 @@ use rethread_events::thread::{BranchOutcome, BranchRun, Fork, Input, Status, Tot
 use rethread_events::workflow::Workflow;
 use rethread_store::StoreError;
 
+use crate::blocking::blocking;
 use crate::branch_states::BranchState;
 use crate::deliver::{ask, deliver, deliver_unasked, settle};
 use crate::each_key::STORE_RETRY;
@@ -123,18 +124,36 @@ pub(crate) async fn ensure(registry: Arc<ThreadRegistry>, wanted: Wanted) {
 async fn begin(registry: &Arc<ThreadRegistry>, wanted: &Wanted, base: &Base) -> Result<(), ControlError> {
     let Wanted { parent, run, changes, workflow, .. } = wanted;
     let branch = Some(BranchOf { owner: *parent, index: run.index });
-    let fork = Fork {
-        changes: changes.clone(),
-        branch,
-        branches: run.inherits.clone(),
-        globals: (*run.globals).clone(),
-        ..Fork::default()
-    };
+    let (changes, workflow) = on_definition(registry, changes, workflow, base).await?;
+    let fork =
+        Fork { changes, branch, branches: run.inherits.clone(), globals: (*run.globals).clone(), ..Fork::default() };
     let (reply, answer) = Reply::channel(None);
-    let (parent, workflow) = (base.state.clone(), workflow.clone());
+    let parent = base.state.clone();
     let origin = Origin::Moment { parent, fork: Box::new(fork), answers: Vec::new() };
     registry.begin(run.child, Begin { workflow, origin, trace: Some(base.trace), needs_room: true, reply })?;
     answer.await.map_err(|_| RuntimeError::ActorStopped(run.child))?.map(drop)
+}
+
+/// Returns the definition that a branch begins on: that of its parent, which may have been migrated since the moment from
+/// which the branch forks off. A branch that takes the place of one that had not been migrated yet, and that does not fit,
+/// keeps its own.
+async fn on_definition(
+    registry: &Arc<ThreadRegistry>,
+    changes: &ForkChanges,
+    workflow: &Arc<Workflow>,
+    base: &Base,
+) -> Result<(ForkChanges, Arc<Workflow>), ControlError> {
+    let mut changes = changes.clone();
+    if changes.workflow.is_some() || base.state.workflow().is_none_or(|present| present.hash == workflow.hash()) {
+        return Ok((changes, workflow.clone()));
+    }
+    if base.state.fits(workflow).is_ok() {
+        changes.workflow = Some(workflow.reference());
+        return Ok((changes, workflow.clone()));
+    }
+    let (services, state) = (registry.services.clone(), base.state.clone());
+    let own = blocking(move || services.definitions.of(state.thread(), &state)).await.map_err(ReadError::from)??;
+    Ok((changes, own))
 }
 
 /// Fails a branch that cannot run. A branch that cannot begin before the runtime stops begins with the next runtime.

@@ -87,14 +87,16 @@ pub struct MigratedThread {
 }
 
 impl ThreadHandle {
-    /// Migrates the thread to another definition in place, recorded as WORKFLOW_CHANGED. What is open (a question, a
-    /// wait, a retry) continues with its recorded request; what begins later follows the new definition. The same
-    /// definition again changes nothing. To undo it, fork the thread at the event before.
+    /// Migrates the thread and its running branches to another definition in place, recorded in each as WORKFLOW_CHANGED.
+    /// What is open (a question, a wait, a retry) continues with its recorded request; what begins later follows the new
+    /// definition. All members of the family are checked before one is changed, and a branch that continues meanwhile is
+    /// moved by the next migration. The same definition again changes nothing. To undo it, fork the thread at the event
+    /// before. Costs a fold of each member.
     ///
     /// # Errors
-    /// `Workflow` if the definition needs something that this runtime lacks. `Rejected` if the thread has ended, if
-    /// part of it is running, if it is a branch or waits for branches, or if it cannot continue with the definition
-    /// from its current node.
+    /// `Workflow` if the definition needs something that this runtime lacks. `Rejected` if the thread has ended, if part of
+    /// it or of a branch is running, if it is a branch itself, or if one of them cannot continue with the definition from
+    /// its current node.
     pub async fn migrate(&self, migration: impl Into<Migration>) -> Result<Migrated, MigrateError> {
         let migration = migration.into();
         self.runtime().runnable(&migration.workflow).map_err(MigrateError::Workflow)?;
@@ -103,33 +105,75 @@ impl ThreadHandle {
 
     /// As `migrate`, with a definition that was checked.
     async fn migrate_to(&self, migration: &Migration) -> Result<Migrated, MigrateError> {
-        let (runtime, id, workflow) = (self.runtime(), self.id(), &migration.workflow);
-        let state: State = self.state().await?;
-        let present = state.workflow().ok_or(ReadError::NoThread(id))?;
-        if present.hash == workflow.hash() {
-            return Ok(Migrated::Same);
+        let workflow = &migration.workflow;
+        let state = self.state().await?;
+        if let Some((owner, _)) = state.branch().and_then(|branch| branch.owner) {
+            return Err(ControlError::rejected(self.id(), Rejected::Branch { owner }).into());
         }
-        if !migration.is_from(present) {
+        let present = state.workflow().ok_or(ReadError::NoThread(self.id()))?;
+        let is_same = present.hash == workflow.hash();
+        if !is_same && !migration.is_from(present) {
             return Ok(Migrated::Other);
         }
-        // The thread checks it again. This check avoids the activation of a thread that does not fit.
-        state.can_migrate(workflow, clock::now()).map_err(|rejected| ControlError::rejected(id, rejected))?;
-        if migration.dry_run {
-            return Ok(Migrated::Fits);
+        // Each thread checks it again. This check changes none if one does not fit, and activates none for that.
+        let check = |state: &State| {
+            let checked = state.can_migrate(workflow, clock::now());
+            checked.map_err(|rejected| ControlError::rejected(state.thread(), rejected))
+        };
+        if !is_same {
+            check(&state)?;
         }
+        let branches = self.branches_on_others(state, workflow).await?;
+        branches.iter().try_for_each(check)?;
+        if migration.dry_run {
+            return Ok(if is_same && branches.is_empty() { Migrated::Same } else { Migrated::Fits });
+        }
+        let seq = self.move_to(workflow).await?;
+        // A fork of the thread before its event has all of the family on the old definition: branches follow it.
+        for branch in self.branches_on_others(self.state().await?, workflow).await? {
+            self.sibling(branch.thread()).move_to(workflow).await?;
+        }
+        Ok(seq.map_or(Migrated::Same, Migrated::Moved))
+    }
+
+    /// Returns the running branches of a thread, and theirs, that are on another definition.
+    async fn branches_on_others(&self, of: State, workflow: &Workflow) -> Result<Vec<State>, ReadError> {
+        let (mut todo, mut found) = (vec![of], Vec::new());
+        while let Some(member) = todo.pop() {
+            for run in member.running_branches() {
+                match self.sibling(run.child).state().await {
+                    Ok(state) if !state.is_ended() => todo.push(state),
+                    // Its end is on its way to its parent.
+                    Ok(_) => {}
+                    // It begins on the definition of its parent.
+                    Err(ReadError::NoThread(_)) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            let is_other = |reference: &WorkflowRef| reference.hash != workflow.hash();
+            if member.thread() != self.id() && member.workflow().is_some_and(is_other) {
+                found.push(member);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Changes the definition of this thread alone. Returns the event; `None` if it has the definition already.
+    async fn move_to(&self, workflow: &Arc<Workflow>) -> Result<Option<Seq>, MigrateError> {
+        let runtime = self.runtime();
         let held = runtime.keep(workflow).await?;
-        let (store, (name, value)) = (runtime.store().clone(), definitions::of_run(workflow.hash(), id));
+        let (store, (name, value)) = (runtime.store().clone(), definitions::of_run(workflow.hash(), self.id()));
         runtime.blocking(move || store.put_value(&name, &value)).await??;
         let result = self.send_input(Input::Migrate(workflow.clone())).await;
         drop(held);
-        Ok(result?.map_or(Migrated::Same, Migrated::Moved))
+        Ok(result?)
     }
 }
 
 impl Runtime {
     /// Migrates the threads of a filter, as [`ThreadHandle::migrate`] does, and passes each of them to `each`, in no
-    /// particular order. Without a status in the filter these are all that have not ended. Branches, and threads that
-    /// end meanwhile, are left out. Threads that were migrated before a crash or an error stay migrated: call this
+    /// particular order. Without a status in the filter these are all that have not ended. Branches move with their
+    /// parents; threads that end meanwhile are left out. Threads that were migrated before a crash or an error stay migrated: call this
     /// again, and they are `Same`. Costs a fold of each thread.
     ///
     /// # Errors

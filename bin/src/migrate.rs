@@ -176,7 +176,7 @@ async fn of_server(
 /// Why a thread did not move, in a word.
 fn kind_of(error: &MigrateError) -> &'static str {
     match error.rejected() {
-        Some(Rejected::CallOpen { .. } | Rejected::InBranches { .. } | Rejected::Branch { .. }) => "busy",
+        Some(Rejected::CallOpen { .. } | Rejected::Branch { .. }) => "busy",
         Some(Rejected::Unfit(_)) => "unfit",
         Some(Rejected::Ended { .. }) => "ended",
         _ => "error",

@@ -448,7 +448,6 @@ impl From<ControlError> for Problem {
                     | Rejected::RunNotQueued { .. }
                     | Rejected::QueueFull { .. }
                     | Rejected::CallOpen { .. }
-                    | Rejected::InBranches { .. }
                     | Rejected::Branch { .. } => Kind::Conflict,
                     Rejected::KeyReused => Kind::KeyReused,
                 };

@@ -323,14 +323,8 @@ pub enum Rejected {
         /// What.
         what: String,
     },
-    /// A fork node waits for its branches, which run on the definition of the thread.
-    #[error("the branches of node `{node}` have not ended: migrate the thread when they have")]
-    InBranches {
-        /// The node.
-        node: NodeId,
-    },
     /// A branch runs on the definition of its parent.
-    #[error("the thread is a branch of {owner}: migrate that thread when its branches have ended")]
+    #[error("the thread is a branch of {owner}: migrate that thread, and its branches follow")]
     Branch {
         /// Its parent.
         owner: ThreadId,

@@ -2,27 +2,21 @@
 
 use super::calls::CallKind;
 use super::input::Rejected;
-use super::state::{Phase, State, Work};
+use super::state::{Phase, State};
 use super::status::Status;
 use crate::event::{Event, WorkflowChanged};
 use crate::ids::Time;
 use crate::workflow::Workflow;
 
 impl State {
-    /// Checks whether the thread can be migrated to this definition now.
+    /// Checks whether the thread can be migrated to this definition now. Its branches, which follow it, are checked each for
+    /// itself.
     ///
     /// # Errors
-    /// `Ended`; `InBranches` and `Branch`, because a thread and its branches run on one definition; `Unfit` if what is open
-    /// does not fit the definition; `CallOpen` while a call is running.
+    /// `Ended`; `Unfit` if what is open does not fit the definition; `CallOpen` while a call is running.
     pub fn can_migrate(&self, workflow: &Workflow, now: Time) -> Result<(), Rejected> {
         if self.is_ended() {
             return Err(Rejected::Ended { status: self.status() });
-        }
-        if let Some((owner, _)) = self.branch().and_then(|branch| branch.owner) {
-            return Err(Rejected::Branch { owner });
-        }
-        if let Some(run) = self.node_run().filter(|run| matches!(run.work, Work::Branches(_))) {
-            return Err(Rejected::InBranches { node: run.node.clone() });
         }
         self.fits(workflow).map_err(Rejected::Unfit)?;
         match self.runs_now(self.time_at(now)) {
@@ -31,7 +25,8 @@ impl State {
         }
     }
 
-    /// What of the thread is running at that time; `None` if it waits for a person, a time, a signal, its resume or a retry.
+    /// What of the thread is running at that time; `None` if it waits for a person, a time, a signal, its resume, a retry or
+    /// its branches.
     fn runs_now(&self, now: Time) -> Option<&'static str> {
         let mut is_retry = matches!(&self.phase, Phase::Entering { not_before, .. } if *not_before > now);
         for open in self.calls.iter().filter(|open| open.is_wanted()) {
@@ -51,7 +46,7 @@ impl State {
             }
         }
         let rests = matches!(self.status(), Status::Waiting | Status::Suspended | Status::Queued | Status::Paused);
-        (!rests && !is_retry).then_some("a step of the thread")
+        (!rests && !is_retry && !self.has_branches()).then_some("a step of the thread")
     }
 }
 

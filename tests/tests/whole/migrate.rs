@@ -152,7 +152,7 @@ fn matching_threads_move_and_the_others_report_why_not() {
             assert!(matches!(error, MigrateError::Control(_)));
             with_sources(&error)
         };
-        assert!(why(parent.id()).contains("the branches of node `p` have not ended"), "{}", why(parent.id()));
+        assert!(why(parent.id()).contains("node `p`, which this workflow does not have"), "{}", why(parent.id()));
         let unfit = "the thread is at node `question`, which this workflow does not have";
         assert!(why(other.id()).contains(unfit), "{}", why(other.id()));
         // It is no more in a node of the new definition than at rest: what does not fit is said first.
@@ -162,6 +162,85 @@ fn matching_threads_move_and_the_others_report_why_not() {
         world.tally.gate().open();
         tool.outcome().await.unwrap();
         parent.cancel(None).await.unwrap();
+        world.end().await;
+    });
+}
+
+/// For each of its input one branch asks, one after the other, and says `what` with the answer.
+fn each_asks(what: &str) -> Arc<Workflow> {
+    workflow(&format!(
+        "nodes: [{{id: p, parallel: {{for_each: input, concurrency: 1, body: {{nodes: [\
+         {{id: ask, user_interaction: {{operation_type: UPDATE_VARIABLES, prompt: Well?, variables: [{{variable_name: v, expression: '{{{{ input }}}}'}}]}}}}, \
+         {{id: say, context_processor: {{processor: extract, config: {{variable: said, expression: '\"{what} \" ~ v'}}}}}}]}}}}}}]"
+    ))
+}
+
+async fn only_branch(parent: &ThreadHandle) -> ThreadHandle {
+    loop {
+        let state = parent.state().await.unwrap();
+        let asking = state.running_branches().map(|run| parent.sibling(run.child)).next();
+        if let Some(branch) = asking
+            && branch.state().await.is_ok_and(|state| state.interaction().is_some())
+        {
+            return branch;
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+#[test]
+fn branches_move_with_their_thread_and_later_ones_begin_on_its_definition() {
+    block_on(async {
+        let world = World::new().await;
+        let thread = world.runtime.start_thread(each_asks("old"), serde_json::json!([1, 2])).await.unwrap();
+        let first = only_branch(&thread).await;
+        let rejected = first.migrate(each_asks("new")).await.unwrap_err();
+        assert!(matches!(rejected.rejected(), Some(Rejected::Branch { owner }) if *owner == thread.id()));
+
+        let Migrated::Moved(seq) = thread.migrate(each_asks("new")).await.unwrap() else { panic!("it did not move") };
+        assert_eq!(thread.migrate(each_asks("new")).await.unwrap(), Migrated::Same);
+        assert_eq!((changes(&thread).await.len(), changes(&first).await.len()), (1, 1));
+        let undone = ForkRequest { at: Some(Seq(seq.0 - 1)), ..ForkRequest::default() };
+        let undone = thread.fork(undone).await.unwrap();
+
+        for (family, said) in [(&thread, ["new yes", "new yes"]), (&undone, ["old yes", "old yes"])] {
+            for _ in 0..2 {
+                let branch = only_branch(family).await;
+                let question = branch.state().await.unwrap().interaction().unwrap().id;
+                branch.respond(question, "yes").await.unwrap();
+                branch.outcome().await.unwrap();
+            }
+            assert_eq!(family.outcome().await.unwrap().output.unwrap(), serde_json::json!(said));
+            assert_eq!(family.rerun(None).await.unwrap().diverged(), None);
+        }
+        world.end().await;
+    });
+}
+
+#[test]
+fn family_moves_whole_or_not_at_all_while_a_branch_runs() {
+    block_on(async {
+        let world = World::new().await;
+        let of = |end: &str| {
+            workflow(&format!(
+                "nodes: [{{id: p, parallel: {{branches: {{left: {{nodes: [{{id: run, tool: {{tool_name: wait_pay}}}}]}}, \
+                 right: {{nodes: [{{id: hold, wait: {{for_ms: 86400000}}}}]}}}}}}}}, {{id: {end}, end: {{}}}}]"
+            ))
+        };
+        let thread = world.start(&of("done"), "x").await;
+        world.tally.called("wait_pay", 1).await;
+        let busy = thread.migrate(of("end")).await.unwrap_err();
+        assert!(matches!(busy.rejected(), Some(Rejected::CallOpen { .. })), "{busy}");
+        let state = thread.state().await.unwrap();
+        for member in state.running_branches().map(|run| run.child).chain([thread.id()]) {
+            assert_eq!(world.runtime.thread(member).state().await.unwrap().workflow().unwrap().hash, of("done").hash());
+        }
+        world.tally.gate().open();
+        while thread.state().await.unwrap().running_branches().count() > 1 {
+            tokio::task::yield_now().await;
+        }
+        assert!(matches!(thread.migrate(of("end")).await.unwrap(), Migrated::Moved(_)));
+        thread.cancel(None).await.unwrap();
         world.end().await;
     });
 }

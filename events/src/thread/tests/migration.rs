@@ -184,19 +184,41 @@ fn thread_that_waits_for_a_retry_goes_on_by_the_new_definition() {
 }
 
 #[test]
-fn family_is_not_migrated_in_part() {
+fn thread_that_waits_for_branches_is_migrated_and_each_branch_by_itself() {
     let fork = "version: '1'\nname: f\nnodes: [{id: p, parallel: {for_each: '[1]', body: {nodes: [{id: hold, wait: {for_ms: 1000}}]}}}, {id: done, end: {}}]";
-    let mut bench = Bench::new(fork, "x");
-    bench.give(Input::Pause { reason: None });
-    bench.give(migrate(&changed(fork, "id: done", "id: end")));
-    bench.check(expect![[r#"
-          0 THREAD_STARTED
-          1 NODE_STARTED node=p attempt=1
-          2 FORK_STARTED node=p n_needed=1
-          3 BRANCH_STARTED index=0
-          4 THREAD_PAUSED
-            refused: the branches of node `p` have not ended: migrate the thread when they have
-        => paused, waits for a person
+    let to = changed(fork, "id: done", "id: end");
+    let mut family = Family::new(fork, "x");
+    family.with("-", |bench| bench.give(migrate(&to)));
+    family.with("0", |bench| bench.give(migrate(&to)));
+    family.with("0", |bench| bench.give(migrate(&changed(fork, "id: hold", "id: held"))));
+    family.tick_after_ms("0", 1000);
+    family.check(expect![[r#"
+        -     0 THREAD_STARTED
+        -     1 NODE_STARTED node=p attempt=1
+        -     2 FORK_STARTED node=p n_needed=1
+        -     3 BRANCH_STARTED index=0
+        0     3 THREAD_FORKED
+        0     4 NODE_STARTED node=hold attempt=1
+        0     5 WAIT_STARTED node=hold
+        -     4 WORKFLOW_CHANGED
+        0     6 WORKFLOW_CHANGED
+        0       refused: the thread cannot go on with the definition from where it is:
+        0   the thread is at node `hold`, which this workflow does not have (keep it as it is there, or fork at a moment before it began)
+            1000 ms later
+        0     7 WAIT_COMPLETED
+        0     8 NODE_COMPLETED node=hold
+        0     9 THREAD_COMPLETED node=p.join
+        -     5 BRANCH_ENDED index=0
+        -     6 JOIN_COMPLETED node=p n_completed=1 n_failed=0
+        -     7 NODE_COMPLETED node=p
+        -     8 NODE_STARTED node=p.join attempt=1
+        -     9 NODE_COMPLETED node=p.join
+        -    10 NODE_STARTED node=end attempt=1
+        -    11 NODE_COMPLETED node=end
+        -    12 THREAD_COMPLETED node=end
+        => - completed
+        => 0 completed
+        output [null]
     "#]]);
 }
 
