@@ -1,7 +1,10 @@
 //! Doors: protocols of others over the same threads, tokens and limits as `/v1`. `[serve.doors]` of rethread.toml opens
 //! them.
 
+mod conversation;
+mod following;
 pub(crate) mod openai;
+mod streamed_text;
 
 use std::path::Path;
 
