@@ -336,7 +336,8 @@ fn preflight() -> HttpResponse {
             "authorization, content-type, idempotency-key, last-event-id, cache-control, x-stainless-arch, \
              x-stainless-lang, x-stainless-os, x-stainless-package-version, x-stainless-retry-count, \
              x-stainless-runtime, x-stainless-runtime-version, x-stainless-timeout, x-stainless-helper-method, \
-             x-stainless-poll-helper, x-stainless-custom-poll-interval, openai-organization, openai-project",
+             x-stainless-poll-helper, x-stainless-custom-poll-interval, openai-organization, openai-project, \
+             x-rethread-on-disconnect",
         ))
         .insert_header((header::ACCESS_CONTROL_MAX_AGE, "600"))
         .finish()

@@ -13,7 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use super::counters::Counters;
-use super::doors::Doors;
+use super::doors::{Doors, agui};
 use super::event_filter::Hub;
 use super::idempotency::Keys;
 use super::incoming::Incoming;
@@ -65,6 +65,8 @@ pub(crate) struct Server {
     pub(crate) counters: Counters,
     pub(crate) keys: Keys,
     pub(crate) hub: Hub,
+    /// The threads that requests of the AG-UI door are about.
+    pub(crate) agui: agui::Locks,
     /// The webhooks by name, and what they have done.
     pub(crate) webhooks: Vec<(String, Arc<WebhookStats>)>,
     /// The webhooks of other services, by name.
@@ -87,6 +89,7 @@ impl Server {
         Self {
             keys: Keys::new(runtime.clone()),
             hub: Recent::beginning_at(runtime.next_position(), Entry::new),
+            agui: agui::Locks::default(),
             runtime,
             tokens,
             counters: Counters::default(),
