@@ -59,7 +59,8 @@ const second = await run(looks, "Again.");
 assert.equal(second.result, "I am merry.");
 const started = looks.seen[0];
 assert.equal(started.protocolVersion, "1.0");
-assert.equal(started.metadata.rethread.thread_id, (await run(looks, "Once more.")) && looks.seen[0].metadata.rethread.thread_id);
+assert.equal((await run(looks, "Once more.")).result, "I am merry.");
+assert.equal(looks.seen[0].metadata.rethread.thread_id, started.metadata.rethread.thread_id);
 
 // The same run again is not run again.
 const once = agentOf("looks", { threadId: "once" });
@@ -112,11 +113,21 @@ await assert.rejects(run(agentOf("nothing"), "Hello."), (error) => {
   return true;
 });
 await assert.rejects(
-  run(agentOf("fails"), "Hello.", { tools: [{ name: "confirm", description: "Ask.", parameters: {} }] }),
+  run(agentOf("fails"), "Hello.", { tools: [{ name: "elsewhere", description: "Ask.", parameters: {} }] }),
   (error) => error.status === 400 && error.payload.message.includes("tools"),
 );
 
-// An agent that the model calls, and branches that run side by side.
+// A tool of the client: the run ends, the client runs it, and the next run goes on.
+const front = agentOf("front");
+const tools = [{ name: "confirm", description: "Asks the user.", parameters: { type: "object" } }];
+const calling = await run(front, "Pay.", { tools });
+const calls = front.messages.at(-1).toolCalls;
+assert.deepEqual(calling.last.outcome, { type: "success", pendingToolCallIds: calls.map((call) => call.id) });
+for (const { id } of calls) front.addMessage({ id: `result-${id}`, role: "tool", toolCallId: id, content: "yes" });
+assert.equal((await run(front, undefined, { tools })).result, "Paid.");
+assert.equal((await run(front, "And now?", { tools })).result, "Not paid.");
+
+// An agent that the model calls.
 const team = agentOf("team");
 const worked = await run(team, "Hello.");
 assert.equal(worked.result, "They say: Done.");

@@ -11,6 +11,7 @@ use std::path::Path;
 
 use actix_web::Error;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 use super::problem::{Kind, Problem};
 use crate::definition;
@@ -78,6 +79,8 @@ struct File {
 #[serde(default, deny_unknown_fields)]
 struct Serve {
     doors: Table,
+    #[serde(rename = "client_tools")]
+    _client_tools: IgnoredAny,
 }
 
 /// `[serve.doors]`.

@@ -1,6 +1,6 @@
 //! The state that all requests of a server share.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -43,6 +43,8 @@ pub(crate) struct Settings {
     pub(crate) programs: Programs,
     /// The doors that are open.
     pub(crate) doors: Doors,
+    /// The tools that clients run.
+    pub(crate) client_tools: BTreeSet<String>,
     /// Names under which it may be reached, besides its addresses and `localhost`.
     pub(crate) hosts: Vec<String>,
     /// Origins whose pages may use it, besides its own.

@@ -8,6 +8,7 @@ use rethread_tests::needs;
 use serde_json::{Value, json};
 
 use crate::http::{Request, Response, Stream};
+use crate::openai::block;
 use crate::place::Place;
 
 /// The versions that are installed.
@@ -143,6 +144,32 @@ workflows:
               otherwise: {text: Done.}
 "#;
 
+/// Calls a tool of the client.
+const FRONT: &str = r#"
+version: "1"
+name: front
+nodes:
+  - id: answer
+    llm:
+      provider: mock
+      model: scripted
+      user_prompt: "{{ input }}"
+      tool_mode: auto
+      available_tools: [confirm]
+      extra:
+        script:
+          answers:
+            - {match: ^Pay, tool_calls: [{name: confirm, arguments: {what: 5 EUR}}, {name: confirm, arguments: {what: 6 EUR}}]}
+            - {match: "^yes", text: Paid.}
+          otherwise: {text: Not paid.}
+"#;
+
+const CLIENT_TOOLS: &str = r#"
+[serve.client_tools.confirm]
+description = "Asks the user."
+parameters = { type = "object", properties = { what = { type = "string" } }, required = ["what"] }
+"#;
+
 /// A server that needs tokens, and one of the scope `operate`.
 struct Door {
     place: Place,
@@ -151,7 +178,11 @@ struct Door {
 
 impl Door {
     fn new() -> Self {
-        Self::on(Scene::new(), "")
+        let scene = Scene::new();
+        scene.write("rethread.toml", CLIENT_TOOLS);
+        let door = Self::on(scene, "");
+        door.place.put(FRONT);
+        door
     }
 
     fn on(scene: Scene, options: &str) -> Self {
@@ -436,6 +467,69 @@ fn answers_must_cover_every_interrupt_and_are_taken_once() {
 }
 
 #[test]
+fn tools_of_the_client_end_the_run_and_their_results_continue_it() {
+    let door = Door::new();
+    let mut body = asked("r1", "Pay.");
+    body["tools"] = json!([{ "name": "confirm", "description": "Asks." }]);
+    let called = door.events("front", &body);
+    let outcome = &called.last().unwrap()["outcome"];
+    assert_eq!(outcome, &json!({ "type": "success", "pendingToolCallIds": ["call_0_0", "call_0_1"] }));
+    assert!(!types(&called).contains(&"TOOL_CALL_RESULT"), "{called:?}");
+    // Without the tools, the same calls are interrupts.
+    body["tools"] = json!([]);
+    assert_eq!(interrupts(&door.events("front", &body)).len(), 2);
+    let result = |call: &str, more: Value| {
+        let mut message = json!({ "id": call, "role": "tool", "toolCallId": call, "content": "yes" });
+        message.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        message
+    };
+    let answer = |run: &str, results: Vec<Value>| {
+        let mut body = asked(run, "Pay.");
+        body["messages"].as_array_mut().unwrap().extend(results);
+        body
+    };
+    error(&door.send("front", &asked("r2", "And?")), 409, "conflict");
+    let first = result("call_0_0", json!({}));
+    let refused = error(&door.send("front", &answer("r2", vec![first.clone()])), 409, "conflict");
+    assert!(refused["message"].as_str().unwrap().contains("call_0_1"), "{refused}");
+    let second = result("call_0_1", json!({ "content": [{ "type": "text", "text": "yes" }] }));
+    let both = answer("r2", vec![first.clone(), second]);
+    let done = door.events("front", &both);
+    assert_eq!(done.last().unwrap()["result"], "Paid.");
+    assert!(!types(&done).contains(&"TOOL_CALL_RESULT"), "{done:?}");
+    assert_eq!(door.events("front", &both).last(), done.last());
+    assert_eq!(door.n_threads(), 1);
+
+    // A failure of the client is one that the model reads.
+    let mut body = asked("r3", "Pay.");
+    body["threadId"] = json!("other");
+    door.events("front", &body);
+    let failed = result("call_0_1", json!({ "content": "", "error": "no one there" }));
+    let mut body = answer("r4", vec![first, failed]);
+    body["threadId"] = json!("other");
+    assert_eq!(door.events("front", &body).last().unwrap()["result"], "Not paid.");
+    let thread = door.place.get("/v1/threads?label=agui_thread=other").is(200).value();
+    let thread = thread["threads"][0]["thread_id"].as_str().unwrap();
+    let messages = door.place.get(&format!("/v1/threads/{thread}/messages")).is(200).body;
+    assert!(messages.contains("no one there"), "{messages}");
+}
+
+#[test]
+fn configuration_of_client_tools_is_checked() {
+    let scene = Scene::new();
+    for (text, what) in [
+        ("[serve.client_tools.x]\n", "description"),
+        ("[serve.client_tools.x]\ndescription = \"x\"\nname = 1\n", "unknown field"),
+        ("[serve.client_tools.\"no name\"]\ndescription = \"x\"\n", "no name"),
+        ("[serve.client_tools.list_folder]\ndescription = \"x\"\n", "list_folder"),
+        ("[serve.client_tools.x]\ndescription = \"x\"\nparameters = { type = \"nothing\" }\n", "x"),
+    ] {
+        scene.write("rethread.toml", text);
+        scene.run("serve --listen 127.0.0.1:0").code(3).says(what);
+    }
+}
+
+#[test]
 fn thread_begins_with_the_messages_that_are_given() {
     let door = Door::new();
     let mut body = asked("r1", "Again.");
@@ -563,4 +657,20 @@ fn clients_that_hang_cost_others_nothing() {
         assert!(tries < 600, "no place is free");
         std::thread::sleep(Duration::from_millis(100));
     }
+}
+
+#[test]
+fn program_of_the_page_about_the_agui_door_prints_what_the_page_says() {
+    let Some(folder) = needs::npm(env!("CARGO_TARGET_TMPDIR"), "agui", &NPM) else { return };
+    let page = std::fs::read_to_string(root().join("docs/doors/agui.md")).unwrap();
+    let (workflow, rest) = block(&page, "yaml");
+    let (program, rest) = block(rest, "js");
+    let (printed, _) = block(rest, "");
+    let place = Place::new();
+    place.put(workflow);
+    let file = folder.join("agui_page.mjs");
+    std::fs::write(&file, program.replace("127.0.0.1:7117", &place.address.to_string())).unwrap();
+    let mut command = Command::new("node");
+    command.arg(file);
+    assert_eq!(Running::start(command).end().ok().stdout.trim(), printed.trim());
 }

@@ -1,13 +1,17 @@
 //! Begins what a request asks for: a thread, its next run, or the rest of a run that waited for a person. A run that was
 //! begun before is followed again.
 
+use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::Arc;
 
 use actix_web::HttpRequest;
 use rethread::errors::ReadError;
 use rethread::operate::{BranchFilter, Labels, LogAccess as _, OpenInteraction, ThreadQuery};
 use rethread::runs::{OnMessage, RunId, RunRequest};
-use rethread::{CallId, Event, Hash, RecordedEvent, Seq, StartThread, State, Status, ThreadHandle, ThreadId, Workflow};
+use rethread::{
+    CallId, Event, Hash, Json, RecordedEvent, Seq, StartThread, State, Status, ThreadHandle, ThreadId, Workflow,
+};
 use tokio::sync::Mutex;
 
 use super::input::{AnswerStatus, Input};
@@ -166,8 +170,12 @@ impl Asked<'_> {
         if !self.input.resume.is_empty() {
             return self.resume(&state, open).await;
         }
+        let results = self.input.tool_results().len();
         if !open.is_empty() {
-            return Err(uncovered(open.iter()));
+            return if results > 0 { self.answer_calls(&state, open).await } else { Err(uncovered(open.iter())) };
+        }
+        if results > 0 {
+            return self.called(&state).await;
         }
         let conversation = self.input.last_message()?;
         conversation.refuse_media()?;
@@ -265,41 +273,101 @@ impl Asked<'_> {
         self.follow(state.run_id(), from).await
     }
 
+    /// Gives the results of tool calls that the client has run.
+    async fn answer_calls(self, state: &State, open: Vec<OpenInteraction>) -> Result<Begun, Problem> {
+        let results = self.input.tool_results();
+        let mut answers = Vec::new();
+        for question in &open {
+            let call = interrupts::client_call(question, self.thread.id(), &self.server.settings.client_tools);
+            let result = call.and_then(|call| results.iter().find(|(id, _)| *id == call));
+            let (_, decision) = result.ok_or_else(|| uncovered(std::iter::once(question)))?;
+            answers.push((question.request.id, Json::from(decision.clone())));
+        }
+        let variables = self.input.variables(&self.workflow, Some(state))?;
+        let from = self.thread.summary().await?.last_seq.next();
+        if !variables.is_empty() {
+            self.thread.set_variables(variables).await?;
+        }
+        for (question, decision) in answers {
+            self.thread.respond(question, decision).await?;
+        }
+        self.follow(state.run_id(), from).await
+    }
+
+    /// Follows the run whose tool calls have results, as a request that is sent again asks for.
+    async fn called(self, state: &State) -> Result<Begun, Problem> {
+        let calls: Vec<_> = self.input.tool_results().iter().map(|(call, _)| (*call).to_owned()).collect();
+        let last = state.last_seq().unwrap_or_default();
+        let from = Seq(last.0.saturating_sub(ANSWER_SEARCH_MAX)).max(state.run_started());
+        let mut asked = BTreeSet::new();
+        let is_answer = move |recorded: &RecordedEvent| {
+            if let Event::UserInteractionRequested(e) = &recorded.event {
+                let call = e.tool_call.as_ref().and_then(|call| call.tool_call_id.as_ref());
+                if call.is_some_and(|call| calls.contains(call)) {
+                    asked.insert(CallId(recorded.record.seq));
+                }
+            }
+            answered(&recorded.event).is_some_and(|question| asked.contains(&question))
+        };
+        self.follow_answer(from..last.next(), is_answer).await
+    }
+
     /// Follows the run whose questions were answered before, as a request that is sent again asks for.
     async fn resumed(self, state: &State) -> Result<Begun, Problem> {
-        let nothing =
-            || Problem::new(Kind::InteractionClosed, "the thread waits for no answer: send a message without `resume`");
         let first = self.input.resume.first().and_then(|answer| CallId::parse_key(&answer.interrupt_id).ok());
-        let (_, question) = first.filter(|(thread, _)| *thread == self.thread.id()).ok_or_else(nothing)?;
+        let (_, question) = first.filter(|(thread, _)| *thread == self.thread.id()).ok_or_else(nothing_open)?;
         let last = state.last_seq().unwrap_or_default();
         let end = last.next().min(Seq(question.0.0.saturating_add(ANSWER_SEARCH_MAX)));
+        let is_answer = move |recorded: &RecordedEvent| answered(&recorded.event) == Some(question);
+        self.follow_answer(question.0..end, is_answer).await
+    }
+
+    /// Follows a run from the first event on that is the answer.
+    async fn follow_answer(
+        self,
+        among: Range<Seq>,
+        mut is_answer: impl FnMut(&RecordedEvent) -> bool + Send + 'static,
+    ) -> Result<Begun, Problem> {
         let (store, thread) = (self.server.runtime.store(), self.thread.id());
-        let answered = blocking(move || {
-            for record in store.records(thread, question.0..end) {
+        let found = blocking(move || {
+            for record in store.records(thread, among) {
                 let recorded = RecordedEvent::decode(record?)?;
-                let is_answer = if let Event::UserInteractionResponded(e) = &recorded.event {
-                    e.interaction_id == question
-                } else if let Event::UserInteractionFailed(e) = &recorded.event {
-                    e.interaction_id == question
-                } else {
-                    false
-                };
-                if is_answer {
+                if is_answer(&recorded) {
                     return Ok::<_, ReadError>(Some((recorded.record.seq, recorded.record.run)));
                 }
             }
             Ok(None)
         });
-        match answered.await?? {
+        match found.await?? {
             Some((from, Some(run))) => self.follow(run, from).await,
-            _ => Err(nothing()),
+            _ => Err(nothing_open()),
         }
     }
 }
 
+/// The question that an event closes.
+fn answered(event: &Event) -> Option<CallId> {
+    if let Event::UserInteractionResponded(e) = event {
+        return Some(e.interaction_id);
+    }
+    if let Event::UserInteractionFailed(e) = event { Some(e.interaction_id) } else { None }
+}
+
+fn nothing_open() -> Problem {
+    Problem::new(Kind::InteractionClosed, "the thread waits for no answer: send a message of the role `user`")
+}
+
 /// The error of a request that leaves questions unanswered.
 fn uncovered<'a>(open: impl Iterator<Item = &'a OpenInteraction>) -> Problem {
-    let ids: Vec<_> = open.map(|question| format!("`{}`", question.key())).collect();
-    let detail = format!("the thread waits for answers: answer or cancel {} with `resume`", ids.join(", "));
+    let name = |question: &OpenInteraction| {
+        let call = question.request.tool_call.as_ref().and_then(|call| call.tool_call_id.as_ref());
+        format!("`{}`{}", question.key(), call.map(|call| format!(" (tool call `{call}`)")).unwrap_or_default())
+    };
+    let ids: Vec<_> = open.map(name).collect();
+    let detail = format!(
+        "the thread waits for answers: answer or cancel {} with `resume`, or send the results of all tool calls of the \
+         client as the last messages",
+        ids.join(", ")
+    );
     Problem::new(Kind::Conflict, detail).at("parameter", "resume")
 }

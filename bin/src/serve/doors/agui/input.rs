@@ -1,6 +1,8 @@
 //! The body of a request: what is used, and what is refused because it would be lost. Members that the protocol does not
 //! know are ignored, as it demands.
 
+use std::collections::BTreeSet;
+
 use rethread::runs::ConversationFormat;
 use rethread::{Json, OrderedMap, State, Workflow};
 use serde::Deserialize;
@@ -28,7 +30,7 @@ pub(super) struct Input {
     messages: Vec<Value>,
     state: Option<Value>,
     #[serde(default)]
-    tools: Vec<Value>,
+    tools: Vec<ClientTool>,
     #[serde(default)]
     context: Vec<Context>,
     forwarded_props: Option<Value>,
@@ -37,6 +39,12 @@ pub(super) struct Input {
     /// What was left out of the request.
     #[serde(skip)]
     pub(super) warnings: Vec<String>,
+}
+
+/// A tool that the client runs. The configuration has its description and parameters.
+#[derive(Debug, Deserialize)]
+struct ClientTool {
+    name: String,
 }
 
 /// Something that the client knows.
@@ -64,12 +72,20 @@ pub(super) enum AnswerStatus {
     Cancelled,
 }
 
+/// The text of the content of a message.
+fn text_of(content: &Value) -> Value {
+    match content {
+        Value::Array(parts) => parts.iter().filter_map(|part| part["text"].as_str()).collect::<String>().into(),
+        content => content.clone(),
+    }
+}
+
 impl Input {
     /// Checks what needs no workflow.
     ///
     /// # Errors
-    /// For ids that cannot be used, another protocol, and tools of the client.
-    pub(super) fn check(mut self) -> Result<Self, Problem> {
+    /// For ids that cannot be used, another protocol, and tools of the client that no model is offered.
+    pub(super) fn check(mut self, client_tools: &BTreeSet<String>) -> Result<Self, Problem> {
         for (name, id) in [("threadId", &self.thread_id), ("runId", &self.run_id)] {
             if id.is_empty() || id.len() > ID_BYTES_MAX || id.contains(|c: char| c == ',' || c.is_control()) {
                 let detail = format!("expected 1 to {ID_BYTES_MAX} bytes without commas and control characters");
@@ -87,11 +103,31 @@ impl Input {
                 _ => self.warnings.push(format!("the protocol version is {PROTOCOL_VERSION}, not the requested one")),
             }
         }
-        if !self.tools.is_empty() {
-            let detail = "tools of the client are not called: give the workflow its tools, and leave this out";
+        if let Some(tool) = self.tools.iter().find(|tool| !client_tools.contains(&tool.name)) {
+            let detail = format!(
+                "no model is offered the tool `{}`: describe it under `[serve.client_tools]` in rethread.toml and list it in \
+                 the workflow, or leave it out",
+                crate::serve::request::cut(&tool.name)
+            );
             return Err(invalid("tools", detail));
         }
         Ok(self)
+    }
+
+    /// The tools that the client runs.
+    pub(super) fn tools(&self) -> BTreeSet<String> {
+        self.tools.iter().map(|tool| tool.name.clone()).collect()
+    }
+
+    /// Returns the results of tool calls that are the last messages, by the id of the call, as decisions in place of an
+    /// approval. An error is a rejection, which the model reads as a failure.
+    pub(super) fn tool_results(&self) -> Vec<(&str, Value)> {
+        let results = self.messages.iter().rev().take_while(|message| message["role"] == "tool");
+        let result = |message: &'_ Value| match message["error"].as_str() {
+            Some(error) => json!({ "decision": "reject", "reason": error }),
+            None => json!({ "decision": "answer", "content": text_of(&message["content"]) }),
+        };
+        results.filter_map(|message| Some((message["toolCallId"].as_str()?, result(message)))).collect()
     }
 
     /// Returns the conversation that a new thread begins with and continues.

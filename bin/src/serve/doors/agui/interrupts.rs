@@ -1,5 +1,7 @@
 //! Questions to people as interrupts.
 
+use std::collections::BTreeSet;
+
 use rethread::event::{AnswerType, OperationType};
 use rethread::operate::OpenInteraction;
 use rethread::{Json, ThreadId};
@@ -79,4 +81,15 @@ pub(super) fn answer(question: &OpenInteraction, answer: &Answer) -> Json {
     let approved = answer.payload.get("approved").filter(|_| question.is_approval());
     let only = answer.payload.as_object().is_some_and(|fields| fields.len() == 1);
     Json::from(approved.filter(|approved| approved.is_boolean() && only).unwrap_or(&answer.payload).clone())
+}
+
+/// The id of the tool call that a question is about, if the client runs that tool and knows the call.
+pub(super) fn client_call<'a>(
+    question: &'a OpenInteraction,
+    thread: ThreadId,
+    tools: &BTreeSet<String>,
+) -> Option<&'a str> {
+    let call = question.request.tool_call.as_ref().filter(|call| tools.contains(call.name.as_str()))?;
+    let is_known = question.request.operation_type == OperationType::ApproveTool && question.thread == thread;
+    call.tool_call_id.as_deref().filter(|_| is_known)
 }

@@ -1,6 +1,6 @@
 //! `POST /agui/{workflow}`: runs a workflow, and streams what happens as events of the protocol.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpRequest, HttpResponse, web};
@@ -30,17 +30,26 @@ const ON_DISCONNECT: &str = "x-rethread-on-disconnect";
 /// Runs a workflow.
 pub(crate) async fn create(server: Shared, request: HttpRequest, payload: web::Payload) -> Result<HttpResponse, Error> {
     let body = request::body(payload, server.settings.body_bytes_max).await?;
-    let input = request::json::<Input>(&request, &body)?.check()?;
+    let input = request::json::<Input>(&request, &body)?.check(&server.settings.client_tools)?;
     let cancels = cancels(&server, &request)?;
     let slot = server.subscribe()?;
     let ids = Ids { thread: input.thread_id.clone(), run: input.run_id.clone(), parent: input.parent_run_id.clone() };
+    let tools = input.tools();
+    let answered = input.tool_results().into_iter().map(|(call, _)| call.to_owned()).collect();
     let Begun { run, before, warnings } = begin(&server, &request, request::named(&request, "workflow"), input).await?;
     let mut translator = Translator::new(run.workflow.clone(), run.thread.id(), run.id, before);
     let opening = translator.opening();
     let following = Following::begin(&server, &run, cancels, translator);
     let thread = run.thread.id().to_string();
-    let mut stream =
-        Stream { ids, following, ledger: Ledger::default(), usage: BTreeMap::new(), last_text: String::new() };
+    let mut stream = Stream {
+        ids,
+        tools,
+        answered,
+        following,
+        ledger: Ledger::default(),
+        usage: BTreeMap::new(),
+        last_text: String::new(),
+    };
     let opening = stream.opening(warnings, opening);
     let events = futures::stream::unfold((stream, Next::Opening(opening)), |(mut stream, next)| async move {
         let (text, next) = match next {
@@ -88,6 +97,10 @@ struct Ids {
 /// The stream of a run.
 struct Stream {
     ids: Ids,
+    /// The tools that the client runs.
+    tools: BTreeSet<String>,
+    /// The tool calls whose results the client sent: they are not told again.
+    answered: BTreeSet<String>,
     following: Following<Piece>,
     ledger: Ledger,
     /// The tokens of each provider and model.
@@ -127,6 +140,9 @@ impl Stream {
         match piece {
             Piece::Sent(sent) => {
                 match &sent.event {
+                    Event::ToolCallResult { tool_call_id, .. } if self.answered.contains(tool_call_id) => {
+                        return String::new();
+                    }
                     Event::TextMessageStart { .. } if sent.subagent_run_id.is_none() => self.last_text.clear(),
                     Event::TextMessageContent { delta, .. } if sent.subagent_run_id.is_none() => {
                         self.last_text.push_str(delta);
@@ -212,6 +228,12 @@ impl Stream {
         if open.is_empty() {
             let message = format!("the run waits for a person: GET /v1/threads/{id}/interactions lists the questions");
             return Ok(self.fail(message, "needs_person".into()));
+        }
+        let calls: Option<Vec<_>> =
+            open.iter().map(|question| interrupts::client_call(question, id, &self.tools)).collect();
+        if let Some(calls) = calls {
+            let pending_tool_call_ids = calls.into_iter().map(str::to_owned).collect();
+            return Ok(self.finish(None, Outcome::Success { pending_tool_call_ids }));
         }
         let mut interrupts: Vec<_> = open.iter().map(|question| interrupts::interrupt(question, id)).collect();
         for (interrupt, question) in interrupts.iter_mut().zip(&open) {
