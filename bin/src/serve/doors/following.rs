@@ -48,6 +48,8 @@ pub(super) enum Happening<P> {
     Rests(Box<Outcome>),
 }
 
+type FoldedBatch<P> = Result<Folded<P>, ReadError>;
+
 /// What a batch of events leads to.
 struct Folded<P> {
     pieces: Vec<P>,
@@ -61,7 +63,7 @@ pub(super) struct Following<P> {
     server: Shared,
     thread: ThreadHandle,
     run: RunId,
-    folded: Mapped<Result<Folded<P>, ReadError>>,
+    folded: Mapped<FoldedBatch<P>>,
     /// What was folded and not told.
     pieces: std::vec::IntoIter<P>,
     at_rest: BoxFuture<'static, Result<Outcome, ReadError>>,
@@ -191,10 +193,7 @@ fn at_rest(thread: &ThreadHandle) -> BoxFuture<'static, Result<Outcome, ReadErro
 }
 
 /// Folds a batch. The stream ends with the run, and with an event that cannot be read.
-fn take<F: Fold>(
-    fold: &mut F,
-    batch: Batch<Entry>,
-) -> ControlFlow<Result<Folded<F::Piece>, ReadError>, Result<Folded<F::Piece>, ReadError>> {
+fn take<F: Fold>(fold: &mut F, batch: Batch<Entry>) -> ControlFlow<FoldedBatch<F::Piece>, FoldedBatch<F::Piece>> {
     let mut folded = Folded { pieces: Vec::new(), at: batch.covered, is_over: false };
     let mut one = |event: &RecordedEvent| {
         if !fold.is_over() {

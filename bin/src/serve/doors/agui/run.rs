@@ -139,15 +139,15 @@ impl Stream {
     fn write(&mut self, piece: Piece) -> String {
         match piece {
             Piece::Sent(sent) => {
-                match &sent.event {
-                    Event::ToolCallResult { tool_call_id, .. } if self.answered.contains(tool_call_id) => {
-                        return String::new();
-                    }
-                    Event::TextMessageStart { .. } if sent.subagent_run_id.is_none() => self.last_text.clear(),
-                    Event::TextMessageContent { delta, .. } if sent.subagent_run_id.is_none() => {
-                        self.last_text.push_str(delta);
-                    }
-                    _ => {}
+                if let Event::ToolCallResult { tool_call_id, .. } = &sent.event
+                    && self.answered.contains(tool_call_id)
+                {
+                    return String::new();
+                }
+                if let Event::TextMessageStart { .. } = &sent.event {
+                    self.last_text.clear();
+                } else if let Event::TextMessageContent { delta, .. } = &sent.event {
+                    self.last_text.push_str(delta);
                 }
                 self.ledger.note(&sent);
                 sent.sse()
