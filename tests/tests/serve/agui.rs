@@ -464,6 +464,10 @@ fn answers_must_cover_every_interrupt_and_are_taken_once() {
     let again = door.events("asks", &resume("r3", &approval["id"], json!({ "decision": "reject", "reason": "no" })));
     assert_eq!(types(&again), types(&rejected));
     error(&door.send("asks", &resume("r4", &json!("other"), json!("blue"))), 409, "interaction_closed");
+    // Another answer to a question that was answered is late.
+    error(&door.send("asks", &resume("r4", &approval["id"], json!(true))), 409, "interaction_closed");
+    error(&door.send("asks", &resume("r4", &question, json!("red"))), 409, "interaction_closed");
+    assert_eq!(types(&door.events("asks", &resume("r4", &question, json!("blue")))).last(), Some(&"RUN_FINISHED"));
 }
 
 #[test]
@@ -498,6 +502,8 @@ fn tools_of_the_client_end_the_run_and_their_results_continue_it() {
     assert_eq!(done.last().unwrap()["result"], "Paid.");
     assert!(!types(&done).contains(&"TOOL_CALL_RESULT"), "{done:?}");
     assert_eq!(door.events("front", &both).last(), done.last());
+    let late = result("call_0_1", json!({ "content": "no" }));
+    error(&door.send("front", &answer("r2", vec![late])), 409, "interaction_closed");
     assert_eq!(door.n_threads(), 1);
 
     // A failure of the client is one that the model reads.

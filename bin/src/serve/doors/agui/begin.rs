@@ -1,7 +1,7 @@
 //! Begins what a request asks for: a thread, its next run, or the rest of a run that waited for a person. A run that was
 //! begun before is followed again.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -296,29 +296,38 @@ impl Asked<'_> {
 
     /// Follows the run whose tool calls have results, as a request that is sent again asks for.
     async fn called(self, state: &State) -> Result<Begun, Problem> {
-        let calls: Vec<_> = self.input.tool_results().iter().map(|(call, _)| (*call).to_owned()).collect();
+        let results = self.input.tool_results();
+        let results: Vec<_> = results.into_iter().map(|(call, result)| (call.to_owned(), Json::from(result))).collect();
         let last = state.last_seq().unwrap_or_default();
         let from = Seq(last.0.saturating_sub(ANSWER_SEARCH_MAX)).max(state.run_started());
-        let mut asked = BTreeSet::new();
+        let mut asked = BTreeMap::new();
         let is_answer = move |recorded: &RecordedEvent| {
             if let Event::UserInteractionRequested(e) = &recorded.event {
                 let call = e.tool_call.as_ref().and_then(|call| call.tool_call_id.as_ref());
-                if call.is_some_and(|call| calls.contains(call)) {
-                    asked.insert(CallId(recorded.record.seq));
-                }
+                let result = results.iter().find(|(id, _)| Some(id) == call);
+                asked.extend(result.map(|(_, result)| (CallId(recorded.record.seq), result.clone())));
             }
-            answered(&recorded.event).is_some_and(|question| asked.contains(&question))
+            answered(&recorded.event)
+                .is_some_and(|(question, answer)| asked.get(&question).is_some_and(|result| Some(result) == answer))
         };
         self.follow_answer(from..last.next(), is_answer).await
     }
 
     /// Follows the run whose questions were answered before, as a request that is sent again asks for.
     async fn resumed(self, state: &State) -> Result<Begun, Problem> {
-        let first = self.input.resume.first().and_then(|answer| CallId::parse_key(&answer.interrupt_id).ok());
-        let (_, question) = first.filter(|(thread, _)| *thread == self.thread.id()).ok_or_else(nothing_open)?;
+        let first = self.input.resume.first().ok_or_else(nothing_open)?;
+        let (thread, question) = CallId::parse_key(&first.interrupt_id).map_err(|_| nothing_open())?;
+        if thread != self.thread.id() {
+            return Err(nothing_open());
+        }
+        let given = interrupts::possible_answers(first);
         let last = state.last_seq().unwrap_or_default();
         let end = last.next().min(Seq(question.0.0.saturating_add(ANSWER_SEARCH_MAX)));
-        let is_answer = move |recorded: &RecordedEvent| answered(&recorded.event) == Some(question);
+        // Another answer than the first one is late.
+        let is_answer = move |recorded: &RecordedEvent| {
+            answered(&recorded.event)
+                .is_some_and(|(closed, answer)| closed == question && given.contains(&answer.cloned()))
+        };
         self.follow_answer(question.0..end, is_answer).await
     }
 
@@ -345,12 +354,12 @@ impl Asked<'_> {
     }
 }
 
-/// The question that an event closes.
-fn answered(event: &Event) -> Option<CallId> {
+/// The question that an event closes, and its answer; `None` where it has none.
+fn answered(event: &Event) -> Option<(CallId, Option<&Json>)> {
     if let Event::UserInteractionResponded(e) = event {
-        return Some(e.interaction_id);
+        return Some((e.interaction_id, Some(&e.input_data)));
     }
-    if let Event::UserInteractionFailed(e) = event { Some(e.interaction_id) } else { None }
+    if let Event::UserInteractionFailed(e) = event { Some((e.interaction_id, None)) } else { None }
 }
 
 fn nothing_open() -> Problem {

@@ -8,7 +8,7 @@ use rethread::{Json, ThreadId};
 use serde_json::{Map, Value, json};
 
 use super::event::Interrupt;
-use super::input::Answer;
+use super::input::{Answer, AnswerStatus};
 
 /// Returns a question as an interrupt. `thread` is the one that the client knows.
 pub(super) fn interrupt(question: &OpenInteraction, thread: ThreadId) -> Interrupt {
@@ -78,9 +78,21 @@ fn schema(operation: OperationType, answer: Option<&AnswerType>) -> Option<Value
 
 /// The answer to a question. An approval may also be `{"approved": true}`, as clients of the protocol write it.
 pub(super) fn answer(question: &OpenInteraction, answer: &Answer) -> Json {
-    let approved = answer.payload.get("approved").filter(|_| question.is_approval());
-    let only = answer.payload.as_object().is_some_and(|fields| fields.len() == 1);
-    Json::from(approved.filter(|approved| approved.is_boolean() && only).unwrap_or(&answer.payload).clone())
+    let approved = approved(answer).filter(|_| question.is_approval());
+    Json::from(approved.unwrap_or(&answer.payload).clone())
+}
+
+fn approved(answer: &Answer) -> Option<&Value> {
+    let fields = answer.payload.as_object().filter(|fields| fields.len() == 1)?;
+    fields.get("approved").filter(|approved| approved.is_boolean())
+}
+
+/// What a question has as its answer if it was given this one; `None` where it was withdrawn.
+pub(super) fn possible_answers(answer: &Answer) -> Vec<Option<Json>> {
+    if answer.status == AnswerStatus::Cancelled {
+        return vec![None];
+    }
+    approved(answer).into_iter().chain([&answer.payload]).map(|value| Some(Json::from(value.clone()))).collect()
 }
 
 /// The id of the tool call that a question is about, if the client runs that tool and knows the call.
