@@ -578,6 +578,15 @@ fn context_and_forwarded_props_are_variables_of_the_workflow() {
 }
 
 #[test]
+fn stream_is_not_compressed_whatever_the_client_accepts() {
+    let door = Door::new();
+    let request = door.request(&door.token, "hangs", &asked("r1", "Hello.")).header("Accept-Encoding", "gzip");
+    let mut stream = request.open().unwrap();
+    assert_eq!((stream.header("content-type"), stream.header("content-encoding")), (Some("text/event-stream"), None));
+    next(&mut stream, "TOOL_CALL_RESULT");
+}
+
+#[test]
 fn run_goes_on_if_the_agui_client_leaves() {
     let door = Door::new();
     let mut stream = door.stream("looks", &asked("r1", "Hello."));
@@ -679,4 +688,22 @@ fn program_of_the_page_about_the_agui_door_prints_what_the_page_says() {
     let mut command = Command::new("node");
     command.arg(file);
     assert_eq!(Running::start(command).end().ok().stdout.trim(), printed.trim());
+}
+
+#[test]
+fn client_that_connects_a_thousand_times_runs_once_and_leaves_nothing() {
+    let door = Door::on(Scene::new(), "--keep-alive-ms 50");
+    let body = asked("r1", "Hello.");
+    for _ in 0..1_000 {
+        let mut stream = door.stream("hangs", &body);
+        assert_eq!(stream.event().unwrap().unwrap().value()["type"], "RUN_STARTED");
+    }
+    let mut other = asked("r1", "Hello.");
+    other["threadId"] = json!("other");
+    assert_eq!(door.events("looks", &other).last().unwrap()["result"], "There is nothing.");
+    let limit = std::time::Instant::now() + Duration::from_secs(120);
+    while !door.place.get("/metrics").is(200).body.lines().any(|line| line == "rethread_subscribers 0") {
+        assert!(std::time::Instant::now() < limit, "streams of clients that left stay open");
+    }
+    assert_eq!(door.n_threads(), 2);
 }

@@ -145,9 +145,15 @@ async fn find(
             (None, Some(next)) => after = Some(next),
             (None, None) => {
                 let Ok(id) = thread.parse() else { return Ok(None) };
-                let is_here = server.runtime.thread(id).summary().await.is_ok();
-                let is_here = is_here && guard::check_thread(server, request, id).await.is_ok();
-                return Ok(is_here.then_some(id));
+                let seen = match guard::check_thread(server, request, id).await {
+                    Ok(()) => server.runtime.thread(id).summary().await.map_err(Problem::from),
+                    Err(problem) => Err(problem),
+                };
+                return match seen {
+                    Ok(_) => Ok(Some(id)),
+                    Err(problem) if problem.kind() == Kind::NoThread => Ok(None),
+                    Err(problem) => Err(problem),
+                };
             }
         }
     }
