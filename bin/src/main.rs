@@ -10,6 +10,7 @@ mod backup;
 mod bisect;
 mod branches;
 mod chat;
+mod client_tools;
 mod commands;
 mod control;
 mod definition;

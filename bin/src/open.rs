@@ -18,6 +18,7 @@ use rethread_llm::Profiles;
 use tokio::sync::{Mutex, OnceCell};
 use tokio::time::Instant;
 
+use crate::client_tools;
 use crate::commands;
 use crate::exit::{DAMAGED, Failure, INVALID, NOT_FOUND};
 use crate::limits::{self, MetricsOf};
@@ -190,6 +191,7 @@ impl OpenArgs {
         webhook::check(file)?;
         limits::read(file)?;
         commands::read(file)?;
+        client_tools::read(Some(file))?;
         memory::options(file)?;
         Ok(profiles)
     }

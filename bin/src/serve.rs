@@ -61,6 +61,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::server::{Server, Settings};
 use self::tokens::Tokens;
+use crate::client_tools;
 use crate::exit::{Failure, INVALID};
 use crate::interrupt::{self, interrupted};
 use crate::open::{self, OpenArgs};
@@ -162,6 +163,7 @@ pub(crate) async fn serve(open: &OpenArgs, args: ServeArgs) -> Result<ExitCode, 
         driven: None,
         programs,
         doors,
+        client_tools: client_tools::read(open.config_file())?.iter().map(|tool| tool.name().to_owned()).collect(),
         hosts: lower(&args.allow_host),
         origins: lower(&args.allow_origin),
         workspace: args.tools.folder(),

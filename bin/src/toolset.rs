@@ -18,6 +18,7 @@ use rethread_llm::Profiles;
 use rethread_llm::provider::PROVIDERS;
 use serde_json::json;
 
+use crate::client_tools;
 use crate::definition;
 use crate::exit::{Failure, INVALID};
 use crate::open::OpenArgs;
@@ -199,6 +200,9 @@ fn registry(open: &OpenArgs, args: &ToolArgs) -> Result<Registry, Failure> {
     registered().map_err(Failure::other)?;
     if args.allow_commands {
         registry.register(built_in::run_command(args.more.commands(open)?)).map_err(Failure::other)?;
+    }
+    for tool in client_tools::read(open.config_file())? {
+        registry.register(tool).map_err(|error| Failure::new(INVALID, format!("serve.client_tools: {error}")))?;
     }
     Ok(registry)
 }

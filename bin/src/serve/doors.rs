@@ -1,12 +1,17 @@
 //! Doors: protocols of others over the same threads, tokens and limits as `/v1`. `[serve.doors]` of rethread.toml opens
 //! them.
 
+pub(crate) mod agui;
+mod conversation;
+mod following;
 pub(crate) mod openai;
+mod streamed_text;
 
 use std::path::Path;
 
 use actix_web::Error;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 use super::problem::{Kind, Problem};
 use crate::definition;
@@ -17,11 +22,16 @@ use crate::exit::Failure;
 pub(crate) enum Door {
     /// Chat Completions and Responses, as OpenAI defines them.
     Openai,
+    /// The Agent-User Interaction Protocol.
+    Agui,
 }
 
 impl Door {
     /// Returns the door that a route belongs to, by its pattern; `None` for the API and the page.
     pub(crate) fn of(pattern: &str) -> Option<Self> {
+        if agui::PATHS.contains(&pattern) {
+            return Some(Self::Agui);
+        }
         openai::PATHS.contains(&pattern).then_some(Self::Openai)
     }
 }
@@ -30,6 +40,7 @@ impl Door {
 pub(crate) fn error(door: Option<Door>, problem: Problem) -> Error {
     match door {
         Some(Door::Openai) => openai::Error::from(problem).into(),
+        Some(Door::Agui) => agui::Error::from(problem).into(),
         None => problem.into(),
     }
 }
@@ -38,6 +49,7 @@ pub(crate) fn error(door: Option<Door>, problem: Problem) -> Error {
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Doors {
     openai: bool,
+    agui: bool,
     /// Whether a run is cancelled if the client that waits for its answer disconnects.
     pub(crate) cancel_on_disconnect: bool,
 }
@@ -47,6 +59,7 @@ impl Doors {
     pub(crate) fn check(self, door: Door) -> Result<(), Problem> {
         let (is_open, name) = match door {
             Door::Openai => (self.openai, "openai"),
+            Door::Agui => (self.agui, "agui"),
         };
         if is_open {
             return Ok(());
@@ -66,6 +79,8 @@ struct File {
 #[serde(default, deny_unknown_fields)]
 struct Serve {
     doors: Table,
+    #[serde(rename = "client_tools")]
+    _client_tools: IgnoredAny,
 }
 
 /// `[serve.doors]`.
@@ -73,6 +88,7 @@ struct Serve {
 #[serde(default, deny_unknown_fields)]
 struct Table {
     openai: Option<bool>,
+    agui: Option<bool>,
     cancel_on_disconnect: bool,
 }
 
@@ -81,8 +97,9 @@ struct Table {
 /// # Errors
 /// For what [`check`] refuses.
 pub(crate) fn read(file: Option<&Path>, is_loopback: bool) -> Result<Doors, Failure> {
-    let Table { openai, cancel_on_disconnect } = file.map_or_else(|| Ok(Table::default()), table)?;
-    Ok(Doors { openai: openai.unwrap_or(is_loopback), cancel_on_disconnect })
+    let Table { openai, agui, cancel_on_disconnect } = file.map_or_else(|| Ok(Table::default()), table)?;
+    let is_open = |door: Option<bool>| door.unwrap_or(is_loopback);
+    Ok(Doors { openai: is_open(openai), agui: is_open(agui), cancel_on_disconnect })
 }
 
 /// Checks the table of a file.

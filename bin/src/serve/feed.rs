@@ -9,7 +9,7 @@ use rethread::errors::{ReadError, RuntimeError};
 use serde_json::json;
 use tokio::time::{Interval, MissedTickBehavior};
 
-use super::doors::openai;
+use super::doors::{agui, openai};
 use super::event_filter::EventTextStream;
 use super::guard::{self, By};
 use super::problem::Problem;
@@ -26,6 +26,8 @@ pub(crate) enum Frame {
     Events(Form),
     /// Chunks of the OpenAI-compatible door.
     Openai,
+    /// Events of the AG-UI door.
+    Agui,
 }
 
 struct Feed {
@@ -112,7 +114,7 @@ impl Feed {
             Frame::Events(Form::Sse) => format!(": {text}\n{}\n", id_line(self.seen)).into(),
             // Readers of JSON lines pass over empty ones.
             Frame::Events(Form::Lines) => Bytes::from_static(b"\n"),
-            Frame::Openai => format!(": {text}\n\n").into(),
+            Frame::Openai | Frame::Agui => format!(": {text}\n\n").into(),
         }
     }
 
@@ -120,7 +122,7 @@ impl Feed {
     fn stopping(&self) -> Bytes {
         match self.frame {
             Frame::Events(_) => self.comment("the server is stopping"),
-            Frame::Openai => self.failure(Problem::stopping()).into(),
+            Frame::Openai | Frame::Agui => self.failure(Problem::stopping()).into(),
         }
     }
 
@@ -168,6 +170,7 @@ impl Feed {
             Frame::Events(Form::Sse) => format!("event: problem\ndata: {}\n\n", json!(problem)),
             Frame::Events(Form::Lines) => format!("{}\n", json!({ "problem": problem })),
             Frame::Openai => openai::Error::from(problem).chunk(),
+            Frame::Agui => agui::Error::from(problem).sse(),
         }
     }
 }

@@ -97,7 +97,7 @@ pub(crate) async fn guard(
             if let Some(token) = token(request.headers()).ok().flatten() {
                 request.extensions_mut().insert(By(tokens::hash(&token)));
             }
-            settle_encoding(request.headers_mut());
+            settle_encoding(request.headers_mut(), door == Some(Door::Agui));
             let limit = if LONG.contains(&name) { LONG_ANSWER_MAX } else { ANSWER_MAX };
             in_time(next.call(request), limit, door).await
         }
@@ -117,14 +117,16 @@ pub(crate) async fn guard(
 }
 
 /// Reduces the accepted encodings to gzip or none. Compressed events would wait in the compressor until there are more,
-/// so streams of events are not compressed.
-fn settle_encoding(headers: &mut HeaderMap) {
+/// so streams of events are not compressed: those that the client asks for, and those of a route that answers with no other.
+fn settle_encoding(headers: &mut HeaderMap, streams: bool) {
     let words = |name: HeaderName| {
         let values = headers.get_all(name).filter_map(|value| value.to_str().ok());
         values.flat_map(|value| value.split(',')).map(|word| word.trim().to_ascii_lowercase()).collect::<Vec<_>>()
     };
-    let follows =
-        words(header::ACCEPT).iter().any(|kind| ["event-stream", "ndjson", "jsonl"].iter().any(|of| kind.contains(of)));
+    let follows = streams
+        || words(header::ACCEPT)
+            .iter()
+            .any(|kind| ["event-stream", "ndjson", "jsonl"].iter().any(|of| kind.contains(of)));
     let takes_gzip = words(header::ACCEPT_ENCODING).iter().any(|word| {
         let (name, weight) = word.split_once(';').unwrap_or((word, "q=1"));
         let weight: Option<f32> = weight.trim().strip_prefix("q=").and_then(|weight| weight.trim().parse().ok());
@@ -336,7 +338,8 @@ fn preflight() -> HttpResponse {
             "authorization, content-type, idempotency-key, last-event-id, cache-control, x-stainless-arch, \
              x-stainless-lang, x-stainless-os, x-stainless-package-version, x-stainless-retry-count, \
              x-stainless-runtime, x-stainless-runtime-version, x-stainless-timeout, x-stainless-helper-method, \
-             x-stainless-poll-helper, x-stainless-custom-poll-interval, openai-organization, openai-project",
+             x-stainless-poll-helper, x-stainless-custom-poll-interval, openai-organization, openai-project, \
+             x-rethread-on-disconnect",
         ))
         .insert_header((header::ACCESS_CONTROL_MAX_AGE, "600"))
         .finish()

@@ -85,6 +85,7 @@ impl Local {
             driven: Some(driven),
             programs,
             doors: Doors::default(),
+            client_tools: Default::default(),
             hosts: Vec::new(),
             origins: Vec::new(),
             workspace: None,

@@ -1,6 +1,6 @@
 //! The state that all requests of a server share.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,7 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use super::counters::Counters;
-use super::doors::Doors;
+use super::doors::{Doors, agui};
 use super::event_filter::Hub;
 use super::idempotency::Keys;
 use super::incoming::Incoming;
@@ -43,6 +43,8 @@ pub(crate) struct Settings {
     pub(crate) programs: Programs,
     /// The doors that are open.
     pub(crate) doors: Doors,
+    /// The tools that clients run.
+    pub(crate) client_tools: BTreeSet<String>,
     /// Names under which it may be reached, besides its addresses and `localhost`.
     pub(crate) hosts: Vec<String>,
     /// Origins whose pages may use it, besides its own.
@@ -65,6 +67,8 @@ pub(crate) struct Server {
     pub(crate) counters: Counters,
     pub(crate) keys: Keys,
     pub(crate) hub: Hub,
+    /// The threads that requests of the AG-UI door are about.
+    pub(crate) agui: agui::Locks,
     /// The webhooks by name, and what they have done.
     pub(crate) webhooks: Vec<(String, Arc<WebhookStats>)>,
     /// The webhooks of other services, by name.
@@ -87,6 +91,7 @@ impl Server {
         Self {
             keys: Keys::new(runtime.clone()),
             hub: Recent::beginning_at(runtime.next_position(), Entry::new),
+            agui: agui::Locks::default(),
             runtime,
             tokens,
             counters: Counters::default(),

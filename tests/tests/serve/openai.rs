@@ -570,7 +570,7 @@ fn concurrent_messages_of_a_thread_have_an_answer_each() {
 }
 
 /// The first block of code of this language after the beginning of a page, and what follows it.
-fn block<'a>(page: &'a str, language: &str) -> (&'a str, &'a str) {
+pub(crate) fn block<'a>(page: &'a str, language: &str) -> (&'a str, &'a str) {
     let (_, rest) = page.split_once(&format!("```{language}\n")).unwrap();
     rest.split_once("```").unwrap()
 }

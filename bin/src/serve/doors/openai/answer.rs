@@ -1,43 +1,26 @@
 //! Follows a run until its answer is complete.
 
 use std::fmt;
-use std::ops::ControlFlow;
-use std::sync::Arc;
 
-use futures::future::BoxFuture;
-use futures::{FutureExt as _, StreamExt as _};
-use rethread::errors::{ReadError, RunError};
+use rethread::errors::RunError;
 use rethread::event::OperationType;
-use rethread::operate::{LogAccess as _, OpenInteraction};
+use rethread::operate::OpenInteraction;
 use rethread::runs::RunId;
-use rethread::store::{Batch, Mapped, Records};
-use rethread::{Outcome, Position, RecordedEvent, Seq, State, Status, ThreadHandle, ThreadId, Workflow};
+use rethread::{Position, Seq, State, Status, ThreadHandle, ThreadId};
 use rethread_events::message::FinishReason;
 use rethread_events::thread::ThreadUsage;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::speech::{Piece, Speech};
+use super::speech::{Piece, Said, Speech};
 use super::{Error, RESPONSE};
+use crate::serve::doors::following::{Following, Happening, Run};
 use crate::serve::problem::{Kind, Problem};
 use crate::serve::request;
 use crate::serve::server::Shared;
-use crate::serve::written::Entry;
 
 /// What is between the texts of two model calls.
 const BETWEEN: &str = "\n\n";
-
-/// A run whose answer a client waits for.
-pub(super) struct Run {
-    pub(super) thread: ThreadHandle,
-    pub(super) id: RunId,
-    /// The event that brought the message: a start, a run that starts or waits, or the answer to a question.
-    pub(super) from: Seq,
-    /// How many loops and sub-workflows were open there.
-    pub(super) depth: u32,
-    /// The definition that it runs on.
-    pub(super) workflow: Arc<Workflow>,
-}
 
 impl Run {
     pub(super) fn key(&self) -> RunKey {
@@ -101,128 +84,53 @@ pub(super) struct End {
     pub(super) usage: ThreadUsage,
 }
 
-/// What a batch of events says.
-struct Heard {
-    pieces: Vec<Piece>,
-    /// The last event that was examined.
-    at: Option<Position>,
-    finish: Option<FinishReason>,
-    is_over: bool,
-}
-
 /// The answer to a request, as it is given.
 pub(super) struct Answering {
-    server: Shared,
-    thread: ThreadHandle,
-    run: RunId,
-    heard: Mapped<Result<Heard, ReadError>>,
-    /// What was heard and not told.
-    pieces: std::vec::IntoIter<Piece>,
-    at_rest: BoxFuture<'static, Result<Outcome, ReadError>>,
-    /// The thread as it was when it waited for a person or was paused.
-    rested: Option<Outcome>,
-    /// Whether it rested during a run of another request.
-    rests_for_others: bool,
-    at: Option<Position>,
+    following: Following<Said>,
     finish: Option<FinishReason>,
-    is_over: bool,
     /// Whether something was told.
     has_spoken: bool,
     /// What the last model call said.
     last: String,
-    is_told: bool,
 }
 
 impl Answering {
-    pub(super) fn begin(server: &Shared, run: Run) -> Self {
-        let Run { thread, id, from, depth, workflow } = run;
-        let mut speech = Speech::of(workflow, id, from, depth);
-        let follow = move |batch| hear(&mut speech, batch);
-        let heard = server.hub.follow_thread(server.runtime.store(), thread.id(), from, follow);
-        let at_rest = at_rest(&thread);
-        Self {
-            server: server.clone(),
-            thread,
-            run: id,
-            heard,
-            pieces: Vec::new().into_iter(),
-            at_rest,
-            rested: None,
-            rests_for_others: false,
-            at: None,
-            finish: None,
-            is_over: false,
-            has_spoken: false,
-            last: String::new(),
-            is_told: false,
-        }
+    pub(super) fn begin(server: &Shared, run: &Run) -> Self {
+        let speech = Speech::of(run.workflow.clone(), run.id, run.from, run.depth);
+        let following = Following::begin(server, run, server.settings.doors.cancel_on_disconnect, speech);
+        Self { following, finish: None, has_spoken: false, last: String::new() }
     }
 
     /// Nothing more is told. The run goes on although its client has no answer.
     pub(super) fn leave(&mut self) {
-        self.is_told = true;
+        self.following.leave();
     }
 
     /// The last event of the thread that was examined.
     pub(super) fn at(&self) -> Position {
-        self.at.unwrap_or_default()
+        self.following.at()
     }
 
     /// Returns the next step; nothing follows [`Step::End`].
     pub(super) async fn next(&mut self) -> Step {
-        match self.step().await {
-            Ok(step) => step,
-            Err(error) => {
-                self.is_told = true;
-                Step::End(Err(error.of_thread(self.thread.id())))
-            }
+        let step = self.step().await;
+        if let Ok(Step::Text(text)) = step {
+            return Step::Text(text);
         }
+        self.leave();
+        step.unwrap_or_else(|error| Step::End(Err(error.of_thread(self.following.thread().id()))))
     }
 
     async fn step(&mut self) -> Result<Step, Error> {
-        loop {
-            if let Some(piece) = self.pieces.next() {
-                return Ok(Step::Text(self.tell(piece)));
+        let answer = loop {
+            match self.following.next().await? {
+                Happening::Piece(Said::Text(piece)) => return Ok(Step::Text(self.tell(piece))),
+                Happening::Piece(Said::Finish(finish)) => self.finish = Some(finish),
+                Happening::Ended => break ended(self.following.thread(), self.following.run()).await?,
+                Happening::Rests(rested) => break asks(self.following.thread(), &rested.state).await?,
             }
-            if self.is_over {
-                let answer = ended(&self.thread, self.run).await;
-                self.is_told = true;
-                return answer.map(|answer| Step::End(Ok(self.end(answer))));
-            }
-            if let Some(rested) = self.rested.take_if(|rested| self.at >= Some(rested.last_position)) {
-                let answer = asks(&self.thread, &rested.state).await;
-                self.is_told = true;
-                return answer.map(|answer| Step::End(Ok(self.end(answer))));
-            }
-            tokio::select! {
-                biased;
-                heard = self.heard.next() => {
-                    let heard = heard.ok_or_else(Problem::stopping)?.map_err(Problem::from)?.map_err(Problem::from)?;
-                    self.pieces = heard.pieces.into_iter();
-                    self.at = self.at.max(heard.at);
-                    self.finish = heard.finish.or(self.finish);
-                    self.is_over = heard.is_over;
-                    if self.rests_for_others {
-                        self.rests_for_others = false;
-                        self.at_rest = at_rest(&self.thread);
-                    }
-                }
-                rested = &mut self.at_rest, if self.rested.is_none() => {
-                    let rested = rested.map_err(Problem::from)?;
-                    if rested.status.is_ended() {
-                        // The events say how the run ended.
-                        self.at_rest = futures::future::pending().boxed();
-                    } else if rested.state.run_id() != self.run {
-                        // It is another run that waits for a person. After its next event it is asked again.
-                        self.rests_for_others = true;
-                        self.at_rest = futures::future::pending().boxed();
-                    } else {
-                        self.at_rest = at_rest(&self.thread);
-                        self.rested = Some(rested);
-                    }
-                }
-            }
-        }
+        };
+        Ok(Step::End(Ok(self.end(answer))))
     }
 
     fn tell(&mut self, piece: Piece) -> String {
@@ -296,65 +204,6 @@ pub(super) fn paused(thread: &ThreadHandle, state: &State) -> Error {
     let reason = state.pause_reason().map(|reason| format!(": {reason}")).unwrap_or_default();
     let id = thread.id();
     Error::needs_person(format!("the run is paused{reason}; it continues after POST /v1/threads/{id}/resume"))
-}
-
-/// Cancels the run of a client that has left. A run after which others wait goes on: to cancel it is to cancel them.
-async fn cancel(thread: &ThreadHandle, run: RunId) -> Result<(), Problem> {
-    let reason = Some("the client disconnected".to_owned());
-    let state = thread.state().await?;
-    if state.queued_runs().iter().any(|queued| queued.id == run) {
-        thread.cancel_run(run, reason).await?;
-    } else if state.run_id() == run && state.queued_runs().is_empty() && state.waiting_messages().next().is_none() {
-        thread.cancel(reason).await?;
-    }
-    Ok(())
-}
-
-impl Drop for Answering {
-    fn drop(&mut self) {
-        let has_left = !self.is_told && !self.server.stopping.is_cancelled();
-        if has_left && self.server.settings.doors.cancel_on_disconnect {
-            let (thread, run) = (self.thread.clone(), self.run);
-            tokio::spawn(async move {
-                if let Err(problem) = cancel(&thread, run).await {
-                    tracing::info!(%problem, "the run of a client that disconnected is not cancelled");
-                }
-            });
-        }
-    }
-}
-
-fn at_rest(thread: &ThreadHandle) -> BoxFuture<'static, Result<Outcome, ReadError>> {
-    let thread = thread.clone();
-    async move { thread.at_rest().await }.boxed()
-}
-
-/// Returns what a batch says. The stream ends with the run, and with an event that cannot be read.
-fn hear(speech: &mut Speech, batch: Batch<Entry>) -> ControlFlow<Result<Heard, ReadError>, Result<Heard, ReadError>> {
-    let mut heard = Heard { pieces: Vec::new(), at: batch.covered, finish: None, is_over: false };
-    let read = match batch.records {
-        Records::Read(records) => records.into_iter().try_for_each(|record| {
-            heard.take(speech, &RecordedEvent::decode(record)?);
-            Ok(())
-        }),
-        Records::Shared(entries) => entries.iter().try_for_each(|entry| {
-            heard.take(speech, entry.event.as_ref().map_err(ReadError::clone)?);
-            Ok(())
-        }),
-    };
-    match read {
-        Err(error) => ControlFlow::Break(Err(error)),
-        Ok(()) if heard.is_over => ControlFlow::Break(Ok(heard)),
-        Ok(()) => ControlFlow::Continue(Ok(heard)),
-    }
-}
-
-impl Heard {
-    fn take(&mut self, speech: &mut Speech, event: &RecordedEvent) {
-        self.pieces.extend(speech.take(event));
-        self.at = self.at.max(Some(event.record.position));
-        (self.finish, self.is_over) = (speech.finish, speech.is_over);
-    }
 }
 
 /// Whether a message of the conversation can answer the question. An approval needs a decision about a whole call, and a

@@ -11,9 +11,10 @@ use rethread::runs::{OnMessage, RunAgain, RunId, RunRequest};
 use rethread::{ForkRequest, Json, Seq, StartThread, State, Status, ThreadHandle, Workflow};
 
 use super::Error;
-use super::answer::{self, Run};
+use super::answer;
 use super::input::{Input, Place};
 use crate::serve::beginning::{self, Begun, Repeatable};
+use crate::serve::doors::following::Run;
 use crate::serve::guard;
 use crate::serve::idempotency::Key;
 use crate::serve::problem::{Kind, Problem};

@@ -8,10 +8,11 @@ use rethread::ThreadId;
 use rethread_events::thread::ThreadUsage;
 use serde::Serialize;
 
-use super::answer::{Answering, End, Metadata, Run, Step};
+use super::answer::{Answering, End, Metadata, Step};
 use super::begin::begin;
 use super::input::Input;
 use super::{Error, THREAD};
+use crate::serve::doors::following::Run;
 use crate::serve::event_filter::EventTextStream;
 use crate::serve::feed::{self, Frame};
 use crate::serve::guard;
@@ -31,7 +32,7 @@ pub(crate) async fn create(server: Shared, request: HttpRequest, payload: web::P
     let slot = server.subscribe()?;
     let run = begin(&server, &request, body, input).await?;
     let shape = Shape::of(&run, model, include_usage);
-    let answering = Answering::begin(&server, run);
+    let answering = Answering::begin(&server, &run);
     if stream {
         return Ok(streaming(server, &request, slot, shape, answering));
     }

@@ -1,17 +1,15 @@
 //! The body of a request: what is used, what is refused because it cannot be honoured. Everything else is ignored.
 
-use rethread::runs::{ConversationFormat, read_conversation};
-use rethread::{Json, Message, OrderedMap, Part, Role, ThreadId, Workflow};
+use rethread::ThreadId;
+use rethread::runs::ConversationFormat;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::CONVERSATION;
 use super::answer::RunKey;
+use crate::serve::doors::conversation::{Conversation, invalid};
 use crate::serve::problem::{Kind, Problem};
-
-/// The variable that receives system and developer messages, if the workflow declares it.
-const INSTRUCTIONS: &str = "instructions";
 
 /// The body of a request.
 pub(super) type Body = Map<String, Value>;
@@ -37,24 +35,10 @@ pub(super) enum Place {
     After(RunKey),
 }
 
-/// The messages of a request.
-pub(super) struct Conversation {
-    /// What system and developer messages say.
-    instructions: Vec<String>,
-    /// The messages before the last one, without instructions.
-    pub(super) past: Vec<Message>,
-    /// The last message.
-    last: Message,
-}
-
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct StreamOptions {
     include_usage: bool,
-}
-
-fn invalid(name: &str, detail: impl std::fmt::Display) -> Problem {
-    Problem::new(Kind::InvalidRequest, format!("`{name}`: {detail}")).at("parameter", name)
 }
 
 /// Returns a field of a body; `None` if it is absent or null.
@@ -158,73 +142,6 @@ fn thread_of_metadata(body: &mut Body) -> Result<Option<ThreadId>, Problem> {
 fn no_thread(id: &str) -> Problem {
     let detail = format!("`metadata.thread_id`: `{}` is not the id of a thread", crate::serve::request::cut(id));
     Problem::new(Kind::NoThread, detail).at("parameter", "metadata")
-}
-
-impl Conversation {
-    fn read(field: &str, format: ConversationFormat, body: &Value) -> Result<Self, Problem> {
-        let messages = read_conversation(Some(format), body)
-            .map_err(|error| Problem::new(Kind::InvalidRequest, error.to_string()).at("parameter", error.place))?;
-        let is_instruction = |message: &Message| message.role == Role::System;
-        let (instructions, mut past): (Vec<_>, Vec<_>) = messages.into_iter().partition(is_instruction);
-        match past.pop() {
-            Some(last) if last.role == Role::User => {
-                Ok(Self { instructions: instructions.iter().map(Message::joined_text).collect(), past, last })
-            }
-            _ => Err(invalid(field, "the last message must have the role `user`: the workflow answers it")),
-        }
-    }
-
-    /// Returns the text of the last message as the input of a run.
-    pub(super) fn input(&self) -> Json {
-        Json::from(self.last.joined_text().as_str())
-    }
-
-    /// Returns the conversation before the input. A prompt is a text, so images and documents of the last message come
-    /// before it as a message of their own.
-    pub(super) fn past_with_media(&mut self) -> Vec<Message> {
-        let mut past = std::mem::take(&mut self.past);
-        let content: Vec<_> = self.media().cloned().collect();
-        if !content.is_empty() {
-            past.push(Message { role: Role::User, content });
-        }
-        past
-    }
-
-    /// Checks that the last message is a text only.
-    pub(super) fn refuse_media(&self) -> Result<(), Problem> {
-        match self.media().next() {
-            None => Ok(()),
-            Some(_) => Err(invalid(
-                "messages",
-                "a message that continues a thread is a text: begin a new thread to send an image or a file",
-            )),
-        }
-    }
-
-    fn media(&self) -> impl Iterator<Item = &Part> {
-        self.last.content.iter().filter(|part| part.as_text().is_none())
-    }
-
-    /// Returns the variables that the messages set.
-    ///
-    /// # Errors
-    /// For instructions that the workflow would ignore.
-    pub(super) fn variables(&self, workflow: &Workflow) -> Result<OrderedMap<Json>, Problem> {
-        let mut variables = OrderedMap::default();
-        if self.instructions.is_empty() {
-            return Ok(variables);
-        }
-        if !workflow.spec().variables.contains_key(INSTRUCTIONS) {
-            let detail = format!(
-                "the workflow `{}` takes no system or developer messages: leave them out, or declare the variable \
-                 `{INSTRUCTIONS}` in the workflow and use it in a `system_prompt`",
-                workflow.name()
-            );
-            return Err(invalid("messages", detail));
-        }
-        variables.insert(INSTRUCTIONS.to_owned(), Json::from(self.instructions.join("\n\n").as_str()));
-        Ok(variables)
-    }
 }
 
 /// Refuses what would change the answer and cannot be honoured. Parameters of the model, such as `temperature`, are

@@ -11,11 +11,12 @@ use rethread_events::thread::ThreadUsage;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::answer::{self, Answer, Answering, Metadata, Run, RunKey};
+use super::answer::{self, Answer, Answering, Metadata, RunKey};
 use super::begin::begin;
 use super::chat::whole;
 use super::input::Input;
 use super::{CONVERSATION, Error, RESPONSE, THREAD};
+use crate::serve::doors::following::Run;
 use crate::serve::guard;
 use crate::serve::idempotency::blocking;
 use crate::serve::problem::{Kind, Problem};
@@ -133,7 +134,7 @@ pub(crate) async fn create(server: Shared, request: HttpRequest, payload: web::P
     if background {
         return Ok(response.answer(&Progress::Queued));
     }
-    let answering = Answering::begin(&server, run);
+    let answering = Answering::begin(&server, &run);
     let whole = whole(&server, answering, slot).await;
     guard::check_still_allowed(&server, guard::by(&request))?;
     match whole {

@@ -8,6 +8,15 @@ use rethread_events::ids::NodeId;
 use rethread_events::message::FinishReason;
 
 use crate::events::ends_run;
+use crate::serve::doors::following::Fold;
+use crate::serve::doors::streamed_text::StreamedText;
+
+/// What a run says.
+pub(super) enum Said {
+    Text(Piece),
+    /// Why the model stopped that gave the answer.
+    Finish(FinishReason),
+}
 
 /// A piece of the answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,51 +38,9 @@ pub(super) struct Speech {
     depth: u32,
     /// Whether the present agent loop gives the answer.
     gives_answer: bool,
-    call: Option<Call>,
-    pub(super) finish: Option<FinishReason>,
+    call: Option<(CallId, StreamedText)>,
     /// Whether the run has ended.
-    pub(super) is_over: bool,
-}
-
-/// The call of a model whose text is streamed.
-struct Call {
-    id: CallId,
-    /// What was streamed. It cannot be taken back if the call is made again.
-    sent: String,
-    /// How much of `sent` the present attempt has said again; `None` if it says something else.
-    matched: Option<usize>,
-}
-
-impl Call {
-    /// Returns what is new in the next text of the attempt.
-    fn take(&mut self, text: &str) -> Option<Piece> {
-        let known = self.sent.get(self.matched?..)?;
-        let n_common = known.len().min(text.len());
-        if known.as_bytes()[..n_common] != text.as_bytes()[..n_common] {
-            self.matched = None;
-            return None;
-        }
-        self.matched = self.matched.map(|n| n + text.len());
-        let text = text.get(n_common..).filter(|text| !text.is_empty())?;
-        let begins = self.sent.is_empty();
-        self.sent.push_str(text);
-        Some(Piece { text: text.to_owned(), begins })
-    }
-
-    fn restart(&mut self) {
-        self.matched = Some(0);
-    }
-
-    /// Returns what is missing once the whole text is known.
-    fn complete(&mut self, whole: &str) -> Option<Piece> {
-        match whole.strip_prefix(&self.sent) {
-            // Its pieces were not reported, because it is checked first.
-            _ if self.sent.is_empty() => None,
-            Some("") => None,
-            Some(rest) => Some(Piece { text: rest.to_owned(), begins: false }),
-            None => Some(Piece { text: whole.to_owned(), begins: true }),
-        }
-    }
+    is_over: bool,
 }
 
 impl Speech {
@@ -82,10 +49,10 @@ impl Speech {
     pub(super) fn of(workflow: Arc<Workflow>, run: RunId, from: Seq, depth: u32) -> Self {
         let has_begun = run.0 != from;
         let (gives_answer, call) = (false, None);
-        Self { workflow, run, has_begun, depth, gives_answer, call, finish: None, is_over: false }
+        Self { workflow, run, has_begun, depth, gives_answer, call, is_over: false }
     }
 
-    pub(super) fn take(&mut self, recorded: &RecordedEvent) -> Option<Piece> {
+    fn hear(&mut self, recorded: &RecordedEvent) -> Option<Said> {
         let event = &recorded.event;
         if let Event::RunStarted(e) = event {
             self.has_begun |= e.run_id == self.run;
@@ -110,11 +77,11 @@ impl Speech {
         } else if let Event::LlmExecutionCompleted(e) = event
             && self.gives_answer
         {
-            self.finish = Some(e.finish_reason);
+            return Some(Said::Finish(e.finish_reason));
         } else if ends_run(event) {
             self.is_over = true;
         }
-        self.take_call(recorded)
+        self.take_call(recorded).map(Said::Text)
     }
 
     /// Whether a node may give the answer, as its model says it: a schema of the workflow may change or reject it.
@@ -124,24 +91,43 @@ impl Speech {
     }
 
     fn take_call(&mut self, recorded: &RecordedEvent) -> Option<Piece> {
-        if let Event::LlmCallRequested(e) = &recorded.event {
+        let piece = if let Event::LlmCallRequested(e) = &recorded.event {
             let id = CallId(recorded.record.seq);
             let is_told = self.gives_answer && e.aside.is_none();
-            self.call = is_told.then_some(Call { id, sent: String::new(), matched: Some(0) });
+            self.call = is_told.then(|| (id, StreamedText::default()));
+            return None;
         } else if let Event::LlmExecutionProgress(e) = &recorded.event {
-            let call = self.call.as_mut().filter(|call| call.id == e.call_id)?;
+            let text = self.text_of(e.call_id)?;
             if e.restarted {
-                call.restart();
+                text.restart();
             }
-            return call.take(&e.text);
+            text.take(&e.text)
         } else if let Event::LlmCallRetried(e) = &recorded.event {
-            self.call.as_mut().filter(|call| call.id == e.call_id)?.restart();
+            self.text_of(e.call_id)?.restart();
+            return None;
         } else if let Event::LlmCallCompleted(e) = &recorded.event {
-            return self.call.take_if(|call| call.id == e.call_id)?.complete(&e.message.joined_text());
-        }
-        None
+            let (_, text) = self.call.take_if(|(id, _)| *id == e.call_id)?;
+            // Where its pieces were not reported, it is checked first.
+            if text.is_empty() { None } else { text.complete(&e.message.joined_text()) }
+        } else {
+            return None;
+        };
+        piece.map(|(text, begins)| Piece { text, begins })
+    }
+
+    fn text_of(&mut self, call: CallId) -> Option<&mut StreamedText> {
+        self.call.as_mut().filter(|(id, _)| *id == call).map(|(_, text)| text)
     }
 }
 
-#[cfg(test)]
-mod tests;
+impl Fold for Speech {
+    type Piece = Said;
+
+    fn take(&mut self, event: &RecordedEvent) -> Vec<Said> {
+        self.hear(event).into_iter().collect()
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_over
+    }
+}

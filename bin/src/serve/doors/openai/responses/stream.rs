@@ -5,7 +5,8 @@ use futures::StreamExt as _;
 use serde_json::{Map, Value, json};
 
 use super::{Progress, Response, part};
-use crate::serve::doors::openai::answer::{Answer, Answering, End, Run, Step};
+use crate::serve::doors::following::Run;
+use crate::serve::doors::openai::answer::{Answer, Answering, End, Step};
 use crate::serve::doors::openai::chat::event_stream;
 use crate::serve::doors::openai::error::Error;
 use crate::serve::server::{Shared, SubscriberSlot};
@@ -110,7 +111,7 @@ pub(super) fn respond(
     after: Option<u64>,
 ) -> HttpResponse {
     let thread = response.key.thread.to_string();
-    let mut answering = Answering::begin(&server, run);
+    let mut answering = Answering::begin(&server, &run);
     if response.background {
         answering.leave();
     }

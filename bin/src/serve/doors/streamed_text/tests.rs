@@ -1,16 +1,12 @@
 use super::*;
 
-fn call() -> Call {
-    Call { id: CallId(rethread::Seq(1)), sent: String::new(), matched: Some(0) }
-}
-
-fn texts(pieces: impl IntoIterator<Item = Option<Piece>>) -> Vec<String> {
-    pieces.into_iter().flatten().map(|piece| format!("{}{}", if piece.begins { "^" } else { "" }, piece.text)).collect()
+fn texts(pieces: impl IntoIterator<Item = Option<(String, bool)>>) -> Vec<String> {
+    pieces.into_iter().flatten().map(|(text, begins)| format!("{}{text}", if begins { "^" } else { "" })).collect()
 }
 
 #[test]
 fn pieces_are_told_as_they_come() {
-    let mut call = call();
+    let mut call = StreamedText::default();
     let told =
         texts(["Hel", "", "lo, ", "Ä"].map(|text| call.take(text)).into_iter().chain([call.complete("Hello, Äda")]));
     assert_eq!(told, ["^Hel", "lo, ", "Ä", "da"]);
@@ -18,7 +14,7 @@ fn pieces_are_told_as_they_come() {
 
 #[test]
 fn text_of_another_attempt_continues_what_was_told() {
-    let mut call = call();
+    let mut call = StreamedText::default();
     let mut told = vec![call.take("Hello, A")];
     call.restart();
     told.extend(["Hel", "lo, Ad", "a!"].map(|text| call.take(text)));
@@ -28,7 +24,7 @@ fn text_of_another_attempt_continues_what_was_told() {
 
 #[test]
 fn other_text_of_another_attempt_is_told_when_it_is_whole() {
-    let mut call = call();
+    let mut call = StreamedText::default();
     let mut told = vec![call.take("Hello, Ä")];
     call.restart();
     told.extend(["Hello, Ö", "!"].map(|text| call.take(text)));
@@ -37,6 +33,6 @@ fn other_text_of_another_attempt_is_told_when_it_is_whole() {
 }
 
 #[test]
-fn text_that_was_not_streamed_is_not_told() {
-    assert_eq!(texts([call().complete("It may be rejected.")]), Vec::<String>::new());
+fn text_that_was_not_streamed_is_told_as_a_whole() {
+    assert_eq!(texts([StreamedText::default().complete("Hello.")]), ["^Hello."]);
 }

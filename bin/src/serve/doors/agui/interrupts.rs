@@ -1,0 +1,107 @@
+//! Questions to people as interrupts.
+
+use std::collections::BTreeSet;
+
+use rethread::event::{AnswerType, OperationType};
+use rethread::operate::OpenInteraction;
+use rethread::{Json, ThreadId};
+use serde_json::{Map, Value, json};
+
+use super::event::Interrupt;
+use super::input::{Answer, AnswerStatus};
+
+/// Returns a question as an interrupt. `thread` is the one that the client knows.
+pub(super) fn interrupt(question: &OpenInteraction, thread: ThreadId) -> Interrupt {
+    let request = &question.request;
+    let metadata = match request.metadata.as_ref().map(|metadata| &*metadata.0) {
+        Some(Value::Object(metadata)) => metadata.clone(),
+        Some(Value::Null) | None => Map::new(),
+        Some(other) => Map::from_iter([("value".to_owned(), other.clone())]),
+    };
+    Interrupt {
+        id: question.key(),
+        reason: reason(request.operation_type),
+        message: request.prompt.clone(),
+        tool_call_id: request.tool_call.as_ref().and_then(|call| call.tool_call_id.clone()),
+        response_schema: schema(request.operation_type, request.answer.as_ref()),
+        expires_at: request.deadline.map(|deadline| deadline.to_string()),
+        subagent_run_id: (question.thread != thread).then(|| question.thread.to_string()),
+        metadata,
+    }
+}
+
+fn reason(operation: OperationType) -> &'static str {
+    match operation {
+        OperationType::UpdateVariables | OperationType::AddMessage => "input_required",
+        OperationType::ApproveTool => "tool_approval",
+        OperationType::ApproveContent => "content_approval",
+        OperationType::AnswerTool => "tool_answer",
+        OperationType::InformTool => "tool_question",
+        OperationType::RelayModel => "model_answer",
+    }
+}
+
+/// The answers that are accepted, as a JSON Schema; `None` for any value.
+fn schema(operation: OperationType, answer: Option<&AnswerType>) -> Option<Value> {
+    let decision = |name: &str, field: Option<(&str, Value)>, is_needed: bool| {
+        let mut schema = json!({
+            "type": "object", "properties": { "decision": { "const": name } }, "required": ["decision"],
+            "additionalProperties": false,
+        });
+        if let Some((field, of)) = field {
+            schema["properties"][field] = of;
+            if is_needed {
+                schema["required"] = json!(["decision", field]);
+            }
+        }
+        schema
+    };
+    let rejected = || decision("reject", Some(("reason", json!({ "type": "string" }))), false);
+    match (operation, answer) {
+        (OperationType::ApproveTool, _) => Some(json!({ "anyOf": [
+            { "type": "boolean" }, decision("approve", None, false),
+            decision("edit", Some(("arguments", json!({ "type": "object" }))), true), rejected(),
+            decision("answer", Some(("content", json!({}))), true),
+        ] })),
+        (OperationType::ApproveContent, _) => Some(json!({ "anyOf": [
+            { "type": "boolean" }, decision("approve", None, false), rejected(),
+            decision("answer", Some(("content", json!({ "type": "string" }))), true),
+        ] })),
+        (_, Some(AnswerType::Boolean {})) => Some(json!({ "type": "boolean" })),
+        (_, Some(AnswerType::Choice { choices })) => Some(json!({ "type": "string", "enum": choices })),
+        (_, Some(AnswerType::Text {})) => Some(json!({ "type": "string" })),
+        (_, Some(AnswerType::Number {})) => Some(json!({ "type": "number" })),
+        (_, Some(AnswerType::JsonSchema { schema })) => Some(Value::clone(&schema.0)).filter(Value::is_object),
+        (_, None) => None,
+    }
+}
+
+/// The answer to a question. An approval may also be `{"approved": true}`, as clients of the protocol write it.
+pub(super) fn answer(question: &OpenInteraction, answer: &Answer) -> Json {
+    let approved = approved(answer).filter(|_| question.is_approval());
+    Json::from(approved.unwrap_or(&answer.payload).clone())
+}
+
+fn approved(answer: &Answer) -> Option<&Value> {
+    let fields = answer.payload.as_object().filter(|fields| fields.len() == 1)?;
+    fields.get("approved").filter(|approved| approved.is_boolean())
+}
+
+/// What a question has as its answer if it was given this one; `None` where it was withdrawn.
+pub(super) fn possible_answers(answer: &Answer) -> Vec<Option<Json>> {
+    if answer.status == AnswerStatus::Cancelled {
+        return vec![None];
+    }
+    approved(answer).into_iter().chain([&answer.payload]).map(|value| Some(Json::from(value.clone()))).collect()
+}
+
+/// The id of the tool call that a question is about, if the client runs that tool and knows the call.
+pub(super) fn client_call<'a>(
+    question: &'a OpenInteraction,
+    thread: ThreadId,
+    tools: &BTreeSet<String>,
+) -> Option<&'a str> {
+    let call = question.request.tool_call.as_ref().filter(|call| tools.contains(call.name.as_str()))?;
+    let is_known = question.request.operation_type == OperationType::ApproveTool && question.thread == thread;
+    call.tool_call_id.as_deref().filter(|_| is_known)
+}

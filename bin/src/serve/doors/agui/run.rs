@@ -1,0 +1,246 @@
+//! `POST /agui/{workflow}`: runs a workflow, and streams what happens as events of the protocol.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use actix_web::http::StatusCode;
+use actix_web::{HttpRequest, HttpResponse, web};
+use futures::StreamExt as _;
+use rethread::errors::RunError;
+use rethread::{Status, ThreadHandle};
+use rethread_events::message::Usage;
+use serde_json::{Map, Value, json};
+
+use super::begin::{Begun, begin};
+use super::event::{Event, Outcome, Sent, TokenUsage};
+use super::input::Input;
+use super::ledger::Ledger;
+use super::translate::{Piece, Translator, whole};
+use super::{Error, PROTOCOL_VERSION, THREAD, interrupts};
+use crate::serve::doors::following::{Following, Happening};
+use crate::serve::feed::{self, Frame};
+use crate::serve::guard;
+use crate::serve::problem::{Kind, Problem};
+use crate::serve::request;
+use crate::serve::server::{Server, Shared};
+use crate::serve::written::Written;
+
+/// The header of a request that says what becomes of the run if the client disconnects.
+const ON_DISCONNECT: &str = "x-rethread-on-disconnect";
+
+/// Runs a workflow.
+pub(crate) async fn create(server: Shared, request: HttpRequest, payload: web::Payload) -> Result<HttpResponse, Error> {
+    let body = request::body(payload, server.settings.body_bytes_max).await?;
+    let input = request::json::<Input>(&request, &body)?.check(&server.settings.client_tools)?;
+    let cancels = cancels(&server, &request)?;
+    let slot = server.subscribe()?;
+    let ids = Ids { thread: input.thread_id.clone(), run: input.run_id.clone(), parent: input.parent_run_id.clone() };
+    let tools = input.tools();
+    let answered = input.tool_results().into_iter().map(|(call, _)| call.to_owned()).collect();
+    let Begun { run, before, warnings } = begin(&server, &request, request::named(&request, "workflow"), input).await?;
+    let mut translator = Translator::new(run.workflow.clone(), run.thread.id(), run.id, before);
+    let opening = translator.opening();
+    let following = Following::begin(&server, &run, cancels, translator);
+    let thread = run.thread.id().to_string();
+    let mut stream = Stream {
+        ids,
+        tools,
+        answered,
+        following,
+        ledger: Ledger::default(),
+        usage: BTreeMap::new(),
+        last_text: String::new(),
+    };
+    let opening = stream.opening(warnings, opening);
+    let events = futures::stream::unfold((stream, Next::Opening(opening)), |(mut stream, next)| async move {
+        let (text, next) = match next {
+            Next::Opening(text) => (text, Next::Events),
+            Next::Events => stream.next().await,
+            Next::Nothing => return None,
+        };
+        Some((Ok(Written { text: text.into(), last: stream.following.at() }), (stream, next)))
+    });
+    Ok(HttpResponse::build(StatusCode::OK)
+        .content_type("text/event-stream")
+        .insert_header(("Cache-Control", "no-cache, no-transform"))
+        .insert_header(("X-Accel-Buffering", "no"))
+        .insert_header((THREAD, thread))
+        .streaming(feed::body(server, slot, guard::by(&request), Frame::Agui, events.boxed(), None)))
+}
+
+/// Whether the run is cancelled if the client disconnects.
+fn cancels(server: &Server, request: &HttpRequest) -> Result<bool, Problem> {
+    match request.headers().get(ON_DISCONNECT).map(|value| value.as_bytes()) {
+        None => Ok(server.settings.doors.cancel_on_disconnect),
+        Some(b"cancel") => Ok(true),
+        Some(b"continue") => Ok(false),
+        Some(_) => {
+            let detail = format!("the header {ON_DISCONNECT} is `cancel` or `continue`");
+            Err(Problem::new(Kind::InvalidRequest, detail).at("parameter", ON_DISCONNECT))
+        }
+    }
+}
+
+/// What a stream writes next.
+enum Next {
+    Opening(String),
+    Events,
+    Nothing,
+}
+
+/// The ids that the client gave.
+struct Ids {
+    thread: String,
+    run: String,
+    parent: Option<String>,
+}
+
+/// The stream of a run.
+struct Stream {
+    ids: Ids,
+    /// The tools that the client runs.
+    tools: BTreeSet<String>,
+    /// The tool calls whose results the client sent: they are not told again.
+    answered: BTreeSet<String>,
+    following: Following<Piece>,
+    ledger: Ledger,
+    /// The tokens of each provider and model.
+    usage: BTreeMap<(Option<String>, Option<String>), Usage>,
+    /// The last message that was told.
+    last_text: String,
+}
+
+impl Stream {
+    fn thread(&self) -> &ThreadHandle {
+        self.following.thread()
+    }
+
+    /// The first events.
+    fn opening(&mut self, warnings: Vec<String>, opening: Vec<Piece>) -> String {
+        let about = json!({
+            "thread_id": self.thread().id(), "run_id": self.following.run(),
+        });
+        let started = Event::RunStarted {
+            thread_id: self.ids.thread.clone(),
+            run_id: self.ids.run.clone(),
+            protocol_version: PROTOCOL_VERSION,
+            parent_run_id: self.ids.parent.clone(),
+            metadata: Map::from_iter([("rethread".to_owned(), about)]),
+        };
+        let mut text = started.sse();
+        for message in warnings {
+            text.push_str(&Event::Custom { name: "rethread.warning", value: json!({ "message": message }) }.sse());
+        }
+        for piece in opening {
+            text.push_str(&self.write(piece));
+        }
+        text
+    }
+
+    fn write(&mut self, piece: Piece) -> String {
+        match piece {
+            Piece::Sent(sent) => {
+                if let Event::ToolCallResult { tool_call_id, .. } = &sent.event
+                    && self.answered.contains(tool_call_id)
+                {
+                    return String::new();
+                }
+                if let Event::TextMessageStart { .. } = &sent.event {
+                    self.last_text.clear();
+                } else if let Event::TextMessageContent { delta, .. } = &sent.event {
+                    self.last_text.push_str(delta);
+                }
+                self.ledger.note(&sent);
+                sent.sse()
+            }
+            Piece::Used { provider, model, usage } => {
+                self.usage.entry((provider, model)).or_default().add(&usage);
+                String::new()
+            }
+        }
+    }
+
+    async fn next(&mut self) -> (String, Next) {
+        let end = match self.following.next().await {
+            Ok(Happening::Piece(piece)) => return (self.write(piece), Next::Events),
+            Ok(Happening::Ended) => self.ended().await,
+            Ok(Happening::Rests(rested)) => self.rests(rested.status).await,
+            Err(problem) => Err(problem),
+        };
+        self.following.leave();
+        (end.unwrap_or_else(|problem| Error::from(problem).sse()), Next::Nothing)
+    }
+
+    fn usage(&mut self) -> Vec<TokenUsage> {
+        let usage = std::mem::take(&mut self.usage);
+        usage.into_iter().map(|((provider, model), usage)| TokenUsage::of(provider, model, &usage)).collect()
+    }
+
+    /// The events of the end of a run that did not fail.
+    fn finish(&mut self, result: Option<Value>, outcome: Outcome) -> String {
+        let mut text: String = self.ledger.close().iter().map(Sent::sse).collect();
+        let usage = self.usage();
+        let (thread_id, run_id) = (self.ids.thread.clone(), self.ids.run.clone());
+        text.push_str(&Event::RunFinished { thread_id, run_id, result, usage, outcome }.sse());
+        text
+    }
+
+    fn fail(&mut self, message: String, code: String) -> String {
+        let usage = self.usage();
+        Event::RunError { message, code: Some(code), usage }.sse()
+    }
+
+    /// The run has ended.
+    async fn ended(&mut self) -> Result<String, Problem> {
+        let outcome = match self.thread().run_outcome(self.following.run()).await {
+            Ok(outcome) => outcome,
+            // It was cancelled while it waited.
+            Err(RunError::NoRun { .. }) => return Ok(self.finish(None, Outcome::Cancelled)),
+            Err(error) => return Err(error.into()),
+        };
+        if outcome.status == Status::Cancelled {
+            return Ok(self.finish(None, Outcome::Cancelled));
+        }
+        if let Some(error) = &outcome.error {
+            return Ok(self.fail(error.message.clone(), error.kind.to_string()));
+        }
+        let output = outcome.output.filter(|output| !output.is_null());
+        let mut text = String::new();
+        if let Some(Value::String(answer)) = &output
+            && !answer.is_empty()
+            && *answer != self.last_text
+        {
+            // What is no answer of a model, or was checked first.
+            let id = format!("{}-{}-output", self.thread().id(), self.following.run());
+            text = whole(id, answer).iter().map(Event::sse).collect();
+        }
+        text.push_str(&self.finish(output, Outcome::Success { pending_tool_call_ids: Vec::new() }));
+        Ok(text)
+    }
+
+    /// The run waits for a person, or is paused.
+    async fn rests(&mut self, status: Status) -> Result<String, Problem> {
+        let id = self.thread().id();
+        if status == Status::Paused {
+            let message = format!("the run is paused: it continues after POST /v1/threads/{id}/resume");
+            return Ok(self.fail(message, "paused".into()));
+        }
+        let open = self.thread().inbox().await?;
+        if open.is_empty() {
+            let message = format!("the run waits for a person: GET /v1/threads/{id}/interactions lists the questions");
+            return Ok(self.fail(message, "needs_person".into()));
+        }
+        let calls: Option<Vec<_>> =
+            open.iter().map(|question| interrupts::client_call(question, id, &self.tools)).collect();
+        if let Some(calls) = calls {
+            let pending_tool_call_ids = calls.into_iter().map(str::to_owned).collect();
+            return Ok(self.finish(None, Outcome::Success { pending_tool_call_ids }));
+        }
+        let mut interrupts: Vec<_> = open.iter().map(|question| interrupts::interrupt(question, id)).collect();
+        for (interrupt, question) in interrupts.iter_mut().zip(&open) {
+            if !self.ledger.has_subagent(question.thread) {
+                interrupt.subagent_run_id = None;
+            }
+        }
+        Ok(self.finish(None, Outcome::Interrupt { interrupts }))
+    }
+}

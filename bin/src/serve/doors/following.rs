@@ -1,0 +1,220 @@
+//! Follows a run: what a door makes of its events, until the run ends or waits for a person.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use futures::{FutureExt as _, StreamExt as _};
+use rethread::errors::ReadError;
+use rethread::operate::LogAccess as _;
+use rethread::runs::RunId;
+use rethread::store::{Batch, Mapped, Records};
+use rethread::{Outcome, Position, RecordedEvent, Seq, ThreadHandle, Workflow};
+
+use crate::serve::problem::Problem;
+use crate::serve::server::Shared;
+use crate::serve::written::Entry;
+
+/// A run that a client follows.
+pub(super) struct Run {
+    pub(super) thread: ThreadHandle,
+    pub(super) id: RunId,
+    /// The event that brought the message: a start, a run that starts or waits, or the answer to a question.
+    pub(super) from: Seq,
+    /// How many loops and sub-workflows were open there.
+    pub(super) depth: u32,
+    /// The definition that it runs on.
+    pub(super) workflow: Arc<Workflow>,
+}
+
+/// A fold of the events of a thread, from the event on that brought the message.
+pub(super) trait Fold: Send + 'static {
+    /// What a client is told.
+    type Piece: Send + 'static;
+
+    /// Returns what the next event leads to.
+    fn take(&mut self, event: &RecordedEvent) -> Vec<Self::Piece>;
+
+    /// Whether the run has ended.
+    fn is_over(&self) -> bool;
+}
+
+/// What happens next.
+pub(super) enum Happening<P> {
+    Piece(P),
+    /// The run has ended.
+    Ended,
+    /// The run waits for a person, or is paused.
+    Rests(Box<Outcome>),
+}
+
+type FoldedBatch<P> = Result<Folded<P>, ReadError>;
+
+/// What a batch of events leads to.
+struct Folded<P> {
+    pieces: Vec<P>,
+    /// The last event that was examined.
+    at: Option<Position>,
+    is_over: bool,
+}
+
+/// A run that is followed.
+pub(super) struct Following<P> {
+    server: Shared,
+    thread: ThreadHandle,
+    run: RunId,
+    folded: Mapped<FoldedBatch<P>>,
+    /// What was folded and not told.
+    pieces: std::vec::IntoIter<P>,
+    at_rest: BoxFuture<'static, Result<Outcome, ReadError>>,
+    /// The thread as it was when it waited for a person or was paused.
+    rested: Option<Outcome>,
+    /// Whether it rested during a run of another request.
+    rests_for_others: bool,
+    at: Option<Position>,
+    is_over: bool,
+    /// Whether the client has all that it waits for, so that it is no longer needed.
+    is_told: bool,
+    cancels: bool,
+}
+
+impl<P: Send + 'static> Following<P> {
+    /// Follows a run from the event on that brought the message. If `cancels` is set, the run is cancelled when this is
+    /// dropped before its end was told.
+    pub(super) fn begin(server: &Shared, run: &Run, cancels: bool, mut fold: impl Fold<Piece = P>) -> Self {
+        let thread = run.thread.clone();
+        let follow = move |batch| take(&mut fold, batch);
+        Self {
+            server: server.clone(),
+            run: run.id,
+            folded: server.hub.follow_thread(server.runtime.store(), thread.id(), run.from, follow),
+            pieces: Vec::new().into_iter(),
+            at_rest: at_rest(&thread),
+            rested: None,
+            rests_for_others: false,
+            at: None,
+            is_over: false,
+            is_told: false,
+            cancels,
+            thread,
+        }
+    }
+
+    pub(super) fn thread(&self) -> &ThreadHandle {
+        &self.thread
+    }
+
+    pub(super) fn run(&self) -> RunId {
+        self.run
+    }
+
+    /// Nothing more is told. The run goes on although its client does not have its end.
+    pub(super) fn leave(&mut self) {
+        self.is_told = true;
+    }
+
+    /// The last event of the thread that was examined.
+    pub(super) fn at(&self) -> Position {
+        self.at.unwrap_or_default()
+    }
+
+    /// Returns what happens next. After an end, a rest or an error, call [`Following::leave`].
+    pub(super) async fn next(&mut self) -> Result<Happening<P>, Problem> {
+        loop {
+            if let Some(piece) = self.pieces.next() {
+                return Ok(Happening::Piece(piece));
+            }
+            if self.is_over {
+                return Ok(Happening::Ended);
+            }
+            if let Some(rested) = self.rested.take_if(|rested| self.at >= Some(rested.last_position)) {
+                return Ok(Happening::Rests(Box::new(rested)));
+            }
+            tokio::select! {
+                biased;
+                folded = self.folded.next() => {
+                    let folded = folded.ok_or_else(Problem::stopping)?.map_err(Problem::from)?.map_err(Problem::from)?;
+                    self.pieces = folded.pieces.into_iter();
+                    self.at = self.at.max(folded.at);
+                    self.is_over = folded.is_over;
+                    if self.rests_for_others {
+                        self.rests_for_others = false;
+                        self.at_rest = at_rest(&self.thread);
+                    }
+                }
+                rested = &mut self.at_rest, if self.rested.is_none() => {
+                    let rested = rested.map_err(Problem::from)?;
+                    if rested.status.is_ended() {
+                        // The events say how the run ended.
+                        self.at_rest = futures::future::pending().boxed();
+                    } else if rested.state.run_id() != self.run {
+                        // It is another run that waits for a person. After its next event it is asked again.
+                        self.rests_for_others = true;
+                        self.at_rest = futures::future::pending().boxed();
+                    } else {
+                        self.at_rest = at_rest(&self.thread);
+                        self.rested = Some(rested);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Cancels the run of a client that has left. A run after which others wait goes on: to cancel it is to cancel them.
+async fn cancel(thread: &ThreadHandle, run: RunId) -> Result<(), Problem> {
+    let reason = Some("the client disconnected".to_owned());
+    let state = thread.state().await?;
+    if state.queued_runs().iter().any(|queued| queued.id == run) {
+        thread.cancel_run(run, reason).await?;
+    } else if state.run_id() == run && state.queued_runs().is_empty() && state.waiting_messages().next().is_none() {
+        thread.cancel(reason).await?;
+    }
+    Ok(())
+}
+
+impl<P> Drop for Following<P> {
+    fn drop(&mut self) {
+        let has_left = !self.is_told && !self.server.stopping.is_cancelled();
+        if has_left && self.cancels {
+            let (thread, run) = (self.thread.clone(), self.run);
+            tokio::spawn(async move {
+                if let Err(problem) = cancel(&thread, run).await {
+                    tracing::info!(%problem, "the run of a client that disconnected is not cancelled");
+                }
+            });
+        }
+    }
+}
+
+fn at_rest(thread: &ThreadHandle) -> BoxFuture<'static, Result<Outcome, ReadError>> {
+    let thread = thread.clone();
+    async move { thread.at_rest().await }.boxed()
+}
+
+/// Folds a batch. The stream ends with the run, and with an event that cannot be read.
+fn take<F: Fold>(fold: &mut F, batch: Batch<Entry>) -> ControlFlow<FoldedBatch<F::Piece>, FoldedBatch<F::Piece>> {
+    let mut folded = Folded { pieces: Vec::new(), at: batch.covered, is_over: false };
+    let mut one = |event: &RecordedEvent| {
+        if !fold.is_over() {
+            folded.pieces.extend(fold.take(event));
+            folded.at = folded.at.max(Some(event.record.position));
+        }
+    };
+    let read = match batch.records {
+        Records::Read(records) => records.into_iter().try_for_each(|record| {
+            one(&RecordedEvent::decode(record)?);
+            Ok(())
+        }),
+        Records::Shared(entries) => entries.iter().try_for_each(|entry| {
+            one(entry.event.as_ref().map_err(ReadError::clone)?);
+            Ok(())
+        }),
+    };
+    folded.is_over = fold.is_over();
+    match read {
+        Err(error) => ControlFlow::Break(Err(error)),
+        Ok(()) if folded.is_over => ControlFlow::Break(Ok(folded)),
+        Ok(()) => ControlFlow::Continue(Ok(folded)),
+    }
+}
