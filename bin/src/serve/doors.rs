@@ -1,6 +1,7 @@
 //! Doors: protocols of others over the same threads, tokens and limits as `/v1`. `[serve.doors]` of rethread.toml opens
 //! them.
 
+pub(crate) mod mcp;
 pub(crate) mod openai;
 
 use std::path::Path;
@@ -15,6 +16,8 @@ use crate::exit::Failure;
 /// The protocol of another product that the server speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Door {
+    /// The Model Context Protocol.
+    Mcp,
     /// Chat Completions and Responses, as OpenAI defines them.
     Openai,
 }
@@ -22,13 +25,15 @@ pub(crate) enum Door {
 impl Door {
     /// Returns the door that a route belongs to, by its pattern; `None` for the API and the page.
     pub(crate) fn of(pattern: &str) -> Option<Self> {
-        openai::PATHS.contains(&pattern).then_some(Self::Openai)
+        let is_of = |paths: &[&str], door| paths.contains(&pattern).then_some(door);
+        is_of(&openai::PATHS, Self::Openai).or_else(|| is_of(&mcp::PATHS, Self::Mcp))
     }
 }
 
 /// Returns a problem as the error of the protocol that the client speaks.
 pub(crate) fn error(door: Option<Door>, problem: Problem) -> Error {
     match door {
+        Some(Door::Mcp) => mcp::Error::from(problem).into(),
         Some(Door::Openai) => openai::Error::from(problem).into(),
         None => problem.into(),
     }
@@ -37,6 +42,7 @@ pub(crate) fn error(door: Option<Door>, problem: Problem) -> Error {
 /// Which doors are open, and their settings.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Doors {
+    mcp: bool,
     openai: bool,
     /// Whether a run is cancelled if the client that waits for its answer disconnects.
     pub(crate) cancel_on_disconnect: bool,
@@ -46,6 +52,7 @@ impl Doors {
     /// Checks that a door is open.
     pub(crate) fn check(self, door: Door) -> Result<(), Problem> {
         let (is_open, name) = match door {
+            Door::Mcp => (self.mcp, "mcp"),
             Door::Openai => (self.openai, "openai"),
         };
         if is_open {
@@ -72,6 +79,7 @@ struct Serve {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Table {
+    mcp: Option<bool>,
     openai: Option<bool>,
     cancel_on_disconnect: bool,
 }
@@ -81,8 +89,9 @@ struct Table {
 /// # Errors
 /// For what [`check`] refuses.
 pub(crate) fn read(file: Option<&Path>, is_loopback: bool) -> Result<Doors, Failure> {
-    let Table { openai, cancel_on_disconnect } = file.map_or_else(|| Ok(Table::default()), table)?;
-    Ok(Doors { openai: openai.unwrap_or(is_loopback), cancel_on_disconnect })
+    let Table { mcp, openai, cancel_on_disconnect } = file.map_or_else(|| Ok(Table::default()), table)?;
+    let is_open = |set: Option<bool>| set.unwrap_or(is_loopback);
+    Ok(Doors { mcp: is_open(mcp), openai: is_open(openai), cancel_on_disconnect })
 }
 
 /// Checks the table of a file.

@@ -13,7 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use super::counters::Counters;
-use super::doors::Doors;
+use super::doors::{Doors, mcp};
 use super::event_filter::Hub;
 use super::idempotency::Keys;
 use super::incoming::Incoming;
@@ -65,6 +65,8 @@ pub(crate) struct Server {
     pub(crate) counters: Counters,
     pub(crate) keys: Keys,
     pub(crate) hub: Hub,
+    /// The sessions of clients of MCP.
+    pub(crate) mcp: mcp::Sessions,
     /// The webhooks by name, and what they have done.
     pub(crate) webhooks: Vec<(String, Arc<WebhookStats>)>,
     /// The webhooks of other services, by name.
@@ -86,6 +88,7 @@ impl Server {
     ) -> Self {
         Self {
             keys: Keys::new(runtime.clone()),
+            mcp: mcp::Sessions::default(),
             hub: Recent::beginning_at(runtime.next_position(), Entry::new),
             runtime,
             tokens,

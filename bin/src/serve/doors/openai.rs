@@ -10,6 +10,7 @@ pub(crate) mod models;
 pub(crate) mod responses;
 mod speech;
 
+pub(super) use self::answer::cancel;
 pub(crate) use self::error::Error;
 
 /// The routes of the door.
