@@ -356,7 +356,8 @@ fn preflight() -> HttpResponse {
 fn share(headers: &mut HeaderMap, origin: HeaderValue) {
     headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
     headers.append(header::VARY, HeaderValue::from_static("Origin"));
-    let exposed = HeaderValue::from_static("location, retry-after, idempotency-replayed, x-rethread-thread, mcp-session-id");
+    let exposed =
+        HeaderValue::from_static("location, retry-after, idempotency-replayed, x-rethread-thread, mcp-session-id");
     headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
     let policy = HeaderName::from_static("cross-origin-resource-policy");
     headers.insert(policy, HeaderValue::from_static("cross-origin"));

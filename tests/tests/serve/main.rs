@@ -16,6 +16,7 @@ mod idempotency;
 mod incoming;
 mod label_limits;
 mod labels;
+mod mcp;
 mod memories;
 mod messages;
 mod migrate;

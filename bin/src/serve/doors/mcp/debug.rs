@@ -299,8 +299,11 @@ struct Events {
 
 async fn events(server: &Shared, caller: &Caller, wanted: Events) -> Result<CallToolResult, Problem> {
     let limit = request::limit(wanted.limit, PAGE, PAGE_MAX)?;
-    let filter =
-        EventFilter { types: request::types(wanted.types.as_deref())?, family: HashSet::new(), ..EventFilter::default() };
+    let filter = EventFilter {
+        types: request::types(wanted.types.as_deref())?,
+        family: HashSet::new(),
+        ..EventFilter::default()
+    };
     let thread = find(server, caller, &wanted.thread).await?;
     let end = thread.summary().await?.last_seq.next();
     let (found, mut next) = thread_page(&thread, filter, request::seq(wanted.from_seq), end, limit).await?;
@@ -310,7 +313,8 @@ async fn events(server: &Shared, caller: &Caller, wanted: Events) -> Result<Call
         let mut text = shown.to_string();
         if text.len() > BYTES_MAX / 2 {
             let beginning = text::head(&text, EVENT_BYTES);
-            shown = json!({ "seq": event.record.seq, "type": event.name(), "bytes": text.len(), "beginning": beginning });
+            shown =
+                json!({ "seq": event.record.seq, "type": event.name(), "bytes": text.len(), "beginning": beginning });
             text = shown.to_string();
         }
         n_bytes += text.len() + 1;

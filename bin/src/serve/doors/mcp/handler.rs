@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::caller::Caller;
 use super::log::{Log, Opened, Purpose};
-use super::run::{self, Call, Cancellations};
+use super::run::{self, Call, Cancellable, Cancellations};
 use super::{debug, error, question, resources, result, tasks, tools};
 use crate::family;
 use crate::serve::problem::{Kind, Problem};
@@ -62,9 +62,9 @@ impl Mcp {
         opened: &'a Opened,
         caller: &'a Caller,
         context: &'a RequestContext<RoleServer>,
+        request: &'a Cancellable<'a>,
     ) -> Call<'a> {
-        let Self { cancellations, .. } = self;
-        Call { server: &opened.server, caller, context, cancellations, is_http: self.caller.is_none() }
+        Call { server: &opened.server, caller, context, request, is_http: self.caller.is_none() }
     }
 
     /// Starts a workflow, or goes on with the run of a request that was answered with a form.
@@ -73,12 +73,13 @@ impl Mcp {
         caller: &Caller,
         params: CallToolRequestParams,
         context: &RequestContext<RoleServer>,
+        request: &Cancellable<'_>,
     ) -> Result<Option<CallToolResponse>, Problem> {
         let opened = self.log.open(Purpose::Run).await?;
         let server = &opened.server;
         let Some(workflow) = tools::workflow(server, &params.name).await? else { return Ok(None) };
         caller.check_may_run(server)?;
-        let call = self.call(&opened, caller, context);
+        let call = self.call(&opened, caller, context, request);
         if let Some(state) = &params.request_state {
             let thread = state.parse().map_err(|_| Problem::parameter("requestState", "it is not from this server"))?;
             let thread = caller.thread(server, thread).await?;
@@ -89,6 +90,9 @@ impl Mcp {
         let input = tools::input(&workflow, params.arguments.unwrap_or_default())?;
         // Before anything is started that nobody could wait for.
         let slot = server.subscribe()?;
+        if call.is_cancelled() {
+            return Err(Problem::new(Kind::Conflict, "the request was cancelled before the run began"));
+        }
         let thread = run::start(server, caller, workflow, input).await?;
         opened.drives(thread.id());
         if context.client_capabilities().is_some_and(|capabilities| capabilities.supports_tasks()) {
@@ -107,6 +111,7 @@ impl Mcp {
         caller: &Caller,
         arguments: JsonObject,
         context: &RequestContext<RoleServer>,
+        request: &Cancellable<'_>,
     ) -> Result<CallToolResponse, Problem> {
         let Respond { interaction, answer } = debug::arguments(arguments)?;
         let (thread, id) = CallId::parse_key(&interaction).map_err(|_| {
@@ -122,7 +127,7 @@ impl Mcp {
         let from = thread.summary().await?.last_seq.next();
         opened.drives(thread.id());
         asks.respond(id, Json::from(answer)).await?;
-        of_thread(&thread, self.call(&opened, caller, context).follow(&thread, from).await)
+        of_thread(&thread, self.call(&opened, caller, context, request).follow(&thread, from).await)
     }
 }
 
@@ -187,6 +192,7 @@ impl ServerHandler for Mcp {
     ) -> Result<CallToolResponse, ErrorData> {
         let caller = self.caller(&context)?;
         let name = params.name.clone();
+        let in_progress = self.cancellations.begin(&context.id);
         let done = if debug::is_one(&name) {
             match self.log.open(Purpose::Read).await {
                 Ok(opened) => {
@@ -196,9 +202,9 @@ impl ServerHandler for Mcp {
                 Err(problem) => Err(problem),
             }
         } else if name == tools::RESPOND {
-            self.respond(&caller, params.arguments.unwrap_or_default(), &context).await
+            self.respond(&caller, params.arguments.unwrap_or_default(), &context, &in_progress).await
         } else {
-            match self.run(&caller, params, &context).await {
+            match self.run(&caller, params, &context, &in_progress).await {
                 Ok(Some(response)) => Ok(response),
                 Ok(None) => {
                     let text = format!("unknown tool `{}`: tools/list lists the tools", request::cut(&name));

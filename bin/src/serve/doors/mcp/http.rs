@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::pin::Pin;
 use std::time::Duration;
 
-use actix_web::http::StatusCode;
+use actix_web::http::{Method, StatusCode};
 use actix_web::{HttpRequest, HttpResponse, web};
 use bytes::Bytes;
 use futures::{Stream, StreamExt as _};
@@ -53,15 +53,20 @@ pub(crate) async fn handle(server: Shared, request: HttpRequest, payload: web::P
         Some(id) => Some(server.mcp.open(id, by)?),
         None => None,
     };
-    let is_post = request.method() == actix_web::http::Method::POST;
-    if is_post && id.is_none() && begins_session(&body) {
+    let method = request.method().clone();
+    if method == Method::POST && id.is_none() && begins_session(&body) {
         server.mcp.make_room().await?;
     }
     // A message is short, or follows a run, which counts then.
-    let slot = if request.method() == actix_web::http::Method::GET { Some(server.subscribe()?) } else { None };
+    let slot = if method == Method::GET { Some(server.subscribe()?) } else { None };
     let (service, request, of_answer) = (service(&server), translated(&server, &request, body)?, server.clone());
+    let is_end = method == Method::DELETE;
     let handling = async move {
-        let answer = service.handle(request).await;
+        let mut answer = service.handle(request).await;
+        if is_end && answer.status() == http::StatusCode::ACCEPTED {
+            // Clients expect that it has ended, and not that it will.
+            *answer.status_mut() = http::StatusCode::NO_CONTENT;
+        }
         if let Some(id) = answer.headers().get(SESSION).and_then(|id| id.to_str().ok()) {
             of_answer.mcp.begun(id, by);
         }
@@ -75,7 +80,9 @@ fn begins_session(body: &[u8]) -> bool {
     message.is_ok_and(|message| message.method.is_some_and(|method| method == "initialize"))
 }
 
-fn service(server: &Shared) -> StreamableHttpService<Mcp, impl rmcp::transport::streamable_http_server::SessionManager> {
+fn service(
+    server: &Shared,
+) -> StreamableHttpService<Mcp, impl rmcp::transport::streamable_http_server::SessionManager> {
     // The guard has checked the names of the host and of the page, and the body is limited.
     let mut config = StreamableHttpServerConfig::default()
         .disable_allowed_hosts()
@@ -129,7 +136,8 @@ async fn respond(
     }
     if status.is_client_error() || status.is_server_error() {
         let text = whole(body).await;
-        let body = if is_json { text.to_vec() } else { error::body(&error::of_transport(&String::from_utf8_lossy(&text))) };
+        let body =
+            if is_json { text.to_vec() } else { error::body(&error::of_transport(&String::from_utf8_lossy(&text))) };
         return Ok(response.content_type("application/json").body(body));
     }
     if let Some(kind) = parts.headers.get(http::header::CONTENT_TYPE) {

@@ -1,6 +1,6 @@
 //! Runs of workflows for a client that waits: begun, followed with progress, cancelled, and what they ask.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::ops::ControlFlow;
 use std::time::Duration;
 
@@ -29,6 +29,8 @@ use crate::serve::written::Entry;
 
 /// How long the notification of a cancellation may come after the cancellation itself.
 const NOTICE_MAX: Duration = Duration::from_secs(1);
+/// How many cancellations are kept whose requests are not known.
+const EARLY_MAX: usize = 64;
 /// How long a report of progress waits for a client that does not read.
 const REPORT_MAX: Duration = Duration::from_secs(2);
 /// How often a question that the client shows is looked at, whether it is still open.
@@ -38,25 +40,42 @@ const MOMENT: Duration = Duration::from_millis(20);
 
 /// The requests in progress that their client can cancel by name.
 #[derive(Default)]
-pub(super) struct Cancellations(Mutex<HashMap<RequestId, CancellationToken>>);
+pub(super) struct Cancellations(Mutex<Requests>);
+
+#[derive(Default)]
+struct Requests {
+    open: HashMap<RequestId, CancellationToken>,
+    /// The last cancellations of requests that are not open: theirs may be about to begin, on another thread.
+    early: VecDeque<RequestId>,
+}
 
 impl Cancellations {
-    fn begin(&self, id: &RequestId) -> Cancellable<'_> {
+    pub(super) fn begin(&self, id: &RequestId) -> Cancellable<'_> {
         let cancelled = CancellationToken::new();
-        self.0.lock().insert(id.clone(), cancelled.clone());
+        let mut requests = self.0.lock();
+        if let Some(place) = requests.early.iter().position(|early| early == id) {
+            requests.early.remove(place);
+            cancelled.cancel();
+        }
+        requests.open.insert(id.clone(), cancelled.clone());
         Cancellable { all: self, id: id.clone(), cancelled }
     }
 
     /// The client cancels a request; without effect if it has ended.
     pub(super) fn cancel(&self, id: &RequestId) {
-        if let Some(cancelled) = self.0.lock().get(id) {
-            cancelled.cancel();
+        let mut requests = self.0.lock();
+        match requests.open.get(id) {
+            Some(cancelled) => cancelled.cancel(),
+            None => {
+                requests.early.truncate(EARLY_MAX - 1);
+                requests.early.push_front(id.clone());
+            }
         }
     }
 }
 
 /// A request in progress.
-struct Cancellable<'a> {
+pub(super) struct Cancellable<'a> {
     all: &'a Cancellations,
     id: RequestId,
     cancelled: CancellationToken,
@@ -64,7 +83,7 @@ struct Cancellable<'a> {
 
 impl Drop for Cancellable<'_> {
     fn drop(&mut self) {
-        self.all.0.lock().remove(&self.id);
+        self.all.0.lock().open.remove(&self.id);
     }
 }
 
@@ -73,7 +92,7 @@ pub(super) struct Call<'a> {
     pub(super) server: &'a Shared,
     pub(super) caller: &'a Caller,
     pub(super) context: &'a RequestContext<RoleServer>,
-    pub(super) cancellations: &'a Cancellations,
+    pub(super) request: &'a Cancellable<'a>,
     /// Whether it came over HTTP.
     pub(super) is_http: bool,
 }
@@ -103,6 +122,11 @@ pub(super) async fn start(
 }
 
 impl Call<'_> {
+    /// Whether the client has cancelled the request already.
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.request.cancelled.is_cancelled() || self.context.ct.is_cancelled()
+    }
+
     /// Whether the protocol has no sessions, and asks in results.
     fn is_modern(&self) -> bool {
         self.context.protocol_version().is_some_and(|version| version >= ProtocolVersion::V_2026_07_28)
@@ -129,12 +153,11 @@ impl Call<'_> {
         is_refused: bool,
     ) -> Result<CallToolResponse, Problem> {
         let run = thread.state().await?.run_id();
-        let request = self.cancellations.begin(&self.context.id);
         let mut progress = Progress::of(self, thread, from);
         // The questions that the user did not answer.
         let mut refused = Vec::new();
         loop {
-            let outcome = match self.at_rest(thread, &request, &mut progress).await? {
+            let outcome = match self.at_rest(thread, &mut progress).await? {
                 Rest::Outcome(outcome) => outcome,
                 Rest::Cancelled => return self.cancel(thread, run).await,
                 Rest::Left(why) => return Ok(self.left(thread, why)),
@@ -157,7 +180,7 @@ impl Call<'_> {
             if self.is_modern() {
                 return Ok(input_required(thread, asked).into());
             }
-            match self.ask(thread, asked, &request).await? {
+            match self.ask(thread, asked).await? {
                 Some(given) => match question::answer(asked, given) {
                     Some(answer) => match respond(thread, asked, answer).await {
                         Ok(()) => {}
@@ -175,17 +198,12 @@ impl Call<'_> {
         }
     }
 
-    async fn at_rest(
-        &self,
-        thread: &ThreadHandle,
-        request: &Cancellable<'_>,
-        progress: &mut Progress,
-    ) -> Result<Rest, Problem> {
+    async fn at_rest(&self, thread: &ThreadHandle, progress: &mut Progress) -> Result<Rest, Problem> {
         let mut at_rest = std::pin::pin!(thread.at_rest());
         loop {
             tokio::select! {
                 biased;
-                over = self.over(request) => return Ok(over),
+                over = self.over() => return Ok(over),
                 nodes = progress.next() => progress.report(self, nodes).await,
                 outcome = &mut at_rest => return Ok(Rest::Outcome(Box::new(outcome?))),
             }
@@ -193,7 +211,8 @@ impl Call<'_> {
     }
 
     /// Waits until the request is over without a result.
-    async fn over(&self, request: &Cancellable<'_>) -> Rest {
+    async fn over(&self) -> Rest {
+        let request = self.request;
         tokio::select! {
             biased;
             () = self.server.stopping.cancelled() => Rest::Left("the server is stopping"),
@@ -212,12 +231,7 @@ impl Call<'_> {
     }
 
     /// Has the client ask its user. `None` if the question was closed meanwhile, or the request is over.
-    async fn ask(
-        &self,
-        thread: &ThreadHandle,
-        asked: &OpenInteraction,
-        request: &Cancellable<'_>,
-    ) -> Result<Option<ElicitResult>, Problem> {
+    async fn ask(&self, thread: &ThreadHandle, asked: &OpenInteraction) -> Result<Option<ElicitResult>, Problem> {
         let closed = async {
             loop {
                 tokio::time::sleep(LOOK).await;
@@ -230,7 +244,7 @@ impl Call<'_> {
         };
         tokio::select! {
             biased;
-            _ = self.over(request) => Ok(None),
+            _ = self.over() => Ok(None),
             given = self.context.peer.create_elicitation(question::form(asked)) => Ok(Some(given.unwrap_or_else(|error| {
                 tracing::debug!(%error, "the client did not ask its user");
                 ElicitResult::new(rmcp::model::ElicitationAction::Cancel)
@@ -294,7 +308,10 @@ pub(super) fn ended(outcome: &Outcome) -> CallToolResult {
     let mut structured = json!({ "thread_id": id, "status": status });
     if let Some(failure) = &outcome.error {
         structured["error"] = json!(failure);
-        let text = format!("the run ended: {status}: {}: {} (see thread {id} with the tool `explain`)", failure.kind, failure.message);
+        let text = format!(
+            "the run ended: {status}: {}: {} (see thread {id} with the tool `explain`)",
+            failure.kind, failure.message
+        );
         return error(text, structured);
     }
     if status != Status::Completed {
@@ -355,7 +372,8 @@ impl Progress {
         for node in nodes {
             let Some(token) = self.token.clone() else { return };
             self.n += 1;
-            let progress = ProgressNotificationParam::new(token, f64::from(self.n)).with_message(format!("node {node}"));
+            let progress =
+                ProgressNotificationParam::new(token, f64::from(self.n)).with_message(format!("node {node}"));
             let reported = tokio::time::timeout(REPORT_MAX, call.context.peer.notify_progress(progress));
             if !matches!(reported.await, Ok(Ok(()))) {
                 self.token = None;

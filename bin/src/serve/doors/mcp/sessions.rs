@@ -98,7 +98,8 @@ impl Sessions {
         let missing = || Problem::new(Kind::NotFound, "there is no such session: begin one with `initialize`");
         let entry = entry.ok_or_else(missing)?;
         if entry.n_open >= OPEN_MAX {
-            let detail = format!("the session has {OPEN_MAX} requests in progress, which is the limit: wait for one to end");
+            let detail =
+                format!("the session has {OPEN_MAX} requests in progress, which is the limit: wait for one to end");
             return Err(Problem::new(Kind::Busy, detail));
         }
         entry.n_open += 1;

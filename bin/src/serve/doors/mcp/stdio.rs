@@ -40,7 +40,8 @@ pub(crate) async fn mcp(open: &OpenArgs, args: McpArgs) -> Result<ExitCode, Fail
     if let Some(server) = open.server().await? {
         if args.read_only {
             let at = server.address();
-            let message = format!("--read-only: the tools are those of {at}: give it a token of the scope `read` instead");
+            let message =
+                format!("--read-only: the tools are those of {at}: give it a token of the scope `read` instead");
             return Err(Failure::new(2, message));
         }
         let is_given = args.tools.allow_write || args.tools.allow_commands || args.tools.more.first().is_some();
@@ -58,7 +59,9 @@ pub(crate) async fn mcp(open: &OpenArgs, args: McpArgs) -> Result<ExitCode, Fail
         let served = serve_server(mcp, rmcp::transport::stdio()).await;
         match served {
             Ok(service) => match service.waiting().await {
-                Ok(QuitReason::JoinError(error)) | Err(error) => Err(Failure::other(format!("the server failed: {error}"))),
+                Ok(QuitReason::JoinError(error)) | Err(error) => {
+                    Err(Failure::other(format!("the server failed: {error}")))
+                }
                 Ok(_) => Ok(ExitCode::SUCCESS),
             },
             // The client left before it said anything.

@@ -2,7 +2,9 @@
 
 use rethread::operate::OpenInteraction;
 use rethread::{Status, ThreadHandle};
-use rmcp::model::{DetailedTask, ErrorData, GetTaskResult, InputRequests, InputResponses, Task, TaskPayload, TaskStatus};
+use rmcp::model::{
+    DetailedTask, ErrorData, GetTaskResult, InputRequests, InputResponses, Task, TaskPayload, TaskStatus,
+};
 use serde_json::Value;
 
 use super::caller::Caller;
@@ -49,7 +51,8 @@ pub(super) async fn task(thread: &ThreadHandle) -> Result<Task, Problem> {
 }
 
 async fn find(server: &Shared, caller: &Caller, id: &str) -> Result<ThreadHandle, Problem> {
-    let id = id.parse().map_err(|_| Problem::new(Kind::NoThread, format!("there is no task `{}`", request::cut(id))))?;
+    let id =
+        id.parse().map_err(|_| Problem::new(Kind::NoThread, format!("there is no task `{}`", request::cut(id))))?;
     caller.thread(server, id).await
 }
 
@@ -61,7 +64,9 @@ pub(super) async fn get(server: &Shared, caller: &Caller, id: &str) -> Result<Ge
     let payload = match outcome.status {
         Status::Completed | Status::Error => {
             let result = serde_json::to_value(run::ended(&outcome)).unwrap_or_default();
-            TaskPayload::Completed { result: if let Value::Object(result) = result { result } else { Default::default() } }
+            TaskPayload::Completed {
+                result: if let Value::Object(result) = result { result } else { Default::default() },
+            }
         }
         Status::Cancelled => TaskPayload::Cancelled,
         Status::Waiting => {
@@ -87,12 +92,7 @@ fn asked(open: &[OpenInteraction]) -> impl Iterator<Item = &OpenInteraction> {
 }
 
 /// Answers questions of a task. What is not open, and what the user did not answer, changes nothing.
-pub(super) async fn update(
-    server: &Shared,
-    caller: &Caller,
-    id: &str,
-    given: InputResponses,
-) -> Result<(), Problem> {
+pub(super) async fn update(server: &Shared, caller: &Caller, id: &str, given: InputResponses) -> Result<(), Problem> {
     caller.check_may_run(server)?;
     let thread = find(server, caller, id).await?;
     for asked in asked(&thread.inbox().await?) {
@@ -111,5 +111,9 @@ pub(super) async fn cancel(server: &Shared, caller: &Caller, id: &str) -> Result
     caller.check_may_run(server)?;
     let thread = find(server, caller, id).await?;
     let state = thread.state().await?;
-    if state.is_ended() { Ok(()) } else { openai::cancel(&thread, state.run_id(), "the client cancelled the task").await }
+    if state.is_ended() {
+        Ok(())
+    } else {
+        openai::cancel(&thread, state.run_id(), "the client cancelled the task").await
+    }
 }

@@ -240,4 +240,3 @@ fn problem(failure: Failure) -> Problem {
     };
     Problem::new(kind, failure.message)
 }
-

@@ -4,10 +4,10 @@ use std::process::ExitCode;
 
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt as _, StreamExt as _};
+use rmcp::RoleServer;
 use rmcp::model::{ClientJsonRpcMessage, ErrorData, ServerJsonRpcMessage};
 use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::{StreamableHttpClientTransport, Transport};
-use rmcp::RoleServer;
 
 use crate::exit::Failure;
 use crate::interrupt::interrupted;

@@ -5,7 +5,8 @@ fn names_of_workflows_become_names_of_tools() {
     for fits in ["greeter", "a-b_C9", &"x".repeat(64)] {
         assert_eq!(name_of(fits), fits);
     }
-    let others = ["explain", "respond", "team/chat", "team chat", "größe", "", "a.b", &"x".repeat(65), &"ü".repeat(300)];
+    let others =
+        ["explain", "respond", "team/chat", "team chat", "größe", "", "a.b", &"x".repeat(65), &"ü".repeat(300)];
     let names: std::collections::BTreeSet<_> = others.iter().map(|name| name_of(name)).collect();
     assert_eq!(names.len(), others.len(), "{names:?}");
     for name in names {
