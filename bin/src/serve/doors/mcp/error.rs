@@ -9,30 +9,47 @@ use crate::serve::problem::{Kind, Problem};
 
 /// The code of an error that JSON-RPC leaves to the server.
 const OF_SERVER: i32 = -32_000;
+/// The code of a message that is not JSON.
+const NOT_JSON: i32 = -32_700;
 
 /// The error answer of a request of this door.
 #[derive(Debug)]
-pub(crate) struct Error(Problem);
+pub(crate) struct Error {
+    problem: Problem,
+    is_json: bool,
+}
 
 impl From<Problem> for Error {
     fn from(problem: Problem) -> Self {
-        Self(problem)
+        Self { problem, is_json: true }
+    }
+}
+
+impl Error {
+    /// A body that is not a message.
+    pub(super) fn of_body(error: &serde_json::Error) -> Self {
+        let problem = Problem::new(Kind::InvalidRequest, format!("the body is not one message of JSON-RPC: {error}"));
+        Self { problem, is_json: error.is_data() }
     }
 }
 
 impl std::fmt::Display for Error {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.fmt(f)
+        self.problem.fmt(f)
     }
 }
 
 impl ResponseError for Error {
     fn status_code(&self) -> StatusCode {
-        self.0.status_code()
+        self.problem.status_code()
     }
 
     fn error_response(&self) -> HttpResponse {
-        self.0.response(self.status_code(), "application/json", body(&data(&self.0)))
+        let mut error = data(&self.problem);
+        if !self.is_json {
+            error.code = rmcp::model::ErrorCode(NOT_JSON);
+        }
+        self.problem.response(self.status_code(), "application/json", body(&error))
     }
 }
 

@@ -54,18 +54,23 @@ pub(crate) async fn handle(server: Shared, request: HttpRequest, payload: web::P
         None => None,
     };
     let method = request.method().clone();
-    if method == Method::POST && id.is_none() && begins_session(&body) {
-        server.mcp.make_room().await?;
+    if method == Method::POST {
+        request::check_is_json(&request)?;
+        let message: Message<'_> = serde_json::from_slice(&body).map_err(|error| Error::of_body(&error))?;
+        if id.is_none() && message.method.is_some_and(|method| method == "initialize") {
+            server.mcp.make_room().await?;
+        }
     }
     // A message is short, or follows a run, which counts then.
     let slot = if method == Method::GET { Some(server.subscribe()?) } else { None };
     let (service, request, of_answer) = (service(&server), translated(&server, &request, body)?, server.clone());
-    let is_end = method == Method::DELETE;
+    let (is_end, ended) = (method == Method::DELETE, id.unwrap_or_default());
     let handling = async move {
         let mut answer = service.handle(request).await;
         if is_end && answer.status() == http::StatusCode::ACCEPTED {
             // Clients expect that it has ended, and not that it will.
             *answer.status_mut() = http::StatusCode::NO_CONTENT;
+            of_answer.mcp.ended(&ended);
         }
         if let Some(id) = answer.headers().get(SESSION).and_then(|id| id.to_str().ok()) {
             of_answer.mcp.begun(id, by);
@@ -73,11 +78,6 @@ pub(crate) async fn handle(server: Shared, request: HttpRequest, payload: web::P
         answer
     };
     respond(server, by, handling, Open { _request: open, _slot: slot }).await
-}
-
-fn begins_session(body: &[u8]) -> bool {
-    let message: Result<Message<'_>, _> = serde_json::from_slice(body);
-    message.is_ok_and(|message| message.method.is_some_and(|method| method == "initialize"))
 }
 
 fn service(
@@ -126,7 +126,11 @@ async fn respond(
         return Ok(late);
     };
     let (parts, body) = answer.into_parts();
-    let status = StatusCode::from_u16(parts.status.as_u16()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let status = match StatusCode::from_u16(parts.status.as_u16()) {
+        // The media type is right: this is JSON that is no message.
+        Ok(StatusCode::UNSUPPORTED_MEDIA_TYPE) => StatusCode::BAD_REQUEST,
+        status => status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
+    };
     let mut response = HttpResponse::build(status);
     let is_json = is_json(&parts.headers);
     for (name, value) in &parts.headers {

@@ -88,6 +88,11 @@ impl Sessions {
         self.entries.lock().insert(id.to_owned(), Entry { owner, used: Instant::now(), n_open: 0 });
     }
 
+    /// Forgets a session that its client has ended.
+    pub(super) fn ended(&self, id: &str) {
+        self.entries.lock().remove(id);
+    }
+
     /// Begins a request of a session.
     ///
     /// # Errors
