@@ -1,6 +1,7 @@
 //! Messages between stdin and stdout and the door of a server.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt as _, StreamExt as _};
@@ -13,13 +14,16 @@ use crate::exit::Failure;
 use crate::interrupt::interrupted;
 use crate::remote::Client;
 
+/// How long the end of a session may take.
+const CLOSE_MAX: Duration = Duration::from_secs(5);
+
 /// Passes on messages until the client or the server has gone.
 pub(super) async fn relay(server: &Client) -> Result<ExitCode, Failure> {
     let (stdin, stdout) = rmcp::transport::stdio();
     let mut here = AsyncRwTransport::<RoleServer, _, _>::new(stdin, stdout);
     let (client, config) = server.mcp()?;
     let mut there = StreamableHttpClientTransport::with_client(client, config);
-    let mut sent = FuturesUnordered::new();
+    let (mut sent, mut has_begun) = (FuturesUnordered::new(), false);
     let ended = loop {
         tokio::select! {
             message = here.receive() => {
@@ -28,6 +32,7 @@ pub(super) async fn relay(server: &Client) -> Result<ExitCode, Failure> {
                     ClientJsonRpcMessage::Request(request) => Some(request.id.clone()),
                     _ => None,
                 };
+                has_begun = true;
                 let sending = there.send(message);
                 let mut sending = async move { sending.await.map_err(|error| (id, error.to_string())) }.boxed();
                 // Begun here, so that messages keep their order.
@@ -55,7 +60,9 @@ pub(super) async fn relay(server: &Client) -> Result<ExitCode, Failure> {
             () = interrupted() => break Ok(ExitCode::SUCCESS),
         }
     };
-    // Ends the session.
-    let _ = there.close().await;
+    // Ends the session. Before the first message there is none, and the end of it would not come.
+    if has_begun {
+        let _ = tokio::time::timeout(CLOSE_MAX, there.close()).await;
+    }
     ended
 }
