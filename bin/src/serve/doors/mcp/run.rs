@@ -180,20 +180,19 @@ impl Call<'_> {
             if self.is_modern() {
                 return Ok(input_required(thread, asked).into());
             }
-            match self.ask(thread, asked).await? {
-                Some(given) => match question::answer(asked, given) {
-                    Some(answer) => match respond(thread, asked, answer).await {
-                        Ok(()) => {}
-                        // The answer does not fit, or another one came first.
-                        Err(problem) if problem.is_refusal() || problem.kind() == Kind::InteractionClosed => {
-                            refused.push(asked.key());
-                        }
-                        Err(problem) => return Err(problem),
-                    },
-                    None => refused.push(asked.key()),
-                },
-                // It was closed, or the request is over, which the next turn finds.
-                None => {}
+            // None if it was closed, or the request is over, which the next turn finds.
+            let Some(given) = self.ask(thread, asked).await? else { continue };
+            let Some(answer) = question::answer(asked, given) else {
+                refused.push(asked.key());
+                continue;
+            };
+            match respond(thread, asked, answer).await {
+                Ok(()) => {}
+                // The answer does not fit, or another one came first.
+                Err(problem) if problem.is_refusal() || problem.kind() == Kind::InteractionClosed => {
+                    refused.push(asked.key());
+                }
+                Err(problem) => return Err(problem),
             }
         }
     }
@@ -261,7 +260,7 @@ impl Call<'_> {
 
     /// The result for a client that does not wait any more. The run goes on.
     fn left(&self, thread: &ThreadHandle, why: &str) -> CallToolResponse {
-        let text = format!("{why}; the run goes on: see thread {} with the tool `explain`", thread.id());
+        let text = format!("{why}; the run is not cancelled: see thread {} with the tool `explain`", thread.id());
         error(text, json!({ "thread_id": thread.id(), "status": "running" })).into()
     }
 
