@@ -8,7 +8,7 @@ use rethread::operate::Bisected;
 use rethread::runs::RunId;
 use rethread_events::expression;
 use rethread_events::thread::LOOKING_BACK;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::events::print_event;
 use crate::exit::{FAILED, Failure};
@@ -55,21 +55,16 @@ pub(crate) async fn bisect(open: &OpenArgs, args: BisectArgs) -> Result<ExitCode
         Err(failure) => Err(failure),
     };
     open::close(runtime).await?;
-    let Bisected { first, n_events, n_not_evaluated, why_not } = found?;
+    let found = found?;
     if args.json {
-        output::print_json(&json!({
-            "seq": first.as_ref().map(|event| event.record.seq),
-            "event": first.as_ref().map(rethread::RecordedEvent::to_json),
-            "events_looked_at": n_events,
-            "not_evaluated": n_not_evaluated,
-            "why_not": why_not,
-        }))?;
-    } else if let Some(event) = &first {
+        output::print_json(&json(&found))?;
+    } else if let Some(event) = &found.first {
         print_event(event, false)?;
     }
-    if first.is_some() {
+    if found.first.is_some() {
         return Ok(ExitCode::SUCCESS);
     }
+    let Bisected { first: _, n_events, n_not_evaluated, why_not } = found;
     let often = format!("it holds after none of the {n_events} events");
     output::print_message(&match why_not {
         Some(why) if n_not_evaluated == n_events => {
@@ -82,4 +77,16 @@ pub(crate) async fn bisect(open: &OpenArgs, args: BisectArgs) -> Result<ExitCode
         None => often,
     });
     Ok(ExitCode::from(FAILED))
+}
+
+/// What was found, as one JSON object.
+pub(crate) fn json(found: &Bisected) -> Value {
+    let Bisected { first, n_events, n_not_evaluated, why_not } = found;
+    json!({
+        "seq": first.as_ref().map(|event| event.record.seq),
+        "event": first.as_ref().map(rethread::RecordedEvent::to_json),
+        "events_looked_at": n_events,
+        "not_evaluated": n_not_evaluated,
+        "why_not": why_not,
+    })
 }

@@ -37,14 +37,20 @@ pub(crate) async fn diff(open: &OpenArgs, args: DiffArgs) -> Result<ExitCode, Fa
         output::print_json(&serde_json::to_value(patch).unwrap_or_default())?;
         return Ok(ExitCode::SUCCESS);
     }
-    for (sign, state) in [('-', &from), ('+', &to)] {
+    output::print(in_words(&from, &to))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The two moments, and a line for each change.
+pub(crate) fn in_words(from: &State, to: &State) -> String {
+    let head = [('-', from), ('+', to)].map(|(sign, state)| {
         let (thread, status) = (state.thread(), state.status());
         let seq = state.last_seq().map(|seq| seq.to_string()).unwrap_or_default();
-        output::print(format!("{sign} {thread} at seq {seq}, {status}"))?;
-    }
-    let lines: Vec<_> = changes::between(&from, &to).iter().map(Change::line).collect();
-    output::print(if lines.is_empty() { "\nno difference".to_owned() } else { format!("\n{}", lines.join("\n")) })?;
-    Ok(ExitCode::SUCCESS)
+        format!("{sign} {thread} at seq {seq}, {status}\n")
+    });
+    let lines: Vec<_> = changes::between(from, to).iter().map(Change::line).collect();
+    let lines = if lines.is_empty() { "no difference".to_owned() } else { lines.join("\n") };
+    format!("{}\n{lines}", head.concat())
 }
 
 async fn states(runtime: &Runtime, args: &DiffArgs) -> Result<(State, State), Failure> {

@@ -28,6 +28,9 @@ pub(crate) use why::Cause;
 const LINES_MAX: usize = 60;
 /// As wide as a line becomes where no terminal has to take it.
 const WHOLE: usize = 1 << 20;
+/// As wide as a line becomes for a program that reads text.
+#[cfg(feature = "server")]
+const WIDE: usize = 300;
 
 /// Explain what a thread did: a line for each step, with its branches; where time and money went; why it failed, or what
 /// it waits for. Reads the log; calls no model and no tool.
@@ -59,18 +62,7 @@ pub(crate) async fn explain(open: &OpenArgs, args: ExplainArgs) -> Result<ExitCo
         return Ok(ExitCode::SUCCESS);
     }
     let width = width();
-    output::print(head(&state, &explained))?;
-    let (header, steps) = lines::of(&explained, width);
-    if !steps.is_empty() {
-        output::print(format!("\n{header}"))?;
-        let lines = if args.all || width == WHOLE { lines::all(&steps) } else { lines::shortened(&steps, LINES_MAX) };
-        output::print(lines.join("\n"))?;
-    }
-    output::print(format!("\n{}", spending::in_words(&state, &explained, width)))?;
-    let why = why::in_words(&state, &explained, width);
-    if !why.is_empty() {
-        output::print(format!("\n{why}"))?;
-    }
+    output::print(text_of(&state, &explained, width, args.all || width == WHOLE))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -79,6 +71,33 @@ pub(crate) async fn explain(open: &OpenArgs, args: ExplainArgs) -> Result<ExitCo
 pub(crate) async fn explanation(runtime: &Runtime, thread: &ThreadHandle, what: What) -> Result<Explanation, RunError> {
     let (state, explained) = read(runtime, thread, what).await?;
     Ok(view(&state, explained))
+}
+
+/// The explanation as text, with all steps or the first, the last and the failed ones.
+#[cfg(feature = "server")]
+pub(crate) async fn in_words(
+    runtime: &Runtime,
+    thread: &ThreadHandle,
+    what: What,
+    all: bool,
+) -> Result<String, RunError> {
+    let (state, explained) = read(runtime, thread, what).await?;
+    Ok(text_of(&state, &explained, WIDE, all))
+}
+
+fn text_of(state: &State, explained: &ExplainedThread, width: usize, all: bool) -> String {
+    let mut parts = vec![head(state, explained)];
+    let (header, steps) = lines::of(explained, width);
+    if !steps.is_empty() {
+        let lines = if all { lines::all(&steps) } else { lines::shortened(&steps, LINES_MAX) };
+        parts.push(format!("\n{header}\n{}", lines.join("\n")));
+    }
+    parts.push(format!("\n{}", spending::in_words(state, explained, width)));
+    let why = why::in_words(state, explained, width);
+    if !why.is_empty() {
+        parts.push(format!("\n{why}"));
+    }
+    parts.join("\n")
 }
 
 /// The part of a thread to explain.

@@ -169,6 +169,8 @@ enum Command {
     Gc(gc::GcArgs),
     /// Serve the log and its threads over HTTP
     Serve(serve::ServeArgs),
+    /// Serve workflows and debugging tools to an MCP client
+    Mcp(serve::mcp::McpArgs),
     /// Create, list and revoke the tokens of `rethread serve`
     Token(token::TokenArgs),
     /// Write a commented rethread.toml
@@ -275,6 +277,7 @@ async fn dispatch(open: &OpenArgs, command: Command) -> Result<ExitCode, Failure
         Command::Delete(args) => delete::delete(open, args).await,
         Command::Gc(args) => gc::gc(open, args).await,
         Command::Serve(args) => serve::serve(open, args).await,
+        Command::Mcp(args) => serve::mcp::mcp(open, args).await,
         Command::Token(args) => token::run(open, args),
         Command::Init(args) => init::run(open, &args),
         Command::Doctor(args) => doctor::run(open, args).await,

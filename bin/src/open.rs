@@ -398,10 +398,10 @@ fn has_just_begun(holder: &str) -> bool {
     holder.starts_with("unknown")
 }
 
-/// Returns whether a command that only reads has locked the log.
+/// Returns whether a command has locked the log that only reads, or is `rethread mcp`, which has it only while a tool works.
 fn is_reading(holder: &str) -> bool {
     let command = holder.strip_prefix("rethread ").and_then(|rest| rest.split_once(',')).map(|(command, _)| command);
-    has_just_begun(holder) || command.is_some_and(|command| READING.contains(&command))
+    has_just_begun(holder) || command.is_some_and(|command| READING.contains(&command) || command == "mcp")
 }
 
 /// The thread that a person named: by its id, by a part of it that only one thread has, or

@@ -23,6 +23,17 @@ pub(crate) async fn serve(_: &OpenArgs, _: ServeArgs) -> Result<ExitCode, Failur
 /// The tokens of the server.
 pub(crate) type TokenArgs = ServeArgs;
 
+pub(crate) mod mcp {
+    use super::{ExitCode, Failure, OpenArgs, ServeArgs, WHY};
+
+    /// The MCP server over stdin and stdout.
+    pub(crate) type McpArgs = ServeArgs;
+
+    pub(crate) async fn mcp(_: &OpenArgs, _: McpArgs) -> Result<ExitCode, Failure> {
+        Err(Failure::new(2, WHY))
+    }
+}
+
 pub(crate) fn run(_: &OpenArgs, _: TokenArgs) -> Result<ExitCode, Failure> {
     Err(Failure::new(2, WHY))
 }

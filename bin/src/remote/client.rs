@@ -9,6 +9,8 @@ use bytes::Bytes;
 use reqwest::Method;
 use rethread::ThreadId;
 use rethread::store::{Damage, StoreError};
+#[cfg(feature = "server")]
+use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
@@ -180,6 +182,17 @@ impl Client {
     /// Whether a token is sent, which may not allow everything.
     pub(crate) fn has_token(&self) -> bool {
         self.token.is_some()
+    }
+
+    /// What sends messages to its MCP door.
+    #[cfg(feature = "server")]
+    pub(crate) fn mcp(&self) -> Result<(reqwest::Client, StreamableHttpClientTransportConfig), Failure> {
+        let address = self.base.join("mcp").map_err(Failure::other)?;
+        let mut config = StreamableHttpClientTransportConfig::with_uri(address.as_str());
+        if let Some(token) = &self.token {
+            config = config.auth_header(token.expose_secret());
+        }
+        Ok((self.http.clone(), config))
     }
 
     /// Returns the error for a request without an answer.

@@ -4,6 +4,7 @@
 pub(crate) mod agui;
 mod conversation;
 mod following;
+pub(crate) mod mcp;
 pub(crate) mod openai;
 mod streamed_text;
 
@@ -20,6 +21,8 @@ use crate::exit::Failure;
 /// The protocol of another product that the server speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Door {
+    /// The Model Context Protocol.
+    Mcp,
     /// Chat Completions and Responses, as OpenAI defines them.
     Openai,
     /// The Agent-User Interaction Protocol.
@@ -29,16 +32,17 @@ pub(crate) enum Door {
 impl Door {
     /// Returns the door that a route belongs to, by its pattern; `None` for the API and the page.
     pub(crate) fn of(pattern: &str) -> Option<Self> {
-        if agui::PATHS.contains(&pattern) {
-            return Some(Self::Agui);
-        }
-        openai::PATHS.contains(&pattern).then_some(Self::Openai)
+        let is_of = |paths: &[&str], door| paths.contains(&pattern).then_some(door);
+        is_of(&openai::PATHS, Self::Openai)
+            .or_else(|| is_of(&agui::PATHS, Self::Agui))
+            .or_else(|| is_of(&mcp::PATHS, Self::Mcp))
     }
 }
 
 /// Returns a problem as the error of the protocol that the client speaks.
 pub(crate) fn error(door: Option<Door>, problem: Problem) -> Error {
     match door {
+        Some(Door::Mcp) => mcp::Error::from(problem).into(),
         Some(Door::Openai) => openai::Error::from(problem).into(),
         Some(Door::Agui) => agui::Error::from(problem).into(),
         None => problem.into(),
@@ -48,6 +52,7 @@ pub(crate) fn error(door: Option<Door>, problem: Problem) -> Error {
 /// Which doors are open, and their settings.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Doors {
+    mcp: bool,
     openai: bool,
     agui: bool,
     /// Whether a run is cancelled if the client that waits for its answer disconnects.
@@ -58,6 +63,7 @@ impl Doors {
     /// Checks that a door is open.
     pub(crate) fn check(self, door: Door) -> Result<(), Problem> {
         let (is_open, name) = match door {
+            Door::Mcp => (self.mcp, "mcp"),
             Door::Openai => (self.openai, "openai"),
             Door::Agui => (self.agui, "agui"),
         };
@@ -87,6 +93,7 @@ struct Serve {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Table {
+    mcp: Option<bool>,
     openai: Option<bool>,
     agui: Option<bool>,
     cancel_on_disconnect: bool,
@@ -97,9 +104,9 @@ struct Table {
 /// # Errors
 /// For what [`check`] refuses.
 pub(crate) fn read(file: Option<&Path>, is_loopback: bool) -> Result<Doors, Failure> {
-    let Table { openai, agui, cancel_on_disconnect } = file.map_or_else(|| Ok(Table::default()), table)?;
+    let Table { mcp, openai, agui, cancel_on_disconnect } = file.map_or_else(|| Ok(Table::default()), table)?;
     let is_open = |door: Option<bool>| door.unwrap_or(is_loopback);
-    Ok(Doors { openai: is_open(openai), agui: is_open(agui), cancel_on_disconnect })
+    Ok(Doors { mcp: is_open(mcp), openai: is_open(openai), agui: is_open(agui), cancel_on_disconnect })
 }
 
 /// Checks the table of a file.

@@ -257,7 +257,8 @@ pub(crate) async fn of_thread(server: Shared, request: HttpRequest) -> Result<Ht
     }
 }
 
-async fn thread_page(
+/// The wanted events of a thread in a range, up to a number, and the seq at which the next page begins.
+pub(crate) async fn thread_page(
     thread: &ThreadHandle,
     mut filter: EventFilter,
     from: Seq,

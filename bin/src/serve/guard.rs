@@ -27,7 +27,7 @@ use super::tokens::{self, Scope, TokenHash};
 const ANSWER_MAX: Duration = Duration::from_secs(60);
 /// As above, for requests that read or write much of the log.
 const LONG_ANSWER_MAX: Duration = Duration::from_secs(1_800);
-const LONG: [&str; 8] = [
+const LONG: [&str; 9] = [
     "/v1/log/verify",
     "/v1/log/compact",
     "/v1/log/backup",
@@ -36,6 +36,7 @@ const LONG: [&str; 8] = [
     "/v1/threads/{thread}/rerun",
     "/v1/chat/completions",
     "/v1/responses",
+    "/mcp",
 ];
 
 /// The permissions of the sender of a request.
@@ -43,7 +44,7 @@ const LONG: [&str; 8] = [
 pub(crate) struct Allowed(pub(crate) Scope);
 
 /// By which token it may, where there is one.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct By(TokenHash);
 
 /// The labels that the token of a request is bound to; none for one that is for all threads.
@@ -213,7 +214,7 @@ async fn bind(server: &Server, request: &ServiceRequest, route: Option<&Route>) 
 ///
 /// # Errors
 /// That there is no such thread, where it has others.
-async fn is_of(server: &Server, thread: ThreadId, labels: &Labels) -> Result<(), Problem> {
+pub(crate) async fn is_of(server: &Server, thread: ThreadId, labels: &Labels) -> Result<(), Problem> {
     let store = server.runtime.store();
     let found = blocking(move || labels_of(&*store, thread)).await??;
     if found.include(labels) { Ok(()) } else { Err(ReadError::NoThread(thread).into()) }
@@ -241,11 +242,19 @@ pub(crate) fn bound(request: &HttpRequest, labels: Labels) -> Result<Labels, Pro
 
 /// Checks a permission beyond the one that the route requires.
 pub(crate) fn needs(server: &Server, request: &HttpRequest, needed: Scope) -> Result<(), Problem> {
-    let allowed = request.extensions().get::<Allowed>().map_or(Scope::Read, |Allowed(scope)| *scope);
-    check(server, allowed, needed)
+    check(server, allowed(request), needed)
 }
 
-fn check(server: &Server, allowed: Scope, needed: Scope) -> Result<(), Problem> {
+/// The permissions of the sender of a request.
+pub(crate) fn allowed(request: &HttpRequest) -> Scope {
+    request.extensions().get::<Allowed>().map_or(Scope::Read, |Allowed(scope)| *scope)
+}
+
+/// Checks that who is allowed this may do what takes that.
+///
+/// # Errors
+/// `Forbidden`; `ReadOnly` if the server only reads.
+pub(crate) fn check(server: &Server, allowed: Scope, needed: Scope) -> Result<(), Problem> {
     if allowed < needed {
         let detail = format!(
             "the token allows `{}`, this takes `{}`: ask for one made with `rethread token create --scope {}`",
@@ -339,7 +348,8 @@ fn preflight() -> HttpResponse {
              x-stainless-lang, x-stainless-os, x-stainless-package-version, x-stainless-retry-count, \
              x-stainless-runtime, x-stainless-runtime-version, x-stainless-timeout, x-stainless-helper-method, \
              x-stainless-poll-helper, x-stainless-custom-poll-interval, openai-organization, openai-project, \
-             x-rethread-on-disconnect",
+             x-rethread-on-disconnect, \
+             mcp-session-id, mcp-protocol-version, mcp-method, mcp-name",
         ))
         .insert_header((header::ACCESS_CONTROL_MAX_AGE, "600"))
         .finish()
@@ -349,7 +359,8 @@ fn preflight() -> HttpResponse {
 fn share(headers: &mut HeaderMap, origin: HeaderValue) {
     headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
     headers.append(header::VARY, HeaderValue::from_static("Origin"));
-    let exposed = HeaderValue::from_static("location, retry-after, idempotency-replayed, x-rethread-thread");
+    let exposed =
+        HeaderValue::from_static("location, retry-after, idempotency-replayed, x-rethread-thread, mcp-session-id");
     headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
     let policy = HeaderName::from_static("cross-origin-resource-policy");
     headers.insert(policy, HeaderValue::from_static("cross-origin"));

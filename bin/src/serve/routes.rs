@@ -4,7 +4,7 @@ use actix_web::http::Method;
 use actix_web::http::header::{self, HeaderValue};
 use actix_web::{Error, HttpRequest, HttpResponse, web};
 
-use super::doors::{self, Door, agui, openai};
+use super::doors::{self, Door, agui, mcp, openai};
 use super::problem::{Kind, Problem};
 use super::{
     archive, control, events, explain, fork, graph, health, incoming, interactions, log, maintenance, memories,
@@ -144,6 +144,9 @@ routes! {
     get "/v1/responses/{response}" Read Filtered openai::responses::retrieve;
     post "/v1/responses/{response}/cancel" Operate Filtered openai::responses::cancel;
     post "/agui/{workflow}" Operate Filtered agui::create;
+    get "/mcp" Read Filtered mcp::handle;
+    post "/mcp" Read Filtered mcp::handle;
+    delete "/mcp" Read Filtered mcp::handle;
     get "/" Anybody All page::index;
     get "/assets/{file}" Anybody All page::asset;
 }

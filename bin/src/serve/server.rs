@@ -13,7 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use super::counters::Counters;
-use super::doors::{Doors, agui};
+use super::doors::{Doors, agui, mcp};
 use super::event_filter::Hub;
 use super::idempotency::Keys;
 use super::incoming::Incoming;
@@ -69,6 +69,8 @@ pub(crate) struct Server {
     pub(crate) hub: Hub,
     /// The threads that requests of the AG-UI door are about.
     pub(crate) agui: agui::Locks,
+    /// The sessions of clients of MCP.
+    pub(crate) mcp: mcp::Sessions,
     /// The webhooks by name, and what they have done.
     pub(crate) webhooks: Vec<(String, Arc<WebhookStats>)>,
     /// The webhooks of other services, by name.
@@ -90,6 +92,7 @@ impl Server {
     ) -> Self {
         Self {
             keys: Keys::new(runtime.clone()),
+            mcp: mcp::Sessions::default(),
             hub: Recent::beginning_at(runtime.next_position(), Entry::new),
             agui: agui::Locks::default(),
             runtime,

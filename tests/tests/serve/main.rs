@@ -17,6 +17,7 @@ mod idempotency;
 mod incoming;
 mod label_limits;
 mod labels;
+mod mcp;
 mod memories;
 mod messages;
 mod migrate;

@@ -13,7 +13,7 @@ use crate::place::Place;
 const PYPI: &str = "openai==3.52.0";
 const NPM: &str = "openai@6.49.0";
 
-const CHAT: &str = r#"
+pub(crate) const CHAT: &str = r#"
 version: "1"
 name: chat
 nodes:
@@ -44,7 +44,7 @@ nodes:
       extra: {script: {answers: [{match: "^Speak like a pirate. What is this", text: "Arr, a picture."}]}}
 "#;
 
-const ASKS: &str = r#"
+pub(crate) const ASKS: &str = r#"
 version: "1"
 name: asks
 nodes:
@@ -64,7 +64,7 @@ nodes:
 edges: [{from: ask, to: paint}]
 "#;
 
-const FAILS: &str = r#"
+pub(crate) const FAILS: &str = r#"
 version: "1"
 name: fails
 nodes:
@@ -77,7 +77,7 @@ nodes:
 "#;
 
 /// Says something, calls a tool, and then says nothing for an hour.
-const HANGS: &str = r#"
+pub(crate) const HANGS: &str = r#"
 version: "1"
 name: hangs
 nodes:
@@ -118,7 +118,7 @@ edges: [{from: prepare, to: answer}]
 "#;
 
 /// Calls a tool that a person approves.
-const APPROVES: &str = r#"
+pub(crate) const APPROVES: &str = r#"
 version: "1"
 name: approves
 nodes:

@@ -162,8 +162,8 @@ impl<P: Send + 'static> Following<P> {
 }
 
 /// Cancels the run of a client that has left. A run after which others wait goes on: to cancel it is to cancel them.
-async fn cancel(thread: &ThreadHandle, run: RunId) -> Result<(), Problem> {
-    let reason = Some("the client disconnected".to_owned());
+pub(super) async fn cancel(thread: &ThreadHandle, run: RunId, why: &str) -> Result<(), Problem> {
+    let reason = Some(why.to_owned());
     let state = thread.state().await?;
     if state.queued_runs().iter().any(|queued| queued.id == run) {
         thread.cancel_run(run, reason).await?;
@@ -179,7 +179,7 @@ impl<P> Drop for Following<P> {
         if has_left && self.cancels {
             let (thread, run) = (self.thread.clone(), self.run);
             tokio::spawn(async move {
-                if let Err(problem) = cancel(&thread, run).await {
+                if let Err(problem) = cancel(&thread, run, "the client disconnected").await {
                     tracing::info!(%problem, "the run of a client that disconnected is not cancelled");
                 }
             });

@@ -1,0 +1,412 @@
+//! Runs of workflows for a client that waits: begun, followed with progress, cancelled, and what they ask.
+
+use std::collections::{HashMap, VecDeque};
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use futures::{FutureExt as _, StreamExt as _};
+use parking_lot::Mutex;
+use rethread::operate::{LogAccess as _, OpenInteraction};
+use rethread::runs::RunId;
+use rethread::store::{Batch, Mapped, Records};
+use rethread::{Event, Json, Outcome, Position, RecordedEvent, Seq, StartThread, Status, ThreadHandle, Workflow};
+use rmcp::RoleServer;
+use rmcp::model::{
+    CallToolResponse, CallToolResult, ContentBlock, ElicitRequest, ElicitResult, InputRequest, InputRequiredResult,
+    ProgressNotificationParam, ProgressToken, ProtocolVersion, RequestId,
+};
+use rmcp::service::RequestContext;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::caller::Caller;
+use super::result::BYTES_MAX;
+use super::{debug, question, result};
+use crate::serve::doors::following;
+use crate::serve::problem::{Kind, Problem};
+use crate::serve::server::Shared;
+use crate::serve::written::Entry;
+
+/// How long the notification of a cancellation may come after the cancellation itself.
+const NOTICE_MAX: Duration = Duration::from_secs(1);
+/// How many cancellations are kept whose requests are not known.
+const EARLY_MAX: usize = 64;
+/// How long a report of progress waits for a client that does not read.
+const REPORT_MAX: Duration = Duration::from_secs(2);
+/// How often a question that the client shows is looked at, whether it is still open.
+const LOOK: Duration = Duration::from_secs(1);
+/// How long a thread is given whose question was answered just now.
+const MOMENT: Duration = Duration::from_millis(20);
+
+/// The requests in progress that their client can cancel by name.
+#[derive(Default)]
+pub(super) struct Cancellations(Mutex<Requests>);
+
+#[derive(Default)]
+struct Requests {
+    open: HashMap<RequestId, CancellationToken>,
+    /// The last cancellations of requests that are not open: theirs may be about to begin, on another thread.
+    early: VecDeque<RequestId>,
+}
+
+impl Cancellations {
+    pub(super) fn begin(&self, id: &RequestId) -> Cancellable<'_> {
+        let cancelled = CancellationToken::new();
+        let mut requests = self.0.lock();
+        if let Some(place) = requests.early.iter().position(|early| early == id) {
+            requests.early.remove(place);
+            cancelled.cancel();
+        }
+        requests.open.insert(id.clone(), cancelled.clone());
+        Cancellable { all: self, id: id.clone(), cancelled }
+    }
+
+    /// The client cancels a request; without effect if it has ended.
+    pub(super) fn cancel(&self, id: &RequestId) {
+        let mut requests = self.0.lock();
+        match requests.open.get(id) {
+            Some(cancelled) => cancelled.cancel(),
+            None => {
+                requests.early.truncate(EARLY_MAX - 1);
+                requests.early.push_front(id.clone());
+            }
+        }
+    }
+}
+
+/// A request in progress.
+pub(super) struct Cancellable<'a> {
+    all: &'a Cancellations,
+    id: RequestId,
+    cancelled: CancellationToken,
+}
+
+impl Drop for Cancellable<'_> {
+    fn drop(&mut self) {
+        self.all.0.lock().open.remove(&self.id);
+    }
+}
+
+/// A request that waits for a run.
+pub(super) struct Call<'a> {
+    pub(super) server: &'a Shared,
+    pub(super) caller: &'a Caller,
+    pub(super) context: &'a RequestContext<RoleServer>,
+    pub(super) request: &'a Cancellable<'a>,
+    /// Whether it came over HTTP.
+    pub(super) is_http: bool,
+}
+
+/// Why a request waits no more.
+enum Rest {
+    /// The thread has ended, asks a person or is paused.
+    Outcome(Box<Outcome>),
+    /// The client cancelled the request.
+    Cancelled,
+    /// The client has gone without a cancellation, or the server stops.
+    Left(&'static str),
+}
+
+/// Starts a thread of a workflow, with the labels of the caller.
+pub(super) async fn start(
+    server: &Shared,
+    caller: &Caller,
+    workflow: std::sync::Arc<Workflow>,
+    input: Json,
+) -> Result<ThreadHandle, Problem> {
+    let mut start = StartThread::new(workflow, input).labels(caller.labels.clone());
+    if let Some(folder) = &server.settings.workspace {
+        start = start.workspace(folder);
+    }
+    Ok(caller.acting_on(&server.runtime.start(start).await?))
+}
+
+impl Call<'_> {
+    /// Whether the client has cancelled the request already.
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.request.cancelled.is_cancelled() || self.context.ct.is_cancelled()
+    }
+
+    /// Whether the protocol has no sessions, and asks in results.
+    fn is_modern(&self) -> bool {
+        self.context.protocol_version().is_some_and(|version| version >= ProtocolVersion::V_2026_07_28)
+    }
+
+    /// Whether the client shows forms.
+    fn shows_forms(&self) -> bool {
+        let capabilities = self.context.client_capabilities();
+        let elicitation = capabilities.and_then(|capabilities| capabilities.elicitation);
+        elicitation.is_some_and(|elicitation| elicitation.form.is_some() || elicitation.url.is_none())
+    }
+
+    /// Follows a thread until it ends, or waits for what this client cannot give.
+    /// `from` is the first event whose progress is reported.
+    pub(super) async fn follow(&self, thread: &ThreadHandle, from: Seq) -> Result<CallToolResponse, Problem> {
+        self.follow_with(thread, from, false).await
+    }
+
+    /// As above; asks nothing more of a user who has refused to answer.
+    pub(super) async fn follow_with(
+        &self,
+        thread: &ThreadHandle,
+        from: Seq,
+        is_refused: bool,
+    ) -> Result<CallToolResponse, Problem> {
+        let run = thread.state().await?.run_id();
+        let mut progress = Progress::of(self, thread, from);
+        // The questions that the user did not answer.
+        let mut refused = Vec::new();
+        loop {
+            let outcome = match self.at_rest(thread, &mut progress).await? {
+                Rest::Outcome(outcome) => outcome,
+                Rest::Cancelled => return self.cancel(thread, run).await,
+                Rest::Left(why) => return Ok(self.left(thread, why)),
+            };
+            progress.finish(self, outcome.last_position).await;
+            self.caller.check_still_allowed(self.server)?;
+            if outcome.status != Status::Waiting {
+                return Ok(ended(&outcome).into());
+            }
+            let open = thread.inbox().await?;
+            if open.is_empty() {
+                // It was answered just now.
+                tokio::time::sleep(MOMENT).await;
+                continue;
+            }
+            let next = open.iter().find(|asked| question::can_be_asked(asked) && !refused.contains(&asked.key()));
+            let Some(asked) = next.filter(|_| !is_refused && self.shows_forms()) else {
+                return Ok(self.waits(thread, &open).into());
+            };
+            if self.is_modern() {
+                return Ok(input_required(thread, asked).into());
+            }
+            // None if it was closed, or the request is over, which the next turn finds.
+            let Some(given) = self.ask(thread, asked).await? else { continue };
+            let Some(answer) = question::answer(asked, given) else {
+                refused.push(asked.key());
+                continue;
+            };
+            match respond(thread, asked, answer).await {
+                Ok(()) => {}
+                // The answer does not fit, or another one came first.
+                Err(problem) if problem.is_refusal() || problem.kind() == Kind::InteractionClosed => {
+                    refused.push(asked.key());
+                }
+                Err(problem) => return Err(problem),
+            }
+        }
+    }
+
+    async fn at_rest(&self, thread: &ThreadHandle, progress: &mut Progress) -> Result<Rest, Problem> {
+        let mut at_rest = std::pin::pin!(thread.at_rest());
+        loop {
+            tokio::select! {
+                biased;
+                over = self.over() => return Ok(over),
+                nodes = progress.next() => progress.report(self, nodes).await,
+                outcome = &mut at_rest => return Ok(Rest::Outcome(Box::new(outcome?))),
+            }
+        }
+    }
+
+    /// Waits until the request is over without a result.
+    async fn over(&self) -> Rest {
+        let request = self.request;
+        tokio::select! {
+            biased;
+            () = self.server.stopping.cancelled() => Rest::Left("the server is stopping"),
+            () = request.cancelled.cancelled() => Rest::Cancelled,
+            () = self.context.ct.cancelled() => {
+                // Over HTTP, clients of 2026-07-28 cancel a request by closing its stream.
+                if self.is_http && self.is_modern() && !self.server.stopping.is_cancelled() {
+                    return Rest::Cancelled;
+                }
+                match tokio::time::timeout(NOTICE_MAX, request.cancelled.cancelled()).await {
+                    Ok(()) => Rest::Cancelled,
+                    Err(_) => Rest::Left("the connection has ended"),
+                }
+            }
+        }
+    }
+
+    /// Has the client ask its user. `None` if the question was closed meanwhile, or the request is over.
+    async fn ask(&self, thread: &ThreadHandle, asked: &OpenInteraction) -> Result<Option<ElicitResult>, Problem> {
+        let closed = async {
+            loop {
+                tokio::time::sleep(LOOK).await;
+                match thread.inbox().await {
+                    Ok(open) if open.iter().any(|open| open.key() == asked.key()) => {}
+                    Ok(_) => return Ok(()),
+                    Err(error) => return Err(Problem::from(error)),
+                }
+            }
+        };
+        tokio::select! {
+            biased;
+            _ = self.over() => Ok(None),
+            given = self.context.peer.create_elicitation(question::form(asked)) => Ok(Some(given.unwrap_or_else(|error| {
+                tracing::debug!(%error, "the client did not ask its user");
+                ElicitResult::new(rmcp::model::ElicitationAction::Cancel)
+            }))),
+            closed = closed => closed.map(|()| None),
+        }
+    }
+
+    async fn cancel(&self, thread: &ThreadHandle, run: RunId) -> Result<CallToolResponse, Problem> {
+        following::cancel(thread, run, "the client cancelled its request").await?;
+        let text = format!("the run was cancelled (thread {})", thread.id());
+        Ok(error(text, json!({ "thread_id": thread.id(), "status": "cancelled" })).into())
+    }
+
+    /// The result for a client that does not wait any more. The run goes on.
+    fn left(&self, thread: &ThreadHandle, why: &str) -> CallToolResponse {
+        let text = format!("{why}; the run is not cancelled: see thread {} with the tool `explain`", thread.id());
+        error(text, json!({ "thread_id": thread.id(), "status": "running" })).into()
+    }
+
+    fn waits(&self, thread: &ThreadHandle, open: &[OpenInteraction]) -> CallToolResult {
+        let lines = open.iter().map(|asked| format!("\n- {}: {}", asked.key(), question::in_words(asked)));
+        let text = format!(
+            "The run waits for a person. Answer with the tool `respond` and the id of the question:{}",
+            lines.collect::<String>()
+        );
+        let questions = debug::shown(self.server, open);
+        let structured = json!({ "thread_id": thread.id(), "status": Status::Waiting, "questions": questions });
+        let mut result = result::of_text(text, "the tool `questions` lists them");
+        if structured.to_string().len() <= BYTES_MAX {
+            result.structured_content = Some(structured);
+        }
+        result
+    }
+}
+
+/// Answers a question of a run. One that was answered meanwhile is not: the answer of the first counts.
+pub(super) async fn respond(thread: &ThreadHandle, asked: &OpenInteraction, answer: Json) -> Result<(), Problem> {
+    Ok(thread.sibling(asked.thread).respond(asked.request.id, answer).await?)
+}
+
+/// The form that a client of 2026-07-28 shows before it sends the request again.
+fn input_required(thread: &ThreadHandle, asked: &OpenInteraction) -> InputRequiredResult {
+    InputRequiredResult::new(Some([input_request(asked)].into()), Some(thread.id().to_string()))
+}
+
+/// A question by its id, with its form.
+pub(super) fn input_request(asked: &OpenInteraction) -> (String, InputRequest) {
+    (asked.key(), InputRequest::Elicitation(ElicitRequest::new(question::form(asked))))
+}
+
+fn error(text: String, structured: Value) -> CallToolResult {
+    let mut result = CallToolResult::structured_error(structured);
+    result.content = vec![ContentBlock::text(text)];
+    result
+}
+
+/// The result of a thread that has ended, or is paused.
+pub(super) fn ended(outcome: &Outcome) -> CallToolResult {
+    let (id, status) = (outcome.thread_id, outcome.status);
+    let mut structured = json!({ "thread_id": id, "status": status });
+    if let Some(failure) = &outcome.error {
+        structured["error"] = json!(failure);
+        let text = format!(
+            "the run ended: {status}: {}: {} (see thread {id} with the tool `explain`)",
+            failure.kind, failure.message
+        );
+        return error(text, structured);
+    }
+    if status != Status::Completed {
+        let reason = outcome.state.pause_reason().map(|reason| format!(": {reason}")).unwrap_or_default();
+        let text = format!("the run is {status}{reason}; it continues after `rethread resume {id}`");
+        return error(text, structured);
+    }
+    let output = outcome.output.clone().unwrap_or_default();
+    let text = match &output {
+        Value::String(text) => text.clone(),
+        output => output.to_string(),
+    };
+    if output.to_string().len() <= BYTES_MAX {
+        structured["output"] = output;
+    }
+    let mut result = result::of_text(text, "read it with the tool `state` and the part /output");
+    result.content.push(ContentBlock::text(format!("thread_id: {id}")));
+    result.structured_content = Some(structured);
+    result
+}
+
+/// The reports of progress to a client that wants them: one for each node that begins.
+struct Progress {
+    token: Option<ProgressToken>,
+    events: Mapped<(Vec<String>, Option<Position>)>,
+    seen: Option<Position>,
+    n: u32,
+}
+
+impl Progress {
+    fn of(call: &Call<'_>, thread: &ThreadHandle, from: Seq) -> Self {
+        let token = call.context.meta.get_progress_token();
+        let store = thread.runtime().store();
+        let events = match token {
+            Some(_) => call.server.hub.follow_thread(store, thread.id(), from, begun),
+            None => futures::stream::pending().boxed(),
+        };
+        Self { token, events, seen: None, n: 0 }
+    }
+
+    /// The names of the nodes that have begun.
+    async fn next(&mut self) -> Vec<String> {
+        match self.events.next().await {
+            Some(Ok((nodes, covered))) => {
+                self.seen = self.seen.max(covered);
+                nodes
+            }
+            // There is no more progress to report.
+            Some(Err(_)) | None => {
+                self.token = None;
+                self.events = futures::stream::pending().boxed();
+                Vec::new()
+            }
+        }
+    }
+
+    async fn report(&mut self, call: &Call<'_>, nodes: Vec<String>) {
+        for node in nodes {
+            let Some(token) = self.token.clone() else { return };
+            self.n += 1;
+            let progress =
+                ProgressNotificationParam::new(token, f64::from(self.n)).with_message(format!("node {node}"));
+            let reported = tokio::time::timeout(REPORT_MAX, call.context.peer.notify_progress(progress));
+            if !matches!(reported.await, Ok(Ok(()))) {
+                self.token = None;
+            }
+        }
+    }
+
+    /// Reports what happened before this event.
+    async fn finish(&mut self, call: &Call<'_>, last: Position) {
+        while self.token.is_some() && self.seen < Some(last) {
+            let Ok(nodes) = tokio::time::timeout(REPORT_MAX, self.next()).await else { return };
+            self.report(call, nodes).await;
+        }
+        while let Some(nodes) = self.next().now_or_never() {
+            self.report(call, nodes).await;
+        }
+    }
+}
+
+type Begun = (Vec<String>, Option<Position>);
+
+/// The nodes that begin in a batch.
+fn begun(batch: Batch<Entry>) -> ControlFlow<Begun, Begun> {
+    let mut nodes = Vec::new();
+    let mut take = |event: &RecordedEvent| {
+        if let Event::NodeStarted(e) = &event.event {
+            nodes.push(e.node_id.to_string());
+        }
+    };
+    match batch.records {
+        Records::Read(records) => {
+            records.into_iter().filter_map(|record| RecordedEvent::decode(record).ok()).for_each(|event| take(&event));
+        }
+        Records::Shared(entries) => entries.iter().filter_map(|entry| entry.event.as_ref().ok()).for_each(take),
+    }
+    ControlFlow::Continue((nodes, batch.covered))
+}

@@ -1,0 +1,119 @@
+//! Tasks, for clients that poll: a task is a thread, and its id is that of the thread, so it outlives the server.
+
+use rethread::operate::OpenInteraction;
+use rethread::{Status, ThreadHandle};
+use rmcp::model::{
+    DetailedTask, ErrorData, GetTaskResult, InputRequests, InputResponses, Task, TaskPayload, TaskStatus,
+};
+use serde_json::Value;
+
+use super::caller::Caller;
+use super::log::Opened;
+use super::{error as errors, question, run};
+use crate::serve::doors::following;
+use crate::serve::problem::{Kind, Problem};
+use crate::serve::request;
+use crate::serve::server::Shared;
+
+/// How often a client is to ask, in milliseconds.
+const POLL_MS: u64 = 1_000;
+
+/// The error of a request about a task: an unknown one is a parameter that cannot be used.
+pub(super) fn error(problem: &Problem) -> ErrorData {
+    match problem.kind() {
+        Kind::NoThread => ErrorData::invalid_params(problem.to_string(), None),
+        _ => errors::data(problem),
+    }
+}
+
+/// Keeps the log open until the thread is at rest.
+pub(super) fn keep_open(opened: Opened, thread: ThreadHandle) {
+    tokio::spawn(async move {
+        let stopping = opened.server.stopping.clone();
+        tokio::select! {
+            _ = thread.at_rest() => {}
+            () = stopping.cancelled() => {}
+        }
+        drop(opened);
+    });
+}
+
+/// A thread as a task.
+pub(super) async fn task(thread: &ThreadHandle) -> Result<Task, Problem> {
+    let summary = thread.summary().await?;
+    let task = Task::new(
+        thread.id().to_string(),
+        TaskStatus::Working,
+        summary.started_at.to_string(),
+        summary.last_at.to_string(),
+    );
+    Ok(task.with_poll_interval_ms(POLL_MS))
+}
+
+async fn find(server: &Shared, caller: &Caller, id: &str) -> Result<ThreadHandle, Problem> {
+    let id =
+        id.parse().map_err(|_| Problem::new(Kind::NoThread, format!("there is no task `{}`", request::cut(id))))?;
+    caller.thread(server, id).await
+}
+
+/// Returns how far a task is.
+pub(super) async fn get(server: &Shared, caller: &Caller, id: &str) -> Result<GetTaskResult, Problem> {
+    let thread = find(server, caller, id).await?;
+    let outcome = thread.present().await?;
+    let mut task = task(&thread).await?;
+    let payload = match outcome.status {
+        Status::Completed | Status::Error => {
+            let result = serde_json::to_value(run::ended(&outcome)).unwrap_or_default();
+            TaskPayload::Completed {
+                result: if let Value::Object(result) = result { result } else { Default::default() },
+            }
+        }
+        Status::Cancelled => TaskPayload::Cancelled,
+        Status::Waiting => {
+            let open = thread.inbox().await?;
+            let requests: InputRequests = asked(&open).map(run::input_request).collect();
+            if requests.is_empty() {
+                task = task.with_status_message("the run waits for a person: the tool `questions` lists what it asks");
+                TaskPayload::Working
+            } else {
+                TaskPayload::InputRequired { input_requests: requests }
+            }
+        }
+        status => {
+            task = task.with_status_message(format!("the run is {status}"));
+            TaskPayload::Working
+        }
+    };
+    Ok(GetTaskResult::new(DetailedTask::new(task, payload)))
+}
+
+fn asked(open: &[OpenInteraction]) -> impl Iterator<Item = &OpenInteraction> {
+    open.iter().filter(|asked| question::can_be_asked(asked))
+}
+
+/// Answers questions of a task. What is not open, and what the user did not answer, changes nothing.
+pub(super) async fn update(server: &Shared, caller: &Caller, id: &str, given: InputResponses) -> Result<(), Problem> {
+    caller.check_may_run(server)?;
+    let thread = find(server, caller, id).await?;
+    for asked in asked(&thread.inbox().await?) {
+        let Some(response) = given.get(&asked.key()) else { continue };
+        let response = serde_json::from_value(response.clone())
+            .map_err(|error| Problem::parameter("inputResponses", format!("{}: {error}", asked.key())))?;
+        if let Some(answer) = question::answer(asked, response) {
+            run::respond(&thread, asked, answer).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Cancels the run of a task, unless it has ended.
+pub(super) async fn cancel(server: &Shared, caller: &Caller, id: &str) -> Result<(), Problem> {
+    caller.check_may_run(server)?;
+    let thread = find(server, caller, id).await?;
+    let state = thread.state().await?;
+    if state.is_ended() {
+        Ok(())
+    } else {
+        following::cancel(&thread, state.run_id(), "the client cancelled the task").await
+    }
+}

@@ -1,0 +1,589 @@
+//! The MCP door: with the clients of PyPI and npm in both generations of the protocol, with the conformance suite, and with
+//! requests that no client sends.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use rethread_tests::binary::{Running, Scene, program, root};
+use rethread_tests::needs;
+use serde_json::{Value, json};
+
+use crate::http::{Request, Response};
+use crate::openai::{APPROVES, ASKS, CHAT, FAILS, HANGS};
+use crate::place::Place;
+
+/// The versions that are installed.
+const PYPI: &str = "mcp==2.3.0";
+const NPM: [&str; 2] = ["@modelcontextprotocol/sdk@1.32.2", "@modelcontextprotocol/client@2.4.0"];
+/// The last one that runs with Node 20.
+const CONFORMANCE: &str = "@modelcontextprotocol/conformance@0.1.13";
+
+/// Two nodes.
+const TWO: &str = r#"
+version: "1"
+name: two
+nodes:
+  - id: one
+    llm: {provider: mock, model: scripted, user_prompt: "{{ input }}", extra: {script: {otherwise: {text: first}}}}
+  - id: two
+    llm: {provider: mock, model: scripted, user_prompt: "{{ input }}", extra: {script: {otherwise: {text: second}}}}
+edges: [{from: one, to: two}]
+"#;
+
+/// Takes an object.
+const TYPED: &str = r#"
+version: "1"
+name: typed
+description: Paints.
+input_schema: {type: object, properties: {colour: {type: string}}, required: [colour]}
+nodes:
+  - id: answer
+    llm: {provider: mock, model: scripted, user_prompt: "{{ input.colour }}", extra: {script: {otherwise: {text: painted}}}}
+"#;
+
+/// The revisions that begin with `initialize`.
+const LEGACY: &str = "2025-11-25";
+const MODERN: &str = "2026-07-28";
+
+/// A server that needs tokens, and one of the scope `operate`.
+struct Door {
+    place: Place,
+    token: String,
+}
+
+impl Door {
+    fn new() -> Self {
+        Self::on(Scene::new(), "")
+    }
+
+    fn on(scene: Scene, options: &str) -> Self {
+        let token = scene.run("token create --scope operate").ok().stdout.trim().to_owned();
+        let admin = scene.run("token create --scope admin").ok().stdout.trim().to_owned();
+        let mut place = Place::on(scene, &format!("--require-token {options}"));
+        place.token = Some(admin);
+        for workflow in [CHAT, ASKS, FAILS, HANGS, APPROVES, TWO, TYPED] {
+            place.put(workflow);
+        }
+        Self { place, token }
+    }
+
+    fn address(&self) -> String {
+        format!("http://{}/mcp", self.place.address)
+    }
+
+    fn n_threads(&self) -> usize {
+        self.place.get("/v1/threads").is(200).value()["threads"].as_array().unwrap().len()
+    }
+
+    fn client(&self) -> Client<'_> {
+        Client { door: self, token: self.token.clone(), session: None }
+    }
+
+    fn token(&self, options: &str) -> String {
+        self.place.scene.run(&format!("token create {options}")).ok().stdout.trim().to_owned()
+    }
+}
+
+/// Sends messages as they are written here.
+struct Client<'a> {
+    door: &'a Door,
+    token: String,
+    session: Option<String>,
+}
+
+impl Client<'_> {
+    fn with(&self, token: &str) -> Self {
+        Client { door: self.door, token: token.to_owned(), session: self.session.clone() }
+    }
+
+    fn request(&self, method: &str) -> Request {
+        let request = Request::new(self.door.place.address, method, "/mcp");
+        let request = request.header("Authorization", &format!("Bearer {}", self.token));
+        let request = request.header("Accept", "application/json, text/event-stream");
+        match &self.session {
+            Some(session) => request.header("Mcp-Session-Id", session),
+            None => request,
+        }
+    }
+
+    /// Begins a session.
+    fn begin(&mut self) -> Response {
+        self.session = None;
+        let params = json!({
+            "protocolVersion": LEGACY, "capabilities": {}, "clientInfo": { "name": "test", "version": "1" },
+        });
+        let begun = self.post("initialize", params);
+        self.session = begun.header("mcp-session-id").map(str::to_owned);
+        if self.session.is_some() {
+            let body = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
+            self.request("POST").json(&body).send().is(202);
+        }
+        begun
+    }
+
+    fn post(&self, method: &str, params: Value) -> Response {
+        self.request("POST").json(&json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params })).send()
+    }
+
+    /// A request that needs no session.
+    fn modern(&self, method: &str, mut params: Value) -> Request {
+        params["_meta"] = json!({
+            "io.modelcontextprotocol/protocolVersion": MODERN,
+            "io.modelcontextprotocol/clientInfo": { "name": "test", "version": "1" },
+            "io.modelcontextprotocol/clientCapabilities": {},
+        });
+        let mut request = self.request("POST").header("MCP-Protocol-Version", MODERN).header("Mcp-Method", method);
+        if let Some(name) = params["name"].as_str() {
+            request = request.header("Mcp-Name", name);
+        }
+        request.json(&json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }))
+    }
+
+    /// The result of a tool.
+    #[track_caller]
+    fn call(&self, name: &str, arguments: Value) -> Value {
+        let answer = self.modern("tools/call", json!({ "name": name, "arguments": arguments })).send().is(200);
+        message(&answer)["result"].clone()
+    }
+
+    /// The tools that it sees.
+    #[track_caller]
+    fn tools(&self) -> Vec<String> {
+        let listed = message(&self.modern("tools/list", json!({})).send().is(200));
+        let tools = listed["result"]["tools"].as_array().unwrap();
+        tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+    }
+}
+
+/// The message of a response, which may be a stream.
+#[track_caller]
+fn message(response: &Response) -> Value {
+    let data = response.body.lines().filter_map(|line| line.strip_prefix("data: ")).rfind(|data| !data.is_empty());
+    serde_json::from_str(data.unwrap_or(&response.body)).unwrap_or_else(|error| panic!("{error}: {}", response.body))
+}
+
+#[track_caller]
+fn text(result: &Value) -> &str {
+    result["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{result}"))
+}
+
+/// Checks that a response is an error of JSON-RPC; returns it.
+#[track_caller]
+fn error(response: &Response, status: u16, code: i64) -> Value {
+    assert_eq!(response.status, status, "{}", response.body);
+    assert_eq!(response.header("content-type"), Some("application/json"));
+    let body = response.value();
+    assert_eq!((&body["jsonrpc"], &body["error"]["code"]), (&json!("2.0"), &json!(code)), "{body}");
+    assert!(body["error"]["message"].as_str().is_some_and(|text| text.len() > 5), "{body}");
+    body["error"].clone()
+}
+
+fn python(generation: &str, arguments: &[&str]) -> Option<Command> {
+    let packages = needs::pypi(env!("CARGO_TARGET_TMPDIR"), "mcp-python", &[PYPI])?;
+    let mut command = Command::new("python3");
+    command.arg(root().join("tests/clients/mcp_client.py")).env("PYTHONPATH", packages).arg(generation).args(arguments);
+    Some(command)
+}
+
+fn run(command: Command) {
+    assert_eq!(Running::start(command).end().ok().stdout.trim(), "done");
+}
+
+#[test]
+fn mcp_client_for_python_works_over_http() {
+    for generation in ["legacy", "auto"] {
+        let door = Door::new();
+        let Some(command) = python(generation, &["http", &door.address(), &door.token]) else { return };
+        run(command);
+    }
+}
+
+#[test]
+fn mcp_client_for_python_works_over_stdio_with_a_server() {
+    for generation in ["legacy", "auto"] {
+        let door = Door::new();
+        let program = program().to_str().unwrap();
+        let Some(mut command) = python(generation, &["stdio", program, "mcp"]) else { return };
+        command.current_dir(door.place.scene.path()).env("RETHREAD_TOKEN", &door.token);
+        run(command);
+    }
+}
+
+/// A log with the workflows, which no process holds.
+fn log_alone() -> Scene {
+    let Door { place, .. } = Door::new();
+    let Place { scene, server, .. } = place;
+    server.kill();
+    scene
+}
+
+#[test]
+fn mcp_client_for_python_works_over_stdio_on_a_log() {
+    for generation in ["legacy", "auto"] {
+        let scene = log_alone();
+        let program = program().to_str().unwrap();
+        let Some(mut command) = python(generation, &["stdio", program, "mcp"]) else { return };
+        command.current_dir(scene.path()).env("XDG_CONFIG_HOME", scene.file("home"));
+        run(command);
+    }
+}
+
+#[test]
+fn mcp_clients_for_node_work() {
+    let Some(folder) = needs::npm(env!("CARGO_TARGET_TMPDIR"), "mcp-node", &NPM) else { return };
+    // Modules are searched beside the program.
+    let program = folder.join("mcp_client.mjs");
+    std::fs::copy(root().join("tests/clients/mcp_client.mjs"), &program).unwrap();
+    for generation in ["legacy", "modern"] {
+        let door = Door::new();
+        let mut command = Command::new("node");
+        command.arg(&program).args([generation, &door.address(), &door.token]);
+        run(command);
+    }
+}
+
+#[test]
+fn conformance_suite_passes_where_it_needs_no_tools_of_its_own() {
+    let Some(folder) = needs::npm(env!("CARGO_TARGET_TMPDIR"), "mcp-conformance", &[CONFORMANCE]) else { return };
+    let place = Place::new();
+    for (name, answer) in [
+        ("test_simple_text", "{text: This is a simple text response for testing.}"),
+        (
+            "test_error_handling",
+            "{error: {kind: authentication, message: This tool intentionally returns an error for testing}}",
+        ),
+    ] {
+        place.put(
+            &CHAT
+                .replace("name: chat", &format!("name: {name}"))
+                .replace(r#"{chunks: ["Hello", ", ", "Ada!"]}"#, answer),
+        );
+    }
+    for scenario in [
+        "server-initialize",
+        "ping",
+        "tools-list",
+        "tools-call-simple-text",
+        "tools-call-error",
+        "resources-list",
+        "server-sse-multiple-streams",
+        "dns-rebinding-protection",
+    ] {
+        let mut command = Command::new("npx");
+        command.args(["--no-install", "conformance", "server", "--scenario", scenario]);
+        command.args(["--url", &format!("http://{}/mcp", place.address)]).current_dir(&folder);
+        let said = Running::start(command).end().ok().stdout;
+        assert!(said.contains(" 0 failed"), "{scenario}: {said}");
+    }
+}
+
+#[test]
+fn refused_requests_are_errors_of_json_rpc_and_start_nothing() {
+    let door = Door::on(Scene::new(), "--body-bytes-max 20000");
+    let mut client = door.client();
+    error(&client.with("wrong").begin(), 401, -32_000);
+    assert!(client.with("wrong").post("initialize", json!({})).header("www-authenticate").is_some());
+    let call = r#"{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "chat"}}"#;
+    let batch = format!("[{call}]");
+    let old = call.replace("2.0", "1.0");
+    for (body, status, code) in [
+        ("{", 400, -32_700),
+        ("", 400, -32_700),
+        ("\u{1}", 400, -32_700),
+        ("[]", 400, -32_600),
+        (&batch, 400, -32_600),
+        ("7", 400, -32_600),
+        ("{}", 400, -32_600),
+        (&old, 400, -32_600),
+        // It names no session.
+        (call, 400, -32_600),
+    ] {
+        error(&client.request("POST").body("application/json", body).send(), status, code);
+    }
+    let large = format!("{{\"jsonrpc\": \"2.0\", {}}}", " ".repeat(20_000));
+    error(&client.request("POST").body("application/json", large).send(), 413, -32_000);
+    error(&client.request("POST").body("text/plain", "{}").send(), 415, -32_600);
+    error(&Request::new(door.place.address, "PUT", "/mcp").send(), 405, -32_600);
+    let only_json =
+        Request::new(door.place.address, "POST", "/mcp").header("Authorization", &format!("Bearer {}", door.token));
+    error(&only_json.header("Accept", "application/json").json(&json!({})).send(), 406, -32_600);
+    // Wrong revisions of the protocol.
+    let begun = client.post(
+        "initialize",
+        json!({
+            "protocolVersion": "1999-01-01", "capabilities": {}, "clientInfo": { "name": "test", "version": "1" },
+        }),
+    );
+    assert_eq!(message(&begun.is(200))["result"]["protocolVersion"], LEGACY);
+    let discover = client.request("POST").header("MCP-Protocol-Version", "1999-01-01");
+    let discover = discover.json(&json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" })).send();
+    assert_eq!(discover.status, 400, "{}", discover.body);
+    assert!(discover.value()["error"]["message"].as_str().unwrap().contains("1999-01-01"), "{}", discover.body);
+    // Sessions that do not exist.
+    client.session = Some("nothing".into());
+    error(&client.post("ping", json!({})), 404, -32_000);
+    error(&client.request("GET").send(), 404, -32_000);
+    error(&client.request("DELETE").send(), 404, -32_000);
+    client.begin().is(200);
+    assert!(message(&client.post("nothing", json!({})).is(200))["error"]["code"] == -32_601);
+    assert!(message(&client.post("tools/call", json!({ "name": 7 })).is(200))["error"].is_object());
+    assert!(message(&client.post("tools/call", json!({ "name": "nothing" })).is(200))["error"]["code"] == -32_602);
+    // A session belongs to the token that began it.
+    let other = door.token("--scope operate");
+    error(&client.with(&other).post("ping", json!({})), 404, -32_000);
+    error(&client.with(&other).request("DELETE").send(), 404, -32_000);
+    assert!(message(&client.post("ping", json!({})).is(200))["result"].is_object());
+    client.request("DELETE").send().is(204);
+    error(&client.post("ping", json!({})), 404, -32_000);
+    assert_eq!(door.n_threads(), 0);
+}
+
+#[test]
+fn scopes_and_labels_of_tokens_apply() {
+    let door = Door::new();
+    let client = door.client();
+    let others = client.call("chat", json!({ "input": "Hello" }))["structuredContent"]["thread_id"].clone();
+    let reader = client.with(&door.token("--scope read"));
+    assert!(!reader.tools().iter().any(|tool| ["chat", "respond"].contains(&tool.as_str())), "{:?}", reader.tools());
+    assert!(text(&reader.call("explain", json!({ "thread": others }))).contains("completed in"));
+    for (name, arguments) in [
+        ("chat", json!({})),
+        ("respond", json!({ "interaction": format!("{}-1", others.as_str().unwrap()), "answer": 1 })),
+    ] {
+        let refused = reader.call(name, arguments);
+        assert_eq!((&refused["isError"], text(&refused).contains("operate")), (&json!(true), true), "{refused}");
+    }
+    let bound = client.with(&door.token("--scope operate --label team=blue"));
+    assert!(bound.tools().contains(&"respond".to_owned()) && !bound.tools().contains(&"chat".to_owned()));
+    let own = bound.call("chat", json!({ "input": "Hello" }))["structuredContent"]["thread_id"].clone();
+    let shown = door.place.get(&format!("/v1/threads/{}", own.as_str().unwrap())).is(200).value();
+    assert_eq!(shown["labels"], json!({ "team": "blue" }));
+    for tool in ["explain", "events", "state"] {
+        assert_eq!(bound.call(tool, json!({ "thread": own }))["isError"], json!(false));
+        let hidden = bound.call(tool, json!({ "thread": others }));
+        assert_eq!((&hidden["isError"], text(&hidden).contains("no thread")), (&json!(true), true), "{hidden}");
+    }
+    let listed = bound.call("threads", json!({}))["structuredContent"]["threads"].clone();
+    assert_eq!((listed.as_array().unwrap().len(), &listed[0]["thread_id"]), (1, &own));
+    assert!(text(&bound.call("explain", json!({ "thread": "last" }))).contains(own.as_str().unwrap()));
+    let asked = client.call("asks", json!({}))["structuredContent"]["questions"][0]["id"].clone();
+    assert_eq!(bound.call("questions", json!({}))["structuredContent"]["total"], 0);
+    let refused = bound.call("respond", json!({ "interaction": asked, "answer": "blue" }));
+    assert_eq!((&refused["isError"], text(&refused).contains("no thread")), (&json!(true), true), "{refused}");
+    let address = format!("rethread://threads/{}/explain", others.as_str().unwrap());
+    let hidden =
+        message(&bound.modern("resources/read", json!({ "uri": address })).header("Mcp-Name", &address).send());
+    assert_eq!(hidden["error"]["code"], -32_602, "{hidden}");
+}
+
+#[test]
+fn door_is_closed_unless_configured_beyond_loopback() {
+    let scene = Scene::new();
+    let token = scene.run("token create --scope operate").ok().stdout.trim().to_owned();
+    let ask = |place: &Place| {
+        let request = Request::new(place.address, "POST", "/mcp").header("Authorization", &format!("Bearer {token}"));
+        request
+            .header("Accept", "application/json, text/event-stream")
+            .json(&json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" }))
+            .send()
+    };
+    let place = Place::at(scene, "0.0.0.0:0", "");
+    let refused = error(&ask(&place), 404, -32_000);
+    assert!(refused["message"].as_str().unwrap().contains("`mcp = true`"), "{refused}");
+    let Place { scene, server, .. } = place;
+    server.kill();
+    scene.write("rethread.toml", "[serve.doors]\nmcp = true\n");
+    assert_ne!(ask(&Place::at(scene, "0.0.0.0:0", "")).status, 404);
+}
+
+#[test]
+fn client_of_sessions_that_disconnects_cancels_nothing() {
+    let door = Door::new();
+    let mut client = door.client();
+    client.begin().is(200);
+    let body =
+        json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": { "name": "hangs", "arguments": {} } });
+    let stream = client.request("POST").json(&body).open().unwrap();
+    door.place.until("/v1/threads?status=running", |page| page["threads"].as_array().unwrap().len() == 1);
+    drop(stream);
+    // The session ends as well, and the run goes on.
+    client.request("DELETE").send().is(204);
+    std::thread::sleep(Duration::from_millis(1_500));
+    assert_eq!(door.place.get("/v1/threads?status=running").is(200).value()["threads"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn client_without_session_that_disconnects_cancels_its_run() {
+    let door = Door::on(Scene::new(), "--keep-alive-ms 50");
+    let call = json!({ "name": "hangs", "arguments": {} });
+    let stream = door.client().modern("tools/call", call).open().unwrap();
+    assert_eq!(stream.status, 200);
+    door.place.until("/v1/threads?status=running", |page| page["threads"].as_array().unwrap().len() == 1);
+    drop(stream);
+    door.place.until("/v1/threads?status=cancelled", |page| page["threads"].as_array().unwrap().len() == 1);
+}
+
+#[test]
+fn clients_that_begin_a_thousand_sessions_do_not_end_one_in_use() {
+    let door = Door::new();
+    let mut client = door.client();
+    client.begin().is(200);
+    // A follower of its session.
+    let follower = client.request("GET").open().unwrap();
+    assert_eq!(follower.status, 200);
+    let flood = door.token("--scope read");
+    for _ in 0..1_000 {
+        let params =
+            json!({ "protocolVersion": LEGACY, "capabilities": {}, "clientInfo": { "name": "x", "version": "1" } });
+        client.door.client().with(&flood).post("initialize", params).is(200);
+    }
+    assert!(message(&client.post("ping", json!({})).is(200))["result"].is_object());
+    let called =
+        message(&client.post("tools/call", json!({ "name": "chat", "arguments": { "input": "Hello" } })).is(200));
+    assert_eq!(text(&called["result"]), "Hello, Ada!");
+    drop(follower);
+}
+
+#[test]
+fn run_goes_on_after_the_server_was_killed() {
+    let door = Door::new();
+    let mut client = door.client();
+    client.begin().is(200);
+    let waits = message(&client.post("tools/call", json!({ "name": "asks", "arguments": {} })).is(200));
+    let asked = waits["result"]["structuredContent"]["questions"][0]["id"].clone();
+    let session = client.session.take();
+    let Door { place, token } = door;
+    let admin = place.token.clone();
+    let mut place = place.kill_and_restart();
+    place.token = admin;
+    let door = Door { place, token };
+    let client = Client { session, ..door.client() };
+    error(&client.post("ping", json!({})), 404, -32_000);
+    let client = door.client();
+    assert_eq!(text(&client.call("respond", json!({ "interaction": asked, "answer": "blue" }))), "Painted blue.");
+}
+
+#[test]
+fn tasks_are_threads_that_a_client_polls() {
+    let door = Door::new();
+    let client = door.client();
+    let send = |method: &str, mut params: Value| {
+        params["_meta"] = json!({
+            "io.modelcontextprotocol/protocolVersion": MODERN,
+            "io.modelcontextprotocol/clientInfo": { "name": "test", "version": "1" },
+            "io.modelcontextprotocol/clientCapabilities": { "extensions": { "io.modelcontextprotocol/tasks": {} } },
+        });
+        let mut request = client.request("POST").header("MCP-Protocol-Version", MODERN).header("Mcp-Method", method);
+        if let Some(name) = params["name"].as_str().or(params["taskId"].as_str()) {
+            request = request.header("Mcp-Name", name);
+        }
+        message(&request.json(&json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params })).send())
+    };
+    let until = |task: &Value, status: &str| {
+        for _ in 0..600 {
+            let now = send("tasks/get", json!({ "taskId": task }))["result"].clone();
+            if now["status"] == status {
+                return now;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        panic!("the task does not come to be {status}");
+    };
+    let begun = send("tools/call", json!({ "name": "asks", "arguments": {} }))["result"].clone();
+    assert_eq!((&begun["resultType"], &begun["status"]), (&json!("task"), &json!("working")), "{begun}");
+    let task = begun["taskId"].clone();
+    let asks = until(&task, "input_required");
+    let (key, request) = asks["inputRequests"].as_object().unwrap().iter().next().unwrap();
+    assert_eq!(request["method"], "elicitation/create", "{asks}");
+    let answer = json!({ key: { "action": "accept", "content": { "answer": "blue" } } });
+    assert!(send("tasks/update", json!({ "taskId": task, "inputResponses": answer }))["error"].is_null());
+    assert_eq!(text(&until(&task, "completed")["result"]), "Painted blue.");
+    let hangs = send("tools/call", json!({ "name": "hangs", "arguments": {} }))["result"]["taskId"].clone();
+    assert!(send("tasks/cancel", json!({ "taskId": hangs }))["error"].is_null());
+    until(&hangs, "cancelled");
+    assert_eq!(send("tasks/get", json!({ "taskId": "nothing" }))["error"]["code"], -32_602);
+}
+
+#[test]
+fn log_is_free_for_other_commands_between_tools_over_stdio() {
+    let scene = log_alone();
+    let mut command = scene.command(["mcp"]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
+    let mut ask = |method: &str, params: Value| -> Value {
+        writeln!(stdin, "{}", json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params })).unwrap();
+        serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap()
+    };
+    let about =
+        json!({ "protocolVersion": LEGACY, "capabilities": {}, "clientInfo": { "name": "test", "version": "1" } });
+    assert_eq!(ask("initialize", about)["result"]["serverInfo"]["name"], "rethread");
+    let mut threads = BTreeMap::new();
+    for n in 1..=3 {
+        let called = ask("tools/call", json!({ "name": "chat", "arguments": { "input": "Hello" } }));
+        assert_eq!(text(&called["result"]), "Hello, Ada!", "{called}");
+        scene.write("two.yaml", TWO);
+        scene.run("run two.yaml --input x").ok();
+        let listed = ask("tools/call", json!({ "name": "threads", "arguments": {} }));
+        let found = listed["result"]["structuredContent"]["threads"].as_array().unwrap().len();
+        threads.insert(n, found);
+    }
+    assert_eq!(threads.into_values().collect::<Vec<_>>(), [2, 4, 6]);
+    // What cannot be parsed ends nothing.
+    writeln!(stdin, "rubbish").unwrap();
+    drop(stdin);
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn stdio_that_only_reads_runs_nothing() {
+    let scene = log_alone();
+    let mut command = scene.command(["mcp", "--read-only"]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let about =
+        json!({ "protocolVersion": LEGACY, "capabilities": {}, "clientInfo": { "name": "test", "version": "1" } });
+    for (id, method, params) in [
+        (1, "initialize", about),
+        (2, "tools/list", json!({})),
+        (3, "tools/call", json!({ "name": "chat", "arguments": { "input": "Hello" } })),
+    ] {
+        writeln!(stdin, "{}", json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })).unwrap();
+    }
+    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
+    let mut answers = BTreeMap::new();
+    while answers.len() < 3 {
+        let answer: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+        answers.insert(answer["id"].as_u64().unwrap(), answer["result"].clone());
+    }
+    drop(stdin);
+    let tools: Vec<_> = answers[&2]["tools"].as_array().unwrap().iter().map(|tool| tool["name"].clone()).collect();
+    assert_eq!(tools, ["threads", "explain", "events", "state", "diff", "bisect", "questions"]);
+    assert!(text(&answers[&3]).contains("--read-only"), "{}", answers[&3]);
+    assert!(child.wait().unwrap().success());
+}
+
+/// The first block of code of this language after the beginning of a page, and what follows it.
+fn block<'a>(page: &'a str, language: &str) -> (&'a str, &'a str) {
+    let (_, rest) = page.split_once(&format!("```{language}\n")).unwrap();
+    rest.split_once("```").unwrap()
+}
+
+#[test]
+fn program_of_the_page_about_the_door_prints_what_the_page_says() {
+    let Some(packages) = needs::pypi(env!("CARGO_TARGET_TMPDIR"), "mcp-python", &[PYPI]) else { return };
+    let page = std::fs::read_to_string(root().join("docs/doors/mcp.md")).unwrap();
+    let (workflow, rest) = block(&page, "yaml");
+    let (source, rest) = block(rest, "python");
+    let (printed, _) = block(rest, "");
+    let place = Place::new();
+    place.put(workflow);
+    let source = source.replace("127.0.0.1:7117", &place.address.to_string());
+    let mut command = Command::new("python3");
+    command.args(["-c", &source]).env("PYTHONPATH", packages);
+    assert_eq!(Running::start(command).end().ok().stdout.trim(), printed.trim());
+}
