@@ -134,5 +134,12 @@ assert.equal(worked.result, "They say: Done.");
 const subagent = team.seen.find((event) => event.type === "SUBAGENT_STARTED");
 assert.equal(subagent.name, "helper");
 assert.ok(team.seen.some((event) => event.type === "SUBAGENT_FINISHED" && event.subagentRunId === subagent.subagentRunId));
+const did = team.seen.filter((event) => event.subagentRunId === subagent.subagentRunId).map((event) => event.type);
+assert.deepEqual(did.slice(0, 3), ["SUBAGENT_STARTED", "STEP_STARTED", "TEXT_MESSAGE_START"]);
+assert.deepEqual(did.slice(-2), ["STEP_FINISHED", "SUBAGENT_FINISHED"]);
+const said = team.messages.filter((message) => message.subagentRunId === subagent.subagentRunId);
+assert.deepEqual(said.map((message) => message.content).filter((text) => text === "I look." || text === "Done."), ["I look.", "Done."]);
+const ids = team.messages.flatMap((message) => message.toolCalls ?? []).map((call) => call.id);
+assert.equal(new Set(ids).size, 2);
 
 console.log("done");

@@ -707,3 +707,33 @@ fn client_that_connects_a_thousand_times_runs_once_and_leaves_nothing() {
     }
     assert_eq!(door.n_threads(), 2);
 }
+
+#[test]
+fn approvals_in_subagents_are_interrupts_also_after_a_kill() {
+    let door = Door::new();
+    let calls = "tool_calls: [{name: helper, arguments: {task: Help.}}, {name: helper, arguments: {task: Help too.}}]";
+    let team = TEAM
+        .replace("name: team", "name: careful")
+        .replace("tool_calls: [{name: helper, arguments: {task: Help.}}]", calls)
+        .replace("          tool_mode: auto\n", "          tool_mode: auto\n          approve_tools: [list_folder]\n");
+    door.place.put(&team);
+    let open = interrupts(&door.events("careful", &asked("r1", "Hello.")));
+    assert_eq!(open.len(), 2);
+    let Door { place, token } = door;
+    let mut place = place.kill_and_restart();
+    place.token = Some(token.clone());
+    let door = Door { place, token };
+    let mut body = asked("r2", "Hello.");
+    body["resume"] = json!([
+        { "interruptId": open[0]["id"], "status": "resolved", "payload": { "approved": true } },
+        { "interruptId": open[1]["id"], "status": "cancelled" },
+    ]);
+    let events = door.events("careful", &body);
+    assert_eq!(events.last().unwrap()["result"], "They say: Done.");
+    for interrupt in open {
+        let of = |event: &&Value| event["subagentRunId"] == interrupt["subagentRunId"];
+        let told: Vec<_> = events.iter().filter(of).map(|event| event["type"].as_str().unwrap()).collect();
+        assert_eq!((told.first(), told.last()), (Some(&"SUBAGENT_STARTED"), Some(&"SUBAGENT_FINISHED")));
+        assert!(told.contains(&"TOOL_CALL_RESULT") && told.contains(&"TEXT_MESSAGE_CONTENT"), "{told:?}");
+    }
+}

@@ -12,7 +12,7 @@ use super::input::{Answer, AnswerStatus};
 
 /// Returns a question as an interrupt. `thread` is the one that the client knows.
 pub(super) fn interrupt(question: &OpenInteraction, thread: ThreadId) -> Interrupt {
-    let request = &question.request;
+    let (request, is_own) = (&question.request, question.thread == thread);
     let metadata = match request.metadata.as_ref().map(|metadata| &*metadata.0) {
         Some(Value::Object(metadata)) => metadata.clone(),
         Some(Value::Null) | None => Map::new(),
@@ -22,10 +22,11 @@ pub(super) fn interrupt(question: &OpenInteraction, thread: ThreadId) -> Interru
         id: question.key(),
         reason: reason(request.operation_type),
         message: request.prompt.clone(),
-        tool_call_id: request.tool_call.as_ref().and_then(|call| call.tool_call_id.clone()),
+        // The calls of a sub-agent are told when it has ended.
+        tool_call_id: request.tool_call.as_ref().filter(|_| is_own).and_then(|call| call.tool_call_id.clone()),
         response_schema: schema(request.operation_type, request.answer.as_ref()),
         expires_at: request.deadline.map(|deadline| deadline.to_string()),
-        subagent_run_id: (question.thread != thread).then(|| question.thread.to_string()),
+        subagent_run_id: (!is_own).then(|| question.thread.to_string()),
         metadata,
     }
 }

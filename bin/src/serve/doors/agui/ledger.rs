@@ -62,6 +62,16 @@ impl Ledger {
         self.open.contains(&(Some(thread), Open::Subagent))
     }
 
+    /// Returns the events that close what a sub-agent has open, the newest first.
+    pub(super) fn close_of(&mut self, thread: ThreadId) -> Vec<Sent> {
+        let is_of = |(owner, open): &(Option<ThreadId>, Open)| *owner == Some(thread) && *open != Open::Subagent;
+        let (of, others) = std::mem::take(&mut self.open).into_iter().partition(is_of);
+        self.open = of;
+        let closed = self.close();
+        self.open = others;
+        closed
+    }
+
     /// Returns the events that close everything that is open, the newest first. A sub-agent is suspended.
     pub(super) fn close(&mut self) -> Vec<Sent> {
         let close = |(subagent_run_id, open)| {

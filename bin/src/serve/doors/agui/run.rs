@@ -1,12 +1,14 @@
 //! `POST /agui/{workflow}`: runs a workflow, and streams what happens as events of the protocol.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpRequest, HttpResponse, web};
 use futures::StreamExt as _;
-use rethread::errors::RunError;
-use rethread::{Status, ThreadHandle};
+use rethread::errors::{ReadError, RunError};
+use rethread::operate::LogAccess as _;
+use rethread::{RecordedEvent, Seq, Status, ThreadHandle, Workflow};
 use rethread_events::message::Usage;
 use serde_json::{Map, Value, json};
 
@@ -19,11 +21,14 @@ use super::{Error, PROTOCOL_VERSION, THREAD, interrupts};
 use crate::serve::doors::following::{Following, Happening};
 use crate::serve::feed::{self, Frame};
 use crate::serve::guard;
+use crate::serve::idempotency::blocking;
 use crate::serve::problem::{Kind, Problem};
 use crate::serve::request;
 use crate::serve::server::{Server, Shared};
 use crate::serve::written::Written;
 
+/// The most events of a sub-agent that are told.
+const SUBAGENT_EVENTS_MAX: u64 = 20_000;
 /// The header of a request that says what becomes of the run if the client disconnects.
 const ON_DISCONNECT: &str = "x-rethread-on-disconnect";
 
@@ -39,12 +44,15 @@ pub(crate) async fn create(server: Shared, request: HttpRequest, payload: web::P
     let Begun { run, before, warnings } = begin(&server, &request, request::named(&request, "workflow"), input).await?;
     let mut translator = Translator::new(run.workflow.clone(), run.thread.id(), run.id, before);
     let opening = translator.opening();
+    let workflow = run.workflow.clone();
     let following = Following::begin(&server, &run, cancels, translator);
     let thread = run.thread.id().to_string();
     let mut stream = Stream {
         ids,
         tools,
         answered,
+        workflow,
+        next: VecDeque::new(),
         following,
         ledger: Ledger::default(),
         usage: BTreeMap::new(),
@@ -101,6 +109,9 @@ struct Stream {
     tools: BTreeSet<String>,
     /// The tool calls whose results the client sent: they are not told again.
     answered: BTreeSet<String>,
+    workflow: Arc<Workflow>,
+    /// What is told before the next event of the run.
+    next: VecDeque<Piece>,
     following: Following<Piece>,
     ledger: Ledger,
     /// The tokens of each provider and model.
@@ -144,14 +155,26 @@ impl Stream {
                 {
                     return String::new();
                 }
-                if let Event::TextMessageStart { .. } = &sent.event {
+                let is_own = sent.subagent_run_id.is_none();
+                if let Event::TextMessageStart { .. } = &sent.event
+                    && is_own
+                {
                     self.last_text.clear();
-                } else if let Event::TextMessageContent { delta, .. } = &sent.event {
+                } else if let Event::TextMessageContent { delta, .. } = &sent.event
+                    && is_own
+                {
                     self.last_text.push_str(delta);
                 }
+                let mut text = String::new();
+                if let (Event::SubagentFinished { .. } | Event::SubagentError { .. }, Some(child)) =
+                    (&sent.event, sent.subagent_run_id)
+                {
+                    text = self.ledger.close_of(child).iter().map(Sent::sse).collect();
+                }
                 self.ledger.note(&sent);
-                sent.sse()
+                text + &sent.sse()
             }
+            Piece::Did(_) => String::new(),
             Piece::Used { provider, model, usage } => {
                 self.usage.entry((provider, model)).or_default().add(&usage);
                 String::new()
@@ -160,7 +183,19 @@ impl Stream {
     }
 
     async fn next(&mut self) -> (String, Next) {
-        let end = match self.following.next().await {
+        let happening = match self.next.pop_front() {
+            Some(piece) => Ok(Happening::Piece(piece)),
+            None => self.following.next().await,
+        };
+        let end = match happening {
+            Ok(Happening::Piece(Piece::Did(child))) => {
+                let thread = self.thread().sibling(child);
+                match did(thread, self.workflow.clone()).await {
+                    Ok(pieces) => pieces.into_iter().rev().for_each(|piece| self.next.push_front(piece)),
+                    Err(problem) => tracing::info!(%problem, thread = %child, "a sub-agent is not told"),
+                }
+                return (String::new(), Next::Events);
+            }
             Ok(Happening::Piece(piece)) => return (self.write(piece), Next::Events),
             Ok(Happening::Ended) => self.ended().await,
             Ok(Happening::Rests(rested)) => self.rests(rested.status).await,
@@ -243,4 +278,16 @@ impl Stream {
         }
         Ok(self.finish(None, Outcome::Interrupt { interrupts }))
     }
+}
+
+/// What a sub-agent did, whose thread this is. A branch that was cancelled before it began has no thread.
+async fn did(thread: ThreadHandle, workflow: Arc<Workflow>) -> Result<Vec<Piece>, Problem> {
+    let from = thread.first_own_seq().await?;
+    let (store, id) = (thread.runtime().store(), thread.id());
+    let read = move || {
+        let records = store.records(id, from..Seq(from.0.saturating_add(SUBAGENT_EVENTS_MAX)));
+        let events = records.map(|record| RecordedEvent::decode(record?)).collect::<Result<Vec<_>, ReadError>>()?;
+        Ok::<_, ReadError>(Translator::of_subagent(workflow, id, &events))
+    };
+    Ok(blocking(read).await??)
 }

@@ -27,6 +27,8 @@ use crate::serve::doors::following::Fold;
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Piece {
     Sent(Sent),
+    /// A sub-agent has ended: what it did comes here.
+    Did(ThreadId),
     /// Tokens that a model used. Both names are absent for the sums of a sub-agent.
     Used {
         provider: Option<String>,
@@ -103,6 +105,33 @@ impl Translator {
         }
         new.state = SharedState::of(&new.workflow, before.unwrap_or_else(|| State::new(thread)));
         new
+    }
+
+    /// Returns what a sub-agent did, whose thread has these events of its own. Its tokens are in the sums at its end.
+    pub(super) fn of_subagent(workflow: Arc<Workflow>, child: ThreadId, events: &[RecordedEvent]) -> Vec<Piece> {
+        let mut translator = Self::new(workflow, child, RunId::default(), None);
+        (translator.has_begun, translator.state) = (true, None);
+        let mut pieces = Vec::new();
+        for event in events {
+            pieces.extend(translator.take(event));
+        }
+        pieces.retain(|piece| !matches!(piece, Piece::Used { .. }));
+        for piece in &mut pieces {
+            let Piece::Sent(sent) = piece else { continue };
+            if let Told::SubagentStarted { parent_subagent_run_id, parent_tool_call_id, .. } = &mut sent.event {
+                parent_subagent_run_id.get_or_insert_with(|| child.to_string());
+                parent_tool_call_id.iter_mut().for_each(|id| *id = format!("{child}-{id}"));
+            } else if let Told::ToolCallStart { tool_call_id: id, .. }
+            | Told::ToolCallArgs { tool_call_id: id, .. }
+            | Told::ToolCallEnd { tool_call_id: id }
+            | Told::ToolCallResult { tool_call_id: id, .. } = &mut sent.event
+            {
+                // Ids of calls are those of one conversation.
+                *id = format!("{child}-{id}");
+            }
+            sent.subagent_run_id.get_or_insert(child);
+        }
+        pieces
     }
 
     /// Continues in the middle of a run. What is open there was closed at the end of the stream before.
@@ -377,6 +406,7 @@ impl Translator {
             }
             Some(error) => Told::SubagentError { message: error.message.clone(), code: Some(error.kind.to_string()) },
         };
+        self.told.push(Piece::Did(ended.child));
         self.tell_of(ended.child, event);
         let event = self.calls.agent_ended(ended);
         self.tell_all(event);

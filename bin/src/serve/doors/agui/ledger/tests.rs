@@ -62,3 +62,14 @@ fn what_belongs_to_a_subagent_is_closed_before_it_and_suspends_it() {
     assert_eq!(closed, [sent(finished(), Some(CHILD)), sent(suspended, Some(CHILD)), sent(finished(), None)]);
     assert!(!ledger.has_subagent(CHILD));
 }
+
+#[test]
+fn what_a_subagent_has_open_is_closed_without_the_rest() {
+    let mut ledger = Ledger::default();
+    for event in [step("node", None), step("node", Some(CHILD))] {
+        ledger.note(&event);
+    }
+    let finished = |of| sent(Event::StepFinished { step_name: "node".into() }, of);
+    assert_eq!(ledger.close_of(CHILD), [finished(Some(CHILD))]);
+    assert_eq!(ledger.close(), [finished(None)]);
+}

@@ -224,3 +224,21 @@ fn state_of_the_client_is_that_of_the_thread_at_the_end() {
         assert_eq!(state, serde_json::json!({ "mood": "merry", "list": [1, 2] }), "from {from}");
     }
 }
+
+#[test]
+fn subagent_is_told_with_its_id_and_ids_of_its_own() {
+    let (workflow, events) = recorded(ALL);
+    let child = ThreadId::from_bytes([7; 16]);
+    let pieces = Translator::of_subagent(workflow, child, &events);
+    let sent: Vec<_> =
+        pieces.into_iter().filter_map(|piece| if let Piece::Sent(sent) = piece { Some(sent) } else { None }).collect();
+    verify(&closed(sent.clone()));
+    assert!(sent.iter().all(|sent| sent.subagent_run_id.is_some()));
+    let calls: Vec<_> = sent
+        .iter()
+        .filter_map(
+            |sent| if let Told::ToolCallStart { tool_call_id, .. } = &sent.event { Some(tool_call_id) } else { None },
+        )
+        .collect();
+    assert!(!calls.is_empty() && calls.iter().all(|call| call.starts_with(&child.to_string())), "{calls:?}");
+}
