@@ -410,7 +410,14 @@ fn client_of_sessions_that_disconnects_cancels_nothing() {
     drop(stream);
     // The session ends as well, and the run goes on.
     client.request("DELETE").send().is(204);
-    std::thread::sleep(Duration::from_millis(1_500));
+    let follows = || !door.place.get("/metrics").is(200).body.contains("rethread_subscribers 0\n");
+    for _ in 0..600 {
+        if !follows() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    assert!(!follows(), "the request has not ended");
     assert_eq!(door.place.get("/v1/threads?status=running").is(200).value()["threads"].as_array().unwrap().len(), 1);
 }
 
@@ -565,6 +572,27 @@ fn stdio_that_only_reads_runs_nothing() {
     assert_eq!(tools, ["threads", "explain", "events", "state", "diff", "bisect", "questions"]);
     assert!(text(&answers[&3]).contains("--read-only"), "{}", answers[&3]);
     assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn stdio_without_a_log_creates_none() {
+    let scene = Scene::new();
+    let mut command = scene.command(["mcp"]);
+    command.stdin(Stdio::piped());
+    let mut running = Running::start(command);
+    let about =
+        json!({ "protocolVersion": LEGACY, "capabilities": {}, "clientInfo": { "name": "test", "version": "1" } });
+    for (id, method, params) in
+        [(1, "initialize", about), (2, "tools/list", json!({})), (3, "tools/call", json!({ "name": "chat" }))]
+    {
+        let request = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+        running.write(&format!("{request}\n"));
+    }
+    let answers = running.end().ok().lines();
+    assert_eq!(answers.len(), 3, "{answers:?}");
+    assert!(answers.iter().any(|answer| answer["result"]["tools"].as_array().is_some_and(|tools| tools.len() == 7)));
+    assert!(answers.iter().any(|answer| answer["id"] == 3 && text(&answer["result"]).contains("there is no log")));
+    assert!(!scene.data_dir().exists());
 }
 
 /// The first block of code of this language after the beginning of a page, and what follows it.
