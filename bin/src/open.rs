@@ -244,7 +244,11 @@ impl OpenArgs {
         }
     }
 
-    fn check_log(&self) -> Result<(), Failure> {
+    /// Checks that there is a log.
+    ///
+    /// # Errors
+    /// When there is none (exit code 5).
+    pub(crate) fn check_log(&self) -> Result<(), Failure> {
         if self.data_dir.is_dir() {
             return Ok(());
         }

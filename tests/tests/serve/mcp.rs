@@ -1,12 +1,12 @@
 //! The MCP door: with the clients of PyPI and npm in both generations of the protocol, with the conformance suite, and with
 //! requests that no client sends.
 
-use std::collections::BTreeMap;
-use std::io::Write as _;
-use std::process::{Command, Stdio};
+mod stdio;
+
+use std::process::Command;
 use std::time::Duration;
 
-use rethread_tests::binary::{Running, Scene, program, root};
+use rethread_tests::binary::{Running, Scene, root};
 use rethread_tests::needs;
 use serde_json::{Value, json};
 
@@ -201,36 +201,6 @@ fn mcp_client_for_python_works_over_http() {
 }
 
 #[test]
-fn mcp_client_for_python_works_over_stdio_with_a_server() {
-    for generation in ["legacy", "auto"] {
-        let door = Door::new();
-        let program = program().to_str().unwrap();
-        let Some(mut command) = python(generation, &["stdio", program, "mcp"]) else { return };
-        command.current_dir(door.place.scene.path()).env("RETHREAD_TOKEN", &door.token);
-        run(command);
-    }
-}
-
-/// A log with the workflows, which no process holds.
-fn log_alone() -> Scene {
-    let Door { place, .. } = Door::new();
-    let Place { scene, server, .. } = place;
-    server.kill();
-    scene
-}
-
-#[test]
-fn mcp_client_for_python_works_over_stdio_on_a_log() {
-    for generation in ["legacy", "auto"] {
-        let scene = log_alone();
-        let program = program().to_str().unwrap();
-        let Some(mut command) = python(generation, &["stdio", program, "mcp"]) else { return };
-        command.current_dir(scene.path()).env("XDG_CONFIG_HOME", scene.file("home"));
-        run(command);
-    }
-}
-
-#[test]
 fn mcp_clients_for_node_work() {
     let Some(folder) = needs::npm(env!("CARGO_TARGET_TMPDIR"), "mcp-node", &NPM) else { return };
     // Modules are searched beside the program.
@@ -410,7 +380,14 @@ fn client_of_sessions_that_disconnects_cancels_nothing() {
     drop(stream);
     // The session ends as well, and the run goes on.
     client.request("DELETE").send().is(204);
-    std::thread::sleep(Duration::from_millis(1_500));
+    let follows = || !door.place.get("/metrics").is(200).body.contains("rethread_subscribers 0\n");
+    for _ in 0..600 {
+        if !follows() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    assert!(!follows(), "the request has not ended");
     assert_eq!(door.place.get("/v1/threads?status=running").is(200).value()["threads"].as_array().unwrap().len(), 1);
 }
 
@@ -504,67 +481,6 @@ fn tasks_are_threads_that_a_client_polls() {
     assert!(send("tasks/cancel", json!({ "taskId": hangs }))["error"].is_null());
     until(&hangs, "cancelled");
     assert_eq!(send("tasks/get", json!({ "taskId": "nothing" }))["error"]["code"], -32_602);
-}
-
-#[test]
-fn log_is_free_for_other_commands_between_tools_over_stdio() {
-    let scene = log_alone();
-    let mut command = scene.command(["mcp"]);
-    command.stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    let mut stdin = child.stdin.take().unwrap();
-    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
-    let mut ask = |method: &str, params: Value| -> Value {
-        writeln!(stdin, "{}", json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params })).unwrap();
-        serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap()
-    };
-    let about =
-        json!({ "protocolVersion": LEGACY, "capabilities": {}, "clientInfo": { "name": "test", "version": "1" } });
-    assert_eq!(ask("initialize", about)["result"]["serverInfo"]["name"], "rethread");
-    let mut threads = BTreeMap::new();
-    for n in 1..=3 {
-        let called = ask("tools/call", json!({ "name": "chat", "arguments": { "input": "Hello" } }));
-        assert_eq!(text(&called["result"]), "Hello, Ada!", "{called}");
-        scene.write("two.yaml", TWO);
-        scene.run("run two.yaml --input x").ok();
-        let listed = ask("tools/call", json!({ "name": "threads", "arguments": {} }));
-        let found = listed["result"]["structuredContent"]["threads"].as_array().unwrap().len();
-        threads.insert(n, found);
-    }
-    assert_eq!(threads.into_values().collect::<Vec<_>>(), [2, 4, 6]);
-    // What cannot be parsed ends nothing.
-    writeln!(stdin, "rubbish").unwrap();
-    drop(stdin);
-    assert!(child.wait().unwrap().success());
-}
-
-#[test]
-fn stdio_that_only_reads_runs_nothing() {
-    let scene = log_alone();
-    let mut command = scene.command(["mcp", "--read-only"]);
-    command.stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    let mut stdin = child.stdin.take().unwrap();
-    let about =
-        json!({ "protocolVersion": LEGACY, "capabilities": {}, "clientInfo": { "name": "test", "version": "1" } });
-    for (id, method, params) in [
-        (1, "initialize", about),
-        (2, "tools/list", json!({})),
-        (3, "tools/call", json!({ "name": "chat", "arguments": { "input": "Hello" } })),
-    ] {
-        writeln!(stdin, "{}", json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })).unwrap();
-    }
-    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
-    let mut answers = BTreeMap::new();
-    while answers.len() < 3 {
-        let answer: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
-        answers.insert(answer["id"].as_u64().unwrap(), answer["result"].clone());
-    }
-    drop(stdin);
-    let tools: Vec<_> = answers[&2]["tools"].as_array().unwrap().iter().map(|tool| tool["name"].clone()).collect();
-    assert_eq!(tools, ["threads", "explain", "events", "state", "diff", "bisect", "questions"]);
-    assert!(text(&answers[&3]).contains("--read-only"), "{}", answers[&3]);
-    assert!(child.wait().unwrap().success());
 }
 
 /// The first block of code of this language after the beginning of a page, and what follows it.

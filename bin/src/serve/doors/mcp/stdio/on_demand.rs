@@ -193,7 +193,11 @@ impl Held {
                     );
                     return Err(Failure::new(CONFLICT, message));
                 }
-                None => open.work(tools).await?,
+                None => {
+                    // The workflows are in the log: without one there is nothing to run.
+                    open.check_log()?;
+                    open.work(tools).await?
+                }
             },
         };
         let settings = Settings {
