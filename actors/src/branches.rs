@@ -8,7 +8,7 @@ use rethread_events::event::{BranchOf, ForkChanges, LimitRaised};
 use rethread_events::fault::{ErrorKind, ExecutionError};
 use rethread_events::ids::{Position, ThreadId};
 use rethread_events::text::with_sources;
-use rethread_events::thread::{BranchOutcome, BranchRun, Fork, Input, Status, Totals};
+use rethread_events::thread::{BranchOutcome, BranchRun, Fork, Input, State, Status, Totals};
 use rethread_events::workflow::Workflow;
 use rethread_store::StoreError;
 
@@ -86,13 +86,7 @@ pub(crate) async fn ensure(registry: Arc<ThreadRegistry>, wanted: Wanted) {
         };
         let Ok(found) = found else { return };
         match found {
-            Ok(Found::Open) => {
-                activate(&registry, parent, run.child).await;
-                if wanted.has_budget {
-                    sync_budget(registry, parent, run.child).await;
-                }
-                return;
-            }
+            Ok(Found::Open) => return activate(&registry, parent, run.child).await,
             Ok(Found::AtRest(state)) => return rests_in_log(&registry, parent, run.child, state).await,
             Ok(Found::Ended(outcome, at)) => {
                 let (index, child) = (run.index, run.child);
@@ -101,8 +95,9 @@ pub(crate) async fn ensure(registry: Arc<ThreadRegistry>, wanted: Wanted) {
             Ok(Found::Absent(base)) => match begin(&registry, &wanted, &base).await {
                 // The parent may have cancelled or paused the branch before it began.
                 Ok(()) => {
+                    // It compares its budget with that of its parent, which may have changed since the moment it began from.
                     if wanted.has_budget {
-                        sync_budget(registry.clone(), parent, run.child).await;
+                        activate(&registry, parent, run.child).await;
                     }
                     return reconcile_parent(registry, parent, run.index, run.child, Pauses::default()).await;
                 }
@@ -164,7 +159,7 @@ async fn give_up(registry: &Arc<ThreadRegistry>, parent: ThreadId, run: &BranchR
     let error = with_sources(error);
     tracing::error!(thread = %parent, branch = %run.child, error, "the branch cannot begin");
     let error = ExecutionError::new(ErrorKind::Internal, format!("the branch cannot begin: {error}"));
-    let outcome = BranchOutcome::failed(error);
+    let outcome = BranchOutcome { totals: run.spent, ..BranchOutcome::failed(error) };
     deliver_unasked(registry, parent, Input::BranchEnded { index: run.index, child: run.child, outcome }).await;
 }
 
@@ -270,7 +265,8 @@ pub(crate) async fn follow(
     }
 }
 
-/// Reports to a parent what a branch has spent. It is reported again when the branch is activated.
+/// Reports to a parent what a branch has spent. A report that is lost with the actor of the parent is made up for when that
+/// is loaded again and checks its branches.
 pub(crate) async fn report_spending(
     registry: Arc<ThreadRegistry>,
     parent: ThreadId,
@@ -282,17 +278,55 @@ pub(crate) async fn report_spending(
     if let Err(error) = deliver(&registry, parent, report).await
         && !registry.is_shutting_down()
     {
-        tracing::error!(thread = %parent, branch = %child, error = with_sources(&error), "what the branch has spent is reported again with its next call");
+        tracing::error!(thread = %parent, branch = %child, error = with_sources(&error), "cannot report what a branch has spent: the parent counts it with the next report");
     }
 }
 
-/// Makes a parent tell a branch what is left of the budget: it may have changed since the moment from which the branch
-/// began, or while the branch was not in memory.
-pub(crate) async fn sync_budget(registry: Arc<ThreadRegistry>, parent: ThreadId, branch: ThreadId) {
-    if let Err(error) = deliver(&registry, parent, || SyncBudget { branch }).await
-        && !registry.is_shutting_down()
-    {
-        tracing::error!(thread = %parent, %branch, error = with_sources(&error), "the branch is told with the next change what is left of the budget");
+/// What a branch has spent and may spend, for its parent.
+pub(crate) struct BranchBudget {
+    pub(crate) index: u32,
+    pub(crate) branch: ThreadId,
+    pub(crate) totals: Totals,
+    /// Its last event.
+    pub(crate) at: Position,
+    pub(crate) state: State,
+}
+
+/// What a branch and its parent have to learn from each other.
+pub(crate) struct BudgetNews {
+    /// Whether the parent has not counted all of it.
+    pub(crate) counts: bool,
+    /// The limits of the branch, if they change what it may do.
+    pub(crate) left: Option<LimitRaised>,
+}
+
+/// Compares the budgets of a parent and a branch; `None` if the branch is not one that runs.
+pub(crate) fn news_of(parent: &State, of: &BranchBudget) -> Option<BudgetNews> {
+    let run = parent.branch_run(of.index).filter(|run| run.child == of.branch)?;
+    let counts = of.totals.is_beyond(&run.spent);
+    Some(BudgetNews { counts, left: parent.left_for(run).filter(|left| of.state.would_take(left)) })
+}
+
+/// Makes a parent and a branch that was activated compare their budgets. A parent that is not in memory is only activated if
+/// one of them learns something: otherwise it would activate the branch, and the branch the parent, without end.
+pub(crate) async fn sync_budget(registry: Arc<ThreadRegistry>, parent: ThreadId, of: BranchBudget) {
+    if let Some(actor) = registry.actor(parent) {
+        return actor.do_send(SyncBudget(Box::new(of)));
+    }
+    let in_log = {
+        let registry = registry.clone();
+        blocking(move || {
+            let fold = || load::present_from(&*registry.services.store, parent, &registry.services.kept_states);
+            let state = registry.services.crashes.folding(parent, fold)?.state;
+            Ok::<_, ReadError>((news_of(&state, &of), of))
+        })
+    };
+    let Ok(Ok((Some(news), of))) = in_log.await else { return };
+    if news.counts {
+        report_spending(registry.clone(), parent, (of.index, of.branch), of.totals, of.at).await;
+    }
+    if news.left.is_some() {
+        follow(registry, of.branch, news.left, None).await;
     }
 }
 

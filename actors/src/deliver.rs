@@ -20,7 +20,7 @@ use crate::label_limits::StartPermit;
 use crate::port::Reply;
 use crate::registry::{Live, ThreadRegistry};
 use crate::thread_actor::ThreadActor;
-use crate::thread_actor::messages::{CheckIdle, Settle, SyncBudget, SyncPause, Tell};
+use crate::thread_actor::messages::{CheckIdle, Settle, SyncPause, Tell};
 use rethread_events::text::with_sources;
 
 /// How often a message is sent again to a thread whose actor took it and stopped before it replied.
@@ -54,7 +54,7 @@ macro_rules! deliverable {
     };
 }
 
-deliverable!(Tell, CheckIdle, SyncBudget, SyncPause, Settle);
+deliverable!(Tell, CheckIdle, SyncPause, Settle);
 
 impl<M: Deliverable> Handler<WithPermit<M>> for ThreadActor {
     type Result = ();

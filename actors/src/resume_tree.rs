@@ -11,8 +11,9 @@ use crate::thread_handle::ThreadHandle;
 impl ThreadHandle {
     /// Resumes the thread and the branches that run now, and raises these limits, if any are given. A budget is of a run
     /// with all its branches: it is raised where the run is, also if this thread is a branch of it, and branches that have
-    /// paused because it was spent go on. More iterations are for each thread that is paused. If nothing is paused, the
-    /// thread itself receives the command, as [`ThreadHandle::resume`] and [`ThreadHandle::raise`] would send it. Costs a
+    /// paused because it was spent go on. More iterations are for each thread that is paused. If nothing is paused and
+    /// no budget is raised, the thread itself receives the command, as [`ThreadHandle::resume`] and [`ThreadHandle::raise`]
+    /// would send it. Costs a
     /// fold of each of them.
     ///
     /// # Errors

@@ -123,6 +123,7 @@ impl Handler<CheckIdle> for ThreadActor {
     type Result = ();
 
     fn handle(&mut self, _message: CheckIdle, ctx: &mut Context<Self>) {
+        self.sync_budget();
         self.check_branches(ctx);
     }
 }

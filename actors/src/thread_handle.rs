@@ -295,7 +295,8 @@ impl ThreadHandle {
         self.send_input(Input::Resume).await.map(drop)
     }
 
-    /// Raises limits, such as the budget from here on or the number of iterations, and ends a pause.
+    /// Raises limits, such as the budget from here on or the number of iterations, and ends a pause. A branch has no larger
+    /// budget than its parent leaves it: raise that of the parent, as [`ThreadHandle::resume_tree`] does.
     ///
     /// # Errors
     /// As [`ThreadHandle::resume`].

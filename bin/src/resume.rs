@@ -81,7 +81,7 @@ pub(crate) async fn resume(open: &OpenArgs, args: ResumeArgs) -> Result<ExitCode
             by: None,
         };
         if raised != LimitRaised::default() {
-            // A branch may have been named because it alone is to have more.
+            // A branch may have been named because it alone is to make more iterations.
             resume_thread(server, &named, &raised).await?;
         } else if summary.status == Status::Paused {
             resume_thread(server, &thread, &raised).await?;

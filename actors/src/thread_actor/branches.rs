@@ -5,13 +5,13 @@ use futures_util::FutureExt;
 use futures_util::future::join_all;
 use rethread_events::event::Event;
 use rethread_events::ids::{Position, Seq, ThreadId};
-use rethread_events::thread::{Effect, Input, State, Totals};
+use rethread_events::thread::{Effect, Input, Totals};
 
 use super::ThreadActor;
 use super::live::{Live, Phase};
 use super::messages::{BranchChanged, PAUSED_WITH_PARENT, Pauses, Settle, SyncBudget, SyncPause, Tell};
 use crate::branch_states::BranchState;
-use crate::branches::{self, End, Wanted};
+use crate::branches::{self, BranchBudget, End, Wanted};
 use crate::port::Reply;
 
 /// The parent of a branch, the number of the branch there, and what it has spent.
@@ -22,17 +22,31 @@ pub(super) type Spending = (ThreadId, u32, Totals);
 pub(super) struct ForBranches {
     not_needed: Vec<ThreadId>,
     paused: Option<bool>,
-    /// Whether the limits of the branches may be others now.
-    budget: bool,
+    /// The branches whose limits may be others now.
+    budget: Limited,
+}
+
+/// Branches that are to learn what is left of the budget.
+#[derive(Default, Clone, Copy, PartialEq)]
+enum Limited {
+    #[default]
+    None,
+    /// This one.
+    One(ThreadId),
+    /// Those in memory: the others ask when they are activated.
+    Live,
+    All,
 }
 
 impl ForBranches {
-    /// `state` is that after the events.
-    pub(super) fn of(events: &[Event], state: &State) -> Self {
-        let mut found = Self::default();
+    /// `is_spent` says that the budget is spent since these events.
+    pub(super) fn of(events: &[Event], is_spent: bool) -> Self {
+        let budget = if is_spent { Limited::Live } else { Limited::None };
+        let mut found = Self { budget, ..Self::default() };
         for event in events {
-            let counts = matches!(event, Event::BranchSpent(_) | Event::BranchEnded(_)) && state.budget_is_spent();
-            found.budget |= counts || matches!(event, Event::LimitRaised(_));
+            if matches!(event, Event::LimitRaised(_)) {
+                found.budget = Limited::All;
+            }
             if let Event::BranchEnded(e) = event
                 && e.error.is_some()
             {
@@ -82,7 +96,7 @@ impl ThreadActor {
         let registry = &self.registry;
         let cancelled = follows.not_needed.into_iter().map(|child| branches::cancel(registry.clone(), child).boxed());
         let mut follow: Vec<_> = cancelled.collect();
-        if follows.paused.is_some() || follows.budget {
+        if follows.paused.is_some() || follows.budget != Limited::None {
             if let Some(paused) = follows.paused {
                 live.branches.iter().for_each(|watch| watch.set_paused(paused));
             }
@@ -90,7 +104,13 @@ impl ThreadActor {
             let pauses: Vec<_> = state
                 .running_branches()
                 .map(|run| {
-                    let left = state.left_for(run).filter(|_| follows.budget);
+                    let is_limited = match follows.budget {
+                        Limited::None => false,
+                        Limited::One(branch) => branch == run.child,
+                        Limited::Live => registry.is_live(run.child),
+                        Limited::All => true,
+                    };
+                    let left = state.left_for(run).filter(|_| is_limited);
                     branches::follow(registry.clone(), run.child, left, follows.paused)
                 })
                 .collect();
@@ -123,16 +143,22 @@ impl ThreadActor {
         }
     }
 
+    /// Compares the limits of this branch with what its parent has left, and what it has spent with what the parent has
+    /// counted: either may have missed the news of the other. Does nothing while appends are pending, which are reported.
+    pub(super) fn sync_budget(&self) {
+        if let Phase::Live(live) = &self.phase
+            && live.durable == live.thread.next_seq()
+            && let state = live.thread.state()
+            && let Some((parent, index, totals)) = state.spending_for_parent()
+        {
+            let branch = BranchBudget { index, branch: self.id, totals, at: live.last_position, state: state.clone() };
+            actix_rt::spawn(branches::sync_budget(self.registry.clone(), parent, branch));
+        }
+    }
+
     /// Applies the pause, the budget and the end of the parent to a branch that was activated.
     pub(super) fn reconcile_parent(&mut self, ctx: &mut Context<Self>) {
-        let Phase::Live(live) = &self.phase else {
-            return;
-        };
-        let (spending, at) = (live.thread.state().spending_for_owner(), live.last_position);
-        if let Some((parent, ..)) = spending {
-            self.report_spending(spending, at);
-            actix_rt::spawn(branches::sync_budget(self.registry.clone(), parent, self.id));
-        }
+        self.sync_budget();
         let Phase::Live(live) = &self.phase else {
             return;
         };
@@ -267,15 +293,23 @@ impl Handler<Settle> for ThreadActor {
 impl Handler<SyncBudget> for ThreadActor {
     type Result = ();
 
-    /// Does nothing before the thread is loaded: it then looks for its branches itself.
-    fn handle(&mut self, SyncBudget { branch }: SyncBudget, _ctx: &mut Context<Self>) {
-        if let Phase::Live(live) = &self.phase
-            && let state = live.thread.state()
-            && let Some(run) = state.running_branches().find(|run| run.child == branch)
-            && let Some(left) = state.left_for(run)
-        {
-            actix_rt::spawn(branches::follow(self.registry.clone(), branch, Some(left), None));
+    /// Does nothing before the thread is loaded: it makes its branches compare again then.
+    fn handle(&mut self, SyncBudget(of): SyncBudget, ctx: &mut Context<Self>) {
+        let Phase::Live(live) = &self.phase else {
+            return;
+        };
+        let Some(news) = branches::news_of(live.thread.state(), &of) else {
+            return;
+        };
+        if news.counts {
+            let BranchBudget { index, branch, totals, at, .. } = *of;
+            self.step(Tell::of_branch(Input::BranchSpent { index, child: branch, totals }, at), ctx);
         }
+        if news.left.is_some() {
+            // In its place among what other events mean for the branch.
+            self.branches_follow(ForBranches { budget: Limited::One(of.branch), ..ForBranches::default() });
+        }
+        self.pump(ctx);
     }
 }
 

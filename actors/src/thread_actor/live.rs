@@ -71,6 +71,8 @@ pub(super) struct Live {
     pub(super) pause_is_asked_for: bool,
     /// What this branch has reported to its parent since its actor started.
     pub(super) reported: Totals,
+    /// Whether its budget is spent, as far as its branches have been notified.
+    pub(super) budget_is_spent: bool,
     /// The bytes of all that was read and appended for its state, an upper bound for what a step reads of it.
     pub(super) bytes: usize,
 }
@@ -150,6 +152,7 @@ impl Live {
             step_is_asked_for: false,
             pause_is_asked_for: false,
             reported: Totals::default(),
+            budget_is_spent: false,
             bytes: 0,
         }
     }

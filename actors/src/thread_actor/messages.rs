@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::Message;
-use rethread_events::ids::{CallId, Position, ThreadId, TraceId};
+use rethread_events::ids::{CallId, Position, TraceId};
 use rethread_events::json::Json;
 use rethread_events::thread::{First, Fork, Input, State};
 use rethread_events::workflow::Workflow;
 
+use crate::branches::BranchBudget;
 use crate::memory_budget::Reservation;
 use crate::port::Reply;
 
@@ -67,7 +68,7 @@ impl Tell {
         Self { input, reply: None, cause: None, is_work: false, place: None }
     }
 
-    /// News of a branch, whose log has this event last.
+    /// The end of a branch, or what it has spent. Its log has this event last.
     pub(crate) fn of_branch(input: Input, end: Position) -> Self {
         Self { cause: Some(end), ..Self::unasked(input) }
     }
@@ -161,10 +162,8 @@ impl Message for SyncPause {
     type Result = ();
 }
 
-/// Makes the thread tell a branch what is left of its budget.
-pub(crate) struct SyncBudget {
-    pub(crate) branch: ThreadId,
-}
+/// Makes the parent of a branch compare their budgets, see [`BranchBudget`].
+pub(crate) struct SyncBudget(pub(crate) Box<BranchBudget>);
 
 impl Message for SyncBudget {
     type Result = ();

@@ -181,9 +181,11 @@ impl ThreadActor {
         live.bytes += records.iter().map(|record| record.payload.len()).sum::<usize>();
         let opened: Vec<_> =
             (0..).zip(&events).filter(|(_, event)| opens_a_call(event)).map(|(i, _)| expected.0 + i).collect();
+        let is_spent = live.thread.state().has_branches() && live.thread.state().budget_is_spent();
+        let was_spent = std::mem::replace(&mut live.budget_is_spent, is_spent);
         let (follows, answers, tally) =
-            (ForBranches::of(&events, live.thread.state()), asking::answers_to_tools(&events), Tally::of(&events));
-        let spending = live.thread.state().spending_for_owner();
+            (ForBranches::of(&events, is_spent && !was_spent), asking::answers_to_tools(&events), Tally::of(&events));
+        let spending = live.thread.state().spending_for_parent();
         let tag = Tag(live.thread.state().status().code());
         let change = self.services.labels.change(live.thread.state(), &events);
         // A thread is listed by its labels from its first records on.

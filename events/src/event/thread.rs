@@ -78,7 +78,8 @@ pub enum OnLimit {
     Pause,
 }
 
-/// LIMIT_RAISED: a limit of the thread was raised, so that it can continue.
+/// LIMIT_RAISED: limits of the thread from here on. A person raised them, so that the thread can continue. Or the thread is a
+/// branch, and this is what its parent has left for it; that may be less than before.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode, Serialize, Deserialize)]
 pub struct LimitRaised {
     /// The budget in tokens from here on.

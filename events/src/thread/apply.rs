@@ -80,10 +80,11 @@ impl State {
     }
 
     fn fold(&mut self, seq: Seq, at: Time, event: &Event) -> Result<(), TransitionError> {
+        let budget_exceeded = std::mem::take(&mut self.budget_exceeded);
         match event {
             Event::ThreadStarted(e) => self.start(at, e),
             Event::ThreadForked(e) => self.fork(seq, at, e),
-            Event::ThreadPaused(e) => self.pause(at, e),
+            Event::ThreadPaused(e) => self.pause(at, e, budget_exceeded),
             Event::ThreadResumed(_) => self.resume(at),
             Event::LimitRaised(e) => {
                 self.lives()?;

@@ -6,7 +6,7 @@ use super::calls::BranchRun;
 use super::closing;
 use super::frames::fail_outwards;
 use super::input::Rejected;
-use super::state::{AgentLoop, Phase, Stage, State, Totals, UNPRICED, Work};
+use super::state::{AgentLoop, Control, Phase, Stage, State, Totals, UNPRICED, Work};
 use crate::event::{
     BudgetExceeded, BudgetLimits, ContextProcessingFailed, Event, LimitRaised, NodeFailed, OnLimit, OnUnpriced,
     ThreadPaused, ThreadResumed, Warning, WarningCode,
@@ -201,6 +201,16 @@ impl State {
         self.is_paused() && pauses && (!unpriced_is_accepted(self) || exceeded(self, Time::default()).is_some())
     }
 
+    /// Whether its spent budget paused it, and not a person or its parent.
+    fn was_paused_for_budget(&self) -> bool {
+        matches!(self.control, Control::Paused { for_budget: true, .. })
+    }
+
+    /// Returns whether the limits that its parent leaves this branch change what it may do: see [`Input::BudgetLeft`].
+    pub fn would_take(&self, left: &LimitRaised) -> bool {
+        !left_by_parent(self, left).is_empty()
+    }
+
     /// Returns whether it has a budget that is spent: its branches may call no model either.
     pub fn budget_is_spent(&self) -> bool {
         self.budget().is_some_and(|budget| spent(self, budget, Time::default()).is_some())
@@ -222,17 +232,17 @@ impl State {
         })
     }
 
-    /// Returns what its owner has to count: the owner, the number of this branch there, and what was spent. `None` for a
+    /// Returns what its parent has to count: the parent, the number of this branch there, and what was spent. `None` for a
     /// thread that is no branch, whose run has no budget, or that has ended, which its end says.
-    pub fn spending_for_owner(&self) -> Option<(ThreadId, u32, Totals)> {
+    pub fn spending_for_parent(&self) -> Option<(ThreadId, u32, Totals)> {
         let (owner, index) = self.branch()?.owner.filter(|_| !self.is_ended() && self.budget().is_some())?;
         Some((owner, index, self.run_totals()))
     }
 }
 
-/// The limits that its owner leaves a branch. They are recorded if they decide whether the branch may call a model, or let
+/// The limits that its parent leaves a branch. They are recorded if they decide whether the branch may call a model, or let
 /// it spend more. A branch that has paused because its budget was spent resumes if they are enough.
-pub(super) fn left_by_owner(state: &State, left: &LimitRaised) -> Vec<Event> {
+pub(super) fn left_by_parent(state: &State, left: &LimitRaised) -> Vec<Event> {
     if state.branch().is_none() || state.run.is_none() || state.run_has_ended() {
         return Vec::new();
     }
@@ -257,7 +267,7 @@ pub(super) fn left_by_owner(state: &State, left: &LimitRaised) -> Vec<Event> {
         spent(state, &BudgetLimits { tokens, cost_nanousd, ..budget }, Time::default()).is_none()
             && (raised.allow_unpriced || unpriced_is_accepted(state))
     };
-    let resumed = (state.is_paused_for_budget() && is_enough).then(|| ThreadResumed { by: None }.into());
+    let resumed = (state.was_paused_for_budget() && is_enough).then(|| ThreadResumed { by: None }.into());
     std::iter::once(raised.into()).chain(resumed).collect()
 }
 

@@ -32,7 +32,7 @@ pub(super) fn decide(
         Input::ToolAsks { call, attempt, question } => informing::ask(state, (call, attempt), question, around.permits),
         Input::BranchEnded { index, child, outcome } => Ok(branch_ended(state, workflow, (index, child), outcome)),
         Input::BranchSpent { index, child, totals } => Ok(branch_spent(state, (index, child), &totals)),
-        Input::BudgetLeft(left) => Ok(bounds::left_by_owner(state, &left)),
+        Input::BudgetLeft(left) => Ok(bounds::left_by_parent(state, &left)),
         Input::ChildStarted { call, outcome } => Ok(children::started(state, call, outcome)),
         Input::ThreadEnded { thread, outcome } => Ok(children::ended(state, thread, outcome)),
         Input::Tick => Ok(ending::or_hooks(state, workflow, tick(state, around.now, around.permits), around.now)),

@@ -98,6 +98,8 @@ pub struct State {
     pub(super) checkpoint_names: CheckpointNames,
     pub(super) totals: Totals,
     pub(super) unpriced: Option<Unpriced>,
+    /// Whether the last event was BUDGET_EXCEEDED.
+    pub(super) budget_exceeded: bool,
     /// The questions that were asked, and the hash of what was answered, so that the same answer twice is accepted
     /// once.
     pub(super) questions: BTreeMap<CallId, Option<Hash>>,
@@ -133,6 +135,8 @@ pub(super) enum Control {
     Paused {
         since: Time,
         reason: Option<String>,
+        /// Whether it is the consequence of a spent budget.
+        for_budget: bool,
     },
 }
 
@@ -236,6 +240,7 @@ impl State {
             checkpoints: Vec::new(),
             checkpoint_names: CheckpointNames::default(),
             totals: Totals::default(),
+            budget_exceeded: false,
             unpriced: None,
             questions: BTreeMap::new(),
             signals: VecDeque::new(),

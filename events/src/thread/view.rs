@@ -332,7 +332,7 @@ impl State {
     fn paused_json(&self) -> Option<Value> {
         match &self.control {
             Control::Running => None,
-            Control::Paused { since, reason } => Some(json!({ "since": since, "reason": reason })),
+            Control::Paused { since, reason, .. } => Some(json!({ "since": since, "reason": reason })),
         }
     }
 

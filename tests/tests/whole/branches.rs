@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use rethread::event::LimitRaised;
-use rethread::store::MemoryStore;
+use rethread::store::{MemoryStore, Store};
 use rethread::{ForkRequest, Seq, Status, ThreadFilter, ThreadHandle, ThreadId, Workflow};
 use rethread_store::testing::{Fault, FaultyStore};
 use tokio::sync::Semaphore;
 
+use crate::passivation::all_passivated;
 use crate::support::{Tally, World, block_on, disk, llm, print_log, workflow};
 
 fn two_branches(join: &str) -> Arc<Workflow> {
@@ -324,5 +325,38 @@ fn branches_share_the_budget_of_their_parent() {
         let outcome = thread.at_rest().await.unwrap();
         assert_eq!((outcome.status, outcome.totals.n_llm_calls), (Status::Completed, 10));
         world.end().await;
+    });
+}
+
+/// A branch that rests is loaded once after a restart: it and its parent compare their budgets, and activate each other only
+/// if one of them learns something.
+#[test]
+fn branches_that_paused_for_their_budget_are_left_alone_after_a_restart() {
+    block_on(async {
+        let memory: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let first = World::on(memory.clone(), &Tally::default()).await;
+        let asks = format!("{}, {}", llm("one", "", "{text: spelled}"), llm("two", "", "{text: spelled}"));
+        let limited = workflow(&format!(
+            "budget: {{tokens: 1}}\nnodes: [{{id: all, parallel: {{for_each: input, body: {{nodes: [{asks}]}}}}}}]"
+        ));
+        let thread = first.runtime.start_thread(limited, serde_json::json!([1, 2])).await.unwrap();
+        assert!(!thread.at_rest().await.unwrap().status.is_ended());
+        let id = thread.id();
+        drop(thread);
+        first.crash(1).await;
+
+        let counted = Arc::new(FaultyStore::new(memory));
+        let second = World::on(counted.clone(), &Tally::default()).await;
+        assert!(!second.runtime.thread(id).at_rest().await.unwrap().status.is_ended());
+        let mut n_reads = u64::MAX;
+        for _ in 0..50 {
+            all_passivated(&second).await;
+            let before = std::mem::replace(&mut n_reads, counted.n_stream_reads());
+            if before == n_reads {
+                return second.end().await;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        }
+        panic!("they are loaded again and again: {n_reads} reads");
     });
 }

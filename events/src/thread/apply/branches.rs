@@ -139,6 +139,9 @@ impl State {
                 run.from = replaced.seq.map_or((owner, planned_at), |seq| (run.child, seq));
                 run.child = replaced.child;
                 run.inherits.clear();
+                if replaced.seq.is_none() {
+                    run.spent = Totals::default();
+                }
             } else {
                 run.inherits.push(ReplacedBranch { path: rest.to_vec(), ..replaced.clone() });
             }

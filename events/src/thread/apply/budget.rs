@@ -45,6 +45,7 @@ impl State {
     }
 
     pub(super) fn exceeded(&mut self, e: &BudgetExceeded) {
+        self.budget_exceeded = true;
         if let Some(unpriced) = self.unpriced.as_mut().filter(|_| e.what == UNPRICED) {
             unpriced.is_recorded = true;
         }
@@ -57,8 +58,8 @@ impl State {
 
     /// A branch may spend what its owner had left when it began.
     pub(super) fn leave_budget(&mut self) {
-        let spent = self.run_totals();
-        let (tokens, cost) = (spent.tokens(), spent.cost_nanousd.unwrap_or(0));
+        // In a later run that is too little. Its parent says what it may spend (`Input::BudgetLeft`).
+        let (tokens, cost) = (self.totals.tokens(), self.totals.cost_nanousd.unwrap_or(0));
         if let Some(budget) = self.run.as_mut().and_then(|run| run.budget.as_mut()) {
             budget.tokens = budget.tokens.map(|limit| limit.saturating_sub(tokens));
             budget.cost_nanousd = budget.cost_nanousd.map(|limit| limit.saturating_sub(cost));

@@ -168,12 +168,12 @@ impl State {
         Ok(())
     }
 
-    pub(super) fn pause(&mut self, at: Time, e: &ThreadPaused) -> Result<(), TransitionError> {
+    pub(super) fn pause(&mut self, at: Time, e: &ThreadPaused, for_budget: bool) -> Result<(), TransitionError> {
         self.lives()?;
         if self.is_paused() {
             return Err(TransitionError("the thread is paused already"));
         }
-        self.control = Control::Paused { since: at, reason: e.reason.clone() };
+        self.control = Control::Paused { since: at, reason: e.reason.clone(), for_budget };
         Ok(())
     }
 

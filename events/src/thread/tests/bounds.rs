@@ -351,6 +351,21 @@ fn what_branches_spend_counts_while_they_run() {
 }
 
 #[test]
+fn a_larger_budget_leaves_a_branch_paused_that_a_person_paused() {
+    let mut family = two_that_spend("{tokens: 20}");
+    family.with("0", |bench| bench.give(Input::Pause { reason: Some("look at it".into()) }));
+    for _ in 0..2 {
+        family.with("1", |bench| bench.says("spelled"));
+    }
+    assert!(family.of("1").state().is_paused());
+    family.with("-", |bench| {
+        bench.give(Input::Raise(LimitRaised { tokens: Some(500), ..LimitRaised::default() }));
+    });
+    assert!(!family.of("1").state().is_paused());
+    assert_eq!(family.of("0").state().pause_reason(), Some("look at it"));
+}
+
+#[test]
 fn branches_fail_together_at_a_budget_that_is_to_fail() {
     let mut family = two_that_spend("{tokens: 40, on_exceeded: fail}");
     for branch in ["0", "1", "0", "1", "0"] {
@@ -371,7 +386,7 @@ fn branches_fail_together_at_a_budget_that_is_to_fail() {
 fn an_old_report_of_a_branch_counts_nothing() {
     let mut family = two_that_spend("{tokens: 400}");
     family.with("0", |bench| bench.says("spelled"));
-    let (_, index, first) = family.of("0").state().spending_for_owner().unwrap();
+    let (_, index, first) = family.of("0").state().spending_for_parent().unwrap();
     family.with("0", |bench| bench.says("spelled"));
     let child = family.of("0").state().thread();
     let n_events = family.root().log.len();

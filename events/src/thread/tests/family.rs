@@ -101,7 +101,7 @@ impl Family {
     fn share_budget(&mut self, owner: &str, run: &BranchRun, branch: &str) -> bool {
         let n_events = |family: &Self| [owner, branch].map(|name| family.threads[name].log.len());
         let before = n_events(self);
-        if let Some((_, index, totals)) = self.threads[branch].state().spending_for_owner() {
+        if let Some((_, index, totals)) = self.threads[branch].state().spending_for_parent() {
             self.of(owner).give(Input::BranchSpent { index, child: run.child, totals });
         }
         let state = self.threads[owner].state();
