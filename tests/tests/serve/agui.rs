@@ -471,6 +471,34 @@ fn answers_must_cover_every_interrupt_and_are_taken_once() {
 }
 
 #[test]
+fn known_run_id_with_another_request_is_refused() {
+    let door = Door::new();
+    let open = interrupts(&door.events("asks", &asked("r1", "Paint.")));
+    let mut resume = asked("r1", "Paint.");
+    resume["resume"] = json!([{ "interruptId": open[0]["id"], "status": "resolved", "payload": "blue" }]);
+    error(&door.send("asks", &resume), 422, "key_reused");
+    error(&door.send("asks", &asked("r1", "Another.")), 422, "key_reused");
+    let mut result = asked("r1", "Paint.");
+    result["messages"].as_array_mut().unwrap().push(json!({ "role": "tool", "toolCallId": "c", "content": "yes" }));
+    error(&door.send("asks", &result), 422, "key_reused");
+    // The id of the thread itself names the same runs.
+    let mut by_id = asked("r1", "Paint.");
+    let started = door.events("asks", &by_id);
+    by_id["threadId"] = started[0]["metadata"]["rethread"]["thread_id"].clone();
+    assert_eq!(interrupts(&door.events("asks", &by_id)), open);
+    let done = door.events(
+        "looks",
+        &json!({ "threadId": "u", "runId": "r1", "messages": [{ "id": "1", "role": "user", "content": "Hello." }] }),
+    );
+    let again = json!({
+        "threadId": done[0]["metadata"]["rethread"]["thread_id"], "runId": "r1",
+        "messages": [{ "id": "1", "role": "user", "content": "Hello." }],
+    });
+    assert_eq!(types(&door.events("looks", &again)).last(), Some(&"RUN_FINISHED"));
+    assert_eq!(door.events("looks", &again)[0]["metadata"], done[0]["metadata"]);
+}
+
+#[test]
 fn tools_of_the_client_end_the_run_and_their_results_continue_it() {
     let door = Door::new();
     let mut body = asked("r1", "Pay.");

@@ -164,7 +164,8 @@ impl Asked<'_> {
     /// Begins the next run of a thread, or follows one that was begun before.
     async fn go_on(mut self) -> Result<Begun, Problem> {
         let state = self.thread.state().await?;
-        if let Some((run, from)) = self.repeated(&state).await? {
+        if let Some((run, from, input)) = self.repeated(&state).await? {
+            self.check_repeated(&input)?;
             return self.follow(run, from).await;
         }
         if state.status() == Status::Paused {
@@ -200,24 +201,33 @@ impl Asked<'_> {
         self.follow(accepted.run_id, accepted.seq).await
     }
 
-    /// Returns the run that a request with this id began, and the event that brought it.
-    async fn repeated(&self, state: &State) -> Result<Option<(RunId, Seq)>, Problem> {
-        let (thread, run) = (&*self.input.thread_id, &*self.input.run_id);
-        if state.labels().get(THREAD_LABEL) == Some(thread) && state.labels().get(RUN_LABEL) == Some(run) {
-            return Ok(Some((RunId(Seq(0)), Seq(0))));
-        }
-        let Some(seq) = state.request_of_key(run) else { return Ok(None) };
+    /// Returns the run that a request with this id began, the event that brought it, and its input.
+    async fn repeated(&self, state: &State) -> Result<Option<(RunId, Seq, Json)>, Problem> {
+        let run = &*self.input.run_id;
+        let is_first = state.forked_from().is_none() && state.labels().get(RUN_LABEL) == Some(run);
+        let seq = if is_first { Some(Seq(0)) } else { state.request_of_key(run) };
+        let Some(seq) = seq else { return Ok(None) };
         let event = self.event(self.thread.id(), seq).await?;
-        let run = if let Some(Event::RunStarted(e)) = &event {
-            Some(e.run_id)
-        } else if let Some(Event::RunQueued(e)) = &event {
-            Some(e.run_id)
+        let run = if let Some(Event::ThreadStarted(e)) = event {
+            Some((RunId(seq), seq, e.input))
+        } else if let Some(Event::RunStarted(e)) = event {
+            Some((e.run_id, seq, e.input))
+        } else if let Some(Event::RunQueued(e)) = event {
+            Some((e.run_id, seq, e.input))
         } else {
             None
         };
-        let other =
-            || Problem::new(Kind::KeyReused, "this `runId` was used for a message that began no run: choose another");
-        run.map(|run| Some((run, seq))).ok_or_else(other)
+        run.map(Some).ok_or_else(|| reused("this `runId` was used for a message that began no run"))
+    }
+
+    /// Checks that a request whose `runId` is known asks for the same run.
+    fn check_repeated(&mut self, input: &Json) -> Result<(), Problem> {
+        if !self.input.resume.is_empty() || !self.input.tool_results().is_empty() {
+            return Err(reused("this `runId` began a run, and a request with answers has a `runId` of its own"));
+        }
+        let given = self.input.last_message()?.input();
+        let is_same = given == *input || self.workflow.accept_input(given).is_ok_and(|read| read == *input);
+        if is_same { Ok(()) } else { Err(reused("this `runId` began a run with another message")) }
     }
 
     async fn event(&self, thread: ThreadId, seq: Seq) -> Result<Option<Event>, Problem> {
@@ -366,6 +376,10 @@ fn answered(event: &Event) -> Option<(CallId, Option<&Json>)> {
         return Some((e.interaction_id, Some(&e.input_data)));
     }
     if let Event::UserInteractionFailed(e) = event { Some((e.interaction_id, None)) } else { None }
+}
+
+fn reused(why: &str) -> Problem {
+    Problem::new(Kind::KeyReused, format!("{why}: choose another `runId`")).at("parameter", "runId")
 }
 
 fn nothing_open() -> Problem {
