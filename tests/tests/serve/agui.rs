@@ -499,6 +499,28 @@ fn known_run_id_with_another_request_is_refused() {
 }
 
 #[test]
+fn refused_resume_answers_no_question() {
+    let door = Door::new();
+    let open = interrupts(&door.events("front", &asked("r1", "Pay.")));
+    let resume = |run: &str, answers: [(usize, Value); 2]| {
+        let mut body = asked(run, "Pay.");
+        let answer = |(at, payload): (usize, Value)| json!({ "interruptId": open[at]["id"], "status": "resolved", "payload": payload });
+        body["resume"] = answers.map(answer).into();
+        body
+    };
+    let yes = || json!({ "decision": "answer", "content": "yes" });
+    error(&door.send("front", &resume("r2", [(0, yes()), (1, json!("perhaps"))])), 422, "unusable");
+    let mut twice = resume("r2", [(0, yes()), (1, yes())]);
+    let first = twice["resume"][0].clone();
+    twice["resume"].as_array_mut().unwrap().push(first);
+    error(&door.send("front", &twice), 400, "invalid_request");
+    // Both are open still.
+    assert_eq!(interrupts(&door.events("front", &asked("r1", "Pay."))), open);
+    let done = door.events("front", &resume("r2", [(0, yes()), (1, yes())]));
+    assert_eq!(done.last().unwrap()["result"], "Paid.");
+}
+
+#[test]
 fn tools_of_the_client_end_the_run_and_their_results_continue_it() {
     let door = Door::new();
     let mut body = asked("r1", "Pay.");

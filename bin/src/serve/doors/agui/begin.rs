@@ -1,7 +1,7 @@
 //! Begins what a request asks for: a thread, its next run, or the rest of a run that waited for a person. A run that was
 //! begun before is followed again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -10,7 +10,8 @@ use rethread::errors::ReadError;
 use rethread::operate::{BranchFilter, Labels, LogAccess as _, OpenInteraction, ThreadQuery};
 use rethread::runs::{OnMessage, RunId, RunRequest};
 use rethread::{
-    CallId, Event, Hash, Json, RecordedEvent, Seq, StartThread, State, Status, ThreadHandle, ThreadId, Workflow,
+    CallId, Event, Hash, Json, OrderedMap, RecordedEvent, Seq, StartThread, State, Status, ThreadHandle, ThreadId,
+    Workflow,
 };
 use tokio::sync::Mutex;
 
@@ -21,6 +22,7 @@ use crate::serve::doors::following::Run;
 use crate::serve::guard;
 use crate::serve::idempotency::blocking;
 use crate::serve::problem::{Kind, Problem};
+use crate::serve::request;
 use crate::serve::server::Shared;
 use crate::serve::workflows::{Chosen, For};
 
@@ -61,8 +63,8 @@ pub(super) struct Begun {
 }
 
 /// A request, and the thread that it is about.
-struct Asked<'a> {
-    server: &'a Shared,
+struct Asked {
+    server: Shared,
     workflow: Arc<Workflow>,
     thread: ThreadHandle,
     input: Input,
@@ -82,7 +84,13 @@ pub(super) async fn begin(
     let one_at_a_time = server.agui.of(&bound, &input.thread_id).lock_owned().await;
     if let Some(id) = find(server, request, &bound, &input.thread_id).await? {
         let thread = server.runtime.thread(id).by(guard::principal(server, request));
-        return Asked { server, workflow, thread, input }.go_on().await;
+        let asked = Asked { server: server.clone(), workflow, thread, input };
+        // If the client leaves, the handler is dropped, and what was begun is completed.
+        let begun = tokio::spawn(async move {
+            let _one_at_a_time = one_at_a_time;
+            asked.go_on().await
+        });
+        return begun.await.map_err(|_| Problem::stopping())?;
     }
     if !input.resume.is_empty() {
         let detail = format!("there is no thread `{}` with interrupts to be answered", input.thread_id);
@@ -160,7 +168,7 @@ async fn find(
     Err(Problem::new(Kind::Conflict, format!("too many threads are called `{thread}`: choose another id")))
 }
 
-impl Asked<'_> {
+impl Asked {
     /// Begins the next run of a thread, or follows one that was begun before.
     async fn go_on(mut self) -> Result<Begun, Problem> {
         let state = self.thread.state().await?;
@@ -257,6 +265,11 @@ impl Asked<'_> {
 
     /// Answers the questions that a thread waits for.
     async fn resume(mut self, state: &State, open: Vec<OpenInteraction>) -> Result<Begun, Problem> {
+        let mut ids = BTreeSet::new();
+        if let Some(twice) = self.input.resume.iter().find(|answer| !ids.insert(&answer.interrupt_id)) {
+            let detail = format!("the interrupt `{}` is answered twice", request::cut(&twice.interrupt_id));
+            return Err(invalid("resume", detail));
+        }
         let is_covered =
             |question: &&OpenInteraction| self.input.resume.iter().any(|answer| answer.interrupt_id == question.key());
         if open.iter().any(|question| !is_covered(&question)) {
@@ -265,47 +278,52 @@ impl Asked<'_> {
         if open.is_empty() {
             return self.resumed(state).await;
         }
-        let variables = self.input.variables(&self.workflow, Some(state))?;
-        let from = self.thread.summary().await?.last_seq.next();
-        if !variables.is_empty() {
-            self.thread.set_variables(variables).await?;
-        }
+        let mut given = Vec::new();
         for answer in &self.input.resume {
             let Some(question) = open.iter().find(|question| question.key() == answer.interrupt_id) else {
-                let id = &answer.interrupt_id;
+                let id = request::cut(&answer.interrupt_id);
                 self.input
                     .warnings
                     .push(format!("resume: the thread waits for no interrupt `{id}`, and the entry is left out"));
                 continue;
             };
-            let asking = self.thread.sibling(question.thread);
-            match answer.status {
-                AnswerStatus::Resolved => {
-                    asking.respond(question.request.id, interrupts::answer(question, answer)).await?;
-                }
-                AnswerStatus::Cancelled => asking.cancel_interaction(question.request.id).await?,
-            }
+            let data = (answer.status == AnswerStatus::Resolved).then(|| interrupts::answer(question, answer));
+            given.push((question.thread, question.request.id, data));
         }
-        self.follow(state.run_id(), from).await
+        self.give(state, given).await
     }
 
     /// Gives the results of tool calls that the client has run.
     async fn answer_calls(self, state: &State, open: Vec<OpenInteraction>) -> Result<Begun, Problem> {
         let results = self.input.tool_results();
-        let mut answers = Vec::new();
+        let mut given = Vec::new();
         for question in &open {
             let call = interrupts::client_call(question, self.thread.id(), &self.server.settings.client_tools);
             let result = call.and_then(|call| results.iter().find(|(id, _)| *id == call));
             let (_, decision) = result.ok_or_else(|| uncovered(std::iter::once(question)))?;
-            answers.push((question.request.id, Json::from(decision.clone())));
+            given.push((question.thread, question.request.id, Some(Json::from(decision.clone()))));
         }
+        self.give(state, given).await
+    }
+
+    /// Answers questions, or withdraws those without an answer. All answers are checked before the first is given.
+    async fn give(self, state: &State, given: Vec<(ThreadId, CallId, Option<Json>)>) -> Result<Begun, Problem> {
         let variables = self.input.variables(&self.workflow, Some(state))?;
+        for (thread, question, data) in &given {
+            let Some(data) = data else { continue };
+            let set = if *thread == self.thread.id() { variables.clone() } else { OrderedMap::default() };
+            self.thread.sibling(*thread).check_response(set, *question, data.clone()).await?;
+        }
         let from = self.thread.summary().await?.last_seq.next();
         if !variables.is_empty() {
             self.thread.set_variables(variables).await?;
         }
-        for (question, decision) in answers {
-            self.thread.respond(question, decision).await?;
+        for (thread, question, data) in given {
+            let asking = self.thread.sibling(thread);
+            match data {
+                Some(data) => asking.respond(question, data).await?,
+                None => asking.cancel_interaction(question).await?,
+            }
         }
         self.follow(state.run_id(), from).await
     }
