@@ -453,13 +453,16 @@ fn answers_must_cover_every_interrupt_and_are_taken_once() {
     let resumed = door.events("asks", &answer);
     assert_eq!(resumed[1]["name"], "rethread.warning", "{resumed:?}");
     let approval = interrupts(&resumed)[0].clone();
-    assert_eq!((&approval["reason"], &approval["toolCallId"]), (&json!("tool_approval"), &json!("call_0_0")));
+    let call = resumed.iter().find(|event| event["type"] == "TOOL_CALL_START").unwrap()["toolCallId"].clone();
+    assert!(call.as_str().unwrap().starts_with("call_0_0#"), "{call}");
+    assert_eq!((&approval["reason"], &approval["toolCallId"]), (&json!("tool_approval"), &call));
     // The same answer again: what came of it is told again, and not that answer taken for another question.
-    error(&door.send("asks", &resume("r2", &question, json!("blue"))), 409, "conflict");
+    assert_eq!(interrupts(&door.events("asks", &answer))[0], approval);
+    error(&door.send("asks", &resume("r2", &question, json!("red"))), 409, "conflict");
     let rejected = door.events("asks", &resume("r3", &approval["id"], json!({ "decision": "reject", "reason": "no" })));
     assert_eq!(rejected.last().unwrap()["result"], "Painted blue.");
     let result = rejected.iter().find(|event| event["type"] == "TOOL_CALL_RESULT").unwrap();
-    assert_eq!(result["toolCallId"], "call_0_0");
+    assert_eq!(result["toolCallId"], call);
     assert!(result["content"].as_str().unwrap().contains("no"), "{result}");
     let again = door.events("asks", &resume("r3", &approval["id"], json!({ "decision": "reject", "reason": "no" })));
     assert_eq!(types(&again), types(&rejected));
@@ -527,7 +530,13 @@ fn tools_of_the_client_end_the_run_and_their_results_continue_it() {
     body["tools"] = json!([{ "name": "confirm", "description": "Asks." }]);
     let called = door.events("front", &body);
     let outcome = &called.last().unwrap()["outcome"];
-    assert_eq!(outcome, &json!({ "type": "success", "pendingToolCallIds": ["call_0_0", "call_0_1"] }));
+    let starts = |events: &[Value]| -> Vec<String> {
+        let starts = events.iter().filter(|event| event["type"] == "TOOL_CALL_START");
+        starts.map(|event| event["toolCallId"].as_str().unwrap().to_owned()).collect()
+    };
+    let calls = starts(&called);
+    assert_eq!(calls.len(), 2);
+    assert_eq!(outcome, &json!({ "type": "success", "pendingToolCallIds": calls }));
     assert!(!types(&called).contains(&"TOOL_CALL_RESULT"), "{called:?}");
     // Without the tools, the same calls are interrupts.
     body["tools"] = json!([]);
@@ -543,16 +552,16 @@ fn tools_of_the_client_end_the_run_and_their_results_continue_it() {
         body
     };
     error(&door.send("front", &asked("r2", "And?")), 409, "conflict");
-    let first = result("call_0_0", json!({}));
+    let first = result(&calls[0], json!({}));
     let refused = error(&door.send("front", &answer("r2", vec![first.clone()])), 409, "conflict");
     assert!(refused["message"].as_str().unwrap().contains("call_0_1"), "{refused}");
-    let second = result("call_0_1", json!({ "content": [{ "type": "text", "text": "yes" }] }));
+    let second = result(&calls[1], json!({ "content": [{ "type": "text", "text": "yes" }] }));
     let both = answer("r2", vec![first.clone(), second]);
     let done = door.events("front", &both);
     assert_eq!(done.last().unwrap()["result"], "Paid.");
     assert!(!types(&done).contains(&"TOOL_CALL_RESULT"), "{done:?}");
     assert_eq!(door.events("front", &both).last(), done.last());
-    let late = result("call_0_1", json!({ "content": "no" }));
+    let late = result(&calls[1], json!({ "content": "no" }));
     error(&door.send("front", &answer("r2", vec![late])), 409, "interaction_closed");
     assert_eq!(door.n_threads(), 1);
 
@@ -560,7 +569,7 @@ fn tools_of_the_client_end_the_run_and_their_results_continue_it() {
     let mut body = asked("r3", "Pay.");
     body["threadId"] = json!("other");
     door.events("front", &body);
-    let failed = result("call_0_1", json!({ "content": "", "error": "no one there" }));
+    let failed = result(&calls[1], json!({ "content": "", "error": "no one there" }));
     let mut body = answer("r4", vec![first, failed]);
     body["threadId"] = json!("other");
     assert_eq!(door.events("front", &body).last().unwrap()["result"], "Not paid.");
@@ -568,6 +577,62 @@ fn tools_of_the_client_end_the_run_and_their_results_continue_it() {
     let thread = thread["threads"][0]["thread_id"].as_str().unwrap();
     let messages = door.place.get(&format!("/v1/threads/{thread}/messages")).is(200).body;
     assert!(messages.contains("no one there"), "{messages}");
+}
+
+#[test]
+fn result_of_a_call_is_not_taken_for_a_later_one_with_its_id() {
+    let door = Door::new();
+    let calls = |what: &str| format!("tool_calls: [{{id: c, name: confirm, arguments: {{what: {what}}}}}]");
+    let front = FRONT.replace("name: front", "name: twice");
+    let (head, _) = front.split_once("            - {match: ^Pay").unwrap();
+    let script = format!(
+        "            - {{call: 0, {}}}\n            - {{call: 1, {}}}\n          otherwise: {{text: Paid.}}\n",
+        calls("5 EUR"),
+        calls("5000 EUR")
+    );
+    door.place.put(&format!("{head}{script}"));
+    let mut body = asked("r1", "Pay.");
+    body["tools"] = json!([{ "name": "confirm" }]);
+    let pending = |events: &[Value]| events.last().unwrap()["outcome"]["pendingToolCallIds"][0].clone();
+    let answer = |run: &str, call: &Value| {
+        let mut body = body.clone();
+        body["runId"] = json!(run);
+        let result = json!({ "id": run, "role": "tool", "toolCallId": call, "content": "yes" });
+        body["messages"].as_array_mut().unwrap().push(result);
+        body
+    };
+    let first = pending(&door.events("twice", &body));
+    let second = door.events("twice", &answer("r2", &first));
+    let announced = second.iter().find(|event| event["type"] == "TOOL_CALL_START").unwrap();
+    assert_ne!(first, announced["toolCallId"]);
+    assert_eq!(pending(&second), announced["toolCallId"]);
+    // The first result again tells the same again, and answers nothing.
+    assert_eq!(types(&door.events("twice", &answer("r2", &first))), types(&second));
+    error(&door.send("twice", &answer("r2", &json!("c"))), 409, "conflict");
+    let done = door.events("twice", &answer("r3", &announced["toolCallId"]));
+    assert_eq!(done.last().unwrap()["result"], "Paid.");
+}
+
+#[test]
+fn call_that_was_not_announced_is_an_interrupt_and_has_no_events() {
+    let door = Door::new();
+    let hidden = FRONT
+        .replace("name: front", "name: hidden")
+        .replace("      tool_mode: auto", "      context: fresh\n      tool_mode: auto");
+    door.place.put(&format!(
+        "{hidden}  - id: last\n    llm: {{provider: mock, model: m, user_prompt: x, extra: {{script: {{otherwise: {{text: Done.}}}}}}}}\nedges: [{{from: answer, to: last}}]\n"
+    ));
+    let mut body = asked("r1", "Pay.");
+    body["tools"] = json!([{ "name": "confirm" }]);
+    let open = interrupts(&door.events("hidden", &body));
+    assert!(open.len() == 2 && open.iter().all(|interrupt| interrupt.get("toolCallId").is_none()), "{open:?}");
+    let mut resume = asked("r2", "Pay.");
+    let yes = json!({ "decision": "answer", "content": "yes" });
+    let answer = |open: &Value| json!({ "interruptId": open["id"], "status": "resolved", "payload": yes });
+    resume["resume"] = open.iter().map(answer).collect::<Vec<_>>().into();
+    let events = door.events("hidden", &resume);
+    assert_eq!(events.last().unwrap()["result"], "Done.");
+    assert!(!types(&events).iter().any(|kind| kind.starts_with("TOOL_CALL")), "{events:?}");
 }
 
 #[test]

@@ -17,6 +17,7 @@ use tokio::sync::Mutex;
 
 use super::input::{AnswerStatus, Input};
 use super::interrupts;
+use super::translate::{self, Translator};
 use crate::serve::doors::conversation::invalid;
 use crate::serve::doors::following::Run;
 use crate::serve::guard;
@@ -61,6 +62,9 @@ pub(super) struct Begun {
     pub(super) before: Option<State>,
     pub(super) warnings: Vec<String>,
 }
+
+/// An answer to a question of a thread; `None` withdraws it.
+type Given = (ThreadId, CallId, Option<Json>);
 
 /// A request, and the thread that it is about.
 struct Asked {
@@ -182,15 +186,17 @@ impl Asked {
             return Err(Problem::new(Kind::Conflict, detail));
         }
         let open = if state.is_ended() { Vec::new() } else { self.thread.inbox().await? };
-        if !self.input.resume.is_empty() {
-            return self.resume(&state, open).await;
+        let has_results = !self.input.tool_results().is_empty();
+        if !self.input.resume.is_empty() || has_results {
+            // Answers to no question that is open may be those of a request that is sent again.
+            return match self.answers(&state, &open).await? {
+                Some(given) => self.give(&state, given).await,
+                None if has_results && self.input.resume.is_empty() => self.called(&state, &open).await,
+                None => self.resumed(&state, &open).await,
+            };
         }
-        let results = self.input.tool_results().len();
         if !open.is_empty() {
-            return if results > 0 { self.answer_calls(&state, open).await } else { Err(uncovered(open.iter())) };
-        }
-        if results > 0 {
-            return self.called(&state).await;
+            return Err(uncovered(open.iter()));
         }
         let conversation = self.input.last_message()?;
         conversation.refuse_media()?;
@@ -263,58 +269,62 @@ impl Asked {
         Ok(Begun { run, before, warnings: input.warnings })
     }
 
-    /// Answers the questions that a thread waits for.
-    async fn resume(mut self, state: &State, open: Vec<OpenInteraction>) -> Result<Begun, Problem> {
+    /// Returns the answers of the request to the open questions; `None` if it answers none of them.
+    ///
+    /// # Errors
+    /// If it answers some of them, or one twice.
+    async fn answers(&mut self, state: &State, open: &[OpenInteraction]) -> Result<Option<Vec<Given>>, Problem> {
         let mut ids = BTreeSet::new();
         if let Some(twice) = self.input.resume.iter().find(|answer| !ids.insert(&answer.interrupt_id)) {
             let detail = format!("the interrupt `{}` is answered twice", request::cut(&twice.interrupt_id));
             return Err(invalid("resume", detail));
         }
-        let is_covered =
-            |question: &&OpenInteraction| self.input.resume.iter().any(|answer| answer.interrupt_id == question.key());
-        if open.iter().any(|question| !is_covered(&question)) {
-            return Err(uncovered(open.iter().filter(|question| !is_covered(question))));
+        let (results, mut given, mut lacking) = (self.input.tool_results(), Vec::new(), Vec::new());
+        let (id, tools) = (self.thread.id(), &self.server.settings.client_tools);
+        let now = Translator::new(self.thread.definition(None).await?, id, state.run_id(), Some(state.clone()));
+        for question in open {
+            let data = if self.input.resume.is_empty() {
+                let call = interrupts::client_call(question, &now, id, tools);
+                let result = call.and_then(|call| results.iter().find(|(id, _)| *id == call));
+                result.map(|(_, decision)| Some(Json::from(decision.clone())))
+            } else {
+                let answer = self.input.resume.iter().find(|answer| answer.interrupt_id == question.key());
+                answer.map(|answer| {
+                    (answer.status == AnswerStatus::Resolved).then(|| interrupts::answer(question, answer))
+                })
+            };
+            match data {
+                Some(data) => given.push((question.thread, question.request.id, data)),
+                None => lacking.push(question),
+            }
         }
-        if open.is_empty() {
-            return self.resumed(state).await;
+        if given.is_empty() {
+            return Ok(None);
         }
-        let mut given = Vec::new();
+        if !lacking.is_empty() {
+            return Err(uncovered(lacking.into_iter()));
+        }
         for answer in &self.input.resume {
-            let Some(question) = open.iter().find(|question| question.key() == answer.interrupt_id) else {
+            if !open.iter().any(|question| question.key() == answer.interrupt_id) {
                 let id = request::cut(&answer.interrupt_id);
                 self.input
                     .warnings
                     .push(format!("resume: the thread waits for no interrupt `{id}`, and the entry is left out"));
-                continue;
-            };
-            let data = (answer.status == AnswerStatus::Resolved).then(|| interrupts::answer(question, answer));
-            given.push((question.thread, question.request.id, data));
+            }
         }
-        self.give(state, given).await
-    }
-
-    /// Gives the results of tool calls that the client has run.
-    async fn answer_calls(self, state: &State, open: Vec<OpenInteraction>) -> Result<Begun, Problem> {
-        let results = self.input.tool_results();
-        let mut given = Vec::new();
-        for question in &open {
-            let call = interrupts::client_call(question, self.thread.id(), &self.server.settings.client_tools);
-            let result = call.and_then(|call| results.iter().find(|(id, _)| *id == call));
-            let (_, decision) = result.ok_or_else(|| uncovered(std::iter::once(question)))?;
-            given.push((question.thread, question.request.id, Some(Json::from(decision.clone()))));
-        }
-        self.give(state, given).await
+        Ok(Some(given))
     }
 
     /// Answers questions, or withdraws those without an answer. All answers are checked before the first is given.
-    async fn give(self, state: &State, given: Vec<(ThreadId, CallId, Option<Json>)>) -> Result<Begun, Problem> {
+    async fn give(self, state: &State, given: Vec<Given>) -> Result<Begun, Problem> {
         let variables = self.input.variables(&self.workflow, Some(state))?;
         for (thread, question, data) in &given {
             let Some(data) = data else { continue };
             let set = if *thread == self.thread.id() { variables.clone() } else { OrderedMap::default() };
             self.thread.sibling(*thread).check_response(set, *question, data.clone()).await?;
         }
-        let from = self.thread.summary().await?.last_seq.next();
+        // From the state that was read first: if the run ends meanwhile, its end is among the events.
+        let from = state.last_seq().unwrap_or_default().next();
         if !variables.is_empty() {
             self.thread.set_variables(variables).await?;
         }
@@ -329,61 +339,80 @@ impl Asked {
     }
 
     /// Follows the run whose tool calls have results, as a request that is sent again asks for.
-    async fn called(self, state: &State) -> Result<Begun, Problem> {
+    async fn called(self, state: &State, open: &[OpenInteraction]) -> Result<Begun, Problem> {
         let results = self.input.tool_results();
         let results: Vec<_> = results.into_iter().map(|(call, result)| (call.to_owned(), Json::from(result))).collect();
+        let tools = self.server.settings.client_tools.clone();
         let last = state.last_seq().unwrap_or_default();
         let from = Seq(last.0.saturating_sub(ANSWER_SEARCH_MAX)).max(state.run_started());
-        let mut asked = BTreeMap::new();
+        let (mut names, mut asked) = (BTreeMap::new(), BTreeMap::new());
         let is_answer = move |recorded: &RecordedEvent| {
-            if let Event::UserInteractionRequested(e) = &recorded.event {
-                let call = e.tool_call.as_ref().and_then(|call| call.tool_call_id.as_ref());
+            if let Event::LlmCallCompleted(e) = &recorded.event {
+                names = translate::names(&e.message, e.call_id);
+            } else if let Event::UserInteractionRequested(e) = &recorded.event {
+                let call = e.tool_call.as_ref().filter(|call| tools.contains(call.name.as_str()));
+                let call = call.and_then(|call| names.get(call.tool_call_id.as_ref()?));
                 let result = results.iter().find(|(id, _)| Some(id) == call);
                 asked.extend(result.map(|(_, result)| (CallId(recorded.record.seq), result.clone())));
             }
-            answered(&recorded.event)
-                .is_some_and(|(question, answer)| asked.get(&question).is_some_and(|result| Some(result) == answer))
+            let (question, answer) = answered(&recorded.event)?;
+            asked.get(&question).map(|result| Some(result) == answer)
         };
-        self.follow_answer(from..last.next(), is_answer).await
+        self.follow_answers(from..last.next(), None, open, is_answer).await
     }
 
     /// Follows the run whose questions were answered before, as a request that is sent again asks for.
-    async fn resumed(self, state: &State) -> Result<Begun, Problem> {
-        let first = self.input.resume.first().ok_or_else(nothing_open)?;
-        let (thread, question) = CallId::parse_key(&first.interrupt_id).map_err(|_| nothing_open())?;
-        if thread != self.thread.id() {
-            return Err(nothing_open());
+    async fn resumed(self, state: &State, open: &[OpenInteraction]) -> Result<Begun, Problem> {
+        let mut wanted = BTreeMap::new();
+        for answer in &self.input.resume {
+            // An entry that no question has was left out before, too.
+            let Ok((thread, question)) = CallId::parse_key(&answer.interrupt_id) else { continue };
+            if thread != self.thread.id() {
+                return Err(not_open(open));
+            }
+            wanted.insert(question, interrupts::possible_answers(answer));
         }
-        let given = interrupts::possible_answers(first);
-        let last = state.last_seq().unwrap_or_default();
-        let end = last.next().min(Seq(question.0.0.saturating_add(ANSWER_SEARCH_MAX)));
-        // Another answer than the first one is late.
+        let Some(first) = wanted.keys().next().map(|question| question.0) else { return Err(not_open(open)) };
+        let end = state.last_seq().unwrap_or_default().next().min(Seq(first.0.saturating_add(ANSWER_SEARCH_MAX)));
+        let n_wanted = wanted.len();
         let is_answer = move |recorded: &RecordedEvent| {
-            answered(&recorded.event)
-                .is_some_and(|(closed, answer)| closed == question && given.contains(&answer.cloned()))
+            let (question, answer) = answered(&recorded.event)?;
+            wanted.get(&question).map(|given| given.contains(&answer.cloned()))
         };
-        self.follow_answer(question.0..end, is_answer).await
+        self.follow_answers(first..end, Some(n_wanted), open, is_answer).await
     }
 
-    /// Follows a run from the first event on that is the answer.
-    async fn follow_answer(
+    /// Follows a run from the first of some answers on. `is_answer` says of an event whether it is one, or another answer than
+    /// the request has, which is late. There are to be `n_wanted` of them, or at least one.
+    async fn follow_answers(
         self,
         among: Range<Seq>,
-        mut is_answer: impl FnMut(&RecordedEvent) -> bool + Send + 'static,
+        n_wanted: Option<usize>,
+        open: &[OpenInteraction],
+        mut is_answer: impl FnMut(&RecordedEvent) -> Option<bool> + Send + 'static,
     ) -> Result<Begun, Problem> {
         let (store, thread) = (self.server.runtime.store(), self.thread.id());
         let found = blocking(move || {
+            let (mut first, mut n_found) = (None, 0);
             for record in store.records(thread, among) {
                 let recorded = RecordedEvent::decode(record?)?;
-                if is_answer(&recorded) {
-                    return Ok::<_, ReadError>(Some((recorded.record.seq, recorded.record.run)));
+                match is_answer(&recorded) {
+                    Some(true) => {
+                        first = first.or(Some((recorded.record.seq, recorded.record.run)));
+                        n_found += 1;
+                    }
+                    Some(false) => return Ok(None),
+                    None => {}
+                }
+                if n_wanted == Some(n_found) {
+                    break;
                 }
             }
-            Ok(None)
+            Ok::<_, ReadError>(first.filter(|_| n_wanted.is_none_or(|wanted| wanted == n_found)))
         });
         match found.await?? {
             Some((from, Some(run))) => self.follow(run, from).await,
-            _ => Err(nothing_open()),
+            _ => Err(not_open(open)),
         }
     }
 }
@@ -398,6 +427,11 @@ fn answered(event: &Event) -> Option<(CallId, Option<&Json>)> {
 
 fn reused(why: &str) -> Problem {
     Problem::new(Kind::KeyReused, format!("{why}: choose another `runId`")).at("parameter", "runId")
+}
+
+/// The error of a request whose answers are not those of open questions, and were not given before.
+fn not_open(open: &[OpenInteraction]) -> Problem {
+    if open.is_empty() { nothing_open() } else { uncovered(open.iter()) }
 }
 
 fn nothing_open() -> Problem {
