@@ -521,6 +521,10 @@ fn refused_resume_answers_no_question() {
     assert_eq!(interrupts(&door.events("front", &asked("r1", "Pay."))), open);
     let done = door.events("front", &resume("r2", [(0, yes()), (1, yes())]));
     assert_eq!(done.last().unwrap()["result"], "Paid.");
+    // Every answer is compared with the one that was given.
+    assert_eq!(door.events("front", &resume("r2", [(0, yes()), (1, yes())])).last(), done.last());
+    let no = json!({ "decision": "answer", "content": "no" });
+    error(&door.send("front", &resume("r3", [(0, yes()), (1, no)])), 409, "interaction_closed");
 }
 
 #[test]
