@@ -856,3 +856,42 @@ fn approvals_in_subagents_are_interrupts_also_after_a_kill() {
         assert!(told.contains(&"TOOL_CALL_RESULT") && told.contains(&"TEXT_MESSAGE_CONTENT"), "{told:?}");
     }
 }
+
+#[test]
+fn branches_that_begin_after_a_resume_are_told_from_their_begin() {
+    let door = Door::new();
+    door.place.put(
+        r#"
+version: "1"
+name: each
+nodes:
+  - id: all
+    parallel:
+      for_each: "[1, 2]"
+      as: item
+      concurrency: 1
+      body:
+        nodes:
+          - {id: one, user_interaction: {operation_type: UPDATE_VARIABLES, prompt: Go on?, answer: boolean, variables: [{variable_name: going, expression: input}]}}
+"#,
+    );
+    let mut events = door.events("each", &asked("r1", "Go."));
+    let mut ended = Vec::new();
+    for run in ["r2", "r3"] {
+        let open = interrupts(&events);
+        assert_eq!(open.len(), 1);
+        let mut body = asked(run, "Go.");
+        body["resume"] = json!([{ "interruptId": open[0]["id"], "status": "resolved", "payload": true }]);
+        events = door.events("each", &body);
+        let of = |kind: &str| -> Vec<Value> {
+            let of = events.iter().filter(|event| event["type"] == kind);
+            of.map(|event| event["subagentRunId"].clone()).collect()
+        };
+        let (begun, finished) = (of("SUBAGENT_STARTED"), of("SUBAGENT_FINISHED"));
+        assert!(!begun.is_empty() && begun.len() == finished.len(), "{events:?}");
+        assert!(finished.iter().all(|child| begun.contains(child)), "{events:?}");
+        ended.extend(finished);
+    }
+    ended.dedup();
+    assert_eq!((ended.len(), &events.last().unwrap()["outcome"]["type"]), (2, &json!("success")));
+}
