@@ -1,7 +1,7 @@
 //! Begins what a request asks for: a thread, its next run, or the rest of a run that waited for a person. A run that was
 //! begun before is followed again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -10,17 +10,20 @@ use rethread::errors::ReadError;
 use rethread::operate::{BranchFilter, Labels, LogAccess as _, OpenInteraction, ThreadQuery};
 use rethread::runs::{OnMessage, RunId, RunRequest};
 use rethread::{
-    CallId, Event, Hash, Json, RecordedEvent, Seq, StartThread, State, Status, ThreadHandle, ThreadId, Workflow,
+    CallId, Event, Hash, Json, OrderedMap, RecordedEvent, Seq, StartThread, State, Status, ThreadHandle, ThreadId,
+    Workflow,
 };
 use tokio::sync::Mutex;
 
 use super::input::{AnswerStatus, Input};
 use super::interrupts;
+use super::translate::{self, Translator};
 use crate::serve::doors::conversation::invalid;
 use crate::serve::doors::following::Run;
 use crate::serve::guard;
 use crate::serve::idempotency::blocking;
 use crate::serve::problem::{Kind, Problem};
+use crate::serve::request;
 use crate::serve::server::Shared;
 use crate::serve::workflows::{Chosen, For};
 
@@ -60,9 +63,12 @@ pub(super) struct Begun {
     pub(super) warnings: Vec<String>,
 }
 
+/// An answer to a question of a thread; `None` withdraws it.
+type Given = (ThreadId, CallId, Option<Json>);
+
 /// A request, and the thread that it is about.
-struct Asked<'a> {
-    server: &'a Shared,
+struct Asked {
+    server: Shared,
     workflow: Arc<Workflow>,
     thread: ThreadHandle,
     input: Input,
@@ -82,7 +88,13 @@ pub(super) async fn begin(
     let one_at_a_time = server.agui.of(&bound, &input.thread_id).lock_owned().await;
     if let Some(id) = find(server, request, &bound, &input.thread_id).await? {
         let thread = server.runtime.thread(id).by(guard::principal(server, request));
-        return Asked { server, workflow, thread, input }.go_on().await;
+        let asked = Asked { server: server.clone(), workflow, thread, input };
+        // If the client leaves, the handler is dropped, and what was begun is completed.
+        let begun = tokio::spawn(async move {
+            let _one_at_a_time = one_at_a_time;
+            asked.go_on().await
+        });
+        return begun.await.map_err(|_| Problem::stopping())?;
     }
     if !input.resume.is_empty() {
         let detail = format!("there is no thread `{}` with interrupts to be answered", input.thread_id);
@@ -160,11 +172,12 @@ async fn find(
     Err(Problem::new(Kind::Conflict, format!("too many threads are called `{thread}`: choose another id")))
 }
 
-impl Asked<'_> {
+impl Asked {
     /// Begins the next run of a thread, or follows one that was begun before.
     async fn go_on(mut self) -> Result<Begun, Problem> {
         let state = self.thread.state().await?;
-        if let Some((run, from)) = self.repeated(&state).await? {
+        if let Some((run, from, input)) = self.repeated(&state).await? {
+            self.check_repeated(&input)?;
             return self.follow(run, from).await;
         }
         if state.status() == Status::Paused {
@@ -173,15 +186,17 @@ impl Asked<'_> {
             return Err(Problem::new(Kind::Conflict, detail));
         }
         let open = if state.is_ended() { Vec::new() } else { self.thread.inbox().await? };
-        if !self.input.resume.is_empty() {
-            return self.resume(&state, open).await;
+        let has_results = !self.input.tool_results().is_empty();
+        if !self.input.resume.is_empty() || has_results {
+            // Answers to no question that is open may be those of a request that is sent again.
+            return match self.answers(&state, &open).await? {
+                Some(given) => self.give(&state, given).await,
+                None if has_results && self.input.resume.is_empty() => self.called(&state, &open).await,
+                None => self.resumed(&state, &open).await,
+            };
         }
-        let results = self.input.tool_results().len();
         if !open.is_empty() {
-            return if results > 0 { self.answer_calls(&state, open).await } else { Err(uncovered(open.iter())) };
-        }
-        if results > 0 {
-            return self.called(&state).await;
+            return Err(uncovered(open.iter()));
         }
         let conversation = self.input.last_message()?;
         conversation.refuse_media()?;
@@ -200,24 +215,33 @@ impl Asked<'_> {
         self.follow(accepted.run_id, accepted.seq).await
     }
 
-    /// Returns the run that a request with this id began, and the event that brought it.
-    async fn repeated(&self, state: &State) -> Result<Option<(RunId, Seq)>, Problem> {
-        let (thread, run) = (&*self.input.thread_id, &*self.input.run_id);
-        if state.labels().get(THREAD_LABEL) == Some(thread) && state.labels().get(RUN_LABEL) == Some(run) {
-            return Ok(Some((RunId(Seq(0)), Seq(0))));
-        }
-        let Some(seq) = state.request_of_key(run) else { return Ok(None) };
+    /// Returns the run that a request with this id began, the event that brought it, and its input.
+    async fn repeated(&self, state: &State) -> Result<Option<(RunId, Seq, Json)>, Problem> {
+        let run = &*self.input.run_id;
+        let is_first = state.forked_from().is_none() && state.labels().get(RUN_LABEL) == Some(run);
+        let seq = if is_first { Some(Seq(0)) } else { state.request_of_key(run) };
+        let Some(seq) = seq else { return Ok(None) };
         let event = self.event(self.thread.id(), seq).await?;
-        let run = if let Some(Event::RunStarted(e)) = &event {
-            Some(e.run_id)
-        } else if let Some(Event::RunQueued(e)) = &event {
-            Some(e.run_id)
+        let run = if let Some(Event::ThreadStarted(e)) = event {
+            Some((RunId(seq), seq, e.input))
+        } else if let Some(Event::RunStarted(e)) = event {
+            Some((e.run_id, seq, e.input))
+        } else if let Some(Event::RunQueued(e)) = event {
+            Some((e.run_id, seq, e.input))
         } else {
             None
         };
-        let other =
-            || Problem::new(Kind::KeyReused, "this `runId` was used for a message that began no run: choose another");
-        run.map(|run| Some((run, seq))).ok_or_else(other)
+        run.map(Some).ok_or_else(|| reused("this `runId` was used for a message that began no run"))
+    }
+
+    /// Checks that a request whose `runId` is known asks for the same run.
+    fn check_repeated(&mut self, input: &Json) -> Result<(), Problem> {
+        if !self.input.resume.is_empty() || !self.input.tool_results().is_empty() {
+            return Err(reused("this `runId` began a run, and a request with answers has a `runId` of its own"));
+        }
+        let given = self.input.last_message()?.input();
+        let is_same = given == *input || self.workflow.accept_input(given).is_ok_and(|read| read == *input);
+        if is_same { Ok(()) } else { Err(reused("this `runId` began a run with another message")) }
     }
 
     async fn event(&self, thread: ThreadId, seq: Seq) -> Result<Option<Event>, Problem> {
@@ -245,117 +269,150 @@ impl Asked<'_> {
         Ok(Begun { run, before, warnings: input.warnings })
     }
 
-    /// Answers the questions that a thread waits for.
-    async fn resume(mut self, state: &State, open: Vec<OpenInteraction>) -> Result<Begun, Problem> {
-        let is_covered =
-            |question: &&OpenInteraction| self.input.resume.iter().any(|answer| answer.interrupt_id == question.key());
-        if open.iter().any(|question| !is_covered(&question)) {
-            return Err(uncovered(open.iter().filter(|question| !is_covered(question))));
+    /// Returns the answers of the request to the open questions; `None` if it answers none of them.
+    ///
+    /// # Errors
+    /// If it answers some of them, or one twice.
+    async fn answers(&mut self, state: &State, open: &[OpenInteraction]) -> Result<Option<Vec<Given>>, Problem> {
+        let mut ids = BTreeSet::new();
+        if let Some(twice) = self.input.resume.iter().find(|answer| !ids.insert(&answer.interrupt_id)) {
+            let detail = format!("the interrupt `{}` is answered twice", request::cut(&twice.interrupt_id));
+            return Err(invalid("resume", detail));
         }
-        if open.is_empty() {
-            return self.resumed(state).await;
+        let (results, mut given, mut lacking) = (self.input.tool_results(), Vec::new(), Vec::new());
+        let (id, tools) = (self.thread.id(), &self.server.settings.client_tools);
+        let now = Translator::new(self.thread.definition(None).await?, id, state.run_id(), Some(state.clone()));
+        for question in open {
+            let data = if self.input.resume.is_empty() {
+                let call = interrupts::client_call(question, &now, id, tools);
+                let result = call.and_then(|call| results.iter().find(|(id, _)| *id == call));
+                result.map(|(_, decision)| Some(Json::from(decision.clone())))
+            } else {
+                let answer = self.input.resume.iter().find(|answer| answer.interrupt_id == question.key());
+                answer.map(|answer| {
+                    (answer.status == AnswerStatus::Resolved).then(|| interrupts::answer(question, answer))
+                })
+            };
+            match data {
+                Some(data) => given.push((question.thread, question.request.id, data)),
+                None => lacking.push(question),
+            }
         }
-        let variables = self.input.variables(&self.workflow, Some(state))?;
-        let from = self.thread.summary().await?.last_seq.next();
-        if !variables.is_empty() {
-            self.thread.set_variables(variables).await?;
+        if given.is_empty() {
+            return Ok(None);
+        }
+        if !lacking.is_empty() {
+            return Err(uncovered(lacking.into_iter()));
         }
         for answer in &self.input.resume {
-            let Some(question) = open.iter().find(|question| question.key() == answer.interrupt_id) else {
-                let id = &answer.interrupt_id;
+            if !open.iter().any(|question| question.key() == answer.interrupt_id) {
+                let id = request::cut(&answer.interrupt_id);
                 self.input
                     .warnings
                     .push(format!("resume: the thread waits for no interrupt `{id}`, and the entry is left out"));
-                continue;
-            };
-            let asking = self.thread.sibling(question.thread);
-            match answer.status {
-                AnswerStatus::Resolved => {
-                    asking.respond(question.request.id, interrupts::answer(question, answer)).await?;
-                }
-                AnswerStatus::Cancelled => asking.cancel_interaction(question.request.id).await?,
             }
         }
-        self.follow(state.run_id(), from).await
+        Ok(Some(given))
     }
 
-    /// Gives the results of tool calls that the client has run.
-    async fn answer_calls(self, state: &State, open: Vec<OpenInteraction>) -> Result<Begun, Problem> {
-        let results = self.input.tool_results();
-        let mut answers = Vec::new();
-        for question in &open {
-            let call = interrupts::client_call(question, self.thread.id(), &self.server.settings.client_tools);
-            let result = call.and_then(|call| results.iter().find(|(id, _)| *id == call));
-            let (_, decision) = result.ok_or_else(|| uncovered(std::iter::once(question)))?;
-            answers.push((question.request.id, Json::from(decision.clone())));
-        }
+    /// Answers questions, or withdraws those without an answer. All answers are checked before the first is given.
+    async fn give(self, state: &State, given: Vec<Given>) -> Result<Begun, Problem> {
         let variables = self.input.variables(&self.workflow, Some(state))?;
-        let from = self.thread.summary().await?.last_seq.next();
+        for (thread, question, data) in &given {
+            let Some(data) = data else { continue };
+            let set = if *thread == self.thread.id() { variables.clone() } else { OrderedMap::default() };
+            self.thread.sibling(*thread).check_response(set, *question, data.clone()).await?;
+        }
+        // From the state that was read first: if the run ends meanwhile, its end is among the events.
+        let from = state.last_seq().unwrap_or_default().next();
         if !variables.is_empty() {
             self.thread.set_variables(variables).await?;
         }
-        for (question, decision) in answers {
-            self.thread.respond(question, decision).await?;
+        for (thread, question, data) in given {
+            let asking = self.thread.sibling(thread);
+            match data {
+                Some(data) => asking.respond(question, data).await?,
+                None => asking.cancel_interaction(question).await?,
+            }
         }
         self.follow(state.run_id(), from).await
     }
 
     /// Follows the run whose tool calls have results, as a request that is sent again asks for.
-    async fn called(self, state: &State) -> Result<Begun, Problem> {
+    async fn called(self, state: &State, open: &[OpenInteraction]) -> Result<Begun, Problem> {
         let results = self.input.tool_results();
         let results: Vec<_> = results.into_iter().map(|(call, result)| (call.to_owned(), Json::from(result))).collect();
+        let tools = self.server.settings.client_tools.clone();
         let last = state.last_seq().unwrap_or_default();
         let from = Seq(last.0.saturating_sub(ANSWER_SEARCH_MAX)).max(state.run_started());
-        let mut asked = BTreeMap::new();
+        let (mut names, mut asked) = (BTreeMap::new(), BTreeMap::new());
         let is_answer = move |recorded: &RecordedEvent| {
-            if let Event::UserInteractionRequested(e) = &recorded.event {
-                let call = e.tool_call.as_ref().and_then(|call| call.tool_call_id.as_ref());
+            if let Event::LlmCallCompleted(e) = &recorded.event {
+                names = translate::names(&e.message, e.call_id);
+            } else if let Event::UserInteractionRequested(e) = &recorded.event {
+                let call = e.tool_call.as_ref().filter(|call| tools.contains(call.name.as_str()));
+                let call = call.and_then(|call| names.get(call.tool_call_id.as_ref()?));
                 let result = results.iter().find(|(id, _)| Some(id) == call);
                 asked.extend(result.map(|(_, result)| (CallId(recorded.record.seq), result.clone())));
             }
-            answered(&recorded.event)
-                .is_some_and(|(question, answer)| asked.get(&question).is_some_and(|result| Some(result) == answer))
+            let (question, answer) = answered(&recorded.event)?;
+            asked.get(&question).map(|result| Some(result) == answer)
         };
-        self.follow_answer(from..last.next(), is_answer).await
+        self.follow_answers(from..last.next(), None, open, is_answer).await
     }
 
     /// Follows the run whose questions were answered before, as a request that is sent again asks for.
-    async fn resumed(self, state: &State) -> Result<Begun, Problem> {
-        let first = self.input.resume.first().ok_or_else(nothing_open)?;
-        let (thread, question) = CallId::parse_key(&first.interrupt_id).map_err(|_| nothing_open())?;
-        if thread != self.thread.id() {
-            return Err(nothing_open());
+    async fn resumed(self, state: &State, open: &[OpenInteraction]) -> Result<Begun, Problem> {
+        let mut wanted = BTreeMap::new();
+        for answer in &self.input.resume {
+            // An entry that no question has was left out before, too.
+            let Ok((thread, question)) = CallId::parse_key(&answer.interrupt_id) else { continue };
+            if thread != self.thread.id() {
+                return Err(not_open(open));
+            }
+            wanted.insert(question, interrupts::possible_answers(answer));
         }
-        let given = interrupts::possible_answers(first);
-        let last = state.last_seq().unwrap_or_default();
-        let end = last.next().min(Seq(question.0.0.saturating_add(ANSWER_SEARCH_MAX)));
-        // Another answer than the first one is late.
+        let Some(first) = wanted.keys().next().map(|question| question.0) else { return Err(not_open(open)) };
+        let end = state.last_seq().unwrap_or_default().next().min(Seq(first.0.saturating_add(ANSWER_SEARCH_MAX)));
+        let n_wanted = wanted.len();
         let is_answer = move |recorded: &RecordedEvent| {
-            answered(&recorded.event)
-                .is_some_and(|(closed, answer)| closed == question && given.contains(&answer.cloned()))
+            let (question, answer) = answered(&recorded.event)?;
+            wanted.get(&question).map(|given| given.contains(&answer.cloned()))
         };
-        self.follow_answer(question.0..end, is_answer).await
+        self.follow_answers(first..end, Some(n_wanted), open, is_answer).await
     }
 
-    /// Follows a run from the first event on that is the answer.
-    async fn follow_answer(
+    /// Follows a run from the first of some answers on. `is_answer` says of an event whether it is one, or another answer than
+    /// the request has, which is late. There are to be `n_wanted` of them, or at least one.
+    async fn follow_answers(
         self,
         among: Range<Seq>,
-        mut is_answer: impl FnMut(&RecordedEvent) -> bool + Send + 'static,
+        n_wanted: Option<usize>,
+        open: &[OpenInteraction],
+        mut is_answer: impl FnMut(&RecordedEvent) -> Option<bool> + Send + 'static,
     ) -> Result<Begun, Problem> {
         let (store, thread) = (self.server.runtime.store(), self.thread.id());
         let found = blocking(move || {
+            let (mut first, mut n_found) = (None, 0);
             for record in store.records(thread, among) {
                 let recorded = RecordedEvent::decode(record?)?;
-                if is_answer(&recorded) {
-                    return Ok::<_, ReadError>(Some((recorded.record.seq, recorded.record.run)));
+                match is_answer(&recorded) {
+                    Some(true) => {
+                        first = first.or(Some((recorded.record.seq, recorded.record.run)));
+                        n_found += 1;
+                    }
+                    Some(false) => return Ok(None),
+                    None => {}
+                }
+                if n_wanted == Some(n_found) {
+                    break;
                 }
             }
-            Ok(None)
+            Ok::<_, ReadError>(first.filter(|_| n_wanted.is_none_or(|wanted| wanted == n_found)))
         });
         match found.await?? {
             Some((from, Some(run))) => self.follow(run, from).await,
-            _ => Err(nothing_open()),
+            _ => Err(not_open(open)),
         }
     }
 }
@@ -366,6 +423,15 @@ fn answered(event: &Event) -> Option<(CallId, Option<&Json>)> {
         return Some((e.interaction_id, Some(&e.input_data)));
     }
     if let Event::UserInteractionFailed(e) = event { Some((e.interaction_id, None)) } else { None }
+}
+
+fn reused(why: &str) -> Problem {
+    Problem::new(Kind::KeyReused, format!("{why}: choose another `runId`")).at("parameter", "runId")
+}
+
+/// The error of a request whose answers are not those of open questions, and were not given before.
+fn not_open(open: &[OpenInteraction]) -> Problem {
+    if open.is_empty() { nothing_open() } else { uncovered(open.iter()) }
 }
 
 fn nothing_open() -> Problem {

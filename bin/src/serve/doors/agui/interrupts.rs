@@ -9,9 +9,11 @@ use serde_json::{Map, Value, json};
 
 use super::event::Interrupt;
 use super::input::{Answer, AnswerStatus};
+use super::translate::Translator;
 
-/// Returns a question as an interrupt. `thread` is the one that the client knows.
-pub(super) fn interrupt(question: &OpenInteraction, thread: ThreadId) -> Interrupt {
+/// Returns a question as an interrupt. `thread` is the one that the client knows, and `call` the name by which it knows the
+/// tool call that the question is about.
+pub(super) fn interrupt(question: &OpenInteraction, thread: ThreadId, call: Option<&str>) -> Interrupt {
     let (request, is_own) = (&question.request, question.thread == thread);
     let metadata = match request.metadata.as_ref().map(|metadata| &*metadata.0) {
         Some(Value::Object(metadata)) => metadata.clone(),
@@ -22,8 +24,7 @@ pub(super) fn interrupt(question: &OpenInteraction, thread: ThreadId) -> Interru
         id: question.key(),
         reason: reason(request.operation_type),
         message: request.prompt.clone(),
-        // The calls of a sub-agent are told when it has ended.
-        tool_call_id: request.tool_call.as_ref().filter(|_| is_own).and_then(|call| call.tool_call_id.clone()),
+        tool_call_id: call.map(str::to_owned),
         response_schema: schema(request.operation_type, request.answer.as_ref()),
         expires_at: request.deadline.map(|deadline| deadline.to_string()),
         subagent_run_id: (!is_own).then(|| question.thread.to_string()),
@@ -96,13 +97,22 @@ pub(super) fn possible_answers(answer: &Answer) -> Vec<Option<Json>> {
     approved(answer).into_iter().chain([&answer.payload]).map(|value| Some(Json::from(value.clone()))).collect()
 }
 
-/// The id of the tool call that a question is about, if the client runs that tool and knows the call.
+/// The name of the tool call that a question of the thread is about, if the client runs that tool and knows the call. `now`
+/// is the thread while it asks.
 pub(super) fn client_call<'a>(
-    question: &'a OpenInteraction,
+    question: &OpenInteraction,
+    now: &'a Translator,
     thread: ThreadId,
     tools: &BTreeSet<String>,
 ) -> Option<&'a str> {
-    let call = question.request.tool_call.as_ref().filter(|call| tools.contains(call.name.as_str()))?;
-    let is_known = question.request.operation_type == OperationType::ApproveTool && question.thread == thread;
-    call.tool_call_id.as_deref().filter(|_| is_known)
+    let request = &question.request;
+    let is_of_client = request.tool_call.as_ref().is_some_and(|call| tools.contains(call.name.as_str()));
+    let is_result = is_of_client && request.operation_type == OperationType::ApproveTool;
+    known_call(question, now, thread).filter(|_| is_result)
+}
+
+/// The name by which the client knows the tool call that a question is about. The calls of a sub-agent are told when it has
+/// ended.
+pub(super) fn known_call<'a>(question: &OpenInteraction, now: &'a Translator, thread: ThreadId) -> Option<&'a str> {
+    now.asked(question.request.id).filter(|_| question.thread == thread)
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpRequest, HttpResponse, web};
@@ -29,6 +30,11 @@ use crate::serve::written::Written;
 
 /// The most events of a sub-agent that are told.
 const SUBAGENT_EVENTS_MAX: u64 = 20_000;
+/// The most bytes of events of all sub-agents of a stream that are told.
+const SUBAGENTS_BYTES_MAX: usize = 16 << 20;
+/// How often, and how many times, a run is examined again that waits for a person and has no question.
+const EMPTY_REST_PAUSE: Duration = Duration::from_millis(100);
+const EMPTY_RESTS_MAX: u32 = 100;
 /// The header of a request that says what becomes of the run if the client disconnects.
 const ON_DISCONNECT: &str = "x-rethread-on-disconnect";
 
@@ -57,6 +63,8 @@ pub(crate) async fn create(server: Shared, request: HttpRequest, payload: web::P
         ledger: Ledger::default(),
         usage: BTreeMap::new(),
         last_text: String::new(),
+        subagents_bytes: 0,
+        n_empty_rests: 0,
     };
     let opening = stream.opening(warnings, opening);
     let events = futures::stream::unfold((stream, Next::Opening(opening)), |(mut stream, next)| async move {
@@ -118,6 +126,10 @@ struct Stream {
     usage: BTreeMap<(Option<String>, Option<String>), Usage>,
     /// The last message that was told.
     last_text: String,
+    /// The bytes of events of sub-agents that were read.
+    subagents_bytes: usize,
+    /// How often the run waited for a person without a question.
+    n_empty_rests: u32,
 }
 
 impl Stream {
@@ -190,15 +202,23 @@ impl Stream {
         let end = match happening {
             Ok(Happening::Piece(Piece::Did(child))) => {
                 let thread = self.thread().sibling(child);
-                match did(thread, self.workflow.clone()).await {
-                    Ok(pieces) => pieces.into_iter().rev().for_each(|piece| self.next.push_front(piece)),
+                let bytes_max = SUBAGENTS_BYTES_MAX.saturating_sub(self.subagents_bytes);
+                match did(thread, self.workflow.clone(), bytes_max).await {
+                    Ok((pieces, n_bytes)) => {
+                        self.subagents_bytes += n_bytes;
+                        pieces.into_iter().rev().for_each(|piece| self.next.push_front(piece));
+                    }
                     Err(problem) => tracing::info!(%problem, thread = %child, "a sub-agent is not told"),
                 }
                 return (String::new(), Next::Events);
             }
             Ok(Happening::Piece(piece)) => return (self.write(piece), Next::Events),
             Ok(Happening::Ended) => self.ended().await,
-            Ok(Happening::Rests(rested)) => self.rests(rested.status).await,
+            Ok(Happening::Rests(rested)) => match self.rests(rested.status).await {
+                Ok(None) => return (String::new(), Next::Events),
+                Ok(Some(end)) => Ok(end),
+                Err(problem) => Err(problem),
+            },
             Err(problem) => Err(problem),
         };
         self.following.leave();
@@ -252,42 +272,58 @@ impl Stream {
         Ok(text)
     }
 
-    /// The run waits for a person, or is paused.
-    async fn rests(&mut self, status: Status) -> Result<String, Problem> {
+    /// The run waits for a person, or is paused. `None` if its questions were answered meanwhile.
+    async fn rests(&mut self, status: Status) -> Result<Option<String>, Problem> {
         let id = self.thread().id();
         if status == Status::Paused {
             let message = format!("the run is paused: it continues after POST /v1/threads/{id}/resume");
-            return Ok(self.fail(message, "paused".into()));
+            return Ok(Some(self.fail(message, "paused".into())));
         }
         let open = self.thread().inbox().await?;
+        if open.is_empty() && self.n_empty_rests < EMPTY_RESTS_MAX {
+            self.n_empty_rests += 1;
+            tokio::time::sleep(EMPTY_REST_PAUSE).await;
+            return Ok(None);
+        }
         if open.is_empty() {
             let message = format!("the run waits for a person: GET /v1/threads/{id}/interactions lists the questions");
-            return Ok(self.fail(message, "needs_person".into()));
+            return Ok(Some(self.fail(message, "needs_person".into())));
         }
+        let (state, workflow) = (self.thread().state().await?, self.thread().definition(None).await?);
+        let now = Translator::new(workflow, id, self.following.run(), Some(state));
         let calls: Option<Vec<_>> =
-            open.iter().map(|question| interrupts::client_call(question, id, &self.tools)).collect();
+            open.iter().map(|question| interrupts::client_call(question, &now, id, &self.tools)).collect();
         if let Some(calls) = calls {
             let pending_tool_call_ids = calls.into_iter().map(str::to_owned).collect();
-            return Ok(self.finish(None, Outcome::Success { pending_tool_call_ids }));
+            return Ok(Some(self.finish(None, Outcome::Success { pending_tool_call_ids })));
         }
-        let mut interrupts: Vec<_> = open.iter().map(|question| interrupts::interrupt(question, id)).collect();
+        let interrupt = |question| interrupts::interrupt(question, id, interrupts::known_call(question, &now, id));
+        let mut interrupts: Vec<_> = open.iter().map(interrupt).collect();
         for (interrupt, question) in interrupts.iter_mut().zip(&open) {
             if !self.ledger.has_subagent(question.thread) {
                 interrupt.subagent_run_id = None;
             }
         }
-        Ok(self.finish(None, Outcome::Interrupt { interrupts }))
+        Ok(Some(self.finish(None, Outcome::Interrupt { interrupts })))
     }
 }
 
-/// What a sub-agent did, whose thread this is. A branch that was cancelled before it began has no thread.
-async fn did(thread: ThreadHandle, workflow: Arc<Workflow>) -> Result<Vec<Piece>, Problem> {
+/// What a sub-agent did, whose thread this is, and the bytes of its events. A branch that was cancelled before it began has
+/// no thread.
+async fn did(thread: ThreadHandle, workflow: Arc<Workflow>, bytes_max: usize) -> Result<(Vec<Piece>, usize), Problem> {
     let from = thread.first_own_seq().await?;
     let (store, id) = (thread.runtime().store(), thread.id());
     let read = move || {
-        let records = store.records(id, from..Seq(from.0.saturating_add(SUBAGENT_EVENTS_MAX)));
-        let events = records.map(|record| RecordedEvent::decode(record?)).collect::<Result<Vec<_>, ReadError>>()?;
-        Ok::<_, ReadError>(Translator::of_subagent(workflow, id, &events))
+        let (mut events, mut n_bytes) = (Vec::new(), 0);
+        for record in store.records(id, from..Seq(from.0.saturating_add(SUBAGENT_EVENTS_MAX))) {
+            let record = record?;
+            n_bytes += record.payload.len();
+            if n_bytes > bytes_max {
+                break;
+            }
+            events.push(RecordedEvent::decode(record)?);
+        }
+        Ok::<_, ReadError>((Translator::of_subagent(workflow, id, &events), n_bytes))
     };
     Ok(blocking(read).await??)
 }

@@ -4,6 +4,7 @@ mod said;
 mod steps;
 mod tools;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rethread::event::{AskedTool, OperationType};
@@ -11,13 +12,14 @@ use rethread::runs::RunId;
 use rethread::{CallId, Event, NodeId, RecordedEvent, State, ThreadId, Workflow};
 use rethread_events::event::{BranchEnded, Branches, LlmExecutionRequest, ModelChoice, NodeContext};
 use rethread_events::message::Usage;
-use rethread_events::thread::{CallKind, Frame, Work};
+use rethread_events::thread::{AgentLoop, CallKind, Frame, Stage, Work};
 use serde_json::{Map, Value, json};
 
 use self::said::Said;
 pub(super) use self::said::whole;
 use self::steps::Steps;
 use self::tools::ToolCalls;
+pub(super) use self::tools::names;
 use super::event::{Event as Told, Sent, SubagentOutcome};
 use super::shared_state::SharedState;
 use crate::events::ends_run;
@@ -67,6 +69,8 @@ pub(super) struct Translator {
     calls: ToolCalls,
     /// The branches of the present fork node.
     branches: Option<(NodeId, Branches)>,
+    /// The sub-agents that were told and have not ended.
+    subagents: BTreeSet<ThreadId>,
     plan: Plan,
     state: Option<SharedState>,
     told: Vec<Piece>,
@@ -95,6 +99,7 @@ impl Translator {
             said: Said::default(),
             calls: ToolCalls::default(),
             branches: None,
+            subagents: BTreeSet::new(),
             plan: Plan::default(),
             state: None,
             told: Vec::new(),
@@ -149,24 +154,53 @@ impl Translator {
             let step_name = self.steps.begin(node, self.scopes.len());
             self.tell(Told::StepStarted { step_name });
         }
-        if let Some(Work::Llm(agent)) = state.node_run().map(|node| &node.work) {
-            self.shown = self.shown(&agent.request);
-            self.model = agent.request.model.clone();
+        match state.node_run().map(|run| (&run.node, &run.work)) {
+            Some((_, Work::Llm(agent))) => self.go_on_agent(state, agent),
+            Some((node, Work::Branches(fork))) => self.branches = Some((node.clone(), fork.plan.branches.clone())),
+            _ => {}
         }
         for open in state.open_calls().iter() {
             if let CallKind::Tool(run) = &open.kind {
-                let id = run.tool_call_id.clone().unwrap_or_else(|| run.call.key(state.thread()));
-                self.calls.runs(run.call, &id);
+                match &run.tool_call_id {
+                    Some(id) => self.calls.runs(run.call, id),
+                    None if self.is_visible() => self.calls.node_runs(state.thread(), run.call),
+                    None => {}
+                }
             }
         }
         for ask in state.interactions() {
             self.ask(ask.id, ask.operation_type, ask.tool_call.as_ref());
         }
         for branch in state.running_branches() {
-            let call = branch.agent.as_ref().and_then(|agent| agent.tool_call_id.as_ref());
-            let call = call.and_then(|id| self.calls.agent_runs(branch.child, id));
-            self.subagent(branch.child, state.branch_name(branch), None, call);
+            let name = state.branch_name(branch);
+            match &branch.agent {
+                Some(agent) => self.agent(branch.child, name, agent.tool_call_id.as_deref()),
+                None if self.is_visible() => self.subagent(branch.child, name, None, None),
+                None => {}
+            }
         }
+    }
+
+    /// Continues in the middle of an agent loop.
+    fn go_on_agent(&mut self, state: &State, agent: &AgentLoop) {
+        self.shown = self.shown(&agent.request);
+        self.model = agent.request.model.clone();
+        // The first answer of several models is announced by none of them.
+        let is_announced = self.shown != Shown::Nothing && (agent.n_asides == 0 || agent.iteration > 1);
+        if let (Stage::Tools(_), Some(call), true) = (&agent.stage, agent.last_call, is_announced) {
+            let messages = state.conversation().in_force().map(|entry| &entry.message);
+            if let Some(answer) = messages.filter(|message| message.tool_calls().next().is_some()).last() {
+                self.calls.goes_on(answer, call);
+            }
+        } else if let (Stage::Asking(call), true) = (&agent.stage, self.shown != Shown::Nothing) {
+            self.said.begin(Some(*call), state.thread());
+        }
+    }
+
+    /// Returns the name by which the client knows the tool call about which a person is asked; `None` if it was not
+    /// announced.
+    pub(super) fn asked(&self, question: CallId) -> Option<&str> {
+        self.calls.asked(question).map(String::as_str)
     }
 
     /// Returns what is told before the first event.
@@ -199,9 +233,17 @@ impl Translator {
         self.told.push(Piece::Sent(Sent { subagent_run_id: Some(child), ..event.into() }));
     }
 
+    /// Tells that an agent begins, if its call was announced.
+    fn agent(&mut self, child: ThreadId, name: String, call: Option<&str>) {
+        if let Some(call) = call.and_then(|id| self.calls.agent_runs(child, id)) {
+            self.subagent(child, name, None, Some(call));
+        }
+    }
+
     fn subagent(&mut self, child: ThreadId, name: String, description: Option<String>, call: Option<String>) {
         let event =
             Told::SubagentStarted { name, description, parent_subagent_run_id: None, parent_tool_call_id: call };
+        self.subagents.insert(child);
         self.tell_of(child, event);
     }
 
@@ -293,6 +335,7 @@ impl Translator {
             self.model = e.model.clone();
             self.plan = Plan::default();
             self.said.begin_loop();
+            self.calls.forget();
         } else if let Event::LlmCallRequested(e) = event {
             let is_told = self.shown != Shown::Nothing && e.aside.is_none();
             self.said.begin(is_told.then_some(CallId(recorded.record.seq)), recorded.record.thread);
@@ -313,6 +356,7 @@ impl Translator {
             let model = e.model.clone().or_else(|| self.model.model.clone());
             self.told.push(Piece::Used { provider: self.model.provider.clone(), model, usage: e.usage });
             let Some((events, message)) = self.said.complete(e.call_id, &e.message, self.shown == Shown::All) else {
+                self.calls.forget();
                 return;
             };
             self.tell_all(events);
@@ -338,7 +382,6 @@ impl Translator {
         let (thread, seq) = (recorded.record.thread, recorded.record.seq);
         if let Event::ToolExecutionRequest(e) = &recorded.event {
             let events: Vec<_> = match &e.tool_call_id {
-                Some(_) if self.shown == Shown::Nothing => return,
                 Some(id) => {
                     self.calls.runs(CallId(seq), id);
                     return;
@@ -383,12 +426,11 @@ impl Translator {
         if let Event::ForkStarted(e) = event {
             self.branches = Some((e.node_id.clone(), e.branches.clone()));
         } else if let Event::BranchStarted(e) = event {
-            let Some((node, branches)) = &self.branches else { return };
+            let Some((node, branches)) = self.branches.as_ref().filter(|_| self.is_visible()) else { return };
             let (name, of) = (branches.name(e.index), format!("a branch of the node `{node}`"));
             self.subagent(e.child, name, Some(of), None);
         } else if let Event::AgentStarted(e) = event {
-            let call = e.tool_call_id.as_ref().and_then(|id| self.calls.agent_runs(e.child, id));
-            self.subagent(e.child, e.agent.clone(), None, call);
+            self.agent(e.child, e.agent.clone(), e.tool_call_id.as_deref());
         } else if let Event::BranchEnded(e) = event {
             self.end_branch(e);
         }
@@ -397,6 +439,9 @@ impl Translator {
     fn end_branch(&mut self, ended: &BranchEnded) {
         if ended.n_llm_calls > 0 {
             self.told.push(Piece::Used { provider: None, model: None, usage: ended.usage });
+        }
+        if !self.subagents.remove(&ended.child) {
+            return;
         }
         let event = match &ended.error {
             None => {

@@ -49,6 +49,36 @@ workflows:
       - {id: work, llm: {provider: mock, model: m, user_prompt: "{{ task }}", extra: {script: {otherwise: {text: Helped.}}}}}
 "#;
 
+/// Branches that begin after others have ended, and an agent that a hidden node calls.
+const BRANCHES: &str = r#"
+version: "1"
+name: branches
+variables: {mood: merry, list: [1, 2]}
+nodes:
+  - id: hidden
+    llm:
+      provider: mock
+      model: m
+      user_prompt: ask
+      context: fresh
+      agents: [helper]
+      extra: {script: {answers: [{match: ^ask, tool_calls: [{name: helper, arguments: {task: Help.}}, {name: nothing, arguments: {}}]}], otherwise: {text: Hidden.}}}
+  - id: each
+    parallel:
+      for_each: "{{ list }}"
+      as: item
+      concurrency: 1
+      body:
+        nodes:
+          - {id: one, llm: {provider: mock, model: m, user_prompt: "{{ item }}", extra: {script: {otherwise: {text: One.}}}}}
+edges: [{from: hidden, to: each}]
+workflows:
+  helper:
+    description: Helps.
+    nodes:
+      - {id: work, llm: {provider: mock, model: m, user_prompt: "{{ task }}", extra: {script: {otherwise: {text: Helped.}}}}}
+"#;
+
 /// The workflow and the events of a run of it.
 fn recorded(text: &str) -> (Arc<Workflow>, Vec<RecordedEvent>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -203,10 +233,25 @@ fn stream_that_ends_after_any_event_is_closed() {
 
 #[test]
 fn stream_that_begins_at_any_event_is_closed() {
-    let (workflow, events) = recorded(ALL);
-    for from in 0..events.len() {
-        verify(&closed(told(&workflow, &events, from)));
+    for text in [ALL, BRANCHES] {
+        let (workflow, events) = recorded(text);
+        for from in 0..events.len() {
+            verify(&closed(told(&workflow, &events, from)));
+        }
     }
+}
+
+#[test]
+fn what_a_hidden_node_calls_is_not_told() {
+    let (workflow, events) = recorded(BRANCHES);
+    let begun =
+        |sent: &Sent| if let Told::SubagentStarted { name, .. } = &sent.event { Some(name.clone()) } else { None };
+    for from in 0..events.len() {
+        let sent = told(&workflow, &events, from);
+        assert!(!sent.iter().any(|sent| matches!(sent.event, Told::ToolCallResult { .. })), "from {from}: {sent:?}");
+        assert!(!sent.iter().filter_map(begun).any(|name| name == "helper"), "from {from}: {sent:?}");
+    }
+    assert_eq!(told(&workflow, &events, 0).iter().filter_map(begun).count(), 2);
 }
 
 #[test]

@@ -12,12 +12,25 @@ use serde_json::{Value, json};
 
 use super::super::event::Event as Told;
 
-/// The tool calls of a stream, by the names that clients know them by: the id that the model gave a call. A number follows if
-/// another call of the stream has that id.
+/// Returns the names by which clients know the tool calls of an answer, by the id that the model gave them. A model may give
+/// an id again, so a name has the number of the model call as well: no other call of the thread has it, and every stream
+/// uses the same. An id that the answer has twice names no call.
+pub(in super::super) fn names(answer: &Message, call: CallId) -> BTreeMap<String, String> {
+    let mut names = BTreeMap::new();
+    let mut twice = BTreeSet::new();
+    for tool in answer.tool_calls() {
+        if names.insert(tool.id.clone(), format!("{}#{call}", tool.id)).is_some() {
+            twice.insert(&tool.id);
+        }
+    }
+    names.retain(|id, _| !twice.contains(id));
+    names
+}
+
+/// The tool calls of a stream that were announced, in this stream or in one before, by the names that clients know them by.
 #[derive(Debug, Default)]
 pub(super) struct ToolCalls {
-    used: BTreeSet<String>,
-    /// The calls of the last answer, by the id that the model gave them.
+    /// The names of the calls of the last answer, see [`names`].
     of_answer: BTreeMap<String, String>,
     running: BTreeMap<CallId, String>,
     /// The calls about which a person is asked.
@@ -28,13 +41,23 @@ pub(super) struct ToolCalls {
 impl ToolCalls {
     /// Announces the calls of an answer.
     pub(super) fn announce(&mut self, answer: &Message, message: &str, call: CallId) -> impl Iterator<Item = Told> {
-        self.of_answer.clear();
-        answer.tool_calls().flat_map(move |tool| {
-            let id = if self.used.insert(tool.id.clone()) { tool.id.clone() } else { format!("{}#{call}", tool.id) };
-            self.of_answer.insert(tool.id.clone(), id.clone());
+        self.of_answer = names(answer, call);
+        answer.tool_calls().enumerate().flat_map(move |(at, tool)| {
+            let id = self.of_answer.get(&tool.id).cloned();
+            let id = id.unwrap_or_else(|| format!("{}#{call}.{at}", tool.id));
             let arguments = tool.arguments_raw.clone().unwrap_or_else(|| tool.arguments.0.to_string());
             call_events(id, &tool.name, arguments, Some(message.to_owned()))
         })
+    }
+
+    /// The calls of an answer were announced in a stream before.
+    pub(super) fn goes_on(&mut self, answer: &Message, call: CallId) {
+        self.of_answer = names(answer, call);
+    }
+
+    /// The calls that come next are not announced.
+    pub(super) fn forget(&mut self) {
+        self.of_answer.clear();
     }
 
     /// Announces the call of a node, which no model made.
@@ -49,15 +72,16 @@ impl ToolCalls {
         call_events(id, request.name.as_str(), request.arguments.0.to_string(), None)
     }
 
-    /// The name of a call that the model made, in this stream or in one before.
-    fn name(&self, id: &str) -> String {
-        self.of_answer.get(id).cloned().unwrap_or_else(|| id.to_owned())
+    /// The call of a node runs, which was announced in a stream before.
+    pub(super) fn node_runs(&mut self, thread: ThreadId, call: CallId) {
+        self.running.insert(call, call.key(thread));
     }
 
     /// A call of a model runs.
     pub(super) fn runs(&mut self, call: CallId, id: &str) {
-        let name = self.name(id);
-        self.running.insert(call, name);
+        if let Some(name) = self.of_answer.get(id) {
+            self.running.insert(call, name.clone());
+        }
     }
 
     /// The name of a call that runs.
@@ -65,19 +89,23 @@ impl ToolCalls {
         self.running.get(&call)
     }
 
-    /// A call runs an agent. Returns its name.
+    /// A call runs an agent. Returns its name; `None` if it was not announced.
     pub(super) fn agent_runs(&mut self, child: ThreadId, id: &str) -> Option<String> {
-        let name = self.name(id);
+        let name = self.of_answer.get(id)?;
         self.agents.insert(child, name.clone());
-        Some(name)
+        Some(name.clone())
     }
 
     /// A person is asked about a call.
     pub(super) fn asks(&mut self, question: CallId, tool: &AskedTool) {
-        if let Some(id) = &tool.tool_call_id {
-            let name = self.name(id);
-            self.asked.insert(question, name);
+        if let Some(name) = tool.tool_call_id.as_ref().and_then(|id| self.of_answer.get(id)) {
+            self.asked.insert(question, name.clone());
         }
+    }
+
+    /// The name of the call about which a person is asked.
+    pub(super) fn asked(&self, question: CallId) -> Option<&String> {
+        self.asked.get(&question)
     }
 
     /// A call has an answer.
