@@ -1,6 +1,7 @@
 //! The MCP door: with the clients of PyPI and npm in both generations of the protocol, with the conformance suite, and with
 //! requests that no client sends.
 
+mod ends;
 mod stdio;
 
 use std::process::Command;

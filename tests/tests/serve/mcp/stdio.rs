@@ -10,9 +10,10 @@ use serde_json::{Value, json};
 use super::{Door, LEGACY, TWO, python, run, text};
 use crate::place::Place;
 
-/// A log with the workflows, which no process holds.
-fn log_alone() -> Scene {
+/// A log with the workflows and these, which no process holds.
+pub(super) fn log_alone(more: &[&str]) -> Scene {
     let Door { place, .. } = Door::new();
+    more.iter().for_each(|workflow| drop(place.put(workflow)));
     let Place { scene, server, .. } = place;
     server.kill();
     scene
@@ -32,7 +33,7 @@ fn mcp_client_for_python_works_over_stdio_with_a_server() {
 #[test]
 fn mcp_client_for_python_works_over_stdio_on_a_log() {
     for generation in ["legacy", "auto"] {
-        let scene = log_alone();
+        let scene = log_alone(&[]);
         let program = program().to_str().unwrap();
         let Some(mut command) = python(generation, &["stdio", program, "mcp"]) else { return };
         command.current_dir(scene.path()).env("XDG_CONFIG_HOME", scene.file("home"));
@@ -42,7 +43,7 @@ fn mcp_client_for_python_works_over_stdio_on_a_log() {
 
 #[test]
 fn log_is_free_for_other_commands_between_tools_over_stdio() {
-    let scene = log_alone();
+    let scene = log_alone(&[]);
     let mut command = scene.command(["mcp"]);
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = command.spawn().unwrap();
@@ -74,7 +75,7 @@ fn log_is_free_for_other_commands_between_tools_over_stdio() {
 
 #[test]
 fn stdio_that_only_reads_runs_nothing() {
-    let scene = log_alone();
+    let scene = log_alone(&[]);
     let mut command = scene.command(["mcp", "--read-only"]);
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = command.spawn().unwrap();

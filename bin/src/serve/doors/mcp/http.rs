@@ -18,7 +18,6 @@ use super::handler::Mcp;
 use super::log::Log;
 use super::sessions::OpenRequest;
 use super::{Error, error};
-use crate::serve::guard;
 use crate::serve::problem::{Kind, Problem};
 use crate::serve::request;
 use crate::serve::server::{Shared, SubscriberSlot};
@@ -47,7 +46,8 @@ struct Open {
 /// Answers a message, or follows or ends a session.
 pub(crate) async fn handle(server: Shared, request: HttpRequest, payload: web::Payload) -> Result<HttpResponse, Error> {
     let body = request::body(payload, server.settings.body_bytes_max).await?;
-    let by = guard::by(&request);
+    let caller = Caller::of(&server, &request);
+    let by = caller.by;
     let id = request.headers().get(SESSION).and_then(|id| id.to_str().ok()).map(str::to_owned);
     let open = match &id {
         Some(id) => Some(server.mcp.open(id, by)?),
@@ -63,7 +63,7 @@ pub(crate) async fn handle(server: Shared, request: HttpRequest, payload: web::P
     }
     // A message is short, or follows a run, which counts then.
     let slot = if method == Method::GET { Some(server.subscribe()?) } else { None };
-    let (service, request, of_answer) = (service(&server), translated(&server, &request, body)?, server.clone());
+    let (service, request, of_answer) = (service(&server), translated(&caller, &request, body)?, server.clone());
     let (is_end, ended) = (method == Method::DELETE, id.unwrap_or_default());
     let handling = async move {
         let mut answer = service.handle(request).await;
@@ -77,7 +77,7 @@ pub(crate) async fn handle(server: Shared, request: HttpRequest, payload: web::P
         }
         answer
     };
-    respond(server, by, handling, Open { _request: open, _slot: slot }).await
+    respond(server, caller, handling, Open { _request: open, _slot: slot }).await
 }
 
 fn service(
@@ -95,7 +95,7 @@ fn service(
 }
 
 /// The request, with its sender.
-fn translated(server: &Shared, request: &HttpRequest, body: Bytes) -> Result<http::Request<Full<Bytes>>, Problem> {
+fn translated(caller: &Caller, request: &HttpRequest, body: Bytes) -> Result<http::Request<Full<Bytes>>, Problem> {
     let invalid = |error: http::Error| Problem::new(Kind::InvalidRequest, error.to_string());
     let mut translated = http::Request::builder().method(request.method().as_str()).uri(request.uri().to_string());
     for (name, value) in request.headers() {
@@ -104,14 +104,14 @@ fn translated(server: &Shared, request: &HttpRequest, body: Bytes) -> Result<htt
     let mut translated = translated.body(Full::new(body)).map_err(invalid)?;
     // A client of HTTP/1.0 may leave it out.
     translated.headers_mut().entry(http::header::HOST).or_insert(http::HeaderValue::from_static("localhost"));
-    translated.extensions_mut().insert(Caller::of(server, request));
+    translated.extensions_mut().insert(caller.clone());
     Ok(translated)
 }
 
 /// The response, which begins at once: only then it is noticed that the client has gone.
 async fn respond(
     server: Shared,
-    by: Option<guard::By>,
+    caller: Caller,
     handling: impl Future<Output = http::Response<Body>> + 'static,
     open: Open,
 ) -> Result<HttpResponse, Error> {
@@ -122,7 +122,7 @@ async fn respond(
         let late = HttpResponse::Ok()
             .content_type(EVENT_STREAM)
             .insert_header((actix_web::http::header::CACHE_CONTROL, "no-cache"))
-            .streaming(readable(server, by, late, open));
+            .streaming(readable(server, caller, late, open));
         return Ok(late);
     };
     let (parts, body) = answer.into_parts();
@@ -147,7 +147,7 @@ async fn respond(
     if let Some(kind) = parts.headers.get(http::header::CONTENT_TYPE) {
         response.insert_header((actix_web::http::header::CONTENT_TYPE, kind.as_bytes()));
     }
-    Ok(response.streaming(readable(server, by, BodyDataStream::new(body), open)))
+    Ok(response.streaming(readable(server, caller, BodyDataStream::new(body), open)))
 }
 
 fn is_json(headers: &http::HeaderMap) -> bool {
@@ -189,12 +189,12 @@ impl<H: Future<Output = http::Response<Body>>> Late<H> {
 /// The pieces of a body, as long as its reader may read them.
 fn readable(
     server: Shared,
-    by: Option<guard::By>,
+    caller: Caller,
     pieces: impl Stream<Item = Result<Bytes, Infallible>>,
     open: Open,
 ) -> impl Stream<Item = Result<Bytes, Infallible>> {
     pieces.take_while(move |_| {
         let _until_the_end = &open;
-        std::future::ready(guard::check_still_allowed(&server, by).is_ok())
+        std::future::ready(caller.may_read_on(&server))
     })
 }

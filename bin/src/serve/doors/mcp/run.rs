@@ -36,7 +36,7 @@ const REPORT_MAX: Duration = Duration::from_secs(2);
 /// How often a question that the client shows is looked at, whether it is still open.
 const LOOK: Duration = Duration::from_secs(1);
 /// How long a thread is given whose question was answered just now.
-const MOMENT: Duration = Duration::from_millis(20);
+pub(super) const MOMENT: Duration = Duration::from_millis(20);
 
 /// The requests in progress that their client can cancel by name.
 #[derive(Default)]
@@ -95,6 +95,8 @@ pub(super) struct Call<'a> {
     pub(super) request: &'a Cancellable<'a>,
     /// Whether it came over HTTP.
     pub(super) is_http: bool,
+    /// The run that the request began, which its cancellation cancels.
+    pub(super) cancels: Option<RunId>,
 }
 
 /// Why a request waits no more.
@@ -152,14 +154,18 @@ impl Call<'_> {
         from: Seq,
         is_refused: bool,
     ) -> Result<CallToolResponse, Problem> {
-        let run = thread.state().await?.run_id();
         let mut progress = Progress::of(self, thread, from);
         // The questions that the user did not answer.
         let mut refused = Vec::new();
         loop {
             let outcome = match self.at_rest(thread, &mut progress).await? {
                 Rest::Outcome(outcome) => outcome,
-                Rest::Cancelled => return self.cancel(thread, run).await,
+                Rest::Cancelled => {
+                    return match self.cancels {
+                        Some(run) => self.cancel(thread, run).await,
+                        None => Ok(self.left(thread, "the request was cancelled, which did not begin the run")),
+                    };
+                }
                 Rest::Left(why) => return Ok(self.left(thread, why)),
             };
             progress.finish(self, outcome.last_position).await;
@@ -217,6 +223,9 @@ impl Call<'_> {
             () = self.server.stopping.cancelled() => Rest::Left("the server is stopping"),
             () = request.cancelled.cancelled() => Rest::Cancelled,
             () = self.context.ct.cancelled() => {
+                if self.caller.is_cut() || self.caller.check_still_allowed(self.server).is_err() {
+                    return Rest::Left("the token is no longer valid");
+                }
                 // Over HTTP, clients of 2026-07-28 cancel a request by closing its stream.
                 if self.is_http && self.is_modern() && !self.server.stopping.is_cancelled() {
                     return Rest::Cancelled;
