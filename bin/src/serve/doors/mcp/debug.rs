@@ -140,13 +140,23 @@ pub(super) fn arguments<T: DeserializeOwned>(arguments: JsonObject) -> Result<T,
         .map_err(|error| Problem::new(Kind::InvalidRequest, format!("the arguments: {error}")))
 }
 
-/// Performs a tool that reads.
+/// Performs a tool that reads. It counts until it is done, also if its client has gone: what it computes cannot be stopped.
 pub(super) async fn call(
     server: &Shared,
     caller: &Caller,
     name: &str,
     given: JsonObject,
 ) -> Result<CallToolResult, Problem> {
+    let reads = server.mcp.read().await?;
+    let (server, caller, name) = (server.clone(), caller.clone(), name.to_owned());
+    let reading = tokio::spawn(async move {
+        let _until_the_end = reads;
+        perform(&server, &caller, &name, given).await
+    });
+    reading.await.unwrap_or_else(|error| Err(Problem::new(Kind::Internal, format!("the tool failed: {error}"))))
+}
+
+async fn perform(server: &Shared, caller: &Caller, name: &str, given: JsonObject) -> Result<CallToolResult, Problem> {
     match name {
         "threads" => threads(server, caller, arguments(given)?).await,
         "explain" => explanation(server, caller, arguments(given)?).await,

@@ -26,6 +26,8 @@ type Body = BoxBody<Bytes, Infallible>;
 
 /// How long the status of a response may wait for its first message.
 const EARLY: Duration = Duration::from_millis(500);
+/// The same for one that begins a session.
+const INITIALIZE_MAX: Duration = Duration::from_secs(60);
 const EVENT_STREAM: &str = "text/event-stream";
 /// The header that names a session.
 const SESSION: &str = "mcp-session-id";
@@ -53,19 +55,22 @@ pub(crate) async fn handle(server: Shared, request: HttpRequest, payload: web::P
         Some(id) => Some(server.mcp.open(id, by)?),
         None => None,
     };
-    let method = request.method().clone();
+    let (method, mut place) = (request.method().clone(), None);
     if method == Method::POST {
         request::check_is_json(&request)?;
         let message: Message<'_> = serde_json::from_slice(&body).map_err(|error| Error::of_body(&error))?;
         if id.is_none() && message.method.is_some_and(|method| method == "initialize") {
-            server.mcp.make_room().await?;
+            place = Some(server.mcp.make_room(by).await?);
         }
     }
     // A message is short, or follows a run, which counts then.
     let slot = if method == Method::GET { Some(server.subscribe()?) } else { None };
     let (service, request, of_answer) = (service(&server), translated(&caller, &request, body)?, server.clone());
     let (is_end, ended) = (method == Method::DELETE, id.unwrap_or_default());
+    // A session that begins says its id in the head of the response.
+    let early = if place.is_some() { INITIALIZE_MAX } else { EARLY };
     let handling = async move {
+        let _until_it_has_begun = place;
         let mut answer = service.handle(request).await;
         if is_end && answer.status() == http::StatusCode::ACCEPTED {
             // Clients expect that it has ended, and not that it will.
@@ -77,7 +82,7 @@ pub(crate) async fn handle(server: Shared, request: HttpRequest, payload: web::P
         }
         answer
     };
-    respond(server, caller, handling, Open { _request: open, _slot: slot }).await
+    respond(server, caller, early, handling, Open { _request: open, _slot: slot }).await
 }
 
 fn service(
@@ -112,11 +117,12 @@ fn translated(caller: &Caller, request: &HttpRequest, body: Bytes) -> Result<htt
 async fn respond(
     server: Shared,
     caller: Caller,
+    early: Duration,
     handling: impl Future<Output = http::Response<Body>> + 'static,
     open: Open,
 ) -> Result<HttpResponse, Error> {
     let mut handling = Box::pin(handling);
-    let Ok(answer) = tokio::time::timeout(EARLY, &mut handling).await else {
+    let Ok(answer) = tokio::time::timeout(early, &mut handling).await else {
         let silence_max = server.settings.silence_max;
         let late = futures::stream::unfold(Late::Handling(handling), move |late| late.next(silence_max));
         let late = HttpResponse::Ok()
