@@ -122,3 +122,20 @@ fn stdio_without_a_log_creates_none() {
     assert!(answers.iter().any(|answer| answer["id"] == 3 && text(&answer["result"]).contains("there is no log")));
     assert!(!scene.data_dir().exists());
 }
+
+#[test]
+fn stdio_answers_each_request_that_a_server_refuses() {
+    let scene = Scene::new();
+    let token = scene.run("token create --scope operate").ok().stdout.trim().to_owned();
+    let place = Place::at(scene, "0.0.0.0:0", "");
+    let mut command = place.scene.command(["mcp"]);
+    command.stdin(Stdio::piped()).env("RETHREAD_TOKEN", token);
+    let mut running = Running::start(command);
+    let about =
+        json!({ "protocolVersion": LEGACY, "capabilities": {}, "clientInfo": { "name": "test", "version": "1" } });
+    let request = json!({ "jsonrpc": "2.0", "id": "first", "method": "initialize", "params": about });
+    running.write(&format!("{request}\n"));
+    let answer: Value = serde_json::from_str(&running.wait_for("jsonrpc")).unwrap();
+    assert_eq!(answer["id"], "first", "{answer}");
+    assert!(answer["error"]["message"].as_str().unwrap().contains("door is closed"), "{answer}");
+}

@@ -12,6 +12,7 @@ use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyDataStream, BodyExt as _, Full};
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::caller::Caller;
 use super::handler::Mcp;
@@ -48,6 +49,11 @@ struct Open {
 /// Answers a message, or follows or ends a session.
 pub(crate) async fn handle(server: Shared, request: HttpRequest, payload: web::Payload) -> Result<HttpResponse, Error> {
     let body = request::body(payload, server.settings.body_bytes_max).await?;
+    let message = body.clone();
+    answer(server, request, body).await.map_err(|error| error.to(&message))
+}
+
+async fn answer(server: Shared, request: HttpRequest, body: Bytes) -> Result<HttpResponse, Error> {
     let caller = Caller::of(&server, &request);
     let by = caller.by;
     let id = request.headers().get(SESSION).and_then(|id| id.to_str().ok()).map(str::to_owned);
@@ -146,8 +152,11 @@ async fn respond(
     }
     if status.is_client_error() || status.is_server_error() {
         let text = whole(body).await;
-        let body =
-            if is_json { text.to_vec() } else { error::body(&error::of_transport(&String::from_utf8_lossy(&text))) };
+        let body = if is_json {
+            text.to_vec()
+        } else {
+            error::body(&error::of_transport(&String::from_utf8_lossy(&text)), &Value::Null)
+        };
         return Ok(response.content_type("application/json").body(body));
     }
     if let Some(kind) = parts.headers.get(http::header::CONTENT_TYPE) {
