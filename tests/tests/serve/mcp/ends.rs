@@ -151,3 +151,16 @@ fn task_that_is_answered_over_stdio_runs_to_its_end() {
     drop(stdin);
     assert!(child.wait().unwrap().success());
 }
+
+#[test]
+fn questions_are_listed_in_pages() {
+    let door = Door::new();
+    let client = door.client();
+    (0..3).for_each(|_| drop(client.call("asks", json!({}))));
+    let list = |arguments: Value| client.call("questions", arguments)["structuredContent"].clone();
+    let (first, rest) = (list(json!({ "limit": 2 })), list(json!({ "limit": 2, "offset": 2 })));
+    assert_eq!((&first["next"], &first["total"], &rest["next"]), (&json!(2), &json!(3), &json!(null)));
+    let ids = [&first["questions"][0]["id"], &first["questions"][1]["id"], &rest["questions"][0]["id"]];
+    assert!(ids.iter().all(|id| id.is_string()) && ids[0] != ids[2] && ids[1] != ids[2], "{ids:?}");
+    assert_eq!(list(json!({ "offset": u64::MAX }))["questions"], json!([]));
+}

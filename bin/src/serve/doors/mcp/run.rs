@@ -264,13 +264,13 @@ impl Call<'_> {
     async fn cancel(&self, thread: &ThreadHandle, run: RunId) -> Result<CallToolResponse, Problem> {
         openai::cancel(thread, run, "the client cancelled its request").await?;
         let text = format!("the run was cancelled (thread {})", thread.id());
-        Ok(error(text, json!({ "thread_id": thread.id(), "status": "cancelled" })).into())
+        Ok(result::of_error(text, json!({ "thread_id": thread.id(), "status": "cancelled" })).into())
     }
 
     /// The result for a client that does not wait any more. The run goes on.
     fn left(&self, thread: &ThreadHandle, why: &str) -> CallToolResponse {
         let text = format!("{why}; the run is not cancelled: see thread {} with the tool `explain`", thread.id());
-        error(text, json!({ "thread_id": thread.id(), "status": "running" })).into()
+        result::of_error(text, json!({ "thread_id": thread.id(), "status": "running" })).into()
     }
 
     fn waits(&self, thread: &ThreadHandle, open: &[OpenInteraction]) -> CallToolResult {
@@ -304,12 +304,6 @@ pub(super) fn input_request(asked: &OpenInteraction) -> (String, InputRequest) {
     (asked.key(), InputRequest::Elicitation(ElicitRequest::new(question::form(asked))))
 }
 
-fn error(text: String, structured: Value) -> CallToolResult {
-    let mut result = CallToolResult::structured_error(structured);
-    result.content = vec![ContentBlock::text(text)];
-    result
-}
-
 /// The result of a thread that has ended, or is paused.
 pub(super) fn ended(outcome: &Outcome) -> CallToolResult {
     let (id, status) = (outcome.thread_id, outcome.status);
@@ -320,12 +314,12 @@ pub(super) fn ended(outcome: &Outcome) -> CallToolResult {
             "the run ended: {status}: {}: {} (see thread {id} with the tool `explain`)",
             failure.kind, failure.message
         );
-        return error(text, structured);
+        return result::of_error(text, structured);
     }
     if status != Status::Completed {
         let reason = outcome.state.pause_reason().map(|reason| format!(": {reason}")).unwrap_or_default();
         let text = format!("the run is {status}{reason}; it continues after `rethread resume {id}`");
-        return error(text, structured);
+        return result::of_error(text, structured);
     }
     let output = outcome.output.clone().unwrap_or_default();
     let text = match &output {
