@@ -1,4 +1,4 @@
-//! What the end of a request, of a connection or of a token does to runs.
+//! What the end of a request, of a connection or of a token does to runs, and other cases at the edge of the protocol.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::Stdio;
@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::stdio::log_alone;
 use super::{Door, MODERN, message, text};
+use crate::openai::{CHAT, FAILS};
 
 /// Asks, and hangs once it is answered.
 const ASKS_AND_HANGS: &str = r#"
@@ -63,6 +64,21 @@ fn token_that_is_revoked_cancels_no_run() {
     door.place.scene.run(&format!("token revoke {}", created["id"].as_str().unwrap())).ok();
     // The server ends the response.
     while let Ok(Some(_)) = stream.line() {}
+    door.until_none_follows();
+    assert_eq!((door.n_with("running"), door.n_with("cancelled")), (1, 0));
+}
+
+#[test]
+fn tokens_that_cannot_be_read_for_a_moment_cancel_no_run() {
+    let door = Door::on(Scene::new(), "--keep-alive-ms 50");
+    let client = door.client();
+    let mut stream = client.modern("tools/call", json!({ "name": "hangs", "arguments": {} })).open().unwrap();
+    door.until_one_is("running");
+    let file = door.place.scene.data_dir().join("tokens.json");
+    let tokens = std::fs::read(&file).unwrap();
+    std::fs::write(&file, "rubbish").unwrap();
+    while let Ok(Some(_)) = stream.line() {}
+    std::fs::write(&file, tokens).unwrap();
     door.until_none_follows();
     assert_eq!((door.n_with("running"), door.n_with("cancelled")), (1, 0));
 }
@@ -163,4 +179,27 @@ fn questions_are_listed_in_pages() {
     let ids = [&first["questions"][0]["id"], &first["questions"][1]["id"], &rest["questions"][0]["id"]];
     assert!(ids.iter().all(|id| id.is_string()) && ids[0] != ids[2] && ids[1] != ids[2], "{ids:?}");
     assert_eq!(list(json!({ "offset": u64::MAX }))["questions"], json!([]));
+}
+
+#[test]
+fn exact_name_of_a_workflow_comes_before_a_changed_one() {
+    let door = Door::new();
+    let client = door.client();
+    door.place.put(&CHAT.replace("name: chat", "name: a b"));
+    let name = client.tools().into_iter().find(|name| name.starts_with("a_b_")).unwrap();
+    door.place.put(&FAILS.replace("name: fails", &format!("name: {name}")));
+    assert_eq!(client.call(&name, json!({}))["isError"], true);
+    assert_eq!(client.tools().iter().filter(|listed| **listed == name).count(), 1);
+}
+
+#[test]
+fn resource_that_does_not_exist_has_the_code_of_the_revision() {
+    let door = Door::new();
+    let mut client = door.client();
+    let uri = "rethread://threads/nothing/explain";
+    let read = client.modern("resources/read", json!({ "uri": uri })).header("Mcp-Name", uri).send();
+    assert_eq!(message(&read)["error"]["code"], -32_602, "{}", read.body);
+    client.begin().is(200);
+    let read = client.post("resources/read", json!({ "uri": uri }));
+    assert_eq!(message(&read)["error"]["code"], -32_002, "{}", read.body);
 }

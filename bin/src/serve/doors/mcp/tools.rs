@@ -53,7 +53,10 @@ pub(super) async fn list(server: &Shared, caller: &Caller, cursor: Option<&str>)
         let from = cursor.map_or(0, |cursor| workflows.partition_point(|workflow| workflow.name.as_str() <= cursor));
         let rest = &workflows[from..];
         for workflow in &rest[..rest.len().min(PAGE)] {
-            tools.extend(of_versions(server, workflow).await?);
+            let name = name_of(&workflow.name);
+            if name == workflow.name || !workflows.iter().any(|other| other.name == name) {
+                tools.extend(of_versions(server, workflow).await?);
+            }
         }
         if rest.len() > PAGE {
             page.next_cursor = Some(rest[PAGE - 1].name.clone());
