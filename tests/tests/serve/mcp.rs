@@ -1,6 +1,7 @@
 //! The MCP door: with the clients of PyPI and npm in both generations of the protocol, with the conformance suite, and with
 //! requests that no client sends.
 
+mod ends;
 mod stdio;
 
 use std::process::Command;
@@ -291,9 +292,11 @@ fn refused_requests_are_errors_of_json_rpc_and_start_nothing() {
     let discover = discover.json(&json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" })).send();
     assert_eq!(discover.status, 400, "{}", discover.body);
     assert!(discover.value()["error"]["message"].as_str().unwrap().contains("1999-01-01"), "{}", discover.body);
-    // Sessions that do not exist.
+    // Sessions that do not exist. The error names the request.
     client.session = Some("nothing".into());
-    error(&client.post("ping", json!({})), 404, -32_000);
+    let missing = client.post("ping", json!({}));
+    error(&missing, 404, -32_000);
+    assert_eq!(missing.value()["id"], 1);
     error(&client.request("GET").send(), 404, -32_000);
     error(&client.request("DELETE").send(), 404, -32_000);
     client.begin().is(200);

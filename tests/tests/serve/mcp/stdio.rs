@@ -10,9 +10,10 @@ use serde_json::{Value, json};
 use super::{Door, LEGACY, TWO, python, run, text};
 use crate::place::Place;
 
-/// A log with the workflows, which no process holds.
-fn log_alone() -> Scene {
+/// A log with the workflows and these, which no process holds.
+pub(super) fn log_alone(more: &[&str]) -> Scene {
     let Door { place, .. } = Door::new();
+    more.iter().for_each(|workflow| drop(place.put(workflow)));
     let Place { scene, server, .. } = place;
     server.kill();
     scene
@@ -32,7 +33,7 @@ fn mcp_client_for_python_works_over_stdio_with_a_server() {
 #[test]
 fn mcp_client_for_python_works_over_stdio_on_a_log() {
     for generation in ["legacy", "auto"] {
-        let scene = log_alone();
+        let scene = log_alone(&[]);
         let program = program().to_str().unwrap();
         let Some(mut command) = python(generation, &["stdio", program, "mcp"]) else { return };
         command.current_dir(scene.path()).env("XDG_CONFIG_HOME", scene.file("home"));
@@ -42,7 +43,7 @@ fn mcp_client_for_python_works_over_stdio_on_a_log() {
 
 #[test]
 fn log_is_free_for_other_commands_between_tools_over_stdio() {
-    let scene = log_alone();
+    let scene = log_alone(&[]);
     let mut command = scene.command(["mcp"]);
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = command.spawn().unwrap();
@@ -74,7 +75,7 @@ fn log_is_free_for_other_commands_between_tools_over_stdio() {
 
 #[test]
 fn stdio_that_only_reads_runs_nothing() {
-    let scene = log_alone();
+    let scene = log_alone(&[]);
     let mut command = scene.command(["mcp", "--read-only"]);
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = command.spawn().unwrap();
@@ -120,4 +121,21 @@ fn stdio_without_a_log_creates_none() {
     assert!(answers.iter().any(|answer| answer["result"]["tools"].as_array().is_some_and(|tools| tools.len() == 7)));
     assert!(answers.iter().any(|answer| answer["id"] == 3 && text(&answer["result"]).contains("there is no log")));
     assert!(!scene.data_dir().exists());
+}
+
+#[test]
+fn stdio_answers_each_request_that_a_server_refuses() {
+    let scene = Scene::new();
+    let token = scene.run("token create --scope operate").ok().stdout.trim().to_owned();
+    let place = Place::at(scene, "0.0.0.0:0", "");
+    let mut command = place.scene.command(["mcp"]);
+    command.stdin(Stdio::piped()).env("RETHREAD_TOKEN", token);
+    let mut running = Running::start(command);
+    let about =
+        json!({ "protocolVersion": LEGACY, "capabilities": {}, "clientInfo": { "name": "test", "version": "1" } });
+    let request = json!({ "jsonrpc": "2.0", "id": "first", "method": "initialize", "params": about });
+    running.write(&format!("{request}\n"));
+    let answer: Value = serde_json::from_str(&running.wait_for("jsonrpc")).unwrap();
+    assert_eq!(answer["id"], "first", "{answer}");
+    assert!(answer["error"]["message"].as_str().unwrap().contains("door is closed"), "{answer}");
 }

@@ -1,5 +1,8 @@
 //! Who sends a request, and what they may do.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use actix_web::HttpRequest;
 use rethread::operate::Labels;
 use rethread::{Principal, ThreadHandle, ThreadId};
@@ -16,7 +19,9 @@ pub(super) struct Caller {
     /// The labels that the token is bound to.
     pub(super) labels: Labels,
     principal: Principal,
-    by: Option<By>,
+    pub(super) by: Option<By>,
+    /// Whether the server has ended the response.
+    is_cut: Arc<AtomicBool>,
 }
 
 impl Caller {
@@ -27,12 +32,19 @@ impl Caller {
             labels: guard::bound_to(request),
             principal: guard::principal(server, request),
             by: guard::by(request),
+            is_cut: Arc::default(),
         }
     }
 
     /// The user of this program, who could open the log as well.
     pub(super) fn command() -> Self {
-        Self { scope: Scope::Admin, labels: Labels::new(), principal: Principal::Command, by: None }
+        Self {
+            scope: Scope::Admin,
+            labels: Labels::new(),
+            principal: Principal::Command,
+            by: None,
+            is_cut: Arc::default(),
+        }
     }
 
     /// Checks that the caller may run threads.
@@ -43,6 +55,20 @@ impl Caller {
     /// Checks that the token was not revoked since the request began.
     pub(super) fn check_still_allowed(&self, server: &Server) -> Result<(), Problem> {
         guard::check_still_allowed(server, self.by)
+    }
+
+    /// Whether the response may go on. If not, the server ends it, and not the client.
+    pub(super) fn may_read_on(&self, server: &Server) -> bool {
+        let may = self.check_still_allowed(server).is_ok();
+        if !may {
+            self.is_cut.store(true, Ordering::Relaxed);
+        }
+        may
+    }
+
+    /// Whether the server has ended the response.
+    pub(super) fn is_cut(&self) -> bool {
+        self.is_cut.load(Ordering::Relaxed)
     }
 
     /// The thread of this id, for the caller.

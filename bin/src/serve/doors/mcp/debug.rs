@@ -120,9 +120,13 @@ fn tool(name: &'static str) -> Tool {
             }),
         ),
         _ => (
-            "List the open questions that runs ask people, with the interaction ids that the tool `respond` takes.",
+            "List the open questions that runs ask people, with the interaction ids that the tool `respond` takes. `next` of \
+             a page is the `offset` of the page after it.",
             &[],
-            json!({ "thread": text("Only those of this thread and its branches"), "limit": limit }),
+            json!({
+                "thread": text("Only those of this thread and its branches"), "limit": limit,
+                "offset": count("How many questions to leave out"),
+            }),
         ),
     };
     let mut schema = JsonObject::new();
@@ -140,13 +144,23 @@ pub(super) fn arguments<T: DeserializeOwned>(arguments: JsonObject) -> Result<T,
         .map_err(|error| Problem::new(Kind::InvalidRequest, format!("the arguments: {error}")))
 }
 
-/// Performs a tool that reads.
+/// Performs a tool that reads. It counts until it is done, also if its client has gone: what it computes cannot be stopped.
 pub(super) async fn call(
     server: &Shared,
     caller: &Caller,
     name: &str,
     given: JsonObject,
 ) -> Result<CallToolResult, Problem> {
+    let reads = server.mcp.read().await?;
+    let (server, caller, name) = (server.clone(), caller.clone(), name.to_owned());
+    let reading = tokio::spawn(async move {
+        let _until_the_end = reads;
+        perform(&server, &caller, &name, given).await
+    });
+    reading.await.unwrap_or_else(|error| Err(Problem::new(Kind::Internal, format!("the tool failed: {error}"))))
+}
+
+async fn perform(server: &Shared, caller: &Caller, name: &str, given: JsonObject) -> Result<CallToolResult, Problem> {
     match name {
         "threads" => threads(server, caller, arguments(given)?).await,
         "explain" => explanation(server, caller, arguments(given)?).await,
@@ -190,8 +204,11 @@ async fn threads(server: &Shared, caller: &Caller, wanted: Threads) -> Result<Ca
         limit: request::limit(wanted.limit, PAGE, PAGE_MAX)?,
     };
     let page = server.runtime.thread_page(query).await?;
-    let threads: Vec<_> = page.threads.iter().map(Thread::from).collect();
-    Ok(result::of_json(json!({ "threads": threads, "next": page.next }), "ask for fewer with `limit`"))
+    let mut threads: Vec<_> = page.threads.iter().map(Thread::from).collect();
+    let is_less = result::fit(&mut threads);
+    let last = page.threads.get(threads.len().saturating_sub(1)).map(|thread| thread.thread_id);
+    let next = if is_less { last } else { page.next };
+    Ok(result::of_json(json!({ "threads": threads, "next": next }), "ask for fewer with `limit`"))
 }
 
 /// The thread that an argument names.
@@ -416,6 +433,8 @@ struct Questions {
     thread: Option<String>,
     #[serde(default, deserialize_with = "request::count")]
     limit: Option<u64>,
+    #[serde(default, deserialize_with = "request::count")]
+    offset: Option<u64>,
 }
 
 async fn questions(server: &Shared, caller: &Caller, wanted: Questions) -> Result<CallToolResult, Problem> {
@@ -432,8 +451,11 @@ async fn questions(server: &Shared, caller: &Caller, wanted: Questions) -> Resul
         .await?;
     }
     let total = open.len();
-    open.truncate(limit);
-    Ok(result::of_json(json!({ "questions": shown(server, &open), "total": total }), "ask for fewer with `limit`"))
+    let from = usize::try_from(wanted.offset.unwrap_or_default()).map_or(total, |offset| offset.min(total));
+    let mut questions = shown(server, &open[from..total.min(from + limit)]);
+    result::fit(&mut questions);
+    let next = Some(from + questions.len()).filter(|next| *next < total);
+    Ok(result::of_json(json!({ "questions": questions, "total": total, "next": next }), "ask for fewer with `limit`"))
 }
 
 /// Questions as the API shows them.

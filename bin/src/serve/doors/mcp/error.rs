@@ -3,7 +3,8 @@
 use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, ResponseError};
 use rmcp::model::ErrorData;
-use serde_json::json;
+use serde::Deserialize;
+use serde_json::{Value, json};
 
 use crate::serve::problem::{Kind, Problem};
 
@@ -17,11 +18,19 @@ const NOT_JSON: i32 = -32_700;
 pub(crate) struct Error {
     problem: Problem,
     is_json: bool,
+    /// The id of the request, if it is known.
+    id: Value,
+}
+
+/// The part of a message that names it.
+#[derive(Deserialize)]
+struct Named {
+    id: Value,
 }
 
 impl From<Problem> for Error {
     fn from(problem: Problem) -> Self {
-        Self { problem, is_json: true }
+        Self { problem, is_json: true, id: Value::Null }
     }
 }
 
@@ -29,7 +38,14 @@ impl Error {
     /// A body that is not a message.
     pub(super) fn of_body(error: &serde_json::Error) -> Self {
         let problem = Problem::new(Kind::InvalidRequest, format!("the body is not one message of JSON-RPC: {error}"));
-        Self { problem, is_json: error.is_data() }
+        Self { problem, is_json: error.is_data(), id: Value::Null }
+    }
+
+    /// The error as the answer to this message.
+    pub(super) fn to(mut self, message: &[u8]) -> Self {
+        let named = serde_json::from_slice(message).ok();
+        self.id = named.map(|Named { id }| id).filter(|id| id.is_string() || id.is_i64()).unwrap_or_default();
+        self
     }
 }
 
@@ -49,13 +65,13 @@ impl ResponseError for Error {
         if !self.is_json {
             error.code = rmcp::model::ErrorCode(NOT_JSON);
         }
-        self.problem.response(self.status_code(), "application/json", body(&error))
+        self.problem.response(self.status_code(), "application/json", body(&error, &self.id))
     }
 }
 
-/// The answer to a request whose id is not known.
-pub(super) fn body(error: &ErrorData) -> Vec<u8> {
-    let error = json!({ "jsonrpc": "2.0", "id": null, "error": error });
+/// The answer to a request; its id is null if it is not known.
+pub(super) fn body(error: &ErrorData, id: &Value) -> Vec<u8> {
+    let error = json!({ "jsonrpc": "2.0", "id": id, "error": error });
     serde_json::to_vec(&error).unwrap_or_default()
 }
 

@@ -64,7 +64,7 @@ impl Mcp {
         context: &'a RequestContext<RoleServer>,
         request: &'a Cancellable<'a>,
     ) -> Call<'a> {
-        Call { server: &opened.server, caller, context, request, is_http: self.caller.is_none() }
+        Call { server: &opened.server, caller, context, request, is_http: self.caller.is_none(), cancels: None }
     }
 
     /// Starts a workflow, or goes on with the run of a request that was answered with a form.
@@ -77,15 +77,20 @@ impl Mcp {
     ) -> Result<Option<CallToolResponse>, Problem> {
         let opened = self.log.open(Purpose::Run).await?;
         let server = &opened.server;
-        let Some(workflow) = tools::workflow(server, &params.name).await? else { return Ok(None) };
         caller.check_may_run(server)?;
-        let call = self.call(&opened, caller, context, request);
+        let Some(workflow) = tools::workflow(server, &params.name).await? else { return Ok(None) };
+        let mut call = self.call(&opened, caller, context, request);
         if let Some(state) = &params.request_state {
             let thread = state.parse().map_err(|_| Problem::parameter("requestState", "it is not from this server"))?;
             let thread = caller.thread(server, thread).await?;
-            let from = thread.summary().await?.last_seq.next();
+            let summary = thread.summary().await?;
+            if summary.workflow.is_none_or(|of| of.name != workflow.name()) {
+                return Err(Problem::parameter("requestState", "it is from a call of another tool"));
+            }
             let given = params.input_responses.unwrap_or_default();
-            return of_thread(&thread, goes_on(&call, &opened, &thread, given, from).await).map(Some);
+            let followed = goes_on(&call, &opened, &thread, given, summary.last_seq.next()).await;
+            tasks::keep_open(opened, thread.clone());
+            return of_thread(&thread, followed).map(Some);
         }
         let input = tools::input(&workflow, params.arguments.unwrap_or_default())?;
         // Before anything is started that nobody could wait for.
@@ -100,8 +105,10 @@ impl Mcp {
             tasks::keep_open(opened, thread);
             return Ok(Some(CreateTaskResult::new(task).into()));
         }
+        call.cancels = Some(thread.state().await?.run_id());
         let followed = call.follow(&thread, Seq(0)).await;
         drop(slot);
+        tasks::keep_open(opened, thread.clone());
         of_thread(&thread, followed).map(Some)
     }
 
@@ -127,7 +134,9 @@ impl Mcp {
         let from = thread.summary().await?.last_seq.next();
         opened.drives(thread.id());
         asks.respond(id, Json::from(answer)).await?;
-        of_thread(&thread, self.call(&opened, caller, context, request).follow(&thread, from).await)
+        let followed = self.call(&opened, caller, context, request).follow(&thread, from).await;
+        tasks::keep_open(opened, thread.clone());
+        of_thread(&thread, followed)
     }
 }
 
@@ -147,7 +156,11 @@ async fn goes_on(
         let response = serde_json::from_value(response.clone())
             .map_err(|error| Problem::parameter("inputResponses", format!("{}: {error}", asked.key())))?;
         match question::answer(&asked, response) {
-            Some(answer) => run::respond(thread, &asked, answer).await?,
+            Some(answer) => match run::respond(thread, &asked, answer).await {
+                // The first answer counts.
+                Err(problem) if problem.kind() == Kind::InteractionClosed => {}
+                responded => responded?,
+            },
             None => is_refused = true,
         }
     }
@@ -261,7 +274,7 @@ impl ServerHandler for Mcp {
         let caller = self.caller(&context)?;
         let update = async {
             let opened = self.log.open(Purpose::Run).await?;
-            tasks::update(&opened.server, &caller, &params.task_id, params.input_responses).await
+            tasks::update(opened, &caller, &params.task_id, params.input_responses).await
         };
         update.await.map_err(|problem: Problem| tasks::error(&problem))
     }

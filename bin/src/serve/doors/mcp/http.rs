@@ -12,13 +12,13 @@ use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyDataStream, BodyExt as _, Full};
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::caller::Caller;
 use super::handler::Mcp;
 use super::log::Log;
 use super::sessions::OpenRequest;
 use super::{Error, error};
-use crate::serve::guard;
 use crate::serve::problem::{Kind, Problem};
 use crate::serve::request;
 use crate::serve::server::{Shared, SubscriberSlot};
@@ -27,6 +27,8 @@ type Body = BoxBody<Bytes, Infallible>;
 
 /// How long the status of a response may wait for its first message.
 const EARLY: Duration = Duration::from_millis(500);
+/// The same for one that begins a session.
+const INITIALIZE_MAX: Duration = Duration::from_secs(60);
 const EVENT_STREAM: &str = "text/event-stream";
 /// The header that names a session.
 const SESSION: &str = "mcp-session-id";
@@ -47,25 +49,34 @@ struct Open {
 /// Answers a message, or follows or ends a session.
 pub(crate) async fn handle(server: Shared, request: HttpRequest, payload: web::Payload) -> Result<HttpResponse, Error> {
     let body = request::body(payload, server.settings.body_bytes_max).await?;
-    let by = guard::by(&request);
+    let message = body.clone();
+    answer(server, request, body).await.map_err(|error| error.to(&message))
+}
+
+async fn answer(server: Shared, request: HttpRequest, body: Bytes) -> Result<HttpResponse, Error> {
+    let caller = Caller::of(&server, &request);
+    let by = caller.by;
     let id = request.headers().get(SESSION).and_then(|id| id.to_str().ok()).map(str::to_owned);
     let open = match &id {
         Some(id) => Some(server.mcp.open(id, by)?),
         None => None,
     };
-    let method = request.method().clone();
+    let (method, mut place) = (request.method().clone(), None);
     if method == Method::POST {
         request::check_is_json(&request)?;
         let message: Message<'_> = serde_json::from_slice(&body).map_err(|error| Error::of_body(&error))?;
         if id.is_none() && message.method.is_some_and(|method| method == "initialize") {
-            server.mcp.make_room().await?;
+            place = Some(server.mcp.make_room(by).await?);
         }
     }
     // A message is short, or follows a run, which counts then.
     let slot = if method == Method::GET { Some(server.subscribe()?) } else { None };
-    let (service, request, of_answer) = (service(&server), translated(&server, &request, body)?, server.clone());
+    let (service, request, of_answer) = (service(&server), translated(&caller, &request, body)?, server.clone());
     let (is_end, ended) = (method == Method::DELETE, id.unwrap_or_default());
+    // A session that begins says its id in the head of the response.
+    let early = if place.is_some() { INITIALIZE_MAX } else { EARLY };
     let handling = async move {
+        let _until_it_has_begun = place;
         let mut answer = service.handle(request).await;
         if is_end && answer.status() == http::StatusCode::ACCEPTED {
             // Clients expect that it has ended, and not that it will.
@@ -77,7 +88,7 @@ pub(crate) async fn handle(server: Shared, request: HttpRequest, payload: web::P
         }
         answer
     };
-    respond(server, by, handling, Open { _request: open, _slot: slot }).await
+    respond(server, caller, early, handling, Open { _request: open, _slot: slot }).await
 }
 
 fn service(
@@ -95,7 +106,7 @@ fn service(
 }
 
 /// The request, with its sender.
-fn translated(server: &Shared, request: &HttpRequest, body: Bytes) -> Result<http::Request<Full<Bytes>>, Problem> {
+fn translated(caller: &Caller, request: &HttpRequest, body: Bytes) -> Result<http::Request<Full<Bytes>>, Problem> {
     let invalid = |error: http::Error| Problem::new(Kind::InvalidRequest, error.to_string());
     let mut translated = http::Request::builder().method(request.method().as_str()).uri(request.uri().to_string());
     for (name, value) in request.headers() {
@@ -104,25 +115,26 @@ fn translated(server: &Shared, request: &HttpRequest, body: Bytes) -> Result<htt
     let mut translated = translated.body(Full::new(body)).map_err(invalid)?;
     // A client of HTTP/1.0 may leave it out.
     translated.headers_mut().entry(http::header::HOST).or_insert(http::HeaderValue::from_static("localhost"));
-    translated.extensions_mut().insert(Caller::of(server, request));
+    translated.extensions_mut().insert(caller.clone());
     Ok(translated)
 }
 
 /// The response, which begins at once: only then it is noticed that the client has gone.
 async fn respond(
     server: Shared,
-    by: Option<guard::By>,
+    caller: Caller,
+    early: Duration,
     handling: impl Future<Output = http::Response<Body>> + 'static,
     open: Open,
 ) -> Result<HttpResponse, Error> {
     let mut handling = Box::pin(handling);
-    let Ok(answer) = tokio::time::timeout(EARLY, &mut handling).await else {
+    let Ok(answer) = tokio::time::timeout(early, &mut handling).await else {
         let silence_max = server.settings.silence_max;
         let late = futures::stream::unfold(Late::Handling(handling), move |late| late.next(silence_max));
         let late = HttpResponse::Ok()
             .content_type(EVENT_STREAM)
             .insert_header((actix_web::http::header::CACHE_CONTROL, "no-cache"))
-            .streaming(readable(server, by, late, open));
+            .streaming(readable(server, caller, late, open));
         return Ok(late);
     };
     let (parts, body) = answer.into_parts();
@@ -140,14 +152,17 @@ async fn respond(
     }
     if status.is_client_error() || status.is_server_error() {
         let text = whole(body).await;
-        let body =
-            if is_json { text.to_vec() } else { error::body(&error::of_transport(&String::from_utf8_lossy(&text))) };
+        let body = if is_json {
+            text.to_vec()
+        } else {
+            error::body(&error::of_transport(&String::from_utf8_lossy(&text)), &Value::Null)
+        };
         return Ok(response.content_type("application/json").body(body));
     }
     if let Some(kind) = parts.headers.get(http::header::CONTENT_TYPE) {
         response.insert_header((actix_web::http::header::CONTENT_TYPE, kind.as_bytes()));
     }
-    Ok(response.streaming(readable(server, by, BodyDataStream::new(body), open)))
+    Ok(response.streaming(readable(server, caller, BodyDataStream::new(body), open)))
 }
 
 fn is_json(headers: &http::HeaderMap) -> bool {
@@ -189,12 +204,12 @@ impl<H: Future<Output = http::Response<Body>>> Late<H> {
 /// The pieces of a body, as long as its reader may read them.
 fn readable(
     server: Shared,
-    by: Option<guard::By>,
+    caller: Caller,
     pieces: impl Stream<Item = Result<Bytes, Infallible>>,
     open: Open,
 ) -> impl Stream<Item = Result<Bytes, Infallible>> {
     pieces.take_while(move |_| {
         let _until_the_end = &open;
-        std::future::ready(guard::check_still_allowed(&server, by).is_ok())
+        std::future::ready(caller.may_read_on(&server))
     })
 }

@@ -27,26 +27,31 @@ pub(super) enum Purpose {
 /// A log that is open.
 pub(super) struct Opened {
     pub(super) server: Shared,
-    _lease: Option<Lease>,
+    lease: Option<Lease>,
 }
 
 impl Log {
     /// Opens the log, which stays open until the result is dropped.
     pub(super) async fn open(&self, purpose: Purpose) -> Result<Opened, Problem> {
         match self {
-            Self::Served(server) => Ok(Opened { server: server.clone(), _lease: None }),
+            Self::Served(server) => Ok(Opened { server: server.clone(), lease: None }),
             Self::OnDemand(log) => {
                 let lease = OnDemand::open(log, purpose).await?;
-                Ok(Opened { server: lease.server.clone(), _lease: Some(lease) })
+                Ok(Opened { server: lease.server.clone(), lease: Some(lease) })
             }
         }
     }
 }
 
 impl Opened {
+    /// Whether the log closes when it is not used.
+    pub(super) fn is_on_demand(&self) -> bool {
+        self.lease.is_some()
+    }
+
     /// Names the threads that are run here, for other commands that control them.
     pub(super) fn drives(&self, thread: rethread::ThreadId) {
-        if let Some(lease) = &self._lease {
+        if let Some(lease) = &self.lease {
             lease.driven.add(thread);
         }
     }

@@ -30,9 +30,29 @@ fn shortened(text: String, less: &str) -> String {
 
 /// An error that a model can read and act on. The request itself was understood.
 pub(super) fn of_problem(problem: &Problem) -> CallToolResult {
-    let mut result = CallToolResult::structured_error(json!({ "problem": problem }));
-    result.content = vec![ContentBlock::text(in_words(problem))];
+    of_error(in_words(problem), json!({ "problem": problem }))
+}
+
+/// An error in words, and as JSON unless that is too large.
+pub(super) fn of_error(text: String, structured: Value) -> CallToolResult {
+    let mut result = CallToolResult::error(vec![ContentBlock::text(shortened(text, "see the tool `explain`"))]);
+    if structured.to_string().len() <= BYTES_MAX {
+        result.structured_content = Some(structured);
+    }
     result
+}
+
+/// Drops items of a page until a result can hold them; at least one stays.
+pub(super) fn fit<T: serde::Serialize>(items: &mut Vec<T>) -> bool {
+    let mut n_bytes = 0;
+    let n = items.iter().take_while(|item| {
+        n_bytes += serde_json::to_string(item).map_or(0, |text| text.len()) + 1;
+        n_bytes <= BYTES_MAX - 1_024
+    });
+    let n = n.count().max(1);
+    let is_less = n < items.len();
+    items.truncate(n);
+    is_less
 }
 
 /// What is wrong, with each fault of an input.
@@ -44,4 +64,21 @@ fn in_words(problem: &Problem) -> String {
         format!("\n{}: {}", text("path"), text("message"))
     });
     format!("{problem}{}", faults.collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn page_is_cut_after_the_items_that_fit() {
+        let mut items = vec!["x".repeat(20_000); 5];
+        assert!(fit(&mut items));
+        assert_eq!(items.len(), 2);
+        assert!(!fit(&mut items));
+        // One that is too large by itself stays.
+        let mut large = vec!["x".repeat(BYTES_MAX); 2];
+        assert!(fit(&mut large));
+        assert_eq!(large.len(), 1);
+    }
 }

@@ -36,7 +36,7 @@ const REPORT_MAX: Duration = Duration::from_secs(2);
 /// How often a question that the client shows is looked at, whether it is still open.
 const LOOK: Duration = Duration::from_secs(1);
 /// How long a thread is given whose question was answered just now.
-const MOMENT: Duration = Duration::from_millis(20);
+pub(super) const MOMENT: Duration = Duration::from_millis(20);
 
 /// The requests in progress that their client can cancel by name.
 #[derive(Default)]
@@ -95,6 +95,8 @@ pub(super) struct Call<'a> {
     pub(super) request: &'a Cancellable<'a>,
     /// Whether it came over HTTP.
     pub(super) is_http: bool,
+    /// The run that the request began, which its cancellation cancels.
+    pub(super) cancels: Option<RunId>,
 }
 
 /// Why a request waits no more.
@@ -152,14 +154,18 @@ impl Call<'_> {
         from: Seq,
         is_refused: bool,
     ) -> Result<CallToolResponse, Problem> {
-        let run = thread.state().await?.run_id();
         let mut progress = Progress::of(self, thread, from);
         // The questions that the user did not answer.
         let mut refused = Vec::new();
         loop {
             let outcome = match self.at_rest(thread, &mut progress).await? {
                 Rest::Outcome(outcome) => outcome,
-                Rest::Cancelled => return self.cancel(thread, run).await,
+                Rest::Cancelled => {
+                    return match self.cancels {
+                        Some(run) => self.cancel(thread, run).await,
+                        None => Ok(self.left(thread, "the request was cancelled, which did not begin the run")),
+                    };
+                }
                 Rest::Left(why) => return Ok(self.left(thread, why)),
             };
             progress.finish(self, outcome.last_position).await;
@@ -217,6 +223,9 @@ impl Call<'_> {
             () = self.server.stopping.cancelled() => Rest::Left("the server is stopping"),
             () = request.cancelled.cancelled() => Rest::Cancelled,
             () = self.context.ct.cancelled() => {
+                if self.caller.is_cut() || self.caller.check_still_allowed(self.server).is_err() {
+                    return Rest::Left("the token is no longer valid");
+                }
                 // Over HTTP, clients of 2026-07-28 cancel a request by closing its stream.
                 if self.is_http && self.is_modern() && !self.server.stopping.is_cancelled() {
                     return Rest::Cancelled;
@@ -255,13 +264,13 @@ impl Call<'_> {
     async fn cancel(&self, thread: &ThreadHandle, run: RunId) -> Result<CallToolResponse, Problem> {
         following::cancel(thread, run, "the client cancelled its request").await?;
         let text = format!("the run was cancelled (thread {})", thread.id());
-        Ok(error(text, json!({ "thread_id": thread.id(), "status": "cancelled" })).into())
+        Ok(result::of_error(text, json!({ "thread_id": thread.id(), "status": "cancelled" })).into())
     }
 
     /// The result for a client that does not wait any more. The run goes on.
     fn left(&self, thread: &ThreadHandle, why: &str) -> CallToolResponse {
         let text = format!("{why}; the run is not cancelled: see thread {} with the tool `explain`", thread.id());
-        error(text, json!({ "thread_id": thread.id(), "status": "running" })).into()
+        result::of_error(text, json!({ "thread_id": thread.id(), "status": "running" })).into()
     }
 
     fn waits(&self, thread: &ThreadHandle, open: &[OpenInteraction]) -> CallToolResult {
@@ -295,12 +304,6 @@ pub(super) fn input_request(asked: &OpenInteraction) -> (String, InputRequest) {
     (asked.key(), InputRequest::Elicitation(ElicitRequest::new(question::form(asked))))
 }
 
-fn error(text: String, structured: Value) -> CallToolResult {
-    let mut result = CallToolResult::structured_error(structured);
-    result.content = vec![ContentBlock::text(text)];
-    result
-}
-
 /// The result of a thread that has ended, or is paused.
 pub(super) fn ended(outcome: &Outcome) -> CallToolResult {
     let (id, status) = (outcome.thread_id, outcome.status);
@@ -311,12 +314,12 @@ pub(super) fn ended(outcome: &Outcome) -> CallToolResult {
             "the run ended: {status}: {}: {} (see thread {id} with the tool `explain`)",
             failure.kind, failure.message
         );
-        return error(text, structured);
+        return result::of_error(text, structured);
     }
     if status != Status::Completed {
         let reason = outcome.state.pause_reason().map(|reason| format!(": {reason}")).unwrap_or_default();
         let text = format!("the run is {status}{reason}; it continues after `rethread resume {id}`");
-        return error(text, structured);
+        return result::of_error(text, structured);
     }
     let output = outcome.output.clone().unwrap_or_default();
     let text = match &output {

@@ -2,42 +2,65 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use rmcp::transport::streamable_http_server::session::SessionManager as _;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::serve::guard::By;
 use crate::serve::problem::{Kind, Problem};
 
 /// The most sessions. Beyond it, one without an open request ends for a new one: of the token that has the most, the one
-/// that was used least recently.
+/// that was used least recently. If all have open requests, it is one of a token that has more than the one that begins.
 const SESSIONS_MAX: usize = 256;
 /// The most requests of a session at once.
 const OPEN_MAX: usize = 64;
+/// The most tools that read at once: some compute for long.
+const READING_MAX: usize = 8;
+/// How long such a tool waits for others.
+const READING_WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// The sessions of a server.
 pub(crate) struct Sessions {
     pub(super) manager: Arc<LocalSessionManager>,
-    entries: Arc<Mutex<HashMap<String, Entry>>>,
+    known: Arc<Mutex<Known>>,
+    reading: Arc<Semaphore>,
 }
 
-struct Entry {
-    owner: Option<By>,
+struct Known<O = Option<By>> {
+    entries: HashMap<String, Entry<O>>,
+    /// How many sessions are about to begin.
+    n_reserved: usize,
+}
+
+struct Entry<O = Option<By>> {
+    owner: O,
     used: Instant,
     n_open: usize,
+}
+
+/// The place of a session that is about to begin.
+pub(super) struct Place {
+    known: Arc<Mutex<Known>>,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.known.lock().n_reserved -= 1;
+    }
 }
 
 /// A request of a session.
 pub(super) struct OpenRequest {
     id: String,
-    entries: Arc<Mutex<HashMap<String, Entry>>>,
+    known: Arc<Mutex<Known>>,
 }
 
 impl Drop for OpenRequest {
     fn drop(&mut self) {
-        if let Some(entry) = self.entries.lock().get_mut(&self.id) {
+        if let Some(entry) = self.known.lock().entries.get_mut(&self.id) {
             entry.n_open -= 1;
             entry.used = Instant::now();
         }
@@ -49,48 +72,55 @@ impl Default for Sessions {
         let mut manager = LocalSessionManager::default();
         // A run may say nothing for hours.
         manager.session_config.keep_alive = None;
-        Self { manager: Arc::new(manager), entries: Arc::default() }
+        let known = Known { entries: HashMap::new(), n_reserved: 0 };
+        Self {
+            manager: Arc::new(manager),
+            known: Arc::new(Mutex::new(known)),
+            reading: Arc::new(Semaphore::new(READING_MAX)),
+        }
     }
 }
 
 impl Sessions {
-    /// Makes room for one more.
+    /// Makes room for one more of this owner.
     ///
     /// # Errors
-    /// `Busy` if all of them have open requests.
-    pub(super) async fn make_room(&self) -> Result<(), Problem> {
-        let known = self.manager.sessions.read().await;
-        self.entries.lock().retain(|id, _| known.contains_key(id.as_str()));
-        let n = known.len();
-        drop(known);
-        if n < SESSIONS_MAX {
-            return Ok(());
+    /// `Busy` if all of them have open requests, and none is of an owner with more.
+    pub(super) async fn make_room(&self, owner: Option<By>) -> Result<Place, Problem> {
+        let ended = {
+            let begun = self.manager.sessions.read().await;
+            let mut known = self.known.lock();
+            known.entries.retain(|id, _| begun.contains_key(id.as_str()));
+            let ended = known.make_room(owner)?;
+            known.n_reserved += 1;
+            ended
+        };
+        let place = Place { known: self.known.clone() };
+        if let Some(id) = ended {
+            let _ = self.manager.close_session(&id.into()).await;
         }
-        let id = self.take_one().ok_or_else(|| {
-            Problem::new(Kind::Busy, format!("{SESSIONS_MAX} sessions have requests in progress, which is the limit"))
-        })?;
-        let _ = self.manager.close_session(&id.into()).await;
-        Ok(())
-    }
-
-    fn take_one(&self) -> Option<String> {
-        let mut entries = self.entries.lock();
-        let n_of = |owner: Option<By>| entries.values().filter(|entry| entry.owner == owner).count();
-        let idle = entries.iter().filter(|(_, entry)| entry.n_open == 0);
-        let (id, _) = idle.min_by_key(|(_, entry)| (usize::MAX - n_of(entry.owner), entry.used))?;
-        let id = id.clone();
-        entries.remove(&id);
-        Some(id)
+        Ok(place)
     }
 
     /// Stores who began a session.
     pub(super) fn begun(&self, id: &str, owner: Option<By>) {
-        self.entries.lock().insert(id.to_owned(), Entry { owner, used: Instant::now(), n_open: 0 });
+        self.known.lock().entries.insert(id.to_owned(), Entry { owner, used: Instant::now(), n_open: 0 });
+    }
+
+    /// Waits until one more tool may read.
+    ///
+    /// # Errors
+    /// `Busy` if others read for too long.
+    pub(super) async fn read(&self) -> Result<OwnedSemaphorePermit, Problem> {
+        let permit = tokio::time::timeout(READING_WAIT_MAX, self.reading.clone().acquire_owned()).await;
+        permit.ok().and_then(Result::ok).ok_or_else(|| {
+            Problem::new(Kind::Busy, format!("{READING_MAX} tools read, which is the limit: try again later"))
+        })
     }
 
     /// Forgets a session that its client has ended.
     pub(super) fn ended(&self, id: &str) {
-        self.entries.lock().remove(id);
+        self.known.lock().entries.remove(id);
     }
 
     /// Begins a request of a session.
@@ -98,8 +128,8 @@ impl Sessions {
     /// # Errors
     /// `NotFound` if there is no such session, or another token began it; `Busy` if it has too many open requests.
     pub(super) fn open(&self, id: &str, by: Option<By>) -> Result<OpenRequest, Problem> {
-        let mut entries = self.entries.lock();
-        let entry = entries.get_mut(id).filter(|entry| entry.owner == by);
+        let mut known = self.known.lock();
+        let entry = known.entries.get_mut(id).filter(|entry| entry.owner == by);
         let missing = || Problem::new(Kind::NotFound, "there is no such session: begin one with `initialize`");
         let entry = entry.ok_or_else(missing)?;
         if entry.n_open >= OPEN_MAX {
@@ -108,6 +138,28 @@ impl Sessions {
             return Err(Problem::new(Kind::Busy, detail));
         }
         entry.n_open += 1;
-        Ok(OpenRequest { id: id.to_owned(), entries: self.entries.clone() })
+        Ok(OpenRequest { id: id.to_owned(), known: self.known.clone() })
     }
 }
+
+impl<O: Copy + PartialEq> Known<O> {
+    /// Removes a session if there is no place for one more; returns it.
+    fn make_room(&mut self, owner: O) -> Result<Option<String>, Problem> {
+        if self.entries.len() + self.n_reserved < SESSIONS_MAX {
+            return Ok(None);
+        }
+        let n_of = |owner: O| self.entries.values().filter(|entry| entry.owner == owner).count();
+        let n_own = n_of(owner);
+        let may_end = |entry: &Entry<O>| entry.n_open == 0 || n_of(entry.owner) > n_own + 1;
+        let ending = self.entries.iter().filter(|(_, entry)| may_end(entry));
+        let first = ending.min_by_key(|(_, entry)| (entry.n_open > 0, usize::MAX - n_of(entry.owner), entry.used));
+        let id = first.map(|(id, _)| id.clone()).ok_or_else(|| {
+            Problem::new(Kind::Busy, format!("{SESSIONS_MAX} sessions have requests in progress, which is the limit"))
+        })?;
+        self.entries.remove(&id);
+        Ok(Some(id))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -28,10 +28,22 @@ pub(super) fn error(problem: &Problem) -> ErrorData {
 
 /// Keeps the log open until the thread is at rest.
 pub(super) fn keep_open(opened: Opened, thread: ThreadHandle) {
+    if !opened.is_on_demand() {
+        return;
+    }
     tokio::spawn(async move {
         let stopping = opened.server.stopping.clone();
+        let rest = async {
+            while let Ok(outcome) = thread.at_rest().await
+                && outcome.status == Status::Waiting
+                && thread.inbox().await.is_ok_and(|open| open.is_empty())
+            {
+                // Its question was answered just now.
+                tokio::time::sleep(run::MOMENT).await;
+            }
+        };
         tokio::select! {
-            _ = thread.at_rest() => {}
+            () = rest => {}
             () = stopping.cancelled() => {}
         }
         drop(opened);
@@ -92,15 +104,22 @@ fn asked(open: &[OpenInteraction]) -> impl Iterator<Item = &OpenInteraction> {
 }
 
 /// Answers questions of a task. What is not open, and what the user did not answer, changes nothing.
-pub(super) async fn update(server: &Shared, caller: &Caller, id: &str, given: InputResponses) -> Result<(), Problem> {
-    caller.check_may_run(server)?;
-    let thread = find(server, caller, id).await?;
+pub(super) async fn update(opened: Opened, caller: &Caller, id: &str, given: InputResponses) -> Result<(), Problem> {
+    caller.check_may_run(&opened.server)?;
+    let thread = find(&opened.server, caller, id).await?;
+    opened.drives(thread.id());
+    let answered = answer(&thread, given).await;
+    keep_open(opened, thread);
+    answered
+}
+
+async fn answer(thread: &ThreadHandle, given: InputResponses) -> Result<(), Problem> {
     for asked in asked(&thread.inbox().await?) {
         let Some(response) = given.get(&asked.key()) else { continue };
         let response = serde_json::from_value(response.clone())
             .map_err(|error| Problem::parameter("inputResponses", format!("{}: {error}", asked.key())))?;
         if let Some(answer) = question::answer(asked, response) {
-            run::respond(&thread, asked, answer).await?;
+            run::respond(thread, asked, answer).await?;
         }
     }
     Ok(())

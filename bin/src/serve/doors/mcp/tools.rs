@@ -53,7 +53,10 @@ pub(super) async fn list(server: &Shared, caller: &Caller, cursor: Option<&str>)
         let from = cursor.map_or(0, |cursor| workflows.partition_point(|workflow| workflow.name.as_str() <= cursor));
         let rest = &workflows[from..];
         for workflow in &rest[..rest.len().min(PAGE)] {
-            tools.extend(of_versions(server, workflow).await?);
+            let name = name_of(&workflow.name);
+            if name == workflow.name || !workflows.iter().any(|other| other.name == name) {
+                tools.extend(of_versions(server, workflow).await?);
+            }
         }
         if rest.len() > PAGE {
             page.next_cursor = Some(rest[PAGE - 1].name.clone());
@@ -66,8 +69,11 @@ pub(super) async fn list(server: &Shared, caller: &Caller, cursor: Option<&str>)
 /// The workflow that a tool runs.
 pub(super) async fn workflow(server: &Shared, tool: &str) -> Result<Option<Arc<Workflow>>, Problem> {
     let known = server.runtime.workflows().await?;
-    let Some(named) = known.into_iter().find(|workflow| name_of(&workflow.name) == tool) else { return Ok(None) };
-    Chosen { workflow: Some(named.name), hash: None, definition: None }.find(server, For::Running).await
+    // A workflow of this very name comes before one whose name is changed to it.
+    let named = known.iter().find(|workflow| workflow.name == tool && name_of(tool) == tool);
+    let named = named.or_else(|| known.iter().find(|workflow| name_of(&workflow.name) == tool));
+    let Some(named) = named.map(|workflow| workflow.name.clone()) else { return Ok(None) };
+    Chosen { workflow: Some(named), hash: None, definition: None }.find(server, For::Running).await
 }
 
 async fn of_versions(server: &Shared, versions: &WorkflowVersions) -> Result<Option<Tool>, Problem> {

@@ -3,6 +3,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use actix_web::web;
@@ -24,6 +25,8 @@ use crate::toolset::{Programs, ToolArgs};
 
 /// How long the log stays open after the last tool.
 const IDLE: Duration = Duration::from_millis(200);
+/// How long one that reads makes way for one that runs.
+const TURN: Duration = Duration::from_millis(10);
 /// How many requests may follow a run at once.
 const SUBSCRIBERS_MAX: usize = 64;
 /// The largest body of a request over HTTP, of which there is none.
@@ -36,6 +39,24 @@ pub(in crate::serve::doors::mcp) struct OnDemand {
     state: Mutex<State>,
     /// Notified when the last user of an open log has left.
     idle: Notify,
+    /// How many wait to run threads. Until they do, nobody else begins to read.
+    n_waiting: AtomicUsize,
+}
+
+/// One that waits to run threads.
+struct Waits<'a>(&'a AtomicUsize);
+
+impl<'a> Waits<'a> {
+    fn begin(n: &'a AtomicUsize) -> Self {
+        n.fetch_add(1, Ordering::Relaxed);
+        Self(n)
+    }
+}
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// The options of the command.
@@ -92,17 +113,22 @@ impl OnDemand {
             read_only,
             tools,
         };
-        Self { template, state: Mutex::default(), idle: Notify::new() }
+        Self { template, state: Mutex::default(), idle: Notify::new(), n_waiting: AtomicUsize::new(0) }
     }
 
     /// Opens the log, or uses the one that is open. To run threads, waits until those who only read are done.
     pub(in crate::serve::doors::mcp) async fn open(this: &Arc<Self>, purpose: Purpose) -> Result<Lease, Problem> {
+        let _waits = (purpose == Purpose::Run).then(|| Waits::begin(&this.n_waiting));
         loop {
             let mut state = this.state.lock().await;
             if state.is_closed {
                 return Err(Problem::stopping());
             }
-            let fits = state.open.as_ref().map(|held| held.purpose == Purpose::Run || held.purpose == purpose);
+            let is_wanted = this.n_waiting.load(Ordering::Relaxed) > 0;
+            let fits = state.open.as_ref().map(|held| {
+                // Others that only read make way for one that runs.
+                held.purpose == Purpose::Run || (held.purpose == purpose && !is_wanted)
+            });
             match fits {
                 Some(true) => {}
                 Some(false) if state.n_users > 0 => {
@@ -110,6 +136,12 @@ impl OnDemand {
                     drop(state);
                     // It may have become idle before.
                     let _ = tokio::time::timeout(IDLE, idle).await;
+                    continue;
+                }
+                // The one that waits comes first.
+                Some(false) if purpose == Purpose::Read => {
+                    drop(state);
+                    tokio::time::sleep(TURN).await;
                     continue;
                 }
                 Some(false) => {
