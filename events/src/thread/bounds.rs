@@ -206,7 +206,7 @@ impl State {
         matches!(self.control, Control::Paused { for_budget: true, .. })
     }
 
-    /// Returns whether the limits that its parent leaves this branch change what it may do: see [`Input::BudgetLeft`].
+    /// Returns whether the limits that its parent leaves this branch change what it may do: see `Input::BudgetLeft`.
     pub fn would_take(&self, left: &LimitRaised) -> bool {
         !left_by_parent(self, left).is_empty()
     }
