@@ -13,25 +13,26 @@ impl ThreadHandle {
     /// with all its branches: it is raised where the run is, also if this thread is a branch of it, and branches that have
     /// paused because it was spent go on. More iterations are for each thread that is paused. If nothing is paused and
     /// no budget is raised, the thread itself receives the command, as [`ThreadHandle::resume`] and [`ThreadHandle::raise`]
-    /// would send it. Costs a
-    /// fold of each of them.
+    /// would send it. Costs a fold of each of them.
     ///
     /// # Errors
     /// `Rejected` if a thread has ended, or is not paused and no limits are given. Threads that received the command
     /// before that one are resumed.
     pub async fn resume_tree(&self, raised: LimitRaised) -> Result<(), ControlError> {
         let LimitRaised { iterations, .. } = raised;
-        let budget = LimitRaised { iterations: None, ..raised };
-        let is_raised = budget != LimitRaised::default();
-        if is_raised {
-            let (services, id) = (self.runtime().services().clone(), self.id());
-            let of_run = self.runtime().blocking(move || with_budget(&services, id)).await??;
-            self.sibling(of_run).raise(budget).await?;
-        }
+        let budget = LimitRaised { iterations: None, ..raised.clone() };
         let (services, id) = (self.runtime().services().clone(), self.id());
         let mut told = self.runtime().blocking(move || paused(&services, id)).await??;
-        if told.is_empty() && (!is_raised || iterations.is_some()) {
+        if told.is_empty() {
             told.push(id);
+        }
+        if budget != LimitRaised::default() {
+            let services = self.runtime().services().clone();
+            let of_run = self.runtime().blocking(move || with_budget(&services, id)).await??;
+            let iterations = iterations.filter(|_| told.contains(&of_run));
+            self.sibling(of_run).raise(LimitRaised { iterations, ..budget }).await?;
+            // Branches that paused for the budget have resumed with it, and those that a person paused have not.
+            told.retain(|member| raised.iterations.is_some() && *member != of_run);
         }
         for member in told {
             let member = self.sibling(member);
