@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
-use rethread_events::ids::ThreadId;
+use rethread_events::event::LimitRaised;
+use rethread_events::ids::{Position, ThreadId};
+use rethread_events::thread::{State, Totals};
 
 /// The state of a branch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -153,6 +155,31 @@ impl Drop for Watch {
             families.remove(&self.thread);
         }
     }
+}
+
+/// What a branch has spent and may spend, for its parent.
+pub(crate) struct BranchBudget {
+    pub(crate) index: u32,
+    pub(crate) branch: ThreadId,
+    pub(crate) totals: Totals,
+    /// Its last event.
+    pub(crate) at: Position,
+    pub(crate) state: State,
+}
+
+/// What a branch and its parent have to learn from each other.
+pub(crate) struct BudgetNews {
+    /// Whether the parent has not counted all of it.
+    pub(crate) counts: bool,
+    /// The limits of the branch, if they change what it may do.
+    pub(crate) left: Option<LimitRaised>,
+}
+
+/// Compares the budgets of a parent and a branch; `None` if the branch is not one that runs.
+pub(crate) fn news_of(parent: &State, of: &BranchBudget) -> Option<BudgetNews> {
+    let run = parent.branch_run(of.index).filter(|run| run.child == of.branch)?;
+    let counts = of.totals.is_beyond(&run.spent);
+    Some(BudgetNews { counts, left: parent.left_for(run).filter(|left| of.state.would_take(left)) })
 }
 
 #[cfg(test)]

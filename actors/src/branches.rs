@@ -8,12 +8,12 @@ use rethread_events::event::{BranchOf, ForkChanges, LimitRaised};
 use rethread_events::fault::{ErrorKind, ExecutionError};
 use rethread_events::ids::{Position, ThreadId};
 use rethread_events::text::with_sources;
-use rethread_events::thread::{BranchOutcome, BranchRun, Fork, Input, State, Status, Totals};
+use rethread_events::thread::{BranchOutcome, BranchRun, Fork, Input, Status, Totals};
 use rethread_events::workflow::Workflow;
 use rethread_store::StoreError;
 
 use crate::blocking::blocking;
-use crate::branch_states::BranchState;
+use crate::branch_states::{BranchBudget, BranchState, news_of};
 use crate::deliver::{ask, deliver, deliver_unasked, settle};
 use crate::each_key::STORE_RETRY;
 use crate::error::{ControlError, ReadError, RuntimeError};
@@ -280,31 +280,6 @@ pub(crate) async fn report_spending(
     {
         tracing::error!(thread = %parent, branch = %child, error = with_sources(&error), "cannot report what a branch has spent: the parent counts it with the next report");
     }
-}
-
-/// What a branch has spent and may spend, for its parent.
-pub(crate) struct BranchBudget {
-    pub(crate) index: u32,
-    pub(crate) branch: ThreadId,
-    pub(crate) totals: Totals,
-    /// Its last event.
-    pub(crate) at: Position,
-    pub(crate) state: State,
-}
-
-/// What a branch and its parent have to learn from each other.
-pub(crate) struct BudgetNews {
-    /// Whether the parent has not counted all of it.
-    pub(crate) counts: bool,
-    /// The limits of the branch, if they change what it may do.
-    pub(crate) left: Option<LimitRaised>,
-}
-
-/// Compares the budgets of a parent and a branch; `None` if the branch is not one that runs.
-pub(crate) fn news_of(parent: &State, of: &BranchBudget) -> Option<BudgetNews> {
-    let run = parent.branch_run(of.index).filter(|run| run.child == of.branch)?;
-    let counts = of.totals.is_beyond(&run.spent);
-    Some(BudgetNews { counts, left: parent.left_for(run).filter(|left| of.state.would_take(left)) })
 }
 
 /// Makes a parent and a branch that was activated compare their budgets. A parent that is not in memory is only activated if

@@ -10,8 +10,8 @@ use rethread_events::thread::{Effect, Input, Totals};
 use super::ThreadActor;
 use super::live::{Live, Phase};
 use super::messages::{BranchChanged, PAUSED_WITH_PARENT, Pauses, Settle, SyncBudget, SyncPause, Tell};
-use crate::branch_states::BranchState;
-use crate::branches::{self, BranchBudget, End, Wanted};
+use crate::branch_states::{BranchBudget, BranchState, news_of};
+use crate::branches::{self, End, Wanted};
 use crate::port::Reply;
 
 /// The parent of a branch, the number of the branch there, and what it has spent.
@@ -298,7 +298,7 @@ impl Handler<SyncBudget> for ThreadActor {
         let Phase::Live(live) = &self.phase else {
             return;
         };
-        let Some(news) = branches::news_of(live.thread.state(), &of) else {
+        let Some(news) = news_of(live.thread.state(), &of) else {
             return;
         };
         if news.counts {

@@ -9,7 +9,7 @@ use rethread_events::json::Json;
 use rethread_events::thread::{First, Fork, Input, State};
 use rethread_events::workflow::Workflow;
 
-use crate::branches::BranchBudget;
+use crate::branch_states::BranchBudget;
 use crate::memory_budget::Reservation;
 use crate::port::Reply;
 
