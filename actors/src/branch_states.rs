@@ -161,16 +161,15 @@ impl Drop for Watch {
 pub(crate) struct BranchBudget {
     pub(crate) index: u32,
     pub(crate) branch: ThreadId,
-    pub(crate) totals: Totals,
-    /// Its last event.
-    pub(crate) at: Position,
+    /// What it has spent, and its last event; `None` while that is not durable.
+    pub(crate) spent: Option<(Totals, Position)>,
     pub(crate) state: State,
 }
 
 /// What a branch and its parent have to learn from each other.
 pub(crate) struct BudgetNews {
-    /// Whether the parent has not counted all of it.
-    pub(crate) counts: bool,
+    /// What the branch has spent, and its last event, if the parent has not counted all of it.
+    pub(crate) spent: Option<(Totals, Position)>,
     /// The limits of the branch, if they change what it may do.
     pub(crate) left: Option<LimitRaised>,
 }
@@ -178,8 +177,8 @@ pub(crate) struct BudgetNews {
 /// Compares the budgets of a parent and a branch; `None` if the branch is not one that runs.
 pub(crate) fn news_of(parent: &State, of: &BranchBudget) -> Option<BudgetNews> {
     let run = parent.branch_run(of.index).filter(|run| run.child == of.branch)?;
-    let counts = of.totals.is_beyond(&run.spent);
-    Some(BudgetNews { counts, left: parent.left_for(run).filter(|left| of.state.would_take(left)) })
+    let spent = of.spent.filter(|(totals, _)| totals.is_beyond(&run.spent));
+    Some(BudgetNews { spent, left: parent.left_for(run).filter(|left| of.state.would_take(left)) })
 }
 
 #[cfg(test)]

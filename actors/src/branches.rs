@@ -38,8 +38,8 @@ pub(crate) struct Wanted {
     pub(crate) changes: ForkChanges,
     /// The definition that the parent runs on.
     pub(crate) workflow: Arc<Workflow>,
-    /// Whether the run of the parent has a budget, which its branches share.
-    pub(crate) has_budget: bool,
+    /// What is left of the budget of the parent; `None` if its run has none.
+    pub(crate) left: Option<LimitRaised>,
 }
 
 /// The state in which a branch is found.
@@ -95,8 +95,8 @@ pub(crate) async fn ensure(registry: Arc<ThreadRegistry>, wanted: Wanted) {
             Ok(Found::Absent(base)) => match begin(&registry, &wanted, &base).await {
                 // The parent may have cancelled or paused the branch before it began.
                 Ok(()) => {
-                    // It compares its budget with that of its parent, which may have changed since the moment it began from.
-                    if wanted.has_budget {
+                    // It compares its budget with that of its parent, which may have changed while it waited for a place.
+                    if wanted.left.is_some() {
                         activate(&registry, parent, run.child).await;
                     }
                     return reconcile_parent(registry, parent, run.index, run.child, Pauses::default()).await;
@@ -120,8 +120,14 @@ async fn begin(registry: &Arc<ThreadRegistry>, wanted: &Wanted, base: &Base) -> 
     let Wanted { parent, run, changes, workflow, .. } = wanted;
     let branch = Some(BranchOf { owner: *parent, index: run.index });
     let (changes, workflow) = on_definition(registry, changes, workflow, base).await?;
-    let fork =
-        Fork { changes, branch, branches: run.inherits.clone(), globals: (*run.globals).clone(), ..Fork::default() };
+    let fork = Fork {
+        changes,
+        branch,
+        branches: run.inherits.clone(),
+        globals: (*run.globals).clone(),
+        left: wanted.left.clone(),
+        ..Fork::default()
+    };
     let (reply, answer) = Reply::channel(None);
     let parent = base.state.clone();
     let origin = Origin::Moment { parent, fork: Box::new(fork), answers: Vec::new() };
@@ -297,8 +303,8 @@ pub(crate) async fn sync_budget(registry: Arc<ThreadRegistry>, parent: ThreadId,
         })
     };
     let Ok(Ok((Some(news), of))) = in_log.await else { return };
-    if news.counts {
-        report_spending(registry.clone(), parent, (of.index, of.branch), of.totals, of.at).await;
+    if let Some((totals, at)) = news.spent {
+        report_spending(registry.clone(), parent, (of.index, of.branch), totals, at).await;
     }
     if news.left.is_some() {
         follow(registry, of.branch, news.left, None).await;

@@ -1,13 +1,11 @@
 //! The questions of all threads that wait for people.
 
-use rethread_events::codec::OrderedMap;
 use rethread_events::ids::{CallId, NodeId, ThreadId, Time};
-use rethread_events::json::Json;
-use rethread_events::thread::{Env, Input, NoWaits, State, Status, Thread};
+use rethread_events::thread::{State, Status};
 use rethread_store::{LogReader, Tag};
 
 use crate::clock;
-use crate::error::{ControlError, ReadError};
+use crate::error::ReadError;
 use crate::interaction::InteractionRequest;
 use crate::load;
 use crate::mode::Mode;
@@ -118,36 +116,6 @@ impl ThreadHandle {
             Ok(found)
         };
         self.runtime().blocking(collect).await?
-    }
-}
-
-impl ThreadHandle {
-    /// Checks whether [`ThreadHandle::respond`] would accept an answer after these variables were set. Changes nothing.
-    ///
-    /// # Errors
-    /// As those of [`ThreadHandle::set_variables`] and [`ThreadHandle::respond`].
-    pub async fn check_response(
-        &self,
-        variables: OrderedMap<Json>,
-        interaction: CallId,
-        data: Json,
-    ) -> Result<(), ControlError> {
-        for value in variables.values() {
-            self.runtime().fits("a variable", &value.0)?;
-        }
-        self.runtime().fits("an answer", &data.0)?;
-        let (state, id, services) = (self.load(None).await?.state, self.id(), self.runtime().services().clone());
-        let check = move || {
-            let workflow = services.definitions.of(id, &state)?;
-            let around = Env { now: clock::now(), tools: &*services, models: &*services, permits: &NoWaits };
-            let mut thread = Thread::resume(state, workflow);
-            let set = (!variables.is_empty()).then_some(Input::SetVariables(variables));
-            for input in set.into_iter().chain([Input::Respond { interaction, data }]) {
-                thread.record_only(input, &around).map_err(|error| ControlError::of_step(id, error))?;
-            }
-            Ok(())
-        };
-        self.runtime().blocking(check).await?
     }
 }
 

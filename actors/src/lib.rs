@@ -138,6 +138,7 @@ mod tool_asks;
 mod tool_executor;
 #[cfg_attr(not(feature = "full"), allow(dead_code, unused_variables))]
 mod tool_services;
+mod trial;
 mod usage_pages;
 mod verify;
 mod workflows;

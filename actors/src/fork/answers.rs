@@ -5,16 +5,16 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use rethread_events::ids::Position;
-use rethread_events::thread::{Env, Input, NoWaits, Rejected, Thread};
+use rethread_events::thread::{Input, Rejected};
 use rethread_events::workflow::Workflow;
 use rethread_store::Filter;
 
 use super::ForkAnswer;
-use crate::clock;
 use crate::error::{ControlError, RuntimeError};
 use crate::family::{Replacement, past};
 use crate::services::Services;
 use crate::thread_handle::ThreadHandle;
+use crate::trial::try_inputs;
 
 /// How long the thread that replaces a branch may take to begin.
 const BEGIN_MAX: Duration = Duration::from_secs(30);
@@ -46,10 +46,7 @@ pub(super) fn of_branches(
             Some(workflow) => workflow.clone(),
             None => services.definitions.of(thread, &state)?,
         };
-        let around = Env { now: clock::now(), tools: services, models: services, permits: &NoWaits };
-        let tried =
-            Thread::resume(state, workflow).record_only(Input::Respond { interaction, data: data.clone() }, &around);
-        tried.map_err(|error| ControlError::of_step(thread, error))?;
+        try_inputs(services, state, workflow, [Input::Respond { interaction, data: data.clone() }])?;
         given.push(ForkAnswer { thread: branch.by.child, interaction, answer: data });
     }
     Ok(given)

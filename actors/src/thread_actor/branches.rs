@@ -39,13 +39,19 @@ enum Limited {
 }
 
 impl ForBranches {
-    /// `is_spent` says that the budget is spent since these events.
-    pub(super) fn of(events: &[Event], is_spent: bool) -> Self {
-        let budget = if is_spent { Limited::Live } else { Limited::None };
+    /// `was_spent` and `is_spent` say whether the budget was spent before and after these events.
+    pub(super) fn of(events: &[Event], was_spent: bool, is_spent: bool) -> Self {
+        let budget = if is_spent && !was_spent { Limited::Live } else { Limited::None };
         let mut found = Self { budget, ..Self::default() };
         for event in events {
             if matches!(event, Event::LimitRaised(_)) {
                 found.budget = Limited::All;
+            } else if let Event::BranchSpent(e) = event
+                && is_spent
+                && found.budget == Limited::None
+            {
+                // It spends all the same: it has not received its limit.
+                found.budget = Limited::One(e.child);
             }
             if let Event::BranchEnded(e) = event
                 && e.error.is_some()
@@ -82,8 +88,8 @@ impl ThreadActor {
                 && watch.add(run.child)
             {
                 let (changes, workflow) = (state.changes().clone(), live.thread.workflow().clone());
-                let has_budget = state.budget().is_some();
-                let wanted = Wanted { parent: self.id, run: run.clone(), changes, workflow, has_budget };
+                let left = state.left_for(run);
+                let wanted = Wanted { parent: self.id, run: run.clone(), changes, workflow, left };
                 actix_rt::spawn(branches::ensure(self.registry.clone(), wanted));
             }
         }
@@ -144,14 +150,14 @@ impl ThreadActor {
     }
 
     /// Compares the limits of this branch with what its parent has left, and what it has spent with what the parent has
-    /// counted: either may have missed the news of the other. Does nothing while appends are pending, which are reported.
+    /// counted: either may have missed the news of the other. What pending appends have spent is reported with them.
     pub(super) fn sync_budget(&self) {
         if let Phase::Live(live) = &self.phase
-            && live.durable == live.thread.next_seq()
             && let state = live.thread.state()
             && let Some((parent, index, totals)) = state.spending_for_parent()
         {
-            let branch = BranchBudget { index, branch: self.id, totals, at: live.last_position, state: state.clone() };
+            let spent = (live.durable == live.thread.next_seq()).then_some((totals, live.last_position));
+            let branch = BranchBudget { index, branch: self.id, spent, state: state.clone() };
             actix_rt::spawn(branches::sync_budget(self.registry.clone(), parent, branch));
         }
     }
@@ -301,9 +307,8 @@ impl Handler<SyncBudget> for ThreadActor {
         let Some(news) = news_of(live.thread.state(), &of) else {
             return;
         };
-        if news.counts {
-            let BranchBudget { index, branch, totals, at, .. } = *of;
-            self.step(Tell::of_branch(Input::BranchSpent { index, child: branch, totals }, at), ctx);
+        if let Some((totals, at)) = news.spent {
+            self.step(Tell::of_branch(Input::BranchSpent { index: of.index, child: of.branch, totals }, at), ctx);
         }
         if news.left.is_some() {
             // In its place among what other events mean for the branch.

@@ -61,8 +61,8 @@ use std::sync::Arc;
 
 use crate::codec::OrderedMap;
 use crate::event::{
-    BranchOf, Event, ForkChanges, ModelChoice, ReplacedBranch, StartedByParent, ThreadForked, ThreadPaused,
-    ThreadStarted,
+    BranchOf, Event, ForkChanges, LimitRaised, ModelChoice, ReplacedBranch, StartedByParent, ThreadForked,
+    ThreadPaused, ThreadStarted,
 };
 use crate::fault::ExecutionError;
 use crate::ids::{CallId, Seq, ThreadId, Time};
@@ -147,6 +147,8 @@ pub struct Fork {
     pub branches: Vec<ReplacedBranch>,
     /// Variables of scope `global` that a branch begins with, besides those that it inherits.
     pub globals: OrderedMap<Json>,
+    /// What is left for it of the budget of the thread whose branch it is.
+    pub left: Option<LimitRaised>,
     /// Why it is paused before anything of it begins, where it is to wait until it is resumed.
     pub paused: Option<String>,
     /// The error that it ends in before anything of it begins, where the process ended several times as it began.
@@ -255,7 +257,7 @@ impl Thread {
         let Some(seq) = parent.last_seq() else {
             return Err(FoldError::before_the_first(parent.thread()));
         };
-        let Fork { mut changes, branch, branches, globals, paused, crashed, by } = fork;
+        let Fork { mut changes, branch, branches, globals, left, paused, crashed, by } = fork;
         changes.relay = changes.profile.as_ref().is_some_and(|profile| {
             around.models.is_person(&ModelChoice { profile: Some(profile.clone()), ..ModelChoice::default() })
         });
@@ -265,6 +267,10 @@ impl Thread {
         thread.state.rename(id);
         let around = &thread.state.around_at(around);
         let mut events = thread.follow_only(std::iter::once(forked.into()).chain(paused).collect(), around)?;
+        if let Some(left) = left {
+            let limits = bounds::left_by_parent(&thread.state, &left);
+            events.extend(thread.follow_only(limits, around)?);
+        }
         if let Some(error) = crashed {
             let closed = closing::close_thread(&thread.state, error, around.now);
             events.extend(thread.follow_only(closed, around)?);

@@ -360,3 +360,22 @@ fn branches_that_paused_for_their_budget_are_left_alone_after_a_restart() {
         panic!("they are loaded again and again: {n_reads} reads");
     });
 }
+
+#[test]
+fn branch_that_begins_after_a_raise_has_the_larger_budget() {
+    block_on(async {
+        let world = World::new().await;
+        let asks: Vec<_> = (0..3).map(|i| llm(&format!("ask_{i}"), "", "{text: spelled}")).collect();
+        let limited = workflow(&format!(
+            "budget: {{tokens: 1}}\nnodes: [{{id: all, parallel: {{for_each: input, concurrency: 1, body: {{nodes: [{}]}}}}}}]",
+            asks.join(", ")
+        ));
+        let thread = world.runtime.start_thread(limited, serde_json::json!([1, 2, 3])).await.unwrap();
+        assert!(!thread.at_rest().await.unwrap().status.is_ended());
+        let more = LimitRaised { tokens: Some(1_000_000), ..LimitRaised::default() };
+        thread.resume_tree(more).await.unwrap();
+        let outcome = thread.at_rest().await.unwrap();
+        assert_eq!((outcome.status, outcome.totals.n_llm_calls), (Status::Completed, 9));
+        world.end().await;
+    });
+}

@@ -351,6 +351,16 @@ fn what_branches_spend_counts_while_they_run() {
 }
 
 #[test]
+fn a_branch_begins_with_what_is_left_of_a_raised_budget() {
+    let mut family = Family::new(EACH_WITH_A_BUDGET, serde_json::json!([1, 2, 3]));
+    family.with("0", |bench| bench.says("one"));
+    family.with("-", |bench| bench.give(Input::Raise(LimitRaised { tokens: Some(30), ..LimitRaised::default() })));
+    // It forks off before the raise, where 12 tokens were left.
+    assert_eq!(family.of("1").state().budget().unwrap().tokens, Some(18));
+    laws::hold(family.of("1"));
+}
+
+#[test]
 fn a_larger_budget_leaves_a_branch_paused_that_a_person_paused() {
     let mut family = two_that_spend("{tokens: 20}");
     family.with("0", |bench| bench.give(Input::Pause { reason: Some("look at it".into()) }));

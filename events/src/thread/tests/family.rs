@@ -120,7 +120,8 @@ impl Family {
         let origin = self.named(run.from.0).map_or(owner, |name| &self.threads[&name]);
         let seq = usize::try_from(run.from.1.0).unwrap();
         let branch = Some(BranchOf { owner: owner.state().thread(), index: run.index });
-        let fork = Fork { branch, globals: (*run.globals).clone(), ..Fork::default() };
+        let fork =
+            Fork { branch, globals: (*run.globals).clone(), left: owner.state().left_for(run), ..Fork::default() };
         origin.fork_as(run.child, seq, fork, self.now)
     }
 
