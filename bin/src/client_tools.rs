@@ -9,25 +9,11 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
-use crate::definition;
 use crate::exit::Failure;
+use crate::serve_table::{self, Serve};
 
 /// The most tools.
 const TOOLS_MAX: usize = 128;
-
-#[derive(Debug, Deserialize)]
-struct File {
-    #[serde(default)]
-    serve: Serve,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct Serve {
-    #[serde(rename = "doors")]
-    _doors: IgnoredAny,
-    client_tools: BTreeMap<String, ClientTool>,
-}
 
 /// A tool as the configuration describes it.
 #[derive(Debug, Deserialize)]
@@ -49,12 +35,12 @@ fn any_object() -> Value {
 /// For an unknown key and for too many tools (exit code 3).
 pub(crate) fn read(file: Option<&Path>) -> Result<Vec<Tool>, Failure> {
     let Some(file) = file else { return Ok(Vec::new()) };
-    let File { serve } = definition::read_toml(file)?;
-    if serve.client_tools.len() > TOOLS_MAX {
+    let Serve { doors: IgnoredAny, client_tools }: Serve<_, BTreeMap<String, ClientTool>> = serve_table::read(file)?;
+    if client_tools.len() > TOOLS_MAX {
         let message = format!("{}: serve.client_tools: {TOOLS_MAX} at most", file.display());
         return Err(Failure::new(crate::exit::INVALID, message));
     }
-    let tool = |(name, ClientTool { description, parameters }): (String, ClientTool)| {
+    let tool = |(name, ClientTool { description, parameters })| {
         let message = format!("`{name}` runs in the client: answer the call with its result in place of approving it");
         Tool::new(name, description, parameters, move |_, _| {
             let error = ExecutionError::new(ErrorKind::Configuration, message.clone());
@@ -62,5 +48,5 @@ pub(crate) fn read(file: Option<&Path>) -> Result<Vec<Tool>, Failure> {
         })
         .with_approval()
     };
-    Ok(serve.client_tools.into_iter().map(tool).collect())
+    Ok(client_tools.into_iter().map(tool).collect())
 }

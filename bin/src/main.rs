@@ -52,6 +52,7 @@ mod serve;
 #[cfg(not(feature = "server"))]
 #[path = "serve_absent.rs"]
 mod serve;
+mod serve_table;
 mod signal;
 mod status_line;
 mod step;

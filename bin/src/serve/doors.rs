@@ -15,8 +15,8 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::problem::{Kind, Problem};
-use crate::definition;
 use crate::exit::Failure;
+use crate::serve_table::{self, Serve};
 
 /// The protocol of another product that the server speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,20 +75,6 @@ impl Doors {
     }
 }
 
-#[derive(Debug, Deserialize)]
-struct File {
-    #[serde(default)]
-    serve: Serve,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct Serve {
-    doors: Table,
-    #[serde(rename = "client_tools")]
-    _client_tools: IgnoredAny,
-}
-
 /// `[serve.doors]`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -118,6 +104,6 @@ pub(crate) fn check(file: &Path) -> Result<(), Failure> {
 }
 
 fn table(file: &Path) -> Result<Table, Failure> {
-    let File { serve } = definition::read_toml(file)?;
-    Ok(serve.doors)
+    let Serve { doors, client_tools: IgnoredAny } = serve_table::read(file)?;
+    Ok(doors)
 }

@@ -9,8 +9,9 @@ use rethread::errors::ReadError;
 use rethread::operate::LogAccess as _;
 use rethread::runs::RunId;
 use rethread::store::{Batch, Mapped, Records};
-use rethread::{Outcome, Position, RecordedEvent, Seq, ThreadHandle, Workflow};
+use rethread::{Event, Outcome, Position, RecordedEvent, Seq, ThreadHandle, Workflow};
 
+use crate::events::ends_run;
 use crate::serve::problem::Problem;
 use crate::serve::server::Shared;
 use crate::serve::written::Entry;
@@ -25,6 +26,44 @@ pub(super) struct Run {
     pub(super) depth: u32,
     /// The definition that it runs on.
     pub(super) workflow: Arc<Workflow>,
+}
+
+/// Which events of a thread belong to a run: those from its begin to its end.
+pub(super) struct RunSpan {
+    run: RunId,
+    has_begun: bool,
+    is_over: bool,
+}
+
+impl RunSpan {
+    /// `has_begun` says that the next event belongs to the run already.
+    pub(super) fn new(run: RunId, has_begun: bool) -> Self {
+        Self { run, has_begun, is_over: false }
+    }
+
+    /// Returns whether the next event belongs to the run. While the run waits for others, none does.
+    pub(super) fn takes(&mut self, recorded: &RecordedEvent) -> bool {
+        let event = &recorded.event;
+        if let Event::RunStarted(e) = event {
+            self.has_begun |= e.run_id == self.run;
+        } else if let Event::ThreadStarted(_) = event {
+            self.has_begun |= self.run == RunId(recorded.record.seq);
+        } else if let Event::RunCancelled(e) = event {
+            self.is_over |= e.run_id == self.run;
+        }
+        let takes = self.has_begun && !self.is_over;
+        self.is_over |= takes && ends_run(event);
+        takes
+    }
+
+    pub(super) fn has_begun(&self) -> bool {
+        self.has_begun
+    }
+
+    /// Whether the last event of the run was taken, or the run was cancelled before it began.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_over
+    }
 }
 
 /// A fold of the events of a thread, from the event on that brought the message.

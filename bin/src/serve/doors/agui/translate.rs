@@ -22,8 +22,7 @@ use self::tools::ToolCalls;
 pub(super) use self::tools::names;
 use super::event::{Event as Told, Sent, SubagentOutcome};
 use super::shared_state::SharedState;
-use crate::events::ends_run;
-use crate::serve::doors::following::Fold;
+use crate::serve::doors::following::{Fold, RunSpan};
 
 /// What an event of the thread leads to.
 #[derive(Debug, Clone, PartialEq)]
@@ -56,10 +55,7 @@ enum Shown {
 /// as steps, its agents and branches as sub-agents, and its variables as state.
 pub(super) struct Translator {
     workflow: Arc<Workflow>,
-    run: RunId,
-    /// Whether events belong to the run; not while it waits for other runs.
-    has_begun: bool,
-    is_over: bool,
+    span: RunSpan,
     /// The loops, sub-workflows and hooks that are open, and whether what is said there is part of the conversation.
     scopes: Vec<bool>,
     steps: Steps,
@@ -89,9 +85,7 @@ impl Translator {
     pub(super) fn new(workflow: Arc<Workflow>, thread: ThreadId, run: RunId, before: Option<State>) -> Self {
         let goes_on = before.as_ref().filter(|state| state.run_id() == run && !state.is_ended());
         let mut new = Self {
-            run,
-            has_begun: goes_on.is_some(),
-            is_over: false,
+            span: RunSpan::new(run, goes_on.is_some()),
             scopes: Vec::new(),
             steps: Steps::default(),
             shown: Shown::Nothing,
@@ -115,7 +109,7 @@ impl Translator {
     /// Returns what a sub-agent did, whose thread has these events of its own. Its tokens are in the sums at its end.
     pub(super) fn of_subagent(workflow: Arc<Workflow>, child: ThreadId, events: &[RecordedEvent]) -> Vec<Piece> {
         let mut translator = Self::new(workflow, child, RunId::default(), None);
-        (translator.has_begun, translator.state) = (true, None);
+        (translator.span, translator.state) = (RunSpan::new(RunId::default(), true), None);
         let mut pieces = Vec::new();
         for event in events {
             pieces.extend(translator.take(event));
@@ -205,7 +199,7 @@ impl Translator {
 
     /// Returns what is told before the first event.
     pub(super) fn opening(&mut self) -> Vec<Piece> {
-        if self.has_begun {
+        if self.span.has_begun() {
             self.tell_state();
         }
         std::mem::take(&mut self.told)
@@ -269,14 +263,7 @@ impl Translator {
             tracing::warn!(thread = %recorded.record.thread, "the state of a stream cannot be followed any more");
             self.state = None;
         }
-        if let Event::RunStarted(e) = event {
-            self.has_begun |= e.run_id == self.run;
-        } else if let Event::ThreadStarted(_) = event {
-            self.has_begun |= self.run == RunId(recorded.record.seq);
-        } else if let Event::RunCancelled(e) = event {
-            self.is_over |= e.run_id == self.run;
-        }
-        if !self.has_begun || self.is_over {
+        if !self.span.takes(recorded) {
             return;
         }
         self.hear_scopes(event);
@@ -288,7 +275,6 @@ impl Translator {
             return;
         }
         self.tell_state();
-        self.is_over |= ends_run(event);
     }
 
     fn hear_scopes(&mut self, event: &Event) {
@@ -502,7 +488,7 @@ impl Fold for Translator {
     }
 
     fn is_over(&self) -> bool {
-        self.is_over
+        self.span.is_over()
     }
 }
 

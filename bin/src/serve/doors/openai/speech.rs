@@ -7,8 +7,7 @@ use rethread::{CallId, Event, RecordedEvent, Seq, Workflow};
 use rethread_events::ids::NodeId;
 use rethread_events::message::FinishReason;
 
-use crate::events::ends_run;
-use crate::serve::doors::following::Fold;
+use crate::serve::doors::following::{Fold, RunSpan};
 use crate::serve::doors::streamed_text::StreamedText;
 
 /// What a run says.
@@ -31,37 +30,24 @@ pub(super) struct Piece {
 /// Nor is an answer that may still be rejected or changed, by its schema or by a guardrail: that comes with the end.
 pub(super) struct Speech {
     workflow: Arc<Workflow>,
-    run: RunId,
-    /// Whether events belong to the run; not while it waits for other runs.
-    has_begun: bool,
+    span: RunSpan,
     /// How many loops, sub-workflows and hooks are open.
     depth: u32,
     /// Whether the present agent loop gives the answer.
     gives_answer: bool,
     call: Option<(CallId, StreamedText)>,
-    /// Whether the run has ended.
-    is_over: bool,
 }
 
 impl Speech {
     /// Of a run, from the event on that brought the message. A run has the seq of that event as its id, unless the message
     /// answers a question of the run.
     pub(super) fn of(workflow: Arc<Workflow>, run: RunId, from: Seq, depth: u32) -> Self {
-        let has_begun = run.0 != from;
-        let (gives_answer, call) = (false, None);
-        Self { workflow, run, has_begun, depth, gives_answer, call, is_over: false }
+        Self { workflow, span: RunSpan::new(run, run.0 != from), depth, gives_answer: false, call: None }
     }
 
     fn hear(&mut self, recorded: &RecordedEvent) -> Option<Said> {
         let event = &recorded.event;
-        if let Event::RunStarted(e) = event {
-            self.has_begun |= e.run_id == self.run;
-        } else if let Event::ThreadStarted(_) = event {
-            self.has_begun |= self.run == RunId(recorded.record.seq);
-        } else if let Event::RunCancelled(e) = event {
-            self.is_over |= e.run_id == self.run;
-        }
-        if !self.has_begun || self.is_over {
+        if !self.span.takes(recorded) {
             return None;
         }
         if let Event::LoopStarted(_) | Event::SubWorkflowStarted(_) | Event::HookStarted(_) = event {
@@ -78,8 +64,6 @@ impl Speech {
             && self.gives_answer
         {
             return Some(Said::Finish(e.finish_reason));
-        } else if ends_run(event) {
-            self.is_over = true;
         }
         self.take_call(recorded).map(Said::Text)
     }
@@ -128,6 +112,6 @@ impl Fold for Speech {
     }
 
     fn is_over(&self) -> bool {
-        self.is_over
+        self.span.is_over()
     }
 }

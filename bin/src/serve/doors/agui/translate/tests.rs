@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::super::ledger::Ledger;
 use super::*;
+use crate::events::ends_run;
 
 /// Has what a stream has to close: nested steps with the same name, reasoning, texts, tool calls, an agent, a question.
 const ALL: &str = r#"
