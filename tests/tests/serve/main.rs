@@ -8,6 +8,7 @@ mod api;
 mod api_clients;
 mod conflicts;
 mod documented;
+mod doors;
 mod embedded;
 mod ends;
 mod eventsource;

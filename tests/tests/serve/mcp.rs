@@ -11,8 +11,8 @@ use rethread_tests::binary::{Running, Scene, root};
 use rethread_tests::needs;
 use serde_json::{Value, json};
 
+use crate::doors::{APPROVES, ASKS, CHAT, FAILS, HANGS, check_page, serve};
 use crate::http::{Request, Response};
-use crate::openai::{APPROVES, ASKS, CHAT, FAILS, HANGS};
 use crate::place::Place;
 
 /// The versions that are installed.
@@ -60,13 +60,7 @@ impl Door {
     }
 
     fn on(scene: Scene, options: &str) -> Self {
-        let token = scene.run("token create --scope operate").ok().stdout.trim().to_owned();
-        let admin = scene.run("token create --scope admin").ok().stdout.trim().to_owned();
-        let mut place = Place::on(scene, &format!("--require-token {options}"));
-        place.token = Some(admin);
-        for workflow in [CHAT, ASKS, FAILS, HANGS, APPROVES, TWO, TYPED] {
-            place.put(workflow);
-        }
+        let (place, token) = serve(scene, options, &[CHAT, ASKS, FAILS, HANGS, APPROVES, TWO, TYPED]);
         Self { place, token }
     }
 
@@ -486,23 +480,12 @@ fn tasks_are_threads_that_a_client_polls() {
     assert_eq!(send("tasks/get", json!({ "taskId": "nothing" }))["error"]["code"], -32_602);
 }
 
-/// The first block of code of this language after the beginning of a page, and what follows it.
-fn block<'a>(page: &'a str, language: &str) -> (&'a str, &'a str) {
-    let (_, rest) = page.split_once(&format!("```{language}\n")).unwrap();
-    rest.split_once("```").unwrap()
-}
-
 #[test]
 fn program_of_the_page_about_the_door_prints_what_the_page_says() {
     let Some(packages) = needs::pypi(env!("CARGO_TARGET_TMPDIR"), "mcp-python", &[PYPI]) else { return };
-    let page = std::fs::read_to_string(root().join("docs/doors/mcp.md")).unwrap();
-    let (workflow, rest) = block(&page, "yaml");
-    let (source, rest) = block(rest, "python");
-    let (printed, _) = block(rest, "");
-    let place = Place::new();
-    place.put(workflow);
-    let source = source.replace("127.0.0.1:7117", &place.address.to_string());
-    let mut command = Command::new("python3");
-    command.args(["-c", &source]).env("PYTHONPATH", packages);
-    assert_eq!(Running::start(command).end().ok().stdout.trim(), printed.trim());
+    check_page("mcp.md", "python", |program| {
+        let mut command = Command::new("python3");
+        command.args(["-c", program]).env("PYTHONPATH", packages);
+        command
+    });
 }

@@ -6,28 +6,13 @@ use rethread_tests::binary::{Running, Scene, root};
 use rethread_tests::needs;
 use serde_json::{Value, json};
 
+use crate::doors::{APPROVES, ASKS, CHAT, FAILS, HANGS, check_page, serve};
 use crate::http::{Request, Response, Stream};
 use crate::place::Place;
 
 /// The versions that are installed.
 const PYPI: &str = "openai==3.52.0";
 const NPM: &str = "openai@6.49.0";
-
-pub(crate) const CHAT: &str = r#"
-version: "1"
-name: chat
-nodes:
-  - id: answer
-    llm:
-      provider: mock
-      model: scripted
-      user_prompt: "{{ input }}"
-      stream: true
-      extra:
-        script:
-          answers: [{match: my name, text: You are Ada.}]
-          otherwise: {chunks: ["Hello", ", ", "Ada!"]}
-"#;
 
 /// Uses system messages.
 const PIRATE: &str = r#"
@@ -42,57 +27,6 @@ nodes:
       system_prompt: "{{ instructions }}"
       user_prompt: "{{ instructions }} {{ input }}"
       extra: {script: {answers: [{match: "^Speak like a pirate. What is this", text: "Arr, a picture."}]}}
-"#;
-
-pub(crate) const ASKS: &str = r#"
-version: "1"
-name: asks
-nodes:
-  - id: ask
-    user_interaction:
-      operation_type: UPDATE_VARIABLES
-      prompt: Which colour?
-      answer: choice
-      choices: [red, blue]
-      variables: [{variable_name: colour, expression: "{{ input }}"}]
-  - id: paint
-    llm:
-      provider: mock
-      model: scripted
-      user_prompt: "Paint it {{ colour }}."
-      extra: {script: {answers: [{match: blue, text: Painted blue.}]}}
-edges: [{from: ask, to: paint}]
-"#;
-
-pub(crate) const FAILS: &str = r#"
-version: "1"
-name: fails
-nodes:
-  - id: answer
-    llm:
-      provider: mock
-      model: scripted
-      user_prompt: "{{ input }}"
-      extra: {script: {otherwise: {error: {kind: authentication, message: no such key}}}}
-"#;
-
-/// Says something, calls a tool, and then says nothing for an hour.
-pub(crate) const HANGS: &str = r#"
-version: "1"
-name: hangs
-nodes:
-  - id: answer
-    llm:
-      provider: mock
-      model: scripted
-      user_prompt: "{{ input }}"
-      stream: true
-      tool_mode: auto
-      extra:
-        script:
-          answers:
-            - {call: 0, chunks: ["Well, "], tool_calls: [{name: list_folder, arguments: {}}]}
-            - {call: 1, chunks: [never], delay_ms: 3600000}
 "#;
 
 /// Says something, calls a tool, and says more.
@@ -117,26 +51,6 @@ nodes:
 edges: [{from: prepare, to: answer}]
 "#;
 
-/// Calls a tool that a person approves.
-pub(crate) const APPROVES: &str = r#"
-version: "1"
-name: approves
-nodes:
-  - id: answer
-    llm:
-      provider: mock
-      model: scripted
-      user_prompt: "{{ input }}"
-      tool_mode: auto
-      approve_tools: [list_folder]
-      extra:
-        script:
-          answers:
-            - {match: ^Hello, tool_calls: [{name: list_folder, arguments: {}}]}
-            - {match: ^yes, text: Yes what?}
-          otherwise: {text: Looked.}
-"#;
-
 /// A server that needs tokens, and one of the scope `operate`.
 struct Door {
     place: Place,
@@ -149,14 +63,8 @@ impl Door {
     }
 
     fn on(scene: Scene, options: &str) -> Self {
-        let token = scene.run("token create --scope operate").ok().stdout.trim().to_owned();
-        let admin = scene.run("token create --scope admin").ok().stdout.trim().to_owned();
-        let mut place = Place::on(scene, &format!("--require-token {options}"));
-        place.token = Some(admin);
         let team = CHAT.replace("name: chat", "name: team/chat");
-        for workflow in [CHAT, PIRATE, ASKS, FAILS, HANGS, LOOKS, &team] {
-            place.put(workflow);
-        }
+        let (place, token) = serve(scene, options, &[CHAT, PIRATE, ASKS, FAILS, HANGS, LOOKS, &team]);
         Self { place, token }
     }
 
@@ -569,23 +477,12 @@ fn concurrent_messages_of_a_thread_have_an_answer_each() {
     assert_eq!(door.send(&body).is(200).value()["model"], "team/chat");
 }
 
-/// The first block of code of this language after the beginning of a page, and what follows it.
-pub(crate) fn block<'a>(page: &'a str, language: &str) -> (&'a str, &'a str) {
-    let (_, rest) = page.split_once(&format!("```{language}\n")).unwrap();
-    rest.split_once("```").unwrap()
-}
-
 #[test]
 fn program_of_the_page_about_the_door_prints_what_the_page_says() {
     let Some(packages) = needs::pypi(env!("CARGO_TARGET_TMPDIR"), "openai-python", &[PYPI]) else { return };
-    let page = std::fs::read_to_string(root().join("docs/doors/openai.md")).unwrap();
-    let (workflow, rest) = block(&page, "yaml");
-    let (program, rest) = block(rest, "python");
-    let (printed, _) = block(rest, "");
-    let place = Place::new();
-    place.put(workflow);
-    let program = program.replace("127.0.0.1:7117", &place.address.to_string());
-    let mut command = Command::new("python3");
-    command.args(["-c", &program]).env("PYTHONPATH", packages);
-    assert_eq!(Running::start(command).end().ok().stdout.trim(), printed.trim());
+    check_page("openai.md", "python", |program| {
+        let mut command = Command::new("python3");
+        command.args(["-c", program]).env("PYTHONPATH", packages);
+        command
+    });
 }

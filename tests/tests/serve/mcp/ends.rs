@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::stdio::log_alone;
 use super::{Door, MODERN, message, text};
-use crate::openai::{CHAT, FAILS};
+use crate::doors::{CHAT, FAILS};
 
 /// Asks, and hangs once it is answered.
 const ASKS_AND_HANGS: &str = r#"
