@@ -50,7 +50,7 @@ type Counted = Vec<(usize, u64)>;
 
 impl Counting {
     /// The tokens of these messages and tools for a model.
-    pub(crate) fn count(&self, model: &str, messages: &[Arc<Message>], tools: Option<&Catalogue>) -> u64 {
+    pub(crate) fn count(&self, model: &str, messages: &[&Arc<Message>], tools: Option<&Catalogue>) -> u64 {
         let counts = self.counts(model);
         let tools = tools.map_or(0, |tools| counts.tools(tools));
         // Every answer is primed with three tokens.
@@ -62,7 +62,7 @@ impl Counting {
     pub(crate) fn is_longer(
         &self,
         model: &str,
-        messages: &[Arc<Message>],
+        messages: &[&Arc<Message>],
         tools: Option<&Catalogue>,
         tokens: u64,
     ) -> bool {
@@ -89,17 +89,17 @@ impl Counting {
 }
 
 impl ModelCounts {
-    fn knows(&self, messages: &[Arc<Message>]) -> bool {
+    fn knows(&self, messages: &[&Arc<Message>]) -> bool {
         let first = messages.iter().find(|message| message.role != Role::System);
         first.is_some_and(|first| self.known.lock().conversations.contains_key(&place(first)))
     }
 
-    fn messages(&self, messages: &[Arc<Message>]) -> u64 {
+    fn messages(&self, messages: &[&Arc<Message>]) -> u64 {
         // Instructions are created for each call; the counter caches by their text.
         let n_instructions = messages.iter().take_while(|message| message.role == Role::System).count();
         let (instructions, said) = messages.split_at(n_instructions);
         let instructions: u64 = instructions.iter().map(|message| self.counter.message(message)).sum();
-        let Some(first) = said.first().map(place) else { return instructions };
+        let Some(first) = said.first().map(|first| place(first)) else { return instructions };
         let (mut counted, n_forgotten) = {
             let mut known = self.known.lock();
             let counted = known.conversations.remove(&first).unwrap_or_default();
@@ -177,7 +177,7 @@ fn place(message: &Arc<Message>) -> usize {
 
 /// An upper bound for the tokens of these messages: a token has at least one byte. Loading a tokenizer takes 100 ms,
 /// and most conversations never need it.
-fn at_most(messages: &[Arc<Message>], tools: Option<&Catalogue>) -> u64 {
+fn at_most(messages: &[&Arc<Message>], tools: Option<&Catalogue>) -> u64 {
     let tools = tools.map_or(0, |tools| tools.json().len() as u64 + AROUND_PART);
     messages.iter().flat_map(|message| &message.content).map(bytes_of).sum::<u64>() + tools + AROUND_PART
 }

@@ -16,13 +16,17 @@ fn messages() -> Vec<Arc<Message>> {
     ]
 }
 
+fn refs(messages: &[Arc<Message>]) -> Vec<&Arc<Message>> {
+    messages.iter().collect()
+}
+
 #[test]
 fn a_conversation_is_counted_as_the_counter_of_its_model_does() {
     let (counting, messages) = (Counting::default(), messages());
     let counter = Counter::for_model("gpt-4o");
     let expected = messages.iter().map(|message| counter.message(message)).sum::<u64>() + 3;
-    assert_eq!(counting.count("gpt-4o", &messages, None), expected);
-    assert_eq!(counting.count("gpt-4o", &messages, None), expected);
+    assert_eq!(counting.count("gpt-4o", &refs(&messages), None), expected);
+    assert_eq!(counting.count("gpt-4o", &refs(&messages), None), expected);
 }
 
 #[test]
@@ -31,7 +35,7 @@ fn a_message_in_the_place_of_another_is_counted_anew() {
     for n in 1..200 {
         let messages = [Arc::new(Message::text(Role::User, "word ".repeat(n)))];
         let expected = Counter::for_model("gpt-4o").message(&messages[0]) + 3;
-        assert_eq!(counting.count("gpt-4o", &messages, None), expected);
+        assert_eq!(counting.count("gpt-4o", &refs(&messages), None), expected);
     }
 }
 
@@ -58,9 +62,9 @@ fn conversations_that_grow_fork_and_are_cut_are_counted_as_anew() {
         let fork: Vec<_> = one.iter().take(n % 20).cloned().chain([said(n)]).collect();
         for messages in [&one, &fork] {
             let expected = messages.iter().map(|message| counter.message(message)).sum::<u64>() + 3;
-            assert_eq!(counting.count("gpt-4o", messages, None), expected, "{n}");
-            assert!(counting.is_longer("gpt-4o", messages, None, expected - 1));
-            assert!(!counting.is_longer("gpt-4o", messages, None, expected));
+            assert_eq!(counting.count("gpt-4o", &refs(messages), None), expected, "{n}");
+            assert!(counting.is_longer("gpt-4o", &refs(messages), None, expected - 1));
+            assert!(!counting.is_longer("gpt-4o", &refs(messages), None, expected));
         }
     }
 }
@@ -75,7 +79,7 @@ fn what_is_known_of_conversations_is_bounded() {
     for _ in 0..3 {
         let many: Vec<_> = (0..MESSAGES_MAX / 2).map(|_| Arc::new(Message::text(Role::User, "x"))).collect();
         for messages in [&many[..], &kept[..], &[more.clone(), kept[0].clone()]] {
-            assert_eq!(counting.count("gpt-4o", messages, None), expected(messages));
+            assert_eq!(counting.count("gpt-4o", &refs(messages), None), expected(messages));
         }
         let counts = counting.counts("gpt-4o");
         let known = counts.known.lock();
@@ -88,6 +92,6 @@ fn what_is_known_of_conversations_is_bounded() {
 fn no_conversation_has_more_tokens_than_are_thought_possible() {
     let (counting, messages) = (Counting::default(), messages());
     for n in 0..=messages.len() {
-        assert!(counting.count("gpt-4", &messages[..n], None) <= at_most(&messages[..n], None));
+        assert!(counting.count("gpt-4", &refs(&messages[..n]), None) <= at_most(&refs(&messages[..n]), None));
     }
 }

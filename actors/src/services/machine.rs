@@ -3,12 +3,12 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use rethread_events::event::{LlmCallCompleted, ModelChoice, OperationType};
+use rethread_events::event::{LlmCallCompleted, LlmExecutionRequest, ModelChoice, OperationType};
 use rethread_events::fault::{ErrorKind, ExecutionError};
 use rethread_events::ids::{CallId, Hash, ToolName};
 use rethread_events::json::Json;
 use rethread_events::message::ToolSpec;
-use rethread_events::thread::{self, Interaction, ModelRequest, State, ToolFacts, Tools};
+use rethread_events::thread::{self, Interaction, ModelRequest, Prompt, State, ToolFacts, Tools};
 use rethread_tools::Catalogue;
 
 use super::Services;
@@ -66,14 +66,14 @@ impl thread::Models for Services {
         self.definitions.keep_profile(&recorded).ok()
     }
 
-    fn count(&self, request: &ModelRequest) -> u64 {
-        let model = self.models.name_of(&request.execution.model);
-        self.counting.count(&model, &request.messages, self.offered(request).as_deref())
+    fn count(&self, prompt: &Prompt<'_>) -> u64 {
+        let model = self.models.name_of(&prompt.execution.model);
+        self.counting.count(&model, &prompt.messages, self.offered(prompt.execution).as_deref())
     }
 
-    fn is_longer(&self, request: &ModelRequest, tokens: u64) -> bool {
-        let model = self.models.name_of(&request.execution.model);
-        self.counting.is_longer(&model, &request.messages, self.offered(request).as_deref(), tokens)
+    fn is_longer(&self, prompt: &Prompt<'_>, tokens: u64) -> bool {
+        let model = self.models.name_of(&prompt.execution.model);
+        self.counting.is_longer(&model, &prompt.messages, self.offered(prompt.execution).as_deref(), tokens)
     }
 }
 
@@ -106,20 +106,20 @@ impl Services {
     }
 
     /// Returns the tools and agents that a model is offered, as this process has them.
-    fn offered(&self, request: &ModelRequest) -> Option<Arc<Catalogue>> {
-        let tools = self.tools_offered(request);
-        if request.execution.agent_tools().next().is_none() {
+    fn offered(&self, execution: &LlmExecutionRequest) -> Option<Arc<Catalogue>> {
+        let tools = self.tools_offered(execution);
+        if execution.agent_tools().next().is_none() {
             return tools;
         }
         let tools = tools.map_or_else(|| Arc::new([]) as Arc<[ToolSpec]>, |tools| tools.specs.clone());
-        Some(Arc::new(Catalogue::new(with_agents(tools, request))))
+        Some(Arc::new(Catalogue::new(with_agents(tools, execution))))
     }
 
-    fn tools_offered(&self, request: &ModelRequest) -> Option<Arc<Catalogue>> {
-        if request.execution.tools.is_empty() {
+    fn tools_offered(&self, execution: &LlmExecutionRequest) -> Option<Arc<Catalogue>> {
+        if execution.tools.is_empty() {
             return None;
         }
-        let names: Vec<_> = request.execution.tools.iter().map(|name| ToolName::from(name.as_str())).collect();
+        let names: Vec<_> = execution.tools.iter().map(|name| ToolName::from(name.as_str())).collect();
         self.tools.catalogue(&names).ok()
     }
 
@@ -130,10 +130,10 @@ impl Services {
         request: &ModelRequest,
     ) -> Result<Arc<[ToolSpec]>, ExecutionError> {
         if request.execution.tools.is_empty() {
-            return Ok(with_agents(Arc::new([]), request));
+            return Ok(with_agents(Arc::new([]), &request.execution));
         }
-        match (self.tools_offered(request), request.execution.tool_catalog) {
-            (Some(now), Some(hash)) if now.hash == hash => Ok(with_agents(now.specs.clone(), request)),
+        match (self.tools_offered(&request.execution), request.execution.tool_catalog) {
+            (Some(now), Some(hash)) if now.hash == hash => Ok(with_agents(now.specs.clone(), &request.execution)),
             (_, Some(_)) => {
                 let (services, request) = (self.clone(), request.clone());
                 let read = actix_rt::task::spawn_blocking(move || services.catalogue_of(&request)).await;
@@ -141,7 +141,7 @@ impl Services {
                 read.map_err(|error| lost(error.to_string()))?.map_err(|error| lost(with_sources(&error)))
             }
             // The catalogue could not be stored when the loop began.
-            (Some(now), None) => Ok(with_agents(now.specs.clone(), request)),
+            (Some(now), None) => Ok(with_agents(now.specs.clone(), &request.execution)),
             (None, None) => {
                 let tools = request.execution.tools.join(", ");
                 Err(ExecutionError::new(ErrorKind::UnknownTool, format!("some of these tools are missing: {tools}")))
@@ -153,7 +153,7 @@ impl Services {
     /// agents.
     pub(crate) fn catalogue_of(&self, request: &ModelRequest) -> Result<Arc<[ToolSpec]>, ReadError> {
         let Some(hash) = request.execution.tool_catalog else {
-            return Ok(with_agents(Arc::new([]), request));
+            return Ok(with_agents(Arc::new([]), &request.execution));
         };
         let names: Vec<_> = request.execution.tools.iter().map(|name| ToolName::from(name.as_str())).collect();
         let tools = match self.tools.catalogue(&names) {
@@ -164,13 +164,13 @@ impl Services {
                 all.iter().filter(|spec| request.execution.tools.contains(&spec.name)).cloned().collect()
             }
         };
-        Ok(with_agents(tools, request))
+        Ok(with_agents(tools, &request.execution))
     }
 }
 
 /// The tools, followed by the agents and handoffs of the request, which are tools to the model.
-fn with_agents(tools: Arc<[ToolSpec]>, request: &ModelRequest) -> Arc<[ToolSpec]> {
-    let mut agents = request.execution.agent_tools().peekable();
+fn with_agents(tools: Arc<[ToolSpec]>, execution: &LlmExecutionRequest) -> Arc<[ToolSpec]> {
+    let mut agents = execution.agent_tools().peekable();
     if agents.peek().is_none() {
         return tools;
     }

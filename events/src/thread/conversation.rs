@@ -74,6 +74,16 @@ impl Conversation {
             .map(|(_, entry)| entry)
     }
 
+    /// Returns the messages among the first `n` that are no instructions. Reads only those up to the last instructions, so
+    /// that a long conversation costs a pointer per message.
+    pub(super) fn said(&self, n: usize) -> impl Iterator<Item = &Arc<Message>> {
+        let n_with_instructions = self.system_at.map_or(0, |at| index(at) + 1);
+        let entries = self.entries.iter().take(n).enumerate();
+        entries
+            .filter(move |(i, entry)| *i >= n_with_instructions || entry.message.role != Role::System)
+            .map(|(_, entry)| &entry.message)
+    }
+
     /// The messages of the last turn of a model node, which may still run.
     pub fn turn(&self) -> Cow<'_, [Entry]> {
         match &self.own_turn {

@@ -1,7 +1,7 @@
 //! The environment of every decision: the time, and the available tools, models and permits.
 
 use super::permits::Permits;
-use super::request::ModelRequest;
+use super::request::{ModelRequest, Prompt};
 use crate::event::{LlmCallCompleted, ModelChoice};
 use crate::ids::{CallId, Hash, Time, ToolName};
 use crate::json::Json;
@@ -96,13 +96,13 @@ pub trait Models {
     /// The tokens of what the model would be sent, counted or estimated. Asked before every call with a growing
     /// conversation: messages that were counted before must cost next to nothing. 0, which is below every limit, where
     /// cannot be counted.
-    fn count(&self, _request: &ModelRequest) -> u64 {
+    fn count(&self, _prompt: &Prompt<'_>) -> u64 {
         0
     }
 
     /// Returns whether it has more than `n` tokens. Most conversations are so short that this needs no counting.
-    fn is_longer(&self, request: &ModelRequest, tokens: u64) -> bool {
-        self.count(request) > tokens
+    fn is_longer(&self, prompt: &Prompt<'_>, tokens: u64) -> bool {
+        self.count(prompt) > tokens
     }
 }
 

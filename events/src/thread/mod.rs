@@ -89,7 +89,7 @@ pub use listing::SUMMARY_HEAD;
 pub use path::{VISITS_MAX, Visit};
 pub use permits::{NoWaits, PermitObserver, PermitWait, Permits};
 pub use processed::{CONTEXT_ITEMS_MAX, Processed};
-pub use request::{AnswerForm, ModelRequest};
+pub use request::{AnswerForm, ModelRequest, Prompt};
 pub use runs::runs_of;
 pub use state::{
     AgentLoop, Asked, Branch, BranchOutcome, CHILDREN_DEPTH_MAX, CHILDREN_MAX, Checkpoint, Ending, FailedHook,

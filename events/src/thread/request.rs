@@ -7,7 +7,7 @@ use bincode::{Decode, Encode};
 use crate::event::{LlmExecutionRequest, ModelChoice};
 use crate::ids::ProfileId;
 use crate::json::Json;
-use crate::message::{Message, ToolChoice};
+use crate::message::{Message, Role, ToolChoice};
 
 /// How long one model call may take when the node does not say.
 pub(super) const LLM_TIMEOUT_MS_DEFAULT: u64 = 120_000;
@@ -27,6 +27,37 @@ pub struct ModelRequest {
     pub iteration: u32,
     /// The form of the answer; any when absent.
     pub form: Option<AnswerForm>,
+}
+
+/// The instructions that a model call begins with.
+pub(super) fn instructions(execution: &LlmExecutionRequest) -> Option<Arc<Message>> {
+    execution.system_prompt.as_ref().map(|text| Arc::new(Message::text(Role::System, text)))
+}
+
+/// What of a request counts in tokens. Refers to the messages, so that a long conversation is not copied to be counted.
+#[derive(Debug, Clone)]
+pub struct Prompt<'a> {
+    /// Which tools the model is offered, and which model it is.
+    pub execution: &'a LlmExecutionRequest,
+    /// The conversation as the model sees it: the instructions in force first.
+    pub messages: Vec<&'a Arc<Message>>,
+}
+
+impl<'a> Prompt<'a> {
+    /// The instructions in force, and what was said.
+    pub(super) fn new(
+        execution: &'a LlmExecutionRequest,
+        instructions: Option<&'a Arc<Message>>,
+        said: impl IntoIterator<Item = &'a Arc<Message>>,
+    ) -> Self {
+        Self { execution, messages: instructions.into_iter().chain(said).collect() }
+    }
+}
+
+impl<'a> From<&'a ModelRequest> for Prompt<'a> {
+    fn from(request: &'a ModelRequest) -> Self {
+        Self { execution: &request.execution, messages: request.messages.iter().collect() }
+    }
 }
 
 /// The form of an answer: a name and a JSON Schema. Providers that can, enforce it.

@@ -11,7 +11,7 @@ use super::calls::{ModelCall, ProcessorRun};
 use super::conversation::Entry;
 use super::listing::{self, SUMMARY_HEAD};
 use super::processed::{Processed, whole};
-use super::request::of_profile;
+use super::request::{Prompt, instructions, of_profile};
 use super::state::{AgentLoop, Stage, State, Written};
 use super::{check, env::Env};
 use crate::event::{
@@ -49,12 +49,13 @@ pub(super) fn before_call(state: &State, agent_loop: &AgentLoop, around: &Env<'_
     let plan = agent_loop.request.summary.as_ref()?;
     let n_now = state.conversation.entries.len();
     let turn_from = usize::try_from(state.conversation.turn_from).unwrap_or(usize::MAX);
+    let instructions = instructions(&agent_loop.request);
     let is_to_ask = agent_loop.is_to_ask(state.conversation.has_unread());
     let (tokens, n_shown, written) = match &agent_loop.stage {
         Stage::Summarizing(open) if open.asking.is_some() => return None,
         Stage::Summarizing(open) => (open.tokens, usize::try_from(open.n_shown).unwrap_or(n_now), &*open.written),
         _ if is_to_ask => {
-            let next = state.next_request(agent_loop);
+            let next = Prompt::new(&agent_loop.request, instructions.as_ref(), state.conversation.said(n_now));
             if agent_loop.is_at_limit() || !around.models.is_longer(&next, plan.token_limit) {
                 return None;
             }
@@ -68,8 +69,8 @@ pub(super) fn before_call(state: &State, agent_loop: &AgentLoop, around: &Env<'_
     let shown = &*state.conversation.entries.range(0..n_shown);
     let stretches = stretches(shown, fresh(shown, turn_from));
     let count = |messages: &[Arc<Message>]| {
-        let said = messages.iter().filter(|message| message.role != Role::System).cloned();
-        around.models.count(&state.request_with(agent_loop, said.collect()))
+        let said = messages.iter().filter(|message| message.role != Role::System);
+        around.models.count(&Prompt::new(&agent_loop.request, instructions.as_ref(), said))
     };
     if is_to_ask {
         let bare: Vec<_> = items(shown, &stretches, |_| String::new());

@@ -1,5 +1,6 @@
 //! The events right after an event, in the same append: a warning for subscribers, or the effect of a limit.
 
+use super::request::{Prompt, instructions};
 use super::state::{State, Work};
 use super::{bounds, env::Env};
 use crate::event::{Event, Warning, WarningCode};
@@ -33,15 +34,19 @@ pub(super) fn follow_up(state: &State, event: &Event, around: &Env<'_>) -> Vec<E
 
 fn over_limit(state: &State, around: &Env<'_>) -> Option<Event> {
     let Work::Llm(agent_loop) = &state.node_run()?.work else { return None };
-    // Before the request is made, whose cost grows with the conversation.
+    // Before the messages are collected, whose cost grows with the conversation.
     agent_loop.request.summary.as_ref()?;
     let call = state.last_call()?;
-    let request = state.model_request_of(call)?;
-    let limit = request.execution.summary.as_ref()?.token_limit;
-    if !around.models.is_longer(&request, limit) {
+    let of_panel = agent_loop.panel().and_then(|_| state.model_request_of(call));
+    let instructions = instructions(&agent_loop.request);
+    let said = state.conversation.said(state.conversation.end_before(call));
+    let of_loop = || Prompt::new(&agent_loop.request, instructions.as_ref(), said);
+    let prompt = of_panel.as_ref().map_or_else(of_loop, Prompt::from);
+    let limit = prompt.execution.summary.as_ref()?.token_limit;
+    if !around.models.is_longer(&prompt, limit) {
         return None;
     }
-    let tokens = around.models.count(&request);
+    let tokens = around.models.count(&prompt);
     let detail = format!(
         "the model is called with {tokens} tokens, the limit is {limit}: summaries do not make what the user said, and \
          what the model has not read yet, shorter; shorten it with a context_processor, or raise summary.token_limit"

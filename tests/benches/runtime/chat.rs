@@ -4,9 +4,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{FuturesUnordered, StreamExt};
+use rethread::llm::client::{Health, ModelEntry};
+use rethread::llm::{CallContext, Client, LlmError, Request, Response};
 use rethread::runs::RunRequest;
 use rethread::{Runtime, Seq, ThreadHandle, Workflow};
+use serde_json::json;
 
 use crate::memory::resident_kib;
 use crate::work::{self, Result};
@@ -19,7 +23,7 @@ const ROUNDS: usize = 60;
 
 fn chat(more: &str) -> Result<Arc<Workflow>> {
     let text = format!(
-        "version: '1'\nname: chat\n{more}\nnodes:\n- id: answer\n  llm: {{provider: scripted, model: chat, user_prompt: \
+        "version: '1'\nname: chat\n{more}\nnodes:\n- id: answer\n  llm: {{provider: unread, model: chat, user_prompt: \
          '{{{{ input }}}}'}}\n"
     );
     Ok(Arc::new(rethread::parse_workflow(text.as_bytes())?))
@@ -139,7 +143,46 @@ async fn at_once(folder: &Path, size: Size) -> Result<()> {
 }
 
 async fn start(folder: &Path) -> Result<Runtime> {
-    Ok(work::runtime(folder, "look_up")?.start().await?)
+    Ok(work::runtime(folder, "look_up")?.client("unread", Arc::new(Unread::new()?)).start().await?)
+}
+
+/// A model that answers without reading what it is sent, so that only the work of the runtime is measured.
+struct Unread(Response);
+
+impl Unread {
+    fn new() -> Result<Self> {
+        let text = "It is parsed in src/lib.rs, line 41: `parse` takes the bytes of a file.";
+        Ok(Self(serde_json::from_value(json!({
+            "message": {"role": "assistant", "content": [{"type": "text", "text": text}]},
+            "finish_reason": "stop",
+            "usage": {"input_tokens": 40_000, "output_tokens": 20, "total_tokens": 40_020},
+        }))?))
+    }
+}
+
+impl Client for Unread {
+    fn provider(&self) -> &str {
+        "unread"
+    }
+
+    fn call<'a>(
+        &'a self,
+        _request: &'a Request,
+        _cx: CallContext<'a>,
+    ) -> BoxFuture<'a, std::result::Result<Response, LlmError>> {
+        std::future::ready(Ok(self.0.clone())).boxed()
+    }
+
+    fn check(&self) -> BoxFuture<'_, Health> {
+        let (reachable, key_accepted, model_available) = (true, None, None);
+        let provider = self.provider().to_owned();
+        std::future::ready(Health { provider, reachable, key_accepted, model_available, took_ms: 0, error: None })
+            .boxed()
+    }
+
+    fn models(&self) -> BoxFuture<'_, std::result::Result<Vec<ModelEntry>, LlmError>> {
+        std::future::ready(Ok(Vec::new())).boxed()
+    }
 }
 
 async fn recorded(thread: &ThreadHandle, from: Seq) -> Result<u64> {

@@ -51,14 +51,9 @@ pub(crate) fn model(tool: &str) -> Result<Arc<dyn Client>> {
         text: Some("It is parsed in src/lib.rs, line 41: `parse` takes the bytes of a file.".into()),
         ..MockAnswer::default()
     };
-    let talk = MockAnswer {
-        for_model: Some("chat".into()),
-        text: Some("It is parsed in src/lib.rs, line 41: `parse` takes the bytes of a file.".into()),
-        ..MockAnswer::default()
-    };
     let asks = MockAnswer { tool_calls: vec![call], ..MockAnswer::default() };
     let script = MockScript {
-        answers: [1, 20, 100, 1_000, 2_500].map(last).into_iter().chain([talk]).collect(),
+        answers: [1, 20, 100, 1_000, 2_500].map(last).into(),
         otherwise: Some(asks),
         ..MockScript::default()
     };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::super::calls::{CallKind, OpenCall};
 use super::super::listing;
-use super::super::request::ModelRequest;
+use super::super::request::{ModelRequest, instructions};
 use super::super::state::{AgentLoop, Asked, Judging, State, Wants, Work};
 use crate::event::{LlmExecutionRequest, ToolMode};
 use crate::ids::CallId;
@@ -54,31 +54,14 @@ impl State {
         }
     }
 
-    /// Returns the request that the next model call of a loop would have.
-    pub(in super::super) fn next_request(&self, agent_loop: &AgentLoop) -> ModelRequest {
-        self.request_over(agent_loop, self.conversation.entries.len(), agent_loop.iteration + 1)
-    }
-
-    /// As above, over another conversation, without its instructions.
-    pub(in super::super) fn request_with(&self, agent_loop: &AgentLoop, said: Vec<Arc<Message>>) -> ModelRequest {
-        let mut request = self.request_over(agent_loop, 0, agent_loop.iteration + 1);
-        request.messages.extend(said);
-        request
-    }
-
     /// A request with the first `n` messages of the conversation.
     fn request_over(&self, agent_loop: &AgentLoop, n: usize, iteration: u32) -> ModelRequest {
         let execution = agent_loop.request.clone();
         let mut messages = Vec::with_capacity(n + 1);
-        messages.extend(execution.system_prompt.as_ref().map(|text| Arc::new(Message::text(Role::System, text))));
+        messages.extend(instructions(&execution));
         let turn_from = usize::try_from(self.conversation.turn_from).unwrap_or(usize::MAX);
-        let mut n_before = messages.len();
-        for (i, entry) in self.conversation.entries.iter().take(n).enumerate() {
-            if entry.message.role != Role::System {
-                messages.push(entry.message.clone());
-                n_before += usize::from(i < turn_from);
-            }
-        }
+        let n_before = messages.len() + self.conversation.said(n.min(turn_from)).count();
+        messages.extend(self.conversation.said(n).cloned());
         let tool_choice = match execution.tool_mode {
             _ if execution.tools.is_empty() && execution.agent_tools().next().is_none() => None,
             ToolMode::None => None,
@@ -95,11 +78,8 @@ impl State {
     fn judging_request(&self, judging: &Judging) -> Option<ModelRequest> {
         let call = judging.open_call()?;
         let execution = judging.request.clone();
-        let instructions = execution.system_prompt.as_ref().map(|text| Arc::new(Message::text(Role::System, text)));
-        let mut messages: Vec<_> = instructions.into_iter().collect();
-        let said = self.conversation.entries.iter().take(self.conversation.end_before(call));
-        let said = said.filter(|entry| entry.message.role != Role::System);
-        messages.extend(said.map(|entry| entry.message.clone()));
+        let mut messages: Vec<_> = instructions(&execution).into_iter().collect();
+        messages.extend(self.conversation.said(self.conversation.end_before(call)).cloned());
         let n_before = messages.len();
         messages.push(Arc::new(Message::text(Role::User, &execution.prompt)));
         Some(ModelRequest { execution, messages, n_before, tool_choice: None, iteration: 1, form: None })
@@ -124,8 +104,7 @@ impl State {
 /// The request of a condition that is judged without the conversation.
 fn alone(judging: &Judging) -> ModelRequest {
     let execution = judging.request.clone();
-    let instructions = execution.system_prompt.as_ref().map(|text| Arc::new(Message::text(Role::System, text)));
     let question = Arc::new(Message::text(Role::User, &execution.prompt));
-    let messages = instructions.into_iter().chain([question]).collect();
+    let messages = instructions(&execution).into_iter().chain([question]).collect();
     ModelRequest { execution, messages, n_before: 0, tool_choice: None, iteration: 1, form: None }
 }

@@ -11,7 +11,7 @@ use crate::event::{
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{CallId, Hash, NodeId, Time, ToolName};
 use crate::json::Json;
-use crate::thread::{ModelRequest, Models, State, ToolFacts, Tools};
+use crate::thread::{ModelRequest, Models, Prompt, State, ToolFacts, Tools};
 use crate::tool::{PersonRole, Recovery};
 use crate::workflow::{LlmNode, Node, NodeKind, Strategy, StrategyModel, Workflow};
 
@@ -265,7 +265,7 @@ impl Models for Recorded<'_> {
     }
 
     /// What was recorded, for the conversation as it is; what is left of it after a summary counts as nothing.
-    fn count(&self, _request: &ModelRequest) -> u64 {
+    fn count(&self, _prompt: &Prompt<'_>) -> u64 {
         if self.was_counted.replace(true) {
             return 0;
         }
@@ -275,7 +275,7 @@ impl Models for Recorded<'_> {
         if let Some(Event::ContextSummarized(e)) = self.next() { e.tokens_before } else { 0 }
     }
 
-    fn is_longer(&self, _request: &ModelRequest, _tokens: u64) -> bool {
+    fn is_longer(&self, _prompt: &Prompt<'_>, _tokens: u64) -> bool {
         matches!(self.next(), Some(Event::ContextSummaryRequested(_) | Event::ContextSummarized(_)))
     }
 }

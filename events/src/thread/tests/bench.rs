@@ -58,8 +58,8 @@ impl Models for Toolbox {
     }
 
     /// Four characters a token, and four tokens around each message.
-    fn count(&self, request: &ModelRequest) -> u64 {
-        request.messages.iter().map(|message| tokens_of(message)).sum()
+    fn count(&self, prompt: &Prompt<'_>) -> u64 {
+        prompt.messages.iter().map(|message| tokens_of(message)).sum()
     }
 }
 
