@@ -87,7 +87,7 @@ pub(crate) async fn ensure(registry: Arc<ThreadRegistry>, wanted: Wanted, cancel
     let follows = outcome.is_ok() && run.on_parent_end != OnParentEnd::Leave;
     let input = Input::ChildStarted { call: run.call, outcome };
     let reported = report(&registry, parent.parent, input, None).await;
-    // Without CHILD_STARTED, the run may have ended before the child was in the log, where its end looks for it.
+    // Without CHILD_STARTED, the run may have ended before the child was in the log, which its end searches.
     if follows && !matches!(reported, Ok(Some(_))) {
         children::follow(&registry, ChildKey::new(run.child, parent)).await;
     }

@@ -139,7 +139,7 @@ pub(crate) async fn tidy(registry: Arc<ThreadRegistry>) {
 
 /// Cancels the children of this thread, or of all, that are to be cancelled.
 async fn follow_all(registry: &Arc<ThreadRegistry>, parent: Option<ThreadId>) {
-    // The keys are sorted by parent and run. A run that ends after it was read looks for its children itself.
+    // The keys are sorted by parent and run. A run that ends after it was read finds its children itself.
     let mut known = None;
     let children = move |store: &dyn LogReader, after, n| stream_keys::children(store, parent, after, n);
     each_key(registry, "the children of threads", children, async |child: ChildKey| {

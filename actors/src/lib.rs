@@ -22,7 +22,7 @@
 //! }
 //! ```
 //!
-//! The runtime brings its own threads: it works inside `#[tokio::main]`, inside actix-web, and, with
+//! The runtime has its own threads: it works inside `#[tokio::main]`, inside actix-web, and, with
 //! `futures::executor::block_on`, without any async runtime.
 //!
 //! # Contents

@@ -28,7 +28,7 @@ use crate::timers;
 /// The most ticks of one backfill.
 pub const BACKFILL_MAX: usize = 1_000;
 
-/// How much of a name that there is not is told.
+/// The longest part of an unknown name in an error, in characters.
 const NAME_SHOWN: usize = 80;
 /// How soon a tick that could not be started is tried again.
 const RETRY: Duration = Duration::from_secs(5);
@@ -182,7 +182,7 @@ impl Runtime {
         Ok(self.blocking(move || store.remove_value(&format!("{NAMES}{}", state.name))).await??)
     }
 
-    /// Starts the threads of the ticks after `after` and up to `until`, at once and whatever else runs. A tick whose thread
+    /// Starts the threads of the ticks after `after` and up to `until`, at once, beside all others that run. A tick whose thread
     /// the log has is left out, so it can be repeated; one whose thread was deleted is started again. Returns the threads
     /// that were started.
     ///
@@ -254,7 +254,7 @@ impl Runtime {
         workflow.ok_or_else(|| ScheduleError::NoWorkflow { workflow: head(name, NAME_SHOWN).to_owned() })
     }
 
-    /// Starts what is due. Returns when to look again; `None` if only a change brings more.
+    /// Starts what is due. Returns when the next is due; `None` if that depends on a change.
     async fn start_due(&self) -> Result<Option<Time>, ScheduleError> {
         let _lock = self.services().schedules.lock().await;
         let mut next: Option<Time> = None;

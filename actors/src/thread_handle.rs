@@ -31,7 +31,7 @@ use crate::waiters::{Rest, Until};
 /// The longest pause before a thread that left, and does not rest, is looked at once more.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// The pauses between looks at a thread that leaves again and again and does not rest, as it may where there is no room
+/// The pauses between checks of a thread that is passivated again and again and does not rest, as it may where there is no room
 /// for it: none before the first, which may have come just when it left.
 fn pauses() -> impl Iterator<Item = Duration> {
     let growing = std::iter::successors(Some(Duration::from_millis(1)), |pause| Some((*pause * 2).min(PAUSE_MAX)));
@@ -137,7 +137,7 @@ impl ThreadHandle {
                 return Ok(Outcome::new(state, last_position));
             }
             let waiting = registry.waiters.wait(self.id, until)?;
-            // After the waiter stands, so that an end in between is not missed.
+            // After the waiter is registered, so that an end in between is not missed.
             match registry.actor(self.id) {
                 Some(actor) if registry.services.mode.runs() => actor.do_send(CheckIdle),
                 _ => {
@@ -171,7 +171,7 @@ impl ThreadHandle {
                 move || family::status(&*services.store, &services.crashes, &load::stream(&*services.store, id)?);
             status = self.runtime.blocking(status_of).await??;
         }
-        // One whose time came while nobody ran it is not at rest: it has something to do.
+        // A thread whose time came while no process ran it is not at rest: it has something to do.
         let is_due = loaded.state.next_deadline().is_some_and(|at| at <= clock::now());
         let is_suspended = matches!(status, Status::Suspended | Status::Queued) && !self.runtime.services().mode.runs();
         let rests = is_suspended || matches!(status, Status::Waiting | Status::Paused);

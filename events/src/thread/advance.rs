@@ -18,8 +18,8 @@ use crate::workflow::{Node, NodeKind, Workflow};
 
 pub(super) fn advance(state: &State, workflow: &Workflow, around: &Env<'_>) -> Option<Event> {
     let event = next(state, workflow, around)?;
-    let event = bounds::within_budget(state, storable(state, event), around.now)?;
-    Some(ending::or_hook(state, workflow, event, around.now))
+    let event = bounds::within_budget(state, within_event_limit(state, event), around.now)?;
+    Some(ending::or_its_hook(state, workflow, event, around.now))
 }
 
 fn next(state: &State, workflow: &Workflow, around: &Env<'_>) -> Option<Event> {
@@ -82,7 +82,7 @@ fn no_such_node(workflow: &Workflow, id: &NodeId) -> ExecutionError {
 
 fn enter(state: &State, workflow: &Workflow, id: &NodeId, attempt: u32, now: Time) -> Event {
     if state.ends_as_branch_at(id) {
-        return ThreadCompleted { node_id: id.clone(), run_follows: state.owes_run() }.into();
+        return ThreadCompleted { node_id: id.clone(), run_follows: state.has_next_run() }.into();
     }
     let Some(node) = state.node_of(workflow, id) else {
         return fail_outwards(state, Some(id), no_such_node(workflow, id));
@@ -116,8 +116,8 @@ fn in_node(state: &State, workflow: &Workflow, run: &NodeRun, around: &Env<'_>) 
         Work::Llm(agent_loop) => questions::follow_up(state, workflow, around)
             .or_else(|| bounds::loop_at_limit(state, agent_loop))
             .or_else(|| match guardrails::gate(state, agent_loop, around).or(|| agent_loop.gate(around.now)) {
-                Gate::Owes(event) => Some(*event),
-                Gate::Shut => None,
+                Gate::Event(event) => Some(*event),
+                Gate::Closed => None,
                 Gate::Open => summaries::before_call(state, agent_loop, around).or_else(|| {
                     let next = (state.thread(), state.next_seq());
                     agent_loop.advance(&state.calls, state.conversation.has_unread(), next, around)
@@ -279,7 +279,7 @@ pub(super) fn waits_for_a_person(state: &State) -> bool {
 }
 
 /// An event that the machine owes to itself, or the failure of what made it too large.
-fn storable(state: &State, event: Event) -> Event {
+fn within_event_limit(state: &State, event: Event) -> Event {
     let Some(error) = sizes::fault_of(&event) else {
         return event;
     };

@@ -158,7 +158,7 @@ impl State {
 
             Event::LlmExecutionRequest(e) => {
                 *self.ready(&e.node_id)? = Work::Llm(Box::new(AgentLoop::new(e.clone())));
-                self.put_aside(&e.context);
+                self.use_own_conversation(&e.context);
                 let conversation = self.conversation_mut();
                 conversation.begin_turn();
                 if let Some(system) = &e.system_prompt
@@ -409,7 +409,7 @@ impl State {
     }
 
     /// The node sees another conversation than that of the thread.
-    fn put_aside(&mut self, context: &NodeContext) {
+    fn use_own_conversation(&mut self, context: &NodeContext) {
         if let Some(mut seen) = self.seen_with(context)
             && let Phase::InNode(run) = &mut self.phase
         {

@@ -85,7 +85,7 @@ fn too_large(ended: BranchEnded, error: ExecutionError) -> BranchEnded {
 
 /// The branches' time is up and the join has not got what it needs: the error of the fork. A fork of version 1, where failed
 /// branches did not matter, went on with what there was.
-pub(super) fn out_of_time(
+pub(super) fn join_timed_out(
     state: &State,
     fan: &ForkState,
     error: &ExecutionError,

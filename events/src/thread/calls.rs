@@ -246,7 +246,7 @@ impl OpenCall {
     }
 
     /// The order in which calls are closed.
-    pub(super) fn rank(&self) -> u8 {
+    pub(super) fn close_order(&self) -> u8 {
         match self.stage {
             CallStage::Wanted => 0,
             CallStage::Responded { .. } => 1,

@@ -55,7 +55,7 @@ pub(super) fn start(workflow: &Workflow, given: &Start) -> Result<(), Faults> {
     if given.messages.len() > START_MESSAGES_MAX {
         let why = format!("{} messages; the limit is {START_MESSAGES_MAX}", given.messages.len());
         faults.push(Fault::new("messages", why));
-    } else if let Err(why) = past(&given.messages) {
+    } else if let Err(why) = check_past(&given.messages) {
         faults.push(Fault::new("messages", why));
     }
     if let Some(entry) = given.entry.as_ref().filter(|entry| workflow.main().node(entry).is_none()) {
@@ -70,7 +70,7 @@ pub(super) fn start(workflow: &Workflow, given: &Start) -> Result<(), Faults> {
 }
 
 /// A conversation from elsewhere.
-fn past(messages: &[Arc<Message>]) -> Result<(), String> {
+fn check_past(messages: &[Arc<Message>]) -> Result<(), String> {
     context(messages).map_err(|error| error.message)?;
     for (i, message) in messages.iter().enumerate() {
         if message.role == Role::System {

@@ -1,6 +1,6 @@
 //! How open calls, nodes and threads are ended from outside: by a deadline, by a person, by a crash.
 
-use super::branches::out_of_time;
+use super::branches::join_timed_out;
 use super::calls::{CallKind, CallStage, OpenCall, TimerRun, ToolRun};
 use super::env::Env;
 use super::frames::close_frames;
@@ -146,7 +146,7 @@ pub(super) fn close_call(state: &State, open: &OpenCall, error: &ExecutionError,
             (CallStage::Refused, Some(Work::Llm(agent_loop))) => agent_loop.refuse(run),
             _ => return close_tool(state, run, error, now),
         },
-        // What a tool asks while it runs ends with the tool, and what took effect with the call that it stands for.
+        // What a tool asks while it runs ends with the tool, and what took effect with the call that it replaces.
         CallKind::Question(_) if open.is_of_tool() => return Vec::new(),
         CallKind::Question(_) if matches!(open.stage, CallStage::Processed { .. }) => return Vec::new(),
         CallKind::Question(ask) => close_question(ask.id, &error),
@@ -191,7 +191,7 @@ fn close_question(interaction: CallId, error: &ExecutionError) -> Event {
 /// The terminal events of everything that is open in the node that runs.
 pub(super) fn close_work(state: &State, error: &ExecutionError, now: Time) -> Vec<Event> {
     let mut open = state.calls.in_order();
-    open.sort_by_key(|open| open.rank());
+    open.sort_by_key(|open| open.close_order());
     let mut events: Vec<Event> = open.into_iter().flat_map(|open| close_call(state, open, error, now)).collect();
     // That a judgement was cut off needs no warning: nothing follows from it.
     events.retain(|event| !matches!(event, Event::Warning(_)));
@@ -228,7 +228,7 @@ pub(super) fn close_thread(state: &State, error: ExecutionError, now: Time) -> V
         Phase::Judging(judging) => Some(judging.node.clone()),
         Phase::New | Phase::BetweenHooks | Phase::Ended(_) => None,
     };
-    events.push(ThreadFailed { node_id: node, error, run_follows: state.owes_run() }.into());
+    events.push(ThreadFailed { node_id: node, error, run_follows: state.has_next_run() }.into());
     events
 }
 
@@ -254,7 +254,7 @@ pub(super) fn tick(state: &State, now: Time, permits: &dyn Permits) -> Vec<Event
         let error = timeout(&format!("fork `{node}`"));
         return match (is_late(*deadline), is_late(fan.plan.deadline)) {
             (true, _) => close_node(state, &error, now),
-            (false, true) => out_of_time(state, fan, &error).unwrap_or_else(|error| close_node(state, &error, now)),
+            (false, true) => join_timed_out(state, fan, &error).unwrap_or_else(|error| close_node(state, &error, now)),
             (false, false) => Vec::new(),
         };
     }

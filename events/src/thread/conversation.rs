@@ -241,7 +241,7 @@ impl Conversation {
     }
 
     /// Removes these messages of the application: they begin a run.
-    pub(super) fn take_out(&mut self, seqs: &[Seq]) {
+    pub(super) fn remove_added(&mut self, seqs: &[Seq]) {
         self.entries.all_mut().retain(|entry| !(entry.added && seqs.contains(&entry.seq)));
     }
 
@@ -341,7 +341,7 @@ impl Conversation {
     }
 
     /// The place of a mark after these replace all messages: after the replacement of the messages before it.
-    pub(super) fn mark_behind(&self, mark: Mark, items: &[ContextItem]) -> Mark {
+    pub(super) fn mark_after(&self, mark: Mark, items: &[ContextItem]) -> Mark {
         let after = |old: u64| {
             let mut n = 0;
             for item in items {
@@ -363,7 +363,7 @@ impl Conversation {
     }
 
     /// Removes the messages of a failed try of a node; those that the application added meanwhile stay.
-    pub(super) fn take_back(&mut self, mark: Mark) {
+    pub(super) fn remove_failed_try(&mut self, mark: Mark) {
         self.turn_from = mark.turn_from;
         if let Some(before) = self.before_node.take() {
             self.own_turn = before;
@@ -436,7 +436,7 @@ impl Conversation {
     }
 
     /// The conversation that another thread made of this one. `None` if it keeps messages that are not here.
-    pub(super) fn made_of(&self, seq: Seq, items: &[SaidItem]) -> Option<Self> {
+    pub(super) fn rebuilt_from(&self, seq: Seq, items: &[SaidItem]) -> Option<Self> {
         let n = self.entries.len() as u64;
         // Usually it was only continued: what is there is shared.
         let (mut made, items) = match items {

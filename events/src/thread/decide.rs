@@ -35,7 +35,7 @@ pub(super) fn decide(
         Input::BudgetLeft(left) => Ok(bounds::left_by_parent(state, &left)),
         Input::ChildStarted { call, outcome } => Ok(children::started(state, call, outcome)),
         Input::ThreadEnded { thread, outcome } => Ok(children::ended(state, thread, outcome)),
-        Input::Tick => Ok(ending::or_hooks(state, workflow, tick(state, around.now, around.permits), around.now)),
+        Input::Tick => Ok(ending::with_hooks(state, workflow, tick(state, around.now, around.permits), around.now)),
         Input::Recover => Ok(recover(state, around)),
         Input::Pause { reason } => {
             run_goes_on(state)?;

@@ -23,7 +23,7 @@ pub(super) fn at_end(state: &State, workflow: &Workflow, id: &NodeId) -> Event {
 /// The run completes if its output fits. One that is a text and fits as JSON is set to that first. A branch has no output
 /// of the workflow.
 fn completed(state: &State, workflow: &Workflow, id: &NodeId) -> Event {
-    let completed = ThreadCompleted { node_id: id.clone(), run_follows: state.owes_run() }.into();
+    let completed = ThreadCompleted { node_id: id.clone(), run_follows: state.has_next_run() }.into();
     if state.branch.is_some() {
         return completed;
     }
@@ -40,7 +40,7 @@ fn completed(state: &State, workflow: &Workflow, id: &NodeId) -> Event {
 }
 
 /// The event, or what comes in its place if it would end the run: the beginning of a hook, or the end of the one that runs.
-pub(super) fn or_hook(state: &State, workflow: &Workflow, event: Event, now: Time) -> Event {
+pub(super) fn or_its_hook(state: &State, workflow: &Workflow, event: Event, now: Time) -> Event {
     // A run that waits for its turn has nothing to compensate.
     let is_before_turn = queueing::is_before_turn(state, workflow);
     if state.branch.is_some() || state.is_between_hooks() || is_before_turn {
@@ -60,8 +60,8 @@ pub(super) fn or_hook(state: &State, workflow: &Workflow, event: Event, now: Tim
 }
 
 /// The events of one decision, of which the last may end the run.
-pub(super) fn or_hooks(state: &State, workflow: &Workflow, mut events: Vec<Event>, now: Time) -> Vec<Event> {
-    let last = events.pop().map(|last| or_hook(state, workflow, last, now));
+pub(super) fn with_hooks(state: &State, workflow: &Workflow, mut events: Vec<Event>, now: Time) -> Vec<Event> {
+    let last = events.pop().map(|last| or_its_hook(state, workflow, last, now));
     events.extend(last);
     events
 }
@@ -103,7 +103,7 @@ pub(super) fn next(state: &State, workflow: &Workflow, now: Time) -> Option<Even
 
 /// The event that ends a run whose hooks are over.
 fn last(state: &State, workflow: &Workflow, hooks: &HookRun) -> Event {
-    let run_follows = state.owes_run();
+    let run_follows = state.has_next_run();
     match &hooks.ending {
         RunEnding::Completed { node_id } => match hooks.failed.first() {
             None => completed(state, workflow, node_id),
@@ -163,7 +163,7 @@ pub(super) fn cancel(
     };
     events.extend(close_all(state, &ExecutionError::new(ErrorKind::Cancelled, why), now));
     let cancelled = ThreadCancelled { reason, by: None, run_follows: false, cause }.into();
-    events.push(or_hook(state, workflow, cancelled, now));
+    events.push(or_its_hook(state, workflow, cancelled, now));
     Ok(events)
 }
 
@@ -174,8 +174,8 @@ pub(super) fn cancel_first_run(state: &State, workflow: &Workflow, reason: Optio
     }
     let why = because("the thread was cancelled", reason.as_deref());
     let mut events = close_all(state, &ExecutionError::new(ErrorKind::Cancelled, why), now);
-    let cancelled = ThreadCancelled { reason, by: None, run_follows: state.owes_run(), cause: None }.into();
-    events.push(or_hook(state, workflow, cancelled, now));
+    let cancelled = ThreadCancelled { reason, by: None, run_follows: state.has_next_run(), cause: None }.into();
+    events.push(or_its_hook(state, workflow, cancelled, now));
     events
 }
 

@@ -12,7 +12,7 @@ pub(super) fn fail_outwards(state: &State, node: Option<&NodeId>, error: Executi
             LoopEnded { node_id: open.node.clone(), n_iterations: open.n_begun, error: Some(error) }.into()
         }
         Some(Frame::Sub(open)) => SubWorkflowFailed { node_id: open.run.node.clone(), error }.into(),
-        None => ThreadFailed { node_id: node.cloned(), error, run_follows: state.owes_run() }.into(),
+        None => ThreadFailed { node_id: node.cloned(), error, run_follows: state.has_next_run() }.into(),
     }
 }
 

@@ -29,12 +29,12 @@ pub(super) fn gate(state: &State, agent_loop: &AgentLoop, around: &Env<'_>) -> G
         return Gate::Open;
     }
     if let Some(call) = agent_loop.guarding.open_call() {
-        return if agent_loop.has_failed() { no_answer_needed(state, call) } else { Gate::Shut };
+        return if agent_loop.has_failed() { no_answer_needed(state, call) } else { Gate::Closed };
     }
     let Some((content, index)) = agent_loop.check_due(&state.conversation) else {
         return Gate::Open;
     };
-    let internal = |message: &str| Gate::owes(agent_loop.failed(ExecutionError::new(ErrorKind::Internal, message)));
+    let internal = |message: &str| Gate::event(agent_loop.failed(ExecutionError::new(ErrorKind::Internal, message)));
     let Some(guardrail) = usize::try_from(index).ok().and_then(|index| agent_loop.request.guardrails.get(index)) else {
         return internal("there is no such guardrail");
     };
@@ -46,10 +46,10 @@ pub(super) fn gate(state: &State, agent_loop: &AgentLoop, around: &Env<'_>) -> G
             let checked = due.checked();
             let text = checked.0.as_str().unwrap_or_default();
             let what = due.content.in_words();
-            Gate::owes(asks::about_content(node, (&guardrail.name, what), reason, text))
+            Gate::event(asks::about_content(node, (&guardrail.name, what), reason, text))
         }
         Some(CheckStage::Judging(judged)) => match &judged.stage {
-            JudgingStage::Asking(_) => Gate::Shut,
+            JudgingStage::Asking(_) => Gate::Closed,
             JudgingStage::Judged(false) => due.completed(GuardrailOutcome::Allow {}, None),
             JudgingStage::Judged(true) => due.tripped(None),
             JudgingStage::Doubtful { ask_again: true } => match &guardrail.check {
@@ -66,16 +66,16 @@ pub(super) fn gate(state: &State, agent_loop: &AgentLoop, around: &Env<'_>) -> G
             }
         },
         Some(CheckStage::Due) | None => due.begin(),
-        Some(CheckStage::Calling(_) | CheckStage::Asking(_)) => Gate::Shut,
+        Some(CheckStage::Calling(_) | CheckStage::Asking(_)) => Gate::Closed,
     }
 }
 
-/// The loop has failed meanwhile: nobody is asked any more. What a function or a model says is waited for.
+/// The loop has failed meanwhile: no person is asked any more. What a function or a model says is waited for.
 fn no_answer_needed(state: &State, call: CallId) -> Gate {
     let question = question_failed(state, call, InteractionFailure::Cancelled, Some("the node has failed".into()));
     match question.ok().and_then(|events| events.into_iter().next()) {
-        Some(event) => Gate::owes(event),
-        None => Gate::Shut,
+        Some(event) => Gate::event(event),
+        None => Gate::Closed,
     }
 }
 
@@ -101,7 +101,7 @@ impl Due<'_> {
                 Ok(condition) => self.judge(condition, model, *timeout_ms, 1),
                 Err(error) => self.tripped(Some(error.into())),
             },
-            GuardrailCheck::Function { timeout_ms, .. } => Gate::owes(GuardrailRequested {
+            GuardrailCheck::Function { timeout_ms, .. } => Gate::event(GuardrailRequested {
                 node_id: self.agent_loop.request.node_id.clone(),
                 guardrail: self.index,
                 deadline: self.around.now.plus_ms(*timeout_ms),
@@ -126,7 +126,7 @@ impl Due<'_> {
         let model_profile = self.around.models.profile(&model);
         let guardrail = Some(JudgedGuardrail { index: self.index, content: self.content });
         let node_id = self.agent_loop.request.node_id.clone();
-        Gate::owes(ConditionEvaluationRequested {
+        Gate::event(ConditionEvaluationRequested {
             node_id,
             edge: 0,
             condition,
@@ -168,7 +168,7 @@ impl Due<'_> {
     }
 
     fn completed(self, outcome: GuardrailOutcome, error: Option<ExecutionError>) -> Gate {
-        Gate::owes(GuardrailCompleted {
+        Gate::event(GuardrailCompleted {
             node_id: None,
             call_id: CallId(self.state.next_seq()),
             guardrail: self.index,

@@ -120,7 +120,7 @@ pub enum Input {
     Run(Box<RunInput>),
     /// It is the turn of the run in its queue.
     Dequeue,
-    /// Call off a run that waits.
+    /// Cancel a run that is queued.
     CancelRun {
         /// The run.
         run: RunId,
@@ -332,7 +332,7 @@ pub enum Rejected {
     /// It cannot go on with the definition from where it is.
     #[error("the thread cannot go on with the definition from where it is:\n{0}")]
     Unfit(Faults),
-    /// No such run waits: it has begun, was called off, or never was.
+    /// No such run is queued: it has begun, was cancelled, or never existed.
     #[error("no run {run} waits in the thread")]
     RunNotQueued {
         /// The run.

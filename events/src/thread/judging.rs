@@ -105,7 +105,7 @@ enum EdgeOutcome {
 
 /// Returns the verdict about an edge of the node; `None` if the edge has another condition by now, or the call is still
 /// open.
-fn way(state: &State, judging: &Judging, edge: &Edge) -> Option<EdgeOutcome> {
+fn verdict_for(state: &State, judging: &Judging, edge: &Edge) -> Option<EdgeOutcome> {
     if rendered(&state.context(), edge)?.ok()? != judging.condition {
         return None;
     }
@@ -239,7 +239,7 @@ pub(super) fn advance(
     let index = usize::try_from(judging.edge).unwrap_or(usize::MAX);
     let edge = state.graph(workflow).and_then(|graph| graph.edges_from(&judging.node).nth(index));
     let asked = (judging.edge, judging.condition.as_str());
-    Some(match edge.and_then(|edge| way(state, judging, edge).map(|way| (edge, way))) {
+    Some(match edge.and_then(|edge| verdict_for(state, judging, edge).map(|way| (edge, way))) {
         Some((edge, EdgeOutcome::Taken)) => Ok(taken(edge)),
         Some((_, EdgeOutcome::AskAgain)) => request(state, workflow, &judging.node, asked, judging.attempt + 1, around),
         Some((_, EdgeOutcome::NotTaken)) => try_edges(state, workflow, &judging.node, index + 1, around),

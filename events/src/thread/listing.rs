@@ -25,12 +25,12 @@ pub(super) fn prompt(stretch: &[Entry]) -> String {
          - Keep results, findings, names, paths and figures that later work may need.\n\
          - Leave out what the user said: the user's messages are kept as they are.\n\
          - At most 1 000 words, in the language of the record.",
-        cut_middle(&plain(stretch), LISTING_CHARS_MAX)
+        cut_middle(&transcript(stretch), LISTING_CHARS_MAX)
     )
 }
 
 /// Who said and did what, line by line.
-pub(super) fn plain(stretch: &[Entry]) -> String {
+pub(super) fn transcript(stretch: &[Entry]) -> String {
     let mut text = String::new();
     for entry in stretch {
         // Writing into a string cannot fail.

@@ -363,7 +363,7 @@ impl Thread {
             }
             let event = self.happen(event, around.now, &mut events)?;
             let follow = warnings::follow_up(&self.state, event, around);
-            for event in ending::or_hooks(&self.state, &self.workflow, follow, around.now) {
+            for event in ending::with_hooks(&self.state, &self.workflow, follow, around.now) {
                 self.happen(event, around.now, &mut events)?;
             }
         }

@@ -28,7 +28,7 @@ pub(super) fn owed(state: &State, workflow: &Workflow, around: &Env<'_>) -> Opti
     }
     Some(match joins(state, workflow, queue, around.now) {
         Ok(queued) => queued.into(),
-        Err(error) => ThreadFailed { node_id: None, error, run_follows: state.owes_run() }.into(),
+        Err(error) => ThreadFailed { node_id: None, error, run_follows: state.has_next_run() }.into(),
     })
 }
 

@@ -173,7 +173,7 @@ impl Again<'_> {
             if let Event::BudgetExceeded(exceeded) = event {
                 let (state, workflow) = (self.machine.state(), self.machine.workflow());
                 let follow_up = bounds::after_exceeded(state, exceeded, *at);
-                self.follow_up = ending::or_hooks(state, workflow, follow_up, *at).into();
+                self.follow_up = ending::with_hooks(state, workflow, follow_up, *at).into();
             }
             return Ok(());
         }
@@ -271,7 +271,7 @@ impl Again<'_> {
         if let Err(unfit) = self.machine.state.apply(at, applied) {
             let around = Env { now: at, tools: &self.recorded, models: &self.recorded, permits: &NoWaits };
             let got = self.machine.advance(&around);
-            let why = why::unfit(recorded, unfit.reason, got.as_ref());
+            let why = why::no_longer_follows(recorded, unfit.reason, got.as_ref());
             let thread = self.machine.state().thread();
             return Err(Box::new(Divergence { thread, seq, expected: recorded.clone(), got, why }));
         }
@@ -473,11 +473,11 @@ fn is_same(owed: &Event, recorded: &Event) -> bool {
     } else if let (Event::HookStarted(a), Event::HookStarted(b)) = (&mut owed, recorded)
         && let (RunEnding::Failed { error: a, .. }, RunEnding::Failed { error: b, .. }) = (&mut a.ending, &b.ending)
     {
-        retell(a, b);
+        use_recorded_text(a, b);
     }
     // The texts of errors differ between versions of this program. The kind says what failed.
     if let (Some(a), Some(b)) = (owed.error_mut(), recorded.error()) {
-        retell(a, b);
+        use_recorded_text(a, b);
     }
     if let Some(node) = owed.call_node_mut() {
         *node = recorded.call_node().cloned();
@@ -486,7 +486,7 @@ fn is_same(owed: &Event, recorded: &Event) -> bool {
 }
 
 /// Gives an error of the same kind the recorded text.
-fn retell(error: &mut ExecutionError, recorded: &ExecutionError) {
+fn use_recorded_text(error: &mut ExecutionError, recorded: &ExecutionError) {
     if error.kind == recorded.kind {
         (error.message, error.cause) = (recorded.message.clone(), recorded.cause.clone());
     }

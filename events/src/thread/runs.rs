@@ -87,7 +87,7 @@ pub(super) fn run(
     }
 }
 
-/// A run that waits is called off.
+/// Cancels a queued run.
 pub(super) fn cancel_queued(state: &State, run: RunId, reason: Option<String>) -> Result<Vec<Event>, Rejected> {
     let waits = state.queued_runs().iter().any(|queued| queued.id == run);
     if !waits && !state.waiting_messages().any(|waiting| waiting == run) {
@@ -96,7 +96,7 @@ pub(super) fn cancel_queued(state: &State, run: RunId, reason: Option<String>) -
     Ok(vec![RunCancelled { run_id: run, reason, by: None }.into()])
 }
 
-/// All that wait are called off, since the thread is to end.
+/// Cancels all queued runs, because the thread is to end.
 pub(super) fn cancel_all_queued(state: &State, reason: &str) -> Vec<Event> {
     let runs = state.queued_runs().iter().map(|queued| queued.id).chain(state.waiting_messages());
     let cancelled = |run_id| RunCancelled { run_id, reason: Some(reason.to_owned()), by: None }.into();

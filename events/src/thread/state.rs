@@ -285,8 +285,8 @@ impl State {
         self.last_at
     }
 
-    /// The time of what happens next, where the clock shows `clock`: never before that of the last event. A clock that
-    /// was set back stands still for the thread until it has come to where it was.
+    /// The time of the next event, if the clock shows `clock`: never before that of the last event. After a clock
+    /// was set back, the time of the thread stops until the clock has passed the last event.
     pub fn time_at(&self, clock: Time) -> Time {
         clock.max(self.last_at)
     }
@@ -295,20 +295,20 @@ impl State {
     pub fn status(&self) -> Status {
         match (&self.phase, &self.control) {
             (Phase::New, _) => Status::Pending,
-            (Phase::Ended(_), _) if self.owes_run() => Status::Running,
+            (Phase::Ended(_), _) if self.has_next_run() => Status::Running,
             (Phase::Ended(Ending::Completed), _) => Status::Completed,
             (Phase::Ended(Ending::Cancelled { .. }), _) => Status::Cancelled,
             (Phase::Ended(Ending::Failed { .. }), _) => Status::Error,
             (_, Control::Paused { .. }) => Status::Paused,
             _ if self.is_queued() => Status::Queued,
-            (Phase::InNode(_), _) => self.rests_in_node().unwrap_or(Status::Running),
+            (Phase::InNode(_), _) => self.waiting_status().unwrap_or(Status::Running),
             _ => Status::Running,
         }
     }
 
     /// Whether its last run has ended and no other one waits: nothing happens until it is given one.
     pub fn is_ended(&self) -> bool {
-        self.run_has_ended() && !self.owes_run()
+        self.run_has_ended() && !self.has_next_run()
     }
 
     /// How its last run ended, if it has.
@@ -480,7 +480,7 @@ impl State {
 
     /// What the node waits for, where nothing of it goes on meanwhile: people who are asked, or a time, a signal or
     /// the end of a thread.
-    fn rests_in_node(&self) -> Option<Status> {
+    fn waiting_status(&self) -> Option<Status> {
         if self.node_run().is_some_and(|run| run.work.has_queued_calls()) {
             return None;
         }

@@ -67,7 +67,7 @@ pub(super) fn before_call(state: &State, agent_loop: &AgentLoop, around: &Env<'_
         return None;
     }
     let shown = &*state.conversation.entries.range(0..n_shown);
-    let stretches = stretches(shown, fresh(shown, turn_from));
+    let stretches = ranges_to_summarize(shown, fresh(shown, turn_from));
     let count = |messages: &[Arc<Message>]| {
         let said = messages.iter().filter(|message| message.role != Role::System);
         around.models.count(&Prompt::new(&agent_loop.request, instructions.as_ref(), said))
@@ -121,7 +121,7 @@ pub(super) fn on_demand(state: &State, run: &ProcessorRun, around: &Env<'_>) -> 
         timeout_ms: plan.timeout_ms.unwrap_or(TIMEOUT_MS_DEFAULT),
         written,
     };
-    let stretches = stretches(shown, None);
+    let stretches = ranges_to_summarize(shown, None);
     if let Some(request) = next_request(shown, &stretches, &wanted, around) {
         return Some(Ok(Made::Event(Box::new(request.into()))));
     }
@@ -161,7 +161,7 @@ fn next_request(
     }
     let is_due = |range: &&Range<usize>| {
         !wanted.written.iter().any(|written| written.from == range.start as u64)
-            && listing::plain(&shown[(*range).clone()]).chars().nth(LISTED_CHARS_MAX).is_some()
+            && listing::transcript(&shown[(*range).clone()]).chars().nth(LISTED_CHARS_MAX).is_some()
     };
     let due = stretches.iter().find(is_due)?;
     Some(ContextSummaryRequested {
@@ -184,7 +184,7 @@ fn text_of(shown: &[Entry], range: &Range<usize>, wanted: &Wanted<'_>) -> String
     let written = wanted.written.iter().find(|written| written.from == range.start as u64);
     let text = match written.and_then(|written| written.text.clone()) {
         Some(text) => text,
-        None => listing::plain(&shown[range.clone()]),
+        None => listing::transcript(&shown[range.clone()]),
     };
     listing::cut_middle(&text, chars_max)
 }
@@ -198,7 +198,7 @@ fn fresh(shown: &[Entry], turn_from: usize) -> Option<Range<usize>> {
 }
 
 /// The stretches between user messages that a summary would make shorter.
-fn stretches(shown: &[Entry], fresh: Option<Range<usize>>) -> Vec<Range<usize>> {
+fn ranges_to_summarize(shown: &[Entry], fresh: Option<Range<usize>>) -> Vec<Range<usize>> {
     let mut stretches: Vec<Range<usize>> = Vec::new();
     for (i, entry) in shown.iter().enumerate() {
         let stays = match entry.message.role {

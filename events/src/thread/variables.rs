@@ -27,7 +27,7 @@ struct View {
     /// Innermost first.
     scopes: Vec<Arc<OrderedMap<Json>>>,
     conversation: Arc<Conversation>,
-    /// A name, and what it stands for in place of the variable.
+    /// A name, and the value that replaces the variable.
     shadow: Option<(&'static str, Json)>,
     workspace: Option<String>,
     hooks: Option<Arc<HookRun>>,

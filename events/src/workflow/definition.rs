@@ -1,4 +1,4 @@
-//! A valid definition: what it says, and the graphs that it stands for.
+//! A valid definition: its text, and the graphs that it describes.
 
 use indexmap::IndexMap;
 

@@ -59,7 +59,7 @@ pub(super) fn gate(agent_loop: &AgentLoop, run: &CustomRun, now: Time) -> Gate {
         return Gate::Open;
     };
     match (&run.stage, &agent_loop.stage) {
-        (CustomStage::Deciding(_), _) => Gate::Shut,
+        (CustomStage::Deciding(_), _) => Gate::Closed,
         (CustomStage::ToDecide, Stage::ToAsk | Stage::Tools(_) | Stage::Answered { .. }) => {
             let max = agent_loop.request.max_iterations;
             if run.has_decided_enough(max) {
@@ -68,11 +68,11 @@ pub(super) fn gate(agent_loop: &AgentLoop, run: &CustomRun, now: Time) -> Gate {
                      max_iterations)",
                     decider.name, run.n_decisions
                 );
-                return Gate::owes(agent_loop.failed(ExecutionError::new(ErrorKind::Limit, message)));
+                return Gate::event(agent_loop.failed(ExecutionError::new(ErrorKind::Limit, message)));
             }
             let deadline = now.plus_ms(decider.timeout_ms);
             let (node, name) = (agent_loop.request.node_id.clone(), decider.name.clone());
-            Gate::owes(StrategyDecisionRequested { node_id: node, name, deadline })
+            Gate::event(StrategyDecisionRequested { node_id: node, name, deadline })
         }
         (CustomStage::ToDecide | CustomStage::Decided, _) => Gate::Open,
     }
@@ -243,7 +243,7 @@ impl AgentLoop {
                     None => run.own.clone(),
                 };
                 let tools = tools.as_ref().unwrap_or(&run.tools).clone();
-                self.sit(&seat);
+                self.use_model(&seat);
                 Arc::make_mut(&mut self.request).tools = tools;
                 let from = if self.iteration == 0 { 0 } else { self.leg.from };
                 self.leg = CallConstraints { from, wants: Wants::Anything };

@@ -5,9 +5,9 @@ use crate::event::Event;
 /// Whether the loop may continue.
 pub(in super::super) enum Gate {
     /// This comes first.
-    Owes(Box<Event>),
+    Event(Box<Event>),
     /// Not before an answer.
-    Shut,
+    Closed,
     /// It may.
     Open,
 }
@@ -17,11 +17,11 @@ impl Gate {
     pub(in super::super) fn or(self, other: impl FnOnce() -> Self) -> Self {
         match self {
             Self::Open => other(),
-            Self::Owes(_) | Self::Shut => self,
+            Self::Event(_) | Self::Closed => self,
         }
     }
 
-    pub(in super::super) fn owes(event: impl Into<Event>) -> Self {
-        Self::Owes(Box::new(event.into()))
+    pub(in super::super) fn event(event: impl Into<Event>) -> Self {
+        Self::Event(Box::new(event.into()))
     }
 }

@@ -169,7 +169,7 @@ impl AgentLoop {
         Some((guardrail, check.content.clone(), self.checked_value(&check.content, conversation)))
     }
 
-    /// Whether it is the call of a handoff, which nobody can be asked about.
+    /// Whether it is the call of a handoff, which no person can be asked about.
     pub(in super::super) fn is_handoff(&self, content: &CheckedContent) -> bool {
         match content {
             CheckedContent::Input { .. } | CheckedContent::Answer {} | CheckedContent::Candidate { .. } => false,

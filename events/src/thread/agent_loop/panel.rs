@@ -165,7 +165,7 @@ impl Panel {
 /// An answer that joins the conversation.
 pub(in super::super) struct Joining {
     /// The call after whose messages it comes.
-    pub(in super::super) behind: CallId,
+    pub(in super::super) after: CallId,
     /// The answer, and what goes with it.
     pub(in super::super) messages: Vec<Arc<Message>>,
 }
@@ -284,7 +284,7 @@ impl AgentLoop {
             _ => return Err(TransitionError("the model has no answer")),
         };
         let seat = ModelBinding::of(&self.request).with(&member.model, self.request.relay);
-        self.sit(&seat);
+        self.use_model(&seat);
         let Some((message, finish_reason)) = chosen else {
             self.stage = Stage::ToAsk;
             return Ok(None);
@@ -294,7 +294,7 @@ impl AgentLoop {
         self.iteration += 1;
         let messages = self.take_answer(&message, finish_reason, None);
         self.guarding.answer_due &= !self.guarding.candidates.contains(&event.index);
-        Ok(Some(Joining { behind: first, messages }))
+        Ok(Some(Joining { after: first, messages }))
     }
 
     /// The answers are put to the model that writes one from them: the message that joins the conversation.
@@ -312,7 +312,7 @@ impl AgentLoop {
         }
         let text = format!("{}\n{}", event.prompt, words::answers(panel, &strategy));
         let seat = ModelBinding::of(&self.request).with(&strategy.by, self.request.relay);
-        self.sit(&seat);
+        self.use_model(&seat);
         self.stage = Stage::ToAsk;
         Ok(Arc::new(Message::text(Role::User, text)))
     }

@@ -42,7 +42,7 @@ pub(super) fn gate(agent_loop: &AgentLoop, run: &PlanRun) -> Gate {
     };
     let node = agent_loop.request.node_id.clone();
     match (&run.stage, &agent_loop.stage) {
-        (PlanStage::ToPlan { failed: None }, Stage::ToAsk) => Gate::owes(PlanRequested {
+        (PlanStage::ToPlan { failed: None }, Stage::ToAsk) => Gate::event(PlanRequested {
             node_id: node,
             replan: run.n_replans,
             attempt: 1,
@@ -50,34 +50,34 @@ pub(super) fn gate(agent_loop: &AgentLoop, run: &PlanRun) -> Gate {
         }),
         (PlanStage::ToPlan { failed: Some((index, error)) }, Stage::ToAsk) => {
             if run.n_replans >= strategy.max_replans {
-                return Gate::owes(agent_loop.failed(words::given_up(run, strategy, *index, error)));
+                return Gate::event(agent_loop.failed(words::given_up(run, strategy, *index, error)));
             }
             let prompt = words::anew(run, strategy, *index, error);
-            Gate::owes(PlanRequested { node_id: node, replan: run.n_replans + 1, attempt: 1, prompt })
+            Gate::event(PlanRequested { node_id: node, replan: run.n_replans + 1, attempt: 1, prompt })
         }
         (PlanStage::Planning { attempt }, Stage::Answered { content, .. }) => match words::read(content, strategy) {
-            Ok(steps) => Gate::owes(PlanMade { node_id: node, replan: run.n_replans, steps }),
+            Ok(steps) => Gate::event(PlanMade { node_id: node, replan: run.n_replans, steps }),
             Err(fault) if *attempt < ATTEMPTS_MAX => {
                 let prompt = words::once_more(&fault, strategy);
-                Gate::owes(PlanRequested { node_id: node, replan: run.n_replans, attempt: attempt + 1, prompt })
+                Gate::event(PlanRequested { node_id: node, replan: run.n_replans, attempt: attempt + 1, prompt })
             }
             Err(fault) => {
                 let message = format!("the model made no plan, asked {ATTEMPTS_MAX} times: {fault}");
-                Gate::owes(agent_loop.failed(ExecutionError::retryable(ErrorKind::MalformedResponse, message)))
+                Gate::event(agent_loop.failed(ExecutionError::retryable(ErrorKind::MalformedResponse, message)))
             }
         },
         (PlanStage::Next(index), Stage::ToAsk) => match run.steps.get(*index as usize) {
             Some(step) => {
                 let prompt = words::step(run, *index, step);
-                Gate::owes(PlanStepStarted { node_id: node, index: *index, step: step.clone(), prompt })
+                Gate::event(PlanStepStarted { node_id: node, index: *index, step: step.clone(), prompt })
             }
-            None => Gate::owes(PlanCompleted { node_id: node, prompt: words::FINISH.to_owned() }),
+            None => Gate::event(PlanCompleted { node_id: node, prompt: words::FINISH.to_owned() }),
         },
         (PlanStage::Step(index), Stage::Answered { content, finish_reason }) => {
             let n_llm_calls = agent_loop.iteration - agent_loop.leg.from;
             match failure(content, *finish_reason) {
-                Some(error) => Gate::owes(PlanStepFailed { node_id: node, index: *index, error }),
-                None => Gate::owes(PlanStepCompleted { node_id: node, index: *index, n_llm_calls }),
+                Some(error) => Gate::event(PlanStepFailed { node_id: node, index: *index, error }),
+                None => Gate::event(PlanStepCompleted { node_id: node, index: *index, n_llm_calls }),
             }
         }
         (PlanStage::Step(index), Stage::ToAsk) => {
@@ -86,7 +86,7 @@ pub(super) fn gate(agent_loop: &AgentLoop, run: &PlanRun) -> Gate {
                 Some(max) => {
                     let message = format!("the model was called {max} times for this step (max_step_iterations)");
                     let error = ExecutionError::new(ErrorKind::Limit, message);
-                    Gate::owes(PlanStepFailed { node_id: node, index: *index, error })
+                    Gate::event(PlanStepFailed { node_id: node, index: *index, error })
                 }
                 None => Gate::Open,
             }
@@ -133,7 +133,7 @@ impl AgentLoop {
         run.stage = PlanStage::Planning { attempt: event.attempt };
         if let Some(planner) = planner {
             let seat = run.own.with(&planner.model, planner.relay);
-            self.sit(&seat);
+            self.use_model(&seat);
         }
         self.begin_leg(Wants::Plan);
         Ok(())
@@ -149,7 +149,7 @@ impl AgentLoop {
         run.steps.clone_from(&event.steps);
         run.stage = PlanStage::Next(0);
         let own = run.own.clone();
-        self.sit(&own);
+        self.use_model(&own);
         self.stage = Stage::ToAsk;
         Ok(())
     }

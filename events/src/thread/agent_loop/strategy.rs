@@ -63,7 +63,7 @@ impl AgentLoop {
     }
 
     /// The next calls are made to this model.
-    pub(super) fn sit(&mut self, seat: &ModelBinding) {
+    pub(super) fn use_model(&mut self, seat: &ModelBinding) {
         let request = Arc::make_mut(&mut self.request);
         request.model.clone_from(&seat.model);
         request.relay = seat.relay;

@@ -89,7 +89,7 @@ impl State {
             (_, None) => Ok(()),
             (None, Some(_)) => Err(TransitionError("the conversation of that agent has no name")),
             (Some(name), Some(items)) => {
-                let made = self.named.get(&name).map_or_else(Default::default, Arc::clone).made_of(seq, items);
+                let made = self.named.get(&name).map_or_else(Default::default, Arc::clone).rebuilt_from(seq, items);
                 let made = made.ok_or(TransitionError("the agent keeps messages that are not in its conversation"))?;
                 self.named.insert(name, Arc::new(made));
                 Ok(())

@@ -104,7 +104,7 @@ impl State {
         }
     }
 
-    /// What an outcome makes of the loop and of the conversation. `is_decided`: whether somebody has decided, rather than
+    /// What an outcome makes of the loop and of the conversation. `is_decided`: whether a person or a model has decided, rather than
     /// that the check could not be made.
     fn guard(
         &mut self,

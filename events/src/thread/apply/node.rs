@@ -37,7 +37,7 @@ impl State {
         let conversation_from = match from {
             // A further try begins where the first did: what the failed one said is void.
             Some(from) => {
-                conversation.take_back(from);
+                conversation.remove_failed_try(from);
                 from
             }
             None => conversation.begin_node(),
@@ -151,7 +151,7 @@ impl State {
         if let Some(e) = failed {
             node.failed_tool = Some((tool.name.clone(), e.error.clone()));
         }
-        if tool.wrote(failed) {
+        if tool.may_have_written(failed) {
             let is_own = matches!(node.work, Work::Tool(_));
             // The next try of a tool node makes the same call again, under the same key.
             if is_own && tool.recovery == Recovery::Idempotent && failed.is_some_and(|e| e.not_started.is_some()) {

@@ -42,7 +42,7 @@ impl State {
                 if unread.first() != Some(&e.run_id.0) {
                     return Err(NO_SUCH_RUN);
                 }
-                self.conversation_mut().take_out(&unread);
+                self.conversation_mut().remove_added(&unread);
             }
         }
         self.runs = Runs {

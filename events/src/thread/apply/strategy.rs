@@ -48,7 +48,7 @@ impl State {
 
     pub(super) fn candidate_chosen(&mut self, seq: Seq, e: &CandidateChosen) -> Result<(), TransitionError> {
         if let Some(answer) = self.loop_of(&e.node_id)?.candidate_chosen(e)? {
-            self.conversation_mut().answer(seq, answer.behind, answer.messages);
+            self.conversation_mut().answer(seq, answer.after, answer.messages);
         }
         Ok(())
     }

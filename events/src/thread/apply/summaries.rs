@@ -105,7 +105,7 @@ impl State {
         agent_loop.stage = Stage::ToAsk;
         // What was put aside stays as it is.
         if run.aside.is_none() {
-            run.conversation_from = self.conversation.mark_behind(run.conversation_from, &e.messages);
+            run.conversation_from = self.conversation.mark_after(run.conversation_from, &e.messages);
         }
         self.conversation_mut().replace(seq, &e.messages, true);
         Ok(())

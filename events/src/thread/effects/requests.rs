@@ -22,7 +22,7 @@ impl State {
     pub fn model_request_of(&self, call: CallId) -> Option<ModelRequest> {
         match &self.calls.get(call)?.kind {
             CallKind::Judge(_) => match self.guardrail_judging() {
-                Some(judging) => Some(alone(judging)),
+                Some(judging) => Some(request_without_conversation(judging)),
                 None => self.judging_request(self.judging()?),
             },
             CallKind::Summary(_) => self.summary_request(),
@@ -102,7 +102,7 @@ impl State {
 }
 
 /// The request of a condition that is judged without the conversation.
-fn alone(judging: &Judging) -> ModelRequest {
+fn request_without_conversation(judging: &Judging) -> ModelRequest {
     let execution = judging.request.clone();
     let question = Arc::new(Message::text(Role::User, &execution.prompt));
     let messages = instructions(&execution).into_iter().chain([question]).collect();

@@ -78,7 +78,7 @@ pub(super) fn begin(
             Some(output) => with_form(&prompt, output),
             None => prompt,
         },
-        system_prompt: with_surroundings(own, state, workflow, &tools, around),
+        system_prompt: with_tool_hints(own, state, workflow, &tools, around),
         model,
         tool_mode: match llm.tool_mode {
             ToolMode::None if !(agents.is_empty() && llm.handoffs.is_empty()) => ToolMode::Auto,
@@ -106,7 +106,7 @@ pub(super) fn begin(
 
 /// The instructions, followed by the hints for a model with tools: the tools, and the folder they work in. It is put
 /// in here, before the request is recorded, so that every call and every replay of the loop has the same.
-fn with_surroundings(
+fn with_tool_hints(
     own: Option<String>,
     state: &State,
     workflow: &Workflow,

@@ -20,7 +20,7 @@ pub(super) fn read(expected: &AnswerType, given: &Json) -> Result<Json, String> 
         AnswerType::Choice { choices } => choice(choices, given).map(Value::from),
         AnswerType::Text {} => given.0.is_string().then(|| (*given.0).clone()),
         AnswerType::Number {} => number(given),
-        AnswerType::JsonSchema { schema } => return fits(schema, given),
+        AnswerType::JsonSchema { schema } => return check_answer(schema, given),
     };
     value.map(Json::from).ok_or_else(|| format!("{} is not an answer: expected {}", shown(given), expected.expected()))
 }
@@ -56,7 +56,7 @@ fn number(given: &Json) -> Option<Value> {
     }
 }
 
-fn fits(schema: &Json, given: &Json) -> Result<Json, String> {
+fn check_answer(schema: &Json, given: &Json) -> Result<Json, String> {
     let validator =
         schema::compile(&schema.0).map_err(|why| format!("the schema of the question is unusable: {}", why.message))?;
     schema::read(&validator, given).map_err(|found| schema::in_words("the answer", &found))

@@ -113,7 +113,7 @@ pub(super) fn read(ask: &Interaction, input: &Json) -> Result<Decision, String> 
         (value, Some(field)) => Map::from_iter([(field.clone(), value)]),
         (_, None) => return Err(format!("the answer must be an object with the fields of the form; {FORMS}")),
     };
-    fits(schema, fields, &content)?;
+    check_form(schema, fields, &content)?;
     Ok(Decision::Answer { content: Value::Object(content).into() })
 }
 
@@ -135,7 +135,7 @@ fn only_name(fields: &Map<String, Value>) -> Option<&String> {
 }
 
 /// Whether the answer fits the form. Forms have simple fields only; what else a schema says is the tool's to check.
-fn fits(
+fn check_form(
     schema: &Map<String, Value>,
     fields: Option<&Map<String, Value>>,
     content: &Map<String, Value>,

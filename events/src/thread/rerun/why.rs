@@ -11,7 +11,7 @@ const DIFFERENCES_MAX: usize = 3;
 const VALUE_CHARS_MAX: usize = 120;
 
 /// An event that was recorded has no place any more.
-pub(super) fn unfit(recorded: &Event, reason: &str, owed: Option<&Event>) -> String {
+pub(super) fn no_longer_follows(recorded: &Event, reason: &str, owed: Option<&Event>) -> String {
     let name = recorded.event_type().name;
     let now = owed.map(|owed| format!("; now comes {}", of(owed))).unwrap_or_default();
     format!("the recorded {name} does not fit: {reason}{now}")

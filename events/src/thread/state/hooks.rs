@@ -18,7 +18,7 @@ impl State {
         self.hooks().filter(|_| self.branch.is_none())
     }
 
-    /// When the run has no time left; while hooks run, when the hook has none, whose clock stands still in a pause.
+    /// When the run has no time left; while hooks run, when the hook has none, whose clock stops in a pause.
     pub(in crate::thread) fn time_limit(&self) -> Option<Time> {
         match (&self.hooks, &self.control) {
             (Some(hooks), Control::Running) => Some(hooks.deadline),

@@ -40,7 +40,7 @@ pub struct QueueStart {
 #[derive(Debug, Clone, PartialEq, Default, Encode, Decode)]
 pub(in crate::thread) struct Queueing {
     pub(in crate::thread) place: Option<Box<QueuePlace>>,
-    /// Whether the run began on a definition without a queue: it joins none, whatever definition it is given.
+    /// Whether the run began on a definition without a queue: it joins none, also on another definition.
     pub(in crate::thread) is_exempt: bool,
     /// The starts of its runs that may still count for the rates of their queues, oldest first.
     pub(in crate::thread) starts: Vec<QueueStart>,

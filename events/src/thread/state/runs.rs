@@ -69,7 +69,7 @@ impl State {
     }
 
     /// Whether another run is to begin when this one ends.
-    pub(in crate::thread) fn owes_run(&self) -> bool {
+    pub(in crate::thread) fn has_next_run(&self) -> bool {
         !self.runs.queue.is_empty() || !self.runs.steering.is_empty()
     }
 

@@ -171,7 +171,7 @@ fn wrong_signals_are_faults_with_their_place() {
         {name: a, where: {x: '{{ nothing }}'}}
         3:49: nodes[0].signal.where.x: variable `nothing` is undefined: nothing in this workflow sets it (declare it under `variables`, or ask for it with `nothing is defined`)
         {name: a, where: {a: 1, b: 1, c: 1, d: 1, e: 1}}
-        3:45: nodes[0].signal.where: a signal is found by at most 4 fields (check the rest with `schema`, or behind the node)
+        3:45: nodes[0].signal.where: a signal is found by at most 4 fields (check the rest with `schema`, or in a condition after the node)
         {name: a, schema: {type: 7}}
         3:46: nodes[0].signal.schema: not a self-contained JSON Schema: 7 is not valid under any of the schemas listed in the 'anyOf' keyword
         {name: a, timeout_ms: 0}

@@ -320,7 +320,8 @@ pub(super) fn check_signal(path: &str, signal: &SignalNode, faults: &mut Vec<Fau
     if signal.fields.len() > SIGNAL_FIELDS_MAX {
         let message = format!("a signal is found by at most {SIGNAL_FIELDS_MAX} fields");
         faults.push(
-            Fault::new(format!("{path}.where"), message).hint("check the rest with `schema`, or behind the node"),
+            Fault::new(format!("{path}.where"), message)
+                .hint("check the rest with `schema`, or in a condition after the node"),
         );
     }
     for (name, value) in signal.fields.iter() {
