@@ -43,4 +43,18 @@ await assert.rejects(async () => {
   for await (const _ of await client.chat.completions.create({ model: 'fails', messages, stream: true }));
 }, /no such key/);
 await assert.rejects(new OpenAI({ baseURL, apiKey: 'wrong' }).models.list(), OpenAI.AuthenticationError);
+
+// Responses: an answer, the next one, a stream of it, a cut one, and an error.
+const hello = await client.responses.create({ model: 'chat', input: 'Hello, I am Ada.' });
+assert.equal(hello.output_text, 'Hello, Ada!');
+const asked = { model: 'chat', input: 'What is my name?', previous_response_id: hello.id };
+const kinds = [];
+for await (const event of await client.responses.create({ ...asked, stream: true })) kinds.push(event.type);
+assert.deepEqual([kinds[0], kinds.at(-1)], ['response.created', 'response.completed']);
+const final = await client.responses.stream(asked).finalResponse();
+assert.equal(final.output_text, 'You are Ada.');
+assert.equal((await client.responses.retrieve(final.id)).output_text, 'You are Ada.');
+const cut = await client.responses.create({ model: 'cut', input: 'Tell me a story.' });
+assert.deepEqual([cut.status, cut.incomplete_details.reason], ['incomplete', 'max_output_tokens']);
+await assert.rejects(client.responses.create({ model: 'nothing', input: 'Hello.' }), OpenAI.NotFoundError);
 console.log('done');

@@ -48,6 +48,15 @@ with responses.stream(model="chat", input="Hello, I am Ada.") as stream:
         pass
     assert stream.get_final_response().output_text == "Hello, Ada!"
 
+# An answer that the model cut.
+cut = responses.create(model="cut", input="Tell me a story.")
+assert cut.status == "incomplete" and cut.incomplete_details.reason == "max_output_tokens", cut
+assert cut.output_text == "Once upon a" and cut.output[0].status == "incomplete", cut
+assert responses.retrieve(cut.id).incomplete_details.reason == "max_output_tokens"
+events = list(responses.create(model="cut", input="Tell me a story.", stream=True))
+assert events[-1].type == "response.incomplete" and events[-2].item.status == "incomplete", events
+assert events[-1].response.output_text == "Once upon a", events[-1]
+
 # In the background, and cancelled.
 background = responses.create(model="looks", input="Hello, I am Ada.", background=True)
 assert background.status == "queued", background

@@ -98,7 +98,7 @@ fn of_nodes(explained: &ExplainedThread, within: Option<u64>, causes: &mut Vec<C
     }
 }
 
-/// The call that the node failed for. Of branches the first that failed by itself: the others may have been called off
+/// The call that the node failed for. Of branches the first that failed by itself: the others may have been cancelled
 /// for it. Of all others the last.
 fn failed_call(result: &NodeResult) -> Option<&Call> {
     let failed = |call: &&Call| call.outcome == StepOutcome::Failed;

@@ -120,7 +120,7 @@ impl Keys {
         Self { runtime, in_progress: Mutex::new(HashSet::new()) }
     }
 
-    /// Looks up the key of a request. When this returns, the key is durable with its thread, so that a
+    /// Finds the key of a request. When this returns, the key is durable with its thread, so that a
     /// request that is repeated after a crash finds that thread, whether or not it was started.
     ///
     /// # Errors

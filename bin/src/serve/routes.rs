@@ -142,6 +142,7 @@ routes! {
     post "/v1/chat/completions" Operate Filtered openai::chat::create;
     post "/v1/responses" Operate Filtered openai::responses::create;
     get "/v1/responses/{response}" Read Filtered openai::responses::retrieve;
+    delete "/v1/responses/{response}" Admin Filtered openai::responses::delete;
     post "/v1/responses/{response}/cancel" Operate Filtered openai::responses::cancel;
     post "/agui/{workflow}" Operate Filtered agui::create;
     get "/mcp" Read Filtered mcp::handle;

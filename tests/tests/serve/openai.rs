@@ -51,6 +51,20 @@ nodes:
 edges: [{from: prepare, to: answer}]
 "#;
 
+/// Its answer is cut at the limit of the model.
+const CUT: &str = r#"
+version: "1"
+name: cut
+nodes:
+  - id: answer
+    llm:
+      provider: mock
+      model: scripted
+      user_prompt: "{{ input }}"
+      stream: true
+      extra: {script: {otherwise: {text: "Once upon a", finish_reason: length}}}
+"#;
+
 /// A server that needs tokens, and one of the scope `operate`.
 struct Door {
     place: Place,
@@ -64,7 +78,7 @@ impl Door {
 
     fn on(scene: Scene, options: &str) -> Self {
         let team = CHAT.replace("name: chat", "name: team/chat");
-        let (place, token) = serve(scene, options, &[CHAT, PIRATE, ASKS, FAILS, HANGS, LOOKS, &team]);
+        let (place, token) = serve(scene, options, &[CHAT, PIRATE, ASKS, FAILS, HANGS, LOOKS, CUT, &team]);
         Self { place, token }
     }
 
@@ -423,6 +437,39 @@ fn parallel_messages_after_one_response_do_not_see_each_other() {
     let path = format!("/v1/responses/{}", queued["id"].as_str().unwrap());
     assert_eq!(door.place.post(&format!("{path}/cancel"), &json!({})).is(200).value()["status"], "cancelled");
     assert_eq!(door.place.get(&path).is(200).value()["status"], "cancelled");
+}
+
+#[test]
+fn deleted_response_is_gone_with_its_thread() {
+    let door = Door::new();
+    let say = |input: &str, after: Option<&Value>| {
+        let body = json!({ "model": "chat", "input": input, "previous_response_id": after });
+        respond(&door, &body, None).is(200).value()["id"].clone()
+    };
+    let path = |id: &Value| format!("/v1/responses/{}", id.as_str().unwrap());
+    let first = say("Hello", None);
+    let by_operator = Request::new(door.place.address, "DELETE", &path(&first));
+    let by_operator = by_operator.header("Authorization", &format!("Bearer {}", door.token)).send();
+    error(&by_operator, 403, "permission_error", "forbidden");
+
+    let second = say("What is my name?", Some(&first));
+    for id in [&first, &second] {
+        let refused = error(&door.place.request("DELETE", &path(id)).send(), 409, "invalid_request_error", "conflict");
+        assert!(refused["message"].as_str().unwrap().contains("DELETE /v1/threads/"), "{refused}");
+    }
+    door.place.get(&path(&first)).is(200);
+
+    let alone = say("Hello", None);
+    let before = door.n_threads();
+    let deleted = door.place.request("DELETE", &path(&alone)).send().is(200).value();
+    assert_eq!(deleted, json!({ "id": alone, "object": "response", "deleted": true }));
+    assert_eq!(door.n_threads(), before - 1);
+    error(&door.place.get(&path(&alone)), 404, "not_found_error", "no_thread");
+    error(&door.place.request("DELETE", &path(&alone)).send(), 404, "not_found_error", "no_thread");
+
+    let open = json!({ "model": "hangs", "input": "Hello", "background": true });
+    let open = respond(&door, &open, None).is(200).value()["id"].clone();
+    error(&door.place.request("DELETE", &path(&open)).send(), 409, "invalid_request_error", "conflict");
 }
 
 #[test]

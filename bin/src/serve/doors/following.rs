@@ -68,7 +68,7 @@ impl RunSpan {
 
 /// A fold of the events of a thread, from the event on that brought the message.
 pub(super) trait Fold: Send + 'static {
-    /// What a client is told.
+    /// What a client receives.
     type Piece: Send + 'static;
 
     /// Returns what the next event leads to.
@@ -103,7 +103,7 @@ pub(super) struct Following<P> {
     thread: ThreadHandle,
     run: RunId,
     folded: Mapped<FoldedBatch<P>>,
-    /// What was folded and not told.
+    /// What was folded and not sent.
     pieces: std::vec::IntoIter<P>,
     at_rest: BoxFuture<'static, Result<Outcome, ReadError>>,
     /// The thread as it was when it waited for a person or was paused.
@@ -119,7 +119,7 @@ pub(super) struct Following<P> {
 
 impl<P: Send + 'static> Following<P> {
     /// Follows a run from the event on that brought the message. If `cancels` is set, the run is cancelled when this is
-    /// dropped before its end was told.
+    /// dropped before its end was sent.
     pub(super) fn begin(server: &Shared, run: &Run, cancels: bool, mut fold: impl Fold<Piece = P>) -> Self {
         let thread = run.thread.clone();
         let follow = move |batch| take(&mut fold, batch);
@@ -147,7 +147,7 @@ impl<P: Send + 'static> Following<P> {
         self.run
     }
 
-    /// Nothing more is told. The run goes on although its client does not have its end.
+    /// Nothing more is sent. The run continues although its client does not receive its end.
     pub(super) fn leave(&mut self) {
         self.is_told = true;
     }

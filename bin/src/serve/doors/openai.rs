@@ -1,14 +1,14 @@
-//! The OpenAI-compatible door: workflows as models, threads behind chat completions and responses. docs/doors/openai.md says what it
-//! does and what is different.
+//! The OpenAI-compatible door: workflows as models, and threads for chat completions and responses.
+//! docs/doors/openai.md says what it does and what is different.
 
 mod answer;
+mod answer_text;
 mod begin;
 pub(crate) mod chat;
 mod error;
 mod input;
 pub(crate) mod models;
 pub(crate) mod responses;
-mod speech;
 
 pub(crate) use self::error::Error;
 

@@ -1,6 +1,6 @@
 //! The text of a model call as it was streamed to a client, which cannot be taken back if the call is made again.
 
-/// What a client was told of the text of a call.
+/// What a client has received of the text of a call.
 #[derive(Debug)]
 pub(super) struct StreamedText {
     sent: String,
@@ -15,7 +15,7 @@ impl Default for StreamedText {
 }
 
 impl StreamedText {
-    /// Whether nothing was told.
+    /// Whether nothing was sent.
     pub(super) fn is_empty(&self) -> bool {
         self.sent.is_empty()
     }
@@ -40,7 +40,7 @@ impl StreamedText {
         self.matched = Some(0);
     }
 
-    /// Returns what is missing once the whole text is known, and whether it is not the rest of what was told.
+    /// Returns what is missing once the whole text is known, and whether it is not the rest of what was sent.
     pub(super) fn complete(&self, whole: &str) -> Option<(String, bool)> {
         match whole.strip_prefix(&self.sent) {
             Some("") => None,

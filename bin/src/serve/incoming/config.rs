@@ -127,7 +127,7 @@ impl Entry {
             return Err(format!("the name of an incoming webhook, which is part of its address, has {CHARACTERS}"));
         }
         if !is_signal_name(&self.signal.replace(EVENT, "x")) {
-            return Err(format!("`signal` has {CHARACTERS}; `{EVENT}` in it stands for the name of the event"));
+            return Err(format!("`signal` has {CHARACTERS}; `{EVENT}` in it is replaced by the name of the event"));
         }
         if self.keep_for_s > SIGNAL_KEEP_MS_MAX / 1_000 {
             return Err(format!("`keep_for_s` is at most {}; 0 keeps nothing", SIGNAL_KEEP_MS_MAX / 1_000));

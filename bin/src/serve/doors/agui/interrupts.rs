@@ -111,7 +111,7 @@ pub(super) fn client_call<'a>(
     known_call(question, now, thread).filter(|_| is_result)
 }
 
-/// The name by which the client knows the tool call that a question is about. The calls of a sub-agent are told when it has
+/// The name by which the client knows the tool call that a question is about. The calls of a sub-agent are announced when it has
 /// ended.
 pub(super) fn known_call<'a>(question: &OpenInteraction, now: &'a Translator, thread: ThreadId) -> Option<&'a str> {
     now.asked(question.request.id).filter(|_| question.thread == thread)

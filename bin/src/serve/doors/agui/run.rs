@@ -28,9 +28,9 @@ use crate::serve::request;
 use crate::serve::server::{Server, Shared};
 use crate::serve::written::Written;
 
-/// The most events of a sub-agent that are told.
+/// The most events of a sub-agent that are emitted.
 const SUBAGENT_EVENTS_MAX: u64 = 20_000;
-/// The most bytes of events of all sub-agents of a stream that are told.
+/// The most bytes of events of all sub-agents of a stream that are emitted.
 const SUBAGENTS_BYTES_MAX: usize = 16 << 20;
 /// How often, and how many times, a run is examined again that waits for a person and has no question.
 const EMPTY_REST_PAUSE: Duration = Duration::from_millis(100);
@@ -115,16 +115,16 @@ struct Stream {
     ids: Ids,
     /// The tools that the client runs.
     tools: BTreeSet<String>,
-    /// The tool calls whose results the client sent: they are not told again.
+    /// The tool calls whose results the client sent: they are not emitted again.
     answered: BTreeSet<String>,
     workflow: Arc<Workflow>,
-    /// What is told before the next event of the run.
+    /// What is sent before the next event of the run.
     next: VecDeque<Piece>,
     following: Following<Piece>,
     ledger: Ledger,
     /// The tokens of each provider and model.
     usage: BTreeMap<(Option<String>, Option<String>), Usage>,
-    /// The last message that was told.
+    /// The last message that was emitted.
     last_text: String,
     /// The bytes of events of sub-agents that were read.
     subagents_bytes: usize,
@@ -208,7 +208,7 @@ impl Stream {
                         self.subagents_bytes += n_bytes;
                         pieces.into_iter().rev().for_each(|piece| self.next.push_front(piece));
                     }
-                    Err(problem) => tracing::info!(%problem, thread = %child, "a sub-agent is not told"),
+                    Err(problem) => tracing::info!(%problem, thread = %child, "a sub-agent is not emitted"),
                 }
                 return (String::new(), Next::Events);
             }

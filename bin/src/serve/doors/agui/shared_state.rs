@@ -13,11 +13,11 @@ pub(super) fn is_shared(workflow: &Workflow, name: &str) -> bool {
     !OTHERS.contains(&name) && workflow.spec().variables.contains_key(name)
 }
 
-/// The state of a thread, and what of it was told.
+/// The state of a thread, and what of it was emitted.
 pub(super) struct SharedState {
     state: State,
     names: Vec<String>,
-    told: Option<Value>,
+    emitted: Option<Value>,
 }
 
 impl SharedState {
@@ -25,7 +25,7 @@ impl SharedState {
     pub(super) fn of(workflow: &Workflow, state: State) -> Option<Self> {
         let names: Vec<_> =
             workflow.spec().variables.keys().filter(|name| is_shared(workflow, name)).cloned().collect();
-        (!names.is_empty()).then_some(Self { state, names, told: None })
+        (!names.is_empty()).then_some(Self { state, names, emitted: None })
     }
 
     /// Folds the next event. Returns whether it can be folded.
@@ -34,21 +34,21 @@ impl SharedState {
     }
 
     /// Returns the event that tells the client what changed, if something has.
-    pub(super) fn tell(&mut self) -> Option<Event> {
+    pub(super) fn emit(&mut self) -> Option<Event> {
         let variables = self.state.variables();
-        if let Some(told) = &self.told {
-            let is_same = |name: &String| variables.get(name).map(|value| &*value.0) == told.get(name);
+        if let Some(emitted) = &self.emitted {
+            let is_same = |name: &String| variables.get(name).map(|value| &*value.0) == emitted.get(name);
             if self.names.iter().all(is_same) {
                 return None;
             }
         }
         let of = |name: &String| variables.get(name).map(|value| (name.clone(), Value::clone(&value.0)));
         let now = Value::Object(self.names.iter().filter_map(of).collect::<Map<_, _>>());
-        let event = match &self.told {
+        let event = match &self.emitted {
             None => Event::StateSnapshot { snapshot: now.clone() },
-            Some(told) => Event::StateDelta { delta: json_patch::diff(told, &now) },
+            Some(emitted) => Event::StateDelta { delta: json_patch::diff(emitted, &now) },
         };
-        self.told = Some(now);
+        self.emitted = Some(now);
         Some(event)
     }
 }

@@ -20,7 +20,7 @@ pub(super) use self::said::whole;
 use self::steps::Steps;
 use self::tools::ToolCalls;
 pub(super) use self::tools::names;
-use super::event::{Event as Told, Sent, SubagentOutcome};
+use super::event::{Event as AguiEvent, Sent, SubagentOutcome};
 use super::shared_state::SharedState;
 use crate::serve::doors::following::{Fold, RunSpan};
 
@@ -38,7 +38,7 @@ pub(super) enum Piece {
     },
 }
 
-/// What is told of the answers in an agent loop.
+/// What is sent of the answers in an agent loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Shown {
     /// Nothing: they are not part of the conversation.
@@ -51,7 +51,7 @@ enum Shown {
     All,
 }
 
-/// A fold of the events of a run. Told are the texts, reasoning and tool calls of the conversation of the thread, its nodes
+/// A fold of the events of a run. It emits the texts, reasoning and tool calls of the conversation of the thread, its nodes
 /// as steps, its agents and branches as sub-agents, and its variables as state.
 pub(super) struct Translator {
     workflow: Arc<Workflow>,
@@ -65,11 +65,11 @@ pub(super) struct Translator {
     calls: ToolCalls,
     /// The branches of the present fork node.
     branches: Option<(NodeId, Branches)>,
-    /// The sub-agents that were told and have not ended.
+    /// The sub-agents that were announced and have not ended.
     subagents: BTreeSet<ThreadId>,
     plan: Plan,
     state: Option<SharedState>,
-    told: Vec<Piece>,
+    emitted: Vec<Piece>,
 }
 
 /// The plan of the present loop, as an activity.
@@ -96,7 +96,7 @@ impl Translator {
             subagents: BTreeSet::new(),
             plan: Plan::default(),
             state: None,
-            told: Vec::new(),
+            emitted: Vec::new(),
             workflow,
         };
         if let Some(state) = goes_on {
@@ -117,13 +117,13 @@ impl Translator {
         pieces.retain(|piece| !matches!(piece, Piece::Used { .. }));
         for piece in &mut pieces {
             let Piece::Sent(sent) = piece else { continue };
-            if let Told::SubagentStarted { parent_subagent_run_id, parent_tool_call_id, .. } = &mut sent.event {
+            if let AguiEvent::SubagentStarted { parent_subagent_run_id, parent_tool_call_id, .. } = &mut sent.event {
                 parent_subagent_run_id.get_or_insert_with(|| child.to_string());
                 parent_tool_call_id.iter_mut().for_each(|id| *id = format!("{child}-{id}"));
-            } else if let Told::ToolCallStart { tool_call_id: id, .. }
-            | Told::ToolCallArgs { tool_call_id: id, .. }
-            | Told::ToolCallEnd { tool_call_id: id }
-            | Told::ToolCallResult { tool_call_id: id, .. } = &mut sent.event
+            } else if let AguiEvent::ToolCallStart { tool_call_id: id, .. }
+            | AguiEvent::ToolCallArgs { tool_call_id: id, .. }
+            | AguiEvent::ToolCallEnd { tool_call_id: id }
+            | AguiEvent::ToolCallResult { tool_call_id: id, .. } = &mut sent.event
             {
                 // Ids of calls are those of one conversation.
                 *id = format!("{child}-{id}");
@@ -146,7 +146,7 @@ impl Translator {
         }
         if let Some(node) = state.node_name() {
             let step_name = self.steps.begin(node, self.scopes.len());
-            self.tell(Told::StepStarted { step_name });
+            self.emit(AguiEvent::StepStarted { step_name });
         }
         match state.node_run().map(|run| (&run.node, &run.work)) {
             Some((_, Work::Llm(agent))) => self.go_on_agent(state, agent),
@@ -197,34 +197,34 @@ impl Translator {
         self.calls.asked(question).map(String::as_str)
     }
 
-    /// Returns what is told before the first event.
+    /// Returns what is sent before the first event.
     pub(super) fn opening(&mut self) -> Vec<Piece> {
         if self.span.has_begun() {
             self.tell_state();
         }
-        std::mem::take(&mut self.told)
+        std::mem::take(&mut self.emitted)
     }
 
     fn is_visible(&self) -> bool {
         self.scopes.last().copied().unwrap_or(true)
     }
 
-    fn tell(&mut self, event: Told) {
-        self.told.push(Piece::Sent(event.into()));
+    fn emit(&mut self, event: AguiEvent) {
+        self.emitted.push(Piece::Sent(event.into()));
     }
 
-    fn tell_all(&mut self, events: impl IntoIterator<Item = Told>) {
-        self.told.extend(events.into_iter().map(|event| Piece::Sent(event.into())));
+    fn tell_all(&mut self, events: impl IntoIterator<Item = AguiEvent>) {
+        self.emitted.extend(events.into_iter().map(|event| Piece::Sent(event.into())));
     }
 
     fn tell_state(&mut self) {
-        let event = self.state.as_mut().and_then(SharedState::tell);
+        let event = self.state.as_mut().and_then(SharedState::emit);
         self.tell_all(event);
     }
 
     /// Tells something about a sub-agent.
-    fn tell_of(&mut self, child: ThreadId, event: Told) {
-        self.told.push(Piece::Sent(Sent { subagent_run_id: Some(child), ..event.into() }));
+    fn tell_of(&mut self, child: ThreadId, event: AguiEvent) {
+        self.emitted.push(Piece::Sent(Sent { subagent_run_id: Some(child), ..event.into() }));
     }
 
     /// Tells that an agent begins, if its call was announced.
@@ -236,12 +236,12 @@ impl Translator {
 
     fn subagent(&mut self, child: ThreadId, name: String, description: Option<String>, call: Option<String>) {
         let event =
-            Told::SubagentStarted { name, description, parent_subagent_run_id: None, parent_tool_call_id: call };
+            AguiEvent::SubagentStarted { name, description, parent_subagent_run_id: None, parent_tool_call_id: call };
         self.subagents.insert(child);
         self.tell_of(child, event);
     }
 
-    /// What is told of the answers to this request.
+    /// What is sent of the answers to this request.
     fn shown(&self, request: &LlmExecutionRequest) -> Shown {
         let graph = self.workflow.main();
         let node = &request.node_id;
@@ -280,7 +280,7 @@ impl Translator {
     fn hear_scopes(&mut self, event: &Event) {
         if let Event::NodeStarted(e) = event {
             let step_name = self.steps.begin(&e.node_id, self.scopes.len());
-            self.tell(Told::StepStarted { step_name });
+            self.emit(AguiEvent::StepStarted { step_name });
         } else if let Event::NodeCompleted(e) = event {
             self.end_step(&e.node_id);
         } else if let Event::NodeFailed(e) = event {
@@ -305,13 +305,13 @@ impl Translator {
 
     fn end_step(&mut self, node: &NodeId) {
         let events = self.steps.end(node);
-        self.tell_all(events.map(|step_name| Told::StepFinished { step_name }));
+        self.tell_all(events.map(|step_name| AguiEvent::StepFinished { step_name }));
     }
 
     /// Ends the steps that are deeper than this.
     fn end_steps(&mut self, depth: usize) {
         let events = self.steps.end_deeper(depth);
-        self.tell_all(events.map(|step_name| Told::StepFinished { step_name }));
+        self.tell_all(events.map(|step_name| AguiEvent::StepFinished { step_name }));
     }
 
     fn hear_model(&mut self, recorded: &RecordedEvent) {
@@ -340,7 +340,7 @@ impl Translator {
             self.tell_all(events);
         } else if let Event::LlmCallCompleted(e) = event {
             let model = e.model.clone().or_else(|| self.model.model.clone());
-            self.told.push(Piece::Used { provider: self.model.provider.clone(), model, usage: e.usage });
+            self.emitted.push(Piece::Used { provider: self.model.provider.clone(), model, usage: e.usage });
             let Some((events, message)) = self.said.complete(e.call_id, &e.message, self.shown == Shown::All) else {
                 self.calls.forget();
                 return;
@@ -358,9 +358,9 @@ impl Translator {
         } else if let Event::LlmExecutionFailed(_) = event {
             self.shown = Shown::Nothing;
         } else if let Event::ConditionEvaluationCompleted(e) = event {
-            self.told.push(Piece::Used { provider: None, model: e.model.clone(), usage: e.usage });
+            self.emitted.push(Piece::Used { provider: None, model: e.model.clone(), usage: e.usage });
         } else if let Event::ContextSummaryCompleted(e) = event {
-            self.told.push(Piece::Used { provider: None, model: e.model.clone(), usage: e.usage });
+            self.emitted.push(Piece::Used { provider: None, model: e.model.clone(), usage: e.usage });
         }
     }
 
@@ -381,7 +381,7 @@ impl Translator {
             let content =
                 Map::from_iter([("toolCallId".to_owned(), json!(call)), ("message".to_owned(), json!(e.message))]);
             let message_id = format!("{}-progress", e.call_id.key(thread));
-            self.tell(Told::ActivitySnapshot { message_id, activity_type: "TOOL_PROGRESS", content });
+            self.emit(AguiEvent::ActivitySnapshot { message_id, activity_type: "TOOL_PROGRESS", content });
         } else if let Event::ToolExecutionCompleted(e) = &recorded.event {
             let event = self.calls.completed(thread, e);
             self.tell_all(event);
@@ -424,7 +424,7 @@ impl Translator {
 
     fn end_branch(&mut self, ended: &BranchEnded) {
         if ended.n_llm_calls > 0 {
-            self.told.push(Piece::Used { provider: None, model: None, usage: ended.usage });
+            self.emitted.push(Piece::Used { provider: None, model: None, usage: ended.usage });
         }
         if !self.subagents.remove(&ended.child) {
             return;
@@ -433,11 +433,13 @@ impl Translator {
             None => {
                 let result = ended.output.as_ref().map(|output| Value::clone(&output.0));
                 let result = result.filter(|result| !result.is_null());
-                Told::SubagentFinished { result, outcome: SubagentOutcome::Success }
+                AguiEvent::SubagentFinished { result, outcome: SubagentOutcome::Success }
             }
-            Some(error) => Told::SubagentError { message: error.message.clone(), code: Some(error.kind.to_string()) },
+            Some(error) => {
+                AguiEvent::SubagentError { message: error.message.clone(), code: Some(error.kind.to_string()) }
+            }
         };
-        self.told.push(Piece::Did(ended.child));
+        self.emitted.push(Piece::Did(ended.child));
         self.tell_of(ended.child, event);
         let event = self.calls.agent_ended(ended);
         self.tell_all(event);
@@ -469,7 +471,7 @@ impl Translator {
         let steps: Vec<_> =
             self.plan.steps.iter().map(|(title, status)| json!({ "title": title, "status": status })).collect();
         let content = Map::from_iter([("steps".to_owned(), Value::Array(steps))]);
-        self.tell(Told::ActivitySnapshot { message_id: self.plan.id.clone(), activity_type: "PLAN", content });
+        self.emit(AguiEvent::ActivitySnapshot { message_id: self.plan.id.clone(), activity_type: "PLAN", content });
     }
 }
 
@@ -478,13 +480,13 @@ impl Fold for Translator {
 
     fn take(&mut self, event: &RecordedEvent) -> Vec<Piece> {
         self.hear(event);
-        let mut told = std::mem::take(&mut self.told);
-        for piece in &mut told {
+        let mut emitted = std::mem::take(&mut self.emitted);
+        for piece in &mut emitted {
             if let Piece::Sent(sent) = piece {
                 sent.timestamp = Some(event.record.recorded_at.unix_us() / 1_000);
             }
         }
-        told
+        emitted
     }
 
     fn is_over(&self) -> bool {

@@ -93,7 +93,7 @@ impl Mcp {
             return of_thread(&thread, followed).map(Some);
         }
         let input = tools::input(&workflow, params.arguments.unwrap_or_default())?;
-        // Before anything is started that nobody could wait for.
+        // Before anything is started that no client could wait for.
         let slot = server.subscribe()?;
         if call.is_cancelled() {
             return Err(Problem::new(Kind::Conflict, "the request was cancelled before the run began"));

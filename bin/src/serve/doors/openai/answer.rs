@@ -12,7 +12,7 @@ use rethread_events::thread::ThreadUsage;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::speech::{Piece, Said, Speech};
+use super::answer_text::{AnswerText, Piece, Said};
 use super::{Error, RESPONSE};
 use crate::serve::doors::following::{Following, Happening, Run};
 use crate::serve::problem::{Kind, Problem};
@@ -68,7 +68,7 @@ impl Metadata {
     }
 }
 
-/// The next thing to tell the client.
+/// What the client receives next.
 pub(super) enum Step {
     Text(String),
     End(Result<End, Error>),
@@ -88,7 +88,7 @@ pub(super) struct End {
 pub(super) struct Answering {
     following: Following<Said>,
     finish: Option<FinishReason>,
-    /// Whether something was told.
+    /// Whether something was sent.
     has_spoken: bool,
     /// What the last model call said.
     last: String,
@@ -96,12 +96,12 @@ pub(super) struct Answering {
 
 impl Answering {
     pub(super) fn begin(server: &Shared, run: &Run) -> Self {
-        let speech = Speech::of(run.workflow.clone(), run.id, run.from, run.depth);
-        let following = Following::begin(server, run, server.settings.doors.cancel_on_disconnect, speech);
+        let answer_text = AnswerText::of(run.workflow.clone(), run.id, run.from, run.depth);
+        let following = Following::begin(server, run, server.settings.doors.cancel_on_disconnect, answer_text);
         Self { following, finish: None, has_spoken: false, last: String::new() }
     }
 
-    /// Nothing more is told. The run goes on although its client has no answer.
+    /// Nothing more is sent. The run continues although its client has no answer.
     pub(super) fn leave(&mut self) {
         self.following.leave();
     }
@@ -124,7 +124,7 @@ impl Answering {
     async fn step(&mut self) -> Result<Step, Error> {
         let answer = loop {
             match self.following.next().await? {
-                Happening::Piece(Said::Text(piece)) => return Ok(Step::Text(self.tell(piece))),
+                Happening::Piece(Said::Text(piece)) => return Ok(Step::Text(self.pass_on(piece))),
                 Happening::Piece(Said::Finish(finish)) => self.finish = Some(finish),
                 Happening::Ended => break ended(self.following.thread(), self.following.run()).await?,
                 Happening::Rests(rested) => break asks(self.following.thread(), &rested.state).await?,
@@ -133,7 +133,7 @@ impl Answering {
         Ok(Step::End(Ok(self.end(answer))))
     }
 
-    fn tell(&mut self, piece: Piece) -> String {
+    fn pass_on(&mut self, piece: Piece) -> String {
         let Piece { text, begins } = piece;
         let is_next = begins && self.has_spoken;
         if begins {
@@ -168,8 +168,25 @@ pub(super) struct Answer {
     pub(super) usage: ThreadUsage,
 }
 
+impl From<Answer> for End {
+    fn from(Answer { text, usage }: Answer) -> Self {
+        Self { text: text.unwrap_or_default(), rest: String::new(), finish_reason: "stop", usage }
+    }
+}
+
+/// Returns the answer of a run that has ended, as its stream gives it. Reads the events of the run.
+pub(super) async fn whole(server: &Shared, run: &Run) -> Result<End, Error> {
+    let mut answering = Answering::begin(server, run);
+    answering.leave();
+    loop {
+        if let Step::End(end) = answering.step().await? {
+            return end;
+        }
+    }
+}
+
 /// Returns the answer of a run that has ended.
-pub(super) async fn ended(thread: &ThreadHandle, run: RunId) -> Result<Answer, Error> {
+async fn ended(thread: &ThreadHandle, run: RunId) -> Result<Answer, Error> {
     let outcome = match thread.run_outcome(run).await {
         Ok(outcome) => outcome,
         // It was cancelled while it waited.

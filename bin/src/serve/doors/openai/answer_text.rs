@@ -28,7 +28,7 @@ pub(super) struct Piece {
 /// A fold of the events of a thread that gives the texts that its answer consists of: what a model says at a node on which
 /// the run can end. What is said elsewhere, by strategies about their decisions, in loops and in hooks is not part of it.
 /// Nor is an answer that may still be rejected or changed, by its schema or by a guardrail: that comes with the end.
-pub(super) struct Speech {
+pub(super) struct AnswerText {
     workflow: Arc<Workflow>,
     span: RunSpan,
     /// How many loops, sub-workflows and hooks are open.
@@ -38,7 +38,7 @@ pub(super) struct Speech {
     call: Option<(CallId, StreamedText)>,
 }
 
-impl Speech {
+impl AnswerText {
     /// Of a run, from the event on that brought the message. A run has the seq of that event as its id, unless the message
     /// answers a question of the run.
     pub(super) fn of(workflow: Arc<Workflow>, run: RunId, from: Seq, depth: u32) -> Self {
@@ -104,7 +104,7 @@ impl Speech {
     }
 }
 
-impl Fold for Speech {
+impl Fold for AnswerText {
     type Piece = Said;
 
     fn take(&mut self, event: &RecordedEvent) -> Vec<Said> {

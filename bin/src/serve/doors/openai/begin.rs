@@ -88,7 +88,7 @@ async fn go_on(
     let state = thread.state().await.map_err(Problem::from)?;
     let key = Key::of(request)?;
     let text = input.conversation.input();
-    // A message that came before is answered as it was then, whatever the thread does now.
+    // A message that came before is answered as it was then, also if the thread has continued.
     let is_repeated = key.as_ref().is_some_and(|key| state.request_of_key(key.text()).is_some());
     if !is_repeated {
         if after.is_some_and(|after| !state.is_open_run(after) && state.run_id() != after) {

@@ -5,7 +5,7 @@ use actix_web::http::header::{self, HeaderName, HeaderValue};
 use actix_web::{HttpResponse, ResponseError};
 use rethread::{ErrorKind, ExecutionError, ThreadId};
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::THREAD;
 use crate::serve::problem::{Kind, Problem};
@@ -94,6 +94,12 @@ impl Error {
         };
         let of_thread = self.thread.map(|thread| format!(" (thread {thread})")).unwrap_or_default();
         Body { message: format!("{}{of_thread}", self.problem), r#type, param: self.problem.parameter_name(), code }
+    }
+
+    /// The error as an event of a response, without its type.
+    pub(super) fn fields(&self) -> Value {
+        let Body { message, param, code, .. } = self.body();
+        json!({ "code": code, "message": message, "param": param })
     }
 
     /// The error as the last chunk of a stream.

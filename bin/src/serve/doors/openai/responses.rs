@@ -4,14 +4,15 @@
 mod stream;
 
 use actix_web::{HttpRequest, HttpResponse, web};
-use rethread::errors::RunError;
+use rethread::errors::{ControlError, RunError};
 use rethread::operate::LogAccess as _;
 use rethread::{Event, RecordedEvent, Status};
+use rethread_events::text::with_sources;
 use rethread_events::thread::ThreadUsage;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::answer::{self, Answer, Answering, Metadata, RunKey};
+use super::answer::{self, Answering, End, Metadata, RunKey};
 use super::begin::begin;
 use super::chat::whole;
 use super::input::Input;
@@ -36,8 +37,8 @@ struct Response {
 enum Progress {
     Queued,
     Running,
-    /// It is complete.
-    Answered(Answer),
+    /// The answer is whole, or as long as the model was allowed to make it.
+    Answered(End),
     Failed(Error),
 }
 
@@ -85,9 +86,13 @@ impl Response {
         match progress {
             Progress::Queued => status = "queued",
             Progress::Running => status = "in_progress",
-            Progress::Answered(answer) => {
-                output.push(self.item("completed", &[part(answer.text.as_deref().unwrap_or_default())]));
-                usage = Some(Tokens::from(&answer.usage));
+            Progress::Answered(end) => {
+                if let Some(reason) = cut(end) {
+                    status = "incomplete";
+                    incomplete = json!({ "reason": reason });
+                }
+                output.push(self.item(status, &[part(&end.text)]));
+                usage = Some(Tokens::from(&end.usage));
             }
             Progress::Failed(failed) if failed.is_cancellation() => status = "cancelled",
             Progress::Failed(failed) if failed.needs_a_person() => {
@@ -115,6 +120,15 @@ impl Response {
     }
 }
 
+/// Why the answer is not whole; `None` if it is.
+fn cut(end: &End) -> Option<&'static str> {
+    match end.finish_reason {
+        "length" => Some("max_output_tokens"),
+        "content_filter" => Some("content_filter"),
+        _ => None,
+    }
+}
+
 /// The text of a message.
 fn part(text: &str) -> Value {
     json!({ "type": "output_text", "text": text, "annotations": [], "logprobs": [] })
@@ -138,7 +152,7 @@ pub(crate) async fn create(server: Shared, request: HttpRequest, payload: web::P
     let whole = whole(&server, answering, slot).await;
     guard::check_still_allowed(&server, guard::by(&request))?;
     match whole {
-        Ok(end) => Ok(response.answer(&Progress::Answered(Answer { text: Some(end.text), usage: end.usage }))),
+        Ok(end) => Ok(response.answer(&Progress::Answered(end))),
         Err(error) if error.is_of_run() => Ok(response.answer(&Progress::Failed(error))),
         Err(error) => Err(error.of_thread(response.key.thread)),
     }
@@ -161,13 +175,31 @@ pub(crate) async fn retrieve(server: Shared, request: HttpRequest) -> Result<Htt
         let slot = server.subscribe()?;
         return Ok(stream::respond(server, &request, slot, response, run, query.starting_after));
     }
-    Ok(response.answer(&progress(&run).await?))
+    Ok(response.answer(&progress(&server, &run).await?))
+}
+
+/// Deletes a response with its thread. A thread with other runs is kept: their responses refer to it.
+pub(crate) async fn delete(server: Shared, request: HttpRequest) -> Result<HttpResponse, Error> {
+    let (run, response) = find(&server, &request).await?;
+    let state = run.thread.state().await.map_err(Problem::from)?;
+    if state.run_number() > 1 || !state.queued_runs().is_empty() {
+        let detail = "the conversation has other responses: DELETE /v1/threads/{thread} deletes all of it";
+        return Err(Problem::new(Kind::Conflict, detail).at("thread_id", response.key.thread).into());
+    }
+    match run.thread.delete().await {
+        Ok(()) => {
+            let id = format!("{RESPONSE}{}", response.key);
+            Ok(HttpResponse::Ok().json(json!({ "id": id, "object": "response", "deleted": true })))
+        }
+        Err(error @ ControlError::Rejected { .. }) => Err(Problem::new(Kind::Conflict, with_sources(&error)).into()),
+        Err(error) => Err(Problem::from(error).into()),
+    }
 }
 
 /// Cancels the run of a response, unless it has ended.
 pub(crate) async fn cancel(server: Shared, request: HttpRequest) -> Result<HttpResponse, Error> {
     let (run, response) = find(&server, &request).await?;
-    let now = progress(&run).await?;
+    let now = progress(&server, &run).await?;
     let state = run.thread.state().await.map_err(Problem::from)?;
     let cancelled = match now {
         Progress::Queued => run.thread.cancel_run(run.id, None).await,
@@ -176,7 +208,7 @@ pub(crate) async fn cancel(server: Shared, request: HttpRequest) -> Result<HttpR
         now => return Ok(response.answer(&now)),
     };
     cancelled.map_err(Problem::from)?;
-    Ok(response.answer(&progress(&run).await?))
+    Ok(response.answer(&progress(&server, &run).await?))
 }
 
 /// The response that the path names.
@@ -216,7 +248,7 @@ async fn was_queued(server: &Server, key: RunKey) -> Result<bool, Problem> {
 }
 
 /// How far a run is now.
-async fn progress(run: &Run) -> Result<Progress, Error> {
+async fn progress(server: &Shared, run: &Run) -> Result<Progress, Error> {
     let summary = match run.thread.run_summary(run.id).await {
         Ok(summary) => summary,
         Err(RunError::NotBegun { .. }) => return Ok(Progress::Queued),
@@ -224,14 +256,14 @@ async fn progress(run: &Run) -> Result<Progress, Error> {
         Err(error) => return Err(Problem::from(error).into()),
     };
     let answer = if summary.ended.is_some() {
-        answer::ended(&run.thread, run.id).await
+        answer::whole(server, run).await
     } else if matches!(run.thread.summary().await.map_err(Problem::from)?.status, Status::Waiting | Status::Paused) {
-        answer::asks(&run.thread, &run.thread.state().await.map_err(Problem::from)?).await
+        answer::asks(&run.thread, &run.thread.state().await.map_err(Problem::from)?).await.map(End::from)
     } else {
         return Ok(Progress::Running);
     };
     match answer {
-        Ok(answer) => Ok(Progress::Answered(answer)),
+        Ok(end) => Ok(Progress::Answered(end)),
         Err(error) if error.is_of_run() => Ok(Progress::Failed(error)),
         Err(error) => Err(error),
     }

@@ -2,18 +2,18 @@
 
 use rethread::{CallId, Message, Part, ThreadId};
 
-use super::super::event::Event as Told;
+use super::super::event::Event as AguiEvent;
 use crate::serve::doors::streamed_text::StreamedText;
 
 /// What the model says in the present agent loop.
 #[derive(Debug, Default)]
 pub(super) struct Said {
     call: Option<Call>,
-    /// The text of the last answer that was told.
+    /// The text of the last answer that was emitted.
     last: String,
 }
 
-/// A model call whose answer is told.
+/// A model call whose answer is sent to the client.
 #[derive(Debug)]
 struct Call {
     id: CallId,
@@ -29,10 +29,10 @@ struct Call {
 
 impl Call {
     /// Tells the next text.
-    fn say(&mut self, (text, begins): (String, bool), told: &mut Vec<Told>) {
-        self.end_thought(told);
+    fn say(&mut self, (text, begins): (String, bool), emitted: &mut Vec<AguiEvent>) {
+        self.end_thought(emitted);
         if begins {
-            self.end_message(told);
+            self.end_message(emitted);
         }
         let message_id = match &self.message {
             Some(id) => id.clone(),
@@ -40,21 +40,21 @@ impl Call {
                 self.n_messages += 1;
                 let id = numbered(&self.key, self.n_messages);
                 self.message = Some(id.clone());
-                told.push(Told::TextMessageStart { message_id: id.clone(), role: "assistant" });
+                emitted.push(AguiEvent::TextMessageStart { message_id: id.clone(), role: "assistant" });
                 id
             }
         };
-        told.push(Told::TextMessageContent { message_id, delta: text });
+        emitted.push(AguiEvent::TextMessageContent { message_id, delta: text });
     }
 
-    fn end_message(&mut self, told: &mut Vec<Told>) {
-        told.extend(self.message.take().map(|message_id| Told::TextMessageEnd { message_id }));
+    fn end_message(&mut self, emitted: &mut Vec<AguiEvent>) {
+        emitted.extend(self.message.take().map(|message_id| AguiEvent::TextMessageEnd { message_id }));
     }
 
     /// Tells the next piece of reasoning.
-    fn think(&mut self, (delta, begins): (String, bool), told: &mut Vec<Told>) {
+    fn think(&mut self, (delta, begins): (String, bool), emitted: &mut Vec<AguiEvent>) {
         if begins {
-            self.end_thought(told);
+            self.end_thought(emitted);
         }
         let message_id = match &self.thought {
             Some(id) => id.clone(),
@@ -62,18 +62,18 @@ impl Call {
                 self.n_thoughts += 1;
                 let id = numbered(&format!("{}-reasoning", self.key), self.n_thoughts);
                 self.thought = Some(id.clone());
-                told.push(Told::ReasoningStart { message_id: id.clone() });
-                told.push(Told::ReasoningMessageStart { message_id: id.clone(), role: "reasoning" });
+                emitted.push(AguiEvent::ReasoningStart { message_id: id.clone() });
+                emitted.push(AguiEvent::ReasoningMessageStart { message_id: id.clone(), role: "reasoning" });
                 id
             }
         };
-        told.push(Told::ReasoningMessageContent { message_id, delta });
+        emitted.push(AguiEvent::ReasoningMessageContent { message_id, delta });
     }
 
-    fn end_thought(&mut self, told: &mut Vec<Told>) {
+    fn end_thought(&mut self, emitted: &mut Vec<AguiEvent>) {
         if let Some(message_id) = self.thought.take() {
-            told.push(Told::ReasoningMessageEnd { message_id: message_id.clone() });
-            told.push(Told::ReasoningEnd { message_id });
+            emitted.push(AguiEvent::ReasoningMessageEnd { message_id: message_id.clone() });
+            emitted.push(AguiEvent::ReasoningEnd { message_id });
         }
     }
 }
@@ -89,7 +89,7 @@ impl Said {
         *self = Self::default();
     }
 
-    /// A model call begins. With no id, nothing of it is told.
+    /// A model call begins. With no id, nothing of it is sent.
     pub(super) fn begin(&mut self, id: Option<CallId>, thread: ThreadId) {
         self.call = id.map(|id| Call {
             id,
@@ -116,52 +116,52 @@ impl Said {
     }
 
     /// Returns what is new in pieces of the answer.
-    pub(super) fn pieces(&mut self, id: CallId, reasoning: &str, text: &str) -> Vec<Told> {
-        let mut told = Vec::new();
+    pub(super) fn pieces(&mut self, id: CallId, reasoning: &str, text: &str) -> Vec<AguiEvent> {
+        let mut emitted = Vec::new();
         if let Some(call) = self.call(id) {
             if let Some(piece) = call.reasoning.take(reasoning) {
-                call.think(piece, &mut told);
+                call.think(piece, &mut emitted);
             }
             if let Some(piece) = call.text.take(text) {
-                call.say(piece, &mut told);
+                call.say(piece, &mut emitted);
             }
         }
-        told
+        emitted
     }
 
     /// The call has no answer.
-    pub(super) fn fail(&mut self, id: CallId) -> Vec<Told> {
-        let mut told = Vec::new();
+    pub(super) fn fail(&mut self, id: CallId) -> Vec<AguiEvent> {
+        let mut emitted = Vec::new();
         if let Some(mut call) = self.call.take_if(|call| call.id == id) {
-            call.end_thought(&mut told);
-            call.end_message(&mut told);
+            call.end_thought(&mut emitted);
+            call.end_message(&mut emitted);
         }
-        told
+        emitted
     }
 
-    /// Returns what is missing once the whole answer is known, and the message that it is. `None` if nothing is told of the
+    /// Returns what is missing once the whole answer is known, and the message that it is. `None` if nothing is sent of the
     /// call.
-    pub(super) fn complete(&mut self, id: CallId, message: &Message, all: bool) -> Option<(Vec<Told>, String)> {
+    pub(super) fn complete(&mut self, id: CallId, message: &Message, all: bool) -> Option<(Vec<AguiEvent>, String)> {
         let mut call = self.call.take_if(|call| call.id == id)?;
-        let mut told = Vec::new();
+        let mut emitted = Vec::new();
         if all {
             let reasoning: String = message.content.iter().filter_map(reasoning_of).collect();
             if let Some(piece) = call.reasoning.complete(&reasoning) {
-                call.think(piece, &mut told);
+                call.think(piece, &mut emitted);
             }
             let text = message.joined_text();
             if let Some(piece) = call.text.complete(&text) {
-                call.say(piece, &mut told);
+                call.say(piece, &mut emitted);
             }
             self.last = text;
         }
-        call.end_thought(&mut told);
-        call.end_message(&mut told);
-        Some((told, numbered(&call.key, call.n_messages.max(1))))
+        call.end_thought(&mut emitted);
+        call.end_message(&mut emitted);
+        Some((emitted, numbered(&call.key, call.n_messages.max(1))))
     }
 
-    /// Returns the answer of the loop as a message, unless it was told.
-    pub(super) fn answer(&mut self, content: &str, id: String) -> Vec<Told> {
+    /// Returns the answer of the loop as a message, unless it was emitted.
+    pub(super) fn answer(&mut self, content: &str, id: String) -> Vec<AguiEvent> {
         if content.is_empty() || content == self.last {
             return Vec::new();
         }
@@ -171,11 +171,11 @@ impl Said {
 }
 
 /// The events of a message that is known as a whole.
-pub(in super::super) fn whole(message_id: String, text: &str) -> Vec<Told> {
+pub(in super::super) fn whole(message_id: String, text: &str) -> Vec<AguiEvent> {
     vec![
-        Told::TextMessageStart { message_id: message_id.clone(), role: "assistant" },
-        Told::TextMessageContent { message_id: message_id.clone(), delta: text.to_owned() },
-        Told::TextMessageEnd { message_id },
+        AguiEvent::TextMessageStart { message_id: message_id.clone(), role: "assistant" },
+        AguiEvent::TextMessageContent { message_id: message_id.clone(), delta: text.to_owned() },
+        AguiEvent::TextMessageEnd { message_id },
     ]
 }
 

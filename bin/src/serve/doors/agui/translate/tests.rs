@@ -15,7 +15,7 @@ name: all
 variables: {mood: calm, list: [1, 2]}
 nodes:
   - id: secret
-    llm: {provider: mock, model: m, user_prompt: a, context: fresh, stream: true, extra: {script: {otherwise: {chunks: [not, " told"]}}}}
+    llm: {provider: mock, model: m, user_prompt: a, context: fresh, stream: true, extra: {script: {otherwise: {chunks: [not, " emitted"]}}}}
   - id: sub
     sub_workflow: {workflow: inner, context: shared}
   - id: lead
@@ -95,8 +95,8 @@ fn recorded(text: &str) -> (Arc<Workflow>, Vec<RecordedEvent>) {
     })
 }
 
-/// What is told of the events from a seq on.
-fn told(workflow: &Arc<Workflow>, events: &[RecordedEvent], from: usize) -> Vec<Sent> {
+/// What is emitted of the events from a seq on.
+fn emitted(workflow: &Arc<Workflow>, events: &[RecordedEvent], from: usize) -> Vec<Sent> {
     let before = (from > 0).then(|| {
         let mut state = State::new(events[0].record.thread);
         for event in &events[..from] {
@@ -154,7 +154,7 @@ fn closed(mut sent: Vec<Sent>) -> Vec<Sent> {
 #[test]
 fn run_is_told_as_messages_calls_steps_and_state() {
     let (workflow, events) = recorded(ALL);
-    let sent = told(&workflow, &events, 0);
+    let sent = emitted(&workflow, &events, 0);
     verify(&sent);
     let line = |sent: &Sent| {
         let event = serde_json::to_value(sent).unwrap();
@@ -228,7 +228,7 @@ fn run_is_told_as_messages_calls_steps_and_state() {
 fn stream_that_ends_after_any_event_is_closed() {
     let (workflow, events) = recorded(ALL);
     for end in 1..=events.len() {
-        verify(&closed(told(&workflow, &events[..end], 0)));
+        verify(&closed(emitted(&workflow, &events[..end], 0)));
     }
 }
 
@@ -237,7 +237,7 @@ fn stream_that_begins_at_any_event_is_closed() {
     for text in [ALL, BRANCHES] {
         let (workflow, events) = recorded(text);
         for from in 0..events.len() {
-            verify(&closed(told(&workflow, &events, from)));
+            verify(&closed(emitted(&workflow, &events, from)));
         }
     }
 }
@@ -246,13 +246,16 @@ fn stream_that_begins_at_any_event_is_closed() {
 fn what_a_hidden_node_calls_is_not_told() {
     let (workflow, events) = recorded(BRANCHES);
     let begun =
-        |sent: &Sent| if let Told::SubagentStarted { name, .. } = &sent.event { Some(name.clone()) } else { None };
+        |sent: &Sent| if let AguiEvent::SubagentStarted { name, .. } = &sent.event { Some(name.clone()) } else { None };
     for from in 0..events.len() {
-        let sent = told(&workflow, &events, from);
-        assert!(!sent.iter().any(|sent| matches!(sent.event, Told::ToolCallResult { .. })), "from {from}: {sent:?}");
+        let sent = emitted(&workflow, &events, from);
+        assert!(
+            !sent.iter().any(|sent| matches!(sent.event, AguiEvent::ToolCallResult { .. })),
+            "from {from}: {sent:?}"
+        );
         assert!(!sent.iter().filter_map(begun).any(|name| name == "helper"), "from {from}: {sent:?}");
     }
-    assert_eq!(told(&workflow, &events, 0).iter().filter_map(begun).count(), 2);
+    assert_eq!(emitted(&workflow, &events, 0).iter().filter_map(begun).count(), 2);
 }
 
 #[test]
@@ -260,10 +263,10 @@ fn state_of_the_client_is_that_of_the_thread_at_the_end() {
     let (workflow, events) = recorded(ALL);
     for from in 0..events.len() {
         let mut state = Value::Null;
-        for sent in told(&workflow, &events, from) {
-            if let Told::StateSnapshot { snapshot } = sent.event {
+        for sent in emitted(&workflow, &events, from) {
+            if let AguiEvent::StateSnapshot { snapshot } = sent.event {
                 state = snapshot;
-            } else if let Told::StateDelta { delta } = sent.event {
+            } else if let AguiEvent::StateDelta { delta } = sent.event {
                 json_patch::patch(&mut state, &delta).unwrap();
             }
         }
@@ -282,9 +285,9 @@ fn subagent_is_told_with_its_id_and_ids_of_its_own() {
     assert!(sent.iter().all(|sent| sent.subagent_run_id.is_some()));
     let calls: Vec<_> = sent
         .iter()
-        .filter_map(
-            |sent| if let Told::ToolCallStart { tool_call_id, .. } = &sent.event { Some(tool_call_id) } else { None },
-        )
+        .filter_map(|sent| {
+            if let AguiEvent::ToolCallStart { tool_call_id, .. } = &sent.event { Some(tool_call_id) } else { None }
+        })
         .collect();
     assert!(!calls.is_empty() && calls.iter().all(|call| call.starts_with(&child.to_string())), "{calls:?}");
 }

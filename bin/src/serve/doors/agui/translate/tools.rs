@@ -10,7 +10,7 @@ use rethread_events::event::{
 };
 use serde_json::{Value, json};
 
-use super::super::event::Event as Told;
+use super::super::event::Event as AguiEvent;
 
 /// Returns the names by which clients know the tool calls of an answer, by the id that the model gave them. A model may give
 /// an id again, so a name has the number of the model call as well: no other call of the thread has it, and every stream
@@ -40,7 +40,12 @@ pub(super) struct ToolCalls {
 
 impl ToolCalls {
     /// Announces the calls of an answer.
-    pub(super) fn announce(&mut self, answer: &Message, message: &str, call: CallId) -> impl Iterator<Item = Told> {
+    pub(super) fn announce(
+        &mut self,
+        answer: &Message,
+        message: &str,
+        call: CallId,
+    ) -> impl Iterator<Item = AguiEvent> {
         self.of_answer = names(answer, call);
         answer.tool_calls().enumerate().flat_map(move |(at, tool)| {
             let id = self.of_answer.get(&tool.id).cloned();
@@ -66,7 +71,7 @@ impl ToolCalls {
         thread: ThreadId,
         call: CallId,
         request: &ToolExecutionRequest,
-    ) -> impl Iterator<Item = Told> {
+    ) -> impl Iterator<Item = AguiEvent> {
         let id = call.key(thread);
         self.running.insert(call, id.clone());
         call_events(id, request.name.as_str(), request.arguments.0.to_string(), None)
@@ -109,19 +114,19 @@ impl ToolCalls {
     }
 
     /// A call has an answer.
-    pub(super) fn completed(&mut self, thread: ThreadId, ended: &ToolExecutionCompleted) -> Option<Told> {
+    pub(super) fn completed(&mut self, thread: ThreadId, ended: &ToolExecutionCompleted) -> Option<AguiEvent> {
         let name = self.running.remove(&ended.call_id)?;
         Some(result(ended.call_id.key(thread), name, content(&ended.content)))
     }
 
     /// A call failed.
-    pub(super) fn failed(&mut self, thread: ThreadId, call: CallId, error: &ExecutionError) -> Option<Told> {
+    pub(super) fn failed(&mut self, thread: ThreadId, call: CallId, error: &ExecutionError) -> Option<AguiEvent> {
         let name = self.running.remove(&call)?;
         Some(result(call.key(thread), name, error_content(error)))
     }
 
     /// An agent has ended that a call ran. Returns the result of the call.
-    pub(super) fn agent_ended(&mut self, ended: &BranchEnded) -> Option<Told> {
+    pub(super) fn agent_ended(&mut self, ended: &BranchEnded) -> Option<AguiEvent> {
         let name = self.agents.remove(&ended.child)?;
         let content = match (&ended.error, &ended.output) {
             (Some(error), _) => error_content(error),
@@ -132,7 +137,7 @@ impl ToolCalls {
     }
 
     /// A person has decided about a call. Returns the result if that is one.
-    pub(super) fn decided(&mut self, thread: ThreadId, processed: &UserInteractionProcessed) -> Option<Told> {
+    pub(super) fn decided(&mut self, thread: ThreadId, processed: &UserInteractionProcessed) -> Option<AguiEvent> {
         let name = self.asked.remove(&processed.interaction_id)?;
         let content = match processed.results.decision.as_ref()? {
             Decision::Approve {} | Decision::Edit { .. } => return None,
@@ -145,7 +150,7 @@ impl ToolCalls {
     }
 
     /// The question about a call has no answer.
-    pub(super) fn not_decided(&mut self, thread: ThreadId, failed: &UserInteractionFailed) -> Option<Told> {
+    pub(super) fn not_decided(&mut self, thread: ThreadId, failed: &UserInteractionFailed) -> Option<AguiEvent> {
         let name = self.asked.remove(&failed.interaction_id)?;
         let detail = failed.detail.clone().unwrap_or_else(|| "nobody answered".to_owned());
         Some(result(failed.interaction_id.key(thread), name, json!(detail)))
@@ -157,21 +162,21 @@ fn call_events(
     name: &str,
     arguments: String,
     parent: Option<String>,
-) -> impl Iterator<Item = Told> {
+) -> impl Iterator<Item = AguiEvent> {
     [
-        Told::ToolCallStart {
+        AguiEvent::ToolCallStart {
             tool_call_id: tool_call_id.clone(),
             tool_call_name: name.to_owned(),
             parent_message_id: parent,
         },
-        Told::ToolCallArgs { tool_call_id: tool_call_id.clone(), delta: arguments },
-        Told::ToolCallEnd { tool_call_id },
+        AguiEvent::ToolCallArgs { tool_call_id: tool_call_id.clone(), delta: arguments },
+        AguiEvent::ToolCallEnd { tool_call_id },
     ]
     .into_iter()
 }
 
-fn result(key: String, tool_call_id: String, content: Value) -> Told {
-    Told::ToolCallResult { message_id: format!("{key}-result"), tool_call_id, content, role: "tool" }
+fn result(key: String, tool_call_id: String, content: Value) -> AguiEvent {
+    AguiEvent::ToolCallResult { message_id: format!("{key}-result"), tool_call_id, content, role: "tool" }
 }
 
 fn error_content(error: &ExecutionError) -> Value {

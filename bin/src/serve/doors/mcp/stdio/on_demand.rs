@@ -39,7 +39,7 @@ pub(in crate::serve::doors::mcp) struct OnDemand {
     state: Mutex<State>,
     /// Notified when the last user of an open log has left.
     idle: Notify,
-    /// How many wait to run threads. Until they do, nobody else begins to read.
+    /// How many wait to run threads. Until they do, no other request begins to read.
     n_waiting: AtomicUsize,
 }
 

@@ -4,9 +4,9 @@ use actix_web::{HttpRequest, HttpResponse};
 use futures::StreamExt as _;
 use serde_json::{Map, Value, json};
 
-use super::{Progress, Response, part};
+use super::{Progress, Response, cut, part};
 use crate::serve::doors::following::Run;
-use crate::serve::doors::openai::answer::{Answer, Answering, End, Step};
+use crate::serve::doors::openai::answer::{Answering, End, Step};
 use crate::serve::doors::openai::chat::event_stream;
 use crate::serve::doors::openai::error::Error;
 use crate::serve::server::{Shared, SubscriberSlot};
@@ -78,12 +78,13 @@ impl Events {
                 let text = self.text.clone().unwrap_or_default();
                 events += &self.of_part("response.output_text.done", "text", json!(text));
                 events += &self.of_part("response.content_part.done", "part", part(&text));
-                let item = self.response.item("completed", &[part(&text)]);
+                let status = if cut(&end).is_some() { "incomplete" } else { "completed" };
+                let item = self.response.item(status, &[part(&text)]);
                 events += &self.event("response.output_item.done", json!({ "output_index": 0, "item": item }));
-                Progress::Answered(Answer { text: Some(text), usage: end.usage })
+                Progress::Answered(End { text, ..end })
             }
             Err(error) if error.is_of_run() => Progress::Failed(error),
-            Err(error) => return error.chunk(),
+            Err(error) => return self.event("error", error.fields()),
         };
         let response = self.response.json(&progress);
         let kind = match response["status"].as_str() {
