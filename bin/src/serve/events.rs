@@ -115,11 +115,14 @@ fn streaming(
         Form::Sse => "text/event-stream",
         Form::Lines => "application/x-ndjson",
     };
-    Ok(HttpResponse::Ok()
-        .content_type(media_type)
-        .insert_header(("Cache-Control", "no-cache, no-transform"))
-        .insert_header(("X-Accel-Buffering", "no"))
-        .streaming(feed::body(server, seat, guard::by(request), Frame::Events(form), events, seen)))
+    Ok(feed::response(media_type).streaming(feed::body(
+        server,
+        seat,
+        guard::by(request),
+        Frame::Events(form),
+        events,
+        seen,
+    )))
 }
 
 /// The end of the stream: an `EventSource` that gets this does not reconnect.

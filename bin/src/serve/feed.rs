@@ -2,6 +2,8 @@
 
 use std::convert::Infallible;
 
+use actix_web::http::header::{self, ContentEncoding};
+use actix_web::{HttpResponse, HttpResponseBuilder};
 use bytes::{Bytes, BytesMut};
 use futures::{FutureExt as _, Stream, StreamExt as _};
 use rethread::Position;
@@ -43,6 +45,18 @@ struct Feed {
     opening: Option<Bytes>,
     ended: bool,
     _seat: SubscriberSlot,
+}
+
+/// Begins the response of a stream. Proxies do not store or delay it, and it is not compressed: events would wait in the
+/// compressor until there are more. The guard removes the header that says so.
+pub(crate) fn response(media_type: &str) -> HttpResponseBuilder {
+    let mut response = HttpResponse::Ok();
+    response
+        .content_type(media_type)
+        .insert_header((header::CACHE_CONTROL, "no-cache, no-transform"))
+        .insert_header(("X-Accel-Buffering", "no"))
+        .insert_header(ContentEncoding::Identity);
+    response
 }
 
 /// The body for a subscriber that starts after `seen`. It is made only as fast as it is read: what is not read waits

@@ -98,7 +98,7 @@ pub(crate) async fn guard(
             if let Some(token) = token(request.headers()).ok().flatten() {
                 request.extensions_mut().insert(By(tokens::hash(&token)));
             }
-            settle_encoding(request.headers_mut(), door == Some(Door::Agui));
+            settle_encoding(request.headers_mut());
             let limit = if LONG.contains(&name) { LONG_ANSWER_MAX } else { ANSWER_MAX };
             in_time(next.call(request), limit, door).await
         }
@@ -113,28 +113,25 @@ pub(crate) async fn guard(
     if let Some(origin) = foreign {
         share(response.headers_mut(), origin);
     }
-    protect(response.headers_mut());
+    let headers = response.headers_mut();
+    if headers.get(header::CONTENT_ENCODING).is_some_and(|encoding| encoding == "identity") {
+        headers.remove(header::CONTENT_ENCODING);
+    }
+    protect(headers);
     Ok(response)
 }
 
-/// Reduces the accepted encodings to gzip or none. Compressed events would wait in the compressor until there are more,
-/// so streams of events are not compressed: those that the client asks for, and those of a route that answers with no other.
-fn settle_encoding(headers: &mut HeaderMap, streams: bool) {
-    let words = |name: HeaderName| {
-        let values = headers.get_all(name).filter_map(|value| value.to_str().ok());
-        values.flat_map(|value| value.split(',')).map(|word| word.trim().to_ascii_lowercase()).collect::<Vec<_>>()
-    };
-    let follows = streams
-        || words(header::ACCEPT)
-            .iter()
-            .any(|kind| ["event-stream", "ndjson", "jsonl"].iter().any(|of| kind.contains(of)));
-    let takes_gzip = words(header::ACCEPT_ENCODING).iter().any(|word| {
-        let (name, weight) = word.split_once(';').unwrap_or((word, "q=1"));
+/// Reduces the accepted encodings to gzip or none.
+fn settle_encoding(headers: &mut HeaderMap) {
+    let values = headers.get_all(header::ACCEPT_ENCODING).filter_map(|value| value.to_str().ok());
+    let takes_gzip = values.flat_map(|value| value.split(',')).any(|word| {
+        let word = word.trim().to_ascii_lowercase();
+        let (name, weight) = word.split_once(';').unwrap_or((&word, "q=1"));
         let weight: Option<f32> = weight.trim().strip_prefix("q=").and_then(|weight| weight.trim().parse().ok());
         name.trim() == "gzip" && weight.is_some_and(|weight| weight > 0.0)
     });
     headers.remove(header::ACCEPT_ENCODING);
-    if takes_gzip && !follows {
+    if takes_gzip {
         headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
     }
 }

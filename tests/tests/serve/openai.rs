@@ -440,6 +440,19 @@ fn parallel_messages_after_one_response_do_not_see_each_other() {
 }
 
 #[test]
+fn stream_is_not_compressed_whatever_the_client_accepts() {
+    let door = Door::new();
+    let body = json!({ "model": "hangs", "stream": true, "messages": [{ "role": "user", "content": "Hello." }] });
+    // As the client for Python sends it.
+    let request = door.request(&door.token, &body).header("Accept", "application/json");
+    let mut stream = request.header("Accept-Encoding", "gzip, deflate").open().unwrap();
+    assert_eq!((stream.status, stream.header("content-encoding")), (200, None));
+    assert_eq!(next(&mut stream), Some(json!("Well, ")));
+    let whole = door.request(&door.token, &asked("chat")).header("Accept-Encoding", "gzip").send().is(200);
+    assert_eq!(whole.header("content-encoding"), Some("gzip"));
+}
+
+#[test]
 fn deleted_response_is_gone_with_its_thread() {
     let door = Door::new();
     let say = |input: &str, after: Option<&Value>| {

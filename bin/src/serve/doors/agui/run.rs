@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix_web::http::StatusCode;
 use actix_web::{HttpRequest, HttpResponse, web};
 use futures::StreamExt as _;
 use rethread::errors::{ReadError, RunError};
@@ -75,12 +74,14 @@ pub(crate) async fn create(server: Shared, request: HttpRequest, payload: web::P
         };
         Some((Ok(Written { text: text.into(), last: stream.following.at() }), (stream, next)))
     });
-    Ok(HttpResponse::build(StatusCode::OK)
-        .content_type("text/event-stream")
-        .insert_header(("Cache-Control", "no-cache, no-transform"))
-        .insert_header(("X-Accel-Buffering", "no"))
-        .insert_header((THREAD, thread))
-        .streaming(feed::body(server, slot, guard::by(&request), Frame::Agui, events.boxed(), None)))
+    Ok(feed::response("text/event-stream").insert_header((THREAD, thread)).streaming(feed::body(
+        server,
+        slot,
+        guard::by(&request),
+        Frame::Agui,
+        events.boxed(),
+        None,
+    )))
 }
 
 /// Whether the run is cancelled if the client disconnects.

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::pin::Pin;
 use std::time::Duration;
 
-use actix_web::http::{Method, StatusCode};
+use actix_web::http::{Method, StatusCode, header};
 use actix_web::{HttpRequest, HttpResponse, web};
 use bytes::Bytes;
 use futures::{Stream, StreamExt as _};
@@ -19,6 +19,7 @@ use super::handler::Mcp;
 use super::log::Log;
 use super::sessions::OpenRequest;
 use super::{Error, error};
+use crate::serve::feed;
 use crate::serve::problem::{Kind, Problem};
 use crate::serve::request;
 use crate::serve::server::{Shared, SubscriberSlot};
@@ -131,10 +132,7 @@ async fn respond(
     let Ok(answer) = tokio::time::timeout(early, &mut handling).await else {
         let silence_max = server.settings.silence_max;
         let late = futures::stream::unfold(Late::Handling(handling), move |late| late.next(silence_max));
-        let late = HttpResponse::Ok()
-            .content_type(EVENT_STREAM)
-            .insert_header((actix_web::http::header::CACHE_CONTROL, "no-cache"))
-            .streaming(readable(server, caller, late, open));
+        let late = feed::response(EVENT_STREAM).streaming(readable(server, caller, late, open));
         return Ok(late);
     };
     let (parts, body) = answer.into_parts();
@@ -160,7 +158,10 @@ async fn respond(
         return Ok(response.content_type("application/json").body(body));
     }
     if let Some(kind) = parts.headers.get(http::header::CONTENT_TYPE) {
-        response.insert_header((actix_web::http::header::CONTENT_TYPE, kind.as_bytes()));
+        response.insert_header((header::CONTENT_TYPE, kind.as_bytes()));
+        if kind.as_bytes().starts_with(EVENT_STREAM.as_bytes()) {
+            response.insert_header(header::ContentEncoding::Identity);
+        }
     }
     Ok(response.streaming(readable(server, caller, BodyDataStream::new(body), open)))
 }

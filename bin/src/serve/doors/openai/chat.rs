@@ -238,10 +238,12 @@ pub(super) fn event_stream(
     thread: &str,
     chunks: EventTextStream,
 ) -> HttpResponse {
-    HttpResponse::Ok()
-        .content_type("text/event-stream")
-        .insert_header(("Cache-Control", "no-cache, no-transform"))
-        .insert_header(("X-Accel-Buffering", "no"))
-        .insert_header((THREAD, thread))
-        .streaming(feed::body(server, slot, guard::by(request), Frame::Openai, chunks, None))
+    feed::response("text/event-stream").insert_header((THREAD, thread)).streaming(feed::body(
+        server,
+        slot,
+        guard::by(request),
+        Frame::Openai,
+        chunks,
+        None,
+    ))
 }
