@@ -90,6 +90,11 @@ fn failed(failure: impl Into<Failure>) -> Error {
 impl Agent<'_> {
     /// Answers a request. What is done before the first wait is done in the order of the requests.
     pub(super) async fn answer(&self, request: ClientRequest, responder: Responder<Value>) {
+        let is_first = matches!(request, ClientRequest::InitializeRequest(_));
+        if let (false, Err(error)) = (is_first, self.editor.check_initialized()) {
+            let _ = responder.respond_with_error(error);
+            return;
+        }
         match request {
             ClientRequest::InitializeRequest(request) => respond(responder, self.initialize(request)),
             ClientRequest::NewSessionRequest(request) => respond(responder, self.new_session(request).await),

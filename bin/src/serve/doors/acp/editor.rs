@@ -51,6 +51,12 @@ impl Editor {
         self.capabilities.set(capabilities).map_err(|_| error::refused("this connection has begun with `initialize`"))
     }
 
+    /// Checks that the client has begun.
+    pub(super) fn check_initialized(&self) -> Result<(), Error> {
+        let begun = self.capabilities.get().map(drop);
+        begun.ok_or_else(|| error::refused("begin with `initialize`"))
+    }
+
     /// What the client can do; nothing before `initialize`.
     pub(super) fn capabilities(&self) -> ClientCapabilities {
         self.capabilities.get().cloned().unwrap_or_default()

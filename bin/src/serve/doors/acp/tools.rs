@@ -300,7 +300,9 @@ async fn place(cx: &ToolContext, path: &str) -> Result<PathBuf, ExecutionError> 
     let (workspace, path) = (cx.workspace.clone(), path.to_owned());
     let resolved = tokio::task::spawn_blocking(move || {
         let resolved = workspace.resolve(&path)?;
-        Ok::<_, ExecutionError>(workspace.root().join(resolved.relative))
+        let root = workspace.root();
+        let is_root = resolved.relative.as_os_str().is_empty();
+        Ok::<_, ExecutionError>(if is_root { root.to_owned() } else { root.join(resolved.relative) })
     });
     resolved.await.map_err(|error| ExecutionError::new(ErrorKind::Failed, error.to_string()))?
 }
