@@ -153,7 +153,7 @@ async fn withdraw_question(server: Option<&Client>, thread: &ThreadHandle, quest
 }
 
 /// Waits until the thread has ended, waits for a person, or is paused.
-async fn at_rest(server: Option<&Client>, thread: &ThreadHandle) -> Result<Outcome, Failure> {
+pub(crate) async fn at_rest(server: Option<&Client>, thread: &ThreadHandle) -> Result<Outcome, Failure> {
     match server {
         Some(server) => {
             server.at_rest(thread).await?;

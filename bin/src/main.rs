@@ -172,6 +172,8 @@ enum Command {
     Serve(serve::ServeArgs),
     /// Serve workflows and debugging tools to an MCP client
     Mcp(serve::mcp::McpArgs),
+    /// Serve an agent to an editor that speaks ACP
+    Acp(serve::acp::AcpArgs),
     /// Create, list and revoke the tokens of `rethread serve`
     Token(token::TokenArgs),
     /// Write a commented rethread.toml
@@ -279,6 +281,7 @@ async fn dispatch(open: &OpenArgs, command: Command) -> Result<ExitCode, Failure
         Command::Gc(args) => gc::gc(open, args).await,
         Command::Serve(args) => serve::serve(open, args).await,
         Command::Mcp(args) => serve::mcp::mcp(open, args).await,
+        Command::Acp(args) => serve::acp::acp(open, args).await,
         Command::Token(args) => token::run(open, args),
         Command::Init(args) => init::run(open, &args),
         Command::Doctor(args) => doctor::run(open, args).await,

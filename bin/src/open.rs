@@ -335,8 +335,13 @@ impl OpenArgs {
 
     /// A runtime that runs threads, with models and tools.
     pub(crate) async fn work(&self, args: &ToolArgs) -> Result<Runtime, Failure> {
+        self.work_with(args, Programs::of(self, args)?).await
+    }
+
+    /// As above, if tools also start programs that the options do not say.
+    pub(crate) async fn work_with(&self, args: &ToolArgs, programs: Programs) -> Result<Runtime, Failure> {
         let runtime = self.equipped(args, |builder| builder).await?;
-        self.serve_socket(&runtime, Programs::of(self, args)?).await;
+        self.serve_socket(&runtime, programs).await;
         Ok(runtime)
     }
 

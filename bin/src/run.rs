@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use rethread::operate::Labels;
-use rethread::{Json, Runtime, Seq, StartThread, ThreadHandle};
+use rethread::{Json, Runtime, Seq, StartThread, ThreadHandle, ThreadId};
 use serde_json::{Value, json};
 
 use crate::agent::AgentArgs;
@@ -62,7 +62,7 @@ pub(crate) async fn run(open: &OpenArgs, args: RunArgs) -> Result<ExitCode, Fail
         (Some(file), None) => definition::read(file)?,
         (None, _) => args.agent.definition(open, "task")?,
     };
-    let begin = Beginning { input: input(&args)?, past: args.past.read()?, labels: args.labels.all()? };
+    let begin = Beginning { id: None, input: input(&args)?, past: args.past.read()?, labels: args.labels.all()? };
     let server = open.server().await?;
     let runtime = runtime(open, server, &args.tools).await?;
     let thread = start(server, &runtime, file, begin, &args.tools).await?;
@@ -84,6 +84,8 @@ pub(crate) async fn runtime(open: &OpenArgs, server: Option<&Client>, tools: &To
 
 /// The start of a thread.
 pub(crate) struct Beginning {
+    /// Its id, if it is chosen; a server chooses another one.
+    pub(crate) id: Option<ThreadId>,
     pub(crate) input: Option<Json>,
     pub(crate) past: Past,
     pub(crate) labels: Labels,
@@ -97,7 +99,7 @@ pub(crate) async fn start(
     begin: Beginning,
     tools: &ToolArgs,
 ) -> Result<ThreadHandle, Failure> {
-    let Beginning { input, past, labels } = begin;
+    let Beginning { id, input, past, labels } = begin;
     if let Some(server) = server {
         let folder = server.folder(tools)?;
         let mut body = json!({ "definition": file.text(), "workspace": folder, "labels": labels });
@@ -113,6 +115,9 @@ pub(crate) async fn start(
     let workflow = file.checked(runtime)?;
     let input = input.unwrap_or_else(|| workflow.absent_input());
     let mut start = past.of(StartThread::new(workflow, input).labels(labels));
+    if let Some(id) = id {
+        start = start.id(id);
+    }
     if let Some(folder) = tools.folder() {
         start = start.workspace(folder);
     }

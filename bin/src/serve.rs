@@ -59,6 +59,7 @@ use clap::Args;
 use rethread::operate::LogAccess as _;
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use self::doors::acp::command as acp;
 pub(crate) use self::doors::mcp::stdio as mcp;
 use self::server::{Server, Settings};
 use self::tokens::Tokens;

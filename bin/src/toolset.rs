@@ -7,7 +7,7 @@ use std::sync::Arc;
 use clap::Args;
 use rethread::operate::memory::{Embedding, FoundMemory, MemoryId, MemoryQuery, NewMemory};
 use rethread::tools::built_in::{self, Notes};
-use rethread::tools::mcp::{McpConfig, McpServers, McpTransport, ServerReport, prefix};
+use rethread::tools::mcp::{McpConfig, McpServerConfig, McpServers, McpTransport, ServerReport, prefix};
 use rethread::tools::{
     CommandOptions, CommandRules, Isolation, IsolationMode, MemoryAccess, ProcessOptions, Processes, RegisterError,
     Registry, Skills, Workspace,
@@ -261,6 +261,11 @@ fn skills(args: &MoreArgs) -> Skills {
     skills
 }
 
+/// Isolates an MCP server as the options say.
+pub(crate) fn isolate(more: &MoreArgs, server: &mut McpServerConfig) {
+    server.isolation = more.applied(server.isolation.clone());
+}
+
 /// The MCP servers of these files and of rethread.toml.
 pub(crate) fn servers(open: &OpenArgs, more: &MoreArgs) -> Result<McpConfig, Failure> {
     let mut all = McpConfig::default();
@@ -269,7 +274,7 @@ pub(crate) fn servers(open: &OpenArgs, more: &MoreArgs) -> Result<McpConfig, Fai
             warn(&format!("{}: {warning}", file.display()));
         }
         for mut server in config.servers {
-            server.isolation = more.applied(server.isolation);
+            isolate(more, &mut server);
             if all.servers.iter().any(|known| known.name == server.name) {
                 warn(&format!("{}: server `{}` is ignored: its name is already used", file.display(), server.name));
             } else {

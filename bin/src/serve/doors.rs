@@ -1,11 +1,13 @@
 //! Doors: protocols of others over the same threads, tokens and limits as `/v1`. `[serve.doors]` of rethread.toml opens
 //! them.
 
+pub(crate) mod acp;
 pub(crate) mod agui;
 mod conversation;
 mod following;
 pub(crate) mod mcp;
 pub(crate) mod openai;
+mod question;
 mod streamed_text;
 
 use std::path::Path;

@@ -153,6 +153,7 @@ fn the_help_lists_the_commands() {
         gc           Delete threads that ended, by age, status, label or size
         serve        Serve the log and its threads over HTTP
         mcp          Serve workflows and debugging tools to an MCP client
+        acp          Serve an agent to an editor that speaks ACP
         token        Create, list and revoke the tokens of `rethread serve`
         init         Write a commented rethread.toml
         doctor       Check keys, providers, MCP servers, folders and disk

@@ -3,6 +3,7 @@
 // All of it is test code, its helpers included.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr)]
 
+mod acp;
 mod agui;
 mod api;
 mod api_clients;

@@ -120,6 +120,7 @@ const LINES: &[Line] = &[
         shows: (7, "rethread serve at http://"),
     },
     alike("mcp", (0, "")),
+    alike("acp --profile fast", (0, "")),
     alike("mcp --read-only", (2, "a token of the scope `read`")),
     doing("delete --label user=nobody", (0, "0 threads")),
     alike("tools list --json", (0, "read_file")),

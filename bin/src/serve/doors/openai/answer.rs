@@ -3,7 +3,6 @@
 use std::fmt;
 
 use rethread::errors::RunError;
-use rethread::event::OperationType;
 use rethread::operate::OpenInteraction;
 use rethread::runs::RunId;
 use rethread::{Position, Seq, State, Status, ThreadHandle, ThreadId};
@@ -15,6 +14,7 @@ use serde_json::Value;
 use super::answer_text::{AnswerText, Piece, Said};
 use super::{Error, RESPONSE};
 use crate::serve::doors::following::{Following, Happening, Run};
+use crate::serve::doors::question::{is_answered_by_message, text_of};
 use crate::serve::problem::{Kind, Problem};
 use crate::serve::request;
 use crate::serve::server::Shared;
@@ -221,27 +221,6 @@ pub(super) fn paused(thread: &ThreadHandle, state: &State) -> Error {
     let reason = state.pause_reason().map(|reason| format!(": {reason}")).unwrap_or_default();
     let id = thread.id();
     Error::needs_person(format!("the run is paused{reason}; it continues after POST /v1/threads/{id}/resume"))
-}
-
-/// Whether a message of the conversation can answer the question. An approval needs a decision about a whole call, and a
-/// person who answers for a model has a prompt to read.
-pub(super) fn is_answered_by_message(question: &OpenInteraction) -> bool {
-    match question.request.operation_type {
-        OperationType::UpdateVariables
-        | OperationType::AddMessage
-        | OperationType::AnswerTool
-        | OperationType::InformTool => true,
-        OperationType::ApproveTool | OperationType::ApproveContent | OperationType::RelayModel => false,
-    }
-}
-
-/// The question, and what can be answered.
-fn text_of(question: &OpenInteraction) -> String {
-    let prompt = question.request.prompt.as_deref().unwrap_or("Your answer?");
-    match &question.request.answer {
-        Some(answer) => format!("{prompt} ({})", answer.expected()),
-        None => prompt.to_owned(),
-    }
 }
 
 /// The error of a run that waits for something that no message of the conversation can give.

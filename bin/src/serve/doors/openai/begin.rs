@@ -6,7 +6,7 @@ use actix_web::HttpRequest;
 use bytes::Bytes;
 use rethread::errors::{ControlError, Rejected, RunError};
 use rethread::event::ForkChanges;
-use rethread::operate::{Labels, OpenInteraction};
+use rethread::operate::Labels;
 use rethread::runs::{OnMessage, RunAgain, RunId, RunRequest};
 use rethread::{ForkRequest, Json, Seq, StartThread, State, Status, ThreadHandle, Workflow};
 
@@ -15,6 +15,7 @@ use super::answer;
 use super::input::{Input, Place};
 use crate::serve::beginning::{self, Begun, Repeatable};
 use crate::serve::doors::following::Run;
+use crate::serve::doors::question::{answer_of, is_answered_by_message};
 use crate::serve::guard;
 use crate::serve::idempotency::Key;
 use crate::serve::problem::{Kind, Problem};
@@ -141,7 +142,7 @@ async fn answer_question(
         return Err(answer::paused(thread, state).of_thread(thread.id()));
     }
     let open = thread.inbox().await.map_err(Problem::from)?;
-    let Some(question) = open.iter().find(|question| answer::is_answered_by_message(question)) else {
+    let Some(question) = open.iter().find(|question| is_answered_by_message(question)) else {
         return if open.is_empty() { Ok(None) } else { Err(answer::waits_elsewhere(&open).of_thread(thread.id())) };
     };
     if has_key {
@@ -220,13 +221,4 @@ async fn run_after(thread: &ThreadHandle, run: RunId) -> Result<RunId, Problem> 
     }
     let detail = format!("more than {} runs came after this response: continue a later one", PAGE * PAGES_MAX);
     Err(Problem::new(Kind::NoMoment, detail).at("parameter", "previous_response_id"))
-}
-
-/// The answer that a message gives: a text if the question has a type, otherwise JSON if it is JSON, as on a terminal.
-fn answer_of(question: &OpenInteraction, text: Json) -> Json {
-    if question.request.answer.is_some() {
-        return text;
-    }
-    let parsed = text.0.as_str().and_then(|text| serde_json::from_str::<serde_json::Value>(text).ok());
-    parsed.map_or(text, Json::from)
 }
