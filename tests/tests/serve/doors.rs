@@ -120,7 +120,7 @@ pub(crate) fn check_page(page: &str, language: &str, command: impl FnOnce(&str) 
 }
 
 /// The first block of code of this language, and what follows it.
-fn block<'a>(page: &'a str, language: &str) -> (&'a str, &'a str) {
+pub(crate) fn block<'a>(page: &'a str, language: &str) -> (&'a str, &'a str) {
     let (_, rest) = page.split_once(&format!("```{language}\n")).unwrap();
     rest.split_once("```").unwrap()
 }
