@@ -78,7 +78,18 @@ impl Begins<'_> {
                 let (span, asks) = (span("tool", run.name.as_str()), address.clone().recipient());
                 let (key, request) = (run.key(thread), run.into_request(state.node_name().cloned()));
                 let port = port();
-                slot.tools.do_send(CallTool { port, asks, thread, run: of_run, request, key, workspace, labels, waits, span });
+                slot.tools.do_send(CallTool {
+                    port,
+                    asks,
+                    thread,
+                    run: of_run,
+                    request,
+                    key,
+                    workspace,
+                    labels,
+                    waits,
+                    span,
+                });
             }
             Effect::AwaitSignal(run) => {
                 if services.kept_signals.may_have(&run.name) && services.mode.runs() {

@@ -149,7 +149,8 @@ fn server_sends_the_spans_of_a_run_when_it_ends() {
               invoke_agent two
                 chat small
           node joined
-    "#]].assert_eq(&tree(spans));
+    "#]]
+    .assert_eq(&tree(spans));
     let run = named(spans, "invoke_workflow works");
     assert_eq!(run["trace"], thread.replace('-', ""));
     assert_eq!(run["attributes"]["gen_ai.conversation.id"], thread);
