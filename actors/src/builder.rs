@@ -46,6 +46,7 @@ pub struct RuntimeBuilder {
     tool_services: Plan,
     workspace_in_prompt: bool,
     content_in_spans: bool,
+    trace_context: bool,
     monitors: Vec<Arc<dyn Monitor>>,
     limits: Limits,
     metrics_of: BTreeSet<String>,
@@ -78,6 +79,7 @@ impl RuntimeBuilder {
             tool_services: Plan::default(),
             workspace_in_prompt: true,
             content_in_spans: false,
+            trace_context: false,
             monitors: Vec::new(),
             limits: Limits::default(),
             metrics_of: BTreeSet::new(),
@@ -300,6 +302,13 @@ impl RuntimeBuilder {
     /// of its call.
     pub fn content_in_spans(mut self, is_held: bool) -> Self {
         self.content_in_spans = is_held;
+        self
+    }
+
+    /// Sets whether calls pass on the trace that they are part of: as the header `traceparent` to models, as `_meta` to tools
+    /// of MCP servers, and as [`ToolContext::traceparent`](crate::ToolContext) to others. The default is no.
+    pub fn trace_context(mut self, is_passed_on: bool) -> Self {
+        self.trace_context = is_passed_on;
         self
     }
 

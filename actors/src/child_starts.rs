@@ -22,6 +22,7 @@ use crate::registry::ThreadRegistry;
 use crate::runtime::Runtime;
 use crate::start_thread::{OnBusy, StartThread};
 use crate::stream_keys::ChildKey;
+use crate::trace_contexts;
 
 /// How long to wait while another start of the same child runs.
 const CONFLICT_RETRY: Duration = Duration::from_millis(5);
@@ -115,9 +116,8 @@ async fn begin(registry: &Arc<ThreadRegistry>, wanted: &Wanted) -> Result<(), Un
             let message = format!("workflow `{}` cannot run by itself: {faults}", run.workflow);
             Unstarted::Failed(ExecutionError::new(ErrorKind::Configuration, message))
         })?;
-        let record =
-            store.record(by.parent, by.call_id.0).map_err(|error| failed(&RuntimeError::from(error).into()))?;
-        let trace: TraceId = record.map_or_else(|| by.parent.into(), |record| record.trace);
+        let context = trace_contexts::of_run(store, by.parent, by.run_id);
+        let trace: TraceId = context.map_or_else(|_| by.parent.into(), |context| context.trace);
         Ok(Some((child, trace)))
     });
     let Some((child, trace)) = prepared.await.map_err(|error| failed(&error.into()))?? else { return Ok(()) };

@@ -10,6 +10,7 @@ use rethread_events::label_limits::Spent;
 use rethread_events::thread::Status;
 use rethread_store::LogReader;
 
+use crate::call_metrics::CallMetrics;
 use crate::error::ReadError;
 use crate::permit_waits::WaitingCalls;
 
@@ -29,6 +30,7 @@ pub(crate) struct Counters {
     pub(crate) cost_nanousd: AtomicU64,
     pub(crate) calls_unpriced: AtomicU64,
     pub(crate) calls_counted: AtomicU64,
+    pub(crate) calls: CallMetrics,
     threads: Mutex<Option<Count>>,
 }
 
@@ -52,6 +54,7 @@ impl Default for Counters {
             cost_nanousd: AtomicU64::new(0),
             calls_unpriced: AtomicU64::new(0),
             calls_counted: AtomicU64::new(0),
+            calls: CallMetrics::default(),
             threads: Mutex::new(None),
         }
     }

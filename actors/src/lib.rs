@@ -49,6 +49,7 @@ mod blocking;
 mod branch_states;
 mod branches;
 mod builder;
+mod call_metrics;
 mod changed_queues;
 mod child_starts;
 mod children;
@@ -138,6 +139,8 @@ mod tool_asks;
 mod tool_executor;
 #[cfg_attr(not(feature = "full"), allow(dead_code, unused_variables))]
 mod tool_services;
+mod trace_contexts;
+mod traces_of_runs;
 mod trial;
 mod usage_pages;
 mod verify;
@@ -230,6 +233,7 @@ pub mod runs {
 pub mod operate {
     pub use crate::archive::{Exporter, Imported};
     pub use crate::bisect::Bisected;
+    pub use crate::call_metrics::CallSeries;
     pub use crate::family::FamilyMember;
     pub use crate::gc::{Collected, CollectedThread, Retention};
     pub use crate::inbox::{Inbox, OpenInteraction};
@@ -247,6 +251,7 @@ pub mod operate {
     pub use crate::signals::{SIGNAL_ID_BYTES_MAX, SIGNAL_KEEP_MS_MAX, SIGNAL_THREADS_MAX, Signal, SignalSent};
     pub use crate::subscription::ThreadEnd;
     pub use crate::thread_page::{BranchFilter, ThreadPage, ThreadQuery};
+    pub use crate::traces_of_runs::RunSpans;
     pub use crate::usage_pages::{UsagePage, UsageQuery};
     pub use crate::workflows::WorkflowVersions;
     pub use rethread_events::label_limits::{LabelLimits, LabelSeries, Spent};

@@ -10,7 +10,7 @@ use actix::prelude::*;
 use parking_lot::Mutex;
 use rethread_events::event::{LlmCallCompleted, LlmCallFailed, LlmExecutionProgress, LlmTryFailed};
 use rethread_events::fault::{ErrorKind, ExecutionError};
-use rethread_events::ids::{ThreadId, Time};
+use rethread_events::ids::{RunId, ThreadId, Time};
 use rethread_events::thread::{ModelRequest, PermitObserver as _};
 use rethread_llm::tokens::{self, Counter};
 use rethread_llm::{CallContext, Delta, Listener, TryEvent};
@@ -33,6 +33,7 @@ const GATHER: Duration = Duration::from_millis(25);
 pub(crate) struct CallModel {
     pub(crate) port: Port,
     pub(crate) thread: ThreadId,
+    pub(crate) run: RunId,
     /// The recorded request, and what this call sends in addition.
     pub(crate) request: ModelRequest,
     /// When the thread stops this attempt.
@@ -78,10 +79,10 @@ fn until(deadline: Option<Time>) -> Option<tokio::time::Instant> {
 }
 
 async fn run(services: Arc<Services>, message: CallModel) {
-    let CallModel { port, thread, request, deadline, waits, span } = message;
+    let CallModel { port, thread, run, request, deadline, waits, span } = message;
     span.asks(|| json_of(&request.messages));
     let began = Instant::now();
-    let asked = ask(&services, thread, &port, deadline, &waits, request);
+    let asked = ask(&services, (thread, run), &port, deadline, &waits, request);
     let answered = contained(asked).instrument(span.span()).await.unwrap_or_else(Err);
     span.ends(&answered, |answer| json_of(&answer.message));
     match answered {
@@ -95,7 +96,7 @@ async fn run(services: Arc<Services>, message: CallModel) {
 
 async fn ask(
     services: &Arc<Services>,
-    thread: ThreadId,
+    (thread, run): (ThreadId, RunId),
     port: &Port,
     deadline: Option<Time>,
     waits: &PermitWaits,
@@ -110,8 +111,10 @@ async fn ask(
     let gathered = Arc::new(Gathered { stream, ..Gathered::default() });
     let mut listener = Gatherer { to: gathered.clone(), port: port.clone() };
     let key = port.call.key(thread);
+    let traceparent = services.traces.of_call(thread, run, port.call).await;
+    let (began, counted) = (Instant::now(), &services.counters.calls);
     loop {
-        let cx = CallContext::new(&key, &mut listener).until(until(deadline)).permits(waits);
+        let cx = CallContext::new(&key, &mut listener).until(until(deadline)).permits(waits).traceparent(traceparent);
         let answer = client.call(&request, cx);
         let answer = if stream { follow(answer, &gathered, port).await } else { answer.await };
         match answer {
@@ -120,11 +123,18 @@ async fn ask(
             Err(error) if error.kind == ErrorKind::InvalidRequest && request.response_format.take().is_some() => {
                 listener.tried(TryEvent { attempt: 1, took_ms: 0, error: Some(error), wait_ms: Some(0) });
             }
-            answer => {
+            Err(error) => {
+                let error = execution_error(error);
+                counted.model(client.provider(), &request.model, began.elapsed(), Err(error.kind));
+                return Err(error);
+            }
+            Ok(answer) => {
+                let took = began.elapsed();
                 // A client of the application may report no usage; that of profiles is complete.
                 let counter = Arc::new(Counter::for_model(&request.model));
-                let answer = tokens::complete(counter, &request, answer.map_err(execution_error)?).await;
-                return Ok(model_answer(port.call, answer));
+                let answer = model_answer(port.call, tokens::complete(counter, &request, answer).await);
+                counted.model(client.provider(), &request.model, took, Ok((answer.model.as_deref(), &answer.usage)));
+                return Ok(answer);
             }
         }
     }

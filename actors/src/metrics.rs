@@ -7,6 +7,7 @@ use rethread_events::ids::ThreadId;
 use rethread_events::label_limits::LabelSeries;
 use rethread_events::thread::Status;
 
+use crate::call_metrics::CallSeries;
 use crate::error::ReadError;
 use crate::permit_waits::WaitingCall;
 use crate::runtime::Runtime;
@@ -42,6 +43,8 @@ pub struct Metrics {
     pub calls_unpriced: u64,
     /// Model calls whose tokens were counted here, because the provider did not report them.
     pub calls_counted: u64,
+    /// Durations and tokens of the calls that this runtime made.
+    pub calls: Vec<CallSeries>,
     /// The counts of the labels that [`crate::RuntimeBuilder::metrics_by_label`] names.
     pub labels: Vec<LabelSeries>,
     /// The position that the next event will get.
@@ -71,6 +74,7 @@ impl Runtime {
             cost_nanousd: sum(&counters.cost_nanousd),
             calls_unpriced: sum(&counters.calls_unpriced),
             calls_counted: sum(&counters.calls_counted),
+            calls: counters.calls.series(),
             labels: self.services().labels.metrics(),
             next_position: self.store().next_position().0,
         })

@@ -9,6 +9,7 @@ use rethread_events::fault::ExecutionError;
 use rethread_events::ids::{RunId, Seq, ThreadId, Time};
 use rethread_events::json::Json;
 use rethread_events::thread::{Input, Rejected, RunInput, State, Status};
+use rethread_events::trace_context::TraceParent;
 use rethread_events::workflow::Workflow;
 use rethread_store::{LogReader, StoreError};
 use serde::Serialize;
@@ -49,6 +50,7 @@ pub struct RunRequest {
     on_message: Option<OnMessage>,
     after: Option<RunId>,
     key: Option<String>,
+    traceparent: Option<TraceParent>,
     on: RunOn,
 }
 
@@ -65,7 +67,8 @@ impl RunRequest {
     /// Creates a run with this input: a text, a JSON value, or any value that can be serialized as JSON.
     pub fn new(input: impl Serialize) -> Self {
         let input = serde_json::to_value(input).map(Json::from).map_err(|why| why.to_string());
-        Self { input, variables: OrderedMap::default(), on_message: None, after: None, key: None, on: RunOn::Newest }
+        let variables = OrderedMap::default();
+        Self { input, variables, on_message: None, after: None, key: None, traceparent: None, on: RunOn::Newest }
     }
 
     /// Sets these variables of the thread as the run begins.
@@ -95,6 +98,13 @@ impl RunRequest {
     #[must_use]
     pub fn key(mut self, key: impl Into<String>) -> Self {
         self.key = Some(key.into());
+        self
+    }
+
+    /// Sets the span of the caller: the run is part of its trace, unless it is a message to the run in progress.
+    #[must_use]
+    pub fn traceparent(mut self, caller: impl Into<Option<TraceParent>>) -> Self {
+        self.traceparent = caller.into();
         self
     }
 
@@ -277,14 +287,14 @@ impl ThreadHandle {
     /// has a definition of its own, and for a branch; `LabelLimit` if a limit of its labels is reached, except for a
     /// repeated request with the same key. Nothing changed then.
     pub async fn run(&self, request: RunRequest) -> Result<AcceptedRun, RunError> {
-        let RunRequest { input, variables, on_message, after, key, on } = request;
+        let RunRequest { input, variables, on_message, after, key, traceparent, on } = request;
         let input = input.map_err(RunError::NoJson)?;
         let runtime = self.runtime();
         runtime.fits("an input", &input.0)?;
         for value in variables.values() {
             runtime.fits("a variable", &value.0)?;
         }
-        let mut given = RunInput { input, variables, on_message, after, key, definition: None };
+        let mut given = RunInput { input, variables, on_message, after, key, definition: None, traceparent };
         let first = loop {
             let state = self.state().await?;
             // A repeated request gets its first result, even if a limit of its labels was reached since.

@@ -40,6 +40,7 @@ use crate::processor::Processors;
 use crate::snapshot_writer::SnapshotWriter;
 use crate::strategy::Strategies;
 use crate::tool_services::{Plan, ToolServices};
+use crate::trace_contexts::TraceContexts;
 
 /// The services that all threads of one runtime share: the log, models and tools, limits, counters. It does not depend
 /// on the actors.
@@ -59,6 +60,7 @@ pub(crate) struct Services {
     pub(crate) monitors: Vec<Arc<MonitorTask>>,
     /// Whether spans contain content.
     pub(crate) content_in_spans: bool,
+    pub(crate) traces: TraceContexts,
     pub(crate) bases: ForkBaseCache,
     pub(crate) kept_states: KeptStates,
     pub(crate) snapshots: Arc<SnapshotWriter>,
@@ -105,6 +107,7 @@ pub(crate) struct Parts {
     pub(crate) mode: Mode,
     pub(crate) workspace_in_prompt: bool,
     pub(crate) content_in_spans: bool,
+    pub(crate) trace_context: bool,
     pub(crate) monitors: Vec<Arc<MonitorTask>>,
 }
 
@@ -119,6 +122,7 @@ impl Services {
             tool_services: OnceLock::new(),
             workspace_in_prompt: parts.workspace_in_prompt,
             content_in_spans: parts.content_in_spans,
+            traces: TraceContexts::new(parts.store.clone(), parts.trace_context),
             monitors: parts.monitors,
             store: parts.store,
             tools: parts.tools,
@@ -254,6 +258,7 @@ impl Services {
             mode: Mode::Run,
             workspace_in_prompt: false,
             content_in_spans: false,
+            trace_context: false,
             monitors: Vec::new(),
         }))
     }

@@ -10,6 +10,7 @@ use rethread_events::labels::Labels;
 use rethread_events::message::Message;
 use rethread_events::text::json_bytes;
 use rethread_events::thread::{First, Start, Thread};
+use rethread_events::trace_context::TraceParent;
 use rethread_events::workflow::{Env, Fault, Faults, Workflow};
 use rethread_store::StoreError;
 use serde::{Deserialize, Serialize};
@@ -122,6 +123,13 @@ impl StartThread {
         self
     }
 
+    /// Sets the span of the caller: the first run is part of its trace.
+    #[must_use]
+    pub fn traceparent(mut self, caller: impl Into<Option<TraceParent>>) -> Self {
+        self.given.traceparent = caller.into();
+        self
+    }
+
     /// Sets the node to begin with, instead of the first one: one of the workflow itself, not of a sub-workflow.
     #[must_use]
     pub fn entry(mut self, node: impl Into<NodeId>) -> Self {
@@ -224,6 +232,7 @@ impl Runtime {
             return Err(RuntimeError::Busy { what: "live threads, and more wait for room", n, n_max }.into());
         }
         let (parent, trace) = start.parent.unzip();
+        let trace = trace.or(started.traceparent.map(|caller| caller.trace));
         let (workflow, first) = (start.workflow, First { started, parent });
         let origin = Origin::Nothing { first: Box::new(first), waits };
         self.registry().begin(id, Begin { workflow, origin, trace, needs_room, reply })?;

@@ -11,7 +11,7 @@ use rethread_events::event::{
     ToolExecutionCompleted, ToolExecutionFailed, ToolExecutionProgress, ToolExecutionRequest,
 };
 use rethread_events::fault::{ErrorKind, ExecutionError};
-use rethread_events::ids::ThreadId;
+use rethread_events::ids::{RunId, ThreadId};
 use rethread_events::labels::Labels;
 use rethread_tools::{Progress, ToolContext};
 use tracing::Instrument as _;
@@ -33,6 +33,7 @@ pub(crate) struct CallTool {
     /// Receives the tool's questions to people.
     pub(crate) asks: Recipient<AskForTool>,
     pub(crate) thread: ThreadId,
+    pub(crate) run: RunId,
     pub(crate) request: ToolExecutionRequest,
     /// The idempotency key of the call.
     pub(crate) key: String,
@@ -62,7 +63,7 @@ impl Handler<CallTool> for ToolExecutor {
         let services = self.services.clone();
         // Not spawned on the actor: an actor polls all of its futures when one of them wakes.
         actix_rt::spawn(async move {
-            let CallTool { port, asks, thread, request, key, workspace, labels, waits, span } = message;
+            let CallTool { port, asks, thread, run, request, key, workspace, labels, waits, span } = message;
             span.asks(|| request.arguments.0.to_string());
             let _open = services.counters.tool_call();
             let began_at = Instant::now();
@@ -70,7 +71,8 @@ impl Handler<CallTool> for ToolExecutor {
             let ToolExecutionRequest { tool_call_id, name, arguments, options, .. } = request;
             let timeout = Duration::from_millis(options.timeout_ms);
             let cx = context(&services, &port, asks, thread, workspace.as_deref());
-            let cx = cx.map(|cx| cx.key(key).labels(labels).timeout(timeout));
+            let traceparent = services.traces.of_call(thread, run, port.call).await;
+            let cx = cx.map(|cx| cx.key(key).labels(labels).timeout(timeout).traceparent(traceparent));
             let work = Arc::new(services.crashes.begins(step.clone()));
             let cx = cx.map(|cx| {
                 cx.on_blocking_work(work).permits(waits, Duration::from_millis(services.limits.call_wait_max_ms))
@@ -88,6 +90,8 @@ impl Handler<CallTool> for ToolExecutor {
                 return;
             }
             span.ends(&answer, |output| output.text.clone());
+            let error = answer.as_ref().err().map(|error| error.kind);
+            services.counters.calls.tool(name.as_str(), began_at.elapsed(), error);
             let (node_id, call_id) = (None, port.call);
             let duration_ms = millis(began_at.elapsed());
             match answer {

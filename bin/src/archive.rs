@@ -14,6 +14,7 @@ use serde_json::json;
 use crate::exit::{DAMAGED, Failure, INVALID, NOT_FOUND};
 use crate::label_args::LabelArgs;
 use crate::open::{self, OpenArgs};
+use crate::otlp;
 use crate::output;
 use crate::views::Imported;
 
@@ -25,7 +26,8 @@ pub(crate) struct VerifyArgs {
     json: bool,
 }
 
-/// Export threads as JSON lines, with everything that another log needs to continue them.
+/// Export threads as JSON lines, with everything that another log needs to continue them; or send their runs to an
+/// OpenTelemetry collector (--otlp).
 #[derive(Debug, Args)]
 pub(crate) struct ExportArgs {
     /// The threads: ids, parts of ids, or `last`
@@ -42,6 +44,8 @@ pub(crate) struct ExportArgs {
     /// The file to write (default: stdout)
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
+    #[command(flatten)]
+    otlp: otlp::OtlpArgs,
 }
 
 /// Import exported threads.
@@ -109,6 +113,11 @@ pub(crate) async fn export(open: &OpenArgs, args: ExportArgs) -> Result<ExitCode
     }
     for name in &args.threads {
         threads.push(open::find(&runtime, name).await?.id());
+    }
+    if args.otlp.is_given() {
+        let exported = otlp::export(open, &runtime, &args.otlp, &threads, args.run).await;
+        open::close(runtime).await?;
+        return exported;
     }
     let run = match (args.run, &threads[..]) {
         (None, _) => None,

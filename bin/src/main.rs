@@ -37,6 +37,11 @@ mod memory;
 mod migrate;
 mod moment;
 mod open;
+#[cfg(feature = "otlp")]
+mod otlp;
+#[cfg(not(feature = "otlp"))]
+#[path = "otlp_absent.rs"]
+mod otlp;
 mod output;
 mod past_args;
 mod remote;
@@ -158,7 +163,7 @@ enum Command {
     Respond(inbox::RespondArgs),
     /// Verify that no record of the log is changed, missing or out of order
     Verify(archive::VerifyArgs),
-    /// Export threads as JSON lines
+    /// Export threads as JSON lines, or their runs as OpenTelemetry traces
     Export(archive::ExportArgs),
     /// Import exported threads
     Import(archive::ImportArgs),

@@ -68,6 +68,11 @@ pub(crate) fn from_now(text: &str, now: Timestamp) -> Option<Time> {
     u64::try_from(time.as_microsecond()).ok().map(Time::from_unix_us)
 }
 
+/// The value of an option with a time.
+pub(crate) fn time(text: &str) -> Result<Time, String> {
+    time_of(text, Timestamp::now()).ok_or_else(|| "expected a time such as 2026-01-31T12:00:00Z or `2 days ago`".into())
+}
+
 /// Parses an absolute time, or one relative to now: `5m ago`, `1h 30m ago`, `2 days ago`.
 pub(crate) fn time_of(text: &str, now: Timestamp) -> Option<Time> {
     if let Ok(time) = text.parse::<Time>() {

@@ -23,6 +23,7 @@ use crate::commands;
 use crate::exit::{DAMAGED, Failure, INVALID, NOT_FOUND};
 use crate::limits::{self, MetricsOf};
 use crate::memory;
+use crate::otlp;
 use crate::output::{self, Color};
 use crate::remote::{self, Client, RemoteStore};
 use crate::serve::local::{Driven, Local};
@@ -189,6 +190,7 @@ impl OpenArgs {
             .map_err(|error| Failure::new(INVALID, format!("{}: {}", file.display(), with_sources(&error))))?;
         toolset::configs(self, &[])?;
         webhook::check(file)?;
+        otlp::check(file)?;
         limits::read(file)?;
         commands::read(file)?;
         client_tools::read(Some(file))?;
@@ -361,6 +363,7 @@ impl OpenArgs {
             let (limits, metrics) = self.limits()?;
             let builder = self.builder().profiles(profiles).limits(|given| *given = limits);
             let builder = builder.metrics_by_label(metrics.labels, metrics.label_values_max);
+            let builder = builder.trace_context(otlp::is_configured(self.config_file())?);
             toolset::equip(self, build(builder), args)
         };
         let runtime = self.after_readers(make).await?;

@@ -67,6 +67,8 @@ use crate::client_tools;
 use crate::exit::{Failure, INVALID};
 use crate::interrupt::{self, interrupted};
 use crate::open::{self, OpenArgs};
+#[cfg(feature = "otlp")]
+use crate::otlp;
 use crate::output;
 use crate::remote::TOKEN;
 use crate::toolset::{Programs, ToolArgs};
@@ -147,6 +149,15 @@ pub(crate) async fn serve(open: &OpenArgs, args: ServeArgs) -> Result<ExitCode, 
         let message = "--read-only and webhooks do not go together: a webhook stores its position in the log";
         return Err(Failure::new(INVALID, message));
     }
+    #[cfg(feature = "otlp")]
+    let telemetry = match otlp::read(open.config_file(), &otlp::variable)? {
+        Some(_) if args.read_only => {
+            let message = "--read-only and [telemetry] do not go together: the export of traces stores its position in \
+                           the log";
+            return Err(Failure::new(INVALID, message));
+        }
+        telemetry => telemetry,
+    };
     // A read-only server refuses deliveries before it reads them, so it needs no secrets of theirs.
     let incoming = if args.read_only { Default::default() } else { incoming::read(open.config_file())? };
     let listener = listen(&args, &tokens)?;
@@ -175,8 +186,16 @@ pub(crate) async fn serve(open: &OpenArgs, args: ServeArgs) -> Result<ExitCode, 
     };
     let stopping = CancellationToken::new();
     let webhooks = webhook::start(webhooks, &runtime, &stopping).await?;
+    #[cfg(feature = "otlp")]
+    let exporting = match telemetry {
+        Some(telemetry) => Some(otlp::start(telemetry, &runtime, &stopping).await?),
+        None => None,
+    };
     let deeds = webhooks.iter().map(|webhook| (webhook.name.clone(), webhook.deeds.clone())).collect();
-    let server = web::Data::new(Server::new(runtime.clone(), settings, tokens, stopping, deeds, incoming));
+    let server = Server::new(runtime.clone(), settings, tokens, stopping, deeds, incoming);
+    #[cfg(feature = "otlp")]
+    let server = server.with_export(exporting.as_ref().map(|exporting| exporting.stats.clone()));
+    let server = web::Data::new(server);
     let of_app = server.clone();
     let n_workers = std::thread::available_parallelism().map_or(2, usize::from).clamp(2, 8);
     let http = HttpServer::new(move || {
@@ -233,6 +252,10 @@ pub(crate) async fn serve(open: &OpenArgs, args: ServeArgs) -> Result<ExitCode, 
     let served = http.await;
     for webhook in webhooks {
         webhook.ended().await;
+    }
+    #[cfg(feature = "otlp")]
+    if let Some(exporting) = exporting {
+        exporting.ended().await;
     }
     open::close(runtime).await?;
     match served {

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use clap::Args;
-use jiff::Timestamp;
 use rethread::operate::{Labels, UsageQuery};
 use rethread::runs::RunId;
 use rethread::usage::{CallUsage, GroupSums, UsageSums};
@@ -14,7 +13,7 @@ use serde_json::json;
 use crate::exit::Failure;
 use crate::explain::lines::short;
 use crate::label_args::LabelArgs;
-use crate::moment::time_of;
+use crate::moment::time;
 use crate::open::{self, OpenArgs};
 use crate::output;
 use crate::threads::dollars;
@@ -50,10 +49,6 @@ pub(crate) struct UsageArgs {
     /// Print one JSON object; with --by call, one for each call, on a line of its own
     #[arg(long)]
     json: bool,
-}
-
-fn time(text: &str) -> Result<Time, String> {
-    time_of(text, Timestamp::now()).ok_or_else(|| "expected a time such as 2026-01-31T12:00:00Z or `2 days ago`".into())
 }
 
 pub(crate) async fn usage(open: &OpenArgs, args: UsageArgs) -> Result<ExitCode, Failure> {

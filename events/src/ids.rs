@@ -24,7 +24,7 @@ pub struct IdError {
 }
 
 impl IdError {
-    fn new(what: &'static str, expected: &'static str, text: &str) -> Self {
+    pub(crate) fn new(what: &'static str, expected: &'static str, text: &str) -> Self {
         Self { what, expected, text: text::head(text, 80).to_owned() }
     }
 }

@@ -21,5 +21,7 @@ pub mod steps;
 pub mod text;
 pub mod thread;
 pub mod tool;
+pub mod trace_context;
+pub mod traces;
 pub mod usage;
 pub mod workflow;

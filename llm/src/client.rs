@@ -6,6 +6,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use rethread_events::memory::Embedding;
 use rethread_events::thread::PermitObserver;
+use rethread_events::trace_context::TraceParent;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
@@ -97,6 +98,8 @@ pub struct CallContext<'a> {
     pub key: &'a str,
     /// The number of this attempt, from 1. A layer that retries increments it.
     pub attempt: u32,
+    /// The span of the call, which a client over HTTP passes on.
+    pub traceparent: Option<TraceParent>,
     /// How long the caller waits.
     pub(crate) time: CallTime<'a>,
 }
@@ -148,7 +151,15 @@ impl Drop for WaitGuard<'_> {
 impl<'a> CallContext<'a> {
     /// A call with this name and listener.
     pub fn new(key: &'a str, listener: &'a mut dyn Listener) -> Self {
-        Self { listener, key, attempt: 1, time: CallTime { deadline: None, permits: None } }
+        let time = CallTime { deadline: None, permits: None };
+        Self { listener, key, attempt: 1, traceparent: None, time }
+    }
+
+    /// Sets the span of the call.
+    #[must_use]
+    pub fn traceparent(mut self, traceparent: Option<TraceParent>) -> Self {
+        self.traceparent = traceparent;
+        self
     }
 
     /// Sets when the caller stops waiting for the answer: no wait that goes beyond it is begun. It does not end the
@@ -168,7 +179,8 @@ impl<'a> CallContext<'a> {
 
     /// The same context for a call inside the call.
     pub fn reborrow(&mut self) -> CallContext<'_> {
-        CallContext { listener: &mut *self.listener, key: self.key, attempt: self.attempt, time: self.time }
+        let Self { key, attempt, traceparent, time, .. } = *self;
+        CallContext { listener: &mut *self.listener, key, attempt, traceparent, time }
     }
 }
 

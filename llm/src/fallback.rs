@@ -45,7 +45,7 @@ impl Layer for Fallback {
                 counter.inner.delta(Delta::Restarted { attempt });
             }
             let request = Request { model: model.clone(), ..request.clone() };
-            let inner_cx = CallContext { listener: &mut counter, attempt, key: cx.key, time: cx.time };
+            let inner_cx = CallContext { listener: &mut counter, attempt, ..cx };
             match client.call(&request, inner_cx).await {
                 Ok(response) => return Ok(response),
                 Err(other) => error = other,

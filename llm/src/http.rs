@@ -214,7 +214,7 @@ impl Client for HttpClient {
     fn call<'a>(&'a self, request: &'a Request, cx: CallContext<'a>) -> BoxFuture<'a, Result<Response, LlmError>> {
         async move {
             let limit = Duration::from_millis(self.limits.try_ms);
-            let attempt = self.attempt(request, cx.listener, cx.key);
+            let attempt = self.attempt(request, cx);
             match tokio::time::timeout(limit, attempt).await {
                 Ok(result) => result,
                 Err(_) => Err(self.timeout_error("the answer", self.limits.try_ms)),

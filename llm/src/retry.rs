@@ -269,7 +269,7 @@ impl Layer for Retrying {
                 return Err(error);
             }
             let started = Instant::now();
-            let inner_cx = CallContext { listener: &mut watcher, key: cx.key, attempt, time };
+            let inner_cx = CallContext { listener: &mut watcher, attempt, time, ..cx };
             let result = match within(self.inner.call(request, inner_cx), || time.moved(deadline)).await {
                 Some(result) => result,
                 None => Err(LlmError::new(

@@ -10,6 +10,7 @@ use rethread_events::fault::{ErrorKind, ExecutionError};
 use rethread_events::ids::ThreadId;
 use rethread_events::labels::Labels;
 use rethread_events::thread::PermitObserver;
+use rethread_events::trace_context::TraceParent;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 
@@ -37,6 +38,8 @@ pub struct ToolContext {
     pub timeout: Option<Duration>,
     /// The thread that makes the call, if one does.
     pub thread: Option<ThreadId>,
+    /// The span of the call, to be passed on to other services; absent unless the runtime passes traces on.
+    pub traceparent: Option<TraceParent>,
     /// The labels of that thread.
     pub labels: Arc<Labels>,
     /// On whose behalf the call is made; the id of the thread where there is one. What outlives a call (a background
@@ -77,6 +80,7 @@ impl ToolContext {
             attempt: 1,
             timeout: None,
             thread: None,
+            traceparent: None,
             labels: Arc::default(),
             owner: "".into(),
             outputs: None,
@@ -93,6 +97,13 @@ impl ToolContext {
     #[must_use]
     pub fn key(mut self, key: impl Into<Arc<str>>) -> Self {
         self.key = key.into();
+        self
+    }
+
+    /// Sets the span of the call.
+    #[must_use]
+    pub fn traceparent(mut self, span: Option<TraceParent>) -> Self {
+        self.traceparent = span;
         self
     }
 

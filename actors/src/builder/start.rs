@@ -98,6 +98,7 @@ impl RuntimeBuilder {
             principal: self.principal,
             workspace_in_prompt: self.workspace_in_prompt,
             content_in_spans: self.content_in_spans,
+            trace_context: self.trace_context,
         }));
         let registry = ThreadRegistry::new(services.clone());
         let started = async {

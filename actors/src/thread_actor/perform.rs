@@ -49,6 +49,7 @@ impl Begins<'_> {
             return false;
         };
         let state = live.thread.state();
+        let of_run = state.run_id();
         let port = || Port::new(key, cancel.clone(), address.clone().recipient());
         let span = |kind, callee: &str| self.spans.call(key, kind, callee);
         let call = |kind, callee: &str| ApplicationCall {
@@ -62,14 +63,33 @@ impl Begins<'_> {
                     return false;
                 };
                 let span = span("model", &services.models.name_of(&request.execution.model));
-                slot.llm.do_send(CallModel { port: port(), thread, request, deadline: call.deadline, waits, span });
+                slot.llm.do_send(CallModel {
+                    port: port(),
+                    thread,
+                    run: of_run,
+                    request,
+                    deadline: call.deadline,
+                    waits,
+                    span,
+                });
             }
             Effect::CallTool(run) => {
                 let (workspace, labels) = (state.workspace().map(str::to_owned), state.labels().clone());
                 let (span, asks) = (span("tool", run.name.as_str()), address.clone().recipient());
                 let (key, request) = (run.key(thread), run.into_request(state.node_name().cloned()));
                 let port = port();
-                slot.tools.do_send(CallTool { port, asks, thread, request, key, workspace, labels, waits, span });
+                slot.tools.do_send(CallTool {
+                    port,
+                    asks,
+                    thread,
+                    run: of_run,
+                    request,
+                    key,
+                    workspace,
+                    labels,
+                    waits,
+                    span,
+                });
             }
             Effect::AwaitSignal(run) => {
                 if services.kept_signals.may_have(&run.name) && services.mode.runs() {

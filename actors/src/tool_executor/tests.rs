@@ -1,5 +1,5 @@
 use rethread_events::event::{CallEvent, ToolCallOptions};
-use rethread_events::ids::{CallId, Seq};
+use rethread_events::ids::{CallId, RunId, Seq};
 use rethread_events::thread::Input;
 use rethread_events::tool::Recovery;
 use rethread_tools::{Registry, Tool};
@@ -40,8 +40,9 @@ fn reported(tool: Tool, name: &str, cancel: impl FnOnce(&CancellationToken)) -> 
         let place = WaitPlace { among: services.counters.waiting.clone(), attempt: (THREAD, CALL, 1), is_tool: true };
         let waits = PermitWaits::new(place, || {});
         let span = Spans::begin(THREAD, false).call((CALL, 1), "tool", name);
-        let (request, key, labels) = (request_of(name), CALL.key(THREAD), Labels::new());
-        executor.do_send(CallTool { port, asks, thread: THREAD, request, key, workspace: None, labels, waits, span });
+        let (request, key, labels, run) = (request_of(name), CALL.key(THREAD), Labels::new(), RunId(Seq(0)));
+        let workspace = None;
+        executor.do_send(CallTool { port, asks, thread: THREAD, run, request, key, workspace, labels, waits, span });
         let mut reported = Vec::new();
         // Ends when the call is over: it held the last port.
         while let Some(report) = reports.recv().await {

@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use actix_web::HttpResponse;
-use rethread::operate::{LabelSeries, Metrics};
+use rethread::operate::{CallSeries, LabelSeries, Metrics};
+use rethread_events::traces::{Key, Profile};
 use rethread_llm::Profiles;
 use rethread_llm::profiles::Totals;
 use rethread_llm::retry::RetryStats;
@@ -22,6 +23,8 @@ pub(crate) async fn metrics(server: Shared) -> Result<HttpResponse, Problem> {
     profiles(&mut text, server.runtime.profiles());
     requests(&mut text, &server);
     webhooks(&mut text, &server);
+    #[cfg(feature = "otlp")]
+    export(&mut text, &server);
     Ok(HttpResponse::Ok().content_type("text/plain; version=0.0.4; charset=utf-8").body(text))
 }
 
@@ -59,9 +62,38 @@ fn runtime(text: &mut String, metrics: &Metrics) {
     let _ = writeln!(text, "rethread_model_calls_counted_total {}", metrics.calls_counted);
     head(text, "rethread_live_threads", "gauge", "Threads in memory");
     let _ = writeln!(text, "rethread_live_threads {}", metrics.live_threads);
+    calls(text, &metrics.calls);
     labels(text, &metrics.labels);
     head(text, "rethread_next_position", "gauge", "The position that the next event of the log will get");
     let _ = writeln!(text, "rethread_next_position {}", metrics.next_position);
+}
+
+/// The name of a metric of calls, what it tells, and how many units of a value are one in it.
+const CALLS: [(Key, &str, &str, f64); 3] = [
+    (Key::OperationDuration, "gen_ai_client_operation_duration_seconds", "Model calls of this process", 1e6),
+    (Key::TokenUsage, "gen_ai_client_token_usage", "Tokens of a model call of this process", 1.0),
+    (Key::ToolDuration, "gen_ai_execute_tool_duration_seconds", "Tool calls of this process", 1e6),
+];
+
+/// Calls of models and tools, with the names of the GenAI conventions.
+fn calls(text: &mut String, calls: &[CallSeries]) {
+    for (metric, name, help, per) in CALLS {
+        head(text, name, "histogram", help);
+        for series in calls.iter().filter(|series| series.metric == metric) {
+            let pair = |(key, value): &(Key, String)| {
+                format!("{}=\"{}\"", key.name(Profile::V1_41).replace('.', "_"), escaped(value))
+            };
+            let labels = series.attributes.iter().map(pair).collect::<Vec<_>>().join(",");
+            let mut n = 0;
+            for (i, in_bucket) in series.buckets.iter().enumerate() {
+                n += in_bucket;
+                let bound = series.bounds.get(i).map_or("+Inf".to_owned(), |bound| (*bound as f64 / per).to_string());
+                let _ = writeln!(text, "{name}_bucket{{{labels},le=\"{bound}\"}} {n}");
+            }
+            let _ = writeln!(text, "{name}_sum{{{labels}}} {}", series.sum as f64 / per);
+            let _ = writeln!(text, "{name}_count{{{labels}}} {n}");
+        }
+    }
 }
 
 /// Of each value of the labels that the configuration lists.
@@ -187,6 +219,23 @@ fn webhooks(text: &mut String, server: &Shared) {
     all("rethread_webhook_failed_total", "counter", "Attempts that failed", |stats| &stats.failed);
     all("rethread_webhook_next_position", "gauge", "The next position to deliver", |stats| &stats.next);
     all("rethread_webhook_dead", "gauge", "1 after it has given up", |stats| &stats.dead);
+}
+
+/// What was sent to a collector of OpenTelemetry.
+#[cfg(feature = "otlp")]
+fn export(text: &mut String, server: &Shared) {
+    let Some(stats) = &server.export else { return };
+    let mut one = |name: &str, kind: &str, help: &str, value: &AtomicU64| {
+        head(text, name, kind, help);
+        let _ = writeln!(text, "{name} {}", value.load(Ordering::Relaxed));
+    };
+    one("rethread_otlp_runs_total", "counter", "Runs whose spans a collector accepted", &stats.runs);
+    let sampled_out = "Runs that were not sent because of the ratio";
+    one("rethread_otlp_runs_sampled_out_total", "counter", sampled_out, &stats.sampled_out);
+    one("rethread_otlp_spans_total", "counter", "Spans that a collector accepted", &stats.spans);
+    one("rethread_otlp_spans_refused_total", "counter", "Spans that a collector refused", &stats.refused);
+    one("rethread_otlp_failed_total", "counter", "Attempts to send spans that failed", &stats.failed);
+    one("rethread_otlp_next_position", "gauge", "The next position of the log whose runs are sent", &stats.next);
 }
 
 fn head(text: &mut String, name: &str, kind: &str, help: &str) {

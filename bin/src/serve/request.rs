@@ -11,6 +11,7 @@ use rethread::errors::LabelError;
 use rethread::operate::{Labels, Search, SearchError};
 use rethread::{CallId, Position, Seq, Status, ThreadId, Time};
 use rethread_events::text;
+use rethread_events::trace_context::TraceParent;
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize as _, Deserializer};
 
@@ -54,6 +55,13 @@ pub(crate) async fn body(mut payload: web::Payload, bytes_max: usize) -> Result<
 pub(crate) fn media_type(request: &HttpRequest) -> String {
     let value = request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+}
+
+/// The span of the caller. A header that cannot be read counts as none, as W3C Trace Context says.
+pub(crate) fn traceparent(request: &HttpRequest) -> Option<TraceParent> {
+    let mut headers = request.headers().get_all("traceparent");
+    let header = headers.next().filter(|_| headers.next().is_none())?;
+    header.to_str().ok()?.trim().parse().ok()
 }
 
 /// Checks that the body says to be JSON. A form on a foreign page cannot send the required media type.

@@ -114,7 +114,8 @@ pub(crate) async fn create(
     let given = Chosen { workflow, hash, definition }.find(&server, For::Running).await?;
     let id = request::thread(&request)?;
     let thread = server.runtime.thread(id).by(guard::principal(&server, &request));
-    let mut run = RunRequest::new(input).variables(variables.unwrap_or_default());
+    let run = RunRequest::new(input).variables(variables.unwrap_or_default());
+    let mut run = run.traceparent(request::traceparent(&request));
     if let Some(policy) = on_message {
         run = run.on_message(policy);
     }

@@ -22,6 +22,8 @@ use super::problem::{Kind, Problem};
 use super::tokens::Tokens;
 use super::webhook::WebhookStats;
 use super::written::Entry;
+#[cfg(feature = "otlp")]
+use crate::otlp::ExportStats;
 use crate::toolset::Programs;
 
 /// The server, as a handler gets it.
@@ -73,6 +75,9 @@ pub(crate) struct Server {
     pub(crate) mcp: mcp::Sessions,
     /// The webhooks by name, and what they have done.
     pub(crate) webhooks: Vec<(String, Arc<WebhookStats>)>,
+    /// What was sent to a collector of OpenTelemetry, if the configuration names one.
+    #[cfg(feature = "otlp")]
+    pub(crate) export: Option<Arc<ExportStats>>,
     /// The webhooks of other services, by name.
     pub(crate) incoming: BTreeMap<String, Incoming>,
     /// Cancelled when the server stops.
@@ -99,12 +104,20 @@ impl Server {
             tokens,
             counters: Counters::default(),
             stopping,
+            #[cfg(feature = "otlp")]
+            export: None,
             webhooks,
             incoming,
             subscribers: Arc::new(Semaphore::new(settings.subscribers_max)),
             n_subscribers: AtomicUsize::new(0),
             settings,
         }
+    }
+
+    /// Counts what is sent to a collector.
+    #[cfg(feature = "otlp")]
+    pub(crate) fn with_export(self, export: Option<Arc<ExportStats>>) -> Self {
+        Self { export, ..self }
     }
 
     /// The place of one who follows the log.

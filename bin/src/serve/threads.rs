@@ -209,6 +209,7 @@ pub(crate) async fn start(
     let (input, labels) = (start.input.map(Json::from), guard::bound(&request, start.labels)?);
     let messages = past(start.messages, start.messages_format)?;
     let (variables, entry, on_busy) = (start.variables.unwrap_or_default(), start.entry, start.on_busy);
+    let caller = request::traceparent(&request);
     // Tokens that are bound to other labels have keys of their own.
     let operation = match guard::bound_to(&request) {
         bound if bound.is_empty() => "start".to_owned(),
@@ -221,7 +222,8 @@ pub(crate) async fn start(
             return Err(Problem::new(Kind::InvalidRequest, detail));
         };
         let input = input.unwrap_or_else(|| workflow.absent_input());
-        let mut start = StartThread::new(workflow, input).id(id).labels(labels).messages(messages).variables(variables);
+        let start = StartThread::new(workflow, input).id(id).labels(labels).messages(messages);
+        let mut start = start.variables(variables).traceparent(caller);
         if let Some(entry) = entry {
             start = start.entry(entry);
         }

@@ -11,6 +11,7 @@ use super::graph::*;
 use super::interaction::*;
 use super::llm::*;
 use super::node::*;
+use super::run::*;
 use super::strategy::*;
 use super::table::Event;
 use super::thread::*;
@@ -98,6 +99,7 @@ older! {
     1 v 1 ThreadStartedV1 of ThreadStarted;
     1 v 2 ThreadStartedV2 of ThreadStarted;
     1 v 3 ThreadStartedV3 of ThreadStarted;
+    1 v 4 ThreadStartedV4 of ThreadStarted;
     2 v 1 ThreadForkedV1 of ThreadForked;
     2 v 2 ThreadForkedV2 of ThreadForked;
     3 v 1 ThreadPausedV1 of ThreadPaused;
@@ -115,6 +117,8 @@ older! {
     12 v 1 Warning of Warning;
     14 v 1 LimitRaisedV1 of LimitRaised;
     14 v 2 LimitRaisedV2 of LimitRaised;
+    15 v 1 RunStartedV1 of RunStarted;
+    16 v 1 RunQueuedV1 of RunQueued;
     20 v 1 NodeStarted of NodeStarted;
     21 v 1 NodeCompleted of NodeCompleted;
     22 v 1 NodeFailed of NodeFailed;

@@ -8,6 +8,7 @@ use crate::codec::OrderedMap;
 use crate::ids::{NodeId, RunId, Seq, Time};
 use crate::json::Json;
 use crate::principal::Principal;
+use crate::trace_context::TraceParent;
 
 /// RUN_STARTED: the next run of a thread whose last run has ended. The conversation and the variables of the thread stay,
 /// but for `input`, which is that of this run, and `output` and `error`, which a run begins without.
@@ -44,6 +45,9 @@ pub struct RunStarted {
     /// Who did it; absent where the runtime did.
     #[serde(default)]
     pub by: Option<Principal>,
+    /// The span of the caller, as its `traceparent` names it.
+    #[serde(default)]
+    pub traceparent: Option<TraceParent>,
 }
 
 /// A run that has ended.
@@ -86,6 +90,9 @@ pub struct RunQueued {
     /// Who did it; absent where the runtime did.
     #[serde(default)]
     pub by: Option<Principal>,
+    /// The span of the caller, as its `traceparent` names it.
+    #[serde(default)]
+    pub traceparent: Option<TraceParent>,
 }
 
 /// RUN_CANCELLED: a run that waited is cancelled and will not begin; or messages that were to steer a run, and that no

@@ -248,7 +248,7 @@ pub fn event_type_named(name: &str) -> Option<&'static EventType> {
 
 events! {
     // the thread as a whole
-    1 ThreadStarted "THREAD_STARTED" v 4 State;
+    1 ThreadStarted "THREAD_STARTED" v 5 State;
     2 ThreadForked "THREAD_FORKED" v 3 State by;
     3 ThreadPaused "THREAD_PAUSED" v 2 State by;
     4 ThreadResumed "THREAD_RESUMED" v 2 State by;
@@ -261,8 +261,8 @@ events! {
     11 MessageAdded "MESSAGE_ADDED" v 3 State by;
     12 Warning "WARNING" v 2 Informational;
     // the runs after the first one
-    15 RunStarted "RUN_STARTED" v 1 State by;
-    16 RunQueued "RUN_QUEUED" v 1 State by;
+    15 RunStarted "RUN_STARTED" v 2 State by;
+    16 RunQueued "RUN_QUEUED" v 2 State by;
     17 RunCancelled "RUN_CANCELLED" v 1 State by;
     // another definition
     18 WorkflowChanged "WORKFLOW_CHANGED" v 1 State by;

@@ -10,6 +10,7 @@ use crate::json::Json;
 use crate::labels::Labels;
 use crate::message::Message;
 use crate::principal::Principal;
+use crate::trace_context::TraceParent;
 use std::sync::Arc;
 
 /// THREAD_STARTED: a run begins.
@@ -40,6 +41,9 @@ pub struct ThreadStarted {
     /// What was said before: the conversation that the first run goes on with.
     #[serde(default)]
     pub messages: Vec<Arc<Message>>,
+    /// The span of the caller, as its `traceparent` names it.
+    #[serde(default)]
+    pub traceparent: Option<TraceParent>,
 }
 
 /// What a thread may spend on models, its branches included.

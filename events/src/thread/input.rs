@@ -8,6 +8,7 @@ use crate::json::Json;
 use crate::labels::Labels;
 use crate::message::Message;
 use crate::principal::Principal;
+use crate::trace_context::TraceParent;
 use crate::workflow::{Faults, Workflow};
 use std::sync::Arc;
 
@@ -206,13 +207,23 @@ pub struct RunInput {
     pub key: Option<String>,
     /// The definition that it runs on; that of the last run when absent. Refused while a run is going on. The log has it.
     pub definition: Option<Arc<Workflow>>,
+    /// The span of the caller.
+    pub traceparent: Option<TraceParent>,
 }
 
 impl PartialEq for RunInput {
     fn eq(&self, other: &Self) -> bool {
         let hash = |run: &Self| run.definition.as_ref().map(|definition| definition.hash());
-        (&self.input, &self.variables, self.on_message, self.after, &self.key, hash(self))
-            == (&other.input, &other.variables, other.on_message, other.after, &other.key, hash(other))
+        (&self.input, &self.variables, self.on_message, self.after, &self.key, hash(self), self.traceparent)
+            == (
+                &other.input,
+                &other.variables,
+                other.on_message,
+                other.after,
+                &other.key,
+                hash(other),
+                other.traceparent,
+            )
     }
 }
 
@@ -232,6 +243,8 @@ pub struct Start {
     pub variables: OrderedMap<Json>,
     /// The node of the main graph to begin with, in place of the first one.
     pub entry: Option<NodeId>,
+    /// The span of the caller.
+    pub traceparent: Option<TraceParent>,
 }
 
 impl Start {

@@ -174,7 +174,7 @@ impl Thread {
     pub fn started(workflow: &Workflow, given: Start, now: Time) -> Result<ThreadStarted, Faults> {
         check::start(workflow, &given)?;
         let spec = workflow.spec();
-        let Start { input, workspace, labels, messages, variables: own, entry } = given;
+        let Start { input, workspace, labels, messages, variables: own, entry, traceparent } = given;
         let (deadline, budget) = runs::limits_of_run(spec, now, &Totals::default(), now);
         let mut variables = spec.variables.clone();
         for (name, value) in own.iter() {
@@ -192,6 +192,7 @@ impl Thread {
             on_limit: spec.on_limit,
             labels,
             messages,
+            traceparent,
         })
     }
 

@@ -200,6 +200,7 @@ impl Again<'_> {
             messages: recorded.messages.clone(),
             variables: own.map(|(name, value)| (name.clone(), value.clone())).collect(),
             entry: entry.cloned(),
+            traceparent: recorded.traceparent,
         }
     }
 
@@ -213,6 +214,7 @@ impl Again<'_> {
             input: recorded.input.clone(),
             variables: recorded.variables.clone(),
             key: recorded.key.clone(),
+            traceparent: recorded.traceparent,
             ..RunInput::default()
         };
         let id = (recorded.run_id, recorded.from);

@@ -160,6 +160,7 @@ pub(super) fn begun(
         from,
         key: given.key,
         by: None,
+        traceparent: given.traceparent,
     })
 }
 
@@ -213,7 +214,8 @@ fn queued(state: &State, workflow: &Workflow, given: RunInput) -> Result<Vec<Eve
         return Err(Rejected::QueueFull { n: RUNS_QUEUED_MAX });
     }
     let (run_id, input) = (RunId(state.next_seq()), accepted(workflow, given.input)?);
-    Ok(vec![RunQueued { run_id, input, variables: given.variables, key: given.key, by: None }.into()])
+    let RunInput { variables, key, traceparent, .. } = given;
+    Ok(vec![RunQueued { run_id, input, variables, key, by: None, traceparent }.into()])
 }
 
 fn accepted(workflow: &Workflow, input: Json) -> Result<Json, Rejected> {

@@ -165,10 +165,15 @@ fn what_branches_spend_is_read_and_exported_unchanged() {
 }
 
 #[test]
+fn events_of_calls_from_traces_are_read_and_exported_unchanged() {
+    check("events-v19.txt", &samples::version_19());
+}
+
+#[test]
 fn every_present_version_has_a_line_in_a_golden_file() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
     let read = |n| std::fs::read_to_string(folder.join(format!("events-v{n}.txt"))).unwrap();
-    let lines: String = (1..=18).map(read).collect();
+    let lines: String = (1..=19).map(read).collect();
     for kind in EVENT_TYPES {
         let line = format!("{} {} {} ", kind.code, kind.version, kind.name);
         assert!(lines.lines().any(|known| known.starts_with(&line)), "no golden line begins `{line}`");
@@ -191,6 +196,7 @@ fn every_event_round_trips_through_json() {
         .chain(samples::version_15())
         .chain(samples::version_17())
         .chain([samples::branch_spent()])
+        .chain(samples::version_19())
     {
         let data = event.data().unwrap();
         let text = data.to_string();

@@ -263,6 +263,7 @@ fn of_threads() -> Vec<Event> {
             on_limit: OnLimit::Pause,
             labels: Labels::new(),
             messages: Vec::new(),
+            traceparent: None,
         }
         .into(),
         ThreadForked {
@@ -307,6 +308,7 @@ pub(crate) fn of_runs() -> Vec<Event> {
             from: RunSource::Queue,
             key: Some("key-1".into()),
             by: None,
+            traceparent: None,
         }
         .into(),
         RunQueued {
@@ -315,6 +317,7 @@ pub(crate) fn of_runs() -> Vec<Event> {
             variables: variables(),
             key: Some("key-2".into()),
             by: None,
+            traceparent: None,
         }
         .into(),
         RunCancelled { run_id, reason: Some("not needed".into()), by: None }.into(),
@@ -325,6 +328,28 @@ pub(crate) fn of_runs() -> Vec<Event> {
 pub(crate) fn workflow_changed() -> Event {
     let previous = WorkflowRef { name: "chat".into(), hash: Hash::from_bytes([0xab; 32]) };
     WorkflowChanged { workflow: workflow(), previous, by: Some(Principal::named("Ada")) }.into()
+}
+
+/// They were added after the eighteenth golden file: who called.
+pub(crate) fn version_19() -> Vec<Event> {
+    let parent = Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".parse().unwrap());
+    let mut events: Vec<_> = of_threads().into_iter().chain(of_runs()).collect();
+    events.retain_mut(|event| match event {
+        Event::ThreadStarted(event) => {
+            event.traceparent = parent;
+            true
+        }
+        Event::RunStarted(event) => {
+            event.traceparent = parent;
+            true
+        }
+        Event::RunQueued(event) => {
+            event.traceparent = parent;
+            true
+        }
+        _ => false,
+    });
+    events
 }
 
 pub(crate) fn of_queues() -> Vec<Event> {

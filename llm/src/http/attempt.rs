@@ -5,12 +5,13 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
 use rethread_events::memory::Embedding;
+use rethread_events::trace_context::TraceParent;
 use serde_json::Value;
 use tokio::time::Instant;
 
 use super::HttpClient;
 use super::reading::{Reading, not_json};
-use crate::client::{Listener, ModelEntry};
+use crate::client::{CallContext, Listener, ModelEntry};
 use crate::error::{ErrorKind, LlmError};
 use crate::request::Request;
 use crate::response::Response;
@@ -35,11 +36,11 @@ impl HttpClient {
     pub(super) async fn attempt(
         &self,
         request: &Request,
-        listener: &mut dyn Listener,
-        id: &str,
+        CallContext { listener, key: id, traceparent, .. }: CallContext<'_>,
     ) -> Result<Response, LlmError> {
         let until = Instant::now() + Duration::from_millis(self.limits.try_ms);
-        let (answer, key) = self.post(&self.wire.call_path(request), &self.body(request)?, id).await?;
+        let path = self.wire.call_path(request);
+        let (answer, key) = self.post(&path, &self.body(request)?, id, traceparent).await?;
         let request_id = fault::request_id(answer.headers());
         let cx = AnswerContext { provider: self.name, n_answers: request.n_answers() };
         let read = if request.stream {
@@ -64,7 +65,7 @@ impl HttpClient {
 
     /// Makes the vector of a text.
     pub(super) async fn vector(&self, model: &str, (path, body): (String, Value)) -> Result<Embedding, LlmError> {
-        let (answer, key) = self.post(&path, &body, "").await?;
+        let (answer, key) = self.post(&path, &body, "", None).await?;
         let request_id = fault::request_id(answer.headers());
         let read = async {
             let body = self.whole_body(answer).await?;
@@ -81,7 +82,13 @@ impl HttpClient {
     }
 
     /// Posts a body and waits for the head of a successful answer.
-    async fn post(&self, path: &str, body: &Value, id: &str) -> Result<(reqwest::Response, Option<Key>), LlmError> {
+    async fn post(
+        &self,
+        path: &str,
+        body: &Value,
+        id: &str,
+        traceparent: Option<TraceParent>,
+    ) -> Result<(reqwest::Response, Option<Key>), LlmError> {
         let body =
             serde_json::to_vec(body).map_err(|e| LlmError::new(ErrorKind::InvalidRequest, self.name, e.to_string()))?;
         if body.len() > self.limits.request_bytes_max {
@@ -98,6 +105,9 @@ impl HttpClient {
                 && !id.is_empty()
             {
                 headers.insert(HeaderName::from_static("x-client-request-id"), value);
+            }
+            if let Some(Ok(value)) = traceparent.map(|span| HeaderValue::from_str(&span.to_string())) {
+                headers.insert(HeaderName::from_static("traceparent"), value);
             }
             self.http.post(url.clone()).headers(headers).body(body.clone())
         })

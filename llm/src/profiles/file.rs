@@ -36,6 +36,8 @@ struct File {
     _memory: IgnoredAny,
     #[serde(default, rename = "serve")]
     _serve: IgnoredAny,
+    #[serde(default, rename = "telemetry")]
+    _telemetry: IgnoredAny,
 }
 
 impl Profiles {

@@ -102,6 +102,7 @@ fn configuration_page_names_every_key() {
     let webhook = expected(&scene, "[webhooks.x]\nunknown_key = 1\n");
     assert_eq!(keys(after(&page, "`[webhooks.NAME]`")), webhook);
     assert_eq!(keys(after(&page, "`[serve.doors]`")), expected(&scene, "[serve.doors]\nunknown_key = 1\n"));
+    assert_eq!(keys(after(&page, "`[telemetry]`")), expected(&scene, "[telemetry]\nunknown_key = 1\n"));
     let tool = expected(&scene, "[serve.client_tools.x]\ndescription = 'x'\nunknown_key = 1\n");
     assert_eq!(keys(after(&page, "`[serve.client_tools.NAME]`")), tool);
     let incoming = expected(&scene, "[incoming.x]\nunknown_key = 1\n");

@@ -25,6 +25,7 @@ mod messages;
 mod migrate;
 mod one_run;
 mod openai;
+mod otlp;
 mod page;
 mod place;
 #[cfg(target_os = "linux")]

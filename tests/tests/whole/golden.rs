@@ -10,6 +10,7 @@ use rethread::runs::{OnMessage, RunRequest};
 use rethread::{ForkRequest, Message, OrderedMap, Position, Principal, Role, Seq, StartThread, Status, ThreadFilter};
 use rethread_events::event::{EVENT_TYPES, Event};
 use rethread_events::ids::Hash;
+use rethread_events::trace_context::TraceParent;
 use rethread_store::testing::copy_as_killed;
 use serde_json::{Value, json};
 
@@ -20,7 +21,7 @@ use crate::strategies::{judged, merged, planned, thought_over};
 use crate::support::{Tally, World, block_on, disk, llm, scripted, workflow};
 
 /// The log of the shapes of events that this program writes.
-const PRESENT: &str = "12";
+const PRESENT: &str = "13";
 
 /// Where the hashes of the golden files are.
 const HASHES: &str = "tests/golden/hashes.txt";
@@ -144,7 +145,8 @@ async fn write(world: &World) {
     let labels = "tenant=acme,user=42".parse().unwrap();
     let past = [Message::text(Role::User, "before"), Message::text(Role::Assistant, "then")];
     let labelled = StartThread::new(scripted("", "{text: done}"), "go").labels(labels).messages(past);
-    world.runtime.start(labelled).await.unwrap().outcome().await.unwrap();
+    let caller: TraceParent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".parse().unwrap();
+    world.runtime.start(labelled.traceparent(caller)).await.unwrap().outcome().await.unwrap();
     converse(world).await;
     agents(world).await;
     let graph = world
@@ -390,11 +392,21 @@ fn the_log_that_a_killed_process_of_version_11_left_replays() {
 
 #[test]
 fn the_log_of_version_12_replays() {
-    check(PRESENT, "log", &[]);
+    check("12", "log", &[]);
 }
 
 #[test]
 fn the_log_that_a_killed_process_of_version_12_left_replays() {
+    check("12", "log-killed", &[]);
+}
+
+#[test]
+fn the_log_of_version_13_replays() {
+    check(PRESENT, "log", &[]);
+}
+
+#[test]
+fn the_log_that_a_killed_process_of_version_13_left_replays() {
     check(PRESENT, "log-killed", &[]);
 }
 

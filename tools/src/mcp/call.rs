@@ -62,6 +62,10 @@ pub(super) async fn call(
     if key.is_some() {
         params.meta.get_or_insert_default().insert(KEY.to_owned(), Value::from(&*cx.key));
     }
+    if let Some(span) = cx.traceparent {
+        // The key of W3C Trace Context, without a prefix (SEP-414).
+        params.meta.get_or_insert_default().set_traceparent(span.to_string());
+    }
     for _ in 0..N_ROUNDS_MAX {
         match once(server, &connection, params.clone(), &cx).await {
             Ok(Response::Complete(result)) => return answer::from(result, output),

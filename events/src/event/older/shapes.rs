@@ -11,12 +11,13 @@ use super::super::interaction::*;
 use super::super::llm::*;
 use super::super::model::*;
 use super::super::node::*;
+use super::super::run::*;
 use super::super::strategy::*;
 use super::super::thread::*;
 use super::super::tool::*;
 use crate::codec::OrderedMap;
 use crate::fault::ExecutionError;
-use crate::ids::{CallId, Hash, NodeId, Seq, ThreadId, Time, ToolName};
+use crate::ids::{CallId, Hash, NodeId, RunId, Seq, ThreadId, Time, ToolName};
 use crate::json::Json;
 use crate::labels::Labels;
 use crate::message::{FinishReason, Message, Part, UnitPrices, Usage, UsageSource};
@@ -254,7 +255,7 @@ before! {
         workspace: Option<String>,
         budget: Option<BudgetLimits>,
         on_limit: OnLimit,
-    } without { labels: Labels::new(), messages: Vec::new(), }
+    } without { labels: Labels::new(), messages: Vec::new(), traceparent: None, }
 }
 
 before! {
@@ -269,7 +270,52 @@ before! {
         budget: Option<BudgetLimits>,
         on_limit: OnLimit,
         labels: Labels,
-    } without { messages: Vec::new(), }
+    } without { messages: Vec::new(), traceparent: None, }
+}
+
+before! {
+    ThreadStartedV4 of ThreadStarted {
+        workflow: WorkflowRef,
+        input: Json,
+        variables: OrderedMap<Json>,
+        entry: NodeId,
+        deadline: Option<Time>,
+        max_iterations: u32,
+        workspace: Option<String>,
+        budget: Option<BudgetLimits>,
+        on_limit: OnLimit,
+        labels: Labels,
+        messages: Vec<Arc<Message>>,
+    } without { traceparent: None, }
+}
+
+before! {
+    RunStartedV1 of RunStarted {
+        run_id: RunId,
+        number: u64,
+        previous: PastRun,
+        workflow: WorkflowRef,
+        input: Json,
+        variables: OrderedMap<Json>,
+        entry: NodeId,
+        deadline: Option<Time>,
+        max_iterations: u32,
+        budget: Option<BudgetLimits>,
+        on_limit: OnLimit,
+        from: RunSource,
+        key: Option<String>,
+        by: Option<Principal>,
+    } without { traceparent: None, }
+}
+
+before! {
+    RunQueuedV1 of RunQueued {
+        run_id: RunId,
+        input: Json,
+        variables: OrderedMap<Json>,
+        key: Option<String>,
+        by: Option<Principal>,
+    } without { traceparent: None, }
 }
 
 #[derive(Encode, Decode)]
@@ -302,6 +348,7 @@ impl From<ThreadStartedV1> for ThreadStarted {
             on_limit,
             labels,
             messages,
+            traceparent: None,
         }
     }
 }

@@ -13,6 +13,7 @@ use rethread::{
     CallId, Event, Hash, Json, OrderedMap, RecordedEvent, Seq, StartThread, State, Status, ThreadHandle, ThreadId,
     Workflow,
 };
+use rethread_events::trace_context::TraceParent;
 use tokio::sync::Mutex;
 
 use super::input::{AnswerStatus, Input};
@@ -72,6 +73,8 @@ struct Asked {
     workflow: Arc<Workflow>,
     thread: ThreadHandle,
     input: Input,
+    /// The span of the client.
+    caller: Option<TraceParent>,
 }
 
 /// Begins the run of a request.
@@ -88,7 +91,8 @@ pub(super) async fn begin(
     let one_at_a_time = server.agui.of(&bound, &input.thread_id).lock_owned().await;
     if let Some(id) = find(server, request, &bound, &input.thread_id).await? {
         let thread = server.runtime.thread(id).by(guard::principal(server, request));
-        let asked = Asked { server: server.clone(), workflow, thread, input };
+        let caller = request::traceparent(request);
+        let asked = Asked { server: server.clone(), workflow, thread, input, caller };
         // If the client leaves, the handler is dropped, and what was begun is completed.
         let begun = tokio::spawn(async move {
             let _one_at_a_time = one_at_a_time;
@@ -106,7 +110,8 @@ pub(super) async fn begin(
     let labels = labelled(bound, &input.thread_id)
         .and_then(|labels| labels.with(RUN_LABEL, &input.run_id).map_err(|error| invalid("runId", error)))?;
     let (text, past) = (conversation.input(), conversation.past_with_media());
-    let mut start = StartThread::new(workflow.clone(), text).labels(labels).messages(past).variables(variables);
+    let start = StartThread::new(workflow.clone(), text).labels(labels).messages(past).variables(variables);
+    let mut start = start.traceparent(request::traceparent(request));
     if let Some(folder) = &server.settings.workspace {
         start = start.workspace(folder);
     }
@@ -207,6 +212,7 @@ impl Asked {
         let mut run = RunRequest::new(conversation.input())
             .variables(variables)
             .on_message(OnMessage::Queue)
+            .traceparent(self.caller)
             .key(&self.input.run_id);
         if state.workflow().is_some_and(|present| present.name != self.workflow.name()) {
             run = run.workflow(self.workflow.clone());
@@ -256,7 +262,7 @@ impl Asked {
             Some(last) => Some(self.thread.state_at(Seq(last)).await?),
             None => None,
         };
-        let Self { server, mut workflow, thread, input } = self;
+        let Self { server, mut workflow, thread, input, caller: _ } = self;
         // A run in progress keeps to its own definition.
         if let Some(on) = before.as_ref().filter(|before| before.run_id() == id && !before.is_ended())
             && let Some(on) = on.workflow()

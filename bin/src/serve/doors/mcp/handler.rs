@@ -1,6 +1,7 @@
 //! What the server answers to each method of the protocol.
 
 use rethread::{CallId, Json, Seq, ThreadHandle};
+use rethread_events::trace_context::TraceParent;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CancelTaskParams, CancelledNotificationParam, CreateTaskResult, ErrorData,
     GetTaskParams, GetTaskResult, Implementation, JsonObject, ListResourceTemplatesResult, ListToolsResult,
@@ -98,7 +99,7 @@ impl Mcp {
         if call.is_cancelled() {
             return Err(Problem::new(Kind::Conflict, "the request was cancelled before the run began"));
         }
-        let thread = run::start(server, caller, workflow, input).await?;
+        let thread = run::start(server, caller, workflow, input, span_of(context)).await?;
         opened.drives(thread.id());
         if context.client_capabilities().is_some_and(|capabilities| capabilities.supports_tasks()) {
             let task = of_thread(&thread, tasks::task(&thread).await)?;
@@ -165,6 +166,11 @@ async fn goes_on(
         }
     }
     call.follow_with(thread, from, is_refused).await
+}
+
+/// The span of the client: its `_meta.traceparent` (SEP-414).
+fn span_of(context: &RequestContext<RoleServer>) -> Option<TraceParent> {
+    context.meta.get_traceparent()?.parse().ok()
 }
 
 /// Names the thread that has begun in an error.

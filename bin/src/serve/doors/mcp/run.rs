@@ -10,6 +10,7 @@ use rethread::operate::{LogAccess as _, OpenInteraction};
 use rethread::runs::RunId;
 use rethread::store::{Batch, Mapped, Records};
 use rethread::{Event, Json, Outcome, Position, RecordedEvent, Seq, StartThread, Status, ThreadHandle, Workflow};
+use rethread_events::trace_context::TraceParent;
 use rmcp::RoleServer;
 use rmcp::model::{
     CallToolResponse, CallToolResult, ContentBlock, ElicitRequest, ElicitResult, InputRequest, InputRequiredResult,
@@ -115,8 +116,9 @@ pub(super) async fn start(
     caller: &Caller,
     workflow: std::sync::Arc<Workflow>,
     input: Json,
+    span: Option<TraceParent>,
 ) -> Result<ThreadHandle, Problem> {
-    let mut start = StartThread::new(workflow, input).labels(caller.labels.clone());
+    let mut start = StartThread::new(workflow, input).labels(caller.labels.clone()).traceparent(span);
     if let Some(folder) = &server.settings.workspace {
         start = start.workspace(folder);
     }

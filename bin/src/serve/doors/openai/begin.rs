@@ -19,6 +19,7 @@ use crate::serve::doors::question::{answer_of, is_answered_by_message};
 use crate::serve::guard;
 use crate::serve::idempotency::Key;
 use crate::serve::problem::{Kind, Problem};
+use crate::serve::request;
 use crate::serve::server::Shared;
 use crate::serve::workflows::{Chosen, For};
 
@@ -64,9 +65,11 @@ async fn start(
     let (text, past) = (input.conversation.input(), input.conversation.past_with_media());
     // Tokens that are bound to other labels have keys of their own.
     let operation = format!("openai {} {}", request.path(), guard::bound_to(request));
+    let caller = request::traceparent(request);
     let (sent, of_work, of_thread) = (Repeatable::of(request, operation, body)?, server.clone(), workflow.clone());
     let begun = beginning::begin(server, sent, move |id| async move {
-        let mut start = StartThread::new(of_thread, text).id(id).labels(labels).messages(past).variables(variables);
+        let start = StartThread::new(of_thread, text).id(id).labels(labels).messages(past).variables(variables);
+        let mut start = start.traceparent(caller);
         if let Some(folder) = &of_work.settings.workspace {
             start = start.workspace(folder);
         }
@@ -104,8 +107,8 @@ async fn go_on(
         }
     }
     // Each request has an answer of its own, so it waits for the run in progress. What follows a response does not.
-    let mut run =
-        RunRequest::new(text).variables(input.conversation.variables(&workflow)?).on_message(OnMessage::Queue);
+    let run = RunRequest::new(text).variables(input.conversation.variables(&workflow)?).on_message(OnMessage::Queue);
+    let mut run = run.traceparent(request::traceparent(request));
     if let Some(after) = after {
         run = run.after(after);
     }

@@ -1,0 +1,176 @@
+//! Durations and tokens of the calls of models and tools that this process made, as histograms with the names and buckets of
+//! the GenAI conventions.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use rethread_events::fault::ErrorKind;
+use rethread_events::message::Usage;
+use rethread_events::traces::{Key, provider_name};
+
+/// The upper bounds of durations, in microseconds: 10 ms, and 13 times the double.
+const DURATION_BOUNDS: [u64; 14] = {
+    let mut bounds = [10_000; 14];
+    let mut i = 1;
+    while i < 14 {
+        bounds[i] = bounds[i - 1] * 2;
+        i += 1;
+    }
+    bounds
+};
+/// The upper bounds of tokens: 1, and 13 times the fourfold.
+const TOKEN_BOUNDS: [u64; 14] = {
+    let mut bounds = [1; 14];
+    let mut i = 1;
+    while i < 14 {
+        bounds[i] = bounds[i - 1] * 4;
+        i += 1;
+    }
+    bounds
+};
+/// The most series; what more there would be counts for none. Names of models come from workflows, so they are not trusted
+/// to be few.
+const SERIES_MAX: usize = 2_000;
+
+/// The attributes of a series.
+type Attributes = Vec<(Key, String)>;
+
+/// A histogram of calls with the same attributes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CallSeries {
+    /// The metric: [`Key::OperationDuration`], [`Key::ToolDuration`] or [`Key::TokenUsage`].
+    pub metric: Key,
+    /// What its calls have in common.
+    pub attributes: Vec<(Key, String)>,
+    /// The upper bounds of the buckets but the last: microseconds, or tokens.
+    pub bounds: &'static [u64],
+    /// How many values there are in each bucket; one more than bounds.
+    pub buckets: Vec<u64>,
+    /// The sum of all values.
+    pub sum: u64,
+}
+
+impl CallSeries {
+    /// The number of values.
+    pub fn count(&self) -> u64 {
+        self.buckets.iter().sum()
+    }
+}
+
+/// The histograms of a runtime.
+#[derive(Debug, Default)]
+pub(crate) struct CallMetrics {
+    series: Mutex<BTreeMap<(Key, Attributes), CallSeries>>,
+}
+
+impl CallMetrics {
+    /// Counts a call of a model.
+    pub(crate) fn model(
+        &self,
+        provider: &str,
+        model: &str,
+        took: Duration,
+        answer: Result<(Option<&str>, &Usage), ErrorKind>,
+    ) {
+        let mut attributes = vec![
+            (Key::Operation, "chat".to_owned()),
+            (Key::Provider, provider_name(provider).to_owned()),
+            (Key::RequestModel, model.to_owned()),
+        ];
+        let usage = match answer {
+            Ok((answered_by, usage)) => {
+                attributes.extend(answered_by.map(|model| (Key::ResponseModel, model.to_owned())));
+                Some(usage)
+            }
+            Err(kind) => {
+                attributes.push((Key::ErrorType, kind.to_string()));
+                None
+            }
+        };
+        let tokens = [
+            ("input", usage.and_then(|usage| usage.input_tokens)),
+            ("output", usage.and_then(|usage| usage.output_tokens)),
+        ];
+        for (kind, n) in tokens {
+            let Some(n) = n else { continue };
+            let attributes = attributes.iter().cloned().chain([(Key::TokenType, kind.to_owned())]).collect();
+            self.add(Key::TokenUsage, attributes, &TOKEN_BOUNDS, n);
+        }
+        self.add(Key::OperationDuration, attributes, &DURATION_BOUNDS, micros(took));
+    }
+
+    /// Counts a call of a tool.
+    pub(crate) fn tool(&self, name: &str, took: Duration, error: Option<ErrorKind>) {
+        let mut attributes = vec![(Key::Operation, "execute_tool".to_owned()), (Key::Tool, name.to_owned())];
+        attributes.extend(error.map(|kind| (Key::ErrorType, kind.to_string())));
+        self.add(Key::ToolDuration, attributes, &DURATION_BOUNDS, micros(took));
+    }
+
+    fn add(&self, metric: Key, attributes: Attributes, bounds: &'static [u64], value: u64) {
+        let mut all = self.series.lock();
+        let key = (metric, attributes);
+        if all.len() >= SERIES_MAX && !all.contains_key(&key) {
+            return;
+        }
+        let series = all.entry(key).or_insert_with_key(|(metric, attributes)| CallSeries {
+            metric: *metric,
+            attributes: attributes.clone(),
+            bounds,
+            buckets: vec![0; bounds.len() + 1],
+            sum: 0,
+        });
+        let place = bounds.iter().position(|bound| value <= *bound).unwrap_or(bounds.len());
+        if let Some(bucket) = series.buckets.get_mut(place) {
+            *bucket += 1;
+        }
+        series.sum = series.sum.saturating_add(value);
+    }
+
+    /// Returns all series, by metric.
+    pub(crate) fn series(&self) -> Vec<CallSeries> {
+        self.series.lock().values().cloned().collect()
+    }
+}
+
+fn micros(took: Duration) -> u64 {
+    u64::try_from(took.as_micros()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_in_the_bucket_of_their_bound() {
+        let metrics = CallMetrics::default();
+        let usage = Usage { input_tokens: Some(64), output_tokens: Some(65), ..Usage::default() };
+        metrics.model("openai_chat", "gpt-x", Duration::from_micros(10_000), Ok((Some("gpt-x-1"), &usage)));
+        metrics.model("openai_chat", "gpt-x", Duration::from_secs(100), Err(ErrorKind::Timeout));
+        let series = metrics.series();
+        let of = |metric: Key, key: Key, value: &str| {
+            let has = |series: &&CallSeries| {
+                series.metric == metric && series.attributes.iter().any(|(k, v)| *k == key && v == value)
+            };
+            series.iter().find(has).unwrap()
+        };
+        let input = of(Key::TokenUsage, Key::TokenType, "input");
+        assert_eq!((input.buckets[3], input.sum, input.count()), (1, 64, 1));
+        let output = of(Key::TokenUsage, Key::TokenType, "output");
+        assert_eq!((output.buckets[4], output.sum), (1, 65));
+        assert_eq!(of(Key::OperationDuration, Key::ResponseModel, "gpt-x-1").buckets[0], 1);
+        let slow = of(Key::OperationDuration, Key::ErrorType, "timeout");
+        assert_eq!((slow.buckets[14], slow.sum), (1, 100_000_000));
+        assert_eq!((TOKEN_BOUNDS[13], DURATION_BOUNDS[13]), (67_108_864, 81_920_000));
+        assert_eq!(input.attributes[1], (Key::Provider, "openai".to_owned()));
+    }
+
+    #[test]
+    fn number_of_series_is_limited() {
+        let metrics = CallMetrics::default();
+        for n in 0..SERIES_MAX + 10 {
+            metrics.tool(&format!("tool-{n}"), Duration::ZERO, None);
+        }
+        assert_eq!(metrics.series().len(), SERIES_MAX);
+    }
+}

@@ -1,0 +1,16 @@
+//! OpenTelemetry: the spans of runs are sent to a collector by OTLP, from the log. `rethread export --otlp` sends those of
+//! threads, and a server those of each run that ends.
+
+mod config;
+mod encode;
+mod export;
+#[cfg(feature = "server")]
+mod follow;
+mod send;
+
+pub(crate) use self::config::{check, is_configured};
+#[cfg(feature = "server")]
+pub(crate) use self::config::{read, variable};
+pub(crate) use self::export::{OtlpArgs, export};
+#[cfg(feature = "server")]
+pub(crate) use self::follow::{ExportStats, start};

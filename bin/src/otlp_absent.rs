@@ -1,0 +1,54 @@
+//! Replaces the export to OpenTelemetry in a program without the feature `otlp`.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::Args;
+use rethread::{Runtime, ThreadId};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use crate::definition;
+use crate::exit::{Failure, INVALID};
+use crate::open::OpenArgs;
+
+/// The arguments for the export.
+#[derive(Debug, Args)]
+pub(crate) struct OtlpArgs {}
+
+impl OtlpArgs {
+    pub(crate) const fn is_given(&self) -> bool {
+        false
+    }
+}
+
+pub(crate) async fn export(
+    _: &OpenArgs,
+    _: &Runtime,
+    _: &OtlpArgs,
+    _: &[ThreadId],
+    _: Option<u64>,
+) -> Result<ExitCode, Failure> {
+    Ok(ExitCode::SUCCESS)
+}
+
+#[derive(Deserialize)]
+struct File {
+    telemetry: Option<IgnoredAny>,
+}
+
+/// Whether the configuration has the table `telemetry`, which is refused.
+pub(crate) fn is_configured(_: Option<&Path>) -> Result<bool, Failure> {
+    Ok(false)
+}
+
+/// Refuses the table `telemetry`.
+pub(crate) fn check(file: &Path) -> Result<(), Failure> {
+    match definition::read_toml::<File>(file)?.telemetry {
+        None => Ok(()),
+        Some(_) => {
+            let why = "telemetry: OpenTelemetry is not compiled in: build with the feature `otlp`";
+            Err(Failure::new(INVALID, format!("{}: {why}", file.display())))
+        }
+    }
+}

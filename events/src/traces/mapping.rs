@@ -1,0 +1,350 @@
+//! From what is kept of a run to its spans.
+
+use std::collections::BTreeMap;
+
+use super::fold::{Detail, RunTrace};
+use super::names::{Key, provider_name};
+use super::span::{Attribute, Link, Span, SpanError, SpanEvent, SpanKind, Value};
+use crate::fault::ExecutionError;
+use crate::ids::{Hash, RunId, Seq, ThreadId, Time, TraceId};
+use crate::steps::{Call, CallKind, FailedTry, NodeDoes, NodeResult, StepOutcome};
+use crate::trace_context::SpanId;
+use crate::usage::ModelName;
+
+/// Whose run it is, and where its spans belong.
+#[derive(Debug, Clone)]
+pub struct RunPlace {
+    /// The thread.
+    pub thread: ThreadId,
+    /// The thread that a person would name: that of the run, for its branches too.
+    pub conversation: ThreadId,
+    /// The run.
+    pub run: RunId,
+    /// The trace.
+    pub trace: TraceId,
+    /// The span that the run is part of: of the caller, or of the call that started the thread.
+    pub parent: Option<SpanId>,
+    /// The first event of the thread's own. What a fork inherits has no spans of it.
+    pub own_from: Seq,
+    /// Whether the thread is a branch: the span of it is that of its parent's call.
+    pub is_branch: bool,
+    /// The end of what the thread is part of, for what it did not end itself.
+    pub ended: Option<Time>,
+    /// The runs that it follows from.
+    pub links: Vec<Link>,
+}
+
+impl RunPlace {
+    /// The place of a run that is no part of anything.
+    pub fn new(thread: ThreadId, run: RunId, trace: TraceId) -> Self {
+        Self {
+            thread,
+            conversation: thread,
+            run,
+            trace,
+            parent: None,
+            own_from: Seq(0),
+            is_branch: false,
+            ended: None,
+            links: Vec::new(),
+        }
+    }
+}
+
+/// The spans of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Traced {
+    /// Its spans, the run first unless it is a branch, then nodes and calls in the order in which they began.
+    pub spans: Vec<Span>,
+    /// The branches that it started, with the end of each, whose spans are part of the trace.
+    pub branches: Vec<(ThreadId, Time)>,
+    /// Whether the run, or something in it, failed.
+    pub has_failed: bool,
+}
+
+/// Names the model of a recorded profile.
+pub type ModelOf<'a> = &'a dyn Fn(Hash) -> Option<ModelName>;
+
+impl RunTrace {
+    /// Whether the run has ended.
+    pub fn has_ended(&self) -> bool {
+        self.end.is_some()
+    }
+
+    /// Returns the spans. What has not ended ends with the run, or with the last event.
+    pub fn finish(&self, place: &RunPlace, model_of: ModelOf<'_>) -> Traced {
+        let ended = self.end.as_ref().map(|end| end.at).or(place.ended).unwrap_or(self.last.1);
+        let mapping =
+            Mapping { of: self, place, model_of, ended, spans: Vec::new(), branches: Vec::new(), has_failed: false };
+        mapping.map()
+    }
+}
+
+struct Mapping<'a> {
+    of: &'a RunTrace,
+    place: &'a RunPlace,
+    model_of: ModelOf<'a>,
+    ended: Time,
+    spans: Vec<Span>,
+    branches: Vec<(ThreadId, Time)>,
+    has_failed: bool,
+}
+
+impl Mapping<'_> {
+    fn map(mut self) -> Traced {
+        let top = match self.place.is_branch {
+            true => SpanId::of_branch(self.place.thread),
+            false => self.run(),
+        };
+        let numbers: BTreeMap<_, _> = self.of.steps.results().map(|result| (result.number, result.first_seq)).collect();
+        let of = self.of;
+        let own: Vec<_> = of.steps.results().filter(|result| self.is_own(result)).collect();
+        for result in own {
+            let within = result.within.and_then(|number| numbers.get(&number));
+            let parent = within.map_or(top, |entered| SpanId::of_node(self.place.thread, *entered));
+            self.node(result, parent);
+        }
+        Traced { spans: self.spans, branches: self.branches, has_failed: self.has_failed }
+    }
+
+    /// Whether the thread itself did some of it: it began, went on or ended after the fork.
+    fn is_own(&self, result: &NodeResult) -> bool {
+        result.ended.is_none() || result.last_seq >= self.place.own_from
+    }
+
+    fn span(
+        &self,
+        id: SpanId,
+        parent: Option<SpanId>,
+        name: String,
+        kind: SpanKind,
+        times: (Time, Option<Time>),
+    ) -> Span {
+        // A fork has no time before it began.
+        let began = self.of.forked_at.map_or(times.0, |forked| forked.max(times.0));
+        Span {
+            trace: self.place.trace,
+            id,
+            parent,
+            name,
+            kind,
+            began,
+            ended: times.1.unwrap_or(self.ended).max(began),
+            attributes: Vec::new(),
+            events: Vec::new(),
+            links: Vec::new(),
+            error: None,
+        }
+    }
+
+    fn run(&mut self) -> SpanId {
+        let place = self.place;
+        let id = SpanId::of_run(place.thread, place.run);
+        let workflow = self.of.workflow.as_deref();
+        let name = workflow.map_or_else(|| "invoke_workflow".to_owned(), |name| format!("invoke_workflow {name}"));
+        let began = self.of.steps.began.unwrap_or(self.of.last.1);
+        let mut span = self.span(id, place.parent, name, SpanKind::Internal, (began, None));
+        span.set(Key::Operation, Value::from("invoke_workflow"));
+        span.set(Key::Workflow, workflow.map(Value::from));
+        span.set(Key::Conversation, Value::from(place.conversation.to_string()));
+        span.set(Key::Thread, Value::from(place.thread.to_string()));
+        span.set(Key::Run, Value::from(place.run.0.0));
+        if let Some(end) = &self.of.end {
+            span.set(Key::Outcome, Value::from(end.outcome));
+            if let Some((kind, message)) = &end.error {
+                let error = ExecutionError::new(*kind, message.as_str());
+                self.fail(&mut span, Some(&error));
+            }
+        }
+        if self.of.steps.n_dropped > 0 {
+            span.set(Key::Dropped, Value::from(self.of.steps.n_dropped));
+        }
+        span.links.clone_from(&place.links);
+        self.spans.push(span);
+        id
+    }
+
+    fn node(&mut self, result: &NodeResult, parent: SpanId) {
+        let id = SpanId::of_node(self.place.thread, result.first_seq);
+        let node = result.node.as_str();
+        let is_agent = result.does == Some(NodeDoes::Llm);
+        let name = if is_agent { format!("invoke_agent {node}") } else { format!("node {node}") };
+        let mut span = self.span(id, Some(parent), name, SpanKind::Internal, (result.began, result.ended));
+        if is_agent {
+            span.set(Key::Operation, Value::from("invoke_agent"));
+            span.set(Key::Agent, Value::from(node));
+            span.set(Key::Conversation, Value::from(self.place.conversation.to_string()));
+        }
+        span.set(Key::Thread, Value::from(self.place.thread.to_string()));
+        span.set(Key::Node, Value::from(node));
+        span.set(Key::NodeKind, result.does.and_then(|does| word(&does)));
+        span.set(Key::Iteration, result.iteration.map(Value::from));
+        span.set(Key::Hook, result.hook.map(|hook| Value::from(hook.key())));
+        self.tries(&mut span, result.attempts, &result.failed_tries);
+        self.outcome(&mut span, result.outcome, result.error.as_ref());
+        if self.of.options.content && is_agent {
+            let message = |role: &str, text: &str| {
+                serde_json::json!([{ "role": role, "parts": [{ "type": "text", "content": text }] }]).to_string()
+            };
+            span.set(Key::InputMessages, result.prompt.as_ref().map(|prompt| message("user", prompt).into()));
+            let output = result.output.as_ref().map(|output| match &*output.0 {
+                serde_json::Value::String(text) => text.clone(),
+                value => value.to_string(),
+            });
+            span.set(Key::OutputMessages, output.map(|output| message("assistant", &output).into()));
+        }
+        self.spans.push(span);
+        let own: Vec<_> = result.calls().filter(|call| self.is_own_call(call)).collect();
+        for call in own {
+            self.call(call, id, result.ended);
+        }
+    }
+
+    fn is_own_call(&self, call: &Call) -> bool {
+        call.last_seq.is_none_or(|last| last >= self.place.own_from)
+    }
+
+    fn call(&mut self, call: &Call, node: SpanId, node_ended: Option<Time>) {
+        let (of, default) = (self.of, Detail::default());
+        let detail = of.details.get(&call.id).unwrap_or(&default);
+        let ended = call.ended.or(node_ended);
+        let times = (call.began, ended);
+        let id = match (call.kind, call.thread) {
+            (CallKind::Branch, Some(branch)) => {
+                self.branches.push((branch, ended.unwrap_or(self.ended)));
+                SpanId::of_branch(branch)
+            }
+            _ => SpanId::of_call(self.place.thread, call.id),
+        };
+        let callee = call.name.as_deref();
+        let named = |what: &str| callee.map_or_else(|| what.to_owned(), |name| format!("{what} {name}"));
+        let mut span = match call.kind {
+            CallKind::Model | CallKind::Summary | CallKind::Condition => self.model(id, node, times, call, detail),
+            CallKind::Tool => {
+                let mut span = self.span(id, Some(node), named("execute_tool"), SpanKind::Internal, times);
+                span.set(Key::Operation, Value::from("execute_tool"));
+                span.set(Key::Tool, callee.map(Value::from));
+                span.set(Key::ToolType, Value::from("function"));
+                span.set(Key::ToolCall, detail.tool_call.clone().map(Value::from));
+                if let Some(said) = self.of.content.calls.get(&call.id) {
+                    span.set(Key::ToolArguments, said.input.clone().map(Value::from));
+                    span.set(Key::ToolResult, said.output.clone().map(Value::from));
+                }
+                span
+            }
+            // An agent that a model called has the id of that call.
+            CallKind::Branch if self.of.details.contains_key(&call.id) => {
+                let mut span = self.span(id, Some(node), named("invoke_agent"), SpanKind::Internal, times);
+                span.set(Key::Operation, Value::from("invoke_agent"));
+                span.set(Key::Agent, callee.map(Value::from));
+                span.set(Key::ToolCall, detail.tool_call.clone().map(Value::from));
+                span
+            }
+            CallKind::Branch => self.span(id, Some(node), named("branch"), SpanKind::Internal, times),
+            CallKind::Interaction => self.span(id, Some(node), "ask a person".into(), SpanKind::Internal, times),
+            CallKind::Timer => self.span(id, Some(node), "wait".into(), SpanKind::Internal, times),
+            CallKind::Processor => self.span(id, Some(node), named("context_processor"), SpanKind::Internal, times),
+            CallKind::Strategy => self.span(id, Some(node), named("strategy"), SpanKind::Internal, times),
+            CallKind::Guardrail => self.span(id, Some(node), "guardrail".into(), SpanKind::Internal, times),
+            CallKind::Start => self.span(id, Some(node), named("start_thread"), SpanKind::Internal, times),
+        };
+        span.set(Key::Thread, Value::from(self.place.thread.to_string()));
+        span.set(Key::Call, Value::from(call.id.0.0));
+        span.set(Key::CallKind, word(&call.kind));
+        self.tries(&mut span, call.attempt, &call.failed_tries);
+        self.outcome(&mut span, call.outcome, call.error.as_ref());
+        self.spans.push(span);
+    }
+
+    fn model(&self, id: SpanId, node: SpanId, times: (Time, Option<Time>), call: &Call, detail: &Detail) -> Span {
+        let recorded = detail.profile.and_then(|hash| (self.model_of)(hash)).unwrap_or_default();
+        let choice = &detail.choice;
+        let answered_by = detail.answered_by.as_deref();
+        let model = recorded.model.as_deref().or(choice.model.as_deref()).or(answered_by);
+        let name = model.map_or_else(|| "chat".to_owned(), |model| format!("chat {model}"));
+        let mut span = self.span(id, Some(node), name, SpanKind::Client, times);
+        span.set(Key::Operation, Value::from("chat"));
+        let provider = recorded.provider.as_deref().or(choice.provider.as_deref()).map_or("_OTHER", provider_name);
+        span.set(Key::Provider, Value::from(provider));
+        span.set(Key::RequestModel, model.map(Value::from));
+        span.set(Key::Conversation, Value::from(self.place.conversation.to_string()));
+        let profile = recorded.profile.or_else(|| choice.profile.as_ref().map(ToString::to_string));
+        span.set(Key::ModelProfile, profile.map(Value::from));
+        span.set(Key::Temperature, choice.temperature.map(Value::Double));
+        span.set(Key::MaxTokens, choice.max_tokens.map(Value::from));
+        if choice.stream {
+            span.set(Key::Stream, Value::from(true));
+        }
+        span.set(Key::ResponseModel, answered_by.map(Value::from));
+        span.set(Key::ResponseId, detail.response_id.clone().map(Value::from));
+        let reason = detail.finish_reason.and_then(|reason| word(&reason));
+        span.set(
+            Key::FinishReasons,
+            reason.map(|reason| match reason {
+                Value::Text(reason) => Value::Texts(vec![reason]),
+                other => other,
+            }),
+        );
+        span.set(Key::InputTokens, call.usage.input_tokens.map(Value::from));
+        span.set(Key::OutputTokens, call.usage.output_tokens.map(Value::from));
+        span.set(Key::CacheReadTokens, call.usage.cached_input_tokens.map(Value::from));
+        span.set(Key::CacheWriteTokens, call.usage.cache_write_tokens.map(Value::from));
+        span.set(Key::ReasoningTokens, call.usage.reasoning_tokens.map(Value::from));
+        span.set(Key::Cost, call.cost_nanousd.map(|nanousd| Value::Double(nanousd as f64 / 1e9)));
+        if call.cached {
+            span.set(Key::Cached, Value::from(true));
+        }
+        if let Some(said) = self.of.content.calls.get(&call.id) {
+            span.set(
+                Key::Instructions,
+                said.instructions
+                    .as_ref()
+                    .map(|text| Value::from(serde_json::json!([{ "type": "text", "content": text }]).to_string())),
+            );
+            span.set(Key::InputMessages, said.input.clone().map(Value::from));
+            span.set(Key::OutputMessages, said.output.clone().map(Value::from));
+        }
+        span
+    }
+
+    fn tries(&self, span: &mut Span, attempts: u32, failed: &[FailedTry]) {
+        if attempts > 1 {
+            span.set(Key::Attempts, Value::from(u64::from(attempts)));
+        }
+        span.events.extend(failed.iter().map(|failed| {
+            let error = failed.error.as_ref().and_then(|error| word(&error.kind));
+            let error = error.map(|value| Attribute { key: Key::ErrorType, value });
+            let wait = Attribute { key: Key::WaitMs, value: failed.wait_ms.into() };
+            SpanEvent {
+                at: failed.at,
+                name: "rethread.try_failed",
+                attributes: error.into_iter().chain([wait]).collect(),
+            }
+        }));
+    }
+
+    fn outcome(&mut self, span: &mut Span, outcome: StepOutcome, error: Option<&ExecutionError>) {
+        match outcome {
+            StepOutcome::Completed => {}
+            StepOutcome::Failed => self.fail(span, error),
+            // What is open when the run ends is not needed any more.
+            StepOutcome::Open | StepOutcome::Cancelled => span.set(Key::Outcome, Value::from("cancelled")),
+        }
+    }
+
+    fn fail(&mut self, span: &mut Span, error: Option<&ExecutionError>) {
+        self.has_failed = true;
+        let Some(error) = error else { return };
+        span.set(Key::ErrorType, word(&error.kind));
+        let message = self.of.options.content.then(|| error.message.clone());
+        span.error = Some(SpanError { kind: error.kind, message });
+    }
+}
+
+/// The name in JSON of a variant without fields.
+fn word(value: &impl serde::Serialize) -> Option<Value> {
+    match serde_json::to_value(value) {
+        Ok(serde_json::Value::String(word)) => Some(Value::Text(word)),
+        _ => None,
+    }
+}

@@ -1,0 +1,278 @@
+//! From events to spans.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use expect_test::{Expect, expect};
+use serde_json::{Value as Json, json};
+
+use super::*;
+use crate::event::Event;
+use crate::ids::{Hash, RunId, Seq, ThreadId, Time, TraceId};
+use crate::trace_context::{SpanId, trace_of_run};
+use crate::usage::ModelName;
+
+const THREAD: ThreadId = ThreadId::from_bytes([7; 16]);
+const OTHER: ThreadId = ThreadId::from_bytes([8; 16]);
+const FIRST: RunId = RunId(Seq(0));
+
+type Row = (u64, &'static str, Json);
+
+/// Events from a seq on, each with its milliseconds.
+fn fold(content: bool, from: u64, rows: &[Row]) -> RunTrace {
+    let mut trace = RunTrace::new(Options { content });
+    for (i, (ms, name, data)) in rows.iter().enumerate() {
+        let event = Event::from_data(name, data.clone()).unwrap_or_else(|error| panic!("{name}: {error}"));
+        trace.apply(Seq(from + i as u64), Time::from_unix_us(ms * 1_000), &event);
+    }
+    trace
+}
+
+fn place() -> RunPlace {
+    RunPlace::new(THREAD, FIRST, trace_of_run(THREAD.into(), FIRST))
+}
+
+fn model(_: Hash) -> Option<ModelName> {
+    let (profile, provider) = (Some("main".to_owned()), Some("openai_chat".to_owned()));
+    Some(ModelName { profile, provider, model: Some("gpt-x".into()) })
+}
+
+fn spans(rows: &[Row]) -> Vec<Span> {
+    fold(false, 0, rows).finish(&place(), &model).spans
+}
+
+/// Spans as a tree, with times, attributes, events and links.
+fn drawn(spans: &[Span]) -> String {
+    fn draw(of: &BTreeMap<Option<SpanId>, Vec<&Span>>, parent: Option<SpanId>, depth: usize, text: &mut String) {
+        for span in of.get(&parent).into_iter().flatten() {
+            let (began, ended) = (span.began.unix_us() / 1_000, span.ended.unix_us() / 1_000);
+            let indent = " ".repeat(depth * 2);
+            writeln!(text, "{indent}{} {:?} {began}..{ended}", span.name, span.kind).unwrap();
+            for attribute in &span.attributes {
+                let name = attribute.key.name(Profile::V1_41);
+                writeln!(text, "{indent}  - {name} = {:?}", attribute.value).unwrap();
+            }
+            for event in &span.events {
+                let at = event.at.unix_us() / 1_000;
+                writeln!(text, "{indent}  - at {at}: {} {:?}", event.name, event.attributes).unwrap();
+            }
+            for link in &span.links {
+                writeln!(text, "{indent}  - from {} {}", link.trace, link.span).unwrap();
+            }
+            if let Some(error) = &span.error {
+                writeln!(text, "{indent}  - failed: {:?} {:?}", error.kind, error.message).unwrap();
+            }
+            draw(of, Some(span.id), depth + 1, text);
+        }
+    }
+    let mut of = BTreeMap::<_, Vec<_>>::new();
+    for span in spans {
+        of.entry(span.parent).or_default().push(span);
+    }
+    let mut text = String::new();
+    let ids: Vec<_> = spans.iter().map(|span| Some(span.id)).collect();
+    let tops: Vec<_> = of.keys().copied().filter(|parent| !ids.contains(parent)).collect();
+    tops.into_iter().for_each(|top| draw(&of, top, 0, &mut text));
+    text
+}
+
+fn check(spans: &[Span], expected: &Expect) {
+    expected.assert_eq(&drawn(spans));
+}
+
+fn started() -> Json {
+    json!({
+        "workflow": { "name": "review", "hash": "0".repeat(64) }, "input": "secret-input", "variables": {}, "entry": "think",
+        "deadline": null, "max_iterations": 100, "workspace": null, "budget": null, "on_limit": "fail",
+    })
+}
+
+fn node(id: &str, attempt: u32) -> Json {
+    json!({ "node_id": id, "attempt": attempt, "deadline": null })
+}
+
+fn completed(id: &str) -> Json {
+    json!({ "node_id": id, "duration_ms": 1 })
+}
+
+fn error(kind: &str) -> Json {
+    json!({ "kind": kind, "message": "secret-error", "retryable": false })
+}
+
+fn llm() -> Json {
+    json!({
+        "node_id": "think", "prompt": "secret-prompt", "system_prompt": "secret-system",
+        "model": { "profile": "main", "temperature": 0.5, "max_tokens": 100, "stream": true }, "tool_mode": "auto",
+        "tools": ["look"], "tool_catalog": null, "max_iterations": 5, "concurrent_tools_max": 1, "llm_timeout_ms": 1000,
+        "approve_tools": [], "person_tools": [], "relay": false, "summary": null, "strategy": "react",
+    })
+}
+
+fn asked(iteration: u32) -> Json {
+    json!({ "node_id": "think", "iteration": iteration, "aside": null, "model_profile": "1".repeat(64) })
+}
+
+fn answered(call: u64, content: Json, reason: &str) -> Json {
+    json!({
+        "node_id": "think", "call_id": call, "message": { "role": "assistant", "content": content },
+        "finish_reason": reason, "usage": { "input_tokens": 20, "output_tokens": 5, "cached_input_tokens": 8, "cache_write_tokens": 2, "reasoning_tokens": 1 },
+        "cost_nanousd": 1_500_000, "prices": null, "model": "gpt-x-2026", "response_id": "r-1", "cached": false,
+        "duration_ms": 40,
+    })
+}
+
+fn tool(call: &str) -> Json {
+    let options = json!({ "timeout_ms": 1000, "retries": 1, "retry_delay_ms": 0 });
+    json!({
+        "node_id": "think", "tool_call_id": call, "name": "look", "arguments": { "at": "secret-argument" },
+        "recovery": "safe", "options": options,
+    })
+}
+
+/// A model calls a tool, which is tried twice, and answers; then a tool node fails.
+fn rows() -> Vec<Row> {
+    let wants = json!([{ "type": "tool_call", "id": "t-1", "name": "look", "arguments": { "at": "secret-argument" } }]);
+    let again = json!({
+        "node_id": "think", "call_id": 5, "attempt": 2, "not_before": "1970-01-01T00:00:00.150Z", "error": error("timeout"),
+    });
+    let seen = json!({
+        "node_id": "think", "call_id": 5, "tool_call_id": "t-1", "content": [{ "type": "text", "text": "secret-result" }],
+        "value": null, "duration_ms": 30, "full_output": null,
+    });
+    let done = json!({
+        "node_id": "think", "content": "secret-answer", "finish_reason": "stop", "usage": {}, "n_llm_calls": 2,
+        "n_tool_calls": 1,
+    });
+    vec![
+        (0, "THREAD_STARTED", started()),
+        (1, "NODE_STARTED", node("think", 1)),
+        (2, "LLM_EXECUTION_REQUEST", llm()),
+        (3, "LLM_CALL_REQUESTED", asked(1)),
+        (43, "LLM_CALL_COMPLETED", answered(3, wants, "tool_calls")),
+        (44, "TOOL_EXECUTION_REQUEST", tool("t-1")),
+        (144, "TOOL_CALL_RETRIED", again),
+        (200, "TOOL_EXECUTION_COMPLETED", seen),
+        (201, "LLM_CALL_REQUESTED", asked(2)),
+        (241, "LLM_CALL_COMPLETED", answered(8, json!("secret-answer"), "stop")),
+        (242, "LLM_EXECUTION_COMPLETED", done),
+        (243, "NODE_COMPLETED", completed("think")),
+        (244, "NODE_STARTED", node("pay", 1)),
+        (250, "NODE_FAILED", json!({ "node_id": "pay", "attempt": 1, "error": error("denied"), "retry_at": null })),
+        (251, "THREAD_FAILED", json!({ "node_id": "pay", "error": error("denied") })),
+    ]
+}
+
+#[test]
+fn run_has_nodes_and_these_have_calls() {
+    check(&spans(&rows()), &expect![[r#""#]]);
+}
+
+#[test]
+fn spans_have_content_only_if_it_is_wanted() {
+    let text = |content| drawn(&fold(content, 0, &rows()).finish(&place(), &model).spans);
+    assert!(!text(false).contains("secret"), "{}", text(false));
+    for said in ["secret-system", "secret-prompt", "secret-argument", "secret-result", "secret-answer", "secret-error"]
+    {
+        assert!(text(true).contains(said), "{said}: {}", text(true));
+    }
+}
+
+#[test]
+fn same_events_give_the_same_spans() {
+    let (first, again) = (spans(&rows()), spans(&rows()));
+    assert_eq!(first, again);
+    let mut ids: Vec<_> = first.iter().map(|span| span.id).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), first.len(), "each span has an id of its own");
+    assert!(first.iter().all(|span| span.trace == TraceId::from(THREAD)));
+    let call = first.iter().find(|span| span.name == "execute_tool look").unwrap();
+    assert_eq!(call.id, SpanId::of_call(THREAD, crate::ids::CallId(Seq(5))));
+}
+
+#[test]
+fn every_prefix_gives_spans_that_have_ended_inside_their_parents() {
+    let rows = rows();
+    for n in 1..=rows.len() {
+        let spans = spans(&rows[..n]);
+        for span in &spans {
+            assert!(span.began <= span.ended, "{span:?}");
+            let parent = spans.iter().find(|parent| Some(parent.id) == span.parent);
+            assert!(span.parent.is_none() || parent.is_some(), "{span:?}");
+            if let Some(parent) = parent {
+                assert!(parent.began <= span.began && span.ended <= parent.ended, "{span:?} in {parent:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn fork_has_the_spans_of_what_it_did_and_a_link() {
+    let rows = rows();
+    // Forked off while the model is called for the second time.
+    let mut rows: Vec<_> = rows[..9].to_vec();
+    let forked = json!({
+        "parent": THREAD, "seq": 8, "changes": {}, "branch": null, "branches": [],
+    });
+    rows.push((1_000, "THREAD_FORKED", forked));
+    rows.push((1_040, "LLM_CALL_COMPLETED", answered(8, json!("ok"), "stop")));
+    rows.push((1_050, "THREAD_CANCELLED", json!({ "reason": null })));
+    let link = Link { trace: THREAD.into(), span: SpanId::of_run(THREAD, FIRST) };
+    let place = RunPlace { own_from: Seq(9), links: vec![link], ..RunPlace::new(OTHER, FIRST, OTHER.into()) };
+    let spans = fold(false, 0, &rows).finish(&place, &model).spans;
+    let names: Vec<_> = spans.iter().map(|span| (span.name.as_str(), span.began.unix_us() / 1_000)).collect();
+    assert_eq!(names, [("invoke_workflow review", 1_000), ("invoke_agent think", 1_000), ("chat gpt-x", 1_000)]);
+    assert_eq!(spans[0].links, [link]);
+    assert!(spans.iter().all(|span| span.trace == TraceId::from(OTHER)));
+    let theirs = super::tests::spans(&self::rows());
+    assert!(spans.iter().all(|span| theirs.iter().all(|other| other.id != span.id)));
+}
+
+#[test]
+fn branch_is_the_call_of_its_parent() {
+    let branch = json!({ "index": 0, "child": OTHER });
+    let ended = json!({
+        "index": 0, "child": OTHER, "output": 1, "error": null, "globals": {}, "n_llm_calls": 0, "n_tool_calls": 0,
+        "usage": {}, "cost_nanousd": null, "said": null,
+    });
+    let fork = json!({
+        "node_id": "split", "join": "joined", "branches": { "named": [{ "name": "left", "entry": "one" }] }, "n_needed": 1,
+        "on_failed": "fail", "concurrency_max": 4, "deadline": null,
+    });
+    let parent = [
+        (0, "THREAD_STARTED", started()),
+        (1, "NODE_STARTED", node("split", 1)),
+        (2, "FORK_STARTED", fork),
+        (3, "BRANCH_STARTED", branch),
+        (30, "BRANCH_ENDED", ended),
+        (31, "JOIN_COMPLETED", json!({ "node_id": "split", "n_completed": 1, "n_failed": 0 })),
+        (32, "NODE_COMPLETED", completed("split")),
+        (33, "THREAD_COMPLETED", json!({ "node_id": "joined" })),
+    ];
+    let of_parent = fold(false, 0, &parent).finish(&place(), &model);
+    assert_eq!(of_parent.branches, [(OTHER, Time::from_unix_us(30_000))]);
+    let of = json!({ "owner": THREAD, "index": 0 });
+    let forked = json!({ "parent": THREAD, "seq": 2, "changes": {}, "branch": of, "branches": [] });
+    let branch = [(4, "THREAD_FORKED", forked), (5, "NODE_STARTED", node("one", 1))];
+    let place = RunPlace {
+        thread: OTHER,
+        own_from: Seq(3),
+        is_branch: true,
+        ended: Some(Time::from_unix_us(30_000)),
+        ..place()
+    };
+    let mut all = of_parent.spans;
+    all.extend(fold(false, 3, &branch).finish(&place, &model).spans);
+    check(&all, &expect![[r#""#]]);
+}
+
+#[test]
+fn each_name_of_a_profile_is_used_once() {
+    for profile in [Profile::V1_41, Profile::Latest] {
+        let mut names: Vec<_> = Key::ALL.iter().map(|key| key.name(profile)).collect();
+        names.sort_unstable();
+        let n = names.len();
+        names.dedup();
+        assert_eq!(names.len(), n, "{names:?}");
+    }
+}
