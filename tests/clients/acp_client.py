@@ -77,7 +77,10 @@ def capabilities():
 
 
 def spawn(editor):
-    return acp.spawn_agent_process(editor, PROGRAM, *ARGUMENTS, cwd=FOLDER, env=dict(os.environ))
+    options = {"stderr": None}
+    return acp.spawn_agent_process(
+        editor, PROGRAM, *ARGUMENTS, cwd=FOLDER, env=dict(os.environ), transport_kwargs=options
+    )
 
 
 async def refused(code, request):
