@@ -104,7 +104,7 @@ fn llm() -> Json {
         "node_id": "think", "prompt": "secret-prompt", "system_prompt": "secret-system",
         "model": { "profile": "main", "temperature": 0.5, "max_tokens": 100, "stream": true }, "tool_mode": "auto",
         "tools": ["look"], "tool_catalog": null, "max_iterations": 5, "concurrent_tools_max": 1, "llm_timeout_ms": 1000,
-        "approve_tools": [], "person_tools": [], "relay": false, "summary": null, "strategy": "react",
+        "approve_tools": [], "person_tools": [], "relay": false, "summary": null, "strategy": { "strategy": "react" },
     })
 }
 
@@ -164,7 +164,84 @@ fn rows() -> Vec<Row> {
 
 #[test]
 fn run_has_nodes_and_these_have_calls() {
-    check(&spans(&rows()), &expect![[r#""#]]);
+    check(
+        &spans(&rows()),
+        &expect![[r#"
+        invoke_workflow review Internal 0..251
+          - gen_ai.operation.name = Text("invoke_workflow")
+          - gen_ai.workflow.name = Text("review")
+          - gen_ai.conversation.id = Text("07070707-0707-0707-0707-070707070707")
+          - rethread.thread.id = Text("07070707-0707-0707-0707-070707070707")
+          - rethread.run.id = Int(0)
+          - rethread.outcome = Text("failed")
+          - error.type = Text("denied")
+          - failed: Denied None
+          invoke_agent think Internal 1..243
+            - gen_ai.operation.name = Text("invoke_agent")
+            - gen_ai.agent.name = Text("think")
+            - gen_ai.conversation.id = Text("07070707-0707-0707-0707-070707070707")
+            - rethread.thread.id = Text("07070707-0707-0707-0707-070707070707")
+            - rethread.node.id = Text("think")
+            - rethread.node.kind = Text("llm")
+            chat gpt-x Client 3..43
+              - gen_ai.operation.name = Text("chat")
+              - gen_ai.provider.name = Text("openai")
+              - gen_ai.request.model = Text("gpt-x")
+              - gen_ai.conversation.id = Text("07070707-0707-0707-0707-070707070707")
+              - rethread.model.profile = Text("main")
+              - gen_ai.request.temperature = Double(0.5)
+              - gen_ai.request.max_tokens = Int(100)
+              - gen_ai.request.stream = Bool(true)
+              - gen_ai.response.model = Text("gpt-x-2026")
+              - gen_ai.response.id = Text("r-1")
+              - gen_ai.response.finish_reasons = Texts(["tool_calls"])
+              - gen_ai.usage.input_tokens = Int(20)
+              - gen_ai.usage.output_tokens = Int(5)
+              - gen_ai.usage.cache_read.input_tokens = Int(8)
+              - gen_ai.usage.cache_creation.input_tokens = Int(2)
+              - gen_ai.usage.reasoning.output_tokens = Int(1)
+              - rethread.cost_usd = Double(0.0015)
+              - rethread.thread.id = Text("07070707-0707-0707-0707-070707070707")
+              - rethread.call.id = Int(3)
+              - rethread.call.kind = Text("model")
+            execute_tool look Internal 44..200
+              - gen_ai.operation.name = Text("execute_tool")
+              - gen_ai.tool.name = Text("look")
+              - gen_ai.tool.type = Text("function")
+              - gen_ai.tool.call.id = Text("t-1")
+              - rethread.thread.id = Text("07070707-0707-0707-0707-070707070707")
+              - rethread.call.id = Int(5)
+              - rethread.call.kind = Text("tool")
+              - rethread.attempts = Int(2)
+              - at 144: rethread.try_failed [Attribute { key: ErrorType, value: Text("timeout") }, Attribute { key: WaitMs, value: Int(6) }]
+            chat gpt-x Client 201..241
+              - gen_ai.operation.name = Text("chat")
+              - gen_ai.provider.name = Text("openai")
+              - gen_ai.request.model = Text("gpt-x")
+              - gen_ai.conversation.id = Text("07070707-0707-0707-0707-070707070707")
+              - rethread.model.profile = Text("main")
+              - gen_ai.request.temperature = Double(0.5)
+              - gen_ai.request.max_tokens = Int(100)
+              - gen_ai.request.stream = Bool(true)
+              - gen_ai.response.model = Text("gpt-x-2026")
+              - gen_ai.response.id = Text("r-1")
+              - gen_ai.response.finish_reasons = Texts(["stop"])
+              - gen_ai.usage.input_tokens = Int(20)
+              - gen_ai.usage.output_tokens = Int(5)
+              - gen_ai.usage.cache_read.input_tokens = Int(8)
+              - gen_ai.usage.cache_creation.input_tokens = Int(2)
+              - gen_ai.usage.reasoning.output_tokens = Int(1)
+              - rethread.cost_usd = Double(0.0015)
+              - rethread.thread.id = Text("07070707-0707-0707-0707-070707070707")
+              - rethread.call.id = Int(8)
+              - rethread.call.kind = Text("model")
+          node pay Internal 244..250
+            - rethread.thread.id = Text("07070707-0707-0707-0707-070707070707")
+            - rethread.node.id = Text("pay")
+            - error.type = Text("denied")
+            - failed: Denied None
+    "#]],
+    );
 }
 
 #[test]
@@ -224,7 +301,7 @@ fn fork_has_the_spans_of_what_it_did_and_a_link() {
     assert_eq!(names, [("invoke_workflow review", 1_000), ("invoke_agent think", 1_000), ("chat gpt-x", 1_000)]);
     assert_eq!(spans[0].links, [link]);
     assert!(spans.iter().all(|span| span.trace == TraceId::from(OTHER)));
-    let theirs = super::tests::spans(&self::rows());
+    let theirs = self::spans(&self::rows());
     assert!(spans.iter().all(|span| theirs.iter().all(|other| other.id != span.id)));
 }
 
@@ -263,7 +340,30 @@ fn branch_is_the_call_of_its_parent() {
     };
     let mut all = of_parent.spans;
     all.extend(fold(false, 3, &branch).finish(&place, &model).spans);
-    check(&all, &expect![[r#""#]]);
+    check(
+        &all,
+        &expect![[r#"
+        invoke_workflow review Internal 0..33
+          - gen_ai.operation.name = Text("invoke_workflow")
+          - gen_ai.workflow.name = Text("review")
+          - gen_ai.conversation.id = Text("07070707-0707-0707-0707-070707070707")
+          - rethread.thread.id = Text("07070707-0707-0707-0707-070707070707")
+          - rethread.run.id = Int(0)
+          - rethread.outcome = Text("completed")
+          node split Internal 1..32
+            - rethread.thread.id = Text("07070707-0707-0707-0707-070707070707")
+            - rethread.node.id = Text("split")
+            - rethread.node.kind = Text("fork")
+            branch left Internal 3..30
+              - rethread.thread.id = Text("07070707-0707-0707-0707-070707070707")
+              - rethread.call.id = Int(3)
+              - rethread.call.kind = Text("branch")
+              node one Internal 5..30
+                - rethread.thread.id = Text("08080808-0808-0808-0808-080808080808")
+                - rethread.node.id = Text("one")
+                - rethread.outcome = Text("cancelled")
+    "#]],
+    );
 }
 
 #[test]

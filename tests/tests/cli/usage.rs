@@ -146,7 +146,7 @@ fn the_help_lists_the_commands() {
         inbox        List open questions
         respond      Answer a question
         verify       Verify that no record of the log is changed, missing or out of order
-        export       Export threads as JSON lines
+        export       Export threads as JSON lines, or their runs as OpenTelemetry traces
         import       Import exported threads
         backup       Copy the log to a new folder, also while it is in use
         delete       Delete all threads with a label, and erase them from every file
