@@ -337,7 +337,9 @@ impl OpenArgs {
 
     /// A runtime that runs threads, with models and tools.
     pub(crate) async fn work(&self, args: &ToolArgs) -> Result<Runtime, Failure> {
-        self.work_with(args, Programs::of(self, args)?).await
+        let runtime = self.equipped(args, |builder| builder).await?;
+        self.serve_socket(&runtime, Programs::of(self, args)?).await;
+        Ok(runtime)
     }
 
     /// As above, if tools also start programs that the options do not say.

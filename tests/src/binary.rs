@@ -48,16 +48,38 @@ fn build_unless_fresh(program: &Path, what: &[&str]) {
     assert!(program.is_file(), "{} was not built", program.display());
 }
 
-/// Whether the program is younger than all its sources, which cargo lists in a file beside it.
+/// Whether the program is younger than all its sources. A build of the program alone lists them in a file beside it; one of
+/// the workspace does not, and then all sources of the workspace count but those of tests.
 fn is_fresh(program: &Path) -> bool {
     let changed = |path: &Path| fs::metadata(path).and_then(|metadata| metadata.modified());
     let Ok(built) = changed(program) else { return false };
-    let Ok(list) = fs::read_to_string(program.with_extension("d")) else { return false };
-    let Some((_, sources)) = list.split_once(": ") else { return false };
-    let sources = sources.trim_end().replace("\\ ", "\0");
-    let mut sources: Vec<_> = sources.split(' ').map(|source| PathBuf::from(source.replace('\0', " "))).collect();
-    sources.push(root().join("Cargo.lock"));
+    let mut sources = vec![root().join("Cargo.lock")];
+    if let Ok(list) = fs::read_to_string(program.with_extension("d")) {
+        let Some((_, listed)) = list.split_once(": ") else { return false };
+        let listed = listed.trim_end().replace("\\ ", "\0");
+        sources.extend(listed.split(' ').map(|source| PathBuf::from(source.replace('\0', " "))));
+    } else {
+        let Ok(folders) = fs::read_dir(root()) else { return false };
+        for package in folders.flatten().map(|entry| entry.path()) {
+            if package.join("Cargo.toml").is_file() && package.file_name().is_some_and(|name| name != "tests") {
+                sources.push(package.join("Cargo.toml"));
+                sources_in(&package.join("src"), &mut sources);
+            }
+        }
+    }
     sources.iter().all(|source| changed(source).is_ok_and(|changed| changed <= built))
+}
+
+/// Adds the files of a folder, without unit tests.
+fn sources_in(folder: &Path, sources: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let (path, name) = (entry.path(), entry.file_name());
+        if path.is_dir() && name != "tests" {
+            sources_in(&path, sources);
+        } else if path.is_file() && name != "tests.rs" {
+            sources.push(path);
+        }
+    }
 }
 
 fn build(folder: &Path, what: &[&str]) {
