@@ -3,7 +3,7 @@ use serde_json::json;
 use super::*;
 
 fn shown(name: &str, arguments: Value) -> Value {
-    json!(Shown::of(name, &arguments, Path::new("/work")).call("1.0".to_owned(), ToolCallStatus::Pending))
+    json!(Shown::of(name, &arguments, Path::new("/home/ada")).call("1.0".to_owned(), ToolCallStatus::Pending))
 }
 
 #[test]
@@ -11,9 +11,9 @@ fn edit_is_shown_as_a_change_of_its_file() {
     let call = shown("edit_file", json!({ "path": "src/a.rs", "old_text": "one", "new_text": "two" }));
     assert_eq!(call["title"], "edit_file src/a.rs");
     assert_eq!(call["kind"], "edit");
-    let change = json!([{ "type": "diff", "path": "/work/src/a.rs", "oldText": "one", "newText": "two" }]);
+    let change = json!([{ "type": "diff", "path": "/home/ada/src/a.rs", "oldText": "one", "newText": "two" }]);
     assert_eq!(call["content"], change);
-    assert_eq!(call["locations"][0]["path"], "/work/src/a.rs");
+    assert_eq!(call["locations"][0]["path"], "/home/ada/src/a.rs");
 }
 
 #[test]
