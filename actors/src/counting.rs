@@ -9,22 +9,36 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 use rethread_events::ids::Hash;
 use rethread_events::message::{Message, Part, Role};
+use rethread_events::thread::Entry;
 use rethread_llm::tokens::Counter;
 use rethread_tools::Catalogue;
 
 /// The most messages whose counts are cached: those of some hundred long threads.
 const MESSAGES_MAX: usize = 100_000;
+/// The most lists of messages whose counts are cached, more than threads are live at once on a usual server.
+const LISTS_MAX: usize = 20_000;
 /// The most models that have a counter; more than any configuration names.
 const MODELS_MAX: usize = 256;
 /// An upper bound for the tokens that a provider adds around a part of a message, and that it bills for a picture of
 /// usual size.
 const AROUND_PART: u64 = 800;
 
-/// Counts the tokens of conversations. Counts are cached by the address of the message in memory, so that only new
-/// messages cost anything.
+/// Counts the tokens of conversations. Counts are cached by addresses in memory: of the list of messages that copies of a
+/// conversation share, and of each message. So only new messages cost anything, and the others one look-up together.
 #[derive(Default)]
 pub(crate) struct Counting {
     counters: Mutex<HashMap<String, Arc<ModelCounts>>>,
+}
+
+/// What a model is sent.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sent<'a> {
+    /// Messages that copies of the conversation share; those that are no instructions are sent.
+    pub(crate) shared: Option<&'a Arc<Vec<Entry>>>,
+    /// The other messages.
+    pub(crate) messages: &'a [&'a Arc<Message>],
+    /// The tools that it is offered.
+    pub(crate) tools: Option<&'a Catalogue>,
 }
 
 struct ModelCounts {
@@ -33,41 +47,44 @@ struct ModelCounts {
     catalogues: Mutex<HashMap<Hash, u64>>,
 }
 
-/// The cached counts, by address. Each entry refers to its message, so no other message can get its address.
+/// The cached counts, by address. Each entry has a weak pointer, so that nothing else can get its address, and a list does
+/// not change in its place.
 #[derive(Default)]
 struct Known {
     messages: HashMap<usize, (Weak<Message>, u64)>,
-    /// Conversations by the address of their first message. All of their messages are in `messages`.
-    conversations: HashMap<usize, Counted>,
-    /// The number of messages in all conversations.
-    n_in_conversations: usize,
-    /// How often the cache was cleared.
-    n_forgotten: u64,
+    lists: HashMap<usize, (Weak<Vec<Entry>>, ListCounts)>,
 }
 
-/// The messages of a conversation in order: the address of each, and the tokens up to it.
-type Counted = Vec<(usize, u64)>;
+/// What is known of a list of messages.
+#[derive(Debug, Clone, Copy)]
+struct ListCounts {
+    at_most: u64,
+    /// Absent until it is counted.
+    tokens: Option<u64>,
+}
 
 impl Counting {
-    /// The tokens of these messages and tools for a model.
-    pub(crate) fn count(&self, model: &str, messages: &[&Arc<Message>], tools: Option<&Catalogue>) -> u64 {
+    /// Returns the tokens of the messages and tools for a model.
+    pub(crate) fn count(&self, model: &str, sent: &Sent<'_>) -> u64 {
         let counts = self.counts(model);
-        let tools = tools.map_or(0, |tools| counts.tools(tools));
+        let tools = sent.tools.map_or(0, |tools| counts.tools(tools));
+        let shared = sent.shared.map_or(0, |list| counts.list(list));
+        let messages: u64 = sent.messages.iter().map(|message| counts.message(message)).sum();
         // Every answer is primed with three tokens.
-        counts.messages(messages) + tools + 3
+        shared + messages + tools + 3
     }
 
-    /// Returns whether they have more tokens than `n`. A conversation that was never counted is counted only if that is
-    /// possible.
-    pub(crate) fn is_longer(
-        &self,
-        model: &str,
-        messages: &[&Arc<Message>],
-        tools: Option<&Catalogue>,
-        tokens: u64,
-    ) -> bool {
-        let is_known = || self.counts(model).knows(messages);
-        (is_known() || at_most(messages, tools) > tokens) && self.count(model, messages, tools) > tokens
+    /// Returns whether they have more tokens than `tokens`. They are counted only if that is possible: loading a tokenizer
+    /// takes 100 ms, and most conversations never need it.
+    pub(crate) fn is_longer(&self, model: &str, sent: &Sent<'_>, tokens: u64) -> bool {
+        self.at_most(model, sent) > tokens && self.count(model, sent) > tokens
+    }
+
+    /// An upper bound for the count: a token has at least one byte.
+    fn at_most(&self, model: &str, sent: &Sent<'_>) -> u64 {
+        let tools = sent.tools.map_or(0, |tools| tools.json().len() as u64 + AROUND_PART);
+        let shared = sent.shared.map_or(0, |list| self.counts(model).list_at_most(list));
+        shared + sent.messages.iter().map(|message| bytes_of_message(message)).sum::<u64>() + tools + AROUND_PART
     }
 
     fn counts(&self, model: &str) -> Arc<ModelCounts> {
@@ -89,64 +106,48 @@ impl Counting {
 }
 
 impl ModelCounts {
-    fn knows(&self, messages: &[&Arc<Message>]) -> bool {
-        let first = messages.iter().find(|message| message.role != Role::System);
-        first.is_some_and(|first| self.known.lock().conversations.contains_key(&place(first)))
+    fn list(&self, list: &Arc<Vec<Entry>>) -> u64 {
+        let known = self.known_of(list);
+        known.and_then(|known| known.tokens).unwrap_or_else(|| {
+            let tokens = list.iter().filter_map(Entry::said).map(|message| self.message(message)).sum();
+            let at_most = known.map_or_else(|| bytes_of_list(list), |known| known.at_most);
+            self.keep(list, ListCounts { at_most, tokens: Some(tokens) });
+            tokens
+        })
     }
 
-    fn messages(&self, messages: &[&Arc<Message>]) -> u64 {
-        // Instructions are created for each call; the counter caches by their text.
-        let n_instructions = messages.iter().take_while(|message| message.role == Role::System).count();
-        let (instructions, said) = messages.split_at(n_instructions);
-        let instructions: u64 = instructions.iter().map(|message| self.counter.message(message)).sum();
-        let Some(first) = said.first().map(|first| place(first)) else { return instructions };
-        let (mut counted, n_forgotten) = {
-            let mut known = self.known.lock();
-            let counted = known.conversations.remove(&first).unwrap_or_default();
-            known.n_in_conversations -= counted.len();
-            (counted, known.n_forgotten)
-        };
-        let n_same = counted.iter().zip(said).take_while(|((known, _), message)| *known == place(message)).count();
-        counted.truncate(n_same);
-        let mut sum = counted.last().map_or(0, |(_, sum)| *sum);
-        let mut is_stable = true;
-        for message in &said[n_same..] {
-            sum += self.message(message);
-            is_stable &= message.role != Role::System;
-            if is_stable {
-                counted.push((place(message), sum));
-            }
-        }
-        let mut known = self.known.lock();
-        if known.n_forgotten == n_forgotten {
-            if known.n_in_conversations + counted.len() > MESSAGES_MAX {
-                known.forget_conversations();
-            }
-            known.n_in_conversations += counted.len();
-            let before = known.conversations.insert(first, counted);
-            known.n_in_conversations -= before.map_or(0, |before| before.len());
-        }
-        instructions + sum
+    fn list_at_most(&self, list: &Arc<Vec<Entry>>) -> u64 {
+        self.known_of(list).map_or_else(
+            || {
+                let at_most = bytes_of_list(list);
+                self.keep(list, ListCounts { at_most, tokens: None });
+                at_most
+            },
+            |known| known.at_most,
+        )
+    }
+
+    fn known_of(&self, list: &Arc<Vec<Entry>>) -> Option<ListCounts> {
+        self.known.lock().lists.get(&address(list)).map(|(_, counts)| *counts)
+    }
+
+    fn keep(&self, list: &Arc<Vec<Entry>>, counts: ListCounts) {
+        let lists = &mut self.known.lock().lists;
+        make_room(lists, LISTS_MAX);
+        lists.insert(address(list), (Arc::downgrade(list), counts));
     }
 
     fn message(&self, message: &Arc<Message>) -> u64 {
         if message.role == Role::System {
             return self.counter.message(message);
         }
-        if let Some((_, tokens)) = self.known.lock().messages.get(&place(message)) {
+        if let Some((_, tokens)) = self.known.lock().messages.get(&address(message)) {
             return *tokens;
         }
         let tokens = self.counter.message(message);
-        let mut known = self.known.lock();
-        if known.messages.len() >= MESSAGES_MAX {
-            known.forget_conversations();
-            known.n_forgotten += 1;
-            known.messages.retain(|_, (counted, _)| counted.strong_count() > 0);
-            if known.messages.len() >= MESSAGES_MAX {
-                known.messages.clear();
-            }
-        }
-        known.messages.insert(place(message), (Arc::downgrade(message), tokens));
+        let messages = &mut self.known.lock().messages;
+        make_room(messages, MESSAGES_MAX);
+        messages.insert(address(message), (Arc::downgrade(message), tokens));
         tokens
     }
 
@@ -164,22 +165,26 @@ impl ModelCounts {
     }
 }
 
-impl Known {
-    fn forget_conversations(&mut self) {
-        self.conversations.clear();
-        self.n_in_conversations = 0;
+/// Removes what nobody holds any more, or everything, if the map is full.
+fn make_room<T, V>(known: &mut HashMap<usize, (Weak<T>, V)>, n_max: usize) {
+    if known.len() >= n_max {
+        known.retain(|_, (counted, _)| counted.strong_count() > 0);
+        if known.len() >= n_max {
+            known.clear();
+        }
     }
 }
 
-fn place(message: &Arc<Message>) -> usize {
-    Arc::as_ptr(message).addr()
+fn address<T>(counted: &Arc<T>) -> usize {
+    Arc::as_ptr(counted).addr()
 }
 
-/// An upper bound for the tokens of these messages: a token has at least one byte. Loading a tokenizer takes 100 ms,
-/// and most conversations never need it.
-fn at_most(messages: &[&Arc<Message>], tools: Option<&Catalogue>) -> u64 {
-    let tools = tools.map_or(0, |tools| tools.json().len() as u64 + AROUND_PART);
-    messages.iter().flat_map(|message| &message.content).map(bytes_of).sum::<u64>() + tools + AROUND_PART
+fn bytes_of_list(list: &[Entry]) -> u64 {
+    list.iter().filter_map(Entry::said).map(|message| bytes_of_message(message)).sum()
+}
+
+fn bytes_of_message(message: &Message) -> u64 {
+    message.content.iter().map(bytes_of).sum()
 }
 
 fn bytes_of(part: &Part) -> u64 {

@@ -1,6 +1,9 @@
+use rethread_events::ids::Seq;
 use rethread_events::message::ToolResult;
 
 use super::*;
+
+const MODEL: &str = "gpt-4o";
 
 fn messages() -> Vec<Arc<Message>> {
     let result = ToolResult {
@@ -16,17 +19,41 @@ fn messages() -> Vec<Arc<Message>> {
     ]
 }
 
-fn refs(messages: &[Arc<Message>]) -> Vec<&Arc<Message>> {
-    messages.iter().collect()
+/// Counts these messages, one by one and as a list that is shared: with either the count is the same.
+fn count(counting: &Counting, messages: &[Arc<Message>]) -> u64 {
+    let one_by_one = with_each(messages, |sent| counting.count(MODEL, sent));
+    let list = list_of(messages);
+    let shared = Sent { shared: Some(&list), messages: &[], tools: None };
+    let said: Vec<_> = messages.iter().filter(|message| message.role != Role::System).cloned().collect();
+    let counted = with_each(&said, |sent| counting.count(MODEL, sent));
+    assert_eq!(counting.count(MODEL, &shared), counted);
+    assert_eq!(counting.count(MODEL, &shared), counted, "from the cache");
+    one_by_one
+}
+
+fn with_each<T>(messages: &[Arc<Message>], of: impl FnOnce(&Sent<'_>) -> T) -> T {
+    let messages: Vec<_> = messages.iter().collect();
+    of(&Sent { shared: None, messages: &messages, tools: None })
+}
+
+fn list_of(messages: &[Arc<Message>]) -> Arc<Vec<Entry>> {
+    let entry = |message: &Arc<Message>| Entry {
+        seq: Seq(1),
+        message: message.clone(),
+        added: false,
+        summary: false,
+        node: None,
+    };
+    Arc::new(messages.iter().map(entry).collect())
 }
 
 #[test]
 fn a_conversation_is_counted_as_the_counter_of_its_model_does() {
     let (counting, messages) = (Counting::default(), messages());
-    let counter = Counter::for_model("gpt-4o");
+    let counter = Counter::for_model(MODEL);
     let expected = messages.iter().map(|message| counter.message(message)).sum::<u64>() + 3;
-    assert_eq!(counting.count("gpt-4o", &refs(&messages), None), expected);
-    assert_eq!(counting.count("gpt-4o", &refs(&messages), None), expected);
+    assert_eq!(count(&counting, &messages), expected);
+    assert_eq!(count(&counting, &messages), expected);
 }
 
 #[test]
@@ -34,15 +61,15 @@ fn a_message_in_the_place_of_another_is_counted_anew() {
     let counting = Counting::default();
     for n in 1..200 {
         let messages = [Arc::new(Message::text(Role::User, "word ".repeat(n)))];
-        let expected = Counter::for_model("gpt-4o").message(&messages[0]) + 3;
-        assert_eq!(counting.count("gpt-4o", &refs(&messages), None), expected);
+        let expected = Counter::for_model(MODEL).message(&messages[0]) + 3;
+        assert_eq!(count(&counting, &messages), expected);
     }
 }
 
 #[test]
 fn conversations_that_grow_fork_and_are_cut_are_counted_as_anew() {
     let counting = Counting::default();
-    let counter = Counter::for_model("gpt-4o");
+    let counter = Counter::for_model(MODEL);
     let said = |n: usize| Arc::new(Message::text(Role::User, "word ".repeat(n)));
     let instructed = |n: usize| Arc::new(Message::text(Role::System, "brief ".repeat(n)));
     let mut one: Vec<_> = (1..40).map(said).collect();
@@ -62,9 +89,9 @@ fn conversations_that_grow_fork_and_are_cut_are_counted_as_anew() {
         let fork: Vec<_> = one.iter().take(n % 20).cloned().chain([said(n)]).collect();
         for messages in [&one, &fork] {
             let expected = messages.iter().map(|message| counter.message(message)).sum::<u64>() + 3;
-            assert_eq!(counting.count("gpt-4o", &refs(messages), None), expected, "{n}");
-            assert!(counting.is_longer("gpt-4o", &refs(messages), None, expected - 1));
-            assert!(!counting.is_longer("gpt-4o", &refs(messages), None, expected));
+            assert_eq!(count(&counting, messages), expected, "{n}");
+            let is_longer = |tokens| with_each(messages, |sent| counting.is_longer(MODEL, sent, tokens));
+            assert!(is_longer(expected - 1) && !is_longer(expected));
         }
     }
 }
@@ -72,19 +99,36 @@ fn conversations_that_grow_fork_and_are_cut_are_counted_as_anew() {
 #[test]
 fn what_is_known_of_conversations_is_bounded() {
     let counting = Counting::default();
-    let counter = Counter::for_model("gpt-4o");
+    let counter = Counter::for_model(MODEL);
     let expected = |messages: &[Arc<Message>]| messages.iter().map(|it| counter.message(it)).sum::<u64>() + 3;
     let kept: Vec<_> = (0..50).map(|n| Arc::new(Message::text(Role::User, format!("{n}")))).collect();
     let more = Arc::new(Message::text(Role::User, "more"));
     for _ in 0..3 {
         let many: Vec<_> = (0..MESSAGES_MAX / 2).map(|_| Arc::new(Message::text(Role::User, "x"))).collect();
         for messages in [&many[..], &kept[..], &[more.clone(), kept[0].clone()]] {
-            assert_eq!(counting.count("gpt-4o", &refs(messages), None), expected(messages));
+            assert_eq!(count(&counting, messages), expected(messages));
         }
-        let counts = counting.counts("gpt-4o");
+        let counts = counting.counts(MODEL);
         let known = counts.known.lock();
-        let n = known.conversations.values().map(Vec::len).sum::<usize>();
-        assert!(known.messages.len() <= MESSAGES_MAX && n <= MESSAGES_MAX && n == known.n_in_conversations);
+        assert!(known.messages.len() <= MESSAGES_MAX);
+    }
+    let lists: Vec<_> = (0..LISTS_MAX + 10).map(|n| list_of(&kept[n % 50..])).collect();
+    for list in &lists {
+        counting.at_most(MODEL, &Sent { shared: Some(list), messages: &[], tools: None });
+    }
+    assert!(counting.counts(MODEL).known.lock().lists.len() <= LISTS_MAX);
+}
+
+#[test]
+fn a_list_in_the_place_of_another_is_counted_anew() {
+    let counting = Counting::default();
+    let mut list = list_of(&[]);
+    for n in 1..200 {
+        let message = Arc::new(Message::text(Role::User, "word ".repeat(n)));
+        // The list itself is changed, as one that nobody else holds is.
+        Arc::make_mut(&mut list).splice(.., list_of(std::slice::from_ref(&message)).iter().cloned());
+        let expected = Counter::for_model(MODEL).message(&message) + 3;
+        assert_eq!(counting.count(MODEL, &Sent { shared: Some(&list), messages: &[], tools: None }), expected);
     }
 }
 
@@ -92,6 +136,12 @@ fn what_is_known_of_conversations_is_bounded() {
 fn no_conversation_has_more_tokens_than_are_thought_possible() {
     let (counting, messages) = (Counting::default(), messages());
     for n in 0..=messages.len() {
-        assert!(counting.count("gpt-4", &refs(&messages[..n]), None) <= at_most(&refs(&messages[..n]), None));
+        let list = list_of(&messages[..n]);
+        for shared in [None, Some(&list)] {
+            with_each(&messages[..n], |sent| {
+                let sent = Sent { shared, ..*sent };
+                assert!(counting.count("gpt-4", &sent) <= counting.at_most("gpt-4", &sent));
+            });
+        }
     }
 }

@@ -47,6 +47,12 @@ impl<T> SharedList<T> {
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &T> + Clone {
         self.shared.iter().chain(&self.own)
     }
+
+    /// The items that copies share, and the last ones, which they do not. While somebody holds a pointer to the shared
+    /// items, weak ones included, they do not change.
+    pub fn parts(&self) -> (&Arc<Vec<T>>, &[T]) {
+        (&self.shared, &self.own)
+    }
 }
 
 impl<T: Clone> SharedList<T> {

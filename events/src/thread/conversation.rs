@@ -26,6 +26,13 @@ pub struct Entry {
     pub node: Option<NodeId>,
 }
 
+impl Entry {
+    /// Its message, if that is no instructions.
+    pub fn said(&self) -> Option<&Arc<Message>> {
+        (self.message.role != Role::System).then_some(&self.message)
+    }
+}
+
 /// The conversation of a thread: finished turns (history) and the present one (context). An answer comes right after
 /// the messages that the model had read when it was called, and tool results come right after the answer that requested
 /// them; messages that the application adds meanwhile come after them.
@@ -82,6 +89,18 @@ impl Conversation {
         entries
             .filter(move |(i, entry)| *i >= n_with_instructions || entry.message.role != Role::System)
             .map(|(_, entry)| &entry.message)
+    }
+
+    /// Returns the first `n` messages as [`super::Prompt`] has them: those that copies of this conversation share, and the
+    /// others, without instructions.
+    pub(super) fn prompt_of(&self, n: usize) -> (Option<&Arc<Vec<Entry>>>, Vec<&Arc<Message>>) {
+        let (shared, own) = self.entries.parts();
+        match n.checked_sub(shared.len()) {
+            Some(n_own) if !shared.is_empty() => {
+                (Some(shared), own[..n_own.min(own.len())].iter().filter_map(Entry::said).collect())
+            }
+            _ => (None, self.said(n).collect()),
+        }
     }
 
     /// The messages of the last turn of a model node, which may still run.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bincode::{Decode, Encode};
 
+use super::conversation::{Conversation, Entry};
 use crate::event::{LlmExecutionRequest, ModelChoice};
 use crate::ids::ProfileId;
 use crate::json::Json;
@@ -39,24 +40,38 @@ pub(super) fn instructions(execution: &LlmExecutionRequest) -> Option<Arc<Messag
 pub struct Prompt<'a> {
     /// Which tools the model is offered, and which model it is.
     pub execution: &'a LlmExecutionRequest,
-    /// The conversation as the model sees it: the instructions in force first.
+    /// The first messages of the conversation; those that are no instructions are sent. Many states share the list, and it
+    /// does not change while somebody holds a pointer to it, so that it needs to be counted only once.
+    pub shared: Option<&'a Arc<Vec<Entry>>>,
+    /// All other messages: the instructions in force first.
     pub messages: Vec<&'a Arc<Message>>,
 }
 
 impl<'a> Prompt<'a> {
-    /// The instructions in force, and what was said.
+    /// The instructions in force, and the first `n` messages of a conversation.
     pub(super) fn new(
         execution: &'a LlmExecutionRequest,
         instructions: Option<&'a Arc<Message>>,
-        said: impl IntoIterator<Item = &'a Arc<Message>>,
+        conversation: &'a Conversation,
+        n: usize,
     ) -> Self {
-        Self { execution, messages: instructions.into_iter().chain(said).collect() }
+        let (shared, mut messages) = conversation.prompt_of(n);
+        messages.splice(0..0, instructions);
+        Self { execution, shared, messages }
+    }
+
+    /// Returns all messages that are sent, not in their order.
+    pub fn each_message(&self) -> impl Iterator<Item = &'a Arc<Message>> {
+        self.shared
+            .into_iter()
+            .flat_map(|list| list.iter().filter_map(Entry::said))
+            .chain(self.messages.iter().copied())
     }
 }
 
 impl<'a> From<&'a ModelRequest> for Prompt<'a> {
     fn from(request: &'a ModelRequest) -> Self {
-        Self { execution: &request.execution, messages: request.messages.iter().collect() }
+        Self { execution: &request.execution, shared: None, messages: request.messages.iter().collect() }
     }
 }
 

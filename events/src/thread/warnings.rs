@@ -39,8 +39,8 @@ fn over_limit(state: &State, around: &Env<'_>) -> Option<Event> {
     let call = state.last_call()?;
     let of_panel = agent_loop.panel().and_then(|_| state.model_request_of(call));
     let instructions = instructions(&agent_loop.request);
-    let said = state.conversation.said(state.conversation.end_before(call));
-    let of_loop = || Prompt::new(&agent_loop.request, instructions.as_ref(), said);
+    let n = state.conversation.end_before(call);
+    let of_loop = || Prompt::new(&agent_loop.request, instructions.as_ref(), &state.conversation, n);
     let prompt = of_panel.as_ref().map_or_else(of_loop, Prompt::from);
     let limit = prompt.execution.summary.as_ref()?.token_limit;
     if !around.models.is_longer(&prompt, limit) {

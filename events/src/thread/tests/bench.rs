@@ -59,7 +59,7 @@ impl Models for Toolbox {
 
     /// Four characters a token, and four tokens around each message.
     fn count(&self, prompt: &Prompt<'_>) -> u64 {
-        prompt.messages.iter().map(|message| tokens_of(message)).sum()
+        prompt.each_message().map(|message| tokens_of(message)).sum()
     }
 }
 
