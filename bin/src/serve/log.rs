@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use actix_web::{HttpRequest, HttpResponse};
-use data_encoding::{BASE64, HEXLOWER_PERMISSIVE};
+use data_encoding::{BASE64, HEXLOWER};
 use rethread::operate::LogAccess as _;
-use rethread::store::{KeyRange, Record, Tag};
+use rethread::store::{KEY_BYTES_MAX, KeyRange, Record, Tag};
 use rethread::{Hash, Position, Seq, ThreadId};
 use serde::Deserialize;
 use serde_json::json;
@@ -149,6 +149,11 @@ pub(crate) struct StreamsQuery {
     limit: Option<u64>,
 }
 
+fn key_of(text: &str) -> Result<Vec<u8>, Problem> {
+    let key = HEXLOWER.decode(text.as_bytes()).ok().filter(|key| (1..=KEY_BYTES_MAX).contains(&key.len()));
+    key.ok_or_else(|| Problem::parameter("key", "expected pairs of hexadecimal digits, in small letters"))
+}
+
 /// Streams, by id.
 #[utoipa::path(get, path = "/v1/log/streams", tag = "log", operation_id = "log_streams", params(StreamsQuery),
     responses((status = 200, description = "Streams", body = Streams)))]
@@ -164,8 +169,7 @@ pub(crate) async fn streams(
     let (after, fork_of) = (id(query.after.as_deref(), "after")?, id(query.fork_of.as_deref(), "fork_of")?);
     let names = query.names.as_deref().map(str::parse::<Hash>).transpose();
     let names = names.map_err(|_| Problem::parameter("names", "expected the hash of a blob"))?;
-    let key = query.key.map(|key| HEXLOWER_PERMISSIVE.decode(key.as_bytes())).transpose();
-    let key = key.map_err(|_| Problem::parameter("key", "expected pairs of hexadecimal digits"))?;
+    let key = query.key.map(|key| key_of(&key)).transpose()?;
     let tag = |word: &str| word.parse().map(Tag).map_err(|_| Problem::parameter("tags", "expected numbers up to 255"));
     let tags = request::words(query.tags.as_deref()).into_iter().map(tag).collect::<Result<Vec<_>, _>>()?;
     let store = server.runtime.store();

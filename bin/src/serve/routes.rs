@@ -2,7 +2,7 @@
 
 use actix_web::http::Method;
 use actix_web::http::header::{self, HeaderValue};
-use actix_web::{Error, HttpRequest, HttpResponse, web};
+use actix_web::{Error, HttpRequest, HttpResponse, Resource, web};
 
 use super::doors::{self, Door, agui, mcp, openai};
 use super::problem::{Kind, Problem};
@@ -59,9 +59,25 @@ macro_rules! routes {
 
         /// Adds the routes to an application.
         pub(crate) fn configure(config: &mut web::ServiceConfig) {
-            $(config.route($path, web::$method().to($handler));)*
+            let mut resources = Vec::new();
+            $(add(&mut resources, $path, web::$method().to($handler));)*
+            for (_, resource) in resources {
+                config.service(resource.default_service(web::to(nothing)));
+            }
         }
     };
+}
+
+/// Adds a method to its path: another method is not one of a later path whose pattern fits as well.
+fn add(resources: &mut Vec<(&'static str, Resource)>, path: &'static str, route: actix_web::Route) {
+    let known = resources.iter().position(|(known, _)| *known == path);
+    match known {
+        Some(at) => {
+            let (_, resource) = resources.remove(at);
+            resources.insert(at, (path, resource.route(route)));
+        }
+        None => resources.push((path, web::resource(path).route(route))),
+    }
 }
 
 routes! {

@@ -35,6 +35,7 @@ mod remote;
 mod reruns;
 mod runs;
 mod schedules;
+mod schemathesis;
 mod search;
 mod security;
 mod signals;
