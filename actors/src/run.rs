@@ -349,10 +349,11 @@ impl ThreadHandle {
         Ok(held)
     }
 
-    /// Cancels a run that waits, or a message that was to steer and that no model has read.
+    /// Cancels one run: that which goes on, one that waits, or a message that was to steer and that no model has read. Other
+    /// runs that wait follow; [`ThreadHandle::cancel`] cancels them too.
     ///
     /// # Errors
-    /// `Rejected` if no such run waits: it has begun, or was cancelled.
+    /// `Rejected` if the run neither goes on nor waits, or if it has failed or completed and its hooks are running.
     pub async fn cancel_run(&self, run: RunId, reason: Option<String>) -> Result<(), ControlError> {
         self.send_input(Input::CancelRun { run, reason }).await.map(drop)
     }

@@ -21,7 +21,7 @@ pub fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
         let program = folder().join(format!("rethread{}", std::env::consts::EXE_SUFFIX));
-        build_unless_fresh(&program, &["--package", "rethread-cli"]);
+        build_unless_fresh(&program, &["--bin", "rethread"]);
         program
     })
 }
@@ -29,7 +29,7 @@ pub fn program() -> &'static Path {
 /// An example of this package, as [`program`]: `cargo test --workspace` builds examples as well.
 pub fn example(name: &str) -> PathBuf {
     let program = folder().join("examples").join(format!("{name}{}", std::env::consts::EXE_SUFFIX));
-    build_unless_fresh(&program, &["--package", "rethread-tests", "--example", name]);
+    build_unless_fresh(&program, &["--example", name]);
     program
 }
 
@@ -89,7 +89,8 @@ fn build(folder: &Path, what: &[&str]) {
     };
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let built = Command::new(cargo)
-        .args(["build", "--quiet"])
+        // With the workspace, so that the dependencies have the features with which they are built already.
+        .args(["build", "--quiet", "--workspace"])
         .args(what)
         .args(["--profile", profile, "--target-dir"])
         .arg(folder.parent().unwrap())

@@ -188,7 +188,7 @@ fn name_of(input: &Input) -> &'static str {
         Input::Checkpoint { .. } => "the checkpoint",
         Input::AddMessage(_) => "the message",
         Input::Run(_) => "the run",
-        Input::CancelRun { .. } => "the end of a run that waits",
+        Input::CancelRun { .. } => "the end of a run",
         Input::SetVariables(_) => "the variables",
         Input::Signal { .. } => "the signal",
         Input::ChangeWait { .. } => "the change of a wait",

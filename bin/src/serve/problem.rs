@@ -445,7 +445,7 @@ impl From<ControlError> for Problem {
                     | Rejected::NotRead { .. }
                     | Rejected::RunGoesOn { .. }
                     | Rejected::DefinitionLate { .. }
-                    | Rejected::RunNotQueued { .. }
+                    | Rejected::RunNotOpen { .. }
                     | Rejected::QueueFull { .. }
                     | Rejected::CallOpen { .. }
                     | Rejected::Branch { .. } => Kind::Conflict,

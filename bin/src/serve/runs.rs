@@ -190,12 +190,12 @@ pub(crate) async fn outcome(
     }
 }
 
-/// Cancels a run that waits.
+/// Cancels one run: that which goes on, or one that waits. Other runs that wait follow.
 #[utoipa::path(post, path = "/v1/threads/{thread}/runs/{run}/cancel", tag = "control", operation_id = "cancel_run",
     request_body = Option<Reason>,
     responses(
-        (status = 200, description = "It will not begin", body = Thread),
-        (status = 409, description = "No such run waits"),
+        (status = 200, description = "It has ended, ends after its hooks, or will not begin", body = Thread),
+        (status = 409, description = "The run neither goes on nor waits"),
     ))]
 pub(crate) async fn cancel(
     request: HttpRequest,

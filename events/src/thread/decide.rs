@@ -78,7 +78,7 @@ pub(super) fn decide(
         }
         Input::Run(given) => runs::run(state, workflow, *given, around),
         Input::Dequeue => Ok(queueing::dequeued(state, around.now)),
-        Input::CancelRun { run, reason } => runs::cancel_queued(state, run, reason),
+        Input::CancelRun { run, reason } => ending::cancel_one(state, workflow, run, reason, around.now),
         Input::SetVariables(variables) => {
             run_goes_on(state)?;
             check::variables(&variables)?;

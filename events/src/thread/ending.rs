@@ -9,7 +9,7 @@ use crate::event::{
     Event, Hook, HookEnded, HookStarted, RunEnding, ThreadCancelled, ThreadCompleted, ThreadFailed, VariablesUpdated,
 };
 use crate::fault::{ErrorKind, ExecutionError};
-use crate::ids::{NodeId, Time};
+use crate::ids::{NodeId, RunId, Time};
 use crate::workflow::Workflow;
 
 /// The graph came to an end at a node: so did the hook that runs, or the run completes.
@@ -134,37 +134,71 @@ fn joined(cause: Option<String>, hooks: &HookRun) -> Option<String> {
     (!causes.is_empty()).then(|| causes.join("; "))
 }
 
-/// The run is cancelled, and with it those that wait. A second time, while the hooks of a cancelled run are running, it ends
-/// at once. Hooks of a run that ends otherwise run on.
+/// The run is cancelled, and with it those that wait.
 pub(super) fn cancel(
     state: &State,
     workflow: &Workflow,
     reason: Option<String>,
     now: Time,
 ) -> Result<Vec<Event>, Rejected> {
-    let hooks = state.own_hooks();
-    let first = hooks.map(|hooks| &hooks.ending);
-    let reason = match (reason, first) {
-        (None, Some(RunEnding::Cancelled { reason })) => reason.clone(),
-        (reason, _) => reason,
-    };
-    let why = because("the thread was cancelled", reason.as_deref());
-    let mut events = runs::cancel_all_queued(state, &why);
+    let reason = reason.or_else(|| first_reason(state));
+    let mut events = runs::cancel_all_queued(state, &because("the thread was cancelled", reason.as_deref()));
     if state.run_has_ended() {
         return Ok(events);
     }
-    let cause = match (hooks, first) {
-        (Some(hooks), Some(RunEnding::Completed { .. } | RunEnding::Failed { .. })) => {
-            let refused = events.is_empty().then_some(Rejected::Ending { hook: hooks.hook });
-            return refused.map_or(Ok(events), Err);
+    match cancel_run(state, workflow, reason, false, now) {
+        Ok(ended) => events.extend(ended),
+        Err(refused) if events.is_empty() => return Err(refused),
+        Err(_) => {}
+    }
+    Ok(events)
+}
+
+/// One run is cancelled: that which goes on, after which those that wait follow, or one of these.
+pub(super) fn cancel_one(
+    state: &State,
+    workflow: &Workflow,
+    run: RunId,
+    reason: Option<String>,
+    now: Time,
+) -> Result<Vec<Event>, Rejected> {
+    if state.run_id() == run && !state.run_has_ended() {
+        return cancel_run(state, workflow, reason, state.has_next_run(), now);
+    }
+    runs::cancel_queued(state, run, reason)
+}
+
+/// The run that goes on is cancelled. `run_follows` says whether another begins after it. A second time, while the hooks of a
+/// cancelled run are running, it ends at once. Hooks of a run that ends otherwise run on.
+fn cancel_run(
+    state: &State,
+    workflow: &Workflow,
+    reason: Option<String>,
+    run_follows: bool,
+    now: Time,
+) -> Result<Vec<Event>, Rejected> {
+    let hooks = state.own_hooks();
+    let cause = match hooks.map(|hooks| (hooks, &hooks.ending)) {
+        Some((hooks, RunEnding::Completed { .. } | RunEnding::Failed { .. })) => {
+            return Err(Rejected::Ending { hook: hooks.hook });
         }
-        (Some(hooks), _) => Some(format!("hook `{}` was cancelled", hooks.hook)),
-        (None, _) => None,
+        Some((hooks, RunEnding::Cancelled { .. })) => Some(format!("hook `{}` was cancelled", hooks.hook)),
+        None => None,
     };
-    events.extend(close_all(state, &ExecutionError::new(ErrorKind::Cancelled, why), now));
-    let cancelled = ThreadCancelled { reason, by: None, run_follows: false, cause }.into();
+    let reason = reason.or_else(|| first_reason(state));
+    let why = because("the thread was cancelled", reason.as_deref());
+    let mut events = close_all(state, &ExecutionError::new(ErrorKind::Cancelled, why), now);
+    let cancelled = ThreadCancelled { reason, by: None, run_follows, cause }.into();
     events.push(or_its_hook(state, workflow, cancelled, now));
     Ok(events)
+}
+
+/// Why the run was cancelled whose hooks are running.
+fn first_reason(state: &State) -> Option<String> {
+    match &state.own_hooks()?.ending {
+        RunEnding::Cancelled { reason } => reason.clone(),
+        RunEnding::Completed { .. } | RunEnding::Failed { .. } => None,
+    }
 }
 
 /// The first run is cancelled, if it goes on, and not those that wait. Its hooks run on.
@@ -172,11 +206,7 @@ pub(super) fn cancel_first_run(state: &State, workflow: &Workflow, reason: Optio
     if state.run_number() != 1 || state.run_has_ended() || state.own_hooks().is_some() {
         return Vec::new();
     }
-    let why = because("the thread was cancelled", reason.as_deref());
-    let mut events = close_all(state, &ExecutionError::new(ErrorKind::Cancelled, why), now);
-    let cancelled = ThreadCancelled { reason, by: None, run_follows: state.has_next_run(), cause: None }.into();
-    events.push(or_its_hook(state, workflow, cancelled, now));
-    events
+    cancel_run(state, workflow, reason, state.has_next_run(), now).unwrap_or_default()
 }
 
 /// Ends the thread in an error, and cancels the runs that wait. No hook runs: something is wrong with the thread.

@@ -121,7 +121,7 @@ pub enum Input {
     Run(Box<RunInput>),
     /// It is the turn of the run in its queue.
     Dequeue,
-    /// Cancel a run that is queued.
+    /// Cancel one run: that which goes on, or one that is queued. Other runs that wait follow.
     CancelRun {
         /// The run.
         run: RunId,
@@ -345,9 +345,9 @@ pub enum Rejected {
     /// It cannot go on with the definition from where it is.
     #[error("the thread cannot go on with the definition from where it is:\n{0}")]
     Unfit(Faults),
-    /// No such run is queued: it has begun, was cancelled, or never existed.
-    #[error("no run {run} waits in the thread")]
-    RunNotQueued {
+    /// The run neither goes on nor waits: it has ended, was cancelled, or never existed.
+    #[error("run {run} of the thread neither goes on nor waits")]
+    RunNotOpen {
         /// The run.
         run: RunId,
     },

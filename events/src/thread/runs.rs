@@ -91,7 +91,7 @@ pub(super) fn run(
 pub(super) fn cancel_queued(state: &State, run: RunId, reason: Option<String>) -> Result<Vec<Event>, Rejected> {
     let waits = state.queued_runs().iter().any(|queued| queued.id == run);
     if !waits && !state.waiting_messages().any(|waiting| waiting == run) {
-        return Err(Rejected::RunNotQueued { run });
+        return Err(Rejected::RunNotOpen { run });
     }
     Ok(vec![RunCancelled { run_id: run, reason, by: None }.into()])
 }

@@ -298,39 +298,15 @@ async fn a_redirect_that_would_drop_the_body_is_not_followed() {
 
 #[tokio::test]
 async fn compressed_answers_are_streamed() {
-    let first = [
-        (
-            "gzip",
-            "H4sIAAAAAAACA0pJLEm0UqhWykxRslJKNlTSUcrNT0nNAXJygezkjPzM5NRiJavoaiWgaEmiklW1UnJ+XklqXglQSUZqTk6+Um1tbC0XFwAAAP//",
-        ),
-        ("br", "CyQAIC0K7Ab5hJN3aeEcfUeDEGKESm+RvS2dqdDVl2NpbanD0tcgIjFkwCEH7BeNo6wtECosDTqhYjgjDQm+2GQYHstNGOGDV98Y"),
-        (
-            "zstd",
-            "KLUv/QBYBAIAkgQPFaClLQZB8ZDYrPS1+V8VMh7hRCV4HkIkQUprJpbrHXAHtVFNNvFGgXqAZrTY43OdeHoeA+z6zEgosuQCAA==",
-        ),
-    ];
-    let whole = [
-        (
-            "gzip",
-            "H4sIAAAAAAACA22MMQ4CIRREe05hpqbZllpbPcCGbAh8hQj8jXwrwt2XRGNlNzOZ94ITZ04dKcDAL9AoHCjPUmb2kZOnBrN2zFUcTIfnKlRlXiLlzBjDDqXCV/QPGRr3VFOL24tc4zrRJrxjWI13cw/6aMueSRLXTfhJdSqW8ROv59v1YpU6AB/Q/pawAAAA",
-        ),
-        (
-            "br",
-            "G68AoKwKeDLc1KUZFlbH0bsgrBF9Ta0VWLr6tMjeVswcS2trHZG9vgVC1iJfOnO/sbG/cjAWjmHZnmcd73Mb47t7Spj+YD6TwkgiMLCKxVfSk+IZutD9Bp2d4VcGJcMUjpYnRw6VQO604+xhQfo3xRoA",
-        ),
-        (
-            "zstd",
-            "KLUv/SCwzQMAUggaGnBp29yjwDHZj0AL3Ea2fXcA5hA3+cbV0UMNxiDBgBAwurhv4kH5SGWMTUnQkDbxg/qK8v6eugkRB7IsWeGnjWnUfW0Nkd85kVPVl3vihuuLcV9UTBH18+T3hkuTnxfq98W+AC5xWgEEALkoIVoYyCq1hHnDGQ==",
-        ),
-    ];
-    for ((encoding, first), (_, whole)) in first.into_iter().zip(whole) {
-        let (base, seen) = server(vec![Does::Compressed(encoding, first), Does::Compressed(encoding, whole)]).await;
-        let (result, deltas) = ask(impatient(&base), true).await;
-        assert_eq!(result.unwrap().text(), "hello", "{encoding}");
-        let hello = Delta::Text("hello".into());
-        assert_eq!(deltas, [hello.clone(), Delta::Restarted { attempt: 2 }, hello], "{encoding}");
-        assert!(seen.lock()[0].contains("accept-encoding: zstd,gzip,br\r\n"), "{:?}", seen.lock());
-    }
+    let first = "H4sIAAAAAAACA0pJLEm0UqhWykxRslJKNlTSUcrNT0nNAXJygezkjPzM5NRiJavoaiWgaEmiklW1UnJ+XklqXglQSUZqTk6+Um1tbC0XFwAAAP//";
+    let whole = "H4sIAAAAAAACA22MMQ4CIRREe05hpqbZllpbPcCGbAh8hQj8jXwrwt2XRGNlNzOZ94ITZ04dKcDAL9AoHCjPUmb2kZOnBrN2zFUcTIfnKlRlXiLlzBjDDqXCV/QPGRr3VFOL24tc4zrRJrxjWI13cw/6aMueSRLXTfhJdSqW8ROv59v1YpU6AB/Q/pawAAAA";
+    let answers = [first, whole].map(|answer| Does::Compressed("gzip", answer));
+    let (base, seen) = server(answers.into()).await;
+    let (result, deltas) = ask(impatient(&base), true).await;
+    assert_eq!(result.unwrap().text(), "hello");
+    let hello = Delta::Text("hello".into());
+    assert_eq!(deltas, [hello.clone(), Delta::Restarted { attempt: 2 }, hello]);
+    assert!(seen.lock()[0].contains("accept-encoding: gzip\r\n"), "{:?}", seen.lock());
 }
 
 #[tokio::test]

@@ -21,6 +21,12 @@ impl Server {
         Self { scene, running, address }
     }
 
+    pub(crate) fn resident_kib(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.running.pid())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse().unwrap()
+    }
+
     pub(crate) fn stop(self) -> Scene {
         self.running.signal("TERM");
         self.running.end().ok();
@@ -110,6 +116,14 @@ impl Client {
 
     pub(crate) fn stream(self, path: &str) -> Self {
         self.stream_as(path, "text/event-stream")
+    }
+
+    /// Sends a request whose answer is a stream.
+    pub(crate) fn post_stream(mut self, path: &str, body: &Value) -> Self {
+        let headers = "Content-Type: application/json\r\nAccept: text/event-stream\r\nConnection: close\r\n";
+        self.send("POST", path, headers, body.to_string().as_bytes());
+        assert_eq!(self.head().0, 200);
+        self
     }
 
     pub(crate) fn stream_as(mut self, path: &str, media_type: &str) -> Self {

@@ -7,6 +7,7 @@
 #![allow(clippy::print_stdout, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod client;
+mod doors;
 mod follow;
 mod moments;
 
@@ -59,8 +60,9 @@ fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let size = Size { full: arguments.iter().any(|a| a == "--bench") };
     let wanted: Vec<&str> = arguments.iter().map(String::as_str).filter(|a| !a.starts_with("--")).collect();
-    let parts: [(&str, Part); 5] = [
-        ("first", first),
+    let parts: [(&str, Part); 6] = [
+        ("first", doors::first),
+        ("streams", doors::streams),
         ("starts", starts),
         ("follow", follow::run),
         ("catch-up", catch_up),
@@ -96,23 +98,6 @@ fn told(what: &str, mut took: Vec<Duration>) {
         took.len()
     );
     say(what, &figure);
-}
-
-/// From sending the start to the first byte of the streamed answer.
-fn first(size: Size) {
-    let server = Server::start(Scene::new(), "");
-    let mut client = Client::to(server.address);
-    client.post_text("/v1/workflows", "application/yaml", QUICK);
-    let took = (0..size.of(200)).map(|_| {
-        let began = Instant::now();
-        let started = client.post("/v1/threads", &json!({ "workflow": "quick", "input": "Ada" }));
-        let path =
-            format!("/v1/threads/{}/events?types=LLM_EXECUTION_PROGRESS", started["thread_id"].as_str().unwrap());
-        let mut stream = Client::to(server.address).stream(&path);
-        stream.line_with("event: LLM_EXECUTION_PROGRESS");
-        began.elapsed()
-    });
-    told("start to the first streamed byte, two connections", took.collect());
 }
 
 /// Starts over four connections that stay open, as fast as they are answered.

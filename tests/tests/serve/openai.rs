@@ -1,5 +1,7 @@
 //! The OpenAI-compatible door: with the clients of OpenAI from PyPI and npm, and with requests that no client sends.
 
+mod ends;
+
 use std::process::Command;
 
 use rethread_tests::binary::{Running, Scene, root};

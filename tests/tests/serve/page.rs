@@ -3,12 +3,18 @@
 
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use rethread_tests::binary::{program, root};
 use rethread_tests::needs;
 
 /// How long a test may take: it ends in a failure then, and not never.
 const TEST_TIMEOUT: &str = "--test-timeout=600000";
+
+/// Two browsers at most: each keeps more than a core busy, and what they show has to come in time.
+static BROWSERS: [Mutex<()>; 2] = [Mutex::new(()), Mutex::new(())];
+static BEGUN: AtomicUsize = AtomicUsize::new(0);
 
 /// The Chromium to be driven: that of `RETHREAD_CHROMIUM`, or the first that is installed.
 fn chromium() -> Option<String> {
@@ -55,6 +61,8 @@ fn flows_with(file: &str, env: &[(&str, PathBuf)]) {
     let Some(chromium) = chromium() else {
         return needs::skipped("no Chromium is installed (Debian's package `chromium`)");
     };
+    let place = BEGUN.fetch_add(1, Ordering::Relaxed) % BROWSERS.len();
+    let _one_at_a_time = BROWSERS[place].lock().unwrap_or_else(PoisonError::into_inner);
     node_with(&format!("flows/{file}.test.mjs"), Some(&chromium), env);
 }
 

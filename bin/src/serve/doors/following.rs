@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use futures::{FutureExt as _, StreamExt as _};
-use rethread::errors::ReadError;
+use rethread::errors::{ControlError, ReadError};
 use rethread::operate::LogAccess as _;
 use rethread::runs::RunId;
 use rethread::store::{Batch, Mapped, Records};
@@ -200,16 +200,12 @@ impl<P: Send + 'static> Following<P> {
     }
 }
 
-/// Cancels the run of a client that has left. A run after which others wait goes on: to cancel it is to cancel them.
+/// Cancels the run of a client that has left, unless it has ended.
 pub(super) async fn cancel(thread: &ThreadHandle, run: RunId, why: &str) -> Result<(), Problem> {
-    let reason = Some(why.to_owned());
-    let state = thread.state().await?;
-    if state.queued_runs().iter().any(|queued| queued.id == run) {
-        thread.cancel_run(run, reason).await?;
-    } else if state.run_id() == run && state.queued_runs().is_empty() && state.waiting_messages().next().is_none() {
-        thread.cancel(reason).await?;
+    match thread.cancel_run(run, Some(why.to_owned())).await {
+        Ok(()) | Err(ControlError::Rejected { .. }) => Ok(()),
+        Err(error) => Err(error.into()),
     }
-    Ok(())
 }
 
 impl<P> Drop for Following<P> {

@@ -174,6 +174,47 @@ fn a_run_that_is_queued_begins_when_the_one_before_has_ended() {
 }
 
 #[test]
+fn run_that_goes_on_is_cancelled_without_those_that_wait() {
+    let mut bench = Bench::new(CHAT, "one");
+    bench.run("two");
+    bench.run("three");
+    bench.give(Input::CancelRun { run: RunId(Seq(0)), reason: Some("not needed".into()) });
+    bench.give(Input::CancelRun { run: RunId(Seq(0)), reason: None });
+    bench.says("second");
+    bench.says("third");
+    bench.check(expect![[r#"
+          0 THREAD_STARTED
+          1 NODE_STARTED node=ask attempt=1
+          2 LLM_EXECUTION_REQUEST node=ask
+          3 LLM_CALL_REQUESTED 1
+          4 RUN_QUEUED
+          5 RUN_QUEUED
+          6 LLM_CALL_FAILED call=3 cancelled
+          7 LLM_EXECUTION_FAILED node=ask cancelled
+          8 NODE_FAILED node=ask attempt=1 cancelled
+          9 THREAD_CANCELLED "not needed"
+         10 RUN_STARTED from=queue
+         11 NODE_STARTED node=ask attempt=1
+         12 LLM_EXECUTION_REQUEST node=ask
+         13 LLM_CALL_REQUESTED 1
+            refused: run 0 of the thread neither goes on nor waits
+         14 LLM_CALL_COMPLETED call=13
+         15 LLM_EXECUTION_COMPLETED node=ask "second"
+         16 NODE_COMPLETED node=ask
+         17 THREAD_COMPLETED node=ask
+         18 RUN_STARTED from=queue
+         19 NODE_STARTED node=ask attempt=1
+         20 LLM_EXECUTION_REQUEST node=ask
+         21 LLM_CALL_REQUESTED 1
+         22 LLM_CALL_COMPLETED call=21
+         23 LLM_EXECUTION_COMPLETED node=ask "third"
+         24 NODE_COMPLETED node=ask
+         25 THREAD_COMPLETED node=ask
+        => completed, waits for nothing
+    "#]]);
+}
+
+#[test]
 fn a_run_that_waits_is_called_off() {
     let mut bench = Bench::new(CHAT, "one");
     bench.run("two");
@@ -190,7 +231,7 @@ fn a_run_that_waits_is_called_off() {
           4 RUN_QUEUED
           5 RUN_QUEUED
           6 RUN_CANCELLED "not needed"
-            refused: no run 4 waits in the thread
+            refused: run 4 of the thread neither goes on nor waits
           7 LLM_CALL_COMPLETED call=3
           8 LLM_EXECUTION_COMPLETED node=ask "first"
           9 NODE_COMPLETED node=ask

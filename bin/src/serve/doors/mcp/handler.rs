@@ -1,10 +1,11 @@
 //! What the server answers to each method of the protocol.
 
-use rethread::{CallId, Json, Seq, ThreadHandle};
+use rethread::{CallId, Json, Seq, ThreadHandle, Workflow};
 use rethread_events::trace_context::TraceParent;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CancelTaskParams, CancelledNotificationParam, CreateTaskResult, ErrorData,
-    GetTaskParams, GetTaskResult, Implementation, JsonObject, ListResourceTemplatesResult, ListToolsResult,
+    CallToolRequestParams, CallToolResponse, CancelTaskParams, CancelledNotificationParam, CompleteRequestMethod,
+    CompleteRequestParams, CompleteResult, CreateTaskResult, ErrorData, GetTaskParams, GetTaskResult, Implementation,
+    JsonObject, ListPromptsRequestMethod, ListPromptsResult, ListResourceTemplatesResult, ListToolsResult,
     PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities, ServerConfig,
     UpdateTaskParams,
 };
@@ -20,6 +21,7 @@ use super::{debug, error, question, resources, result, tasks, tools};
 use crate::family;
 use crate::serve::problem::{Kind, Problem};
 use crate::serve::request;
+use crate::serve::server::Shared;
 
 const INSTRUCTIONS: &str = "rethread runs LLM agents as durable threads. The tools that read help to debug them: begin with \
                             `threads` and `explain`, then look at `events`, `state`, `diff` and `bisect`. Each workflow is \
@@ -38,6 +40,20 @@ pub(super) struct Mcp {
 struct Respond {
     interaction: String,
     answer: Value,
+}
+
+/// Why a call of a tool has no result.
+enum Refused {
+    /// The request is wrong: an error of the protocol.
+    Request(Problem),
+    /// The call failed: a result that the model reads.
+    Call(Problem),
+}
+
+impl From<Problem> for Refused {
+    fn from(problem: Problem) -> Self {
+        Self::Call(problem)
+    }
 }
 
 impl Mcp {
@@ -75,29 +91,24 @@ impl Mcp {
         params: CallToolRequestParams,
         context: &RequestContext<RoleServer>,
         request: &Cancellable<'_>,
-    ) -> Result<Option<CallToolResponse>, Problem> {
+    ) -> Result<Option<CallToolResponse>, Refused> {
         let opened = self.log.open(Purpose::Run).await?;
         let server = &opened.server;
         caller.check_may_run(server)?;
         let Some(workflow) = tools::workflow(server, &params.name).await? else { return Ok(None) };
         let mut call = self.call(&opened, caller, context, request);
         if let Some(state) = &params.request_state {
-            let thread = state.parse().map_err(|_| Problem::parameter("requestState", "it is not from this server"))?;
-            let thread = caller.thread(server, thread).await?;
-            let summary = thread.summary().await?;
-            if summary.workflow.is_none_or(|of| of.name != workflow.name()) {
-                return Err(Problem::parameter("requestState", "it is from a call of another tool"));
-            }
+            let (thread, from) = asking(server, caller, state, &workflow).await.map_err(Refused::Request)?;
             let given = params.input_responses.unwrap_or_default();
-            let followed = goes_on(&call, &opened, &thread, given, summary.last_seq.next()).await;
+            let followed = goes_on(&call, &opened, &thread, given, from).await;
             tasks::keep_open(opened, thread.clone());
-            return of_thread(&thread, followed).map(Some);
+            return Ok(Some(of_thread(&thread, followed)?));
         }
         let input = tools::input(&workflow, params.arguments.unwrap_or_default())?;
         // Before anything is started that no client could wait for.
         let slot = server.subscribe()?;
         if call.is_cancelled() {
-            return Err(Problem::new(Kind::Conflict, "the request was cancelled before the run began"));
+            return Err(Problem::new(Kind::Conflict, "the request was cancelled before the run began").into());
         }
         let thread = run::start(server, caller, workflow, input, span_of(context)).await?;
         opened.drives(thread.id());
@@ -106,11 +117,11 @@ impl Mcp {
             tasks::keep_open(opened, thread);
             return Ok(Some(CreateTaskResult::new(task).into()));
         }
-        call.cancels = Some(thread.state().await?.run_id());
+        call.cancels = Some(thread.state().await.map_err(Problem::from)?.run_id());
         let followed = call.follow(&thread, Seq(0)).await;
         drop(slot);
         tasks::keep_open(opened, thread.clone());
-        of_thread(&thread, followed).map(Some)
+        Ok(Some(of_thread(&thread, followed)?))
     }
 
     /// Answers a question, and follows its thread.
@@ -139,6 +150,22 @@ impl Mcp {
         tasks::keep_open(opened, thread.clone());
         of_thread(&thread, followed)
     }
+}
+
+/// The thread of a call that was answered with a form, and the event after its last one.
+async fn asking(
+    server: &Shared,
+    caller: &Caller,
+    state: &str,
+    workflow: &Workflow,
+) -> Result<(ThreadHandle, Seq), Problem> {
+    let thread = state.parse().map_err(|_| Problem::parameter("requestState", "it is not from this server"))?;
+    let thread = caller.thread(server, thread).await?;
+    let summary = thread.summary().await?;
+    if summary.workflow.is_none_or(|of| of.name != workflow.name()) {
+        return Err(Problem::parameter("requestState", "it is from a call of another tool"));
+    }
+    Ok((thread, summary.last_seq.next()))
 }
 
 /// Answers the questions of a thread that have responses, and follows it.
@@ -229,10 +256,27 @@ impl ServerHandler for Mcp {
                     let text = format!("unknown tool `{}`: tools/list lists the tools", request::cut(&name));
                     return Err(ErrorData::invalid_params(text, None));
                 }
-                Err(problem) => Err(problem),
+                Err(Refused::Request(problem)) => return Err(error::data(&problem)),
+                Err(Refused::Call(problem)) => Err(problem),
             }
         };
         Ok(done.unwrap_or_else(|problem| result::of_problem(&problem).into()))
+    }
+
+    async fn list_prompts(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        Err(ErrorData::method_not_found::<ListPromptsRequestMethod>())
+    }
+
+    async fn complete(
+        &self,
+        _: CompleteRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CompleteResult, ErrorData> {
+        Err(ErrorData::method_not_found::<CompleteRequestMethod>())
     }
 
     async fn on_cancelled(&self, notification: CancelledNotificationParam, _: NotificationContext<RoleServer>) {

@@ -199,16 +199,11 @@ pub(crate) async fn delete(server: Shared, request: HttpRequest) -> Result<HttpR
 /// Cancels the run of a response, unless it has ended.
 pub(crate) async fn cancel(server: Shared, request: HttpRequest) -> Result<HttpResponse, Error> {
     let (run, response) = find(&server, &request).await?;
-    let now = progress(&server, &run).await?;
-    let state = run.thread.state().await.map_err(Problem::from)?;
-    let cancelled = match now {
-        Progress::Queued => run.thread.cancel_run(run.id, None).await,
-        _ if state.is_open_run(run.id) => run.thread.cancel(None).await,
-        // It has ended.
-        now => return Ok(response.answer(&now)),
-    };
-    cancelled.map_err(Problem::from)?;
-    Ok(response.answer(&progress(&server, &run).await?))
+    match run.thread.cancel_run(run.id, None).await {
+        // It has ended, or is about to.
+        Ok(()) | Err(ControlError::Rejected { .. }) => Ok(response.answer(&progress(&server, &run).await?)),
+        Err(error) => Err(Problem::from(error).into()),
+    }
 }
 
 /// The response that the path names.
