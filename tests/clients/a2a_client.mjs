@@ -158,6 +158,11 @@ async function both(Factory) {
   await assert.rejects(follow(hangs.resubscribeTask({ tenant: '', id: began.id })), (error) =>
     error instanceof UnsupportedOperationError || error.cause instanceof UnsupportedOperationError);
 
+  // What a model says before it calls a tool is in the artifact until it says more.
+  const looks = await connect('looks', Factory);
+  const seen = await follow(looks.sendMessageStream(request('Hello.')));
+  assert.deepEqual([seen.answer, seen.last], ['There is nothing.', true]);
+
   // A failed run, and what is refused.
   const fails = await connect('fails', Factory);
   const failure = await fails.sendMessage(request('Hello.'));

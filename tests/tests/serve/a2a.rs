@@ -33,6 +33,25 @@ nodes:
       extra: {script: {otherwise: {text: '{"name": "Ada", "age": 36}'}}}
 "#;
 
+/// Says something, calls a tool, and says more.
+const LOOKS: &str = r#"
+version: "1"
+name: looks
+nodes:
+  - id: answer
+    llm:
+      provider: mock
+      model: scripted
+      user_prompt: "{{ input }}"
+      stream: true
+      tool_mode: auto
+      extra:
+        script:
+          answers:
+            - {call: 0, chunks: ["I look ", "first."], tool_calls: [{name: list_folder, arguments: {}}]}
+            - {call: 1, chunks: ["There is ", "nothing."]}
+"#;
+
 /// Waits for a signal. What comes meanwhile is read by its model call.
 const STEERED: &str = r#"
 version: "1"
@@ -62,7 +81,7 @@ impl Door {
 
     fn on(scene: Scene, options: &str) -> Self {
         let team = CHAT.replace("name: chat", "name: team/chat");
-        let (place, token) = serve(scene, options, &[CHAT, ASKS, FAILS, HANGS, APPROVES, DATA, &team]);
+        let (place, token) = serve(scene, options, &[CHAT, ASKS, FAILS, HANGS, APPROVES, DATA, LOOKS, &team]);
         Self { place, token }
     }
 

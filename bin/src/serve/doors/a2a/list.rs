@@ -23,8 +23,9 @@ const PAGE_MAX: i64 = 100;
 /// How many threads are examined, the newest, and how many of the last runs of each.
 const THREADS_MAX: usize = 1_000;
 const RUNS_MAX: usize = 1_000;
-/// How many threads are read at once.
+/// How many threads are read at once, and how often: a page may have none, if threads of other workflows are newer.
 const THREADS_PAGE: usize = 500;
+const PAGES_MAX: usize = 10;
 /// How many lists are made at once, and how long others wait.
 const AT_ONCE: usize = 2;
 const TURN_MAX: Duration = Duration::from_secs(30);
@@ -111,7 +112,7 @@ async fn shown(
 /// The newest threads of the agent that the caller may see, and that have changed since.
 async fn threads(agent: &Agent, since: Option<Time>) -> Result<Vec<ThreadHandle>, Problem> {
     let (mut found, mut n_examined, mut after) = (Vec::new(), 0, None);
-    while n_examined < THREADS_MAX {
+    for _ in 0..PAGES_MAX {
         let query = ThreadQuery {
             workflow: Some(agent.name.clone()),
             labels: agent.labels(),
@@ -125,7 +126,7 @@ async fn threads(agent: &Agent, since: Option<Time>) -> Result<Vec<ThreadHandle>
         let changed = page.threads.into_iter().filter(|thread| since.is_none_or(|since| thread.last_at >= since));
         found.extend(changed.map(|thread| agent.caller.acting_on(&agent.server.runtime.thread(thread.thread_id))));
         after = page.next;
-        if after.is_none() {
+        if after.is_none() || n_examined >= THREADS_MAX {
             break;
         }
     }

@@ -13,7 +13,7 @@ use super::key::TaskKey;
 use super::task::{self, Task};
 use super::wire::{self, Modes, Part, TaskState, timestamp};
 use crate::serve::doors::answer_text::{AnswerText, Piece, Said};
-use crate::serve::doors::following::{Fold, Following, Happening, Run, RunSpan};
+use crate::serve::doors::following::{EMPTY_REST_PAUSE, EMPTY_RESTS_MAX, Fold, Following, Happening, Run, RunSpan};
 use crate::serve::feed::{self, Frame};
 use crate::serve::problem::Problem;
 use crate::serve::server::SubscriberSlot;
@@ -21,9 +21,6 @@ use crate::serve::written::Written;
 
 /// How long a request waits for a task that is not streamed. Then the client gets the task as it is.
 const WAIT_MAX: Duration = Duration::from_secs(1_500);
-/// How often, and how many times, a run is examined again that waits for a person and has no question.
-const EMPTY_REST_PAUSE: Duration = Duration::from_millis(100);
-const EMPTY_RESTS_MAX: u32 = 100;
 
 /// What happens in a run.
 enum Update {

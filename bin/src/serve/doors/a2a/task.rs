@@ -113,30 +113,27 @@ impl Task {
 
     /// The run is in progress: whether it waits for a person, and for what.
     async fn goes_on(&mut self) -> Result<(), Problem> {
-        match self.thread.summary().await?.status {
-            Status::Waiting => {
-                self.open = self.thread.inbox().await?;
-                // Without one it was answered just now.
-                if let Some(first) = self.open.first() {
-                    self.state = TaskState::InputRequired;
-                    self.at = first.request.requested_at;
-                    self.said = self.open.iter().flat_map(parts_of).collect();
-                }
-            }
-            Status::Paused => self.is_paused().await?,
-            _ => {}
-        }
-        Ok(())
-    }
-
-    async fn is_paused(&mut self) -> Result<(), Problem> {
+        let status = self.thread.summary().await?.status;
+        let open = if status == Status::Waiting { self.thread.inbox().await? } else { Vec::new() };
         let state = self.thread.state().await?;
-        let reason = state.pause_reason().map(|reason| format!(": {reason}")).unwrap_or_default();
-        let id = self.key.thread;
-        self.state = TaskState::InputRequired;
-        self.said = vec![Part::text(format!(
-            "the run is paused{reason}; no message continues it, but POST /v1/threads/{id}/resume does"
-        ))];
+        if state.run_id() != self.key.run {
+            // It has ended meanwhile, and what was read may be about the next run.
+            return Ok(());
+        }
+        // Without a question, it was answered just now.
+        if let Some(first) = open.first() {
+            self.state = TaskState::InputRequired;
+            self.at = first.request.requested_at;
+            self.said = open.iter().flat_map(parts_of).collect();
+            self.open = open;
+        } else if status == Status::Paused {
+            let reason = state.pause_reason().map(|reason| format!(": {reason}")).unwrap_or_default();
+            let id = self.key.thread;
+            self.state = TaskState::InputRequired;
+            self.said = vec![Part::text(format!(
+                "the run is paused{reason}; no message continues it, but POST /v1/threads/{id}/resume does"
+            ))];
+        }
         Ok(())
     }
 
