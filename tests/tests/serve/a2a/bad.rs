@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::{Door, call, error, in_context, later, message, next, to_task, with};
 use crate::http::Request;
+use crate::place::Place;
 
 #[test]
 fn malformed_requests_are_errors_of_json_rpc_and_start_nothing() {
@@ -195,7 +196,7 @@ fn client_that_reconnects_a_thousand_times_costs_others_nothing() {
     }
     assert!(n_followed > 0);
     // Others are served meanwhile, and the places are free again.
-    assert_eq!(door.task("chat", &later(message("m2", "Hello.")))["id"].is_string(), true);
+    assert!(door.task("chat", &later(message("m2", "Hello.")))["id"].is_string());
     door.place.until("/v1/info", |_| door.place.get("/metrics").is(200).body.contains("rethread_subscribers 0\n"));
     assert_eq!(door.get("hangs", &task)["status"]["state"], "TASK_STATE_WORKING");
 }
@@ -254,4 +255,28 @@ fn text_decides_about_no_tool_call() {
     assert_eq!(door.get("approves", &task)["status"], task["status"]);
     let done = door.task("approves", &decided("m3", json!({ "decision": "reject", "reason": "too risky" })));
     assert_eq!(done["status"]["state"], "TASK_STATE_COMPLETED");
+}
+
+#[test]
+fn server_that_stops_says_so_and_the_task_goes_on_after_it() {
+    let door = Door::new();
+    let mut stream = door.call("hangs", "SendStreamingMessage", &message("m1", "Hello.")).open().unwrap();
+    let task = next(&mut stream, "task");
+    next(&mut stream, "artifactUpdate");
+    let Door { place, token } = door;
+    let Place { scene, server, token: admin, .. } = place;
+    server.signal("TERM");
+    assert_eq!(next(&mut stream, "error")["data"][0]["reason"], "STOPPING");
+    server.end().ok();
+    let mut place = Place::on(scene, "--require-token");
+    place.token = admin;
+    let door = Door { place, token };
+    door.until("hangs", &task, "TASK_STATE_WORKING");
+}
+
+#[test]
+fn address_that_is_none_is_refused_when_the_server_starts() {
+    let scene = Scene::new();
+    scene.write("rethread.toml", "[serve.doors]\na2a_url = \"agents.example.com\"\n");
+    scene.run("serve --listen 127.0.0.1:0").code(3).says("a2a_url");
 }

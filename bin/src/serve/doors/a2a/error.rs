@@ -118,12 +118,13 @@ impl Fault {
 pub(crate) struct Error {
     fault: Fault,
     problem: Problem,
-    envelope: Envelope,
+    // Boxed, because every result has room for it.
+    envelope: Box<Envelope>,
 }
 
 impl From<Problem> for Error {
     fn from(problem: Problem) -> Self {
-        Self { fault: Fault::of(problem.kind()), problem, envelope: Envelope::rpc(Value::Null) }
+        Self { fault: Fault::of(problem.kind()), problem, envelope: Box::new(Envelope::rpc(Value::Null)) }
     }
 }
 
@@ -149,12 +150,12 @@ impl Error {
 
     /// The error as the answer to this request.
     pub(super) fn to(self, envelope: &Envelope) -> Self {
-        Self { envelope: envelope.clone(), ..self }
+        Self { envelope: Box::new(envelope.clone()), ..self }
     }
 
     /// The error as the answer in this binding, before the request was read.
     pub(crate) fn in_binding(self, binding: Binding) -> Self {
-        Self { envelope: Envelope { binding, id: Value::Null }, ..self }
+        Self { envelope: Box::new(Envelope { binding, id: Value::Null }), ..self }
     }
 
     /// Whether the request was refused, and nothing was done.

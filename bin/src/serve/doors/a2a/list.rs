@@ -1,5 +1,6 @@
 //! `ListTasks`: the runs of a context, or of all threads of a workflow, the last changed first.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
@@ -79,7 +80,7 @@ pub(super) async fn list(agent: &Agent, wanted: ListTasks) -> Result<Value, Erro
     };
     entries.retain(is_wanted);
     let total = entries.len();
-    entries.sort_by(|a, b| b.place.cmp(&a.place));
+    entries.sort_by_key(|entry| Reverse(entry.place));
     entries.retain(|entry| after.is_none_or(|after| entry.place < after));
     let n_shown = usize::try_from(size).unwrap_or_default().min(entries.len());
     let next = entries.get(n_shown.wrapping_sub(1)).filter(|_| n_shown < entries.len()).map(|last| token(last.place));

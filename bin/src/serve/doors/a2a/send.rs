@@ -81,7 +81,7 @@ async fn start(agent: &Agent, sent: Sent) -> Result<Task, Error> {
     // The history of the task names its first message as the client does, if a label can hold the id.
     let labels = labels.clone().with(MESSAGE_LABEL, &*sent.id).unwrap_or(labels);
     let request = Repeatable::keyed(Key::named(&sent.id), agent.scope(), sent.bytes);
-    let (of_work, span) = (agent.server.clone(), agent.span.clone());
+    let (of_work, span) = (agent.server.clone(), agent.span);
     let begun = beginning::begin(&agent.server, request, move |id| async move {
         let start = StartThread::new(workflow, input).id(id).labels(labels).messages(past).traceparent(span);
         let start = match &of_work.settings.workspace {
@@ -98,7 +98,7 @@ async fn start(agent: &Agent, sent: Sent) -> Result<Task, Error> {
 async fn once(agent: &Agent, thread: &ThreadHandle, sent: &Sent, keyed: &mut Keyed<'_>) -> Result<RunId, Error> {
     let key = agent.key_of(&sent.id);
     let is_known = thread.state().await.map_err(Problem::from)?.request_of_key(&key).is_some();
-    let request = RunRequest::new(sent.input()).key(key).traceparent(agent.span.clone());
+    let request = RunRequest::new(sent.input()).key(key).traceparent(agent.span);
     let Place::Task(task) = sent.place else {
         if keyed.was_begun && !is_known {
             let detail = "the message came before, and too many came after it: ListTasks lists its task";
