@@ -25,6 +25,11 @@ impl Repeatable {
     pub(crate) fn of(request: &HttpRequest, operation: impl Into<String>, body: Bytes) -> Result<Self, Problem> {
         Ok(Self { key: Key::of(request)?, operation: operation.into(), body })
     }
+
+    /// A request whose key its protocol names otherwise.
+    pub(crate) fn keyed(key: Key, operation: impl Into<String>, body: Bytes) -> Self {
+        Self { key: Some(key), operation: operation.into(), body }
+    }
 }
 
 /// The result of a request, which may have begun a thread.

@@ -1,8 +1,11 @@
 //! Doors: protocols of others over the same threads, tokens and limits as `/v1`. `[serve.doors]` of rethread.toml opens
 //! them.
 
+pub(crate) mod a2a;
 pub(crate) mod acp;
 pub(crate) mod agui;
+mod answer_text;
+mod caller;
 mod conversation;
 mod following;
 pub(crate) mod mcp;
@@ -17,7 +20,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::problem::{Kind, Problem};
-use crate::exit::Failure;
+use crate::exit::{self, Failure};
 use crate::serve_table::{self, Serve};
 
 /// The protocol of another product that the server speaks.
@@ -29,6 +32,8 @@ pub(crate) enum Door {
     Openai,
     /// The Agent-User Interaction Protocol.
     Agui,
+    /// The Agent2Agent protocol, in one of its bindings.
+    A2a(a2a::Binding),
 }
 
 impl Door {
@@ -38,6 +43,8 @@ impl Door {
         is_of(&openai::PATHS, Self::Openai)
             .or_else(|| is_of(&agui::PATHS, Self::Agui))
             .or_else(|| is_of(&mcp::PATHS, Self::Mcp))
+            .or_else(|| is_of(&a2a::PATHS, Self::A2a(a2a::Binding::JsonRpc)))
+            .or_else(|| is_of(&a2a::REST_PATHS, Self::A2a(a2a::Binding::Rest)))
     }
 }
 
@@ -47,27 +54,34 @@ pub(crate) fn error(door: Option<Door>, problem: Problem) -> Error {
         Some(Door::Mcp) => mcp::Error::from(problem).into(),
         Some(Door::Openai) => openai::Error::from(problem).into(),
         Some(Door::Agui) => agui::Error::from(problem).into(),
+        Some(Door::A2a(binding)) => a2a::Error::from(problem).in_binding(binding).into(),
         None => problem.into(),
     }
 }
 
 /// Which doors are open, and their settings.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Doors {
     mcp: bool,
     openai: bool,
     agui: bool,
+    a2a: bool,
+    /// The workflow whose agent card is at the root of the server.
+    pub(crate) a2a_workflow: Option<String>,
+    /// The address that agent cards name, without a path.
+    pub(crate) a2a_url: Option<String>,
     /// Whether a run is cancelled if the client that waits for its answer disconnects.
     pub(crate) cancel_on_disconnect: bool,
 }
 
 impl Doors {
     /// Checks that a door is open.
-    pub(crate) fn check(self, door: Door) -> Result<(), Problem> {
+    pub(crate) fn check(&self, door: Door) -> Result<(), Problem> {
         let (is_open, name) = match door {
             Door::Mcp => (self.mcp, "mcp"),
             Door::Openai => (self.openai, "openai"),
             Door::Agui => (self.agui, "agui"),
+            Door::A2a(_) => (self.a2a, "a2a"),
         };
         if is_open {
             return Ok(());
@@ -84,6 +98,9 @@ struct Table {
     mcp: Option<bool>,
     openai: Option<bool>,
     agui: Option<bool>,
+    a2a: Option<bool>,
+    a2a_workflow: Option<String>,
+    a2a_url: Option<String>,
     cancel_on_disconnect: bool,
 }
 
@@ -92,20 +109,37 @@ struct Table {
 /// # Errors
 /// For what [`check`] refuses.
 pub(crate) fn read(file: Option<&Path>, is_loopback: bool) -> Result<Doors, Failure> {
-    let Table { mcp, openai, agui, cancel_on_disconnect } = file.map_or_else(|| Ok(Table::default()), table)?;
+    let table = file.map_or_else(|| Ok(Table::default()), table)?;
     let is_open = |door: Option<bool>| door.unwrap_or(is_loopback);
-    Ok(Doors { mcp: is_open(mcp), openai: is_open(openai), agui: is_open(agui), cancel_on_disconnect })
+    Ok(Doors {
+        mcp: is_open(table.mcp),
+        openai: is_open(table.openai),
+        agui: is_open(table.agui),
+        a2a: is_open(table.a2a),
+        a2a_workflow: table.a2a_workflow,
+        a2a_url: table.a2a_url,
+        cancel_on_disconnect: table.cancel_on_disconnect,
+    })
 }
 
 /// Checks the table of a file.
 ///
 /// # Errors
-/// For an unknown key and for a value of another type (exit code 3).
+/// For an unknown key, and for a value of another type or that cannot be used (exit code 3).
 pub(crate) fn check(file: &Path) -> Result<(), Failure> {
     table(file).map(drop)
 }
 
 fn table(file: &Path) -> Result<Table, Failure> {
     let Serve { doors, client_tools: IgnoredAny } = serve_table::read(file)?;
+    let Table { a2a_url, .. } = &doors;
+    if let Some(url) = a2a_url.as_deref().filter(|url| !a2a::card::is_address(url)) {
+        let what = format!(
+            "{}: `[serve.doors]` has `a2a_url = \"{url}\"`: expected a scheme, a host and a port if it needs one, such as \
+             \"https://agents.example.com\"",
+            file.display()
+        );
+        return Err(Failure::new(exit::INVALID, what));
+    }
     Ok(doors)
 }

@@ -11,7 +11,7 @@ use rethread::errors::{ReadError, RuntimeError};
 use serde_json::json;
 use tokio::time::{Interval, MissedTickBehavior};
 
-use super::doors::{agui, openai};
+use super::doors::{a2a, agui, openai};
 use super::event_filter::EventTextStream;
 use super::guard::{self, By};
 use super::problem::Problem;
@@ -22,7 +22,7 @@ use super::written::{Form, PIECE_BYTES, Written};
 const RETRY_MS: u64 = 2_000;
 
 /// What is written besides events: before them, between them, and when no more come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Frame {
     /// Events in this form.
     Events(Form),
@@ -30,6 +30,8 @@ pub(crate) enum Frame {
     Openai,
     /// Events of the AG-UI door.
     Agui,
+    /// Results of the A2A door.
+    A2a(a2a::Envelope),
 }
 
 struct Feed {
@@ -124,19 +126,19 @@ impl Feed {
     }
 
     fn comment(&self, text: &str) -> Bytes {
-        match self.frame {
+        match &self.frame {
             Frame::Events(Form::Sse) => format!(": {text}\n{}\n", id_line(self.seen)).into(),
             // Readers of JSON lines pass over empty ones.
             Frame::Events(Form::Lines) => Bytes::from_static(b"\n"),
-            Frame::Openai | Frame::Agui => format!(": {text}\n\n").into(),
+            Frame::Openai | Frame::Agui | Frame::A2a(_) => format!(": {text}\n\n").into(),
         }
     }
 
     /// The last thing that is written when the server stops. A client that knows positions connects again.
     fn stopping(&self) -> Bytes {
-        match self.frame {
+        match &self.frame {
             Frame::Events(_) => self.comment("the server is stopping"),
-            Frame::Openai | Frame::Agui => self.failure(Problem::stopping()).into(),
+            Frame::Openai | Frame::Agui | Frame::A2a(_) => self.failure(Problem::stopping()).into(),
         }
     }
 
@@ -180,11 +182,12 @@ impl Feed {
 
     /// The last thing that is written when the log cannot be read on, or not by this one.
     fn failure(&self, problem: Problem) -> String {
-        match self.frame {
+        match &self.frame {
             Frame::Events(Form::Sse) => format!("event: problem\ndata: {}\n\n", json!(problem)),
             Frame::Events(Form::Lines) => format!("{}\n", json!({ "problem": problem })),
             Frame::Openai => openai::Error::from(problem).chunk(),
             Frame::Agui => agui::Error::from(problem).sse(),
+            Frame::A2a(envelope) => envelope.last_event(problem),
         }
     }
 }

@@ -27,7 +27,7 @@ use super::tokens::{self, Scope, TokenHash};
 const ANSWER_MAX: Duration = Duration::from_secs(60);
 /// As above, for requests that read or write much of the log.
 const LONG_ANSWER_MAX: Duration = Duration::from_secs(1_800);
-const LONG: [&str; 9] = [
+const LONG: [&str; 11] = [
     "/v1/log/verify",
     "/v1/log/compact",
     "/v1/log/backup",
@@ -37,6 +37,8 @@ const LONG: [&str; 9] = [
     "/v1/chat/completions",
     "/v1/responses",
     "/mcp",
+    "/a2a/{workflow}",
+    "/a2a/{workflow}/message:send",
 ];
 
 /// The permissions of the sender of a request.
@@ -346,7 +348,7 @@ fn preflight() -> HttpResponse {
              x-stainless-runtime, x-stainless-runtime-version, x-stainless-timeout, x-stainless-helper-method, \
              x-stainless-poll-helper, x-stainless-custom-poll-interval, openai-organization, openai-project, \
              x-rethread-on-disconnect, \
-             mcp-session-id, mcp-protocol-version, mcp-method, mcp-name",
+             mcp-session-id, mcp-protocol-version, mcp-method, mcp-name, a2a-version, a2a-extensions",
         ))
         .insert_header((header::ACCESS_CONTROL_MAX_AGE, "600"))
         .finish()

@@ -48,6 +48,11 @@ impl Key {
         &self.0
     }
 
+    /// The key of a request that its protocol names otherwise.
+    pub(crate) fn named(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+
     /// `None` when the request has none.
     pub(crate) fn of(request: &HttpRequest) -> Result<Option<Self>, Problem> {
         let Some(key) = request.headers().get("idempotency-key") else {

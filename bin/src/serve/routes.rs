@@ -4,7 +4,7 @@ use actix_web::http::Method;
 use actix_web::http::header::{self, HeaderValue};
 use actix_web::{Error, HttpRequest, HttpResponse, Resource, web};
 
-use super::doors::{self, Door, agui, mcp, openai};
+use super::doors::{self, Door, a2a, agui, mcp, openai};
 use super::problem::{Kind, Problem};
 use super::{
     archive, control, events, explain, fork, graph, health, incoming, interactions, log, maintenance, memories,
@@ -164,6 +164,19 @@ routes! {
     get "/mcp" Read Filtered mcp::handle;
     post "/mcp" Read Filtered mcp::handle;
     delete "/mcp" Read Filtered mcp::handle;
+    get "/.well-known/agent-card.json" Read Filtered a2a::card::of_server;
+    get "/a2a/{workflow}/.well-known/agent-card.json" Read Filtered a2a::card::of_workflow;
+    post "/a2a/{workflow}" Read Filtered a2a::rpc::handle;
+    post "/a2a/{workflow}/message:send" Operate Filtered a2a::rest::send;
+    post "/a2a/{workflow}/message:stream" Operate Filtered a2a::rest::stream;
+    get "/a2a/{workflow}/tasks" Read Filtered a2a::rest::list;
+    get "/a2a/{workflow}/tasks/{task}" Read Filtered a2a::rest::of_task;
+    post "/a2a/{workflow}/tasks/{task}" Read Filtered a2a::rest::of_task;
+    get "/a2a/{workflow}/tasks/{task}/pushNotificationConfigs" Read Filtered a2a::rest::push_notifications;
+    post "/a2a/{workflow}/tasks/{task}/pushNotificationConfigs" Operate Filtered a2a::rest::push_notifications;
+    get "/a2a/{workflow}/tasks/{task}/pushNotificationConfigs/{config}" Read Filtered a2a::rest::push_notifications;
+    delete "/a2a/{workflow}/tasks/{task}/pushNotificationConfigs/{config}" Operate Filtered a2a::rest::push_notifications;
+    get "/a2a/{workflow}/extendedAgentCard" Read Filtered a2a::rest::extended_card;
     get "/" Anybody All page::index;
     get "/assets/{file}" Anybody All page::asset;
 }

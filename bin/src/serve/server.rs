@@ -13,7 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use super::counters::Counters;
-use super::doors::{Doors, agui, mcp};
+use super::doors::{Doors, a2a, agui, mcp};
 use super::event_filter::Hub;
 use super::idempotency::Keys;
 use super::incoming::Incoming;
@@ -69,6 +69,8 @@ pub(crate) struct Server {
     pub(crate) counters: Counters,
     pub(crate) keys: Keys,
     pub(crate) hub: Hub,
+    /// The lists of tasks that clients of A2A ask for.
+    pub(crate) a2a: a2a::Lists,
     /// The threads that requests of the AG-UI door are about.
     pub(crate) agui: agui::Locks,
     /// The sessions of clients of MCP.
@@ -99,6 +101,7 @@ impl Server {
             keys: Keys::new(runtime.clone()),
             mcp: mcp::Sessions::default(),
             hub: Recent::beginning_at(runtime.next_position(), Entry::new),
+            a2a: a2a::Lists::default(),
             agui: agui::Locks::default(),
             runtime,
             tokens,

@@ -3,6 +3,7 @@
 // All of it is test code, its helpers included.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr)]
 
+mod a2a;
 mod acp;
 mod agui;
 mod api;

@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::future::BoxFuture;
 use futures::{FutureExt as _, StreamExt as _};
@@ -15,6 +16,10 @@ use crate::events::ends_run;
 use crate::serve::problem::Problem;
 use crate::serve::server::Shared;
 use crate::serve::written::Entry;
+
+/// How often, and how many times, a run is examined again that waits for a person and has no question.
+pub(super) const EMPTY_REST_PAUSE: Duration = Duration::from_millis(100);
+pub(super) const EMPTY_RESTS_MAX: u32 = 100;
 
 /// A run that a client follows.
 pub(super) struct Run {

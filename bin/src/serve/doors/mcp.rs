@@ -1,7 +1,6 @@
 //! The MCP door: workflows and debugging commands as tools, for clients of the Model Context Protocol, over HTTP at `/mcp`
 //! and over stdio with `rethread mcp`. docs/doors/mcp.md says what it does and what is different.
 
-mod caller;
 mod debug;
 mod error;
 mod handler;

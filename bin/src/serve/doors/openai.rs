@@ -2,7 +2,6 @@
 //! docs/doors/openai.md says what it does and what is different.
 
 mod answer;
-mod answer_text;
 mod begin;
 pub(crate) mod chat;
 mod error;

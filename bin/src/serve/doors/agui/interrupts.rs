@@ -2,14 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use rethread::event::{AnswerType, OperationType};
+use rethread::event::OperationType;
 use rethread::operate::OpenInteraction;
 use rethread::{Json, ThreadId};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::event::Interrupt;
 use super::input::{Answer, AnswerStatus};
 use super::translate::Translator;
+use crate::serve::doors::question;
 
 /// Returns a question as an interrupt. `thread` is the one that the client knows, and `call` the name by which it knows the
 /// tool call that the question is about.
@@ -25,7 +26,7 @@ pub(super) fn interrupt(question: &OpenInteraction, thread: ThreadId, call: Opti
         reason: reason(request.operation_type),
         message: request.prompt.clone(),
         tool_call_id: call.map(str::to_owned),
-        response_schema: schema(request.operation_type, request.answer.as_ref()),
+        response_schema: question::schema(question),
         expires_at: request.deadline.map(|deadline| deadline.to_string()),
         subagent_run_id: (!is_own).then(|| question.thread.to_string()),
         metadata,
@@ -40,41 +41,6 @@ fn reason(operation: OperationType) -> &'static str {
         OperationType::AnswerTool => "tool_answer",
         OperationType::InformTool => "tool_question",
         OperationType::RelayModel => "model_answer",
-    }
-}
-
-/// The answers that are accepted, as a JSON Schema; `None` for any value.
-fn schema(operation: OperationType, answer: Option<&AnswerType>) -> Option<Value> {
-    let decision = |name: &str, field: Option<(&str, Value)>, is_needed: bool| {
-        let mut schema = json!({
-            "type": "object", "properties": { "decision": { "const": name } }, "required": ["decision"],
-            "additionalProperties": false,
-        });
-        if let Some((field, of)) = field {
-            schema["properties"][field] = of;
-            if is_needed {
-                schema["required"] = json!(["decision", field]);
-            }
-        }
-        schema
-    };
-    let rejected = || decision("reject", Some(("reason", json!({ "type": "string" }))), false);
-    match (operation, answer) {
-        (OperationType::ApproveTool, _) => Some(json!({ "anyOf": [
-            { "type": "boolean" }, decision("approve", None, false),
-            decision("edit", Some(("arguments", json!({ "type": "object" }))), true), rejected(),
-            decision("answer", Some(("content", json!({}))), true),
-        ] })),
-        (OperationType::ApproveContent, _) => Some(json!({ "anyOf": [
-            { "type": "boolean" }, decision("approve", None, false), rejected(),
-            decision("answer", Some(("content", json!({ "type": "string" }))), true),
-        ] })),
-        (_, Some(AnswerType::Boolean {})) => Some(json!({ "type": "boolean" })),
-        (_, Some(AnswerType::Choice { choices })) => Some(json!({ "type": "string", "enum": choices })),
-        (_, Some(AnswerType::Text {})) => Some(json!({ "type": "string" })),
-        (_, Some(AnswerType::Number {})) => Some(json!({ "type": "number" })),
-        (_, Some(AnswerType::JsonSchema { schema })) => Some(Value::clone(&schema.0)).filter(Value::is_object),
-        (_, None) => None,
     }
 }
 

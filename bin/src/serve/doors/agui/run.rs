@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
-use std::time::Duration;
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use futures::StreamExt as _;
@@ -18,7 +17,7 @@ use super::input::Input;
 use super::ledger::Ledger;
 use super::translate::{Piece, Translator, whole};
 use super::{Error, PROTOCOL_VERSION, THREAD, interrupts};
-use crate::serve::doors::following::{Following, Happening};
+use crate::serve::doors::following::{EMPTY_REST_PAUSE, EMPTY_RESTS_MAX, Following, Happening};
 use crate::serve::feed::{self, Frame};
 use crate::serve::guard;
 use crate::serve::idempotency::blocking;
@@ -31,9 +30,6 @@ use crate::serve::written::Written;
 const SUBAGENT_EVENTS_MAX: u64 = 20_000;
 /// The most bytes of events of all sub-agents of a stream that are emitted.
 const SUBAGENTS_BYTES_MAX: usize = 16 << 20;
-/// How often, and how many times, a run is examined again that waits for a person and has no question.
-const EMPTY_REST_PAUSE: Duration = Duration::from_millis(100);
-const EMPTY_RESTS_MAX: u32 = 100;
 /// The header of a request that says what becomes of the run if the client disconnects.
 const ON_DISCONNECT: &str = "x-rethread-on-disconnect";
 

@@ -11,9 +11,9 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::caller::Caller;
 use super::result::{self, BYTES_MAX};
 use crate::explain::What;
+use crate::serve::doors::caller::Caller;
 use crate::serve::event_filter::{EventFilter, Labelled};
 use crate::serve::events::thread_page;
 use crate::serve::idempotency::blocking;

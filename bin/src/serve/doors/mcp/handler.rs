@@ -14,11 +14,11 @@ use rmcp::{RoleServer, ServerHandler};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::caller::Caller;
 use super::log::{Log, Opened, Purpose};
 use super::run::{self, Call, Cancellable, Cancellations};
 use super::{debug, error, question, resources, result, tasks, tools};
 use crate::family;
+use crate::serve::doors::caller::Caller;
 use crate::serve::problem::{Kind, Problem};
 use crate::serve::request;
 use crate::serve::server::Shared;

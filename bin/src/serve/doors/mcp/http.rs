@@ -14,11 +14,11 @@ use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, Stream
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::caller::Caller;
 use super::handler::Mcp;
 use super::log::Log;
 use super::sessions::OpenRequest;
 use super::{Error, error};
+use crate::serve::doors::caller::Caller;
 use crate::serve::feed;
 use crate::serve::problem::{Kind, Problem};
 use crate::serve::request;

@@ -3,8 +3,8 @@
 use rmcp::model::{ContentBlock, ErrorData, JsonObject, ReadResourceResult, ResourceContents, ResourceTemplate};
 use serde_json::json;
 
-use super::caller::Caller;
 use super::{debug, error};
+use crate::serve::doors::caller::Caller;
 use crate::serve::problem::Kind;
 use crate::serve::request;
 use crate::serve::server::Shared;

@@ -20,9 +20,9 @@ use rmcp::service::RequestContext;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::caller::Caller;
 use super::result::BYTES_MAX;
 use super::{debug, question, result};
+use crate::serve::doors::caller::Caller;
 use crate::serve::doors::following;
 use crate::serve::problem::{Kind, Problem};
 use crate::serve::server::Shared;

@@ -10,12 +10,12 @@ use clap::Args;
 use rmcp::service::{QuitReason, serve_server};
 
 use self::on_demand::OnDemand;
-use super::caller::Caller;
 use super::handler::Mcp;
 use super::log::Log;
 use crate::exit::{Failure, INTERRUPTED};
 use crate::interrupt::{self, interrupted};
 use crate::open::OpenArgs;
+use crate::serve::doors::caller::Caller;
 use crate::toolset::ToolArgs;
 
 /// Serve workflows and debugging commands to an MCP client over stdin and stdout.

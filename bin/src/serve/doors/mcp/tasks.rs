@@ -7,9 +7,9 @@ use rmcp::model::{
 };
 use serde_json::Value;
 
-use super::caller::Caller;
 use super::log::Opened;
 use super::{error as errors, question, run};
+use crate::serve::doors::caller::Caller;
 use crate::serve::doors::following;
 use crate::serve::problem::{Kind, Problem};
 use crate::serve::request;

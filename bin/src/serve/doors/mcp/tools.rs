@@ -7,8 +7,8 @@ use rethread::{Json, Workflow};
 use rmcp::model::{JsonObject, ListToolsResult, Tool, ToolAnnotations};
 use serde_json::{Value, json};
 
-use super::caller::Caller;
 use super::debug;
+use crate::serve::doors::caller::Caller;
 use crate::serve::problem::{Kind, Problem};
 use crate::serve::server::Shared;
 use crate::serve::workflows::{Chosen, For};

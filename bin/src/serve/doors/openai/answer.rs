@@ -11,8 +11,8 @@ use rethread_events::thread::ThreadUsage;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::answer_text::{AnswerText, Piece, Said};
 use super::{Error, RESPONSE};
+use crate::serve::doors::answer_text::{AnswerText, Piece, Said};
 use crate::serve::doors::following::{Following, Happening, Run};
 use crate::serve::doors::question::{is_answered_by_message, text_of};
 use crate::serve::problem::{Kind, Problem};

@@ -84,6 +84,11 @@ impl Caller {
         Ok(thread)
     }
 
+    /// The principal of the caller.
+    pub(super) fn principal(&self) -> &Principal {
+        &self.principal
+    }
+
     /// The same thread, for the caller.
     pub(super) fn acting_on(&self, thread: &ThreadHandle) -> ThreadHandle {
         thread.by(self.principal.clone())
