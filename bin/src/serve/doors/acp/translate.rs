@@ -13,7 +13,7 @@ use rethread_events::event::Decision;
 use rethread_events::message::FinishReason;
 
 use super::calls::{self, Shown};
-use crate::serve::doors::streamed_text::StreamedText;
+use crate::serve::doors::streamed_text::{StreamedText, reasoning_of};
 
 /// What is between the texts of a message that was begun twice.
 const BETWEEN: &str = "\n\n";
@@ -140,8 +140,7 @@ impl Translator {
             && self.call == Some(e.call_id)
         {
             let key = e.call_id.key(thread);
-            let reasoning: String = e.message.content.iter().filter_map(reasoning_of).collect();
-            told.extend(rest(&self.thought, &reasoning).map(|piece| thought(&key, piece)));
+            told.extend(rest(&self.thought, &reasoning_of(&e.message)).map(|piece| thought(&key, piece)));
             let text = e.message.joined_text();
             told.extend(rest(&self.text, &text).map(|piece| said(&key, piece)));
             (self.call, self.finish, self.last) = (None, Some(e.finish_reason), text);
@@ -304,17 +303,4 @@ pub(super) fn changed(id: String, status: ToolCallStatus, content: Vec<ToolCallC
 
 fn failed(id: String, error: &ExecutionError) -> SessionUpdate {
     changed(id, ToolCallStatus::Failed, calls::content(&format!("{}: {}", error.kind, error.message)))
-}
-
-fn reasoning_of(part: &Part) -> Option<&str> {
-    match part {
-        Part::Reasoning(reasoning) => reasoning.text.as_deref(),
-        Part::Text { .. }
-        | Part::Image(_)
-        | Part::Document(_)
-        | Part::ToolCall(_)
-        | Part::ToolResult(_)
-        | Part::Refusal { .. }
-        | Part::Opaque { .. } => None,
-    }
 }
