@@ -1,13 +1,13 @@
 //! From what is kept of a run to its spans.
 
-use std::collections::BTreeMap;
-
 use super::fold::{Detail, RunTrace};
 use super::names::{Key, provider_name};
-use super::span::{Attribute, Link, Span, SpanError, SpanEvent, SpanKind, Value};
+use super::span::{Link, Span, SpanError, SpanKind, Value};
+use super::tries::Within;
 use crate::fault::ExecutionError;
 use crate::ids::{Hash, RunId, Seq, ThreadId, Time, TraceId};
-use crate::steps::{Call, CallKind, FailedTry, NodeDoes, NodeResult, StepOutcome};
+use crate::steps::{Call, CallKind, NodeDoes, NodeResult, StepOutcome};
+use crate::tool::McpPlace;
 use crate::trace_context::SpanId;
 use crate::usage::ModelName;
 
@@ -62,8 +62,28 @@ pub struct Traced {
     pub has_failed: bool,
 }
 
-/// Names the model of a recorded profile.
-pub type ModelOf<'a> = &'a dyn Fn(Hash) -> Option<ModelName>;
+/// The model of a recorded profile.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TracedModel {
+    /// Its name.
+    pub name: ModelName,
+    /// The host and the port to which its requests go; absent where a fallback at another one may have answered.
+    pub server: Option<(String, u16)>,
+}
+
+/// What the spans have that is not in the events of the run.
+#[derive(Clone, Copy)]
+pub struct Known<'a> {
+    /// Returns the model of a recorded profile.
+    pub model_of: &'a dyn Fn(Hash) -> Option<TracedModel>,
+    /// Returns where the MCP server of a tool is, if it is a tool of one.
+    pub mcp_of: &'a dyn Fn(&str) -> Option<McpPlace>,
+}
+
+impl Known<'_> {
+    /// Nothing but the events.
+    pub const NOTHING: Known<'static> = Known { model_of: &|_| None, mcp_of: &|_| None };
+}
 
 impl RunTrace {
     /// Whether the run has ended.
@@ -72,18 +92,18 @@ impl RunTrace {
     }
 
     /// Returns the spans. What has not ended ends with the run, or with the last event.
-    pub fn finish(&self, place: &RunPlace, model_of: ModelOf<'_>) -> Traced {
+    pub fn finish(&self, place: &RunPlace, known: Known<'_>) -> Traced {
         let ended = self.end.as_ref().map(|end| end.at).or(place.ended).unwrap_or(self.last.1);
         let mapping =
-            Mapping { of: self, place, model_of, ended, spans: Vec::new(), branches: Vec::new(), has_failed: false };
+            Mapping { of: self, place, known, ended, spans: Vec::new(), branches: Vec::new(), has_failed: false };
         mapping.map()
     }
 }
 
-struct Mapping<'a> {
-    of: &'a RunTrace,
-    place: &'a RunPlace,
-    model_of: ModelOf<'a>,
+pub(super) struct Mapping<'a> {
+    pub(super) of: &'a RunTrace,
+    pub(super) place: &'a RunPlace,
+    known: Known<'a>,
     ended: Time,
     spans: Vec<Span>,
     branches: Vec<(ThreadId, Time)>,
@@ -96,12 +116,11 @@ impl Mapping<'_> {
             true => SpanId::of_branch(self.place.thread),
             false => self.run(),
         };
-        let numbers: BTreeMap<_, _> = self.of.steps.results().map(|result| (result.number, result.first_seq)).collect();
         let of = self.of;
         let own: Vec<_> = of.steps.results().filter(|result| self.is_own(result)).collect();
         for result in own {
-            let within = result.within.and_then(|number| numbers.get(&number));
-            let parent = within.map_or(top, |entered| SpanId::of_node(self.place.thread, *entered));
+            let around = result.within.and_then(|number| of.steps.result(number));
+            let parent = around.map_or(top, |node| self.within(node, result.first_seq, result.began).0);
             self.node(result, parent);
         }
         Traced { spans: self.spans, branches: self.branches, has_failed: self.has_failed }
@@ -112,7 +131,7 @@ impl Mapping<'_> {
         result.ended.is_none() || result.last_seq >= self.place.own_from
     }
 
-    fn span(
+    pub(super) fn span(
         &self,
         id: SpanId,
         parent: Option<SpanId>,
@@ -131,7 +150,6 @@ impl Mapping<'_> {
             began,
             ended: times.1.unwrap_or(self.ended).max(began),
             attributes: Vec::new(),
-            events: Vec::new(),
             links: Vec::new(),
             error: None,
         }
@@ -180,7 +198,7 @@ impl Mapping<'_> {
         span.set(Key::NodeKind, result.does.and_then(|does| word(&does)));
         span.set(Key::Iteration, result.iteration.map(Value::from));
         span.set(Key::Hook, result.hook.map(|hook| Value::from(hook.key())));
-        self.tries(&mut span, result.attempts, &result.failed_tries);
+        span.set(Key::Attempts, attempts(result.attempts));
         self.outcome(&mut span, result.outcome, result.error.as_ref());
         if self.of.options.content && is_agent {
             let message = |role: &str, text: &str| {
@@ -193,10 +211,13 @@ impl Mapping<'_> {
             });
             span.set(Key::OutputMessages, output.map(|output| message("assistant", &output).into()));
         }
+        let tries = self.tries(&span, result.into());
         self.spans.push(span);
+        self.spans.extend(tries);
         let own: Vec<_> = result.calls().filter(|call| self.is_own_call(call)).collect();
         for call in own {
-            self.call(call, id, result.ended);
+            let within = self.within(result, call.id.0, call.began);
+            self.call(call, within);
         }
     }
 
@@ -204,7 +225,7 @@ impl Mapping<'_> {
         call.last_seq.is_none_or(|last| last >= self.place.own_from)
     }
 
-    fn call(&mut self, call: &Call, node: SpanId, node_ended: Option<Time>) {
+    fn call(&mut self, call: &Call, (node, node_ended): Within) {
         let (of, default) = (self.of, Detail::default());
         let detail = of.details.get(&call.id).unwrap_or(&default);
         let ended = call.ended.or(node_ended);
@@ -226,6 +247,7 @@ impl Mapping<'_> {
                 span.set(Key::Tool, callee.map(Value::from));
                 span.set(Key::ToolType, Value::from("function"));
                 span.set(Key::ToolCall, detail.tool_call.clone().map(Value::from));
+                self.mcp(&mut span, callee);
                 if let Some(said) = self.of.content.calls.get(&call.id) {
                     span.set(Key::ToolArguments, said.input.clone().map(Value::from));
                     span.set(Key::ToolResult, said.output.clone().map(Value::from));
@@ -251,13 +273,29 @@ impl Mapping<'_> {
         span.set(Key::Thread, Value::from(self.place.thread.to_string()));
         span.set(Key::Call, Value::from(call.id.0.0));
         span.set(Key::CallKind, word(&call.kind));
-        self.tries(&mut span, call.attempt, &call.failed_tries);
+        span.set(Key::Attempts, attempts(call.attempt));
         self.outcome(&mut span, call.outcome, call.error.as_ref());
+        let tries = self.tries(&span, call.into());
         self.spans.push(span);
+        self.spans.extend(tries);
+    }
+
+    /// Adds what the conventions ask of calls of tools of MCP servers.
+    fn mcp(&self, span: &mut Span, tool: Option<&str>) {
+        let Some(place) = tool.and_then(self.known.mcp_of) else { return };
+        span.set(Key::McpMethod, Value::from("tools/call"));
+        match place {
+            McpPlace::Process => span.set(Key::Transport, Value::from("pipe")),
+            McpPlace::Http { host, port } => {
+                span.set(Key::Transport, Value::from("tcp"));
+                span.set(Key::ServerAddress, Value::from(host));
+                span.set(Key::ServerPort, Value::from(u64::from(port)));
+            }
+        }
     }
 
     fn model(&self, id: SpanId, node: SpanId, times: (Time, Option<Time>), call: &Call, detail: &Detail) -> Span {
-        let recorded = detail.profile.and_then(|hash| (self.model_of)(hash)).unwrap_or_default();
+        let TracedModel { name: recorded, server } = detail.profile.and_then(self.known.model_of).unwrap_or_default();
         let choice = &detail.choice;
         let answered_by = detail.answered_by.as_deref();
         let model = recorded.model.as_deref().or(choice.model.as_deref()).or(answered_by);
@@ -267,6 +305,10 @@ impl Mapping<'_> {
         let provider = recorded.provider.as_deref().or(choice.provider.as_deref()).map_or("_OTHER", provider_name);
         span.set(Key::Provider, Value::from(provider));
         span.set(Key::RequestModel, model.map(Value::from));
+        if let Some((address, port)) = server {
+            span.set(Key::ServerAddress, Value::from(address));
+            span.set(Key::ServerPort, Value::from(u64::from(port)));
+        }
         span.set(Key::Conversation, Value::from(self.place.conversation.to_string()));
         let profile = recorded.profile.or_else(|| choice.profile.as_ref().map(ToString::to_string));
         span.set(Key::ModelProfile, profile.map(Value::from));
@@ -307,23 +349,7 @@ impl Mapping<'_> {
         span
     }
 
-    fn tries(&self, span: &mut Span, attempts: u32, failed: &[FailedTry]) {
-        if attempts > 1 {
-            span.set(Key::Attempts, Value::from(u64::from(attempts)));
-        }
-        span.events.extend(failed.iter().map(|failed| {
-            let error = failed.error.as_ref().and_then(|error| word(&error.kind));
-            let error = error.map(|value| Attribute { key: Key::ErrorType, value });
-            let wait = Attribute { key: Key::WaitMs, value: failed.wait_ms.into() };
-            SpanEvent {
-                at: failed.at,
-                name: "rethread.try_failed",
-                attributes: error.into_iter().chain([wait]).collect(),
-            }
-        }));
-    }
-
-    fn outcome(&mut self, span: &mut Span, outcome: StepOutcome, error: Option<&ExecutionError>) {
+    pub(super) fn outcome(&mut self, span: &mut Span, outcome: StepOutcome, error: Option<&ExecutionError>) {
         match outcome {
             StepOutcome::Completed => {}
             StepOutcome::Failed => self.fail(span, error),
@@ -341,8 +367,12 @@ impl Mapping<'_> {
     }
 }
 
+fn attempts(n: u32) -> Option<Value> {
+    (n > 1).then(|| Value::from(u64::from(n)))
+}
+
 /// The name in JSON of a variant without fields.
-fn word(value: &impl serde::Serialize) -> Option<Value> {
+pub(super) fn word(value: &impl serde::Serialize) -> Option<Value> {
     match serde_json::to_value(value) {
         Ok(serde_json::Value::String(word)) => Some(Value::Text(word)),
         _ => None,
