@@ -1,5 +1,5 @@
-//! Durations and tokens of the calls of models and tools that this process made, as histograms with the names and buckets of
-//! the GenAI conventions.
+//! Durations and tokens of the calls of models and tools that this process made, and durations of the runs and the agent loops
+//! that ended in it, as histograms with the names and buckets of the GenAI conventions.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,12 +9,34 @@ use rethread_events::fault::ErrorKind;
 use rethread_events::message::Usage;
 use rethread_events::traces::{Key, provider_name};
 
+use crate::run_durations::{EndedPart, Part};
+
 /// The upper bounds of durations, in microseconds: 10 ms, and 13 times the double.
 const DURATION_BOUNDS: [u64; 14] = {
     let mut bounds = [10_000; 14];
     let mut i = 1;
     while i < 14 {
         bounds[i] = bounds[i - 1] * 2;
+        i += 1;
+    }
+    bounds
+};
+/// The upper bounds of durations of agent loops, in microseconds: 100 ms, and 12 times the double.
+const AGENT_BOUNDS: [u64; 13] = {
+    let mut bounds = [100_000; 13];
+    let mut i = 1;
+    while i < 13 {
+        bounds[i] = bounds[i - 1] * 2;
+        i += 1;
+    }
+    bounds
+};
+/// The upper bounds of durations of runs, in microseconds: 1 second to 2 hours.
+const RUN_BOUNDS: [u64; 11] = {
+    let mut bounds = [1, 5, 10, 30, 60, 120, 300, 600, 1_800, 3_600, 7_200];
+    let mut i = 0;
+    while i < 11 {
+        bounds[i] *= 1_000_000;
         i += 1;
     }
     bounds
@@ -36,10 +58,11 @@ const SERIES_MAX: usize = 2_000;
 /// The attributes of a series.
 type Attributes = Vec<(Key, String)>;
 
-/// A histogram of calls with the same attributes.
+/// A histogram of calls, runs or agent loops with the same attributes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallSeries {
-    /// The metric: [`Key::OperationDuration`], [`Key::ToolDuration`] or [`Key::TokenUsage`].
+    /// The metric: [`Key::OperationDuration`], [`Key::ToolDuration`], [`Key::AgentDuration`], [`Key::RunDuration`] or
+    /// [`Key::TokenUsage`].
     pub metric: Key,
     /// What its calls have in common.
     pub attributes: Vec<(Key, String)>,
@@ -105,6 +128,17 @@ impl CallMetrics {
         let mut attributes = vec![(Key::Operation, "execute_tool".to_owned()), (Key::Tool, name.to_owned())];
         attributes.extend(error.map(|kind| (Key::ErrorType, kind.to_string())));
         self.add(Key::ToolDuration, attributes, &DURATION_BOUNDS, micros(took));
+    }
+
+    /// Counts a run or an agent loop.
+    pub(crate) fn part(&self, ended: &EndedPart) {
+        let (metric, name, bounds): (_, _, &'static [u64]) = match ended.part {
+            Part::Run => (Key::RunDuration, Key::Workflow, &RUN_BOUNDS),
+            Part::AgentLoop => (Key::AgentDuration, Key::Agent, &AGENT_BOUNDS),
+        };
+        let mut attributes = vec![(name, ended.name.clone())];
+        attributes.extend(ended.error.map(|kind| (Key::ErrorType, kind.to_string())));
+        self.add(metric, attributes, bounds, ended.us);
     }
 
     fn add(&self, metric: Key, attributes: Attributes, bounds: &'static [u64], value: u64) {

@@ -113,6 +113,7 @@ mod request_body;
 mod rerun;
 mod resume_tree;
 mod run;
+mod run_durations;
 mod runtime;
 #[cfg(feature = "schedules")]
 mod schedules;

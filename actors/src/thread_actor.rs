@@ -17,6 +17,7 @@ use crate::error::RuntimeError;
 use crate::port::Report;
 use crate::recent_ends::Deletions;
 use crate::registry::ThreadRegistry;
+use crate::run_durations::RunDurations;
 use crate::services::Services;
 use crate::spans::Spans;
 
@@ -46,6 +47,7 @@ pub(crate) struct ThreadActor {
     /// How many machines it has discarded: results of their appends are ignored.
     life: u64,
     spans: Spans,
+    durations: RunDurations,
     /// Its permit among the threads that are folded after a start, until it is folded.
     loading: Option<OwnedSemaphorePermit>,
     /// The permits of its mailbox; a sender that has one is about to send.
@@ -78,8 +80,9 @@ impl ThreadActor {
             ctx.set_mailbox_capacity(services.limits.mailbox_max);
             // Here and not at the caller, which may have a subscriber of its own.
             let spans = Spans::begin(id, services.content_in_spans);
+            let durations = RunDurations::default();
             let (halting, life) = (false, 0);
-            Self { id, services, registry, slot, phase, halting, life, spans, loading, places, since }
+            Self { id, services, registry, slot, phase, halting, life, spans, durations, loading, places, since }
         })
     }
 }
