@@ -28,6 +28,8 @@ pub struct RunSpans {
     pub spans: Vec<Span>,
     /// Whether something in it failed.
     pub has_failed: bool,
+    /// Whether the caller of the run records its trace; `None` without a caller.
+    pub is_sampled_by_caller: Option<bool>,
 }
 
 impl ThreadHandle {
@@ -66,7 +68,8 @@ fn of_run(
     let mut trace = RunTrace::new(options);
     read(store, thread, run.started, run.until(), &mut trace)?;
     let traced = trace.finish(&place, known);
-    let mut spans = RunSpans { spans: traced.spans, has_failed: traced.has_failed };
+    let is_sampled_by_caller = trace_contexts::is_sampled(store, thread, run.run_id)?;
+    let mut spans = RunSpans { spans: traced.spans, has_failed: traced.has_failed, is_sampled_by_caller };
     let mut branches = traced.branches;
     let mut n_left_out: u64 = 0;
     while let Some((branch, ended)) = branches.pop() {
@@ -118,7 +121,7 @@ fn place(store: &dyn LogReader, thread: ThreadId, run: &RunSummary) -> Result<Op
     let context = trace_contexts::of_run(store, thread, run.run_id)?;
     let mut place = RunPlace {
         own_from,
-        parent: context.caller,
+        parent: context.caller.map(|caller| caller.span),
         ..RunPlace::new(thread, run.run_id, context.trace)
     };
     match info.fork_of {

@@ -3,12 +3,14 @@
 
 mod config;
 mod encode;
+mod ends;
 mod export;
 #[cfg(feature = "server")]
 mod follow;
+mod sampling;
 mod send;
 
-pub(crate) use self::config::{check, is_configured};
+pub(crate) use self::config::{check, trace_context};
 #[cfg(feature = "server")]
 pub(crate) use self::config::{read, variable};
 pub(crate) use self::export::{OtlpArgs, export};
