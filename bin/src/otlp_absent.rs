@@ -38,6 +38,21 @@ struct File {
     telemetry: Option<IgnoredAny>,
 }
 
+/// The runs of a command that are to be sent: none.
+pub(crate) struct AtExit;
+
+impl AtExit {
+    pub(crate) const NOTHING: Self = Self;
+
+    pub(crate) fn begin(_: &OpenArgs, _: &Runtime) -> Result<Self, Failure> {
+        Ok(Self)
+    }
+
+    pub(crate) async fn read(&mut self, _: &Runtime, _: ThreadId) {}
+
+    pub(crate) async fn send(self) {}
+}
+
 /// What calls pass on: nothing.
 pub(crate) fn trace_context(_: Option<&Path>) -> Result<TraceContext, Failure> {
     Ok(TraceContext::Off)

@@ -332,7 +332,8 @@ impl Agent<'_> {
     async fn start(&self, log: &Log<'_>, session: &Session, input: rethread::Json) -> Result<ThreadHandle, Failure> {
         let file = self.definition.file(self.open)?;
         let labels = self.labels.clone().with(SESSION_LABEL, &*session.id.0).map_err(Failure::other)?;
-        let begin = Beginning { id: Some(session.begins_as), input: Some(input), past: Past::default(), labels };
+        let (id, past) = (Some(session.begins_as), Past::default());
+        let begin = Beginning { id, input: Some(input), past, labels, caller: None };
         let mut tools = ToolArgs { workspace: Some(session.folder.clone()), ..self.tools.clone() };
         if log.server.is_some_and(|server| server.folder(&tools).is_err()) {
             // A server on another machine has a folder of its own.
