@@ -37,6 +37,8 @@ pub(super) struct Translator {
     asked: HashMap<CallId, String>,
     agents: HashMap<ThreadId, String>,
     plan: Vec<(String, PlanEntryStatus)>,
+    /// Whether the next answer is a plan, which is told as one.
+    is_planning: bool,
 }
 
 /// The id of a call by the event that has the answer and its place there.
@@ -73,6 +75,7 @@ impl Translator {
             asked: HashMap::new(),
             agents: HashMap::new(),
             plan: Vec::new(),
+            is_planning: false,
         }
     }
 
@@ -123,7 +126,8 @@ impl Translator {
     fn take_model(&mut self, recorded: &RecordedEvent, told: &mut Vec<SessionUpdate>) {
         let (thread, event) = (recorded.record.thread, &recorded.event);
         if let Event::LlmCallRequested(e) = event {
-            self.call = e.aside.is_none().then_some(CallId(recorded.record.seq));
+            let is_told = e.aside.is_none() && !std::mem::take(&mut self.is_planning);
+            self.call = is_told.then_some(CallId(recorded.record.seq));
             (self.text, self.thought) = Default::default();
         } else if let Event::LlmCallRetried(e) = event {
             self.restart(e.call_id);
@@ -247,6 +251,10 @@ impl Translator {
     }
 
     fn take_plan(&mut self, event: &Event, told: &mut Vec<SessionUpdate>) {
+        if let Event::PlanRequested(_) = event {
+            self.is_planning = true;
+            return;
+        }
         let mut set = |index: u32, status| {
             if let Some(step) = self.plan.get_mut(index as usize) {
                 step.1 = status;
