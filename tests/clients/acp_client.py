@@ -205,6 +205,29 @@ async def go_on(editor, agent, session):
     assert stopped.stop_reason == "end_turn" and editor.text() == "Hello, Ada!", editor.updates
 
 
+async def erase(agent, session):
+    # This version of the client has the method, and no function for it.
+    await agent._conn.send_request("session/delete", {"sessionId": session})
+
+
+async def delete(editor, agent, session):
+    """A session is deleted when its run has ended."""
+    asking = (await agent.new_session(cwd=FOLDER)).session_id
+    unused = (await agent.new_session(cwd=FOLDER)).session_id
+    await agent.prompt(session_id=asking, prompt=[acp.text_block("ask")])
+    assert "has not ended" in await refused(-32600, erase(agent, asking))
+    await agent.prompt(session_id=asking, prompt=[acp.text_block("blue")])
+    await erase(agent, asking)
+    await refused(-32002, agent.load_session(cwd=FOLDER, session_id=asking))
+    await erase(agent, unused)
+    await refused(-32002, agent.prompt(session_id=unused, prompt=[acp.text_block("hello")]))
+    # Not open, but in the log.
+    await agent.close_session(session_id=session)
+    await erase(agent, session)
+    assert (await agent.list_sessions()).sessions == []
+    await refused(-32002, erase(agent, session))
+
+
 async def plan(editor, agent):
     """A plan whose second step fails, and agents of which one fails."""
     await agent.initialize(protocol_version=acp.PROTOCOL_VERSION, client_capabilities=capabilities())
@@ -257,6 +280,7 @@ async def main():
     editor = Editor()
     async with spawn(editor) as (agent, _):
         await go_on(editor, agent, session)
+        await delete(editor, agent, session)
     print("done")
 
 
