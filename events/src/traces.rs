@@ -20,16 +20,18 @@
 //! }
 //! ```
 
+mod building;
 mod content;
 mod fold;
 mod mapping;
 mod names;
+mod place;
 mod span;
 mod tries;
 
 pub use fold::{Options, RunTrace};
-pub use mapping::{Known, RunPlace, Traced, TracedModel};
 pub use names::{Key, Profile, provider_name};
+pub use place::{Known, RunPlace, Traced, TracedModel};
 pub use span::{Attribute, Link, Span, SpanError, SpanKind, Value};
 
 #[cfg(test)]

@@ -47,8 +47,8 @@ impl Sampling {
 /// Whether a trace is in a share of all, by the last 56 bits of its id, as other services decide for the same trace.
 fn is_in_share(root: &Span, ratio: f64) -> bool {
     let [.., a, b, c, d, e, f, g] = *root.trace.as_bytes();
-    let random = u64::from_be_bytes([0, a, b, c, d, e, f, g]) as f64;
-    random >= (1.0 - ratio) * (1u64 << 56) as f64
+    let random = u64::from_be_bytes([0, a, b, c, d, e, f, g]);
+    random >= ((1.0 - ratio) * (1u64 << 56) as f64) as u64
 }
 
 #[cfg(test)]

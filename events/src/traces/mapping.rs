@@ -1,89 +1,16 @@
 //! From what is kept of a run to its spans.
 
+use super::building::{Mapping, word};
 use super::fold::{Detail, RunTrace};
 use super::names::{Key, provider_name};
-use super::span::{Link, Span, SpanError, SpanKind, Value};
+use super::place::{Known, RunPlace, Traced, TracedModel};
+use super::span::{Span, SpanKind, Value};
 use super::tries::Within;
 use crate::fault::ExecutionError;
-use crate::ids::{Hash, RunId, Seq, ThreadId, Time, TraceId};
-use crate::steps::{Call, CallKind, NodeDoes, NodeResult, StepOutcome};
+use crate::ids::Time;
+use crate::steps::{Call, CallKind, NodeDoes, NodeResult};
 use crate::tool::McpPlace;
 use crate::trace_context::SpanId;
-use crate::usage::ModelName;
-
-/// Whose run it is, and where its spans belong.
-#[derive(Debug, Clone)]
-pub struct RunPlace {
-    /// The thread.
-    pub thread: ThreadId,
-    /// The thread that a person would name: that of the run, for its branches too.
-    pub conversation: ThreadId,
-    /// The run.
-    pub run: RunId,
-    /// The trace.
-    pub trace: TraceId,
-    /// The span that the run is part of: of the caller, or of the call that started the thread.
-    pub parent: Option<SpanId>,
-    /// The first event of the thread's own. What a fork inherits has no spans of it.
-    pub own_from: Seq,
-    /// Whether the thread is a branch: the span of it is that of its parent's call.
-    pub is_branch: bool,
-    /// The end of what the thread is part of, for what it did not end itself.
-    pub ended: Option<Time>,
-    /// The runs that it follows from.
-    pub links: Vec<Link>,
-}
-
-impl RunPlace {
-    /// The place of a run that is no part of anything.
-    pub fn new(thread: ThreadId, run: RunId, trace: TraceId) -> Self {
-        Self {
-            thread,
-            conversation: thread,
-            run,
-            trace,
-            parent: None,
-            own_from: Seq(0),
-            is_branch: false,
-            ended: None,
-            links: Vec::new(),
-        }
-    }
-}
-
-/// The spans of a run.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Traced {
-    /// Its spans, the run first unless it is a branch, then nodes and calls in the order in which they began.
-    pub spans: Vec<Span>,
-    /// The branches that it started, with the end of each, whose spans are part of the trace.
-    pub branches: Vec<(ThreadId, Time)>,
-    /// Whether the run, or something in it, failed.
-    pub has_failed: bool,
-}
-
-/// The model of a recorded profile.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct TracedModel {
-    /// Its name.
-    pub name: ModelName,
-    /// The host and the port to which its requests go; absent where a fallback at another one may have answered.
-    pub server: Option<(String, u16)>,
-}
-
-/// What the spans have that is not in the events of the run.
-#[derive(Clone, Copy)]
-pub struct Known<'a> {
-    /// Returns the model of a recorded profile.
-    pub model_of: &'a dyn Fn(Hash) -> Option<TracedModel>,
-    /// Returns where the MCP server of a tool is, if it is a tool of one.
-    pub mcp_of: &'a dyn Fn(&str) -> Option<McpPlace>,
-}
-
-impl Known<'_> {
-    /// Nothing but the events.
-    pub const NOTHING: Known<'static> = Known { model_of: &|_| None, mcp_of: &|_| None };
-}
 
 impl RunTrace {
     /// Whether the run has ended.
@@ -98,16 +25,6 @@ impl RunTrace {
             Mapping { of: self, place, known, ended, spans: Vec::new(), branches: Vec::new(), has_failed: false };
         mapping.map()
     }
-}
-
-pub(super) struct Mapping<'a> {
-    pub(super) of: &'a RunTrace,
-    pub(super) place: &'a RunPlace,
-    known: Known<'a>,
-    ended: Time,
-    spans: Vec<Span>,
-    branches: Vec<(ThreadId, Time)>,
-    has_failed: bool,
 }
 
 impl Mapping<'_> {
@@ -129,30 +46,6 @@ impl Mapping<'_> {
     /// Whether the thread itself did some of it: it began, went on or ended after the fork.
     fn is_own(&self, result: &NodeResult) -> bool {
         result.ended.is_none() || result.last_seq >= self.place.own_from
-    }
-
-    pub(super) fn span(
-        &self,
-        id: SpanId,
-        parent: Option<SpanId>,
-        name: String,
-        kind: SpanKind,
-        times: (Time, Option<Time>),
-    ) -> Span {
-        // A fork has no time before it began.
-        let began = self.of.forked_at.map_or(times.0, |forked| forked.max(times.0));
-        Span {
-            trace: self.place.trace,
-            id,
-            parent,
-            name,
-            kind,
-            began,
-            ended: times.1.unwrap_or(self.ended).max(began),
-            attributes: Vec::new(),
-            links: Vec::new(),
-            error: None,
-        }
     }
 
     fn run(&mut self) -> SpanId {
@@ -348,33 +241,8 @@ impl Mapping<'_> {
         }
         span
     }
-
-    pub(super) fn outcome(&mut self, span: &mut Span, outcome: StepOutcome, error: Option<&ExecutionError>) {
-        match outcome {
-            StepOutcome::Completed => {}
-            StepOutcome::Failed => self.fail(span, error),
-            // What is open when the run ends is not needed any more.
-            StepOutcome::Open | StepOutcome::Cancelled => span.set(Key::Outcome, Value::from("cancelled")),
-        }
-    }
-
-    fn fail(&mut self, span: &mut Span, error: Option<&ExecutionError>) {
-        self.has_failed = true;
-        let Some(error) = error else { return };
-        span.set(Key::ErrorType, word(&error.kind));
-        let message = self.of.options.content.then(|| error.message.clone());
-        span.error = Some(SpanError { kind: error.kind, message });
-    }
 }
 
 fn attempts(n: u32) -> Option<Value> {
     (n > 1).then(|| Value::from(u64::from(n)))
-}
-
-/// The name in JSON of a variant without fields.
-pub(super) fn word(value: &impl serde::Serialize) -> Option<Value> {
-    match serde_json::to_value(value) {
-        Ok(serde_json::Value::String(word)) => Some(Value::Text(word)),
-        _ => None,
-    }
 }

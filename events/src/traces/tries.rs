@@ -1,6 +1,6 @@
 //! Tries as spans: inside of the call or the node that was tried more than once.
 
-use super::mapping::{Mapping, word};
+use super::building::{Mapping, word};
 use super::names::Key;
 use super::span::{Link, Span, SpanError, Value};
 use crate::fault::{ErrorKind, ExecutionError};
