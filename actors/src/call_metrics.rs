@@ -12,25 +12,9 @@ use rethread_events::traces::{Key, provider_name};
 use crate::run_durations::{EndedPart, Part};
 
 /// The upper bounds of durations, in microseconds: 10 ms, and 13 times the double.
-const DURATION_BOUNDS: [u64; 14] = {
-    let mut bounds = [10_000; 14];
-    let mut i = 1;
-    while i < 14 {
-        bounds[i] = bounds[i - 1] * 2;
-        i += 1;
-    }
-    bounds
-};
+const DURATION_BOUNDS: [u64; 14] = bounds(10_000, 2);
 /// The upper bounds of durations of agent loops, in microseconds: 100 ms, and 12 times the double.
-const AGENT_BOUNDS: [u64; 13] = {
-    let mut bounds = [100_000; 13];
-    let mut i = 1;
-    while i < 13 {
-        bounds[i] = bounds[i - 1] * 2;
-        i += 1;
-    }
-    bounds
-};
+const AGENT_BOUNDS: [u64; 13] = bounds(100_000, 2);
 /// The upper bounds of durations of runs, in microseconds: 1 second to 2 hours.
 const RUN_BOUNDS: [u64; 11] = {
     let mut bounds = [1, 5, 10, 30, 60, 120, 300, 600, 1_800, 3_600, 7_200];
@@ -42,18 +26,21 @@ const RUN_BOUNDS: [u64; 11] = {
     bounds
 };
 /// The upper bounds of tokens: 1, and 13 times the fourfold.
-const TOKEN_BOUNDS: [u64; 14] = {
-    let mut bounds = [1; 14];
-    let mut i = 1;
-    while i < 14 {
-        bounds[i] = bounds[i - 1] * 4;
-        i += 1;
-    }
-    bounds
-};
+const TOKEN_BOUNDS: [u64; 14] = bounds(1, 4);
 /// The most series; what more there would be counts for none. Names of models come from workflows, so they are not trusted
 /// to be few.
 const SERIES_MAX: usize = 2_000;
+
+/// The first bound, and each further one as a multiple of the one before.
+const fn bounds<const N: usize>(first: u64, factor: u64) -> [u64; N] {
+    let mut bounds = [first; N];
+    let mut i = 1;
+    while i < N {
+        bounds[i] = bounds[i - 1] * factor;
+        i += 1;
+    }
+    bounds
+}
 
 /// The attributes of a series.
 type Attributes = Vec<(Key, String)>;
@@ -196,6 +183,7 @@ mod tests {
         let slow = of(Key::OperationDuration, Key::ErrorType, "timeout");
         assert_eq!((slow.buckets[14], slow.sum), (1, 100_000_000));
         assert_eq!((TOKEN_BOUNDS[13], DURATION_BOUNDS[13]), (67_108_864, 81_920_000));
+        assert_eq!((AGENT_BOUNDS[12], RUN_BOUNDS[10]), (409_600_000, 7_200_000_000));
         assert_eq!(input.attributes[1], (Key::Provider, "openai".to_owned()));
     }
 
