@@ -27,6 +27,7 @@ use crate::monitor::Monitor;
 use crate::processor::{ProcessorContext, Processors};
 use crate::strategy::{Strategies, Strategy};
 use crate::tool_services::Plan;
+use crate::trace_contexts::TraceContext;
 
 /// The settings of a [`Runtime`](crate::Runtime), see [`Runtime::builder`](crate::Runtime::builder).
 /// [`RuntimeBuilder::start`] opens the log and starts it.
@@ -46,7 +47,7 @@ pub struct RuntimeBuilder {
     tool_services: Plan,
     workspace_in_prompt: bool,
     content_in_spans: bool,
-    trace_context: bool,
+    trace_context: TraceContext,
     monitors: Vec<Arc<dyn Monitor>>,
     limits: Limits,
     metrics_of: BTreeSet<String>,
@@ -79,7 +80,7 @@ impl RuntimeBuilder {
             tool_services: Plan::default(),
             workspace_in_prompt: true,
             content_in_spans: false,
-            trace_context: false,
+            trace_context: TraceContext::Off,
             monitors: Vec::new(),
             limits: Limits::default(),
             metrics_of: BTreeSet::new(),
@@ -306,9 +307,10 @@ impl RuntimeBuilder {
     }
 
     /// Sets whether calls pass on the trace that they are part of: as the header `traceparent` to models, as `_meta` to tools
-    /// of MCP servers, and as [`ToolContext::traceparent`](crate::ToolContext) to others. The default is no.
-    pub fn trace_context(mut self, is_passed_on: bool) -> Self {
-        self.trace_context = is_passed_on;
+    /// of MCP servers, and as [`ToolContext::traceparent`](crate::ToolContext) to others. The default is
+    /// [`TraceContext::Off`].
+    pub fn trace_context(mut self, passed_on: TraceContext) -> Self {
+        self.trace_context = passed_on;
         self
     }
 

@@ -1,5 +1,5 @@
-//! Durations and tokens of the calls of models and tools that this process made, as histograms with the names and buckets of
-//! the GenAI conventions.
+//! Durations and tokens of the calls of models and tools that this process made, and durations of the runs and the agent loops
+//! that ended in it, as histograms with the names and buckets of the GenAI conventions.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,37 +9,47 @@ use rethread_events::fault::ErrorKind;
 use rethread_events::message::Usage;
 use rethread_events::traces::{Key, provider_name};
 
+use crate::run_durations::{EndedPart, Part};
+
 /// The upper bounds of durations, in microseconds: 10 ms, and 13 times the double.
-const DURATION_BOUNDS: [u64; 14] = {
-    let mut bounds = [10_000; 14];
-    let mut i = 1;
-    while i < 14 {
-        bounds[i] = bounds[i - 1] * 2;
+const DURATION_BOUNDS: [u64; 14] = bounds(10_000, 2);
+/// The upper bounds of durations of agent loops, in microseconds: 100 ms, and 12 times the double.
+const AGENT_BOUNDS: [u64; 13] = bounds(100_000, 2);
+/// The upper bounds of durations of runs, in microseconds: 1 second to 2 hours.
+const RUN_BOUNDS: [u64; 11] = {
+    let mut bounds = [1, 5, 10, 30, 60, 120, 300, 600, 1_800, 3_600, 7_200];
+    let mut i = 0;
+    while i < 11 {
+        bounds[i] *= 1_000_000;
         i += 1;
     }
     bounds
 };
 /// The upper bounds of tokens: 1, and 13 times the fourfold.
-const TOKEN_BOUNDS: [u64; 14] = {
-    let mut bounds = [1; 14];
-    let mut i = 1;
-    while i < 14 {
-        bounds[i] = bounds[i - 1] * 4;
-        i += 1;
-    }
-    bounds
-};
+const TOKEN_BOUNDS: [u64; 14] = bounds(1, 4);
 /// The most series; what more there would be counts for none. Names of models come from workflows, so they are not trusted
 /// to be few.
 const SERIES_MAX: usize = 2_000;
 
+/// The first bound, and each further one as a multiple of the one before.
+const fn bounds<const N: usize>(first: u64, factor: u64) -> [u64; N] {
+    let mut bounds = [first; N];
+    let mut i = 1;
+    while i < N {
+        bounds[i] = bounds[i - 1] * factor;
+        i += 1;
+    }
+    bounds
+}
+
 /// The attributes of a series.
 type Attributes = Vec<(Key, String)>;
 
-/// A histogram of calls with the same attributes.
+/// A histogram of calls, runs or agent loops with the same attributes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallSeries {
-    /// The metric: [`Key::OperationDuration`], [`Key::ToolDuration`] or [`Key::TokenUsage`].
+    /// The metric: [`Key::OperationDuration`], [`Key::ToolDuration`], [`Key::AgentDuration`], [`Key::RunDuration`] or
+    /// [`Key::TokenUsage`].
     pub metric: Key,
     /// What its calls have in common.
     pub attributes: Vec<(Key, String)>,
@@ -107,6 +117,17 @@ impl CallMetrics {
         self.add(Key::ToolDuration, attributes, &DURATION_BOUNDS, micros(took));
     }
 
+    /// Counts a run or an agent loop.
+    pub(crate) fn part(&self, ended: &EndedPart) {
+        let (metric, name, bounds): (_, _, &'static [u64]) = match ended.part {
+            Part::Run => (Key::RunDuration, Key::Workflow, &RUN_BOUNDS),
+            Part::AgentLoop => (Key::AgentDuration, Key::Agent, &AGENT_BOUNDS),
+        };
+        let mut attributes = vec![(name, ended.name.clone())];
+        attributes.extend(ended.error.map(|kind| (Key::ErrorType, kind.to_string())));
+        self.add(metric, attributes, bounds, ended.us);
+    }
+
     fn add(&self, metric: Key, attributes: Attributes, bounds: &'static [u64], value: u64) {
         let mut all = self.series.lock();
         let key = (metric, attributes);
@@ -162,6 +183,7 @@ mod tests {
         let slow = of(Key::OperationDuration, Key::ErrorType, "timeout");
         assert_eq!((slow.buckets[14], slow.sum), (1, 100_000_000));
         assert_eq!((TOKEN_BOUNDS[13], DURATION_BOUNDS[13]), (67_108_864, 81_920_000));
+        assert_eq!((AGENT_BOUNDS[12], RUN_BOUNDS[10]), (409_600_000, 7_200_000_000));
         assert_eq!(input.attributes[1], (Key::Provider, "openai".to_owned()));
     }
 

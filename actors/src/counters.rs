@@ -13,6 +13,7 @@ use rethread_store::LogReader;
 use crate::call_metrics::CallMetrics;
 use crate::error::ReadError;
 use crate::permit_waits::WaitingCalls;
+use crate::run_durations::EndedPart;
 
 /// How long a count of all threads is cached: counting reads the list of all streams.
 const COUNT_CACHED: Duration = Duration::from_secs(5);
@@ -65,11 +66,13 @@ impl Default for Counters {
 pub(crate) struct Tally {
     codes: Vec<u16>,
     spent: Spent,
+    ended: Vec<EndedPart>,
 }
 
 impl Tally {
-    pub(crate) fn of(events: &[Event]) -> Self {
-        Self { codes: events.iter().map(|event| event.event_type().code).collect(), spent: Spent::of(events) }
+    /// Of these events, which ended these parts.
+    pub(crate) fn of(events: &[Event], ended: Vec<EndedPart>) -> Self {
+        Self { codes: events.iter().map(|event| event.event_type().code).collect(), spent: Spent::of(events), ended }
     }
 }
 
@@ -97,6 +100,9 @@ impl Counters {
             if let Some(counter) = known.and_then(|place| self.events.get(place)) {
                 counter.fetch_add(1, Ordering::Relaxed);
             }
+        }
+        for ended in &tally.ended {
+            self.calls.part(ended);
         }
         let add = |counter: &AtomicU64, n: Option<u64>| counter.fetch_add(n.unwrap_or(0), Ordering::Relaxed);
         let Spent { usage, cost_nanousd, n_unpriced, n_counted, n_calls: _, n_unknown: _ } = tally.spent;

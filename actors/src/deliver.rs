@@ -74,10 +74,14 @@ pub(crate) async fn deliver<M: Deliverable>(
     thread: ThreadId,
     mut message: impl FnMut() -> M,
 ) -> Result<(), RuntimeError> {
-    let send = |live: Live| {
+    let send = |live: Live, place: Option<OwnedSemaphorePermit>| {
         let message = message();
         async move {
-            if let Ok(place) = live.places.clone().acquire_owned().await
+            let place = match place {
+                Some(place) => Ok(place),
+                None => live.places.clone().acquire_owned().await,
+            };
+            if let Ok(place) = place
                 && live.actor.send(WithPermit(message, place)).await.is_ok()
             {
                 return Ok(());

@@ -113,6 +113,7 @@ mod request_body;
 mod rerun;
 mod resume_tree;
 mod run;
+mod run_durations;
 mod runtime;
 #[cfg(feature = "schedules")]
 mod schedules;
@@ -251,6 +252,7 @@ pub mod operate {
     pub use crate::signals::{SIGNAL_ID_BYTES_MAX, SIGNAL_KEEP_MS_MAX, SIGNAL_THREADS_MAX, Signal, SignalSent};
     pub use crate::subscription::ThreadEnd;
     pub use crate::thread_page::{BranchFilter, ThreadPage, ThreadQuery};
+    pub use crate::trace_contexts::TraceContext;
     pub use crate::traces_of_runs::RunSpans;
     pub use crate::usage_pages::{UsagePage, UsageQuery};
     pub use crate::workflows::WorkflowVersions;

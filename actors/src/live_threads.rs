@@ -81,22 +81,31 @@ impl<A: Address> LiveThreads<A> {
         }
     }
 
-    /// Sends a message to the actor of a thread, which `start` starts if the thread is not live. `give` returns the
-    /// actor if it stopped before it took the message; the message is then sent to its successor.
+    /// Sends a message to the actor of a thread, which `start` starts if the thread is not live. An actor that is started
+    /// does not leave by itself while the second value of `start` exists; `give` drops it when the actor has the message.
+    /// Without it, an actor that has nothing to do could leave before each message, as long as the sender does not run.
+    /// `give` returns the actor if it stopped before it took the message; the message is then sent to its successor.
     ///
     /// # Errors
     /// `ShuttingDown`; `ActorStopped` when the actor stops each time.
-    pub(crate) async fn hand_over<T, F>(
+    pub(crate) async fn hand_over<T, F, P>(
         &self,
         id: ThreadId,
-        start: impl Fn() -> Result<A, RuntimeError>,
-        mut give: impl FnMut(A) -> F,
+        start: impl Fn() -> Result<(A, P), RuntimeError>,
+        mut give: impl FnMut(A, Option<P>) -> F,
     ) -> Result<T, RuntimeError>
     where
         F: Future<Output = Result<T, A>>,
     {
         for _ in 0..TRIES {
-            match give(self.activate(id, &start)?).await {
+            let mut place = None;
+            let begin = || {
+                let (actor, taken) = start()?;
+                place = Some(taken);
+                Ok(actor)
+            };
+            let actor = self.activate(id, begin)?;
+            match give(actor, place).await {
                 Ok(answer) => return Ok(answer),
                 Err(gone) => self.forget(id, |live| *live == gone),
             }

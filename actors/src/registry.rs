@@ -18,8 +18,8 @@ use crate::llm_executor::LlmExecutor;
 use crate::mode::Mode;
 use crate::recent_ends::RecentEnds;
 use crate::services::Services;
-use crate::thread_actor::ThreadActor;
 use crate::thread_actor::messages::Begin;
+use crate::thread_actor::{Activation, ThreadActor};
 use crate::thread_waits::ThreadWaits;
 use crate::timers::{NextInLog, Timers};
 use crate::tool_executor::ToolExecutor;
@@ -149,12 +149,17 @@ impl ThreadRegistry {
     pub(crate) async fn hand_over<T, F>(
         self: &Arc<Self>,
         id: ThreadId,
-        give: impl FnMut(Live) -> F,
+        give: impl FnMut(Live, Option<OwnedSemaphorePermit>) -> F,
     ) -> Result<T, RuntimeError>
     where
         F: Future<Output = Result<T, Live>>,
     {
-        self.live.hand_over(id, || self.start_actor(id, None, None), give).await
+        let start = || {
+            let places = self.places();
+            let place = places.clone().try_acquire_owned().map_err(|_| RuntimeError::ShuttingDown)?;
+            Ok((self.start_actor_with(id, None, None, places)?, place))
+        };
+        self.live.hand_over(id, start, give).await
     }
 
     fn start_actor(
@@ -163,10 +168,26 @@ impl ThreadRegistry {
         begin: Option<Box<Begin>>,
         loading: Option<OwnedSemaphorePermit>,
     ) -> Result<Live, RuntimeError> {
+        self.start_actor_with(id, begin, loading, self.places())
+    }
+
+    fn start_actor_with(
+        self: &Arc<Self>,
+        id: ThreadId,
+        begin: Option<Box<Begin>>,
+        loading: Option<OwnedSemaphorePermit>,
+        places: Arc<Semaphore>,
+    ) -> Result<Live, RuntimeError> {
         let number = self.next_slot.fetch_add(1, Ordering::Relaxed);
         let slot = self.slot(number).ok_or(RuntimeError::ShuttingDown)?;
-        let actor = ThreadActor::start_on(&slot.arbiter, self.clone(), id, number, begin, loading);
-        Ok(Live { actor, places: Arc::new(Semaphore::new(self.services.limits.mailbox_max)) })
+        let with = Activation { id, slot: number, begin, loading, places: places.clone() };
+        let actor = ThreadActor::start_on(&slot.arbiter, self.clone(), with);
+        Ok(Live { actor, places })
+    }
+
+    /// The permits of a mailbox.
+    fn places(&self) -> Arc<Semaphore> {
+        Arc::new(Semaphore::new(self.services.limits.mailbox_max))
     }
 
     /// Forgets the actor of a thread, if it is this one.

@@ -40,7 +40,7 @@ use crate::processor::Processors;
 use crate::snapshot_writer::SnapshotWriter;
 use crate::strategy::Strategies;
 use crate::tool_services::{Plan, ToolServices};
-use crate::trace_contexts::TraceContexts;
+use crate::trace_contexts::{TraceContext, TraceContexts};
 
 /// The services that all threads of one runtime share: the log, models and tools, limits, counters. It does not depend
 /// on the actors.
@@ -107,7 +107,7 @@ pub(crate) struct Parts {
     pub(crate) mode: Mode,
     pub(crate) workspace_in_prompt: bool,
     pub(crate) content_in_spans: bool,
-    pub(crate) trace_context: bool,
+    pub(crate) trace_context: TraceContext,
     pub(crate) monitors: Vec<Arc<MonitorTask>>,
 }
 
@@ -258,7 +258,7 @@ impl Services {
             mode: Mode::Run,
             workspace_in_prompt: false,
             content_in_spans: false,
-            trace_context: false,
+            trace_context: TraceContext::Off,
             monitors: Vec::new(),
         }))
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use actix::prelude::*;
 use actix_rt::ArbiterHandle;
 use rethread_events::ids::ThreadId;
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use self::live::Phase;
 use self::messages::{Begin, CheckIdle, Halt, NextStep, Passivate, PermitGranted, Tell};
@@ -17,6 +17,7 @@ use crate::error::RuntimeError;
 use crate::port::Report;
 use crate::recent_ends::Deletions;
 use crate::registry::ThreadRegistry;
+use crate::run_durations::RunDurations;
 use crate::services::Services;
 use crate::spans::Spans;
 
@@ -46,23 +47,31 @@ pub(crate) struct ThreadActor {
     /// How many machines it has discarded: results of their appends are ignored.
     life: u64,
     spans: Spans,
+    durations: RunDurations,
     /// Its permit among the threads that are folded after a start, until it is folded.
     loading: Option<OwnedSemaphorePermit>,
+    /// The permits of its mailbox; a sender that has one is about to send.
+    places: Arc<Semaphore>,
     /// The deletions before it started.
     since: Deletions,
 }
 
+/// What an actor is started with.
+pub(crate) struct Activation {
+    pub(crate) id: ThreadId,
+    pub(crate) slot: usize,
+    /// Absent if the thread is loaded from the log.
+    pub(crate) begin: Option<Box<Begin>>,
+    /// Its permit among the threads that are loaded after a start.
+    pub(crate) loading: Option<OwnedSemaphorePermit>,
+    /// The permits of its mailbox.
+    pub(crate) places: Arc<Semaphore>,
+}
+
 impl ThreadActor {
-    /// Starts the actor of a thread that begins, or, without `begin`, of one that is loaded from the log. `loading` is
-    /// its permit among the threads that are loaded after a start.
-    pub(crate) fn start_on(
-        arbiter: &ArbiterHandle,
-        registry: Arc<ThreadRegistry>,
-        id: ThreadId,
-        slot: usize,
-        begin: Option<Box<Begin>>,
-        loading: Option<OwnedSemaphorePermit>,
-    ) -> Addr<Self> {
+    /// Starts the actor of a thread.
+    pub(crate) fn start_on(arbiter: &ArbiterHandle, registry: Arc<ThreadRegistry>, with: Activation) -> Addr<Self> {
+        let Activation { id, slot, begin, loading, places } = with;
         // Before the registration: the end that the previous actor left is outdated now.
         let since = registry.recent_ends.starts(id);
         let phase = begin.map_or_else(|| Phase::Unloaded(Box::default()), Phase::Beginning);
@@ -71,7 +80,9 @@ impl ThreadActor {
             ctx.set_mailbox_capacity(services.limits.mailbox_max);
             // Here and not at the caller, which may have a subscriber of its own.
             let spans = Spans::begin(id, services.content_in_spans);
-            Self { id, services, registry, slot, phase, halting: false, life: 0, spans, loading, since }
+            let durations = RunDurations::default();
+            let (halting, life) = (false, 0);
+            Self { id, services, registry, slot, phase, halting, life, spans, durations, loading, places, since }
         })
     }
 }
@@ -154,7 +165,7 @@ impl Handler<Passivate> for ThreadActor {
     type Result = ();
 
     fn handle(&mut self, _message: Passivate, ctx: &mut Context<Self>) {
-        self.passivate_or_stay(ctx);
+        self.passivate_unless_expected(ctx);
     }
 }
 

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use rethread_events::event::{Event, ThreadForked};
 use rethread_events::ids::{Hash, RunId, Seq, ThreadId};
 use rethread_events::trace_context::SpanId;
-use rethread_events::traces::{Attribute, Key, Link, Options, RunPlace, RunTrace, Span, Value};
+use rethread_events::traces::{Attribute, Key, Known, Link, Options, RunPlace, RunTrace, Span, TracedModel, Value};
 use rethread_events::usage::ModelName;
 use rethread_store::LogReader;
 
@@ -28,6 +28,8 @@ pub struct RunSpans {
     pub spans: Vec<Span>,
     /// Whether something in it failed.
     pub has_failed: bool,
+    /// Whether the caller of the run records its trace; `None` without a caller.
+    pub is_sampled_by_caller: Option<bool>,
 }
 
 impl ThreadHandle {
@@ -60,10 +62,14 @@ fn of_run(
     let Some(place) = place(store, thread, run)? else { return Ok(None) };
     let profiles = RefCell::new(BTreeMap::new());
     let model_of = |hash: Hash| profiles.borrow_mut().entry(hash).or_insert_with(|| model(services, hash)).clone();
+    // The log does not say whose tools they are.
+    let mcp_of = |tool: &str| services.tools.get(tool)?.mcp().cloned();
+    let known = Known { model_of: &model_of, mcp_of: &mcp_of };
     let mut trace = RunTrace::new(options);
     read(store, thread, run.started, run.until(), &mut trace)?;
-    let traced = trace.finish(&place, &model_of);
-    let mut spans = RunSpans { spans: traced.spans, has_failed: traced.has_failed };
+    let traced = trace.finish(&place, known);
+    let is_sampled_by_caller = trace_contexts::is_sampled(store, thread, run.run_id)?;
+    let mut spans = RunSpans { spans: traced.spans, has_failed: traced.has_failed, is_sampled_by_caller };
     let mut branches = traced.branches;
     let mut n_left_out: u64 = 0;
     while let Some((branch, ended)) = branches.pop() {
@@ -83,7 +89,7 @@ fn of_run(
             links: Vec::new(),
             ..place.clone()
         };
-        let traced = trace.finish(&place, &model_of);
+        let traced = trace.finish(&place, known);
         spans.spans.extend(traced.spans);
         spans.has_failed |= traced.has_failed;
         branches.extend(traced.branches);
@@ -113,7 +119,11 @@ fn place(store: &dyn LogReader, thread: ThreadId, run: &RunSummary) -> Result<Op
         return Ok(None);
     }
     let context = trace_contexts::of_run(store, thread, run.run_id)?;
-    let mut place = RunPlace { own_from, parent: context.caller, ..RunPlace::new(thread, run.run_id, context.trace) };
+    let mut place = RunPlace {
+        own_from,
+        parent: context.caller.map(|caller| caller.span),
+        ..RunPlace::new(thread, run.run_id, context.trace)
+    };
     match info.fork_of {
         // It goes on with a run of the thread that it was forked off.
         Some(point) if run.started < own_from => match trace_contexts::of_run(store, point.parent, run.run_id) {
@@ -164,12 +174,15 @@ fn branch_events(
     Ok(Some((from, info.last_seq, own_from)))
 }
 
-/// Returns the name of the model of a recorded profile; `None` if it is not in the log.
-fn model(services: &Services, hash: Hash) -> Option<ModelName> {
+/// Returns the model of a recorded profile; `None` if it is not in the log.
+fn model(services: &Services, hash: Hash) -> Option<TracedModel> {
     let profile = services.definitions.profile(hash).ok()?;
-    Some(ModelName {
+    let is_alone = profile.fallback.is_empty();
+    let server = profile.server();
+    let name = ModelName {
         profile: profile.name,
-        provider: profile.fallback.is_empty().then(|| profile.provider.name().to_owned()),
+        provider: is_alone.then(|| profile.provider.name().to_owned()),
         model: Some(profile.model),
-    })
+    };
+    Some(TracedModel { name, server: server.filter(|_| is_alone) })
 }

@@ -227,7 +227,13 @@ impl Chat<'_> {
                 args.definition(self.open, AGENT)?
             }
         };
-        let begin = Beginning { id: None, input: Some(input), past: Past::default(), labels: self.labels.clone() };
+        let begin = Beginning {
+            id: None,
+            input: Some(input),
+            past: Past::default(),
+            labels: self.labels.clone(),
+            caller: None,
+        };
         run::start(self.server, &self.runtime, file, begin, &self.tools).await
     }
 

@@ -365,7 +365,7 @@ impl OpenArgs {
             let (limits, metrics) = self.limits()?;
             let builder = self.builder().profiles(profiles).limits(|given| *given = limits);
             let builder = builder.metrics_by_label(metrics.labels, metrics.label_values_max);
-            let builder = builder.trace_context(otlp::is_configured(self.config_file())?);
+            let builder = builder.trace_context(otlp::trace_context(self.config_file())?);
             toolset::equip(self, build(builder), args)
         };
         let runtime = self.after_readers(make).await?;

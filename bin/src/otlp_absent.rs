@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Args;
+use rethread::operate::TraceContext;
 use rethread::{Runtime, ThreadId};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -37,9 +38,24 @@ struct File {
     telemetry: Option<IgnoredAny>,
 }
 
-/// Whether the configuration has the table `telemetry`, which is refused.
-pub(crate) fn is_configured(_: Option<&Path>) -> Result<bool, Failure> {
-    Ok(false)
+/// The runs of a command that are to be sent: none.
+pub(crate) struct AtExit;
+
+impl AtExit {
+    pub(crate) const NOTHING: Self = Self;
+
+    pub(crate) fn begin(_: &OpenArgs, _: &Runtime) -> Result<Self, Failure> {
+        Ok(Self)
+    }
+
+    pub(crate) async fn read(&mut self, _: &Runtime, _: ThreadId) {}
+
+    pub(crate) async fn send(self) {}
+}
+
+/// What calls pass on: nothing.
+pub(crate) fn trace_context(_: Option<&Path>) -> Result<TraceContext, Failure> {
+    Ok(TraceContext::Off)
 }
 
 /// Refuses the table `telemetry`.

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 use rethread::operate::Labels;
 use rethread::{Json, Runtime, Seq, StartThread, ThreadHandle, ThreadId};
+use rethread_events::trace_context::TraceParent;
 use serde_json::{Value, json};
 
 use crate::agent::AgentArgs;
@@ -16,6 +17,7 @@ use crate::interrupt;
 use crate::label_args::LabelArgs;
 use crate::live::ShownRun;
 use crate::open::OpenArgs;
+use crate::otlp::AtExit;
 use crate::past_args::{Past, PastArgs};
 use crate::remote::Client;
 use crate::toolset::ToolArgs;
@@ -62,13 +64,18 @@ pub(crate) async fn run(open: &OpenArgs, args: RunArgs) -> Result<ExitCode, Fail
         (Some(file), None) => definition::read(file)?,
         (None, _) => args.agent.definition(open, "task")?,
     };
-    let begin = Beginning { id: None, input: input(&args)?, past: args.past.read()?, labels: args.labels.all()? };
+    let (past, labels) = (args.past.read()?, args.labels.all()?);
+    let begin = Beginning { id: None, input: input(&args)?, past, labels, caller: caller() };
     let server = open.server().await?;
     let runtime = runtime(open, server, &args.tools).await?;
+    let mut traces = if server.is_some() { AtExit::NOTHING } else { AtExit::begin(open, &runtime)? };
     let thread = start(server, &runtime, file, begin, &args.tools).await?;
     let story = ShownRun::begin(&runtime, &thread, Seq(0)).await?;
     let driven = drive(open, &runtime, &thread, story, args.form).await;
-    finish(open, runtime, &thread, driven, args.form).await
+    traces.read(&runtime, thread.id()).await;
+    let code = finish(open, runtime, &thread, driven, args.form).await;
+    traces.send().await;
+    code
 }
 
 /// A runtime that starts threads, or reads those that a server starts.
@@ -89,6 +96,8 @@ pub(crate) struct Beginning {
     pub(crate) input: Option<Json>,
     pub(crate) past: Past,
     pub(crate) labels: Labels,
+    /// The span that the run is part of.
+    pub(crate) caller: Option<TraceParent>,
 }
 
 /// Starts a thread, here or at a server.
@@ -99,7 +108,7 @@ pub(crate) async fn start(
     begin: Beginning,
     tools: &ToolArgs,
 ) -> Result<ThreadHandle, Failure> {
-    let Beginning { id, input, past, labels } = begin;
+    let Beginning { id, input, past, labels, caller } = begin;
     if let Some(server) = server {
         let folder = server.folder(tools)?;
         let mut body = json!({ "definition": file.text(), "workspace": folder, "labels": labels });
@@ -107,14 +116,14 @@ pub(crate) async fn start(
             body["input"] = json!(input);
         }
         past.add_to_body(&mut body);
-        return match server.start(&body).await {
+        return match server.with_caller(caller).start(&body).await {
             Ok(started) => Ok(runtime.thread(started)),
             Err(error) => Err(file.refused(error)),
         };
     }
     let workflow = file.checked(runtime)?;
     let input = input.unwrap_or_else(|| workflow.absent_input());
-    let mut start = past.of(StartThread::new(workflow, input).labels(labels));
+    let mut start = past.of(StartThread::new(workflow, input).labels(labels).traceparent(caller));
     if let Some(id) = id {
         start = start.id(id);
     }
@@ -122,6 +131,12 @@ pub(crate) async fn start(
         start = start.workspace(folder);
     }
     Ok(runtime.start(start).await?)
+}
+
+/// The span in which the command runs, as OpenTelemetry passes it on in the environment. A variable that cannot be read
+/// counts as none, as the header of that name does.
+fn caller() -> Option<TraceParent> {
+    std::env::var("TRACEPARENT").ok()?.trim().parse().ok()
 }
 
 fn input(args: &RunArgs) -> Result<Option<Json>, Failure> {

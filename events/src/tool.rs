@@ -28,3 +28,17 @@ pub enum PersonRole {
     /// Gives the result: it never runs.
     Answers,
 }
+
+/// Where the MCP server of a tool is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum McpPlace {
+    /// A process of this machine, on its standard streams.
+    Process,
+    /// An address, over HTTP.
+    Http {
+        /// The host.
+        host: String,
+        /// The port.
+        port: u16,
+    },
+}

@@ -35,9 +35,16 @@ impl SpanId {
         Self::derive("node", thread, entered)
     }
 
-    /// The span of a call of a thread, all attempts together.
+    /// The span of a call of a thread, all tries together.
     pub fn of_call(thread: ThreadId, call: CallId) -> Self {
         Self::derive("call", thread, call.0)
+    }
+
+    /// The span of a try of a node or a call, from 1.
+    pub fn of_try(of: Self, number: u32) -> Self {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(b"rethread try").update(&of.0).update(&number.to_be_bytes());
+        Self::of_hash(&hasher)
     }
 
     /// The span of a branch.
@@ -49,6 +56,10 @@ impl SpanId {
     fn derive(kind: &str, thread: ThreadId, seq: Seq) -> Self {
         let mut hasher = blake3::Hasher::new();
         hasher.update(b"rethread span ").update(kind.as_bytes()).update(thread.as_bytes()).update(&seq.0.to_be_bytes());
+        Self::of_hash(&hasher)
+    }
+
+    fn of_hash(hasher: &blake3::Hasher) -> Self {
         let mut bytes = [0; 8];
         bytes.copy_from_slice(&hasher.finalize().as_bytes()[..8]);
         // An id of zeros is none.

@@ -7,7 +7,7 @@
 //! ```
 //! use rethread_events::ids::{RunId, Seq, ThreadId, TraceId};
 //! use rethread_events::trace_context::trace_of_run;
-//! use rethread_events::traces::{Options, RunPlace, RunTrace};
+//! use rethread_events::traces::{Known, Options, RunPlace, RunTrace};
 //! # let events: Vec<(Seq, rethread_events::ids::Time, rethread_events::event::Event)> = vec![];
 //! let thread = ThreadId::from_bytes([1; 16]);
 //! let mut run = RunTrace::new(Options::default());
@@ -15,21 +15,24 @@
 //!     run.apply(*seq, *recorded_at, event);
 //! }
 //! let place = RunPlace::new(thread, RunId(Seq(0)), trace_of_run(thread.into(), RunId(Seq(0))));
-//! for span in run.finish(&place, &|_| None).spans {
+//! for span in run.finish(&place, Known::NOTHING).spans {
 //!     println!("{} {} {:?}", span.id, span.name, span.attributes);
 //! }
 //! ```
 
+mod building;
 mod content;
 mod fold;
 mod mapping;
 mod names;
+mod place;
 mod span;
+mod tries;
 
 pub use fold::{Options, RunTrace};
-pub use mapping::{ModelOf, RunPlace, Traced};
 pub use names::{Key, Profile, provider_name};
-pub use span::{Attribute, Link, Span, SpanError, SpanEvent, SpanKind, Value};
+pub use place::{Known, RunPlace, Traced, TracedModel};
+pub use span::{Attribute, Link, Span, SpanError, SpanKind, Value};
 
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,5 @@
-// The ACP client of npm with `rethread acp` as its agent. Arguments: a folder, the program and its arguments.
+// The ACP client of npm with `rethread acp` as its agent. Arguments: a folder, the program and its arguments. With
+// `team.yaml` among them, the agent makes a plan and calls agents.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { realpathSync } from 'node:fs';
@@ -39,6 +40,25 @@ const prompt = (agent, sessionId, text) =>
 
 let editor = newEditor();
 let sessionId;
+if (args.includes('team.yaml')) {
+  await withAgent(editor, async (agent) => {
+    ({ sessionId } = await agent.request(agents.session.new, { cwd: folder, mcpServers: [] }));
+    assert.deepEqual(await prompt(agent, sessionId, 'Ada'), { stopReason: 'end_turn' });
+    const plans = editor.updates.filter((update) => update.sessionUpdate === 'plan')
+      .map(({ entries }) => entries.map(({ content, status }) => `${content} ${status}`));
+    assert.equal(plans.length, 8);
+    assert.deepEqual(plans[3], ['Look. completed', 'Count. in_progress']);
+    assert.deepEqual(plans[7], ['Answer. completed']);
+    assert(!texts(editor).includes('steps'), texts(editor));
+    const calls = editor.updates.filter((update) => update.sessionUpdate === 'tool_call');
+    const last = (call) => editor.updates.findLast((update) =>
+      update.sessionUpdate === 'tool_call_update' && update.toolCallId === call.toolCallId).status;
+    const shown = calls.map((call) => [call.title, call.rawInput, last(call)]);
+    assert.deepEqual(shown, [['helper', { topic: 'tea' }, 'completed'], ['broken', { topic: 'tea' }, 'failed']]);
+  });
+  console.log('done');
+  process.exit(0);
+}
 await withAgent(editor, async (agent) => {
   ({ sessionId } = await agent.request(agents.session.new, { cwd: folder, mcpServers: [] }));
   assert.deepEqual(await prompt(agent, sessionId, 'hello'), { stopReason: 'end_turn' });

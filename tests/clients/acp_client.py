@@ -1,6 +1,7 @@
 """The ACP client of PyPI with `rethread acp` as its agent.
 
 Usage: acp_client.py FOLDER PROGRAM ARGUMENT...
+With `team.yaml` among the arguments, the agent makes a plan and calls agents.
 """
 
 import asyncio
@@ -204,13 +205,82 @@ async def go_on(editor, agent, session):
     assert stopped.stop_reason == "end_turn" and editor.text() == "Hello, Ada!", editor.updates
 
 
+async def erase(agent, session):
+    # This version of the client has the method, and no function for it.
+    await agent._conn.send_request("session/delete", {"sessionId": session})
+
+
+async def delete(editor, agent, session):
+    """A session is deleted when its run has ended."""
+    asking = (await agent.new_session(cwd=FOLDER)).session_id
+    unused = (await agent.new_session(cwd=FOLDER)).session_id
+    await agent.prompt(session_id=asking, prompt=[acp.text_block("ask")])
+    assert "has not ended" in await refused(-32600, erase(agent, asking))
+    await agent.prompt(session_id=asking, prompt=[acp.text_block("blue")])
+    await erase(agent, asking)
+    await refused(-32002, agent.load_session(cwd=FOLDER, session_id=asking))
+    await erase(agent, unused)
+    await refused(-32002, agent.prompt(session_id=unused, prompt=[acp.text_block("hello")]))
+    # Not open, but in the log.
+    await agent.close_session(session_id=session)
+    await erase(agent, session)
+    assert (await agent.list_sessions()).sessions == []
+    await refused(-32002, erase(agent, session))
+
+
+async def plan(editor, agent):
+    """A plan whose second step fails, and agents of which one fails."""
+    await agent.initialize(protocol_version=acp.PROTOCOL_VERSION, client_capabilities=capabilities())
+    session = (await agent.new_session(cwd=FOLDER)).session_id
+    done = await agent.prompt(session_id=session, prompt=[acp.text_block("Ada")])
+    assert done.stop_reason == "end_turn", done
+    plans = [[(entry.content, entry.status) for entry in update.entries] for update in editor.told("plan")]
+    look, count = "Look.", "Count."
+    assert plans == [
+        [(look, "pending"), (count, "pending")],
+        [(look, "in_progress"), (count, "pending")],
+        [(look, "completed"), (count, "pending")],
+        [(look, "completed"), (count, "in_progress")],
+        [(look, "completed"), (count, "pending")],
+        [("Answer.", "pending")],
+        [("Answer.", "in_progress")],
+        [("Answer.", "completed")],
+    ], plans
+    # The plans are no messages.
+    said = "I looked.FAILED: there is nothing to count.I answered.Let me ask.Tea is fine."
+    assert editor.text() == said, editor.text()
+
+    calls = {call.tool_call_id: (call.title, call.raw_input) for call in editor.told("tool_call")}
+    assert list(calls.values()) == [("helper", {"topic": "tea"}), ("broken", {"topic": "tea"})], calls
+    ends = {}
+    for update in editor.told("tool_call_update"):
+        text = "".join(part.content.text for part in update.content or [])
+        ends.setdefault(calls[update.tool_call_id][0], []).append((update.status, text))
+    assert ends["helper"] == [("in_progress", ""), ("completed", "Tea is hot.")], ends
+    assert ends["broken"][0] == ("in_progress", "") and ends["broken"][-1][0] == "failed", ends
+    assert "no such key" in ends["broken"][-1][1], ends
+    # What an agent says is its result, and no message.
+    assert "Tea is hot." not in editor.text(), editor.text()
+
+    editor.updates = []
+    await agent.load_session(cwd=FOLDER, session_id=session)
+    assert [call.title for call in editor.told("tool_call")] == ["helper", "broken"], editor.updates
+    statuses = {calls[update.tool_call_id][0]: update.status for update in editor.told("tool_call_update")}
+    assert statuses == {"helper": "completed", "broken": "failed"}, statuses
+
+
 async def main():
     editor = Editor()
+    if "team.yaml" in ARGUMENTS:
+        async with spawn(editor) as (agent, _):
+            await plan(editor, agent)
+        return print("done")
     async with spawn(editor) as (agent, _):
         session = await talk(editor, agent)
     editor = Editor()
     async with spawn(editor) as (agent, _):
         await go_on(editor, agent, session)
+        await delete(editor, agent, session)
     print("done")
 
 

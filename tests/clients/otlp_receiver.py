@@ -2,7 +2,8 @@
 
 The messages are those of PyPI's opentelemetry-proto, which are made from the definition of the protocol. Arguments: the
 answers to the first requests over HTTP, as statuses; further ones are accepted. `NOT_NOW` in their place refuses the first
-request over gRPC. It is also a model that speaks Chat Completions and shows the headers of what it is asked.
+request over gRPC. It is also a model that speaks Chat Completions and shows the headers of what it is asked; with `BUSY`,
+it refuses the first request. At `/mcp` it is a server of the Model Context Protocol, whose tool says the header of its call.
 """
 
 import json
@@ -17,8 +18,9 @@ from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2 as metr
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as traces
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2_grpc as service
 
-STATUSES = [int(word) for word in sys.argv[1:] if word != "NOT_NOW"]
+STATUSES = [int(word) for word in sys.argv[1:] if word.isdigit()]
 REFUSALS = [word for word in sys.argv[1:] if word == "NOT_NOW"]
+BUSY = [word for word in sys.argv[1:] if word == "BUSY"]
 LOCK = Lock()
 
 
@@ -83,6 +85,22 @@ def completion(asked):
     return {**answer, "choices": choices, "usage": usage}
 
 
+def mcp(message, headers):
+    """The answer to a message; None to a notification."""
+    if "id" not in message:
+        return None
+    if message["method"] == "initialize":
+        version = message["params"]["protocolVersion"]
+        result = {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": {"name": "web", "version": "1"}}
+    elif message["method"] == "tools/list":
+        result = {"tools": [{"name": "header", "description": "Shows.", "inputSchema": {"type": "object"}}]}
+    elif message["method"] == "tools/call":
+        result = {"content": [{"type": "text", "text": "header " + headers.get("traceparent", "none")}]}
+    else:
+        return {"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32601, "message": "no such method"}}
+    return {"jsonrpc": "2.0", "id": message["id"], "result": result}
+
+
 class Http(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
@@ -91,9 +109,16 @@ class Http(BaseHTTPRequestHandler):
         headers = {name.lower(): text for name, text in self.headers.items()}
         with LOCK:
             status = STATUSES.pop(0) if STATUSES and self.path.startswith("/v1/traces") else 200
-        answer = b""
-        if self.path == "/v1/chat/completions":
-            show_line({"chat": headers})
+            if BUSY and self.path == "/v1/chat/completions":
+                status = 503
+                BUSY.pop()
+        answer, media_type = b"", "application/x-protobuf"
+        if self.path == "/mcp":
+            said = mcp(json.loads(body), headers)
+            status, media_type = (202 if said is None else 200), "application/json"
+            answer = b"" if said is None else json.dumps(said).encode()
+        elif self.path == "/v1/chat/completions":
+            show_line({"chat": headers, "status": status})
             answer = json.dumps(completion(json.loads(body))).encode()
         elif status == 200:
             assert headers["content-type"] == "application/x-protobuf"
@@ -106,7 +131,7 @@ class Http(BaseHTTPRequestHandler):
             else:
                 status = 404
         self.send_response(status)
-        self.send_header("Content-Type", "application/x-protobuf")
+        self.send_header("Content-Type", media_type)
         self.send_header("Content-Length", str(len(answer)))
         self.end_headers()
         self.wfile.write(answer)

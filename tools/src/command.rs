@@ -18,10 +18,12 @@ pub use isolation::{CommandLimits, Isolation, IsolationMode};
 pub use rules::{CommandRules, PatternError};
 
 use crate::process::{Group, environment};
-use crate::{ToolContext, Workspace, WorkspaceError};
+use crate::{ToolContext, WorkspaceError};
 
 /// The bytes of a command.
 const COMMAND_BYTES_MAX: usize = 100_000;
+/// The variable that passes on the trace of a call.
+const TRACEPARENT: &str = "TRACEPARENT";
 
 /// How commands run.
 #[derive(Debug, Clone, Default)]
@@ -125,21 +127,23 @@ impl fmt::Display for CommandLine {
     }
 }
 
-/// Starts a command in a folder, as the leader of its own process group, without input and with piped output.
+/// Starts a command in a folder, as the leader of its own process group, without input and with piped output. Its parent in
+/// a trace is the call, as OpenTelemetry passes that on in the environment.
 pub(crate) async fn spawn(
     options: &CommandOptions,
     command: &CommandLine,
     folder: PathBuf,
     more_environment: &[(&str, &str)],
-    workspace: &Arc<Workspace>,
+    cx: &ToolContext,
 ) -> Result<(Child, Group), ExecutionError> {
     let (program, arguments) = options.program(command)?;
     options.rules.check(command)?;
     let mut environment = environment::allowed(&options.environment);
     environment.extend(more_environment.iter().map(|(name, value)| (name.into(), value.into())));
+    environment.extend(cx.traceparent.map(|span| (TRACEPARENT.into(), span.to_string().into())));
     let arguments = arguments.into_iter().map(Into::into).collect();
     let launch = Launch { program: program.into(), arguments, environment, folder, has_input: false };
-    options.isolation.spawn(launch, workspace).await
+    options.isolation.spawn(launch, &cx.workspace).await
 }
 
 /// The folder to run in, which must exist.

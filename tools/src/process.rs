@@ -327,7 +327,7 @@ impl Processes {
             return Err(cancelled_error());
         }
         let environment = [(MARK, record.mark.as_str())];
-        let spawned = command::spawn(&self.0.commands, command, folder, &environment, &cx.workspace).await;
+        let spawned = command::spawn(&self.0.commands, command, folder, &environment, cx).await;
         let (child, group) = match spawned {
             Ok(spawned) => spawned,
             Err(error) => {

@@ -10,7 +10,7 @@ use futures_util::future::BoxFuture;
 use rethread_events::fault::{ErrorKind, ExecutionError};
 use rethread_events::json::Json;
 use rethread_events::message::ToolSpec;
-use rethread_events::tool::{PersonRole, Recovery};
+use rethread_events::tool::{McpPlace, PersonRole, Recovery};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -62,6 +62,7 @@ pub struct Tool {
     recovery: Recovery,
     person: PersonRole,
     options: ToolOptions,
+    mcp: Option<Arc<McpPlace>>,
     run: Arc<Run>,
 }
 
@@ -126,6 +127,7 @@ impl Tool {
             recovery: Recovery::default(),
             person: PersonRole::None,
             options: ToolOptions::default(),
+            mcp: None,
             run: Arc::new(move |arguments, cx| function(arguments, cx).boxed()),
         }
     }
@@ -221,6 +223,17 @@ impl Tool {
     /// Returns what a person has to do with its calls.
     pub fn person_role(&self) -> PersonRole {
         self.person
+    }
+
+    /// Returns where its MCP server is, if it is a tool of one.
+    pub fn mcp(&self) -> Option<&McpPlace> {
+        self.mcp.as_deref()
+    }
+
+    #[cfg(feature = "mcp")]
+    pub(crate) fn of_mcp(mut self, place: Option<McpPlace>) -> Self {
+        self.mcp = place.map(Arc::new);
+        self
     }
 
     /// Its limits.

@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::task::{Context, Poll, Waker};
 
 use super::*;
@@ -34,6 +34,8 @@ enum Stage {
 struct Mock {
     stage: Cell<Stage>,
     halts: Cell<bool>,
+    /// Exists while the message for which it was started is not sent.
+    expected: RefCell<Weak<()>>,
     mailbox: RefCell<VecDeque<Rc<Cell<Fate>>>>,
 }
 
@@ -55,7 +57,7 @@ impl Address for Mocked {
 impl Mocked {
     fn new() -> Self {
         let (stage, halts) = (Cell::new(Stage::Works), Cell::new(false));
-        Self(Rc::new(Mock { stage, halts, mailbox: RefCell::default() }))
+        Self(Rc::new(Mock { stage, halts, expected: RefCell::default(), mailbox: RefCell::default() }))
     }
 
     /// It takes nothing any more: what is in its mailbox is dropped.
@@ -65,7 +67,7 @@ impl Mocked {
     }
 
     /// Puts a message into the mailbox in a step of its own, and waits for its fate.
-    async fn given(self, message: Rc<Cell<Fate>>) -> Result<(), Self> {
+    async fn given(self, message: Rc<Cell<Fate>>, place: Option<Rc<()>>) -> Result<(), Self> {
         message.set(Fate::NotSent);
         let mut has_yielded = false;
         let end = poll_fn(|_| {
@@ -82,7 +84,9 @@ impl Mocked {
                 Fate::Handled | Fate::Dropped => Poll::Ready(message.get()),
             }
         });
-        if end.await == Fate::Handled { Ok(()) } else { Err(self) }
+        let end = end.await;
+        drop(place);
+        if end == Fate::Handled { Ok(()) } else { Err(self) }
     }
 }
 
@@ -99,6 +103,8 @@ struct Scene {
     panics: bool,
     /// Whether the thread begins beside the deliveries; otherwise the log has it.
     begins: bool,
+    /// Whether an actor that is started for a message stays until that was sent.
+    stays_for_message: bool,
 }
 
 /// The order of steps that is tried: which of those that were possible was taken.
@@ -153,10 +159,18 @@ fn run(scene: Scene, order: &mut Order) -> Vec<Result<(), RuntimeError>> {
         started.borrow_mut().push(actor.clone());
         Ok(actor)
     };
+    let start_for_message = || {
+        let (actor, place) = (start()?, Rc::new(()));
+        if scene.stays_for_message {
+            *actor.0.expected.borrow_mut() = Rc::downgrade(&place);
+        }
+        Ok((actor, place))
+    };
     let messages: Vec<_> = (0..scene.n_deliveries).map(|_| Rc::new(Cell::new(Fate::NotSent))).collect();
     let deliver = |message: &Rc<Cell<Fate>>| -> Option<Delivery<'_>> {
         let message = message.clone();
-        Some(Box::pin(live.hand_over(THREAD, start, move |actor: Mocked| actor.given(message.clone()))))
+        let give = move |actor: Mocked, place| actor.given(message.clone(), place);
+        Some(Box::pin(live.hand_over(THREAD, start_for_message, give)))
     };
     let mut deliveries: Vec<_> = messages.iter().map(deliver).collect();
     let mut ended = Vec::new();
@@ -175,7 +189,8 @@ fn run(scene: Scene, order: &mut Order) -> Vec<Result<(), RuntimeError>> {
                     if !actor.0.mailbox.borrow().is_empty() {
                         steps.push(Step::Handle(actor.clone()));
                     }
-                    if n_leaves > 0 || actor.0.halts.get() {
+                    let is_expected = actor.0.expected.borrow().strong_count() > 0;
+                    if n_leaves > 0 && !is_expected || actor.0.halts.get() {
                         steps.push(Step::Leave(actor.clone()));
                     }
                     if panics {
@@ -267,27 +282,38 @@ fn in_every_order(scene: Scene, check: impl Fn(&[Result<(), RuntimeError>])) -> 
 
 #[test]
 fn message_reaches_a_thread_whose_actors_leave() {
-    let scene = Scene { n_deliveries: 2, n_leaves: 2, shuts_down: false, panics: false, begins: false };
+    let scene = Scene {
+        n_deliveries: 2,
+        n_leaves: 2,
+        shuts_down: false,
+        panics: false,
+        begins: false,
+        stays_for_message: false,
+    };
     let n = in_every_order(scene, |ended| assert!(ended.iter().all(Result::is_ok), "{ended:?}"));
     assert!(n > 1_000, "{n}");
 }
 
 #[test]
 fn message_reaches_a_thread_whose_actor_panics() {
-    let scene = Scene { n_deliveries: 2, n_leaves: 0, shuts_down: false, panics: true, begins: false };
+    let scene =
+        Scene { n_deliveries: 2, n_leaves: 0, shuts_down: false, panics: true, begins: false, stays_for_message: true };
     in_every_order(scene, |ended| assert!(ended.iter().all(Result::is_ok), "{ended:?}"));
 }
 
 #[test]
 fn message_reaches_a_thread_that_begins() {
-    let scene = Scene { n_deliveries: 2, n_leaves: 1, shuts_down: false, panics: false, begins: true };
+    let scene =
+        Scene { n_deliveries: 2, n_leaves: 1, shuts_down: false, panics: false, begins: true, stays_for_message: true };
     in_every_order(scene, |ended| assert!(ended.iter().all(Result::is_ok), "{ended:?}"));
 }
 
 #[test]
 fn shutdown_misses_no_actor_and_loses_no_delivery() {
-    let alone = Scene { n_deliveries: 1, n_leaves: 1, shuts_down: true, panics: true, begins: true };
-    let together = Scene { n_deliveries: 2, n_leaves: 0, shuts_down: true, panics: false, begins: false };
+    let alone =
+        Scene { n_deliveries: 1, n_leaves: 1, shuts_down: true, panics: true, begins: true, stays_for_message: true };
+    let together =
+        Scene { n_deliveries: 2, n_leaves: 0, shuts_down: true, panics: false, begins: false, stays_for_message: true };
     for scene in [alone, together] {
         in_every_order(scene, |ended| {
             let is_told = |end: &Result<(), RuntimeError>| matches!(end, Ok(()) | Err(RuntimeError::ShuttingDown));
@@ -297,8 +323,28 @@ fn shutdown_misses_no_actor_and_loses_no_delivery() {
 }
 
 #[test]
+fn message_reaches_a_thread_that_leaves_whenever_it_may() {
+    let scene = Scene {
+        n_deliveries: 1,
+        n_leaves: 3 * TRIES,
+        shuts_down: false,
+        panics: false,
+        begins: false,
+        stays_for_message: true,
+    };
+    in_every_order(scene, |ended| assert!(ended.iter().all(Result::is_ok), "{ended:?}"));
+}
+
+#[test]
 fn delivery_gives_up_after_so_many_actors() {
-    let scene = Scene { n_deliveries: 1, n_leaves: TRIES, shuts_down: false, panics: false, begins: false };
+    let scene = Scene {
+        n_deliveries: 1,
+        n_leaves: TRIES,
+        shuts_down: false,
+        panics: false,
+        begins: false,
+        stays_for_message: false,
+    };
     let n_given_up = Cell::new(0);
     in_every_order(scene, |ended| {
         let given_up = ended.iter().filter(|end| matches!(end, Err(RuntimeError::ActorStopped(_)))).count();

@@ -38,6 +38,7 @@ impl ThreadActor {
             // The size of its state is unknown.
             Origin::Moment { parent, .. } => {
                 self.spans.is_at(parent);
+                self.durations.is_at(parent);
                 let point = parent.last_seq().map(|seq| ForkPoint { parent: parent.thread(), seq });
                 (parent.time_at(clock), point, true)
             }
@@ -118,6 +119,7 @@ impl ThreadActor {
         let next = loaded.state.next_seq();
         self.services.labels.loaded(&loaded.state);
         self.spans.is_at(&loaded.state);
+        self.durations.is_at(&loaded.state);
         let thread = Thread::resume(loaded.state, workflow);
         let clock = clock::now();
         let now = thread.state().time_at(clock);

@@ -19,6 +19,21 @@ impl ThreadActor {
         if self.must_stay() { self.passivate_later(ctx) } else { self.passivate(ctx) }
     }
 
+    /// As `passivate_or_stay`, for a thread that was activated for a message: it stays until the sender has sent it, or has
+    /// given up. On a busy machine the thread could otherwise leave before each attempt of the sender.
+    pub(super) fn passivate_unless_expected(&mut self, ctx: &mut Context<Self>) {
+        let is_expected = self.places.available_permits() < self.services.limits.mailbox_max;
+        match &mut self.phase {
+            Phase::Live(live) if is_expected && !self.halting => {
+                if let Some(idle) = live.idle.take() {
+                    ctx.cancel_future(idle);
+                }
+                live.idle = Some(ctx.run_later(CHECK_INTERVAL_MIN, Self::passivate_unless_expected));
+            }
+            _ => self.passivate_or_stay(ctx),
+        }
+    }
+
     pub(super) fn passivate_later(&mut self, ctx: &mut Context<Self>) {
         let Phase::Live(live) = &mut self.phase else {
             return;

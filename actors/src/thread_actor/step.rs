@@ -149,6 +149,7 @@ impl ThreadActor {
         }
         self.services.imported.goes_on(self.id, &self.services.store);
         self.spans.follow(&events);
+        let ended = self.durations.follow(&events, now);
         if events.iter().any(|event| matches!(event, Event::RunStarted(_))) {
             // The end of the run before is outdated.
             drop(self.registry.recent_ends.take(self.id));
@@ -184,7 +185,7 @@ impl ThreadActor {
         let is_spent = live.thread.state().has_branches() && live.thread.state().budget_is_spent();
         let was_spent = std::mem::replace(&mut live.budget_is_spent, is_spent);
         let follows = ForBranches::of(&events, was_spent, is_spent);
-        let (answers, tally) = (asking::answers_to_tools(&events), Tally::of(&events));
+        let (answers, tally) = (asking::answers_to_tools(&events), Tally::of(&events, ended));
         let spending = live.thread.state().spending_for_parent();
         let tag = Tag(live.thread.state().status().code());
         let change = self.services.labels.change(live.thread.state(), &events);

@@ -3,10 +3,12 @@
 use std::path::Path;
 use std::time::Duration;
 
+use rethread::operate::TraceContext;
 use rethread_events::traces::Profile;
 use serde::Deserialize;
 use url::Url;
 
+use super::sampling::{Sampler, Sampling};
 use crate::definition;
 use crate::exit::{Failure, INVALID};
 
@@ -36,8 +38,11 @@ struct Table {
     headers_env: Option<String>,
     timeout_ms: Option<u64>,
     service_name: Option<String>,
+    sampler: Option<Sampler>,
     /// The share of runs that is sent, besides those that fail or are slow.
     ratio: Option<f64>,
+    /// Whether runs that fail are always sent.
+    failed: Option<bool>,
     /// Runs that take longer are always sent.
     slow_ms: Option<u64>,
     /// How often metrics are sent; they are not without it.
@@ -101,8 +106,7 @@ pub(crate) struct Target {
 #[cfg_attr(not(feature = "server"), allow(dead_code))]
 pub(crate) struct Telemetry {
     pub(crate) target: Target,
-    pub(crate) ratio: f64,
-    pub(crate) slow: Option<Duration>,
+    pub(super) sampling: Sampling,
     /// How often metrics are sent, if they are.
     pub(crate) metrics_every: Option<Duration>,
     pub(crate) from_the_beginning: bool,
@@ -126,13 +130,39 @@ pub(crate) fn check(file: &Path) -> Result<(), Failure> {
     read(Some(file), &|name| (!name.starts_with("OTEL_")).then(String::new)).map(drop)
 }
 
-/// Whether traces are wanted, so that calls pass on the span that they are.
+/// What calls pass on: if traces are wanted, the span that they are.
 ///
 /// # Errors
-/// For an unknown key and for a value of another type (exit code 3).
-pub(crate) fn is_configured(file: Option<&Path>) -> Result<bool, Failure> {
-    let table = file.map(table).transpose()?.flatten();
-    Ok(table.is_some_and(|table| is_on(&table, &variable)))
+/// For an unknown key and for a value of another type (exit code 3), and for a variable that cannot be meant.
+pub(crate) fn trace_context(file: Option<&Path>) -> Result<TraceContext, Failure> {
+    let Some(table) = file.map(table).transpose()?.flatten() else { return Ok(TraceContext::Off) };
+    if !is_on(&table, &variable) {
+        return Ok(TraceContext::Off);
+    }
+    Ok(match sampler(&table, &variable)?.0 {
+        Sampler::Ratio => TraceContext::Recorded,
+        Sampler::Parent => TraceContext::AsCaller,
+    })
+}
+
+/// How the decision about runs falls, and the ratio that goes with it. OTEL_TRACES_SAMPLER says it if the table does not.
+fn sampler(table: &Table, var: Var<'_>) -> Result<(Sampler, Option<f64>), Failure> {
+    let text = if table.sampler.is_none() { var("OTEL_TRACES_SAMPLER") } else { None };
+    let Some(text) = text else { return Ok((table.sampler.unwrap_or_default(), None)) };
+    let (sampler, name) = match text.strip_prefix("parentbased_") {
+        Some(name) => (Sampler::Parent, name),
+        None => (Sampler::Ratio, text.as_str()),
+    };
+    match name {
+        "always_on" => Ok((sampler, Some(1.0))),
+        "always_off" => Ok((sampler, Some(0.0))),
+        "traceidratio" => Ok((sampler, None)),
+        _ => {
+            let what = "OTEL_TRACES_SAMPLER: expected `always_on`, `always_off` or `traceidratio`, or one of these after \
+                        `parentbased_`";
+            Err(Failure::new(INVALID, what))
+        }
+    }
 }
 
 fn is_on(table: &Table, var: Var<'_>) -> bool {
@@ -147,7 +177,8 @@ pub(crate) fn read(file: Option<&Path>, var: Var<'_>) -> Result<Option<Telemetry
     let Some(file) = file else { return Ok(None) };
     let Some(table) = table(file)? else { return Ok(None) };
     let invalid = |what: String| Failure::new(INVALID, format!("{}: telemetry.{what}", file.display()));
-    let ratio = match (table.ratio, var("OTEL_TRACES_SAMPLER_ARG")) {
+    let (sampler, fixed) = sampler(&table, var)?;
+    let ratio = match (table.ratio.or(fixed), var("OTEL_TRACES_SAMPLER_ARG")) {
         (Some(ratio), _) => ratio,
         (None, Some(text)) => {
             let what = || Failure::new(INVALID, "OTEL_TRACES_SAMPLER_ARG: expected a number from 0 to 1");
@@ -167,8 +198,9 @@ pub(crate) fn read(file: Option<&Path>, var: Var<'_>) -> Result<Option<Telemetry
     }
     let metrics_every = table.metrics_interval_ms.map(Duration::from_millis);
     let (slow, from_the_beginning) = (table.slow_ms.map(Duration::from_millis), table.from_the_beginning);
+    let sampling = Sampling { sampler, ratio, failed: table.failed.unwrap_or(true), slow };
     let target = target(table, &Given::default(), var).map_err(invalid)?;
-    Ok(is_on.then_some(Telemetry { target, ratio, slow, metrics_every, from_the_beginning }))
+    Ok(is_on.then_some(Telemetry { target, sampling, metrics_every, from_the_beginning }))
 }
 
 /// Returns where the command line says that spans are sent. The table completes it.

@@ -15,7 +15,7 @@ use opentelemetry_proto::tonic::metrics::v1::{
     AggregationTemporality, Histogram, HistogramDataPoint, Metric, ResourceMetrics, ScopeMetrics,
 };
 use opentelemetry_proto::tonic::resource::v1::Resource;
-use opentelemetry_proto::tonic::trace::v1::span::{Event, Link, SpanKind as Kind};
+use opentelemetry_proto::tonic::trace::v1::span::{Link, SpanKind as Kind};
 use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span as Message, Status};
 use prost::Message as _;
@@ -24,7 +24,7 @@ use rethread::Time;
 use rethread::operate::CallSeries;
 #[cfg(feature = "server")]
 use rethread_events::traces::Key;
-use rethread_events::traces::{Attribute, Profile, Span, SpanEvent, SpanKind, Value};
+use rethread_events::traces::{Attribute, Profile, Span, SpanKind, Value};
 
 use super::config::Target;
 
@@ -143,12 +143,6 @@ fn message(span: &Span, names: Profile) -> Message {
     let attributes = |all: &[Attribute]| -> Vec<_> {
         all.iter().map(|attribute| pair(attribute.key.name(names), any(&attribute.value))).collect()
     };
-    let event = |event: &SpanEvent| Event {
-        time_unix_nano: nanos(event.at),
-        name: event.name.to_owned(),
-        attributes: attributes(&event.attributes),
-        ..Event::default()
-    };
     let link = |link: &rethread_events::traces::Link| Link {
         trace_id: link.trace.as_bytes().to_vec(),
         span_id: link.span.as_bytes().to_vec(),
@@ -164,7 +158,6 @@ fn message(span: &Span, names: Profile) -> Message {
         start_time_unix_nano: nanos(span.began),
         end_time_unix_nano: nanos(span.ended),
         attributes: attributes(&span.attributes),
-        events: span.events.iter().map(event).collect(),
         links: span.links.iter().map(link).collect(),
         status: span
             .error

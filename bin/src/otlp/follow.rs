@@ -8,23 +8,20 @@ use std::time::Duration;
 use rethread::errors::{ControlError, ReadError, RunError, RuntimeError};
 use rethread::operate::LogAccess as _;
 use rethread::operate::RunSpans;
-use rethread::store::{Filter, Kind, Record};
+use rethread::store::{Filter, Record};
 use rethread::{Position, Runtime, Time};
-use rethread_events::event::event_type_named;
 use rethread_events::traces::{Options, Span};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::config::{Target, Telemetry};
-use super::encode;
 use super::send::{Sender, Unsent};
+use super::{encode, ends};
 use crate::exit::Failure;
 use crate::output;
 
 /// The name under which the position is stored.
 const CURSOR: &str = "telemetry";
-/// The events that end runs.
-const ENDS: [&str; 3] = ["THREAD_COMPLETED", "THREAD_FAILED", "THREAD_CANCELLED"];
 /// The waits between attempts: the first, and the longest.
 const WAIT_FIRST: Duration = Duration::from_millis(500);
 const WAIT_MAX: Duration = Duration::from_secs(60);
@@ -36,7 +33,7 @@ const SPANS_TOGETHER: usize = 512;
 pub(crate) struct ExportStats {
     /// Runs whose spans were accepted.
     pub(crate) runs: AtomicU64,
-    /// Runs that were left out by the ratio.
+    /// Runs that were left out by sampling.
     pub(crate) sampled_out: AtomicU64,
     /// Spans that were accepted.
     pub(crate) spans: AtomicU64,
@@ -136,8 +133,8 @@ struct Stopped;
 
 impl Follower {
     async fn run(mut self, from: Position) {
-        let kinds = ENDS.iter().filter_map(|name| event_type_named(name)).map(|event| Kind(event.code)).collect();
-        let mut ends = self.runtime.store().subscribe(from, Filter { threads: Vec::new(), kinds });
+        let filter = Filter { threads: Vec::new(), kinds: ends::kinds() };
+        let mut ends = self.runtime.store().subscribe(from, filter);
         loop {
             let batch = tokio::select! {
                 biased;
@@ -162,7 +159,7 @@ impl Follower {
         for (i, end) in ends.into_iter().enumerate() {
             let position = end.position;
             if let Some(found) = self.spans(&end).await? {
-                match self.is_wanted(&found) {
+                match self.telemetry.sampling.wants(&found) {
                     true => {
                         n_runs += 1;
                         spans.extend(found.spans);
@@ -200,15 +197,6 @@ impl Follower {
         }
     }
 
-    /// Whether the run is sent: its trace is in the share that is, or it failed, or it was slow.
-    fn is_wanted(&self, found: &RunSpans) -> bool {
-        let Some(root) = found.spans.first() else { return false };
-        let took = Duration::from_micros(root.ended.unix_us().saturating_sub(root.began.unix_us()));
-        found.has_failed
-            || self.telemetry.slow.is_some_and(|slow| took > slow)
-            || is_in_share(root, self.telemetry.ratio)
-    }
-
     async fn send(&mut self, spans: &[Span]) -> Result<(), Stopped> {
         for request in encode::requests(&self.telemetry.target, spans) {
             let n: u64 =
@@ -243,13 +231,6 @@ impl Follower {
         }
         Ok(())
     }
-}
-
-/// Whether a trace is in a share of all, by the last 56 bits of its id, as other services decide for the same trace.
-fn is_in_share(root: &Span, ratio: f64) -> bool {
-    let [.., a, b, c, d, e, f, g] = *root.trace.as_bytes();
-    let random = u64::from_be_bytes([0, a, b, c, d, e, f, g]) as f64;
-    random >= (1.0 - ratio) * (1u64 << 56) as f64
 }
 
 fn fail(why: &str) {

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use reqwest::Method;
 use rethread::ThreadId;
 use rethread::store::{Damage, StoreError};
+use rethread_events::trace_context::TraceParent;
 #[cfg(feature = "server")]
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use secrecy::{ExposeSecret as _, SecretString};
@@ -113,6 +114,8 @@ pub(crate) struct Client {
     http: reqwest::Client,
     /// The command that is reached over a socket, in place of a server.
     command: Option<Arc<Command>>,
+    /// The span that runs which it starts are part of.
+    caller: Option<TraceParent>,
 }
 
 /// A command that holds a log.
@@ -144,7 +147,7 @@ impl Client {
         let token = std::env::var(TOKEN).ok().filter(|token| !token.is_empty());
         let token = token.map(|token| Arc::new(SecretString::from(token)));
         let http = rethread_llm::http::shared(CONNECT_MAX).map_err(Failure::other)?;
-        Ok(Self { base, token, http, command: None })
+        Ok(Self { base, token, http, command: None, caller: None })
     }
 
     /// For a command that answers on a socket. No token is sent: access to the socket is the permission.
@@ -152,7 +155,7 @@ impl Client {
         let base = Url::parse("http://localhost/").map_err(Failure::other)?;
         let http = reqwest::Client::builder().unix_socket(socket.path()).build().map_err(Failure::other)?;
         let command = Some(Arc::new(Command { name, _socket: socket, is_gone: AtomicBool::new(false) }));
-        Ok(Self { base, token: None, http, command })
+        Ok(Self { base, token: None, http, command, caller: None })
     }
 
     /// Whether the command that was asked over a socket has ended meanwhile.
@@ -213,9 +216,17 @@ impl Client {
         }
     }
 
+    /// Returns a client whose requests name this span as their caller.
+    pub(crate) fn with_caller(&self, caller: Option<TraceParent>) -> Self {
+        Self { caller, ..self.clone() }
+    }
+
     fn request(&self, method: Method, path: &str) -> Result<reqwest::RequestBuilder, RemoteError> {
         let url = self.base.join(path).map_err(|error| RemoteError::unreachable(error.to_string()))?;
-        let request = self.http.request(method, url);
+        let mut request = self.http.request(method, url);
+        if let Some(caller) = self.caller {
+            request = request.header("traceparent", caller.to_string());
+        }
         Ok(match &self.token {
             Some(token) => request.bearer_auth(token.expose_secret()),
             None => request,

@@ -68,14 +68,16 @@ fn runtime(text: &mut String, metrics: &Metrics) {
     let _ = writeln!(text, "rethread_next_position {}", metrics.next_position);
 }
 
-/// The name of a metric of calls, what it tells, and how many units of a value are one in it.
-const CALLS: [(Key, &str, &str, f64); 3] = [
+/// The name of a metric of calls, agent loops or runs, what it tells, and how many units of a value are one in it.
+const CALLS: [(Key, &str, &str, f64); 5] = [
     (Key::OperationDuration, "gen_ai_client_operation_duration_seconds", "Model calls of this process", 1e6),
     (Key::TokenUsage, "gen_ai_client_token_usage", "Tokens of a model call of this process", 1.0),
     (Key::ToolDuration, "gen_ai_execute_tool_duration_seconds", "Tool calls of this process", 1e6),
+    (Key::AgentDuration, "gen_ai_invoke_agent_duration_seconds", "Agent loops that ended in this process", 1e6),
+    (Key::RunDuration, "gen_ai_workflow_duration_seconds", "Runs that ended in this process", 1e6),
 ];
 
-/// Calls of models and tools, with the names of the GenAI conventions.
+/// Calls of models and tools, agent loops and runs, with the names of the GenAI conventions.
 fn calls(text: &mut String, calls: &[CallSeries]) {
     for (metric, name, help, per) in CALLS {
         head(text, name, "histogram", help);

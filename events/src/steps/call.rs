@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::limits::TRIES_MAX;
 use super::outcome::StepOutcome;
 use crate::fault::ExecutionError;
 use crate::ids::{CallId, Seq, ThreadId, Time};
@@ -60,7 +61,11 @@ pub struct Call {
     pub error: Option<ExecutionError>,
     /// How often it was begun.
     pub attempt: u32,
-    /// The tries that failed and were followed by another: those of the client inside one attempt too.
+    /// When the last try began, or was to begin.
+    #[serde(skip)]
+    pub tried_at: Time,
+    /// The tries that failed and were followed by another, the last 20 of them: those of the client inside one attempt
+    /// too.
     pub failed_tries: Vec<FailedTry>,
     /// Tokens.
     pub usage: Usage,
@@ -79,6 +84,10 @@ pub struct Call {
 /// A try that failed and was followed by another.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FailedTry {
+    /// Its number, from 1.
+    pub number: u32,
+    /// When it began, or was to begin. Later than `at` if the process ended before it began.
+    pub began: Time,
     /// The event that records it.
     pub seq: Seq,
     /// When that was.
@@ -87,6 +96,28 @@ pub struct FailedTry {
     pub error: Option<ExecutionError>,
     /// How long it was to be waited before the next.
     pub wait_ms: u64,
+}
+
+/// The end of a try that is followed by another.
+pub(super) struct TryEnd {
+    pub(super) seq: Seq,
+    pub(super) at: Time,
+    pub(super) error: Option<ExecutionError>,
+    /// When the next try begins.
+    pub(super) next_at: Time,
+}
+
+impl TryEnd {
+    /// Adds the try, which began then, to those that are kept. Returns when the next one begins.
+    pub(super) fn keep(self, began: Time, tries: &mut Vec<FailedTry>) -> Time {
+        let Self { seq, at, error, next_at } = self;
+        let number = tries.last().map_or(1, |last| last.number.saturating_add(1));
+        if tries.len() >= TRIES_MAX {
+            tries.remove(0);
+        }
+        tries.push(FailedTry { number, began, seq, at, error, wait_ms: next_at.ms_since(at) });
+        next_at.max(at)
+    }
 }
 
 impl Call {
@@ -103,6 +134,7 @@ impl Call {
             outcome: StepOutcome::Open,
             error: None,
             attempt: 1,
+            tried_at: began,
             failed_tries: Vec::new(),
             usage: Usage::default(),
             cost_nanousd: None,
@@ -111,6 +143,11 @@ impl Call {
             answered: None,
             tools: Vec::new(),
         }
+    }
+
+    /// Adds a try that failed, and is followed by another.
+    pub(super) fn fail_try(&mut self, failed: TryEnd) {
+        self.tried_at = failed.keep(self.tried_at, &mut self.failed_tries);
     }
 
     /// How long it took, in milliseconds; absent while it has not ended.

@@ -5,9 +5,10 @@ mod old;
 
 use std::collections::BTreeMap;
 
+use super::call::TryEnd;
 use super::limits::{self, OUTPUT_BYTES_MAX, RESULT_BYTES, TEXT_CHARS_MAX, WAITS_MAX};
 use super::open::{FrameKind, OpenFan, OpenNode};
-use super::{FailedTry, NodeDoes, NodeMetadata, NodeResult, SpentOn, StepOutcome, Steps, Wait, WaitKind};
+use super::{NodeDoes, NodeMetadata, NodeResult, SpentOn, StepOutcome, Steps, Wait, WaitKind};
 use crate::event::{Event, ModelChoice, NodeFailed, NodeStarted, RunEnding, ThreadForked};
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{NodeId, Seq, Time};
@@ -250,7 +251,7 @@ impl Steps {
                 node.is_retrying = false;
             }
             if let Some(result) = self.present() {
-                result.attempts = e.attempt;
+                (result.attempts, result.tried_at) = (e.attempt, at);
             }
             return;
         }
@@ -281,6 +282,7 @@ impl Steps {
             metadata: NodeMetadata::default(),
             prompt: None,
             attempts: e.attempt,
+            tried_at: at,
             failed_tries: Vec::new(),
             calls: BTreeMap::new(),
             n_calls_dropped: 0,
@@ -307,8 +309,8 @@ impl Steps {
             node.fan = None;
         }
         if let Some(result) = self.present() {
-            let error = Some(limits::error(&e.error));
-            keep_try(&mut result.failed_tries, FailedTry { seq, at, error, wait_ms: retry_at.ms_since(at) });
+            let failed = TryEnd { seq, at, error: Some(limits::error(&e.error)), next_at: retry_at };
+            result.tried_at = failed.keep(result.tried_at, &mut result.failed_tries);
         }
         self.wait(WaitKind::Retry, seq, at, Some(shortened(&e.error.message, TEXT_CHARS_MAX)));
     }
@@ -427,13 +429,6 @@ impl Steps {
             wait.ended = Some(at);
         }
     }
-}
-
-fn keep_try(tries: &mut Vec<FailedTry>, failed: FailedTry) {
-    if tries.len() >= limits::TRIES_MAX {
-        tries.remove(0);
-    }
-    tries.push(failed);
 }
 
 /// That the thread was cancelled, as an error.

@@ -81,6 +81,9 @@ pub struct NodeResult {
     pub prompt: Option<String>,
     /// How many tries it took.
     pub attempts: u32,
+    /// When the last try began.
+    #[serde(skip)]
+    pub tried_at: Time,
     /// The tries that failed and were followed by another, the last 20 of them.
     pub failed_tries: Vec<FailedTry>,
     /// The calls inside it, in the order in which they were asked for.

@@ -1,69 +1,16 @@
 //! From what is kept of a run to its spans.
 
-use std::collections::BTreeMap;
-
+use super::building::{Mapping, word};
 use super::fold::{Detail, RunTrace};
 use super::names::{Key, provider_name};
-use super::span::{Attribute, Link, Span, SpanError, SpanEvent, SpanKind, Value};
+use super::place::{Known, RunPlace, Traced, TracedModel};
+use super::span::{Span, SpanKind, Value};
+use super::tries::Within;
 use crate::fault::ExecutionError;
-use crate::ids::{Hash, RunId, Seq, ThreadId, Time, TraceId};
-use crate::steps::{Call, CallKind, FailedTry, NodeDoes, NodeResult, StepOutcome};
+use crate::ids::Time;
+use crate::steps::{Call, CallKind, NodeDoes, NodeResult};
+use crate::tool::McpPlace;
 use crate::trace_context::SpanId;
-use crate::usage::ModelName;
-
-/// Whose run it is, and where its spans belong.
-#[derive(Debug, Clone)]
-pub struct RunPlace {
-    /// The thread.
-    pub thread: ThreadId,
-    /// The thread that a person would name: that of the run, for its branches too.
-    pub conversation: ThreadId,
-    /// The run.
-    pub run: RunId,
-    /// The trace.
-    pub trace: TraceId,
-    /// The span that the run is part of: of the caller, or of the call that started the thread.
-    pub parent: Option<SpanId>,
-    /// The first event of the thread's own. What a fork inherits has no spans of it.
-    pub own_from: Seq,
-    /// Whether the thread is a branch: the span of it is that of its parent's call.
-    pub is_branch: bool,
-    /// The end of what the thread is part of, for what it did not end itself.
-    pub ended: Option<Time>,
-    /// The runs that it follows from.
-    pub links: Vec<Link>,
-}
-
-impl RunPlace {
-    /// The place of a run that is no part of anything.
-    pub fn new(thread: ThreadId, run: RunId, trace: TraceId) -> Self {
-        Self {
-            thread,
-            conversation: thread,
-            run,
-            trace,
-            parent: None,
-            own_from: Seq(0),
-            is_branch: false,
-            ended: None,
-            links: Vec::new(),
-        }
-    }
-}
-
-/// The spans of a run.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Traced {
-    /// Its spans, the run first unless it is a branch, then nodes and calls in the order in which they began.
-    pub spans: Vec<Span>,
-    /// The branches that it started, with the end of each, whose spans are part of the trace.
-    pub branches: Vec<(ThreadId, Time)>,
-    /// Whether the run, or something in it, failed.
-    pub has_failed: bool,
-}
-
-/// Names the model of a recorded profile.
-pub type ModelOf<'a> = &'a dyn Fn(Hash) -> Option<ModelName>;
 
 impl RunTrace {
     /// Whether the run has ended.
@@ -72,22 +19,12 @@ impl RunTrace {
     }
 
     /// Returns the spans. What has not ended ends with the run, or with the last event.
-    pub fn finish(&self, place: &RunPlace, model_of: ModelOf<'_>) -> Traced {
+    pub fn finish(&self, place: &RunPlace, known: Known<'_>) -> Traced {
         let ended = self.end.as_ref().map(|end| end.at).or(place.ended).unwrap_or(self.last.1);
         let mapping =
-            Mapping { of: self, place, model_of, ended, spans: Vec::new(), branches: Vec::new(), has_failed: false };
+            Mapping { of: self, place, known, ended, spans: Vec::new(), branches: Vec::new(), has_failed: false };
         mapping.map()
     }
-}
-
-struct Mapping<'a> {
-    of: &'a RunTrace,
-    place: &'a RunPlace,
-    model_of: ModelOf<'a>,
-    ended: Time,
-    spans: Vec<Span>,
-    branches: Vec<(ThreadId, Time)>,
-    has_failed: bool,
 }
 
 impl Mapping<'_> {
@@ -96,12 +33,11 @@ impl Mapping<'_> {
             true => SpanId::of_branch(self.place.thread),
             false => self.run(),
         };
-        let numbers: BTreeMap<_, _> = self.of.steps.results().map(|result| (result.number, result.first_seq)).collect();
         let of = self.of;
         let own: Vec<_> = of.steps.results().filter(|result| self.is_own(result)).collect();
         for result in own {
-            let within = result.within.and_then(|number| numbers.get(&number));
-            let parent = within.map_or(top, |entered| SpanId::of_node(self.place.thread, *entered));
+            let around = result.within.and_then(|number| of.steps.result(number));
+            let parent = around.map_or(top, |node| self.within(node, result.first_seq, result.began).0);
             self.node(result, parent);
         }
         Traced { spans: self.spans, branches: self.branches, has_failed: self.has_failed }
@@ -110,31 +46,6 @@ impl Mapping<'_> {
     /// Whether the thread itself did some of it: it began, went on or ended after the fork.
     fn is_own(&self, result: &NodeResult) -> bool {
         result.ended.is_none() || result.last_seq >= self.place.own_from
-    }
-
-    fn span(
-        &self,
-        id: SpanId,
-        parent: Option<SpanId>,
-        name: String,
-        kind: SpanKind,
-        times: (Time, Option<Time>),
-    ) -> Span {
-        // A fork has no time before it began.
-        let began = self.of.forked_at.map_or(times.0, |forked| forked.max(times.0));
-        Span {
-            trace: self.place.trace,
-            id,
-            parent,
-            name,
-            kind,
-            began,
-            ended: times.1.unwrap_or(self.ended).max(began),
-            attributes: Vec::new(),
-            events: Vec::new(),
-            links: Vec::new(),
-            error: None,
-        }
     }
 
     fn run(&mut self) -> SpanId {
@@ -180,7 +91,7 @@ impl Mapping<'_> {
         span.set(Key::NodeKind, result.does.and_then(|does| word(&does)));
         span.set(Key::Iteration, result.iteration.map(Value::from));
         span.set(Key::Hook, result.hook.map(|hook| Value::from(hook.key())));
-        self.tries(&mut span, result.attempts, &result.failed_tries);
+        span.set(Key::Attempts, attempts(result.attempts));
         self.outcome(&mut span, result.outcome, result.error.as_ref());
         if self.of.options.content && is_agent {
             let message = |role: &str, text: &str| {
@@ -193,10 +104,13 @@ impl Mapping<'_> {
             });
             span.set(Key::OutputMessages, output.map(|output| message("assistant", &output).into()));
         }
+        let tries = self.tries(&span, result.into());
         self.spans.push(span);
+        self.spans.extend(tries);
         let own: Vec<_> = result.calls().filter(|call| self.is_own_call(call)).collect();
         for call in own {
-            self.call(call, id, result.ended);
+            let within = self.within(result, call.id.0, call.began);
+            self.call(call, within);
         }
     }
 
@@ -204,7 +118,7 @@ impl Mapping<'_> {
         call.last_seq.is_none_or(|last| last >= self.place.own_from)
     }
 
-    fn call(&mut self, call: &Call, node: SpanId, node_ended: Option<Time>) {
+    fn call(&mut self, call: &Call, (node, node_ended): Within) {
         let (of, default) = (self.of, Detail::default());
         let detail = of.details.get(&call.id).unwrap_or(&default);
         let ended = call.ended.or(node_ended);
@@ -226,6 +140,7 @@ impl Mapping<'_> {
                 span.set(Key::Tool, callee.map(Value::from));
                 span.set(Key::ToolType, Value::from("function"));
                 span.set(Key::ToolCall, detail.tool_call.clone().map(Value::from));
+                self.mcp(&mut span, callee);
                 if let Some(said) = self.of.content.calls.get(&call.id) {
                     span.set(Key::ToolArguments, said.input.clone().map(Value::from));
                     span.set(Key::ToolResult, said.output.clone().map(Value::from));
@@ -251,13 +166,29 @@ impl Mapping<'_> {
         span.set(Key::Thread, Value::from(self.place.thread.to_string()));
         span.set(Key::Call, Value::from(call.id.0.0));
         span.set(Key::CallKind, word(&call.kind));
-        self.tries(&mut span, call.attempt, &call.failed_tries);
+        span.set(Key::Attempts, attempts(call.attempt));
         self.outcome(&mut span, call.outcome, call.error.as_ref());
+        let tries = self.tries(&span, call.into());
         self.spans.push(span);
+        self.spans.extend(tries);
+    }
+
+    /// Adds what the conventions ask of calls of tools of MCP servers.
+    fn mcp(&self, span: &mut Span, tool: Option<&str>) {
+        let Some(place) = tool.and_then(self.known.mcp_of) else { return };
+        span.set(Key::McpMethod, Value::from("tools/call"));
+        match place {
+            McpPlace::Process => span.set(Key::Transport, Value::from("pipe")),
+            McpPlace::Http { host, port } => {
+                span.set(Key::Transport, Value::from("tcp"));
+                span.set(Key::ServerAddress, Value::from(host));
+                span.set(Key::ServerPort, Value::from(u64::from(port)));
+            }
+        }
     }
 
     fn model(&self, id: SpanId, node: SpanId, times: (Time, Option<Time>), call: &Call, detail: &Detail) -> Span {
-        let recorded = detail.profile.and_then(|hash| (self.model_of)(hash)).unwrap_or_default();
+        let TracedModel { name: recorded, server } = detail.profile.and_then(self.known.model_of).unwrap_or_default();
         let choice = &detail.choice;
         let answered_by = detail.answered_by.as_deref();
         let model = recorded.model.as_deref().or(choice.model.as_deref()).or(answered_by);
@@ -267,6 +198,10 @@ impl Mapping<'_> {
         let provider = recorded.provider.as_deref().or(choice.provider.as_deref()).map_or("_OTHER", provider_name);
         span.set(Key::Provider, Value::from(provider));
         span.set(Key::RequestModel, model.map(Value::from));
+        if let Some((address, port)) = server {
+            span.set(Key::ServerAddress, Value::from(address));
+            span.set(Key::ServerPort, Value::from(u64::from(port)));
+        }
         span.set(Key::Conversation, Value::from(self.place.conversation.to_string()));
         let profile = recorded.profile.or_else(|| choice.profile.as_ref().map(ToString::to_string));
         span.set(Key::ModelProfile, profile.map(Value::from));
@@ -306,45 +241,8 @@ impl Mapping<'_> {
         }
         span
     }
-
-    fn tries(&self, span: &mut Span, attempts: u32, failed: &[FailedTry]) {
-        if attempts > 1 {
-            span.set(Key::Attempts, Value::from(u64::from(attempts)));
-        }
-        span.events.extend(failed.iter().map(|failed| {
-            let error = failed.error.as_ref().and_then(|error| word(&error.kind));
-            let error = error.map(|value| Attribute { key: Key::ErrorType, value });
-            let wait = Attribute { key: Key::WaitMs, value: failed.wait_ms.into() };
-            SpanEvent {
-                at: failed.at,
-                name: "rethread.try_failed",
-                attributes: error.into_iter().chain([wait]).collect(),
-            }
-        }));
-    }
-
-    fn outcome(&mut self, span: &mut Span, outcome: StepOutcome, error: Option<&ExecutionError>) {
-        match outcome {
-            StepOutcome::Completed => {}
-            StepOutcome::Failed => self.fail(span, error),
-            // What is open when the run ends is not needed any more.
-            StepOutcome::Open | StepOutcome::Cancelled => span.set(Key::Outcome, Value::from("cancelled")),
-        }
-    }
-
-    fn fail(&mut self, span: &mut Span, error: Option<&ExecutionError>) {
-        self.has_failed = true;
-        let Some(error) = error else { return };
-        span.set(Key::ErrorType, word(&error.kind));
-        let message = self.of.options.content.then(|| error.message.clone());
-        span.error = Some(SpanError { kind: error.kind, message });
-    }
 }
 
-/// The name in JSON of a variant without fields.
-fn word(value: &impl serde::Serialize) -> Option<Value> {
-    match serde_json::to_value(value) {
-        Ok(serde_json::Value::String(word)) => Some(Value::Text(word)),
-        _ => None,
-    }
+fn attempts(n: u32) -> Option<Value> {
+    (n > 1).then(|| Value::from(u64::from(n)))
 }

@@ -87,6 +87,14 @@ keys! {
     InputMessages "gen_ai.input.messages" "gen_ai.input.messages";
     /// Messages of the model; content.
     OutputMessages "gen_ai.output.messages" "gen_ai.output.messages";
+    /// The method of the MCP server that is called.
+    McpMethod "mcp.method.name" "mcp.method.name";
+    /// How the MCP server is reached: `pipe` or `tcp`.
+    Transport "network.transport" "network.transport";
+    /// The host to which requests go.
+    ServerAddress "server.address" "server.address";
+    /// The port of it.
+    ServerPort "server.port" "server.port";
     /// The kind of error.
     ErrorType "error.type" "error.type";
 
@@ -106,6 +114,8 @@ keys! {
     Hook "rethread.hook" "rethread.hook";
     /// How often it was tried.
     Attempts "rethread.attempts" "rethread.attempts";
+    /// The number of the try, from 1.
+    Try "rethread.try" "rethread.try";
     /// The call: the seq of its request.
     Call "rethread.call.id" "rethread.call.id";
     /// The kind of call.
@@ -129,6 +139,10 @@ keys! {
     OperationDuration "gen_ai.client.operation.duration" "gen_ai.client.inference.duration";
     /// The metric with the duration of tool calls.
     ToolDuration "gen_ai.execute_tool.duration" "gen_ai.execute_tool.duration";
+    /// The metric with the duration of runs.
+    RunDuration "gen_ai.workflow.duration" "gen_ai.invoke_workflow.duration";
+    /// The metric with the duration of agent loops.
+    AgentDuration "gen_ai.invoke_agent.duration" "gen_ai.invoke_agent.duration";
     /// The metric with the tokens of model calls.
     TokenUsage "gen_ai.client.token.usage" "gen_ai.client.inference.usage";
 }

@@ -25,9 +25,7 @@ pub struct Span {
     pub ended: Time,
     /// What is known of it.
     pub attributes: Vec<Attribute>,
-    /// What happened in it.
-    pub events: Vec<SpanEvent>,
-    /// Spans of other runs that it follows from.
+    /// Spans that it follows from: of another run, or of the try before it.
     pub links: Vec<Link>,
     /// Why it failed; absent if it did not.
     pub error: Option<SpanError>,
@@ -113,18 +111,7 @@ impl From<bool> for Value {
     }
 }
 
-/// Something that happened in a span.
-#[derive(Debug, Clone, PartialEq)]
-pub struct SpanEvent {
-    /// When.
-    pub at: Time,
-    /// What.
-    pub name: &'static str,
-    /// More of it.
-    pub attributes: Vec<Attribute>,
-}
-
-/// A span of another run that a span follows from.
+/// A span that another one follows from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Link {
     /// Its trace.

@@ -26,6 +26,10 @@ pub(super) fn host_of(_: &str) -> Option<String> {
     None
 }
 
+pub(super) fn server_of(_: &str) -> Option<(String, u16)> {
+    None
+}
+
 pub(super) fn body(
     profile: &Profile,
     _: &str,

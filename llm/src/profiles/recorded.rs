@@ -62,6 +62,11 @@ impl RecordedProfile {
         })
     }
 
+    /// Returns the host and the port to which its requests go.
+    pub fn server(&self) -> Option<(String, u16)> {
+        remote::server_of(&self.base_url)
+    }
+
     /// Returns the body if this profile is called as the fallback of another, whose model is not its own.
     ///
     /// # Errors

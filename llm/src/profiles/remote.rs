@@ -134,6 +134,14 @@ impl Profiles {
     }
 }
 
+/// The host and the port of an address.
+pub(super) fn server_of(base_url: &str) -> Option<(String, u16)> {
+    let url = Url::parse(base_url).ok()?;
+    // An address of version 6 is in brackets there.
+    let host = url.host_str()?.trim_matches(['[', ']']).to_owned();
+    Some((host, url.port_or_known_default()?))
+}
+
 /// A header's value with `${NAME}` replaced by variables, and the values that were put in.
 fn expand(text: &str, env: &super::Env) -> Result<(String, Vec<String>), String> {
     let (mut out, mut values, mut rest) = (String::with_capacity(text.len()), Vec::new(), text);

@@ -120,7 +120,8 @@ impl Client {
 
     /// Sends a request whose answer is a stream.
     pub(crate) fn post_stream(mut self, path: &str, body: &Value) -> Self {
-        let headers = "Content-Type: application/json\r\nAccept: text/event-stream\r\nConnection: close\r\n";
+        let headers =
+            "Content-Type: application/json\r\nAccept: text/event-stream\r\nA2A-Version: 1.0\r\nConnection: close\r\n";
         self.send("POST", path, headers, body.to_string().as_bytes());
         assert_eq!(self.head().0, 200);
         self

@@ -35,7 +35,7 @@ nodes:
             - {call: 1, chunks: [never], delay_ms: 3600000}
 "#;
 
-const DOORS: [Streamed; 3] = [
+const DOORS: [Streamed; 4] = [
     Streamed {
         door: "AG-UI",
         path: "/agui/",
@@ -60,6 +60,15 @@ const DOORS: [Streamed; 3] = [
         body: |_| json!({ "stream": true, "input": "Ada" }),
         first: "response.output_text.delta",
     },
+    Streamed {
+        door: "A2A",
+        path: "/a2a/",
+        body: |i| {
+            let message = json!({ "messageId": format!("m{i}"), "role": "ROLE_USER", "parts": [{ "text": "Ada" }] });
+            json!({ "jsonrpc": "2.0", "id": i, "method": "SendStreamingMessage", "params": { "message": message } })
+        },
+        first: "artifactUpdate",
+    },
 ];
 
 impl Streamed {
@@ -67,6 +76,7 @@ impl Streamed {
     fn begin(&self, server: &Server, workflow: &str, i: usize) -> Client {
         let mut body = (self.body)(i);
         let path = if self.path.ends_with('/') { format!("{}{workflow}", self.path) } else { self.path.to_owned() };
+        // The doors with the workflow in the path ignore it.
         body["model"] = workflow.into();
         let mut client = Client::to(server.address).post_stream(&path, &body);
         client.line_with(self.first);

@@ -159,6 +159,17 @@ fn python(scene: &Scene) -> Option<Command> {
     Some(command)
 }
 
+/// The client of npm, for an agent of this program. Each test has a copy of its own.
+fn node(scene: &Scene, test: &str) -> Option<Command> {
+    let folder = needs::npm(env!("CARGO_TARGET_TMPDIR"), "acp-node", &[NPM])?;
+    // Modules are searched beside the program.
+    let client = folder.join(format!("{test}.mjs"));
+    std::fs::copy(root().join("tests/clients/acp_client.mjs"), &client).unwrap();
+    let mut command = Command::new("node");
+    command.arg(&client).arg(scene.path()).arg(program()).env("XDG_CONFIG_HOME", scene.file("home"));
+    Some(command)
+}
+
 #[test]
 fn acp_client_for_python_works() {
     let scene = scene();
@@ -169,14 +180,79 @@ fn acp_client_for_python_works() {
 
 #[test]
 fn acp_client_for_node_works() {
-    let Some(folder) = needs::npm(env!("CARGO_TARGET_TMPDIR"), "acp-node", &[NPM]) else { return };
-    // Modules are searched beside the program.
-    let client = folder.join("acp_client.mjs");
-    std::fs::copy(root().join("tests/clients/acp_client.mjs"), &client).unwrap();
     let scene = scene();
-    let mut command = Command::new("node");
-    command.arg(&client).arg(scene.path()).arg(program()).arg("acp").env("XDG_CONFIG_HOME", scene.file("home"));
+    let Some(mut command) = node(&scene, "acp_client") else { return };
+    command.arg("acp");
     assert_eq!(Running::start(command).end().ok().stdout.trim(), "done");
+}
+
+/// Makes a plan, and another one after a step has failed; then calls two agents, of which one fails.
+const TEAM: &str = r#"
+version: "1"
+name: team
+nodes:
+  - id: work
+    llm:
+      provider: mock
+      model: scripted
+      user_prompt: "{{ input }}"
+      strategy: {plan_and_execute: {max_steps: 4, max_replans: 1}}
+      extra:
+        script:
+          answers:
+            - text: '{"steps": ["Look.", "Count."]}'
+            - text: I looked.
+            - text: "FAILED: there is nothing to count."
+            - text: '{"steps": ["Answer."]}'
+            - text: I answered.
+            - text: Let me ask.
+  - id: ask
+    llm:
+      provider: mock
+      model: scripted
+      user_prompt: Ask.
+      tool_mode: auto
+      agents: [helper, broken]
+      extra:
+        script:
+          answers:
+            - {call: 0, tool_calls: [{name: helper, arguments: {topic: tea}}, {name: broken, arguments: {topic: tea}}]}
+            - {call: 1, text: Tea is fine.}
+edges: [{from: work, to: ask}]
+workflows:
+  helper:
+    description: Helps.
+    input_schema: {type: object, properties: {topic: {type: string}}}
+    nodes:
+      - {id: help, llm: {provider: mock, model: small, user_prompt: "{{ topic }}", extra: {script: {answers: [{text: Tea is hot.}]}}}}
+  broken:
+    description: Helps not.
+    input_schema: {type: object, properties: {topic: {type: string}}}
+    nodes:
+      - id: help
+        llm:
+          provider: mock
+          model: small
+          user_prompt: "{{ topic }}"
+          extra: {script: {answers: [{error: {kind: authentication, message: no such key}}]}}
+"#;
+
+#[test]
+fn plans_and_agents_are_shown_by_the_clients() {
+    let scene = Scene::new();
+    scene.write("team.yaml", TEAM);
+    if let Some(mut command) = python(&scene) {
+        command
+            .arg(root().join("tests/clients/acp_client.py"))
+            .arg(scene.path())
+            .arg(program())
+            .args(["acp", "team.yaml"]);
+        assert_eq!(Running::start(command).end().ok().stdout.trim(), "done");
+    }
+    if let Some(mut command) = node(&scene, "acp_plans") {
+        command.args(["acp", "team.yaml"]);
+        assert_eq!(Running::start(command).end().ok().stdout.trim(), "done");
+    }
 }
 
 #[test]

@@ -304,17 +304,18 @@ fn run_is_part_of_the_trace_of_its_caller_and_passes_it_on() {
     let Some(mut collector) = Collector::start(&[]) else { return };
     let scene = Scene::new();
     let server = scene.write("server.py", MCP);
-    let url = &collector.http;
+    let url = collector.http.clone();
     scene.write(
         "rethread.toml",
         format!(
             "[telemetry]\nendpoint = \"{url}\"\n[profiles.main]\nprovider = \"openai_chat\"\nmodel = \"gpt-x\"\n\
-             base_url = \"{url}/v1\"\nauth = \"none\"\n[mcpServers.shop]\ncommand = \"python3\"\nargs = [{server:?}]\n"
+             base_url = \"{url}/v1\"\nauth = \"none\"\n[mcpServers.shop]\ncommand = \"python3\"\nargs = [{server:?}]\n\
+             [mcpServers.web]\nurl = \"{url}/mcp\"\n"
         ),
     );
     let place = Place::on(scene, "");
     let workflow = "{version: '1', name: asks, nodes: [{id: ask, llm: {profile_id: main, user_prompt: '{{ input }}', \
-                    tool_mode: auto, available_tools: [shop__meta]}}]}";
+                    tool_mode: auto, available_tools: [shop__meta, web__header]}}]}";
     let start = place.request("POST", "/v1/threads").header("traceparent", &format!("00-{TRACE}-{SPAN}-01"));
     let started = start.json(&json!({ "definition": workflow, "input": "Ada" })).send().is(201).value();
     let thread = started["thread_id"].as_str().unwrap();
@@ -328,8 +329,21 @@ fn run_is_part_of_the_trace_of_its_caller_and_passes_it_on() {
     assert_eq!(asked["chat"]["traceparent"], of(chat));
     assert_eq!(chat["attributes"]["gen_ai.provider.name"], "openai");
     assert_eq!(chat["attributes"]["gen_ai.response.model"], "gpt-x-1");
+    assert_eq!(chat["attributes"]["server.address"], "127.0.0.1");
+    assert_eq!(url.rsplit(':').next().unwrap().parse().ok(), chat["attributes"]["server.port"].as_u64());
     let events = place.run_args(["events", thread, "--jsonl", "--type", "TOOL_EXECUTION_COMPLETED"]).ok().stdout;
     assert!(events.contains(&of(named(&spans, "execute_tool shop__meta"))), "{events}");
+    let (shop, web) = (named(&spans, "execute_tool shop__meta"), named(&spans, "execute_tool web__header"));
+    for (call, transport, address) in [(shop, "pipe", Value::Null), (web, "tcp", json!("127.0.0.1"))] {
+        let attributes = &call["attributes"];
+        assert_eq!(
+            (&attributes["mcp.method.name"], &attributes["network.transport"]),
+            (&json!("tools/call"), &json!(transport))
+        );
+        assert_eq!(attributes["server.address"], address);
+    }
+    let header = format!("header {}", of(named(&spans, "execute_tool web__header")));
+    assert!(events.contains(&header), "{header} in {events}");
     // The next run has the trace of its own caller, and one of its own without.
     let path = format!("/v1/threads/{thread}/runs");
     let other = "4bf92f3577b34da6a3ce929d0e0e4736";
@@ -348,6 +362,147 @@ fn run_is_part_of_the_trace_of_its_caller_and_passes_it_on() {
         }
         assert_eq!(run["attributes"]["gen_ai.conversation.id"], thread);
     }
+}
+
+#[test]
+fn flag_of_the_caller_decides_with_the_sampler_parent() {
+    let Some(mut collector) = Collector::start(&[]) else { return };
+    let url = collector.http.clone();
+    let more = format!(
+        "sampler = \"parent\"\nratio = 0.0\n[profiles.main]\nprovider = \"openai_chat\"\nmodel = \"gpt-x\"\n\
+         base_url = \"{url}/v1\"\nauth = \"none\"\n"
+    );
+    let place = Place::on(configured(&url, &more), "");
+    let asks = "{version: '1', name: asks, nodes: [{id: ask, llm: {profile_id: main, user_prompt: '{{ input }}'}}]}";
+    let start = |definition: &str, trace: &str, flag: &str| {
+        let start = place.request("POST", "/v1/threads").header("traceparent", &format!("00-{trace}-{SPAN}-{flag}"));
+        let started = start.json(&json!({ "definition": definition, "input": "Ada" })).send().is(201).value();
+        place.at_rest(started["thread_id"].as_str().unwrap());
+    };
+    let other = "4bf92f3577b34da6a3ce929d0e0e4736";
+    for (trace, flag) in [(other, "00"), (TRACE, "01")] {
+        start(asks, trace, flag);
+        let asked: Value = serde_json::from_str(&collector.program.wait_for("\"chat\"")).unwrap();
+        let passed_on = asked["chat"]["traceparent"].as_str().unwrap();
+        assert!(passed_on.starts_with(&format!("00-{trace}-")) && passed_on.ends_with(flag), "{passed_on}");
+    }
+    // The one that its caller records, and then the one that failed.
+    start(FAILS, other, "00");
+    for trace in [TRACE, other] {
+        assert_eq!(collector.spans()[0]["trace"], trace);
+    }
+    let metrics = place.get("/metrics").is(200).body;
+    assert!(metrics.contains("rethread_otlp_runs_sampled_out_total 1\n"), "{metrics}");
+}
+
+#[test]
+fn run_sends_what_it_ran_before_it_exits() {
+    let Some(mut collector) = Collector::start(&[]) else { return };
+    let scene = configured(&collector.http, "");
+    scene.write("quick.yaml", QUICK);
+    scene.write("fails.yaml", FAILS);
+    let ran = scene.run("run quick.yaml --input Ada").ok();
+    assert_eq!((ran.stdout.as_str(), ran.stderr.contains("warning")), ("Hello!\n", false), "{}", ran.stderr);
+    let spans = collector.spans();
+    assert_eq!(spans[0]["name"], "invoke_workflow quick");
+    assert_eq!(spans[0]["parent"], "");
+    scene.run("run fails.yaml --input Ada").code(1);
+    assert_eq!(collector.spans()[0]["name"], "invoke_workflow fails");
+    // It was sent once, and is part of the trace in its environment.
+    let mut command = scene.command("run quick.yaml --input Ada".split(' '));
+    command.env("TRACEPARENT", format!("00-{TRACE}-{SPAN}-01"));
+    Running::start(command).end().ok();
+    let spans = collector.spans();
+    assert_eq!((&spans[0]["trace"], &spans[0]["parent"]), (&json!(TRACE), &json!(SPAN)));
+    let mut command = scene.command("run quick.yaml --input Ada".split(' '));
+    command.env("TRACEPARENT", "rubbish");
+    Running::start(command).end().ok();
+    assert_eq!(collector.spans()[0]["parent"], "");
+}
+
+#[test]
+fn run_whose_traces_cannot_be_sent_ends_as_usual() {
+    let Some(mut collector) = Collector::start(&["400"]) else { return };
+    let scene = configured(&collector.http, "");
+    scene.write("quick.yaml", QUICK);
+    let ran = scene.run("run quick.yaml --input Ada").ok();
+    assert_eq!(ran.stdout, "Hello!\n");
+    ran.says("warning: the traces of the run were not sent: the answer was 400 Bad Request");
+    // Nobody listens there.
+    scene.write("rethread.toml", "[telemetry]\nendpoint = \"http://127.0.0.1:9\"\n");
+    let ran = scene.run("run quick.yaml --input Ada --json").ok();
+    assert_eq!(ran.json()["output"], "Hello!");
+    ran.says("send them later with: rethread export ");
+    scene.run(&format!("export --all --otlp {}", collector.http)).ok().says("of 2 runs sent");
+    for _ in 0..2 {
+        assert_eq!(collector.spans()[0]["name"], "invoke_workflow quick");
+    }
+}
+
+#[test]
+fn run_at_a_server_is_part_of_the_trace_of_its_caller() {
+    let Some(mut collector) = Collector::start(&[]) else { return };
+    let place = Place::on(configured(&collector.http, ""), "");
+    place.scene.write("quick.yaml", QUICK);
+    let mut command = place.scene.command("run quick.yaml --input Ada".split(' '));
+    command.env("TRACEPARENT", format!("00-{TRACE}-{SPAN}-01"));
+    Running::start(command).end().ok();
+    let spans = collector.spans();
+    assert_eq!((&spans[0]["trace"], &spans[0]["parent"]), (&json!(TRACE), &json!(SPAN)));
+}
+
+#[test]
+fn command_has_its_call_as_parent() {
+    let Some(mut collector) = Collector::start(&[]) else { return };
+    let scene = configured(&collector.http, "");
+    let tool = "{tool_name: run_command, parameters: {command: [printenv, TRACEPARENT]}}";
+    scene.write("prints.yaml", format!("{{version: '1', name: prints, nodes: [{{id: print, tool: {tool}}}]}}"));
+    let ran = scene.run("run prints.yaml --allow-commands --no-isolate-commands").ok();
+    let spans = collector.spans();
+    let call = named(&spans, "execute_tool run_command");
+    let parent = format!("00-{}-{}-01", call["trace"].as_str().unwrap(), call["id"].as_str().unwrap());
+    assert!(ran.stdout.contains(&parent), "{parent} in {}", ran.stdout);
+}
+
+#[test]
+fn tries_are_spans_with_links() {
+    let Some(mut collector) = Collector::start(&["BUSY"]) else { return };
+    let url = &collector.http;
+    let profile = format!(
+        "[profiles.main]\nprovider = \"openai_chat\"\nmodel = \"gpt-x\"\nbase_url = \"{url}/v1\"\nauth = \"none\"\n\
+         [profiles.main.retry]\nbase_ms = 1\n"
+    );
+    let place = Place::on(configured(url, &profile), "");
+    let fails = "{provider: mock, model: small, user_prompt: x, extra: {script: {answers: [{error: {kind: server}}]}}}";
+    let thread = place.start(&format!(
+        "{{version: '1', name: retries, nodes: [{{id: ask, llm: {{profile_id: main, user_prompt: '{{{{ input }}}}'}}}}, \
+         {{id: again, retry: {{max_attempts: 2, backoff_ms: 1}}, llm: {fails}}}]}}"
+    ));
+    place.at_rest(&thread);
+    let spans = collector.spans();
+    expect_test::expect![[r#"
+        invoke_workflow retries
+          invoke_agent ask
+            chat gpt-x
+              try 1
+              try 2
+          invoke_agent again
+            try 1
+              chat small
+            try 2
+              chat small
+    "#]]
+    .assert_eq(&tree(&spans));
+    let tries: Vec<_> = spans.iter().filter(|span| span["name"] == "try 2").collect();
+    for again in tries {
+        let first = spans.iter().find(|span| span["name"] == "try 1" && span["parent"] == again["parent"]).unwrap();
+        assert_eq!(again["links"], json!([{ "trace": first["trace"], "span": first["id"] }]));
+        assert_eq!((first["links"].clone(), first["status"].as_u64()), (json!([]), Some(2)));
+    }
+    // Both were sent with the span of the call, which both are part of.
+    let chat = named(&spans, "chat gpt-x");
+    assert_eq!(chat["status"], 0);
+    assert_eq!(chat["attributes"].get("error.type"), None);
 }
 
 #[test]
@@ -412,7 +567,11 @@ fn dashboard_names_metrics_that_exist() {
                 gen_ai_tool_name=\"list_folder\",le=\"+Inf\"} 1";
     let tokens = "gen_ai_client_token_usage_count{gen_ai_operation_name=\"chat\",gen_ai_provider_name=\"mock\",\
                   gen_ai_request_model=\"scripted\",gen_ai_response_model=\"scripted\",gen_ai_token_type=\"input\"} 2";
-    for line in [tool, tokens] {
+    let run = "gen_ai_workflow_duration_seconds_count{gen_ai_workflow_name=\"works\"} 1";
+    let failed = "gen_ai_workflow_duration_seconds_bucket{gen_ai_workflow_name=\"fails\",error_type=\"authentication\",\
+                  le=\"+Inf\"} 1";
+    let agent_loop = "gen_ai_invoke_agent_duration_seconds_count{gen_ai_agent_name=\"think\"} 1";
+    for line in [tool, tokens, run, failed, agent_loop] {
         assert!(metrics.lines().any(|known| known == line), "{line}: {metrics}");
     }
 }
@@ -436,9 +595,14 @@ fn commands_of_the_page_print_what_it_says() {
 
 #[test]
 fn metrics_are_sent_if_they_are_asked_for() {
-    for (names, duration, tokens) in [
-        ("v1_41", "gen_ai.client.operation.duration", "gen_ai.client.token.usage"),
-        ("latest", "gen_ai.client.inference.duration", "gen_ai.client.inference.usage.input_tokens"),
+    for (names, duration, tokens, run) in [
+        ("v1_41", "gen_ai.client.operation.duration", "gen_ai.client.token.usage", "gen_ai.workflow.duration"),
+        (
+            "latest",
+            "gen_ai.client.inference.duration",
+            "gen_ai.client.inference.usage.input_tokens",
+            "gen_ai.invoke_workflow.duration",
+        ),
     ] {
         let Some(mut collector) = Collector::start(&[]) else { return };
         let more = format!("metrics_interval_ms = 100\nnames = \"{names}\"");
@@ -447,8 +611,9 @@ fn metrics_are_sent_if_they_are_asked_for() {
         let sent = loop {
             let sent: Value = serde_json::from_str(&collector.program.wait_for("\"metrics\"")).unwrap();
             let scopes = &sent["metrics"]["resourceMetrics"][0]["scopeMetrics"];
+            // The run ends last.
             match scopes[0]["metrics"].as_array() {
-                Some(metrics) if !metrics.is_empty() => break metrics.clone(),
+                Some(metrics) if metrics.iter().any(|metric| metric["name"] == run) => break metrics.clone(),
                 _ => {}
             }
         };
@@ -456,6 +621,9 @@ fn metrics_are_sent_if_they_are_asked_for() {
         assert_eq!(point(duration)["count"], "1", "{sent:?}");
         assert_eq!(point(duration)["explicitBounds"][0], json!(0.01));
         assert_eq!(point(tokens)["explicitBounds"][1], json!(4.0));
+        assert_eq!(point(run)["explicitBounds"][10], json!(7200.0));
+        assert_eq!(point(run)["attributes"][0]["key"], "gen_ai.workflow.name");
+        assert_eq!(point("gen_ai.invoke_agent.duration")["count"], "1");
         assert_eq!(named(&sent, duration)["histogram"]["aggregationTemporality"], "AGGREGATION_TEMPORALITY_CUMULATIVE");
     }
 }

@@ -7,7 +7,7 @@ use std::fmt;
 use std::time::Duration;
 
 use rethread_events::expression::nearest;
-use rethread_events::tool::Recovery;
+use rethread_events::tool::{McpPlace, Recovery};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
@@ -130,6 +130,21 @@ pub enum McpTransport {
         /// Headers of every request.
         headers: BTreeMap<String, String>,
     },
+}
+
+impl McpTransport {
+    /// Where the server is, for traces.
+    pub(super) fn place(&self) -> Option<McpPlace> {
+        match self {
+            Self::Process { .. } => Some(McpPlace::Process),
+            Self::Http { url, .. } => {
+                let url = reqwest::Url::parse(url).ok()?;
+                // An address of version 6 is in brackets there.
+                let host = url.host_str()?.trim_matches(['[', ']']).to_owned();
+                Some(McpPlace::Http { host, port: url.port_or_known_default()? })
+            }
+        }
+    }
 }
 
 /// A file that is no `mcpServers` file.

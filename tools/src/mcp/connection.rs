@@ -1,6 +1,7 @@
 //! One connection to a server: how it is made and how it ends.
 
 mod lines;
+mod traced_http;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -27,6 +28,7 @@ use super::server::Server;
 use crate::command::Launch;
 use crate::process::{Group, environment};
 use lines::Limited;
+use traced_http::TracedHttp;
 
 /// The bytes of one message of a server.
 const MESSAGE_BYTES_MAX: usize = 32 * 1024 * 1024;
@@ -140,7 +142,7 @@ impl Connection {
             .connect_timeout(server.config.connect_timeout)
             .build()
             .map_err(|error| error.to_string())?;
-        let transport = StreamableHttpClientTransport::with_client(client, config);
+        let transport = StreamableHttpClientTransport::with_client(TracedHttp(client), config);
         let (handler, calls) = Handler::new(server);
         let service =
             serve_client_with_lifecycle(handler, transport, lifecycle()).await.map_err(|error| describe(&error))?;

@@ -16,7 +16,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::call::{self, KeyPlace};
-use super::config::McpServerConfig;
+use super::config::{McpServerConfig, McpTransport};
 use super::connection::Connection;
 use super::names;
 use crate::registry::WeakRegistry;
@@ -259,6 +259,7 @@ impl Server {
             let (server, remote, output, key) = (Arc::clone(&server), remote.clone(), output.clone(), key.clone());
             async move { call::call(&server, remote, arguments, output.as_deref(), key, cx).await }
         })
+        .of_mcp(config.transport.as_ref().ok().and_then(McpTransport::place))
         .recovery(recovery.unwrap_or(Recovery::AtMostOnce))
         .timeout_ms(u64::try_from(self.config.timeout.as_millis()).unwrap_or(u64::MAX));
         if is_approved { tool.with_approval() } else { tool }

@@ -44,7 +44,7 @@ fn table_wins_over_variables() {
         ("OTEL_SEMCONV_STABILITY_OPT_IN", "http, gen_ai_latest_experimental"),
     ];
     let read = read_with("[telemetry]", &variables).unwrap().unwrap();
-    assert_eq!(read.ratio, 0.25);
+    assert_eq!(read.sampling.ratio, 0.25);
     let found = read.target;
     assert_eq!(found.url.as_str(), "http://collector:4318/base/v1/traces");
     assert_eq!(found.metrics_url.as_str(), "http://collector:4318/base/v1/metrics");
@@ -57,12 +57,33 @@ fn table_wins_over_variables() {
                 headers_env = \"KEY\"\nratio = 0.5\n";
     let variables = [&variables[..], &[("KEY", "k=v")]].concat();
     let read = read_with(text, &variables).unwrap().unwrap();
-    assert_eq!(read.ratio, 0.5);
+    assert_eq!(read.sampling.ratio, 0.5);
     let found = read.target;
     assert_eq!(found.url.as_str(), "https://other/x/v1/traces");
     assert_eq!(found.headers, [pair("k", "v")]);
     assert_eq!(found.resource[0], pair("service.name", "mine"));
     assert_eq!((found.names, found.timeout), (Profile::V1_41, Duration::from_millis(5)));
+}
+
+#[test]
+fn sampler_is_that_of_the_table_or_the_variable() {
+    let sampling = |text: &str, variables: &[(&str, &str)]| read_with(text, variables).unwrap().unwrap().sampling;
+    let usual = sampling("[telemetry]", &[]);
+    assert_eq!(usual, Sampling { sampler: Sampler::Ratio, ratio: 1.0, failed: true, slow: None });
+    let table = "[telemetry]\nsampler = \"parent\"\nratio = 0.5\nfailed = false\nslow_ms = 7";
+    let said = Sampling { sampler: Sampler::Parent, ratio: 0.5, failed: false, slow: Some(Duration::from_millis(7)) };
+    assert_eq!(sampling(table, &[("OTEL_TRACES_SAMPLER", "always_off")]), said);
+    for (name, sampler, ratio) in [
+        ("always_on", Sampler::Ratio, 1.0),
+        ("always_off", Sampler::Ratio, 0.0),
+        ("traceidratio", Sampler::Ratio, 0.25),
+        ("parentbased_always_on", Sampler::Parent, 1.0),
+        ("parentbased_always_off", Sampler::Parent, 0.0),
+        ("parentbased_traceidratio", Sampler::Parent, 0.25),
+    ] {
+        let variables = [("OTEL_TRACES_SAMPLER", name), ("OTEL_TRACES_SAMPLER_ARG", "0.25")];
+        assert_eq!(sampling("[telemetry]", &variables), Sampling { sampler, ratio, ..usual }, "{name}");
+    }
 }
 
 #[test]
@@ -92,6 +113,7 @@ fn what_cannot_be_meant_is_refused() {
     for (text, why) in [
         ("[telemetry]\nendpont = 1", "unknown field"),
         ("[telemetry]\nratio = 2.0", "ratio: expected a number from 0 to 1"),
+        ("[telemetry]\nsampler = \"always\"", "line 2"),
         ("[telemetry]\nratio = nan", "ratio: expected a number from 0 to 1"),
         ("[telemetry]\ntimeout_ms = 0", "timeout_ms: expected a number from 1 to 600000"),
         ("[telemetry]\nmetrics_interval_ms = 0", "metrics_interval_ms: expected a number from 100 to 3600000"),
@@ -106,6 +128,8 @@ fn what_cannot_be_meant_is_refused() {
     }
     for (name, value) in [
         ("OTEL_TRACES_SAMPLER_ARG", "much"),
+        ("OTEL_TRACES_SAMPLER", "parentbased_sometimes"),
+        ("OTEL_TRACES_SAMPLER", "jaeger_remote"),
         ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json"),
         ("OTEL_EXPORTER_OTLP_HEADERS", "nothing"),
         ("OTEL_EXPORTER_OTLP_HEADERS", "a=%zz"),

@@ -1,5 +1,7 @@
 //! The text of a model call as it was streamed to a client, which cannot be taken back if the call is made again.
 
+use rethread::{Message, Part};
+
 /// What a client has received of the text of a call.
 #[derive(Debug)]
 pub(super) struct StreamedText {
@@ -48,6 +50,21 @@ impl StreamedText {
             None => Some((whole.to_owned(), true)),
         }
     }
+}
+
+/// The reasoning of a message, as far as its text is known.
+pub(super) fn reasoning_of(message: &Message) -> String {
+    let reasoning_of = |part: &Part| match part {
+        Part::Reasoning(reasoning) => reasoning.text.clone(),
+        Part::Text { .. }
+        | Part::Image(_)
+        | Part::Document(_)
+        | Part::ToolCall(_)
+        | Part::ToolResult(_)
+        | Part::Refusal { .. }
+        | Part::Opaque { .. } => None,
+    };
+    message.content.iter().filter_map(reasoning_of).collect()
 }
 
 #[cfg(test)]

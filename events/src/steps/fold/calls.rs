@@ -1,10 +1,10 @@
 //! What events of calls add to the node that made them.
 
-use super::super::call::{Call, CallKind, FailedTry};
+use super::super::call::{Call, CallKind, TryEnd};
 use super::super::limits::{self, CALL_BYTES, CALLS_OF_NODE_MAX, OUTPUT_BYTES_MAX, TEXT_CHARS_MAX};
 use super::super::open::OpenCall;
 use super::super::{NodeDoes, NodeResult, SpentOn, StepOutcome, Steps};
-use super::{keep_try, model_name, outcome_of, text_of};
+use super::{model_name, outcome_of, text_of};
 use crate::codec::OrderedMap;
 use crate::event::{
     CheckedContent, Decision, Event, GuardrailCompleted, GuardrailOutcome, OperationType, ToolExecutionRequest,
@@ -28,13 +28,11 @@ impl Steps {
                 let name = self.opened.nodes.last().and_then(|node| node.model.clone());
                 self.begin(Call { name, ..Call::new(CallId(seq), CallKind::Model, at) });
             }
-            Event::LlmCallRetried(e) => {
-                self.again(e.call_id, e.attempt, FailedTry { seq, at, error: None, wait_ms: 0 })
-            }
+            Event::LlmCallRetried(e) => self.again(e.call_id, e.attempt, TryEnd { seq, at, error: None, next_at: at }),
             Event::LlmTryFailed(e) => {
                 let error = Some(limits::error(&e.error));
                 if let Some(call) = self.open_call(e.call_id) {
-                    keep_try(&mut call.failed_tries, FailedTry { seq, at, error, wait_ms: e.wait_ms });
+                    call.fail_try(TryEnd { seq, at, error, next_at: at.plus_ms(e.wait_ms) });
                 }
             }
             Event::LlmCallCompleted(e) => {
@@ -80,8 +78,7 @@ impl Steps {
             Event::ToolExecutionRequest(e) => self.begin_tool(seq, at, e),
             Event::ToolCallRetried(e) => {
                 let error = e.error.as_ref().map(limits::error);
-                let failed = FailedTry { seq, at, error, wait_ms: e.not_before.ms_since(at) };
-                self.again(e.call_id, e.attempt, failed);
+                self.again(e.call_id, e.attempt, TryEnd { seq, at, error, next_at: e.not_before });
             }
             Event::ToolExecutionCompleted(e) => {
                 let value = e.value.clone().unwrap_or_else(|| Json::from(text_of(&e.content)));
@@ -167,7 +164,7 @@ impl Steps {
                 self.begin(Call { name, ..Call::new(CallId(seq), CallKind::Processor, at) });
             }
             Event::ContextProcessingRetried(e) => {
-                self.again(e.call_id, e.attempt, FailedTry { seq, at, error: None, wait_ms: 0 });
+                self.again(e.call_id, e.attempt, TryEnd { seq, at, error: None, next_at: at });
             }
             Event::ContextProcessed(e) => {
                 self.gives(e.output.clone().unwrap_or_default());
@@ -180,14 +177,14 @@ impl Steps {
                 self.begin(Call { name, ..Call::new(CallId(seq), CallKind::Strategy, at) });
             }
             Event::StrategyDecisionRetried(e) => {
-                self.again(e.call_id, e.attempt, FailedTry { seq, at, error: None, wait_ms: 0 });
+                self.again(e.call_id, e.attempt, TryEnd { seq, at, error: None, next_at: at });
             }
             Event::StrategyDecided(e) => self.end_call(seq, at, e.call_id, None),
             Event::StrategyDecisionFailed(e) => self.end_call(seq, at, e.call_id, Some(&e.error)),
 
             Event::GuardrailRequested(_) => self.begin(Call::new(CallId(seq), CallKind::Guardrail, at)),
             Event::GuardrailRetried(e) => {
-                self.again(e.call_id, e.attempt, FailedTry { seq, at, error: None, wait_ms: 0 });
+                self.again(e.call_id, e.attempt, TryEnd { seq, at, error: None, next_at: at });
             }
             Event::GuardrailCompleted(e) => self.guarded(seq, at, e),
 
@@ -423,10 +420,10 @@ impl Steps {
         self.results.get_mut(&number)?.calls.get_mut(&id)
     }
 
-    fn again(&mut self, id: CallId, attempt: u32, failed: FailedTry) {
+    fn again(&mut self, id: CallId, attempt: u32, failed: TryEnd) {
         if let Some(call) = self.open_call(id) {
             call.attempt = attempt;
-            keep_try(&mut call.failed_tries, failed);
+            call.fail_try(failed);
         }
     }
 

@@ -58,3 +58,13 @@ fn provider_without_http_is_not_recorded() {
     assert!(profiles().recorded("nobody").is_err());
     assert!(profiles().recorded_for(Provider::Gemini, "gemini-flash").is_some());
 }
+
+#[test]
+fn server_is_the_host_and_the_port_of_the_address() {
+    let recorded = profiles().recorded("main").unwrap().unwrap();
+    assert_eq!(recorded.server(), Some(("example.org".to_owned(), 443)));
+    assert_eq!(recorded.fallback[0].server(), Some(("127.0.0.1".to_owned(), 8000)));
+    let at = |base_url: &str| RecordedProfile { base_url: base_url.into(), ..recorded.clone() }.server();
+    assert_eq!(at("http://[::1]:8080/v1"), Some(("::1".to_owned(), 8080)));
+    assert_eq!(at(""), None);
+}

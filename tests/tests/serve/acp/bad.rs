@@ -38,7 +38,7 @@ fn rubbish_is_answered_and_ends_nothing() {
         ("session/new", json!({ "mcpServers": [] }), -32_602),
         ("session/new", json!({ "cwd": scene.file("rethread.toml"), "mcpServers": [] }), -32_602),
         ("session/load", json!({ "sessionId": "last", "cwd": scene.path(), "mcpServers": [] }), -32_002),
-        ("session/delete", json!({ "sessionId": session }), -32_601),
+        ("session/fork", json!({ "sessionId": session }), -32_601),
         ("nothing/at_all", json!({}), -32_601),
     ] {
         let answer = editor.ask(method, params);

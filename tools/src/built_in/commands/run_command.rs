@@ -95,7 +95,7 @@ pub fn run_command(options: CommandOptions) -> Tool {
 
 async fn run(options: &CommandOptions, args: Args, cx: ToolContext) -> Result<ToolOutput, ExecutionError> {
     let folder = command::folder(&args.folder, &cx).await?;
-    let (mut child, mut group) = command::spawn(options, &args.command, folder, &[], &cx.workspace).await?;
+    let (mut child, mut group) = command::spawn(options, &args.command, folder, &[], &cx).await?;
 
     let limit = match cx.timeout {
         Some(whole) => Duration::from_millis(args.timeout_ms).min(whole.saturating_sub(MARGIN)),

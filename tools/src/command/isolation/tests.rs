@@ -160,7 +160,7 @@ async fn isolated_command_can_handle_sigterm() {
     let f = Fixture::new([]);
     let line = "trap 'echo bye > end; exit 5' TERM; echo > begun; while :; do sleep 0.01; done";
     let command = CommandLine::Shell(line.to_owned());
-    let spawned = command::spawn(&options, &command, f.path(""), &[], &f.workspace).await;
+    let spawned = command::spawn(&options, &command, f.path(""), &[], &f.cx()).await;
     let (mut child, group) = spawned.unwrap();
     while !f.path("begun").exists() {
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use agent_client_protocol::Error;
 use agent_client_protocol::v1::Responder;
 use agent_client_protocol::v1::schema::{
-    AgentCapabilities, ClientRequest, CloseSessionResponse, Implementation, InitializeRequest, InitializeResponse,
-    ListSessionsRequest, ListSessionsResponse, LoadSessionResponse, McpCapabilities, McpServer, NewSessionRequest,
-    NewSessionResponse, PromptCapabilities, PromptRequest, PromptResponse, ResumeSessionResponse, SessionCapabilities,
-    SessionCloseCapabilities, SessionId, SessionListCapabilities, SessionResumeCapabilities, StopReason,
+    AgentCapabilities, ClientRequest, CloseSessionResponse, DeleteSessionResponse, Implementation, InitializeRequest,
+    InitializeResponse, ListSessionsRequest, ListSessionsResponse, LoadSessionResponse, McpCapabilities, McpServer,
+    NewSessionRequest, NewSessionResponse, PromptCapabilities, PromptRequest, PromptResponse, ResumeSessionResponse,
+    SessionCapabilities, SessionCloseCapabilities, SessionDeleteCapabilities, SessionId, SessionListCapabilities,
+    SessionResumeCapabilities, StopReason,
 };
 use rethread::operate::{BranchFilter, Labels, ThreadQuery};
 use rethread::runs::OnMessage;
@@ -111,6 +112,7 @@ impl Agent<'_> {
             }
             ClientRequest::ListSessionsRequest(request) => respond(responder, self.list(request).await),
             ClientRequest::CloseSessionRequest(request) => respond(responder, self.close(&request.session_id).await),
+            ClientRequest::DeleteSessionRequest(request) => respond(responder, self.delete(&request.session_id).await),
             other => {
                 let _ = responder.respond_with_error(Error::method_not_found().data(other.method().to_owned()));
             }
@@ -129,7 +131,8 @@ impl Agent<'_> {
         let sessions = SessionCapabilities::new()
             .list(SessionListCapabilities::new())
             .resume(SessionResumeCapabilities::new())
-            .close(SessionCloseCapabilities::new());
+            .close(SessionCloseCapabilities::new())
+            .delete(SessionDeleteCapabilities::new());
         let capabilities = AgentCapabilities::new()
             .load_session(true)
             .prompt_capabilities(PromptCapabilities::new().embedded_context(true))
@@ -332,7 +335,8 @@ impl Agent<'_> {
     async fn start(&self, log: &Log<'_>, session: &Session, input: rethread::Json) -> Result<ThreadHandle, Failure> {
         let file = self.definition.file(self.open)?;
         let labels = self.labels.clone().with(SESSION_LABEL, &*session.id.0).map_err(Failure::other)?;
-        let begin = Beginning { id: Some(session.begins_as), input: Some(input), past: Past::default(), labels };
+        let (id, past) = (Some(session.begins_as), Past::default());
+        let begin = Beginning { id, input: Some(input), past, labels, caller: None };
         let mut tools = ToolArgs { workspace: Some(session.folder.clone()), ..self.tools.clone() };
         if log.server.is_some_and(|server| server.folder(&tools).is_err()) {
             // A server on another machine has a folder of its own.
@@ -377,6 +381,36 @@ impl Agent<'_> {
         let _ended = session.told.lock().await;
         self.sessions.close(id);
         Ok(CloseSessionResponse::new())
+    }
+
+    /// Deletes the thread of a session, which need not be open.
+    async fn delete(&self, id: &SessionId) -> Answer<DeleteSessionResponse> {
+        let log = self.log().await?;
+        let session = self.sessions.get(id).ok();
+        // The next prompt would begin the thread again.
+        let _prompting = session.as_ref().map(Session::begin_prompt).transpose()?;
+        let Ok(_told) = session.as_ref().map(|session| session.told.try_lock()).transpose() else {
+            return Err(error::refused("the run of this session goes on: cancel it first"));
+        };
+        let thread = match session.as_ref().map(|session| session.thread()) {
+            Some(Some(thread)) => Some(thread),
+            // Nothing was said in it.
+            Some(None) => None,
+            None => Some(self.find(log, id).await?),
+        };
+        if let Some(thread) = thread {
+            if !thread.state().await.map_err(failed)?.is_ended() {
+                let detail = "the run of this session has not ended: answer its question, or cancel it with `rethread cancel` \
+                              when this agent has ended";
+                return Err(error::refused(detail));
+            }
+            match log.server {
+                Some(server) => server.delete(thread.id()).await.map_err(failed)?,
+                None => thread.delete().await.map_err(failed)?,
+            }
+        }
+        self.sessions.close(id);
+        Ok(DeleteSessionResponse::new())
     }
 }
 

@@ -13,7 +13,7 @@ use rethread_events::event::Decision;
 use rethread_events::message::FinishReason;
 
 use super::calls::{self, Shown};
-use crate::serve::doors::streamed_text::StreamedText;
+use crate::serve::doors::streamed_text::{StreamedText, reasoning_of};
 
 /// What is between the texts of a message that was begun twice.
 const BETWEEN: &str = "\n\n";
@@ -37,6 +37,8 @@ pub(super) struct Translator {
     asked: HashMap<CallId, String>,
     agents: HashMap<ThreadId, String>,
     plan: Vec<(String, PlanEntryStatus)>,
+    /// Whether the next answer is a plan, which is told as one.
+    is_planning: bool,
 }
 
 /// The id of a call by the event that has the answer and its place there.
@@ -73,6 +75,7 @@ impl Translator {
             asked: HashMap::new(),
             agents: HashMap::new(),
             plan: Vec::new(),
+            is_planning: false,
         }
     }
 
@@ -123,7 +126,8 @@ impl Translator {
     fn take_model(&mut self, recorded: &RecordedEvent, told: &mut Vec<SessionUpdate>) {
         let (thread, event) = (recorded.record.thread, &recorded.event);
         if let Event::LlmCallRequested(e) = event {
-            self.call = e.aside.is_none().then_some(CallId(recorded.record.seq));
+            let is_told = e.aside.is_none() && !std::mem::take(&mut self.is_planning);
+            self.call = is_told.then_some(CallId(recorded.record.seq));
             (self.text, self.thought) = Default::default();
         } else if let Event::LlmCallRetried(e) = event {
             self.restart(e.call_id);
@@ -140,8 +144,7 @@ impl Translator {
             && self.call == Some(e.call_id)
         {
             let key = e.call_id.key(thread);
-            let reasoning: String = e.message.content.iter().filter_map(reasoning_of).collect();
-            told.extend(rest(&self.thought, &reasoning).map(|piece| thought(&key, piece)));
+            told.extend(rest(&self.thought, &reasoning_of(&e.message)).map(|piece| thought(&key, piece)));
             let text = e.message.joined_text();
             told.extend(rest(&self.text, &text).map(|piece| said(&key, piece)));
             (self.call, self.finish, self.last) = (None, Some(e.finish_reason), text);
@@ -248,6 +251,10 @@ impl Translator {
     }
 
     fn take_plan(&mut self, event: &Event, told: &mut Vec<SessionUpdate>) {
+        if let Event::PlanRequested(_) = event {
+            self.is_planning = true;
+            return;
+        }
         let mut set = |index: u32, status| {
             if let Some(step) = self.plan.get_mut(index as usize) {
                 step.1 = status;
@@ -304,17 +311,4 @@ pub(super) fn changed(id: String, status: ToolCallStatus, content: Vec<ToolCallC
 
 fn failed(id: String, error: &ExecutionError) -> SessionUpdate {
     changed(id, ToolCallStatus::Failed, calls::content(&format!("{}: {}", error.kind, error.message)))
-}
-
-fn reasoning_of(part: &Part) -> Option<&str> {
-    match part {
-        Part::Reasoning(reasoning) => reasoning.text.as_deref(),
-        Part::Text { .. }
-        | Part::Image(_)
-        | Part::Document(_)
-        | Part::ToolCall(_)
-        | Part::ToolResult(_)
-        | Part::Refusal { .. }
-        | Part::Opaque { .. } => None,
-    }
 }

@@ -1,9 +1,9 @@
 //! The text and the reasoning of model calls as messages.
 
-use rethread::{CallId, Message, Part, ThreadId};
+use rethread::{CallId, Message, ThreadId};
 
 use super::super::event::Event as AguiEvent;
-use crate::serve::doors::streamed_text::StreamedText;
+use crate::serve::doors::streamed_text::{StreamedText, reasoning_of};
 
 /// What the model says in the present agent loop.
 #[derive(Debug, Default)]
@@ -145,8 +145,7 @@ impl Said {
         let mut call = self.call.take_if(|call| call.id == id)?;
         let mut emitted = Vec::new();
         if all {
-            let reasoning: String = message.content.iter().filter_map(reasoning_of).collect();
-            if let Some(piece) = call.reasoning.complete(&reasoning) {
+            if let Some(piece) = call.reasoning.complete(&reasoning_of(message)) {
                 call.think(piece, &mut emitted);
             }
             let text = message.joined_text();
@@ -177,17 +176,4 @@ pub(in super::super) fn whole(message_id: String, text: &str) -> Vec<AguiEvent> 
         AguiEvent::TextMessageContent { message_id: message_id.clone(), delta: text.to_owned() },
         AguiEvent::TextMessageEnd { message_id },
     ]
-}
-
-fn reasoning_of(part: &Part) -> Option<&str> {
-    match part {
-        Part::Reasoning(reasoning) => reasoning.text.as_deref(),
-        Part::Text { .. }
-        | Part::Image(_)
-        | Part::Document(_)
-        | Part::ToolCall(_)
-        | Part::ToolResult(_)
-        | Part::Refusal { .. }
-        | Part::Opaque { .. } => None,
-    }
 }
