@@ -5,11 +5,11 @@ mod bad;
 use std::process::Command;
 use std::time::Duration;
 
-use rethread_tests::binary::{Running, Scene, root};
+use rethread_tests::binary::{Scene, root};
 use rethread_tests::needs;
 use serde_json::{Value, json};
 
-use crate::doors::{APPROVES, ASKS, CHAT, FAILS, HANGS, check_page, serve};
+use crate::doors::{APPROVES, ASKS, CHAT, FAILS, HANGS, check_page, run_client, serve};
 use crate::http::{Request, Response, Stream};
 use crate::place::Place;
 
@@ -125,14 +125,8 @@ impl Door {
         panic!("the task does not come to be {state}");
     }
 
-    fn n_threads(&self) -> usize {
-        self.place.get("/v1/threads").is(200).value()["threads"].as_array().unwrap().len()
-    }
-
-    fn run(&self, mut command: Command) {
-        command.args([&format!("http://{}/a2a", self.place.address), &self.token]);
-        let said = Running::start(command).end().ok().stdout;
-        assert_eq!(said.trim(), "done");
+    fn run(&self, command: Command) {
+        run_client(command, &self.place, "/a2a", &self.token);
     }
 }
 
@@ -240,7 +234,7 @@ fn killed_server_has_the_task_that_a_client_sent() {
     let painted = door.task("asks", &answer);
     assert_eq!(painted["artifacts"][0]["parts"][0]["text"], "Painted blue.");
     assert_eq!(door.task("asks", &answer), painted);
-    assert_eq!(door.n_threads(), 3);
+    assert_eq!(door.place.n_threads(), 3);
 }
 
 #[test]
@@ -268,7 +262,7 @@ fn repeated_message_is_done_once_also_if_many_come_at_once() {
     };
     let first = send(&message("m1", "Hello."));
     let task = door.task("chat", &message("m1", "Hello."));
-    assert_eq!((task["id"].as_str(), door.n_threads()), (Some(&*first), 1));
+    assert_eq!((task["id"].as_str(), door.place.n_threads()), (Some(&*first), 1));
     let following = in_context(message("m2", "What is my name?"), &task);
     let second = send(&following);
     assert_ne!(first, second);
@@ -277,7 +271,7 @@ fn repeated_message_is_done_once_also_if_many_come_at_once() {
     // Another message with an id that was used is refused, and nothing is lost or begun.
     let reused = door.call("chat", "SendMessage", &message("m2", "What is my name?")).send();
     error(&reused, 200, -32_602, "INVALID_PARAMS");
-    assert_eq!(door.n_threads(), 1);
+    assert_eq!(door.place.n_threads(), 1);
     // The ids of another sender are its own.
     let other = door.place.scene.run("token create --scope operate").ok().stdout.trim().to_owned();
     let of_other = door.request(&other, "chat").json(&call("SendMessage", &message("m1", "Hello."))).send().is(200);
@@ -368,7 +362,7 @@ fn client_that_leaves_cancels_nothing() {
     ] {
         error(&door.call("hangs", method, &params).send(), 503, -32_000, "BUSY");
     }
-    assert_eq!(door.n_threads(), 1);
+    assert_eq!(door.place.n_threads(), 1);
     // What does not wait has no place.
     door.task("chat", &later(message("m3", "Hello.")));
     drop(stream);
@@ -431,7 +425,7 @@ fn tasks_of_other_labels_and_agents_do_not_exist_for_a2a() {
     assert_eq!((all(&other), all(&acme), all(&door.token)), (json!(0), json!(1), json!(1)));
     let done = send(&acme, "SendMessage", &to_task(message("m2", "blue"), &task)).is(200).value();
     assert_eq!(done["result"]["task"]["status"]["state"], "TASK_STATE_COMPLETED", "{done}");
-    assert_eq!(door.n_threads(), 1);
+    assert_eq!(door.place.n_threads(), 1);
 }
 
 #[test]

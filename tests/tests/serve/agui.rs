@@ -6,11 +6,11 @@ mod ends;
 use std::process::Command;
 use std::time::Duration;
 
-use rethread_tests::binary::{Running, Scene, root};
+use rethread_tests::binary::{Scene, root};
 use rethread_tests::needs;
 use serde_json::{Value, json};
 
-use crate::doors::{FAILS, HANGS, check_page, serve};
+use crate::doors::{FAILS, HANGS, check_page, run_client, serve};
 use crate::http::{Request, Response, Stream};
 use crate::place::Place;
 
@@ -185,14 +185,8 @@ impl Door {
         lines.map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    fn n_threads(&self) -> usize {
-        self.place.get("/v1/threads").is(200).value()["threads"].as_array().unwrap().len()
-    }
-
-    fn run(&self, mut command: Command) {
-        command.args([&format!("http://{}/agui", self.place.address), &self.token]);
-        let said = Running::start(command).end().ok().stdout;
-        assert_eq!(said.trim(), "done");
+    fn run(&self, command: Command) {
+        run_client(command, &self.place, "/agui", &self.token);
     }
 }
 
@@ -312,7 +306,7 @@ fn refused_inputs_are_run_errors_and_start_nothing() {
     error(&door.send("looks", &resume), 400, "invalid_request");
     let on_leave = door.request(&door.token, "looks", &hello).header("x-rethread-on-disconnect", "perhaps").send();
     error(&on_leave, 400, "invalid_request");
-    assert_eq!(door.n_threads(), 0);
+    assert_eq!(door.place.n_threads(), 0);
 }
 
 #[test]
@@ -394,7 +388,7 @@ fn repeated_run_is_followed_and_not_run_again() {
     let second = door.events("looks", &asked("r2", "Again."));
     assert_eq!(door.events("looks", &asked("r1", "Hello.")), first);
     assert_eq!(door.events("looks", &asked("r2", "Again.")), second);
-    assert_eq!(door.n_threads(), 1);
+    assert_eq!(door.place.n_threads(), 1);
     let thread = &first[0]["metadata"]["rethread"]["thread_id"];
     let runs = door.place.get(&format!("/v1/threads/{}/runs", thread.as_str().unwrap())).is(200).value();
     assert_eq!(runs["runs"].as_array().map(Vec::len), Some(2), "{runs}");

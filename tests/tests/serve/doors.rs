@@ -105,6 +105,13 @@ pub(crate) fn serve(scene: Scene, options: &str, workflows: &[&str]) -> (Place, 
     (place, token)
 }
 
+/// Runs a client of others at a path of the server, and checks that it says so when it is done.
+#[track_caller]
+pub(crate) fn run_client(mut command: Command, place: &Place, path: &str, token: &str) {
+    command.args([&format!("http://{}{path}", place.address), token]);
+    assert_eq!(Running::start(command).end().ok().stdout.trim(), "done");
+}
+
 /// Stores the workflow of the page about a door, runs its program in this language, and compares what that prints with what
 /// the page says.
 #[track_caller]

@@ -32,10 +32,6 @@ fn a_key_starts_one_thread_also_across_a_restart() {
     start(&place, &"k".repeat(300), &body).problem(400, "invalid-request");
 }
 
-fn n_threads(place: &Place) -> usize {
-    place.get("/v1/threads").value()["threads"].as_array().unwrap().len()
-}
-
 /// Sends the same request many times at once; gives the thread that all of them began.
 fn by_many(request: Request) -> String {
     let threads: Vec<_> = (0..8)
@@ -64,7 +60,7 @@ fn concurrent_identical_requests_start_one_thread() {
     let place = Place::new();
     let body = json!({ "definition": QUICK, "input": "Ada" });
     by_many(place.request("POST", "/v1/threads").header("Idempotency-Key", "same").json(&body));
-    assert_eq!(n_threads(&place), 1);
+    assert_eq!(place.n_threads(), 1);
 }
 
 #[test]
@@ -85,7 +81,7 @@ fn fork_and_live_rerun_with_a_key_start_one_thread() {
             place.request("POST", &path).header("Idempotency-Key", "same").json(body)
         };
         let first = by_many(send(&place, &body));
-        assert_eq!(n_threads(&place), n + 2, "{what}");
+        assert_eq!(place.n_threads(), n + 2, "{what}");
         let mut said = Vec::new();
         for round in 0..2 {
             let again = send(&place, &body).send().is(201);
@@ -104,7 +100,7 @@ fn fork_and_live_rerun_with_a_key_start_one_thread() {
             }
         }
         assert!(said.windows(2).all(|two| two[0] == two[1]), "{said:?}");
-        assert_eq!(n_threads(&place), n + 2, "{what}");
+        assert_eq!(place.n_threads(), n + 2, "{what}");
     }
     // One that begins nothing leaves its key free.
     let late = |body: &Value| {
@@ -141,7 +137,7 @@ fn deleted_thread_is_not_started_again_by_its_key() {
     place.request("DELETE", &format!("/v1/threads/{thread}")).send().is(200);
     let gone = start(&place, "k1", &body).problem(404, "no-thread");
     assert_eq!(gone["place"]["thread_id"], thread.as_str());
-    assert_eq!(n_threads(&place), 0);
+    assert_eq!(place.n_threads(), 0);
     start(&place, "k3", &body).is(201);
 }
 
@@ -196,7 +192,7 @@ fn a_start_that_was_refused_leaves_its_key_free() {
     fork(&json!({ "profile": "none" })).problem(422, "invalid-workflow");
     fork(&json!({ "seq": 1_000 })).problem(404, "no-moment");
     fork(&json!({ "seq": 2 })).is(201);
-    assert_eq!(n_threads(&place), 3);
+    assert_eq!(place.n_threads(), 3);
 }
 
 #[test]

@@ -83,10 +83,6 @@ impl Door {
         format!("http://{}/mcp", self.place.address)
     }
 
-    fn n_threads(&self) -> usize {
-        self.place.get("/v1/threads").is(200).value()["threads"].as_array().unwrap().len()
-    }
-
     fn client(&self) -> Client<'_> {
         Client { door: self, token: self.token.clone(), session: None }
     }
@@ -311,7 +307,7 @@ fn refused_requests_are_errors_of_json_rpc_and_start_nothing() {
     assert!(message(&client.post("ping", json!({})).is(200))["result"].is_object());
     client.request("DELETE").send().is(204);
     error(&client.post("ping", json!({})), 404, -32_000);
-    assert_eq!(door.n_threads(), 0);
+    assert_eq!(door.place.n_threads(), 0);
 }
 
 #[test]

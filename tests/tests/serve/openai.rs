@@ -4,11 +4,11 @@ mod ends;
 
 use std::process::Command;
 
-use rethread_tests::binary::{Running, Scene, root};
+use rethread_tests::binary::{Scene, root};
 use rethread_tests::needs;
 use serde_json::{Value, json};
 
-use crate::doors::{APPROVES, ASKS, CHAT, FAILS, HANGS, check_page, serve};
+use crate::doors::{APPROVES, ASKS, CHAT, FAILS, HANGS, check_page, run_client, serve};
 use crate::http::{Request, Response, Stream};
 use crate::place::Place;
 
@@ -101,14 +101,8 @@ impl Door {
         stream
     }
 
-    fn n_threads(&self) -> usize {
-        self.place.get("/v1/threads").is(200).value()["threads"].as_array().unwrap().len()
-    }
-
-    fn run(&self, mut command: Command) {
-        command.args([&format!("http://{}/v1", self.place.address), &self.token]);
-        let said = Running::start(command).end().ok().stdout;
-        assert_eq!(said.trim(), "done");
+    fn run(&self, command: Command) {
+        run_client(command, &self.place, "/v1", &self.token);
     }
 }
 
@@ -222,7 +216,7 @@ fn refused_requests_have_the_shape_of_openai_and_start_nothing() {
     let mut elsewhere = asked("chat");
     elsewhere["metadata"] = json!({ "thread_id": "00000000-0000-7000-8000-000000000000" });
     error(&door.send(&elsewhere), 404, "not_found_error", "no_thread");
-    assert_eq!(door.n_threads(), 0);
+    assert_eq!(door.place.n_threads(), 0);
 }
 
 #[test]
@@ -367,7 +361,7 @@ fn repeated_request_with_a_key_gets_the_answer_of_the_first() {
     next["metadata"] = json!({ "thread_id": first["metadata"]["thread_id"] });
     assert_eq!(send(&next).is(200).value()["id"], send(&next).is(200).value()["id"]);
     error(&send(&asked("fails")), 422, "invalid_request_error", "key_reused");
-    assert_eq!(door.n_threads(), 1);
+    assert_eq!(door.place.n_threads(), 1);
 }
 
 /// A request for a response.
@@ -398,7 +392,7 @@ fn repeated_message_after_a_response_runs_once() {
     assert_ne!(other["conversation"], first["conversation"]);
     let forked = respond(&door, &next, Some("turn-3")).is(200).value();
     assert_eq!(respond(&door, &next, Some("turn-3")).is(200).value()["id"], forked["id"]);
-    assert_eq!(door.n_threads(), 3);
+    assert_eq!(door.place.n_threads(), 3);
 
     // What came before is no answer to a question that was asked since.
     let started = respond(&door, &json!({ "model": "chat", "input": "Hello" }), None).is(200).value();
@@ -475,10 +469,10 @@ fn deleted_response_is_gone_with_its_thread() {
     door.place.get(&path(&first)).is(200);
 
     let alone = say("Hello", None);
-    let before = door.n_threads();
+    let before = door.place.n_threads();
     let deleted = door.place.request("DELETE", &path(&alone)).send().is(200).value();
     assert_eq!(deleted, json!({ "id": alone, "object": "response", "deleted": true }));
-    assert_eq!(door.n_threads(), before - 1);
+    assert_eq!(door.place.n_threads(), before - 1);
     error(&door.place.get(&path(&alone)), 404, "not_found_error", "no_thread");
     error(&door.place.request("DELETE", &path(&alone)).send(), 404, "not_found_error", "no_thread");
 

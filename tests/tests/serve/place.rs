@@ -155,6 +155,12 @@ impl Place {
         }
     }
 
+    /// How many threads the log has, of a page.
+    #[track_caller]
+    pub(crate) fn n_threads(&self) -> usize {
+        self.get("/v1/threads").is(200).value()["threads"].as_array().unwrap().len()
+    }
+
     /// Waits until the thread has ended, waits or is paused; gives its outcome.
     #[track_caller]
     pub(crate) fn at_rest(&self, thread: &str) -> Value {

@@ -148,6 +148,7 @@ impl Isolation {
 }
 
 /// A program that is to be started, without more of this process' environment than is given.
+#[derive(Clone)]
 pub(crate) struct Launch {
     pub(crate) program: OsString,
     pub(crate) arguments: Vec<OsString>,

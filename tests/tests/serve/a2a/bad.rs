@@ -45,7 +45,7 @@ fn malformed_requests_are_errors_of_json_rpc_and_start_nothing() {
     error(&as_text, 415, -32_000, "UNSUPPORTED_MEDIA_TYPE");
     let by_get = Request::new(door.place.address, "GET", "/a2a/chat").send();
     error(&by_get, 405, -32_000, "METHOD_NOT_ALLOWED");
-    assert_eq!(door.n_threads(), 0);
+    assert_eq!(door.place.n_threads(), 0);
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn parameters_that_cannot_be_used_are_named_and_start_nothing() {
     }
     error(&door.call("chat", "GetExtendedAgentCard", &Value::Null).send(), 200, -32_004, "UNSUPPORTED_OPERATION");
     error(&door.call("data", "SendMessage", &message("m2", "no JSON")).send(), 200, -32_602, "INVALID_PARAMS");
-    assert_eq!(door.n_threads(), 0);
+    assert_eq!(door.place.n_threads(), 0);
     // A message that was refused can be sent again.
     let params = with(hello.clone(), "/message/contextId", &json!(thread));
     error(&door.call("chat", "SendMessage", &params).send(), 200, -32_001, "TASK_NOT_FOUND");
@@ -149,7 +149,7 @@ fn tokens_and_scopes_are_those_of_the_api() {
     assert_eq!(in_rest(&door.token, "GET", "extendedAgentCard"), (400, "FAILED_PRECONDITION".into()));
     assert_eq!(in_rest(&door.token, "POST", "tasks/x/pushNotificationConfigs"), (400, "FAILED_PRECONDITION".into()));
     assert_eq!(in_rest(&door.token, "DELETE", "tasks/x"), (405, "UNIMPLEMENTED".into()));
-    assert_eq!(door.n_threads(), 1);
+    assert_eq!(door.place.n_threads(), 1);
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn other_versions_of_the_protocol_are_refused() {
     }
     let in_rest = ask("/a2a/chat/message:send", Some("0.3")).is(400).value();
     assert_eq!(in_rest["error"]["details"][0]["reason"], "VERSION_NOT_SUPPORTED", "{in_rest}");
-    assert_eq!(door.n_threads(), 0);
+    assert_eq!(door.place.n_threads(), 0);
     ask("/a2a/chat", Some("1.0.1")).is(200);
     assert!(ask("/a2a/chat?A2A-Version=1.0", None).is(200).value()["error"].is_null());
 }

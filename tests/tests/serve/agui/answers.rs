@@ -135,7 +135,7 @@ fn tools_of_the_client_end_the_run_and_their_results_continue_it() {
     assert_eq!(door.events("front", &both).last(), done.last());
     let late = result(&calls[1], json!({ "content": "no" }));
     error(&door.send("front", &answer("r2", vec![late])), 409, "interaction_closed");
-    assert_eq!(door.n_threads(), 1);
+    assert_eq!(door.place.n_threads(), 1);
 
     // A failure of the client is one that the model reads.
     let mut body = asked("r3", "Pay.");

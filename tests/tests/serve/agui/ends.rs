@@ -64,7 +64,7 @@ fn killed_server_tells_the_same_run_to_the_same_request() {
     place.token = Some(token.clone());
     let door = Door { place, token };
     assert_eq!(interrupts(&door.events("asks", &asked("r1", "Paint."))), first);
-    assert_eq!(door.n_threads(), 1);
+    assert_eq!(door.place.n_threads(), 1);
 }
 
 #[test]
@@ -105,5 +105,5 @@ fn client_that_connects_a_thousand_times_runs_once_and_leaves_nothing() {
     while !door.place.get("/metrics").is(200).body.lines().any(|line| line == "rethread_subscribers 0") {
         assert!(std::time::Instant::now() < limit, "streams of clients that left stay open");
     }
-    assert_eq!(door.n_threads(), 2);
+    assert_eq!(door.place.n_threads(), 2);
 }

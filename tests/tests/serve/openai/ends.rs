@@ -64,7 +64,7 @@ fn clients_that_hang_at_the_door_cost_others_nothing() {
     let refused = door.send(&asked("chat"));
     error(&refused, 503, "server_error", "busy");
     assert!(refused.header("retry-after").is_some());
-    assert_eq!(door.n_threads(), 8, "what was refused began nothing");
+    assert_eq!(door.place.n_threads(), 8, "what was refused began nothing");
     drop(hanging);
     let limit = Instant::now() + Duration::from_secs(120);
     while door.send(&asked("chat")).status != 200 {
@@ -85,7 +85,7 @@ fn client_that_repeats_a_request_a_thousand_times_starts_one_thread() {
     while !door.place.get("/metrics").is(200).body.lines().any(|line| line == "rethread_subscribers 0") {
         assert!(Instant::now() < limit, "streams of clients that left stay open");
     }
-    assert_eq!(door.n_threads(), 2);
+    assert_eq!(door.place.n_threads(), 2);
 }
 
 #[test]

@@ -47,6 +47,9 @@ const WITH_LIMITS: &str = "ulimit -t \"$1\" && ulimit -d \"$2\" && \
     { [ \"$4\" = input ] || exec < /dev/null; } && shift 4 && exec \"$@\"; exit 126";
 /// How many sockets of other programs are covered one by one.
 const SOCKETS_MAX: usize = 100;
+/// How often a sandbox is started that ends before its program begins: a socket that was to be covered may have been removed
+/// just then.
+const STARTS_MAX: u32 = 5;
 /// How many starts wait for their turn.
 const WAITING_MAX: usize = 64;
 /// How long a dropped sandbox is waited for, before what was made for it may be removed.
@@ -432,6 +435,22 @@ pub(super) async fn spawn(
     launch: Launch,
     workspace: &Arc<Workspace>,
 ) -> Result<(Child, Group), String> {
+    let mut said = String::new();
+    for _ in 0..STARTS_MAX {
+        match spawn_once(isolation, launch.clone(), workspace).await? {
+            Ok(started) => return Ok(started),
+            Err(refused) => said = refused,
+        }
+    }
+    Err(format!("the sandbox did not start: {said}"))
+}
+
+/// Starts it once. The inner error is what the sandbox said when it ended before the program began.
+async fn spawn_once(
+    isolation: &Isolation,
+    launch: Launch,
+    workspace: &Arc<Workspace>,
+) -> Result<Result<(Child, Group), String>, String> {
     let (reply, started) = oneshot::channel();
     let (isolation, workspace, has_input) = (isolation.clone(), Arc::clone(workspace), launch.has_input);
     let request = Request { isolation, workspace, launch, runtime: Handle::current(), reply };
@@ -444,12 +463,16 @@ pub(super) async fn spawn(
         None => group,
     };
     match tokio::time::timeout(START_MAX, start_program(&mut child, has_input)).await {
-        Ok(Ok(())) => Ok((child, group)),
-        _ => {
+        Ok(Ok(())) => Ok(Ok((child, group))),
+        waited => {
             drop(group);
             let output = tokio::time::timeout(Duration::from_secs(1), child.wait_with_output()).await;
             let said = output.ok().and_then(Result::ok).map(|output| output.stderr).unwrap_or_default();
-            Err(format!("the sandbox did not start: {}", String::from_utf8_lossy(&said).trim()))
+            let said = String::from_utf8_lossy(&said).trim().to_owned();
+            match waited {
+                Ok(_) => Ok(Err(said)),
+                Err(_) => Err(format!("the sandbox did not start in {} s: {said}", START_MAX.as_secs())),
+            }
         }
     }
 }

@@ -131,6 +131,27 @@ async fn isolated_command_reaches_no_process_no_socket_and_no_network() {
 }
 
 #[tokio::test]
+async fn isolated_commands_start_while_sockets_of_others_come_and_go() {
+    let Some(f) = fixture(Isolation::default()) else { return };
+    let (elsewhere, (stop, stopped)) = (elsewhere(), std::sync::mpsc::channel::<()>());
+    let path = elsewhere.path().join("socket");
+    let comes_and_goes = std::thread::spawn(move || {
+        let pause = std::time::Duration::from_millis(30);
+        while let Err(std::sync::mpsc::RecvTimeoutError::Timeout) = stopped.recv_timeout(pause) {
+            let listener = UnixListener::bind(&path).unwrap();
+            std::thread::sleep(pause);
+            std::fs::remove_file(&path).unwrap();
+            drop(listener);
+        }
+    });
+    for _ in 0..40 {
+        assert_eq!(run(&f, "echo started").await, "started\n[exit code 0]\n");
+    }
+    drop(stop);
+    comes_and_goes.join().unwrap();
+}
+
+#[tokio::test]
 async fn isolated_command_leaves_nothing_running() {
     let Some(f) = fixture(Isolation::default()) else { return };
     let beats = "while :; do echo x >> beat; done";
