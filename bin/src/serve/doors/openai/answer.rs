@@ -96,8 +96,8 @@ pub(super) struct Answering {
 
 impl Answering {
     pub(super) fn begin(server: &Shared, run: &Run) -> Self {
-        let answer_text = AnswerText::of(run.workflow.clone(), run.id, run.from, run.depth);
-        let following = Following::begin(server, run, server.settings.doors.cancel_on_disconnect, answer_text);
+        let cancels = server.settings.doors.cancel_on_disconnect;
+        let following = Following::begin(server, run, cancels, AnswerText::of(run));
         Self { following, finish: None, has_spoken: false, last: String::new() }
     }
 

@@ -14,7 +14,7 @@ use super::Error;
 use super::answer;
 use super::input::{Input, Place};
 use crate::serve::beginning::{self, Begun, Repeatable};
-use crate::serve::doors::following::Run;
+use crate::serve::doors::following::{Inside, Run};
 use crate::serve::doors::question::{answer_of, is_answered_by_message};
 use crate::serve::guard;
 use crate::serve::idempotency::Key;
@@ -77,7 +77,7 @@ async fn start(
     });
     let (Begun::Now(thread) | Begun::Before(thread)) = begun.await?;
     let thread = thread.by(guard::principal(server, request));
-    Ok(Run { thread, id: RunId(Seq(0)), from: Seq(0), depth: 0, workflow })
+    Ok(Run { thread, id: RunId(Seq(0)), from: Seq(0), inside: Inside::default(), workflow })
 }
 
 /// Answers the question that a thread waits for, or starts its next run: right `after` this run, if one is given.
@@ -127,7 +127,7 @@ async fn go_on(
         }
         Err(error) => return Err(Problem::from(error).into()),
     };
-    Ok(Run { id: accepted.run_id, from: accepted.seq, depth: 0, workflow, thread })
+    Ok(Run { id: accepted.run_id, from: accepted.seq, inside: Inside::default(), workflow, thread })
 }
 
 /// Answers the question that a thread waits for. `None` if it waits for nothing.
@@ -159,8 +159,7 @@ async fn answer_question(
     let from = thread.summary().await.map_err(Problem::from)?.last_seq.next();
     let answer = answer_of(question, text);
     thread.sibling(question.thread).respond(question.request.id, answer).await.map_err(Problem::from)?;
-    let depth = u32::try_from(state.frames().len()).unwrap_or(u32::MAX);
-    Ok(Some(Run { id: state.run_id(), from, depth, workflow, thread: thread.clone() }))
+    Ok(Some(Run { id: state.run_id(), from, inside: Inside::of(state), workflow, thread: thread.clone() }))
 }
 
 /// Continues a conversation after a run that is not its last one: the run after it is made again with this message, in a
@@ -200,7 +199,7 @@ async fn fork(
     });
     let (Begun::Now(thread) | Begun::Before(thread)) = begun.await?;
     let thread = thread.by(guard::principal(server, request));
-    Ok(Run { thread, id: run, from: run.0, depth: 0, workflow })
+    Ok(Run { thread, id: run, from: run.0, inside: Inside::default(), workflow })
 }
 
 /// Returns the run that began after this one had ended.

@@ -17,7 +17,7 @@ use super::begin::begin;
 use super::chat::whole;
 use super::input::Input;
 use super::{CONVERSATION, Error, RESPONSE, THREAD};
-use crate::serve::doors::following::Run;
+use crate::serve::doors::following::{Inside, Run};
 use crate::serve::guard;
 use crate::serve::idempotency::blocking;
 use crate::serve::problem::{Kind, Problem};
@@ -229,7 +229,7 @@ async fn find(server: &Server, request: &HttpRequest) -> Result<(Run, Response),
     let workflow = server.runtime.workflow(on.hash).await.map_err(Problem::from)?.ok_or_else(no_such)?;
     let created = summary.as_ref().map_or_else(|| server.runtime.now(), |summary| summary.started_at);
     let model = on.name.clone();
-    let run = Run { thread, id: key.run, from: key.from, depth: 0, workflow };
+    let run = Run { thread, id: key.run, from: key.from, inside: Inside::default(), workflow };
     let metadata = Metadata::of(&run);
     Ok((run, Response { key, created: created.unix_us() / 1_000_000, model, metadata, background: true }))
 }
