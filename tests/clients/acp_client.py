@@ -211,12 +211,15 @@ async def erase(agent, session):
 
 
 async def delete(editor, agent, session):
-    """A session is deleted when its run has ended."""
+    """A session is cancelled, and deleted, while its run waits for an answer."""
     asking = (await agent.new_session(cwd=FOLDER)).session_id
     unused = (await agent.new_session(cwd=FOLDER)).session_id
     await agent.prompt(session_id=asking, prompt=[acp.text_block("ask")])
-    assert "has not ended" in await refused(-32600, erase(agent, asking))
-    await agent.prompt(session_id=asking, prompt=[acp.text_block("blue")])
+    await agent.cancel(session_id=asking)
+    editor.updates = []
+    await agent.prompt(session_id=asking, prompt=[acp.text_block("hello")])
+    assert editor.text() == "Hello, Ada!", editor.updates
+    await agent.prompt(session_id=asking, prompt=[acp.text_block("ask")])
     await erase(agent, asking)
     await refused(-32002, agent.load_session(cwd=FOLDER, session_id=asking))
     await erase(agent, unused)

@@ -142,4 +142,16 @@ assert.deepEqual(said.map((message) => message.content).filter((text) => text ==
 const ids = team.messages.flatMap((message) => message.toolCalls ?? []).map((call) => call.id);
 assert.equal(new Set(ids).size, 2);
 
+
+// Branches that speak at the same time.
+const crowd = agentOf("crowd");
+const spoken = await run(crowd, "Speak.");
+assert.equal(spoken.last.outcome.type, "success");
+const begun = crowd.seen.filter((event) => event.type === "SUBAGENT_STARTED").map((event) => event.subagentRunId);
+assert.equal(new Set(begun).size, 3);
+for (const id of begun) {
+  const texts = crowd.messages.filter((message) => message.subagentRunId === id && message.role === "assistant");
+  assert.deepEqual(texts.map((message) => message.content), ["One two three four."]);
+}
+
 console.log("done");

@@ -1,6 +1,6 @@
 """The MCP client of PyPI against rethread, in one generation of the protocol: over HTTP, or over stdio.
 
-Usage: mcp_client.py legacy|auto http URL TOKEN
+Usage: mcp_client.py legacy|auto http URL TOKEN [sizes]
        mcp_client.py legacy|auto stdio PROGRAM ARGUMENT...
 """
 
@@ -121,6 +121,21 @@ async def asks():
         assert text(painted) == "Painted blue.", painted
 
 
+async def sizes():
+    """A tool of a run asks in the middle of a call."""
+    for action, said in [("accept", "Size m."), ("decline", "No size.")]:
+        asked = []
+
+        async def chooses(context, params):
+            asked.append((params.message, params.requested_schema["properties"]["size"]["enum"]))
+            return types.ElicitResult(action=action, content={"size": "m"} if action == "accept" else None)
+
+        async with client(elicitation_callback=chooses) as c:
+            sized = await c.call_tool("sizes", {"input": "x"})
+            assert text(sized) == said, sized
+            assert len(asked) == 1 and "Which size?" in asked[0][0] and asked[0][1] == ["s", "m"], asked
+
+
 async def reports(c):
     """Progress: a report for each node."""
     nodes = []
@@ -162,6 +177,10 @@ async def cancels(c):
 
 
 async def main():
+    if REST[-1] == "sizes":
+        await sizes()
+        print("done")
+        return
     async with client() as c:
         assert c.server_info.name == "rethread", c.server_info
         assert (c.protocol_version == "2026-07-28") == (MODE != "legacy"), c.protocol_version

@@ -160,6 +160,7 @@ routes! {
     get "/v1/responses/{response}" Read Filtered openai::responses::retrieve;
     delete "/v1/responses/{response}" Admin Filtered openai::responses::delete;
     post "/v1/responses/{response}/cancel" Operate Filtered openai::responses::cancel;
+    get "/v1/responses/{response}/input_items" Read Filtered openai::responses::input_items::list;
     post "/agui/{workflow}" Operate Filtered agui::create;
     get "/mcp" Read Filtered mcp::handle;
     post "/mcp" Read Filtered mcp::handle;

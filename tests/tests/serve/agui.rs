@@ -2,6 +2,7 @@
 
 mod answers;
 mod ends;
+mod subagents;
 
 use std::process::Command;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use rethread_tests::binary::{Scene, root};
 use rethread_tests::needs;
 use serde_json::{Value, json};
 
-use crate::doors::{FAILS, HANGS, check_page, run_client, serve};
+use crate::doors::{CLIENT_TOOLS, FAILS, HANGS, check_page, run_client, serve};
 use crate::http::{Request, Response, Stream};
 use crate::place::Place;
 
@@ -116,6 +117,26 @@ workflows:
               otherwise: {text: Done.}
 "#;
 
+/// Branches that speak at the same time.
+const CROWD: &str = r#"
+version: "1"
+name: crowd
+nodes:
+  - id: each
+    parallel:
+      for_each: "[1, 2, 3]"
+      as: item
+      body:
+        nodes:
+          - id: one
+            llm:
+              provider: mock
+              model: scripted
+              user_prompt: "{{ item }}"
+              stream: true
+              extra: {script: {otherwise: {chunks: ["One ", "two ", "three ", "four."], chunk_delay_ms: 100}}}
+"#;
+
 /// Calls a tool of the client.
 const FRONT: &str = r#"
 version: "1"
@@ -136,12 +157,6 @@ nodes:
           otherwise: {text: Not paid.}
 "#;
 
-const CLIENT_TOOLS: &str = r#"
-[serve.client_tools.confirm]
-description = "Asks the user."
-parameters = { type = "object", properties = { what = { type = "string" } }, required = ["what"] }
-"#;
-
 /// A server that needs tokens, and one of the scope `operate`.
 struct Door {
     place: Place,
@@ -158,7 +173,7 @@ impl Door {
     }
 
     fn on(scene: Scene, options: &str) -> Self {
-        let (place, token) = serve(scene, options, &[LOOKS, ASKS, FAILS, HANGS, TOLD, TEAM]);
+        let (place, token) = serve(scene, options, &[LOOKS, ASKS, FAILS, HANGS, TOLD, TEAM, CROWD]);
         Self { place, token }
     }
 

@@ -93,6 +93,13 @@ nodes:
           otherwise: {text: Looked.}
 "#;
 
+/// A tool of the client, in `rethread.toml`.
+pub(crate) const CLIENT_TOOLS: &str = r#"
+[serve.client_tools.confirm]
+description = "Asks the user."
+parameters = { type = "object", properties = { what = { type = "string" } }, required = ["what"] }
+"#;
+
 /// A server that needs tokens and has these workflows, and a token of the scope `operate`.
 pub(crate) fn serve(scene: Scene, options: &str, workflows: &[&str]) -> (Place, String) {
     let token = scene.run("token create --scope operate").ok().stdout.trim().to_owned();

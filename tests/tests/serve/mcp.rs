@@ -206,6 +206,40 @@ fn mcp_client_for_python_works_over_http() {
     }
 }
 
+/// Calls a tool of an MCP server, which asks.
+const SIZES: &str = r#"
+version: "1"
+name: sizes
+nodes:
+  - id: answer
+    llm:
+      provider: mock
+      model: scripted
+      user_prompt: "{{ input }}"
+      tool_mode: auto
+      available_tools: [shop__ask]
+      extra:
+        script:
+          answers:
+            - {match: ^x, tool_calls: [{name: shop__ask, arguments: {}}]}
+            - {match: accept m, text: Size m.}
+          otherwise: {text: No size.}
+"#;
+
+#[test]
+fn questions_of_tools_in_the_middle_of_a_call_are_shown_by_the_clients() {
+    for generation in ["legacy", "auto"] {
+        let scene = Scene::new();
+        let server = scene.write("server.py", include_str!("../../src/mcp_server.py"));
+        let config = json!({ "mcpServers": { "shop": { "command": "python3", "args": [server] } } });
+        scene.write("servers.json", config.to_string());
+        let door = Door::on(scene, "--mcp servers.json");
+        door.place.put(SIZES);
+        let Some(command) = python(generation, &["http", &door.address(), &door.token, "sizes"]) else { return };
+        run(command);
+    }
+}
+
 #[test]
 fn mcp_clients_for_node_work() {
     let Some(folder) = needs::npm(env!("CARGO_TARGET_TMPDIR"), "mcp-node", &NPM) else { return };

@@ -1,6 +1,7 @@
 //! The OpenAI-compatible door: with the clients of OpenAI from PyPI and npm, and with requests that no client sends.
 
 mod ends;
+mod tools;
 
 use std::process::Command;
 
@@ -8,7 +9,7 @@ use rethread_tests::binary::{Scene, root};
 use rethread_tests::needs;
 use serde_json::{Value, json};
 
-use crate::doors::{APPROVES, ASKS, CHAT, FAILS, HANGS, check_page, run_client, serve};
+use crate::doors::{APPROVES, ASKS, CHAT, CLIENT_TOOLS, FAILS, HANGS, check_page, run_client, serve};
 use crate::http::{Request, Response, Stream};
 use crate::place::Place;
 
@@ -67,6 +68,27 @@ nodes:
       extra: {script: {otherwise: {text: "Once upon a", finish_reason: length}}}
 "#;
 
+/// Calls tools of the client.
+const PAYS: &str = r#"
+version: "1"
+name: pays
+nodes:
+  - id: answer
+    llm:
+      provider: mock
+      model: scripted
+      user_prompt: "{{ input }}"
+      stream: true
+      tool_mode: auto
+      available_tools: [confirm]
+      extra:
+        script:
+          answers:
+            - {match: ^Pay, chunks: ["One ", "moment."], tool_calls: [{name: confirm, arguments: {what: 5 EUR}}, {name: confirm, arguments: {what: 6 EUR}}]}
+            - {match: "^yes", chunks: ["Paid", "."]}
+          otherwise: {text: Not paid.}
+"#;
+
 /// A server that needs tokens, and one of the scope `operate`.
 struct Door {
     place: Place,
@@ -75,7 +97,11 @@ struct Door {
 
 impl Door {
     fn new() -> Self {
-        Self::on(Scene::new(), "")
+        let scene = Scene::new();
+        scene.write("rethread.toml", CLIENT_TOOLS);
+        let door = Self::on(scene, "");
+        door.place.put(PAYS);
+        door
     }
 
     fn on(scene: Scene, options: &str) -> Self {
@@ -195,6 +221,11 @@ fn refused_requests_have_the_shape_of_openai_and_start_nothing() {
         ("modalities", json!(["text", "audio"])),
         ("audio", json!({ "voice": "ada", "format": "mp3" })),
         ("tools", json!([{}])),
+        ("tools", json!({})),
+        ("tools", json!([{ "type": "custom", "custom": { "name": "confirm" } }])),
+        ("tools", json!([{ "type": "function", "function": { "name": "confirm" } }])),
+        ("tool_choice", json!("required")),
+        ("tool_choice", json!({ "type": "function", "function": { "name": "confirm" } })),
         ("functions", json!([{}])),
         ("response_format", json!({ "type": "json_object" })),
         ("stream", json!("yes")),

@@ -1,6 +1,8 @@
 //! The AG-UI door: a workflow as an agent of the Agent-User Interaction Protocol 1.0. docs/doors/agui.md says what it does and
 //! what is different.
 
+mod answers;
+mod asked;
 mod begin;
 mod error;
 mod event;
@@ -9,6 +11,8 @@ mod interrupts;
 mod ledger;
 mod run;
 mod shared_state;
+mod subagent;
+mod subagents;
 mod translate;
 
 pub(crate) use self::begin::Locks;

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use rethread::runs::RunId;
-use rethread::{CallId, Event, RecordedEvent, Seq, Workflow};
+use rethread::{CallId, Event, RecordedEvent, Workflow};
+use rethread_events::event::LlmExecutionRequest;
 use rethread_events::ids::NodeId;
 use rethread_events::message::FinishReason;
 
-use crate::serve::doors::following::{Fold, RunSpan};
+use crate::serve::doors::following::{Fold, Run, RunSpan};
 use crate::serve::doors::streamed_text::StreamedText;
 
 /// What a run says.
@@ -41,8 +41,17 @@ pub(super) struct AnswerText {
 impl AnswerText {
     /// Of a run, from the event on that brought the message. A run has the seq of that event as its id, unless the message
     /// answers a question of the run.
-    pub(super) fn of(workflow: Arc<Workflow>, run: RunId, from: Seq, depth: u32) -> Self {
-        Self { workflow, span: RunSpan::new(run, run.0 != from), depth, gives_answer: false, call: None }
+    pub(super) fn of(run: &Run) -> Self {
+        let Run { workflow, inside, .. } = run;
+        let span = RunSpan::new(run.id, run.id.0 != run.from);
+        let mut new = Self { workflow: workflow.clone(), span, depth: inside.depth, gives_answer: false, call: None };
+        new.gives_answer = inside.agent.as_ref().is_some_and(|request| new.may_answer(request));
+        new
+    }
+
+    /// Whether an agent loop that begins now gives the answer.
+    fn may_answer(&self, request: &LlmExecutionRequest) -> bool {
+        self.depth == 0 && request.output.is_none() && self.may_end(&request.node_id)
     }
 
     fn hear(&mut self, recorded: &RecordedEvent) -> Option<Said> {
@@ -59,7 +68,7 @@ impl AnswerText {
         {
             self.depth = self.depth.saturating_sub(1);
         } else if let Event::LlmExecutionRequest(e) = event {
-            self.gives_answer = self.depth == 0 && e.output.is_none() && self.may_end(&e.node_id);
+            self.gives_answer = self.may_answer(e);
         } else if let Event::LlmExecutionCompleted(e) = event
             && self.gives_answer
         {

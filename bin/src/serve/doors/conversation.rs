@@ -1,7 +1,8 @@
-//! The conversation of a request: the last message is the input of a run.
+//! The conversation of a request: the last message is the input of a run, or the last ones are results of tool calls.
 
 use rethread::runs::{ConversationFormat, read_conversation};
 use rethread::{Json, Message, OrderedMap, Part, Role, Workflow};
+use rethread_events::message::ToolResult;
 use serde_json::Value;
 
 use crate::serve::problem::{Kind, Problem};
@@ -19,6 +20,31 @@ pub(super) struct Conversation {
     last: Message,
 }
 
+/// What a request says last.
+pub(super) enum Said {
+    /// A message.
+    Message(Conversation),
+    /// The results of tool calls. The messages before them do not count: the thread has them.
+    Results(Vec<ToolResult>),
+}
+
+impl Said {
+    /// Reads the conversation of a body, whose `field` is named in errors.
+    pub(super) fn read(field: &str, format: ConversationFormat, body: &Value) -> Result<Self, Problem> {
+        let mut messages = messages(format, body)?;
+        let Some(last) = messages.pop_if(|last| last.role == Role::Tool) else {
+            return Conversation::of(field, messages).map(Self::Message);
+        };
+        let result = |part| if let Part::ToolResult(result) = part { Some(result) } else { None };
+        Ok(Self::Results(last.content.into_iter().filter_map(result).collect()))
+    }
+}
+
+fn messages(format: ConversationFormat, body: &Value) -> Result<Vec<Message>, Problem> {
+    read_conversation(Some(format), body)
+        .map_err(|error| Problem::new(Kind::InvalidRequest, error.to_string()).at("parameter", error.place))
+}
+
 /// The problem of a field of a body.
 pub(super) fn invalid(name: &str, detail: impl std::fmt::Display) -> Problem {
     Problem::new(Kind::InvalidRequest, format!("`{name}`: {detail}")).at("parameter", name)
@@ -27,8 +53,10 @@ pub(super) fn invalid(name: &str, detail: impl std::fmt::Display) -> Problem {
 impl Conversation {
     /// Reads the conversation of a body, whose `field` is named in errors.
     pub(super) fn read(field: &str, format: ConversationFormat, body: &Value) -> Result<Self, Problem> {
-        let messages = read_conversation(Some(format), body)
-            .map_err(|error| Problem::new(Kind::InvalidRequest, error.to_string()).at("parameter", error.place))?;
+        Self::of(field, messages(format, body)?)
+    }
+
+    fn of(field: &str, messages: Vec<Message>) -> Result<Self, Problem> {
         let is_instruction = |message: &Message| message.role == Role::System;
         let (instructions, mut past): (Vec<_>, Vec<_>) = messages.into_iter().partition(is_instruction);
         match past.pop() {

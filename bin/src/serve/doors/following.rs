@@ -1,7 +1,9 @@
 //! Follows a run: what a door makes of its events, until the run ends or waits for a person.
 
+use std::future::poll_fn;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -10,7 +12,9 @@ use rethread::errors::{ControlError, ReadError};
 use rethread::operate::LogAccess as _;
 use rethread::runs::RunId;
 use rethread::store::{Batch, Mapped, Records};
-use rethread::{Event, Outcome, Position, RecordedEvent, Seq, ThreadHandle, Workflow};
+use rethread::{Event, Outcome, Position, RecordedEvent, Seq, State, ThreadHandle, Workflow};
+use rethread_events::event::LlmExecutionRequest;
+use rethread_events::thread::Work;
 
 use crate::events::ends_run;
 use crate::serve::problem::Problem;
@@ -27,10 +31,29 @@ pub(super) struct Run {
     pub(super) id: RunId,
     /// The event that brought the message: a start, a run that starts or waits, or the answer to a question.
     pub(super) from: Seq,
-    /// How many loops and sub-workflows were open there.
-    pub(super) depth: u32,
+    pub(super) inside: Inside,
     /// The definition that it runs on.
     pub(super) workflow: Arc<Workflow>,
+}
+
+/// What was open in the workflow before the event that brought the message.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Inside {
+    /// How many loops and sub-workflows.
+    pub(super) depth: u32,
+    /// The agent loop.
+    pub(super) agent: Option<Arc<LlmExecutionRequest>>,
+}
+
+impl Inside {
+    /// What is open in a state.
+    pub(super) fn of(state: &State) -> Self {
+        let agent = match state.node_run().map(|run| &run.work) {
+            Some(Work::Llm(agent)) => Some(agent.request.clone()),
+            _ => None,
+        };
+        Self { depth: u32::try_from(state.frames().len()).unwrap_or(u32::MAX), agent }
+    }
 }
 
 /// Which events of a thread belong to a run: those from its begin to its end.
@@ -102,12 +125,62 @@ struct Folded<P> {
     is_over: bool,
 }
 
+/// The events of a thread, folded as they come.
+pub(super) struct Folding<P> {
+    folded: Mapped<FoldedBatch<P>>,
+    at: Option<Position>,
+    is_over: bool,
+}
+
+impl<P: Send + 'static> Folding<P> {
+    /// Folds the events of a thread from a seq on.
+    pub(super) fn begin(server: &Shared, thread: &ThreadHandle, from: Seq, mut fold: impl Fold<Piece = P>) -> Self {
+        let follow = move |batch| take(&mut fold, batch);
+        let folded = server.hub.follow_thread(server.runtime.store(), thread.id(), from, follow);
+        Self { folded, at: None, is_over: false }
+    }
+
+    /// Folds the events that another one folds, which `opening` makes.
+    pub(super) fn opened(opening: impl Future<Output = Result<Self, ReadError>> + Send + 'static) -> Self {
+        let folded = opening.map(|opened| match opened {
+            Ok(opened) => opened.folded,
+            Err(error) => futures::stream::once(async { Ok(Err(error)) }).boxed(),
+        });
+        Self { folded: folded.flatten_stream().boxed(), at: None, is_over: false }
+    }
+
+    /// The last event that was examined.
+    pub(super) fn at(&self) -> Option<Position> {
+        self.at
+    }
+
+    /// Whether no more events are folded.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// Returns what the next events lead to. Not to be called after the last one, or after an error.
+    pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Vec<P>, Problem>> {
+        self.folded.poll_next_unpin(cx).map(|folded| {
+            let folded = folded.ok_or_else(Problem::stopping)?.map_err(Problem::from)?.map_err(Problem::from)?;
+            self.at = self.at.max(folded.at);
+            self.is_over = folded.is_over;
+            Ok(folded.pieces)
+        })
+    }
+
+    /// As [`Folding::poll_next`]. Nothing is lost if this is dropped before it is done.
+    pub(super) async fn next(&mut self) -> Result<Vec<P>, Problem> {
+        poll_fn(|cx| self.poll_next(cx)).await
+    }
+}
+
 /// A run that is followed.
 pub(super) struct Following<P> {
     server: Shared,
     thread: ThreadHandle,
     run: RunId,
-    folded: Mapped<FoldedBatch<P>>,
+    folding: Folding<P>,
     /// What was folded and not sent.
     pieces: std::vec::IntoIter<P>,
     at_rest: BoxFuture<'static, Result<Outcome, ReadError>>,
@@ -115,8 +188,6 @@ pub(super) struct Following<P> {
     rested: Option<Outcome>,
     /// Whether it rested during a run of another request.
     rests_for_others: bool,
-    at: Option<Position>,
-    is_over: bool,
     /// Whether the client has all that it waits for, so that it is no longer needed.
     is_told: bool,
     cancels: bool,
@@ -125,19 +196,16 @@ pub(super) struct Following<P> {
 impl<P: Send + 'static> Following<P> {
     /// Follows a run from the event on that brought the message. If `cancels` is set, the run is cancelled when this is
     /// dropped before its end was sent.
-    pub(super) fn begin(server: &Shared, run: &Run, cancels: bool, mut fold: impl Fold<Piece = P>) -> Self {
+    pub(super) fn begin(server: &Shared, run: &Run, cancels: bool, fold: impl Fold<Piece = P>) -> Self {
         let thread = run.thread.clone();
-        let follow = move |batch| take(&mut fold, batch);
         Self {
             server: server.clone(),
             run: run.id,
-            folded: server.hub.follow_thread(server.runtime.store(), thread.id(), run.from, follow),
+            folding: Folding::begin(server, &thread, run.from, fold),
             pieces: Vec::new().into_iter(),
             at_rest: at_rest(&thread),
             rested: None,
             rests_for_others: false,
-            at: None,
-            is_over: false,
             is_told: false,
             cancels,
             thread,
@@ -159,28 +227,26 @@ impl<P: Send + 'static> Following<P> {
 
     /// The last event of the thread that was examined.
     pub(super) fn at(&self) -> Position {
-        self.at.unwrap_or_default()
+        self.folding.at().unwrap_or_default()
     }
 
-    /// Returns what happens next. After an end, a rest or an error, call [`Following::leave`].
+    /// Returns what happens next. After an end, a rest or an error, call [`Following::leave`]. Nothing is lost if this is
+    /// dropped before it is done.
     pub(super) async fn next(&mut self) -> Result<Happening<P>, Problem> {
         loop {
             if let Some(piece) = self.pieces.next() {
                 return Ok(Happening::Piece(piece));
             }
-            if self.is_over {
+            if self.folding.is_over() {
                 return Ok(Happening::Ended);
             }
-            if let Some(rested) = self.rested.take_if(|rested| self.at >= Some(rested.last_position)) {
+            if let Some(rested) = self.rested.take_if(|rested| self.folding.at() >= Some(rested.last_position)) {
                 return Ok(Happening::Rests(Box::new(rested)));
             }
             tokio::select! {
                 biased;
-                folded = self.folded.next() => {
-                    let folded = folded.ok_or_else(Problem::stopping)?.map_err(Problem::from)?.map_err(Problem::from)?;
-                    self.pieces = folded.pieces.into_iter();
-                    self.at = self.at.max(folded.at);
-                    self.is_over = folded.is_over;
+                pieces = self.folding.next() => {
+                    self.pieces = pieces?.into_iter();
                     if self.rests_for_others {
                         self.rests_for_others = false;
                         self.at_rest = at_rest(&self.thread);

@@ -1,6 +1,7 @@
 //! The MCP door: workflows and debugging commands as tools, for clients of the Model Context Protocol, over HTTP at `/mcp`
 //! and over stdio with `rethread mcp`. docs/doors/mcp.md says what it does and what is different.
 
+mod cancellations;
 mod debug;
 mod error;
 mod handler;
@@ -13,6 +14,7 @@ mod run;
 mod sessions;
 pub(crate) mod stdio;
 mod tasks;
+mod tool_questions;
 mod tools;
 
 pub(crate) use self::error::Error;

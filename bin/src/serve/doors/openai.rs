@@ -8,17 +8,19 @@ mod error;
 mod input;
 pub(crate) mod models;
 pub(crate) mod responses;
+mod results;
 
 pub(crate) use self::error::Error;
 
 /// The routes of the door.
-pub(crate) const PATHS: [&str; 6] = [
+pub(crate) const PATHS: [&str; 7] = [
     "/v1/models",
     "/v1/models/{model}",
     "/v1/chat/completions",
     "/v1/responses",
     "/v1/responses/{response}",
     "/v1/responses/{response}/cancel",
+    "/v1/responses/{response}/input_items",
 ];
 
 /// The header of a response that names the thread.

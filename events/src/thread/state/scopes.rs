@@ -16,7 +16,7 @@ impl State {
     }
 
     /// Those that this thread opened itself. A branch inherits the others from its owner, who alone ends them.
-    pub(in crate::thread) fn own_frames(&self) -> &[Frame] {
+    pub fn own_frames(&self) -> &[Frame] {
         let n_inherited = self.branch.as_ref().map_or(0, |branch| branch.n_frames);
         let n_inherited = usize::try_from(n_inherited).unwrap_or(usize::MAX);
         self.frames.get(n_inherited..).unwrap_or_default()

@@ -138,3 +138,36 @@ fn second_agent_on_a_log_is_told_who_has_it() {
     first.running.end().ok();
     second.new_session(&scene);
 }
+
+#[test]
+fn session_that_waits_for_an_answer_can_be_cancelled_and_deleted() {
+    let scene = scene();
+    let mut editor = Editor::begin(&scene, json!({}));
+    let session = editor.new_session(&scene);
+    assert_eq!(editor.prompt(&session, "ask")["result"]["stopReason"], "end_turn");
+    assert_eq!(editor.text(), "Which colour?");
+    editor.send(&json!({ "jsonrpc": "2.0", "method": "session/cancel", "params": { "sessionId": session } }));
+    // The next prompt is no answer to the question.
+    assert_eq!(editor.prompt(&session, "hello")["result"]["stopReason"], "end_turn");
+    assert_eq!(editor.text(), "Hello, Ada!");
+    let runs = scene.run("runs last --json").ok().json();
+    let of = |at: usize| runs["runs"][at]["status"].clone();
+    assert_eq!((of(1), of(0)), (json!("cancelled"), json!("completed")), "{runs}");
+    // A cancellation of a session that does nothing changes nothing.
+    editor.send(&json!({ "jsonrpc": "2.0", "method": "session/cancel", "params": { "sessionId": session } }));
+    assert_eq!(editor.prompt(&session, "ask")["result"]["stopReason"], "end_turn");
+    assert_eq!(editor.ask("session/delete", json!({ "sessionId": session }))["result"], json!({}));
+    let listed = editor.ask("session/list", json!({}));
+    assert_eq!(listed["result"]["sessions"], json!([]), "{listed}");
+    // One that is not open, and whose run goes on, is refused.
+    let session = editor.new_session(&scene);
+    let id = editor.begin_asking("session/prompt", prompt(&session, "wait"));
+    while editor.updates.is_empty() {
+        let message = editor.next();
+        editor.take(message);
+    }
+    let refused = editor.ask("session/delete", json!({ "sessionId": session }));
+    assert_eq!(code(&refused), -32_600, "{refused}");
+    editor.send(&json!({ "jsonrpc": "2.0", "method": "session/cancel", "params": { "sessionId": session } }));
+    assert_eq!(editor.answer(id)["result"]["stopReason"], "cancelled");
+}

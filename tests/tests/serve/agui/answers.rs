@@ -216,8 +216,14 @@ fn approvals_in_subagents_are_interrupts_also_after_a_kill() {
         .replace("tool_calls: [{name: helper, arguments: {task: Help.}}]", calls)
         .replace("          tool_mode: auto\n", "          tool_mode: auto\n          approve_tools: [list_folder]\n");
     door.place.put(&team);
-    let open = interrupts(&door.events("careful", &asked("r1", "Hello.")));
+    let first = door.events("careful", &asked("r1", "Hello."));
+    let open = interrupts(&first);
     assert_eq!(open.len(), 2);
+    let calls: Vec<_> = first.iter().filter(|event| event["type"] == "TOOL_CALL_START").collect();
+    for interrupt in &open {
+        let call = calls.iter().find(|call| call["toolCallId"] == interrupt["toolCallId"]).unwrap();
+        assert_eq!(call["subagentRunId"], interrupt["subagentRunId"]);
+    }
     let Door { place, token } = door;
     let mut place = place.kill_and_restart();
     place.token = Some(token.clone());
@@ -234,7 +240,19 @@ fn approvals_in_subagents_are_interrupts_also_after_a_kill() {
         let told: Vec<_> = events.iter().filter(of).map(|event| event["type"].as_str().unwrap()).collect();
         assert_eq!((told.first(), told.last()), (Some(&"SUBAGENT_STARTED"), Some(&"SUBAGENT_FINISHED")));
         assert!(told.contains(&"TOOL_CALL_RESULT") && told.contains(&"TEXT_MESSAGE_CONTENT"), "{told:?}");
+        // What was told before the question is not told again.
+        assert!(!told.contains(&"TOOL_CALL_START"), "{told:?}");
     }
+    // The same answers again are told the same; others are late.
+    let of_agents = |events: &[Value]| -> Vec<Value> {
+        let mut of: Vec<_> = events.iter().filter(|event| event.get("subagentRunId").is_some()).cloned().collect();
+        of.sort_by_key(|event| event["subagentRunId"].as_str().unwrap().to_owned());
+        of
+    };
+    let again = door.events("careful", &body);
+    assert_eq!((again.last(), of_agents(&again)), (events.last(), of_agents(&events)));
+    body["resume"][0]["payload"] = json!(false);
+    error(&door.send("careful", &body), 409, "interaction_closed");
 }
 
 #[test]

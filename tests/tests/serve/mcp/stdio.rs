@@ -139,3 +139,25 @@ fn stdio_answers_each_request_that_a_server_refuses() {
     assert_eq!(answer["id"], "first", "{answer}");
     assert!(answer["error"]["message"].as_str().unwrap().contains("door is closed"), "{answer}");
 }
+
+#[test]
+fn stdio_that_is_closed_during_a_run_ends_at_once_and_the_run_can_be_resumed() {
+    let scene = log_alone(&[]);
+    let mut command = scene.command(["mcp"]);
+    command.stdin(Stdio::piped());
+    let mut running = Running::start(command);
+    let about =
+        json!({ "protocolVersion": LEGACY, "capabilities": {}, "clientInfo": { "name": "test", "version": "1" } });
+    let call = json!({ "name": "hangs", "arguments": { "input": "Hello" }, "_meta": { "progressToken": "p" } });
+    for (id, method, params) in [(1, "initialize", about), (2, "tools/call", call)] {
+        let request = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+        running.write(&format!("{request}\n"));
+    }
+    running.wait_for("notifications/progress");
+    // The transport by itself gives a request in progress 5 seconds, and then no answer.
+    let answers = running.end().ok().lines();
+    let last = answers.iter().find(|answer| answer["id"] == 2).unwrap();
+    assert!(text(&last["result"]).contains("the connection has ended"), "{last}");
+    let thread = scene.run("threads --json").ok().json()[0].clone();
+    assert_eq!(thread["status"], "interrupted", "{thread}");
+}

@@ -38,7 +38,7 @@ struct Updates {
 
 impl Updates {
     fn of(run: &Run) -> Self {
-        let text = AnswerText::of(run.workflow.clone(), run.id, run.from, run.depth);
+        let text = AnswerText::of(run);
         Self { span: RunSpan::new(run.id, false), has_begun: false, text }
     }
 }

@@ -11,7 +11,7 @@ use super::agent::{Agent, message_of_key};
 use super::error::Error;
 use super::key::{TaskKey, no_task};
 use super::wire::{self, Artifact, Message, Modes, Part, TaskState, timestamp};
-use crate::serve::doors::following::Run;
+use crate::serve::doors::following::{Inside, Run};
 use crate::serve::doors::question;
 use crate::serve::idempotency::blocking;
 use crate::serve::problem::{Kind, Problem};
@@ -152,7 +152,13 @@ impl Task {
         let on = self.run.as_ref().map(|run| &run.workflow).or(state.workflow());
         let missing = || Problem::new(Kind::NoWorkflow, "the log has no definition of this run");
         let workflow = self.thread.runtime().workflow(on.ok_or_else(missing)?.hash).await?.ok_or_else(missing)?;
-        Ok(Run { thread: self.thread.clone(), id: self.key.run, from: self.key.run.0, depth: 0, workflow })
+        Ok(Run {
+            thread: self.thread.clone(),
+            id: self.key.run,
+            from: self.key.run.0,
+            inside: Inside::default(),
+            workflow,
+        })
     }
 
     fn message(&self, id: String, role: &'static str, parts: Vec<Part>) -> Message {

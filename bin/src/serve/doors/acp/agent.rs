@@ -30,6 +30,7 @@ use super::turn::{self, Log, Turn};
 use super::{listing, prompt, replay};
 use crate::agent::AgentArgs;
 use crate::definition::{self, File};
+use crate::drive;
 use crate::exit::{Failure, NOT_FOUND};
 use crate::open::OpenArgs;
 use crate::past_args::Past;
@@ -119,10 +120,24 @@ impl Agent<'_> {
         }
     }
 
-    /// Cancels the turn of a session; without effect if there is none.
-    pub(super) fn cancel(&self, session: &SessionId) {
-        if let Ok(session) = self.sessions.get(session) {
-            session.cancel();
+    /// Cancels what a session does: the prompt in progress, or a run that waits for an answer. Without effect if there is
+    /// neither.
+    pub(super) async fn cancel(&self, session: &SessionId) {
+        let Ok(session) = self.sessions.get(session) else { return };
+        let cancelled = session.cancellation();
+        session.cancel();
+        // A prompt in progress cancels its run itself. The next one waits for this cancellation.
+        let (Some(thread), Ok(mut told)) = (session.thread(), session.told.try_lock()) else { return };
+        let cancel = async {
+            let summary = thread.summary().await.map_err(failed)?;
+            if summary.status == Status::Waiting {
+                let turn = Turn { log: self.log().await?, editor: &self.editor, session: &session, thread, cancelled };
+                turn.follow(&mut told, summary.last_seq.next()).await?;
+            }
+            Answer::Ok(())
+        };
+        if let Err(error) = cancel.await {
+            tracing::info!(error = %error.message, session = %session.id, "a run that waits is not cancelled");
         }
     }
 
@@ -383,6 +398,16 @@ impl Agent<'_> {
         Ok(CloseSessionResponse::new())
     }
 
+    /// Cancels a run that waits for an answer. Returns whether it has ended.
+    async fn end_waiting(&self, log: &Log<'_>, thread: &ThreadHandle) -> Answer<bool> {
+        if thread.summary().await.map_err(failed)?.status != Status::Waiting {
+            return Ok(false);
+        }
+        log.cancel(thread).await.map_err(failed)?;
+        let outcome = drive::at_rest(log.server, thread).await.map_err(failed)?;
+        Ok(outcome.status.is_ended())
+    }
+
     /// Deletes the thread of a session, which need not be open.
     async fn delete(&self, id: &SessionId) -> Answer<DeleteSessionResponse> {
         let log = self.log().await?;
@@ -399,9 +424,9 @@ impl Agent<'_> {
             None => Some(self.find(log, id).await?),
         };
         if let Some(thread) = thread {
-            if !thread.state().await.map_err(failed)?.is_ended() {
-                let detail = "the run of this session has not ended: answer its question, or cancel it with `rethread cancel` \
-                              when this agent has ended";
+            if !thread.state().await.map_err(failed)?.is_ended() && !self.end_waiting(log, &thread).await? {
+                let detail = "the run of this session goes on: load the session and cancel it, or use `rethread cancel` when \
+                              this agent has ended";
                 return Err(error::refused(detail));
             }
             match log.server {

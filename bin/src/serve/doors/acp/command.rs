@@ -10,8 +10,8 @@ use agent_client_protocol::v1::schema::{CancelNotification, ClientRequest};
 use agent_client_protocol::v1::{ConnectionTo, Responder};
 use agent_client_protocol::{Agent as AgentRole, Channel, Client, on_receive_notification, on_receive_request};
 use clap::Args;
-use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
+use futures::{FutureExt as _, StreamExt as _};
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::Sleep;
@@ -133,13 +133,19 @@ async fn serve(agent: &Agent<'_>) -> Result<ExitCode, Failure> {
         tokio::select! {
             Some(message) = messages.recv() => match message {
                 Message::Closed => ending.set(Some(tokio::time::sleep(END_MAX))),
-                Message::Cancel(cancel) => agent.cancel(&cancel.session_id),
+                Message::Cancel(cancel) => {
+                    let mut cancelling = async move { agent.cancel(&cancel.session_id).await }.boxed_local();
+                    // Begun here, so that the next prompt comes after it.
+                    if futures::poll!(&mut cancelling).is_pending() {
+                        in_progress.push(cancelling);
+                    }
+                }
                 Message::Request(_, responder) if in_progress.len() >= REQUESTS_MAX => {
                     let detail = format!("{REQUESTS_MAX} requests are in progress, which is the limit");
                     let _ = responder.respond_with_error(error::refused(detail));
                 }
                 Message::Request(request, responder) => {
-                    let mut answer = Box::pin(agent.answer(*request, responder));
+                    let mut answer = agent.answer(*request, responder).boxed_local();
                     // Begun here, so that a cancellation comes after the prompt that it cancels.
                     if futures::poll!(&mut answer).is_pending() {
                         in_progress.push(answer);

@@ -37,7 +37,8 @@ pub(super) struct Log<'a> {
 }
 
 impl Log<'_> {
-    async fn cancel(&self, thread: &ThreadHandle) -> Result<(), Failure> {
+    /// Cancels the run of a thread; without effect if it has ended.
+    pub(super) async fn cancel(&self, thread: &ThreadHandle) -> Result<(), Failure> {
         let reason = Some("the client cancelled the prompt".to_owned());
         let cancelled = match self.server {
             Some(server) => server.cancel(thread.id(), reason).await.map_err(Failure::from),

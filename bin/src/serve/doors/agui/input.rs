@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::PROTOCOL_VERSION;
 use super::shared_state::{OTHERS, is_shared};
+use crate::serve::doors::client_tools;
 use crate::serve::doors::conversation::{Conversation, invalid};
 use crate::serve::problem::Problem;
 
@@ -85,7 +86,7 @@ impl Input {
     ///
     /// # Errors
     /// For ids that cannot be used, another protocol, and tools of the client that no model is offered.
-    pub(super) fn check(mut self, client_tools: &BTreeSet<String>) -> Result<Self, Problem> {
+    pub(super) fn check(mut self, described: &BTreeSet<String>) -> Result<Self, Problem> {
         for (name, id) in [("threadId", &self.thread_id), ("runId", &self.run_id)] {
             if id.is_empty() || id.len() > ID_BYTES_MAX || id.contains(|c: char| c == ',' || c.is_control()) {
                 let detail = format!("expected 1 to {ID_BYTES_MAX} bytes without commas and control characters");
@@ -103,14 +104,7 @@ impl Input {
                 _ => self.warnings.push(format!("the protocol version is {PROTOCOL_VERSION}, not the requested one")),
             }
         }
-        if let Some(tool) = self.tools.iter().find(|tool| !client_tools.contains(&tool.name)) {
-            let detail = format!(
-                "no model is offered the tool `{}`: describe it under `[serve.client_tools]` in rethread.toml and list it in \
-                 the workflow, or leave it out",
-                crate::serve::request::cut(&tool.name)
-            );
-            return Err(invalid("tools", detail));
-        }
+        client_tools::named(self.tools.iter().map(|tool| &*tool.name), described)?;
         Ok(self)
     }
 
@@ -124,8 +118,8 @@ impl Input {
     pub(super) fn tool_results(&self) -> Vec<(&str, Value)> {
         let results = self.messages.iter().rev().take_while(|message| message["role"] == "tool");
         let result = |message: &'_ Value| match message["error"].as_str() {
-            Some(error) => json!({ "decision": "reject", "reason": error }),
-            None => json!({ "decision": "answer", "content": text_of(&message["content"]) }),
+            Some(error) => client_tools::failure(error),
+            None => client_tools::result(text_of(&message["content"])),
         };
         results.filter_map(|message| Some((message["toolCallId"].as_str()?, result(message)))).collect()
     }

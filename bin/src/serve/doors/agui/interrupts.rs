@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use super::event::Interrupt;
 use super::input::{Answer, AnswerStatus};
 use super::translate::Translator;
-use crate::serve::doors::question;
+use crate::serve::doors::{client_tools, question};
 
 /// Returns a question as an interrupt. `thread` is the one that the client knows, and `call` the name by which it knows the
 /// tool call that the question is about.
@@ -71,14 +71,10 @@ pub(super) fn client_call<'a>(
     thread: ThreadId,
     tools: &BTreeSet<String>,
 ) -> Option<&'a str> {
-    let request = &question.request;
-    let is_of_client = request.tool_call.as_ref().is_some_and(|call| tools.contains(call.name.as_str()));
-    let is_result = is_of_client && request.operation_type == OperationType::ApproveTool;
-    known_call(question, now, thread).filter(|_| is_result)
+    known_call(question, now, thread).filter(|_| client_tools::is_call(question, tools))
 }
 
-/// The name by which the client knows the tool call that a question is about. The calls of a sub-agent are announced when it has
-/// ended.
+/// The name by which the client knows the tool call that a question of the thread is about.
 pub(super) fn known_call<'a>(question: &OpenInteraction, now: &'a Translator, thread: ThreadId) -> Option<&'a str> {
     now.asked(question.request.id).filter(|_| question.thread == thread)
 }

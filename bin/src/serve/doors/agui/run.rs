@@ -1,35 +1,30 @@
 //! `POST /agui/{workflow}`: runs a workflow, and streams what happens as events of the protocol.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::Arc;
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use futures::StreamExt as _;
-use rethread::errors::{ReadError, RunError};
-use rethread::operate::LogAccess as _;
-use rethread::{RecordedEvent, Seq, Status, ThreadHandle, Workflow};
+use rethread::errors::RunError;
+use rethread::{Status, ThreadHandle};
 use rethread_events::message::Usage;
 use serde_json::{Map, Value, json};
 
-use super::begin::{Begun, begin};
+use super::asked::Begun;
+use super::begin::begin;
 use super::event::{Event, Outcome, Sent, TokenUsage};
 use super::input::Input;
 use super::ledger::Ledger;
+use super::subagents::Subagents;
 use super::translate::{Piece, Translator, whole};
 use super::{Error, PROTOCOL_VERSION, THREAD, interrupts};
 use crate::serve::doors::following::{EMPTY_REST_PAUSE, EMPTY_RESTS_MAX, Following, Happening};
 use crate::serve::feed::{self, Frame};
 use crate::serve::guard;
-use crate::serve::idempotency::blocking;
 use crate::serve::problem::{Kind, Problem};
 use crate::serve::request;
 use crate::serve::server::{Server, Shared};
 use crate::serve::written::Written;
 
-/// The most events of a sub-agent that are emitted.
-const SUBAGENT_EVENTS_MAX: u64 = 20_000;
-/// The most bytes of events of all sub-agents of a stream that are emitted.
-const SUBAGENTS_BYTES_MAX: usize = 16 << 20;
 /// The header of a request that says what becomes of the run if the client disconnects.
 const ON_DISCONNECT: &str = "x-rethread-on-disconnect";
 
@@ -42,23 +37,24 @@ pub(crate) async fn create(server: Shared, request: HttpRequest, payload: web::P
     let ids = Ids { thread: input.thread_id.clone(), run: input.run_id.clone(), parent: input.parent_run_id.clone() };
     let tools = input.tools();
     let answered = input.tool_results().into_iter().map(|(call, _)| call.to_owned()).collect();
-    let Begun { run, before, warnings } = begin(&server, &request, request::named(&request, "workflow"), input).await?;
+    let Begun { run, before, after, warnings } =
+        begin(&server, &request, request::named(&request, "workflow"), input).await?;
     let mut translator = Translator::new(run.workflow.clone(), run.thread.id(), run.id, before);
     let opening = translator.opening();
-    let workflow = run.workflow.clone();
+    let subagents = Subagents::new(&server, &run.thread, &run.workflow, after);
     let following = Following::begin(&server, &run, cancels, translator);
     let thread = run.thread.id().to_string();
     let mut stream = Stream {
         ids,
         tools,
         answered,
-        workflow,
         next: VecDeque::new(),
+        rested: None,
         following,
+        subagents,
         ledger: Ledger::default(),
         usage: BTreeMap::new(),
         last_text: String::new(),
-        subagents_bytes: 0,
         n_empty_rests: 0,
     };
     let opening = stream.opening(warnings, opening);
@@ -114,17 +110,17 @@ struct Stream {
     tools: BTreeSet<String>,
     /// The tool calls whose results the client sent: they are not emitted again.
     answered: BTreeSet<String>,
-    workflow: Arc<Workflow>,
     /// What is sent before the next event of the run.
     next: VecDeque<Piece>,
+    /// The run waits for a person, or is paused. What its sub-agents did comes first.
+    rested: Option<Status>,
     following: Following<Piece>,
+    subagents: Subagents,
     ledger: Ledger,
     /// The tokens of each provider and model.
     usage: BTreeMap<(Option<String>, Option<String>), Usage>,
     /// The last message that was emitted.
     last_text: String,
-    /// The bytes of events of sub-agents that were read.
-    subagents_bytes: usize,
     /// How often the run waited for a person without a question.
     n_empty_rests: u32,
 }
@@ -175,9 +171,12 @@ impl Stream {
                     self.last_text.push_str(delta);
                 }
                 let mut text = String::new();
-                if let (Event::SubagentFinished { .. } | Event::SubagentError { .. }, Some(child)) =
+                if let (Event::SubagentStarted { .. }, Some(child)) = (&sent.event, sent.subagent_run_id) {
+                    self.subagents.begin(child);
+                } else if let (Event::SubagentFinished { .. } | Event::SubagentError { .. }, Some(child)) =
                     (&sent.event, sent.subagent_run_id)
                 {
+                    self.subagents.end(child);
                     text = self.ledger.close_of(child).iter().map(Sent::sse).collect();
                 }
                 self.ledger.note(&sent);
@@ -192,32 +191,47 @@ impl Stream {
     }
 
     async fn next(&mut self) -> (String, Next) {
-        let happening = match self.next.pop_front() {
-            Some(piece) => Ok(Happening::Piece(piece)),
-            None => self.following.next().await,
+        let queued = self.next.pop_front().or_else(|| self.rested.and(self.subagents.untold()).map(Piece::Did));
+        let happening = match (queued, self.rested) {
+            (Some(piece), _) => Ok(Happening::Piece(piece)),
+            (None, Some(status)) => match self.rests(status).await {
+                Ok(None) => {
+                    self.rested = None;
+                    self.subagents.go_on();
+                    return (String::new(), Next::Events);
+                }
+                end => return self.last(end.map(Option::unwrap_or_default)),
+            },
+            (None, None) => tokio::select! {
+                biased;
+                happening = self.following.next() => happening,
+                pieces = self.subagents.next() => {
+                    self.next.extend(pieces);
+                    return (String::new(), Next::Events);
+                }
+            },
         };
         let end = match happening {
             Ok(Happening::Piece(Piece::Did(child))) => {
-                let thread = self.thread().sibling(child);
-                let bytes_max = SUBAGENTS_BYTES_MAX.saturating_sub(self.subagents_bytes);
-                match did(thread, self.workflow.clone(), bytes_max).await {
-                    Ok((pieces, n_bytes)) => {
-                        self.subagents_bytes += n_bytes;
-                        pieces.into_iter().rev().for_each(|piece| self.next.push_front(piece));
-                    }
-                    Err(problem) => tracing::info!(%problem, thread = %child, "a sub-agent is not emitted"),
+                if let Some(pieces) = self.subagents.rest_of(child).await {
+                    let pieces = pieces.into_iter().chain([Piece::Did(child)]);
+                    pieces.rev().for_each(|piece| self.next.push_front(piece));
                 }
                 return (String::new(), Next::Events);
             }
             Ok(Happening::Piece(piece)) => return (self.write(piece), Next::Events),
             Ok(Happening::Ended) => self.ended().await,
-            Ok(Happening::Rests(rested)) => match self.rests(rested.status).await {
-                Ok(None) => return (String::new(), Next::Events),
-                Ok(Some(end)) => Ok(end),
-                Err(problem) => Err(problem),
-            },
+            Ok(Happening::Rests(rested)) => {
+                self.rested = Some(rested.status);
+                return (String::new(), Next::Events);
+            }
             Err(problem) => Err(problem),
         };
+        self.last(end)
+    }
+
+    /// Writes the last events.
+    fn last(&mut self, end: Result<String, Problem>) -> (String, Next) {
         self.following.leave();
         (end.unwrap_or_else(|problem| Error::from(problem).sse()), Next::Nothing)
     }
@@ -297,30 +311,16 @@ impl Stream {
         let interrupt = |question| interrupts::interrupt(question, id, interrupts::known_call(question, &now, id));
         let mut interrupts: Vec<_> = open.iter().map(interrupt).collect();
         for (interrupt, question) in interrupts.iter_mut().zip(&open) {
-            if !self.ledger.has_subagent(question.thread) {
-                interrupt.subagent_run_id = None;
+            if question.thread == id {
+                continue;
+            }
+            match self.ledger.has_subagent(question.thread) {
+                true => {
+                    interrupt.tool_call_id = self.subagents.asked(question.thread, question.request.id).await?;
+                }
+                false => interrupt.subagent_run_id = None,
             }
         }
         Ok(Some(self.finish(None, Outcome::Interrupt { interrupts })))
     }
-}
-
-/// What a sub-agent did, whose thread this is, and the bytes of its events. A branch that was cancelled before it began has
-/// no thread.
-async fn did(thread: ThreadHandle, workflow: Arc<Workflow>, bytes_max: usize) -> Result<(Vec<Piece>, usize), Problem> {
-    let from = thread.first_own_seq().await?;
-    let (store, id) = (thread.runtime().store(), thread.id());
-    let read = move || {
-        let (mut events, mut n_bytes) = (Vec::new(), 0);
-        for record in store.records(id, from..Seq(from.0.saturating_add(SUBAGENT_EVENTS_MAX))) {
-            let record = record?;
-            n_bytes += record.payload.len();
-            if n_bytes > bytes_max {
-                break;
-            }
-            events.push(RecordedEvent::decode(record)?);
-        }
-        Ok::<_, ReadError>((Translator::of_subagent(workflow, id, &events), n_bytes))
-    };
-    Ok(blocking(read).await??)
 }

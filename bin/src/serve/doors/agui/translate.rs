@@ -1,5 +1,6 @@
 //! From the events of a thread to the events of the protocol.
 
+mod answers;
 mod said;
 mod steps;
 mod tools;
@@ -15,6 +16,7 @@ use rethread_events::message::Usage;
 use rethread_events::thread::{AgentLoop, CallKind, Frame, Stage, Work};
 use serde_json::{Map, Value, json};
 
+pub(super) use self::answers::Answers;
 use self::said::Said;
 pub(super) use self::said::whole;
 use self::steps::Steps;
@@ -28,7 +30,7 @@ use crate::serve::doors::following::{Fold, RunSpan};
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Piece {
     Sent(Sent),
-    /// A sub-agent has ended: what it did comes here.
+    /// A sub-agent has ended: what it did and was not told comes here.
     Did(ThreadId),
     /// Tokens that a model used. Both names are absent for the sums of a sub-agent.
     Used {
@@ -62,6 +64,7 @@ pub(super) struct Translator {
     shown: Shown,
     model: ModelChoice,
     said: Said,
+    answers: Answers,
     calls: ToolCalls,
     /// The branches of the present fork node.
     branches: Option<(NodeId, Branches)>,
@@ -91,6 +94,7 @@ impl Translator {
             shown: Shown::Nothing,
             model: ModelChoice::default(),
             said: Said::default(),
+            answers: Answers::default(),
             calls: ToolCalls::default(),
             branches: None,
             subagents: BTreeSet::new(),
@@ -106,36 +110,16 @@ impl Translator {
         new
     }
 
-    /// Returns what a sub-agent did, whose thread has these events of its own. Its tokens are in the sums at its end.
-    pub(super) fn of_subagent(workflow: Arc<Workflow>, child: ThreadId, events: &[RecordedEvent]) -> Vec<Piece> {
-        let mut translator = Self::new(workflow, child, RunId::default(), None);
-        (translator.span, translator.state) = (RunSpan::new(RunId::default(), true), None);
-        let mut pieces = Vec::new();
-        for event in events {
-            pieces.extend(translator.take(event));
-        }
-        pieces.retain(|piece| !matches!(piece, Piece::Used { .. }));
-        for piece in &mut pieces {
-            let Piece::Sent(sent) = piece else { continue };
-            if let AguiEvent::SubagentStarted { parent_subagent_run_id, parent_tool_call_id, .. } = &mut sent.event {
-                parent_subagent_run_id.get_or_insert_with(|| child.to_string());
-                parent_tool_call_id.iter_mut().for_each(|id| *id = format!("{child}-{id}"));
-            } else if let AguiEvent::ToolCallStart { tool_call_id: id, .. }
-            | AguiEvent::ToolCallArgs { tool_call_id: id, .. }
-            | AguiEvent::ToolCallEnd { tool_call_id: id }
-            | AguiEvent::ToolCallResult { tool_call_id: id, .. } = &mut sent.event
-            {
-                // Ids of calls are those of one conversation.
-                *id = format!("{child}-{id}");
-            }
-            sent.subagent_run_id.get_or_insert(child);
-        }
-        pieces
+    /// Of a branch or an agent. Its variables are not those of the state that clients see.
+    pub(super) fn of_subagent(workflow: Arc<Workflow>, thread: ThreadId, before: Option<State>) -> Self {
+        let run = before.as_ref().map_or_else(RunId::default, State::run_id);
+        let new = Self::new(workflow, thread, run, before);
+        Self { span: RunSpan::new(run, true), state: None, ..new }
     }
 
     /// Continues in the middle of a run. What is open there was closed at the end of the stream before.
     fn go_on(&mut self, state: &State) {
-        for frame in state.frames() {
+        for frame in state.own_frames() {
             self.scopes.push(match frame {
                 Frame::Loop(_) => self.is_visible(),
                 Frame::Sub(sub) => self.is_visible() && sub.aside.is_none(),
@@ -179,8 +163,8 @@ impl Translator {
     fn go_on_agent(&mut self, state: &State, agent: &AgentLoop) {
         self.shown = self.shown(&agent.request);
         self.model = agent.request.model.clone();
-        // The first answer of several models is announced by none of them.
-        let is_announced = self.shown != Shown::Nothing && (agent.n_asides == 0 || agent.iteration > 1);
+        self.answers = Answers::of(agent);
+        let is_announced = self.shown != Shown::Nothing;
         if let (Stage::Tools(_), Some(call), true) = (&agent.stage, agent.last_call, is_announced) {
             let messages = state.conversation().in_force().map(|entry| &entry.message);
             if let Some(answer) = messages.filter(|message| message.tool_calls().next().is_some()).last() {
@@ -316,6 +300,7 @@ impl Translator {
 
     fn hear_model(&mut self, recorded: &RecordedEvent) {
         let event = &recorded.event;
+        let joins = self.answers.hear(recorded);
         if let Event::LlmExecutionRequest(e) = event {
             self.shown = self.shown(e);
             self.model = e.model.clone();
@@ -348,6 +333,14 @@ impl Translator {
             self.tell_all(events);
             let events: Vec<_> = self.calls.announce(&e.message, &message, e.call_id).collect();
             self.tell_all(events);
+        } else if let Event::CandidateChosen(_) = event {
+            if let Some((answer, call)) = joins.filter(|_| self.shown != Shown::Nothing) {
+                let message = call.key(recorded.record.thread);
+                let events = self.said.chosen(&answer, &message, self.shown == Shown::All);
+                self.tell_all(events);
+                let events: Vec<_> = self.calls.announce(&answer, &message, call).collect();
+                self.tell_all(events);
+            }
         } else if let Event::LlmExecutionCompleted(e) = event {
             if matches!(self.shown, Shown::All | Shown::Checked) && e.handoff.is_none() {
                 let id = format!("{}-{}", recorded.record.thread, recorded.record.seq);

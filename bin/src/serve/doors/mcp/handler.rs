@@ -13,9 +13,12 @@ use rmcp::service::{NotificationContext, RequestContext};
 use rmcp::{RoleServer, ServerHandler};
 use serde::Deserialize;
 use serde_json::Value;
+use tokio_util::sync::CancellationToken;
 
+use super::cancellations::{Cancellable, Cancellations};
 use super::log::{Log, Opened, Purpose};
-use super::run::{self, Call, Cancellable, Cancellations};
+use super::question::Shows;
+use super::run::{self, Call};
 use super::{debug, error, question, resources, result, tasks, tools};
 use crate::family;
 use crate::serve::doors::caller::Caller;
@@ -33,6 +36,8 @@ pub(super) struct Mcp {
     /// Who calls, if requests do not say it.
     caller: Option<Caller>,
     cancellations: Cancellations,
+    /// Cancelled when stdin is closed.
+    closed: CancellationToken,
 }
 
 #[derive(Deserialize)]
@@ -59,12 +64,12 @@ impl From<Problem> for Refused {
 impl Mcp {
     /// For requests that name their sender.
     pub(super) fn served(log: Log) -> Self {
-        Self { log, caller: None, cancellations: Cancellations::default() }
+        Self { log, caller: None, cancellations: Cancellations::default(), closed: CancellationToken::new() }
     }
 
-    /// For requests of this caller.
-    pub(super) fn of(caller: Caller, log: Log) -> Self {
-        Self { caller: Some(caller), ..Self::served(log) }
+    /// For requests of this caller, until `closed` is cancelled.
+    pub(super) fn of(caller: Caller, log: Log, closed: CancellationToken) -> Self {
+        Self { caller: Some(caller), closed, ..Self::served(log) }
     }
 
     /// Who sent a request.
@@ -81,7 +86,8 @@ impl Mcp {
         context: &'a RequestContext<RoleServer>,
         request: &'a Cancellable<'a>,
     ) -> Call<'a> {
-        Call { server: &opened.server, caller, context, request, is_http: self.caller.is_none(), cancels: None }
+        let (server, is_http, closed) = (&opened.server, self.caller.is_none(), &self.closed);
+        Call { server, caller, context, request, is_http, closed, cancels: None }
     }
 
     /// Starts a workflow, or goes on with the run of a request that was answered with a form.
@@ -183,13 +189,10 @@ async fn goes_on(
         let Some(response) = given.get(&asked.key()) else { continue };
         let response = serde_json::from_value(response.clone())
             .map_err(|error| Problem::parameter("inputResponses", format!("{}: {error}", asked.key())))?;
-        match question::answer(&asked, response) {
-            Some(answer) => match run::respond(thread, &asked, answer).await {
-                // The first answer counts.
-                Err(problem) if problem.kind() == Kind::InteractionClosed => {}
-                responded => responded?,
-            },
-            None => is_refused = true,
+        match run::give(thread, &asked, question::answer(&asked, response)).await {
+            // The first answer counts.
+            Err(problem) if problem.kind() == Kind::InteractionClosed => {}
+            given => is_refused |= !given?,
         }
     }
     call.follow_with(thread, from, is_refused).await
@@ -311,7 +314,7 @@ impl ServerHandler for Mcp {
         let caller = self.caller(&context)?;
         let get = async {
             let opened = self.log.open(Purpose::Read).await?;
-            tasks::get(&opened.server, &caller, &params.task_id).await
+            tasks::get(&opened.server, &caller, &params.task_id, Shows::of_task(&context)).await
         };
         get.await.map_err(|problem: Problem| tasks::error(&problem))
     }

@@ -4,7 +4,9 @@ use rethread::Json;
 use rethread::event::{AnswerType, OperationType};
 use rethread::operate::OpenInteraction;
 use rethread_events::text;
+use rmcp::RoleServer;
 use rmcp::model::{ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema};
+use rmcp::service::RequestContext;
 use serde_json::{Value, json};
 
 /// The field of a form that has the answer.
@@ -12,17 +14,77 @@ const ANSWER: &str = "answer";
 /// The longest question that is sent, in bytes.
 const BYTES_MAX: usize = 16 << 10;
 
-/// Whether a form can ask this. The prompt of a person who answers for a model is a whole request, and a question of a
-/// running tool has its own form.
-pub(super) fn can_be_asked(question: &OpenInteraction) -> bool {
-    match question.request.operation_type {
-        OperationType::UpdateVariables
-        | OperationType::AddMessage
-        | OperationType::AnswerTool
-        | OperationType::ApproveTool
-        | OperationType::ApproveContent => true,
-        OperationType::RelayModel | OperationType::InformTool => false,
+/// What a client can show to its user.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Shows {
+    form: bool,
+    /// A page to be opened.
+    url: bool,
+}
+
+impl Shows {
+    pub(super) const ALL: Self = Self { form: true, url: true };
+    pub(super) const NOTHING: Self = Self { form: false, url: false };
+
+    /// What the client of a request can show.
+    pub(super) fn of(context: &RequestContext<RoleServer>) -> Self {
+        let capabilities = context.client_capabilities();
+        match capabilities.and_then(|capabilities| capabilities.elicitation) {
+            // Without either, as the first revision with questions has it, they are forms.
+            Some(can) => Self { form: can.form.is_some() || can.url.is_none(), url: can.url.is_some() },
+            None => Self::NOTHING,
+        }
     }
+
+    /// What the client of a task can show. One that polls tasks reads forms.
+    pub(super) fn of_task(context: &RequestContext<RoleServer>) -> Self {
+        Self { form: true, ..Self::of(context) }
+    }
+
+    /// Whether it can show anything.
+    pub(super) fn any(self) -> bool {
+        self.form || self.url
+    }
+
+    /// Whether it can show a question. The prompt of a person who answers for a model is a whole request.
+    pub(super) fn can_ask(self, question: &OpenInteraction) -> bool {
+        match question.request.operation_type {
+            OperationType::UpdateVariables
+            | OperationType::AddMessage
+            | OperationType::AnswerTool
+            | OperationType::ApproveTool
+            | OperationType::ApproveContent => self.form,
+            OperationType::InformTool => match page(question) {
+                Some(_) => self.url,
+                None => self.form && own_form(question).is_some(),
+            },
+            OperationType::RelayModel => false,
+        }
+    }
+}
+
+/// What the user of a client did with a question.
+pub(super) enum Given {
+    Answer(Json),
+    /// The tool that asks goes on without an answer.
+    Withdrawn,
+    /// Nothing: it stays open.
+    Nothing,
+}
+
+/// Whether a tool that runs asks, such as an MCP server in the middle of a call.
+pub(super) fn is_of_tool(question: &OpenInteraction) -> bool {
+    question.request.operation_type == OperationType::InformTool
+}
+
+/// A part of the question of a tool.
+fn of_tool<'a>(question: &'a OpenInteraction, part: &str) -> Option<&'a Value> {
+    question.request.metadata.as_ref().filter(|_| is_of_tool(question))?.0.get(part)
+}
+
+/// The page that a tool wants to be opened.
+fn page(question: &OpenInteraction) -> Option<&str> {
+    of_tool(question, "url")?.as_str()
 }
 
 fn is_approval(question: &OpenInteraction) -> bool {
@@ -34,20 +96,31 @@ pub(super) fn in_words(question: &OpenInteraction) -> String {
     let prompt = question.request.prompt.as_deref().unwrap_or("Your answer?");
     let text = match &question.request.answer {
         Some(answer) => format!("{prompt} ({})", answer.expected()),
-        None => prompt.to_owned(),
+        None => match of_tool(question, "from").and_then(Value::as_str) {
+            Some(from) => format!("{from} asks: {prompt}"),
+            None => prompt.to_owned(),
+        },
     };
     text::head(&text, BYTES_MAX).to_owned()
 }
 
 /// The schema of an answer, if a form can ask for it as it is: an object with fields of simple types.
 fn own_form(question: &OpenInteraction) -> Option<ElicitationSchema> {
-    let Some(AnswerType::JsonSchema { schema }) = &question.request.answer else { return None };
-    ElicitationSchema::from_json_schema(schema.0.as_object()?.clone()).ok()
+    let schema = match &question.request.answer {
+        Some(AnswerType::JsonSchema { schema }) => &*schema.0,
+        Some(_) => return None,
+        None => of_tool(question, "schema")?,
+    };
+    ElicitationSchema::from_json_schema(schema.as_object()?.clone()).ok()
 }
 
-/// The form that asks a question.
+/// The form that asks a question, or the page that is to be opened.
 pub(super) fn form(question: &OpenInteraction) -> ElicitRequestParams {
     let message = in_words(question);
+    if let Some(url) = page(question) {
+        let (url, elicitation_id) = (url.to_owned(), question.key());
+        return ElicitRequestParams::UrlElicitationParams { meta: None, message, url, elicitation_id };
+    }
     let requested_schema = own_form(question).unwrap_or_else(|| {
         let field = match &question.request.answer {
             Some(AnswerType::JsonSchema { .. }) => json!({ "type": "string", "description": "The answer, as JSON" }),
@@ -64,12 +137,21 @@ pub(super) fn form(question: &OpenInteraction) -> ElicitRequestParams {
     ElicitRequestParams::FormElicitationParams { meta: None, message, requested_schema }
 }
 
-/// The answer that a form gave; `None` if the user gave none, and the question stays open.
-pub(super) fn answer(question: &OpenInteraction, given: ElicitResult) -> Option<Json> {
-    if given.action != ElicitationAction::Accept {
-        return None;
+/// Returns the answer that a form gave. A tool that asks is told that the user gives none.
+pub(super) fn answer(question: &OpenInteraction, given: ElicitResult) -> Given {
+    match given.action {
+        ElicitationAction::Accept => accepted(question, given.content).map_or(Given::Nothing, Given::Answer),
+        ElicitationAction::Decline if is_of_tool(question) => Given::Answer(json!({ "decision": "reject" }).into()),
+        ElicitationAction::Cancel if is_of_tool(question) => Given::Withdrawn,
+        _ => Given::Nothing,
     }
-    let content = given.content?;
+}
+
+fn accepted(question: &OpenInteraction, content: Option<Value>) -> Option<Json> {
+    if page(question).is_some() {
+        return Some(Json::from(true));
+    }
+    let content = content?;
     if own_form(question).is_some() {
         return Some(Json::from(content));
     }

@@ -1,11 +1,9 @@
 //! Runs of workflows for a client that waits: begun, followed with progress, cancelled, and what they ask.
 
-use std::collections::{HashMap, VecDeque};
 use std::ops::ControlFlow;
 use std::time::Duration;
 
 use futures::{FutureExt as _, StreamExt as _};
-use parking_lot::Mutex;
 use rethread::operate::{LogAccess as _, OpenInteraction};
 use rethread::runs::RunId;
 use rethread::store::{Batch, Mapped, Records};
@@ -14,14 +12,16 @@ use rethread_events::trace_context::TraceParent;
 use rmcp::RoleServer;
 use rmcp::model::{
     CallToolResponse, CallToolResult, ContentBlock, ElicitRequest, ElicitResult, InputRequest, InputRequiredResult,
-    ProgressNotificationParam, ProgressToken, ProtocolVersion, RequestId,
+    ProgressNotificationParam, ProgressToken, ProtocolVersion,
 };
 use rmcp::service::RequestContext;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
+use super::cancellations::Cancellable;
+use super::question::{Given, Shows};
 use super::result::BYTES_MAX;
-use super::{debug, question, result};
+use super::{debug, question, result, tool_questions};
 use crate::serve::doors::caller::Caller;
 use crate::serve::doors::following;
 use crate::serve::problem::{Kind, Problem};
@@ -30,63 +30,12 @@ use crate::serve::written::Entry;
 
 /// How long the notification of a cancellation may come after the cancellation itself.
 const NOTICE_MAX: Duration = Duration::from_secs(1);
-/// How many cancellations are kept whose requests are not known.
-const EARLY_MAX: usize = 64;
 /// How long a report of progress waits for a client that does not read.
 const REPORT_MAX: Duration = Duration::from_secs(2);
 /// How often a question that the client shows is looked at, whether it is still open.
 const LOOK: Duration = Duration::from_secs(1);
 /// How long a thread is given whose question was answered just now.
 pub(super) const MOMENT: Duration = Duration::from_millis(20);
-
-/// The requests in progress that their client can cancel by name.
-#[derive(Default)]
-pub(super) struct Cancellations(Mutex<Requests>);
-
-#[derive(Default)]
-struct Requests {
-    open: HashMap<RequestId, CancellationToken>,
-    /// The last cancellations of requests that are not open: theirs may be about to begin, on another thread.
-    early: VecDeque<RequestId>,
-}
-
-impl Cancellations {
-    pub(super) fn begin(&self, id: &RequestId) -> Cancellable<'_> {
-        let cancelled = CancellationToken::new();
-        let mut requests = self.0.lock();
-        if let Some(place) = requests.early.iter().position(|early| early == id) {
-            requests.early.remove(place);
-            cancelled.cancel();
-        }
-        requests.open.insert(id.clone(), cancelled.clone());
-        Cancellable { all: self, id: id.clone(), cancelled }
-    }
-
-    /// The client cancels a request; without effect if it has ended.
-    pub(super) fn cancel(&self, id: &RequestId) {
-        let mut requests = self.0.lock();
-        match requests.open.get(id) {
-            Some(cancelled) => cancelled.cancel(),
-            None => {
-                requests.early.truncate(EARLY_MAX - 1);
-                requests.early.push_front(id.clone());
-            }
-        }
-    }
-}
-
-/// A request in progress.
-pub(super) struct Cancellable<'a> {
-    all: &'a Cancellations,
-    id: RequestId,
-    cancelled: CancellationToken,
-}
-
-impl Drop for Cancellable<'_> {
-    fn drop(&mut self) {
-        self.all.0.lock().open.remove(&self.id);
-    }
-}
 
 /// A request that waits for a run.
 pub(super) struct Call<'a> {
@@ -96,12 +45,16 @@ pub(super) struct Call<'a> {
     pub(super) request: &'a Cancellable<'a>,
     /// Whether it came over HTTP.
     pub(super) is_http: bool,
+    /// Cancelled when stdin is closed.
+    pub(super) closed: &'a CancellationToken,
     /// The run that the request began, which its cancellation cancels.
     pub(super) cancels: Option<RunId>,
 }
 
 /// Why a request waits no more.
 enum Rest {
+    /// A tool of the run asks in the middle of a call.
+    Asks(Box<OpenInteraction>),
     /// The thread has ended, asks a person or is paused.
     Outcome(Box<Outcome>),
     /// The client cancelled the request.
@@ -136,13 +89,6 @@ impl Call<'_> {
         self.context.protocol_version().is_some_and(|version| version >= ProtocolVersion::V_2026_07_28)
     }
 
-    /// Whether the client shows forms.
-    fn shows_forms(&self) -> bool {
-        let capabilities = self.context.client_capabilities();
-        let elicitation = capabilities.and_then(|capabilities| capabilities.elicitation);
-        elicitation.is_some_and(|elicitation| elicitation.form.is_some() || elicitation.url.is_none())
-    }
-
     /// Follows a thread until it ends, or waits for what this client cannot give.
     /// `from` is the first event whose progress is reported.
     pub(super) async fn follow(&self, thread: &ThreadHandle, from: Seq) -> Result<CallToolResponse, Problem> {
@@ -157,11 +103,21 @@ impl Call<'_> {
         is_refused: bool,
     ) -> Result<CallToolResponse, Problem> {
         let mut progress = Progress::of(self, thread, from);
+        // A user who has refused to answer is asked nothing more.
+        let shows = if is_refused { Shows::NOTHING } else { Shows::of(self.context) };
         // The questions that the user did not answer.
         let mut refused = Vec::new();
         loop {
-            let outcome = match self.at_rest(thread, &mut progress).await? {
+            let outcome = match self.at_rest(thread, &mut progress, shows, &refused).await? {
                 Rest::Outcome(outcome) => outcome,
+                Rest::Asks(asked) => {
+                    self.caller.check_still_allowed(self.server)?;
+                    if self.is_modern() {
+                        return Ok(input_required(thread, &asked).into());
+                    }
+                    self.put(thread, &asked, &mut refused).await?;
+                    continue;
+                }
                 Rest::Cancelled => {
                     return match self.cancels {
                         Some(run) => self.cancel(thread, run).await,
@@ -181,38 +137,61 @@ impl Call<'_> {
                 tokio::time::sleep(MOMENT).await;
                 continue;
             }
-            let next = open.iter().find(|asked| question::can_be_asked(asked) && !refused.contains(&asked.key()));
-            let Some(asked) = next.filter(|_| !is_refused && self.shows_forms()) else {
+            let next = open.iter().find(|asked| shows.can_ask(asked) && !refused.contains(&asked.key()));
+            let Some(asked) = next else {
                 return Ok(self.waits(thread, &open).into());
             };
             if self.is_modern() {
                 return Ok(input_required(thread, asked).into());
             }
-            // None if it was closed, or the request is over, which the next turn finds.
-            let Some(given) = self.ask(thread, asked).await? else { continue };
-            let Some(answer) = question::answer(asked, given) else {
-                refused.push(asked.key());
-                continue;
-            };
-            match respond(thread, asked, answer).await {
-                Ok(()) => {}
-                // The answer does not fit, or another one came first.
-                Err(problem) if problem.is_refusal() || problem.kind() == Kind::InteractionClosed => {
-                    refused.push(asked.key());
-                }
-                Err(problem) => return Err(problem),
-            }
+            self.put(thread, asked, &mut refused).await?;
         }
     }
 
-    async fn at_rest(&self, thread: &ThreadHandle, progress: &mut Progress) -> Result<Rest, Problem> {
+    /// Puts a question to the user, and gives the answer to the run. One that the user does not answer is refused.
+    async fn put(
+        &self,
+        thread: &ThreadHandle,
+        asked: &OpenInteraction,
+        refused: &mut Vec<String>,
+    ) -> Result<(), Problem> {
+        // None if it was closed, or the request is over, which the next turn finds.
+        let Some(given) = self.ask(thread, asked).await? else { return Ok(()) };
+        match give(thread, asked, question::answer(asked, given)).await {
+            Ok(true) => Ok(()),
+            Ok(false) => {
+                refused.push(asked.key());
+                Ok(())
+            }
+            // The answer does not fit, or another one came first.
+            Err(problem) if problem.is_refusal() || problem.kind() == Kind::InteractionClosed => {
+                refused.push(asked.key());
+                Ok(())
+            }
+            Err(problem) => Err(problem),
+        }
+    }
+
+    async fn at_rest(
+        &self,
+        thread: &ThreadHandle,
+        progress: &mut Progress,
+        shows: Shows,
+        refused: &[String],
+    ) -> Result<Rest, Problem> {
         let mut at_rest = std::pin::pin!(thread.at_rest());
+        let mut asks = std::pin::pin!(tool_questions::next(thread, shows, refused));
         loop {
             tokio::select! {
                 biased;
                 over = self.over() => return Ok(over),
-                nodes = progress.next() => progress.report(self, nodes).await,
+                nodes = progress.next() => tokio::select! {
+                    biased;
+                    over = self.over() => return Ok(over),
+                    () = progress.report(self, nodes) => {}
+                },
                 outcome = &mut at_rest => return Ok(Rest::Outcome(Box::new(outcome?))),
+                asked = &mut asks => return Ok(Rest::Asks(Box::new(asked?))),
             }
         }
     }
@@ -237,6 +216,8 @@ impl Call<'_> {
                     Err(_) => Rest::Left("the connection has ended"),
                 }
             }
+            // A cancellation that came before it has cancelled the request already.
+            () = self.closed.cancelled() => Rest::Left("the connection has ended"),
         }
     }
 
@@ -291,9 +272,16 @@ impl Call<'_> {
     }
 }
 
-/// Answers a question of a run. One that was answered meanwhile is not: the answer of the first counts.
-pub(super) async fn respond(thread: &ThreadHandle, asked: &OpenInteraction, answer: Json) -> Result<(), Problem> {
-    Ok(thread.sibling(asked.thread).respond(asked.request.id, answer).await?)
+/// Gives what the user did with a question to the run. Returns false if that is nothing. A question that was answered
+/// meanwhile is not: the answer of the first counts.
+pub(super) async fn give(thread: &ThreadHandle, asked: &OpenInteraction, given: Given) -> Result<bool, Problem> {
+    let thread = thread.sibling(asked.thread);
+    match given {
+        Given::Answer(answer) => thread.respond(asked.request.id, answer).await?,
+        Given::Withdrawn => thread.cancel_interaction(asked.request.id).await?,
+        Given::Nothing => return Ok(false),
+    }
+    Ok(true)
 }
 
 /// The form that a client of 2026-07-28 shows before it sends the request again.

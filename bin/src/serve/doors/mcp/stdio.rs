@@ -3,11 +3,16 @@
 pub(super) mod on_demand;
 mod relay;
 
+use std::io;
+use std::pin::Pin;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 
 use clap::Args;
 use rmcp::service::{QuitReason, serve_server};
+use tokio::io::{AsyncRead, ReadBuf};
+use tokio_util::sync::CancellationToken;
 
 use self::on_demand::OnDemand;
 use super::handler::Mcp;
@@ -54,9 +59,11 @@ pub(crate) async fn mcp(open: &OpenArgs, args: McpArgs) -> Result<ExitCode, Fail
     // What is wrong with the configuration is said now, and not with the first request.
     open.profiles()?;
     let log = Arc::new(OnDemand::new(open, args.read_only, args.tools));
-    let mcp = Mcp::of(Caller::command(), Log::OnDemand(log.clone()));
+    let (stdin, stdout) = rmcp::transport::stdio();
+    let stdin = UntilClosed { reader: stdin, closed: CancellationToken::new() };
+    let mcp = Mcp::of(Caller::command(), Log::OnDemand(log.clone()), stdin.closed.clone());
     let serving = async {
-        let served = serve_server(mcp, rmcp::transport::stdio()).await;
+        let served = serve_server(mcp, (stdin, stdout)).await;
         match served {
             Ok(service) => match service.waiting().await {
                 Ok(QuitReason::JoinError(error)) | Err(error) => {
@@ -75,4 +82,22 @@ pub(crate) async fn mcp(open: &OpenArgs, args: McpArgs) -> Result<ExitCode, Fail
     };
     log.close().await;
     served
+}
+
+/// A reader that says when it is at its end. Requests that wait for a run end then: otherwise the transport waits for them for
+/// some seconds before it ends.
+struct UntilClosed<R> {
+    reader: R,
+    closed: CancellationToken,
+}
+
+impl<R: AsyncRead + Unpin> AsyncRead for UntilClosed<R> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let (n_before, has_room) = (buf.filled().len(), buf.remaining() > 0);
+        let read = ready!(Pin::new(&mut self.reader).poll_read(cx, buf));
+        if read.is_err() || has_room && buf.filled().len() == n_before {
+            self.closed.cancel();
+        }
+        Poll::Ready(read)
+    }
 }

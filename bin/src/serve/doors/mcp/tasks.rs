@@ -1,6 +1,5 @@
 //! Tasks, for clients that poll: a task is a thread, and its id is that of the thread, so it outlives the server.
 
-use rethread::operate::OpenInteraction;
 use rethread::{Status, ThreadHandle};
 use rmcp::model::{
     DetailedTask, ErrorData, GetTaskResult, InputRequests, InputResponses, Task, TaskPayload, TaskStatus,
@@ -8,6 +7,7 @@ use rmcp::model::{
 use serde_json::Value;
 
 use super::log::Opened;
+use super::question::Shows;
 use super::{error as errors, question, run};
 use crate::serve::doors::caller::Caller;
 use crate::serve::doors::following;
@@ -69,7 +69,7 @@ async fn find(server: &Shared, caller: &Caller, id: &str) -> Result<ThreadHandle
 }
 
 /// Returns how far a task is.
-pub(super) async fn get(server: &Shared, caller: &Caller, id: &str) -> Result<GetTaskResult, Problem> {
+pub(super) async fn get(server: &Shared, caller: &Caller, id: &str, shows: Shows) -> Result<GetTaskResult, Problem> {
     let thread = find(server, caller, id).await?;
     let outcome = thread.present().await?;
     let mut task = task(&thread).await?;
@@ -81,26 +81,23 @@ pub(super) async fn get(server: &Shared, caller: &Caller, id: &str) -> Result<Ge
             }
         }
         Status::Cancelled => TaskPayload::Cancelled,
-        Status::Waiting => {
+        // While a tool asks in the middle of a call, the run goes on.
+        status => {
             let open = thread.inbox().await?;
-            let requests: InputRequests = asked(&open).map(run::input_request).collect();
+            let requests: InputRequests =
+                open.iter().filter(|asked| shows.can_ask(asked)).map(run::input_request).collect();
             if requests.is_empty() {
-                task = task.with_status_message("the run waits for a person: the tool `questions` lists what it asks");
+                task = task.with_status_message(match status {
+                    Status::Waiting => "the run waits for a person: the tool `questions` lists what it asks".to_owned(),
+                    status => format!("the run is {status}"),
+                });
                 TaskPayload::Working
             } else {
                 TaskPayload::InputRequired { input_requests: requests }
             }
         }
-        status => {
-            task = task.with_status_message(format!("the run is {status}"));
-            TaskPayload::Working
-        }
     };
     Ok(GetTaskResult::new(DetailedTask::new(task, payload)))
-}
-
-fn asked(open: &[OpenInteraction]) -> impl Iterator<Item = &OpenInteraction> {
-    open.iter().filter(|asked| question::can_be_asked(asked))
 }
 
 /// Answers questions of a task. What is not open, and what the user did not answer, changes nothing.
@@ -114,13 +111,11 @@ pub(super) async fn update(opened: Opened, caller: &Caller, id: &str, given: Inp
 }
 
 async fn answer(thread: &ThreadHandle, given: InputResponses) -> Result<(), Problem> {
-    for asked in asked(&thread.inbox().await?) {
+    for asked in thread.inbox().await?.iter().filter(|asked| Shows::ALL.can_ask(asked)) {
         let Some(response) = given.get(&asked.key()) else { continue };
         let response = serde_json::from_value(response.clone())
             .map_err(|error| Problem::parameter("inputResponses", format!("{}: {error}", asked.key())))?;
-        if let Some(answer) = question::answer(asked, response) {
-            run::respond(thread, asked, answer).await?;
-        }
+        run::give(thread, asked, question::answer(asked, response)).await?;
     }
     Ok(())
 }

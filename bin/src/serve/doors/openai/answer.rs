@@ -1,11 +1,13 @@
 //! Follows a run until its answer is complete.
 
+use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::Arc;
 
 use rethread::errors::RunError;
 use rethread::operate::OpenInteraction;
 use rethread::runs::RunId;
-use rethread::{Position, Seq, State, Status, ThreadHandle, ThreadId};
+use rethread::{Position, Seq, State, Status, ThreadHandle, ThreadId, Workflow};
 use rethread_events::message::FinishReason;
 use rethread_events::thread::ThreadUsage;
 use serde::Serialize;
@@ -13,6 +15,7 @@ use serde_json::Value;
 
 use super::{Error, RESPONSE};
 use crate::serve::doors::answer_text::{AnswerText, Piece, Said};
+use crate::serve::doors::client_tools;
 use crate::serve::doors::following::{Following, Happening, Run};
 use crate::serve::doors::question::{is_answered_by_message, text_of};
 use crate::serve::problem::{Kind, Problem};
@@ -80,12 +83,33 @@ pub(super) struct End {
     pub(super) text: String,
     /// The part of it that was no [`Step::Text`] before.
     pub(super) rest: String,
+    /// The tools that the client is to run.
+    pub(super) calls: Vec<ToolCall>,
     pub(super) finish_reason: &'static str,
     pub(super) usage: ThreadUsage,
 }
 
+/// A call of a tool that the client runs. Its id names the question that its result answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ToolCall {
+    pub(super) id: String,
+    pub(super) name: String,
+    /// An object, as a text.
+    pub(super) arguments: String,
+}
+
+impl ToolCall {
+    fn of(question: &OpenInteraction) -> Option<Self> {
+        let call = question.request.tool_call.as_ref()?;
+        Some(Self { id: question.key(), name: call.name.to_string(), arguments: call.arguments.0.to_string() })
+    }
+}
+
 /// The answer to a request, as it is given.
 pub(super) struct Answering {
+    server: Shared,
+    /// The tools that the client runs.
+    tools: BTreeSet<String>,
     following: Following<Said>,
     finish: Option<FinishReason>,
     /// Whether something was sent.
@@ -95,10 +119,10 @@ pub(super) struct Answering {
 }
 
 impl Answering {
-    pub(super) fn begin(server: &Shared, run: &Run) -> Self {
-        let answer_text = AnswerText::of(run.workflow.clone(), run.id, run.from, run.depth);
-        let following = Following::begin(server, run, server.settings.doors.cancel_on_disconnect, answer_text);
-        Self { following, finish: None, has_spoken: false, last: String::new() }
+    pub(super) fn begin(server: &Shared, run: &Run, tools: BTreeSet<String>) -> Self {
+        let cancels = server.settings.doors.cancel_on_disconnect;
+        let following = Following::begin(server, run, cancels, AnswerText::of(run));
+        Self { server: server.clone(), tools, following, finish: None, has_spoken: false, last: String::new() }
     }
 
     /// Nothing more is sent. The run continues although its client has no answer.
@@ -127,7 +151,9 @@ impl Answering {
                 Happening::Piece(Said::Text(piece)) => return Ok(Step::Text(self.pass_on(piece))),
                 Happening::Piece(Said::Finish(finish)) => self.finish = Some(finish),
                 Happening::Ended => break ended(self.following.thread(), self.following.run()).await?,
-                Happening::Rests(rested) => break asks(self.following.thread(), &rested.state).await?,
+                Happening::Rests(rested) => {
+                    break asks(&self.server, self.following.thread(), &rested.state, &self.tools).await?;
+                }
             }
         };
         Ok(Step::End(Ok(self.end(answer))))
@@ -145,7 +171,7 @@ impl Answering {
     }
 
     fn end(&self, answer: Answer) -> End {
-        let Answer { text, usage } = answer;
+        let Answer { text, calls, usage } = answer;
         let text = text.unwrap_or_else(|| self.last.clone());
         let rest = match (self.has_spoken, text == self.last) {
             (true, true) => String::new(),
@@ -155,9 +181,10 @@ impl Answering {
         let finish_reason = match self.finish {
             Some(FinishReason::Length) => "length",
             Some(FinishReason::ContentFilter) => "content_filter",
+            _ if !calls.is_empty() => "tool_calls",
             _ => "stop",
         };
-        End { text, rest, finish_reason, usage }
+        End { text, rest, calls, finish_reason, usage }
     }
 }
 
@@ -165,18 +192,21 @@ impl Answering {
 pub(super) struct Answer {
     /// The output; `None` if there is none.
     pub(super) text: Option<String>,
+    /// The tools that the client is to run.
+    calls: Vec<ToolCall>,
     pub(super) usage: ThreadUsage,
 }
 
 impl From<Answer> for End {
-    fn from(Answer { text, usage }: Answer) -> Self {
-        Self { text: text.unwrap_or_default(), rest: String::new(), finish_reason: "stop", usage }
+    fn from(Answer { text, calls, usage }: Answer) -> Self {
+        let finish_reason = if calls.is_empty() { "stop" } else { "tool_calls" };
+        Self { text: text.unwrap_or_default(), rest: String::new(), calls, finish_reason, usage }
     }
 }
 
 /// Returns the answer of a run that has ended, as its stream gives it. Reads the events of the run.
 pub(super) async fn whole(server: &Shared, run: &Run) -> Result<End, Error> {
-    let mut answering = Answering::begin(server, run);
+    let mut answering = Answering::begin(server, run, server.settings.client_tools.clone());
     answering.leave();
     loop {
         if let Step::End(end) = answering.step().await? {
@@ -201,18 +231,28 @@ async fn ended(thread: &ThreadHandle, run: RunId) -> Result<Answer, Error> {
         Some(Value::Null) | None => None,
         Some(value) => Some(value.to_string()),
     };
-    Ok(Answer { text, usage: outcome.state.run_usage() })
+    Ok(Answer { text, calls: Vec::new(), usage: outcome.state.run_usage() })
 }
 
-/// Returns the question that a thread at rest waits for, as the answer; an error if a message cannot answer it.
-pub(super) async fn asks(thread: &ThreadHandle, state: &State) -> Result<Answer, Error> {
+/// Returns what a thread at rest waits for, as the answer: calls of `tools` of the client, or a question. An error if no
+/// message can answer it.
+pub(super) async fn asks(
+    server: &Shared,
+    thread: &ThreadHandle,
+    state: &State,
+    tools: &BTreeSet<String>,
+) -> Result<Answer, Error> {
     if state.status() == Status::Paused {
         return Err(paused(thread, state));
     }
     let open = thread.inbox().await.map_err(Problem::from)?;
-    match open.iter().find(|question| is_answered_by_message(question)) {
-        Some(question) => Ok(Answer { text: Some(text_of(question)), usage: state.run_usage() }),
-        None => Err(waits_elsewhere(&open)),
+    let calls = open.iter().filter(|question| client_tools::is_call(question, tools));
+    let calls: Vec<_> = calls.filter_map(ToolCall::of).collect();
+    let question = open.iter().find(|question| is_answered_by_message(question));
+    match (calls.is_empty(), question) {
+        (false, _) => Ok(Answer { text: None, calls, usage: state.run_usage() }),
+        (true, Some(question)) => Ok(Answer { text: Some(text_of(question)), calls, usage: state.run_usage() }),
+        (true, None) => Err(waits_elsewhere(server, &open)),
     }
 }
 
@@ -224,10 +264,16 @@ pub(super) fn paused(thread: &ThreadHandle, state: &State) -> Error {
 }
 
 /// The error of a run that waits for something that no message of the conversation can give.
-pub(super) fn waits_elsewhere(open: &[OpenInteraction]) -> Error {
+pub(super) fn waits_elsewhere(server: &Shared, open: &[OpenInteraction]) -> Error {
     let ids: Vec<_> = open.iter().map(OpenInteraction::key).collect();
+    let is_call = |question: &OpenInteraction| client_tools::is_call(question, &server.settings.client_tools);
     let detail = match &ids[..] {
         [] => "the run waits for a person: GET /v1/interactions lists the open questions".to_owned(),
+        ids if open.iter().all(is_call) => format!(
+            "the run waits for the results of tool calls: name the tools in `tools`, and send as the last messages a result \
+             for each of `{}`",
+            ids.join("`, `")
+        ),
         ids => format!(
             "the run waits for a person's decision: answer it with POST /v1/interactions/{}/respond, on the page or with \
              `rethread inbox`",
@@ -235,4 +281,11 @@ pub(super) fn waits_elsewhere(open: &[OpenInteraction]) -> Error {
         ),
     };
     Error::needs_person(detail)
+}
+
+/// The definition that the run of a thread is on.
+pub(super) async fn definition(server: &Shared, state: &State) -> Result<Arc<Workflow>, Problem> {
+    let on = state.workflow().ok_or_else(|| Problem::new(Kind::NoThread, "the thread has not begun"))?;
+    let workflow = server.runtime.workflow(on.hash).await?;
+    workflow.ok_or_else(|| Problem::new(Kind::NoWorkflow, "the log has no definition of this run"))
 }

@@ -10,11 +10,11 @@ use rethread::operate::Labels;
 use rethread::runs::{OnMessage, RunAgain, RunId, RunRequest};
 use rethread::{ForkRequest, Json, Seq, StartThread, State, Status, ThreadHandle, Workflow};
 
-use super::Error;
-use super::answer;
 use super::input::{Input, Place};
+use super::{Error, answer, results};
 use crate::serve::beginning::{self, Begun, Repeatable};
-use crate::serve::doors::following::Run;
+use crate::serve::doors::conversation::{Conversation, Said};
+use crate::serve::doors::following::{Inside, Run};
 use crate::serve::doors::question::{answer_of, is_answered_by_message};
 use crate::serve::guard;
 use crate::serve::idempotency::Key;
@@ -36,18 +36,24 @@ pub(super) async fn begin(server: &Shared, request: &HttpRequest, body: Bytes, i
         _ => problem,
     })?;
     let workflow = workflow.ok_or_else(|| Problem::new(Kind::InvalidRequest, "name a workflow in `model`"))?;
+    let conversation = match input.said {
+        Said::Message(conversation) => conversation,
+        Said::Results(results) => return results::give(server, request, input.place, results).await,
+    };
     let (id, after) = match input.place {
-        Place::New => return Ok(start(server, request, body, input, workflow).await?),
+        Place::New => return Ok(start(server, request, body, conversation, workflow).await?),
         Place::Thread(id) => (id, None),
         Place::After(key) => (key.thread, Some(key)),
     };
     guard::check_thread(server, request, id).await?;
     let thread = server.runtime.thread(id).by(guard::principal(server, request));
-    input.conversation.refuse_media()?;
-    let Some(after) = after else { return go_on(server, request, thread, None, &input, workflow).await };
-    match go_on(server, request, thread.clone(), Some(after.run), &input, workflow.clone()).await {
+    conversation.refuse_media()?;
+    let Some(after) = after else { return go_on(server, request, thread, None, &conversation, workflow).await };
+    match go_on(server, request, thread.clone(), Some(after.run), &conversation, workflow.clone()).await {
         // Another run came after the response.
-        Err(error) if error.is_gone_on() => Ok(fork(server, request, body, &thread, after.run, input, workflow).await?),
+        Err(error) if error.is_gone_on() => {
+            Ok(fork(server, request, body, &thread, after.run, conversation, workflow).await?)
+        }
         run => run,
     }
 }
@@ -57,12 +63,12 @@ async fn start(
     server: &Shared,
     request: &HttpRequest,
     body: bytes::Bytes,
-    mut input: Input,
+    mut conversation: Conversation,
     workflow: Arc<Workflow>,
 ) -> Result<Run, Problem> {
     let labels = guard::bound(request, Labels::new())?;
-    let variables = input.conversation.variables(&workflow)?;
-    let (text, past) = (input.conversation.input(), input.conversation.past_with_media());
+    let variables = conversation.variables(&workflow)?;
+    let (text, past) = (conversation.input(), conversation.past_with_media());
     // Tokens that are bound to other labels have keys of their own.
     let operation = format!("openai {} {}", request.path(), guard::bound_to(request));
     let caller = request::traceparent(request);
@@ -77,7 +83,7 @@ async fn start(
     });
     let (Begun::Now(thread) | Begun::Before(thread)) = begun.await?;
     let thread = thread.by(guard::principal(server, request));
-    Ok(Run { thread, id: RunId(Seq(0)), from: Seq(0), depth: 0, workflow })
+    Ok(Run { thread, id: RunId(Seq(0)), from: Seq(0), inside: Inside::default(), workflow })
 }
 
 /// Answers the question that a thread waits for, or starts its next run: right `after` this run, if one is given.
@@ -86,12 +92,12 @@ async fn go_on(
     request: &HttpRequest,
     thread: ThreadHandle,
     after: Option<RunId>,
-    input: &Input,
+    conversation: &Conversation,
     workflow: Arc<Workflow>,
 ) -> Result<Run, Error> {
     let state = thread.state().await.map_err(Problem::from)?;
     let key = Key::of(request)?;
-    let text = input.conversation.input();
+    let text = conversation.input();
     // A message that came before is answered as it was then, also if the thread has continued.
     let is_repeated = key.as_ref().is_some_and(|key| state.request_of_key(key.text()).is_some());
     if !is_repeated {
@@ -107,7 +113,7 @@ async fn go_on(
         }
     }
     // Each request has an answer of its own, so it waits for the run in progress. What follows a response does not.
-    let run = RunRequest::new(text).variables(input.conversation.variables(&workflow)?).on_message(OnMessage::Queue);
+    let run = RunRequest::new(text).variables(conversation.variables(&workflow)?).on_message(OnMessage::Queue);
     let mut run = run.traceparent(request::traceparent(request));
     if let Some(after) = after {
         run = run.after(after);
@@ -127,7 +133,7 @@ async fn go_on(
         }
         Err(error) => return Err(Problem::from(error).into()),
     };
-    Ok(Run { id: accepted.run_id, from: accepted.seq, depth: 0, workflow, thread })
+    Ok(Run { id: accepted.run_id, from: accepted.seq, inside: Inside::default(), workflow, thread })
 }
 
 /// Answers the question that a thread waits for. `None` if it waits for nothing.
@@ -146,21 +152,22 @@ async fn answer_question(
     }
     let open = thread.inbox().await.map_err(Problem::from)?;
     let Some(question) = open.iter().find(|question| is_answered_by_message(question)) else {
-        return if open.is_empty() { Ok(None) } else { Err(answer::waits_elsewhere(&open).of_thread(thread.id())) };
+        return if open.is_empty() {
+            Ok(None)
+        } else {
+            Err(answer::waits_elsewhere(server, &open).of_thread(thread.id()))
+        };
     };
     if has_key {
         let detail = "the message answers a question, and a repeated answer would be a message of its own: send it \
                       without Idempotency-Key";
         return Err(Problem::new(Kind::InvalidRequest, detail).into());
     }
-    let on = state.workflow().ok_or_else(|| Problem::new(Kind::NoThread, "the thread has not begun"))?;
-    let workflow = server.runtime.workflow(on.hash).await.map_err(Problem::from)?;
-    let workflow = workflow.ok_or_else(|| Problem::new(Kind::NoWorkflow, "the log has no definition of this run"))?;
+    let workflow = answer::definition(server, state).await?;
     let from = thread.summary().await.map_err(Problem::from)?.last_seq.next();
     let answer = answer_of(question, text);
     thread.sibling(question.thread).respond(question.request.id, answer).await.map_err(Problem::from)?;
-    let depth = u32::try_from(state.frames().len()).unwrap_or(u32::MAX);
-    Ok(Some(Run { id: state.run_id(), from, depth, workflow, thread: thread.clone() }))
+    Ok(Some(Run { id: state.run_id(), from, inside: Inside::of(state), workflow, thread: thread.clone() }))
 }
 
 /// Continues a conversation after a run that is not its last one: the run after it is made again with this message, in a
@@ -171,13 +178,13 @@ async fn fork(
     body: Bytes,
     thread: &ThreadHandle,
     after: RunId,
-    input: Input,
+    conversation: Conversation,
     workflow: Arc<Workflow>,
 ) -> Result<Run, Problem> {
     let run = run_after(thread, after).await?;
-    let variables = input.conversation.variables(&workflow)?;
+    let variables = conversation.variables(&workflow)?;
     let operation = format!("openai {} {} {after}", request.path(), thread.id());
-    let (sent, of_work, text) = (Repeatable::of(request, operation, body)?, thread.clone(), input.conversation.input());
+    let (sent, of_work, text) = (Repeatable::of(request, operation, body)?, thread.clone(), conversation.input());
     let state = thread.state().await?;
     let on = state.workflow().is_none_or(|present| present.name != workflow.name()).then(|| workflow.clone());
     let begun = beginning::begin(server, sent, move |id| async move {
@@ -200,7 +207,7 @@ async fn fork(
     });
     let (Begun::Now(thread) | Begun::Before(thread)) = begun.await?;
     let thread = thread.by(guard::principal(server, request));
-    Ok(Run { thread, id: run, from: run.0, depth: 0, workflow })
+    Ok(Run { thread, id: run, from: run.0, inside: Inside::default(), workflow })
 }
 
 /// Returns the run that began after this one had ended.

@@ -8,7 +8,7 @@ use rethread::ThreadId;
 use rethread_events::thread::ThreadUsage;
 use serde::Serialize;
 
-use super::answer::{Answering, End, Metadata, Step};
+use super::answer::{Answering, End, Metadata, Step, ToolCall};
 use super::begin::begin;
 use super::input::Input;
 use super::{Error, THREAD};
@@ -27,18 +27,21 @@ const WAIT_MAX: Duration = Duration::from_secs(1_500);
 /// Answers the last message of a conversation.
 pub(crate) async fn create(server: Shared, request: HttpRequest, payload: web::Payload) -> Result<HttpResponse, Error> {
     let body = request::body(payload, server.settings.body_bytes_max).await?;
-    let input = Input::of_chat(request::json(&request, &body)?)?;
+    let input = Input::of_chat(request::json(&request, &body)?, &server.settings.client_tools)?;
     let (stream, include_usage, model) = (input.stream, input.include_usage, input.model.clone());
+    let tools = input.tools.clone();
     let slot = server.subscribe()?;
     let run = begin(&server, &request, body, input).await?;
     let shape = Shape::of(&run, model, include_usage);
-    let answering = Answering::begin(&server, &run);
+    let answering = Answering::begin(&server, &run, tools);
     if stream {
         return Ok(streaming(server, &request, slot, shape, answering));
     }
     let end = whole(&server, answering, slot).await.map_err(|error| error.of_thread(shape.thread))?;
     guard::check_still_allowed(&server, guard::by(&request))?;
-    let message = Message { role: "assistant", content: &end.text, refusal: None };
+    let content = Some(&*end.text).filter(|text| !text.is_empty() || end.calls.is_empty());
+    let tool_calls = end.calls.iter().map(|call| Call::of(call, None)).collect();
+    let message = Message { role: "assistant", content, refusal: None, tool_calls };
     let choices = [Choice { index: 0, message, logprobs: None, finish_reason: end.finish_reason }];
     let object = shape.object("chat.completion", &choices, Some(Some(Usage::from(&end.usage))));
     Ok(HttpResponse::Ok().insert_header((THREAD, shape.thread.to_string())).json(object))
@@ -77,8 +80,34 @@ struct Choice<'a> {
 #[derive(Serialize)]
 struct Message<'a> {
     role: &'static str,
-    content: &'a str,
+    content: Option<&'a str>,
     refusal: Option<()>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tool_calls: Vec<Call<'a>>,
+}
+
+/// A call of a tool that the client runs.
+#[derive(Serialize)]
+struct Call<'a> {
+    /// Its place in the answer, in a stream.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    index: Option<usize>,
+    id: &'a str,
+    r#type: &'static str,
+    function: Function<'a>,
+}
+
+#[derive(Serialize)]
+struct Function<'a> {
+    name: &'a str,
+    arguments: &'a str,
+}
+
+impl<'a> Call<'a> {
+    fn of(call: &'a ToolCall, index: Option<usize>) -> Self {
+        let ToolCall { id, name, arguments } = call;
+        Self { index, id, r#type: "function", function: Function { name, arguments } }
+    }
 }
 
 #[derive(Serialize)]
@@ -95,6 +124,8 @@ struct Delta<'a> {
     role: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     content: Option<&'a str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tool_calls: Vec<Call<'a>>,
 }
 
 /// Tokens of the run. What the provider did not report was counted.
@@ -161,6 +192,10 @@ impl Shape {
     /// The chunks after which nothing follows.
     fn end(&self, end: &End) -> String {
         let mut chunks = if end.rest.is_empty() { String::new() } else { self.text(&end.rest) };
+        for (index, call) in end.calls.iter().enumerate() {
+            let tool_calls = vec![Call::of(call, Some(index))];
+            chunks.push_str(&self.chunk(Delta { tool_calls, ..Delta::default() }, None));
+        }
         chunks.push_str(&self.chunk(Delta::default(), Some(end.finish_reason)));
         if self.include_usage {
             let choices: [Piece<'_>; 0] = [];
@@ -216,7 +251,10 @@ fn streaming(
     let chunks =
         futures::stream::unfold((shape, answering, Next::Opening), |(shape, mut answering, next)| async move {
             let (text, next) = match next {
-                Next::Opening => (shape.chunk(Delta { role: Some("assistant"), content: Some("") }, None), Next::Steps),
+                Next::Opening => {
+                    let delta = Delta { role: Some("assistant"), content: Some(""), ..Delta::default() };
+                    (shape.chunk(delta, None), Next::Steps)
+                }
                 Next::Steps => match answering.next().await {
                     Step::Text(text) => (shape.text(&text), Next::Steps),
                     Step::End(Ok(end)) => (shape.end(&end), Next::Nothing),

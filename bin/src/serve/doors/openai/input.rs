@@ -1,5 +1,7 @@
 //! The body of a request: what is used, what is refused because it cannot be honoured. Everything else is ignored.
 
+use std::collections::BTreeSet;
+
 use rethread::ThreadId;
 use rethread::runs::ConversationFormat;
 use serde::Deserialize;
@@ -8,7 +10,8 @@ use serde_json::{Map, Value};
 
 use super::CONVERSATION;
 use super::answer::RunKey;
-use crate::serve::doors::conversation::{Conversation, invalid};
+use crate::serve::doors::client_tools;
+use crate::serve::doors::conversation::{Said, invalid};
 use crate::serve::problem::{Kind, Problem};
 
 /// The body of a request.
@@ -17,7 +20,9 @@ pub(super) type Body = Map<String, Value>;
 /// A request for an answer.
 pub(super) struct Input {
     pub(super) model: String,
-    pub(super) conversation: Conversation,
+    pub(super) said: Said,
+    /// The tools that the client runs.
+    pub(super) tools: BTreeSet<String>,
     pub(super) place: Place,
     pub(super) stream: bool,
     pub(super) include_usage: bool,
@@ -53,8 +58,9 @@ impl Input {
     /// # Errors
     /// For a field that is missing or has another type, and for one that would change the answer in a way that is not
     /// possible here.
-    pub(super) fn of_chat(mut body: Body) -> Result<Self, Problem> {
+    pub(super) fn of_chat(mut body: Body, described: &BTreeSet<String>) -> Result<Self, Problem> {
         refuse(&body)?;
+        let tools = tools(&body, described, |tool| tool["function"]["name"].as_str())?;
         let model = model(&mut body)?;
         let thread = thread_of_metadata(&mut body)?;
         let options: StreamOptions = field(&mut body, "stream_options")?.unwrap_or_default();
@@ -64,7 +70,8 @@ impl Input {
         }
         Ok(Self {
             model,
-            conversation: Conversation::read("messages", ConversationFormat::OpenaiChat, &messages)?,
+            said: Said::read("messages", ConversationFormat::OpenaiChat, &messages)?,
+            tools,
             place: thread.map_or(Place::New, Place::Thread),
             stream: field(&mut body, "stream")?.unwrap_or(false),
             include_usage: options.include_usage,
@@ -76,8 +83,9 @@ impl Input {
     ///
     /// # Errors
     /// As [`Self::of_chat`].
-    pub(super) fn of_response(mut body: Body) -> Result<Self, Problem> {
+    pub(super) fn of_response(mut body: Body, described: &BTreeSet<String>) -> Result<Self, Problem> {
         refuse(&body)?;
+        let tools = tools(&body, described, |tool| tool["name"].as_str())?;
         let model = model(&mut body)?;
         let previous: Option<String> = field(&mut body, "previous_response_id")?;
         let conversation: Option<ConversationParam> = field(&mut body, "conversation")?;
@@ -97,11 +105,50 @@ impl Input {
         let background = field(&mut body, "background")?.unwrap_or(false);
         let stream = field(&mut body, "stream")?.unwrap_or(false);
         // The fields that are read as a conversation.
-        let said = ["instructions", "input"].map(|name| (name.to_owned(), body.remove(name).unwrap_or_default()));
-        let said = Value::Object(said.into_iter().collect());
-        let conversation = Conversation::read("input", ConversationFormat::OpenaiResponses, &said)?;
-        Ok(Self { model, conversation, place, stream, include_usage: true, background })
+        let body = ["instructions", "input"].map(|name| (name.to_owned(), body.remove(name).unwrap_or_default()));
+        let body = Value::Object(body.into_iter().collect());
+        let said = Said::read("input", ConversationFormat::OpenaiResponses, &body)?;
+        Ok(Self { model, said, tools, place, stream, include_usage: true, background })
     }
+}
+
+/// The tools of the client that a request names and wants to be called. The configuration has their descriptions and
+/// parameters. `name` reads the name of a function.
+fn tools(
+    body: &Body,
+    described: &BTreeSet<String>,
+    name: impl Fn(&Value) -> Option<&str>,
+) -> Result<BTreeSet<String>, Problem> {
+    let is_wanted = match body.get("tool_choice") {
+        None | Some(Value::Null) => true,
+        Some(choice) if choice == "auto" => true,
+        Some(choice) if choice == "none" => false,
+        Some(_) => {
+            let detail = "the workflow says when its model uses a tool (`tool_mode` of a node): send `auto` or `none`, or \
+                          leave it out";
+            return Err(invalid("tool_choice", detail));
+        }
+    };
+    let tools = match body.get("tools") {
+        None | Some(Value::Null) => return Ok(BTreeSet::new()),
+        Some(Value::Array(tools)) => tools,
+        Some(_) => return Err(invalid("tools", "expected a list of functions")),
+    };
+    if !tools.is_empty() && body.get("parallel_tool_calls").is_some_and(|value| value == false) {
+        let detail = "an answer has as many calls as the model makes: leave it out";
+        return Err(invalid("parallel_tool_calls", detail));
+    }
+    let function = |tool| {
+        let is_function = |tool: &&Value| tool["type"] == "function";
+        Some(tool).filter(is_function).and_then(&name).ok_or_else(|| {
+            let detail = "expected functions with a name: the client can run these alone, and other tools are those of the \
+                          workflow";
+            invalid("tools", detail)
+        })
+    };
+    let names: Vec<_> = tools.iter().map(function).collect::<Result<_, _>>()?;
+    let named = client_tools::named(names.into_iter(), described)?;
+    Ok(if is_wanted { named } else { BTreeSet::new() })
 }
 
 fn model(body: &mut Body) -> Result<String, Problem> {
@@ -156,10 +203,9 @@ fn refuse(body: &Body) -> Result<(), Problem> {
         Value::Number(number) => number.as_f64() == Some(0.0),
         Value::Null => true,
     };
-    const TOOLS: &str = "tools of the client are not called: give the workflow its tools, and leave this out";
     const REFUSED: [(&str, &str); 10] = [
-        ("tools", TOOLS),
-        ("functions", TOOLS),
+        ("functions", "name the functions that the client runs in `tools`"),
+        ("function_call", "send `tool_choice`, or leave it out"),
         ("logprobs", "probabilities are not known: leave it out"),
         ("top_logprobs", "probabilities are not known: leave it out"),
         ("logit_bias", "probabilities cannot be changed: leave it out"),

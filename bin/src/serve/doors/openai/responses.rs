@@ -1,23 +1,24 @@
 //! `/v1/responses`: a response is an answer of a thread, and its id names the run and the message that it answers. Nothing
 //! is stored beside the thread.
 
+pub(crate) mod input_items;
 mod stream;
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use rethread::errors::{ControlError, RunError};
 use rethread::operate::LogAccess as _;
-use rethread::{Event, RecordedEvent, Status};
+use rethread::{Event, RecordedEvent, Seq, Status};
 use rethread_events::text::with_sources;
 use rethread_events::thread::ThreadUsage;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::answer::{self, Answering, End, Metadata, RunKey};
+use super::answer::{self, Answering, End, Metadata, RunKey, ToolCall};
 use super::begin::begin;
 use super::chat::whole;
 use super::input::Input;
 use super::{CONVERSATION, Error, RESPONSE, THREAD};
-use crate::serve::doors::following::Run;
+use crate::serve::doors::following::{Inside, Run};
 use crate::serve::guard;
 use crate::serve::idempotency::blocking;
 use crate::serve::problem::{Kind, Problem};
@@ -91,7 +92,10 @@ impl Response {
                     status = "incomplete";
                     incomplete = json!({ "reason": reason });
                 }
-                output.push(self.item(status, &[part(&end.text)]));
+                if !end.text.is_empty() || end.calls.is_empty() {
+                    output.push(self.item(status, &[part(&end.text)]));
+                }
+                output.extend(end.calls.iter().map(|call| function_call(call, "completed", &call.arguments)));
                 usage = Some(Tokens::from(&end.usage));
             }
             Progress::Failed(failed) if failed.is_cancellation() => status = "cancelled",
@@ -129,6 +133,18 @@ fn cut(end: &End) -> Option<&'static str> {
     }
 }
 
+/// A call of a tool that the client runs, as an item.
+fn function_call(call: &ToolCall, status: &str, arguments: &str) -> Value {
+    json!({
+        "type": "function_call", "id": call_item(call), "call_id": call.id, "name": call.name, "arguments": arguments,
+        "status": status,
+    })
+}
+
+fn call_item(call: &ToolCall) -> String {
+    format!("fc_{}", call.id)
+}
+
 /// The text of a message.
 fn part(text: &str) -> Value {
     json!({ "type": "output_text", "text": text, "annotations": [], "logprobs": [] })
@@ -137,18 +153,19 @@ fn part(text: &str) -> Value {
 /// Answers the last message of a conversation.
 pub(crate) async fn create(server: Shared, request: HttpRequest, payload: web::Payload) -> Result<HttpResponse, Error> {
     let body = request::body(payload, server.settings.body_bytes_max).await?;
-    let input = Input::of_response(request::json(&request, &body)?)?;
+    let input = Input::of_response(request::json(&request, &body)?, &server.settings.client_tools)?;
     let (stream, background, model) = (input.stream, input.background, input.model.clone());
+    let tools = input.tools.clone();
     let slot = server.subscribe()?;
     let run = begin(&server, &request, body, input).await?;
     let response = Response::of(&run, model, background);
-    if stream {
-        return Ok(stream::respond(server, &request, slot, response, run, None));
-    }
-    if background {
+    if !stream && background {
         return Ok(response.answer(&Progress::Queued));
     }
-    let answering = Answering::begin(&server, &run);
+    let answering = Answering::begin(&server, &run, tools);
+    if stream {
+        return Ok(stream::respond(server, &request, slot, response, answering, None));
+    }
     let whole = whole(&server, answering, slot).await;
     guard::check_still_allowed(&server, guard::by(&request))?;
     match whole {
@@ -173,7 +190,8 @@ pub(crate) async fn retrieve(server: Shared, request: HttpRequest) -> Result<Htt
     let (run, response) = find(&server, &request).await?;
     if query.stream {
         let slot = server.subscribe()?;
-        return Ok(stream::respond(server, &request, slot, response, run, query.starting_after));
+        let answering = Answering::begin(&server, &run, server.settings.client_tools.clone());
+        return Ok(stream::respond(server, &request, slot, response, answering, query.starting_after));
     }
     Ok(response.answer(&progress(&server, &run).await?))
 }
@@ -229,7 +247,11 @@ async fn find(server: &Server, request: &HttpRequest) -> Result<(Run, Response),
     let workflow = server.runtime.workflow(on.hash).await.map_err(Problem::from)?.ok_or_else(no_such)?;
     let created = summary.as_ref().map_or_else(|| server.runtime.now(), |summary| summary.started_at);
     let model = on.name.clone();
-    let run = Run { thread, id: key.run, from: key.from, depth: 0, workflow };
+    let inside = match key.from.0.checked_sub(1).filter(|_| key.run.0 != key.from) {
+        Some(last) => Inside::of(&thread.state_at(Seq(last)).await.map_err(Problem::from)?),
+        None => Inside::default(),
+    };
+    let run = Run { thread, id: key.run, from: key.from, inside, workflow };
     let metadata = Metadata::of(&run);
     Ok((run, Response { key, created: created.unix_us() / 1_000_000, model, metadata, background: true }))
 }
@@ -253,7 +275,8 @@ async fn progress(server: &Shared, run: &Run) -> Result<Progress, Error> {
     let answer = if summary.ended.is_some() {
         answer::whole(server, run).await
     } else if matches!(run.thread.summary().await.map_err(Problem::from)?.status, Status::Waiting | Status::Paused) {
-        answer::asks(&run.thread, &run.thread.state().await.map_err(Problem::from)?).await.map(End::from)
+        let state = run.thread.state().await.map_err(Problem::from)?;
+        answer::asks(server, &run.thread, &state, &server.settings.client_tools).await.map(End::from)
     } else {
         return Ok(Progress::Running);
     };

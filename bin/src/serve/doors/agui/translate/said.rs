@@ -159,6 +159,11 @@ impl Said {
         Some((emitted, numbered(&call.key, call.n_messages.max(1))))
     }
 
+    /// Returns an answer that no model call is known for, as a message with this id.
+    pub(super) fn chosen(&mut self, answer: &Message, id: &str, all: bool) -> Vec<AguiEvent> {
+        if all { self.answer(&answer.joined_text(), id.to_owned()) } else { Vec::new() }
+    }
+
     /// Returns the answer of the loop as a message, unless it was emitted.
     pub(super) fn answer(&mut self, content: &str, id: String) -> Vec<AguiEvent> {
         if content.is_empty() || content == self.last {

@@ -5,6 +5,7 @@ use rethread::{Runtime, Seq};
 use serde_json::Value;
 
 use super::super::ledger::Ledger;
+use super::super::subagent::Subagent;
 use super::*;
 use crate::events::ends_run;
 
@@ -274,13 +275,25 @@ fn state_of_the_client_is_that_of_the_thread_at_the_end() {
     }
 }
 
+/// What is emitted of a sub-agent that has these events of its own, from a seq on.
+fn emitted_of_subagent(workflow: &Arc<Workflow>, child: ThreadId, events: &[RecordedEvent], from: usize) -> Vec<Sent> {
+    let before = (from > 0).then(|| {
+        let mut state = State::new(events[0].record.thread);
+        for event in &events[..from] {
+            state.apply(event.record.recorded_at, &event.event).unwrap();
+        }
+        state
+    });
+    let mut subagent = Subagent::new(workflow.clone(), child, before);
+    let pieces = events[from..].iter().flat_map(|event| subagent.take(event));
+    pieces.filter_map(|piece| if let Piece::Sent(sent) = piece { Some(sent) } else { None }).collect()
+}
+
 #[test]
 fn subagent_is_told_with_its_id_and_ids_of_its_own() {
     let (workflow, events) = recorded(ALL);
     let child = ThreadId::from_bytes([7; 16]);
-    let pieces = Translator::of_subagent(workflow, child, &events);
-    let sent: Vec<_> =
-        pieces.into_iter().filter_map(|piece| if let Piece::Sent(sent) = piece { Some(sent) } else { None }).collect();
+    let sent = emitted_of_subagent(&workflow, child, &events, 0);
     verify(&closed(sent.clone()));
     assert!(sent.iter().all(|sent| sent.subagent_run_id.is_some()));
     let calls: Vec<_> = sent
@@ -290,4 +303,77 @@ fn subagent_is_told_with_its_id_and_ids_of_its_own() {
         })
         .collect();
     assert!(!calls.is_empty() && calls.iter().all(|call| call.starts_with(&child.to_string())), "{calls:?}");
+}
+
+#[test]
+fn subagent_that_is_told_from_any_event_is_closed() {
+    let (workflow, events) = recorded(ALL);
+    let child = ThreadId::from_bytes([7; 16]);
+    for from in 0..events.len() {
+        verify(&closed(emitted_of_subagent(&workflow, child, &events, from)));
+    }
+}
+
+/// Two models answer, and the answer with the tool call is chosen.
+const PANEL: &str = r#"
+version: "1"
+name: panel
+nodes:
+  - id: answer
+    llm:
+      user_prompt: Look.
+      stream: true
+      tool_mode: auto
+      strategy:
+        multi_llm:
+          combine: judge
+          profiles:
+            - {name: one, provider: mock, model: one, extra: {script: {answers: [{call: 0, text: Nothing.}]}}}
+            - name: two
+              provider: mock
+              model: two
+              extra: {script: {answers: [{call: 0, text: I ask., tool_calls: [{id: c, name: nothing, arguments: {}}]}, {call: 1, text: Done.}]}}
+          by: {provider: mock, model: judge, extra: {script: {otherwise: {text: '{"choice": 2}'}}}}
+"#;
+
+#[test]
+fn answer_that_is_chosen_is_told_with_its_calls() {
+    let (workflow, events) = recorded(PANEL);
+    let chosen = events.iter().position(|event| matches!(event.event, Event::CandidateChosen(_))).unwrap();
+    let told = |from: usize| {
+        let sent = emitted(&workflow, &events, from);
+        verify(&closed(sent.clone()));
+        sent
+    };
+    let all = told(0);
+    let texts: Vec<_> = all
+        .iter()
+        .filter_map(|sent| match &sent.event {
+            AguiEvent::TextMessageContent { delta, .. } => Some(delta.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(texts, ["I ask.", "Done."]);
+    let ids = |sent: &[Sent], result: bool| -> Vec<String> {
+        let of = |sent: &Sent| match &sent.event {
+            AguiEvent::ToolCallStart { tool_call_id, .. } if !result => Some(tool_call_id.clone()),
+            AguiEvent::ToolCallResult { tool_call_id, .. } if result => Some(tool_call_id.clone()),
+            _ => None,
+        };
+        sent.iter().filter_map(of).collect()
+    };
+    let calls = ids(&all, false);
+    assert_eq!((calls.len(), &calls), (1, &ids(&all, true)));
+    // A stream that begins at any event has the same names.
+    for from in 0..events.len() {
+        let sent = told(from);
+        for id in ids(&sent, false).into_iter().chain(ids(&sent, true)) {
+            assert_eq!(id, calls[0], "from {from}");
+        }
+        if from > chosen {
+            assert!(ids(&sent, false).is_empty(), "from {from}");
+        }
+    }
+    let result = events.iter().rposition(|event| matches!(event.event, Event::ToolExecutionFailed(_)));
+    assert_eq!(ids(&told(result.unwrap()), true), calls);
 }

@@ -4,9 +4,8 @@ use actix_web::{HttpRequest, HttpResponse};
 use futures::StreamExt as _;
 use serde_json::{Map, Value, json};
 
-use super::{Progress, Response, cut, part};
-use crate::serve::doors::following::Run;
-use crate::serve::doors::openai::answer::{Answering, End, Step};
+use super::{Progress, Response, call_item, cut, function_call, part};
+use crate::serve::doors::openai::answer::{Answering, End, Step, ToolCall};
 use crate::serve::doors::openai::chat::event_stream;
 use crate::serve::doors::openai::error::Error;
 use crate::serve::server::{Shared, SubscriberSlot};
@@ -68,20 +67,44 @@ impl Events {
         events + &self.of_part("response.output_text.delta", "delta", json!(text))
     }
 
+    /// A call of a tool that the client runs.
+    fn call(&mut self, index: usize, call: &ToolCall) -> String {
+        let item = |status: &str, arguments: &str| json!({ "output_index": index, "item": function_call(call, status, arguments) });
+        let arguments = |field: &str| {
+            let mut fields = json!({ "item_id": call_item(call), "output_index": index });
+            fields[field] = json!(call.arguments);
+            fields
+        };
+        let mut done = arguments("arguments");
+        done["name"] = json!(call.name);
+        [
+            self.event("response.output_item.added", item("in_progress", "")),
+            self.event("response.function_call_arguments.delta", arguments("delta")),
+            self.event("response.function_call_arguments.done", done),
+            self.event("response.output_item.done", item("completed", &call.arguments)),
+        ]
+        .concat()
+    }
+
     fn end(&mut self, end: Result<End, Error>) -> String {
         let mut events = String::new();
         let progress = match end {
             Ok(end) => {
-                if self.text.is_none() || !end.rest.is_empty() {
+                if self.text.is_none() && end.calls.is_empty() || !end.rest.is_empty() {
                     events += &self.piece(&end.rest);
                 }
-                let text = self.text.clone().unwrap_or_default();
-                events += &self.of_part("response.output_text.done", "text", json!(text));
-                events += &self.of_part("response.content_part.done", "part", part(&text));
-                let status = if cut(&end).is_some() { "incomplete" } else { "completed" };
-                let item = self.response.item(status, &[part(&text)]);
-                events += &self.event("response.output_item.done", json!({ "output_index": 0, "item": item }));
-                Progress::Answered(End { text, ..end })
+                if let Some(text) = self.text.clone() {
+                    events += &self.of_part("response.output_text.done", "text", json!(text));
+                    events += &self.of_part("response.content_part.done", "part", part(&text));
+                    let status = if cut(&end).is_some() { "incomplete" } else { "completed" };
+                    let item = self.response.item(status, &[part(&text)]);
+                    events += &self.event("response.output_item.done", json!({ "output_index": 0, "item": item }));
+                }
+                let first = usize::from(self.text.is_some());
+                for (index, call) in (first..).zip(&end.calls) {
+                    events += &self.call(index, call);
+                }
+                Progress::Answered(End { text: self.text.clone().unwrap_or_default(), ..end })
             }
             Err(error) if error.is_of_run() => Progress::Failed(error),
             Err(error) => return self.event("error", error.fields()),
@@ -108,11 +131,10 @@ pub(super) fn respond(
     request: &HttpRequest,
     slot: SubscriberSlot,
     response: Response,
-    run: Run,
+    mut answering: Answering,
     after: Option<u64>,
 ) -> HttpResponse {
     let thread = response.key.thread.to_string();
-    let mut answering = Answering::begin(&server, &run);
     if response.background {
         answering.leave();
     }
