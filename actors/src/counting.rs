@@ -9,7 +9,7 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 use rethread_events::ids::Hash;
 use rethread_events::message::{Message, Part, Role};
-use rethread_events::thread::Entry;
+use rethread_events::thread::{Entry, Messages};
 use rethread_llm::tokens::Counter;
 use rethread_tools::Catalogue;
 
@@ -28,17 +28,6 @@ const AROUND_PART: u64 = 800;
 #[derive(Default)]
 pub(crate) struct Counting {
     counters: Mutex<HashMap<String, Arc<ModelCounts>>>,
-}
-
-/// What a model is sent.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Sent<'a> {
-    /// Messages that copies of the conversation share; those that are no instructions are sent.
-    pub(crate) shared: Option<&'a Arc<Vec<Entry>>>,
-    /// The other messages.
-    pub(crate) messages: &'a [&'a Arc<Message>],
-    /// The tools that it is offered.
-    pub(crate) tools: Option<&'a Catalogue>,
 }
 
 struct ModelCounts {
@@ -65,26 +54,26 @@ struct ListCounts {
 
 impl Counting {
     /// Returns the tokens of the messages and tools for a model.
-    pub(crate) fn count(&self, model: &str, sent: &Sent<'_>) -> u64 {
+    pub(crate) fn count(&self, model: &str, messages: &Messages, tools: Option<&Catalogue>) -> u64 {
         let counts = self.counts(model);
-        let tools = sent.tools.map_or(0, |tools| counts.tools(tools));
-        let shared = sent.shared.map_or(0, |list| counts.list(list));
-        let messages: u64 = sent.messages.iter().map(|message| counts.message(message)).sum();
+        let tools = tools.map_or(0, |tools| counts.tools(tools));
+        let shared = messages.shared().map_or(0, |list| counts.list(list));
+        let others: u64 = messages.not_shared().map(|message| counts.message(message)).sum();
         // Every answer is primed with three tokens.
-        shared + messages + tools + 3
+        shared + others + tools + 3
     }
 
     /// Returns whether they have more tokens than `tokens`. They are counted only if that is possible: loading a tokenizer
     /// takes 100 ms, and most conversations never need it.
-    pub(crate) fn is_longer(&self, model: &str, sent: &Sent<'_>, tokens: u64) -> bool {
-        self.at_most(model, sent) > tokens && self.count(model, sent) > tokens
+    pub(crate) fn is_longer(&self, model: &str, messages: &Messages, tools: Option<&Catalogue>, tokens: u64) -> bool {
+        self.at_most(model, messages, tools) > tokens && self.count(model, messages, tools) > tokens
     }
 
     /// An upper bound for the count: a token has at least one byte.
-    fn at_most(&self, model: &str, sent: &Sent<'_>) -> u64 {
-        let tools = sent.tools.map_or(0, |tools| tools.json().len() as u64 + AROUND_PART);
-        let shared = sent.shared.map_or(0, |list| self.counts(model).list_at_most(list));
-        shared + sent.messages.iter().map(|message| bytes_of_message(message)).sum::<u64>() + tools + AROUND_PART
+    fn at_most(&self, model: &str, messages: &Messages, tools: Option<&Catalogue>) -> u64 {
+        let tools = tools.map_or(0, |tools| tools.json().len() as u64 + AROUND_PART);
+        let shared = messages.shared().map_or(0, |list| self.counts(model).list_at_most(list));
+        shared + messages.not_shared().map(|message| bytes_of_message(message)).sum::<u64>() + tools + AROUND_PART
     }
 
     fn counts(&self, model: &str) -> Arc<ModelCounts> {

@@ -58,12 +58,10 @@ impl Models {
     /// Returns the client for a call, and the request.
     pub(crate) fn prepare(
         &self,
-        mut wanted: ModelRequest,
+        wanted: ModelRequest,
         tools: Arc<[ToolSpec]>,
     ) -> Result<(Arc<dyn Client>, Request), ExecutionError> {
-        // Moved: a conversation may have very many.
-        let messages = std::mem::take(&mut wanted.messages);
-        let mut request = Request { messages, ..request_of(&wanted, tools) };
+        let mut request = request_of(&wanted, tools);
         let choice = &wanted.execution.model;
         let client = match (&choice.profile, &choice.provider) {
             (Some(profile), _) => self.profiles.client(profile.as_str()).map_err(configured)?,
@@ -77,7 +75,7 @@ impl Models {
                     match request.extra.remove(SCRIPT) {
                         Some(script) if provider == Provider::Mock => {
                             // The script is the node's: its first answer is for the node's first call.
-                            request.messages.drain(..wanted.n_before);
+                            request.messages = request.messages.without_first(wanted.n_before);
                             self.scripted(script)?
                         }
                         script => {

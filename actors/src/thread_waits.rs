@@ -35,6 +35,11 @@ impl ThreadWaits {
         self.activated.lock().remove(&thread);
     }
 
+    /// Whether it is known that no thread waits. Does not block.
+    pub(crate) fn has_none(&self) -> bool {
+        self.state.load(Ordering::SeqCst) == NONE
+    }
+
     /// Returns false if no thread waits. `find` reads the log, and is called until the answer is known.
     pub(crate) fn may_have<E>(&self, find: impl FnOnce() -> Result<bool, E>) -> Result<bool, E> {
         match self.state.load(Ordering::SeqCst) {

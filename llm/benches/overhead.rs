@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use rethread_events::message::{Message, Role};
-use rethread_llm::tokens::{Conversation, Counter, Encoding};
+use rethread_llm::tokens::Encoding;
 use rethread_llm::{CallContext, Client, Delta, Listener, Profile, Profiles, Provider, Request};
 
 const CHUNKS: usize = 2_000;
@@ -207,15 +207,6 @@ fn counting(c: &mut Criterion) {
         group.throughput(Throughput::Bytes(text.len() as u64));
         group.bench_function(format!("cold {name}"), |b| b.iter(|| Encoding::O200kBase.count(black_box(text))));
     }
-    let counter = Counter::for_model("gpt-4o");
-    let messages: Vec<_> =
-        (0..1_000).map(|n| Arc::new(Message::text(Role::User, format!("{n} {}", &prose[..400])))).collect();
-    let mut conversation = Conversation::default();
-    conversation.count(&counter, &messages);
-    group.throughput(Throughput::Elements(1));
-    group.bench_function("a known conversation of 1000 messages", |b| {
-        b.iter(|| conversation.count(&counter, black_box(&messages)));
-    });
     group.finish();
 }
 

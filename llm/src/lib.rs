@@ -47,6 +47,7 @@ pub use provider::Provider;
 pub use request::{ReasoningOptions, Request, ResponseFormat};
 pub use response::{Cost, Response, UnitPrices};
 pub use rethread_events::message;
+pub use rethread_events::thread::Messages;
 
 /// The example of the README is compiled.
 #[cfg(doctest)]

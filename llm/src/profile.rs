@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -261,38 +260,5 @@ impl Profile {
                 request.extra.insert(key.clone(), value.clone());
             }
         }
-    }
-
-    /// Whether [`Profile::apply`] would change the request.
-    pub(crate) fn changes(&self, request: &Request) -> bool {
-        let mut probe = Request {
-            messages: Vec::new(),
-            tools: if request.tools.is_empty() { Arc::default() } else { Arc::clone(&request.tools) },
-            ..shallow(request)
-        };
-        let before = shallow(&probe);
-        self.apply(&mut probe);
-        probe != before
-    }
-}
-
-/// The request without its messages, which are what is dear to copy.
-fn shallow(request: &Request) -> Request {
-    Request {
-        model: request.model.clone(),
-        messages: Vec::new(),
-        tools: Arc::clone(&request.tools),
-        tool_choice: request.tool_choice.clone(),
-        parallel_tool_calls: request.parallel_tool_calls,
-        max_tokens: request.max_tokens,
-        temperature: request.temperature,
-        top_p: request.top_p,
-        top_k: request.top_k,
-        seed: request.seed,
-        stop: request.stop.clone(),
-        response_format: request.response_format.clone(),
-        reasoning: request.reasoning.clone(),
-        extra: request.extra.clone(),
-        stream: request.stream,
     }
 }

@@ -60,7 +60,7 @@ impl HumanRelay {
 /// The prompt as a person carries it: the conversation, the tools, and how to answer.
 pub fn prompt(request: &Request) -> String {
     let mut out = String::new();
-    for message in &request.messages {
+    for message in request.messages.iter() {
         let who = match message.role {
             Role::System => "Instructions",
             Role::User => "User",

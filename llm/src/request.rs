@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use rethread_events::message::{Message, Part, ToolChoice, ToolSpec};
+use rethread_events::message::{Part, ToolChoice, ToolSpec};
+use rethread_events::thread::Messages;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
@@ -17,7 +18,7 @@ pub struct Request {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub model: String,
     /// The conversation, oldest first.
-    pub messages: Vec<Arc<Message>>,
+    pub messages: Messages,
     /// The tools on offer.
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "no_tools")]
     pub tools: Arc<[ToolSpec]>,
@@ -99,8 +100,8 @@ pub struct ReasoningOptions {
 
 impl Request {
     /// A request of these messages to `model`, everything else by default.
-    pub fn new(model: impl Into<String>, messages: Vec<Arc<Message>>) -> Self {
-        Self { model: model.into(), messages, ..Self::default() }
+    pub fn new(model: impl Into<String>, messages: impl Into<Messages>) -> Self {
+        Self { model: model.into(), messages: messages.into(), ..Self::default() }
     }
 
     /// The number of answers of a model that the conversation already holds. It numbers the call within its

@@ -159,31 +159,6 @@ impl Counter {
     }
 }
 
-/// A conversation that is counted again and again as it grows. Messages are known again by their place in memory,
-/// so that only new ones cost anything.
-#[derive(Default)]
-pub struct Conversation {
-    known: Vec<(Arc<Message>, u64)>,
-    total: u64,
-}
-
-impl Conversation {
-    /// The tokens of the prompt that these messages make. Costs a comparison for each message known from the last
-    /// time, and a count for each that is not.
-    pub fn count(&mut self, counter: &Counter, messages: &[Arc<Message>]) -> u64 {
-        let same = self.known.iter().zip(messages).take_while(|((known, _), new)| Arc::ptr_eq(known, new)).count();
-        for (_, count) in self.known.drain(same..) {
-            self.total -= count;
-        }
-        for message in messages.get(same..).unwrap_or_default() {
-            let count = counter.message(message);
-            self.total += count;
-            self.known.push((Arc::clone(message), count));
-        }
-        counter.prompt(self.total)
-    }
-}
-
 /// Returns the reported figures of the prompt and of the answer. Zero tokens for a prompt, or for an answer with
 /// content, count as no figure.
 fn reported(response: &Response) -> (Option<u64>, Option<u64>) {

@@ -21,19 +21,12 @@ fn messages() -> Vec<Arc<Message>> {
 
 /// Counts these messages, one by one and as a list that is shared: with either the count is the same.
 fn count(counting: &Counting, messages: &[Arc<Message>]) -> u64 {
-    let one_by_one = with_each(messages, |sent| counting.count(MODEL, sent));
-    let list = list_of(messages);
-    let shared = Sent { shared: Some(&list), messages: &[], tools: None };
-    let said: Vec<_> = messages.iter().filter(|message| message.role != Role::System).cloned().collect();
-    let counted = with_each(&said, |sent| counting.count(MODEL, sent));
-    assert_eq!(counting.count(MODEL, &shared), counted);
-    assert_eq!(counting.count(MODEL, &shared), counted, "from the cache");
-    one_by_one
-}
-
-fn with_each<T>(messages: &[Arc<Message>], of: impl FnOnce(&Sent<'_>) -> T) -> T {
-    let messages: Vec<_> = messages.iter().collect();
-    of(&Sent { shared: None, messages: &messages, tools: None })
+    let shared = Messages::from(list_of(messages));
+    let said: Messages = messages.iter().filter(|message| message.role != Role::System).cloned().collect();
+    let counted = counting.count(MODEL, &said, None);
+    assert_eq!(counting.count(MODEL, &shared, None), counted);
+    assert_eq!(counting.count(MODEL, &shared, None), counted, "from the cache");
+    counting.count(MODEL, &messages.to_vec().into(), None)
 }
 
 fn list_of(messages: &[Arc<Message>]) -> Arc<Vec<Entry>> {
@@ -90,7 +83,8 @@ fn conversations_that_grow_fork_and_are_cut_are_counted_as_anew() {
         for messages in [&one, &fork] {
             let expected = messages.iter().map(|message| counter.message(message)).sum::<u64>() + 3;
             assert_eq!(count(&counting, messages), expected, "{n}");
-            let is_longer = |tokens| with_each(messages, |sent| counting.is_longer(MODEL, sent, tokens));
+            let messages = messages.clone().into();
+            let is_longer = |tokens| counting.is_longer(MODEL, &messages, None, tokens);
             assert!(is_longer(expected - 1) && !is_longer(expected));
         }
     }
@@ -114,7 +108,7 @@ fn what_is_known_of_conversations_is_bounded() {
     }
     let lists: Vec<_> = (0..LISTS_MAX + 10).map(|n| list_of(&kept[n % 50..])).collect();
     for list in &lists {
-        counting.at_most(MODEL, &Sent { shared: Some(list), messages: &[], tools: None });
+        counting.at_most(MODEL, &list.clone().into(), None);
     }
     assert!(counting.counts(MODEL).known.lock().lists.len() <= LISTS_MAX);
 }
@@ -128,7 +122,7 @@ fn a_list_in_the_place_of_another_is_counted_anew() {
         // The list itself is changed, as one that nobody else holds is.
         Arc::make_mut(&mut list).splice(.., list_of(std::slice::from_ref(&message)).iter().cloned());
         let expected = Counter::for_model(MODEL).message(&message) + 3;
-        assert_eq!(counting.count(MODEL, &Sent { shared: Some(&list), messages: &[], tools: None }), expected);
+        assert_eq!(counting.count(MODEL, &list.clone().into(), None), expected);
     }
 }
 
@@ -137,11 +131,8 @@ fn no_conversation_has_more_tokens_than_are_thought_possible() {
     let (counting, messages) = (Counting::default(), messages());
     for n in 0..=messages.len() {
         let list = list_of(&messages[..n]);
-        for shared in [None, Some(&list)] {
-            with_each(&messages[..n], |sent| {
-                let sent = Sent { shared, ..*sent };
-                assert!(counting.count("gpt-4", &sent) <= counting.at_most("gpt-4", &sent));
-            });
+        for sent in [messages[..n].to_vec().into(), Messages::from(list)] {
+            assert!(counting.count("gpt-4", &sent, None) <= counting.at_most("gpt-4", &sent, None));
         }
     }
 }

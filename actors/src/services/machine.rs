@@ -12,7 +12,6 @@ use rethread_events::thread::{self, Interaction, ModelRequest, Prompt, State, To
 use rethread_tools::Catalogue;
 
 use super::Services;
-use crate::counting::Sent;
 use crate::error::ReadError;
 use rethread_events::text::with_sources;
 
@@ -70,18 +69,14 @@ impl thread::Models for Services {
     fn count(&self, prompt: &Prompt<'_>) -> u64 {
         let model = self.models.name_of(&prompt.execution.model);
         let tools = self.offered(prompt.execution);
-        self.counting.count(&model, &sent(prompt, tools.as_deref()))
+        self.counting.count(&model, &prompt.messages, tools.as_deref())
     }
 
     fn is_longer(&self, prompt: &Prompt<'_>, tokens: u64) -> bool {
         let model = self.models.name_of(&prompt.execution.model);
         let tools = self.offered(prompt.execution);
-        self.counting.is_longer(&model, &sent(prompt, tools.as_deref()), tokens)
+        self.counting.is_longer(&model, &prompt.messages, tools.as_deref(), tokens)
     }
-}
-
-fn sent<'a>(prompt: &'a Prompt<'a>, tools: Option<&'a Catalogue>) -> Sent<'a> {
-    Sent { shared: prompt.shared, messages: &prompt.messages, tools }
 }
 
 impl Services {

@@ -34,7 +34,8 @@ impl Ends {
 impl ThreadActor {
     pub(super) fn ends_are_durable(&self, ends: Ends) {
         let registry = &self.registry;
-        if ends.thread {
+        // Nearly always nothing waits, and a look at the log would cost more than the end itself.
+        if ends.thread && !registry.thread_waits.has_none() {
             let waits = awaited_threads::ended(registry.clone(), self.id);
             actix_rt::spawn(registry.telling.track_future(waits));
         }

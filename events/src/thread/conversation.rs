@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use bincode::{Decode, Encode};
 
+use super::messages::Messages;
 use crate::codec::SharedList;
 use crate::event::{CheckedContent, ContextItem, NodeContext, SaidItem};
 use crate::ids::{CallId, NodeId, Seq};
@@ -91,15 +92,25 @@ impl Conversation {
             .map(|(_, entry)| &entry.message)
     }
 
-    /// Returns the first `n` messages as [`super::Prompt`] has them: those that copies of this conversation share, and the
-    /// others, without instructions.
-    pub(super) fn prompt_of(&self, n: usize) -> (Option<&Arc<Vec<Entry>>>, Vec<&Arc<Message>>) {
+    /// Returns how many of the first `n` messages are no instructions. Costs what [`Self::said`] reads of them.
+    pub(super) fn n_said(&self, n: usize) -> usize {
+        let n = n.min(self.entries.len());
+        let n_with_instructions = self.system_at.map_or(0, |at| index(at) + 1).min(n);
+        let said = self.entries.iter().take(n_with_instructions).filter_map(Entry::said).count();
+        n - n_with_instructions + said
+    }
+
+    /// Returns the messages of a call that reads the first `n` of this conversation: the instructions in force, then those
+    /// that are no instructions. Shares what copies of this conversation share.
+    pub(super) fn messages(&self, instructions: Option<Arc<Message>>, n: usize) -> Messages {
         let (shared, own) = self.entries.parts();
+        let before = instructions.into_iter().collect();
         match n.checked_sub(shared.len()) {
             Some(n_own) if !shared.is_empty() => {
-                (Some(shared), own[..n_own.min(own.len())].iter().filter_map(Entry::said).collect())
+                let after = own[..n_own.min(own.len())].iter().filter_map(Entry::said).cloned().collect();
+                Messages::of_shared(before, shared.clone(), self.n_said(shared.len()), after)
             }
-            _ => (None, self.said(n).collect()),
+            _ => before.into_iter().chain(self.said(n).cloned()).collect(),
         }
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bincode::{Decode, Encode};
 
-use super::conversation::{Conversation, Entry};
+use super::messages::Messages;
 use crate::event::{LlmExecutionRequest, ModelChoice};
 use crate::ids::ProfileId;
 use crate::json::Json;
@@ -19,7 +19,7 @@ pub struct ModelRequest {
     /// How it is reached, which tools it is offered, its limits.
     pub execution: Arc<LlmExecutionRequest>,
     /// The conversation as the model sees it: the instructions in force first.
-    pub messages: Vec<Arc<Message>>,
+    pub messages: Messages,
     /// How many of the messages were there before the node was entered.
     pub n_before: usize,
     /// How it may use tools; absent when it is offered none.
@@ -35,43 +35,18 @@ pub(super) fn instructions(execution: &LlmExecutionRequest) -> Option<Arc<Messag
     execution.system_prompt.as_ref().map(|text| Arc::new(Message::text(Role::System, text)))
 }
 
-/// What of a request counts in tokens. Refers to the messages, so that a long conversation is not copied to be counted.
+/// What of a request counts in tokens.
 #[derive(Debug, Clone)]
 pub struct Prompt<'a> {
     /// Which tools the model is offered, and which model it is.
     pub execution: &'a LlmExecutionRequest,
-    /// The first messages of the conversation; those that are no instructions are sent. Many states share the list, and it
-    /// does not change while somebody holds a pointer to it, so that it needs to be counted only once.
-    pub shared: Option<&'a Arc<Vec<Entry>>>,
-    /// All other messages: the instructions in force first.
-    pub messages: Vec<&'a Arc<Message>>,
-}
-
-impl<'a> Prompt<'a> {
-    /// The instructions in force, and the first `n` messages of a conversation.
-    pub(super) fn new(
-        execution: &'a LlmExecutionRequest,
-        instructions: Option<&'a Arc<Message>>,
-        conversation: &'a Conversation,
-        n: usize,
-    ) -> Self {
-        let (shared, mut messages) = conversation.prompt_of(n);
-        messages.splice(0..0, instructions);
-        Self { execution, shared, messages }
-    }
-
-    /// Returns all messages that are sent, not in their order.
-    pub fn each_message(&self) -> impl Iterator<Item = &'a Arc<Message>> {
-        self.shared
-            .into_iter()
-            .flat_map(|list| list.iter().filter_map(Entry::said))
-            .chain(self.messages.iter().copied())
-    }
+    /// The messages that it reads: the instructions in force first.
+    pub messages: Messages,
 }
 
 impl<'a> From<&'a ModelRequest> for Prompt<'a> {
     fn from(request: &'a ModelRequest) -> Self {
-        Self { execution: &request.execution, shared: None, messages: request.messages.iter().collect() }
+        Self { execution: &request.execution, messages: request.messages.clone() }
     }
 }
 

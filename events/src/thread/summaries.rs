@@ -55,7 +55,8 @@ pub(super) fn before_call(state: &State, agent_loop: &AgentLoop, around: &Env<'_
         Stage::Summarizing(open) if open.asking.is_some() => return None,
         Stage::Summarizing(open) => (open.tokens, usize::try_from(open.n_shown).unwrap_or(n_now), &*open.written),
         _ if is_to_ask => {
-            let next = Prompt::new(&agent_loop.request, instructions.as_ref(), &state.conversation, n_now);
+            let messages = state.conversation.messages(instructions.clone(), n_now);
+            let next = Prompt { execution: &agent_loop.request, messages };
             if agent_loop.is_at_limit() || !around.models.is_longer(&next, plan.token_limit) {
                 return None;
             }
@@ -70,8 +71,8 @@ pub(super) fn before_call(state: &State, agent_loop: &AgentLoop, around: &Env<'_
     let stretches = ranges_to_summarize(shown, fresh(shown, turn_from));
     let count = |messages: &[Arc<Message>]| {
         let said = messages.iter().filter(|message| message.role != Role::System);
-        let messages = instructions.iter().chain(said).collect();
-        around.models.count(&Prompt { execution: &agent_loop.request, shared: None, messages })
+        let messages = instructions.iter().chain(said).cloned().collect();
+        around.models.count(&Prompt { execution: &agent_loop.request, messages })
     };
     if is_to_ask {
         let bare: Vec<_> = items(shown, &stretches, |_| String::new());

@@ -38,9 +38,11 @@ fn over_limit(state: &State, around: &Env<'_>) -> Option<Event> {
     agent_loop.request.summary.as_ref()?;
     let call = state.last_call()?;
     let of_panel = agent_loop.panel().and_then(|_| state.model_request_of(call));
-    let instructions = instructions(&agent_loop.request);
-    let n = state.conversation.end_before(call);
-    let of_loop = || Prompt::new(&agent_loop.request, instructions.as_ref(), &state.conversation, n);
+    let of_loop = || {
+        let n = state.conversation.end_before(call);
+        let messages = state.conversation.messages(instructions(&agent_loop.request), n);
+        Prompt { execution: &agent_loop.request, messages }
+    };
     let prompt = of_panel.as_ref().map_or_else(of_loop, Prompt::from);
     let limit = prompt.execution.summary.as_ref()?.token_limit;
     if !around.models.is_longer(&prompt, limit) {

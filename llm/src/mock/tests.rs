@@ -9,7 +9,7 @@ fn script(yaml: serde_json::Value) -> Mock {
 }
 
 fn conversation(turns: &[(Role, &str)]) -> Request {
-    let messages = turns.iter().map(|(role, text)| Arc::new(Message::text(*role, *text))).collect();
+    let messages: Vec<_> = turns.iter().map(|(role, text)| Arc::new(Message::text(*role, *text))).collect();
     Request::new("mock-1", messages)
 }
 

@@ -33,9 +33,6 @@ impl Layer for Profiled {
     }
 
     async fn call_inner(&self, request: &Request, mut cx: CallContext<'_>) -> Result<Response, LlmError> {
-        if !self.profile.changes(request) {
-            return self.inner.call(request, cx.reborrow()).await;
-        }
         let mut request = request.clone();
         self.profile.apply(&mut request);
         self.inner.call(&request, cx.reborrow()).await

@@ -46,22 +46,6 @@ fn a_request_is_counted_as_openai_bills_it() {
 }
 
 #[test]
-fn a_conversation_counts_only_what_is_new() {
-    let counter = Counter::for_model("gpt-4o");
-    let mut conversation = Conversation::default();
-    let mut messages = vec![message(Role::System, "Be brief."), message(Role::User, "Hello, how are you today?")];
-    let two = conversation.count(&counter, &messages);
-    assert_eq!(two, counter.request(&Request::new("gpt-4o", messages.clone())));
-    messages.push(message(Role::Assistant, "Fine."));
-    let three = conversation.count(&counter, &messages);
-    assert_eq!(three - two, counter.message(&messages[2]));
-    // A summary replaces the end.
-    messages.truncate(1);
-    messages.push(message(Role::User, "Something else."));
-    assert_eq!(conversation.count(&counter, &messages), counter.request(&Request::new("gpt-4o", messages.clone())));
-}
-
-#[test]
 fn tools_and_images_count() {
     let counter = Counter::for_model("gpt-4o");
     let tool = |json| serde_json::from_value::<ToolSpec>(json).unwrap();

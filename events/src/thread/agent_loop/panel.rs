@@ -147,11 +147,11 @@ impl Panel {
             tool_catalog: None,
             ..(*said.execution).clone()
         });
-        let mut messages = vec![Arc::new(Message::text(Role::System, words::INSTRUCTIONS))];
+        let instructions = Arc::new(Message::text(Role::System, words::INSTRUCTIONS));
         // The node's own instructions are not for the model that chooses.
         let n_instructions = said.messages.iter().take_while(|message| message.role == Role::System).count();
-        let n_before = said.n_before - n_instructions + messages.len();
-        messages.extend(said.messages.into_iter().skip(n_instructions));
+        let n_before = said.n_before - n_instructions + 1;
+        let mut messages = said.messages.without_first(n_instructions).after(instructions);
         messages.push(Arc::new(Message::text(Role::User, prompt)));
         Some(ModelRequest { execution, messages, n_before, tool_choice: None, iteration: 1, form: Some(words::form()) })
     }

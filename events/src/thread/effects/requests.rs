@@ -57,11 +57,10 @@ impl State {
     /// A request with the first `n` messages of the conversation.
     fn request_over(&self, agent_loop: &AgentLoop, n: usize, iteration: u32) -> ModelRequest {
         let execution = agent_loop.request.clone();
-        let mut messages = Vec::with_capacity(n + 1);
-        messages.extend(instructions(&execution));
+        let instructions = instructions(&execution);
         let turn_from = usize::try_from(self.conversation.turn_from).unwrap_or(usize::MAX);
-        let n_before = messages.len() + self.conversation.said(n.min(turn_from)).count();
-        messages.extend(self.conversation.said(n).cloned());
+        let n_before = usize::from(instructions.is_some()) + self.conversation.n_said(n.min(turn_from));
+        let messages = self.conversation.messages(instructions, n);
         let tool_choice = match execution.tool_mode {
             _ if execution.tools.is_empty() && execution.agent_tools().next().is_none() => None,
             ToolMode::None => None,
@@ -78,8 +77,8 @@ impl State {
     fn judging_request(&self, judging: &Judging) -> Option<ModelRequest> {
         let call = judging.open_call()?;
         let execution = judging.request.clone();
-        let mut messages: Vec<_> = instructions(&execution).into_iter().collect();
-        messages.extend(self.conversation.said(self.conversation.end_before(call)).cloned());
+        let n = self.conversation.end_before(call);
+        let mut messages = self.conversation.messages(instructions(&execution), n);
         let n_before = messages.len();
         messages.push(Arc::new(Message::text(Role::User, &execution.prompt)));
         Some(ModelRequest { execution, messages, n_before, tool_choice: None, iteration: 1, form: None })
@@ -95,7 +94,7 @@ impl State {
         }
         let prompt = listing::prompt(&self.conversation.entries.range(range));
         let instructions = Arc::new(Message::text(Role::System, listing::INSTRUCTIONS));
-        let messages = vec![instructions, Arc::new(Message::text(Role::User, &prompt))];
+        let messages = vec![instructions, Arc::new(Message::text(Role::User, &prompt))].into();
         let execution = Arc::new(LlmExecutionRequest { prompt, ..(*open.request).clone() });
         Some(ModelRequest { execution, messages, n_before: 0, tool_choice: None, iteration: 1, form: None })
     }

@@ -59,7 +59,7 @@ impl Models for Toolbox {
 
     /// Four characters a token, and four tokens around each message.
     fn count(&self, prompt: &Prompt<'_>) -> u64 {
-        prompt.each_message().map(|message| tokens_of(message)).sum()
+        prompt.messages.iter().map(|message| tokens_of(message)).sum()
     }
 }
 
@@ -300,7 +300,7 @@ impl Bench {
     pub(super) fn note_request_of(&mut self, call: CallId) {
         let request = self.state().model_request_of(call).unwrap();
         self.note(format_args!("model is called, tools {:?}:", request.tool_choice));
-        for message in request.messages {
+        for message in request.messages.iter().cloned() {
             self.note(format_args!("  {}", said(&message)));
         }
     }

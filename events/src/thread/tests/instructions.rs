@@ -76,5 +76,5 @@ fn workspace_in_the_prompt_is_not_changed_later() {
     let mut thread = Thread::resume(state, workflow);
     thread.step(Input::Recover, &around).unwrap();
     let request = thread.state().model_request().unwrap();
-    assert_eq!(request.messages[0].joined_text(), "## Current Workspace\n/srv/work");
+    assert_eq!(request.messages.iter().next().unwrap().joined_text(), "## Current Workspace\n/srv/work");
 }

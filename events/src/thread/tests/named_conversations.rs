@@ -101,8 +101,8 @@ nodes:
         bench.give(Input::Run(Box::new(RunInput { input: "next".into(), ..RunInput::default() })));
     }
     let request = bench.state().model_request().unwrap();
-    let count = |messages: &[Arc<Message>]| messages.iter().filter(|it| it.joined_text() == "by the way").count();
-    assert_eq!(count(&request.messages), 1);
+    let n_read = request.messages.iter().filter(|it| it.joined_text() == "by the way").count();
+    assert_eq!(n_read, 1);
     let of_thread = bench.state().conversation();
     assert!(of_thread.entries.iter().filter(|entry| entry.message.joined_text() == "by the way").count() <= 1);
 }

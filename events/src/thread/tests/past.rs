@@ -52,7 +52,7 @@ fn begun() -> Bench {
 #[test]
 fn the_first_model_call_reads_the_past() {
     let mut bench = begun();
-    let read = bench.state().model_request().unwrap().messages;
+    let read = bench.state().model_request().unwrap().messages.iter().cloned().collect::<Vec<_>>();
     assert_eq!(read[..4], past()[..]);
     assert_eq!(read[4].joined_text(), "And now? (curt, 3)");
     bench.says("Still a cat.");

@@ -70,7 +70,7 @@ fn run_of_200_turns_retains_user_messages_below_the_limit() {
                 let request = state.model_request().unwrap();
                 let tokens: u64 = request.messages.iter().map(|message| tokens_of(message)).sum();
                 assert!(tokens <= LIMIT, "{tokens} tokens at {:?}", state.last_seq());
-                check::context(&request.messages).unwrap();
+                check::context(&request.messages.iter().cloned().collect::<Vec<_>>()).unwrap();
                 let users = request.messages.iter().filter(|message| message.role == Role::User);
                 let texts = users.map(|message| message.joined_text());
                 let own: Vec<_> = texts.filter(|text| !text.starts_with(SUMMARY_HEAD)).collect();

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use rethread_events::message::{Media, Message, Part, Reasoning, Role, ToolChoice, ToolResult};
+use rethread_events::message::{Media, Part, Reasoning, Role, ToolChoice, ToolResult};
+use rethread_events::thread::Messages;
 use serde_json::{Map, Value, json};
 
 use super::NAME;
@@ -49,7 +50,7 @@ struct Turn {
     blocks: Vec<Value>,
 }
 
-fn messages(messages: &[std::sync::Arc<Message>]) -> Result<Vec<Value>, LlmError> {
+fn messages(messages: &Messages) -> Result<Vec<Value>, LlmError> {
     let mut turns: Vec<Turn> = Vec::new();
     for (i, message) in messages.iter().enumerate() {
         let assistant = match message.role {

@@ -46,7 +46,7 @@ fn contents(request: &Request) -> Vec<Value> {
             _ => out.push((results, role, parts)),
         }
     };
-    for message in &request.messages {
+    for message in request.messages.iter() {
         match message.role {
             Role::System => {}
             Role::Assistant => {

@@ -11,7 +11,7 @@ pub(super) fn body(wire: &OpenaiChat, request: &Request) -> Value {
     let mut body = Map::new();
     body.insert("model".into(), request.model.as_str().into());
     let mut messages = Vec::with_capacity(request.messages.len());
-    for message in &request.messages {
+    for message in request.messages.iter() {
         push_message(wire, message, &mut messages);
     }
     body.insert("messages".into(), move_attachments(messages));

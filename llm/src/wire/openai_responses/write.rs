@@ -11,13 +11,12 @@ pub(super) fn body(wire: &OpenaiResponses, request: &Request) -> Value {
     let mut body = Map::new();
     body.insert("model".into(), request.model.as_str().into());
     let leading = request.messages.iter().take_while(|m| m.role == Role::System).count();
-    let (system, rest) = request.messages.split_at(leading);
-    let instructions: Vec<String> = system.iter().map(|m| m.joined_text()).collect();
+    let instructions: Vec<String> = request.messages.iter().take(leading).map(|m| m.joined_text()).collect();
     if !instructions.is_empty() {
         body.insert("instructions".into(), instructions.join("\n\n").into());
     }
-    let mut input = Vec::with_capacity(rest.len());
-    for message in rest {
+    let mut input = Vec::with_capacity(request.messages.len() - leading);
+    for message in request.messages.iter().skip(leading) {
         push_message(message, &mut input);
     }
     body.insert("input".into(), input.into());
