@@ -300,8 +300,8 @@ impl Bench {
     pub(super) fn note_request_of(&mut self, call: CallId) {
         let request = self.state().model_request_of(call).unwrap();
         self.note(format_args!("model is called, tools {:?}:", request.tool_choice));
-        for message in request.messages.iter().cloned() {
-            self.note(format_args!("  {}", said(&message)));
+        for message in request.messages.iter() {
+            self.note(format_args!("  {}", said(message)));
         }
     }
 
