@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use bincode::{Decode, Encode};
 
-use super::messages::Messages;
 use crate::codec::SharedList;
 use crate::event::{CheckedContent, ContextItem, NodeContext, SaidItem};
 use crate::ids::{CallId, NodeId, Seq};
@@ -98,20 +97,6 @@ impl Conversation {
         let n_with_instructions = self.system_at.map_or(0, |at| index(at) + 1).min(n);
         let said = self.entries.iter().take(n_with_instructions).filter_map(Entry::said).count();
         n - n_with_instructions + said
-    }
-
-    /// Returns the messages of a call that reads the first `n` of this conversation: the instructions in force, then those
-    /// that are no instructions. Shares what copies of this conversation share.
-    pub(super) fn messages(&self, instructions: Option<Arc<Message>>, n: usize) -> Messages {
-        let (shared, own) = self.entries.parts();
-        let before = instructions.into_iter().collect();
-        match n.checked_sub(shared.len()) {
-            Some(n_own) if !shared.is_empty() => {
-                let after = own[..n_own.min(own.len())].iter().filter_map(Entry::said).cloned().collect();
-                Messages::of_shared(before, shared.clone(), self.n_said(shared.len()), after)
-            }
-            _ => before.into_iter().chain(self.said(n).cloned()).collect(),
-        }
     }
 
     /// The messages of the last turn of a model node, which may still run.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::conversation::Entry;
+use super::conversation::{Conversation, Entry};
 use crate::message::Message;
 
 /// The messages of a model call, oldest first. Those that copies of a conversation share are referred to as a list, so that
@@ -31,14 +31,19 @@ impl Shared {
 }
 
 impl Messages {
-    /// The `n_said` messages of a list that are no instructions, after these messages and before those.
-    pub(super) fn of_shared(
-        before: Vec<Arc<Message>>,
-        entries: Arc<Vec<Entry>>,
-        n_said: usize,
-        after: Vec<Arc<Message>>,
-    ) -> Self {
-        Self { before, shared: Some(Shared { entries, n_said }), after }
+    /// The messages of a call that reads the first `n` of a conversation: the instructions in force, then those that are no
+    /// instructions. Shares what copies of the conversation share.
+    pub(super) fn of(conversation: &Conversation, instructions: Option<Arc<Message>>, n: usize) -> Self {
+        let (shared, own) = conversation.entries.parts();
+        let before = instructions.into_iter().collect();
+        match n.checked_sub(shared.len()) {
+            Some(n_own) if !shared.is_empty() => {
+                let after = own[..n_own.min(own.len())].iter().filter_map(Entry::said).cloned().collect();
+                let shared = Shared { n_said: conversation.n_said(shared.len()), entries: shared.clone() };
+                Self { before, shared: Some(shared), after }
+            }
+            _ => Self { before, shared: None, after: conversation.said(n).cloned().collect() },
+        }
     }
 
     /// The messages, in order.
@@ -107,7 +112,7 @@ impl From<Vec<Arc<Message>>> for Messages {
 impl From<Arc<Vec<Entry>>> for Messages {
     fn from(entries: Arc<Vec<Entry>>) -> Self {
         let n_said = entries.iter().filter_map(Entry::said).count();
-        Self::of_shared(Vec::new(), entries, n_said, Vec::new())
+        Self { shared: Some(Shared { entries, n_said }), ..Self::default() }
     }
 }
 

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use super::calls::{ModelCall, ProcessorRun};
 use super::conversation::Entry;
 use super::listing::{self, SUMMARY_HEAD};
+use super::messages::Messages;
 use super::processed::{Processed, whole};
 use super::request::{Prompt, instructions, of_profile};
 use super::state::{AgentLoop, Stage, State, Written};
@@ -55,7 +56,7 @@ pub(super) fn before_call(state: &State, agent_loop: &AgentLoop, around: &Env<'_
         Stage::Summarizing(open) if open.asking.is_some() => return None,
         Stage::Summarizing(open) => (open.tokens, usize::try_from(open.n_shown).unwrap_or(n_now), &*open.written),
         _ if is_to_ask => {
-            let messages = state.conversation.messages(instructions.clone(), n_now);
+            let messages = Messages::of(&state.conversation, instructions.clone(), n_now);
             let next = Prompt { execution: &agent_loop.request, messages };
             if agent_loop.is_at_limit() || !around.models.is_longer(&next, plan.token_limit) {
                 return None;

@@ -18,6 +18,7 @@ const LAYERS: [&[&str]; 4] = [
         "env",
         "checkpoint_names",
         "listing",
+        "messages",
         "path",
         "permits",
         "processed",

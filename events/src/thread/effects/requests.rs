@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::super::calls::{CallKind, OpenCall};
 use super::super::listing;
+use super::super::messages::Messages;
 use super::super::request::{ModelRequest, instructions};
 use super::super::state::{AgentLoop, Asked, Judging, State, Wants, Work};
 use crate::event::{LlmExecutionRequest, ToolMode};
@@ -60,7 +61,7 @@ impl State {
         let instructions = instructions(&execution);
         let turn_from = usize::try_from(self.conversation.turn_from).unwrap_or(usize::MAX);
         let n_before = usize::from(instructions.is_some()) + self.conversation.n_said(n.min(turn_from));
-        let messages = self.conversation.messages(instructions, n);
+        let messages = Messages::of(&self.conversation, instructions, n);
         let tool_choice = match execution.tool_mode {
             _ if execution.tools.is_empty() && execution.agent_tools().next().is_none() => None,
             ToolMode::None => None,
@@ -78,7 +79,7 @@ impl State {
         let call = judging.open_call()?;
         let execution = judging.request.clone();
         let n = self.conversation.end_before(call);
-        let mut messages = self.conversation.messages(instructions(&execution), n);
+        let mut messages = Messages::of(&self.conversation, instructions(&execution), n);
         let n_before = messages.len();
         messages.push(Arc::new(Message::text(Role::User, &execution.prompt)));
         Some(ModelRequest { execution, messages, n_before, tool_choice: None, iteration: 1, form: None })

@@ -27,7 +27,8 @@ fn both(n_before: usize, n_shared: usize, n_after: usize) -> (Messages, Vec<Arc<
     // Instructions in the shared list are not sent.
     let mut listed = middle;
     listed.insert(listed.len() / 2, said(Role::System, 99));
-    (Messages::of_shared(before, shared(&listed), n_shared, after), flat)
+    let shared = Shared { entries: shared(&listed), n_said: n_shared };
+    (Messages { before, shared: Some(shared), after }, flat)
 }
 
 #[test]
