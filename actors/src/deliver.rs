@@ -139,8 +139,7 @@ pub(crate) async fn report(
             Err(error) => error,
         };
         let wait = match error.runtime() {
-            // The actor that took it was one of a repeated start, or is folded anew.
-            Some(RuntimeError::Store(StoreError::Conflict { .. } | StoreError::Fenced { .. })) => CONFLICT_RETRY,
+            _ if is_of_outdated_actor(&error) => CONFLICT_RETRY,
             Some(RuntimeError::Store(error)) if error.is_temporary() => STORE_RETRY,
             _ => return Err(error),
         };
@@ -149,6 +148,36 @@ pub(crate) async fn report(
         }
         registry.sleep(wait).await;
     }
+}
+
+/// As `ask`, for an input whose rejection must be that of the thread in the log. An actor of a repeated start rejects what the
+/// thread has received, until its first append conflicts: so the input is given again once what it relied on is settled.
+pub(crate) async fn ask_again(
+    registry: &Arc<ThreadRegistry>,
+    thread: ThreadId,
+    input: Input,
+) -> Result<Option<Seq>, ControlError> {
+    let mut is_rejected = false;
+    for _ in 1..TRIES {
+        match ask(registry, thread, input.clone()).await {
+            Err(error) if is_of_outdated_actor(&error) => registry.sleep(CONFLICT_RETRY).await,
+            Err(ControlError::Rejected { .. }) if !std::mem::replace(&mut is_rejected, true) => {
+                // Its error is that of an actor that the next attempt does not reach.
+                drop(settle(registry, thread).await);
+            }
+            asked => return asked,
+        }
+    }
+    ask(registry, thread, input).await
+}
+
+/// Whether the actor that took the input was one of a repeated start, or is folded anew. This says nothing of what the thread
+/// in the log has received.
+pub(crate) fn is_of_outdated_actor(error: &ControlError) -> bool {
+    let conflicts = |error: &RuntimeError| {
+        matches!(error, RuntimeError::Store(StoreError::Conflict { .. } | StoreError::Fenced { .. }))
+    };
+    error.runtime().is_some_and(conflicts)
 }
 
 /// Waits until everything that the thread decided so far is durable, in it and in the branches that follow it.

@@ -185,6 +185,9 @@ async fn deliver_to_all(
 /// Returns whether the thread has not received the signal and rejects it. After any other error it may have received
 /// it.
 fn is_refusal(error: &ControlError) -> bool {
+    if deliver::is_of_outdated_actor(error) {
+        return false;
+    }
     match error.next_move() {
         NextMove::ChangeRequest | NextMove::NameAnother | NextMove::ReadAgain => true,
         NextMove::Retry | NextMove::TellOperator => false,
@@ -209,7 +212,7 @@ async fn deliver_signal(
 ) -> Result<(), ControlError> {
     let input = Input::Signal { name: signal.name.clone(), id: id.to_owned(), payload: signal.payload.clone() };
     let by = signal.by.clone().unwrap_or(Principal::Embedded);
-    deliver::ask(registry, thread, input.by(Some(by))).await.map(drop)
+    deliver::ask_again(registry, thread, input.by(Some(by))).await.map(drop)
 }
 
 /// Returns the threads that wait for this signal. Blocks.
