@@ -34,6 +34,8 @@ use crate::trace_contexts::TraceContext;
 #[must_use = "a builder does nothing until `start`"]
 pub struct RuntimeBuilder {
     store: StoreConfig,
+    #[cfg(feature = "jetstream")]
+    stream: Option<rethread_store::JetStreamOptions>,
     profiles: Profiles,
     clients: BTreeMap<String, Arc<dyn Client>>,
     tools: Registry,
@@ -67,6 +69,8 @@ impl RuntimeBuilder {
     pub(crate) fn new() -> Self {
         Self {
             store: StoreConfig::Folder(PathBuf::from(".rethread")),
+            #[cfg(feature = "jetstream")]
+            stream: None,
             profiles: Profiles::empty(),
             clients: BTreeMap::new(),
             tools: Registry::new(),
@@ -104,6 +108,14 @@ impl RuntimeBuilder {
     /// Stores the log in this folder; the default is `./.rethread`.
     pub fn data_dir(mut self, folder: impl Into<PathBuf>) -> Self {
         self.store = StoreConfig::Folder(folder.into());
+        self
+    }
+
+    /// Stores the log in a stream of NATS JetStream. The folder of [`RuntimeBuilder::data_dir`] holds its replica, which is
+    /// filled again if it is lost. One runtime works on the log at a time.
+    #[cfg(feature = "jetstream")]
+    pub fn in_stream(mut self, options: rethread_store::JetStreamOptions) -> Self {
+        self.stream = Some(options);
         self
     }
 

@@ -580,18 +580,22 @@ impl RuntimeError {
         match self {
             Self::Busy { .. } | Self::LabelLimit(_) | Self::ActorStopped(_) | Self::ShuttingDown => NextMove::Retry,
             Self::Store(error) => match error {
-                StoreError::Busy { .. } | StoreError::Full { .. } | StoreError::Moved { .. } | StoreError::Closed => {
-                    NextMove::Retry
-                }
+                StoreError::Busy { .. }
+                | StoreError::Full { .. }
+                | StoreError::Moved { .. }
+                | StoreError::Unavailable { .. }
+                | StoreError::Closed => NextMove::Retry,
                 StoreError::Conflict { .. }
                 | StoreError::Fenced { .. }
                 | StoreError::InUse { .. }
+                | StoreError::InDoubt { .. }
                 | StoreError::Locked { .. } => NextMove::ReadAgain,
                 StoreError::NotFound { .. } => NextMove::NameAnother,
                 StoreError::TooLarge { .. } | StoreError::Invalid(_) => NextMove::ChangeRequest,
                 StoreError::ReadOnly { .. }
                 | StoreError::Format { .. }
                 | StoreError::Damaged(_)
+                | StoreError::Unsuitable { .. }
                 | StoreError::Io { .. } => NextMove::TellOperator,
             },
             Self::Embedding(error) if error.retryable => NextMove::Retry,

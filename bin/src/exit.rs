@@ -77,6 +77,7 @@ fn of_store(error: &StoreError) -> u8 {
         StoreError::Conflict { .. }
         | StoreError::Fenced { .. }
         | StoreError::InUse { .. }
+        | StoreError::InDoubt { .. }
         | StoreError::Locked { .. } => CONFLICT,
         StoreError::NotFound { .. } => NOT_FOUND,
         StoreError::Damaged(_) | StoreError::Format { .. } => DAMAGED,
@@ -87,6 +88,8 @@ fn of_store(error: &StoreError) -> u8 {
         | StoreError::Moved { .. }
         | StoreError::ReadOnly { .. }
         | StoreError::Io { .. }
+        | StoreError::Unavailable { .. }
+        | StoreError::Unsuitable { .. }
         | StoreError::Closed => FAILED,
     }
 }

@@ -61,6 +61,11 @@ mod serve_table;
 mod signal;
 mod status_line;
 mod step;
+#[cfg(feature = "jetstream")]
+mod stream;
+#[cfg(not(feature = "jetstream"))]
+#[path = "stream_absent.rs"]
+mod stream;
 mod threads;
 #[cfg(feature = "server")]
 mod token;

@@ -28,6 +28,7 @@ use crate::output::{self, Color};
 use crate::remote::{self, Client, RemoteStore};
 use crate::serve::local::{Driven, Local};
 use crate::serve::webhook;
+use crate::stream;
 use crate::toolset::{self, MoreArgs, Programs, ToolArgs};
 
 /// The configuration file, where none is named.
@@ -88,6 +89,10 @@ pub(crate) struct OpenArgs {
     /// The data directory, which holds the log
     #[arg(long, global = true, env = "RETHREAD_DATA_DIR", default_value = DATA_DIR, value_name = "FOLDER")]
     pub(crate) data_dir: PathBuf,
+    /// Keep the log in a stream of NATS JetStream, such as nats://127.0.0.1:4222/agents; the data directory then holds a copy of
+    /// it
+    #[arg(long, global = true, env = "RETHREAD_STORE", value_name = "URL")]
+    pub(crate) store: Option<String>,
     /// The configuration file (default: `rethread.toml` in this folder, else in `rethread` in your configuration folder)
     #[arg(long, global = true, env = "RETHREAD_CONFIG", value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
@@ -191,6 +196,7 @@ impl OpenArgs {
         toolset::configs(self, &[])?;
         webhook::check(file)?;
         otlp::check(file)?;
+        stream::check(file)?;
         limits::read(file)?;
         commands::read(file)?;
         client_tools::read(Some(file))?;
@@ -213,15 +219,16 @@ impl OpenArgs {
         self.config_file().map_or_else(|| Ok(Isolation::default()), commands::read)
     }
 
-    fn builder(&self) -> RuntimeBuilder {
+    fn builder(&self) -> Result<RuntimeBuilder, Failure> {
         // Without a file of settings that can be read, the limit is the usual one.
         let crashes_max = self.limits().map_or(Limits::default().crashes_max, |(limits, _)| limits.crashes_max);
-        Runtime::builder()
+        let builder = Runtime::builder()
             .data_dir(&self.data_dir)
             .label(format!("rethread {}", self.command))
             .limits(|limits| limits.crashes_max = crashes_max)
             .mode(Mode::RunOnDemand)
-            .principal(Principal::Command)
+            .principal(Principal::Command);
+        stream::place(builder, self.store.as_deref(), self.config_file())
     }
 
     /// A runtime that only reads: it needs an existing log, and starts nothing. It reads through the process that holds
@@ -236,7 +243,7 @@ impl OpenArgs {
             if let Some(command) = remote::find_command(&self.data_dir).await? {
                 return self.through(command).await;
             }
-            match self.builder().arbiters(1).mode(Mode::Observe).start().await {
+            match self.builder()?.arbiters(1).mode(Mode::Observe).start().await {
                 // It ends soon, or answers soon.
                 Err(error) if holder(&error).is_some_and(is_command) && Instant::now() < deadline => {
                     tokio::time::sleep(HELD_POLL).await;
@@ -251,7 +258,7 @@ impl OpenArgs {
     /// # Errors
     /// When there is none (exit code 5).
     pub(crate) fn check_log(&self) -> Result<(), Failure> {
-        if self.data_dir.is_dir() {
+        if self.data_dir.is_dir() || self.has_stream() {
             return Ok(());
         }
         let message = format!(
@@ -261,10 +268,15 @@ impl OpenArgs {
         Err(Failure::new(NOT_FOUND, message))
     }
 
+    /// Whether the log is in a stream, so that it may be there though nothing is in the data directory.
+    fn has_stream(&self) -> bool {
+        self.store.as_ref().is_some_and(|url| !url.is_empty()) || self.config_file().is_some_and(stream::is_configured)
+    }
+
     /// A runtime that begins nothing and deletes threads, on a full disk as well.
     pub(crate) async fn start_to_delete(&self) -> Result<Runtime, Failure> {
         self.check_log()?;
-        self.after_readers(|| Ok(self.builder().arbiters(1).mode(Mode::Delete))).await
+        self.after_readers(|| Ok(self.builder()?.arbiters(1).mode(Mode::Delete))).await
     }
 
     /// A runtime that reads through a server or a command.
@@ -309,7 +321,7 @@ impl OpenArgs {
     pub(crate) async fn open_damaged(&self) -> Result<Runtime, Failure> {
         match self.open_to_read().await {
             Err(failure) if failure.code == DAMAGED && self.server().await?.is_none() => {
-                let left = self.builder().arbiters(1).mode(Mode::Salvage).start().await?;
+                let left = self.builder()?.arbiters(1).mode(Mode::Salvage).start().await?;
                 output::print_error(&format!("{}; showing what can still be read", failure.message));
                 Ok(left)
             }
@@ -319,7 +331,7 @@ impl OpenArgs {
 
     /// Opens a runtime that begins nothing, on a log that is created if there is none.
     pub(crate) async fn start_bare(&self) -> Result<Runtime, Failure> {
-        self.after_readers(|| Ok(self.builder().arbiters(1).mode(Mode::Observe))).await
+        self.after_readers(|| Ok(self.builder()?.arbiters(1).mode(Mode::Observe))).await
     }
 
     /// Starts a runtime, after commands that hold the log only to read it.
@@ -363,7 +375,7 @@ impl OpenArgs {
             // Answers that a profile wants kept lie beside the log.
             let profiles = self.profiles()?.with_cache_folder(self.data_dir.join("answers"));
             let (limits, metrics) = self.limits()?;
-            let builder = self.builder().profiles(profiles).limits(|given| *given = limits);
+            let builder = self.builder()?.profiles(profiles).limits(|given| *given = limits);
             let builder = builder.metrics_by_label(metrics.labels, metrics.label_values_max);
             let builder = builder.trace_context(otlp::trace_context(self.config_file())?);
             toolset::equip(self, build(builder), args)

@@ -13,19 +13,19 @@ mod backup;
 mod cache;
 mod chunk;
 mod damage_policy;
-mod files;
-mod frame;
+pub(crate) mod files;
+pub(crate) mod frame;
 mod index;
 mod journal;
 mod limits;
-mod lock;
+pub(crate) mod lock;
 #[cfg(any(test, feature = "testing"))]
 pub(crate) mod look;
 mod mark;
 mod options;
 mod packs;
 mod pieces;
-mod queue;
+pub(crate) mod queue;
 mod read;
 mod rebuild;
 mod recover;
@@ -133,6 +133,9 @@ impl std::fmt::Debug for SledStore {
     }
 }
 
+/// The file of a folder that holds a replica, which is not opened as a log.
+pub(crate) const REPLICA: &str = "replica";
+
 impl SledStore {
     /// Opens the log in `dir`, or makes a new one there. Takes as long as reading the journal, some milliseconds.
     ///
@@ -142,7 +145,12 @@ impl SledStore {
         let mut root = Root::create(dir.as_ref())?;
         let lock = root.lock(&options.label)?;
         let files = Files::new(options.watcher.clone(), root);
+        let files = if options.sync { files } else { files.without_sync() };
         let dir = files.folder();
+        if dir.join(REPLICA).exists() {
+            let why = "it is the replica of a log in a stream of NATS JetStream: name that log (`--store`), or another folder";
+            return Err(StoreError::Unsuitable { log: dir.display().to_string(), why: why.into() });
+        }
         remove_drafts(dir, &files);
         if options.spend_reserve {
             reserve::release(&files);
@@ -285,11 +293,25 @@ impl SledStore {
         if self.queue.is_closed() { Err(StoreError::Closed) } else { Ok(&self.reader) }
     }
 
+    /// Queues something to be written.
+    #[cfg(feature = "jetstream")]
+    pub(crate) fn submit(&self, op: Op, bytes: usize, answer: Answer) {
+        self.queue.push(op, bytes, answer);
+    }
+
+    /// Whether this owner names the blob.
+    #[cfg(feature = "jetstream")]
+    pub(crate) fn has_owner(
+        &self,
+        hash: rethread_events::ids::Hash,
+        owner: Option<rethread_events::ids::ThreadId>,
+    ) -> Result<bool, StoreError> {
+        self.open_reader()?.has_owner(hash, owner)
+    }
+
     /// Has something written and waits for it.
-    fn write(&self, op: Op, bytes: usize) -> Result<Option<Appended>, StoreError> {
-        let (sender, receiver) = sync_channel(1);
-        self.queue.push(op, bytes, Answer::Blocking(sender));
-        receiver.recv().unwrap_or(Err(StoreError::Closed))
+    pub(crate) fn write(&self, op: Op, bytes: usize) -> Result<Option<Appended>, StoreError> {
+        self.queue.write(op, bytes)
     }
 
     /// Everything that was acknowledged so far is in sled and in the packs when it returns.

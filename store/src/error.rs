@@ -154,13 +154,44 @@ pub enum StoreError {
     /// The store was closed: a fault of the caller.
     #[error("the log is closed")]
     Closed,
+    /// The servers of the log cannot be reached or refuse: try again later. Nothing was written.
+    #[error("the log {log} cannot be reached ({why}): nothing was written, try again")]
+    Unavailable {
+        /// The address of the log.
+        log: String,
+        /// Why.
+        why: String,
+    },
+    /// The servers of the log did not answer in time: the write may have happened or may still happen. Read again when
+    /// they can be reached, then decide; do not assume either.
+    #[error(
+        "the log {log} did not answer in {waited_ms} ms: the write may have happened, read again before you repeat it"
+    )]
+    InDoubt {
+        /// The address of the log.
+        log: String,
+        /// How long the write was waited for.
+        waited_ms: u64,
+    },
+    /// The servers or the stream are set up in a way that could lose records: change that first.
+    #[error("the log {log} cannot be used: {why}")]
+    Unsuitable {
+        /// The address of the log.
+        log: String,
+        /// Why, and what to change.
+        why: String,
+    },
 }
 
 impl StoreError {
     /// Whether the same may succeed later in this process, without a change by the caller.
     pub const fn is_temporary(&self) -> bool {
         match self {
-            Self::Busy { .. } | Self::Fenced { .. } | Self::Full { .. } | Self::Moved { .. } => true,
+            Self::Busy { .. }
+            | Self::Fenced { .. }
+            | Self::Full { .. }
+            | Self::Moved { .. }
+            | Self::Unavailable { .. } => true,
             Self::Conflict { .. }
             | Self::NotFound { .. }
             | Self::TooLarge { .. }
@@ -171,7 +202,9 @@ impl StoreError {
             | Self::Format { .. }
             | Self::Damaged(_)
             | Self::Io { .. }
-            | Self::Closed => false,
+            | Self::Closed
+            | Self::InDoubt { .. }
+            | Self::Unsuitable { .. } => false,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The log of rethread: append, read, subscribe, snapshots, blobs. It knows records, not their meaning.
 //!
-//! [`Store`] is the contract, and [`LogReader`] its reading half. [`SledStore`] implements it on disk, [`MemoryStore`] in memory; `testing::contract`, with
+//! [`Store`] is the contract, and [`LogReader`] its reading half. [`SledStore`] implements it on disk, [`MemoryStore`] in memory, and `JetStreamStore`
+//! (feature `jetstream`) in a stream of NATS JetStream; `testing::contract`, with
 //! the feature `testing`, is the suite that a backend has to pass.
 
 mod contract;
@@ -9,6 +10,8 @@ mod error;
 mod fence;
 mod follower;
 mod head;
+#[cfg(feature = "jetstream")]
+mod jetstream;
 mod keys;
 mod memory;
 mod pages;
@@ -27,6 +30,8 @@ pub use contract::{
 pub use disk::{Backup, BackupFile, Options, SledStore, TAG_LOST, Watcher};
 pub use error::{Damage, StoreError};
 pub use follower::{Batch, Mapped, Records, follow_thread, own_page, read_log, read_thread};
+#[cfg(feature = "jetstream")]
+pub use jetstream::{Credentials, JetStreamOptions, JetStreamStore};
 pub use keys::{KEY_BYTES_MAX, KEY_CHANGES_MAX, KEYS_MAX, KeyChange, KeyRange};
 pub use memory::MemoryStore;
 pub use pages::{Cursor, RecordIter, RecordIterBack};

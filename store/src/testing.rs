@@ -6,6 +6,8 @@
 
 pub mod contract;
 mod faulty;
+#[cfg(feature = "jetstream")]
+pub mod nats;
 mod power;
 
 use futures::executor::block_on;

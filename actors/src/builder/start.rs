@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use actix::prelude::*;
 use rethread_events::label_limits::LabelCounts;
-use rethread_store::{Options, SledStore, Store};
+#[cfg(feature = "jetstream")]
+use rethread_store::{JetStreamOptions, JetStreamStore};
+use rethread_store::{Options, SledStore, Store, StoreError};
 use rethread_tools::Workspaces;
 use tokio::sync::oneshot;
 
@@ -59,6 +61,12 @@ impl RuntimeBuilder {
                 "{folder} is the folder of the log, or reserved: give another folder to the tools, or to the log"
             )));
         }
+        #[cfg(feature = "jetstream")]
+        if self.stream.is_some() && matches!(self.store, StoreConfig::Given(_)) {
+            return Err(OpenError::Invalid(
+                "a store was given, and a stream for the log: leave one of them out".into(),
+            ));
+        }
         let mut tool_services = self.tool_services;
         let store: Arc<dyn Store> = match self.store {
             StoreConfig::Given(store) => store,
@@ -66,12 +74,22 @@ impl RuntimeBuilder {
                 tool_services.folder = Some(folder.join("processes"));
                 let options =
                     Options { label: self.label, spend_reserve: self.mode == Mode::Delete, ..Options::default() };
-                let open = move || match self.mode {
-                    Mode::Run | Mode::RunOnDemand | Mode::Delete => SledStore::open(&folder, options),
-                    Mode::Observe | Mode::RunElsewhere => SledStore::open_to_read(&folder, options),
-                    Mode::Salvage => SledStore::salvage(&folder, options),
+                #[cfg(feature = "jetstream")]
+                let stream = self.stream;
+                let open = move || -> Result<Arc<dyn Store>, StoreError> {
+                    // A damaged replica is filled again.
+                    #[cfg(feature = "jetstream")]
+                    if let Some(stream) = stream {
+                        let options = JetStreamOptions { replica: options, ..stream };
+                        return Ok(Arc::new(JetStreamStore::open(&folder, options)?));
+                    }
+                    Ok(Arc::new(match self.mode {
+                        Mode::Run | Mode::RunOnDemand | Mode::Delete => SledStore::open(&folder, options)?,
+                        Mode::Observe | Mode::RunElsewhere => SledStore::open_to_read(&folder, options)?,
+                        Mode::Salvage => SledStore::salvage(&folder, options)?,
+                    }))
                 };
-                Arc::new(on_a_thread("rethread-open", open).await??)
+                on_a_thread("rethread-open", open).await??
             }
         };
         let crashes = {

@@ -302,6 +302,16 @@ impl Problem {
             ),
             StoreError::Locked { .. } => Self::new(Kind::Internal, "the log is open in another process"),
             StoreError::Closed => Self::stopping(),
+            StoreError::Unavailable { .. } => Self::new(
+                Kind::Busy,
+                "the servers that hold the log cannot be reached: nothing was written, try again in a moment",
+            ),
+            StoreError::InDoubt { .. } => Self::new(
+                Kind::Internal,
+                "the servers that hold the log did not answer: what was asked for may have happened, read before you \
+                 repeat it",
+            ),
+            StoreError::Unsuitable { .. } => Self::new(Kind::Internal, "the servers that hold the log cannot be used"),
         }
     }
 

@@ -34,6 +34,8 @@ struct File {
     _commands: IgnoredAny,
     #[serde(default, rename = "memory")]
     _memory: IgnoredAny,
+    #[serde(default, rename = "store")]
+    _store: IgnoredAny,
     #[serde(default, rename = "serve")]
     _serve: IgnoredAny,
     #[serde(default, rename = "telemetry")]

@@ -48,6 +48,8 @@ pub(crate) struct Files {
     watcher: Option<Arc<dyn Watcher>>,
     root: Option<Arc<Root>>,
     only_reads: bool,
+    /// Whether files are not synced when they are written.
+    skips_sync: bool,
 }
 
 /// The path that is read in place of a missing file, if none may be created.
@@ -55,7 +57,12 @@ const NOTHING: &str = "/dev/null";
 
 impl Files {
     pub(crate) fn new(watcher: Option<Arc<dyn Watcher>>, root: Root) -> Self {
-        Self { watcher, root: Some(Arc::new(root)), only_reads: false }
+        Self { watcher, root: Some(Arc::new(root)), ..Self::default() }
+    }
+
+    /// What is written to a file stays in the memory of the operating system for as long as that chooses.
+    pub(crate) fn without_sync(self) -> Self {
+        Self { skips_sync: true, ..self }
     }
 
     /// Access by path, seen by a watcher.
@@ -104,7 +111,7 @@ impl Files {
             self.openat(path, OFlags::RDWR | OFlags::CREATE)
         };
         let file = file.map_err(|source| failed(path, source))?;
-        Ok(LogFile { file, path: path.into(), watcher: self.watcher.clone() })
+        Ok(LogFile { file, path: path.into(), watcher: self.watcher.clone(), skips_sync: self.skips_sync })
     }
 
     /// Opens a file that is no part of the log, created when it is not there.
@@ -115,7 +122,7 @@ impl Files {
     /// Opens a file that is there, to be read.
     pub(crate) fn find(&self, path: &Path) -> io::Result<LogFile> {
         let file = self.openat(path, OFlags::RDONLY)?;
-        Ok(LogFile { file, path: path.into(), watcher: self.watcher.clone() })
+        Ok(LogFile { file, path: path.into(), watcher: self.watcher.clone(), skips_sync: self.skips_sync })
     }
 
     /// The whole of a small file.
@@ -243,6 +250,9 @@ impl Files {
 
     /// Makes the names in a folder durable.
     pub(crate) fn sync_dir(&self, path: &Path) -> Result<(), StoreError> {
+        if self.skips_sync {
+            return Ok(());
+        }
         let dir = self.openat(path, OFlags::RDONLY | OFlags::DIRECTORY);
         dir.and_then(|dir| dir.sync_all()).map_err(|source| failed(path, source))?;
         if let Some(watcher) = &self.watcher {
@@ -261,6 +271,7 @@ pub(crate) struct LogFile {
     file: File,
     path: PathBuf,
     watcher: Option<Arc<dyn Watcher>>,
+    skips_sync: bool,
 }
 
 impl LogFile {
@@ -339,6 +350,9 @@ impl LogFile {
     pub(crate) fn sync(&self) -> io::Result<()> {
         if let Some(watcher) = &self.watcher {
             watcher.before_sync(&self.path)?;
+        }
+        if self.skips_sync {
+            return Ok(());
         }
         self.file.sync_data()?;
         if let Some(watcher) = &self.watcher {

@@ -24,6 +24,9 @@ pub struct Options {
     /// Whether the room is used at once that is set aside for deletes on a full disk, so that the log can be opened to
     /// delete threads. It is set aside again when the log is opened without this.
     pub spend_reserve: bool,
+    /// Whether an append is answered only when it is on the disk. Without it a loss of power may lose or damage the log:
+    /// only for a log that can be made again from elsewhere. A process that ends loses nothing in either case.
+    pub sync: bool,
     /// Observes writes and syncs, for tests.
     pub watcher: Option<Arc<dyn Watcher>>,
 }
@@ -37,6 +40,7 @@ impl Default for Options {
             queue_bytes_max: 128 << 20,
             tail_bytes: 1 << 20,
             spend_reserve: false,
+            sync: true,
             watcher: None,
         }
     }

@@ -2,17 +2,19 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::mpsc::SyncSender;
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
 use parking_lot::{Condvar, Mutex};
 use rethread_events::ids::{Hash, ThreadId};
 use tokio::sync::oneshot;
 
-use crate::contract::{Appended, Import};
+use crate::contract::{Append, Appended, Import};
 use crate::error::StoreError;
 use crate::fence::{Fences, Refusal};
-use crate::plan::Addition;
+use crate::plan::{self, Addition};
 
 /// Something to be written.
 #[derive(Debug)]
@@ -38,6 +40,12 @@ pub(crate) enum Op {
     Release {
         hashes: Vec<Hash>,
         values: Vec<(String, Option<Vec<u8>>)>,
+    },
+    /// Positions that no record will ever have: those of threads that were deleted elsewhere.
+    #[cfg(feature = "jetstream")]
+    Skip {
+        /// How many.
+        n: u32,
     },
     /// Nothing to write: the unused part of the journal is truncated.
     Scrub,
@@ -148,6 +156,34 @@ impl Queue {
         if enough {
             self.arrived.notify_one();
         }
+    }
+
+    /// Queues an append, as [`Store::append`](crate::Store::append).
+    pub(crate) fn append(&self, mut append: Append) -> BoxFuture<'static, Result<Appended, StoreError>> {
+        let bytes = match plan::measure(&append) {
+            Ok(bytes) => bytes,
+            Err(error) => {
+                let refusal = self.refuse(append.thread, error);
+                return async move { Err(refusal.into_error()) }.boxed();
+            }
+        };
+        let blobs = std::mem::take(&mut append.blobs);
+        let addition = Addition::from(append);
+        let (sender, receiver) = oneshot::channel();
+        self.push(Op::Append { addition, blobs }, bytes, Answer::Append(sender));
+        receiver
+            .map(|answer| match answer {
+                Ok(answer) => answer.map_err(Refusal::into_error),
+                Err(_) => Err(StoreError::Closed),
+            })
+            .boxed()
+    }
+
+    /// Has something written and waits for it.
+    pub(crate) fn write(&self, op: Op, bytes: usize) -> Result<Option<Appended>, StoreError> {
+        let (sender, receiver) = sync_channel(1);
+        self.push(op, bytes, Answer::Blocking(sender));
+        receiver.recv().unwrap_or(Err(StoreError::Closed))
     }
 
     fn refusal(&self, state: &State, op: &Op, bytes: usize) -> Option<StoreError> {

@@ -5,14 +5,12 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use rethread_events::ids::{Hash, Position, Seq, ThreadId};
-use tokio::sync::oneshot;
 
 use super::backup::{self, Backup, Held};
 use super::files::failed;
-use super::queue::{Answer, Op};
+use super::queue::Op;
 use super::scratch::Scratch;
 use super::sealer::Task;
 use super::{SledStore, reserve, seal, verify};
@@ -20,9 +18,8 @@ use crate::contract::{
     Append, Appended, Compacted, Filter, Import, LogReader, Snapshot, Store, StreamInfo, Tag, Verification,
 };
 use crate::error::StoreError;
-use crate::fence::Refusal;
 use crate::keys::KeyRange;
-use crate::plan::{self, Addition};
+use crate::plan;
 use crate::record::Record;
 use crate::subscription::Subscription;
 use crate::subscription::follow;
@@ -125,24 +122,8 @@ impl LogReader for SledStore {
 }
 
 impl Store for SledStore {
-    fn append(&self, mut append: Append) -> BoxFuture<'static, Result<Appended, StoreError>> {
-        let bytes = match plan::measure(&append) {
-            Ok(bytes) => bytes,
-            Err(error) => {
-                let refusal = self.queue.refuse(append.thread, error);
-                return async move { Err(refusal.into_error()) }.boxed();
-            }
-        };
-        let blobs = std::mem::take(&mut append.blobs);
-        let addition = Addition::from(append);
-        let (sender, receiver) = oneshot::channel();
-        self.queue.push(Op::Append { addition, blobs }, bytes, Answer::Append(sender));
-        receiver
-            .map(|answer| match answer {
-                Ok(answer) => answer.map_err(Refusal::into_error),
-                Err(_) => Err(StoreError::Closed),
-            })
-            .boxed()
+    fn append(&self, append: Append) -> BoxFuture<'static, Result<Appended, StoreError>> {
+        self.queue.append(append)
     }
 
     fn put_blob(&self, owner: Option<ThreadId>, bytes: &[u8]) -> Result<Hash, StoreError> {

@@ -412,5 +412,7 @@ fn thread_of(op: &Op) -> Option<ThreadId> {
     match op {
         Op::Append { addition, .. } => Some(addition.thread),
         Op::Import(_) | Op::Blob { .. } | Op::Value { .. } | Op::Delete { .. } | Op::Release { .. } | Op::Scrub => None,
+        #[cfg(feature = "jetstream")]
+        Op::Skip { .. } => None,
     }
 }

@@ -39,6 +39,7 @@ fn heavy_packages_require_their_feature() {
         ("jiter", "partial-values"),
         ("grep-searcher", "files"),
         ("utoipa", "utoipa"),
+        ("async-nats", "jetstream"),
     ];
     let minimal = packages("");
     for (name, feature) in heavy {

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+#[cfg(feature = "jetstream")]
+use rethread_events::ids::Time;
 use rethread_events::ids::{Hash, Seq, ThreadId};
 
 use super::{Change, GROUP_BYTES_MAX, Group, Known, Writer};
@@ -12,6 +14,8 @@ use crate::error::StoreError;
 use crate::head::Head;
 use crate::keys::KeySet;
 use crate::plan::{self, Addition, Recent};
+#[cfg(feature = "jetstream")]
+use crate::{contract::Tag, plan::Item, record::Kind};
 
 impl Writer {
     /// The change that the group makes; `None` when it is done and there is nothing to write.
@@ -96,6 +100,8 @@ impl Writer {
                 }
                 Ok(Some(Change::Release { hashes }))
             }
+            #[cfg(feature = "jetstream")]
+            Op::Skip { n } => self.skip(n, group).map(Some),
             Op::Scrub => self.scrub().map(|()| None),
         }
     }
@@ -148,6 +154,32 @@ impl Writer {
             *first = begin;
         }
         last
+    }
+
+    /// A stream of empty records that is deleted in the same group: it takes positions, and no reader ever sees it.
+    #[cfg(feature = "jetstream")]
+    fn skip(&mut self, n: u32, group: &mut Group) -> Result<Change, StoreError> {
+        let thread = ThreadId::from_bytes([0xff; 16]);
+        let head = self.head(thread)?;
+        let before = self.before(thread, Seq(0), None, head)?;
+        let empty = || Item {
+            kind: Kind(0),
+            version: 0,
+            recorded_at: Time::from_unix_us(0),
+            cause: None,
+            run: None,
+            payload: bytes::Bytes::new(),
+        };
+        let items = (0..n).map(|_| empty()).collect();
+        let (expected, fork_of, trace, tag, keys) = (Seq(0), None, None, Tag(0), Vec::new());
+        group.stamp.more = true;
+        let change = self.add(Addition { thread, expected, fork_of, trace, tag, items, keys }, before, head, group);
+        group.changes.push((change, None));
+        group.stamp.more = false;
+        write_delete(thread, &group.at_end(), &mut group.out);
+        let known = self.change(thread, group);
+        (known.head, known.recent) = (None, Recent::default());
+        Ok(Change::Delete { threads: vec![thread] })
     }
 
     pub(super) fn before(
@@ -214,6 +246,8 @@ impl Writer {
                 parent.is_some_and(|known| known.head.is_some_and(|head| head.last_seq != point.seq))
             }),
             Op::Import(_) | Op::Blob { .. } | Op::Delete { .. } | Op::Release { .. } | Op::Scrub => true,
+            #[cfg(feature = "jetstream")]
+            Op::Skip { .. } => true,
             Op::Value { .. } => false,
         }
     }

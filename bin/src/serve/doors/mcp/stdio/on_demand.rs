@@ -63,6 +63,7 @@ impl Drop for Waits<'_> {
 struct Template {
     server: Option<String>,
     data_dir: std::path::PathBuf,
+    store: Option<String>,
     config: Option<std::path::PathBuf>,
     color: crate::output::Color,
     quiet: bool,
@@ -107,6 +108,7 @@ impl OnDemand {
         let template = Template {
             server: open.server.clone(),
             data_dir: open.data_dir.clone(),
+            store: open.store.clone(),
             config: open.config.clone(),
             color: open.color,
             quiet: open.quiet,
@@ -193,7 +195,7 @@ impl OnDemand {
 
 impl Held {
     async fn open(template: &Template, purpose: Purpose) -> Result<Self, Failure> {
-        let Template { server, data_dir, config, color, quiet, read_only, tools } = template;
+        let Template { server, data_dir, store, config, color, quiet, read_only, tools } = template;
         let open = OpenArgs {
             command: "mcp".into(),
             equipped: Mutex::default(),
@@ -203,6 +205,7 @@ impl Held {
             driven: Driven::default(),
             server: server.clone(),
             data_dir: data_dir.clone(),
+            store: store.clone(),
             config: config.clone(),
             color: *color,
             quiet: *quiet,

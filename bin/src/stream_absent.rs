@@ -1,0 +1,40 @@
+//! Replaces the log in a stream in a program without the feature `jetstream`.
+
+use std::path::Path;
+
+use rethread::RuntimeBuilder;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use crate::definition;
+use crate::exit::{Failure, INVALID};
+
+#[derive(Debug, Deserialize)]
+struct File {
+    store: Option<IgnoredAny>,
+}
+
+const WHY: &str = "a log in a stream is not compiled in: build with the feature `jetstream`";
+
+pub(crate) fn check(file: &Path) -> Result<(), Failure> {
+    match definition::read_toml::<File>(file)?.store {
+        Some(_) => Err(Failure::new(INVALID, format!("{}: store: {WHY}", file.display()))),
+        None => Ok(()),
+    }
+}
+
+pub(crate) fn is_configured(_: &Path) -> bool {
+    false
+}
+
+pub(crate) fn place(
+    builder: RuntimeBuilder,
+    url: Option<&str>,
+    file: Option<&Path>,
+) -> Result<RuntimeBuilder, Failure> {
+    if url.is_some_and(|url| !url.is_empty()) {
+        return Err(Failure::new(2, format!("--store: {WHY}")));
+    }
+    file.map_or(Ok(()), check)?;
+    Ok(builder)
+}

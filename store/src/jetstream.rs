@@ -1,0 +1,368 @@
+//! The backend on NATS JetStream: a stream is the log, and a folder is its replica.
+//!
+//! ```text
+//! caller ─▶ queue ─▶ publisher ─▶ stream ─▶ reader ─▶ applier ─▶ replica (a log in a folder) ─▶ readers, subscribers
+//!                        ▲                               │
+//!                        └──────────── results ──────────┘
+//! ```
+//! Every operation is a message of the stream, or several. The applier applies them to the replica in the order of the stream,
+//! by rules that give the same records, positions and refusals everywhere. A write is answered when the replica has applied
+//! it.
+
+mod applier;
+mod connection;
+mod eraser;
+mod events;
+mod import;
+mod lease;
+mod message;
+mod options;
+mod publisher;
+mod replica;
+mod rules;
+mod store;
+mod subject;
+mod summary;
+
+use std::hash::{BuildHasher as _, RandomState};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use async_nats::HeaderMap;
+use async_nats::header::NATS_EXPECTED_LAST_SUBJECT_SEQUENCE;
+use futures_util::StreamExt as _;
+use parking_lot::Mutex;
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle as Task;
+
+pub use options::{Credentials, JetStreamOptions};
+
+use applier::{Applier, Erasures, Incoming, Progress};
+use connection::{Connection, REQUEST_MAX, last_sequence, patiently, unsuitable};
+use events::Outbox;
+use lease::Lease;
+use message::TakeOver;
+use publisher::Publisher;
+use replica::Folder;
+use rules::State;
+use subject::Subject;
+
+use crate::contract::Store as _;
+use crate::disk::SledStore;
+use crate::disk::files::failed;
+use crate::disk::queue::Queue;
+use crate::error::StoreError;
+
+/// How many messages are read before they are applied.
+const INCOMING_MAX: usize = 64;
+/// The pause before the stream is read again after a failure.
+const PAUSE: Duration = Duration::from_millis(200);
+/// Opening fails if the replica makes no progress for this long.
+const STALLED_MAX: Duration = Duration::from_secs(30);
+/// How long closing waits for deleted threads to leave the stream; what is left is erased after the next opening.
+const ERASE_MAX: Duration = Duration::from_secs(2);
+
+/// The log in a stream of NATS JetStream. The folder holds a replica, from which everything is read; it is filled again
+/// from the stream if it is lost. One process has the log open at a time. Dropping it closes it.
+///
+/// Everything blocks as with [`SledStore`]; it may be used on a thread of an async runtime as well as that.
+///
+/// ```no_run
+/// # use rethread_store::*;
+/// let options = JetStreamOptions::new("nats://127.0.0.1:4222", "agents");
+/// let store = JetStreamStore::open("/var/lib/rethread/replica", options)?;
+/// assert_eq!(store.verify()?.faults, []);
+/// store.close()?;
+/// # Ok::<(), StoreError>(())
+/// ```
+pub struct JetStreamStore {
+    connection: Connection,
+    replica: Arc<SledStore>,
+    queue: Arc<Queue>,
+    progress: watch::Receiver<Progress>,
+    running: Mutex<Option<Running>>,
+}
+
+/// What ends when the log is closed.
+struct Running {
+    runtime: Runtime,
+    replica_id: [u8; 16],
+    publisher: JoinHandle<()>,
+    applier: JoinHandle<(Folder, Option<State>)>,
+    reader: Task<()>,
+    renewal: Task<()>,
+    eraser: Task<()>,
+    erasures: watch::Receiver<Erasures>,
+    purged: Arc<AtomicU64>,
+}
+
+impl std::fmt::Debug for JetStreamStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("JetStreamStore").field("log", &self.connection.address).finish_non_exhaustive()
+    }
+}
+
+impl JetStreamStore {
+    /// Opens the log in a stream, with a replica in `dir`. Creates either if it is not there, and takes the log over from
+    /// a process that ended. Takes as long as reading what the replica does not have yet.
+    ///
+    /// Errors: `Locked` if another process has the log or the folder open; `Unavailable` if the servers cannot be reached;
+    /// `Unsuitable` if their version or configuration is not that of a log; `Damaged` if messages are missing in the
+    /// stream; those of [`SledStore::open`].
+    pub fn open(dir: impl AsRef<Path>, options: JetStreamOptions) -> Result<Self, StoreError> {
+        let dir = dir.as_ref();
+        options.check().map_err(|fault| unsuitable(&options.address(), fault.into()))?;
+        let runtime = Builder::new_multi_thread().worker_threads(2).thread_name("log stream").enable_all().build();
+        let runtime = runtime.map_err(|source| failed(dir, source))?;
+        // The caller may be on a thread of an async runtime, which must not wait for another one.
+        apart(|| Self::start(dir, &options, runtime))
+    }
+
+    fn start(dir: &Path, options: &JetStreamOptions, runtime: Runtime) -> Result<Self, StoreError> {
+        let handle = runtime.handle().clone();
+        let opened = handle.block_on(Connection::open(options)).and_then(|connection| {
+            let (folder, replica, state) = Folder::open(dir, &options.replica, connection.log)?;
+            let last = async || last_sequence(&connection.stream).await.map_err(|error| connection.unavailable(&error));
+            let last = handle.block_on(patiently(last))?;
+            if state.sequence > last {
+                let why = format!(
+                    "the replica has seen message {} and the stream ends at {last}: it was restored from an older \
+                     backup; to go on with what the stream has, remove the folder {}",
+                    state.sequence,
+                    dir.display()
+                );
+                return Err(unsuitable(&connection.address, why));
+            }
+            let lease = handle.block_on(Lease::take(&connection, options, &folder.identity().replica))?;
+            Ok((connection, folder, replica, state, lease))
+        });
+        let (connection, folder, replica, state, lease) = match opened {
+            Ok(opened) => opened,
+            Err(error) => {
+                runtime.shutdown_background();
+                return Err(error);
+            }
+        };
+        let opening = random_id();
+        let store = Self::run(connection, folder, replica, state, lease, options, runtime, opening)?;
+        // Dropped, it ends what it began.
+        handle.block_on(store.take_over(opening))?;
+        let mut running = store.running.lock();
+        if let Some(running) = &mut *running {
+            let (connection, purged) = (store.connection.clone(), Arc::clone(&running.purged));
+            running.eraser = handle.spawn(eraser::run(connection, running.erasures.clone(), purged));
+        }
+        drop(running);
+        Ok(store)
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn run(
+        connection: Connection,
+        folder: Folder,
+        replica: Arc<SledStore>,
+        state: State,
+        lease: Lease,
+        options: &JetStreamOptions,
+        runtime: Runtime,
+        opening: [u8; 16],
+    ) -> Result<Self, StoreError> {
+        let handle = runtime.handle().clone();
+        let queue = Arc::new(Queue::new(options.replica.queue_bytes_max));
+        let (events, inbox) = std::sync::mpsc::channel();
+        let outbox = Outbox { events, queue: Arc::clone(&queue) };
+        let start = Progress { sequence: state.sequence, epoch: state.epoch, number: state.number, is_stopped: false };
+        let (progress_sender, progress) = watch::channel(start);
+        let (erasures_sender, erasures) = watch::channel(Erasures::default());
+        let purged = Arc::new(AtomicU64::new(0));
+        let replica_id = folder.identity().replica;
+        let (sender, incoming) = mpsc::channel(INCOMING_MAX);
+        let next = state.sequence + 1;
+        let applier = Applier::new(
+            Arc::clone(&replica),
+            folder,
+            state,
+            connection.clone(),
+            handle.clone(),
+            outbox.clone(),
+            progress_sender,
+            erasures_sender,
+            Arc::clone(&purged),
+        );
+        let publisher =
+            Publisher::new(inbox, outbox, connection.clone(), handle.clone(), options.write_timeout, opening);
+        let applier = spawn("log replica", move || applier.run(incoming))?;
+        let publisher = spawn("log publisher", move || publisher.run())?;
+        let running = Running {
+            replica_id,
+            publisher,
+            applier,
+            reader: handle.spawn(read(connection.clone(), next, sender)),
+            renewal: handle.spawn(lease.renew()),
+            eraser: handle.spawn(async {}),
+            erasures,
+            purged,
+            runtime,
+        };
+        Ok(Self { connection, replica, queue, progress, running: Mutex::new(Some(running)) })
+    }
+
+    /// Publishes that this process takes the log over, and waits until the replica has come to that.
+    async fn take_over(&self, opening: [u8; 16]) -> Result<(), StoreError> {
+        let epoch = self.publish_take_over(opening).await?;
+        let mut progress = self.progress.clone();
+        loop {
+            let Progress { sequence, epoch: found, is_stopped, .. } = *progress.borrow_and_update();
+            if found > epoch {
+                let (path, holder) = (self.connection.address.clone().into(), "a process that came later".into());
+                return Err(StoreError::Locked { path, holder });
+            }
+            if found == epoch {
+                return Ok(());
+            }
+            if is_stopped {
+                return Err(self.queue.check_open().err().unwrap_or(StoreError::Closed));
+            }
+            match tokio::time::timeout(STALLED_MAX, progress.changed()).await {
+                Ok(Ok(())) => {}
+                Ok(Err(_)) => return Err(self.queue.check_open().err().unwrap_or(StoreError::Closed)),
+                Err(_) => {
+                    let why = format!("the stream cannot be read after message {sequence}");
+                    return Err(StoreError::Unavailable { log: self.connection.address.clone(), why });
+                }
+            }
+        }
+    }
+
+    async fn publish_take_over(&self, opening: [u8; 16]) -> Result<u64, StoreError> {
+        let connection = &self.connection;
+        let holder = format!("{}, pid {}", connection.label, std::process::id());
+        let payload = TakeOver { opening, holder }.encode();
+        let subject = Subject::TakeOver.name(&connection.name);
+        let deadline = tokio::time::Instant::now() + STALLED_MAX;
+        loop {
+            let error = match self.try_take_over(&subject, payload.clone(), opening).await {
+                Ok(epoch) => return Ok(epoch),
+                Err(error) => error,
+            };
+            if tokio::time::Instant::now() > deadline {
+                return Err(error);
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    /// Publishes the take-over once, also if an earlier try was stored and its answer was lost.
+    async fn try_take_over(&self, subject: &str, payload: bytes::Bytes, opening: [u8; 16]) -> Result<u64, StoreError> {
+        let connection = &self.connection;
+        let last = connection.last_of(Subject::TakeOver).await?;
+        let last = match last {
+            Some((sequence, payload)) => {
+                if TakeOver::decode(&payload).is_ok_and(|last| last.opening == opening) {
+                    return Ok(sequence);
+                }
+                sequence
+            }
+            None => 0,
+        };
+        let mut headers = HeaderMap::new();
+        headers.insert(NATS_EXPECTED_LAST_SUBJECT_SEQUENCE, last.to_string().as_str());
+        let published = connection.context.publish_with_headers(subject.to_owned(), headers, payload).await;
+        let acknowledgement = published.map_err(|error| connection.unavailable(&error))?;
+        let acknowledged = acknowledgement.await.map_err(|error| connection.unavailable(&error))?;
+        Ok(acknowledged.sequence)
+    }
+
+    fn finish(&self, running: Running) -> Result<(), StoreError> {
+        let Running { runtime, replica_id, publisher, applier, reader, renewal, eraser, mut erasures, purged } =
+            running;
+        // It answers everything that was queued first.
+        let published = publisher.join().map_err(|_| stopped("publisher"));
+        let handle = runtime.handle().clone();
+        handle.block_on(async {
+            let upto = erasures.borrow_and_update().erasures.iter().map(|erasure| erasure.at).max().unwrap_or(0);
+            let deadline = tokio::time::Instant::now() + ERASE_MAX;
+            while !eraser.is_finished()
+                && purged.load(Ordering::Acquire) < upto
+                && tokio::time::Instant::now() < deadline
+            {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        });
+        eraser.abort();
+        renewal.abort();
+        // Without its sender the applier ends.
+        reader.abort();
+        let applied = applier.join().map_err(|_| stopped("replica"));
+        let closed = self.replica.close();
+        let noted = applied.and_then(|(folder, state)| {
+            closed?;
+            state.map_or(Ok(()), |state| folder.close(&state))
+        });
+        handle.block_on(async {
+            let release = lease::release(&self.connection, &replica_id);
+            // It runs out by itself.
+            let _ = tokio::time::timeout(REQUEST_MAX, release).await;
+        });
+        runtime.shutdown_background();
+        published.and(noted)
+    }
+}
+
+impl Drop for JetStreamStore {
+    fn drop(&mut self) {
+        match self.close() {
+            Ok(()) | Err(StoreError::Closed) => {}
+            Err(error) => tracing::error!(%error, "the log was not closed cleanly"),
+        }
+    }
+}
+
+/// Reads the stream until the applier is gone.
+async fn read(connection: Connection, mut next: u64, sender: mpsc::Sender<Incoming>) {
+    loop {
+        if let Ok(mut messages) = connection.messages(None, next).await {
+            while let Some(Ok(message)) = messages.next().await {
+                let Ok(info) = message.info() else { break };
+                let sequence = info.stream_sequence;
+                let (subject, payload) = (message.subject.to_string(), message.payload.clone());
+                if sender.send(Incoming { sequence, subject, payload }).await.is_err() {
+                    return;
+                }
+                next = sequence + 1;
+            }
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// Runs something that blocks on a thread of its own.
+fn apart<T: Send>(work: impl FnOnce() -> Result<T, StoreError> + Send) -> Result<T, StoreError> {
+    std::thread::scope(|scope| scope.spawn(work).join()).unwrap_or_else(|_| Err(stopped("opening")))
+}
+
+fn spawn<T: Send + 'static>(
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<JoinHandle<T>, StoreError> {
+    let thread = std::thread::Builder::new().name(name.into()).spawn(work);
+    thread.map_err(|source| failed(Path::new(name), source))
+}
+
+fn stopped(what: &str) -> StoreError {
+    let source = std::io::Error::other(format!("the {what} of the log stopped unexpectedly"));
+    StoreError::Io { path: what.into(), source: Arc::new(source) }
+}
+
+/// Bytes that no other call has returned, in this process or another.
+fn random_id() -> [u8; 16] {
+    let half = || RandomState::new().hash_one(std::time::SystemTime::now()).to_le_bytes();
+    let mut id = [0; 16];
+    id[..8].copy_from_slice(&half());
+    id[8..].copy_from_slice(&half());
+    id
+}

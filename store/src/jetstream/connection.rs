@@ -1,0 +1,319 @@
+//! The connection to the servers, and the stream: created as a log needs it, or refused.
+
+use std::time::Duration;
+
+use async_nats::jetstream::consumer::{DeliverPolicy, pull};
+use async_nats::jetstream::stream::{
+    self, Config, DiscardPolicy, LastRawMessageErrorKind, RetentionPolicy, StorageType, Stream,
+};
+use async_nats::jetstream::{self, Context};
+use async_nats::{Client, ConnectOptions, ServerAddr};
+use futures_util::StreamExt as _;
+
+use super::options::{Credentials, JetStreamOptions};
+use super::subject::Subject;
+use super::summary::Summary;
+use crate::error::StoreError;
+
+/// Older servers lost acknowledged messages, or do not know what the configuration of the stream asks for.
+const SERVER_MIN: (u64, u64) = (2, 12);
+/// Within this time a request is answered or has failed.
+pub(super) const REQUEST_MAX: Duration = Duration::from_secs(5);
+/// For this long servers that have just begun may answer nothing, and the pause until they are asked again.
+const PATIENCE: Duration = Duration::from_secs(60);
+const PAUSE: Duration = Duration::from_millis(200);
+/// How long a server may take to accept the connection.
+const CONNECT_MAX: Duration = Duration::from_secs(10);
+/// The smallest limit of a server for a message.
+const PAYLOAD_BYTES_MIN: usize = 16 << 10;
+/// Larger messages are not made, whatever the server allows: one message is one write of every server.
+const PART_BYTES_MAX: usize = 1 << 20;
+
+/// The metadata of the stream that makes it a log: its id and the version of its messages.
+const LOG_ID: &str = "rethread.log";
+const FORMAT: &str = "rethread.format";
+const FORMAT_VERSION: &str = "1";
+
+/// A connection to the stream of a log.
+#[derive(Clone)]
+pub(super) struct Connection {
+    pub(super) client: Client,
+    pub(super) context: Context,
+    pub(super) stream: Stream,
+    /// The name of the stream.
+    pub(super) name: String,
+    /// The address for errors.
+    pub(super) address: String,
+    /// The id of the log.
+    pub(super) log: [u8; 16],
+    /// The most bytes of an operation in one message.
+    pub(super) part_bytes: usize,
+    /// The name of the process, for people.
+    pub(super) label: String,
+    pub(super) n_replicas: usize,
+}
+
+impl Connection {
+    /// Connects, and creates the stream if it is not there.
+    pub(super) async fn open(options: &JetStreamOptions) -> Result<Self, StoreError> {
+        let address = options.address();
+        let client = connect(options, &address).await?;
+        let info = client.server_info();
+        check_version(&info.version).map_err(|why| unsuitable(&address, why))?;
+        if info.max_payload < PAYLOAD_BYTES_MIN {
+            let why = format!(
+                "its servers accept messages of {} bytes: set `max_payload` to at least {PAYLOAD_BYTES_MIN}",
+                info.max_payload
+            );
+            return Err(unsuitable(&address, why));
+        }
+        let part_bytes = info.max_payload.min(PART_BYTES_MAX) - 1024;
+        let mut context = jetstream::new(client.clone());
+        context.set_timeout(REQUEST_MAX);
+        // The servers of a cluster that has just begun have no leader.
+        let stream = patiently(|| open_stream(&context, options, &address)).await?;
+        let config = &stream.cached_info().config;
+        let log = check_stream(config, &options.stream).map_err(|why| unsuitable(&address, why))?;
+        let (name, label) = (options.stream.clone(), options.replica.label.clone());
+        let n_replicas = config.num_replicas;
+        Ok(Self { client, context, stream, name, address, log, part_bytes, label, n_replicas })
+    }
+
+    pub(super) fn unavailable(&self, error: &dyn std::error::Error) -> StoreError {
+        unavailable(&self.address, error)
+    }
+
+    /// The last message of a subject, with its sequence.
+    pub(super) async fn last_of(&self, subject: Subject) -> Result<Option<(u64, bytes::Bytes)>, StoreError> {
+        match self.stream.get_last_raw_message_by_subject(&subject.name(&self.name)).await {
+            Ok(message) => Ok(Some((message.sequence, message.payload))),
+            Err(error) if error.kind() == LastRawMessageErrorKind::NoMessageFound => Ok(None),
+            Err(error) => Err(self.unavailable(&error)),
+        }
+    }
+
+    /// The messages of a subject from a sequence on, in order; of all subjects without one.
+    pub(super) async fn messages(&self, subject: Option<Subject>, from: u64) -> Result<pull::Ordered, StoreError> {
+        let config = pull::OrderedConfig {
+            deliver_policy: DeliverPolicy::ByStartSequence { start_sequence: from.max(1) },
+            filter_subject: subject.map(|subject| subject.name(&self.name)).unwrap_or_default(),
+            ..pull::OrderedConfig::default()
+        };
+        let consumer = self.stream.create_consumer(config).await.map_err(|error| self.unavailable(&error))?;
+        consumer.messages().await.map_err(|error| self.unavailable(&error))
+    }
+
+    /// All messages of summaries from a sequence on.
+    pub(super) async fn summaries(&self, from: u64) -> Result<Vec<Summary>, StoreError> {
+        let Some((last, _)) = self.last_of(Subject::Summary).await?.filter(|(last, _)| *last >= from) else {
+            return Ok(Vec::new());
+        };
+        let mut messages = self.messages(Some(Subject::Summary), from).await?;
+        let mut summaries = Vec::new();
+        loop {
+            let next = tokio::time::timeout(REQUEST_MAX, messages.next()).await;
+            let message = match next {
+                Ok(Some(Ok(message))) => message,
+                Ok(Some(Err(error))) => return Err(self.unavailable(&error)),
+                Ok(None) | Err(_) => return Err(self.timed_out()),
+            };
+            let sequence = message.info().map_err(|error| self.unavailable(&*error))?.stream_sequence;
+            summaries.push(Summary::decode(&message.payload).map_err(|_| {
+                unsuitable(&self.address, format!("message {sequence} of the stream is no summary of a log"))
+            })?);
+            if sequence >= last {
+                return Ok(summaries);
+            }
+        }
+    }
+
+    pub(super) fn timed_out(&self) -> StoreError {
+        StoreError::Unavailable { log: self.address.clone(), why: "its servers do not answer".into() }
+    }
+}
+
+async fn connect(options: &JetStreamOptions, address: &str) -> Result<Client, StoreError> {
+    let mut servers = Vec::new();
+    for server in options.servers.split(',') {
+        let server = server.trim().parse::<ServerAddr>();
+        servers.push(server.map_err(|error| unsuitable(address, format!("a server is not named well: {error}")))?);
+    }
+    let connect = ConnectOptions::new()
+        .name(options.replica.label.clone())
+        .connection_timeout(CONNECT_MAX)
+        .request_timeout(Some(REQUEST_MAX))
+        // It tries as long as the log is open; what waits for it has limits of its own.
+        .max_reconnects(None)
+        .reconnect_delay_callback(|n| Duration::from_millis((50 * n as u64).min(1000)))
+        .ping_interval(Duration::from_secs(5))
+        .require_tls(options.require_tls);
+    let mut connect = match &options.credentials {
+        Credentials::None => connect,
+        Credentials::Password { user, password } => connect.user_and_password(user.clone(), password.clone()),
+        Credentials::Token(token) => connect.token(token.clone()),
+        Credentials::Nkey(seed) => connect.nkey(seed.clone()),
+        Credentials::File(path) => connect
+            .credentials_file(path)
+            .await
+            .map_err(|error| unsuitable(address, format!("the credentials in {}: {error}", path.display())))?,
+    };
+    if let Some(ca) = &options.ca_file {
+        connect = connect.add_root_certificates(ca.clone());
+    }
+    if let Some((certificate, key)) = &options.client_certificate {
+        connect = connect.add_client_certificate(certificate.clone(), key.clone());
+    }
+    let connected = tokio::time::timeout(CONNECT_MAX, connect.connect(servers)).await;
+    match connected {
+        Ok(Ok(client)) => Ok(client),
+        Ok(Err(error)) => Err(unavailable(address, &error)),
+        Err(_) => Err(StoreError::Unavailable {
+            log: address.into(),
+            why: format!("no server accepted the connection within {} s", CONNECT_MAX.as_secs()),
+        }),
+    }
+}
+
+async fn open_stream(context: &Context, options: &JetStreamOptions, address: &str) -> Result<Stream, StoreError> {
+    match context.get_stream(&options.stream).await {
+        Ok(stream) => return Ok(stream),
+        Err(error) if is_absent(&error) => {}
+        Err(error) => return Err(unavailable(address, &error)),
+    }
+    let created = context.create_stream(config(&options.stream, options.replicas)).await;
+    match created {
+        Ok(stream) => Ok(stream),
+        // Another process may have created it at the same time, with an id of its own.
+        Err(error) => context.get_stream(&options.stream).await.map_err(|_| unavailable(address, &error)),
+    }
+}
+
+fn is_absent(error: &jetstream::context::GetStreamError) -> bool {
+    use jetstream::context::GetStreamErrorKind;
+    matches!(error.kind(), GetStreamErrorKind::JetStream(error) if error.error_code() == jetstream::ErrorCode::STREAM_NOT_FOUND)
+}
+
+/// The configuration of a stream that loses nothing.
+fn config(name: &str, n_replicas: usize) -> Config {
+    Config {
+        name: name.into(),
+        subjects: vec![format!("{name}.>")],
+        description: Some("a log of rethread: do not edit".into()),
+        retention: RetentionPolicy::Limits,
+        storage: StorageType::File,
+        discard: DiscardPolicy::New,
+        num_replicas: n_replicas,
+        max_messages: -1,
+        max_bytes: -1,
+        max_messages_per_subject: -1,
+        max_message_size: -1,
+        // Messages leave the stream one by one, after a summary announced it.
+        deny_purge: true,
+        allow_direct: true,
+        metadata: [(LOG_ID.to_owned(), hex(&super::random_id())), (FORMAT.to_owned(), FORMAT_VERSION.to_owned())]
+            .into(),
+        ..Config::default()
+    }
+}
+
+/// The id of the log in a stream, or why the stream is none or could lose messages.
+fn check_stream(config: &Config, name: &str) -> Result<[u8; 16], String> {
+    let Some(id) = config.metadata.get(LOG_ID).and_then(|id| unhex(id)) else {
+        return Err("the stream was not created for a log of rethread: name another stream".into());
+    };
+    let format = config.metadata.get(FORMAT).map_or("none", String::as_str);
+    if format != FORMAT_VERSION {
+        return Err(format!("the stream has format {format}, this program reads format {FORMAT_VERSION}"));
+    }
+    let is_limited = |limit: i64| limit > 0;
+    let faults = [
+        (config.retention != RetentionPolicy::Limits, "its retention is not `limits`"),
+        (is_limited(config.max_messages), "it has a limit of messages"),
+        (is_limited(config.max_bytes), "it has a limit of bytes"),
+        (is_limited(config.max_messages_per_subject), "it has a limit of messages for each subject"),
+        (!config.max_age.is_zero(), "its messages have a largest age"),
+        (config.discard != DiscardPolicy::New, "its policy of discarding is not `new`"),
+        (config.storage != StorageType::File, "it is not stored in files"),
+        (config.subjects != [format!("{name}.>")], "it has other subjects"),
+        (config.sealed, "it is sealed"),
+        (config.deny_delete, "it denies that messages of deleted threads are deleted"),
+        (config.allow_rollup, "it allows roll-ups, which remove messages"),
+        (config.allow_message_ttl, "its messages can have a lifetime"),
+        (config.no_ack, "it does not acknowledge messages"),
+        (config.mirror.is_some() || config.sources.is_some(), "it is filled from another stream"),
+        (config.subject_transform.is_some(), "it changes subjects"),
+    ];
+    match faults.iter().find(|(is_fault, _)| *is_fault) {
+        Some((_, fault)) => Err(format!("{fault}: create a stream by opening a log, or undo that change")),
+        None => Ok(id),
+    }
+}
+
+/// Servers name themselves by three numbers, and perhaps more after a `-`.
+fn check_version(version: &str) -> Result<(), String> {
+    let mut numbers = version.trim_start_matches('v').split(['.', '-', '+']).map(|number| number.parse::<u64>().ok());
+    let found = (numbers.next().flatten(), numbers.next().flatten());
+    let (major, minor) = SERVER_MIN;
+    match found {
+        (Some(found_major), Some(found_minor)) if (found_major, found_minor) >= SERVER_MIN => Ok(()),
+        _ => Err(format!(
+            "its server has version `{version}`, and {major}.{minor} or later is needed: older ones lost acknowledged messages"
+        )),
+    }
+}
+
+fn hex(id: &[u8; 16]) -> String {
+    id.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn unhex(text: &str) -> Option<[u8; 16]> {
+    if text.len() != 32 || !text.is_ascii() {
+        return None;
+    }
+    let mut id = [0; 16];
+    for (byte, at) in id.iter_mut().zip((0..32).step_by(2)) {
+        *byte = u8::from_str_radix(&text[at..at + 2], 16).ok()?;
+    }
+    Some(id)
+}
+
+pub(super) fn unavailable(address: &str, error: &dyn std::error::Error) -> StoreError {
+    let mut why = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        let text = error.to_string();
+        if !why.contains(&text) {
+            why = format!("{why}: {text}");
+        }
+        source = error.source();
+    }
+    StoreError::Unavailable { log: address.into(), why }
+}
+
+pub(super) fn unsuitable(address: &str, why: String) -> StoreError {
+    StoreError::Unsuitable { log: address.into(), why }
+}
+
+/// Repeats a request until it succeeds, is refused, or has failed for too long.
+pub(super) async fn patiently<T, F: Future<Output = Result<T, StoreError>>>(
+    mut request: impl FnMut() -> F,
+) -> Result<T, StoreError> {
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    loop {
+        match request().await {
+            Err(error) if error.is_temporary() && tokio::time::Instant::now() < deadline => {
+                tracing::debug!(%error, "asked again");
+                tokio::time::sleep(PAUSE).await;
+            }
+            answered => return answered,
+        }
+    }
+}
+
+/// Reads the whole state of the stream from its leader.
+pub(super) async fn last_sequence(stream: &Stream) -> Result<u64, stream::InfoError> {
+    Ok(stream.get_info().await?.state.last_sequence)
+}
+
+#[cfg(test)]
+mod tests;

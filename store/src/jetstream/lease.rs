@@ -1,0 +1,136 @@
+//! The lease: which process writes the log. It only decides who takes the log over; that a process which lost it writes
+//! nothing is the rule of epochs.
+
+use std::time::{Duration, Instant};
+
+use async_nats::jetstream::kv::{self, CreateErrorKind, Store};
+use bytes::Bytes;
+
+use super::connection::{Connection, patiently, unavailable};
+use super::options::JetStreamOptions;
+use crate::error::StoreError;
+
+const KEY: &str = "writer";
+/// The pause between two tries to take a lease that another process has.
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// A lease that this process has.
+pub(super) struct Lease {
+    bucket: Store,
+    revision: u64,
+    value: Bytes,
+    duration: Duration,
+}
+
+/// The id of the replica comes first: whoever has its folder locked may take over from an earlier process there.
+fn value(replica: &[u8; 16], label: &str) -> Bytes {
+    let mut value = replica.to_vec();
+    value.extend_from_slice(format!("{label}, pid {}", std::process::id()).as_bytes());
+    value.into()
+}
+
+impl Lease {
+    /// Takes the lease, once the one of another process has run out.
+    ///
+    /// Errors: `Locked` if another process renews it.
+    pub(super) async fn take(
+        connection: &Connection,
+        options: &JetStreamOptions,
+        replica: &[u8; 16],
+    ) -> Result<Self, StoreError> {
+        let bucket = patiently(|| open(connection, options)).await?;
+        let status = patiently(async || bucket.status().await.map_err(|error| connection.unavailable(&error))).await?;
+        let duration = status.max_age();
+        let value = value(replica, &connection.label);
+        let deadline = Instant::now() + duration + duration / 2;
+        loop {
+            let error = match bucket.create(KEY, value.clone()).await {
+                Ok(revision) => return Ok(Self { bucket, revision, value, duration }),
+                Err(error) => error,
+            };
+            if error.kind() != CreateErrorKind::AlreadyExists && Instant::now() > deadline {
+                return Err(connection.unavailable(&error));
+            }
+            let holder = match bucket.entry(KEY).await {
+                Ok(Some(entry)) if entry.value.starts_with(replica) => {
+                    // The process that had it has ended: this one has locked its folder.
+                    if let Ok(revision) = bucket.update(KEY, value.clone(), entry.revision).await {
+                        return Ok(Self { bucket, revision, value, duration });
+                    }
+                    continue;
+                }
+                Ok(Some(entry)) => String::from_utf8_lossy(entry.value.get(16..).unwrap_or_default()).into_owned(),
+                Ok(None) => String::new(),
+                Err(error) if Instant::now() > deadline => return Err(connection.unavailable(&error)),
+                Err(_) => String::new(),
+            };
+            if Instant::now() > deadline {
+                return Err(StoreError::Locked { path: connection.address.clone().into(), holder });
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    /// Renews the lease until the task is aborted.
+    pub(super) async fn renew(mut self) {
+        loop {
+            tokio::time::sleep(self.duration / 3).await;
+            match self.bucket.update(KEY, self.value.clone(), self.revision).await {
+                Ok(revision) => self.revision = revision,
+                Err(error) => self.recover(error.to_string()).await,
+            }
+        }
+    }
+
+    /// After a renewal that failed: it may have run out, or the answer was lost.
+    async fn recover(&mut self, error: String) {
+        match self.bucket.entry(KEY).await {
+            Ok(Some(entry)) if entry.value == self.value => self.revision = entry.revision,
+            Ok(Some(_)) => tracing::error!("another process has the lease of the log"),
+            Ok(None) => {
+                if let Ok(revision) = self.bucket.create(KEY, self.value.clone()).await {
+                    self.revision = revision;
+                }
+            }
+            Err(_) => tracing::warn!(%error, "the lease of the log is not renewed"),
+        }
+    }
+}
+
+/// Gives the lease of this process up, if it has it.
+pub(super) async fn release(connection: &Connection, replica: &[u8; 16]) {
+    let Ok(bucket) = connection.context.get_key_value(bucket_name(connection)).await else { return };
+    if let Ok(Some(entry)) = bucket.entry(KEY).await
+        && entry.value == value(replica, &connection.label)
+    {
+        // It runs out by itself if this fails.
+        let _ = bucket.delete_expect_revision(KEY, Some(entry.revision)).await;
+    }
+}
+
+fn bucket_name(connection: &Connection) -> String {
+    format!("{}_lease", connection.name)
+}
+
+async fn open(connection: &Connection, options: &JetStreamOptions) -> Result<Store, StoreError> {
+    let name = bucket_name(connection);
+    if let Ok(bucket) = connection.context.get_key_value(&name).await {
+        return Ok(bucket);
+    }
+    let config = kv::Config {
+        bucket: name.clone(),
+        description: "the lease of a log of rethread: do not edit".into(),
+        history: 1,
+        max_age: options.lease,
+        num_replicas: connection.n_replicas,
+        ..kv::Config::default()
+    };
+    match connection.context.create_key_value(config).await {
+        Ok(bucket) => Ok(bucket),
+        // Another process may have created it at the same time.
+        Err(error) => {
+            let found = connection.context.get_key_value(&name).await;
+            found.map_err(|_| unavailable(&connection.address, &error))
+        }
+    }
+}

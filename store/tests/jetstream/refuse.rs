@@ -1,0 +1,161 @@
+//! What is refused: servers and streams that could lose records, and folders that are no replica.
+
+use async_nats::jetstream::{self, stream};
+use rethread_store::testing::{append, put, thread};
+use rethread_store::{Credentials, JetStreamOptions, JetStreamStore, LogReader, Options, SledStore, Store, StoreError};
+
+use super::{ONE, open, options, own};
+
+fn refusal(dir: &std::path::Path, options: JetStreamOptions) -> String {
+    match JetStreamStore::open(dir, options) {
+        Err(StoreError::Unsuitable { why, .. }) => why,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn change_stream(options: &JetStreamOptions, change: impl FnOnce(&mut stream::Config)) {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let context = jetstream::new(async_nats::connect(&options.servers).await.unwrap());
+        let mut config = match context.get_stream(&options.stream).await {
+            Ok(stream) => stream.cached_info().config.clone(),
+            Err(_) => stream::Config {
+                name: options.stream.clone(),
+                subjects: vec![format!("{}.>", options.stream)],
+                ..stream::Config::default()
+            },
+        };
+        change(&mut config);
+        context.create_or_update_stream(config).await.unwrap();
+    });
+}
+
+#[test]
+fn stream_that_drops_messages_is_refused() {
+    let Some(options) = options(&ONE) else { return };
+    let dir = tempfile::tempdir().unwrap();
+    drop(open(dir.path(), &options));
+    change_stream(&options, |config| config.max_age = std::time::Duration::from_secs(3600));
+    assert!(refusal(dir.path(), options.clone()).contains("largest age"));
+    change_stream(&options, |config| {
+        config.max_age = std::time::Duration::ZERO;
+        config.max_messages = 1000;
+    });
+    assert!(refusal(dir.path(), options.clone()).contains("limit of messages"));
+    change_stream(&options, |config| config.max_messages = -1);
+    drop(open(dir.path(), &options));
+}
+
+#[test]
+fn stream_of_another_use_is_refused() {
+    let Some(options) = options(&ONE) else { return };
+    change_stream(&options, |_| {});
+    let dir = tempfile::tempdir().unwrap();
+    assert!(refusal(dir.path(), options).contains("not created for a log"));
+}
+
+#[test]
+fn folder_of_another_log_is_refused() {
+    let (Some(one), Some(other)) = (options(&ONE), options(&ONE)) else { return };
+    let dir = tempfile::tempdir().unwrap();
+    drop(open(dir.path(), &one));
+    assert!(refusal(dir.path(), other.clone()).contains("replica of another stream"));
+    let dir = tempfile::tempdir().unwrap();
+    drop(SledStore::open(dir.path(), Options::default()).unwrap());
+    assert!(refusal(dir.path(), other).contains("a log of its own"));
+}
+
+#[test]
+fn stream_that_lost_its_end_is_refused() {
+    let Some(options) = options(&ONE) else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path(), &options);
+    put(&store, append(thread(1), 0, &["a"])).unwrap();
+    drop(store);
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let config = runtime.block_on(async {
+        let context = jetstream::new(async_nats::connect(&options.servers).await.unwrap());
+        let config = context.get_stream(&options.stream).await.unwrap().cached_info().config.clone();
+        context.delete_stream(&options.stream).await.unwrap();
+        config
+    });
+    change_stream(&options, |new| *new = config);
+    assert!(refusal(dir.path(), options).contains("restored from an older backup"));
+}
+
+#[test]
+fn second_process_is_refused_and_the_first_goes_on() {
+    let Some(mut options) = options(&ONE) else { return };
+    options.lease = std::time::Duration::from_secs(1);
+    options.replica.label = "the first".into();
+    let (first, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let store = open(first.path(), &options);
+    match JetStreamStore::open(second.path(), options.clone()) {
+        Err(StoreError::Locked { holder, .. }) => assert!(holder.contains("the first"), "{holder}"),
+        other => panic!("{other:?}"),
+    }
+    put(&store, append(thread(1), 0, &["a"])).unwrap();
+    store.close().unwrap();
+    // The lease was given up.
+    let store = open(second.path(), &options);
+    assert_eq!(store.stream(thread(1)).unwrap().last_seq.0, 0);
+}
+
+#[test]
+fn credentials_are_needed_where_the_server_asks_for_them() {
+    let Some(servers) = own(1, "authorization { user: ann, password: secret }") else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let options = servers.options("guarded");
+    match JetStreamStore::open(dir.path(), options.clone()) {
+        Err(StoreError::Unavailable { .. }) => {}
+        other => panic!("{other:?}"),
+    }
+    let credentials = Credentials::Password { user: "ann".into(), password: "secret".into() };
+    let options = JetStreamOptions { credentials, ..options };
+    let store = open(dir.path(), &options);
+    put(&store, append(thread(1), 0, &["a"])).unwrap();
+    assert!(!format!("{options:?}").contains("secret"));
+}
+
+#[test]
+fn absent_server_is_an_error_in_time() {
+    let dir = tempfile::tempdir().unwrap();
+    // Nothing listens on port 1.
+    let options = JetStreamOptions::new("nats://ann:secret@127.0.0.1:1", "absent");
+    let error = JetStreamStore::open(dir.path(), options).unwrap_err();
+    assert!(matches!(error, StoreError::Unavailable { .. }), "{error:?}");
+    assert!(!error.to_string().contains("secret"), "{error}");
+    for name in ["", "a.b", "a b", "a*"] {
+        let error = JetStreamStore::open(dir.path(), JetStreamOptions::new("nats://127.0.0.1:1", name)).unwrap_err();
+        assert!(matches!(error, StoreError::Unsuitable { .. }), "{error:?}");
+    }
+}
+
+/// Those that docs/guides/jetstream.md lists.
+#[test]
+fn listed_permissions_are_enough() {
+    let guide = include_str!("../../../docs/guides/jetstream.md");
+    let row = |of: &str| {
+        let line = guide.lines().find(|line| line.starts_with('|') && line.ends_with(of)).unwrap();
+        let subjects = line.trim_start_matches('|').split('|').next().unwrap().split(',');
+        subjects.map(|subject| format!("\"{}\"", subject.trim().trim_matches('`'))).collect::<Vec<_>>().join(", ")
+    };
+    let of = |what: [&str; 3]| what.map(|what| row(&format!("publish: {what} |"))).join(", ");
+    let permissions = format!(
+        "{{ publish: {{ allow: [{}] }}, subscribe: {{ allow: [{}] }} }}",
+        of(["the messages of the log", "the stream", "the lease"]),
+        row("subscribe: answers |"),
+    );
+    let user = format!("authorization {{ users: [{{ user: ann, password: secret, permissions: {permissions} }}] }}");
+    let Some(servers) = own(1, &user) else { return };
+    let credentials = Credentials::Password { user: "ann".into(), password: "secret".into() };
+    let options = JetStreamOptions { credentials, ..servers.options("agents") };
+    for folder in [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()] {
+        let store = open(folder.path(), &options);
+        let next = store.stream(thread(1)).map_or(0, |info| info.last_seq.0 + 1);
+        put(&store, append(thread(1), next, &["a"])).unwrap();
+        put(&store, append(thread(2), 0, &["b"])).unwrap();
+        store.delete(thread(2)).unwrap();
+        store.close().unwrap();
+    }
+}

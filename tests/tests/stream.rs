@@ -1,0 +1,128 @@
+//! The program with its log in a stream of NATS JetStream, on a real server: what one machine wrote another goes on with.
+
+// The whole file is a test, its helpers included.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, clippy::print_stderr)]
+
+use std::time::{Duration, Instant};
+
+use rethread_store::testing::nats::{Servers, program};
+use rethread_tests::binary::{Running, Scene, root};
+use rethread_tests::needs;
+
+/// A tool call, and then an answer.
+const WORKFLOW: &str = r#"
+version: "1"
+name: slow
+nodes:
+  - id: work
+    llm: {profile_id: scripted, user_prompt: "Look, then say what you saw.", tool_mode: auto}
+"#;
+
+/// What the model of a machine says; the second answer comes after a time.
+fn script(delay_ms: u64) -> String {
+    format!(
+        "answers:\n- text: I look.\n  tool_calls: [{{name: list_folder, arguments: {{path: .}}}}]\n- text: A folder.\n  \
+         delay_ms: {delay_ms}\n"
+    )
+}
+
+fn servers() -> Option<Servers> {
+    let program = program(env!("CARGO_TARGET_TMPDIR"));
+    if program.is_none() {
+        needs::skipped("pip cannot install the server of NATS");
+    }
+    Some(Servers::start(&program?, 1, ""))
+}
+
+/// A machine: a folder with a configuration that names the stream.
+fn machine(servers: &Servers) -> Scene {
+    let scene = Scene::new();
+    let url = format!("{}/agents", servers.options("agents").servers);
+    let model = "[profiles.scripted]\nprovider = \"mock\"\nmodel = \"m\"\nscript_file = \"script.yaml\"\n";
+    scene.write("rethread.toml", format!("[store]\nurl = \"{url}\"\nlease_ms = 1000\n{model}"));
+    scene.write("script.yaml", script(600_000));
+    scene.write("slow.yaml", WORKFLOW);
+    scene
+}
+
+fn hello(scene: &Scene) {
+    scene.run(&format!("run {} --input Ada", root().join("docs/examples/hello.yaml").display())).ok();
+}
+
+#[test]
+fn thread_of_one_machine_is_read_on_another() {
+    let Some(servers) = servers() else { return };
+    let (one, other) = (machine(&servers), machine(&servers));
+    hello(&one);
+    let read = |scene: &Scene, words: &str| scene.run(words).ok().stdout;
+    let events = read(&one, "events last --jsonl");
+    assert!(events.lines().count() > 5);
+    assert_eq!(read(&other, "events last --jsonl"), events);
+    other.run("verify").ok();
+    // The copy of the log is filled again.
+    one.remove_data_dir();
+    assert_eq!(read(&one, "events last --jsonl"), events);
+    // Both go on writing, one after the other.
+    hello(&other);
+    hello(&one);
+    assert_eq!(read(&other, "threads --json").matches("\"thread_id\"").count(), 3);
+}
+
+#[test]
+fn thread_of_a_killed_machine_goes_on_elsewhere() {
+    let Some(servers) = servers() else { return };
+    let (one, other) = (machine(&servers), machine(&servers));
+    let mut running = Running::start(one.command(["run", "slow.yaml"]));
+    // The answer of the tool is durable before the model is called again.
+    running.wait_until_said("list_folder");
+    let deadline = Instant::now() + Duration::from_secs(120);
+    while !one.run("events last --jsonl").ok().stdout.contains("TOOL_EXECUTION_COMPLETED") {
+        assert!(Instant::now() < deadline);
+    }
+    let refused = other.run("run slow.yaml").code(7);
+    assert!(refused.stderr.contains("rethread run"), "it does not say who has the log: {refused}");
+    running.kill();
+    // Its model call is made again; the call of the tool is not.
+    other.write("script.yaml", script(0));
+    let resumed = other.run("resume last").ok();
+    assert!(resumed.to_string().contains("A folder."), "{resumed}");
+    let events = other.run("events last --jsonl").ok().stdout;
+    assert_eq!(events.matches("\"TOOL_EXECUTION_REQUEST\"").count(), 1, "{events}");
+}
+
+#[test]
+fn what_cannot_be_a_stream_is_refused() {
+    let scene = Scene::new();
+    for (url, says) in [
+        ("agents", "no scheme"),
+        ("http://127.0.0.1:4222/agents", "the scheme is not"),
+        ("nats://127.0.0.1:4222", "no stream is named"),
+    ] {
+        scene.run(&format!("threads --store {url}")).code(2).says(says);
+    }
+    // Nothing listens on port 1.
+    scene.run("threads --store nats://ann:secret@127.0.0.1:1/agents").code(1).says("nats://127.0.0.1:1/agents");
+    for (table, says) in [
+        ("url = \"nats://127.0.0.1:1/agents\"\nreplica = 3", "replica"),
+        ("url = \"nats://127.0.0.1:1/agents\"\nreplicas = 2", "1, 3 or 5"),
+        ("url = \"nats://127.0.0.1:1/agents\"\nuser = \"ann\"", "password_env"),
+        ("url = \"nats://127.0.0.1:1/agents\"\ntoken_env = \"NOT_THERE\"", "NOT_THERE"),
+        ("url = \"nats://127.0.0.1:1/agents\"\nkey_file = \"k\"", "certificate_file"),
+    ] {
+        scene.write("rethread.toml", format!("[store]\n{table}\n"));
+        scene.run("threads").code(3).says(says);
+    }
+}
+
+#[test]
+fn folder_of_a_stream_is_no_log_and_the_reverse() {
+    let Some(servers) = servers() else { return };
+    let scene = machine(&servers);
+    hello(&scene);
+    std::fs::remove_file(scene.file("rethread.toml")).unwrap();
+    scene.run("threads").code(1).says("--store");
+    let scene = Scene::new();
+    hello(&scene);
+    let url = format!("{}/agents", servers.options("agents").servers);
+    scene.run(&format!("threads --store {url}")).code(1).says("a log of its own");
+}
