@@ -104,6 +104,13 @@ pub(crate) struct OpenArgs {
     pub(crate) quiet: bool,
 }
 
+/// Whether a log in a stream is created if it is not there. For a folder, [`OpenArgs::check_log`] decides.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Creates {
+    Log,
+    Nothing,
+}
+
 /// Writes whole lines of the log with visible marks for hidden characters.
 struct MarkedLog<W>(W);
 
@@ -219,7 +226,7 @@ impl OpenArgs {
         self.config_file().map_or_else(|| Ok(Isolation::default()), commands::read)
     }
 
-    fn builder(&self) -> Result<RuntimeBuilder, Failure> {
+    fn builder(&self, creates: Creates) -> Result<RuntimeBuilder, Failure> {
         // Without a file of settings that can be read, the limit is the usual one.
         let crashes_max = self.limits().map_or(Limits::default().crashes_max, |(limits, _)| limits.crashes_max);
         let builder = Runtime::builder()
@@ -228,7 +235,7 @@ impl OpenArgs {
             .limits(|limits| limits.crashes_max = crashes_max)
             .mode(Mode::RunOnDemand)
             .principal(Principal::Command);
-        stream::place(builder, self.store.as_deref(), self.config_file())
+        stream::place(builder, self.store.as_deref(), self.config_file(), creates == Creates::Log)
     }
 
     /// A runtime that only reads: it needs an existing log, and starts nothing. It reads through the process that holds
@@ -243,7 +250,7 @@ impl OpenArgs {
             if let Some(command) = remote::find_command(&self.data_dir).await? {
                 return self.through(command).await;
             }
-            match self.builder()?.arbiters(1).mode(Mode::Observe).start().await {
+            match self.builder(Creates::Nothing)?.arbiters(1).mode(Mode::Observe).start().await {
                 // It ends soon, or answers soon.
                 Err(error) if holder(&error).is_some_and(is_command) && Instant::now() < deadline => {
                     tokio::time::sleep(HELD_POLL).await;
@@ -276,7 +283,7 @@ impl OpenArgs {
     /// A runtime that begins nothing and deletes threads, on a full disk as well.
     pub(crate) async fn start_to_delete(&self) -> Result<Runtime, Failure> {
         self.check_log()?;
-        self.after_readers(|| Ok(self.builder()?.arbiters(1).mode(Mode::Delete))).await
+        self.after_readers(|| Ok(self.builder(Creates::Nothing)?.arbiters(1).mode(Mode::Delete))).await
     }
 
     /// A runtime that reads through a server or a command.
@@ -321,7 +328,7 @@ impl OpenArgs {
     pub(crate) async fn open_damaged(&self) -> Result<Runtime, Failure> {
         match self.open_to_read().await {
             Err(failure) if failure.code == DAMAGED && self.server().await?.is_none() => {
-                let left = self.builder()?.arbiters(1).mode(Mode::Salvage).start().await?;
+                let left = self.builder(Creates::Nothing)?.arbiters(1).mode(Mode::Salvage).start().await?;
                 output::print_error(&format!("{}; showing what can still be read", failure.message));
                 Ok(left)
             }
@@ -331,7 +338,7 @@ impl OpenArgs {
 
     /// Opens a runtime that begins nothing, on a log that is created if there is none.
     pub(crate) async fn start_bare(&self) -> Result<Runtime, Failure> {
-        self.after_readers(|| Ok(self.builder()?.arbiters(1).mode(Mode::Observe))).await
+        self.after_readers(|| Ok(self.builder(Creates::Log)?.arbiters(1).mode(Mode::Observe))).await
     }
 
     /// Starts a runtime, after commands that hold the log only to read it.
@@ -375,7 +382,7 @@ impl OpenArgs {
             // Answers that a profile wants kept lie beside the log.
             let profiles = self.profiles()?.with_cache_folder(self.data_dir.join("answers"));
             let (limits, metrics) = self.limits()?;
-            let builder = self.builder()?.profiles(profiles).limits(|given| *given = limits);
+            let builder = self.builder(Creates::Log)?.profiles(profiles).limits(|given| *given = limits);
             let builder = builder.metrics_by_label(metrics.labels, metrics.label_values_max);
             let builder = builder.trace_context(otlp::trace_context(self.config_file())?);
             toolset::equip(self, build(builder), args)

@@ -49,7 +49,7 @@ pub(crate) fn is_configured(file: &Path) -> bool {
 }
 
 /// Places the log of a runtime in the stream that the option or the configuration names; leaves it in the data directory
-/// if neither does.
+/// if neither does. The stream is created if it is not there and `create` says so.
 ///
 /// # Errors
 /// As [`check`], and for a URL that names no stream.
@@ -57,9 +57,10 @@ pub(crate) fn place(
     builder: RuntimeBuilder,
     url: Option<&str>,
     file: Option<&Path>,
+    create: bool,
 ) -> Result<RuntimeBuilder, Failure> {
     Ok(match options(url, file)? {
-        Some(options) => builder.in_stream(options),
+        Some(options) => builder.in_stream(JetStreamOptions { create, ..options }),
         None => builder,
     })
 }

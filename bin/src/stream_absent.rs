@@ -31,6 +31,7 @@ pub(crate) fn place(
     builder: RuntimeBuilder,
     url: Option<&str>,
     file: Option<&Path>,
+    _create: bool,
 ) -> Result<RuntimeBuilder, Failure> {
     if url.is_some_and(|url| !url.is_empty()) {
         return Err(Failure::new(2, format!("--store: {WHY}")));

@@ -184,13 +184,15 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Whether the same may succeed later in this process, without a change by the caller.
+    /// Whether the same may succeed later in this process, without a change by the caller. If a write in doubt has happened,
+    /// the same again is refused by what it expects, or changes nothing.
     pub const fn is_temporary(&self) -> bool {
         match self {
             Self::Busy { .. }
             | Self::Fenced { .. }
             | Self::Full { .. }
             | Self::Moved { .. }
+            | Self::InDoubt { .. }
             | Self::Unavailable { .. } => true,
             Self::Conflict { .. }
             | Self::NotFound { .. }
@@ -203,7 +205,6 @@ impl StoreError {
             | Self::Damaged(_)
             | Self::Io { .. }
             | Self::Closed
-            | Self::InDoubt { .. }
             | Self::Unsuitable { .. } => false,
         }
     }

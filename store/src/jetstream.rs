@@ -110,7 +110,8 @@ impl JetStreamStore {
     /// Opens the log in a stream, with a replica in `dir`. Creates either if it is not there, and takes the log over from
     /// a process that ended. Takes as long as reading what the replica does not have yet.
     ///
-    /// Errors: `Locked` if another process has the log or the folder open; `Unavailable` if the servers cannot be reached;
+    /// Errors: `NotFound` if there is no stream and none is to be created; `Locked` if another process has the log or the folder
+    /// open; `Unavailable` if the servers cannot be reached;
     /// `Unsuitable` if their version or configuration is not that of a log; `Damaged` if messages are missing in the
     /// stream; those of [`SledStore::open`].
     pub fn open(dir: impl AsRef<Path>, options: JetStreamOptions) -> Result<Self, StoreError> {

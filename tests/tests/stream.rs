@@ -3,6 +3,8 @@
 // The whole file is a test, its helpers included.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, clippy::print_stderr)]
 
+use std::collections::BTreeSet;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use rethread_store::testing::nats::{Servers, program};
@@ -91,6 +93,60 @@ fn thread_of_a_killed_machine_goes_on_elsewhere() {
 }
 
 #[test]
+fn run_goes_on_after_its_servers_were_away() {
+    let Some(mut servers) = servers() else { return };
+    let scene = machine(&servers);
+    let config = std::fs::read_to_string(scene.file("rethread.toml")).unwrap();
+    scene.write("rethread.toml", config.replace("lease_ms", "write_timeout_ms = 1000\nlease_ms"));
+    scene.write("script.yaml", script(2_000));
+    let mut running = Running::start(scene.command(["run", "slow.yaml"]));
+    running.wait_until_said("list_folder");
+    servers.kill(0);
+    // For longer than a write waits.
+    std::thread::sleep(Duration::from_secs(5));
+    assert!(!running.has_ended());
+    servers.restart(0);
+    let ran = running.end().ok();
+    assert!(ran.to_string().contains("A folder."), "{ran}");
+    let events = scene.run("events last --jsonl").ok().stdout;
+    assert_eq!(events.matches("\"TOOL_EXECUTION_REQUEST\"").count(), 1, "{events}");
+    assert_eq!(events.matches("\"THREAD_COMPLETED\"").count(), 1, "{events}");
+}
+
+/// The last log of each format, and what a killed process left of one.
+#[test]
+fn golden_logs_are_the_same_in_a_stream_and_back() {
+    let Some(servers) = servers() else { return };
+    for log in ["1/log", "6/log-killed", "9/log", "13/log", "13/log-killed"] {
+        let (folder, stream, back) = (Scene::new(), Scene::new(), Scene::new());
+        let copied =
+            Command::new("cp").arg("-r").arg(root().join("tests/golden").join(log)).arg(folder.data_dir()).status();
+        assert!(copied.unwrap().success());
+        let url = format!("{}/{}", servers.options("x").servers, log.replace('/', "-"));
+        folder.run("export --all --output out.jsonl").ok();
+        let exported = folder.file("out.jsonl").display().to_string();
+        stream.run(&format!("--store {url} import {exported}")).ok();
+        stream.run(&format!("--store {url} verify")).ok();
+        stream.remove_data_dir();
+        stream.run(&format!("--store {url} export --all --output out.jsonl")).ok();
+        back.run(&format!("import {}", stream.file("out.jsonl").display())).ok();
+        back.run("verify").ok();
+        back.run("export --all --output out.jsonl").ok();
+        let read = |scene: &Scene| std::fs::read_to_string(scene.file("out.jsonl")).unwrap();
+        assert_eq!(records(&read(&folder)), records(&read(&stream)), "{log}");
+        assert_eq!(records(&read(&folder)), records(&read(&back)), "{log}");
+    }
+}
+
+/// The hash of each record in an export: it is over all that was recorded, and over the hashes before it.
+fn records(export: &str) -> BTreeSet<String> {
+    let lines = export.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+    let hashes: BTreeSet<_> = lines.filter_map(|line| Some(line["hash"].as_str()?.to_owned())).collect();
+    assert!(hashes.len() > 20, "{export}");
+    hashes
+}
+
+#[test]
 fn what_cannot_be_a_stream_is_refused() {
     let scene = Scene::new();
     for (url, says) in [
@@ -121,6 +177,8 @@ fn folder_of_a_stream_is_no_log_and_the_reverse() {
     hello(&scene);
     std::fs::remove_file(scene.file("rethread.toml")).unwrap();
     scene.run("threads").code(1).says("--store");
+    let url = format!("{}/typo", servers.options("typo").servers);
+    Scene::new().run(&format!("threads --store {url}")).code(5).says("typo");
     let scene = Scene::new();
     hello(&scene);
     let url = format!("{}/agents", servers.options("agents").servers);

@@ -12,13 +12,15 @@ use super::pending_inputs::{RetainedWork, WorkReport};
 use crate::clock;
 use crate::error::{ReadError, RuntimeError};
 use rethread_events::text::with_sources;
+use rethread_store::StoreError;
 
-/// How long to wait before a log without room is tried again.
+/// How long to wait before a log that takes no writes is tried again.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// Returns whether a new decision may succeed.
+/// Returns whether a new decision may succeed. One that conflicts was made before a write that was in doubt had happened.
 fn is_for_now(error: &ReadError) -> bool {
-    matches!(error, ReadError::Runtime(RuntimeError::Store(error)) if error.is_temporary())
+    let ReadError::Runtime(RuntimeError::Store(error)) = error else { return false };
+    error.is_temporary() || matches!(error, StoreError::Conflict { .. })
 }
 
 impl ThreadActor {
@@ -86,12 +88,12 @@ impl ThreadActor {
         }
     }
 
-    /// Handles a log without room: the thread is not failed, and its waiters continue to wait.
+    /// Handles a log that takes no writes, for example one without room: the thread is not failed, and its waiters continue to wait.
     pub(super) fn wait_for_room(&mut self, error: &ReadError, ctx: &mut Context<Self>) {
         let Phase::Unloaded(kept) = &mut self.phase else {
             return;
         };
-        tracing::warn!(thread = %self.id, error = with_sources(error), "the thread waits for room in the log");
+        tracing::warn!(thread = %self.id, error = with_sources(error), "the thread waits until the log takes writes");
         let asking = kept.take_asking();
         if kept.is_empty() {
             // Nothing of it is in memory: a timer activates it.

@@ -177,6 +177,9 @@ async fn connect(options: &JetStreamOptions, address: &str) -> Result<Client, St
 async fn open_stream(context: &Context, options: &JetStreamOptions, address: &str) -> Result<Stream, StoreError> {
     match context.get_stream(&options.stream).await {
         Ok(stream) => return Ok(stream),
+        Err(error) if is_absent(&error) && !options.create => {
+            return Err(StoreError::NotFound { what: "log", name: address.into() });
+        }
         Err(error) if is_absent(&error) => {}
         Err(error) => return Err(unavailable(address, &error)),
     }

@@ -13,6 +13,8 @@ pub struct JetStreamOptions {
     pub servers: String,
     /// The name of the stream, which is also the first word of its subjects: 1 to 64 letters, digits, `-` and `_`.
     pub stream: String,
+    /// Whether the stream is created if it is not there.
+    pub create: bool,
     /// How many servers store the stream, if it is created: 1, 3 or 5. An existing stream keeps its number.
     pub replicas: usize,
     /// How the client proves who it is.
@@ -72,6 +74,7 @@ impl JetStreamOptions {
         Self {
             servers: servers.into(),
             stream: stream.into(),
+            create: true,
             replicas: 1,
             credentials: Credentials::None,
             ca_file: None,

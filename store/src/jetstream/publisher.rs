@@ -187,11 +187,11 @@ impl Publisher {
                 self.next_sent = self.next_sent.saturating_sub(1);
                 self.bytes = self.bytes.saturating_sub(published_bytes(&sent));
                 self.queue.release(sent.bytes);
-                if let Some(answer) = sent.answer {
-                    match &outcome {
-                        Ok(appended) => answer.done(*appended),
-                        Err(error) => self.fail(sent.thread, answer, error.clone()),
-                    }
+                match (sent.answer, &outcome) {
+                    (Some(answer), Ok(appended)) => answer.done(*appended),
+                    (Some(answer), Err(error)) => self.fail(sent.thread, answer, error.clone()),
+                    // It was in doubt: what was queued since was decided without knowing what came of it.
+                    (None, _) => drop(sent.thread.map(|thread| self.fenced.insert(thread, self.queue.next_ticket()))),
                 }
             }
         }
@@ -304,6 +304,12 @@ impl Publisher {
                 }
                 self.fenced.remove(&thread);
             }
+            if thread.is_some_and(|thread| self.is_in_doubt(thread)) {
+                let log = self.connection.address.clone();
+                let why = "an earlier write of the same thread is in doubt".into();
+                self.refuse(waiting, StoreError::Unavailable { log, why });
+                continue;
+            }
             let Waiting { op, bytes, answer, .. } = waiting;
             let Some(outgoing) = encode(&op, self.connection.part_bytes) else {
                 self.queue.release(bytes);
@@ -324,6 +330,11 @@ impl Publisher {
             return true;
         }
         false
+    }
+
+    /// Whether an append of the thread was answered as in doubt, and is not settled yet.
+    fn is_in_doubt(&self, thread: ThreadId) -> bool {
+        self.sent.iter().any(|sent| sent.answer.is_none() && sent.thread == Some(thread))
     }
 
     fn send(&self, subject: String, payload: Bytes) {
