@@ -198,7 +198,7 @@ pub trait LogReader: Send + Sync + 'static {
     fn verify(&self) -> Result<Verification, StoreError>;
 
     /// Whether the log takes appends now. The error is what an append would be refused with: `Moved` where the folder of
-    /// the log is no longer at its path, `Closed`, or why it only reads.
+    /// the log is no longer at its path, `Unavailable` where no server of it can be reached, `Closed`, or why it only reads.
     fn check_writable(&self) -> Result<(), StoreError>;
 }
 

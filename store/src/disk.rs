@@ -60,7 +60,9 @@ use files::{Files, Root};
 use journal::Journal;
 use lock::Lock;
 use mark::{LogEnd, SharedMark};
-use queue::{Answer, Op, Queue};
+#[cfg(feature = "jetstream")]
+use queue::Answer;
+use queue::{Op, Queue};
 use read::Reader;
 use recover::Found;
 use sealer::{Sealer, Task};

@@ -122,9 +122,9 @@ pub enum StoreError {
         forks: Vec<ThreadId>,
     },
     /// Another process has the log open: use that one, or stop it first.
-    #[error("the log in {path} is open in another process ({holder}): stop it first, or use another --data-dir")]
+    #[error("the log in {path} is open in another process ({holder}): stop it first, or use another log")]
     Locked {
-        /// The folder of the log.
+        /// The folder of the log, or the address of its stream.
         path: PathBuf,
         /// Who holds it, for example `rethread serve, pid 4711`.
         holder: String,

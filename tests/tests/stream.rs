@@ -4,6 +4,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, clippy::print_stderr)]
 
 use std::collections::BTreeSet;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -111,6 +113,35 @@ fn run_goes_on_after_its_servers_were_away() {
     let events = scene.run("events last --jsonl").ok().stdout;
     assert_eq!(events.matches("\"TOOL_EXECUTION_REQUEST\"").count(), 1, "{events}");
     assert_eq!(events.matches("\"THREAD_COMPLETED\"").count(), 1, "{events}");
+}
+
+/// The status of `GET /health/ready`.
+fn readiness(address: &str) -> String {
+    let mut connection = TcpStream::connect(address).unwrap();
+    write!(connection, "GET /health/ready HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    connection.read_to_string(&mut answer).unwrap();
+    answer.split_whitespace().nth(1).unwrap().to_owned()
+}
+
+#[test]
+fn server_is_ready_while_the_servers_of_its_log_are() {
+    let Some(mut servers) = servers() else { return };
+    let scene = machine(&servers);
+    let mut running = Running::start(scene.command(["serve", "--listen", "127.0.0.1:0"]));
+    let said = running.wait_until_said("http://");
+    let address = said.split("http://").nth(1).unwrap().split(['/', ' ', '?', '\n']).next().unwrap().trim().to_owned();
+    assert_eq!(readiness(&address), "200");
+    let wait_for = |status: &str| {
+        let deadline = Instant::now() + Duration::from_secs(120);
+        while readiness(&address) != status {
+            assert!(Instant::now() < deadline, "it is never {status}");
+        }
+    };
+    servers.kill(0);
+    wait_for("503");
+    servers.restart(0);
+    wait_for("200");
 }
 
 /// The last log of each format, and what a killed process left of one.

@@ -19,7 +19,7 @@ pub(crate) async fn live() -> HttpResponse {
 #[utoipa::path(get, path = "/health/ready", tag = "operation", operation_id = "ready",
     responses(
         (status = 200, description = "It accepts work", body = Health),
-        (status = 503, description = "It is stopping, or the folder of its log was moved or removed"),
+        (status = 503, description = "It is stopping, or its log cannot be written: its folder was moved or removed, or its servers cannot be reached"),
     ))]
 pub(crate) async fn ready(server: Shared) -> Result<HttpResponse, Problem> {
     if server.stopping.is_cancelled() {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use async_nats::connection::State;
 use async_nats::jetstream::consumer::{DeliverPolicy, pull};
 use async_nats::jetstream::stream::{
     self, Config, DiscardPolicy, LastRawMessageErrorKind, RetentionPolicy, StorageType, Stream,
@@ -123,6 +124,16 @@ impl Connection {
             })?);
             if sequence >= last {
                 return Ok(summaries);
+            }
+        }
+    }
+
+    /// Whether a server is connected.
+    pub(super) fn check(&self) -> Result<(), StoreError> {
+        match self.client.connection_state() {
+            State::Connected => Ok(()),
+            State::Disconnected | State::Pending => {
+                Err(StoreError::Unavailable { log: self.address.clone(), why: "no server is connected".into() })
             }
         }
     }

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
-use async_nats::connection::State as Link;
 use bytes::Bytes;
 use rethread_events::ids::ThreadId;
 use tokio::runtime::Handle;
@@ -262,7 +261,7 @@ impl Publisher {
         if self.doubt.is_some() {
             return;
         }
-        if self.connection.client.connection_state() != Link::Connected {
+        if self.connection.check().is_err() {
             if !self.sent.is_empty() {
                 self.begin_doubt();
             }

@@ -90,6 +90,7 @@ impl LogReader for JetStreamStore {
 
     fn check_writable(&self) -> Result<(), StoreError> {
         self.queue.check_open()?;
+        self.connection.check()?;
         self.replica.check_writable()
     }
 }
