@@ -88,7 +88,8 @@ impl ThreadActor {
         }
     }
 
-    /// Handles a log that takes no writes, for example one without room: the thread is not failed, and its waiters continue to wait.
+    /// Handles a log that takes no writes, for example one without room: the thread is not failed, and its waiters continue
+    /// to wait.
     pub(super) fn wait_for_room(&mut self, error: &ReadError, ctx: &mut Context<Self>) {
         let Phase::Unloaded(kept) = &mut self.phase else {
             return;

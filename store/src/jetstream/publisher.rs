@@ -333,7 +333,9 @@ impl Publisher {
 
     /// Whether an append of the thread was answered as in doubt, and is not settled yet.
     fn is_in_doubt(&self, thread: ThreadId) -> bool {
-        self.sent.iter().any(|sent| sent.answer.is_none() && sent.thread == Some(thread))
+        // The oldest are in doubt first.
+        let mut in_doubt = self.sent.iter().take_while(|sent| sent.answer.is_none());
+        in_doubt.any(|sent| sent.thread == Some(thread))
     }
 
     fn send(&self, subject: String, payload: Bytes) {
