@@ -121,6 +121,7 @@ mod selection;
 mod send_signal;
 mod sent_signals;
 mod services;
+mod short_steps;
 mod signals;
 mod snapshot_writer;
 mod snapshots;

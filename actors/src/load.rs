@@ -10,6 +10,7 @@ use rethread_store::{LogReader, Record, Snapshot, StoreError, StreamInfo};
 
 use crate::error::{ReadError, RuntimeError};
 use crate::kept_states::KeptStates;
+use crate::short_steps::ShortSteps;
 use crate::snapshots;
 
 /// A state and its position in the log.
@@ -22,6 +23,8 @@ pub(crate) struct Loaded {
     pub(crate) snapshot: Option<Seq>,
     /// How many bytes were read for it: the snapshot and the payloads of the events after it.
     pub(crate) bytes: usize,
+    /// The last steps of the thread, if it was in memory.
+    pub(crate) short_steps: ShortSteps,
 }
 
 /// Returns the state of a thread after its last event, from a snapshot if a good one exists. Blocks.
@@ -133,7 +136,14 @@ pub(crate) fn recorded_by(store: &dyn LogReader, thread: ThreadId, seq: Seq) -> 
 impl Loaded {
     /// Returns the state before the first event.
     pub(crate) fn empty(thread: ThreadId) -> Self {
-        Self { state: State::new(thread), last_position: Position(0), last_hash: Hash::ZERO, snapshot: None, bytes: 0 }
+        Self {
+            state: State::new(thread),
+            last_position: Position(0),
+            last_hash: Hash::ZERO,
+            snapshot: None,
+            bytes: 0,
+            short_steps: ShortSteps::default(),
+        }
     }
 }
 
@@ -191,6 +201,7 @@ fn from_snapshot(
         last_hash: record.hash,
         snapshot: Some(snapshot.seq),
         bytes: snapshot.state.len(),
+        short_steps: ShortSteps::default(),
     }))
 }
 

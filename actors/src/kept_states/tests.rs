@@ -20,7 +20,7 @@ fn state(of: u8, n: u64) -> Loaded {
     for _ in 1..n {
         state.apply(Time::from_unix_us(0), &Event::from_data("WARNING", warning.clone()).unwrap()).unwrap();
     }
-    Loaded { state, last_position: Position(n), last_hash: Hash::ZERO, snapshot: None, bytes: 0 }
+    Loaded { state, last_position: Position(n), ..Loaded::empty(thread(of)) }
 }
 
 #[test]

@@ -17,6 +17,7 @@ use crate::error::ReadError;
 use crate::inputs::bytes_of;
 use crate::permit_waits::RunningCalls;
 use crate::port::Reply;
+use crate::short_steps::ShortSteps;
 use crate::snapshot_writer::SnapshotWriter;
 use crate::snapshots;
 use crate::stream_keys;
@@ -75,6 +76,8 @@ pub(super) struct Live {
     pub(super) budget_is_spent: bool,
     /// The bytes of all that was read and appended for its state, an upper bound for what a step reads of it.
     pub(super) bytes: usize,
+    /// How long its last steps took.
+    pub(super) short_steps: ShortSteps,
 }
 
 /// What a live thread has appended since its actor started.
@@ -106,6 +109,8 @@ pub(super) type Postponed = Box<dyn FnOnce(&mut ThreadActor, &mut Context<Thread
 
 /// The most bytes that a step on the event loop may read.
 pub(super) const STEP_READS_MAX: usize = 64 << 10;
+/// The same for a thread whose last steps were short, such as a long conversation, of which most steps read the end only.
+const STEP_READS_MAX_AFTER_SHORT: usize = 16 << 20;
 
 /// A pending append.
 pub(super) struct PendingAppend {
@@ -154,6 +159,7 @@ impl Live {
             reported: Totals::default(),
             budget_is_spent: false,
             bytes: 0,
+            short_steps: ShortSteps::default(),
         }
     }
 
@@ -170,13 +176,21 @@ impl Live {
 
     /// Returns whether a step may take long: it evaluates expressions that are not cheap, or reads much.
     pub(super) fn takes_long(&self) -> bool {
-        let replaced = &self.thread.state().changes().prompts;
-        !self.thread.workflow().is_cheap() || !replaced.is_empty() || self.bytes > STEP_READS_MAX
+        self.takes_long_reading(0)
     }
 
     /// As [`Live::takes_long`], for the step that this input leads to.
     pub(super) fn takes_long_with(&self, input: &Input) -> bool {
-        self.takes_long() || self.bytes + bytes_of(input) > STEP_READS_MAX
+        self.takes_long_reading(bytes_of(input))
+    }
+
+    fn takes_long_reading(&self, new: usize) -> bool {
+        let replaced = &self.thread.state().changes().prompts;
+        let known_max = if self.short_steps.are_many() { STEP_READS_MAX_AFTER_SHORT } else { STEP_READS_MAX };
+        !self.thread.workflow().is_cheap()
+            || !replaced.is_empty()
+            || new > STEP_READS_MAX
+            || self.bytes + new > known_max
     }
 
     /// Writes a snapshot if all events are durable; otherwise does nothing.

@@ -1,7 +1,8 @@
-//! Where the machine computes: on the event loop when a step is certain to be short, and otherwise on a blocking thread,
+//! Where the machine computes: on the event loop when a step will most likely be short, and otherwise on a blocking thread,
 //! so that no other actor of the event loop waits for it.
 
 use std::collections::VecDeque;
+use std::time::Instant;
 
 use actix::prelude::*;
 use rethread_events::ids::Time;
@@ -32,7 +33,9 @@ impl ThreadActor {
         let services = self.services.clone();
         if !is_long {
             let around = Env { now: clock, tools: &*services, models: &*services, permits: &live.running };
+            let begun = Instant::now();
             let taken = take(&mut live.thread, &around);
+            live.short_steps.took(begun.elapsed());
             self.phase = Phase::Live(live);
             return then(self, taken, ctx);
         }
@@ -42,8 +45,9 @@ impl ThreadActor {
         self.phase = Phase::Elsewhere(Box::new(Elsewhere { live, next: VecDeque::new(), postponed: Vec::new() }));
         let work = move || {
             let around = Env { now: clock, tools: &*services, models: &*services, permits: &running };
+            let begun = Instant::now();
             let taken = take(&mut thread, &around);
-            (thread, running, taken)
+            (thread, running, taken, begun.elapsed())
         };
         let done = actix_rt::task::spawn_blocking(work);
         ctx.wait(done.into_actor(self).map(move |done, actor, ctx| {
@@ -54,12 +58,13 @@ impl ThreadActor {
                     return;
                 }
             };
-            let Ok((thread, running, taken)) = done else {
+            let Ok((thread, running, taken, time)) = done else {
                 // It panicked, or the runtime stops: the machine is lost, and the log has what it decided before.
                 actor.phase = Phase::Live(live);
                 return actor.fail(&RuntimeError::ActorStopped(actor.id).into(), ctx);
             };
             (live.thread, live.running) = (thread, running);
+            live.short_steps.took(time);
             actor.phase = Phase::Live(live);
             then(actor, taken, ctx);
             for told in next {

@@ -136,11 +136,12 @@ impl ThreadActor {
         self.services.outputs.forget(self.id);
         // While the registry has the actor: the next one finds this end, and removes it.
         if let Some(live) = self.release_machine().filter(|live| ended && live.progress == Progress::Continues) {
-            let Live { thread, last_position, last_hash, snapshot, bytes, .. } = *live;
+            let Live { thread, last_position, last_hash, snapshot, bytes, short_steps, .. } = *live;
             let mut state = thread.into_state();
             // A thread that had a second run may have a third.
             if state.run_number() > 1 {
-                let loaded = Loaded { state, last_position, last_hash, snapshot: Some(snapshot), bytes };
+                let snapshot = Some(snapshot);
+                let loaded = Loaded { state, last_position, last_hash, snapshot, bytes, short_steps };
                 self.services.kept_states.keep_last(self.id, &loaded);
                 state = loaded.state;
             }

@@ -132,7 +132,8 @@ impl ThreadActor {
         let known = kept.known();
         let RetainedWork { running, asking, waiting, retry: _ } = kept;
         let live = Live::new(thread, next, loaded.last_position, loaded.last_hash, loaded.snapshot);
-        let live = Live { running, asking, bytes: loaded.bytes, ..live };
+        let Loaded { bytes, short_steps, .. } = loaded;
+        let live = Live { running, asking, bytes, short_steps, ..live };
         let takes_long = live.takes_long();
         self.phase = Phase::Live(Box::new(live));
         let crashes = self.services.crashes.clone();

@@ -15,13 +15,14 @@ use super::processed::{Processed, whole};
 use super::request::{Prompt, instructions, of_profile};
 use super::state::{AgentLoop, Stage, State, Written};
 use super::{check, env::Env};
+use crate::codec::SharedList;
 use crate::event::{
     ContextItem, ContextSummarized, ContextSummaryCompleted, ContextSummaryRequested, Event, LlmCallCompleted,
     ModelChoice,
 };
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{NodeId, Time};
-use crate::message::{FinishReason, Message, Role, Usage, UsageSource};
+use crate::message::{FinishReason, Message, Part, Role, Usage, UsageSource};
 
 /// The default limit, if neither node nor workflow has one.
 pub(super) const TOKEN_LIMIT_DEFAULT: u64 = 80_000;
@@ -48,7 +49,8 @@ struct Wanted<'a> {
 /// Returns what an agent loop must do about the length of its conversation before its next call.
 pub(super) fn before_call(state: &State, agent_loop: &AgentLoop, around: &Env<'_>) -> Option<Event> {
     let plan = agent_loop.request.summary.as_ref()?;
-    let n_now = state.conversation.entries.len();
+    let entries = &state.conversation.entries;
+    let n_now = entries.len();
     let turn_from = usize::try_from(state.conversation.turn_from).unwrap_or(usize::MAX);
     let instructions = instructions(&agent_loop.request);
     let is_to_ask = agent_loop.is_to_ask(state.conversation.has_unread());
@@ -68,8 +70,11 @@ pub(super) fn before_call(state: &State, agent_loop: &AgentLoop, around: &Env<'_
     if n_shown > n_now {
         return None;
     }
-    let shown = &*state.conversation.entries.range(0..n_shown);
-    let stretches = ranges_to_summarize(shown, fresh(shown, turn_from));
+    let stretches = ranges_to_summarize(entries.iter().take(n_shown), fresh(entries, turn_from..n_shown));
+    if is_to_ask && stretches.is_empty() {
+        return None;
+    }
+    let shown = &*entries.range(0..n_shown);
     let count = |messages: &[Arc<Message>]| {
         let said = messages.iter().filter(|message| message.role != Role::System);
         let messages = instructions.iter().chain(said).cloned().collect();
@@ -78,7 +83,7 @@ pub(super) fn before_call(state: &State, agent_loop: &AgentLoop, around: &Env<'_
     if is_to_ask {
         let bare: Vec<_> = items(shown, &stretches, |_| String::new());
         let left = whole(shown, &bare).ok().filter(|left| check::context(left).is_ok())?;
-        if stretches.is_empty() || tokens.saturating_sub(count(&left)).saturating_mul(WORTH) < plan.token_limit {
+        if tokens.saturating_sub(count(&left)).saturating_mul(WORTH) < plan.token_limit {
             return None;
         }
     }
@@ -98,8 +103,7 @@ pub(super) fn before_call(state: &State, agent_loop: &AgentLoop, around: &Env<'_
     if n_shown < n_now {
         messages.push(ContextItem::Kept { from: n_shown as u64, to: n_now as u64 });
     }
-    let tokens_after =
-        whole(&state.conversation.entries.range(0..n_now), &messages).map_or(tokens, |left| count(&left));
+    let tokens_after = whole(&entries.range(0..n_now), &messages).map_or(tokens, |left| count(&left));
     Some(ContextSummarized { messages, tokens_before: tokens, tokens_after, limit: plan.token_limit }.into())
 }
 
@@ -124,7 +128,7 @@ pub(super) fn on_demand(state: &State, run: &ProcessorRun, around: &Env<'_>) -> 
         timeout_ms: plan.timeout_ms.unwrap_or(TIMEOUT_MS_DEFAULT),
         written,
     };
-    let stretches = ranges_to_summarize(shown, None);
+    let stretches = ranges_to_summarize(shown.iter(), None);
     if let Some(request) = next_request(shown, &stretches, &wanted, around) {
         return Some(Ok(Made::Event(Box::new(request.into()))));
     }
@@ -193,17 +197,20 @@ fn text_of(shown: &[Entry], range: &Range<usize>, wanted: &Wanted<'_>) -> String
 }
 
 /// The answer that the model has not read the results of yet: the last one of the turn, with its results.
-fn fresh(shown: &[Entry], turn_from: usize) -> Option<Range<usize>> {
+fn fresh(entries: &SharedList<Entry>, turn: Range<usize>) -> Option<Range<usize>> {
     let is_answer = |entry: &Entry| entry.message.role == Role::Assistant && !entry.added;
-    let start = shown.iter().rposition(is_answer).filter(|at| *at >= turn_from)?;
-    let n_results = shown[start + 1..].iter().take_while(|entry| entry.message.role == Role::Tool).count();
+    let said = &*entries.range(turn.clone());
+    let start = said.iter().rposition(is_answer)?;
+    let n_results = said[start + 1..].iter().take_while(|entry| entry.message.role == Role::Tool).count();
+    let start = turn.start + start;
     Some(start..start + 1 + n_results)
 }
 
 /// The stretches between user messages that a summary would make shorter.
-fn ranges_to_summarize(shown: &[Entry], fresh: Option<Range<usize>>) -> Vec<Range<usize>> {
-    let mut stretches: Vec<Range<usize>> = Vec::new();
-    for (i, entry) in shown.iter().enumerate() {
+fn ranges_to_summarize<'a>(shown: impl Iterator<Item = &'a Entry>, fresh: Option<Range<usize>>) -> Vec<Range<usize>> {
+    // Each with its first entry.
+    let mut stretches: Vec<(Range<usize>, &Entry)> = Vec::new();
+    for (i, entry) in shown.enumerate() {
         let stays = match entry.message.role {
             Role::System => true,
             Role::User => !entry.summary,
@@ -211,19 +218,20 @@ fn ranges_to_summarize(shown: &[Entry], fresh: Option<Range<usize>>) -> Vec<Rang
         };
         match stretches.last_mut() {
             _ if stays => {}
-            Some(last) if last.end == i => last.end += 1,
-            _ => stretches.push(i..i + 1),
+            Some((last, _)) if last.end == i => last.end += 1,
+            _ => stretches.push((i..i + 1, entry)),
         }
     }
-    stretches.retain(|range| match &shown[range.clone()] {
-        [only] => !only.summary && (only.message.tool_calls().next().is_some() || is_long(&only.message)),
-        _ => true,
-    });
-    stretches
+    let is_worth =
+        |only: &Entry| !only.summary && (only.message.tool_calls().next().is_some() || is_long(&only.message));
+    stretches.retain(|(range, first)| range.len() > 1 || is_worth(first));
+    stretches.into_iter().map(|(range, _)| range).collect()
 }
 
 fn is_long(message: &Message) -> bool {
-    message.joined_text().chars().nth(LISTED_CHARS_MAX).is_some()
+    let texts = || message.content.iter().filter_map(Part::as_text);
+    texts().map(str::len).sum::<usize>() > LISTED_CHARS_MAX
+        && texts().flat_map(str::chars).nth(LISTED_CHARS_MAX).is_some()
 }
 
 /// Returns the conversation with a message in place of each stretch.

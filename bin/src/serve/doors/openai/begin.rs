@@ -193,17 +193,9 @@ async fn fork(
             again: Some(RunAgain { run, input: Some(text) }),
             changes: ForkChanges { variables, ..ForkChanges::default() },
             workflow: on,
-            paused: true,
             ..ForkRequest::default()
         };
-        let fork = of_work.fork(fork).await?;
-        // Messages that waited when the run began are those of others: they are in the other thread.
-        let state = fork.state().await?;
-        for waiting in state.queued_runs().iter().map(|queued| queued.id).chain(state.waiting_messages()) {
-            fork.cancel_run(waiting, Some("it is a message of the thread that was forked".into())).await?;
-        }
-        fork.resume().await?;
-        Ok(fork)
+        Ok(of_work.fork(fork).await?)
     });
     let (Begun::Now(thread) | Begun::Before(thread)) = begun.await?;
     let thread = thread.by(guard::principal(server, request));
