@@ -219,7 +219,7 @@ fn main() -> ExitCode {
     };
     let mut cli = parsed();
     output::set_color(cli.open.color);
-    open::log_to_stderr(command);
+    open::log_to_stderr(command, cli.open.quiet);
     let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return exit::report(&Failure::other(format!("cannot start: {error}"))),

@@ -28,7 +28,7 @@ use crate::output::{self, Color};
 use crate::remote::{self, Client, RemoteStore};
 use crate::serve::local::{Driven, Local};
 use crate::serve::webhook;
-use crate::stream;
+use crate::stream::{self, Standby};
 use crate::toolset::{self, MoreArgs, Programs, ToolArgs};
 
 /// The configuration file, where none is named.
@@ -82,6 +82,9 @@ pub(crate) struct OpenArgs {
     /// The threads that this command runs
     #[arg(skip)]
     pub(crate) driven: Driven,
+    /// The wait for the log, if another process may have it for as long as it likes
+    #[arg(skip)]
+    pub(crate) standby: OnceLock<Standby>,
     /// Use the log of this server, such as http://127.0.0.1:7117, with the token in RETHREAD_TOKEN; a server of this
     /// machine that holds the log is found automatically
     #[arg(long, global = true, env = "RETHREAD_SERVER", value_name = "URL")]
@@ -125,12 +128,14 @@ impl<W: Write> Write for MarkedLog<W> {
     }
 }
 
-/// Diagnostics go to stderr when RETHREAD_LOG asks for them, for example `RETHREAD_LOG=debug`; warnings otherwise.
-pub(crate) fn log_to_stderr(command: &str) {
+/// Diagnostics go to stderr when RETHREAD_LOG asks for them, for example `RETHREAD_LOG=debug`; errors otherwise, and what a
+/// person waits for.
+pub(crate) fn log_to_stderr(command: &str, quiet: bool) {
     // Faults of MCP servers and of clients of `serve` are logged only where they matter. What another command
     // does it prints.
     let audit = if command == "serve" { "audit=info," } else { "" };
-    let default = format!("error,{audit}rethread::serve::webhook=warn,rmcp=off,actix_http=off");
+    let waiting = if quiet { "" } else { "rethread_store::waiting=warn," };
+    let default = format!("error,{audit}{waiting}rethread::serve::webhook=warn,rmcp=off,actix_http=off");
     let filter = tracing_subscriber::EnvFilter::try_from_env("RETHREAD_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(default));
     let _ = tracing_subscriber::fmt()
@@ -235,7 +240,8 @@ impl OpenArgs {
             .limits(|limits| limits.crashes_max = crashes_max)
             .mode(Mode::RunOnDemand)
             .principal(Principal::Command);
-        stream::place(builder, self.store.as_deref(), self.config_file(), creates == Creates::Log)
+        let standby = self.standby.get();
+        stream::place(builder, self.store.as_deref(), self.config_file(), creates == Creates::Log, standby)
     }
 
     /// A runtime that only reads: it needs an existing log, and starts nothing. It reads through the process that holds
@@ -391,6 +397,11 @@ impl OpenArgs {
         *self.equipped.lock().await = Some(runtime.clone());
         toolset::print_reports(runtime.mcp_reports());
         Ok(runtime)
+    }
+
+    /// Makes the next runtime wait for a log in a stream for as long as another process has it.
+    pub(crate) fn stand_by(&self) -> &Standby {
+        self.standby.get_or_init(Standby::default)
     }
 
     /// A runtime that resumes every thread that has not ended, or only reads, for a server at `url`.

@@ -40,6 +40,7 @@ mod server;
 mod session;
 mod signals;
 mod signature;
+mod standby;
 mod surroundings;
 mod threads;
 pub(crate) mod tokens;
@@ -98,6 +99,9 @@ pub(crate) struct ServeArgs {
     /// Only read: run no thread and change nothing
     #[arg(long)]
     read_only: bool,
+    /// Wait for the log while another process has it, with 503 at /health/ready; only for a log in a stream (--store)
+    #[arg(long, conflicts_with = "read_only")]
+    standby: bool,
     /// Require a token on a loopback address too
     #[arg(long)]
     require_token: bool,
@@ -167,7 +171,15 @@ pub(crate) async fn serve(open: &OpenArgs, args: ServeArgs) -> Result<ExitCode, 
     // Where nothing is changed, no call is approved.
     let runs_programs = programs != Programs::None && !args.read_only && !args.no_token;
     let token = if runs_programs { token_for(open, &args, programs, &mut tokens)? } else { None };
-    let runtime = open.serve(&args.tools, &url, args.read_only).await?;
+    let opening = open.serve(&args.tools, &url, args.read_only);
+    let runtime = if args.standby {
+        let shown = open.prints_messages().then_some(&*url);
+        let waited = standby::wait(&listener, open.stand_by(), shown, opening).await?;
+        let Some(runtime) = waited else { return Ok(ExitCode::SUCCESS) };
+        runtime
+    } else {
+        opening.await?
+    };
     let lower = |names: &[String]| names.iter().map(|name| name.trim_end_matches('/').to_ascii_lowercase()).collect();
     let settings = Settings {
         address,

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rethread::RuntimeBuilder;
+pub(crate) use rethread::store::Standby;
 use rethread::store::{Credentials, JetStreamOptions};
 use serde::Deserialize;
 
@@ -52,17 +53,25 @@ pub(crate) fn is_configured(file: &Path) -> bool {
 /// if neither does. The stream is created if it is not there and `create` says so.
 ///
 /// # Errors
-/// As [`check`], and for a URL that names no stream.
+/// As [`check`], for a URL that names no stream, and for a wait for a log in a folder.
 pub(crate) fn place(
     builder: RuntimeBuilder,
     url: Option<&str>,
     file: Option<&Path>,
     create: bool,
+    standby: Option<&Standby>,
 ) -> Result<RuntimeBuilder, Failure> {
-    Ok(match options(url, file)? {
-        Some(options) => builder.in_stream(JetStreamOptions { create, ..options }),
-        None => builder,
-    })
+    match (options(url, file)?, standby) {
+        (Some(options), standby) => {
+            Ok(builder.in_stream(JetStreamOptions { create, standby: standby.cloned(), ..options }))
+        }
+        (None, None) => Ok(builder),
+        (None, Some(_)) => {
+            let message =
+                "--standby is for a log in a stream: name it with --store, or in the table `store` of rethread.toml";
+            Err(Failure::new(2, message))
+        }
+    }
 }
 
 fn options(url: Option<&str>, file: Option<&Path>) -> Result<Option<JetStreamOptions>, Failure> {

@@ -16,6 +16,18 @@ struct File {
 
 const WHY: &str = "a log in a stream is not compiled in: build with the feature `jetstream`";
 
+/// A wait for a log in a stream.
+#[derive(Debug, Default)]
+pub(crate) struct Standby;
+
+impl Standby {
+    pub(crate) fn end(&self) {}
+
+    pub(crate) fn holder(&self) -> Option<String> {
+        None
+    }
+}
+
 pub(crate) fn check(file: &Path) -> Result<(), Failure> {
     match definition::read_toml::<File>(file)?.store {
         Some(_) => Err(Failure::new(INVALID, format!("{}: store: {WHY}", file.display()))),
@@ -32,7 +44,11 @@ pub(crate) fn place(
     url: Option<&str>,
     file: Option<&Path>,
     _create: bool,
+    standby: Option<&Standby>,
 ) -> Result<RuntimeBuilder, Failure> {
+    if standby.is_some() {
+        return Err(Failure::new(2, format!("--standby: {WHY}")));
+    }
     if url.is_some_and(|url| !url.is_empty()) {
         return Err(Failure::new(2, format!("--store: {WHY}")));
     }

@@ -39,7 +39,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle as Task;
 
-pub use options::{Credentials, JetStreamOptions};
+pub use options::{Credentials, JetStreamOptions, Standby};
 
 use applier::{Applier, Erasures, Incoming, Progress};
 use connection::{Connection, REQUEST_MAX, last_sequence, patiently, unsuitable};
@@ -138,19 +138,25 @@ impl JetStreamStore {
                 );
                 return Err(unsuitable(&connection.address, why));
             }
-            let lease = handle.block_on(Lease::take(&connection, options, &folder.identity().replica))?;
-            Ok((connection, folder, replica, state, lease))
+            Ok((connection, folder, replica, state))
         });
-        let (connection, folder, replica, state, lease) = match opened {
+        let (connection, folder, replica, state) = match opened {
             Ok(opened) => opened,
             Err(error) => {
                 runtime.shutdown_background();
                 return Err(error);
             }
         };
-        let opening = random_id();
-        let store = Self::run(connection, folder, replica, state, lease, options, runtime, opening)?;
-        // Dropped, it ends what it began.
+        let (opening, replica_id) = (random_id(), folder.identity().replica);
+        let store = Self::run(connection, folder, replica, state, options, runtime, opening)?;
+        // Dropped, it ends what it began. The replica follows the stream meanwhile.
+        let check = || store.queue.check_open();
+        let lease = handle.block_on(Lease::take(&store.connection, options, &replica_id, check))?;
+        let mut running = store.running.lock();
+        if let Some(running) = &mut *running {
+            running.renewal = handle.spawn(lease.renew());
+        }
+        drop(running);
         handle.block_on(store.take_over(opening))?;
         let mut running = store.running.lock();
         if let Some(running) = &mut *running {
@@ -161,13 +167,11 @@ impl JetStreamStore {
         Ok(store)
     }
 
-    #[allow(clippy::too_many_arguments)]
     fn run(
         connection: Connection,
         folder: Folder,
         replica: Arc<SledStore>,
         state: State,
-        lease: Lease,
         options: &JetStreamOptions,
         runtime: Runtime,
         opening: [u8; 16],
@@ -203,7 +207,7 @@ impl JetStreamStore {
             publisher,
             applier,
             reader: handle.spawn(read(connection.clone(), next, sender)),
-            renewal: handle.spawn(lease.renew()),
+            renewal: handle.spawn(async {}),
             eraser: handle.spawn(async {}),
             erasures,
             purged,

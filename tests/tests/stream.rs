@@ -124,24 +124,81 @@ fn readiness(address: &str) -> String {
     answer.split_whitespace().nth(1).unwrap().to_owned()
 }
 
+fn wait_until_readiness(address: &str, status: &str) {
+    let deadline = Instant::now() + Duration::from_secs(120);
+    while readiness(address) != status {
+        assert!(Instant::now() < deadline, "it is never {status}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// The first address in what a server said.
+fn address(said: &str) -> String {
+    said.split("http://").nth(1).unwrap().split(['/', ' ', '?', '\n']).next().unwrap().trim().to_owned()
+}
+
 #[test]
 fn server_is_ready_while_the_servers_of_its_log_are() {
     let Some(mut servers) = servers() else { return };
     let scene = machine(&servers);
     let mut running = Running::start(scene.command(["serve", "--listen", "127.0.0.1:0"]));
-    let said = running.wait_until_said("http://");
-    let address = said.split("http://").nth(1).unwrap().split(['/', ' ', '?', '\n']).next().unwrap().trim().to_owned();
+    let address = address(&running.wait_until_said("http://"));
     assert_eq!(readiness(&address), "200");
-    let wait_for = |status: &str| {
-        let deadline = Instant::now() + Duration::from_secs(120);
-        while readiness(&address) != status {
-            assert!(Instant::now() < deadline, "it is never {status}");
-        }
-    };
+    let wait_for = |status: &str| wait_until_readiness(&address, status);
     servers.kill(0);
     wait_for("503");
     servers.restart(0);
     wait_for("200");
+}
+
+#[test]
+fn server_that_stands_by_goes_on_with_the_threads_of_a_killed_one() {
+    let Some(servers) = servers() else { return };
+    let (one, other, person) = (machine(&servers), machine(&servers), Scene::new());
+    person.write("slow.yaml", WORKFLOW);
+    other.write("script.yaml", script(0));
+    let serve = |scene: &Scene| Running::start(scene.command(["serve", "--listen", "127.0.0.1:0", "--standby"]));
+    let mut first = serve(&one);
+    let at_first = address(&first.wait_until_said("serving "));
+    let mut second = serve(&other);
+    let said = second.wait_until_said("standing by at ");
+    assert!(said.contains(&format!("rethread serve at http://{at_first}")), "{said}");
+    let at_second = address(&said);
+    assert_eq!(readiness(&at_second), "503");
+    let refused = person.run(&format!("threads --server http://{at_second}"));
+    assert!(refused.stderr.contains("another process has the log"), "{refused}");
+
+    let mut running = Running::start(person.command(["run", "slow.yaml", "--server", &format!("http://{at_first}")]));
+    running.wait_until_said("list_folder");
+    let events = |address: &str| person.run(&format!("events last --jsonl --server http://{address}")).stdout;
+    let wait_for = |address: &str, event: &str| {
+        let deadline = Instant::now() + Duration::from_secs(120);
+        while !events(address).contains(event) {
+            assert!(Instant::now() < deadline, "there is never {event}");
+        }
+    };
+    wait_for(&at_first, "TOOL_EXECUTION_COMPLETED");
+    first.kill();
+    wait_until_readiness(&at_second, "200");
+    wait_for(&at_second, "THREAD_COMPLETED");
+    assert_eq!(events(&at_second).matches("\"TOOL_EXECUTION_REQUEST\"").count(), 1);
+    drop(running);
+
+    // One that is stopped hands the log on.
+    let mut first = serve(&one);
+    let at_first = address(&first.wait_until_said("standing by at "));
+    second.signal("TERM");
+    second.end().ok();
+    wait_until_readiness(&at_first, "200");
+    wait_for(&at_first, "THREAD_COMPLETED");
+    // One that stands by ends when it is asked to.
+    let mut third = serve(&other);
+    third.wait_until_said("standing by at ");
+    third.signal("TERM");
+    third.end().ok();
+    assert_eq!(readiness(&at_first), "200");
+    let alone = person.run("serve --listen 127.0.0.1:0 --standby").code(2);
+    assert!(alone.stderr.contains("--store"), "{alone}");
 }
 
 /// The last log of each format, and what a killed process left of one.

@@ -79,6 +79,8 @@ pub(crate) enum Kind {
     Busy,
     /// The server is stopping.
     Stopping,
+    /// Another process has the log.
+    StandingBy,
     /// The request timed out.
     Timeout,
     /// The disk is full.
@@ -123,6 +125,7 @@ impl Kind {
             Self::Internal => ("internal", 500, "Internal error"),
             Self::Busy => ("busy", 503, "Server busy"),
             Self::Stopping => ("stopping", 503, "Server stopping"),
+            Self::StandingBy => ("standing-by", 503, "Server standing by"),
             Self::Timeout => ("timeout", 504, "Timeout"),
             Self::LogMoved => ("log-moved", 503, "Log moved"),
             Self::DiskFull => ("disk-full", 507, "Disk full"),
@@ -132,7 +135,7 @@ impl Kind {
     /// The seconds after which the same request may succeed, if it may.
     const fn retry_after_s(self) -> Option<u16> {
         match self {
-            Self::Busy | Self::KeyInProgress => Some(1),
+            Self::Busy | Self::KeyInProgress | Self::StandingBy => Some(1),
             Self::Stopping | Self::Timeout => Some(2),
             Self::DiskFull | Self::LogMoved => Some(30),
             _ => None,

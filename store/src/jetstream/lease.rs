@@ -7,7 +7,7 @@ use async_nats::jetstream::kv::{self, CreateErrorKind, Store};
 use bytes::Bytes;
 
 use super::connection::{Connection, patiently, unavailable};
-use super::options::JetStreamOptions;
+use super::options::{JetStreamOptions, Standby};
 use crate::error::StoreError;
 
 const KEY: &str = "writer";
@@ -32,23 +32,31 @@ fn value(replica: &[u8; 16], label: &str) -> Bytes {
 impl Lease {
     /// Takes the lease, once the one of another process has run out.
     ///
-    /// Errors: `Locked` if another process renews it.
+    /// Errors: `Locked` if another process renews it, unless this one stands by; `Closed` if that has ended, or `check` says
+    /// so.
     pub(super) async fn take(
         connection: &Connection,
         options: &JetStreamOptions,
         replica: &[u8; 16],
+        check: impl Fn() -> Result<(), StoreError>,
     ) -> Result<Self, StoreError> {
         let bucket = patiently(|| open(connection, options)).await?;
         let status = patiently(async || bucket.status().await.map_err(|error| connection.unavailable(&error))).await?;
         let duration = status.max_age();
         let value = value(replica, &connection.label);
         let deadline = Instant::now() + duration + duration / 2;
+        let is_late = || options.standby.is_none() && Instant::now() > deadline;
+        let mut is_said = false;
         loop {
+            check()?;
+            if options.standby.as_ref().is_some_and(Standby::is_ended) {
+                return Err(StoreError::Closed);
+            }
             let error = match bucket.create(KEY, value.clone()).await {
                 Ok(revision) => return Ok(Self { bucket, revision, value, duration }),
                 Err(error) => error,
             };
-            if error.kind() != CreateErrorKind::AlreadyExists && Instant::now() > deadline {
+            if error.kind() != CreateErrorKind::AlreadyExists && is_late() {
                 return Err(connection.unavailable(&error));
             }
             let holder = match bucket.entry(KEY).await {
@@ -61,11 +69,24 @@ impl Lease {
                 }
                 Ok(Some(entry)) => String::from_utf8_lossy(entry.value.get(16..).unwrap_or_default()).into_owned(),
                 Ok(None) => String::new(),
-                Err(error) if Instant::now() > deadline => return Err(connection.unavailable(&error)),
+                Err(error) if is_late() => return Err(connection.unavailable(&error)),
                 Err(_) => String::new(),
             };
-            if Instant::now() > deadline {
+            if is_late() {
                 return Err(StoreError::Locked { path: connection.address.clone().into(), holder });
+            }
+            match &options.standby {
+                _ if holder.is_empty() => {}
+                Some(standby) => standby.set_holder(holder),
+                None if is_said => {}
+                None => {
+                    is_said = true;
+                    let max_s = (duration + duration / 2).as_secs();
+                    tracing::warn!(
+                        target: "rethread_store::waiting",
+                        "{holder} has the log; waiting up to {max_s} s for its lease to run out"
+                    );
+                }
             }
             tokio::time::sleep(PAUSE).await;
         }

@@ -1,7 +1,10 @@
 //! The options of a log in a JetStream stream.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use crate::disk::Options;
 
@@ -30,8 +33,42 @@ pub struct JetStreamOptions {
     /// How long the lease of a process that ended without closing the log keeps others out, if the log is created:
     /// at least one second.
     pub lease: Duration,
+    /// Waits for as long as another process has the lease; otherwise its lease has to run out within one and a half times
+    /// its duration.
+    pub standby: Option<Standby>,
     /// The options of the replica. Its `sync` is ignored.
     pub replica: Options,
+}
+
+/// A process that waits to take the log over from another one. Its replica follows the stream meanwhile. Copies are of the
+/// same wait.
+#[derive(Debug, Clone, Default)]
+pub struct Standby(Arc<Mutex<Wait>>);
+
+#[derive(Debug, Default)]
+struct Wait {
+    is_ended: bool,
+    holder: Option<String>,
+}
+
+impl Standby {
+    /// Ends the wait: opening the log fails with `Closed` within a second, unless it has the lease already.
+    pub fn end(&self) {
+        self.0.lock().is_ended = true;
+    }
+
+    /// The process that has the log, as far as it is known.
+    pub fn holder(&self) -> Option<String> {
+        self.0.lock().holder.clone()
+    }
+
+    pub(super) fn is_ended(&self) -> bool {
+        self.0.lock().is_ended
+    }
+
+    pub(super) fn set_holder(&self, holder: String) {
+        self.0.lock().holder = Some(holder);
+    }
 }
 
 /// How a client proves who it is.
@@ -69,7 +106,7 @@ impl std::fmt::Debug for Credentials {
 }
 
 impl JetStreamOptions {
-    /// The defaults for a stream: one server stores it, writes wait 30 s, a lease lasts 10 s.
+    /// The defaults for a stream: one server stores it, writes wait 30 s, a lease lasts 6 s.
     pub fn new(servers: impl Into<String>, stream: impl Into<String>) -> Self {
         Self {
             servers: servers.into(),
@@ -81,7 +118,8 @@ impl JetStreamOptions {
             client_certificate: None,
             require_tls: false,
             write_timeout: Duration::from_secs(30),
-            lease: Duration::from_secs(10),
+            lease: Duration::from_secs(6),
+            standby: None,
             replica: Options::default(),
         }
     }
