@@ -57,11 +57,16 @@ use actix_web::http::KeepAlive;
 use actix_web::middleware::{Compress, from_fn};
 use actix_web::{App, HttpServer, web};
 use clap::Args;
+use rethread::Runtime;
+use rethread::errors::OpenError;
 use rethread::operate::LogAccess as _;
+use rethread::store::StoreError;
+use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::doors::acp::command as acp;
 pub(crate) use self::doors::mcp::stdio as mcp;
+use self::idempotency::blocking;
 use self::server::{Server, Settings};
 use self::tokens::Tokens;
 use crate::client_tools;
@@ -80,6 +85,8 @@ const STOP_MAX_S: u64 = 10;
 const HEAD_MAX: Duration = Duration::from_secs(10);
 /// How long a connection without a request is kept.
 const KEEP_ALIVE: Duration = Duration::from_secs(75);
+/// How often it looks whether another process has taken over the log.
+const LOOK: Duration = Duration::from_secs(1);
 /// How often idempotency keys that are old are forgotten.
 const SWEEP: Duration = Duration::from_secs(3_600);
 
@@ -249,12 +256,15 @@ pub(crate) async fn serve(open: &OpenArgs, args: ServeArgs) -> Result<ExitCode, 
     let sweeping = tokio::spawn(sweep(server.clone()));
     let (hub, log) = (server.hub.clone(), runtime.store());
     let reading = tokio::spawn(async move { hub.run(log).await });
-    interrupted().await;
-    if open.prints_messages() {
+    let lost = tokio::select! {
+        () = interrupted() => None,
+        error = lost(&runtime) => Some(error),
+    };
+    if open.prints_messages() && lost.is_none() {
         output::print_message("stopping: finishing open requests; a second signal stops at once");
     }
     server.stopping.cancel();
-    if args.drain_ms > 0 {
+    if args.drain_ms > 0 && lost.is_none() {
         // A second signal ends the program at once, here as everywhere.
         tokio::time::sleep(Duration::from_millis(args.drain_ms)).await;
     }
@@ -269,11 +279,28 @@ pub(crate) async fn serve(open: &OpenArgs, args: ServeArgs) -> Result<ExitCode, 
     if let Some(exporting) = exporting {
         exporting.ended().await;
     }
-    open::close(runtime).await?;
+    let closed = open::close(runtime).await;
+    if let Some(error) = lost {
+        return Err(OpenError::Store(error).into());
+    }
+    closed?;
     match served {
         Ok(Ok(())) => Ok(ExitCode::SUCCESS),
         Ok(Err(error)) => Err(error.into()),
         Err(error) => Err(Failure::other(format!("the server failed: {error}"))),
+    }
+}
+
+/// Returns when another process has taken over the log.
+async fn lost(runtime: &Runtime) -> StoreError {
+    let mut looks = tokio::time::interval(LOOK);
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        looks.tick().await;
+        let store = runtime.store();
+        if let Ok(Err(error @ StoreError::Locked { .. })) = blocking(move || store.check_writable()).await {
+            return error;
+        }
     }
 }
 

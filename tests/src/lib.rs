@@ -5,6 +5,7 @@
 
 pub mod attack;
 pub mod binary;
+pub mod disturbed;
 pub mod fuzz;
 pub mod needs;
 pub mod provider;

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use rethread_tests::binary::{Ran, Running, Scene};
+use rethread_tests::disturbed;
 use rethread_tests::random::Random;
 use serde_json::Value;
 
@@ -18,55 +19,6 @@ use serde_json::Value;
 const LANES: u64 = 4;
 /// How many runs share a log.
 const RUNS: usize = 6;
-/// Two asking nodes with tools of all three recovery classes, several at once, a tool node, a checkpoint, streaming.
-const WORKFLOW: &str = r#"
-version: "1"
-name: killed
-nodes:
-  - id: gather
-    llm:
-      provider: mock
-      model: scripted
-      user_prompt: Gather everything about {{ input }}.
-      tool_mode: auto
-      stream: true
-      concurrent_tools: 4
-      extra:
-        script:
-          answers:
-            - chunks: ["Three ", "tools ", "at ", "once, ", "and ", "a ", "command."]
-              chunk_delay_ms: 2
-              tool_calls:
-                - {name: list_folder, arguments: {path: .}}
-                - {name: search_text, arguments: {pattern: needle}}
-                - {name: write_file, arguments: {path: "notes-{{ID}}.txt", content: "a needle"}}
-                - {name: run_command, arguments: {command: "echo first >> runs-{{ID}}; sleep 0.01"}}
-            - text: Two commands.
-              delay_ms: 10
-              tool_calls:
-                - {name: run_command, arguments: {command: "sleep 0.02; echo second >> runs-{{ID}}"}}
-                - {name: run_command, arguments: {command: "echo third >> runs-{{ID}}"}}
-                - {name: read_file, arguments: {path: haystack.txt}}
-            - text: Gathered.
-              delay_ms: 5
-    checkpoint: gathered
-  - id: keep
-    tool:
-      tool_name: write_file
-      parameters: {path: "kept-{{ID}}.txt", content: "{{ input }}: {{ output }}"}
-  - id: conclude
-    llm:
-      provider: mock
-      model: scripted
-      user_prompt: Conclude.
-      tool_mode: auto
-      extra:
-        script:
-          answers:
-            - {text: One more., delay_ms: 8, tool_calls: [{name: run_command, arguments: {command: "echo fourth >> runs-{{ID}}"}}]}
-            - {text: "The end, in good order.", delay_ms: 8}
-"#;
-
 /// One log and what was learned about it.
 struct Case {
     scene: Scene,
@@ -104,15 +56,15 @@ impl Case {
         let scene = Scene::new();
         // Of this many kills some hit the same step again and again.
         scene.write("rethread.toml", "[limits]\ncrashes_max = 0\n");
-        scene.write("workspace/haystack.txt", "straw\na needle\nstraw\n");
+        scene.write("workspace/haystack.txt", disturbed::HAYSTACK);
         for id in 0..RUNS {
-            scene.write(&format!("run-{id}.yaml"), WORKFLOW.replace("{{ID}}", &id.to_string()));
+            scene.write(&format!("run-{id}.yaml"), disturbed::workflow(&id.to_string()));
         }
         Self { scene, random: Random::new(seed), whole, acknowledged: BTreeMap::new() }
     }
 
     fn start(&self, words: &str) -> Running {
-        let all = "--workspace workspace --allow-write --allow-commands --allow-shell";
+        let all = format!("--workspace workspace {}", disturbed::TOOLS);
         Running::start(self.scene.command(words.split(' ').chain(all.split(' '))))
     }
 
@@ -217,38 +169,11 @@ impl Case {
             );
             assert_eq!(state["pending"], serde_json::json!([]));
             let input = state["variables"]["input"].as_str().unwrap().to_owned();
-            check_calls(&events);
-            self.check_world(&input, &events);
+            disturbed::check_calls(&events);
+            disturbed::check_world(&self.scene.file("workspace"), &input, &events);
             assert!(inputs.insert(input), "two threads of one run");
         }
         self.check_archive(threads.as_array().unwrap());
-    }
-
-    /// What the tools did to the world, beside what the log says they did.
-    fn check_world(&self, input: &str, events: &[&Value]) {
-        let read =
-            |name: &str| fs::read_to_string(self.scene.file(&format!("workspace/{name}-{input}"))).unwrap_or_default();
-        let runs = read("runs");
-        for name in ["first", "second", "third", "fourth"] {
-            let n = runs.lines().filter(|line| *line == name).count();
-            let asked: Vec<_> = events
-                .iter()
-                .filter(|event| event["type"] == "TOOL_EXECUTION_REQUEST")
-                .filter(|event| event["data"]["arguments"].to_string().contains(&format!("echo {name} ")))
-                .collect();
-            assert_eq!(asked.len(), 1, "{name} was asked for {} times", asked.len());
-            let end = end_of(events, asked[0]);
-            match end["type"].as_str().unwrap() {
-                "TOOL_EXECUTION_COMPLETED" => assert_eq!(n, 1, "{name} ran {n} times and was completed"),
-                _ => {
-                    assert!(n <= 1, "{name} ran {n} times");
-                    assert_eq!(end["data"]["error"]["kind"], "indeterminate", "{end}");
-                }
-            }
-        }
-        assert_eq!(fs::read_to_string(self.scene.file(&format!("workspace/notes-{input}.txt"))).unwrap(), "a needle");
-        let kept = fs::read_to_string(self.scene.file(&format!("workspace/kept-{input}.txt"))).unwrap();
-        assert_eq!(kept, format!("{input}: Gathered."));
     }
 
     /// Everything survives a journey to another log.
@@ -276,33 +201,6 @@ fn events_of(export: &str) -> BTreeMap<(String, u64), Printed> {
         .map(|event| Printed::of(&event))
         .map(|p| ((p.thread.clone(), p.seq), p))
         .collect()
-}
-
-/// The one event that ends a tool call.
-fn end_of<'a>(events: &[&'a Value], request: &Value) -> &'a Value {
-    let ends: Vec<_> = events
-        .iter()
-        .filter(|event| ["TOOL_EXECUTION_COMPLETED", "TOOL_EXECUTION_FAILED"].iter().any(|name| event["type"] == *name))
-        .filter(|event| event["data"]["call_id"] == request["seq"])
-        .collect();
-    assert_eq!(ends.len(), 1, "the call {request} has {} ends", ends.len());
-    ends[0]
-}
-
-/// That every call has exactly one end.
-fn check_calls(events: &[&Value]) {
-    let n = |name: &str| events.iter().filter(|event| event["type"] == name).count();
-    for request in events.iter().filter(|event| event["type"] == "TOOL_EXECUTION_REQUEST") {
-        end_of(events, request);
-    }
-    assert_eq!(n("TOOL_EXECUTION_REQUEST"), 9);
-    assert_eq!(n("LLM_CALL_REQUESTED"), 5);
-    assert_eq!(n("LLM_CALL_COMPLETED"), 5, "an answer was paid for twice, or never came");
-    assert_eq!(n("LLM_EXECUTION_REQUEST"), n("LLM_EXECUTION_COMPLETED"));
-    assert_eq!(n("CHECKPOINT_CREATED"), 1);
-    assert_eq!(n("THREAD_COMPLETED"), 1);
-    let ended = events.iter().position(|event| event["type"] == "THREAD_COMPLETED").unwrap();
-    assert_eq!(ended, events.len() - 1, "something follows the end");
 }
 
 #[test]

@@ -1,0 +1,211 @@
+//! Servers that stand by for one another, on a log in a stream, killed, stopped and paused at random instants while they
+//! work, or without the server of their stream: each thread that was begun ends as if nothing had happened, and no tool
+//! that must not be repeated ran twice.
+//!
+//! `RETHREAD_FAULTS` sets the number of faults (12 unless set), `RETHREAD_SEED` the seed.
+
+// The whole file is a test, its helpers included.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, clippy::print_stderr)]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use rethread_store::testing::nats::{Servers, program};
+use rethread_tests::binary::{Running, Scene};
+use rethread_tests::{disturbed, needs, random::Random};
+use serde_json::{Value, json};
+
+/// The lease of a process that was killed, in milliseconds.
+const LEASE_MS: u64 = 1_000;
+/// How long anything may take, on a machine that does other work.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// A server on a machine of its own; its address changes with each start.
+struct Node {
+    scene: Scene,
+    running: Running,
+    address: String,
+}
+
+impl Node {
+    fn start(scene: Scene, workspace: &Path) -> Self {
+        let words = format!("serve --listen 127.0.0.1:0 --standby --no-token {}", disturbed::TOOLS);
+        let workspace = ["--workspace".to_owned(), workspace.display().to_string()];
+        let words = words.split(' ').map(str::to_owned).chain(workspace);
+        let mut running = Running::start(scene.command(words));
+        let said = running.wait_until_said(" at http://");
+        let address =
+            said.split("http://").nth(1).unwrap().split([':', ' ', '\n']).take(2).collect::<Vec<_>>().join(":");
+        Self { scene, running, address }
+    }
+
+    fn is_ready(&self) -> bool {
+        ask(&self.address, "GET", "/health/ready", "", "").is_some_and(|(status, _)| status == 200)
+    }
+}
+
+/// The status and the body of an answer; `None` if there is none within two seconds.
+fn ask(address: &str, method: &str, path: &str, headers: &str, body: &str) -> Option<(u16, String)> {
+    let mut connection = TcpStream::connect(address).ok()?;
+    connection.set_read_timeout(Some(Duration::from_secs(2))).ok()?;
+    let length = body.len();
+    let head = format!("{method} {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n{headers}");
+    write!(connection, "{head}content-length: {length}\r\n\r\n{body}").ok()?;
+    let mut answer = String::new();
+    connection.read_to_string(&mut answer).ok()?;
+    let (head, body) = answer.split_once("\r\n\r\n")?;
+    Some((head.split_whitespace().nth(1)?.parse().ok()?, body.to_owned()))
+}
+
+/// Begins threads, one after the other, at whichever server takes them. A start without an answer is sent again with its
+/// key. Returns the thread of each input.
+fn load(addresses: &Mutex<Vec<String>>, is_over: &AtomicBool) -> BTreeMap<String, String> {
+    let mut begun = BTreeMap::new();
+    while !is_over.load(Ordering::Relaxed) {
+        let id = begun.len().to_string();
+        let body = json!({ "definition": disturbed::workflow(&id), "input": id }).to_string();
+        let headers = format!("content-type: application/json\r\nidempotency-key: start-{id}\r\n");
+        let deadline = Instant::now() + PATIENCE;
+        let thread = loop {
+            assert!(Instant::now() < deadline, "no server takes a thread");
+            let all = addresses.lock().unwrap().clone();
+            let answers = all.iter().filter_map(|address| ask(address, "POST", "/v1/threads", &headers, &body));
+            let accepted = answers.filter(|(status, _)| (200..300).contains(status)).map(|(_, body)| body).next();
+            if let Some(thread) = accepted.and_then(|body| serde_json::from_str::<Value>(&body).ok()) {
+                break thread["thread_id"].as_str().unwrap().to_owned();
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        };
+        begun.insert(id, thread);
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    begun
+}
+
+fn machine(servers: &Servers) -> Scene {
+    let scene = Scene::new();
+    let url = format!("{}/agents", servers.options("agents").servers);
+    // Of this many faults some hit the same step again and again.
+    let limits = "[limits]\ncrashes_max = 0\n";
+    scene.write("rethread.toml", format!("{limits}[store]\nurl = \"{url}\"\nlease_ms = {LEASE_MS}\n"));
+    scene
+}
+
+/// The place of a server that is ready, other than `not`.
+fn ready(nodes: &[Node], not: Option<usize>) -> usize {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(at) = (0..nodes.len()).filter(|at| Some(*at) != not).find(|at| nodes[*at].is_ready()) {
+            return at;
+        }
+        assert!(Instant::now() < deadline, "no server takes the log over");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn threads_end_as_undisturbed_whatever_happens_to_their_servers() {
+    let number = |name: &str, otherwise| std::env::var(name).map_or(otherwise, |text| text.parse::<u64>().unwrap());
+    let (n_faults, mut random) = (number("RETHREAD_FAULTS", 12), Random::new(number("RETHREAD_SEED", 1)));
+    let Some(program) = program(env!("CARGO_TARGET_TMPDIR")) else {
+        return needs::skipped("pip cannot install the server of NATS");
+    };
+    let mut servers = Servers::start(&program, 1, "");
+    let shared = Scene::new();
+    shared.write("workspace/haystack.txt", disturbed::HAYSTACK);
+    let workspace = shared.file("workspace");
+    let mut nodes: Vec<_> = (0..2).map(|_| Node::start(machine(&servers), &workspace)).collect();
+    let addresses = Mutex::new(nodes.iter().map(|node| node.address.clone()).collect::<Vec<_>>());
+    let (is_over, mut took) = (AtomicBool::new(false), Vec::new());
+
+    let begun = std::thread::scope(|scope| {
+        let loading = scope.spawn(|| load(&addresses, &is_over));
+        let disturb = std::panic::AssertUnwindSafe(|| {
+            for fault in 0..n_faults {
+                let active = ready(&nodes, None);
+                std::thread::sleep(Duration::from_millis(random.below(600)));
+                // Each kind once, then any.
+                let kind = if fault < 5 { fault } else { random.below(5) };
+                let at = if kind == 3 { 1 - active } else { active };
+                if kind == 4 {
+                    servers.kill(0);
+                    std::thread::sleep(Duration::from_millis(random.below(1_500)));
+                    servers.restart(0);
+                    continue;
+                }
+                let Node { scene, running, .. } = nodes.remove(at);
+                let since = Instant::now();
+                match kind {
+                    1 => {
+                        running.signal("TERM");
+                        running.end().ok();
+                    }
+                    2 => {
+                        running.signal("STOP");
+                        ready(&nodes, None);
+                        running.signal("CONT");
+                        // It finds that it has lost the log.
+                        running.end().code(7);
+                    }
+                    _ => drop(running.kill()),
+                }
+                if kind != 3 {
+                    ready(&nodes, None);
+                    took.push(since.elapsed());
+                }
+                nodes.insert(at, Node::start(scene, &workspace));
+                addresses.lock().unwrap()[at].clone_from(&nodes[at].address);
+            }
+        });
+        let disturbed = std::panic::catch_unwind(disturb);
+        is_over.store(true, Ordering::Relaxed);
+        let begun = loading.join().unwrap();
+        disturbed.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        begun
+    });
+
+    let active = format!("http://{}", nodes[ready(&nodes, None)].address);
+    let deadline = Instant::now() + PATIENCE;
+    let unfinished = format!("threads --json --status pending,running,waiting,paused --server {active}");
+    while !shared.run(&unfinished).ok().json().as_array().unwrap().is_empty() {
+        assert!(Instant::now() < deadline, "threads do not end");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    for Node { running, .. } in nodes {
+        running.signal("TERM");
+        running.end().ok();
+    }
+
+    // What another machine reads.
+    let other = machine(&servers);
+    assert_eq!(other.run("verify --json").ok().json()["whole"], true);
+    let log = other.run("tail --from 0 --jsonl").ok().lines();
+    let mut by_thread: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
+    for (position, event) in log.iter().enumerate() {
+        assert_eq!(event["position"], position, "the log has a gap");
+        by_thread.entry(event["thread_id"].as_str().unwrap()).or_default().push(event);
+    }
+    let expected: BTreeSet<_> = begun.values().map(String::as_str).collect();
+    assert_eq!(by_thread.keys().copied().collect::<BTreeSet<_>>(), expected, "not each start is one thread");
+    for (input, thread) in &begun {
+        let events = &by_thread[thread.as_str()];
+        disturbed::check_calls(events);
+        disturbed::check_world(&workspace, input, events);
+    }
+    took.sort();
+    let ms = |at: usize| took[at.min(took.len() - 1)].as_millis();
+    println!(
+        "{n_faults} faults, {} threads, {} events; the log was taken over within {} ms on the median, {} ms at 99 of 100, {} ms \
+         at most, with a lease of {LEASE_MS} ms",
+        begun.len(),
+        log.len(),
+        ms(took.len() / 2),
+        ms(took.len() * 99 / 100),
+        ms(took.len() - 1),
+    );
+}
