@@ -58,7 +58,6 @@ use actix_web::middleware::{Compress, from_fn};
 use actix_web::{App, HttpServer, web};
 use clap::Args;
 use rethread::Runtime;
-use rethread::errors::OpenError;
 use rethread::operate::LogAccess as _;
 use rethread::store::StoreError;
 use tokio::time::MissedTickBehavior;
@@ -70,7 +69,7 @@ use self::idempotency::blocking;
 use self::server::{Server, Settings};
 use self::tokens::Tokens;
 use crate::client_tools;
-use crate::exit::{Failure, INVALID};
+use crate::exit::{CONFLICT, Failure, INVALID};
 use crate::interrupt::{self, interrupted};
 use crate::open::{self, OpenArgs};
 #[cfg(feature = "otlp")]
@@ -258,7 +257,7 @@ pub(crate) async fn serve(open: &OpenArgs, args: ServeArgs) -> Result<ExitCode, 
     let reading = tokio::spawn(async move { hub.run(log).await });
     let lost = tokio::select! {
         () = interrupted() => None,
-        error = lost(&runtime) => Some(error),
+        holder = lost(&runtime) => Some(holder),
     };
     if open.prints_messages() && lost.is_none() {
         output::print_message("stopping: finishing open requests; a second signal stops at once");
@@ -280,8 +279,11 @@ pub(crate) async fn serve(open: &OpenArgs, args: ServeArgs) -> Result<ExitCode, 
         exporting.ended().await;
     }
     let closed = open::close(runtime).await;
-    if let Some(error) = lost {
-        return Err(OpenError::Store(error).into());
+    if let Some(holder) = lost {
+        let message = format!(
+            "{holder} has taken over the log, so this server ends: start it again with --standby to wait for the log"
+        );
+        return Err(Failure::new(CONFLICT, message));
     }
     closed?;
     match served {
@@ -291,15 +293,15 @@ pub(crate) async fn serve(open: &OpenArgs, args: ServeArgs) -> Result<ExitCode, 
     }
 }
 
-/// Returns when another process has taken over the log.
-async fn lost(runtime: &Runtime) -> StoreError {
+/// Returns when another process has taken over the log, and which.
+async fn lost(runtime: &Runtime) -> String {
     let mut looks = tokio::time::interval(LOOK);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         looks.tick().await;
         let store = runtime.store();
-        if let Ok(Err(error @ StoreError::Locked { .. })) = blocking(move || store.check_writable()).await {
-            return error;
+        if let Ok(Err(StoreError::Locked { holder, .. })) = blocking(move || store.check_writable()).await {
+            return holder;
         }
     }
 }

@@ -10,9 +10,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
-use std::path::Path;
-use std::sync::Mutex;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use rethread_store::testing::nats::{Servers, program};
@@ -39,8 +40,7 @@ impl Node {
         let words = words.split(' ').map(str::to_owned).chain(workspace);
         let mut running = Running::start(scene.command(words));
         let said = running.wait_until_said(" at http://");
-        let address =
-            said.split("http://").nth(1).unwrap().split([':', ' ', '\n']).take(2).collect::<Vec<_>>().join(":");
+        let address = said.split("http://").nth(1).unwrap().split_whitespace().next().unwrap().to_owned();
         Self { scene, running, address }
     }
 
@@ -96,15 +96,37 @@ fn machine(servers: &Servers) -> Scene {
     scene
 }
 
-/// The place of a server that is ready, other than `not`.
-fn ready(nodes: &[Node], not: Option<usize>) -> usize {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        if let Some(at) = (0..nodes.len()).filter(|at| Some(*at) != not).find(|at| nodes[*at].is_ready()) {
-            return at;
+/// The servers, on a workspace that they share.
+struct Nodes {
+    all: Vec<Node>,
+    addresses: Arc<Mutex<Vec<String>>>,
+    workspace: PathBuf,
+}
+
+impl Nodes {
+    /// The place of one that is ready. Those that lost the log are started again: while the server of the stream is away,
+    /// the lease runs out, and another one may take the log over.
+    fn ready(&mut self) -> usize {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            for at in 0..self.all.len() {
+                if self.all[at].running.has_ended() {
+                    let Node { scene, running, .. } = self.all.remove(at);
+                    running.end().code(7);
+                    self.start(at, scene);
+                }
+            }
+            if let Some(at) = self.all.iter().position(Node::is_ready) {
+                return at;
+            }
+            assert!(Instant::now() < deadline, "no server takes the log over");
+            std::thread::sleep(Duration::from_millis(10));
         }
-        assert!(Instant::now() < deadline, "no server takes the log over");
-        std::thread::sleep(Duration::from_millis(10));
+    }
+
+    fn start(&mut self, at: usize, scene: Scene) {
+        self.all.insert(at, Node::start(scene, &self.workspace));
+        *self.addresses.lock().unwrap() = self.all.iter().map(|node| node.address.clone()).collect();
     }
 }
 
@@ -119,35 +141,37 @@ fn threads_end_as_undisturbed_whatever_happens_to_their_servers() {
     let shared = Scene::new();
     shared.write("workspace/haystack.txt", disturbed::HAYSTACK);
     let workspace = shared.file("workspace");
-    let mut nodes: Vec<_> = (0..2).map(|_| Node::start(machine(&servers), &workspace)).collect();
-    let addresses = Mutex::new(nodes.iter().map(|node| node.address.clone()).collect::<Vec<_>>());
+    let mut nodes = Nodes { all: Vec::new(), addresses: Arc::default(), workspace: workspace.clone() };
+    for at in 0..2 {
+        nodes.start(at, machine(&servers));
+    }
     let (is_over, mut took) = (AtomicBool::new(false), Vec::new());
-
+    let addresses = nodes.addresses.clone();
     let begun = std::thread::scope(|scope| {
         let loading = scope.spawn(|| load(&addresses, &is_over));
-        let disturb = std::panic::AssertUnwindSafe(|| {
+        let disturb = AssertUnwindSafe(|| {
             for fault in 0..n_faults {
-                let active = ready(&nodes, None);
+                let active = nodes.ready();
                 std::thread::sleep(Duration::from_millis(random.below(600)));
                 // Each kind once, then any.
                 let kind = if fault < 5 { fault } else { random.below(5) };
-                let at = if kind == 3 { 1 - active } else { active };
                 if kind == 4 {
                     servers.kill(0);
                     std::thread::sleep(Duration::from_millis(random.below(1_500)));
                     servers.restart(0);
                     continue;
                 }
-                let Node { scene, running, .. } = nodes.remove(at);
+                let at = if kind == 3 { 1 - active } else { active };
+                let Node { scene, running, .. } = nodes.all.remove(at);
                 let since = Instant::now();
                 match kind {
                     1 => {
                         running.signal("TERM");
-                        running.end().ok();
+                        running.end();
                     }
                     2 => {
                         running.signal("STOP");
-                        ready(&nodes, None);
+                        nodes.ready();
                         running.signal("CONT");
                         // It finds that it has lost the log.
                         running.end().code(7);
@@ -155,30 +179,31 @@ fn threads_end_as_undisturbed_whatever_happens_to_their_servers() {
                     _ => drop(running.kill()),
                 }
                 if kind != 3 {
-                    ready(&nodes, None);
+                    nodes.ready();
                     took.push(since.elapsed());
                 }
-                nodes.insert(at, Node::start(scene, &workspace));
-                addresses.lock().unwrap()[at].clone_from(&nodes[at].address);
+                nodes.start(at, scene);
             }
         });
-        let disturbed = std::panic::catch_unwind(disturb);
+        let disturbed = catch_unwind(disturb);
         is_over.store(true, Ordering::Relaxed);
         let begun = loading.join().unwrap();
-        disturbed.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        disturbed.unwrap_or_else(|panic| resume_unwind(panic));
         begun
     });
 
-    let active = format!("http://{}", nodes[ready(&nodes, None)].address);
+    let at = nodes.ready();
+    let active = format!("http://{}", nodes.all[at].address);
     let deadline = Instant::now() + PATIENCE;
     let unfinished = format!("threads --json --status pending,running,waiting,paused --server {active}");
     while !shared.run(&unfinished).ok().json().as_array().unwrap().is_empty() {
         assert!(Instant::now() < deadline, "threads do not end");
         std::thread::sleep(Duration::from_millis(100));
     }
-    for Node { running, .. } in nodes {
+    for Node { running, .. } in nodes.all {
         running.signal("TERM");
-        running.end().ok();
+        let ended = running.end();
+        assert!(ended.code == Some(0) || ended.code == Some(7), "{ended}");
     }
 
     // What another machine reads.

@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::pin::pin;
 use std::time::Duration;
 
-use actix_web::{App, HttpServer, web};
+use actix_web::{App, HttpResponse, HttpServer, web};
 use rethread::Runtime;
 
 use super::health;
@@ -57,7 +57,7 @@ pub(super) async fn wait(
             _ = look.tick() => {
                 let holder = standby.holder();
                 if holder != said && let (Some(holder), Some(url)) = (&holder, url) {
-                    output::print_message(&format!("standing by at {url}: {holder} has the log"));
+                    output::print_message(&format!("standing by at {url} while {holder} has the log"));
                 }
                 said = holder;
             }
@@ -69,6 +69,6 @@ pub(super) async fn wait(
     opened
 }
 
-async fn stands_by() -> Problem {
-    Problem::new(Kind::StandingBy, "another process has the log: send the request to that, or try again")
+async fn stands_by() -> Result<HttpResponse, Problem> {
+    Err(Problem::new(Kind::StandingBy, "another process has the log: send the request to that, or try again"))
 }

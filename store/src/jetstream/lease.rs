@@ -20,6 +20,8 @@ pub(super) struct Lease {
     revision: u64,
     value: Bytes,
     duration: Duration,
+    /// Whether another process had it at the last look.
+    is_lost: bool,
 }
 
 /// The id of the replica comes first: whoever has its folder locked may take over from an earlier process there.
@@ -53,7 +55,7 @@ impl Lease {
                 return Err(StoreError::Closed);
             }
             let error = match bucket.create(KEY, value.clone()).await {
-                Ok(revision) => return Ok(Self { bucket, revision, value, duration }),
+                Ok(revision) => return Ok(Self { bucket, revision, value, duration, is_lost: false }),
                 Err(error) => error,
             };
             if error.kind() != CreateErrorKind::AlreadyExists && is_late() {
@@ -63,7 +65,7 @@ impl Lease {
                 Ok(Some(entry)) if entry.value.starts_with(replica) => {
                     // The process that had it has ended: this one has locked its folder.
                     if let Ok(revision) = bucket.update(KEY, value.clone(), entry.revision).await {
-                        return Ok(Self { bucket, revision, value, duration });
+                        return Ok(Self { bucket, revision, value, duration, is_lost: false });
                     }
                     continue;
                 }
@@ -106,11 +108,15 @@ impl Lease {
     /// After a renewal that failed: it may have run out, or the answer was lost.
     async fn recover(&mut self, error: String) {
         match self.bucket.entry(KEY).await {
-            Ok(Some(entry)) if entry.value == self.value => self.revision = entry.revision,
-            Ok(Some(_)) => tracing::error!("another process has the lease of the log"),
+            Ok(Some(entry)) if entry.value == self.value => (self.revision, self.is_lost) = (entry.revision, false),
+            Ok(Some(_)) if self.is_lost => {}
+            Ok(Some(_)) => {
+                self.is_lost = true;
+                tracing::warn!("another process has the lease of the log, and is about to take the log over");
+            }
             Ok(None) => {
                 if let Ok(revision) = self.bucket.create(KEY, self.value.clone()).await {
-                    self.revision = revision;
+                    (self.revision, self.is_lost) = (revision, false);
                 }
             }
             Err(_) => tracing::warn!(%error, "the lease of the log is not renewed"),
