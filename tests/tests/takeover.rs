@@ -1,8 +1,9 @@
 //! Servers that stand by for one another, on a log in a stream, killed, stopped and paused at random instants while they
-//! work, or without the server of their stream: each thread that was begun ends as if nothing had happened, and no tool
+//! work, or without servers of their stream: each thread that was begun ends as if nothing had happened, and no tool
 //! that must not be repeated ran twice.
 //!
-//! `RETHREAD_FAULTS` sets the number of faults (12 unless set), `RETHREAD_SEED` the seed.
+//! `RETHREAD_FAULTS` sets the number of faults (12 unless set), `RETHREAD_SEED` the seed, `RETHREAD_SERVERS` how many
+//! servers store the stream (1 unless set; 3).
 
 // The whole file is a test, its helpers included.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, clippy::print_stderr)]
@@ -92,7 +93,8 @@ fn machine(servers: &Servers) -> Scene {
     let url = format!("{}/agents", servers.options("agents").servers);
     // Of this many faults some hit the same step again and again.
     let limits = "[limits]\ncrashes_max = 0\n";
-    scene.write("rethread.toml", format!("{limits}[store]\nurl = \"{url}\"\nlease_ms = {LEASE_MS}\n"));
+    let store = format!("[store]\nurl = \"{url}\"\nreplicas = {}\nlease_ms = {LEASE_MS}\n", servers.n());
+    scene.write("rethread.toml", format!("{limits}{store}"));
     scene
 }
 
@@ -137,7 +139,8 @@ fn threads_end_as_undisturbed_whatever_happens_to_their_servers() {
     let Some(program) = program(env!("CARGO_TARGET_TMPDIR")) else {
         return needs::skipped("pip cannot install the server of NATS");
     };
-    let mut servers = Servers::start(&program, 1, "");
+    let n_servers = number("RETHREAD_SERVERS", 1);
+    let mut servers = Servers::start(&program, n_servers as usize, "");
     let shared = Scene::new();
     shared.write("workspace/haystack.txt", disturbed::HAYSTACK);
     let workspace = shared.file("workspace");
@@ -156,9 +159,12 @@ fn threads_end_as_undisturbed_whatever_happens_to_their_servers() {
                 // Each kind once, then any.
                 let kind = if fault < 5 { fault } else { random.below(5) };
                 if kind == 4 {
-                    servers.kill(0);
+                    // Of three, one or two of them.
+                    let first = random.below(n_servers);
+                    let away: BTreeSet<_> = [first, (first + random.below(2)) % n_servers].map(|at| at as usize).into();
+                    away.iter().for_each(|at| servers.kill(*at));
                     std::thread::sleep(Duration::from_millis(random.below(1_500)));
-                    servers.restart(0);
+                    away.iter().for_each(|at| servers.restart(*at));
                     continue;
                 }
                 let at = if kind == 3 { 1 - active } else { active };
