@@ -61,6 +61,10 @@ use crate::error::StoreError;
 const INCOMING_MAX: usize = 64;
 /// The pause before the stream is read again after a failure.
 const PAUSE: Duration = Duration::from_millis(200);
+/// How long the stream is silent before it is asked how far it goes.
+const LOOK: Duration = Duration::from_millis(500);
+/// The same for a stream whose last message was erased.
+const LOOK_MAX: Duration = Duration::from_secs(60);
 /// Opening fails if the replica makes no progress for this long.
 const STALLED_MAX: Duration = Duration::from_secs(30);
 /// How long closing waits for deleted threads to leave the stream; what is left is erased after the next opening.
@@ -329,16 +333,34 @@ impl Drop for JetStreamStore {
 
 /// Reads the stream until the applier is gone.
 async fn read(connection: Connection, mut next: u64, sender: mpsc::Sender<Incoming>) {
+    let mut look = LOOK;
     loop {
         if let Ok(mut messages) = connection.messages(None, next).await {
-            while let Some(Ok(message)) = messages.next().await {
+            let mut is_behind = false;
+            loop {
+                let message = match tokio::time::timeout(look, messages.next()).await {
+                    Ok(Some(Ok(message))) => message,
+                    Ok(Some(Err(_)) | None) => break,
+                    // A consumer that ended with its server is noticed by its heartbeats after half a minute only. One
+                    // that is there and silent has read the last message, unless that was erased.
+                    Err(_) => {
+                        let last = last_sequence(&connection.stream).await;
+                        let has_more = last.is_ok_and(|last| last >= next);
+                        if has_more && is_behind {
+                            look = (look * 2).min(LOOK_MAX);
+                            break;
+                        }
+                        is_behind = has_more;
+                        continue;
+                    }
+                };
                 let Ok(info) = message.info() else { break };
                 let sequence = info.stream_sequence;
                 let (subject, payload) = (message.subject.to_string(), message.payload.clone());
                 if sender.send(Incoming { sequence, subject, payload }).await.is_err() {
                     return;
                 }
-                next = sequence + 1;
+                (next, look, is_behind) = (sequence + 1, LOOK, false);
             }
         }
         tokio::time::sleep(PAUSE).await;
