@@ -2,7 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use futures::StreamExt as _;
 use futures::executor::block_on;
 use rethread_events::ids::Position;
 use rethread_store::testing::nats::Servers;
@@ -158,24 +157,15 @@ fn log_is_handed_on_to_a_process_that_stands_by() {
 }
 
 #[test]
-fn reading_goes_on_after_its_consumer_is_gone() {
-    let Some(options) = options(&ONE) else { return };
-    // The heartbeats of a consumer find out after half a minute.
-    let options = JetStreamOptions { write_timeout: Duration::from_secs(14), ..options };
+fn writes_go_on_as_soon_as_the_server_is_back() {
+    let Some(mut servers) = own(1, "") else { return };
+    // The heartbeats of a consumer find out after half a minute that it has ended with the server.
+    let options = JetStreamOptions { write_timeout: Duration::from_secs(14), ..servers.options("back") };
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path(), &options);
     put(&store, append(thread(1), 0, &["a"])).unwrap();
-    let runtime = tokio::runtime::Runtime::new().unwrap();
-    let gone = runtime.block_on(async {
-        let context = async_nats::jetstream::new(async_nats::connect(&options.servers).await.unwrap());
-        let stream = context.get_stream(&options.stream).await.unwrap();
-        let names: Vec<String> = stream.consumer_names().map(Result::unwrap).collect().await;
-        for name in &names {
-            stream.delete_consumer(name).await.unwrap();
-        }
-        names.len()
-    });
-    assert_eq!(gone, 1);
+    servers.kill(0);
+    servers.restart(0);
     put(&store, append(thread(1), 1, &["b"])).unwrap();
     assert_eq!(texts(&store, thread(1)), ["a", "b"]);
 }
