@@ -7,6 +7,7 @@ pub mod attack;
 pub mod binary;
 pub mod disturbed;
 pub mod fuzz;
+pub mod http;
 pub mod needs;
 pub mod provider;
 pub mod random;

@@ -4,13 +4,12 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, clippy::print_stderr)]
 
 use std::collections::BTreeSet;
-use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use rethread_store::testing::nats::{Servers, program};
 use rethread_tests::binary::{Running, Scene, root};
+use rethread_tests::http::{address, readiness};
 use rethread_tests::needs;
 
 /// A tool call, and then an answer.
@@ -115,26 +114,12 @@ fn run_goes_on_after_its_servers_were_away() {
     assert_eq!(events.matches("\"THREAD_COMPLETED\"").count(), 1, "{events}");
 }
 
-/// The status of `GET /health/ready`.
-fn readiness(address: &str) -> String {
-    let mut connection = TcpStream::connect(address).unwrap();
-    write!(connection, "GET /health/ready HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n").unwrap();
-    let mut answer = String::new();
-    connection.read_to_string(&mut answer).unwrap();
-    answer.split_whitespace().nth(1).unwrap().to_owned()
-}
-
-fn wait_until_readiness(address: &str, status: &str) {
+fn wait_until_readiness(address: &str, status: u16) {
     let deadline = Instant::now() + Duration::from_secs(120);
-    while readiness(address) != status {
+    while readiness(address) != Some(status) {
         assert!(Instant::now() < deadline, "it is never {status}");
         std::thread::sleep(Duration::from_millis(10));
     }
-}
-
-/// The first address in what a server said.
-fn address(said: &str) -> String {
-    said.split("http://").nth(1).unwrap().split(['/', ' ', '?', '\n']).next().unwrap().trim().to_owned()
 }
 
 #[test]
@@ -143,12 +128,12 @@ fn server_is_ready_while_the_servers_of_its_log_are() {
     let scene = machine(&servers);
     let mut running = Running::start(scene.command(["serve", "--listen", "127.0.0.1:0"]));
     let address = address(&running.wait_until_said("http://"));
-    assert_eq!(readiness(&address), "200");
-    let wait_for = |status: &str| wait_until_readiness(&address, status);
+    assert_eq!(readiness(&address), Some(200));
+    let wait_for = |status| wait_until_readiness(&address, status);
     servers.kill(0);
-    wait_for("503");
+    wait_for(503);
     servers.restart(0);
-    wait_for("200");
+    wait_for(200);
 }
 
 #[test]
@@ -164,7 +149,7 @@ fn server_that_stands_by_goes_on_with_the_threads_of_a_killed_one() {
     let said = second.wait_until_said("standing by at ");
     assert!(said.contains(&format!("rethread serve at http://{at_first}")), "{said}");
     let at_second = address(&said);
-    assert_eq!(readiness(&at_second), "503");
+    assert_eq!(readiness(&at_second), Some(503));
     let refused = person.run(&format!("threads --server http://{at_second}"));
     assert!(refused.stderr.contains("another process has the log"), "{refused}");
 
@@ -179,7 +164,7 @@ fn server_that_stands_by_goes_on_with_the_threads_of_a_killed_one() {
     };
     wait_for(&at_first, "TOOL_EXECUTION_COMPLETED");
     first.kill();
-    wait_until_readiness(&at_second, "200");
+    wait_until_readiness(&at_second, 200);
     wait_for(&at_second, "THREAD_COMPLETED");
     assert_eq!(events(&at_second).matches("\"TOOL_EXECUTION_REQUEST\"").count(), 1);
     drop(running);
@@ -189,14 +174,14 @@ fn server_that_stands_by_goes_on_with_the_threads_of_a_killed_one() {
     let at_first = address(&first.wait_until_said("standing by at "));
     second.signal("TERM");
     second.end().ok();
-    wait_until_readiness(&at_first, "200");
+    wait_until_readiness(&at_first, 200);
     wait_for(&at_first, "THREAD_COMPLETED");
     // One that stands by ends when it is asked to.
     let mut third = serve(&other);
     third.wait_until_said("standing by at ");
     third.signal("TERM");
     third.end().ok();
-    assert_eq!(readiness(&at_first), "200");
+    assert_eq!(readiness(&at_first), Some(200));
     let alone = person.run("serve --listen 127.0.0.1:0 --standby").code(2);
     assert!(alone.stderr.contains("--store"), "{alone}");
 }

@@ -9,8 +9,6 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, clippy::print_stderr)]
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use rethread_store::testing::nats::{Servers, program};
 use rethread_tests::binary::{Running, Scene};
+use rethread_tests::http::{address, ask, readiness};
 use rethread_tests::{disturbed, needs, random::Random};
 use serde_json::{Value, json};
 
@@ -41,26 +40,13 @@ impl Node {
         let words = words.split(' ').map(str::to_owned).chain(workspace);
         let mut running = Running::start(scene.command(words));
         let said = running.wait_until_said(" at http://");
-        let address = said.split("http://").nth(1).unwrap().split_whitespace().next().unwrap().to_owned();
+        let address = address(&said);
         Self { scene, running, address }
     }
 
     fn is_ready(&self) -> bool {
-        ask(&self.address, "GET", "/health/ready", "", "").is_some_and(|(status, _)| status == 200)
+        readiness(&self.address) == Some(200)
     }
-}
-
-/// The status and the body of an answer; `None` if there is none within two seconds.
-fn ask(address: &str, method: &str, path: &str, headers: &str, body: &str) -> Option<(u16, String)> {
-    let mut connection = TcpStream::connect(address).ok()?;
-    connection.set_read_timeout(Some(Duration::from_secs(2))).ok()?;
-    let length = body.len();
-    let head = format!("{method} {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n{headers}");
-    write!(connection, "{head}content-length: {length}\r\n\r\n{body}").ok()?;
-    let mut answer = String::new();
-    connection.read_to_string(&mut answer).ok()?;
-    let (head, body) = answer.split_once("\r\n\r\n")?;
-    Some((head.split_whitespace().nth(1)?.parse().ok()?, body.to_owned()))
 }
 
 /// Begins threads, one after the other, at whichever server takes them. A start without an answer is sent again with its
