@@ -2,7 +2,7 @@
 //! ever.
 //!
 //! While a step computes in this process, a slot of a file in the data directory names its thread and the step. A slot
-//! is freed when the step completes or waits. The file is written and not synced: it only has to outlive the process.
+//! is freed, or used for the next step, when the step completes or waits. The file is written and not synced: it only has to outlive the process.
 //! When a log is opened, the steps in taken slots are counted, in values of the log. A step that completes removes its
 //! count.
 
@@ -26,7 +26,7 @@ use rethread_events::ids::ThreadId;
 use rethread_store::{LogReader, Store, StoreError};
 use serde::{Deserialize, Serialize};
 
-use self::register::Register;
+use self::register::{Register, Slot};
 pub(crate) use self::step::{Class, Step};
 use crate::error::ReadError;
 
@@ -58,7 +58,7 @@ type Counts = HashMap<Key, Vec<Count>>;
 /// The steps of the threads of one log.
 pub(crate) struct Crashes {
     /// Absent if nothing is counted: the store has no files, or the limit is 0.
-    register: Option<Register>,
+    register: Option<Arc<Register>>,
     n_max: u32,
     store: Option<Arc<dyn Store>>,
     counts: Mutex<Counts>,
@@ -66,10 +66,18 @@ pub(crate) struct Crashes {
     n_counts: AtomicUsize,
 }
 
+/// Creates the event loop of an arbiter, whose steps cost one write each. Must be called in its thread.
+///
+/// # Errors
+/// Those of the system.
+pub(crate) fn event_loop() -> io::Result<tokio::runtime::Runtime> {
+    register::is_event_loop();
+    tokio::runtime::Builder::new_current_thread().enable_all().on_thread_park(register::before_idle).build()
+}
+
 /// A step that computes, until this is dropped.
 pub(crate) struct Entered {
-    crashes: Arc<Crashes>,
-    slot: Option<usize>,
+    slot: Option<Slot>,
     step: Option<Step>,
 }
 
@@ -82,8 +90,8 @@ impl Entered {
 
 impl Drop for Entered {
     fn drop(&mut self) {
-        if let (Some(register), Some(slot)) = (&self.crashes.register, self.slot) {
-            register.leave(slot);
+        if let Some(slot) = self.slot.take() {
+            slot.leave();
         }
     }
 }
@@ -96,7 +104,7 @@ impl Crashes {
 
     fn new(register: Option<Register>, n_max: u32, store: Option<Arc<dyn Store>>, counts: Counts) -> Self {
         let n_counts = AtomicUsize::new(counts.len());
-        Self { register, n_max, store, counts: Mutex::new(counts), n_counts }
+        Self { register: register.map(Arc::new), n_max, store, counts: Mutex::new(counts), n_counts }
     }
 
     /// Counts the steps that were running when the last process crashed. Blocks. Must be called before any thread of
@@ -107,7 +115,8 @@ impl Crashes {
     pub(crate) fn open(store: &Arc<dyn Store>, n_max: u32) -> Result<Arc<Self>, StoreError> {
         let file = if n_max == 0 { None } else { store.side_file(FILE)? };
         let Some(file) = file else { return Ok(Self::off()) };
-        let (register, found) = Register::open(file).map_err(failed)?;
+        let (register, mut found) = Register::open(file).map_err(failed)?;
+        found.retain(|step| !step.is_over(&**store));
         let mut counts = stored(&**store, n_max)?;
         forget_deleted(&**store, &mut counts)?;
         let written = count(&mut counts, &found).into_iter().try_for_each(|key| write(&**store, key, counts.get(&key)));
@@ -123,13 +132,13 @@ impl Crashes {
         Ok(Arc::new(Self::new(register, n_max, Some(store.clone()), counts)))
     }
 
-    /// Marks the step as running until the result is dropped. `None` if nothing is counted. Costs two small writes to a
-    /// file in the page cache.
+    /// Marks the step as running until the result is dropped. `None` if nothing is counted. Costs one or two small writes
+    /// to a file in the page cache.
     pub(crate) fn enter(self: &Arc<Self>, step: impl FnOnce() -> Step) -> Option<Entered> {
         let register = self.register.as_ref()?;
         let step = step();
         let slot = register.enter(&register::slot(&step));
-        Some(Entered { crashes: self.clone(), slot, step: Some(step) })
+        Some(Entered { slot, step: Some(step) })
     }
 
     /// Runs the future, and marks the step as running whenever the future is polled.
@@ -138,8 +147,7 @@ impl Crashes {
         let bytes = register::slot(&step);
         let mut future = pin!(future);
         let output = std::future::poll_fn(|cx| {
-            let slot = register.enter(&bytes);
-            let _under_way = Entered { crashes: self.clone(), slot, step: None };
+            let _under_way = Entered { slot: register.enter(&bytes), step: None };
             future.as_mut().poll(cx)
         });
         let output = output.await;

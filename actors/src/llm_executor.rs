@@ -82,7 +82,8 @@ async fn run(services: Arc<Services>, message: CallModel) {
     let CallModel { port, thread, run, request, deadline, waits, span } = message;
     span.asks(|| json_of(&request.messages));
     let began = Instant::now();
-    let asked = ask(&services, (thread, run), &port, deadline, &waits, request);
+    // In its own allocation: what wraps a future moves it.
+    let asked = Box::pin(ask(&services, (thread, run), &port, deadline, &waits, request));
     let answered = contained(asked).instrument(span.span()).await.unwrap_or_else(Err);
     span.ends(&answered, |answer| json_of(&answer.message));
     match answered {

@@ -240,7 +240,8 @@ impl Registry {
             Some(registered) => Ok(Arc::clone(registered)),
             None => Err(self.unknown(name)),
         };
-        async move { found?.call(arguments, cx).await }
+        // In its own allocation: what wraps a future moves it.
+        async move { Box::pin(found?.call(arguments, cx)).await }
     }
 
     fn unknown(&self, name: &str) -> ExecutionError {

@@ -52,13 +52,56 @@ fn counted(folder: &Path) -> Vec<(String, u32)> {
 fn register_names_what_is_under_way_and_nothing_else() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let open = || Register::open(file.reopen().unwrap()).unwrap();
-    let register = open().0.clear().unwrap();
+    let register = Arc::new(open().0.clear().unwrap());
     let (one, two) = (step(1, "one"), step(2, &"ä".repeat(100)));
     let over = register.enter(&register::slot(&one)).unwrap();
-    register.enter(&register::slot(&two)).unwrap();
-    register.leave(over);
+    let _running = register.enter(&register::slot(&two)).unwrap();
+    over.leave();
     assert_eq!(open().1, [two]);
     assert_eq!(open().0.clear().map(|_| open().1).unwrap(), []);
+}
+
+#[test]
+fn event_loop_keeps_its_slot_for_the_next_step_until_it_is_idle() {
+    let folder = tempfile::tempdir().unwrap();
+    let recorded = |what| Step { is_recorded: true, ..step(1, what) };
+    life(folder.path(), 3, |_, crashes| {
+        let in_register = || Register::open(std::fs::File::open(folder.path().join(FILE)).unwrap()).unwrap().1;
+        crate::crashes::event_loop().unwrap().block_on(async {
+            drop(crashes.enter(|| recorded("one")));
+            assert_eq!(in_register(), [recorded("one")], "the next step overwrites it");
+            drop(crashes.enter(|| recorded("two")));
+            assert_eq!(in_register(), [recorded("two")]);
+            let outer = crashes.enter(|| recorded("three"));
+            drop(crashes.enter(|| recorded("four")));
+            drop(outer);
+            assert_eq!(in_register(), [recorded("three")], "one slot is kept");
+            drop(crashes.enter(|| step(1, "five")));
+            assert_eq!(in_register(), [], "that it is over is not in the log");
+            drop(crashes.enter(|| recorded("six")));
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+            assert_eq!(in_register(), [], "the event loop was idle");
+        });
+    });
+}
+
+#[test]
+fn step_whose_events_are_in_the_log_is_not_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let last = block_on(async {
+        let runtime = start(folder, 3).await;
+        ask(&runtime, 1).await;
+        let last = runtime.thread(thread(1)).state().await.unwrap().last_seq().unwrap();
+        runtime.shutdown().await.unwrap();
+        last.0
+    });
+    let machine = |n, seq| Step { is_recorded: true, ..Step::new(thread(n), Class::Run, format!("from {seq}"), seq) };
+    dies(folder, &[machine(1, last - 1)]);
+    assert_eq!(counted(folder), []);
+    dies(folder, &[machine(1, last), machine(2, 0), Step::call(thread(1), CallId(Seq(last - 1)), "a call".into())]);
+    let names = [("a call".into(), 1), ("from 0".into(), 1), (format!("from {last}"), 1)];
+    assert_eq!(counted(folder), names);
 }
 
 #[test]
