@@ -6,6 +6,7 @@ use std::io::{self, IsTerminal, Write};
 use rethread::Json;
 use rethread::event::{AnswerType, OperationType};
 use rethread::operate::OpenInteraction;
+use rethread_events::client_tools;
 
 use crate::drive::Form;
 use crate::family::Question;
@@ -68,12 +69,15 @@ pub(crate) async fn ask(Question { branch, asked: question }: &Question) -> Repl
     };
     if approval {
         let other = match request.operation_type {
-            OperationType::ApproveContent => "{\"decision\": \"answer\", \"content\": \"a text in its place\"}",
-            _ => "{\"decision\": \"edit\", \"arguments\": {…}}",
+            _ if client_tools::is_call(request.metadata.as_ref()) => {
+                "no, or JSON as {\"decision\": \"answer\", \"content\": …} with the result"
+            }
+            OperationType::ApproveContent => {
+                "yes, no, or JSON as {\"decision\": \"answer\", \"content\": \"a text in its place\"}"
+            }
+            _ => "yes, no, or JSON as {\"decision\": \"edit\", \"arguments\": {…}}",
         };
-        output::print_message(&output::dim(format!(
-            "answer yes, no, or JSON as {other}; an empty line postpones the answer"
-        )));
+        output::print_message(&output::dim(format!("answer {other}; an empty line postpones the answer")));
     } else if request.operation_type == OperationType::InformTool {
         output::print_message(&output::dim(output::sanitize_lines(&form_of(question))));
     } else if let Some(answer) = &request.answer {
@@ -169,6 +173,9 @@ pub(crate) fn print_how_to_answer(Question { branch, asked: question }: &Questio
 /// The command that answers a question.
 pub(crate) fn how_to_answer(question: &OpenInteraction) -> String {
     let answer = match question.request.operation_type {
+        _ if client_tools::is_call(question.request.metadata.as_ref()) => {
+            "--value '{\"decision\": \"answer\", \"content\": …}' (or --reject REASON)"
+        }
         OperationType::ApproveTool => "--approve (or --reject REASON, --edit JSON)",
         OperationType::ApproveContent => {
             "--approve (or --reject REASON, --value '{\"decision\": \"answer\", \"content\": \"…\"}')"

@@ -1,6 +1,7 @@
 //! The pure core of rethread: the vocabulary, workflow definitions and the thread machine. No IO, no clock, no
 //! async: time, ids and randomness come in as arguments.
 
+pub mod client_tools;
 pub mod codec;
 pub mod event;
 pub mod expression;

@@ -118,14 +118,17 @@ await assert.rejects(
 );
 
 // A tool of the client: the run ends, the client runs it, and the next run goes on.
-const front = agentOf("front");
-const tools = [{ name: "confirm", description: "Asks the user.", parameters: { type: "object" } }];
-const calling = await run(front, "Pay.", { tools });
-const calls = front.messages.at(-1).toolCalls;
-assert.deepEqual(calling.last.outcome, { type: "success", pendingToolCallIds: calls.map((call) => call.id) });
-for (const { id } of calls) front.addMessage({ id: `result-${id}`, role: "tool", toolCallId: id, content: "yes" });
-assert.equal((await run(front, undefined, { tools })).result, "Paid.");
-assert.equal((await run(front, "And now?", { tools })).result, "Not paid.");
+// One that the configuration describes, and one that the request describes.
+for (const [workflow, name] of [["front", "confirm"], ["brings", "pick"]]) {
+  const front = agentOf(workflow);
+  const tools = [{ name, description: "Asks the user.", parameters: { type: "object" } }];
+  const calling = await run(front, "Pay.", { tools });
+  const calls = front.messages.at(-1).toolCalls;
+  assert.deepEqual(calling.last.outcome, { type: "success", pendingToolCallIds: calls.map((call) => call.id) });
+  for (const { id } of calls) front.addMessage({ id: `result-${id}`, role: "tool", toolCallId: id, content: "yes" });
+  assert.equal((await run(front, undefined, { tools })).result, "Paid.");
+  assert.equal((await run(front, "And now?", { tools })).result, "Not paid.");
+}
 
 // An agent that the model calls.
 const team = agentOf("team");

@@ -39,14 +39,16 @@ const confirm = (given) => {
   asked.push(given.what);
   return 'yes';
 };
-const tools = [{
-  type: 'function',
-  function: { name: 'confirm', description: 'Asks.', parameters: { type: 'object' }, parse: JSON.parse, function: confirm },
-}];
-const pay = { model: 'pays', messages: [{ role: 'user', content: 'Pay.' }], tools };
-assert.equal(await client.chat.completions.runTools(pay).finalContent(), 'Paid.');
-assert.equal(await client.chat.completions.runTools({ ...pay, stream: true }).finalContent(), 'Paid.');
-assert.deepEqual(asked, ['5 EUR', '6 EUR', '5 EUR', '6 EUR']);
+for (const [model, name] of [['pays', 'confirm'], ['brings', 'pick']]) {
+  const tools = [{
+    type: 'function',
+    function: { name, description: 'Asks.', parameters: { type: 'object' }, parse: JSON.parse, function: confirm },
+  }];
+  const pay = { model, messages: [{ role: 'user', content: 'Pay.' }], tools };
+  assert.equal(await client.chat.completions.runTools(pay).finalContent(), 'Paid.');
+  assert.equal(await client.chat.completions.runTools({ ...pay, stream: true }).finalContent(), 'Paid.');
+}
+assert.deepEqual(asked, ['5 EUR', '6 EUR', '5 EUR', '6 EUR', '5 EUR', '6 EUR', '5 EUR', '6 EUR']);
 
 await assert.rejects(client.chat.completions.create({ model: 'nothing', messages }), (error) => {
   assert(error instanceof OpenAI.NotFoundError);
@@ -73,17 +75,19 @@ const cut = await client.responses.create({ model: 'cut', input: 'Tell me a stor
 assert.deepEqual([cut.status, cut.incomplete_details.reason], ['incomplete', 'max_output_tokens']);
 
 // Tools of the client, in a stream, and what was answered.
-const functions = [{ type: 'function', name: 'confirm', parameters: { type: 'object' }, strict: false }];
-const called = await client.responses.stream({ model: 'pays', input: 'Pay.', tools: functions }).finalResponse();
-const outputs = called.output.filter((item) => item.type === 'function_call')
-  .map((call) => ({ type: 'function_call_output', call_id: call.call_id, output: 'yes' }));
-assert.equal(outputs.length, 2);
-const paid = await client.responses.create({
-  model: 'pays', input: outputs, tools: functions, previous_response_id: called.id,
-});
-assert.equal(paid.output_text, 'Paid.');
-const items = [];
-for await (const item of client.responses.inputItems.list(paid.id, { order: 'asc', limit: 1 })) items.push(item.type);
-assert.deepEqual(items, ['function_call_output', 'function_call_output']);
+for (const [model, name] of [['pays', 'confirm'], ['brings', 'pick']]) {
+  const functions = [{ type: 'function', name, parameters: { type: 'object' }, strict: false }];
+  const called = await client.responses.stream({ model, input: 'Pay.', tools: functions }).finalResponse();
+  const outputs = called.output.filter((item) => item.type === 'function_call')
+    .map((call) => ({ type: 'function_call_output', call_id: call.call_id, output: 'yes' }));
+  assert.equal(outputs.length, 2);
+  const paid = await client.responses.create({
+    model, input: outputs, tools: functions, previous_response_id: called.id,
+  });
+  assert.equal(paid.output_text, 'Paid.');
+  const items = [];
+  for await (const item of client.responses.inputItems.list(paid.id, { order: 'asc', limit: 1 })) items.push(item.type);
+  assert.deepEqual(items, ['function_call_output', 'function_call_output']);
+}
 await assert.rejects(client.responses.create({ model: 'nothing', input: 'Hello.' }), OpenAI.NotFoundError);
 console.log('done');

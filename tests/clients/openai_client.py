@@ -78,27 +78,29 @@ told = client.chat.completions.create(
 assert "".join(chunk.choices[0].delta.content or "" for chunk in told) == "Painted blue."
 
 # Tools of the client. The ids of their calls lead to the thread.
-tools = [{"type": "function", "function": {"name": "confirm", "description": "Asks.", "parameters": {"type": "object"}}}]
-pay = [{"role": "user", "content": "Pay."}]
-called = client.chat.completions.create(model="pays", messages=pay, tools=tools, tool_choice="auto")
-choice = called.choices[0]
-assert choice.finish_reason == "tool_calls" and choice.message.content == "One moment.", called
-calls = choice.message.tool_calls
-assert [json.loads(call.function.arguments)["what"] for call in calls] == ["5 EUR", "6 EUR"], calls
-assert {(call.type, call.function.name) for call in calls} == {("function", "confirm")}, calls
-results = [{"role": "tool", "tool_call_id": call.id, "content": "yes"} for call in calls]
-paid = client.chat.completions.create(model="pays", messages=[*pay, choice.message, *results], tools=tools)
-assert paid.choices[0].message.content == "Paid." and paid.choices[0].finish_reason == "stop", paid
-assert paid.metadata["thread_id"] == called.metadata["thread_id"], paid
-chunks = list(client.chat.completions.create(model="pays", messages=pay, tools=tools, stream=True))
-calls = [call for chunk in chunks for call in chunk.choices[0].delta.tool_calls or []]
-assert [call.index for call in calls] == [0, 1] and chunks[-1].choices[0].finish_reason == "tool_calls", chunks
-assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == "One moment.", chunks
-results = [{"role": "tool", "tool_call_id": call.id, "content": [{"type": "text", "text": "yes"}]} for call in calls]
-chunks = list(client.chat.completions.create(
-    model="pays", messages=results, tools=tools, stream=True, metadata={"thread_id": chunks[0].metadata["thread_id"]},
-))
-assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == "Paid.", chunks
+# One that the configuration describes, and one that the request describes.
+for model, name in (("pays", "confirm"), ("brings", "pick")):
+    tools = [{"type": "function", "function": {"name": name, "description": "Asks.", "parameters": {"type": "object"}}}]
+    pay = [{"role": "user", "content": "Pay."}]
+    called = client.chat.completions.create(model=model, messages=pay, tools=tools, tool_choice="auto")
+    choice = called.choices[0]
+    assert choice.finish_reason == "tool_calls" and choice.message.content == "One moment.", called
+    calls = choice.message.tool_calls
+    assert [json.loads(call.function.arguments)["what"] for call in calls] == ["5 EUR", "6 EUR"], calls
+    assert {(call.type, call.function.name) for call in calls} == {("function", name)}, calls
+    results = [{"role": "tool", "tool_call_id": call.id, "content": "yes"} for call in calls]
+    paid = client.chat.completions.create(model=model, messages=[*pay, choice.message, *results], tools=tools)
+    assert paid.choices[0].message.content == "Paid." and paid.choices[0].finish_reason == "stop", paid
+    assert paid.metadata["thread_id"] == called.metadata["thread_id"], paid
+    chunks = list(client.chat.completions.create(model=model, messages=pay, tools=tools, stream=True))
+    calls = [call for chunk in chunks for call in chunk.choices[0].delta.tool_calls or []]
+    assert [call.index for call in calls] == [0, 1] and chunks[-1].choices[0].finish_reason == "tool_calls", chunks
+    assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == "One moment.", chunks
+    results = [{"role": "tool", "tool_call_id": call.id, "content": [{"type": "text", "text": "yes"}]} for call in calls]
+    chunks = list(client.chat.completions.create(
+        model=model, messages=results, tools=tools, stream=True, metadata={"thread_id": chunks[0].metadata["thread_id"]},
+    ))
+    assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == "Paid.", chunks
 assert fails(openai.UnprocessableEntityError, model="pays", messages=pay).type == "run_waiting"
 
 # Errors.

@@ -72,28 +72,29 @@ assert now.status == "cancelled", now
 assert responses.cancel(hello.id).status == "completed"
 
 # Tools of the client.
-tools = [{"type": "function", "name": "confirm", "parameters": {"type": "object"}, "strict": False}]
-called = responses.create(model="pays", input="Pay.", tools=tools)
-assert [item.type for item in called.output] == ["message", "function_call", "function_call"], called
-calls = called.output[1:]
-assert called.status == "completed" and called.output_text == "One moment.", called
-assert [json.loads(call.arguments)["what"] for call in calls] == ["5 EUR", "6 EUR"], calls
-assert [item.call_id for item in responses.retrieve(called.id).output if item.type == "function_call"] == [call.call_id for call in calls]
-outputs = [{"type": "function_call_output", "call_id": call.call_id, "output": "yes"} for call in calls]
-paid = responses.create(model="pays", input=outputs, tools=tools, previous_response_id=called.id)
-assert paid.output_text == "Paid." and paid.id != called.id and paid.conversation == called.conversation, paid
-assert responses.create(model="pays", input=outputs, tools=tools).id == paid.id
-events = list(responses.create(model="pays", input="Pay.", tools=tools, stream=True))
-kinds = [event.type for event in events if "function_call" in event.type]
-assert kinds == ["response.function_call_arguments.delta", "response.function_call_arguments.done"] * 2, kinds
-added = [event.item for event in events if event.type == "response.output_item.added"]
-assert [item.type for item in added] == ["message", "function_call", "function_call"], added
-assert [event.output_index for event in events if event.type == "response.output_item.done"] == [0, 1, 2]
-assert [item.type for item in events[-1].response.output] == ["message", "function_call", "function_call"], events[-1]
-with responses.stream(model="pays", input="Pay.", tools=tools) as stream:
-    calls = [item for item in stream.until_done().get_final_response().output if item.type == "function_call"]
-outputs = [{"type": "function_call_output", "call_id": call.call_id, "output": "no"} for call in calls]
-assert responses.create(model="pays", input=outputs).output_text == "Not paid."
+for model, name in (("pays", "confirm"), ("brings", "pick")):
+    tools = [{"type": "function", "name": name, "parameters": {"type": "object"}, "strict": False}]
+    called = responses.create(model=model, input="Pay.", tools=tools)
+    assert [item.type for item in called.output] == ["message", "function_call", "function_call"], called
+    calls = called.output[1:]
+    assert called.status == "completed" and called.output_text == "One moment.", called
+    assert [json.loads(call.arguments)["what"] for call in calls] == ["5 EUR", "6 EUR"], calls
+    assert [item.call_id for item in responses.retrieve(called.id).output if item.type == "function_call"] == [call.call_id for call in calls]
+    outputs = [{"type": "function_call_output", "call_id": call.call_id, "output": "yes"} for call in calls]
+    paid = responses.create(model=model, input=outputs, tools=tools, previous_response_id=called.id)
+    assert paid.output_text == "Paid." and paid.id != called.id and paid.conversation == called.conversation, paid
+    assert responses.create(model=model, input=outputs, tools=tools).id == paid.id
+    events = list(responses.create(model=model, input="Pay.", tools=tools, stream=True))
+    kinds = [event.type for event in events if "function_call" in event.type]
+    assert kinds == ["response.function_call_arguments.delta", "response.function_call_arguments.done"] * 2, kinds
+    added = [event.item for event in events if event.type == "response.output_item.added"]
+    assert [item.type for item in added] == ["message", "function_call", "function_call"], added
+    assert [event.output_index for event in events if event.type == "response.output_item.done"] == [0, 1, 2]
+    assert [item.type for item in events[-1].response.output] == ["message", "function_call", "function_call"], events[-1]
+    with responses.stream(model=model, input="Pay.", tools=tools) as stream:
+        calls = [item for item in stream.until_done().get_final_response().output if item.type == "function_call"]
+    outputs = [{"type": "function_call_output", "call_id": call.call_id, "output": "no"} for call in calls]
+    assert responses.create(model=model, input=outputs).output_text == "Not paid."
 
 # What a response answers.
 (item,) = responses.input_items.list(hello.id)

@@ -107,14 +107,14 @@ impl Services {
         Ok(Some(self.models.relay_prompt(&request, tools)))
     }
 
-    /// Returns the tools and agents that a model is offered, as this process has them.
+    /// Returns what a model is offered as tools, as this process has it.
     fn offered(&self, execution: &LlmExecutionRequest) -> Option<Arc<Catalogue>> {
         let tools = self.tools_offered(execution);
-        if execution.agent_tools().next().is_none() {
+        if execution.tools_beside().next().is_none() {
             return tools;
         }
         let tools = tools.map_or_else(|| Arc::new([]) as Arc<[ToolSpec]>, |tools| tools.specs.clone());
-        Some(Arc::new(Catalogue::new(with_agents(tools, execution))))
+        Some(Arc::new(Catalogue::new(with_tools_beside(tools, execution))))
     }
 
     fn tools_offered(&self, execution: &LlmExecutionRequest) -> Option<Arc<Catalogue>> {
@@ -125,17 +125,17 @@ impl Services {
         self.tools.catalogue(&names).ok()
     }
 
-    /// Returns the tools and agents for the model of a call: those that it was first offered, so that every attempt and
+    /// Returns the tools for the model of a call: those that it was first offered, so that every attempt and
     /// every call of a loop has the same.
     pub(crate) async fn offered_to(
         self: &Arc<Self>,
         request: &ModelRequest,
     ) -> Result<Arc<[ToolSpec]>, ExecutionError> {
         if request.execution.tools.is_empty() {
-            return Ok(with_agents(Arc::new([]), &request.execution));
+            return Ok(with_tools_beside(Arc::new([]), &request.execution));
         }
         match (self.tools_offered(&request.execution), request.execution.tool_catalog) {
-            (Some(now), Some(hash)) if now.hash == hash => Ok(with_agents(now.specs.clone(), &request.execution)),
+            (Some(now), Some(hash)) if now.hash == hash => Ok(with_tools_beside(now.specs.clone(), &request.execution)),
             (_, Some(_)) => {
                 let (services, request) = (self.clone(), request.clone());
                 let read = actix_rt::task::spawn_blocking(move || services.catalogue_of(&request)).await;
@@ -143,7 +143,7 @@ impl Services {
                 read.map_err(|error| lost(error.to_string()))?.map_err(|error| lost(with_sources(&error)))
             }
             // The catalogue could not be stored when the loop began.
-            (Some(now), None) => Ok(with_agents(now.specs.clone(), &request.execution)),
+            (Some(now), None) => Ok(with_tools_beside(now.specs.clone(), &request.execution)),
             (None, None) => {
                 let tools = request.execution.tools.join(", ");
                 Err(ExecutionError::new(ErrorKind::UnknownTool, format!("some of these tools are missing: {tools}")))
@@ -155,7 +155,7 @@ impl Services {
     /// agents.
     pub(crate) fn catalogue_of(&self, request: &ModelRequest) -> Result<Arc<[ToolSpec]>, ReadError> {
         let Some(hash) = request.execution.tool_catalog else {
-            return Ok(with_agents(Arc::new([]), &request.execution));
+            return Ok(with_tools_beside(Arc::new([]), &request.execution));
         };
         let names: Vec<_> = request.execution.tools.iter().map(|name| ToolName::from(name.as_str())).collect();
         let tools = match self.tools.catalogue(&names) {
@@ -166,15 +166,15 @@ impl Services {
                 all.iter().filter(|spec| request.execution.tools.contains(&spec.name)).cloned().collect()
             }
         };
-        Ok(with_agents(tools, &request.execution))
+        Ok(with_tools_beside(tools, &request.execution))
     }
 }
 
-/// The tools, followed by the agents and handoffs of the request, which are tools to the model.
-fn with_agents(tools: Arc<[ToolSpec]>, execution: &LlmExecutionRequest) -> Arc<[ToolSpec]> {
-    let mut agents = execution.agent_tools().peekable();
-    if agents.peek().is_none() {
+/// The tools, followed by what else the request offers the model as tools.
+fn with_tools_beside(tools: Arc<[ToolSpec]>, execution: &LlmExecutionRequest) -> Arc<[ToolSpec]> {
+    let mut beside = execution.tools_beside().peekable();
+    if beside.peek().is_none() {
         return tools;
     }
-    tools.iter().cloned().chain(agents).collect()
+    tools.iter().cloned().chain(beside).collect()
 }

@@ -68,6 +68,10 @@ pub struct LlmExecutionRequest {
     /// a named one.
     #[serde(default = "joined")]
     pub joins: bool,
+    /// The tools that the client of the thread runs, offered beside the others: each call is a question, and its answer is
+    /// the result.
+    #[serde(default)]
+    pub client_tools: Vec<ToolSpec>,
 }
 
 const fn joined() -> bool {
@@ -104,12 +108,14 @@ impl LlmExecutionRequest {
             handoffs: Vec::new(),
             guardrails: Vec::new(),
             joins: true,
+            client_tools: Vec::new(),
         }
     }
 
-    /// The agents and handoffs, as the model is shown them.
-    pub fn agent_tools(&self) -> impl Iterator<Item = ToolSpec> {
-        self.agents.iter().map(ToolSpec::from).chain(self.handoffs.iter().map(ToolSpec::from))
+    /// The agents, the handoffs and the tools of the client, as the model is shown them.
+    pub fn tools_beside(&self) -> impl Iterator<Item = ToolSpec> {
+        let agents = self.agents.iter().map(ToolSpec::from);
+        agents.chain(self.handoffs.iter().map(ToolSpec::from)).chain(self.client_tools.iter().cloned())
     }
 
     /// Whether pieces of a streamed answer are held back: a guardrail checks the answer first.

@@ -151,6 +151,7 @@ older! {
     40 v 4 LlmExecutionRequestV4 of LlmExecutionRequest;
     40 v 5 LlmExecutionRequestV5 of LlmExecutionRequest;
     40 v 6 LlmExecutionRequestV6 of LlmExecutionRequest;
+    40 v 7 LlmExecutionRequestV7 of LlmExecutionRequest;
     41 v 1 LlmCallRequestedV1 of LlmCallRequested;
     42 v 1 LlmCallRetriedV1 of LlmCallRetried;
     43 v 1 LlmTryFailedV1 of LlmTryFailed;

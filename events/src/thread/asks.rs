@@ -1,5 +1,7 @@
 //! The questions to people about tool calls and model calls.
 
+use super::calls::approval_prompt;
+use crate::client_tools;
 use crate::event::{AskedTool, Event, InteractionFailure, OperationType, UserInteractionRequested};
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{CallId, NodeId, Time};
@@ -10,9 +12,31 @@ const ARGUMENTS_CHARS_MAX: usize = 1_000;
 /// Thirty days, as for every other wait.
 const WAIT_MS_MAX: u64 = 30 * 24 * 3600 * 1000;
 
-/// Whether a tool may run. People are shown [`super::Interaction::question`]. `stopped_by`: the guardrail that asks for it,
-/// and why.
-pub(super) fn approval(node: &NodeId, tool: AskedTool, stopped_by: Option<(&str, &str)>) -> Event {
+/// What is known of a tool call that a person decides about.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct About<'a> {
+    /// The guardrail that asks for it, and why.
+    pub(super) stopped_by: Option<(&'a str, &'a str)>,
+    /// Whether the tool runs in the client, which answers with its result.
+    pub(super) is_of_client: bool,
+}
+
+impl About<'_> {
+    fn metadata(self) -> Option<Json> {
+        let mut metadata = serde_json::Map::new();
+        if let Some((guardrail, reason)) = self.stopped_by {
+            metadata.insert("guardrail".into(), guardrail.into());
+            metadata.insert("reason".into(), reason.into());
+        }
+        if self.is_of_client {
+            metadata.insert(client_tools::IS_CALL.into(), true.into());
+        }
+        (!metadata.is_empty()).then(|| serde_json::Value::Object(metadata).into())
+    }
+}
+
+/// Whether a tool may run. People are shown [`super::Interaction::question`].
+pub(super) fn approval(node: &NodeId, tool: AskedTool, about: About<'_>) -> Event {
     let arguments = tool.arguments.0.to_string();
     let mut shown: String = arguments.chars().take(ARGUMENTS_CHARS_MAX).collect();
     if shown.len() < arguments.len() {
@@ -22,10 +46,9 @@ pub(super) fn approval(node: &NodeId, tool: AskedTool, stopped_by: Option<(&str,
         interaction_id: None,
         node_id: node.clone(),
         operation_type: OperationType::ApproveTool,
-        prompt: Some(format!("May the tool `{}` run with {shown}?", tool.name)),
+        prompt: Some(approval_prompt(&tool, &shown, about.is_of_client)),
         deadline: None,
-        metadata: stopped_by
-            .map(|(guardrail, reason)| serde_json::json!({ "guardrail": guardrail, "reason": reason }).into()),
+        metadata: about.metadata(),
         tool_call: Some(tool),
         llm_call_id: None,
         tool_run_id: None,

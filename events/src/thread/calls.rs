@@ -28,7 +28,7 @@ pub use child::ChildRun;
 pub use model::ModelCall;
 pub use processor::ProcessorRun;
 pub use question::Interaction;
-pub(super) use question::answer_hash;
+pub(super) use question::{answer_hash, approval_prompt};
 pub use signal::SignalRun;
 pub use tool::{KeyOf, ToolRun};
 pub use wait::TimerRun;

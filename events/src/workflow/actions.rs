@@ -55,6 +55,11 @@ pub struct LlmNode {
     /// node in place of what follows this one. Only with `strategy: react`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub handoffs: Vec<NodeId>,
+    /// The tools of the client, besides the others: a list of objects with `name`, `description` and `parameters` (a JSON
+    /// Schema), as an expression. A client that describes its tools in a request sets the variable `client_tools`. A call
+    /// waits until the client gives its result. They are offered for every `tool_mode`. Only with `strategy: react`.
+    #[serde(default, skip_serializing_if = "Option::is_none", alias = "clientTools")]
+    pub client_tools: Option<String>,
     /// The tools and agents among them whose calls a person approves before they run, besides those that ask for it
     /// themselves.
     #[serde(default, skip_serializing_if = "Vec::is_empty", alias = "approveTools")]

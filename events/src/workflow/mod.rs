@@ -49,7 +49,7 @@ pub use graph::Graph;
 pub(crate) use guardrails::CHECKED;
 pub use guardrails::GuardrailSpec;
 pub use models::{Budget, Judge, Off, Summary, ThreadLimits, TokenLimit, nanousd};
-pub(crate) use names::is_variable_name;
+pub(crate) use names::{is_tool_name, is_variable_name};
 pub use node::{Body, LoopNode, Marker, Node, NodeKind, ParallelNode};
 pub(crate) use processors::{ProcessorTask, SUMMARIZE, processor_task, summary_of};
 pub use processors::{built_in_processors, is_built_in_processor};

@@ -170,10 +170,15 @@ fn events_of_calls_from_traces_are_read_and_exported_unchanged() {
 }
 
 #[test]
+fn tools_of_clients_are_read_and_exported_unchanged() {
+    check("events-v20.txt", &samples::version_20());
+}
+
+#[test]
 fn every_present_version_has_a_line_in_a_golden_file() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
     let read = |n| std::fs::read_to_string(folder.join(format!("events-v{n}.txt"))).unwrap();
-    let lines: String = (1..=19).map(read).collect();
+    let lines: String = (1..=20).map(read).collect();
     for kind in EVENT_TYPES {
         let line = format!("{} {} {} ", kind.code, kind.version, kind.name);
         assert!(lines.lines().any(|known| known.starts_with(&line)), "no golden line begins `{line}`");
@@ -197,6 +202,7 @@ fn every_event_round_trips_through_json() {
         .chain(samples::version_17())
         .chain([samples::branch_spent()])
         .chain(samples::version_19())
+        .chain(samples::version_20())
     {
         let data = event.data().unwrap();
         let text = data.to_string();

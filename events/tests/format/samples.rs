@@ -20,7 +20,7 @@ use serde_json::json;
 
 pub(crate) use versions::{
     version_2, version_3, version_4, version_5, version_6, version_7, version_8, version_10, version_13, version_14,
-    version_15, version_17,
+    version_15, version_17, version_20,
 };
 
 const CALL: CallId = CallId(Seq(5));
@@ -401,6 +401,7 @@ fn of_models() -> Vec<Event> {
             handoffs: Vec::new(),
             guardrails: Vec::new(),
             joins: true,
+            client_tools: Vec::new(),
         }
         .into(),
         LlmCallRequested {

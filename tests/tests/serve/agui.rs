@@ -11,7 +11,7 @@ use rethread_tests::binary::{Scene, root};
 use rethread_tests::needs;
 use serde_json::{Value, json};
 
-use crate::doors::{CLIENT_TOOLS, FAILS, HANGS, check_page, run_client, serve};
+use crate::doors::{CLIENT_TOOLS, FAILS, HANGS, as_described, check_page, run_client, serve};
 use crate::http::{Request, Response, Stream};
 use crate::place::Place;
 
@@ -169,6 +169,7 @@ impl Door {
         scene.write("rethread.toml", CLIENT_TOOLS);
         let door = Self::on(scene, "");
         door.place.put(FRONT);
+        door.place.put(&as_described(FRONT, "front", "brings"));
         door
     }
 

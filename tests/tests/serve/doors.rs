@@ -100,6 +100,15 @@ description = "Asks the user."
 parameters = { type = "object", properties = { what = { type = "string" } }, required = ["what"] }
 "#;
 
+/// The same workflow with another name, which takes tools as requests describe them: `pick` in place of `confirm`.
+pub(crate) fn as_described(workflow: &str, name: &str, other: &str) -> String {
+    let workflow =
+        workflow.replace(&format!("name: {name}\n"), &format!("name: {other}\nvariables: {{client_tools: []}}\n"));
+    workflow
+        .replace("available_tools: [confirm]", "available_tools: []\n      client_tools: client_tools")
+        .replace("confirm", "pick")
+}
+
 /// A server that needs tokens and has these workflows, and a token of the scope `operate`.
 pub(crate) fn serve(scene: Scene, options: &str, workflows: &[&str]) -> (Place, String) {
     let token = scene.run("token create --scope operate").ok().stdout.trim().to_owned();

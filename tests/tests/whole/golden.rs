@@ -21,7 +21,7 @@ use crate::strategies::{judged, merged, planned, thought_over};
 use crate::support::{Tally, World, block_on, disk, llm, scripted, workflow};
 
 /// The log of the shapes of events that this program writes.
-const PRESENT: &str = "13";
+const PRESENT: &str = "14";
 
 /// Where the hashes of the golden files are.
 const HASHES: &str = "tests/golden/hashes.txt";
@@ -96,6 +96,16 @@ workflows:
     nodes: [{id: broken, tool: {tool_name: fail, parameters: {text: oh}}}]
 "#;
 
+/// A model that calls a tool of the client.
+const CLIENT_TOOL: &str = r#"
+variables: {client_tools: [{name: confirm, description: Is it so?, parameters: {type: object}}]}
+nodes:
+  - id: ask
+    llm:
+      {provider: mock, model: scripted, user_prompt: "{{ input }}", client_tools: client_tools,
+       extra: {script: {answers: [{tool_calls: [{name: confirm, arguments: {}}]}, {text: done}]}}}
+"#;
+
 /// Events that take a crash, a late answer or a failure of the application. `events/tests/golden/` has their bytes.
 const NOT_IN_LOG: &[&str] = &[
     "WARNING",
@@ -159,7 +169,7 @@ async fn write(world: &World) {
     assert_eq!(graph.outcome().await.unwrap().status, Status::Completed);
 }
 
-/// Agents that a model calls, a handoff to a node with a conversation of its own, hooks.
+/// Agents that a model calls, a handoff to a node with a conversation of its own, tools of a client, hooks.
 async fn agents(world: &World) {
     let (team, _) = world.run(&agents::team(), "go").await;
     let asks = agents::waiting(world).await.remove(0);
@@ -167,6 +177,10 @@ async fn agents(world: &World) {
     assert_eq!(team.outcome().await.unwrap().status, Status::Completed);
     world.run(&agents::desk(), "go").await;
     world.run(&guardrails::guarded(), "go").await;
+    let (shop, asked) = world.run(&workflow(CLIENT_TOOL), "go").await;
+    let result = json!({ "decision": "answer", "content": "it is" });
+    shop.respond(asked.state.interaction().unwrap().id, result).await.unwrap();
+    assert_eq!(shop.outcome().await.unwrap().status, Status::Completed);
     let hooks = format!(
         "finally: tidy\nedges: []\nnodes: [{}, {}]",
         llm("work", "", "{text: a}"),
@@ -402,11 +416,21 @@ fn the_log_that_a_killed_process_of_version_12_left_replays() {
 
 #[test]
 fn the_log_of_version_13_replays() {
-    check(PRESENT, "log", &[]);
+    check("13", "log", &[]);
 }
 
 #[test]
 fn the_log_that_a_killed_process_of_version_13_left_replays() {
+    check("13", "log-killed", &[]);
+}
+
+#[test]
+fn the_log_of_version_14_replays() {
+    check(PRESENT, "log", &[]);
+}
+
+#[test]
+fn the_log_that_a_killed_process_of_version_14_left_replays() {
     check(PRESENT, "log-killed", &[]);
 }
 

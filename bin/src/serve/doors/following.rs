@@ -212,6 +212,10 @@ impl<P: Send + 'static> Following<P> {
         }
     }
 
+    pub(super) fn server(&self) -> &Shared {
+        &self.server
+    }
+
     pub(super) fn thread(&self) -> &ThreadHandle {
         &self.thread
     }

@@ -429,7 +429,7 @@ before! {
         strategy: LoopStrategy,
     } without {
         context: NodeContext::Shared, output: None, agents: Vec::new(), handoffs: Vec::new(), guardrails: Vec::new(),
-        joins: true,
+        joins: true, client_tools: Vec::new(),
     }
 }
 
@@ -451,7 +451,7 @@ before! {
         summary: Option<SummaryPlan>,
         strategy: LoopStrategy,
         context: NodeContext,
-    } without { output: None, agents: Vec::new(), handoffs: Vec::new(), guardrails: Vec::new(), joins: true, }
+    } without { output: None, agents: Vec::new(), handoffs: Vec::new(), guardrails: Vec::new(), joins: true, client_tools: Vec::new(), }
 }
 
 before! {
@@ -473,7 +473,7 @@ before! {
         strategy: LoopStrategy,
         context: NodeContext,
         output: Option<OutputSpec>,
-    } without { agents: Vec::new(), handoffs: Vec::new(), guardrails: Vec::new(), joins: true, }
+    } without { agents: Vec::new(), handoffs: Vec::new(), guardrails: Vec::new(), joins: true, client_tools: Vec::new(), }
 }
 
 before! {
@@ -497,7 +497,7 @@ before! {
         output: Option<OutputSpec>,
         agents: Vec<AgentTool>,
         handoffs: Vec<HandoffTool>,
-    } without { guardrails: Vec::new(), joins: true, }
+    } without { guardrails: Vec::new(), joins: true, client_tools: Vec::new(), }
 }
 
 before! {
@@ -522,7 +522,33 @@ before! {
         agents: Vec<AgentTool>,
         handoffs: Vec<HandoffTool>,
         guardrails: Vec<Guardrail>,
-    } without { joins: true, }
+    } without { joins: true, client_tools: Vec::new(), }
+}
+
+before! {
+    LlmExecutionRequestV7 of LlmExecutionRequest {
+        node_id: NodeId,
+        prompt: String,
+        system_prompt: Option<String>,
+        model: ModelChoice,
+        tool_mode: ToolMode,
+        tools: Vec<String>,
+        tool_catalog: Option<Hash>,
+        max_iterations: u32,
+        concurrent_tools_max: u32,
+        llm_timeout_ms: Option<u64>,
+        approve_tools: Vec<String>,
+        person_tools: Vec<String>,
+        relay: bool,
+        summary: Option<SummaryPlan>,
+        strategy: LoopStrategy,
+        context: NodeContext,
+        output: Option<OutputSpec>,
+        agents: Vec<AgentTool>,
+        handoffs: Vec<HandoffTool>,
+        guardrails: Vec<Guardrail>,
+        joins: bool,
+    } without { client_tools: Vec::new(), }
 }
 
 before! {

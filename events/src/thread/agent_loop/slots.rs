@@ -80,7 +80,8 @@ impl AgentLoop {
             PersonRole::None => None,
             PersonRole::Approves => {
                 let stopped_by = self.stopped_by(place).map(|it| (it.guardrail.as_str(), it.reason.as_str()));
-                Some(asks::approval(&self.request.node_id, asked(), stopped_by))
+                let about = asks::About { stopped_by, is_of_client: self.is_of_client(&call.name) };
+                Some(asks::approval(&self.request.node_id, asked(), about))
             }
             PersonRole::Answers => {
                 let asked = asked();
@@ -94,7 +95,10 @@ impl AgentLoop {
     fn role(&self, place: usize, tool: &str) -> PersonRole {
         if self.is_answered_by_person(tool) {
             PersonRole::Answers
-        } else if self.request.approve_tools.iter().any(|name| name == tool) || self.stopped_by(place).is_some() {
+        } else if self.is_of_client(tool)
+            || self.request.approve_tools.iter().any(|name| name == tool)
+            || self.stopped_by(place).is_some()
+        {
             PersonRole::Approves
         } else {
             PersonRole::None
@@ -105,8 +109,15 @@ impl AgentLoop {
         self.request.person_tools.iter().any(|name| name == tool)
     }
 
+    /// Whether the client runs the tool: it answers the question in place of an approval.
+    fn is_of_client(&self, tool: &str) -> bool {
+        self.request.client_tools.iter().any(|offered| offered.name == tool)
+    }
+
     fn offers(&self, tool: &str) -> bool {
-        self.request.tools.iter().any(|offered| offered == tool) || self.agent(tool).is_some()
+        self.request.tools.iter().any(|offered| offered == tool)
+            || self.agent(tool).is_some()
+            || self.is_of_client(tool)
     }
 
     /// Returns the failure to record for a call that does not run.
@@ -120,11 +131,19 @@ impl AgentLoop {
         let error = match (agent, asks::Question::of(&asked)) {
             (Some(error), _) => error,
             (None, Err(error)) if self.is_answered_by_person(run.name.as_str()) => error,
+            _ if self.is_of_client(run.name.as_str()) => {
+                let message = format!(
+                    "`{}` runs in the client: answer the call with its result in place of approving it",
+                    run.name
+                );
+                ExecutionError::new(ErrorKind::Configuration, message)
+            }
             _ => {
                 let agents = self.request.agents.iter().map(|agent| agent.name.as_str());
                 let handoffs = self.request.handoffs.iter().map(|handoff| handoff.name.as_str());
+                let of_client = self.request.client_tools.iter().map(|tool| tool.name.as_str());
                 let tools = self.request.tools.iter().map(String::as_str);
-                let tools: Vec<_> = tools.chain(agents).chain(handoffs).collect();
+                let tools: Vec<_> = tools.chain(agents).chain(handoffs).chain(of_client).collect();
                 let offered = match tools.as_slice() {
                     [] => "no tool is offered".to_owned(),
                     tools => format!("offered are {}", tools.join(", ")),
@@ -164,6 +183,8 @@ impl AgentLoop {
         let stage = match (&slots[place], role) {
             // Its arguments do not fit, or it is nested too deep.
             _ if is_agent => CallStage::Refused,
+            // A person approved of it, but only its client can run it.
+            _ if self.is_of_client(event.name.as_str()) => CallStage::Refused,
             // What was approved of was offered, but for logs of old: there it ran all the same, as a safe one.
             (Slot::Approved { edited, .. }, _) if offered || run.recovery == Recovery::Safe => {
                 run.edited = *edited;

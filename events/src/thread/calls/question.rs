@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use bincode::{Decode, Encode};
 
+use crate::client_tools;
 use crate::event::{AnswerType, AskedTool, OperationType, UserInteractionRequested};
 use crate::ids::{CallId, Time};
 use crate::json::Json;
@@ -55,7 +56,9 @@ impl Interaction {
     pub fn question(&self) -> Option<Cow<'_, str>> {
         match &self.tool_call {
             Some(tool) if self.operation_type == OperationType::ApproveTool => {
-                Some(format!("{}{}", self.stopped_by(), approval_prompt(tool)).into())
+                let asked =
+                    approval_prompt(tool, &tool.arguments.0.to_string(), client_tools::is_call(self.metadata.as_ref()));
+                Some(format!("{}{asked}", self.stopped_by()).into())
             }
             _ => self.prompt.as_deref().map(Cow::from),
         }
@@ -73,9 +76,14 @@ impl Interaction {
     }
 }
 
-/// The question whether a tool may run, with all of its arguments.
-fn approval_prompt(tool: &AskedTool) -> String {
-    format!("May the tool `{}` run with {}?", tool.name, tool.arguments.0)
+/// The question whether a tool may run with these arguments, or what it has returned in the client.
+pub(in crate::thread) fn approval_prompt(tool: &AskedTool, arguments: &str, is_of_client: bool) -> String {
+    let name = &tool.name;
+    if is_of_client {
+        format!("The client runs the tool `{name}` with {arguments}: answer with its result")
+    } else {
+        format!("May the tool `{name}` run with {arguments}?")
+    }
 }
 
 /// The hash by which an answer is known again.

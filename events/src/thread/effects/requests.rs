@@ -63,7 +63,7 @@ impl State {
         let n_before = usize::from(instructions.is_some()) + self.conversation.n_said(n.min(turn_from));
         let messages = Messages::of(&self.conversation, instructions, n);
         let tool_choice = match execution.tool_mode {
-            _ if execution.tools.is_empty() && execution.agent_tools().next().is_none() => None,
+            _ if execution.tools.is_empty() && execution.tools_beside().next().is_none() => None,
             ToolMode::None => None,
             // They are named all the same: a provider wants to know the tools of the calls in the conversation.
             _ if agent_loop.leg.wants != Wants::Anything => Some(ToolChoice::None),

@@ -61,7 +61,7 @@ fn branches(state: &State, node: &Node, fork: &ForkNode) -> Result<Branches, Exe
         let named = fork.branches.iter().map(|(name, entry)| NamedBranch { name: name.clone(), entry: entry.clone() });
         return Ok(Branches::Named(named.collect()));
     };
-    let items = list_of(state, &node.id, list)?;
+    let items = list_of(state, &node.id, ("for_each", list))?;
     if items.len() > BRANCHES_MAX {
         let message = format!("node `{}` would start {} branches, the limit is {BRANCHES_MAX}", node.id, items.len());
         return Err(ExecutionError::new(ErrorKind::Limit, message));

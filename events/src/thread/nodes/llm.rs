@@ -1,6 +1,7 @@
 //! A node that asks a model: fills in its prompts and hands over to the agent loop.
 
 mod agents;
+mod client_tools;
 mod guardrails;
 mod strategy;
 
@@ -57,6 +58,14 @@ pub(super) fn begin(
         let message = format!("node `{}` requires approval for the tool `{tool}`, which it does not offer", node.id);
         return Err(ExecutionError::new(ErrorKind::UnknownTool, message));
     }
+    let handoffs = agents::handoffs(state, workflow, llm);
+    let client_tools = client_tools::offered(state, &node.id, llm, (&tools, &agents, &handoffs))?;
+    let offers_beside = !(agents.is_empty() && handoffs.is_empty() && client_tools.is_empty());
+    let needs_client = llm.client_tools.is_some() && llm.tool_mode == ToolMode::Required;
+    if needs_client && tools.is_empty() && !offers_beside {
+        let message = format!("node `{}` requires the use of a tool, and offers none", node.id);
+        return Err(ExecutionError::new(ErrorKind::Configuration, message));
+    }
     let with = |wanted: PersonRole| {
         roles.iter().filter(|(_, role)| *role == wanted).map(|(tool, _)| tool.to_string()).collect::<Vec<_>>()
     };
@@ -81,7 +90,7 @@ pub(super) fn begin(
         system_prompt: with_tool_hints(own, state, workflow, &tools, around),
         model,
         tool_mode: match llm.tool_mode {
-            ToolMode::None if !(agents.is_empty() && llm.handoffs.is_empty()) => ToolMode::Auto,
+            ToolMode::None if offers_beside => ToolMode::Auto,
             tool_mode => tool_mode,
         },
         tool_catalog: if tools.is_empty() { None } else { around.tools.catalog(&tools) },
@@ -97,8 +106,9 @@ pub(super) fn begin(
         context: llm.context.clone(),
         joins: llm.context == NodeContext::Shared,
         output,
-        handoffs: agents::handoffs(state, workflow, llm),
+        handoffs,
         agents,
+        client_tools,
         guardrails: guardrails::of_node(state, workflow, llm)?,
     }
     .into())

@@ -26,7 +26,7 @@ pub(super) fn begin(
         let message = format!("loop `{}` has no end condition", node.id);
         return Err(ExecutionError::new(ErrorKind::Configuration, message));
     };
-    let items = repeat.for_each.as_ref().map(|list| list_of(state, &node.id, list)).transpose()?;
+    let items = repeat.for_each.as_ref().map(|list| list_of(state, &node.id, ("for_each", list))).transpose()?;
     let bounds = [repeat.times, items.as_ref().map(|items| items.len() as u64), Some(most(repeat))];
     Ok(LoopStarted {
         node_id: node.id.clone(),

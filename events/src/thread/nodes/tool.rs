@@ -24,7 +24,7 @@ pub(super) fn begin(state: &State, node: &Node, tool: &ToolNode, around: &Env<'_
             Ok(question.put(&node.id, asked, tool.timeout_ms, around.now))
         }
         PersonRole::None if !tool.approval => Ok(request_tool(None, asked.name, asked.arguments, &facts)),
-        PersonRole::None | PersonRole::Approves => Ok(asks::approval(&node.id, asked, None)),
+        PersonRole::None | PersonRole::Approves => Ok(asks::approval(&node.id, asked, asks::About::default())),
     }
 }
 

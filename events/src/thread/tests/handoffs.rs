@@ -74,7 +74,7 @@ fn a_model_that_hands_nothing_over_goes_on_by_the_edges() {
             .model_request()
             .unwrap()
             .execution
-            .agent_tools()
+            .tools_beside()
             .map(|tool| tool.name)
             .collect::<Vec<_>>()
             .join(" "),

@@ -15,6 +15,7 @@ mod branches_inside;
 mod cancel;
 mod checkpoints;
 mod children;
+mod client_tools;
 mod contexts;
 mod control;
 mod conversation_limits;

@@ -15,14 +15,13 @@ use crate::workflow::actions::{
 };
 use crate::workflow::agents::handoff_tool;
 use crate::workflow::fault::Fault;
+use crate::workflow::names::is_tool_name;
 use crate::workflow::processors::check_processor_config;
 use crate::workflow::signal::{SIGNAL_FIELDS_MAX, SIGNAL_NAME_BYTES_MAX, SignalNode, is_signal_name};
 use crate::workflow::wait::{WAIT_MS_MAX, WaitNode, time_of_day, time_zone};
 
 /// The most repairs of an answer.
 const REPAIRS_MAX: u64 = 100;
-/// The longest name of a tool that all providers take.
-const TOOL_NAME_BYTES_MAX: usize = 64;
 /// The most choices of a question.
 const CHOICES_MAX: u64 = 100;
 
@@ -57,12 +56,18 @@ pub(super) fn check_llm(path: &str, llm: &LlmNode, faults: &mut Vec<Fault>) {
                 .hint("set tool_mode: auto"),
         );
     }
-    let offers_agents = !(llm.agents.is_empty() && llm.handoffs.is_empty());
-    if llm.tool_mode == ToolMode::Required && llm.available_tools.as_ref().is_some_and(Vec::is_empty) && !offers_agents
+    let offers_beside = !(llm.agents.is_empty() && llm.handoffs.is_empty() && llm.client_tools.is_none());
+    if llm.tool_mode == ToolMode::Required && llm.available_tools.as_ref().is_some_and(Vec::is_empty) && !offers_beside
     {
         faults.push(Fault::new(format!("{path}.available_tools"), "tool_mode is `required` and no tool is offered"));
     }
     check_approvals(path, llm, faults);
+    if llm.client_tools.is_some() && !llm.strategy.is_react() {
+        faults.push(
+            Fault::new(format!("{path}.client_tools"), "only the strategy `react` calls tools of the client")
+                .hint("take the strategy or `client_tools` out"),
+        );
+    }
     check_agents(path, llm, faults);
     check_handoffs(path, llm, faults);
     check_output(path, llm, faults);
@@ -142,12 +147,6 @@ fn check_handoffs(path: &str, llm: &LlmNode, faults: &mut Vec<Fault>) {
             fault(format!("`{tool}` is the name of a tool or an agent as well"), "give that another name");
         }
     }
-}
-
-/// A name that all providers take for a tool.
-fn is_tool_name(name: &str) -> bool {
-    let is_allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-');
-    (1..=TOOL_NAME_BYTES_MAX).contains(&name.len()) && name.bytes().all(is_allowed)
 }
 
 /// A name of a tool that is not offered is probably misspelt, and a call that needs approval would run without it.

@@ -157,6 +157,9 @@ fn of_llm<'a>(path: &str, llm: &'a LlmNode, visit: &mut impl FnMut(String, Text<
     if let Some(system) = &llm.system_prompt {
         visit(format!("{path}.system_prompt"), Text::Template(system));
     }
+    if let Some(tools) = &llm.client_tools {
+        visit(format!("{path}.client_tools"), Text::Either(tools));
+    }
     for (i, guardrail) in llm.guardrails.iter().enumerate() {
         let path = format!("{path}.guardrails[{i}]");
         if let Some(when) = &guardrail.when {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rethread_events::event::*;
 use rethread_events::fault::ErrorKind;
-use rethread_events::message::{Message, Role, UsageSource};
+use rethread_events::message::{Message, Role, ToolSpec, UsageSource};
 use rethread_events::principal::Principal;
 use serde_json::json;
 
@@ -243,6 +243,19 @@ pub(crate) fn version_17() -> Vec<Event> {
             Event::Warning(event) => event.code = WarningCode::ConversationTooLarge,
             _ => return false,
         }
+        true
+    })
+}
+
+/// An agent loop that offers tools of its client.
+pub(crate) fn version_20() -> Vec<Event> {
+    changed(|event| {
+        let Event::LlmExecutionRequest(event) = event else { return false };
+        event.client_tools.push(ToolSpec {
+            name: "confirm_order".into(),
+            description: Some("Asks the user to confirm an order.".into()),
+            parameters: json!({ "type": "object" }).into(),
+        });
         true
     })
 }

@@ -293,3 +293,37 @@ nodes:
     ended.dedup();
     assert_eq!((ended.len(), &events.last().unwrap()["outcome"]["type"]), (2, &json!("success")));
 }
+
+#[test]
+fn tools_that_a_request_describes_are_offered_in_its_run_alone() {
+    let door = Door::new();
+    let with = |run: &str, text: &str, tools: Value| {
+        let mut body = asked(run, text);
+        body["tools"] = tools;
+        body
+    };
+    let tool = |name: &str| json!({ "name": name, "description": "Asks.", "parameters": { "type": "object" } });
+    let first = door.events("brings", &with("r1", "Hello.", json!([tool("other")])));
+    door.events("brings", &with("r2", "And?", json!([])));
+    // A call of a tool that was not offered fails, and the model goes on.
+    let calls = door.events("brings", &with("r3", "Pay.", json!([tool("other"), { "name": "confirm" }])));
+    assert_eq!(calls.last().unwrap()["result"], "Not paid.", "{calls:?}");
+    let thread = first[0]["metadata"]["rethread"]["thread_id"].as_str().unwrap();
+    let events = door.place.get(&format!("/v1/threads/{thread}/events")).is(200).value();
+    let requests = events["events"].as_array().unwrap().iter().filter(|event| event["type"] == "LLM_EXECUTION_REQUEST");
+    let offered: Vec<_> = requests.map(|event| event["data"]["client_tools"].clone()).collect();
+    assert_eq!(
+        offered,
+        [json!([tool("other")]), json!([]), json!([tool("other")])],
+        "`confirm` is described elsewhere"
+    );
+    // No member of the state sets it, and clients do not see it there.
+    let mut body = with("r4", "Hello.", json!([]));
+    body["state"] = json!({ "client_tools": [tool("other")] });
+    error(&door.send("brings", &body), 400, "invalid_request");
+    assert!(!types(&first).contains(&"STATE_SNAPSHOT"), "{first:?}");
+    for refused in [json!([tool("no name")]), json!([tool("a"), tool("a")]), json!([{ "name": "a", "parameters": 1 }])]
+    {
+        error(&door.send("brings", &with("r4", "Hello.", refused)), 400, "invalid_request");
+    }
+}

@@ -159,3 +159,44 @@ fn pages_of_input_items_follow_each_other() {
         error(&page(query), 400, "invalid_request_error", "invalid_request");
     }
 }
+
+#[test]
+fn tools_that_a_request_describes_are_offered_in_its_run_alone() {
+    let door = Door::new();
+    let asks = |tools: Value, text: &str, more: &Value| {
+        let mut body = json!({ "model": "brings", "messages": [{ "role": "user", "content": text }], "tools": tools });
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        door.send(&body)
+    };
+    let tool = |name: &str| json!({ "name": name, "description": "Asks.", "parameters": { "type": "object" } });
+    let function = |function: Value| json!([{ "type": "function", "function": function }]);
+    let offered = |thread: &Value| {
+        let path = format!("/v1/threads/{}/events", thread.as_str().unwrap());
+        let events = door.place.get(&path).is(200).value();
+        let requests =
+            events["events"].as_array().unwrap().iter().filter(|event| event["type"] == "LLM_EXECUTION_REQUEST");
+        requests.map(|event| event["data"]["client_tools"].clone()).collect::<Vec<_>>()
+    };
+    let answer = asks(function(tool("other")), "Hello.", &json!({})).is(200).value();
+    let metadata = json!({ "metadata": answer["metadata"] });
+    let thread = &answer["metadata"]["thread_id"];
+    asks(function(tool("pick")), "And?", &metadata).is(200);
+    asks(json!([]), "And now?", &metadata).is(200);
+    let mut none = metadata.clone();
+    none["tool_choice"] = json!("none");
+    asks(function(tool("pick")), "And then?", &none).is(200);
+    assert_eq!(offered(thread), [json!([tool("other")]), json!([tool("pick")]), json!([]), json!([])]);
+    let (many, none) = ((0..129).map(|n| tool(&format!("t{n}"))).collect::<Vec<_>>(), json!({}));
+    for refused in [
+        function(tool("no name")),
+        function(json!({ "name": "a", "parameters": [1] })),
+        function(json!({ "name": "a", "description": 7 })),
+        json!([function(tool("a"))[0], function(tool("a"))[0]]),
+        many.into_iter().map(|tool| function(tool)[0].clone()).collect(),
+    ] {
+        let refused = asks(refused, "Hello.", &none);
+        let refused = error(&refused, 400, "invalid_request_error", "invalid_request");
+        assert_eq!(refused["param"], "tools", "{refused}");
+    }
+    assert_eq!(door.place.n_threads(), 1);
+}

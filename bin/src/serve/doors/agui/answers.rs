@@ -11,7 +11,7 @@ use super::input::AnswerStatus;
 use super::interrupts;
 use super::translate::{self, Answers, Translator};
 use crate::serve::doors::conversation::invalid;
-use crate::serve::doors::given;
+use crate::serve::doors::{client_tools, given};
 use crate::serve::problem::{Kind, Problem};
 use crate::serve::request;
 
@@ -41,7 +41,7 @@ impl Asked {
         let now = Translator::new(self.thread.definition(None).await?, id, state.run_id(), Some(state.clone()));
         for question in open {
             let data = if self.input.resume.is_empty() {
-                let call = interrupts::client_call(question, &now, id, tools);
+                let call = interrupts::client_call(question, &now, id, tools, None);
                 let result = call.and_then(|call| results.iter().find(|(id, _)| *id == call));
                 result.map(|(_, decision)| Some(Json::from(decision.clone())))
             } else {
@@ -108,7 +108,7 @@ impl Asked {
             if let Some((answer, call)) = answers.hear(recorded) {
                 names = translate::names(&answer, call);
             } else if let Event::UserInteractionRequested(e) = &recorded.event {
-                let call = e.tool_call.as_ref().filter(|call| tools.contains(call.name.as_str()));
+                let call = client_tools::call_of(e.operation_type, e.tool_call.as_ref(), e.metadata.as_ref(), &tools);
                 let call = call.and_then(|call| names.get(call.tool_call_id.as_ref()?));
                 let result = results.iter().find(|(id, _)| Some(id) == call);
                 asked.extend(result.map(|(_, result)| (CallId(recorded.record.seq), result.clone())));

@@ -5,12 +5,13 @@ use std::collections::BTreeSet;
 
 use rethread::runs::ConversationFormat;
 use rethread::{Json, OrderedMap, State, Workflow};
+use rethread_events::client_tools::VARIABLE;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::PROTOCOL_VERSION;
 use super::shared_state::{OTHERS, is_shared};
-use crate::serve::doors::client_tools;
+use crate::serve::doors::client_tools::{self, ClientTools};
 use crate::serve::doors::conversation::{Conversation, invalid};
 use crate::serve::problem::Problem;
 
@@ -31,7 +32,10 @@ pub(super) struct Input {
     messages: Vec<Value>,
     state: Option<Value>,
     #[serde(default)]
-    tools: Vec<ClientTool>,
+    tools: Vec<Tool>,
+    /// The same, as they were checked.
+    #[serde(skip)]
+    pub(super) client_tools: ClientTools,
     #[serde(default)]
     context: Vec<Context>,
     forwarded_props: Option<Value>,
@@ -42,10 +46,12 @@ pub(super) struct Input {
     pub(super) warnings: Vec<String>,
 }
 
-/// A tool that the client runs. The configuration has its description and parameters.
+/// A tool that the client runs.
 #[derive(Debug, Deserialize)]
-struct ClientTool {
+struct Tool {
     name: String,
+    description: Option<String>,
+    parameters: Option<Value>,
 }
 
 /// Something that the client knows.
@@ -86,7 +92,7 @@ impl Input {
     ///
     /// # Errors
     /// For ids that cannot be used, another protocol, and tools of the client that no model is offered.
-    pub(super) fn check(mut self, described: &BTreeSet<String>) -> Result<Self, Problem> {
+    pub(super) fn check(mut self, configured: &BTreeSet<String>) -> Result<Self, Problem> {
         for (name, id) in [("threadId", &self.thread_id), ("runId", &self.run_id)] {
             if id.is_empty() || id.len() > ID_BYTES_MAX || id.contains(|c: char| c == ',' || c.is_control()) {
                 let detail = format!("expected 1 to {ID_BYTES_MAX} bytes without commas and control characters");
@@ -104,13 +110,12 @@ impl Input {
                 _ => self.warnings.push(format!("the protocol version is {PROTOCOL_VERSION}, not the requested one")),
             }
         }
-        client_tools::named(self.tools.iter().map(|tool| &*tool.name), described)?;
+        let tools = std::mem::take(&mut self.tools).into_iter();
+        let tools = tools.map(|Tool { name, description, parameters }| {
+            json!({ "name": name, "description": description, "parameters": parameters })
+        });
+        self.client_tools = ClientTools::read(tools.collect(), configured)?;
         Ok(self)
-    }
-
-    /// The tools that the client runs.
-    pub(super) fn tools(&self) -> BTreeSet<String> {
-        self.tools.iter().map(|tool| tool.name.clone()).collect()
     }
 
     /// Returns the results of tool calls that are the last messages, by the id of the call, as decisions in place of an
@@ -237,6 +242,9 @@ impl Input {
             set(CONTEXT, Value::Array(context));
         } else if !context.is_empty() {
             return Err(lacks("context", CONTEXT));
+        }
+        if let Some(tools) = self.client_tools.value_for(workflow)? {
+            set(VARIABLE, tools.into_value());
         }
         match &self.forwarded_props {
             Some(props) if spec.variables.contains_key(FORWARDED) => set(FORWARDED, props.clone()),

@@ -63,15 +63,16 @@ pub(super) fn possible_answers(answer: &Answer) -> Vec<Option<Json>> {
     approved(answer).into_iter().chain([&answer.payload]).map(|value| Some(Json::from(value.clone()))).collect()
 }
 
-/// The name of the tool call that a question of the thread is about, if the client runs that tool and knows the call. `now`
+/// The name of the tool call that a question of the thread is about, if the client runs that tool, one of `these` if they are given, and knows the call. `now`
 /// is the thread while it asks.
 pub(super) fn client_call<'a>(
     question: &OpenInteraction,
     now: &'a Translator,
     thread: ThreadId,
-    tools: &BTreeSet<String>,
+    configured: &BTreeSet<String>,
+    these: Option<&BTreeSet<String>>,
 ) -> Option<&'a str> {
-    known_call(question, now, thread).filter(|_| client_tools::is_call(question, tools))
+    known_call(question, now, thread).filter(|_| client_tools::is_call(question, configured, these))
 }
 
 /// The name by which the client knows the tool call that a question of the thread is about.

@@ -35,7 +35,7 @@ pub(crate) async fn create(server: Shared, request: HttpRequest, payload: web::P
     let cancels = cancels(&server, &request)?;
     let slot = server.subscribe()?;
     let ids = Ids { thread: input.thread_id.clone(), run: input.run_id.clone(), parent: input.parent_run_id.clone() };
-    let tools = input.tools();
+    let tools = input.client_tools.names.clone();
     let answered = input.tool_results().into_iter().map(|(call, _)| call.to_owned()).collect();
     let Begun { run, before, after, warnings } =
         begin(&server, &request, request::named(&request, "workflow"), input).await?;
@@ -302,8 +302,11 @@ impl Stream {
         }
         let (state, workflow) = (self.thread().state().await?, self.thread().definition(None).await?);
         let now = Translator::new(workflow, id, self.following.run(), Some(state));
-        let calls: Option<Vec<_>> =
-            open.iter().map(|question| interrupts::client_call(question, &now, id, &self.tools)).collect();
+        let configured = &self.following.server().settings.client_tools;
+        let calls: Option<Vec<_>> = open
+            .iter()
+            .map(|question| interrupts::client_call(question, &now, id, configured, Some(&self.tools)))
+            .collect();
         if let Some(calls) = calls {
             let pending_tool_call_ids = calls.into_iter().map(str::to_owned).collect();
             return Ok(Some(self.finish(None, Outcome::Success { pending_tool_call_ids })));

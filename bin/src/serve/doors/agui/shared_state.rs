@@ -1,12 +1,13 @@
 //! The state that a client sees: the variables that the workflow declares, as the events of the thread set them.
 
 use rethread::{RecordedEvent, State, Workflow};
+use rethread_events::client_tools::VARIABLE;
 use serde_json::{Map, Value};
 
 use super::event::Event;
 
 /// The declared variables that are not part of the state, because a request has fields of their own for them.
-pub(super) const OTHERS: [&str; 3] = ["instructions", "context", "forwarded_props"];
+pub(super) const OTHERS: [&str; 4] = ["instructions", "context", "forwarded_props", VARIABLE];
 
 /// Whether a variable is part of the state that clients see.
 pub(super) fn is_shared(workflow: &Workflow, name: &str) -> bool {

@@ -108,8 +108,8 @@ impl ToolCall {
 /// The answer to a request, as it is given.
 pub(super) struct Answering {
     server: Shared,
-    /// The tools that the client runs.
-    tools: BTreeSet<String>,
+    /// The tools that the client of the request runs; those of all clients if absent.
+    tools: Option<BTreeSet<String>>,
     following: Following<Said>,
     finish: Option<FinishReason>,
     /// Whether something was sent.
@@ -119,7 +119,7 @@ pub(super) struct Answering {
 }
 
 impl Answering {
-    pub(super) fn begin(server: &Shared, run: &Run, tools: BTreeSet<String>) -> Self {
+    pub(super) fn begin(server: &Shared, run: &Run, tools: Option<BTreeSet<String>>) -> Self {
         let cancels = server.settings.doors.cancel_on_disconnect;
         let following = Following::begin(server, run, cancels, AnswerText::of(run));
         Self { server: server.clone(), tools, following, finish: None, has_spoken: false, last: String::new() }
@@ -152,7 +152,7 @@ impl Answering {
                 Happening::Piece(Said::Finish(finish)) => self.finish = Some(finish),
                 Happening::Ended => break ended(self.following.thread(), self.following.run()).await?,
                 Happening::Rests(rested) => {
-                    break asks(&self.server, self.following.thread(), &rested.state, &self.tools).await?;
+                    break asks(&self.server, self.following.thread(), &rested.state, self.tools.as_ref()).await?;
                 }
             }
         };
@@ -206,7 +206,7 @@ impl From<Answer> for End {
 
 /// Returns the answer of a run that has ended, as its stream gives it. Reads the events of the run.
 pub(super) async fn whole(server: &Shared, run: &Run) -> Result<End, Error> {
-    let mut answering = Answering::begin(server, run, server.settings.client_tools.clone());
+    let mut answering = Answering::begin(server, run, None);
     answering.leave();
     loop {
         if let Step::End(end) = answering.step().await? {
@@ -234,19 +234,20 @@ async fn ended(thread: &ThreadHandle, run: RunId) -> Result<Answer, Error> {
     Ok(Answer { text, calls: Vec::new(), usage: outcome.state.run_usage() })
 }
 
-/// Returns what a thread at rest waits for, as the answer: calls of `tools` of the client, or a question. An error if no
+/// Returns what a thread at rest waits for, as the answer: calls of these tools of a client, or of all if absent, or a question. An error if no
 /// message can answer it.
 pub(super) async fn asks(
     server: &Shared,
     thread: &ThreadHandle,
     state: &State,
-    tools: &BTreeSet<String>,
+    tools: Option<&BTreeSet<String>>,
 ) -> Result<Answer, Error> {
     if state.status() == Status::Paused {
         return Err(paused(thread, state));
     }
     let open = thread.inbox().await.map_err(Problem::from)?;
-    let calls = open.iter().filter(|question| client_tools::is_call(question, tools));
+    let configured = &server.settings.client_tools;
+    let calls = open.iter().filter(|question| client_tools::is_call(question, configured, tools));
     let calls: Vec<_> = calls.filter_map(ToolCall::of).collect();
     let question = open.iter().find(|question| is_answered_by_message(question));
     match (calls.is_empty(), question) {
@@ -266,7 +267,7 @@ pub(super) fn paused(thread: &ThreadHandle, state: &State) -> Error {
 /// The error of a run that waits for something that no message of the conversation can give.
 pub(super) fn waits_elsewhere(server: &Shared, open: &[OpenInteraction]) -> Error {
     let ids: Vec<_> = open.iter().map(OpenInteraction::key).collect();
-    let is_call = |question: &OpenInteraction| client_tools::is_call(question, &server.settings.client_tools);
+    let is_call = |question: &OpenInteraction| client_tools::is_call(question, &server.settings.client_tools, None);
     let detail = match &ids[..] {
         [] => "the run waits for a person: GET /v1/interactions lists the open questions".to_owned(),
         ids if open.iter().all(is_call) => format!(

@@ -8,11 +8,13 @@ use rethread::errors::{ControlError, Rejected, RunError};
 use rethread::event::ForkChanges;
 use rethread::operate::Labels;
 use rethread::runs::{OnMessage, RunAgain, RunId, RunRequest};
-use rethread::{ForkRequest, Json, Seq, StartThread, State, Status, ThreadHandle, Workflow};
+use rethread::{ForkRequest, Json, OrderedMap, Seq, StartThread, State, Status, ThreadHandle, Workflow};
+use rethread_events::client_tools::VARIABLE;
 
 use super::input::{Input, Place};
 use super::{Error, answer, results};
 use crate::serve::beginning::{self, Begun, Repeatable};
+use crate::serve::doors::client_tools::ClientTools;
 use crate::serve::doors::conversation::{Conversation, Said};
 use crate::serve::doors::following::{Inside, Run};
 use crate::serve::doors::question::{answer_of, is_answered_by_message};
@@ -36,26 +38,40 @@ pub(super) async fn begin(server: &Shared, request: &HttpRequest, body: Bytes, i
         _ => problem,
     })?;
     let workflow = workflow.ok_or_else(|| Problem::new(Kind::InvalidRequest, "name a workflow in `model`"))?;
+    let tools = input.tools;
     let conversation = match input.said {
         Said::Message(conversation) => conversation,
         Said::Results(results) => return results::give(server, request, input.place, results).await,
     };
     let (id, after) = match input.place {
-        Place::New => return Ok(start(server, request, body, conversation, workflow).await?),
+        Place::New => return Ok(start(server, request, body, (conversation, tools), workflow).await?),
         Place::Thread(id) => (id, None),
         Place::After(key) => (key.thread, Some(key)),
     };
     guard::check_thread(server, request, id).await?;
     let thread = server.runtime.thread(id).by(guard::principal(server, request));
     conversation.refuse_media()?;
-    let Some(after) = after else { return go_on(server, request, thread, None, &conversation, workflow).await };
-    match go_on(server, request, thread.clone(), Some(after.run), &conversation, workflow.clone()).await {
+    let Some(after) = after else {
+        return go_on(server, request, thread, None, (&conversation, &tools), workflow).await;
+    };
+    match go_on(server, request, thread.clone(), Some(after.run), (&conversation, &tools), workflow.clone()).await {
         // Another run came after the response.
         Err(error) if error.is_gone_on() => {
-            Ok(fork(server, request, body, &thread, after.run, conversation, workflow).await?)
+            Ok(fork(server, request, body, &thread, after.run, (conversation, tools), workflow).await?)
         }
         run => run,
     }
+}
+
+/// Returns the variables that a request sets as its run begins.
+fn variables(
+    conversation: &Conversation,
+    tools: &ClientTools,
+    workflow: &Workflow,
+) -> Result<OrderedMap<Json>, Problem> {
+    let mut variables = conversation.variables(workflow)?;
+    variables.extend(tools.value_for(workflow)?.map(|tools| (VARIABLE.to_owned(), tools)));
+    Ok(variables)
 }
 
 /// Starts a thread with the conversation.
@@ -63,11 +79,11 @@ async fn start(
     server: &Shared,
     request: &HttpRequest,
     body: bytes::Bytes,
-    mut conversation: Conversation,
+    (mut conversation, tools): (Conversation, ClientTools),
     workflow: Arc<Workflow>,
 ) -> Result<Run, Problem> {
     let labels = guard::bound(request, Labels::new())?;
-    let variables = conversation.variables(&workflow)?;
+    let variables = variables(&conversation, &tools, &workflow)?;
     let (text, past) = (conversation.input(), conversation.past_with_media());
     // Tokens that are bound to other labels have keys of their own.
     let operation = format!("openai {} {}", request.path(), guard::bound_to(request));
@@ -92,7 +108,7 @@ async fn go_on(
     request: &HttpRequest,
     thread: ThreadHandle,
     after: Option<RunId>,
-    conversation: &Conversation,
+    (conversation, tools): (&Conversation, &ClientTools),
     workflow: Arc<Workflow>,
 ) -> Result<Run, Error> {
     let state = thread.state().await.map_err(Problem::from)?;
@@ -113,7 +129,7 @@ async fn go_on(
         }
     }
     // Each request has an answer of its own, so it waits for the run in progress. What follows a response does not.
-    let run = RunRequest::new(text).variables(conversation.variables(&workflow)?).on_message(OnMessage::Queue);
+    let run = RunRequest::new(text).variables(variables(conversation, tools, &workflow)?).on_message(OnMessage::Queue);
     let mut run = run.traceparent(request::traceparent(request));
     if let Some(after) = after {
         run = run.after(after);
@@ -178,11 +194,11 @@ async fn fork(
     body: Bytes,
     thread: &ThreadHandle,
     after: RunId,
-    conversation: Conversation,
+    (conversation, tools): (Conversation, ClientTools),
     workflow: Arc<Workflow>,
 ) -> Result<Run, Problem> {
     let run = run_after(thread, after).await?;
-    let variables = conversation.variables(&workflow)?;
+    let variables = variables(&conversation, &tools, &workflow)?;
     let operation = format!("openai {} {} {after}", request.path(), thread.id());
     let (sent, of_work, text) = (Repeatable::of(request, operation, body)?, thread.clone(), conversation.input());
     let state = thread.state().await?;

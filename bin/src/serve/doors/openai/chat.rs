@@ -29,7 +29,7 @@ pub(crate) async fn create(server: Shared, request: HttpRequest, payload: web::P
     let body = request::body(payload, server.settings.body_bytes_max).await?;
     let input = Input::of_chat(request::json(&request, &body)?, &server.settings.client_tools)?;
     let (stream, include_usage, model) = (input.stream, input.include_usage, input.model.clone());
-    let tools = input.tools.clone();
+    let tools = Some(input.tools.names.clone());
     let slot = server.subscribe()?;
     let run = begin(&server, &request, body, input).await?;
     let shape = Shape::of(&run, model, include_usage);

@@ -6,11 +6,11 @@ use rethread::ThreadId;
 use rethread::runs::ConversationFormat;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::CONVERSATION;
 use super::answer::RunKey;
-use crate::serve::doors::client_tools;
+use crate::serve::doors::client_tools::ClientTools;
 use crate::serve::doors::conversation::{Said, invalid};
 use crate::serve::problem::{Kind, Problem};
 
@@ -22,7 +22,7 @@ pub(super) struct Input {
     pub(super) model: String,
     pub(super) said: Said,
     /// The tools that the client runs.
-    pub(super) tools: BTreeSet<String>,
+    pub(super) tools: ClientTools,
     pub(super) place: Place,
     pub(super) stream: bool,
     pub(super) include_usage: bool,
@@ -58,9 +58,9 @@ impl Input {
     /// # Errors
     /// For a field that is missing or has another type, and for one that would change the answer in a way that is not
     /// possible here.
-    pub(super) fn of_chat(mut body: Body, described: &BTreeSet<String>) -> Result<Self, Problem> {
+    pub(super) fn of_chat(mut body: Body, configured: &BTreeSet<String>) -> Result<Self, Problem> {
         refuse(&body)?;
-        let tools = tools(&body, described, |tool| tool["function"]["name"].as_str())?;
+        let tools = tools(&body, configured, |tool| &tool["function"])?;
         let model = model(&mut body)?;
         let thread = thread_of_metadata(&mut body)?;
         let options: StreamOptions = field(&mut body, "stream_options")?.unwrap_or_default();
@@ -83,9 +83,9 @@ impl Input {
     ///
     /// # Errors
     /// As [`Self::of_chat`].
-    pub(super) fn of_response(mut body: Body, described: &BTreeSet<String>) -> Result<Self, Problem> {
+    pub(super) fn of_response(mut body: Body, configured: &BTreeSet<String>) -> Result<Self, Problem> {
         refuse(&body)?;
-        let tools = tools(&body, described, |tool| tool["name"].as_str())?;
+        let tools = tools(&body, configured, |tool| tool)?;
         let model = model(&mut body)?;
         let previous: Option<String> = field(&mut body, "previous_response_id")?;
         let conversation: Option<ConversationParam> = field(&mut body, "conversation")?;
@@ -112,13 +112,13 @@ impl Input {
     }
 }
 
-/// The tools of the client that a request names and wants to be called. The configuration has their descriptions and
-/// parameters. `name` reads the name of a function.
+/// The tools of the client that a request names and wants to be called. `described` is where a tool has its name,
+/// description and parameters.
 fn tools(
     body: &Body,
-    described: &BTreeSet<String>,
-    name: impl Fn(&Value) -> Option<&str>,
-) -> Result<BTreeSet<String>, Problem> {
+    configured: &BTreeSet<String>,
+    described: impl Fn(&Value) -> &Value,
+) -> Result<ClientTools, Problem> {
     let is_wanted = match body.get("tool_choice") {
         None | Some(Value::Null) => true,
         Some(choice) if choice == "auto" => true,
@@ -130,7 +130,7 @@ fn tools(
         }
     };
     let tools = match body.get("tools") {
-        None | Some(Value::Null) => return Ok(BTreeSet::new()),
+        None | Some(Value::Null) => return Ok(ClientTools::default()),
         Some(Value::Array(tools)) => tools,
         Some(_) => return Err(invalid("tools", "expected a list of functions")),
     };
@@ -138,17 +138,20 @@ fn tools(
         let detail = "an answer has as many calls as the model makes: leave it out";
         return Err(invalid("parallel_tool_calls", detail));
     }
-    let function = |tool| {
-        let is_function = |tool: &&Value| tool["type"] == "function";
-        Some(tool).filter(is_function).and_then(&name).ok_or_else(|| {
+    let function = |tool: &Value| {
+        let function =
+            Some(described(tool)).filter(|function| tool["type"] == "function" && function["name"].is_string());
+        let function = function.ok_or_else(|| {
             let detail = "expected functions with a name: the client can run these alone, and other tools are those of the \
                           workflow";
             invalid("tools", detail)
-        })
+        })?;
+        let [name, description, parameters] = ["name", "description", "parameters"].map(|field| &function[field]);
+        Ok(json!({ "name": name, "description": description, "parameters": parameters }))
     };
-    let names: Vec<_> = tools.iter().map(function).collect::<Result<_, _>>()?;
-    let named = client_tools::named(names.into_iter(), described)?;
-    Ok(if is_wanted { named } else { BTreeSet::new() })
+    let tools = tools.iter().map(function).collect::<Result<_, Problem>>()?;
+    let tools = ClientTools::read(tools, configured)?;
+    Ok(if is_wanted { tools } else { ClientTools::default() })
 }
 
 fn model(body: &mut Body) -> Result<String, Problem> {

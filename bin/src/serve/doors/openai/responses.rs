@@ -155,7 +155,7 @@ pub(crate) async fn create(server: Shared, request: HttpRequest, payload: web::P
     let body = request::body(payload, server.settings.body_bytes_max).await?;
     let input = Input::of_response(request::json(&request, &body)?, &server.settings.client_tools)?;
     let (stream, background, model) = (input.stream, input.background, input.model.clone());
-    let tools = input.tools.clone();
+    let tools = Some(input.tools.names.clone());
     let slot = server.subscribe()?;
     let run = begin(&server, &request, body, input).await?;
     let response = Response::of(&run, model, background);
@@ -190,7 +190,7 @@ pub(crate) async fn retrieve(server: Shared, request: HttpRequest) -> Result<Htt
     let (run, response) = find(&server, &request).await?;
     if query.stream {
         let slot = server.subscribe()?;
-        let answering = Answering::begin(&server, &run, server.settings.client_tools.clone());
+        let answering = Answering::begin(&server, &run, None);
         return Ok(stream::respond(server, &request, slot, response, answering, query.starting_after));
     }
     Ok(response.answer(&progress(&server, &run).await?))
@@ -276,7 +276,7 @@ async fn progress(server: &Shared, run: &Run) -> Result<Progress, Error> {
         answer::whole(server, run).await
     } else if matches!(run.thread.summary().await.map_err(Problem::from)?.status, Status::Waiting | Status::Paused) {
         let state = run.thread.state().await.map_err(Problem::from)?;
-        answer::asks(server, &run.thread, &state, &server.settings.client_tools).await.map(End::from)
+        answer::asks(server, &run.thread, &state, None).await.map(End::from)
     } else {
         return Ok(Progress::Running);
     };

@@ -55,7 +55,7 @@ pub(super) async fn give(
         status if status.is_ended() => Vec::new(),
         _ => thread.inbox().await.map_err(Problem::from)?,
     };
-    let calls = open.iter().filter(|question| client_tools::is_call(question, &server.settings.client_tools));
+    let calls = open.iter().filter(|question| client_tools::is_call(question, &server.settings.client_tools, None));
     let result_of = |call: &OpenInteraction| results.get(&call.thread)?.get(&call.request.id).cloned();
     let (given, lacking): (Vec<_>, Vec<_>) =
         calls.map(|call| (call, result_of(call))).partition(|(_, result)| result.is_some());
