@@ -4,11 +4,15 @@ use std::ops::Range;
 
 use rethread_events::ids::{RunId, Seq, ThreadId};
 use rethread_store::LogReader;
+use tokio_util::sync::CancellationToken;
 
 use crate::error::{ReadError, RunError};
 use crate::load;
 use crate::recorded::{RecordedEvent, events};
 use crate::thread_handle::ThreadHandle;
+
+#[cfg(test)]
+mod tests;
 
 /// The result of a search for the first event after which a condition is true.
 #[derive(Debug, Clone)]
@@ -27,7 +31,7 @@ impl ThreadHandle {
     /// Returns the first event after which an expression is true, over the variables of the thread and the names of
     /// [`rethread_events::thread::LOOKING_BACK`]. The expression is evaluated after each event, in order: it can become
     /// false again, so a binary search is not possible. Inherited events are included. An expression that cannot be
-    /// evaluated counts as false.
+    /// evaluated counts as false. Dropping the future ends the search.
     ///
     /// # Errors
     /// `Expression` if the expression cannot be parsed.
@@ -49,14 +53,23 @@ impl ThreadHandle {
         rethread_events::expression::check(expression)
             .map_err(|source| ReadError::Expression { thread: self.id(), source })?;
         let (store, id, expression) = (self.runtime().store().clone(), self.id(), expression.to_owned());
-        self.runtime().blocking(move || bisect(&*store, id, seqs, &expression)).await?
+        let stopped = CancellationToken::new();
+        let _stops = stopped.clone().drop_guard();
+        self.runtime().blocking(move || bisect(&*store, id, seqs, &expression, &stopped)).await?
     }
 }
 
-fn bisect(store: &dyn LogReader, thread: ThreadId, seqs: Range<Seq>, expression: &str) -> Result<Bisected, ReadError> {
+/// Searches until nobody waits for the result.
+fn bisect(
+    store: &dyn LogReader,
+    thread: ThreadId,
+    seqs: Range<Seq>,
+    expression: &str,
+    stopped: &CancellationToken,
+) -> Result<Bisected, ReadError> {
     let mut state = load::before(store, thread, seqs.start)?;
     let mut found = Bisected { first: None, n_events: 0, n_not_evaluated: 0, why_not: None };
-    for recorded in events(store, thread, seqs) {
+    for recorded in events(store, thread, seqs).take_while(|_| !stopped.is_cancelled()) {
         let recorded = recorded?;
         state.apply(recorded.record.recorded_at, &recorded.event)?;
         found.n_events += 1;

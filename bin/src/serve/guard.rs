@@ -46,8 +46,15 @@ const LONG: [&str; 11] = [
 pub(crate) struct Allowed(pub(crate) Scope);
 
 /// By which token it may, where there is one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct By(TokenHash);
+
+#[cfg(test)]
+impl By {
+    pub(crate) fn of(token: &str) -> Self {
+        Self(crate::serve::tokens::hash(token))
+    }
+}
 
 /// The labels that the token of a request is bound to; none for one that is for all threads.
 #[derive(Debug, Clone, Default)]

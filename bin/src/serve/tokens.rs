@@ -74,7 +74,7 @@ pub(crate) struct Kept {
 }
 
 /// The hash of a token that a client sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct TokenHash(blake3::Hash);
 
 pub(crate) fn hash(token: &str) -> TokenHash {

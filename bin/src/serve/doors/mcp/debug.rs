@@ -144,14 +144,18 @@ pub(super) fn arguments<T: DeserializeOwned>(arguments: JsonObject) -> Result<T,
         .map_err(|error| Problem::new(Kind::InvalidRequest, format!("the arguments: {error}")))
 }
 
-/// Performs a tool that reads. It counts until it is done, also if its client has gone: what it computes cannot be stopped.
+/// Performs a tool that reads. A search ends when its client has gone. Others count until they are done, because what they
+/// compute cannot be stopped.
 pub(super) async fn call(
     server: &Shared,
     caller: &Caller,
     name: &str,
     given: JsonObject,
 ) -> Result<CallToolResult, Problem> {
-    let reads = server.mcp.read().await?;
+    let reads = server.mcp.read(caller.by).await?;
+    if name == "bisect" {
+        return perform(server, caller, name, given).await;
+    }
     let (server, caller, name) = (server.clone(), caller.clone(), name.to_owned());
     let reading = tokio::spawn(async move {
         let _until_the_end = reads;

@@ -17,16 +17,17 @@ use crate::serve::problem::{Kind, Problem};
 const SESSIONS_MAX: usize = 256;
 /// The most requests of a session at once.
 const OPEN_MAX: usize = 64;
-/// The most tools that read at once: some compute for long.
-const READING_MAX: usize = 8;
-/// How long such a tool waits for others.
+/// The most tools of a token that read at once: some compute for long.
+const READING_MAX: usize = 4;
+/// How long such a tool waits for others of its token.
 const READING_WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// The sessions of a server.
 pub(crate) struct Sessions {
     pub(super) manager: Arc<LocalSessionManager>,
     known: Arc<Mutex<Known>>,
-    reading: Arc<Semaphore>,
+    /// The places of tokens whose tools read.
+    reading: Mutex<HashMap<Option<By>, Arc<Semaphore>>>,
 }
 
 struct Known<O = Option<By>> {
@@ -73,11 +74,7 @@ impl Default for Sessions {
         // A run may say nothing for hours.
         manager.session_config.keep_alive = None;
         let known = Known { entries: HashMap::new(), n_reserved: 0 };
-        Self {
-            manager: Arc::new(manager),
-            known: Arc::new(Mutex::new(known)),
-            reading: Arc::new(Semaphore::new(READING_MAX)),
-        }
+        Self { manager: Arc::new(manager), known: Arc::new(Mutex::new(known)), reading: Mutex::default() }
     }
 }
 
@@ -107,14 +104,20 @@ impl Sessions {
         self.known.lock().entries.insert(id.to_owned(), Entry { owner, used: Instant::now(), n_open: 0 });
     }
 
-    /// Waits until one more tool may read.
+    /// Waits until one more tool of this owner may read.
     ///
     /// # Errors
-    /// `Busy` if others read for too long.
-    pub(super) async fn read(&self) -> Result<OwnedSemaphorePermit, Problem> {
-        let permit = tokio::time::timeout(READING_WAIT_MAX, self.reading.clone().acquire_owned()).await;
+    /// `Busy` if others of the owner read for too long.
+    pub(super) async fn read(&self, owner: Option<By>) -> Result<OwnedSemaphorePermit, Problem> {
+        let places = {
+            let mut reading = self.reading.lock();
+            reading.retain(|_, places| Arc::strong_count(places) > 1);
+            reading.entry(owner).or_insert_with(|| Arc::new(Semaphore::new(READING_MAX))).clone()
+        };
+        let permit = tokio::time::timeout(READING_WAIT_MAX, places.acquire_owned()).await;
         permit.ok().and_then(Result::ok).ok_or_else(|| {
-            Problem::new(Kind::Busy, format!("{READING_MAX} tools read, which is the limit: try again later"))
+            let detail = format!("{READING_MAX} tools of this token read, which is the limit: try again later");
+            Problem::new(Kind::Busy, detail)
         })
     }
 

@@ -31,10 +31,16 @@ async fn tools_that_read_wait_for_each_other_beyond_the_limit() {
     use futures::FutureExt as _;
     let sessions = Sessions::default();
     let mut reading = Vec::new();
+    let of = |token: &str| Some(By::of(token));
     for _ in 0..READING_MAX {
-        reading.push(sessions.read().await.unwrap());
+        reading.push(sessions.read(of("one")).await.unwrap());
     }
-    assert!(sessions.read().now_or_never().is_none());
+    assert!(sessions.read(of("one")).now_or_never().is_none());
+    let of_others = [of("two"), None].map(|owner| sessions.read(owner).now_or_never().unwrap().unwrap());
     reading.pop();
-    assert!(sessions.read().await.is_ok());
+    assert!(sessions.read(of("one")).await.is_ok());
+    drop((reading, of_others));
+    let last = sessions.read(None).await.unwrap();
+    assert_eq!(sessions.reading.lock().len(), 1, "tokens that read nothing are forgotten");
+    drop(last);
 }
