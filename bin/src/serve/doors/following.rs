@@ -22,8 +22,8 @@ use crate::serve::server::Shared;
 use crate::serve::written::Entry;
 
 /// How often, and how many times, a run is examined again that waits for a person and has no question.
-pub(super) const EMPTY_REST_PAUSE: Duration = Duration::from_millis(100);
-pub(super) const EMPTY_RESTS_MAX: u32 = 100;
+const EMPTY_REST_PAUSE: Duration = Duration::from_millis(100);
+const EMPTY_RESTS_MAX: u32 = 100;
 
 /// A run that a client follows.
 pub(super) struct Run {
@@ -186,6 +186,7 @@ pub(super) struct Following<P> {
     at_rest: BoxFuture<'static, Result<Outcome, ReadError>>,
     /// The thread as it was when it waited for a person or was paused.
     rested: Option<Outcome>,
+    n_empty_rests: u32,
     /// Whether it rested during a run of another request.
     rests_for_others: bool,
     /// Whether the client has all that it waits for, so that it is no longer needed.
@@ -205,6 +206,7 @@ impl<P: Send + 'static> Following<P> {
             pieces: Vec::new().into_iter(),
             at_rest: at_rest(&thread),
             rested: None,
+            n_empty_rests: 0,
             rests_for_others: false,
             is_told: false,
             cancels,
@@ -227,6 +229,17 @@ impl<P: Send + 'static> Following<P> {
     /// Nothing more is sent. The run continues although its client does not receive its end.
     pub(super) fn leave(&mut self) {
         self.is_told = true;
+    }
+
+    /// Waits a moment, after the run rested without an open question: its question was answered just now, or a branch
+    /// goes on. Returns false if it has rested so for ten seconds.
+    pub(super) async fn may_go_on(&mut self) -> bool {
+        if self.n_empty_rests == EMPTY_RESTS_MAX {
+            return false;
+        }
+        self.n_empty_rests += 1;
+        tokio::time::sleep(EMPTY_REST_PAUSE).await;
+        true
     }
 
     /// The last event of the thread that was examined.

@@ -173,3 +173,35 @@ fn message_behind_a_run_that_asks_is_answered_after_it() {
         assert_eq!(content(&answer.join().unwrap()), "Which colour?", "its run asks as well");
     });
 }
+
+#[test]
+fn run_whose_branch_goes_on_after_an_answer_is_in_progress() {
+    let door = Door::new();
+    let branch = "{id: ask, user_interaction: {operation_type: UPDATE_VARIABLES, prompt: Which?, variables: [{variable_name: one, expression: input}]}}, \
+                  {id: say, llm: {provider: mock, model: scripted, user_prompt: Hello, extra: {script: {otherwise: {text: Done, delay_ms: 30}}}}}";
+    door.place.put(&format!(
+        "version: '1'\nname: branches\nnodes: [{{id: all, parallel: {{for_each: '[1]', body: {{nodes: [{branch}]}}}}}}]\n"
+    ));
+    let asks = || {
+        let begun = json!({ "model": "branches", "input": "Go.", "background": true });
+        let begun = respond(&door, &begun, None).is(200).value();
+        let path = format!("/v1/responses/{}", begun["id"].as_str().unwrap());
+        door.place.until(&path, |response| response["status"] == "completed");
+        (begun, path)
+    };
+    for _ in 0..60 {
+        let (_, path) = asks();
+        let open = door.place.get("/v1/interactions").is(200).value();
+        let question = open["interactions"][0]["id"].as_str().unwrap().to_owned();
+        door.place.post(&format!("/v1/interactions/{question}/respond"), &json!({ "answer": "red" })).is(200);
+        door.place.until(&path, |response| {
+            assert_ne!(response["status"], "incomplete", "{response}");
+            response["status"] == "completed"
+        });
+    }
+    // A request that answers by a message is answered with the end of the run.
+    let (begun, _) = asks();
+    let answer = json!({ "model": "branches", "input": "red", "conversation": begun["conversation"]["id"] });
+    let told = respond(&door, &answer, None).is(200).value();
+    assert_eq!(told["status"], "completed", "{told}");
+}

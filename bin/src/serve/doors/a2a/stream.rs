@@ -13,7 +13,7 @@ use super::key::TaskKey;
 use super::task::{self, Task};
 use super::wire::{self, Modes, Part, TaskState, timestamp};
 use crate::serve::doors::answer_text::{AnswerText, Piece, Said};
-use crate::serve::doors::following::{EMPTY_REST_PAUSE, EMPTY_RESTS_MAX, Fold, Following, Happening, Run, RunSpan};
+use crate::serve::doors::following::{Fold, Following, Happening, Run, RunSpan};
 use crate::serve::feed::{self, Frame};
 use crate::serve::problem::Problem;
 use crate::serve::server::SubscriberSlot;
@@ -66,7 +66,6 @@ struct Follower {
     agent: Agent,
     key: TaskKey,
     following: Following<Update>,
-    n_empty_rests: u32,
 }
 
 /// What follows in a task.
@@ -80,7 +79,7 @@ impl Follower {
     async fn begin(agent: &Agent, task: &Task) -> Result<Self, Problem> {
         let run = task.follow().await?;
         let following = Following::begin(&agent.server, &run, false, Updates::of(&run));
-        Ok(Self { agent: agent.clone(), key: task.key, following, n_empty_rests: 0 })
+        Ok(Self { agent: agent.clone(), key: task.key, following })
     }
 
     async fn next(&mut self) -> Result<Step, Problem> {
@@ -95,13 +94,10 @@ impl Follower {
             if is_over || task.state.is_terminal() || task.state == TaskState::InputRequired {
                 return Ok(Step::Rests(Box::new(task)));
             }
-            if self.n_empty_rests == EMPTY_RESTS_MAX {
+            if !self.following.may_go_on().await {
                 task.needs_person();
                 return Ok(Step::Rests(Box::new(task)));
             }
-            // Its question was answered just now.
-            self.n_empty_rests += 1;
-            tokio::time::sleep(EMPTY_REST_PAUSE).await;
         }
     }
 }

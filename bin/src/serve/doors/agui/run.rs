@@ -17,7 +17,7 @@ use super::ledger::Ledger;
 use super::subagents::Subagents;
 use super::translate::{Piece, Translator, whole};
 use super::{Error, PROTOCOL_VERSION, THREAD, interrupts};
-use crate::serve::doors::following::{EMPTY_REST_PAUSE, EMPTY_RESTS_MAX, Following, Happening};
+use crate::serve::doors::following::{Following, Happening};
 use crate::serve::feed::{self, Frame};
 use crate::serve::guard;
 use crate::serve::problem::{Kind, Problem};
@@ -55,7 +55,6 @@ pub(crate) async fn create(server: Shared, request: HttpRequest, payload: web::P
         ledger: Ledger::default(),
         usage: BTreeMap::new(),
         last_text: String::new(),
-        n_empty_rests: 0,
     };
     let opening = stream.opening(warnings, opening);
     let events = futures::stream::unfold((stream, Next::Opening(opening)), |(mut stream, next)| async move {
@@ -121,8 +120,6 @@ struct Stream {
     usage: BTreeMap<(Option<String>, Option<String>), Usage>,
     /// The last message that was emitted.
     last_text: String,
-    /// How often the run waited for a person without a question.
-    n_empty_rests: u32,
 }
 
 impl Stream {
@@ -291,9 +288,7 @@ impl Stream {
             return Ok(Some(self.fail(message, "paused".into())));
         }
         let open = self.thread().inbox().await?;
-        if open.is_empty() && self.n_empty_rests < EMPTY_RESTS_MAX {
-            self.n_empty_rests += 1;
-            tokio::time::sleep(EMPTY_REST_PAUSE).await;
+        if open.is_empty() && self.following.may_go_on().await {
             return Ok(None);
         }
         if open.is_empty() {

@@ -152,7 +152,13 @@ impl Answering {
                 Happening::Piece(Said::Finish(finish)) => self.finish = Some(finish),
                 Happening::Ended => break ended(self.following.thread(), self.following.run()).await?,
                 Happening::Rests(rested) => {
-                    break asks(&self.server, self.following.thread(), &rested.state, self.tools.as_ref()).await?;
+                    let (thread, tools) = (self.following.thread(), self.tools.as_ref());
+                    if let Some(answer) = asks(&self.server, thread, &rested.state, tools).await? {
+                        break answer;
+                    }
+                    if !self.following.may_go_on().await {
+                        return Err(waits_elsewhere(&self.server, &[]));
+                    }
                 }
             }
         };
@@ -234,14 +240,14 @@ async fn ended(thread: &ThreadHandle, run: RunId) -> Result<Answer, Error> {
     Ok(Answer { text, calls: Vec::new(), usage: outcome.state.run_usage() })
 }
 
-/// Returns what a thread at rest waits for, as the answer: calls of these tools of a client, or of all if absent, or a question. An error if no
-/// message can answer it.
+/// Returns what a thread at rest waits for, as the answer: calls of these tools of a client, or of all if absent, or a question;
+/// `None` if no question is open, because it was answered just now. An error if no message can answer it.
 pub(super) async fn asks(
     server: &Shared,
     thread: &ThreadHandle,
     state: &State,
     tools: Option<&BTreeSet<String>>,
-) -> Result<Answer, Error> {
+) -> Result<Option<Answer>, Error> {
     if state.status() == Status::Paused {
         return Err(paused(thread, state));
     }
@@ -251,8 +257,9 @@ pub(super) async fn asks(
     let calls: Vec<_> = calls.filter_map(ToolCall::of).collect();
     let question = open.iter().find(|question| is_answered_by_message(question));
     match (calls.is_empty(), question) {
-        (false, _) => Ok(Answer { text: None, calls, usage: state.run_usage() }),
-        (true, Some(question)) => Ok(Answer { text: Some(text_of(question)), calls, usage: state.run_usage() }),
+        (false, _) => Ok(Some(Answer { text: None, calls, usage: state.run_usage() })),
+        (true, Some(question)) => Ok(Some(Answer { text: Some(text_of(question)), calls, usage: state.run_usage() })),
+        (true, None) if open.is_empty() => Ok(None),
         (true, None) => Err(waits_elsewhere(server, &open)),
     }
 }

@@ -276,7 +276,11 @@ async fn progress(server: &Shared, run: &Run) -> Result<Progress, Error> {
         answer::whole(server, run).await
     } else if matches!(run.thread.summary().await.map_err(Problem::from)?.status, Status::Waiting | Status::Paused) {
         let state = run.thread.state().await.map_err(Problem::from)?;
-        answer::asks(server, &run.thread, &state, None).await.map(End::from)
+        match answer::asks(server, &run.thread, &state, None).await {
+            Ok(None) => return Ok(Progress::Running),
+            Ok(Some(answer)) => Ok(End::from(answer)),
+            Err(error) => Err(error),
+        }
     } else {
         return Ok(Progress::Running);
     };
