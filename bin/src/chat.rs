@@ -109,7 +109,7 @@ pub(crate) async fn chat(open: &OpenArgs, args: ChatArgs) -> Result<ExitCode, Fa
         chat.continue_thread(name).await?;
     }
     let ended = chat.run_loop().await;
-    open.stop_socket().await;
+    open.end_work(&chat.runtime).await;
     let closed = open::close(chat.runtime.clone()).await;
     let code = ended?;
     closed?;
@@ -232,7 +232,7 @@ impl Chat<'_> {
             input: Some(input),
             past: Past::default(),
             labels: self.labels.clone(),
-            caller: None,
+            caller: run::caller(),
         };
         run::start(self.server, &self.runtime, file, begin, &self.tools).await
     }
@@ -243,7 +243,7 @@ impl Chat<'_> {
             Definition::Agent { args, is_new: true } => Some(args.definition(self.open, AGENT)?),
             Definition::Agent { is_new: false, .. } | Definition::File(_) => None,
         };
-        let next = NextRun { input, on_message: None, pin: false, definition };
+        let next = NextRun { input, on_message: None, pin: false, definition, caller: run::caller() };
         runs::start_next_run(self.server, &self.runtime, thread, next).await?;
         if let Definition::Agent { is_new, .. } = &mut self.definition {
             *is_new = false;

@@ -228,7 +228,7 @@ pub(crate) async fn finish(
         Ok(Driven::AtRest(outcome)) => family::is_at_limit(&runtime, outcome).await,
         _ => Ok(false),
     };
-    open.stop_socket().await;
+    open.end_work(&runtime).await;
     let closed = open::close(runtime).await;
     let outcome = match driven? {
         Driven::AtRest(outcome) => outcome,

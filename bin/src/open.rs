@@ -82,6 +82,9 @@ pub(crate) struct OpenArgs {
     /// The threads that this command runs
     #[arg(skip)]
     pub(crate) driven: Driven,
+    /// The runs whose traces this command sends when it has ended
+    #[arg(skip)]
+    pub(crate) traces: otlp::AtExit,
     /// The wait for the log, if another process may have it for as long as it likes
     #[arg(skip)]
     pub(crate) standby: OnceLock<Standby>,
@@ -329,6 +332,12 @@ impl OpenArgs {
         }
     }
 
+    /// Ends work on threads. Called before the runtime is stopped.
+    pub(crate) async fn end_work(&self, runtime: &Runtime) {
+        self.stop_socket().await;
+        self.traces.read(runtime).await;
+    }
+
     /// As [`OpenArgs::open_to_read`]; also reads the rest of a log that is too damaged to be opened, and reports the
     /// damage.
     pub(crate) async fn open_damaged(&self) -> Result<Runtime, Failure> {
@@ -414,13 +423,15 @@ impl OpenArgs {
         self.equipped(args, build).await
     }
 
-    /// Stops the runtime if its command did not: the processes of its tools must end.
+    /// Stops the runtime if its command did not: the processes of its tools must end. Then sends the traces of what ran.
     pub(crate) async fn stop(&self) {
         self.stop_socket().await;
         if let Some(runtime) = self.equipped.lock().await.take() {
+            self.traces.read(&runtime).await;
             // The reason of the failure is already printed.
             let _ = runtime.shutdown().await;
         }
+        self.traces.send().await;
     }
 }
 

@@ -39,18 +39,17 @@ struct File {
 }
 
 /// The runs of a command that are to be sent: none.
+#[derive(Debug, Default)]
 pub(crate) struct AtExit;
 
 impl AtExit {
-    pub(crate) const NOTHING: Self = Self;
-
-    pub(crate) fn begin(_: &OpenArgs, _: &Runtime) -> Result<Self, Failure> {
-        Ok(Self)
+    pub(crate) async fn begin(&self, _: &OpenArgs, _: &Runtime) -> Result<(), Failure> {
+        Ok(())
     }
 
-    pub(crate) async fn read(&mut self, _: &Runtime, _: ThreadId) {}
+    pub(crate) async fn read(&self, _: &Runtime) {}
 
-    pub(crate) async fn send(self) {}
+    pub(crate) async fn send(&self) {}
 }
 
 /// What calls pass on: nothing.

@@ -118,13 +118,13 @@ pub(crate) async fn resume(open: &OpenArgs, args: ResumeArgs) -> Result<ExitCode
     let outcomes = tokio::select! {
         outcomes = all.buffer_unordered(AT_ONCE).collect::<Vec<_>>() => outcomes,
         () = interrupted() => {
-            open.stop_socket().await;
+            open.end_work(&runtime).await;
             open::close(runtime).await?;
             output::print_message("interrupted; continue with: rethread resume --all");
             return Ok(ExitCode::from(INTERRUPTED));
         }
     };
-    open.stop_socket().await;
+    open.end_work(&runtime).await;
     let mut done = Vec::new();
     let mut failure = None;
     for outcome in outcomes {

@@ -17,7 +17,6 @@ use crate::interrupt;
 use crate::label_args::LabelArgs;
 use crate::live::ShownRun;
 use crate::open::OpenArgs;
-use crate::otlp::AtExit;
 use crate::past_args::{Past, PastArgs};
 use crate::remote::Client;
 use crate::toolset::ToolArgs;
@@ -68,14 +67,10 @@ pub(crate) async fn run(open: &OpenArgs, args: RunArgs) -> Result<ExitCode, Fail
     let begin = Beginning { id: None, input: input(&args)?, past, labels, caller: caller() };
     let server = open.server().await?;
     let runtime = runtime(open, server, &args.tools).await?;
-    let mut traces = if server.is_some() { AtExit::NOTHING } else { AtExit::begin(open, &runtime)? };
     let thread = start(server, &runtime, file, begin, &args.tools).await?;
     let story = ShownRun::begin(&runtime, &thread, Seq(0)).await?;
     let driven = drive(open, &runtime, &thread, story, args.form).await;
-    traces.read(&runtime, thread.id()).await;
-    let code = finish(open, runtime, &thread, driven, args.form).await;
-    traces.send().await;
-    code
+    finish(open, runtime, &thread, driven, args.form).await
 }
 
 /// A runtime that starts threads, or reads those that a server starts.
@@ -85,7 +80,11 @@ pub(crate) async fn runtime(open: &OpenArgs, server: Option<&Client>, tools: &To
             server.can_run(open, tools).await?;
             open.open_to_read().await
         }
-        None => open.work(tools).await,
+        None => {
+            let runtime = open.work(tools).await?;
+            open.traces.begin(open, &runtime).await?;
+            Ok(runtime)
+        }
     }
 }
 
@@ -135,7 +134,7 @@ pub(crate) async fn start(
 
 /// The span in which the command runs, as OpenTelemetry passes it on in the environment. A variable that cannot be read
 /// counts as none, as the header of that name does.
-fn caller() -> Option<TraceParent> {
+pub(crate) fn caller() -> Option<TraceParent> {
     std::env::var("TRACEPARENT").ok()?.trim().parse().ok()
 }
 

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::{ArgGroup, Args};
 use rethread::runs::{OnMessage, RunRequest};
 use rethread::{Json, Runtime, ThreadHandle};
+use rethread_events::trace_context::TraceParent;
 use serde_json::json;
 
 use crate::definition::File;
@@ -16,6 +17,7 @@ use crate::open::{self, OpenArgs};
 use crate::output;
 use crate::remote::Client;
 use crate::resume;
+use crate::run;
 use crate::toolset::ToolArgs;
 use crate::views::Runs;
 
@@ -104,7 +106,7 @@ pub(crate) async fn send(open: &OpenArgs, args: SendArgs) -> Result<ExitCode, Fa
     let story = ShownRun::begin(&runtime, &thread, last.next()).await?;
     let form = args.form;
     let input = args.value.or_else(|| args.text.map(Json::from)).unwrap_or_default();
-    let next = NextRun { input, on_message: args.on_message, pin: args.pin, definition: None };
+    let next = NextRun { input, on_message: args.on_message, pin: args.pin, definition: None, caller: run::caller() };
     start_next_run(server, &runtime, &thread, next).await?;
     let driven = drive(open, &runtime, &thread, story, form).await;
     finish(open, runtime, &thread, driven, form).await
@@ -118,6 +120,8 @@ pub(crate) struct NextRun {
     pub(crate) pin: bool,
     /// The definition that it is to have.
     pub(crate) definition: Option<File>,
+    /// The span that the run is part of.
+    pub(crate) caller: Option<TraceParent>,
 }
 
 /// Starts the next run of a thread, here or at the server.
@@ -127,16 +131,16 @@ pub(crate) async fn start_next_run(
     thread: &ThreadHandle,
     next: NextRun,
 ) -> Result<(), Failure> {
-    let NextRun { input, on_message, pin, definition } = next;
+    let NextRun { input, on_message, pin, definition, caller } = next;
     if let Some(server) = server {
         let text = definition.as_ref().map(File::text);
         let body = json!({ "input": input, "on_message": on_message, "pin": pin, "definition": text });
-        return server.run(thread.id(), &body).await.map_err(|error| match &definition {
+        return server.with_caller(caller).run(thread.id(), &body).await.map_err(|error| match &definition {
             Some(file) => file.refused(error),
             None => error.into(),
         });
     }
-    let mut request = RunRequest::new(input);
+    let mut request = RunRequest::new(input).traceparent(caller);
     if let Some(policy) = on_message {
         request = request.on_message(policy);
     }

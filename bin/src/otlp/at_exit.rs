@@ -1,11 +1,13 @@
 //! Sends the runs that ended in a command, before it exits. What cannot be sent is in the log.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use rethread::operate::LogAccess as _;
 use rethread::store::{Kind, Record, StoreError};
 use rethread::{Position, Runtime, ThreadId};
 use rethread_events::traces::{Options, Span};
+use tokio::sync::Mutex;
 
 use super::config::{self, Telemetry};
 use super::send::{Sender, Unsent};
@@ -25,45 +27,47 @@ const SEND_MAX: Duration = Duration::from_secs(5);
 const WAITS: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(1)];
 
 /// The runs of a command that are to be sent.
-pub(crate) struct AtExit(Option<Sending>);
+#[derive(Debug, Default)]
+pub(crate) struct AtExit(Mutex<Option<Sending>>);
 
+#[derive(Debug)]
 struct Sending {
     telemetry: Telemetry,
-    /// Where the log ended when the command began.
-    from: Position,
-    /// The thread of the command.
-    thread: Option<ThreadId>,
+    /// Where the log ended when the command began; `None` when the runs were read.
+    from: Option<Position>,
+    /// The threads whose runs ended.
+    threads: BTreeSet<ThreadId>,
     spans: Vec<Span>,
 }
 
 impl AtExit {
-    /// Nothing is sent by a command whose threads run at a server.
-    pub(crate) const NOTHING: Self = Self(None);
-
     /// Begins before the first run, with what `[telemetry]` says.
     ///
     /// # Errors
     /// For a configuration that cannot be used.
-    pub(crate) fn begin(open: &OpenArgs, runtime: &Runtime) -> Result<Self, Failure> {
+    pub(crate) async fn begin(&self, open: &OpenArgs, runtime: &Runtime) -> Result<(), Failure> {
         let telemetry = config::read(open.config_file(), &config::variable)?;
-        let sending = |telemetry| Sending { telemetry, from: runtime.next_position(), thread: None, spans: Vec::new() };
-        Ok(Self(telemetry.map(sending)))
+        let from = Some(runtime.next_position());
+        let sending = |telemetry| Sending { telemetry, from, threads: BTreeSet::new(), spans: Vec::new() };
+        *self.0.lock().await = telemetry.map(sending);
+        Ok(())
     }
 
     /// Reads the runs that have ended, while the log is open.
-    pub(crate) async fn read(&mut self, runtime: &Runtime, thread: ThreadId) {
-        if let Some(sending) = &mut self.0 {
-            sending.thread = Some(thread);
-            if let Err(why) = sending.read(runtime).await {
-                warn(&why, Some(thread));
-                self.0 = None;
-            }
+    pub(crate) async fn read(&self, runtime: &Runtime) {
+        let mut sending = self.0.lock().await;
+        if let Some(reading) = &mut *sending
+            && let Some(from) = reading.from.take()
+            && let Err(why) = reading.read(runtime, from).await
+        {
+            warn(&why, &reading.threads);
+            *sending = None;
         }
     }
 
     /// Sends them. A failure is a warning.
-    pub(crate) async fn send(self) {
-        let Some(Sending { telemetry, thread, spans, .. }) = self.0 else { return };
+    pub(crate) async fn send(&self) {
+        let Some(Sending { telemetry, threads, spans, .. }) = self.0.lock().await.take() else { return };
         if spans.is_empty() {
             return;
         }
@@ -74,14 +78,14 @@ impl AtExit {
         };
         let slow = || Err(format!("the collector did not accept them within {} seconds", SEND_MAX.as_secs()));
         if let Err(why) = sent.unwrap_or_else(|_| slow()) {
-            warn(&why, thread);
+            warn(&why, &threads);
         }
     }
 }
 
 impl Sending {
-    async fn read(&mut self, runtime: &Runtime) -> Result<(), String> {
-        let (store, from) = (runtime.store(), self.from);
+    async fn read(&mut self, runtime: &Runtime, from: Position) -> Result<(), String> {
+        let store = runtime.store();
         let found = tokio::task::spawn_blocking(move || ended(&*store, from));
         let ended = found.await.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
         let options = Options { content: self.telemetry.target.content };
@@ -89,8 +93,11 @@ impl Sending {
             // Records of very old logs do not say whose run they end.
             let Some(run) = end.run else { continue };
             let found = runtime.thread(end.thread).run_spans(run, options).await.map_err(|error| error.to_string())?;
-            let wanted = found.filter(|found| self.telemetry.sampling.wants(found));
-            self.spans.extend(wanted.into_iter().flat_map(|found| found.spans));
+            let Some(found) = found else { continue };
+            self.threads.insert(end.thread);
+            if self.telemetry.sampling.wants(&found) {
+                self.spans.extend(found.spans);
+            }
         }
         Ok(())
     }
@@ -126,10 +133,13 @@ async fn send(telemetry: &Telemetry, spans: &[Span]) -> Result<(), String> {
     Ok(())
 }
 
-fn warn(why: &str, thread: Option<ThreadId>) {
-    let what = thread.map_or_else(|| "--all".to_owned(), |thread| thread.to_string());
+fn warn(why: &str, threads: &BTreeSet<ThreadId>) {
+    let what = match threads.first() {
+        Some(thread) if threads.len() == 1 => thread.to_string(),
+        _ => "--all".to_owned(),
+    };
     let why = output::sanitize(why, 400);
     output::print_message(&format!(
-        "warning: the traces of the run were not sent: {why}; send them later with: rethread export {what} --otlp URL"
+        "warning: the traces of this command were not sent: {why}; send them later with: rethread export {what} --otlp URL"
     ));
 }

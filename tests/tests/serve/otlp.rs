@@ -13,6 +13,18 @@ use crate::place::{Place, QUICK};
 /// The messages of the protocol, and gRPC.
 const PYPI: &[&str] = &["opentelemetry-proto==1.45.2", "grpcio==1.85.1"];
 
+/// Asks a person.
+const ASKS: &str = r#"
+version: "1"
+name: asks
+nodes:
+  - id: ask
+    user_interaction:
+      operation_type: UPDATE_VARIABLES
+      prompt: Which colour?
+      variables: [{variable_name: colour, expression: "{{ input }}"}]
+"#;
+
 /// Calls a tool, an agent that calls a tool that is not there, and branches.
 const WORKS: &str = r#"
 version: "1"
@@ -421,13 +433,41 @@ fn run_sends_what_it_ran_before_it_exits() {
 }
 
 #[test]
+fn chat_and_resume_send_what_they_ran() {
+    let Some(mut collector) = Collector::start(&[]) else { return };
+    let scene = configured(&collector.http, "");
+    scene.write("quick.yaml", QUICK);
+    let mut command = scene.command("chat quick.yaml".split(' '));
+    command.env("TRACEPARENT", format!("00-{TRACE}-{SPAN}-01")).stdin(Stdio::piped());
+    let mut chat = Running::start(command);
+    chat.write("Ada\nBen\n");
+    chat.end_input();
+    chat.end().ok();
+    let spans = collector.spans();
+    let runs: Vec<_> = spans.iter().filter(|span| span["name"] == "invoke_workflow quick").collect();
+    assert_eq!(runs.len(), 2, "{spans:?}");
+    for run in runs {
+        assert_eq!((&run["trace"], &run["parent"]), (&json!(TRACE), &json!(SPAN)));
+    }
+    scene.run("send last Eva").ok();
+    assert_eq!(collector.spans()[0]["name"], "invoke_workflow quick");
+    // A run that waited for a person, and ended in another command.
+    scene.write("asks.yaml", ASKS);
+    scene.run("run asks.yaml --input Ada --no-input").code(4);
+    let question = scene.run("inbox --json").ok().json()[0]["id"].as_str().unwrap().to_owned();
+    scene.run(&format!("respond {question} --text red")).ok();
+    scene.run("resume --all").ok();
+    assert_eq!(collector.spans()[0]["name"], "invoke_workflow asks");
+}
+
+#[test]
 fn run_whose_traces_cannot_be_sent_ends_as_usual() {
     let Some(mut collector) = Collector::start(&["400"]) else { return };
     let scene = configured(&collector.http, "");
     scene.write("quick.yaml", QUICK);
     let ran = scene.run("run quick.yaml --input Ada").ok();
     assert_eq!(ran.stdout, "Hello!\n");
-    ran.says("warning: the traces of the run were not sent: the answer was 400 Bad Request");
+    ran.says("warning: the traces of this command were not sent: the answer was 400 Bad Request");
     // Nobody listens there.
     scene.write("rethread.toml", "[telemetry]\nendpoint = \"http://127.0.0.1:9\"\n");
     let ran = scene.run("run quick.yaml --input Ada --json").ok();

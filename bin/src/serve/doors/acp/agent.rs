@@ -166,6 +166,7 @@ impl Agent<'_> {
                 None => {
                     // Commands in terminals of the client could approve calls of the agent.
                     let runtime = self.open.work_with(&self.tools, Programs::Unconfined).await?;
+                    self.open.traces.begin(self.open, &runtime).await?;
                     tools::offer(runtime.tools(), &self.editor, &self.sessions, &self.tools.more)?;
                     runtime
                 }
@@ -351,7 +352,7 @@ impl Agent<'_> {
         let file = self.definition.file(self.open)?;
         let labels = self.labels.clone().with(SESSION_LABEL, &*session.id.0).map_err(Failure::other)?;
         let (id, past) = (Some(session.begins_as), Past::default());
-        let begin = Beginning { id, input: Some(input), past, labels, caller: None };
+        let begin = Beginning { id, input: Some(input), past, labels, caller: run::caller() };
         let mut tools = ToolArgs { workspace: Some(session.folder.clone()), ..self.tools.clone() };
         if log.server.is_some_and(|server| server.folder(&tools).is_err()) {
             // A server on another machine has a folder of its own.
@@ -382,7 +383,8 @@ impl Agent<'_> {
         match asked {
             Some(asked) => log.respond(asked, question::answer_of(asked, input)).await.map_err(failed)?,
             None => {
-                let next = NextRun { input, on_message: Some(OnMessage::Queue), pin: false, definition: None };
+                let (on_message, caller) = (Some(OnMessage::Queue), run::caller());
+                let next = NextRun { input, on_message, pin: false, definition: None, caller };
                 runs::start_next_run(log.server, &log.runtime, thread, next).await.map_err(failed)?;
             }
         }

@@ -83,8 +83,8 @@ pub(crate) async fn acp(open: &OpenArgs, args: AcpArgs) -> Result<ExitCode, Fail
     };
     let served = serve(&agent).await;
     agent.servers.shutdown().await;
-    open.stop_socket().await;
     if let Some(log) = agent.log.get() {
+        open.end_work(&log.runtime).await;
         let closed = open::close(log.runtime.clone()).await;
         served.and_then(|code| closed.map(|()| code).map_err(Failure::from))
     } else {

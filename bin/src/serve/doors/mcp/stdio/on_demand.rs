@@ -203,6 +203,7 @@ impl Held {
             holder: Default::default(),
             local: Mutex::default(),
             driven: Driven::default(),
+            traces: Default::default(),
             standby: Default::default(),
             server: server.clone(),
             data_dir: data_dir.clone(),
