@@ -2,9 +2,9 @@
 //! ever.
 //!
 //! While a step computes in this process, a slot of a file in the data directory names its thread and the step. A slot
-//! is freed, or used for the next step, when the step completes or waits. The file is written and not synced: it only has to outlive the process.
-//! When a log is opened, the steps in taken slots are counted, in values of the log. A step that completes removes its
-//! count.
+//! is freed, or used for the next step, when the step completes or waits. The file is written and not synced: it only
+//! has to outlive the process. When a log is opened, the steps in taken slots are counted, in values of the log. A step
+//! that completes removes its count.
 
 mod register;
 mod step;
