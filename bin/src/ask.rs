@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 use std::io::{self, IsTerminal, Write};
 
-use rethread::Json;
 use rethread::event::{AnswerType, OperationType};
 use rethread::operate::OpenInteraction;
+use rethread::{InteractionRequest, Json};
 use rethread_events::client_tools;
 
 use crate::drive::Form;
@@ -69,7 +69,7 @@ pub(crate) async fn ask(Question { branch, asked: question }: &Question) -> Repl
     };
     if approval {
         let other = match request.operation_type {
-            _ if client_tools::is_call(request.metadata.as_ref()) => {
+            OperationType::ApproveTool if client_tools::is_call(request.metadata.as_ref()) => {
                 "no, or JSON as {\"decision\": \"answer\", \"content\": …} with the result"
             }
             OperationType::ApproveContent => {
@@ -173,7 +173,7 @@ pub(crate) fn print_how_to_answer(Question { branch, asked: question }: &Questio
 /// The command that answers a question.
 pub(crate) fn how_to_answer(question: &OpenInteraction) -> String {
     let answer = match question.request.operation_type {
-        _ if client_tools::is_call(question.request.metadata.as_ref()) => {
+        OperationType::ApproveTool if client_tools::is_call(question.request.metadata.as_ref()) => {
             "--value '{\"decision\": \"answer\", \"content\": …}' (or --reject REASON)"
         }
         OperationType::ApproveTool => "--approve (or --reject REASON, --edit JSON)",
@@ -192,10 +192,11 @@ pub(crate) fn how_to_answer(question: &OpenInteraction) -> String {
 }
 
 /// Returns the kind of the question, in a few words.
-pub(crate) fn kind(operation: OperationType) -> &'static str {
-    match operation {
+pub(crate) fn kind(request: &InteractionRequest) -> &'static str {
+    match request.operation_type {
         OperationType::UpdateVariables => "sets variables",
         OperationType::AddMessage => "adds a message",
+        OperationType::ApproveTool if client_tools::is_call(request.metadata.as_ref()) => "runs in the client",
         OperationType::ApproveTool => "approves a tool",
         OperationType::ApproveContent => "approves a message",
         OperationType::AnswerTool => "answers the model",

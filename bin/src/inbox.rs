@@ -115,7 +115,7 @@ fn lines(question: &OpenInteraction, age_ms: u64) -> String {
         "{}  node {}, {}, asked {} ago{until}",
         question.key(),
         output::sanitize(question.node.as_str(), 80),
-        ask::kind(request.operation_type),
+        ask::kind(request),
         age(age_ms),
     );
     let prompt = request.prompt.as_deref().unwrap_or_default();

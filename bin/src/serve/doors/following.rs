@@ -232,7 +232,7 @@ impl<P: Send + 'static> Following<P> {
     }
 
     /// Waits a moment, after the run rested without an open question: its question was answered just now, or a branch
-    /// goes on. Returns false if it has rested so for ten seconds.
+    /// goes on. Returns false if it has rested so for ten seconds without an event.
     pub(super) async fn may_go_on(&mut self) -> bool {
         if self.n_empty_rests == EMPTY_RESTS_MAX {
             return false;
@@ -264,6 +264,7 @@ impl<P: Send + 'static> Following<P> {
                 biased;
                 pieces = self.folding.next() => {
                     self.pieces = pieces?.into_iter();
+                    self.n_empty_rests = 0;
                     if self.rests_for_others {
                         self.rests_for_others = false;
                         self.at_rest = at_rest(&self.thread);

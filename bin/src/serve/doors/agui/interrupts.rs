@@ -63,8 +63,8 @@ pub(super) fn possible_answers(answer: &Answer) -> Vec<Option<Json>> {
     approved(answer).into_iter().chain([&answer.payload]).map(|value| Some(Json::from(value.clone()))).collect()
 }
 
-/// The name of the tool call that a question of the thread is about, if the client runs that tool, one of `these` if they are given, and knows the call. `now`
-/// is the thread while it asks.
+/// The name of the tool call that a question of the thread is about, if a client runs that tool, one of `these` if they are
+/// given, and knows the call. `now` is the thread while it asks.
 pub(super) fn client_call<'a>(
     question: &OpenInteraction,
     now: &'a Translator,

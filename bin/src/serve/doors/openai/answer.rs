@@ -240,8 +240,8 @@ async fn ended(thread: &ThreadHandle, run: RunId) -> Result<Answer, Error> {
     Ok(Answer { text, calls: Vec::new(), usage: outcome.state.run_usage() })
 }
 
-/// Returns what a thread at rest waits for, as the answer: calls of these tools of a client, or of all if absent, or a question;
-/// `None` if no question is open, because it was answered just now. An error if no message can answer it.
+/// Returns what a thread at rest waits for, as the answer: calls of these tools of a client, or of all if absent, or a
+/// question; `None` if no question is open, because it was answered just now. An error if no message can answer it.
 pub(super) async fn asks(
     server: &Shared,
     thread: &ThreadHandle,
