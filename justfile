@@ -20,7 +20,7 @@ test:
 # Each feature of the library alone compiles, and so does none.
 features:
     cargo test -p rethread --test minimal --target-dir target/features
-    for feature in "" anthropic gemini openai toml tokens files commands sandbox mcp schedules partial-values jetstream; do cargo check -p rethread --features "$feature" --target-dir target/features || exit 1; done
+    for feature in "" anthropic gemini openai toml tokens files commands sandbox mcp schedules partial-values jetstream workers; do cargo check -p rethread --features "$feature" --target-dir target/features || exit 1; done
     for feature in "" server otlp jetstream; do cargo check -p rethread-cli --no-default-features --features "$feature" --target-dir target/features || exit 1; done
 
 # The documentation, warnings are errors.

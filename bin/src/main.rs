@@ -36,6 +36,8 @@ mod llm;
 mod memory;
 mod migrate;
 mod moment;
+#[cfg(feature = "jetstream")]
+mod nats;
 mod open;
 #[cfg(feature = "otlp")]
 mod otlp;
@@ -74,6 +76,13 @@ mod toolset;
 mod tree;
 mod usage;
 mod views;
+#[cfg(feature = "jetstream")]
+mod worker;
+#[cfg(feature = "jetstream")]
+mod workers;
+#[cfg(not(feature = "jetstream"))]
+#[path = "workers_absent.rs"]
+mod workers;
 
 use std::process::ExitCode;
 
@@ -84,6 +93,8 @@ use crate::open::OpenArgs;
 use crate::remote::Client;
 #[cfg(not(feature = "server"))]
 use crate::serve as token;
+#[cfg(not(feature = "jetstream"))]
+use crate::workers as worker;
 
 /// A run takes less processor time with it than with that of glibc, see docs/PERFORMANCE.md.
 #[cfg(feature = "jemalloc")]
@@ -184,6 +195,8 @@ enum Command {
     Mcp(serve::mcp::McpArgs),
     /// Serve an agent to an editor that speaks ACP
     Acp(serve::acp::AcpArgs),
+    /// Run tools for servers of rethread elsewhere, over NATS
+    Worker(worker::WorkerArgs),
     /// Create, list and revoke the tokens of `rethread serve`
     Token(token::TokenArgs),
     /// Write a commented rethread.toml
@@ -292,6 +305,7 @@ async fn dispatch(open: &OpenArgs, command: Command) -> Result<ExitCode, Failure
         Command::Serve(args) => serve::serve(open, args).await,
         Command::Mcp(args) => serve::mcp::mcp(open, args).await,
         Command::Acp(args) => serve::acp::acp(open, args).await,
+        Command::Worker(args) => worker::run(open, args).await,
         Command::Token(args) => token::run(open, args),
         Command::Init(args) => init::run(open, &args),
         Command::Doctor(args) => doctor::run(open, args).await,

@@ -30,6 +30,7 @@ use crate::serve::local::{Driven, Local};
 use crate::serve::webhook;
 use crate::stream::{self, Standby};
 use crate::toolset::{self, MoreArgs, Programs, ToolArgs};
+use crate::workers;
 
 /// The configuration file, where none is named.
 pub(crate) const CONFIG: &str = "rethread.toml";
@@ -215,6 +216,7 @@ impl OpenArgs {
         limits::read(file)?;
         commands::read(file)?;
         client_tools::read(Some(file))?;
+        workers::check(file)?;
         memory::options(file)?;
         Ok(profiles)
     }

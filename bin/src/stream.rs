@@ -1,16 +1,16 @@
 //! The option `--store` and the table `store` of rethread.toml: a log in a stream of NATS JetStream.
 
-use std::env;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use rethread::RuntimeBuilder;
 pub(crate) use rethread::store::Standby;
-use rethread::store::{Credentials, JetStreamOptions};
+use rethread::store::{JetStreamOptions, NatsServers};
 use serde::Deserialize;
 
 use crate::definition;
-use crate::exit::{Failure, INVALID};
+use crate::exit::Failure;
+use crate::nats::{self, Connection, Rest, Table};
 
 #[derive(Debug, Deserialize)]
 struct File {
@@ -19,22 +19,19 @@ struct File {
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(default)]
 struct Settings {
-    url: Option<String>,
+    #[serde(flatten)]
+    connection: Connection,
     replicas: Option<usize>,
-    user: Option<String>,
-    password_env: Option<String>,
-    token_env: Option<String>,
-    nkey_seed_env: Option<String>,
-    credentials_file: Option<PathBuf>,
-    ca_file: Option<PathBuf>,
-    certificate_file: Option<PathBuf>,
-    key_file: Option<PathBuf>,
-    require_tls: bool,
     write_timeout_ms: Option<u64>,
     lease_ms: Option<u64>,
+    #[serde(flatten)]
+    rest: Rest,
 }
+
+/// The keys besides those of the connection.
+const KEYS: [&str; 3] = ["replicas", "write_timeout_ms", "lease_ms"];
 
 /// Checks the table of a configuration.
 ///
@@ -46,7 +43,7 @@ pub(crate) fn check(file: &Path) -> Result<(), Failure> {
 
 /// Whether a configuration names a stream, or may name one: it cannot be read.
 pub(crate) fn is_configured(file: &Path) -> bool {
-    definition::read_toml::<File>(file).map_or(true, |file| file.store.url.is_some())
+    definition::read_toml::<File>(file).map_or(true, |file| file.store.connection.url.is_some())
 }
 
 /// Places the log of a runtime in the stream that the option or the configuration names; leaves it in the data directory
@@ -75,81 +72,41 @@ pub(crate) fn place(
 }
 
 fn options(url: Option<&str>, file: Option<&Path>) -> Result<Option<JetStreamOptions>, Failure> {
-    let Settings {
-        url: configured,
-        replicas,
-        user,
-        password_env,
-        token_env,
-        nkey_seed_env,
-        credentials_file,
-        ca_file,
-        certificate_file,
-        key_file,
-        require_tls,
-        write_timeout_ms,
-        lease_ms,
-    } = file.map(definition::read_toml::<File>).transpose()?.map(|file| file.store).unwrap_or_default();
-    let invalid = |what: String| {
-        let place = file.map(|file| format!("{}: ", file.display())).unwrap_or_default();
-        Failure::new(INVALID, format!("{place}store.{what}"))
-    };
-    let variable = |key: &str, name: String| {
-        env::var(&name).map_err(|_| invalid(format!("{key}: the variable {name} is not set")))
-    };
-    let (servers, stream) = match (url.filter(|url| !url.is_empty()), &configured) {
+    let Settings { connection, replicas, write_timeout_ms, lease_ms, rest } =
+        file.map(definition::read_toml::<File>).transpose()?.map(|file| file.store).unwrap_or_default();
+    let table = Table { file, name: "store" };
+    table.check_keys(&rest, &KEYS)?;
+    let (addresses, stream) = match (url.filter(|url| !url.is_empty()), &connection.url) {
         (Some(url), _) => servers_and_stream(url).map_err(|what| Failure::new(2, format!("--store: {what}")))?,
-        (None, Some(url)) => servers_and_stream(url).map_err(|what| invalid(format!("url: {what}")))?,
+        (None, Some(url)) => servers_and_stream(url).map_err(|what| table.invalid(format!("url: {what}")))?,
         (None, None) => return Ok(None),
     };
-    let password = |user: String| match password_env {
-        Some(name) => Ok(Credentials::Password { user, password: variable("password_env", name)? }),
-        None => Err(invalid("user: `password_env` is missing: name the variable that holds the password".into())),
-    };
-    let credentials = match (user, token_env, nkey_seed_env, credentials_file) {
-        (None, None, None, None) => Credentials::None,
-        (Some(user), None, None, None) => password(user)?,
-        (None, Some(name), None, None) => Credentials::Token(variable("token_env", name)?),
-        (None, None, Some(name), None) => Credentials::Nkey(variable("nkey_seed_env", name)?),
-        (None, None, None, Some(file)) => Credentials::File(file),
-        _ => {
-            let what = "user: only one of `user`, `token_env`, `nkey_seed_env` and `credentials_file` can be given";
-            return Err(invalid(what.into()));
-        }
-    };
-    let client_certificate = match (certificate_file, key_file) {
-        (None, None) => None,
-        (Some(certificate), Some(key)) => Some((certificate, key)),
-        _ => return Err(invalid("certificate_file: it is given together with `key_file`".into())),
-    };
-    let defaults = JetStreamOptions::new(servers, stream);
+    let defaults = JetStreamOptions::new("", stream);
     let options = JetStreamOptions {
+        servers: connection.servers(table, addresses)?,
         replicas: replicas.unwrap_or(defaults.replicas),
-        credentials,
-        ca_file,
-        client_certificate,
-        require_tls,
         write_timeout: write_timeout_ms.map_or(defaults.write_timeout, Duration::from_millis),
         lease: lease_ms.map_or(defaults.lease, Duration::from_millis),
         ..defaults
     };
-    options.check().map_err(|what| invalid(format!("url: {what}")))?;
+    options.check().map_err(|what| table.invalid(format!("url: {what}")))?;
     Ok(Some(options))
+}
+
+/// The servers of the log, if it is in a stream.
+///
+/// # Errors
+/// As [`check`].
+pub(crate) fn servers(url: Option<&str>, file: Option<&Path>) -> Result<Option<NatsServers>, Failure> {
+    Ok(options(url, file)?.map(|options| options.servers))
 }
 
 /// The servers, each with its scheme, and the stream of `nats://HOST:PORT,HOST:PORT/STREAM`.
 fn servers_and_stream(url: &str) -> Result<(String, String), String> {
-    let form = "write nats://HOST:PORT/STREAM, or tls:// in place of nats://";
-    let (scheme, rest) = url.split_once("://").ok_or_else(|| format!("no scheme: {form}"))?;
-    if scheme != "nats" && scheme != "tls" {
-        return Err(format!("the scheme is not `nats` or `tls`: {form}"));
-    }
-    let (hosts, stream) = rest.rsplit_once('/').ok_or_else(|| format!("no stream is named: {form}"))?;
-    if hosts.split(',').any(|host| host.trim().is_empty()) || hosts.contains("://") {
-        return Err(format!("a server has no name: {form}"));
-    }
-    let servers: Vec<_> = hosts.split(',').map(|host| format!("{scheme}://{}", host.trim())).collect();
-    Ok((servers.join(","), stream.to_owned()))
+    const FORM: &str = "write nats://HOST:PORT/STREAM, or tls:// in place of nats://";
+    let (servers, stream) = nats::parse(url).map_err(|what| format!("{what}: {FORM}"))?;
+    let stream = stream.ok_or_else(|| format!("no stream is named: {FORM}"))?;
+    Ok((servers, stream))
 }
 
 #[cfg(test)]

@@ -23,6 +23,7 @@ use crate::definition;
 use crate::exit::{Failure, INVALID};
 use crate::open::OpenArgs;
 use crate::output;
+use crate::workers;
 
 /// The largest file with MCP servers, in bytes.
 const MCP_BYTES_MAX: usize = 1 << 20;
@@ -207,10 +208,20 @@ fn registry(open: &OpenArgs, args: &ToolArgs) -> Result<Registry, Failure> {
     Ok(registry)
 }
 
+/// Adds the tools that workers run, in the place of those that would run here.
+fn add_workers(open: &OpenArgs, registry: &Registry) -> Result<(), Failure> {
+    for tool in workers::tools(open.store.as_deref(), open.config_file())? {
+        registry.replace(tool).map_err(|error| Failure::new(INVALID, format!("workers.tools: {error}")))?;
+    }
+    Ok(())
+}
+
 /// Sets the tools of a runtime, and their services.
 pub(crate) fn equip(open: &OpenArgs, builder: RuntimeBuilder, args: &ToolArgs) -> Result<RuntimeBuilder, Failure> {
     check_isolation(open, args)?;
-    let mut builder = builder.tools(registry(open, args)?).mcp(servers(open, &args.more)?).skills(skills(&args.more));
+    let registry = registry(open, args)?;
+    add_workers(open, &registry)?;
+    let mut builder = builder.tools(registry).mcp(servers(open, &args.more)?).skills(skills(&args.more));
     builder = builder.reserve(open.reserved(&args.more));
     if args.allow_commands {
         builder = builder.processes(args.more.commands(open)?, ProcessOptions::default());
@@ -341,6 +352,13 @@ pub(crate) struct Toolset {
 }
 
 impl Toolset {
+    /// The tools that these options offer here, without those that workers run: the tools of a worker.
+    #[cfg(feature = "jetstream")]
+    pub(crate) async fn of_worker(open: &OpenArgs, args: &ToolArgs) -> Result<Self, Failure> {
+        check_isolation(open, args)?;
+        Self::new(open, args, registry(open, args)?).await
+    }
+
     pub(crate) async fn with_all_tools(
         open: &OpenArgs,
         workspace: Option<&Path>,
@@ -356,14 +374,24 @@ impl Toolset {
         for tool in built_in::memory_tools(&(Arc::new(NoMemory) as Arc<dyn MemoryAccess>)) {
             registry.register(tool).map_err(Failure::other)?;
         }
+        let kit = Self::new(open, &args, registry).await?;
+        add_workers(open, &kit.registry)?;
+        Ok(kit)
+    }
+
+    /// Adds skills, processes and MCP servers.
+    async fn new(open: &OpenArgs, args: &ToolArgs, registry: Registry) -> Result<Self, Failure> {
+        let more = &args.more;
         let skills = skills(more);
         if !skills.is_empty() {
             registry.register(skills.tool_with_list()).map_err(Failure::other)?;
         }
         // No records: there may be a runtime with processes of its own.
         let processes = Processes::in_memory(more.commands(open)?, ProcessOptions::default());
-        built_in::register_processes(&registry, &processes).map_err(Failure::other)?;
-        let workspace = workspace_of(open, workspace, more)?;
+        if args.allow_commands {
+            built_in::register_processes(&registry, &processes).map_err(Failure::other)?;
+        }
+        let workspace = workspace_of(open, args.workspace.as_deref(), more)?;
         let (servers, reports) = McpServers::connect(servers(open, more)?, &registry, &workspace).await;
         print_reports(&reports);
         Ok(Self { registry, reports, processes, servers })

@@ -20,6 +20,7 @@ mod options;
 mod publisher;
 mod replica;
 mod rules;
+mod servers;
 mod store;
 mod subject;
 mod summary;
@@ -39,16 +40,18 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle as Task;
 
-pub use options::{Credentials, JetStreamOptions, Standby};
+pub use options::{JetStreamOptions, Standby};
+pub use servers::{ConnectError, Credentials, NatsServers};
 
 use applier::{Applier, Erasures, Incoming, Progress};
-use connection::{Connection, REQUEST_MAX, last_sequence, patiently, unsuitable};
+use connection::{Connection, last_sequence, patiently, unsuitable};
 use events::Outbox;
 use lease::Lease;
 use message::TakeOver;
 use publisher::Publisher;
 use replica::Folder;
 use rules::State;
+use servers::REQUEST_MAX;
 use subject::Subject;
 
 use crate::contract::Store as _;

@@ -31,7 +31,7 @@ pub use disk::{Backup, BackupFile, Options, SledStore, TAG_LOST, Watcher};
 pub use error::{Damage, StoreError};
 pub use follower::{Batch, Mapped, Records, follow_thread, own_page, read_log, read_thread};
 #[cfg(feature = "jetstream")]
-pub use jetstream::{Credentials, JetStreamOptions, JetStreamStore, Standby};
+pub use jetstream::{ConnectError, Credentials, JetStreamOptions, JetStreamStore, NatsServers, Standby};
 pub use keys::{KEY_BYTES_MAX, KEY_CHANGES_MAX, KEYS_MAX, KeyChange, KeyRange};
 pub use memory::MemoryStore;
 pub use pages::{Cursor, RecordIter, RecordIterBack};

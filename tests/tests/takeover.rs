@@ -76,7 +76,7 @@ fn load(addresses: &Mutex<Vec<String>>, is_over: &AtomicBool) -> BTreeMap<String
 
 fn machine(servers: &Servers) -> Scene {
     let scene = Scene::new();
-    let url = format!("{}/agents", servers.options("agents").servers.replace(",nats://", ","));
+    let url = format!("{}/agents", servers.options("agents").servers.addresses.replace(",nats://", ","));
     // Of this many faults some hit the same step again and again.
     let limits = "[limits]\ncrashes_max = 0\n";
     let store = format!("[store]\nurl = \"{url}\"\nreplicas = {}\nlease_ms = {LEASE_MS}\n", servers.n());

@@ -16,7 +16,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::sleep;
 
 use crate::schema::Arguments;
-use crate::tool::Answer;
+use crate::tool::{Answer, Placed};
 use crate::{SchemaError, Tool, ToolContext, head_and_tail};
 
 /// How long a tool has to end by itself after it was cancelled, before its future is dropped.
@@ -64,8 +64,17 @@ impl Registered {
 
         let can_read_more = cx.outputs.is_some();
         let tool = self.tool.clone();
+        let placed = match tool.place(&arguments, &cx) {
+            Some(place) => Some(self.wait(&cx, timeout, self.placed(place), "nothing took it").await?),
+            None => None,
+        };
         cx.begin();
-        let mut work = Contained::new(async move { tool.run(arguments, cx).await });
+        let mut work = Contained::new(async move {
+            match placed {
+                Some(placed) => placed.await,
+                None => tool.run(arguments, cx).await,
+            }
+        });
         let stopped = tokio::select! {
             biased;
             ended = &mut work => return self.finish(ended, can_read_more),
@@ -94,33 +103,52 @@ impl Registered {
         if let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() {
             return Ok(permit);
         }
+        let acquired = Arc::clone(&self.permits).acquire_owned();
+        // The semaphore is never closed.
+        let acquired = acquired.map(|permit| permit.map_err(|_| self.not_started("it ended")));
+        let busy = format!("{} calls of it held every permit", self.tool.limits().concurrency_max);
+        self.wait(cx, timeout, acquired, &busy).await
+    }
+
+    /// Waits for what a call needs before it begins; `why` says what it still waited for when its time is up.
+    async fn wait<T>(
+        &self,
+        cx: &ToolContext,
+        timeout: Duration,
+        wanted: impl Future<Output = Result<T, ExecutionError>>,
+        why: &str,
+    ) -> Result<T, ExecutionError> {
         let wait = cx.permits.as_ref().map_or(timeout, |permits| permits.wait_max);
         let observer = cx.permits.as_ref().map(|permits| &permits.observer);
-        let busy = || {
-            ExecutionError::retryable(
-                ErrorKind::Overloaded,
-                format!(
-                    "`{}` was not started: {} calls of it held every permit for {} ms",
-                    self.tool.name(),
-                    self.tool.limits().concurrency_max,
-                    wait.as_millis()
-                ),
-            )
-        };
         if let Some(observer) = observer {
             observer.wait_begins();
         }
-        let permit = tokio::select! {
-            permit = Arc::clone(&self.permits).acquire_owned() => permit.map_err(|_| busy()),
+        let found = tokio::select! {
+            found = wanted => found,
             () = cx.cancel.cancelled() => {
                 Err(ExecutionError::new(ErrorKind::Cancelled, "the call was cancelled before it began"))
             }
-            () = sleep(wait) => Err(busy()),
+            () = sleep(wait) => Err(self.not_started(&format!("{why} for {} ms", wait.as_millis()))),
         };
         if let Some(observer) = observer {
             observer.wait_ends();
         }
-        permit
+        found
+    }
+
+    fn not_started(&self, why: &str) -> ExecutionError {
+        ExecutionError::retryable(ErrorKind::Overloaded, format!("`{}` was not started: {why}", self.tool.name()))
+    }
+
+    /// The place that a tool finds for a call.
+    async fn placed(
+        &self,
+        place: impl Future<Output = Result<Placed, ExecutionError>>,
+    ) -> Result<Placed, ExecutionError> {
+        match Contained::new(place).await {
+            Ok(placed) => placed,
+            Err(panic) => Err(self.panicked(&*panic)),
+        }
     }
 
     fn finish(&self, ended: Result<Answer, Panic>, can_read_more: bool) -> Answer {
@@ -136,12 +164,14 @@ impl Registered {
                 }
                 Err(error)
             }
-            Err(panic) => {
-                let text = panic_text(&*panic);
-                tracing::error!(tool = self.tool.name(), panic = %text, "a tool panicked");
-                Err(ExecutionError::new(ErrorKind::Panicked, format!("`{}` crashed: {text}", self.tool.name())))
-            }
+            Err(panic) => Err(self.panicked(&*panic)),
         }
+    }
+
+    fn panicked(&self, panic: &(dyn Any + Send)) -> ExecutionError {
+        let text = panic_text(panic);
+        tracing::error!(tool = self.tool.name(), panic = %text, "a tool panicked");
+        ExecutionError::new(ErrorKind::Panicked, format!("`{}` crashed: {text}", self.tool.name()))
     }
 
     fn timed_out(&self, timeout: Duration) -> ExecutionError {

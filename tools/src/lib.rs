@@ -40,7 +40,7 @@
 //! [`ExecutionError`]: rethread_events::fault::ExecutionError
 
 // Without all features, some shared code is unused. With all features, nothing is.
-#![cfg_attr(not(all(feature = "files", feature = "mcp", feature = "sandbox")), allow(dead_code))]
+#![cfg_attr(not(all(feature = "files", feature = "mcp", feature = "sandbox", feature = "workers")), allow(dead_code))]
 
 mod ask;
 pub mod built_in;
@@ -61,6 +61,8 @@ mod skills;
 mod tool;
 #[cfg(feature = "files")]
 mod walk;
+#[cfg(feature = "workers")]
+pub mod workers;
 mod workspace;
 
 pub use ask::{AskPerson, Question, Reply};

@@ -19,6 +19,17 @@ use crate::{ToolContext, ToolOutput, schema_of};
 
 pub(crate) type Answer = Result<ToolOutput, ExecutionError>;
 type Run = dyn Fn(Value, ToolContext) -> BoxFuture<'static, Answer> + Send + Sync;
+/// A call that has found a place to run. It begins when it is polled.
+pub(crate) type Placed = BoxFuture<'static, Answer>;
+type Place = dyn Fn(Value, ToolContext, Recovery) -> BoxFuture<'static, Result<Placed, ExecutionError>> + Send + Sync;
+
+/// How a tool runs.
+#[derive(Clone)]
+enum Function {
+    Run(Arc<Run>),
+    /// It first finds a place, which may take long and changes nothing.
+    Place(Arc<Place>),
+}
 
 /// Limits of a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,7 +74,7 @@ pub struct Tool {
     person: PersonRole,
     options: ToolOptions,
     mcp: Option<Arc<McpPlace>>,
-    run: Arc<Run>,
+    function: Function,
 }
 
 impl Tool {
@@ -128,8 +139,20 @@ impl Tool {
             person: PersonRole::None,
             options: ToolOptions::default(),
             mcp: None,
-            run: Arc::new(move |arguments, cx| function(arguments, cx).boxed()),
+            function: Function::Run(Arc::new(move |arguments, cx| function(arguments, cx).boxed())),
         }
+    }
+
+    /// The same tool, which first finds a place to run. Until that is found, nothing has begun and its time does not run.
+    #[cfg(feature = "workers")]
+    pub(crate) fn placed<F, Fut>(mut self, place: F) -> Self
+    where
+        F: Fn(Value, ToolContext, Recovery) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Placed, ExecutionError>> + Send + 'static,
+    {
+        self.function =
+            Function::Place(Arc::new(move |arguments, cx, recovery| place(arguments, cx, recovery).boxed()));
+        self
     }
 
     /// Sets the recovery class, for a call whose result was lost. `at_most_once` unless set.
@@ -245,9 +268,24 @@ impl Tool {
         Duration::from_millis(self.options.timeout_ms)
     }
 
+    /// Finds a place for a call of a tool that needs one, otherwise `None`.
+    pub(crate) fn place(
+        &self,
+        arguments: &Value,
+        cx: &ToolContext,
+    ) -> Option<BoxFuture<'static, Result<Placed, ExecutionError>>> {
+        match &self.function {
+            Function::Run(_) => None,
+            Function::Place(place) => Some(place(arguments.clone(), cx.clone(), self.recovery)),
+        }
+    }
+
     /// The bare function: nothing is checked, limited or contained.
-    pub(crate) fn run(&self, arguments: Value, cx: ToolContext) -> BoxFuture<'static, Answer> {
-        (self.run)(arguments, cx)
+    pub(crate) async fn run(&self, arguments: Value, cx: ToolContext) -> Answer {
+        match &self.function {
+            Function::Run(run) => run(arguments, cx).await,
+            Function::Place(place) => place(arguments, cx, self.recovery).await?.await,
+        }
     }
 }
 

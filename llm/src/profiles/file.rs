@@ -40,6 +40,8 @@ struct File {
     _serve: IgnoredAny,
     #[serde(default, rename = "telemetry")]
     _telemetry: IgnoredAny,
+    #[serde(default, rename = "workers")]
+    _workers: IgnoredAny,
 }
 
 impl Profiles {

@@ -2,29 +2,26 @@
 
 use std::time::Duration;
 
+use async_nats::Client;
 use async_nats::connection::State;
 use async_nats::jetstream::consumer::{DeliverPolicy, pull};
 use async_nats::jetstream::stream::{
     self, Config, DiscardPolicy, LastRawMessageErrorKind, RetentionPolicy, StorageType, Stream,
 };
 use async_nats::jetstream::{self, Context};
-use async_nats::{Client, ConnectOptions, ServerAddr};
 use futures_util::StreamExt as _;
 
-use super::options::{Credentials, JetStreamOptions};
+use super::options::JetStreamOptions;
+use super::servers::{ConnectError, REQUEST_MAX, with_sources};
 use super::subject::Subject;
 use super::summary::Summary;
 use crate::error::StoreError;
 
 /// Older servers lost acknowledged messages, or do not know what the configuration of the stream asks for.
 const SERVER_MIN: (u64, u64) = (2, 12);
-/// Within this time a request is answered or has failed.
-pub(super) const REQUEST_MAX: Duration = Duration::from_secs(5);
 /// For this long servers that have just begun may answer nothing, and the pause until they are asked again.
 const PATIENCE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(200);
-/// How long a server may take to accept the connection.
-const CONNECT_MAX: Duration = Duration::from_secs(10);
 /// The smallest limit of a server for a message.
 const PAYLOAD_BYTES_MIN: usize = 16 << 10;
 /// Larger messages are not made, whatever the server allows: one message is one write of every server.
@@ -58,7 +55,10 @@ impl Connection {
     /// Connects, and creates the stream if it is not there.
     pub(super) async fn open(options: &JetStreamOptions) -> Result<Self, StoreError> {
         let address = options.address();
-        let client = connect(options, &address).await?;
+        let client = options.servers.connect(&options.replica.label).await.map_err(|error| match error {
+            ConnectError::Options(why) => unsuitable(&address, why),
+            ConnectError::Unavailable(why) => StoreError::Unavailable { log: address.clone(), why },
+        })?;
         let info = client.server_info();
         check_version(&info.version).map_err(|why| unsuitable(&address, why))?;
         if info.max_payload < PAYLOAD_BYTES_MIN {
@@ -140,48 +140,6 @@ impl Connection {
 
     pub(super) fn timed_out(&self) -> StoreError {
         StoreError::Unavailable { log: self.address.clone(), why: "its servers do not answer".into() }
-    }
-}
-
-async fn connect(options: &JetStreamOptions, address: &str) -> Result<Client, StoreError> {
-    let mut servers = Vec::new();
-    for server in options.servers.split(',') {
-        let server = server.trim().parse::<ServerAddr>();
-        servers.push(server.map_err(|error| unsuitable(address, format!("a server is not named well: {error}")))?);
-    }
-    let connect = ConnectOptions::new()
-        .name(options.replica.label.clone())
-        .connection_timeout(CONNECT_MAX)
-        .request_timeout(Some(REQUEST_MAX))
-        // It tries as long as the log is open; what waits for it has limits of its own.
-        .max_reconnects(None)
-        .reconnect_delay_callback(|n| Duration::from_millis((50 * n as u64).min(1000)))
-        .ping_interval(Duration::from_secs(5))
-        .require_tls(options.require_tls);
-    let mut connect = match &options.credentials {
-        Credentials::None => connect,
-        Credentials::Password { user, password } => connect.user_and_password(user.clone(), password.clone()),
-        Credentials::Token(token) => connect.token(token.clone()),
-        Credentials::Nkey(seed) => connect.nkey(seed.clone()),
-        Credentials::File(path) => connect
-            .credentials_file(path)
-            .await
-            .map_err(|error| unsuitable(address, format!("the credentials in {}: {error}", path.display())))?,
-    };
-    if let Some(ca) = &options.ca_file {
-        connect = connect.add_root_certificates(ca.clone());
-    }
-    if let Some((certificate, key)) = &options.client_certificate {
-        connect = connect.add_client_certificate(certificate.clone(), key.clone());
-    }
-    let connected = tokio::time::timeout(CONNECT_MAX, connect.connect(servers)).await;
-    match connected {
-        Ok(Ok(client)) => Ok(client),
-        Ok(Err(error)) => Err(unavailable(address, &error)),
-        Err(_) => Err(StoreError::Unavailable {
-            log: address.into(),
-            why: format!("no server accepted the connection within {} s", CONNECT_MAX.as_secs()),
-        }),
     }
 }
 
@@ -292,15 +250,7 @@ fn unhex(text: &str) -> Option<[u8; 16]> {
 }
 
 pub(super) fn unavailable(address: &str, error: &dyn std::error::Error) -> StoreError {
-    let mut why = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        let text = error.to_string();
-        if !why.contains(&text) {
-            why = format!("{why}: {text}");
-        }
-        source = error.source();
-    }
+    let why = with_sources(error);
     StoreError::Unavailable { log: address.into(), why }
 }
 

@@ -14,7 +14,7 @@ use super::{ONE, assert_same, open, options, own};
 fn leader(servers: &Servers, stream: &str) -> usize {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let name = runtime.block_on(async {
-        let all: Vec<_> = servers.options(stream).servers.split(',').map(str::to_owned).collect();
+        let all: Vec<_> = servers.options(stream).servers.addresses.split(',').map(str::to_owned).collect();
         let context = async_nats::jetstream::new(async_nats::connect(all).await.unwrap());
         let info = context.get_stream(stream).await.unwrap().get_info().await.unwrap();
         info.cluster.unwrap().leader.unwrap()
@@ -91,7 +91,7 @@ fn process_that_lost_the_log_writes_nothing() {
     // As if it had been paused for longer than its lease: the lease is gone, and it does not know.
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
-        let context = async_nats::jetstream::new(async_nats::connect(&options.servers).await.unwrap());
+        let context = async_nats::jetstream::new(async_nats::connect(&options.servers.addresses).await.unwrap());
         let bucket = context.get_key_value(format!("{}_lease", options.stream)).await.unwrap();
         bucket.purge("writer").await.unwrap();
     });

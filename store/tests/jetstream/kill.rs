@@ -67,7 +67,7 @@ fn killed_process_loses_nothing_of_a_stream() {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "kill::child", "--nocapture", "--test-threads=1"])
             .env(DIR, dir.path())
-            .env(SERVERS, &options.servers)
+            .env(SERVERS, &options.servers.addresses)
             .env(STREAM, &options.stream)
             .stdout(Stdio::piped())
             .stderr(Stdio::inherit())

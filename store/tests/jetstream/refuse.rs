@@ -13,10 +13,15 @@ fn refusal(dir: &std::path::Path, options: JetStreamOptions) -> String {
     }
 }
 
+fn with_credentials(mut options: JetStreamOptions, credentials: Credentials) -> JetStreamOptions {
+    options.servers.credentials = credentials;
+    options
+}
+
 fn change_stream(options: &JetStreamOptions, change: impl FnOnce(&mut stream::Config)) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
-        let context = jetstream::new(async_nats::connect(&options.servers).await.unwrap());
+        let context = jetstream::new(async_nats::connect(&options.servers.addresses).await.unwrap());
         let mut config = match context.get_stream(&options.stream).await {
             Ok(stream) => stream.cached_info().config.clone(),
             Err(_) => stream::Config {
@@ -74,7 +79,7 @@ fn stream_that_lost_its_end_is_refused() {
     drop(store);
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let config = runtime.block_on(async {
-        let context = jetstream::new(async_nats::connect(&options.servers).await.unwrap());
+        let context = jetstream::new(async_nats::connect(&options.servers.addresses).await.unwrap());
         let config = context.get_stream(&options.stream).await.unwrap().cached_info().config.clone();
         context.delete_stream(&options.stream).await.unwrap();
         config
@@ -111,7 +116,7 @@ fn credentials_are_needed_where_the_server_asks_for_them() {
         other => panic!("{other:?}"),
     }
     let credentials = Credentials::Password { user: "ann".into(), password: "secret".into() };
-    let options = JetStreamOptions { credentials, ..options };
+    let options = with_credentials(options, credentials);
     let store = open(dir.path(), &options);
     put(&store, append(thread(1), 0, &["a"])).unwrap();
     assert!(!format!("{options:?}").contains("secret"));
@@ -149,7 +154,7 @@ fn listed_permissions_are_enough() {
     let user = format!("authorization {{ users: [{{ user: ann, password: secret, permissions: {permissions} }}] }}");
     let Some(servers) = own(1, &user) else { return };
     let credentials = Credentials::Password { user: "ann".into(), password: "secret".into() };
-    let options = JetStreamOptions { credentials, ..servers.options("agents") };
+    let options = with_credentials(servers.options("agents"), credentials);
     for folder in [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()] {
         let store = open(folder.path(), &options);
         let next = store.stream(thread(1)).map_or(0, |info| info.last_seq.0 + 1);

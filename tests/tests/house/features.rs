@@ -40,6 +40,7 @@ fn heavy_packages_require_their_feature() {
         ("grep-searcher", "files"),
         ("utoipa", "utoipa"),
         ("async-nats", "jetstream"),
+        ("async-nats", "workers"),
     ];
     let minimal = packages("");
     for (name, feature) in heavy {

@@ -130,6 +130,12 @@ const LINES: &[Line] = &[
         named: (2, "runs the tool on this machine"),
         shows: (0, "quick.yaml"),
     },
+    Line {
+        words: "worker --describe list_folder",
+        found: (0, "[workers.tools.list_folder]"),
+        named: (2, "runs tools on this machine"),
+        shows: (0, "[workers.tools.list_folder]"),
+    },
     alike("llm count quick.yaml --text", (0, "")),
     alike("validate quick.yaml", (0, "")),
     alike("graph quick.yaml", (0, "greet")),
