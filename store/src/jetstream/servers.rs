@@ -124,7 +124,13 @@ impl NatsServers {
         }
         match tokio::time::timeout(CONNECT_MAX, options.connect(servers)).await {
             Ok(Ok(client)) => Ok(client),
-            Ok(Err(error)) => Err(ConnectError::Unavailable(with_sources(&error))),
+            Ok(Err(error)) => {
+                let why = with_sources(&error);
+                // What a server without TLS sends is no message of TLS.
+                let has_no_tls = why.contains("InvalidContentType");
+                let advice = if has_no_tls { "; the server may have no TLS, which is required" } else { "" };
+                Err(ConnectError::Unavailable(why + advice))
+            }
             Err(_) => Err(ConnectError::Unavailable(format!(
                 "no server accepted the connection within {} s",
                 CONNECT_MAX.as_secs()

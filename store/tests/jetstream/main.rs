@@ -6,9 +6,10 @@ mod contract;
 mod erase;
 mod faults;
 mod kill;
+mod proof;
 mod refuse;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{LazyLock, Mutex};
 
@@ -26,7 +27,11 @@ fn start(n: usize) -> Option<Mutex<Servers>> {
 
 /// Servers of a test's own.
 fn own(n: usize, more: &str) -> Option<Servers> {
-    let program = program(env!("CARGO_TARGET_TMPDIR"));
+    of(program(env!("CARGO_TARGET_TMPDIR")), n, more)
+}
+
+/// Servers of this program.
+fn of(program: Option<PathBuf>, n: usize, more: &str) -> Option<Servers> {
     if program.is_none() {
         let is_required = std::env::var("CI").is_ok_and(|value| value == "true");
         assert!(!is_required, "pip cannot install the server of NATS, and CI=true forbids to skip a test");
