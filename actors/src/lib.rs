@@ -251,7 +251,7 @@ pub mod operate {
     #[cfg(feature = "schedules")]
     pub use crate::schedules::BACKFILL_MAX;
     pub use crate::signals::{SIGNAL_ID_BYTES_MAX, SIGNAL_KEEP_MS_MAX, SIGNAL_THREADS_MAX, Signal, SignalSent};
-    pub use crate::subscription::ThreadEnd;
+    pub use crate::subscription::{ThreadEnd, copy_log};
     pub use crate::thread_page::{BranchFilter, ThreadPage, ThreadQuery};
     pub use crate::trace_contexts::TraceContext;
     pub use crate::traces_of_runs::RunSpans;

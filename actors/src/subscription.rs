@@ -1,5 +1,6 @@
 //! Events as they come: of the whole log, and of one thread.
 
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
@@ -8,7 +9,10 @@ use futures_util::stream::BoxStream;
 use futures_util::{Stream, StreamExt};
 use rethread_events::event::{Event, event_type_named};
 use rethread_events::ids::{Position, Seq, ThreadId};
-use rethread_store::{Filter, Kind, Record, StoreError, Subscription, follow_thread, own_page, read_thread};
+use rethread_store::{
+    Copied, Filter, Kind, Options, Record, SledStore, Store, StoreError, Subscription, follow_thread, own_page,
+    read_thread,
+};
 
 use crate::error::{ReadError, RuntimeError};
 use crate::interaction::InteractionContext;
@@ -214,6 +218,15 @@ fn kinds(names: &[&str]) -> Result<Vec<Kind>, RuntimeError> {
             None => Err(StoreError::Invalid(format!("unknown event type {name}")).into()),
         })
         .collect()
+}
+
+/// Copies the log in a folder into another one, of any backend, with everything but snapshots: ids, seqs, hashes and the order
+/// of the log stay, and cursors are at the same event. [`SledStore::copy`] has the conditions and errors. Blocks.
+pub fn copy_log(dir: impl AsRef<Path>, options: Options, target: &dyn Store) -> Result<Copied, StoreError> {
+    SledStore::copy(dir, options, target, |name, bytes, moved| match <[u8; 8]>::try_from(&*bytes) {
+        Ok(position) if name.starts_with(NAMES) => moved(Position(u64::from_be_bytes(position))).0.to_be_bytes().into(),
+        _ => bytes,
+    })
 }
 
 fn cursor_name(name: &str) -> String {

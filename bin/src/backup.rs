@@ -7,6 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
+use rethread::store::Backup;
 use serde_json::json;
 
 use crate::exit::{CONFLICT, Failure};
@@ -134,6 +135,25 @@ fn fill(from: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     Ok(n)
 }
 
+fn fill_draft(mut draft: Draft, backup: &Backup) -> io::Result<u64> {
+    for file in backup.files() {
+        let file = file.map_err(|error| io::Error::other(error.to_string()))?;
+        draft.add(Path::new(&file.name), file.reader())?;
+    }
+    draft.finish()
+}
+
+/// Writes a copy of a log to a folder that does not exist. Blocks.
+///
+/// # Errors
+/// If the folder exists (exit code 7), or cannot be written.
+#[cfg(feature = "jetstream")]
+pub(crate) fn write(backup: &Backup, folder: &Path) -> Result<u64, Failure> {
+    let draft = Draft::new(folder)?;
+    let path = draft.path.clone();
+    fill_draft(draft, backup).map_err(|error| failed(&path, &error))
+}
+
 fn failed(path: &Path, error: &io::Error) -> Failure {
     Failure::other(output::sanitize(&format!("{}: {error}", path.display()), 400))
 }
@@ -158,14 +178,7 @@ pub(crate) async fn backup(open: &OpenArgs, args: BackupArgs) -> Result<ExitCode
         }
         None => {
             let backup = runtime.backup().await?;
-            tokio::task::spawn_blocking(move || {
-                for file in backup.files() {
-                    let file = file.map_err(|error| io::Error::other(error.to_string()))?;
-                    draft.add(Path::new(&file.name), file.reader())?;
-                }
-                draft.finish()
-            })
-            .await
+            tokio::task::spawn_blocking(move || fill_draft(draft, &backup)).await
         }
     };
     open::close(runtime).await?;

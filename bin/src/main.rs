@@ -13,6 +13,8 @@ mod chat;
 mod client_tools;
 mod commands;
 mod control;
+#[cfg(feature = "jetstream")]
+mod copy;
 mod definition;
 mod delete;
 mod diff;
@@ -93,6 +95,8 @@ use crate::open::OpenArgs;
 use crate::remote::Client;
 #[cfg(not(feature = "server"))]
 use crate::serve as token;
+#[cfg(not(feature = "jetstream"))]
+use crate::stream as copy;
 #[cfg(not(feature = "jetstream"))]
 use crate::workers as worker;
 
@@ -185,6 +189,8 @@ enum Command {
     Import(archive::ImportArgs),
     /// Copy the log to a new folder, also while it is in use
     Backup(backup::BackupArgs),
+    /// Copy the log from a folder into a stream of NATS JetStream, or back
+    Copy(copy::CopyArgs),
     /// Delete all threads with a label, and erase them from every file
     Delete(delete::DeleteArgs),
     /// Delete threads that ended, by age, status, label or size
@@ -300,6 +306,7 @@ async fn dispatch(open: &OpenArgs, command: Command) -> Result<ExitCode, Failure
         Command::Export(args) => archive::export(open, args).await,
         Command::Import(args) => archive::import(open, args).await,
         Command::Backup(args) => backup::backup(open, args).await,
+        Command::Copy(args) => copy::copy(open, args).await,
         Command::Delete(args) => delete::delete(open, args).await,
         Command::Gc(args) => gc::gc(open, args).await,
         Command::Serve(args) => serve::serve(open, args).await,

@@ -71,7 +71,11 @@ pub(crate) fn place(
     }
 }
 
-fn options(url: Option<&str>, file: Option<&Path>) -> Result<Option<JetStreamOptions>, Failure> {
+/// The options of the log in a stream that the option or the configuration names.
+///
+/// # Errors
+/// As [`check`], and for a URL that names no stream.
+pub(crate) fn options(url: Option<&str>, file: Option<&Path>) -> Result<Option<JetStreamOptions>, Failure> {
     let Settings { connection, replicas, write_timeout_ms, lease_ms, rest } =
         file.map(definition::read_toml::<File>).transpose()?.map(|file| file.store).unwrap_or_default();
     let table = Table { file, name: "store" };

@@ -1,13 +1,16 @@
 //! Replaces the log in a stream in a program without the feature `jetstream`.
 
 use std::path::Path;
+use std::process::ExitCode;
 
+use clap::Args;
 use rethread::RuntimeBuilder;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use crate::definition;
 use crate::exit::{Failure, INVALID};
+use crate::open::OpenArgs;
 
 #[derive(Debug, Deserialize)]
 struct File {
@@ -15,6 +18,14 @@ struct File {
 }
 
 const WHY: &str = "a log in a stream is not compiled in: build with the feature `jetstream`";
+
+/// Copy a log from a folder into a stream of NATS JetStream, or back (not compiled in)
+#[derive(Debug, Args)]
+pub(crate) struct CopyArgs {}
+
+pub(crate) async fn copy(_: &OpenArgs, _: CopyArgs) -> Result<ExitCode, Failure> {
+    Err(Failure::new(2, WHY))
+}
 
 /// A wait for a log in a stream.
 #[derive(Debug, Default)]

@@ -12,6 +12,7 @@ mod answer;
 mod backup;
 mod cache;
 mod chunk;
+mod copy;
 mod damage_policy;
 pub(crate) mod files;
 pub(crate) mod frame;
@@ -49,6 +50,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 pub use backup::{Backup, BackupFile};
+pub use copy::Copied;
 pub use files::Watcher;
 pub use options::Options;
 pub use rebuild::TAG_LOST;
@@ -243,6 +245,11 @@ impl SledStore {
         Ok(Self::reading(&files, options, found, lock, StoreError::Damaged(why)))
     }
 
+    /// Whether there is a log in `dir`, or what is left of one.
+    pub fn is_in(dir: impl AsRef<Path>) -> bool {
+        [mark::NAME, recover::INDEX].iter().any(|name| dir.as_ref().join(name).exists())
+    }
+
     /// Opens a log to read it. Where its folder or files cannot be written (a read-only file system, a full disk, files of
     /// another user), nothing in the folder is changed, and everything that would write is refused with
     /// [`StoreError::ReadOnly`]; otherwise as [`SledStore::open`]. A log that only reads has a copy of the index in the
@@ -379,10 +386,10 @@ impl SledStore {
 
 /// Checks that the folder contains a log, or the remains of one.
 fn check_is_log(dir: &Path) -> Result<(), StoreError> {
-    if !dir.join(mark::NAME).exists() && !dir.join(recover::INDEX).exists() {
-        return Err(StoreError::NotFound { what: "log", name: dir.display().to_string() });
+    if SledStore::is_in(dir) {
+        return Ok(());
     }
-    Ok(())
+    Err(StoreError::NotFound { what: "log", name: dir.display().to_string() })
 }
 
 /// The lock, or a share of it where its file cannot be written.

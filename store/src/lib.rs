@@ -27,7 +27,7 @@ mod wire;
 pub use contract::{
     Append, Appended, Compacted, Filter, ForkPoint, Import, LogReader, Snapshot, Store, StreamInfo, Tag, Verification,
 };
-pub use disk::{Backup, BackupFile, Options, SledStore, TAG_LOST, Watcher};
+pub use disk::{Backup, BackupFile, Copied, Options, SledStore, TAG_LOST, Watcher};
 pub use error::{Damage, StoreError};
 pub use follower::{Batch, Mapped, Records, follow_thread, own_page, read_log, read_thread};
 #[cfg(feature = "jetstream")]

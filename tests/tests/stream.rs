@@ -211,6 +211,62 @@ fn golden_logs_are_the_same_in_a_stream_and_back() {
     }
 }
 
+#[test]
+fn log_is_copied_into_a_stream_and_back_and_its_threads_go_on() {
+    let Some(servers) = servers() else { return };
+    for log in ["1/log", "6/log-killed", "13/log", "13/log-killed"] {
+        let scene = Scene::new();
+        let golden = root().join("tests/golden").join(log);
+        assert!(Command::new("cp").arg("-r").arg(golden).arg(scene.data_dir()).status().unwrap().success());
+        let url = format!("{}/copied-{}", servers.options("x").servers, log.replace('/', "-"));
+        scene.run(&format!("copy --from .rethread --to {url}")).ok().says("copied and verified");
+        // Again, as after an interruption.
+        scene.run(&format!("copy --from .rethread --to {url}")).ok();
+        scene.run(&format!("copy --from {url} --to back")).ok();
+        let exported = |place: &str| {
+            scene.run(&format!("{place} export --all --output out.jsonl")).ok();
+            records(&std::fs::read_to_string(scene.file("out.jsonl")).unwrap())
+        };
+        let seen = |place: &str| {
+            let seen = ["threads --json", "schedule list --json", "inbox --json"].map(|words| {
+                let mut seen = scene.run(&format!("{place} {words}")).ok().json();
+                for one in seen.as_array_mut().unwrap().iter_mut().filter_map(serde_json::Value::as_object_mut) {
+                    // Positions are new, and it was asked longer ago.
+                    one.retain(|key, _| key != "last_position" && key != "age_ms");
+                }
+                seen
+            });
+            (exported(place), seen)
+        };
+        let of_folder = seen("--data-dir .rethread");
+        for place in [format!("--data-dir replica --store {url}"), "--data-dir back".into()] {
+            assert!(seen(&place) == of_folder, "{log} {place}");
+        }
+    }
+}
+
+#[test]
+fn copy_is_refused_into_another_log() {
+    let Some(servers) = servers() else { return };
+    let (scene, other) = (machine(&servers), Scene::new());
+    hello(&scene);
+    hello(&other);
+    let url = format!("{}/agents", servers.options("agents").servers);
+    other.run(&format!("copy --from .rethread --to {url}")).code(1).says("the target has another").says("a new log");
+    other.run(&format!("copy --from {url} --to .rethread")).code(7).says("already exists");
+    other.run(&format!("copy --from absent --to {url}")).code(5).says("there is no log in absent");
+    other.run("copy --from .rethread --to back").code(2).says("rethread backup");
+    other.run(&format!("copy --from {url}x --to back")).code(5);
+    // The folder of a stream is no log.
+    let replica = scene.data_dir().display().to_string();
+    other.run(&format!("copy --from {replica} --to {url}x")).code(5).says("there is no log in");
+    // A thread that waits goes on from the copy, with its next message.
+    scene.run(&format!("copy --from {url} --to back")).ok();
+    let before = other.run(&format!("--data-dir {} threads --json", scene.file("back").display())).ok();
+    assert_eq!(before.json().as_array().unwrap().len(), 1);
+    other.run(&format!("--data-dir {} send last Again", scene.file("back").display())).ok();
+}
+
 /// The hash of each record in an export: it is over all that was recorded, and over the hashes before it.
 fn records(export: &str) -> BTreeSet<String> {
     let lines = export.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());

@@ -57,6 +57,12 @@ const LINES: &[Line] = &[
     alike("rerun runs/quick.jsonl", (0, "the same")),
     alike("rerun --check runs", (0, "1 the same")),
     doing("backup copy", (0, "verify --data-dir copy")),
+    Line {
+        words: "copy --from nowhere --to nats://127.0.0.1:1/agents",
+        found: (5, "no log in nowhere"),
+        named: (2, "a folder of this machine"),
+        shows: (5, "no log in nowhere"),
+    },
     alike("gc --status completed --dry-run", (0, "would be deleted")),
     doing("run quick.yaml --input Ada --jsonl", (0, "\"status\":\"completed\"")),
     doing("run quick.yaml --input-json [1] --json", (0, "\"completed\"")),
