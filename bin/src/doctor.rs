@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use futures::{StreamExt as _, stream};
+use futures::StreamExt as _;
 use rethread::tools::mcp::McpServers;
 use rethread::tools::{Isolation, Registry, Workspace};
 use rethread_llm::{Profiles, Provider};
@@ -16,7 +16,7 @@ use crate::exit::{FAILED, Failure};
 use crate::open::OpenArgs;
 use crate::serve::webhook;
 use crate::toolset::{self, MoreArgs};
-use crate::{output, remote};
+use crate::{output, remote, stream, workers};
 
 /// How long a provider may take to answer.
 const PROVIDER_MAX: Duration = Duration::from_secs(15);
@@ -84,6 +84,7 @@ pub(crate) async fn run(open: &OpenArgs, args: DoctorArgs) -> Result<ExitCode, F
         checks.extend(providers(&profiles, args.offline).await);
         checks.extend(mcp_servers(open, &args).await);
         checks.extend(open.config_file().and_then(webhooks));
+        checks.extend(nats(open, args.offline).await);
     }
     checks.push(data_dir(open).await);
     checks.push(disk(&open.data_dir));
@@ -165,7 +166,7 @@ async fn providers(profiles: &Profiles, offline: bool) -> Vec<Check> {
             },
         }
     });
-    stream::iter(checks).buffered(PROVIDERS_AT_ONCE).collect().await
+    futures::stream::iter(checks).buffered(PROVIDERS_AT_ONCE).collect().await
 }
 
 /// Whether each MCP server connects and lists its tools.
@@ -211,6 +212,23 @@ fn webhooks(file: &Path) -> Option<Check> {
             Some(check.advise("see `webhooks` and `incoming` in docs/CONFIGURATION.md"))
         }
     }
+}
+
+/// Whether the servers of NATS that are configured can be used, for the log and for workers.
+async fn nats(open: &OpenArgs, offline: bool) -> Vec<Check> {
+    if offline {
+        return Vec::new();
+    }
+    let (store, file) = (open.store.as_deref(), open.config_file());
+    let found = [("stream of the log", stream::look(store, file).await), ("workers", workers::look(store, file).await)];
+    let check = |(name, found): (&str, Option<Result<String, Failure>>)| match found? {
+        Ok(what) => Some(Check::new(name, Status::Ok, what)),
+        Err(failure) => {
+            let check = Check::new(name, Status::Error, failure.message);
+            Some(check.advise("check the address, the credentials and the network; see `store` and `workers` in docs/CONFIGURATION.md"))
+        }
+    };
+    found.into_iter().filter_map(check).collect()
 }
 
 /// Whether the log can be used: its folder, its format, who holds it, who else may read it.

@@ -11,6 +11,8 @@ mod bisect;
 mod branches;
 mod chat;
 mod client_tools;
+#[cfg(feature = "jetstream")]
+mod cluster;
 mod commands;
 mod control;
 #[cfg(feature = "jetstream")]
@@ -96,7 +98,7 @@ use crate::remote::Client;
 #[cfg(not(feature = "server"))]
 use crate::serve as token;
 #[cfg(not(feature = "jetstream"))]
-use crate::stream as copy;
+use crate::stream::{self as cluster, self as copy};
 #[cfg(not(feature = "jetstream"))]
 use crate::workers as worker;
 
@@ -191,6 +193,8 @@ enum Command {
     Backup(backup::BackupArgs),
     /// Copy the log from a folder into a stream of NATS JetStream, or back
     Copy(copy::CopyArgs),
+    /// Show the servers of a log in a stream, and the processes that have it open
+    Cluster(cluster::ClusterArgs),
     /// Delete all threads with a label, and erase them from every file
     Delete(delete::DeleteArgs),
     /// Delete threads that ended, by age, status, label or size
@@ -307,6 +311,7 @@ async fn dispatch(open: &OpenArgs, command: Command) -> Result<ExitCode, Failure
         Command::Import(args) => archive::import(open, args).await,
         Command::Backup(args) => backup::backup(open, args).await,
         Command::Copy(args) => copy::copy(open, args).await,
+        Command::Cluster(args) => cluster::cluster(open, args).await,
         Command::Delete(args) => delete::delete(open, args).await,
         Command::Gc(args) => gc::gc(open, args).await,
         Command::Serve(args) => serve::serve(open, args).await,

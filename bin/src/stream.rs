@@ -4,12 +4,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use rethread::RuntimeBuilder;
+use rethread::errors::RuntimeError;
 pub(crate) use rethread::store::Standby;
 use rethread::store::{JetStreamOptions, NatsServers};
 use serde::Deserialize;
 
 use crate::definition;
-use crate::exit::Failure;
+use crate::exit::{Failure, NOT_FOUND};
 use crate::nats::{self, Connection, Rest, Table};
 
 #[derive(Debug, Deserialize)]
@@ -103,6 +104,27 @@ pub(crate) fn options(url: Option<&str>, file: Option<&Path>) -> Result<Option<J
 /// As [`check`].
 pub(crate) fn servers(url: Option<&str>, file: Option<&Path>) -> Result<Option<NatsServers>, Failure> {
     Ok(options(url, file)?.map(|options| options.servers))
+}
+
+/// Looks at the servers of the log, if it is in a stream. Returns what was found, for people.
+pub(crate) async fn look(url: Option<&str>, file: Option<&Path>) -> Option<Result<String, Failure>> {
+    let options = options(url, file).transpose()?;
+    let look = async {
+        let status = options?.status().await.map_err(RuntimeError::from)?;
+        let n_missing = status.servers.iter().filter(|server| server.is_offline || !server.is_current).count();
+        let servers = match (status.servers.len(), n_missing) {
+            (0 | 1, 0) => "one server".to_owned(),
+            (n, 0) => format!("{n} servers"),
+            (n, n_missing) => format!("{n} servers, {n_missing} of which are not current"),
+        };
+        let holder = status.nodes.iter().find(|node| node.has_log).map_or("nobody", |node| &node.name);
+        Ok::<_, Failure>(format!("NATS {}, {servers}; {holder} has the log", status.version))
+    };
+    match look.await {
+        // The first process creates it.
+        Err(failure) if failure.code == NOT_FOUND => Some(Ok("the stream does not exist yet".into())),
+        found => Some(found),
+    }
 }
 
 /// The servers, each with its scheme, and the stream of `nats://HOST:PORT,HOST:PORT/STREAM`.

@@ -27,6 +27,18 @@ pub(crate) async fn copy(_: &OpenArgs, _: CopyArgs) -> Result<ExitCode, Failure>
     Err(Failure::new(2, WHY))
 }
 
+/// Show the servers of a log in a stream, and the processes that have it open (not compiled in)
+#[derive(Debug, Args)]
+pub(crate) struct ClusterArgs {}
+
+pub(crate) async fn cluster(_: &OpenArgs, _: ClusterArgs) -> Result<ExitCode, Failure> {
+    Err(Failure::new(2, WHY))
+}
+
+pub(crate) async fn look(_: Option<&str>, _: Option<&Path>) -> Option<Result<String, Failure>> {
+    None
+}
+
 /// A wait for a log in a stream.
 #[derive(Debug, Default)]
 pub(crate) struct Standby;

@@ -109,6 +109,21 @@ pub(crate) fn servers(
     servers.map(|servers| (servers, prefix)).ok_or_else(|| Failure::new(2, absent))
 }
 
+/// Connects to the servers over which workers are called, if there are such tools. Returns what was found, for people.
+pub(crate) async fn look(store: Option<&str>, file: Option<&Path>) -> Option<Result<String, Failure>> {
+    let (servers, _, tools) = match read(store, file) {
+        Ok(configured) => configured?,
+        Err(failure) => return Some(Err(failure)),
+    };
+    let servers = servers.filter(|_| !tools.is_empty())?;
+    let client = match servers.connect("rethread doctor").await {
+        Ok(client) => client,
+        Err(error) => return Some(Err(Failure::other(format!("{servers}: {error}")))),
+    };
+    let (n, version) = (tools.len(), client.server_info().version);
+    Some(Ok(format!("NATS {version} at {servers}, for {n} {}", if n == 1 { "tool" } else { "tools" })))
+}
+
 type Configured = (Option<NatsServers>, String, Vec<Tool>);
 
 fn read(store: Option<&str>, file: Option<&Path>) -> Result<Option<Configured>, Failure> {

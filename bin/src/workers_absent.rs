@@ -38,6 +38,10 @@ pub(crate) fn check(file: &Path) -> Result<(), Failure> {
     }
 }
 
+pub(crate) async fn look(_: Option<&str>, _: Option<&Path>) -> Option<Result<String, Failure>> {
+    None
+}
+
 pub(crate) fn tools(_: Option<&str>, file: Option<&Path>) -> Result<Vec<Tool>, Failure> {
     file.map_or(Ok(()), check)?;
     Ok(Vec::new())

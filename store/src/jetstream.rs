@@ -16,6 +16,7 @@ mod events;
 mod import;
 mod lease;
 mod message;
+mod nodes;
 mod options;
 mod publisher;
 mod replica;
@@ -40,6 +41,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle as Task;
 
+pub use nodes::{StreamNode, StreamServer, StreamStatus};
 pub use options::{JetStreamOptions, Standby};
 pub use servers::{ConnectError, Credentials, NatsServers};
 
@@ -102,6 +104,7 @@ struct Running {
     applier: JoinHandle<(Folder, Option<State>)>,
     reader: Task<()>,
     renewal: Task<()>,
+    report: Task<()>,
     eraser: Task<()>,
     erasures: watch::Receiver<Erasures>,
     purged: Arc<AtomicU64>,
@@ -156,22 +159,26 @@ impl JetStreamStore {
         };
         let (opening, replica_id) = (random_id(), folder.identity().replica);
         let store = Self::run(connection, folder, replica, state, options, runtime, opening)?;
+        let (own_epoch, epoch) = watch::channel(None);
+        let report =
+            nodes::report(store.connection.clone(), options.clone(), replica_id, store.progress.clone(), epoch);
+        store.with_running(|running| running.report = handle.spawn(report));
         // Dropped, it ends what it began. The replica follows the stream meanwhile.
         let check = || store.queue.check_open();
         let lease = handle.block_on(Lease::take(&store.connection, options, &replica_id, check))?;
-        let mut running = store.running.lock();
-        if let Some(running) = &mut *running {
-            running.renewal = handle.spawn(lease.renew());
-        }
-        drop(running);
-        handle.block_on(store.take_over(opening))?;
-        let mut running = store.running.lock();
-        if let Some(running) = &mut *running {
+        store.with_running(|running| running.renewal = handle.spawn(lease.renew()));
+        own_epoch.send_replace(Some(handle.block_on(store.take_over(opening))?));
+        store.with_running(|running| {
             let (connection, purged) = (store.connection.clone(), Arc::clone(&running.purged));
             running.eraser = handle.spawn(eraser::run(connection, running.erasures.clone(), purged));
-        }
-        drop(running);
+        });
         Ok(store)
+    }
+
+    fn with_running(&self, change: impl FnOnce(&mut Running)) {
+        if let Some(running) = &mut *self.running.lock() {
+            change(running);
+        }
     }
 
     fn run(
@@ -215,6 +222,7 @@ impl JetStreamStore {
             applier,
             reader: handle.spawn(read(connection.clone(), next, sender)),
             renewal: handle.spawn(async {}),
+            report: handle.spawn(async {}),
             eraser: handle.spawn(async {}),
             erasures,
             purged,
@@ -224,7 +232,8 @@ impl JetStreamStore {
     }
 
     /// Publishes that this process takes the log over, and waits until the replica has come to that.
-    async fn take_over(&self, opening: [u8; 16]) -> Result<(), StoreError> {
+    /// Returns the epoch.
+    async fn take_over(&self, opening: [u8; 16]) -> Result<u64, StoreError> {
         let epoch = self.publish_take_over(opening).await?;
         let mut progress = self.progress.clone();
         loop {
@@ -234,7 +243,7 @@ impl JetStreamStore {
                 return Err(StoreError::Locked { path, holder });
             }
             if found == epoch {
-                return Ok(());
+                return Ok(epoch);
             }
             if is_stopped {
                 return Err(self.queue.check_open().err().unwrap_or(StoreError::Closed));
@@ -290,7 +299,7 @@ impl JetStreamStore {
     }
 
     fn finish(&self, running: Running) -> Result<(), StoreError> {
-        let Running { runtime, replica_id, publisher, applier, reader, renewal, eraser, mut erasures, purged } =
+        let Running { runtime, replica_id, publisher, applier, reader, renewal, report, eraser, mut erasures, purged } =
             running;
         // It answers everything that was queued first.
         let published = publisher.join().map_err(|_| stopped("publisher"));
@@ -307,6 +316,7 @@ impl JetStreamStore {
         });
         eraser.abort();
         renewal.abort();
+        report.abort();
         // Without its sender the applier ends.
         reader.abort();
         let applied = applier.join().map_err(|_| stopped("replica"));
@@ -316,8 +326,11 @@ impl JetStreamStore {
             state.map_or(Ok(()), |state| folder.close(&state))
         });
         handle.block_on(async {
-            let release = lease::release(&self.connection, &replica_id);
-            // It runs out by itself.
+            let release = async {
+                lease::release(&self.connection, &replica_id).await;
+                nodes::leave(&self.connection, &replica_id).await;
+            };
+            // Both run out by themselves.
             let _ = tokio::time::timeout(REQUEST_MAX, release).await;
         });
         runtime.shutdown_background();

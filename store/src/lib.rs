@@ -31,7 +31,10 @@ pub use disk::{Backup, BackupFile, Copied, Options, SledStore, TAG_LOST, Watcher
 pub use error::{Damage, StoreError};
 pub use follower::{Batch, Mapped, Records, follow_thread, own_page, read_log, read_thread};
 #[cfg(feature = "jetstream")]
-pub use jetstream::{ConnectError, Credentials, JetStreamOptions, JetStreamStore, NatsServers, Standby};
+pub use jetstream::{
+    ConnectError, Credentials, JetStreamOptions, JetStreamStore, NatsServers, Standby, StreamNode, StreamServer,
+    StreamStatus,
+};
 pub use keys::{KEY_BYTES_MAX, KEY_CHANGES_MAX, KEYS_MAX, KeyChange, KeyRange};
 pub use memory::MemoryStore;
 pub use pages::{Cursor, RecordIter, RecordIterBack};

@@ -114,12 +114,16 @@ fn run_goes_on_after_its_servers_were_away() {
     assert_eq!(events.matches("\"THREAD_COMPLETED\"").count(), 1, "{events}");
 }
 
-fn wait_until_readiness(address: &str, status: u16) {
+fn wait_until(what: &str, mut is_true: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(120);
-    while readiness(address) != Some(status) {
-        assert!(Instant::now() < deadline, "it is never {status}");
+    while !is_true() {
+        assert!(Instant::now() < deadline, "never: {what}");
         std::thread::sleep(Duration::from_millis(10));
     }
+}
+
+fn wait_until_readiness(address: &str, status: u16) {
+    wait_until(&format!("{status}"), || readiness(address) == Some(status));
 }
 
 #[test]
@@ -179,8 +183,25 @@ fn server_that_stands_by_goes_on_with_the_threads_of_a_killed_one() {
     // One that stands by ends when it is asked to.
     let mut third = serve(&other);
     third.wait_until_said("standing by at ");
+    let nodes = |of: &Scene| {
+        let status = of.run("cluster --json").ok().json();
+        let nodes = status["nodes"].as_array().unwrap().clone();
+        nodes.into_iter().map(|node| (node["has_log"].as_bool().unwrap(), node["name"].to_string())).collect::<Vec<_>>()
+    };
+    wait_until("both are listed", || nodes(&other).len() == 2);
+    let listed = nodes(&other);
+    assert!(listed[0].0 && listed[0].1.contains(&at_first), "{listed:?}");
+    assert!(!listed[1].0, "{listed:?}");
+    let shown = other.run("cluster").ok().stdout;
+    assert!(
+        shown.contains(": has the log") && shown.contains(": stands by") && shown.contains("NATS 2.15.1"),
+        "{shown}"
+    );
+    let doctor = other.run("doctor").ok().stdout;
+    assert!(doctor.contains("ok       stream of the log: NATS 2.15.1, one server; rethread serve at"), "{doctor}");
     third.signal("TERM");
     third.end().ok();
+    wait_until("one is listed", || nodes(&other).len() == 1);
     assert_eq!(readiness(&at_first), Some(200));
     let alone = person.run("serve --listen 127.0.0.1:0 --standby").code(2);
     assert!(alone.stderr.contains("--store"), "{alone}");

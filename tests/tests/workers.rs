@@ -257,6 +257,8 @@ fn program_runs_tools_as_a_worker() {
     assert!(ran.to_string().contains("It is done."), "{ran}");
     assert!(events(&scene).contains("on-the-worker.txt"), "{}", events(&scene));
     worker.wait_until_said("list_folder for ");
+    let doctor = scene.run("doctor").ok().stdout;
+    assert!(doctor.contains("ok       workers: NATS 2.15.1 at nats://127.0.0.1:"), "{doctor}");
     worker.signal("TERM");
     worker.end().ok();
     // What it cannot run, and what a worker runs only if it is allowed to.

@@ -43,8 +43,7 @@ impl Lease {
         check: impl Fn() -> Result<(), StoreError>,
     ) -> Result<Self, StoreError> {
         let bucket = patiently(|| open(connection, options)).await?;
-        let status = patiently(async || bucket.status().await.map_err(|error| connection.unavailable(&error))).await?;
-        let duration = status.max_age();
+        let duration = duration(connection, &bucket).await?;
         let value = value(replica, &connection.label);
         let deadline = Instant::now() + duration + duration / 2;
         let is_late = || options.standby.is_none() && Instant::now() > deadline;
@@ -126,7 +125,7 @@ impl Lease {
 
 /// Gives the lease of this process up, if it has it.
 pub(super) async fn release(connection: &Connection, replica: &[u8; 16]) {
-    let Ok(bucket) = connection.context.get_key_value(bucket_name(connection)).await else { return };
+    let Some(bucket) = find(connection).await else { return };
     if let Ok(Some(entry)) = bucket.entry(KEY).await
         && entry.value == value(replica, &connection.label)
     {
@@ -139,9 +138,21 @@ fn bucket_name(connection: &Connection) -> String {
     format!("{}_lease", connection.name)
 }
 
-async fn open(connection: &Connection, options: &JetStreamOptions) -> Result<Store, StoreError> {
+/// How long a lease lasts.
+pub(super) async fn duration(connection: &Connection, bucket: &Store) -> Result<Duration, StoreError> {
+    let status = patiently(async || bucket.status().await.map_err(|error| connection.unavailable(&error))).await?;
+    Ok(status.max_age())
+}
+
+/// The bucket, if it is there.
+pub(super) async fn find(connection: &Connection) -> Option<Store> {
+    connection.context.get_key_value(bucket_name(connection)).await.ok()
+}
+
+/// The bucket, which is created if it is not there.
+pub(super) async fn open(connection: &Connection, options: &JetStreamOptions) -> Result<Store, StoreError> {
     let name = bucket_name(connection);
-    if let Ok(bucket) = connection.context.get_key_value(&name).await {
+    if let Some(bucket) = find(connection).await {
         return Ok(bucket);
     }
     let config = kv::Config {
@@ -155,9 +166,6 @@ async fn open(connection: &Connection, options: &JetStreamOptions) -> Result<Sto
     match connection.context.create_key_value(config).await {
         Ok(bucket) => Ok(bucket),
         // Another process may have created it at the same time.
-        Err(error) => {
-            let found = connection.context.get_key_value(&name).await;
-            found.map_err(|_| unavailable(&connection.address, &error))
-        }
+        Err(error) => find(connection).await.ok_or_else(|| unavailable(&connection.address, &error)),
     }
 }

@@ -161,6 +161,11 @@ fn listed_permissions_are_enough() {
         put(&store, append(thread(1), next, &["a"])).unwrap();
         put(&store, append(thread(2), 0, &["b"])).unwrap();
         store.delete(thread(2)).unwrap();
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+        while !runtime.block_on(options.status()).unwrap().nodes.iter().any(|node| node.has_log) {
+            assert!(std::time::Instant::now() < deadline, "the process is not listed");
+        }
         store.close().unwrap();
     }
 }

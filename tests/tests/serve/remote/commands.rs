@@ -58,6 +58,12 @@ const LINES: &[Line] = &[
     alike("rerun --check runs", (0, "1 the same")),
     doing("backup copy", (0, "verify --data-dir copy")),
     Line {
+        words: "cluster --store nats://127.0.0.1:1/agents",
+        found: (1, "nats://127.0.0.1:1/agents"),
+        named: (2, "asks the servers of NATS"),
+        shows: (1, "nats://127.0.0.1:1/agents"),
+    },
+    Line {
         words: "copy --from nowhere --to nats://127.0.0.1:1/agents",
         found: (5, "no log in nowhere"),
         named: (2, "a folder of this machine"),
