@@ -60,6 +60,7 @@ mod counting;
 mod crashes;
 mod definitions;
 mod deliver;
+mod doubtful_starts;
 mod each_key;
 mod waiters;
 // Without all features, parts of what all share have no use.

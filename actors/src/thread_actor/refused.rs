@@ -10,6 +10,7 @@ use super::live::{Phase, Progress};
 use super::messages::Tell;
 use super::pending_inputs::{RetainedWork, WorkReport};
 use crate::clock;
+use crate::doubtful_starts;
 use crate::error::{ReadError, RuntimeError};
 use rethread_events::text::with_sources;
 use rethread_store::StoreError;
@@ -131,6 +132,9 @@ impl ThreadActor {
         if fresh {
             // It never began. Callers that waited for the thread of that id read the log.
             self.registry.waiters.left(self.id, true);
+            if matches!(error, ReadError::Runtime(RuntimeError::Store(StoreError::InDoubt { .. }))) {
+                actix_rt::spawn(doubtful_starts::follow(self.registry.clone(), self.id));
+            }
         } else {
             self.return_to_log(error);
         }

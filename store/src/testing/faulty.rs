@@ -29,6 +29,8 @@ pub enum Fault {
         /// How it fails, if it is to.
         then: Option<StoreError>,
     },
+    /// It fails as in doubt, and is written by [`FaultyStore::write_late`].
+    InDoubt,
     /// The process dies before it is written: it and everything later is never answered and never written.
     DiesBefore,
     /// The process dies when it is written and before it is acknowledged: it and everything later is never
@@ -50,6 +52,8 @@ pub struct FaultyStore {
     stream_reads: AtomicU64,
     hidden: Mutex<Option<ThreadId>>,
     held: Mutex<Option<BlobGate>>,
+    /// What was answered as in doubt.
+    late: Mutex<Vec<Append>>,
     /// The thread whose append waits, and the appends after it.
     queued_after: Arc<Mutex<Option<QueuedAppends>>>,
 }
@@ -88,6 +92,7 @@ impl FaultyStore {
             stream_reads: AtomicU64::new(0),
             hidden: Mutex::new(None),
             held: Mutex::new(None),
+            late: Mutex::default(),
             queued_after: Arc::default(),
         }
     }
@@ -107,6 +112,14 @@ impl FaultyStore {
     /// Plans `fault` for the append that comes after the next `n`.
     pub fn plan_after(&self, n: u64, fault: Fault) {
         *self.plan.lock() = Some((self.n_appends() + n, fault));
+    }
+
+    /// Writes what was answered as in doubt.
+    pub fn write_late(&self) {
+        for append in self.late.lock().drain(..) {
+            // The answer was given.
+            drop(self.inner.append(append));
+        }
     }
 
     /// How many appends there were, failed ones included.
@@ -281,6 +294,10 @@ impl Store for FaultyStore {
                     answer.await
                 }
                 .boxed()
+            }
+            Some(Fault::InDoubt) => {
+                self.late.lock().push(append);
+                ready(Err(StoreError::InDoubt { log: "x".into(), waited_ms: 0 })).boxed()
             }
             Some(Fault::DiesBefore) => {
                 *dead = true;

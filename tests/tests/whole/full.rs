@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
 use futures::FutureExt;
 use rethread::errors::{ControlError, NextMove, RuntimeError, StartThreadError};
-use rethread::store::{MemoryStore, Options, SledStore, Store, StoreError, Watcher};
+use rethread::store::{LogReader, MemoryStore, Options, SledStore, Store, StoreError, Watcher};
 use rethread::{Event, Message, Role, Seq, Status, ThreadHandle, ThreadId, Workflow};
 use rethread_store::testing::{Fault, FaultyStore};
 use tokio::sync::Semaphore;
@@ -307,6 +307,30 @@ fn shutdown_records_pending_inputs_if_there_is_space() {
         assert_eq!(outcome.status, Status::Completed);
         assert!(log.contains("\"x\"") && !log.contains("indeterminate"), "{log}");
         assert_eq!(tally.of("wait_pay"), (1, 1));
+        world.end().await;
+    });
+}
+
+/// The servers of a log in a stream did not acknowledge the start of a thread in time, and had it all the same.
+#[test]
+fn thread_whose_start_was_in_doubt_runs_once_the_log_has_it() {
+    block_on(async {
+        let store = Arc::new(FaultyStore::new(Arc::new(MemoryStore::new())).with(0, Fault::InDoubt));
+        let world = World::with(store.clone(), &Tally::default(), |builder| builder).await;
+        let error = world.runtime.start_thread(writing(), "go").await.expect_err("it is in doubt");
+        assert!(matches!(error, StartThreadError::Runtime(RuntimeError::Store(StoreError::InDoubt { .. }))), "{error}");
+        assert_eq!(store.next_position().0, 0);
+        store.write_late();
+        // Nobody asks for it by its id, which only the log has.
+        let started = store.streams(None, &[], 2).unwrap();
+        assert_eq!(started.len(), 1);
+        let ended = async {
+            while !Status::from_code(store.stream(started[0].thread).unwrap().tag.0).is_some_and(Status::is_ended) {
+                tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(std::time::Duration::from_secs(120), ended).await.expect("it never begins");
+        assert_eq!((world.tally.of("pay"), world.tally.of("put")), ((3, 3), (1, 1)));
         world.end().await;
     });
 }
