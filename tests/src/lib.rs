@@ -10,4 +10,5 @@ pub mod fuzz;
 pub mod http;
 pub mod needs;
 pub mod provider;
+pub mod proxy;
 pub mod random;

@@ -75,7 +75,8 @@ impl Servers {
             if n > 1 {
                 let routes: Vec<_> = routes.iter().map(|port| format!("nats://127.0.0.1:{port}")).collect();
                 config += &format!(
-                    "cluster {{ name: c, host: 127.0.0.1, port: {route}, routes: [{}] }}\n",
+                    // Clients learn of no other way to a server than the one they were given.
+                    "cluster {{ name: c, host: 127.0.0.1, port: {route}, no_advertise: true, routes: [{}] }}\n",
                     routes.join(", ")
                 );
             }
@@ -93,6 +94,11 @@ impl Servers {
     pub fn options(&self, stream: &str) -> JetStreamOptions {
         let servers: Vec<_> = self.ports.iter().map(|port| format!("nats://127.0.0.1:{port}")).collect();
         JetStreamOptions { replicas: self.ports.len(), ..JetStreamOptions::new(servers.join(","), stream) }
+    }
+
+    /// The ports on which they accept clients.
+    pub fn ports(&self) -> &[u16] {
+        &self.ports
     }
 
     /// How many there are.
