@@ -36,7 +36,7 @@ pub(crate) async fn cluster(open: &OpenArgs, args: ClusterArgs) -> Result<ExitCo
         output::print_json(&as_json(&address, &status))?;
     } else {
         for line in lines(&address, &status) {
-            output::print(output::sanitize(&line, 400))?;
+            output::print(line)?;
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -66,9 +66,10 @@ fn as_json(address: &str, status: &StreamStatus) -> serde_json::Value {
 }
 
 fn lines(address: &str, status: &StreamStatus) -> Vec<String> {
-    let size = gc::size(status.bytes);
+    let (size, messages) = (gc::size(status.bytes), output::count(status.n_messages, "message", "messages"));
+    let name = |name: &str| output::sanitize(name, 200);
     let lag = |lag: u64| if lag == 0 { String::new() } else { format!(", {lag} behind") };
-    let mut lines = vec![format!("log     {address}: {} messages, {size}; NATS {}", status.n_messages, status.version)];
+    let mut lines = vec![format!("log     {}: {messages}, {size}; NATS {}", name(address), name(&status.version))];
     lines.extend(status.servers.iter().map(|server| {
         let role = match server {
             StreamServer { is_leader: true, .. } => "leader",
@@ -76,11 +77,11 @@ fn lines(address: &str, status: &StreamStatus) -> Vec<String> {
             StreamServer { is_current: true, .. } => "current",
             _ => "not current",
         };
-        format!("server  {}: {role}{}", server.name, lag(server.lag))
+        format!("server  {}: {role}{}", name(&server.name), lag(server.lag))
     }));
     lines.extend(status.nodes.iter().map(|node| {
         let role = if node.has_log { "has the log" } else { "stands by" };
-        format!("node    {}: {role}{}", node.name, lag(node.lag))
+        format!("node    {}: {role}{}", name(&node.name), lag(node.lag))
     }));
     if !status.nodes.iter().any(|node| node.has_log) {
         lines.push("nobody has the log".into());

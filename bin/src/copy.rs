@@ -76,8 +76,9 @@ pub(crate) async fn copy(open: &OpenArgs, args: CopyArgs) -> Result<ExitCode, Fa
     }
     output::print(output::sanitize(&to, 400))?;
     if open.prints_messages() {
-        let threads = if n_threads == 1 { "1 thread".to_owned() } else { format!("{n_threads} threads") };
-        output::print_message(&format!("{threads} with {n_events} events copied and verified"));
+        let (threads, events) =
+            (output::count(n_threads, "thread", "threads"), output::count(n_events, "event", "events"));
+        output::print_message(&format!("{threads} with {events} copied and verified"));
     }
     Ok(ExitCode::SUCCESS)
 }

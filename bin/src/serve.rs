@@ -12,6 +12,7 @@ mod explain;
 mod extract;
 mod feed;
 mod fork;
+mod forward;
 mod graph;
 mod guard;
 mod health;
@@ -105,7 +106,8 @@ pub(crate) struct ServeArgs {
     /// Only read: run no thread and change nothing
     #[arg(long)]
     read_only: bool,
-    /// Wait for the log while another process has it, with 503 at /health/ready; only for a log in a stream (--store)
+    /// Wait for the log while another process has it, and pass requests on to that one; /health/ready is 503 meanwhile. Only for
+    /// a log in a stream (--store)
     #[arg(long, conflicts_with = "read_only")]
     standby: bool,
     /// Require a token on a loopback address too
@@ -180,7 +182,8 @@ pub(crate) async fn serve(open: &OpenArgs, args: ServeArgs) -> Result<ExitCode, 
     let opening = open.serve(&args.tools, &url, args.read_only);
     let runtime = if args.standby {
         let shown = open.prints_messages().then_some(&*url);
-        let waited = standby::wait(&listener, open.stand_by(), shown, opening).await?;
+        let body_bytes_max = args.body_bytes_max as usize;
+        let waited = standby::wait(&listener, open.stand_by(), body_bytes_max, shown, opening).await?;
         let Some(runtime) = waited else { return Ok(ExitCode::SUCCESS) };
         runtime
     } else {

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use crate::definition;
 use crate::exit::Failure;
 use crate::nats::{self, Connection, Rest, Table};
+use crate::output;
 use crate::stream;
 
 /// The most tools.
@@ -120,8 +121,8 @@ pub(crate) async fn look(store: Option<&str>, file: Option<&Path>) -> Option<Res
         Ok(client) => client,
         Err(error) => return Some(Err(Failure::other(format!("{servers}: {error}")))),
     };
-    let (n, version) = (tools.len(), client.server_info().version);
-    Some(Ok(format!("NATS {version} at {servers}, for {n} {}", if n == 1 { "tool" } else { "tools" })))
+    let version = client.server_info().version;
+    Some(Ok(format!("NATS {version} at {servers}, for {}", output::count(tools.len(), "tool", "tools"))))
 }
 
 type Configured = (Option<NatsServers>, String, Vec<Tool>);

@@ -259,6 +259,23 @@ fn program_runs_tools_as_a_worker() {
     worker.wait_until_said("list_folder for ");
     let doctor = scene.run("doctor").ok().stdout;
     assert!(doctor.contains("ok       workers: NATS 2.15.1 at nats://127.0.0.1:"), "{doctor}");
+    // A call on the subject of one tool that names another one is not run.
+    let other = r#"
+import asyncio, json, nats, sys
+async def main():
+    client = await nats.connect(sys.argv[1])
+    call = {"protocol": 1, "tool": sys.argv[2], "arguments": {"path": "secret"}, "key": "", "attempt": 1, "recovery": "safe",
+            "timeout_ms": 1000, "heartbeat_ms": 1000, "lost_after_ms": 2000}
+    answer = await client.request("rethread.tool.far.list_folder", json.dumps(call).encode(), timeout=60)
+    print(json.loads(answer.data)["type"])
+asyncio.run(main())
+"#;
+    let asked = |tool: &str| {
+        let mut command = Command::new("python3");
+        command.args(["-c", other, &world.url(), tool]).env("PYTHONPATH", &world.python);
+        Running::start(command).end().ok().stdout
+    };
+    assert_eq!((asked("list_folder").trim(), asked("search_text").trim()), ("offer", "busy"));
     worker.signal("TERM");
     worker.end().ok();
     // What it cannot run, and what a worker runs only if it is allowed to.

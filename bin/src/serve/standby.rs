@@ -8,8 +8,9 @@ use std::time::Duration;
 use actix_web::{App, HttpResponse, HttpServer, web};
 use rethread::Runtime;
 
+use super::forward::{self, Forwarder, forward};
 use super::health;
-use super::problem::{Kind, Problem};
+use super::problem::Problem;
 use crate::exit::Failure;
 use crate::interrupt::interrupted;
 use crate::open;
@@ -19,7 +20,7 @@ use crate::stream::Standby;
 /// How often it looks who has the log.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Waits until the log is open, and answers requests with 503 meanwhile. Prints who has the log, if its own `url` is given.
+/// Waits until the log is open, and passes requests on to the server that has it meanwhile. Prints who has the log, if its own `url` is given.
 /// `None` if a signal asks the program to end.
 ///
 /// # Errors
@@ -27,11 +28,21 @@ const LOOK: Duration = Duration::from_millis(100);
 pub(super) async fn wait(
     listener: &TcpListener,
     standby: &Standby,
+    body_bytes_max: usize,
     url: Option<&str>,
     opening: impl Future<Output = Result<Runtime, Failure>>,
 ) -> Result<Option<Runtime>, Failure> {
-    let http = HttpServer::new(|| {
-        App::new().route("/health/live", web::get().to(health::live)).default_service(web::to(stands_by))
+    let forwarder = Forwarder::new(standby.clone(), listener.local_addr()?, body_bytes_max).map_err(Failure::other)?;
+    let ending = forwarder.clone();
+    let forwarder = web::Data::new(forwarder);
+    let http = HttpServer::new(move || {
+        App::new()
+            .app_data(forwarder.clone())
+            .route("/health/live", web::get().to(health::live))
+            // Those of this server, and not of the one that has the log.
+            .route("/health/ready", web::to(stands_by))
+            .route("/metrics", web::to(stands_by))
+            .default_service(web::to(forward))
     })
     .workers(1)
     .disable_signals()
@@ -63,6 +74,7 @@ pub(super) async fn wait(
             }
         }
     };
+    ending.end();
     // What has been answered is sent. Connections that come now wait for the server.
     handle.stop(true).await;
     drop(http.await);
@@ -70,5 +82,5 @@ pub(super) async fn wait(
 }
 
 async fn stands_by() -> Result<HttpResponse, Problem> {
-    Err(Problem::new(Kind::StandingBy, "another process has the log: send the request to that, or try again"))
+    Err(forward::stands_by(""))
 }

@@ -8,6 +8,7 @@ mod faults;
 mod kill;
 mod proof;
 mod refuse;
+mod snapshot;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -7,6 +7,7 @@ use async_nats::{Client, Message, StatusCode, Subscriber};
 use futures_util::{FutureExt as _, StreamExt as _};
 use rethread_events::fault::{ErrorKind, ExecutionError};
 use rethread_events::json::Json;
+use rethread_events::message::Part;
 use rethread_events::tool::Recovery;
 use serde_json::Value;
 use tokio::runtime::Handle;
@@ -205,6 +206,12 @@ impl Attempt {
                     }
                     (ToWorker::Continue, None)
                 }
+                FromWorker::Completed { parts, .. } if !parts.iter().all(is_content) => {
+                    let what = "`parts` of a result are texts, images and documents";
+                    let text = format!("the worker `{}` sent what is not a message: {what}", self.worker);
+                    let error = ExecutionError::new(ErrorKind::MalformedResponse, text);
+                    (ToWorker::Invalid { message: what.into() }, Some(Err(error)))
+                }
                 FromWorker::Completed { text, value, parts } => {
                     let text = text.or_else(|| value.clone().map(|value| ToolOutput::from(value).text));
                     let (text, value) = (text.unwrap_or_default(), value.map(Json::from));
@@ -223,7 +230,7 @@ impl Attempt {
     }
 
     fn failed(&self, message: String, kind: Option<ErrorKind>, retryable: bool, not_started: bool) -> ExecutionError {
-        let kind = kind.unwrap_or(ErrorKind::Failed);
+        let kind = kind.filter(|kind| is_of_tools(*kind)).unwrap_or(ErrorKind::Failed);
         let error = match kind {
             // It stopped without being told to.
             ErrorKind::Cancelled if !self.cx.cancel.is_cancelled() && !not_started => {
@@ -234,4 +241,34 @@ impl Attempt {
         };
         if not_started { self.cx.not_started(error) } else { error }
     }
+}
+
+/// Whether it may be in the result of a tool: the rest of a conversation is not a worker's to write.
+fn is_content(part: &Part) -> bool {
+    matches!(part, Part::Text { .. } | Part::Image(_) | Part::Document(_))
+}
+
+/// Whether a tool may fail in this way. Other kinds are of what runs threads; they mean more there than that a tool failed.
+fn is_of_tools(kind: ErrorKind) -> bool {
+    matches!(
+        kind,
+        ErrorKind::InvalidArguments
+            | ErrorKind::Timeout
+            | ErrorKind::Cancelled
+            | ErrorKind::Failed
+            | ErrorKind::Panicked
+            | ErrorKind::Indeterminate
+            | ErrorKind::TooLarge
+            | ErrorKind::Denied
+            | ErrorKind::NotFound
+            | ErrorKind::Conflict
+            | ErrorKind::Authentication
+            | ErrorKind::Permission
+            | ErrorKind::RateLimit
+            | ErrorKind::Quota
+            | ErrorKind::Overloaded
+            | ErrorKind::Server
+            | ErrorKind::Connection
+            | ErrorKind::Configuration
+    )
 }

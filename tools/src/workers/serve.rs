@@ -171,7 +171,9 @@ impl Worker {
     async fn take(self: Arc<Self>, message: Message, permit: Option<OwnedSemaphorePermit>) {
         let Some(reply) = message.reply else { return };
         let caller = Caller { client: self.client.clone(), reply };
-        let call = decode::<Call>(&message.payload).ok().filter(|call| call.protocol == PROTOCOL);
+        // Its subject is that of a tool that this worker runs; the registry has others.
+        let is_meant = |call: &Call| message.subject.as_str().rsplit('.').next() == Some(&call.tool);
+        let call = decode::<Call>(&message.payload).ok().filter(|call| call.protocol == PROTOCOL && is_meant(call));
         // Callers of another version have other workers, or wait for one.
         let (Some(call), Some(_permit)) = (call, permit) else {
             let _ = self.client.publish(caller.reply, encode(&FromWorker::Busy)).await;
