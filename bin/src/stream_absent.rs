@@ -40,7 +40,7 @@ pub(crate) async fn look(_: Option<&str>, _: Option<&Path>) -> Option<Result<Str
 }
 
 /// A wait for a log in a stream.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Standby;
 
 impl Standby {

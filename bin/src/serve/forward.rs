@@ -4,8 +4,8 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use actix_web::http::StatusCode;
 use actix_web::http::header::{self, HeaderName};
+use actix_web::http::{Method, StatusCode};
 use actix_web::{HttpRequest, HttpResponse, web};
 use futures::future::ready;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
@@ -148,6 +148,10 @@ pub(super) async fn forward(
         {
             response.append_header((name, value));
         }
+    }
+    // A length that is known says to clients whether the answer is whole.
+    if let Some(n) = answer.content_length().filter(|_| request.method() != Method::HEAD) {
+        response.no_chunking(n);
     }
     // An answer that breaks off there breaks off here.
     let (over, is_over) = (forwarder.over.clone().cancelled_owned(), forwarder.over.clone());

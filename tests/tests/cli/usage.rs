@@ -149,11 +149,14 @@ fn the_help_lists_the_commands() {
         export       Export threads as JSON lines, or their runs as OpenTelemetry traces
         import       Import exported threads
         backup       Copy the log to a new folder, also while it is in use
+        copy         Copy the log from a folder into a stream of NATS JetStream, or back
+        cluster      Show the servers of a log in a stream, and the processes that have it open
         delete       Delete all threads with a label, and erase them from every file
         gc           Delete threads that ended, by age, status, label or size
         serve        Serve the log and its threads over HTTP
         mcp          Serve workflows and debugging tools to an MCP client
         acp          Serve an agent to an editor that speaks ACP
+        worker       Run tools for servers of rethread elsewhere, over NATS
         token        Create, list and revoke the tokens of `rethread serve`
         init         Write a commented rethread.toml
         doctor       Check keys, providers, MCP servers, folders and disk
