@@ -139,11 +139,14 @@ impl JetStreamStore {
             let (folder, replica, state) = Folder::open(dir, &options.replica, connection.log)?;
             let last = async || last_sequence(&connection.stream).await.map_err(|error| connection.unavailable(&error));
             let last = handle.block_on(patiently(last))?;
-            if state.sequence > last {
+            let difference = match state.sequence > last {
+                true => Some(format!("has seen message {} and the stream ends at {last}", state.sequence)),
+                false => handle.block_on(patiently(|| connection.difference(&state)))?,
+            };
+            if let Some(difference) = difference {
                 let why = format!(
-                    "the replica has seen message {} and the stream ends at {last}: it was restored from an older \
-                     backup; to go on with what the stream has, remove the folder {}",
-                    state.sequence,
+                    "the replica {difference}: the stream was restored from an older backup; to go on with what the \
+                     stream has, remove the folder {}",
                     dir.display()
                 );
                 return Err(unsuitable(&connection.address, why));

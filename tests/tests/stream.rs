@@ -365,7 +365,7 @@ fn script_starts_three_servers_and_one_of_them_may_be_killed() {
     drop(listeners);
     let scene = Scene::new();
     let mut command = Command::new("sh");
-    command.arg(root().join("docs/examples/cluster.sh")).current_dir(scene.path());
+    command.arg(root().join("docs/guides/cluster.sh")).current_dir(scene.path());
     command.env("RETHREAD", rethread_tests::binary::program()).env("NATS_SERVER", nats);
     command
         .env("PORTS", ports[..3].join(" "))

@@ -14,7 +14,7 @@ use rethread_tests::needs;
 /// How long anything may take, on a machine that does other work.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A worker with tools that write into the file `runs` what they did, by the example in docs/examples.
+/// A worker with tools that write into the file `runs` what they did, by the example in docs/guides.
 const WORKER: &str = r#"
 import asyncio, os, sys
 sys.path.insert(0, sys.argv[2])
@@ -102,7 +102,7 @@ impl World {
     fn worker(&self, scene: &Scene) -> Running {
         let script = scene.write("noting.py", WORKER);
         let mut command = Command::new("python3");
-        command.arg(script).arg(self.url()).arg(root().join("docs/examples")).current_dir(scene.path());
+        command.arg(script).arg(self.url()).arg(root().join("docs/guides")).current_dir(scene.path());
         command.env("PYTHONPATH", &self.python).env("PYTHONDONTWRITEBYTECODE", "1");
         let mut worker = Running::start(command);
         worker.wait_until_said(" runs ");
@@ -307,7 +307,7 @@ fn listed_permissions_are_enough_for_callers_and_workers() {
     let script = scene.write("noting.py", WORKER);
     let mut command = Command::new("python3");
     let url = world.url().replace("nats://", "nats://worker:secret@");
-    command.arg(script).arg(url).arg(root().join("docs/examples")).current_dir(scene.path());
+    command.arg(script).arg(url).arg(root().join("docs/guides")).current_dir(scene.path());
     command.env("PYTHONPATH", &world.python).env("PYTHONDONTWRITEBYTECODE", "1");
     let mut worker = Running::start(command);
     worker.wait_until_said(" runs ");

@@ -219,7 +219,7 @@ impl Applier {
                 let take_over = TakeOver::decode(&payload).map_err(malformed).map_err(|what| self.damaged(what))?;
                 self.settle()?;
                 self.drop_parts();
-                self.state.take_over(sequence);
+                self.state.take_over(sequence, take_over.opening);
                 self.checkpoint()?;
                 self.outbox.send(Event::TakenOver { epoch: sequence, take_over });
             }

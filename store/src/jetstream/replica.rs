@@ -18,7 +18,9 @@ use crate::wire::{Malformed, Put, Take};
 const NAME: &str = crate::disk::REPLICA;
 const DRAFT: &str = "replica.new";
 const LOG: &str = "log";
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
+/// It did not say which opening took the log over.
+const VERSION_WITHOUT_OPENING: u8 = 1;
 const MAGIC: &[u8] = b"rethread replica\n";
 
 /// The folder, which this process has locked.
@@ -193,10 +195,17 @@ impl Note {
             return Err(Malformed);
         }
         let mut take = Take(body);
-        if take.bytes(MAGIC.len())? != MAGIC || take.u8()? != VERSION {
+        if take.bytes(MAGIC.len())? != MAGIC {
             return Err(Malformed);
         }
+        let version = take.u8()?;
         let identity = Identity { log: take.array()?, replica: take.array()? };
+        match version {
+            VERSION => {}
+            // It is filled again.
+            VERSION_WITHOUT_OPENING => return Ok(Self { identity, boot: UNKNOWN.into(), state: State::default() }),
+            _ => return Err(Malformed),
+        }
         let boot = String::from_utf8(take.sized()?.to_vec()).map_err(|_| Malformed)?;
         let state = State::decode(&mut take)?;
         take.end()?;

@@ -25,6 +25,8 @@ pub(super) struct State {
     pub(super) epoch: u64,
     /// The number of the last message of that epoch that counted.
     pub(super) number: u64,
+    /// The opening of the log that took over then. Zeros before the first.
+    pub(super) opening: [u8; 16],
     /// The last refused append of a thread in that epoch, by its number.
     pub(super) refused: BTreeMap<ThreadId, u64>,
     /// The messages since the last summary that did not count, by sequence.
@@ -72,8 +74,8 @@ impl State {
     }
 
     /// A message was published by a process that takes the log over: what others published before counts no more.
-    pub(super) fn take_over(&mut self, sequence: u64) {
-        (self.sequence, self.epoch, self.number) = (sequence, sequence, 0);
+    pub(super) fn take_over(&mut self, sequence: u64, opening: [u8; 16]) {
+        (self.sequence, self.epoch, self.number, self.opening) = (sequence, sequence, 0, opening);
         self.refused.clear();
     }
 
@@ -124,6 +126,7 @@ impl State {
         for number in [self.sequence, self.position.0, self.epoch, self.number] {
             out.u64(number);
         }
+        out.bytes(&self.opening);
         out.var(self.refused.len() as u64);
         for (thread, number) in &self.refused {
             out.bytes(thread.as_bytes());
@@ -139,8 +142,8 @@ impl State {
 
     pub(super) fn decode(take: &mut Take<'_>) -> Result<Self, Malformed> {
         let (sequence, position) = (take.u64()?, Position(take.u64()?));
-        let (epoch, number) = (take.u64()?, take.u64()?);
-        let mut state = Self { sequence, position, epoch, number, ..Self::default() };
+        let (epoch, number, opening) = (take.u64()?, take.u64()?, take.array()?);
+        let mut state = Self { sequence, position, epoch, number, opening, ..Self::default() };
         for _ in 0..take.var()? {
             let thread = ThreadId::from_bytes(take.array()?);
             state.refused.insert(thread, take.var()?);

@@ -83,7 +83,15 @@ fn log_is_restored_from_a_snapshot_of_its_stream() {
     assert_eq!(restored.value("name").unwrap().unwrap(), b"value");
     assert_eq!(restored.streams(None, &[], 100).unwrap().len(), 20);
     put(&restored, append(thread(1), 2, &["goes on"])).unwrap();
+    // Also once the stream is as long again.
+    for n in 100..120 {
+        put(&restored, append(thread(n), 0, &["x"])).unwrap();
+    }
     restored.close().unwrap();
+    match JetStreamStore::open(dir.path(), new.clone()) {
+        Err(StoreError::Unsuitable { why, .. }) => assert!(why.contains("restored from an older backup"), "{why}"),
+        other => panic!("{other:?}"),
+    }
     // Filled from what was restored and from what came later.
     let again = tempfile::tempdir().unwrap();
     let filled = open(again.path(), &new);

@@ -23,7 +23,7 @@ fn only_the_next_message_of_the_last_take_over_counts() {
 fn take_over_begins_a_new_count() {
     let mut state = at(20, 10, 5);
     state.refuse(20, Some(thread(1)), 5);
-    state.take_over(21);
+    state.take_over(21, [7; 16]);
     assert_eq!((live(&state, 10, 6), live(&state, 21, 1)), (Verdict::Ignored, Verdict::Counts));
     assert!(!state.is_fenced(thread(1), 0));
 }

