@@ -175,8 +175,8 @@ impl Workers {
     /// A tool that workers run. Its limits and its recovery class are set as those of other tools: its time runs once a worker
     /// has begun.
     ///
-    /// Errors of a call beside those of the worker: `overloaded` if no worker took it in time, `connection` if no server of NATS can be reached, and `too_large` if the call does
-    /// not fit a message; then nothing has begun. If a worker is lost: `indeterminate` for an `at_most_once` tool, otherwise
+    /// Errors of a call beside those of the worker: `overloaded` if no worker took it in time, `connection` if no server of NATS
+    /// can be reached, and `too_large` if the call does not fit a message; then nothing has begun. If a worker is lost: `indeterminate` for an `at_most_once` tool, otherwise
     /// `connection`, which can be retried.
     pub fn tool(&self, name: impl Into<String>, description: impl Into<String>, parameters: Value, pool: Pool) -> Tool {
         let name = name.into();

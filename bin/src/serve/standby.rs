@@ -20,7 +20,8 @@ use crate::stream::Standby;
 /// How often it looks who has the log.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Waits until the log is open, and passes requests on to the server that has it meanwhile. Prints who has the log, if its own `url` is given.
+/// Waits until the log is open, and passes requests on to the server that has it meanwhile. Prints who has the log, if its
+/// own `url` is given.
 /// `None` if a signal asks the program to end.
 ///
 /// # Errors
