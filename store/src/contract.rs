@@ -5,11 +5,13 @@ use std::ops::Range;
 
 use futures_util::future::BoxFuture;
 use rethread_events::ids::{Hash, Position, Seq, ThreadId, Time, TraceId};
+use tokio::sync::watch;
 
 use crate::disk::Backup;
 use crate::error::StoreError;
 use crate::keys::{KeyChange, KeyRange};
 use crate::record::{Kind, NewRecord, Record};
+use crate::slots::{Share, Slots};
 use crate::subscription::Subscription;
 
 /// A state of a stream in the eyes of its owner, kept with the stream's head so that streams can be listed and
@@ -411,6 +413,21 @@ pub trait Store: LogReader {
     fn side_file(&self, name: &'static str) -> Result<Option<File>, StoreError> {
         let _ = name;
         Ok(None)
+    }
+
+    /// What of the log belongs to this process, where several processes write it ([`Slots`]). `None` if this one has it alone.
+    /// Whatever it runs beyond that is refused at its first append, if the process that it belongs to was first.
+    fn share(&self) -> Option<watch::Receiver<Share>> {
+        None
+    }
+
+    /// Gives slots of this process to those processes that have the fewest. Nothing of the threads in them may run here any
+    /// more. Nothing happens if the process has the log alone.
+    ///
+    /// Errors: `Unavailable`, `Closed`.
+    fn give(&self, slots: &Slots) -> Result<(), StoreError> {
+        let _ = slots;
+        Ok(())
     }
 
     /// Returns the disk space of everything that was deleted or replaced to the file system, including snapshots, blobs

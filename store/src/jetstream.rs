@@ -15,6 +15,7 @@ mod eraser;
 mod events;
 mod import;
 mod lease;
+mod members;
 mod message;
 mod nodes;
 mod options;
@@ -33,8 +34,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use async_nats::HeaderMap;
-use async_nats::header::NATS_EXPECTED_LAST_SUBJECT_SEQUENCE;
 use futures_util::StreamExt as _;
 use parking_lot::Mutex;
 use tokio::runtime::{Builder, Runtime};
@@ -45,22 +44,22 @@ pub use nodes::{StreamNode, StreamServer, StreamStatus};
 pub use options::{JetStreamOptions, Standby};
 pub use servers::{ConnectError, Credentials, NatsServers};
 
-use applier::{Applier, Erasures, Incoming, Progress};
+use applier::{Applier, Erasures, Incoming, Members, Progress};
 use connection::{Connection, last_sequence, patiently, unsuitable};
 use events::Outbox;
 use lease::Lease;
-use message::TakeOver;
+use members::{LEAVE_MAX, Membership};
 use publisher::Publisher;
 use replica::Folder;
 use rules::State;
 use servers::REQUEST_MAX;
-use subject::Subject;
 
 use crate::contract::Store as _;
 use crate::disk::SledStore;
 use crate::disk::files::failed;
 use crate::disk::queue::Queue;
 use crate::error::StoreError;
+use crate::slots::Share;
 
 /// How many messages are read before they are applied.
 const INCOMING_MAX: usize = 64;
@@ -92,7 +91,9 @@ pub struct JetStreamStore {
     connection: Connection,
     replica: Arc<SledStore>,
     queue: Arc<Queue>,
-    progress: watch::Receiver<Progress>,
+    membership: Membership,
+    /// What belongs to this process, where others write the log as well.
+    share: Option<watch::Receiver<Share>>,
     running: Mutex<Option<Running>>,
 }
 
@@ -162,18 +163,26 @@ impl JetStreamStore {
         };
         let (opening, replica_id) = (random_id(), folder.identity().replica);
         let store = Self::run(connection, folder, replica, state, options, runtime, opening)?;
-        let (own_epoch, epoch) = watch::channel(None);
-        let report =
-            nodes::report(store.connection.clone(), options.clone(), replica_id, store.progress.clone(), epoch);
+        let membership = store.membership.clone();
+        let report = nodes::report(store.connection.clone(), options.clone(), replica_id, membership.progress.clone());
+        if options.shared {
+            let progress = *membership.progress.borrow();
+            handle.block_on(nodes::enter(&store.connection, options, &replica_id, progress))?;
+        }
         store.with_running(|running| running.report = handle.spawn(report));
         // Dropped, it ends what it began. The replica follows the stream meanwhile.
-        let check = || store.queue.check_open();
-        let lease = handle.block_on(Lease::take(&store.connection, options, &replica_id, check))?;
-        store.with_running(|running| running.renewal = handle.spawn(lease.renew()));
-        own_epoch.send_replace(Some(handle.block_on(store.take_over(opening))?));
+        if options.shared {
+            handle.block_on(membership.join(options))?;
+            store.with_running(|running| running.renewal = handle.spawn(membership.watch(options.clone())));
+        } else {
+            let check = || store.queue.check_open();
+            let lease = handle.block_on(Lease::take(&store.connection, options, &replica_id, check))?;
+            store.with_running(|running| running.renewal = handle.spawn(lease.renew()));
+            handle.block_on(membership.take_over(options))?;
+        }
         store.with_running(|running| {
-            let (connection, purged) = (store.connection.clone(), Arc::clone(&running.purged));
-            running.eraser = handle.spawn(eraser::run(connection, running.erasures.clone(), purged));
+            let (membership, purged) = (store.membership.clone(), Arc::clone(&running.purged));
+            running.eraser = handle.spawn(eraser::run(membership, running.erasures.clone(), purged));
         });
         Ok(store)
     }
@@ -197,13 +206,14 @@ impl JetStreamStore {
         let queue = Arc::new(Queue::new(options.replica.queue_bytes_max));
         let (events, inbox) = std::sync::mpsc::channel();
         let outbox = Outbox { events, queue: Arc::clone(&queue) };
-        let start = Progress { sequence: state.sequence, epoch: state.epoch, number: state.number, is_stopped: false };
-        let (progress_sender, progress) = watch::channel(start);
+        let (progress_sender, progress) = watch::channel(Progress::of(&state, &opening));
+        let (members_sender, members) = watch::channel(Members::of(&state));
+        let (share_sender, share) = watch::channel(Share::default());
         let (erasures_sender, erasures) = watch::channel(Erasures::default());
         let purged = Arc::new(AtomicU64::new(0));
         let replica_id = folder.identity().replica;
         let (sender, incoming) = mpsc::channel(INCOMING_MAX);
-        let next = state.sequence + 1;
+        let next = state.read_from();
         let applier = Applier::new(
             Arc::clone(&replica),
             folder,
@@ -214,9 +224,11 @@ impl JetStreamStore {
             progress_sender,
             erasures_sender,
             Arc::clone(&purged),
+            opening,
+            members_sender,
+            share_sender,
         );
-        let publisher =
-            Publisher::new(inbox, outbox, connection.clone(), handle.clone(), options.write_timeout, opening);
+        let publisher = Publisher::new(inbox, outbox, connection.clone(), handle.clone(), options.write_timeout);
         let applier = spawn("log replica", move || applier.run(incoming))?;
         let publisher = spawn("log publisher", move || publisher.run())?;
         let running = Running {
@@ -231,74 +243,16 @@ impl JetStreamStore {
             purged,
             runtime,
         };
-        Ok(Self { connection, replica, queue, progress, running: Mutex::new(Some(running)) })
-    }
-
-    /// Publishes that this process takes the log over, and waits until the replica has come to that.
-    /// Returns the epoch.
-    async fn take_over(&self, opening: [u8; 16]) -> Result<u64, StoreError> {
-        let epoch = self.publish_take_over(opening).await?;
-        let mut progress = self.progress.clone();
-        loop {
-            let Progress { sequence, epoch: found, is_stopped, .. } = *progress.borrow_and_update();
-            if found > epoch {
-                let (path, holder) = (self.connection.address.clone().into(), "a process that came later".into());
-                return Err(StoreError::Locked { path, holder });
-            }
-            if found == epoch {
-                return Ok(epoch);
-            }
-            if is_stopped {
-                return Err(self.queue.check_open().err().unwrap_or(StoreError::Closed));
-            }
-            match tokio::time::timeout(STALLED_MAX, progress.changed()).await {
-                Ok(Ok(())) => {}
-                Ok(Err(_)) => return Err(self.queue.check_open().err().unwrap_or(StoreError::Closed)),
-                Err(_) => {
-                    let why = format!("the stream cannot be read after message {sequence}");
-                    return Err(StoreError::Unavailable { log: self.connection.address.clone(), why });
-                }
-            }
-        }
-    }
-
-    async fn publish_take_over(&self, opening: [u8; 16]) -> Result<u64, StoreError> {
-        let connection = &self.connection;
-        let holder = format!("{}, pid {}", connection.label, std::process::id());
-        let payload = TakeOver { opening, holder }.encode();
-        let subject = Subject::TakeOver.name(&connection.name);
-        let deadline = tokio::time::Instant::now() + STALLED_MAX;
-        loop {
-            let error = match self.try_take_over(&subject, payload.clone(), opening).await {
-                Ok(epoch) => return Ok(epoch),
-                Err(error) => error,
-            };
-            if tokio::time::Instant::now() > deadline {
-                return Err(error);
-            }
-            tokio::time::sleep(PAUSE).await;
-        }
-    }
-
-    /// Publishes the take-over once, also if an earlier try was stored and its answer was lost.
-    async fn try_take_over(&self, subject: &str, payload: bytes::Bytes, opening: [u8; 16]) -> Result<u64, StoreError> {
-        let connection = &self.connection;
-        let last = connection.last_of(Subject::TakeOver).await?;
-        let last = match last {
-            Some((sequence, payload)) => {
-                if TakeOver::decode(&payload).is_ok_and(|last| last.opening == opening) {
-                    return Ok(sequence);
-                }
-                sequence
-            }
-            None => 0,
+        let membership = Membership {
+            connection: connection.clone(),
+            opening,
+            replica: replica_id,
+            queue: Arc::clone(&queue),
+            progress,
+            members,
         };
-        let mut headers = HeaderMap::new();
-        headers.insert(NATS_EXPECTED_LAST_SUBJECT_SEQUENCE, last.to_string().as_str());
-        let published = connection.context.publish_with_headers(subject.to_owned(), headers, payload).await;
-        let acknowledgement = published.map_err(|error| connection.unavailable(&error))?;
-        let acknowledged = acknowledgement.await.map_err(|error| connection.unavailable(&error))?;
-        Ok(acknowledged.sequence)
+        let share = options.shared.then_some(share);
+        Ok(Self { connection, replica, queue, membership, share, running: Mutex::new(Some(running)) })
     }
 
     fn finish(&self, running: Running) -> Result<(), StoreError> {
@@ -310,7 +264,8 @@ impl JetStreamStore {
         handle.block_on(async {
             let upto = erasures.borrow_and_update().erasures.iter().map(|erasure| erasure.at).max().unwrap_or(0);
             let deadline = tokio::time::Instant::now() + ERASE_MAX;
-            while !eraser.is_finished()
+            while self.membership.is_oldest()
+                && !eraser.is_finished()
                 && purged.load(Ordering::Acquire) < upto
                 && tokio::time::Instant::now() < deadline
             {
@@ -319,6 +274,11 @@ impl JetStreamStore {
         });
         eraser.abort();
         renewal.abort();
+        if self.share.is_some() {
+            // It is taken out by the others if this fails.
+            let left = handle.block_on(async { tokio::time::timeout(LEAVE_MAX, self.membership.leave()).await });
+            tracing::debug!(?left, "this process writes the log no more");
+        }
         report.abort();
         // Without its sender the applier ends.
         reader.abort();

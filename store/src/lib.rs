@@ -18,6 +18,7 @@ mod pages;
 mod plan;
 mod recent;
 mod record;
+mod slots;
 mod streams;
 mod subscription;
 #[cfg(any(test, feature = "testing"))]
@@ -41,5 +42,6 @@ pub use pages::{Cursor, RecordIter, RecordIterBack};
 pub use plan::{APPEND_BYTES_MAX, IMPORT_BYTES_MAX, NAME_BYTES_MAX, PAYLOAD_BYTES_MAX, VALUE_BYTES_MAX};
 pub use recent::{Listener, Recent};
 pub use record::{Cause, Kind, NewRecord, Record};
+pub use slots::{SLOTS, Share, Slot, Slots};
 pub use streams::StreamIter;
 pub use subscription::Subscription;

@@ -2,6 +2,7 @@
 
 mod apply;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,9 +13,9 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use super::connection::Connection;
 use super::events::{Event, Outbox};
-use super::message::{Message, Section, TakeOver, decode};
+use super::message::{Change, ChangeKind, Message, Section, decode};
 use super::replica::Folder;
-use super::rules::{Past, State, Verdict};
+use super::rules::{Counted, Member, Past, State, Verdict};
 use super::subject::Subject;
 use super::summary::{Erasure, Summary};
 use crate::contract::{Appended, LogReader as _};
@@ -22,6 +23,7 @@ use crate::disk::SledStore;
 use crate::disk::queue::Op;
 use crate::error::{Damage, StoreError};
 use crate::fence::Refusal;
+use crate::slots::Share;
 pub(super) use apply::Outcome;
 
 /// How many messages are applied before their senders are answered together.
@@ -47,11 +49,59 @@ pub(super) struct Incoming {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Progress {
     pub(super) sequence: u64,
+    /// The sequence of the last change of the members.
+    pub(super) changed: u64,
+    /// The epoch of this process; 0 as long as it is no member.
     pub(super) epoch: u64,
-    /// The last message of that epoch that counted.
+    /// Its last message that counted.
     pub(super) number: u64,
     /// Whether nothing more will be applied.
     pub(super) is_stopped: bool,
+}
+
+impl Progress {
+    pub(super) fn of(state: &State, opening: &[u8; 16]) -> Self {
+        let (sequence, changed) = (state.sequence, state.changed);
+        let epoch = state.epoch_of(opening).unwrap_or_default();
+        let number = state.members.get(&epoch).map_or(0, |member| member.number);
+        Self { sequence, changed, epoch, number, is_stopped: false }
+    }
+}
+
+/// The processes that write the log, as of a change.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Members {
+    /// The sequence of the change.
+    pub(super) changed: u64,
+    pub(super) members: BTreeMap<u64, Member>,
+    /// The epoch of the member that each slot belongs to.
+    pub(super) slots: Vec<u64>,
+}
+
+impl Members {
+    pub(super) fn of(state: &State) -> Self {
+        Self { changed: state.changed, members: state.members.clone(), slots: state.slots.clone() }
+    }
+}
+
+/// The parts of an operation that is not whole yet.
+#[derive(Default)]
+struct Parts {
+    sections: Vec<(Section, Vec<u8>)>,
+    bytes: usize,
+    own: Option<Seq>,
+    /// The number of the next part, while parts are read again.
+    next: u64,
+}
+
+impl Parts {
+    fn push(&mut self, own: Option<Seq>, section: Section, body: Vec<u8>) {
+        if self.sections.is_empty() {
+            self.own = own;
+        }
+        self.bytes += body.len();
+        self.sections.push((section, body));
+    }
 }
 
 /// What there is to erase.
@@ -75,10 +125,14 @@ pub(super) struct Applier {
     /// Up to this sequence everything that was to leave the stream has left it.
     pub(super) purged: Arc<AtomicU64>,
     pub(super) past: Past,
-    /// The parts of an operation that is not whole yet.
-    parts: Vec<(Section, Vec<u8>)>,
-    own: Option<Seq>,
-    is_partial: bool,
+    /// The opening of the log by this process.
+    opening: [u8; 16],
+    /// Who writes the log.
+    members: watch::Sender<Members>,
+    /// What belongs to this process.
+    share: watch::Sender<Share>,
+    /// The operations of members that are not whole yet.
+    parts: BTreeMap<u64, Parts>,
     /// Appends that the replica has not answered.
     pending: Vec<Pending>,
     /// The bytes of those.
@@ -96,8 +150,7 @@ pub(super) struct Applier {
 
 struct Pending {
     thread: ThreadId,
-    sequence: u64,
-    number: u64,
+    message: Counted,
     answer: oneshot::Receiver<Result<Appended, Refusal>>,
 }
 
@@ -113,6 +166,9 @@ impl Applier {
         progress: watch::Sender<Progress>,
         erasures: watch::Sender<Erasures>,
         purged: Arc<AtomicU64>,
+        opening: [u8; 16],
+        members: watch::Sender<Members>,
+        share: watch::Sender<Share>,
     ) -> Self {
         let is_recovering = replica.next_position() > state.position;
         let noted = state.sequence;
@@ -127,9 +183,10 @@ impl Applier {
             erasures,
             purged,
             past: Past::default(),
-            parts: Vec::new(),
-            own: None,
-            is_partial: false,
+            opening,
+            members,
+            share,
+            parts: BTreeMap::new(),
             pending: Vec::new(),
             pending_bytes: 0,
             results: Vec::new(),
@@ -176,17 +233,12 @@ impl Applier {
         self.drain()?;
         let purged = self.purged.load(Ordering::Acquire);
         self.state.erasures.retain(|erasure| erasure.at > purged);
-        if self.state.is_to_summarize() && !self.is_partial {
+        if self.state.is_to_summarize() {
             let (at, threads, subjects) = (self.state.sequence, Vec::new(), Vec::new());
             self.state.erasures.push(Erasure { at, threads, subjects, is_summarized: false });
             self.show_erasures();
         }
-        let progress = Progress {
-            sequence: self.state.sequence,
-            epoch: self.state.epoch,
-            number: self.state.number,
-            is_stopped: false,
-        };
+        let progress = Progress::of(&self.state, &self.opening);
         // Refusals are known before the results of appends that the replica was given earlier.
         let mut results = std::mem::take(&mut self.results);
         results.sort_by_key(|(number, _)| *number);
@@ -198,6 +250,7 @@ impl Applier {
     fn take(&mut self, message: Incoming) -> Result<(), StoreError> {
         let Incoming { sequence, subject, payload } = message;
         if sequence <= self.state.sequence {
+            self.read_again(sequence, &subject, &payload);
             return Ok(());
         }
         if sequence - 1 > self.state.sequence && sequence - 1 > self.past.upto {
@@ -216,12 +269,8 @@ impl Applier {
         let malformed = |_| format!("message {sequence} of the stream cannot be read by this version");
         match Subject::parse(&subject, &self.connection.name) {
             Some(Subject::TakeOver) => {
-                let take_over = TakeOver::decode(&payload).map_err(malformed).map_err(|what| self.damaged(what))?;
-                self.settle()?;
-                self.drop_parts();
-                self.state.take_over(sequence, take_over.opening);
-                self.checkpoint()?;
-                self.outbox.send(Event::TakenOver { epoch: sequence, take_over });
+                let change = Change::decode(&payload).map_err(malformed).map_err(|what| self.damaged(what))?;
+                self.change(sequence, &change)?;
             }
             Some(Subject::Summary) => {
                 let summary = Summary::decode(&payload).map_err(malformed).map_err(|what| self.damaged(what))?;
@@ -247,80 +296,119 @@ impl Applier {
         Ok(())
     }
 
+    /// The members change: what was published for an epoch that is over is not applied any more.
+    fn change(&mut self, sequence: u64, change: &Change) -> Result<(), StoreError> {
+        self.settle()?;
+        self.state.change(sequence, change);
+        self.parts.retain(|epoch, _| self.state.members.contains_key(epoch));
+        self.checkpoint()?;
+        let holder = match &change.kind {
+            ChangeKind::TakeOver { holder } | ChangeKind::Join { holder, .. } => holder.clone(),
+            ChangeKind::Leave { .. } | ChangeKind::Give { .. } => "a process that took its threads over".into(),
+        };
+        let own = self.state.epoch_of(&self.opening);
+        self.outbox.send(Event::Changed { own, holder });
+        let members = Members::of(&self.state);
+        let share = Share::of(&members, own);
+        self.members.send_replace(members);
+        self.share.send_if_modified(|before| std::mem::replace(before, share) != share);
+        Ok(())
+    }
+
+    /// A message that was taken in before the replica was opened: its operation may not have been whole then.
+    fn read_again(&mut self, sequence: u64, subject: &str, payload: &[u8]) {
+        let Some(subject) = Subject::parse(subject, &self.connection.name) else { return };
+        if matches!(subject, Subject::TakeOver | Subject::Summary) {
+            return;
+        }
+        let Ok(Message { epoch, number, own, section, body, .. }) = Message::decode(payload) else { return };
+        let Some(member) = self.state.members.get(&epoch) else { return };
+        let Some((_, begun)) = member.begun.filter(|(begun, _)| *begun <= sequence) else { return };
+        let parts = self.parts.entry(epoch).or_insert_with(|| Parts { next: begun, ..Parts::default() });
+        // It may be there twice: the first one counted.
+        if number != parts.next || number > member.number {
+            return;
+        }
+        parts.next += 1;
+        match subject {
+            Subject::Thread(thread) if self.past.is_erased(thread, sequence) => drop(self.leftovers.insert(thread)),
+            _ => parts.push(own, section, body),
+        }
+    }
+
     fn operation(&mut self, sequence: u64, subject: Subject, message: Message) -> Result<(), StoreError> {
         let thread = match subject {
             Subject::Thread(thread) => Some(thread),
             _ => None,
         };
         let Message { epoch, number, seen, own, more, section, body } = message;
+        let counted = Counted { sequence, epoch, number, seen };
         let verdict = self.state.verdict(&self.past, sequence, thread, epoch, number);
         if verdict == Verdict::Ignored {
             self.state.ignore(sequence);
-            let is_gap = epoch == self.state.epoch && number > self.state.number;
+            let is_gap = self.state.members.get(&epoch).is_some_and(|member| number > member.number);
             if is_gap {
                 self.outbox.send(Event::Lost { epoch });
             }
             return Ok(());
         }
         if verdict == Verdict::Refused {
-            self.drop_parts();
-            self.state.count(sequence, number, seen);
-            self.state.refuse(sequence, thread, number);
+            self.parts.remove(&epoch);
+            self.state.count(counted, false);
+            self.state.refuse(counted, thread);
             return Ok(());
         }
-        if more && !self.is_partial {
-            // After a crash, the operation is read again from its first message.
-            self.begin()?;
-            self.is_partial = true;
-        }
+        let parts = self.parts.entry(epoch).or_default();
         if verdict == Verdict::Erased {
             self.leftovers.extend(thread);
         } else {
-            if self.parts.is_empty() {
-                self.own = own;
-            }
-            self.parts.push((section, body));
+            parts.push(own, section, body);
         }
-        let bytes: usize = self.parts.iter().map(|(_, body)| body.len()).sum();
+        let bytes = parts.bytes;
         if more {
-            self.state.count(sequence, number, seen);
+            self.state.count(counted, true);
             return match bytes <= OPERATION_BYTES_MAX {
                 true => Ok(()),
                 false => Err(self.damaged(format!("the operation that ends after message {sequence} is too large"))),
             };
         }
-        let (parts, own) = (std::mem::take(&mut self.parts), self.own.take());
-        let was_partial = std::mem::take(&mut self.is_partial);
-        if parts.is_empty() {
+        let Parts { sections, own, .. } = self.parts.remove(&epoch).unwrap_or_default();
+        if sections.is_empty() {
             // All of it is erased.
-            self.state.count(sequence, number, seen);
+            self.state.count(counted, false);
             return Ok(());
         }
         let cause = self.cause(thread, own)?;
-        let op = decode(&parts, cause)
+        let op = decode(&sections, cause)
             .map_err(|_| self.damaged(format!("message {sequence} of the stream cannot be read by this version")))?;
         if matches!(op, Op::Append { .. }) {
-            self.state.count(sequence, number, seen);
-            return self.append((sequence, number, seen), op, bytes);
+            self.state.count(counted, false);
+            return self.append(counted, op, bytes);
         }
-        if !was_partial {
-            // After a crash, this operation and nothing else may be applied again, which changes nothing.
-            self.begin()?;
-        }
+        // After a crash, this operation and nothing else may be applied again, which changes nothing.
+        self.begin()?;
         if self.is_recovering && self.past.upto == 0 && !matches!(op, Op::Import(_)) {
             return Err(self.diverged());
         }
-        self.state.count(sequence, number, seen);
-        let result = self.other((sequence, number, seen), op)?;
+        self.state.count(counted, false);
+        let result = self.other(counted, op)?;
         if result.is_err() {
-            self.state.refuse(sequence, thread, number);
+            self.state.refuse(counted, thread);
         }
-        self.results.push((number, result));
+        self.result(counted, result);
         self.settle()?;
         if !self.state.erasures.is_empty() {
             self.show_erasures();
         }
         self.checkpoint()
+    }
+
+    /// Notes a result for the publisher, if this process sent the operation.
+    fn result(&mut self, counted: Counted, outcome: Outcome) {
+        let sender = self.state.members.get(&counted.epoch);
+        if sender.is_some_and(|member| member.opening == self.opening) {
+            self.results.push((counted.number, outcome));
+        }
     }
 
     /// The position of the record of a thread that an append names as its cause.
@@ -357,11 +445,6 @@ impl Applier {
         Ok(())
     }
 
-    fn drop_parts(&mut self) {
-        self.parts.clear();
-        (self.own, self.is_partial) = (None, false);
-    }
-
     /// Notes how far the replica is.
     fn checkpoint(&mut self) -> Result<(), StoreError> {
         if !self.is_exact() || self.noted == self.state.sequence {
@@ -381,7 +464,7 @@ impl Applier {
 
     /// Whether the log contains what the state says and nothing more, so that the replica may begin here again.
     fn is_exact(&self) -> bool {
-        !self.is_partial && self.pending.is_empty() && !self.is_recovering && !self.is_past_over()
+        self.pending.is_empty() && !self.is_recovering && !self.is_past_over()
     }
 
     /// Whether everything was applied of which some left the stream, and only the positions after it are to be filled.

@@ -11,7 +11,7 @@ use async_nats::jetstream::stream::{
 use async_nats::jetstream::{self, Context};
 use futures_util::StreamExt as _;
 
-use super::message::TakeOver;
+use super::message::Change;
 use super::options::JetStreamOptions;
 use super::rules::State as Seen;
 use super::servers::{ConnectError, REQUEST_MAX, with_sources};
@@ -96,30 +96,27 @@ impl Connection {
     }
 
     /// How the stream differs from what a replica has seen of it. After a restore from an older backup, the next message is a
-    /// take-over, so two histories differ in one of these at least: the take-over that was the last one for the replica, and those
-    /// after it up to where it is. Take-overs never leave the stream.
+    /// change of the members, so two histories differ in one of these at least: the change that was the last one for the replica,
+    /// and those after it up to where it is. Changes never leave the stream.
     pub(super) async fn difference(&self, state: &Seen) -> Result<Option<String>, StoreError> {
-        if state.epoch == 0 {
+        if state.changed == 0 {
             return Ok(None);
         }
-        let own = self.next_take_over(state.epoch).await?;
-        if own.is_none_or(|(sequence, opening)| (sequence, opening) != (state.epoch, Some(state.opening))) {
-            return Ok(Some(format!("has seen another process take the log over, with message {}", state.epoch)));
+        let own = self.next_change(state.changed).await?;
+        if own.is_none_or(|(sequence, id)| (sequence, id) != (state.changed, Some(state.change))) {
+            return Ok(Some(format!("has seen another process take the log over, with message {}", state.changed)));
         }
-        let next = self.next_take_over(state.epoch + 1).await?;
+        let next = self.next_change(state.changed + 1).await?;
         let unseen = next.filter(|(sequence, _)| *sequence <= state.sequence);
         Ok(unseen
             .map(|(sequence, _)| format!("has not seen that a process took the log over, with message {sequence}")))
     }
 
-    /// The first take-over from a sequence on, with its opening if it can be read.
-    async fn next_take_over(&self, from: u64) -> Result<Option<(u64, Option<[u8; 16]>)>, StoreError> {
+    /// The first change of the members from a sequence on, with its id if it can be read.
+    async fn next_change(&self, from: u64) -> Result<Option<(u64, Option<[u8; 16]>)>, StoreError> {
         let subject = Subject::TakeOver.name(&self.name);
         match self.stream.get_first_raw_message_by_subject(&subject, from).await {
-            Ok(message) => {
-                let opening = TakeOver::decode(&message.payload).ok().map(|take_over| take_over.opening);
-                Ok(Some((message.sequence, opening)))
-            }
+            Ok(message) => Ok(Some((message.sequence, Change::decode(&message.payload).ok().map(|change| change.id)))),
             Err(error) if error.kind() == LastRawMessageErrorKind::NoMessageFound => Ok(None),
             Err(error) => Err(self.unavailable(&error)),
         }

@@ -11,17 +11,21 @@ use tokio::sync::watch;
 
 use super::applier::Erasures;
 use super::connection::Connection;
+use super::members::Membership;
 use super::subject::Subject;
 use super::summary::{Erasure, Summary};
 use crate::error::StoreError;
 
 /// How long to wait for more to erase together.
 const GATHER: Duration = Duration::from_millis(50);
+/// The same for members that leave it to the oldest one.
+const LATER: Duration = Duration::from_secs(5);
 /// The pause after a failure.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Erases until the task is aborted.
-pub(super) async fn run(connection: Connection, mut erasures: watch::Receiver<Erasures>, purged: Arc<AtomicU64>) {
+/// Erases until the task is aborted. The oldest member does it for all: the others look later whether something is left.
+pub(super) async fn run(membership: Membership, mut erasures: watch::Receiver<Erasures>, purged: Arc<AtomicU64>) {
+    let connection = membership.connection.clone();
     loop {
         let todo = erasures.borrow_and_update().clone();
         let done = purged.load(Ordering::Acquire);
@@ -39,7 +43,7 @@ pub(super) async fn run(connection: Connection, mut erasures: watch::Receiver<Er
         if erasures.changed().await.is_err() {
             return;
         }
-        tokio::time::sleep(GATHER).await;
+        tokio::time::sleep(if membership.is_oldest() { GATHER } else { LATER }).await;
     }
 }
 
@@ -71,7 +75,15 @@ async fn delete_all(connection: &Connection, subject: &str, before: u64) -> Resu
             Err(error) if error.kind() == RawMessageErrorKind::NoMessageFound => return Ok(()),
             Err(error) => return Err(connection.unavailable(&error)),
         };
-        connection.stream.delete_message(sequence).await.map_err(|error| connection.unavailable(&error))?;
+        let deleted = connection.stream.delete_message(sequence).await;
         from = sequence + 1;
+        if let Err(error) = deleted {
+            // Another member may have done it.
+            match connection.stream.get_first_raw_message_by_subject(subject, sequence).await {
+                Ok(message) if message.sequence > sequence => {}
+                Err(other) if other.kind() == RawMessageErrorKind::NoMessageFound => {}
+                Ok(_) | Err(_) => return Err(connection.unavailable(&error)),
+            }
+        }
     }
 }

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 use super::applier::{Outcome, Progress};
-use super::message::TakeOver;
 use crate::disk::queue::Queue;
 use crate::error::StoreError;
 
@@ -15,8 +14,9 @@ pub(super) enum Event {
     Applied { progress: Progress, results: Vec<(u64, Outcome)> },
     /// A message of that epoch came after one that did not come.
     Lost { epoch: u64 },
-    /// A process took the log over.
-    TakenOver { epoch: u64, take_over: TakeOver },
+    /// The processes that write the log changed. `own` is the epoch of this one, if it is one of them; `holder` names the
+    /// one that did it.
+    Changed { own: Option<u64>, holder: String },
     /// The replica failed: nothing more is applied.
     Failed(StoreError),
     /// The servers did not acknowledge a message.

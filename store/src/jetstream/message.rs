@@ -19,6 +19,8 @@ use crate::record::Cause;
 use crate::wire::{Malformed, Put, Take};
 
 const VERSION: u8 = 1;
+/// Of changes other than take-overs.
+const VERSION_OF_CHANGES: u8 = 2;
 const MORE: u8 = 1;
 const PACKED: u8 = 2;
 const IS_IMPORT: u8 = 4;
@@ -45,7 +47,7 @@ pub(super) enum Section {
 /// A message of an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Message {
-    /// The take-over in which it was written.
+    /// The process that wrote it, by the sequence of the message with which it took the log over or joined.
     pub(super) epoch: u64,
     /// Counts the messages of an epoch from 1.
     pub(super) number: u64,
@@ -279,32 +281,81 @@ fn stamp(trace: Option<TraceId>) -> Stamp {
     }
 }
 
-/// What a message of a take-over says.
+/// A change of the processes that write the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct TakeOver {
-    /// The opening of the log that takes over.
-    pub(super) opening: [u8; 16],
-    /// The name of its process, for people.
-    pub(super) holder: String,
+pub(super) struct Change {
+    /// Of this change alone. That of a process that takes the log over or joins is of this opening of the log.
+    pub(super) id: [u8; 16],
+    pub(super) kind: ChangeKind,
 }
 
-impl TakeOver {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum ChangeKind {
+    /// A process writes the log alone from here on.
+    TakeOver {
+        /// The name of the process, for people.
+        holder: String,
+    },
+    /// A process writes the log beside others.
+    Join {
+        /// The id of its replica: whoever has locked that folder replaces an earlier process there.
+        replica: [u8; 16],
+        holder: String,
+    },
+    /// A process writes no more.
+    Leave { epoch: u64 },
+    /// A process gives slots to another one.
+    Give { from: u64, to: u64, slots: Vec<u8> },
+}
+
+const JOIN: u8 = 1;
+const LEAVE: u8 = 2;
+const GIVE: u8 = 3;
+
+impl Change {
     pub(super) fn encode(&self) -> Bytes {
-        let mut out = vec![VERSION];
-        out.bytes(&self.opening);
-        out.sized(self.holder.as_bytes());
+        // Versions that know one writer alone read no other change.
+        let version = if matches!(self.kind, ChangeKind::TakeOver { .. }) { VERSION } else { VERSION_OF_CHANGES };
+        let mut out = vec![version];
+        out.bytes(&self.id);
+        match &self.kind {
+            ChangeKind::TakeOver { holder } => out.sized(holder.as_bytes()),
+            ChangeKind::Join { replica, holder } => {
+                out.u8(JOIN);
+                out.bytes(replica);
+                out.sized(holder.as_bytes());
+            }
+            ChangeKind::Leave { epoch } => {
+                out.u8(LEAVE);
+                out.u64(*epoch);
+            }
+            ChangeKind::Give { from, to, slots } => {
+                out.u8(GIVE);
+                out.u64(*from);
+                out.u64(*to);
+                out.sized(slots);
+            }
+        }
         out.into()
     }
 
     pub(super) fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
         let mut take = Take(bytes);
-        if take.u8()? != VERSION {
-            return Err(Malformed);
-        }
-        let opening = take.array()?;
-        let holder = String::from_utf8_lossy(take.sized()?).into_owned();
+        let version = take.u8()?;
+        let id = take.array()?;
+        let text = |take: &mut Take<'_>| Ok::<_, Malformed>(String::from_utf8_lossy(take.sized()?).into_owned());
+        let kind = match version {
+            VERSION => ChangeKind::TakeOver { holder: text(&mut take)? },
+            VERSION_OF_CHANGES => match take.u8()? {
+                JOIN => ChangeKind::Join { replica: take.array()?, holder: text(&mut take)? },
+                LEAVE => ChangeKind::Leave { epoch: take.u64()? },
+                GIVE => ChangeKind::Give { from: take.u64()?, to: take.u64()?, slots: take.sized()?.to_vec() },
+                _ => return Err(Malformed),
+            },
+            _ => return Err(Malformed),
+        };
         take.end()?;
-        Ok(Self { opening, holder })
+        Ok(Self { id, kind })
     }
 }
 

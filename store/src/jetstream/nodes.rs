@@ -1,4 +1,5 @@
-//! Which processes have a log open, and how far each has come: for people. Nothing is decided by it.
+//! Which processes have a log open, and how far each has come. By this the members of a log that several processes write
+//! notice that one of them has ended.
 
 use std::time::Duration;
 
@@ -171,31 +172,65 @@ fn key(replica: &[u8; 16]) -> String {
     format!("{PREFIX}.{:032x}", u128::from_be_bytes(*replica))
 }
 
-/// Reports until the task is aborted. `epoch` is that of the process, once it has the log.
+/// Whether the process with this replica has reported within the time of the lease, and has not left since.
+pub(super) async fn is_there(
+    connection: &Connection,
+    options: &JetStreamOptions,
+    replica: &[u8; 16],
+) -> Result<bool, StoreError> {
+    let bucket = lease::open(connection, options).await?;
+    let found = bucket.get(key(replica)).await.map_err(|error| connection.unavailable(&error))?;
+    Ok(found.is_some())
+}
+
+/// Reports once.
+async fn report_now(
+    connection: &Connection,
+    bucket: &Bucket,
+    replica: &[u8; 16],
+    progress: Progress,
+) -> Result<(), StoreError> {
+    let name = format!("{}, pid {}", connection.label, std::process::id());
+    let report = Report { has_log: progress.epoch > 0, sequence: progress.sequence, name };
+    let put = bucket.put(key(replica), report.encode()).await;
+    put.map(drop).map_err(|error| connection.unavailable(&error))
+}
+
+/// Reports for the first time: a process that joins is not taken out before it could report.
+pub(super) async fn enter(
+    connection: &Connection,
+    options: &JetStreamOptions,
+    replica: &[u8; 16],
+    progress: Progress,
+) -> Result<(), StoreError> {
+    let report = async || report_now(connection, &lease::open(connection, options).await?, replica, progress).await;
+    patiently(report).await
+}
+
+/// Reports until the task is aborted.
 pub(super) async fn report(
     connection: Connection,
     options: JetStreamOptions,
     replica: [u8; 16],
-    progress: watch::Receiver<Progress>,
-    epoch: watch::Receiver<Option<u64>>,
+    mut progress: watch::Receiver<Progress>,
 ) {
-    let name = format!("{}, pid {}", connection.label, std::process::id());
     loop {
         let Ok(bucket) = lease::open(&connection, &options).await else {
             tokio::time::sleep(options.lease / 3).await;
             continue;
         };
         let lease = lease::duration(&connection, &bucket).await.unwrap_or(options.lease);
-        let mut epoch = epoch.clone();
         loop {
-            let found = *progress.borrow();
-            let has_log = epoch.borrow_and_update().is_some_and(|own| own == found.epoch);
-            let report = Report { has_log, sequence: found.sequence, name: name.clone() };
-            if let Err(error) = bucket.put(key(&replica), report.encode()).await {
+            let found = *progress.borrow_and_update();
+            if let Err(error) = report_now(&connection, &bucket, &replica, found).await {
                 tracing::debug!(%error, "this process is not listed among those that have the log open");
             }
-            // At once when it gets the log. The sender is gone once it has it.
-            if let Ok(Err(_)) = tokio::time::timeout(lease / 3, epoch.changed()).await {
+            // At once when it gets the log, or loses it.
+            let changed = async {
+                let changed = progress.wait_for(|progress| progress.epoch != found.epoch).await;
+                changed.is_err()
+            };
+            if let Ok(true) = tokio::time::timeout(lease / 3, changed).await {
                 tokio::time::sleep(lease / 3).await;
             }
         }

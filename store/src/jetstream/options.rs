@@ -27,6 +27,10 @@ pub struct JetStreamOptions {
     /// Waits for as long as another process has the lease; otherwise its lease has to run out within one and a half times
     /// its duration.
     pub standby: Option<Standby>,
+    /// Whether other processes that say so too may write the log at the same time. Each runs the threads of its slots, see
+    /// [`Store::share`](crate::Store::share). A process that ends without closing the log is taken out by the others, once it has
+    /// not reported for the time of the lease.
+    pub shared: bool,
     /// The options of the replica. Its `sync` is ignored.
     pub replica: Options,
 }
@@ -73,6 +77,7 @@ impl JetStreamOptions {
             write_timeout: Duration::from_secs(30),
             lease: Duration::from_secs(6),
             standby: None,
+            shared: false,
             replica: Options::default(),
         }
     }

@@ -15,7 +15,7 @@ use tokio::runtime::Handle;
 use super::applier::{Outcome, Progress};
 use super::connection::{Connection, last_sequence};
 use super::events::{Event, Outbox};
-use super::message::{Message, TakeOver, encode};
+use super::message::{Message, encode};
 use crate::disk::queue::{Answer, Op, Queue, Waiting};
 use crate::error::StoreError;
 
@@ -38,7 +38,6 @@ pub(super) struct Publisher {
     connection: Connection,
     runtime: Handle,
     timeout: Duration,
-    opening: [u8; 16],
     role: Role,
     /// The last number that was given to a message.
     number: u64,
@@ -99,7 +98,6 @@ impl Publisher {
         connection: Connection,
         runtime: Handle,
         timeout: Duration,
-        opening: [u8; 16],
     ) -> Self {
         Self {
             queue: Arc::clone(&outbox.queue),
@@ -108,7 +106,6 @@ impl Publisher {
             connection,
             runtime,
             timeout,
-            opening,
             role: Role::Waits,
             number: 0,
             progress: Progress::default(),
@@ -154,7 +151,7 @@ impl Publisher {
                     self.begin_doubt();
                 }
             }
-            Event::TakenOver { epoch, take_over } => self.taken_over(epoch, take_over),
+            Event::Changed { own, holder } => self.changed(own, holder),
             Event::Failed(error) => {
                 let (log, waited_ms) = (self.connection.address.clone(), 0);
                 self.end(&error, &StoreError::InDoubt { log, waited_ms });
@@ -197,18 +194,16 @@ impl Publisher {
         self.progress = progress;
     }
 
-    fn taken_over(&mut self, epoch: u64, take_over: TakeOver) {
-        let is_own = take_over.opening == self.opening;
-        match self.role {
-            Role::Waits if is_own => self.role = Role::Writes { epoch },
-            Role::Writes { .. } => {
+    fn changed(&mut self, own: Option<u64>, holder: String) {
+        match (&self.role, own) {
+            (Role::Waits, Some(epoch)) => self.role = Role::Writes { epoch },
+            (Role::Writes { epoch }, own) if own != Some(*epoch) => {
                 // What is not applied by now was published for an epoch that is over: it never will be.
-                let locked =
-                    StoreError::Locked { path: self.connection.address.clone().into(), holder: take_over.holder };
+                let locked = StoreError::Locked { path: self.connection.address.clone().into(), holder };
                 tracing::error!(error = %locked, "another process took the log over");
                 self.end(&locked, &locked);
             }
-            Role::Waits | Role::Ended(_) => {}
+            (Role::Waits | Role::Writes { .. } | Role::Ended(_), _) => {}
         }
     }
 

@@ -18,9 +18,9 @@ use crate::wire::{Malformed, Put, Take};
 const NAME: &str = crate::disk::REPLICA;
 const DRAFT: &str = "replica.new";
 const LOG: &str = "log";
-const VERSION: u8 = 2;
-/// It did not say which opening took the log over.
-const VERSION_WITHOUT_OPENING: u8 = 1;
+const VERSION: u8 = 3;
+/// The last one that knew one writer of the log alone.
+const VERSION_OF_ONE_WRITER: u8 = 2;
 const MAGIC: &[u8] = b"rethread replica\n";
 
 /// The folder, which this process has locked.
@@ -203,7 +203,7 @@ impl Note {
         match version {
             VERSION => {}
             // It is filled again.
-            VERSION_WITHOUT_OPENING => return Ok(Self { identity, boot: UNKNOWN.into(), state: State::default() }),
+            1..=VERSION_OF_ONE_WRITER => return Ok(Self { identity, boot: UNKNOWN.into(), state: State::default() }),
             _ => return Err(Malformed),
         }
         let boot = String::from_utf8(take.sized()?.to_vec()).map_err(|_| Malformed)?;

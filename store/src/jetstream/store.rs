@@ -16,7 +16,9 @@ use crate::error::StoreError;
 use crate::keys::KeyRange;
 use crate::plan;
 use crate::record::Record;
+use crate::slots::{Share, Slots};
 use crate::subscription::Subscription;
+use tokio::sync::watch;
 
 impl LogReader for JetStreamStore {
     fn read_stream(&self, thread: ThreadId, range: Range<Seq>, limit: usize) -> Result<Vec<Record>, StoreError> {
@@ -156,6 +158,17 @@ impl Store for JetStreamStore {
 
     fn side_file(&self, name: &'static str) -> Result<Option<File>, StoreError> {
         self.replica.side_file(name)
+    }
+
+    fn share(&self) -> Option<watch::Receiver<Share>> {
+        self.share.clone()
+    }
+
+    fn give(&self, slots: &Slots) -> Result<(), StoreError> {
+        self.queue.check_open()?;
+        let handle = self.running.lock().as_ref().map(|running| running.runtime.handle().clone());
+        let handle = handle.ok_or(StoreError::Closed)?;
+        apart(|| handle.block_on(self.membership.give(slots)))
     }
 
     /// Compacts the replica. What was deleted leaves the stream by itself.

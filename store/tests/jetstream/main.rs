@@ -8,6 +8,7 @@ mod faults;
 mod kill;
 mod proof;
 mod refuse;
+mod shared;
 mod snapshot;
 
 use std::path::{Path, PathBuf};

@@ -9,7 +9,7 @@ use crate::disk::queue::{Answer, Op};
 use crate::error::StoreError;
 use crate::fence::Refusal;
 use crate::jetstream::message::adds;
-use crate::jetstream::rules::State;
+use crate::jetstream::rules::{Counted, State};
 use crate::jetstream::subject::Subject;
 use crate::jetstream::summary::{ErasedThread, Erasure, runs};
 use crate::plan;
@@ -24,13 +24,9 @@ const PENDING_BYTES_MAX: usize = 8 << 20;
 /// The result of an operation: it was applied, or refused by every replica alike.
 pub(crate) type Outcome = Result<Option<Appended>, StoreError>;
 
-/// A message that counts: its sequence, its number, and the last number whose result its sender knew.
-pub(super) type Counted = (u64, u64, u64);
-
 impl Applier {
     /// Queues an append. Its result comes with [`Applier::drain`].
     pub(super) fn append(&mut self, message: Counted, op: Op, bytes: usize) -> Result<(), StoreError> {
-        let (sequence, number, seen) = message;
         let Some((thread, first, n)) = adds(&op) else { return Ok(()) };
         if self.past.has_gaps_from(self.state.position)
             || self.is_recovering
@@ -39,23 +35,29 @@ impl Applier {
         {
             self.drain()?;
         }
-        if let Some(outcome) = self.known_before(thread, first, n, seen)? {
+        if let Some(outcome) = self.known_before(thread, first, n, message)? {
             if outcome.is_err() {
-                self.state.refuse(sequence, Some(thread), number);
+                self.state.refuse(message, Some(thread));
             }
-            self.results.push((number, outcome));
+            self.result(message, outcome);
             return Ok(());
         }
         let (sender, answer) = oneshot::channel();
         self.replica.submit(op, bytes, Answer::Append(sender));
-        self.pending.push(Pending { thread, sequence, number, answer });
+        self.pending.push(Pending { thread, message, answer });
         self.pending_bytes += bytes;
         Ok(())
     }
 
     /// The result of an operation that adds records, if nothing is to be done for it.
-    fn known_before(&mut self, thread: ThreadId, first: Seq, n: u64, seen: u64) -> Result<Option<Outcome>, StoreError> {
-        if self.state.is_fenced(thread, seen) {
+    fn known_before(
+        &mut self,
+        thread: ThreadId,
+        first: Seq,
+        n: u64,
+        message: Counted,
+    ) -> Result<Option<Outcome>, StoreError> {
+        if self.state.is_fenced(thread, message.epoch, message.seen) {
             return Ok(Some(Err(StoreError::Fenced { thread })));
         }
         if self.pending.is_empty() {
@@ -106,7 +108,7 @@ impl Applier {
     pub(super) fn drain(&mut self) -> Result<(), StoreError> {
         let mut failure: Option<StoreError> = None;
         self.pending_bytes = 0;
-        for Pending { thread, sequence, number, answer } in std::mem::take(&mut self.pending) {
+        for Pending { thread, message, answer } in std::mem::take(&mut self.pending) {
             let outcome = match self.runtime.block_on(answer) {
                 Ok(outcome) => outcome.map_err(Refusal::into_error),
                 Err(_) => Err(StoreError::Closed),
@@ -116,11 +118,11 @@ impl Applier {
                 Ok(appended) if appended.first_position != self.state.position => return Err(self.diverged()),
                 Ok(appended) => {
                     self.state.position = appended.last_position.next();
-                    self.results.push((number, Ok(Some(appended))));
+                    self.result(message, Ok(Some(appended)));
                 }
                 Err(error) if is_by_rule(&error) => {
-                    self.state.refuse(sequence, Some(thread), number);
-                    self.results.push((number, Err(error)));
+                    self.state.refuse(message, Some(thread));
+                    self.result(message, Err(error));
                 }
                 Err(error) => failure = failure.or(Some(error)),
             }
@@ -130,11 +132,11 @@ impl Applier {
 
     /// Applies an operation that is no append. Everything before it was applied.
     pub(super) fn other(&mut self, message: Counted, op: Op) -> Result<Outcome, StoreError> {
-        let (sequence, _, seen) = message;
+        let sequence = message.sequence;
         match op {
             Op::Import(_) => {
                 let Some((thread, first, n)) = adds(&op) else { return Ok(Err(plan::no_records())) };
-                if let Some(outcome) = self.known_before(thread, first, n, seen)? {
+                if let Some(outcome) = self.known_before(thread, first, n, message)? {
                     return Ok(outcome);
                 }
                 let outcome = self.by_rule(op)?;

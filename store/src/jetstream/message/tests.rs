@@ -30,7 +30,7 @@ proptest! {
     #[test]
     fn other_bytes_are_refused_or_read(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let _ = Message::decode(&bytes);
-        let _ = TakeOver::decode(&bytes);
+        let _ = Change::decode(&bytes);
         let _ = decode(&[(Section::Frames, bytes.clone())], None);
         let _ = decode(&[(Section::Import, bytes.clone())], None);
         let _ = decode(&[(Section::Values, bytes)], None);
@@ -130,7 +130,20 @@ fn values_outlive_the_thread_of_their_import() {
 }
 
 #[test]
-fn take_over_is_read_as_written() {
-    let written = TakeOver { opening: [3; 16], holder: "rethread serve, pid 7".into() };
-    assert_eq!(TakeOver::decode(&written.encode()), Ok(written));
+fn change_is_read_as_written() {
+    let holder = "rethread serve, pid 7".to_owned();
+    let kinds = [
+        ChangeKind::TakeOver { holder: holder.clone() },
+        ChangeKind::Join { replica: [4; 16], holder },
+        ChangeKind::Leave { epoch: 77 },
+        ChangeKind::Give { from: 77, to: 88, slots: vec![0, 255] },
+    ];
+    for kind in kinds {
+        let written = Change { id: [3; 16], kind };
+        let bytes = written.encode();
+        assert_eq!(Change::decode(&bytes), Ok(written));
+        for end in 0..bytes.len() {
+            assert_eq!(Change::decode(&bytes[..end]), Err(Malformed), "{end}");
+        }
+    }
 }

@@ -1,0 +1,116 @@
+//! Several processes write one log.
+
+use std::time::{Duration, Instant};
+
+use futures::executor::block_on;
+use rethread_store::testing::{append, put, thread};
+use rethread_store::{JetStreamOptions, JetStreamStore, LogReader, SLOTS, Share, Slots, Store, StoreError};
+
+use super::{ONE, THREE, assert_same, open, options};
+
+fn shared(options: &JetStreamOptions) -> JetStreamOptions {
+    JetStreamOptions { shared: true, lease: Duration::from_secs(1), ..options.clone() }
+}
+
+fn share(store: &JetStreamStore) -> Share {
+    *store.share().unwrap().borrow()
+}
+
+/// Waits for what another process does.
+fn eventually(what: &str, mut is_true: impl FnMut() -> bool) {
+    let until = Instant::now() + Duration::from_secs(60);
+    while !is_true() {
+        assert!(Instant::now() < until, "not within a minute: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn members_write_one_log() {
+    let Some(options) = options(&THREE).map(|options| shared(&options)) else { return };
+    let dirs = [(); 3].map(|()| tempfile::tempdir().unwrap());
+    let stores = dirs.each_ref().map(|dir| open(dir.path(), &options));
+    std::thread::scope(|scope| {
+        for (number, store) in stores.iter().enumerate() {
+            scope.spawn(move || {
+                for seq in 0..50 {
+                    put(store, append(thread(number as u64), seq, &["mine"])).unwrap();
+                    // Larger than a message may be, so that the messages of the others come between.
+                    let bytes: Vec<u8> =
+                        (0..2_500_000_u32).map(|n| (n.wrapping_mul(2_654_435_761 + seq as u32) >> 13) as u8).collect();
+                    if seq % 25 == number as u64 {
+                        store.put_blob(Some(thread(number as u64)), &bytes).unwrap();
+                    }
+                }
+            });
+        }
+    });
+    let last = stores.iter().map(|store| store.next_position()).max().unwrap();
+    assert_eq!(last.0, 150);
+    for store in &stores[1..] {
+        eventually("the replica gets all", || store.next_position() == last);
+        assert_same(&stores[0], store);
+    }
+}
+
+#[test]
+fn one_of_two_appends_after_the_same_record_is_refused() {
+    let Some(options) = options(&ONE).map(|options| shared(&options)) else { return };
+    let dirs = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let stores = dirs.each_ref().map(|dir| open(dir.path(), &options));
+    for seq in 0..100 {
+        let answers = stores.each_ref().map(|store| store.append(append(thread(1), seq, &["race"])));
+        let answers = answers.map(block_on);
+        let refused = answers.iter().filter(|answer| matches!(answer, Err(StoreError::Conflict { .. }))).count();
+        let accepted = answers.iter().filter(|answer| answer.is_ok()).count();
+        assert_eq!((accepted, refused), (1, 1), "{answers:?}");
+        let next = stores[0].next_position().max(stores[1].next_position());
+        stores.iter().for_each(|store| eventually("the record is there", || store.next_position() == next));
+    }
+    assert_same(&stores[0], &stores[1]);
+}
+
+#[test]
+fn slots_go_to_those_that_are_there() {
+    let Some(options) = options(&ONE).map(|options| shared(&options)) else { return };
+    let dirs = [(); 3].map(|()| tempfile::tempdir().unwrap());
+    let first = open(dirs[0].path(), &options);
+    assert_eq!(share(&first), Share { slots: Slots::ALL, n_excess: 0 });
+    let second = open(dirs[1].path(), &options);
+    assert_eq!(share(&second), Share::default());
+    eventually("it has too many", || share(&first).n_excess == SLOTS / 2);
+    let given: Slots = share(&first).slots.iter().take(SLOTS / 2).collect();
+    first.give(&given).unwrap();
+    eventually("they are given", || share(&second).slots == given);
+    assert_eq!(share(&first), Share { slots: Slots::ALL.without(&given), n_excess: 0 });
+    let third = open(dirs[2].path(), &options);
+    let more: Slots = share(&first).slots.iter().take(20).collect();
+    first.give(&more).unwrap();
+    eventually("the one with the fewest gets them", || share(&third).slots == more);
+    // One that closes the log leaves at once, and nothing is nobody's.
+    second.close().unwrap();
+    eventually("its slots are divided", || share(&first).slots.len() + share(&third).slots.len() == SLOTS);
+    first.close().unwrap();
+    eventually("the last one has all", || share(&third).slots == Slots::ALL);
+    third.close().unwrap();
+    let alone = open(dirs[0].path(), &JetStreamOptions { shared: false, ..options });
+    assert!(alone.share().is_none());
+}
+
+#[test]
+fn log_is_shared_by_all_or_by_none() {
+    let Some(options) = options(&ONE).map(|options| shared(&options)) else { return };
+    let alone = JetStreamOptions { shared: false, ..options.clone() };
+    let dirs = [(); 3].map(|()| tempfile::tempdir().unwrap());
+    let holder = open(dirs[0].path(), &alone);
+    let refused = JetStreamStore::open(dirs[1].path(), options.clone());
+    assert!(matches!(refused, Err(StoreError::Locked { .. })), "{refused:?}");
+    put(&holder, append(thread(1), 0, &["alone"])).unwrap();
+    holder.close().unwrap();
+    let member = open(dirs[1].path(), &options);
+    let refused = JetStreamStore::open(dirs[2].path(), alone.clone());
+    assert!(matches!(refused, Err(StoreError::Locked { .. })), "{refused:?}");
+    put(&member, append(thread(1), 1, &["one of several"])).unwrap();
+    member.close().unwrap();
+    put(&open(dirs[2].path(), &alone), append(thread(1), 2, &["alone again"])).unwrap();
+}
