@@ -180,6 +180,24 @@ impl Definitions {
             return Ok(held);
         }
         self.store.put_blob(None, workflow.json().as_bytes())?;
+        self.add_version(workflow)?;
+        self.set_named(workflow);
+        Ok(held)
+    }
+
+    /// Stores a definition that another runtime adds to the versions of its name.
+    pub(crate) fn put(&self, workflow: &Workflow) -> Result<(), StoreError> {
+        self.store.put_blob(None, workflow.json().as_bytes()).map(drop)
+    }
+
+    /// It is in the log, and one of the versions of its name.
+    pub(crate) fn set_named(&self, workflow: &Arc<Workflow>) {
+        self.uses.lock().named.insert(workflow.hash());
+        self.workflows.write().insert(workflow.hash(), workflow.clone());
+    }
+
+    fn add_version(&self, workflow: &Workflow) -> Result<(), StoreError> {
+        let hash = workflow.hash();
         let name = format!("{NAMES}{}", workflow.name());
         let mut hashes = self.store.value(&name)?.unwrap_or_default();
         if !hashes.chunks(32).any(|known| known == hash.as_bytes()) {
@@ -189,9 +207,7 @@ impl Definitions {
             hashes.extend_from_slice(hash.as_bytes());
             self.store.put_value(&name, &hashes)?;
         }
-        self.uses.lock().named.insert(hash);
-        self.workflows.write().insert(hash, workflow.clone());
-        Ok(held)
+        Ok(())
     }
 
     /// Marks the definition as in use, whether or not the log has it.

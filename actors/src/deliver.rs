@@ -19,6 +19,7 @@ use crate::error::{ControlError, RuntimeError};
 use crate::label_limits::StartPermit;
 use crate::port::Reply;
 use crate::registry::{Live, ThreadRegistry};
+use crate::shared::{self, Patience, Request, of_runtime};
 use crate::thread_actor::ThreadActor;
 use crate::thread_actor::messages::{CheckIdle, Settle, SyncPause, Tell};
 use rethread_events::text::with_sources;
@@ -120,7 +121,8 @@ pub(crate) async fn ask_to_begin(
     input: Input,
     permit: Option<Arc<StartPermit>>,
 ) -> Result<Option<Seq>, ControlError> {
-    ask_with(registry, thread, permit, |reply| Tell::asked(input.clone(), reply)).await
+    let request = || Request::Give { thread, input: input.clone(), report: None };
+    ask_with(registry, thread, permit, request, |reply| Tell::asked(input.clone(), reply)).await
 }
 
 /// Reports to a thread what happened outside of it, until the report is durable. `cause` is the event of another thread
@@ -133,7 +135,9 @@ pub(crate) async fn report(
     cause: Option<Position>,
 ) -> Result<Option<Seq>, ControlError> {
     loop {
-        let reported = ask_with(registry, thread, None, |reply| Tell::reported(input.clone(), cause, reply)).await;
+        let request = || Request::Give { thread, input: input.clone(), report: Some(cause) };
+        let message = |reply| Tell::reported(input.clone(), cause, reply);
+        let reported = ask_with(registry, thread, None, request, message).await;
         let error = match reported {
             Ok(first) => return Ok(first),
             Err(error) => error,
@@ -182,10 +186,30 @@ pub(crate) fn is_of_outdated_actor(error: &ControlError) -> bool {
 
 /// Waits until everything that the thread decided so far is durable, in it and in the branches that follow it.
 pub(crate) async fn settle(registry: &Arc<ThreadRegistry>, thread: ThreadId) -> Result<(), ControlError> {
-    ask_with(registry, thread, None, Settle).await.map(drop)
+    ask_with(registry, thread, None, || Request::Settle { thread }, Settle).await.map(drop)
 }
 
+/// Sends a message to a thread, or the request that stands for it to the runtime that has the thread.
 async fn ask_with<M: Deliverable>(
+    registry: &Arc<ThreadRegistry>,
+    thread: ThreadId,
+    permit: Option<Arc<StartPermit>>,
+    request: impl Fn() -> Request,
+    message: impl Fn(Reply) -> M,
+) -> Result<Option<Seq>, ControlError> {
+    let mut patience = Patience::new();
+    loop {
+        let answered = match registry.has_slot(thread) {
+            true => ask_here(registry, thread, permit.clone(), &message).await,
+            false => shared::ask(registry, thread, &request()).await,
+        };
+        if !patience.goes_on(registry, of_runtime(&answered)).await {
+            return answered;
+        }
+    }
+}
+
+async fn ask_here<M: Deliverable>(
     registry: &Arc<ThreadRegistry>,
     thread: ThreadId,
     permit: Option<Arc<StartPermit>>,

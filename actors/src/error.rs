@@ -15,7 +15,7 @@ use rethread_events::workflow::Faults;
 use rethread_store::StoreError;
 
 /// What a caller does after an error.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum NextMove {
     /// Change the request: it can never succeed as it is.
     ChangeRequest,
@@ -54,6 +54,27 @@ pub enum RuntimeError {
     /// The runtime is shutting down: use another one.
     #[error("the runtime is shutting down")]
     ShuttingDown,
+    /// Another runtime has the thread, and does not answer at the moment. Nothing was done.
+    #[error("thread {0} is run by another process, which does not answer at the moment")]
+    Elsewhere(ThreadId),
+    // By `next_move`.
+    /// The runtime that has the thread answered with an error.
+    #[error("the process that runs thread {thread}: {message}")]
+    Remote {
+        /// The thread.
+        thread: ThreadId,
+        /// The error.
+        message: String,
+        /// What the caller does next.
+        next_move: NextMove,
+    },
+    // Change the request.
+    /// Several runtimes have the log, and only one that has it alone does this.
+    #[error("{what}: only where one process has the log alone, and several have this one")]
+    Shared {
+        /// What.
+        what: &'static str,
+    },
     // By the error of the store.
     /// The log cannot be read or written. [`StoreError::is_temporary`] says whether a retry can help.
     #[error(transparent)]
@@ -575,10 +596,21 @@ pub enum OpenError {
 }
 
 impl RuntimeError {
+    /// The error of the runtime in one of a control of a thread.
+    pub(crate) fn of_control(thread: ThreadId, error: &ControlError) -> Self {
+        error.runtime().cloned().unwrap_or(Self::ActorStopped(thread))
+    }
+
     /// Returns what the caller does next.
     pub fn next_move(&self) -> NextMove {
         match self {
-            Self::Busy { .. } | Self::LabelLimit(_) | Self::ActorStopped(_) | Self::ShuttingDown => NextMove::Retry,
+            Self::Busy { .. }
+            | Self::LabelLimit(_)
+            | Self::ActorStopped(_)
+            | Self::ShuttingDown
+            | Self::Elsewhere(_) => NextMove::Retry,
+            Self::Remote { next_move, .. } => *next_move,
+            Self::Shared { .. } => NextMove::ChangeRequest,
             Self::Store(error) => match error {
                 StoreError::Busy { .. }
                 | StoreError::Full { .. }
@@ -631,7 +663,7 @@ impl ReadError {
 impl StartThreadError {
     /// Converts the error of the start of a new thread, which rejects no input unless its actor is faulty.
     pub(crate) fn of_begin(thread: ThreadId, error: ControlError) -> Self {
-        error.runtime().cloned().unwrap_or(RuntimeError::ActorStopped(thread)).into()
+        RuntimeError::of_control(thread, &error).into()
     }
 
     /// Returns what the caller does next.

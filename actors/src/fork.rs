@@ -11,7 +11,6 @@ use rethread_events::json::Json;
 use rethread_events::thread::{Fork, State, Visit};
 use rethread_events::workflow::{Fault, Faults, NodeKind, Workflow};
 
-use crate::clock;
 use crate::definitions::Held;
 use crate::error::{ForkError, ReadError, RuntimeError};
 use crate::family::replacements;
@@ -160,7 +159,7 @@ impl ThreadHandle {
             };
             runtime.blocking(find).await??
         };
-        let id = fork.id.unwrap_or_else(clock::new_thread_id);
+        let id = fork.id.unwrap_or_else(|| runtime.registry().new_thread_id());
         let permit = runtime.permit_of_new(id, parent.labels()).await?;
         let (reply, answer) = Reply::channel(permit);
         let begun = Fork {

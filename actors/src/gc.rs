@@ -100,6 +100,7 @@ impl Runtime {
     /// # Errors
     /// When the log cannot be read or written. What was deleted until then stays deleted.
     pub async fn gc(&self, retention: Retention) -> Result<Collected, ControlError> {
+        self.registry().alone("deleting by age")?;
         let registry = self.registry().clone();
         let by = retention.by.clone().unwrap_or_else(|| self.services().principal.clone());
         let collect = move || {

@@ -122,6 +122,7 @@ mod selection;
 mod send_signal;
 mod sent_signals;
 mod services;
+mod shared;
 mod short_steps;
 mod signals;
 mod snapshot_writer;

@@ -137,6 +137,11 @@ impl<A: Address> LiveThreads<A> {
         self.actors.read().values().cloned().collect()
     }
 
+    /// Returns the ids of all live threads.
+    pub(crate) fn ids(&self) -> Vec<ThreadId> {
+        self.actors.read().keys().copied().collect()
+    }
+
     /// Returns how many threads are live.
     pub(crate) fn len(&self) -> usize {
         self.actors.read().len()

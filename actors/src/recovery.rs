@@ -135,7 +135,7 @@ pub(crate) async fn wake_suspended(registry: Arc<ThreadRegistry>) {
     let mut after: Option<stream_keys::Timer> = None;
     while !registry.is_shutting_down() {
         // If the clock was set back, it reaches these times again.
-        after = after.filter(|(at, _)| *at <= clock::now());
+        after = after.filter(|(at, _)| *at <= clock::now() && !registry.next_in_log.begins_again());
         let store = registry.services.store.clone();
         let listed = actix_rt::task::spawn_blocking(move || stream_keys::timers(&*store, after, PAGE)).await;
         let page = match listed {

@@ -178,6 +178,9 @@ impl ThreadRegistry {
         loading: Option<OwnedSemaphorePermit>,
         places: Arc<Semaphore>,
     ) -> Result<Live, RuntimeError> {
+        if !self.has_slot(id) {
+            return Err(RuntimeError::Elsewhere(id));
+        }
         let number = self.next_slot.fetch_add(1, Ordering::Relaxed);
         let slot = self.slot(number).ok_or(RuntimeError::ShuttingDown)?;
         let with = Activation { id, slot: number, begin, loading, places: places.clone() };
@@ -199,6 +202,11 @@ impl ThreadRegistry {
     /// Returns all live actors.
     pub(crate) fn live(&self) -> Vec<Addr<ThreadActor>> {
         self.live.all().into_iter().map(|live| live.actor).collect()
+    }
+
+    /// Returns the ids of all live threads.
+    pub(crate) fn live_ids(&self) -> Vec<ThreadId> {
+        self.live.ids()
     }
 
     /// Returns how many threads are live.
@@ -235,7 +243,7 @@ impl ThreadRegistry {
     /// Returns whether this process runs the thread, once the thread has something to do. It does not run one that was
     /// imported before it had ended, until a caller uses it here: the original may continue elsewhere.
     pub(crate) fn is_mine(&self, id: ThreadId) -> bool {
-        self.services.mode.runs() && !self.services.imported.has(id)
+        self.services.mode.runs() && !self.services.imported.has(id) && self.has_slot(id)
     }
 
     pub(crate) fn is_shutting_down(&self) -> bool {

@@ -20,6 +20,7 @@ use crate::queues;
 use crate::recovery;
 use crate::registry::ThreadRegistry;
 use crate::services::Services;
+use crate::shared;
 use crate::signals;
 use crate::thread_actor::messages::Halt;
 use crate::thread_handle::ThreadHandle;
@@ -78,22 +79,33 @@ impl Runtime {
 
     /// Lets threads run. Call this only when the runtime is complete: their tools may use it.
     pub(crate) fn begin_work(&self) {
-        let (registry, shared) = (self.registry().clone(), self.shared.clone() as Arc<dyn Any + Send + Sync>);
+        let (registry, host) = (self.registry().clone(), self.shared.clone() as Arc<dyn Any + Send + Sync>);
         // Set once, before any tool runs.
-        let _ = registry.services.host.set(Arc::downgrade(&shared));
+        let _ = registry.services.host.set(Arc::downgrade(&host));
+        shared::serve(&registry);
         if let Stage::Runs(own) = &*self.shared.stage.lock() {
             own.system.arbiter().spawn_fn(move || {
                 actix_rt::spawn(recovery::wake_when_due(registry.clone()));
                 actix_rt::spawn(queues::run(registry.clone()));
                 if registry.services.mode == Mode::Run {
                     actix_rt::spawn(recovery::wake_suspended(registry.clone()));
-                    actix_rt::spawn(signals::tidy(registry.clone()));
-                    actix_rt::spawn(children::tidy(registry.clone()));
-                    actix_rt::spawn(awaited_threads::tidy(registry.clone()));
-                    actix_rt::spawn(recovery::activate_unfinished(registry));
+                    match registry.services.shared {
+                        None => Self::continue_threads(&registry),
+                        Some(_) => drop(actix_rt::spawn(shared::run(registry))),
+                    }
                 }
             });
         }
+    }
+
+    /// Continues the threads of this runtime that have something to do, on the event loop of the caller: after a start, and
+    /// when it gets threads of another one.
+    pub(crate) fn continue_threads(registry: &Arc<ThreadRegistry>) {
+        registry.next_in_log.begin_again();
+        actix_rt::spawn(signals::tidy(registry.clone()));
+        actix_rt::spawn(children::tidy(registry.clone()));
+        actix_rt::spawn(awaited_threads::tidy(registry.clone()));
+        actix_rt::spawn(recovery::activate_unfinished(registry.clone()));
     }
 
     /// Returns the runtime that runs this call of a tool. A tool can start threads with it, read them and send them

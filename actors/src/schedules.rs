@@ -89,6 +89,7 @@ impl Runtime {
         within: &Labels,
     ) -> Result<ScheduleState, ScheduleError> {
         self.fits("the input of a schedule", &schedule.input.0)?;
+        self.registry().alone("schedules")?;
         let _lock = self.services().schedules.lock().await;
         let now = clock::now();
         let known = self.find_schedule(name).await?;
@@ -163,6 +164,7 @@ impl Runtime {
         is_paused: bool,
         within: &Labels,
     ) -> Result<ScheduleState, ScheduleError> {
+        self.registry().alone("schedules")?;
         let _lock = self.services().schedules.lock().await;
         let mut state = self.schedule_within(name, within).await?;
         state.pause(is_paused, clock::now());
@@ -176,6 +178,7 @@ impl Runtime {
     /// # Errors
     /// As [`Runtime::pause_schedule`].
     pub async fn delete_schedule(&self, name: &str, within: &Labels) -> Result<(), ScheduleError> {
+        self.registry().alone("schedules")?;
         let _lock = self.services().schedules.lock().await;
         let state = self.schedule_within(name, within).await?;
         let store = self.store().clone();
@@ -195,6 +198,7 @@ impl Runtime {
         after: Time,
         until: Time,
     ) -> Result<Vec<ThreadId>, ScheduleError> {
+        self.registry().alone("schedules")?;
         let state = self.schedule(name).await?;
         if until > clock::now() {
             return Err(ScheduleError::Invalid(format!(

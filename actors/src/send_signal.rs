@@ -1,6 +1,6 @@
 //! Sending a signal to the threads that wait for it.
 
-use crate::error::SignalError;
+use crate::error::{ReadError, SignalError};
 use crate::runtime::Runtime;
 use crate::signals::{Signal, SignalSent, check, send};
 
@@ -17,6 +17,9 @@ impl Runtime {
         check(&signal)?;
         self.fits("a signal", &signal.payload.0)?;
         let registry = self.registry().clone();
+        if signal.keep_for_ms.is_some() {
+            registry.alone("a signal that is kept").map_err(ReadError::from)?;
+        }
         send(&registry, signal).await
     }
 }

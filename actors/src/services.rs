@@ -37,6 +37,7 @@ use crate::models::Models;
 use crate::monitor::MonitorTask;
 use crate::outputs::Outputs;
 use crate::processor::Processors;
+use crate::shared::Shared;
 use crate::snapshot_writer::SnapshotWriter;
 use crate::strategy::Strategies;
 use crate::tool_services::{Plan, ToolServices};
@@ -74,6 +75,8 @@ pub(crate) struct Services {
     pub(crate) schedules: Schedules,
     pub(crate) counters: Counters,
     pub(crate) mode: Mode,
+    /// The other runtimes, unless this one has the log alone.
+    pub(crate) shared: Option<Shared>,
     /// The memory budget for reports that the log has no room for.
     pub(crate) room: Arc<MemoryBudget>,
     /// The permits for concurrent model calls.
@@ -124,6 +127,7 @@ impl Services {
             content_in_spans: parts.content_in_spans,
             traces: TraceContexts::new(parts.store.clone(), parts.trace_context),
             monitors: parts.monitors,
+            shared: Shared::of(&*parts.store),
             store: parts.store,
             tools: parts.tools,
             models: Arc::new(parts.models),

@@ -22,6 +22,7 @@ use crate::error::{RuntimeError, StartThreadError, TooLarge};
 use crate::label_limits::StartPermit;
 use crate::port::Reply;
 use crate::runtime::Runtime;
+use crate::shared;
 use crate::thread_actor::messages::{Begin, Origin};
 use crate::thread_handle::ThreadHandle;
 
@@ -72,6 +73,30 @@ impl StartThread {
     pub fn on_busy(mut self, on_busy: OnBusy) -> Self {
         self.on_busy = on_busy;
         self
+    }
+
+    /// A start that another runtime asks for.
+    pub(crate) fn of_request(
+        workflow: Arc<Workflow>,
+        parent: Option<(StartedByParent, TraceId)>,
+        given: Start,
+    ) -> Self {
+        Self { workflow, input: Ok(given.input.clone()), id: None, on_busy: OnBusy::Refuse, parent, given }
+    }
+
+    pub(crate) fn workflow_of(&self) -> &Arc<Workflow> {
+        &self.workflow
+    }
+
+    /// What another runtime needs to start it, once it was checked as far as this one can.
+    ///
+    /// # Errors
+    /// As [`Runtime::start`].
+    pub(crate) fn request_parts(&self, runtime: &Runtime) -> Result<shared::Parts, StartThreadError> {
+        let input = self.input.clone()?;
+        runtime.fits("an input", &input.0)?;
+        runtime.past_fits(&self.given)?;
+        Ok((self.workflow.hash(), self.parent, Start { input, ..self.given.clone() }))
     }
 
     /// Replaces the workflow.
@@ -212,14 +237,28 @@ impl Runtime {
 
     /// Starts a thread with more settings. See [`Runtime::start_thread`].
     pub async fn start(&self, start: StartThread) -> Result<ThreadHandle, StartThreadError> {
+        let id = start.id.unwrap_or_else(|| self.registry().new_thread_id());
+        match self.services().shared {
+            None => self.start_here(id, start).await,
+            Some(_) => shared::start(self, id, start).await,
+        }
+    }
+
+    /// Starts a thread that belongs to this runtime.
+    ///
+    /// # Errors
+    /// Also `Elsewhere`.
+    pub(crate) async fn start_here(&self, id: ThreadId, start: StartThread) -> Result<ThreadHandle, StartThreadError> {
         let input = start.input?;
         self.fits("an input", &input.0)?;
         self.past_fits(&start.given)?;
         self.runnable(&start.workflow).map_err(StartThreadError::Workflow)?;
+        if start.on_busy == OnBusy::Queue || start.workflow.spec().queue.is_some() {
+            self.registry().alone("runs that wait in a queue")?;
+        }
         let given = Start { input, ..start.given };
         let started = self.started(&start.workflow, given).await?;
         let mut held = self.keep(&start.workflow).await?;
-        let id = start.id.unwrap_or_else(clock::new_thread_id);
         let wanted = self.registry().recent_ends.want(id);
         let permit = self.permit_of_new(id, &started.labels).await?;
         let (reply, answer) = Reply::channel(permit);
@@ -297,7 +336,14 @@ impl Runtime {
         if let Some(held) = services.definitions.hold_known(workflow.hash()) {
             return Ok(held);
         }
-        let (services, workflow) = (services.clone(), workflow.clone());
+        if services.shared.is_some() {
+            return shared::keep(self, workflow).await;
+        }
+        self.keep_here(workflow).await
+    }
+
+    pub(crate) async fn keep_here(&self, workflow: &Arc<Workflow>) -> Result<Held, RuntimeError> {
+        let (services, workflow) = (self.services().clone(), workflow.clone());
         Ok(self.blocking(move || services.definitions.keep(&workflow)).await??)
     }
 

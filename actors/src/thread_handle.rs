@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use rethread_events::codec::OrderedMap;
 use rethread_events::event::LimitRaised;
-use rethread_events::ids::{CallId, Seq, ThreadId, Time};
+use rethread_events::ids::{CallId, Position, Seq, ThreadId, Time};
 use rethread_events::json::Json;
 use rethread_events::message::Message;
 use rethread_events::principal::Principal;
 use rethread_events::thread::{Input, State, Status};
-use rethread_store::StreamInfo;
+use rethread_store::{Filter, StreamInfo};
 use serde::de::DeserializeOwned;
 
 use crate::clock;
@@ -141,8 +141,14 @@ impl ThreadHandle {
             match registry.actor(self.id) {
                 Some(actor) if registry.services.mode.runs() => actor.do_send(CheckIdle),
                 _ => {
+                    let next = self.store().next_position();
                     if let Some(outcome) = self.rests_in_log(until).await? {
                         return Ok(outcome);
+                    }
+                    if !registry.has_slot(self.id) {
+                        drop(waiting);
+                        self.changed_in_log(next).await?;
+                        continue;
                     }
                     match self.start_up() {
                         // A call of a tool that waits here is cut off at the end of the shutdown, and not before: its
@@ -160,11 +166,26 @@ impl ThreadHandle {
         }
     }
 
+    /// Waits for what another runtime appends to the thread from that position on, for a while.
+    async fn changed_in_log(&self, from: Position) -> Result<(), RuntimeError> {
+        let registry = self.runtime.registry();
+        if registry.is_shutting_down() {
+            return Err(RuntimeError::ShuttingDown);
+        }
+        let mut records = self.store().subscribe(from, Filter { threads: vec![self.id], kinds: Vec::new() });
+        tokio::select! {
+            _ = records.next_batch() => {}
+            () = registry.sleep(PAUSE_MAX) => {}
+        }
+        Ok(())
+    }
+
     /// What it has come to, if the log has it where it is waited for.
     async fn rests_in_log(&self, until: Until) -> Result<Option<Outcome>, ReadError> {
         let loaded = self.load(None).await?;
         let mut status = loaded.state.status();
-        if until == Until::AtRest && status == Status::Running && !self.runtime.services().mode.runs() {
+        let runs_here = self.runtime.services().mode.runs() && self.runtime.registry().has_slot(self.id);
+        if until == Until::AtRest && status == Status::Running && !runs_here {
             // Its branches do not go on either, and tell it nothing.
             let (services, id) = (self.runtime.services().clone(), self.id);
             let status_of =
@@ -173,7 +194,7 @@ impl ThreadHandle {
         }
         // A thread whose time came while no process ran it is not at rest: it has something to do.
         let is_due = loaded.state.next_deadline().is_some_and(|at| at <= clock::now());
-        let is_suspended = matches!(status, Status::Suspended | Status::Queued) && !self.runtime.services().mode.runs();
+        let is_suspended = matches!(status, Status::Suspended | Status::Queued) && !runs_here;
         let rests = is_suspended || matches!(status, Status::Waiting | Status::Paused);
         let at_rest = rests && until == Until::AtRest && !is_due;
         Ok((status.is_ended() || at_rest).then(|| Outcome::new(loaded.state, loaded.last_position)))
@@ -186,7 +207,8 @@ impl ThreadHandle {
     /// Activates the thread if it is not in memory, so that it continues.
     pub async fn wake(&self) -> Result<(), ReadError> {
         self.info().await?;
-        Ok(self.start_up()?)
+        // The runtime that has it runs it anyway.
+        if self.runtime.registry().has_slot(self.id) { Ok(self.start_up()?) } else { Ok(()) }
     }
 
     pub(crate) async fn load(&self, seq: Option<Seq>) -> Result<load::Loaded, ReadError> {

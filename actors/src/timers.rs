@@ -1,6 +1,7 @@
 //! Deadlines of threads that are not live: a thread that waits for a person costs an entry here and nothing else.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -80,10 +81,22 @@ impl Timers {
 #[derive(Default)]
 pub(crate) struct NextInLog {
     next: Mutex<Option<Time>>,
+    is_anew: AtomicBool,
     earlier: Notify,
 }
 
 impl NextInLog {
+    /// The timers of the log are to be read from the first one on.
+    pub(crate) fn begin_again(&self) {
+        self.is_anew.store(true, Ordering::Release);
+        self.earlier.notify_one();
+    }
+
+    /// Whether they are, since the last call.
+    pub(crate) fn begins_again(&self) -> bool {
+        self.is_anew.swap(false, Ordering::AcqRel)
+    }
+
     /// Records that the log has a timer for this time.
     pub(crate) fn added(&self, at: Time) {
         if self.next.lock().is_none_or(|next| at < next) {

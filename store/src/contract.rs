@@ -2,16 +2,16 @@
 
 use std::fs::File;
 use std::ops::Range;
+use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use rethread_events::ids::{Hash, Position, Seq, ThreadId, Time, TraceId};
-use tokio::sync::watch;
 
 use crate::disk::Backup;
 use crate::error::StoreError;
 use crate::keys::{KeyChange, KeyRange};
 use crate::record::{Kind, NewRecord, Record};
-use crate::slots::{Share, Slots};
+use crate::slots::SharedLog;
 use crate::subscription::Subscription;
 
 /// A state of a stream in the eyes of its owner, kept with the stream's head so that streams can be listed and
@@ -415,19 +415,9 @@ pub trait Store: LogReader {
         Ok(None)
     }
 
-    /// What of the log belongs to this process, where several processes write it ([`Slots`]). `None` if this one has it alone.
-    /// Whatever it runs beyond that is refused at its first append, if the process that it belongs to was first.
-    fn share(&self) -> Option<watch::Receiver<Share>> {
+    /// The log as one of several processes that have it open; `None` if this process has it alone.
+    fn shared(&self) -> Option<Arc<dyn SharedLog>> {
         None
-    }
-
-    /// Gives slots of this process to those processes that have the fewest. Nothing of the threads in them may run here any
-    /// more. Nothing happens if the process has the log alone.
-    ///
-    /// Errors: `Unavailable`, `Closed`.
-    fn give(&self, slots: &Slots) -> Result<(), StoreError> {
-        let _ = slots;
-        Ok(())
     }
 
     /// Returns the disk space of everything that was deleted or replaced to the file system, including snapshots, blobs

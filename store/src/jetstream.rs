@@ -10,6 +10,7 @@
 //! it.
 
 mod applier;
+mod between;
 mod connection;
 mod eraser;
 mod events;
@@ -36,15 +37,16 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use parking_lot::Mutex;
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle as Task;
 
 pub use nodes::{StreamNode, StreamServer, StreamStatus};
-pub use options::{JetStreamOptions, Standby};
+pub use options::{Access, JetStreamOptions, Standby};
 pub use servers::{ConnectError, Credentials, NatsServers};
 
 use applier::{Applier, Erasures, Incoming, Members, Progress};
+use between::Between;
 use connection::{Connection, last_sequence, patiently, unsuitable};
 use events::Outbox;
 use lease::Lease;
@@ -92,8 +94,8 @@ pub struct JetStreamStore {
     replica: Arc<SledStore>,
     queue: Arc<Queue>,
     membership: Membership,
-    /// What belongs to this process, where others write the log as well.
-    share: Option<watch::Receiver<Share>>,
+    /// The other processes, unless this one has the log alone.
+    between: Option<Between>,
     running: Mutex<Option<Running>>,
 }
 
@@ -106,6 +108,7 @@ struct Running {
     reader: Task<()>,
     renewal: Task<()>,
     report: Task<()>,
+    requests: Task<()>,
     eraser: Task<()>,
     erasures: watch::Receiver<Erasures>,
     purged: Arc<AtomicU64>,
@@ -161,30 +164,46 @@ impl JetStreamStore {
                 return Err(error);
             }
         };
-        let (opening, replica_id) = (random_id(), folder.identity().replica);
+        let opening = random_id();
         let store = Self::run(connection, folder, replica, state, options, runtime, opening)?;
-        let membership = store.membership.clone();
-        let report = nodes::report(store.connection.clone(), options.clone(), replica_id, membership.progress.clone());
-        if options.shared {
-            let progress = *membership.progress.borrow();
-            handle.block_on(nodes::enter(&store.connection, options, &replica_id, progress))?;
+        store.enter(&handle, options)?;
+        Ok(store)
+    }
+
+    /// Becomes one that writes the log, or waits for what the stream has by now.
+    fn enter(&self, handle: &Handle, options: &JetStreamOptions) -> Result<(), StoreError> {
+        let (membership, replica) = (&self.membership, &self.membership.replica);
+        if options.access == Access::Read {
+            handle.block_on(membership.catch_up())?;
+            let (path, why) = (self.connection.address.clone().into(), "other processes write it".into());
+            self.queue.refuse_all(StoreError::ReadOnly { path, why });
+            return Ok(());
         }
-        store.with_running(|running| running.report = handle.spawn(report));
+        if options.access == Access::Shared {
+            let progress = *membership.progress.borrow();
+            handle.block_on(nodes::enter(&self.connection, options, replica, progress))?;
+        }
         // Dropped, it ends what it began. The replica follows the stream meanwhile.
-        if options.shared {
+        let report = nodes::report(self.connection.clone(), options.clone(), *replica, membership.progress.clone());
+        self.with_running(|running| running.report = handle.spawn(report));
+        if let Some(between) = &self.between {
             handle.block_on(membership.join(options))?;
-            store.with_running(|running| running.renewal = handle.spawn(membership.watch(options.clone())));
+            let watch = membership.clone().watch(options.clone());
+            self.with_running(|running| {
+                running.renewal = handle.spawn(watch);
+                running.requests = handle.spawn(between.clone().serve());
+            });
         } else {
-            let check = || store.queue.check_open();
-            let lease = handle.block_on(Lease::take(&store.connection, options, &replica_id, check))?;
-            store.with_running(|running| running.renewal = handle.spawn(lease.renew()));
+            let check = || self.queue.check_open();
+            let lease = handle.block_on(Lease::take(&self.connection, options, replica, check))?;
+            self.with_running(|running| running.renewal = handle.spawn(lease.renew()));
             handle.block_on(membership.take_over(options))?;
         }
-        store.with_running(|running| {
-            let (membership, purged) = (store.membership.clone(), Arc::clone(&running.purged));
+        self.with_running(|running| {
+            let (membership, purged) = (membership.clone(), Arc::clone(&running.purged));
             running.eraser = handle.spawn(eraser::run(membership, running.erasures.clone(), purged));
         });
-        Ok(store)
+        Ok(())
     }
 
     fn with_running(&self, change: impl FnOnce(&mut Running)) {
@@ -238,6 +257,7 @@ impl JetStreamStore {
             reader: handle.spawn(read(connection.clone(), next, sender)),
             renewal: handle.spawn(async {}),
             report: handle.spawn(async {}),
+            requests: handle.spawn(async {}),
             eraser: handle.spawn(async {}),
             erasures,
             purged,
@@ -251,13 +271,30 @@ impl JetStreamStore {
             progress,
             members,
         };
-        let share = options.shared.then_some(share);
-        Ok(Self { connection, replica, queue, membership, share, running: Mutex::new(Some(running)) })
+        let between = (options.access != Access::Alone).then(|| Between {
+            membership: membership.clone(),
+            share,
+            runtime: handle.clone(),
+            timeout: options.write_timeout * 2,
+            answering: Arc::default(),
+        });
+        Ok(Self { connection, replica, queue, membership, between, running: Mutex::new(Some(running)) })
     }
 
     fn finish(&self, running: Running) -> Result<(), StoreError> {
-        let Running { runtime, replica_id, publisher, applier, reader, renewal, report, eraser, mut erasures, purged } =
-            running;
+        let Running {
+            runtime,
+            replica_id,
+            publisher,
+            applier,
+            reader,
+            renewal,
+            report,
+            requests,
+            eraser,
+            mut erasures,
+            purged,
+        } = running;
         // It answers everything that was queued first.
         let published = publisher.join().map_err(|_| stopped("publisher"));
         let handle = runtime.handle().clone();
@@ -274,7 +311,8 @@ impl JetStreamStore {
         });
         eraser.abort();
         renewal.abort();
-        if self.share.is_some() {
+        requests.abort();
+        if self.between.is_some() {
             // It is taken out by the others if this fails.
             let left = handle.block_on(async { tokio::time::timeout(LEAVE_MAX, self.membership.leave()).await });
             tracing::debug!(?left, "this process writes the log no more");

@@ -33,8 +33,8 @@ pub use error::{Damage, StoreError};
 pub use follower::{Batch, Mapped, Records, follow_thread, own_page, read_log, read_thread};
 #[cfg(feature = "jetstream")]
 pub use jetstream::{
-    ConnectError, Credentials, JetStreamOptions, JetStreamStore, NatsServers, Standby, StreamNode, StreamServer,
-    StreamStatus,
+    Access, ConnectError, Credentials, JetStreamOptions, JetStreamStore, NatsServers, Standby, StreamNode,
+    StreamServer, StreamStatus,
 };
 pub use keys::{KEY_BYTES_MAX, KEY_CHANGES_MAX, KEYS_MAX, KeyChange, KeyRange};
 pub use memory::MemoryStore;
@@ -42,6 +42,6 @@ pub use pages::{Cursor, RecordIter, RecordIterBack};
 pub use plan::{APPEND_BYTES_MAX, IMPORT_BYTES_MAX, NAME_BYTES_MAX, PAYLOAD_BYTES_MAX, VALUE_BYTES_MAX};
 pub use recent::{Listener, Recent};
 pub use record::{Cause, Kind, NewRecord, Record};
-pub use slots::{SLOTS, Share, Slot, Slots};
+pub use slots::{Answering, Asked, SLOTS, Share, SharedLog, Slot, Slots};
 pub use streams::StreamIter;
 pub use subscription::Subscription;

@@ -1,8 +1,14 @@
 //! The slots of a log that several processes write: which of them a thread belongs to.
 
 use std::fmt;
+use std::sync::Arc;
 
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use rethread_events::ids::ThreadId;
+use tokio::sync::watch;
+
+use crate::error::StoreError;
 
 /// How many slots a log has.
 pub const SLOTS: usize = 256;
@@ -88,6 +94,59 @@ pub struct Share {
     pub n_excess: usize,
 }
 
+impl Share {
+    /// The slots that are to be given away: the last ones.
+    pub fn leaving(&self) -> Slots {
+        self.slots.iter().skip(self.slots.len() - self.n_excess.min(self.slots.len())).collect()
+    }
+
+    /// The same id, or one whose thread stays with this process: in a slot that is not to be given away. The same if there is
+    /// none.
+    #[must_use]
+    pub fn place(&self, thread: ThreadId) -> ThreadId {
+        let kept = self.slots.without(&self.leaving());
+        let first = Slot::of(thread).0;
+        let slots = (first..=u8::MAX).chain(0..first).map(Slot);
+        slots.into_iter().find(|slot| kept.has(*slot)).map_or(thread, |slot| slot.place(thread))
+    }
+}
+
+/// A log that several processes have open at the same time. Each thread belongs to one of them, by its slot; the others ask that
+/// one to change the thread.
+pub trait SharedLog: Send + Sync {
+    /// What of the log belongs to this process, and from now on. Nothing if it only reads.
+    fn share(&self) -> watch::Receiver<Share>;
+
+    /// Gives slots of this process to those processes that have the fewest. Nothing of the threads in them may run here any
+    /// more.
+    ///
+    /// Errors: `Unavailable`, `Closed`.
+    fn give(&self, slots: Slots) -> BoxFuture<'static, Result<(), StoreError>>;
+
+    /// Sends a request to the process that a thread belongs to. After the answer, what it speaks of can be read here.
+    ///
+    /// Errors: `InDoubt` if no answer comes in time: the request may have arrived; `TooLarge`; `Unavailable`, `Closed`:
+    /// it did not.
+    fn ask(&self, thread: ThreadId, request: Bytes) -> BoxFuture<'static, Result<Asked, StoreError>>;
+
+    /// Sets the function that answers the requests of others. Before that, they are told that this process is busy.
+    fn answer_with(&self, answering: Answering);
+}
+
+/// What came of a request to another process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Asked {
+    /// Its answer.
+    Answered(Bytes),
+    /// It has too many requests already. This one had no effect.
+    Busy,
+    /// It has ended, or no process has the thread. The request had no effect.
+    Nobody,
+}
+
+/// Answers requests of other processes.
+pub type Answering = Arc<dyn Fn(Bytes) -> BoxFuture<'static, Bytes> + Send + Sync>;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -100,6 +159,18 @@ mod tests {
             assert_eq!(Slot::of(placed), slot);
             assert_eq!(placed.as_bytes()[..15], thread(1).as_bytes()[..15]);
         }
+    }
+
+    #[test]
+    fn new_thread_stays_where_it_is_made() {
+        let slots: Slots = [10, 20, 30, 40].map(Slot).into_iter().collect();
+        let share = Share { slots, n_excess: 2 };
+        assert_eq!(share.leaving().iter().collect::<Vec<_>>(), [30, 40].map(Slot));
+        let placed = |slot| Slot::of(share.place(Slot(slot).place(thread(1)))).0;
+        assert_eq!([0, 10, 11, 25, 255].map(placed), [10, 10, 20, 10, 10]);
+        let nothing = Share { n_excess: 4, ..share };
+        assert_eq!(nothing.place(thread(1)), thread(1));
+        assert_eq!(Share { slots: Slots::ALL, n_excess: 0 }.place(thread(1)), thread(1));
     }
 
     #[test]

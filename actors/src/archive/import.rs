@@ -65,6 +65,7 @@ impl Runtime {
         mut from: R,
         import: impl FnOnce(&dyn Store, &Definitions, R) -> Result<Imported, ImportError> + Send + 'static,
     ) -> Result<Imported, ImportError> {
+        self.registry().alone("an import").map_err(ReadError::from)?;
         let services = self.services().clone();
         // The threads may wait for the end of others.
         self.registry().thread_waits.begins();

@@ -42,6 +42,7 @@ impl RuntimeBuilder {
             return Err(OpenError::Invalid(format!("{} arbiters: must be between 1 and 1024", self.arbiters)));
         }
         self.limits.check().map_err(OpenError::Invalid)?;
+        let counts_labels = !self.limits.labels.is_empty() || !self.metrics_of.is_empty();
         let labels = LabelCounts::new(&self.limits.labels, self.metrics_of, self.metrics_values_max);
         let labels = labels.map_err(|error| OpenError::Invalid(error.to_string()))?;
         let workspace = match &self.workspace {
@@ -92,6 +93,19 @@ impl RuntimeBuilder {
                 on_a_thread("rethread-open", open).await??
             }
         };
+        if store.shared().is_some() {
+            let kept_by_one = [
+                (counts_labels, "limits and metrics of labels"),
+                (tool_services.memory.is_some(), "memories of threads"),
+                (!self.monitors.is_empty(), "monitors"),
+                (self.mode != Mode::Run, "another mode than `Run`"),
+            ];
+            if let Some((_, what)) = kept_by_one.iter().find(|(is_set, _)| *is_set) {
+                return Err(OpenError::Invalid(format!(
+                    "{what}: only where one process has the log alone, and several have this one"
+                )));
+            }
+        }
         let crashes = {
             let (store, n_max) = (store.clone(), self.limits.crashes_max);
             on_a_thread("rethread-open", move || Crashes::open(&store, n_max)).await??
@@ -138,7 +152,7 @@ impl RuntimeBuilder {
                 let runtime = Runtime::new(registry.clone(), system);
                 runtime.begin_work();
                 #[cfg(feature = "schedules")]
-                if services.mode == Mode::Run {
+                if services.mode == Mode::Run && services.shared.is_none() {
                     arbiter.spawn_fn(move || {
                         actix_rt::spawn(schedules::run(registry));
                     });

@@ -10,16 +10,21 @@ use crate::message::Message;
 use crate::principal::Principal;
 use crate::trace_context::TraceParent;
 use crate::workflow::{Faults, Workflow};
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 use super::state::{BranchOutcome, Totals};
 use super::status::Status;
 
 /// Something that happened outside.
-#[derive(Debug, Clone, PartialEq)]
+///
+/// What another thread, a person or the application gives can be serialized, so that one process can pass it on to another. What
+/// an executor or a branch reports stays in its process.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Input {
     /// An executor reports about an attempt at a call: how it ended, or how far it is. What no open call wants changes
     /// nothing.
+    #[serde(skip)]
     Reported {
         /// The attempt.
         attempt: u32,
@@ -27,6 +32,7 @@ pub enum Input {
         event: CallEvent,
     },
     /// A tool that runs asks a person. Rejected when it does not run any more, or has too many questions open.
+    #[serde(skip)]
     ToolAsks {
         /// The call.
         call: CallId,
@@ -43,6 +49,7 @@ pub enum Input {
         input: Box<Input>,
     },
     /// What a branch has spent so far. Nothing follows if that is known.
+    #[serde(skip)]
     BranchSpent {
         /// Its number.
         index: u32,
@@ -53,8 +60,10 @@ pub enum Input {
     },
     /// What the thread whose branch this is leaves it of its budget: the limits of the branch. A branch that has paused
     /// at them goes on if they are enough.
+    #[serde(skip)]
     BudgetLeft(LimitRaised),
     /// A branch ended.
+    #[serde(skip)]
     BranchEnded {
         /// Its number.
         index: u32,
@@ -78,8 +87,10 @@ pub enum Input {
         outcome: Result<Json, ExecutionError>,
     },
     /// Time has passed: see whether a deadline has.
+    #[serde(skip)]
     Tick,
     /// Nothing that was in flight is any more: the runtime has come back to the thread.
+    #[serde(skip)]
     Recover,
     /// Begin nothing new.
     Pause {
@@ -106,6 +117,7 @@ pub enum Input {
         reason: Option<String>,
     },
     /// End in this error: the process ended several times in a step of the thread. Nothing of that step is run.
+    #[serde(skip)]
     Crashed {
         /// Which step, and what to do.
         error: ExecutionError,
@@ -145,6 +157,7 @@ pub enum Input {
         until: Time,
     },
     /// Go on with this definition, which the log has. The one that it has already changes nothing.
+    #[serde(skip)]
     Migrate(Arc<Workflow>),
     /// Set variables.
     SetVariables(OrderedMap<Json>),
@@ -161,6 +174,7 @@ pub enum Input {
         interaction: CallId,
     },
     /// The application's handler of a question failed, or its answer cannot be used.
+    #[serde(skip)]
     InteractionFailed {
         /// The question.
         interaction: CallId,
@@ -193,7 +207,7 @@ impl Input {
 }
 
 /// The next run of a thread.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct RunInput {
     /// The input.
     pub input: Json,
@@ -205,7 +219,9 @@ pub struct RunInput {
     pub after: Option<RunId>,
     /// The same request again, with the same key, changes nothing; at most [`super::RUN_KEY_BYTES_MAX`] bytes.
     pub key: Option<String>,
-    /// The definition that it runs on; that of the last run when absent. Refused while a run is going on. The log has it.
+    /// The definition that it runs on; that of the last run when absent. Refused while a run is going on. The log has it. It is
+    /// not serialized.
+    #[serde(skip)]
     pub definition: Option<Arc<Workflow>>,
     /// The span of the caller.
     pub traceparent: Option<TraceParent>,
@@ -268,7 +284,7 @@ pub struct ToolQuestion {
 }
 
 /// Why an input was not taken. Nothing changed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub enum Rejected {
     /// The thread has ended: nothing can be done with it but fork it.
     #[error("the thread has ended with status {status}")]
@@ -344,6 +360,7 @@ pub enum Rejected {
     },
     /// It cannot go on with the definition from where it is.
     #[error("the thread cannot go on with the definition from where it is:\n{0}")]
+    #[serde(skip)]
     Unfit(Faults),
     /// The run neither goes on nor waits: it has ended, was cancelled, or never existed.
     #[error("run {run} of the thread neither goes on nor waits")]

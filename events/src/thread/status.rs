@@ -1,9 +1,9 @@
 //! How far a thread is.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// How far a thread is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
     /// Made, and not begun: nothing of it has run.

@@ -12,7 +12,7 @@ use async_nats::header::NATS_EXPECTED_LAST_SUBJECT_SEQUENCE;
 use tokio::sync::watch;
 
 use super::applier::{Members, Progress};
-use super::connection::{Connection, patiently};
+use super::connection::{Connection, last_sequence, patiently};
 use super::lease::{self, Lease};
 use super::message::{Change, ChangeKind};
 use super::options::JetStreamOptions;
@@ -236,23 +236,38 @@ impl Membership {
         }
     }
 
+    /// Waits until the replica has what the stream has by now.
+    pub(super) async fn catch_up(&self) -> Result<(), StoreError> {
+        let last =
+            async || last_sequence(&self.connection.stream).await.map_err(|error| self.connection.unavailable(&error));
+        let last = patiently(last).await?;
+        self.reach(|progress, _| progress.sequence >= last).await
+    }
+
     /// The members as of the last change in the stream, once the replica has come to that.
     async fn latest(&self) -> Result<Members, StoreError> {
         let last = self.connection.last_of(Subject::TakeOver).await?.map_or(0, |(sequence, _)| sequence);
-        let (mut progress, members) = (self.progress.clone(), self.members.clone());
+        self.reach(|_, members| members.changed >= last).await?;
+        Ok(self.members.borrow().clone())
+    }
+
+    /// Waits for the replica.
+    async fn reach(&self, is_there: impl Fn(&Progress, &Members) -> bool) -> Result<(), StoreError> {
+        let mut progress = self.progress.clone();
         loop {
-            let Progress { sequence, is_stopped, .. } = *progress.borrow_and_update();
-            if members.borrow().changed >= last {
-                return Ok(members.borrow().clone());
+            let found = *progress.borrow_and_update();
+            if is_there(&found, &self.members.borrow()) {
+                return Ok(());
             }
-            if is_stopped {
-                return Err(self.queue.check_open().err().unwrap_or(StoreError::Closed));
+            let closed = || self.queue.check_open().err().unwrap_or(StoreError::Closed);
+            if found.is_stopped {
+                return Err(closed());
             }
             match tokio::time::timeout(STALLED_MAX, progress.changed()).await {
                 Ok(Ok(())) => {}
-                Ok(Err(_)) => return Err(self.queue.check_open().err().unwrap_or(StoreError::Closed)),
+                Ok(Err(_)) => return Err(closed()),
                 Err(_) => {
-                    let why = format!("the stream cannot be read after message {sequence}");
+                    let why = format!("the stream cannot be read after message {}", found.sequence);
                     return Err(StoreError::Unavailable { log: self.connection.address.clone(), why });
                 }
             }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use super::between::PREFIX;
 use super::servers::NatsServers;
 use crate::disk::Options;
 
@@ -27,12 +28,23 @@ pub struct JetStreamOptions {
     /// Waits for as long as another process has the lease; otherwise its lease has to run out within one and a half times
     /// its duration.
     pub standby: Option<Standby>,
-    /// Whether other processes that say so too may write the log at the same time. Each runs the threads of its slots, see
-    /// [`Store::share`](crate::Store::share). A process that ends without closing the log is taken out by the others, once it has
-    /// not reported for the time of the lease.
-    pub shared: bool,
+    /// Who else may have the log open.
+    pub access: Access,
     /// The options of the replica. Its `sync` is ignored.
     pub replica: Options,
+}
+
+/// Who else may have a log in a stream open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Access {
+    /// No process but those that only read it.
+    #[default]
+    Alone,
+    /// Others that say so too. Each runs the threads of its slots, see [`SharedLog`](crate::SharedLog). One that ends without
+    /// closing the log is taken out by the others, once it has not reported for the time of the lease.
+    Shared,
+    /// Any, because this one writes nothing. Its replica follows the stream.
+    Read,
 }
 
 /// A process that waits to take the log over from another one. Its replica follows the stream meanwhile. Copies are of the
@@ -77,7 +89,7 @@ impl JetStreamOptions {
             write_timeout: Duration::from_secs(30),
             lease: Duration::from_secs(6),
             standby: None,
-            shared: false,
+            access: Access::default(),
             replica: Options::default(),
         }
     }
@@ -99,6 +111,9 @@ impl JetStreamOptions {
         let is_word = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
         if self.stream.is_empty() || self.stream.len() > 64 || !self.stream.chars().all(is_word) {
             return Some("the name of a stream has 1 to 64 letters, digits, `-` and `_`");
+        }
+        if self.stream == PREFIX {
+            return Some("the name `rethread_members` is that of the requests between processes: choose another one");
         }
         if !matches!(self.replicas, 1 | 3 | 5) {
             return Some("a stream is stored by 1, 3 or 5 servers");

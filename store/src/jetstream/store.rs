@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::ops::Range;
+use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use rethread_events::ids::{Hash, Position, Seq, ThreadId};
@@ -16,9 +17,8 @@ use crate::error::StoreError;
 use crate::keys::KeyRange;
 use crate::plan;
 use crate::record::Record;
-use crate::slots::{Share, Slots};
+use crate::slots::SharedLog;
 use crate::subscription::Subscription;
-use tokio::sync::watch;
 
 impl LogReader for JetStreamStore {
     fn read_stream(&self, thread: ThreadId, range: Range<Seq>, limit: usize) -> Result<Vec<Record>, StoreError> {
@@ -160,15 +160,8 @@ impl Store for JetStreamStore {
         self.replica.side_file(name)
     }
 
-    fn share(&self) -> Option<watch::Receiver<Share>> {
-        self.share.clone()
-    }
-
-    fn give(&self, slots: &Slots) -> Result<(), StoreError> {
-        self.queue.check_open()?;
-        let handle = self.running.lock().as_ref().map(|running| running.runtime.handle().clone());
-        let handle = handle.ok_or(StoreError::Closed)?;
-        apart(|| handle.block_on(self.membership.give(slots)))
+    fn shared(&self) -> Option<Arc<dyn SharedLog>> {
+        self.between.clone().map(|between| Arc::new(between) as Arc<dyn SharedLog>)
     }
 
     /// Compacts the replica. What was deleted leaves the stream by itself.

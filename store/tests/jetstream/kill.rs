@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures::executor::block_on;
 use rethread_events::ids::Hash;
 use rethread_store::testing::{Random, append, keyed, put, thread};
-use rethread_store::{JetStreamOptions, JetStreamStore, LogReader, Store};
+use rethread_store::{Access, JetStreamOptions, JetStreamStore, LogReader, Store};
 
 use super::{ONE, assert_same, open, options};
 
@@ -27,7 +27,7 @@ fn child() {
     let Some(dir) = std::env::var_os(DIR) else { return };
     let mut options = JetStreamOptions::new(std::env::var(SERVERS).unwrap(), std::env::var(STREAM).unwrap());
     let number = std::env::var(NUMBER).ok();
-    options.shared = number.is_some();
+    options.access = if number.is_some() { Access::Shared } else { Access::Alone };
     options.lease = Duration::from_secs(1);
     let number: u64 = number.map_or(0, |number| number.parse().unwrap());
     let own = |n| thread(10 * number + n);
@@ -169,7 +169,7 @@ fn killed_member_loses_nothing_of_a_shared_stream() {
         while read(lines) {}
         child.wait().unwrap();
     }
-    let shared = JetStreamOptions { shared: true, ..options.clone() };
+    let shared = JetStreamOptions { access: Access::Shared, ..options.clone() };
     let stores: Vec<_> = dirs.iter().map(|dir| open(dir.path(), &shared)).collect();
     for (n, (seq, hash)) in &acknowledged {
         let record = stores[0].record(thread(*n), rethread_events::ids::Seq(*seq)).unwrap().unwrap();

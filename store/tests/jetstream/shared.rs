@@ -4,16 +4,16 @@ use std::time::{Duration, Instant};
 
 use futures::executor::block_on;
 use rethread_store::testing::{append, put, thread};
-use rethread_store::{JetStreamOptions, JetStreamStore, LogReader, SLOTS, Share, Slots, Store, StoreError};
+use rethread_store::{Access, JetStreamOptions, JetStreamStore, LogReader, SLOTS, Share, Slots, Store, StoreError};
 
 use super::{ONE, THREE, assert_same, open, options};
 
 fn shared(options: &JetStreamOptions) -> JetStreamOptions {
-    JetStreamOptions { shared: true, lease: Duration::from_secs(1), ..options.clone() }
+    JetStreamOptions { access: Access::Shared, lease: Duration::from_secs(1), ..options.clone() }
 }
 
 fn share(store: &JetStreamStore) -> Share {
-    *store.share().unwrap().borrow()
+    *store.shared().unwrap().share().borrow()
 }
 
 /// Waits for what another process does.
@@ -80,12 +80,12 @@ fn slots_go_to_those_that_are_there() {
     assert_eq!(share(&second), Share::default());
     eventually("it has too many", || share(&first).n_excess == SLOTS / 2);
     let given: Slots = share(&first).slots.iter().take(SLOTS / 2).collect();
-    first.give(&given).unwrap();
+    block_on(first.shared().unwrap().give(given)).unwrap();
     eventually("they are given", || share(&second).slots == given);
     assert_eq!(share(&first), Share { slots: Slots::ALL.without(&given), n_excess: 0 });
     let third = open(dirs[2].path(), &options);
     let more: Slots = share(&first).slots.iter().take(20).collect();
-    first.give(&more).unwrap();
+    block_on(first.shared().unwrap().give(more)).unwrap();
     eventually("the one with the fewest gets them", || share(&third).slots == more);
     // One that closes the log leaves at once, and nothing is nobody's.
     second.close().unwrap();
@@ -93,14 +93,14 @@ fn slots_go_to_those_that_are_there() {
     first.close().unwrap();
     eventually("the last one has all", || share(&third).slots == Slots::ALL);
     third.close().unwrap();
-    let alone = open(dirs[0].path(), &JetStreamOptions { shared: false, ..options });
-    assert!(alone.share().is_none());
+    let alone = open(dirs[0].path(), &JetStreamOptions { access: Access::Alone, ..options });
+    assert!(alone.shared().is_none());
 }
 
 #[test]
 fn log_is_shared_by_all_or_by_none() {
     let Some(options) = options(&ONE).map(|options| shared(&options)) else { return };
-    let alone = JetStreamOptions { shared: false, ..options.clone() };
+    let alone = JetStreamOptions { access: Access::Alone, ..options.clone() };
     let dirs = [(); 3].map(|()| tempfile::tempdir().unwrap());
     let holder = open(dirs[0].path(), &alone);
     let refused = JetStreamStore::open(dirs[1].path(), options.clone());

@@ -1,0 +1,81 @@
+//! Answers the requests of other runtimes.
+
+use std::sync::{Arc, Weak};
+
+use rethread_events::ids::{Hash, ThreadId};
+use rethread_events::workflow::Workflow;
+
+use super::request::{Request, Response, StartRequest};
+use crate::deliver;
+use crate::error::{ControlError, NextMove, RuntimeError, StartThreadError};
+use crate::registry::ThreadRegistry;
+use crate::runtime::Runtime;
+use crate::start_thread::StartThread;
+
+/// Answers requests from now on.
+pub(crate) fn serve(registry: &Arc<ThreadRegistry>) {
+    let Some(shared) = &registry.services.shared else { return };
+    let registry = Arc::downgrade(registry);
+    shared.log.answer_with(Arc::new(move |request| {
+        let registry = registry.clone();
+        Box::pin(async move {
+            let response = answer(&registry, &request).await;
+            serde_json::to_vec(&response).unwrap_or_default().into()
+        })
+    }));
+}
+
+async fn answer(registry: &Weak<ThreadRegistry>, request: &[u8]) -> Response {
+    let request: Request = match serde_json::from_slice(request) {
+        Ok(request) => request,
+        Err(error) => {
+            let message = format!("the request cannot be read by the version of that process: {error}");
+            return Response::Failed { message, next_move: NextMove::TellOperator };
+        }
+    };
+    let Some(registry) = registry.upgrade() else { return Response::Moved };
+    if registry.is_shutting_down() || !registry.has_slot(request.thread()) {
+        return Response::Moved;
+    }
+    match request {
+        Request::Keep { workflow, .. } => Response::of(keep(&registry, workflow).await.map(|()| None)),
+        Request::Start(start) => Response::of_start(begin(&registry, start).await),
+        Request::Settle { thread } => Response::of(deliver::settle(&registry, thread).await.map(|()| None)),
+        Request::Give { thread, input, report } => {
+            let there = exists(&registry, thread).await;
+            let given = match (there, report) {
+                (Err(error), _) => Err(error),
+                (Ok(()), Some(cause)) => deliver::report(&registry, thread, input, cause).await,
+                (Ok(()), None) => deliver::ask(&registry, thread, input).await,
+            };
+            Response::of(given)
+        }
+    }
+}
+
+async fn exists(registry: &Arc<ThreadRegistry>, thread: ThreadId) -> Result<(), ControlError> {
+    let runtime = Runtime::of_registry(registry).ok_or(RuntimeError::ShuttingDown)?;
+    if !registry.is_live(thread) {
+        runtime.thread(thread).info().await?;
+    }
+    Ok(())
+}
+
+async fn keep(registry: &Arc<ThreadRegistry>, hash: Hash) -> Result<(), ControlError> {
+    let runtime = Runtime::of_registry(registry).ok_or(RuntimeError::ShuttingDown)?;
+    let workflow = definition(&runtime, hash).await?;
+    Ok(runtime.keep_here(&workflow).await.map(drop)?)
+}
+
+async fn definition(runtime: &Runtime, hash: Hash) -> Result<Arc<Workflow>, RuntimeError> {
+    let services = runtime.services().clone();
+    runtime.blocking(move || services.definitions.with_hash(hash)).await?
+}
+
+async fn begin(registry: &Arc<ThreadRegistry>, request: StartRequest) -> Result<(), StartThreadError> {
+    let runtime = Runtime::of_registry(registry).ok_or(RuntimeError::ShuttingDown)?;
+    let workflow = definition(&runtime, request.workflow).await?;
+    let (id, parent) = (request.id, request.parent);
+    let start = StartThread::of_request(workflow, parent, request.start());
+    runtime.start_here(id, start).await.map(drop)
+}

@@ -1,0 +1,195 @@
+//! Requests from one member of a shared log to another, over NATS, outside of the stream.
+//!
+//! ```text
+//! request: subject rethread_members.STREAM.EPOCH, sequence u64, body
+//! answer:  status u8 (0 answered, 1 busy), sequence u64, body
+//! ```
+//! The sequence is how far the replica of the sender is. The receiver waits until its own has come there, so that it can read
+//! what the message speaks of.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_nats::RequestErrorKind;
+use bytes::Bytes;
+use futures_util::StreamExt as _;
+use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
+use rethread_events::ids::ThreadId;
+use tokio::runtime::Handle;
+use tokio::sync::{Semaphore, watch};
+
+use super::applier::Progress;
+use super::members::Membership;
+use crate::error::StoreError;
+use crate::slots::{Answering, Asked, Share, SharedLog, Slot, Slots};
+use crate::wire::{Malformed, Put, Take};
+
+/// The first word of the subjects of requests. No log has a stream of this name.
+pub(super) const PREFIX: &str = "rethread_members";
+/// How many requests are worked on at once.
+const REQUESTS_MAX: usize = 1024;
+/// How long to wait for the replica, before going on without.
+const REACH_MAX: Duration = Duration::from_secs(2);
+const ANSWERED: u8 = 0;
+const BUSY: u8 = 1;
+
+/// The log, for a process that has it open beside others.
+#[derive(Clone)]
+pub(super) struct Between {
+    pub(super) membership: Membership,
+    pub(super) share: watch::Receiver<Share>,
+    pub(super) runtime: Handle,
+    /// How long a request may take.
+    pub(super) timeout: Duration,
+    pub(super) answering: Arc<Mutex<Option<Answering>>>,
+}
+
+impl SharedLog for Between {
+    fn share(&self) -> watch::Receiver<Share> {
+        self.share.clone()
+    }
+
+    fn give(&self, slots: Slots) -> BoxFuture<'static, Result<(), StoreError>> {
+        let (membership, runtime) = (self.membership.clone(), self.runtime.clone());
+        Box::pin(async move {
+            membership.queue.check_open()?;
+            let given = runtime.spawn_blocking(move || Handle::current().block_on(membership.give(&slots))).await;
+            given.unwrap_or(Err(StoreError::Closed))
+        })
+    }
+
+    fn ask(&self, thread: ThreadId, request: Bytes) -> BoxFuture<'static, Result<Asked, StoreError>> {
+        let (between, runtime) = (self.clone(), self.runtime.clone());
+        Box::pin(async move {
+            let asked = runtime.spawn(async move { between.ask_member(thread, request).await }).await;
+            asked.unwrap_or(Err(StoreError::Closed))
+        })
+    }
+
+    fn answer_with(&self, answering: Answering) {
+        *self.answering.lock() = Some(answering);
+    }
+}
+
+impl Between {
+    async fn ask_member(&self, thread: ThreadId, request: Bytes) -> Result<Asked, StoreError> {
+        let Membership { connection, queue, members, .. } = &self.membership;
+        match queue.check_open() {
+            // It only reads: others change the log for it.
+            Ok(()) | Err(StoreError::ReadOnly { .. }) => connection.check()?,
+            Err(error) => return Err(error),
+        }
+        let bytes_max = connection.client.server_info().max_payload;
+        let sequence = self.membership.progress.borrow().sequence;
+        let mut framed = Vec::with_capacity(8 + request.len());
+        framed.u64(sequence);
+        framed.bytes(&request);
+        let request = Bytes::from(framed);
+        if request.len() > bytes_max {
+            let (bytes, bytes_max) = (request.len() as u64, bytes_max as u64);
+            return Err(StoreError::TooLarge {
+                what: "a request to the process that has the thread",
+                bytes,
+                bytes_max,
+            });
+        }
+        let owner = members.borrow().slots.get(usize::from(Slot::of(thread).0)).copied().unwrap_or_default();
+        if owner == 0 {
+            return Ok(Asked::Nobody);
+        }
+        let subject = subject(&connection.name, owner);
+        let asked = tokio::time::timeout(self.timeout, connection.client.request(subject, request)).await;
+        let answer = match asked {
+            Ok(Ok(answer)) => answer.payload,
+            Ok(Err(error)) if error.kind() == RequestErrorKind::NoResponders => return Ok(Asked::Nobody),
+            // It may have arrived.
+            Ok(Err(_)) | Err(_) => {
+                let (log, waited_ms) = (connection.address.clone(), self.timeout.as_millis() as u64);
+                return Err(StoreError::InDoubt { log, waited_ms });
+            }
+        };
+        let Ok((status, sequence, body)) = decode(&answer) else {
+            let what = "a process of another version answers in a way that this one does not read".into();
+            return Err(StoreError::Unavailable { log: connection.address.clone(), why: what });
+        };
+        if status == BUSY {
+            return Ok(Asked::Busy);
+        }
+        reach(self.membership.progress.clone(), sequence).await;
+        Ok(Asked::Answered(body))
+    }
+
+    /// Answers requests for this process, as soon as it is a member, until the task is aborted.
+    pub(super) async fn serve(self) {
+        let Membership { connection, progress, .. } = &self.membership;
+        let permits = Arc::new(Semaphore::new(REQUESTS_MAX));
+        let mut is_member = progress.clone();
+        let Ok(epoch) = is_member.wait_for(|progress| progress.epoch > 0).await.map(|progress| progress.epoch) else {
+            return;
+        };
+        loop {
+            // The client subscribes again by itself after its connection was lost.
+            let Ok(mut requests) = connection.client.subscribe(subject(&connection.name, epoch)).await else {
+                tokio::time::sleep(super::PAUSE).await;
+                continue;
+            };
+            while let Some(message) = requests.next().await {
+                let Some(reply) = message.reply else { continue };
+                let answering = self.answering.lock().clone();
+                let (client, progress) = (connection.client.clone(), progress.clone());
+                let permit = permits.clone().try_acquire_owned();
+                let mut take = Take(&message.payload);
+                let (Some(answering), Ok(permit), Ok(sequence)) = (answering, permit, take.u64()) else {
+                    let _ = client.publish(reply, encode(BUSY, 0, &[])).await;
+                    continue;
+                };
+                let request = message.payload.slice(8..);
+                tokio::spawn(async move {
+                    reach(progress.clone(), sequence).await;
+                    let body = answering(request).await;
+                    let sequence = progress.borrow().sequence;
+                    let _ = client.publish(reply, encode(ANSWERED, sequence, &body)).await;
+                    drop(permit);
+                });
+            }
+        }
+    }
+}
+
+/// Waits for the replica, for a while: a lag is no reason to refuse.
+async fn reach(mut progress: watch::Receiver<Progress>, sequence: u64) {
+    let reached = progress.wait_for(|progress| progress.sequence >= sequence);
+    let _ = tokio::time::timeout(REACH_MAX, reached).await;
+}
+
+fn subject(stream: &str, epoch: u64) -> String {
+    format!("{PREFIX}.{stream}.{epoch}")
+}
+
+fn encode(status: u8, sequence: u64, body: &[u8]) -> Bytes {
+    let mut out = vec![status];
+    out.u64(sequence);
+    out.bytes(body);
+    out.into()
+}
+
+fn decode(bytes: &Bytes) -> Result<(u8, u64, Bytes), Malformed> {
+    let mut take = Take(bytes);
+    let (status, sequence) = (take.u8()?, take.u64()?);
+    let body = bytes.slice(bytes.len() - take.0.len()..);
+    if status > BUSY { Err(Malformed) } else { Ok((status, sequence, body)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answer_is_read_as_written() {
+        let written = encode(ANSWERED, 77, b"body");
+        assert_eq!(decode(&written), Ok((ANSWERED, 77, Bytes::from_static(b"body"))));
+        assert_eq!(decode(&encode(2, 0, b"")), Err(Malformed));
+        assert_eq!(decode(&written.slice(..8)), Err(Malformed));
+    }
+}

@@ -1,0 +1,247 @@
+//! Several runtimes on one log in a stream of NATS JetStream, on a real server: each runs threads of its own, and inputs reach
+//! them from everywhere.
+
+// The whole file is a test, its helpers included.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr)]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use rethread::errors::{ControlError, RuntimeError, StartThreadError};
+use rethread::{Runtime, StartThread, ThreadId, Tool, parse_workflow};
+use rethread_store::testing::nats::{Servers, program};
+use rethread_store::{Access, JetStreamOptions, JetStreamStore, SLOTS, Slot, Store as _, StoreError};
+use rethread_tests::needs;
+use serde_json::json;
+
+/// The runs of a tool: by thread, the numbers of the runtimes that ran it.
+type Runs = Arc<Mutex<BTreeMap<ThreadId, Vec<usize>>>>;
+
+/// Three runtimes of one log.
+struct Cluster {
+    runtimes: Vec<Runtime>,
+    stores: Vec<Arc<JetStreamStore>>,
+    runs: Runs,
+    _dirs: Vec<tempfile::TempDir>,
+    _servers: Servers,
+}
+
+const ASKS: &str = r#"
+version: "1"
+name: asks
+nodes:
+  - id: note
+    tool: {tool_name: note, parameters: {text: "{{ input }}"}}
+  - id: ask
+    user_interaction:
+      operation_type: UPDATE_VARIABLES
+      prompt: Well?
+      variables: [{variable_name: said, expression: "{{ input }}"}]
+  - id: again
+    tool: {tool_name: note, parameters: {text: "{{ said }}"}}
+"#;
+
+const NOTES: &str = r#"
+version: "1"
+name: notes
+nodes:
+  - id: note
+    tool: {tool_name: note, parameters: {text: "{{ input }}"}}
+"#;
+
+async fn runtime(
+    options: &JetStreamOptions,
+    number: usize,
+    runs: &Runs,
+) -> (Runtime, Arc<JetStreamStore>, tempfile::TempDir) {
+    let dir = tempfile::tempdir().unwrap();
+    let (folder, options, runs) = (dir.path().join("replica"), options.clone(), runs.clone());
+    let open = move || Arc::new(JetStreamStore::open(folder, options).unwrap());
+    let store = tokio::task::spawn_blocking(open).await.unwrap();
+    let schema = json!({"type": "object", "properties": {"text": {"type": "string"}}});
+    let note = Tool::new("note", "Notes a text.", schema, move |arguments, cx| {
+        let runs = runs.clone();
+        async move {
+            runs.lock().entry(cx.thread.unwrap()).or_default().push(number);
+            Ok(arguments["text"].clone().into())
+        }
+    });
+    let workspace = dir.path().join("workspace");
+    std::fs::create_dir(&workspace).unwrap();
+    let runtime = Runtime::builder().store(store.clone()).workspace(&workspace).tool(note).start().await.unwrap();
+    (runtime, store, dir)
+}
+
+async fn cluster() -> Option<Cluster> {
+    let program = program(env!("CARGO_TARGET_TMPDIR"));
+    if program.is_none() {
+        needs::skipped("pip cannot install the server of NATS");
+    }
+    let servers = Servers::start(&program?, 1, "");
+    let lease = Duration::from_secs(1);
+    let options = JetStreamOptions { access: Access::Shared, lease, ..servers.options("agents") };
+    let (mut runtimes, mut stores, mut dirs) = (Vec::new(), Vec::new(), Vec::new());
+    let runs = Runs::default();
+    for number in 0..3 {
+        let (runtime, store, dir) = runtime(&options, number, &runs).await;
+        runtimes.push(runtime);
+        stores.push(store);
+        dirs.push(dir);
+    }
+    let cluster = Cluster { runtimes, stores, runs, _dirs: dirs, _servers: servers };
+    cluster.eventually("the slots are divided", |cluster| (0..3).all(|n| cluster.n_slots(n) > SLOTS / 4)).await;
+    Some(cluster)
+}
+
+impl Cluster {
+    fn n_slots(&self, number: usize) -> usize {
+        self.stores[number].shared().unwrap().share().borrow().slots.len()
+    }
+
+    /// The runtime to which a thread belongs.
+    fn owner(&self, thread: ThreadId) -> Option<usize> {
+        let has = |store: &Arc<JetStreamStore>| store.shared().unwrap().share().borrow().slots.has(Slot::of(thread));
+        self.stores.iter().position(has)
+    }
+
+    /// An id of a thread that belongs to this runtime.
+    fn id_at(&self, number: usize) -> ThreadId {
+        let slot = self.stores[number].shared().unwrap().share().borrow().slots.iter().next().unwrap();
+        slot.place(ThreadId::new(1_790_000_000_000, rand()))
+    }
+
+    /// Where the tool ran for a thread.
+    fn runs(&self, thread: ThreadId) -> Vec<usize> {
+        self.runs.lock().get(&thread).cloned().unwrap_or_default()
+    }
+
+    async fn eventually(&self, what: &str, mut is_true: impl FnMut(&Self) -> bool) {
+        for _ in 0..12_000 {
+            if is_true(self) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        panic!("not within a minute: {what}");
+    }
+
+    async fn shutdown(&self) {
+        for runtime in &self.runtimes {
+            runtime.shutdown().await.unwrap();
+        }
+    }
+}
+
+/// Bytes that no other call has returned.
+fn rand() -> [u8; 10] {
+    static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
+    let mut bytes = [0; 10];
+    bytes[..8].copy_from_slice(&NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed).to_le_bytes());
+    bytes
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_runtime_runs_what_it_starts() {
+    let Some(cluster) = cluster().await else { return };
+    let workflow = Arc::new(parse_workflow(NOTES.as_bytes()).unwrap());
+    let mut started = Vec::new();
+    for n in 0..30 {
+        let number = n % 3;
+        let thread = cluster.runtimes[number].start_thread(workflow.clone(), n.to_string()).await.unwrap();
+        assert_eq!(cluster.owner(thread.id()), Some(number));
+        started.push((number, thread.id(), n));
+    }
+    for (number, id, n) in started {
+        // Any of them says how it ended.
+        for runtime in &cluster.runtimes {
+            let output: String = runtime.thread(id).outcome_as().await.unwrap();
+            assert_eq!(output, n.to_string());
+        }
+        assert_eq!(cluster.runs(id), [number]);
+    }
+    cluster.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn thread_is_started_and_answered_from_everywhere() {
+    let Some(cluster) = cluster().await else { return };
+    let workflow = Arc::new(parse_workflow(ASKS.as_bytes()).unwrap());
+    for (owner, starts, answers) in [(0, 1, 2), (1, 1, 0), (2, 0, 2)] {
+        let id = cluster.id_at(owner);
+        let start = StartThread::new(workflow.clone(), "first").id(id);
+        cluster.runtimes[starts].start(start.clone()).await.unwrap();
+        // Again, from another one.
+        let again = cluster.runtimes[answers].start(start).await.unwrap_err();
+        let is_conflict = matches!(again, StartThreadError::Runtime(RuntimeError::Store(StoreError::Conflict { .. })));
+        assert!(is_conflict, "{again:?}");
+        let thread = cluster.runtimes[answers].thread(id);
+        thread.at_rest().await.unwrap();
+        let open = thread.inbox().await.unwrap();
+        assert_eq!(open.len(), 1);
+        thread.pause(None).await.unwrap();
+        assert!(matches!(thread.pause(None).await, Err(ControlError::Rejected { .. })));
+        thread.resume().await.unwrap();
+        let question = open[0].request.id;
+        thread.respond(question, "yes").await.unwrap();
+        let other = cluster.runtimes[starts].thread(id);
+        assert!(matches!(other.respond(question, "no").await, Err(ControlError::Rejected { .. })));
+        assert_eq!(other.outcome_as::<String>().await.unwrap(), "yes");
+        assert_eq!(cluster.runs(id), [owner, owner]);
+    }
+    cluster.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn threads_go_on_where_the_others_are() {
+    let Some(cluster) = cluster().await else { return };
+    let workflow = Arc::new(parse_workflow(ASKS.as_bytes()).unwrap());
+    let mut threads = Vec::new();
+    for n in 0..12 {
+        let thread = cluster.runtimes[0].start_thread(workflow.clone(), n.to_string()).await.unwrap();
+        thread.at_rest().await.unwrap();
+        threads.push((thread.id(), thread.inbox().await.unwrap()[0].request.id));
+    }
+    cluster.runtimes[0].shutdown().await.unwrap();
+    let mut owners = BTreeSet::new();
+    for (id, question) in threads {
+        cluster.runtimes[1].thread(id).respond(question, "on").await.unwrap();
+        assert_eq!(cluster.runtimes[2].thread(id).outcome_as::<String>().await.unwrap(), "on");
+        let owner = cluster.owner(id).unwrap();
+        assert_eq!(cluster.runs(id), [0, owner]);
+        owners.insert(owner);
+    }
+    assert_eq!(owners, [1, 2].into());
+    cluster.runtimes[1].shutdown().await.unwrap();
+    cluster.runtimes[2].shutdown().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn definitions_of_one_name_are_all_there() {
+    let Some(cluster) = cluster().await else { return };
+    let versions = (0..30).map(|n| NOTES.replace("{{ input }}", &format!("{n}")));
+    let versions: Vec<_> = versions.map(|text| parse_workflow(text.as_bytes()).unwrap()).collect();
+    let put = versions.iter().enumerate().map(|(n, workflow)| {
+        let (runtime, workflow) = (cluster.runtimes[n % 3].clone(), workflow.clone());
+        tokio::spawn(async move { runtime.put_workflow(workflow).await.unwrap() })
+    });
+    for put in put.collect::<Vec<_>>() {
+        put.await.unwrap();
+    }
+    for runtime in &cluster.runtimes {
+        let known = runtime.workflow_versions("notes").await.unwrap().unwrap();
+        let hashes: BTreeSet<_> = known.hashes.iter().copied().collect();
+        assert_eq!(hashes, versions.iter().map(|workflow| workflow.hash()).collect());
+    }
+    cluster.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_one_runtime_does_alone_is_refused() {
+    let Some(cluster) = cluster().await else { return };
+    let queued = parse_workflow(NOTES.replace("nodes:", "queue: {concurrency: 1}\nnodes:").as_bytes()).unwrap();
+    let refused = cluster.runtimes[0].start_thread(queued, "x").await.unwrap_err();
+    assert!(matches!(refused, StartThreadError::Runtime(RuntimeError::Shared { .. })), "{refused:?}");
+    cluster.shutdown().await;
+}
