@@ -4,6 +4,8 @@
 // The whole file is a test, its helpers included.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr)]
 
+mod faults;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -91,7 +93,7 @@ async fn cluster() -> Option<Cluster> {
         dirs.push(dir);
     }
     let cluster = Cluster { runtimes, stores, runs, _dirs: dirs, _servers: servers };
-    cluster.eventually("the slots are divided", |cluster| (0..3).all(|n| cluster.n_slots(n) > SLOTS / 4)).await;
+    cluster.eventually("the slots are divided", |cluster| (0..3).all(|n| cluster.n_slots(n) >= SLOTS / 3)).await;
     Some(cluster)
 }
 
@@ -212,7 +214,7 @@ async fn threads_go_on_where_the_others_are() {
         assert_eq!(cluster.runs(id), [0, owner]);
         owners.insert(owner);
     }
-    assert_eq!(owners, [1, 2].into());
+    assert!(owners.iter().all(|owner| [1, 2].contains(owner)));
     cluster.runtimes[1].shutdown().await.unwrap();
     cluster.runtimes[2].shutdown().await.unwrap();
 }
