@@ -19,7 +19,8 @@ use crate::error::{ControlError, RuntimeError};
 use crate::label_limits::StartPermit;
 use crate::port::Reply;
 use crate::registry::{Live, ThreadRegistry};
-use crate::shared::{self, Patience, Request, of_runtime};
+use crate::shared::ask::{Patience, ask as ask_its_runtime, of_runtime};
+use crate::shared::request::Request;
 use crate::thread_actor::ThreadActor;
 use crate::thread_actor::messages::{CheckIdle, Settle, SyncPause, Tell};
 use rethread_events::text::with_sources;
@@ -201,7 +202,7 @@ async fn ask_with<M: Deliverable>(
     loop {
         let answered = match registry.has_slot(thread) {
             true => ask_here(registry, thread, permit.clone(), &message).await,
-            false => shared::ask(registry, thread, &request()).await,
+            false => ask_its_runtime(registry, thread, &request()).await,
         };
         if !patience.goes_on(registry, of_runtime(&answered)).await {
             return answered;

@@ -12,6 +12,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::branch_states::BranchStates;
 use crate::changed_queues::ChangedQueues;
+use crate::clock;
 use crate::error::RuntimeError;
 use crate::live_threads::{Address, LiveThreads};
 use crate::llm_executor::LlmExecutor;
@@ -244,6 +245,23 @@ impl ThreadRegistry {
     /// imported before it had ended, until a caller uses it here: the original may continue elsewhere.
     pub(crate) fn is_mine(&self, id: ThreadId) -> bool {
         self.services.mode.runs() && !self.services.imported.has(id) && self.has_slot(id)
+    }
+
+    /// Whether the thread belongs to this runtime.
+    pub(crate) fn has_slot(&self, thread: ThreadId) -> bool {
+        self.services.shared.as_ref().is_none_or(|shared| shared.has(thread))
+    }
+
+    /// Returns an id for a new thread, which this runtime can run.
+    pub(crate) fn new_thread_id(&self) -> ThreadId {
+        let id = clock::new_thread_id();
+        self.services.shared.as_ref().map_or(id, |shared| shared.place(id))
+    }
+
+    /// # Errors
+    /// `Shared` if several runtimes have the log: `what` is done by one that has it alone.
+    pub(crate) fn alone(&self, what: &'static str) -> Result<(), RuntimeError> {
+        self.services.shared.as_ref().map_or(Ok(()), |_| Err(RuntimeError::Shared { what }))
     }
 
     pub(crate) fn is_shutting_down(&self) -> bool {

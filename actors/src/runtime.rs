@@ -20,7 +20,6 @@ use crate::queues;
 use crate::recovery;
 use crate::registry::ThreadRegistry;
 use crate::services::Services;
-use crate::shared;
 use crate::signals;
 use crate::thread_actor::messages::Halt;
 use crate::thread_handle::ThreadHandle;
@@ -82,16 +81,14 @@ impl Runtime {
         let (registry, host) = (self.registry().clone(), self.shared.clone() as Arc<dyn Any + Send + Sync>);
         // Set once, before any tool runs.
         let _ = registry.services.host.set(Arc::downgrade(&host));
-        shared::serve(&registry);
         if let Stage::Runs(own) = &*self.shared.stage.lock() {
             own.system.arbiter().spawn_fn(move || {
                 actix_rt::spawn(recovery::wake_when_due(registry.clone()));
                 actix_rt::spawn(queues::run(registry.clone()));
                 if registry.services.mode == Mode::Run {
                     actix_rt::spawn(recovery::wake_suspended(registry.clone()));
-                    match registry.services.shared {
-                        None => Self::continue_threads(&registry),
-                        Some(_) => drop(actix_rt::spawn(shared::run(registry))),
+                    if registry.services.shared.is_none() {
+                        Self::continue_threads(&registry);
                     }
                 }
             });

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rethread_events::codec::OrderedMap;
 use rethread_events::event::{StartedByParent, ThreadStarted};
-use rethread_events::ids::{NodeId, Seq, ThreadId, TraceId};
+use rethread_events::ids::{Hash, NodeId, Seq, ThreadId, TraceId};
 use rethread_events::json::Json;
 use rethread_events::labels::Labels;
 use rethread_events::message::Message;
@@ -22,7 +22,8 @@ use crate::error::{RuntimeError, StartThreadError, TooLarge};
 use crate::label_limits::StartPermit;
 use crate::port::Reply;
 use crate::runtime::Runtime;
-use crate::shared;
+use crate::shared::ask::{Patience, ask};
+use crate::shared::request::{Parts, Request, StartRequest};
 use crate::thread_actor::messages::{Begin, Origin};
 use crate::thread_handle::ThreadHandle;
 
@@ -84,15 +85,11 @@ impl StartThread {
         Self { workflow, input: Ok(given.input.clone()), id: None, on_busy: OnBusy::Refuse, parent, given }
     }
 
-    pub(crate) fn workflow_of(&self) -> &Arc<Workflow> {
-        &self.workflow
-    }
-
     /// What another runtime needs to start it, once it was checked as far as this one can.
     ///
     /// # Errors
     /// As [`Runtime::start`].
-    pub(crate) fn request_parts(&self, runtime: &Runtime) -> Result<shared::Parts, StartThreadError> {
+    pub(crate) fn request_parts(&self, runtime: &Runtime) -> Result<Parts, StartThreadError> {
         let input = self.input.clone()?;
         runtime.fits("an input", &input.0)?;
         runtime.past_fits(&self.given)?;
@@ -240,7 +237,33 @@ impl Runtime {
         let id = start.id.unwrap_or_else(|| self.registry().new_thread_id());
         match self.services().shared {
             None => self.start_here(id, start).await,
-            Some(_) => shared::start(self, id, start).await,
+            Some(_) => self.start_at_its_runtime(id, start).await,
+        }
+    }
+
+    /// Starts a thread at the runtime to which its id belongs.
+    async fn start_at_its_runtime(&self, id: ThreadId, start: StartThread) -> Result<ThreadHandle, StartThreadError> {
+        let registry = self.registry();
+        let mut patience = Patience::new();
+        let mut request = None;
+        loop {
+            let started = if registry.has_slot(id) {
+                self.start_here(id, start.clone()).await
+            } else {
+                let (parts, _held) = match &mut request {
+                    Some(request) => request,
+                    None => request.insert((start.request_parts(self)?, self.keep(&start.workflow).await?)),
+                };
+                let asked = ask(registry, id, &Request::Start(StartRequest::new(id, parts))).await;
+                asked.map(|_| self.thread(id)).map_err(|error| StartThreadError::of_begin(id, error))
+            };
+            let failed = match &started {
+                Err(StartThreadError::Runtime(error)) => Err(error),
+                _ => Ok(()),
+            };
+            if !patience.goes_on(registry, failed).await {
+                return started;
+            }
         }
     }
 
@@ -337,9 +360,41 @@ impl Runtime {
             return Ok(held);
         }
         if services.shared.is_some() {
-            return shared::keep(self, workflow).await;
+            return self.keep_once(workflow).await;
         }
         self.keep_here(workflow).await
+    }
+
+    /// Stores it where several runtimes have the log: the one that has the slot of the name adds to the versions of the name.
+    async fn keep_once(&self, workflow: &Arc<Workflow>) -> Result<Held, RuntimeError> {
+        let (registry, services) = (self.registry(), self.services());
+        let mut name = [0; 16];
+        name.copy_from_slice(&Hash::of(workflow.name().as_bytes()).as_bytes()[..16]);
+        let place = ThreadId::from_bytes(name);
+        let held = services.definitions.hold(workflow.hash());
+        let mut patience = Patience::new();
+        let mut is_put = false;
+        loop {
+            let kept = if registry.has_slot(place) {
+                self.keep_here(workflow).await.map(drop)
+            } else {
+                if !std::mem::replace(&mut is_put, true) {
+                    let (services, workflow) = (services.clone(), workflow.clone());
+                    self.blocking(move || services.definitions.put(&workflow)).await??;
+                }
+                let request = Request::Keep { place, workflow: workflow.hash() };
+                let asked = ask(registry, place, &request).await;
+                asked.map(drop).map_err(|error| RuntimeError::of_control(place, &error))
+            };
+            match &kept {
+                Ok(()) => {
+                    services.definitions.set_named(workflow);
+                    return Ok(held);
+                }
+                Err(error) if patience.goes_on(registry, Err::<(), _>(error)).await => {}
+                Err(error) => return Err(error.clone()),
+            }
+        }
     }
 
     pub(crate) async fn keep_here(&self, workflow: &Arc<Workflow>) -> Result<Held, RuntimeError> {

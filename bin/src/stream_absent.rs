@@ -46,6 +46,10 @@ pub(crate) struct Standby;
 impl Standby {
     pub(crate) fn end(&self) {}
 
+    pub(crate) fn is_holder_near(&self) -> bool {
+        false
+    }
+
     pub(crate) fn holder(&self) -> Option<String> {
         None
     }

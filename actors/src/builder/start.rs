@@ -23,6 +23,8 @@ use crate::runtime::Runtime;
 #[cfg(feature = "schedules")]
 use crate::schedules;
 use crate::services::{Parts, Services};
+use crate::shared::divide;
+use crate::shared::serve::serve;
 use crate::tool_executor::ToolExecutor;
 use crate::tool_services::Plan;
 
@@ -147,15 +149,15 @@ impl RuntimeBuilder {
         };
         match started.await {
             Ok(system) => {
-                #[cfg(feature = "schedules")]
                 let arbiter = system.system.arbiter().clone();
                 let runtime = Runtime::new(registry.clone(), system);
                 runtime.begin_work();
-                #[cfg(feature = "schedules")]
-                if services.mode == Mode::Run && services.shared.is_none() {
-                    arbiter.spawn_fn(move || {
-                        actix_rt::spawn(schedules::run(registry));
-                    });
+                if services.shared.is_some() {
+                    serve(&registry);
+                    arbiter.spawn_fn(move || drop(actix_rt::spawn(divide::run(registry))));
+                } else if services.mode == Mode::Run {
+                    #[cfg(feature = "schedules")]
+                    arbiter.spawn_fn(move || drop(actix_rt::spawn(schedules::run(registry))));
                 }
                 Ok(runtime)
             }

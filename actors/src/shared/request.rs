@@ -11,7 +11,6 @@ use rethread_events::thread::{Input, Rejected, Start};
 use rethread_store::StoreError;
 use serde::{Deserialize, Serialize};
 
-use super::conflict;
 use crate::error::{ControlError, NextMove, ReadError, RuntimeError, StartThreadError};
 
 /// A request to the runtime of a thread.
@@ -63,7 +62,7 @@ pub(crate) struct StartRequest {
 pub(crate) type Parts = (Hash, Option<(StartedByParent, TraceId)>, Start);
 
 impl StartRequest {
-    pub(super) fn new(id: ThreadId, (workflow, parent, start): &Parts) -> Self {
+    pub(crate) fn new(id: ThreadId, (workflow, parent, start): &Parts) -> Self {
         let start = start.clone();
         Self {
             id,
@@ -154,6 +153,14 @@ impl Response {
             }
             Self::Failed { message, next_move } => RuntimeError::Remote { thread, message, next_move }.into(),
         })
+    }
+}
+
+/// Whether the log refused it because another runtime was first.
+fn conflict(error: &RuntimeError) -> Option<(Seq, Seq)> {
+    match error {
+        RuntimeError::Store(StoreError::Conflict { expected, actual, .. }) => Some((*expected, *actual)),
+        _ => None,
     }
 }
 

@@ -67,13 +67,13 @@ impl Forwarder {
 
     /// The address of the server that has the log.
     fn target(&self) -> Option<Url> {
-        target(&self.standby.holder()?, self.own.ip())
+        target(&self.standby.holder()?, self.standby.is_holder_near(), self.own.ip())
     }
 }
 
 /// The address in what a process that has the log says of itself, if requests to a server with the address `own` may be
-/// passed on to it.
-fn target(holder: &str, own: IpAddr) -> Option<Url> {
+/// passed on to it. `is_near` says that both have one loopback network.
+fn target(holder: &str, is_near: bool, own: IpAddr) -> Option<Url> {
     let url = holder.strip_prefix("rethread serve at ")?.split([',', ' ']).next()?.parse::<Url>().ok()?;
     let address: IpAddr = match url.host()? {
         url::Host::Ipv4(address) => address.into(),
@@ -81,7 +81,7 @@ fn target(holder: &str, own: IpAddr) -> Option<Url> {
         url::Host::Domain(_) => return None,
     };
     // Whoever reaches a server at a loopback address is on its machine, and may need no token.
-    let is_for_both = own.is_loopback() || !address.is_loopback();
+    let is_for_both = own.is_loopback() && is_near || !address.is_loopback();
     (url.scheme() == "http" && !address.is_unspecified() && is_for_both).then_some(url)
 }
 
@@ -164,16 +164,19 @@ pub(super) async fn forward(
 #[cfg(test)]
 mod tests {
     use super::target;
+    use std::net::Ipv6Addr;
 
     #[test]
     fn requests_are_passed_on_to_the_server_that_has_the_log() {
-        let target = |holder: &str, own: &str| target(holder, own.parse().unwrap()).map(|url| url.to_string());
+        let target = |holder: &str, own: &str| target(holder, true, own.parse().unwrap()).map(|url| url.to_string());
         let holder = "rethread serve at http://10.0.0.1:7117, pid 4711";
         for own in ["10.0.0.2", "127.0.0.1", "0.0.0.0"] {
             assert_eq!(target(holder, own).unwrap(), "http://10.0.0.1:7117/");
         }
         let local = "rethread serve at http://[::1]:7117, pid 4711";
         assert_eq!(target(local, "::1").unwrap(), "http://[::1]:7117/");
+        // Its loopback address is another server here, or none.
+        assert_eq!(super::target(local, false, Ipv6Addr::LOCALHOST.into()), None);
         // Not from other machines to one that only its own machine reaches, nor to where nobody listens.
         assert_eq!(target(local, "0.0.0.0"), None);
         assert_eq!(target("rethread serve at http://127.0.0.1:7117, pid 1", "10.0.0.2"), None);

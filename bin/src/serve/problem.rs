@@ -380,6 +380,8 @@ impl From<RuntimeError> for Problem {
                 format!("{error}: what was acknowledged is in the log; read it, then ask again"),
             ),
             RuntimeError::ShuttingDown => Self::stopping(),
+            RuntimeError::Elsewhere(_) => Self::new(Kind::Busy, format!("{error}: try again in a moment")),
+            RuntimeError::Shared { .. } => Self::new(Kind::InvalidRequest, error.to_string()),
             RuntimeError::Store(error) => Self::store(error),
             RuntimeError::Embedding(ref cause) if cause.retryable => {
                 Self::new(Kind::Busy, format!("{}: try again in a moment", with_sources(&error)))

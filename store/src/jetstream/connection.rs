@@ -82,6 +82,11 @@ impl Connection {
         Ok(Self { client, context, stream, name, address, log, part_bytes, label, n_replicas })
     }
 
+    /// The name of this process, for people.
+    pub(super) fn name_of_process(&self) -> String {
+        format!("{}, pid {}", self.label, std::process::id())
+    }
+
     pub(super) fn unavailable(&self, error: &dyn std::error::Error) -> StoreError {
         unavailable(&self.address, error)
     }

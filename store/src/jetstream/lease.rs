@@ -8,6 +8,7 @@ use bytes::Bytes;
 
 use super::connection::{Connection, patiently, unavailable};
 use super::options::{JetStreamOptions, Standby};
+use super::replica::network;
 use crate::error::StoreError;
 
 const KEY: &str = "writer";
@@ -24,11 +25,22 @@ pub(super) struct Lease {
     is_lost: bool,
 }
 
-/// The id of the replica comes first: whoever has its folder locked may take over from an earlier process there.
-fn value(replica: &[u8; 16], label: &str) -> Bytes {
+/// The id of the replica comes first: whoever has its folder locked may take over from an earlier process there. Then the name
+/// of the process, and its network after a line end.
+fn value(replica: &[u8; 16], connection: &Connection) -> Bytes {
     let mut value = replica.to_vec();
-    value.extend_from_slice(format!("{label}, pid {}", std::process::id()).as_bytes());
+    value.extend_from_slice(connection.name_of_process().as_bytes());
+    if let Some(network) = network() {
+        value.extend_from_slice(format!("\n{network}").as_bytes());
+    }
     value.into()
+}
+
+/// The process that has a lease, and whether it is in the network of this one.
+fn holder(value: &[u8]) -> (String, bool) {
+    let text = String::from_utf8_lossy(value.get(16..).unwrap_or_default());
+    let (name, of) = text.split_once('\n').unwrap_or((&text, ""));
+    (name.to_owned(), network().is_some_and(|own| own == of))
 }
 
 impl Lease {
@@ -44,7 +56,7 @@ impl Lease {
     ) -> Result<Self, StoreError> {
         let bucket = patiently(|| open(connection, options)).await?;
         let duration = duration(connection, &bucket).await?;
-        let value = value(replica, &connection.label);
+        let value = value(replica, connection);
         let deadline = Instant::now() + duration + duration / 2;
         let is_late = || options.standby.is_none() && Instant::now() > deadline;
         let mut is_said = false;
@@ -60,7 +72,7 @@ impl Lease {
             if error.kind() != CreateErrorKind::AlreadyExists && is_late() {
                 return Err(connection.unavailable(&error));
             }
-            let holder = match bucket.entry(KEY).await {
+            let (holder, is_near) = match bucket.entry(KEY).await {
                 Ok(Some(entry)) if entry.value.starts_with(replica) => {
                     // The process that had it has ended: this one has locked its folder.
                     if let Ok(revision) = bucket.update(KEY, value.clone(), entry.revision).await {
@@ -68,17 +80,17 @@ impl Lease {
                     }
                     continue;
                 }
-                Ok(Some(entry)) => String::from_utf8_lossy(entry.value.get(16..).unwrap_or_default()).into_owned(),
-                Ok(None) => String::new(),
+                Ok(Some(entry)) => holder(&entry.value),
+                Ok(None) => Default::default(),
                 Err(error) if is_late() => return Err(connection.unavailable(&error)),
-                Err(_) => String::new(),
+                Err(_) => Default::default(),
             };
             if is_late() {
                 return Err(StoreError::Locked { path: connection.address.clone().into(), holder });
             }
             match &options.standby {
                 _ if holder.is_empty() => {}
-                Some(standby) => standby.set_holder(holder),
+                Some(standby) => standby.set_holder(holder, is_near),
                 None if is_said => {}
                 None => {
                     is_said = true;
@@ -127,7 +139,7 @@ impl Lease {
 pub(super) async fn release(connection: &Connection, replica: &[u8; 16]) {
     let Some(bucket) = find(connection).await else { return };
     if let Ok(Some(entry)) = bucket.entry(KEY).await
-        && entry.value == value(replica, &connection.label)
+        && entry.value == value(replica, connection)
     {
         // It runs out by itself if this fails.
         let _ = bucket.delete_expect_revision(KEY, Some(entry.revision)).await;

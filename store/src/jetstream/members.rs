@@ -88,7 +88,7 @@ impl Membership {
             if std::mem::replace(&mut has_published, true) && members.members.values().any(|member| member.is_alone) {
                 return Err(self.locked("a process that came later".into()));
             }
-            Ok(Some(ChangeKind::TakeOver { holder: self.name() }))
+            Ok(Some(ChangeKind::TakeOver { holder: self.connection.name_of_process() }))
         })
         .await
     }
@@ -103,7 +103,7 @@ impl Membership {
                 return Ok(None);
             }
             let Some((epoch, _)) = members.members.iter().find(|(_, member)| member.is_alone) else {
-                return Ok(Some(ChangeKind::Join { replica: self.replica, holder: self.name() }));
+                return Ok(Some(ChangeKind::Join { replica: self.replica, holder: self.connection.name_of_process() }));
             };
             if lease.is_none() {
                 // That it can be had says that the process has ended.
@@ -183,17 +183,13 @@ impl Membership {
         self.members.borrow().members.values().next().is_some_and(|member| member.opening == self.opening)
     }
 
-    fn name(&self) -> String {
-        format!("{}, pid {}", self.connection.label, std::process::id())
-    }
-
     /// Whether to wait longer for a process that has the log.
     fn wait_for(&self, options: &JetStreamOptions, holder: &str, until: Instant) -> Result<(), StoreError> {
         self.queue.check_open()?;
         match &options.standby {
             Some(standby) if standby.is_ended() => Err(StoreError::Closed),
             Some(standby) => {
-                standby.set_holder(holder.into());
+                standby.set_holder(holder.into(), false);
                 Ok(())
             }
             None if Instant::now() > until => Err(self.locked(holder.into())),

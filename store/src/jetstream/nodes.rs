@@ -190,7 +190,7 @@ async fn report_now(
     replica: &[u8; 16],
     progress: Progress,
 ) -> Result<(), StoreError> {
-    let name = format!("{}, pid {}", connection.label, std::process::id());
+    let name = connection.name_of_process();
     let report = Report { has_log: progress.epoch > 0, sequence: progress.sequence, name };
     let put = bucket.put(key(replica), report.encode()).await;
     put.map(drop).map_err(|error| connection.unavailable(&error))

@@ -56,6 +56,7 @@ pub struct Standby(Arc<Mutex<Wait>>);
 struct Wait {
     is_ended: bool,
     holder: Option<String>,
+    is_near: bool,
 }
 
 impl Standby {
@@ -73,8 +74,15 @@ impl Standby {
         self.0.lock().is_ended
     }
 
-    pub(super) fn set_holder(&self, holder: String) {
-        self.0.lock().holder = Some(holder);
+    /// Whether that process is in the network of this one, so that a loopback address is the same for both. False as long as
+    /// that is not known.
+    pub fn is_holder_near(&self) -> bool {
+        self.0.lock().is_near
+    }
+
+    pub(super) fn set_holder(&self, holder: String, is_near: bool) {
+        let mut wait = self.0.lock();
+        (wait.holder, wait.is_near) = (Some(holder), is_near);
     }
 }
 

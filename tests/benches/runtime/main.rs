@@ -14,6 +14,7 @@ mod disk;
 mod graphs;
 mod memory;
 mod register;
+mod shared;
 mod waiting;
 mod work;
 
@@ -45,6 +46,9 @@ fn main() -> Result<()> {
     let wanted: Vec<&str> = arguments.iter().map(String::as_str).filter(|a| !a.starts_with("--")).collect();
     let root = tempfile::Builder::new().prefix("rethread-bench-").tempdir_in(place())?;
     let runner = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    if runner.block_on(shared::member())? {
+        return Ok(());
+    }
     for (name, part) in PARTS {
         // The measurements of memory are made in a process of their own.
         if wanted.contains(name) || wanted.is_empty() && !name.starts_with("memory") {
@@ -69,6 +73,7 @@ const PARTS: &[(&str, Part)] = &[
     ("chat", |folder, size| Box::pin(chat::run(folder, size))),
     ("fan-out", |folder, size| Box::pin(graphs::fan_out(folder, size))),
     ("loop", |folder, size| Box::pin(graphs::iterations(folder, size))),
+    ("shared", |folder, size| Box::pin(shared::run(folder, size))),
     ("memory-idle", |folder, size| Box::pin(memory::idle(folder, size))),
     ("memory-wait", |folder, size| Box::pin(waiting::run(folder, size))),
     (waiting::RESTART, |_, size| Box::pin(waiting::restart(size))),
