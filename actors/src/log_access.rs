@@ -2,9 +2,13 @@
 
 use std::sync::Arc;
 
+use rethread_events::ids::{Hash, ThreadId};
 use rethread_store::{LogReader, StoreError};
 
+use crate::error::RuntimeError;
 use crate::runtime::Runtime;
+use crate::shared::ask::{Patience, ask};
+use crate::shared::request::Request;
 use crate::{crashes, definitions, imported, memories, subscription};
 
 /// The prefixes of the names under which a runtime stores values of its own.
@@ -30,6 +34,56 @@ pub trait LogAccess {
     /// # Errors
     /// As [`LogAccess::put_value`].
     fn remove_value(&self, name: &str) -> Result<(), StoreError>;
+}
+
+impl Runtime {
+    /// Stores a small value under a name, unless there is one, and returns the value that is there then. It is durable when
+    /// this returns. Where several runtimes have the log, one of those that ask at the same time is first.
+    ///
+    /// # Errors
+    /// As [`LogAccess::put_value`]; `Elsewhere` and `Store(InDoubt)` where another runtime was asked and does not answer.
+    pub async fn put_value_once(&self, name: &str, value: &[u8]) -> Result<Vec<u8>, RuntimeError> {
+        check_name(name)?;
+        let place = place_of(name);
+        let registry = self.registry();
+        let mut patience = Patience::new();
+        loop {
+            let stored = if registry.has_slot(place) {
+                self.put_value_here(place, name, value).await
+            } else {
+                let (name, value) = (name.to_owned(), value.to_owned());
+                let asked = ask(registry, place, &Request::PutOnce { place, name, value }).await;
+                asked.map(drop).map_err(|error| RuntimeError::of_control(place, &error))
+            };
+            if !patience.goes_on(registry, stored.as_ref().map(|()| ())).await {
+                stored?;
+                let (store, name) = (self.store().clone(), name.to_owned());
+                let found = self.blocking(move || store.value(&name)).await??;
+                // It was removed at once.
+                return Ok(found.unwrap_or_else(|| value.to_owned()));
+            }
+        }
+    }
+
+    /// Stores it, if this runtime has the place of its name.
+    pub(crate) async fn put_value_here(&self, place: ThreadId, name: &str, value: &[u8]) -> Result<(), RuntimeError> {
+        let (services, name, value) = (self.services().clone(), name.to_owned(), value.to_owned());
+        let put = move || {
+            let _one_at_a_time = services.values_once[usize::from(place.as_bytes()[15])].lock();
+            match services.store.value(&name)? {
+                Some(_) => Ok(()),
+                None => services.store.put_value(&name, &value),
+            }
+        };
+        Ok(self.blocking(put).await??)
+    }
+}
+
+/// The place of a name among the slots of threads.
+pub(crate) fn place_of(name: &str) -> ThreadId {
+    let mut place = [0; 16];
+    place.copy_from_slice(&Hash::of(name.as_bytes()).as_bytes()[..16]);
+    ThreadId::from_bytes(place)
 }
 
 impl LogAccess for Runtime {

@@ -5,12 +5,13 @@ mod machine;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rethread_events::fault::{ErrorKind, ExecutionError};
 use rethread_events::ids::ThreadId;
 use rethread_events::label_limits::LabelCounts;
 use rethread_events::memory::Embedding;
 use rethread_events::principal::Principal;
-use rethread_store::{LogReader, Store};
+use rethread_store::{LogReader, SLOTS, Store};
 use rethread_tools::{Host, Registry, Workspace, Workspaces};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
@@ -77,6 +78,8 @@ pub(crate) struct Services {
     pub(crate) mode: Mode,
     /// The other runtimes, unless this one has the log alone.
     pub(crate) shared: Option<Shared>,
+    /// The locks of values that are stored once, by the places of their names.
+    pub(crate) values_once: Vec<Mutex<()>>,
     /// The memory budget for reports that the log has no room for.
     pub(crate) room: Arc<MemoryBudget>,
     /// The permits for concurrent model calls.
@@ -128,6 +131,7 @@ impl Services {
             traces: TraceContexts::new(parts.store.clone(), parts.trace_context),
             monitors: parts.monitors,
             shared: Shared::of(&*parts.store),
+            values_once: (0..SLOTS).map(|_| Mutex::default()).collect(),
             store: parts.store,
             tools: parts.tools,
             models: Arc::new(parts.models),

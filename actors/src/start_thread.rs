@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rethread_events::codec::OrderedMap;
 use rethread_events::event::{StartedByParent, ThreadStarted};
-use rethread_events::ids::{Hash, NodeId, Seq, ThreadId, TraceId};
+use rethread_events::ids::{NodeId, Seq, ThreadId, TraceId};
 use rethread_events::json::Json;
 use rethread_events::labels::Labels;
 use rethread_events::message::Message;
@@ -20,6 +20,7 @@ use crate::clock;
 use crate::definitions::Held;
 use crate::error::{RuntimeError, StartThreadError, TooLarge};
 use crate::label_limits::StartPermit;
+use crate::log_access::place_of;
 use crate::port::Reply;
 use crate::runtime::Runtime;
 use crate::shared::ask::{Patience, ask};
@@ -241,6 +242,11 @@ impl Runtime {
         }
     }
 
+    /// Returns an id for a new thread. Where several runtimes have the log, it is one that this runtime can run.
+    pub fn new_thread_id(&self) -> ThreadId {
+        self.registry().new_thread_id()
+    }
+
     /// Starts a thread at the runtime to which its id belongs.
     async fn start_at_its_runtime(&self, id: ThreadId, start: StartThread) -> Result<ThreadHandle, StartThreadError> {
         let registry = self.registry();
@@ -368,9 +374,7 @@ impl Runtime {
     /// Stores it where several runtimes have the log: the one that has the slot of the name adds to the versions of the name.
     async fn keep_once(&self, workflow: &Arc<Workflow>) -> Result<Held, RuntimeError> {
         let (registry, services) = (self.registry(), self.services());
-        let mut name = [0; 16];
-        name.copy_from_slice(&Hash::of(workflow.name().as_bytes()).as_bytes()[..16]);
-        let place = ThreadId::from_bytes(name);
+        let place = place_of(workflow.name());
         let held = services.definitions.hold(workflow.hash());
         let mut patience = Patience::new();
         let mut is_put = false;

@@ -28,7 +28,7 @@ use crate::output::{self, Color};
 use crate::remote::{self, Client, RemoteStore};
 use crate::serve::local::{Driven, Local};
 use crate::serve::webhook;
-use crate::stream::{self, Standby};
+use crate::stream::{self, Others, Standby};
 use crate::toolset::{self, MoreArgs, Programs, ToolArgs};
 use crate::workers;
 
@@ -86,9 +86,9 @@ pub(crate) struct OpenArgs {
     /// The runs whose traces this command sends when it has ended
     #[arg(skip)]
     pub(crate) traces: otlp::AtExit,
-    /// The wait for the log, if another process may have it for as long as it likes
+    /// What a server does about other processes that have the log
     #[arg(skip)]
-    pub(crate) standby: OnceLock<Standby>,
+    pub(crate) others: OnceLock<Others>,
     /// Use the log of this server, such as http://127.0.0.1:7117, with the token in RETHREAD_TOKEN; a server of this
     /// machine that holds the log is found automatically
     #[arg(long, global = true, env = "RETHREAD_SERVER", value_name = "URL")]
@@ -245,8 +245,8 @@ impl OpenArgs {
             .limits(|limits| limits.crashes_max = crashes_max)
             .mode(Mode::RunOnDemand)
             .principal(Principal::Command);
-        let standby = self.standby.get();
-        stream::place(builder, self.store.as_deref(), self.config_file(), creates == Creates::Log, standby)
+        let others = self.others.get();
+        stream::place(builder, self.store.as_deref(), self.config_file(), creates == Creates::Log, others)
     }
 
     /// A runtime that only reads: it needs an existing log, and starts nothing. It reads through the process that holds
@@ -411,8 +411,16 @@ impl OpenArgs {
     }
 
     /// Makes the next runtime wait for a log in a stream for as long as another process has it.
-    pub(crate) fn stand_by(&self) -> &Standby {
-        self.standby.get_or_init(Standby::default)
+    pub(crate) fn stand_by(&self) -> Standby {
+        let standby = Standby::default();
+        // Called once, by the server.
+        let _ = self.others.set(Others::StandBy(standby.clone()));
+        standby
+    }
+
+    /// Makes the next runtime have the log together with others.
+    pub(crate) fn share(&self) {
+        let _ = self.others.set(Others::Share);
     }
 
     /// A runtime that resumes every thread that has not ended, or only reads, for a server at `url`.

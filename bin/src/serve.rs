@@ -64,6 +64,7 @@ use rethread::store::StoreError;
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
+use self::doors::Doors;
 pub(crate) use self::doors::acp::command as acp;
 pub(crate) use self::doors::mcp::stdio as mcp;
 use self::idempotency::blocking;
@@ -110,6 +111,9 @@ pub(crate) struct ServeArgs {
     /// a log in a stream (--store)
     #[arg(long, conflicts_with = "read_only")]
     standby: bool,
+    /// Have the log together with other servers, each of which runs a part of the threads. Only for a log in a stream (--store)
+    #[arg(long, conflicts_with_all = ["read_only", "standby"])]
+    shared: bool,
     /// Require a token on a loopback address too
     #[arg(long)]
     require_token: bool,
@@ -174,16 +178,22 @@ pub(crate) async fn serve(open: &OpenArgs, args: ServeArgs) -> Result<ExitCode, 
     let incoming = if args.read_only { Default::default() } else { incoming::read(open.config_file())? };
     let listener = listen(&args, &tokens)?;
     let address = listener.local_addr()?;
-    let doors = doors::read(open.config_file(), address.ip().is_loopback())?;
+    // Where several servers have the log, none is open unless the configuration says so, which is refused then.
+    let doors = doors::read(open.config_file(), address.ip().is_loopback() && !args.shared)?;
     let url = format!("http://{address}");
     // Where nothing is changed, no call is approved.
     let runs_programs = programs != Programs::None && !args.read_only && !args.no_token;
     let token = if runs_programs { token_for(open, &args, programs, &mut tokens)? } else { None };
     let opening = open.serve(&args.tools, &url, args.read_only);
+    if args.shared {
+        open.share();
+        alone(!webhooks.is_empty(), open, &doors)?;
+    }
     let runtime = if args.standby {
         let shown = open.prints_messages().then_some(&*url);
         let body_bytes_max = args.body_bytes_max as usize;
-        let waited = standby::wait(&listener, open.stand_by(), body_bytes_max, shown, opening).await?;
+        let standby = open.stand_by();
+        let waited = standby::wait(&listener, &standby, body_bytes_max, shown, opening).await?;
         let Some(runtime) = waited else { return Ok(ExitCode::SUCCESS) };
         runtime
     } else {
@@ -283,9 +293,8 @@ pub(crate) async fn serve(open: &OpenArgs, args: ServeArgs) -> Result<ExitCode, 
     }
     let closed = open::close(runtime).await;
     if let Some(holder) = lost {
-        let message = format!(
-            "{holder} has taken over the log, so this server ends: start it again with --standby to wait for the log"
-        );
+        let again = if args.shared { "start it again" } else { "start it again with --standby to wait for the log" };
+        let message = format!("{holder} has taken over the log, so this server ends: {again}");
         return Err(Failure::new(CONFLICT, message));
     }
     closed?;
@@ -293,6 +302,27 @@ pub(crate) async fn serve(open: &OpenArgs, args: ServeArgs) -> Result<ExitCode, 
         Ok(Ok(())) => Ok(ExitCode::SUCCESS),
         Ok(Err(error)) => Err(error.into()),
         Err(error) => Err(Failure::other(format!("the server failed: {error}"))),
+    }
+}
+
+/// Refuses what one server does for the whole log, which others have as well.
+///
+/// # Errors
+/// For webhooks, the export of traces and doors that the configuration opens.
+fn alone(has_webhooks: bool, open: &OpenArgs, doors: &Doors) -> Result<(), Failure> {
+    #[cfg(feature = "otlp")]
+    let exports = otlp::read(open.config_file(), &otlp::variable)?.is_some();
+    #[cfg(not(feature = "otlp"))]
+    let exports = false;
+    let kept_by_one =
+        [(has_webhooks, "webhooks"), (exports, "[telemetry]"), (doors.is_any(), "a door of [serve.doors]")];
+    match kept_by_one.iter().find(|(is_set, _)| *is_set) {
+        Some((_, what)) => {
+            let message =
+                format!("--shared and {what} do not go together: only a server that has the log alone has it");
+            Err(Failure::new(INVALID, message))
+        }
+        None => Ok(()),
     }
 }
 

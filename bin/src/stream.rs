@@ -6,12 +6,21 @@ use std::time::Duration;
 use rethread::RuntimeBuilder;
 use rethread::errors::RuntimeError;
 pub(crate) use rethread::store::Standby;
-use rethread::store::{JetStreamOptions, NatsServers};
+use rethread::store::{Access, JetStreamOptions, NatsServers};
 use serde::Deserialize;
 
 use crate::definition;
 use crate::exit::{Failure, NOT_FOUND};
 use crate::nats::{self, Connection, Rest, Table};
+
+/// What a server does about other processes that have the log.
+#[derive(Debug, Clone)]
+pub(crate) enum Others {
+    /// It waits for as long as one of them has it.
+    StandBy(Standby),
+    /// It has the log together with them.
+    Share,
+}
 
 #[derive(Debug, Deserialize)]
 struct File {
@@ -51,22 +60,27 @@ pub(crate) fn is_configured(file: &Path) -> bool {
 /// if neither does. The stream is created if it is not there and `create` says so.
 ///
 /// # Errors
-/// As [`check`], for a URL that names no stream, and for a wait for a log in a folder.
+/// As [`check`], for a URL that names no stream, and for a log in a folder that others are to have as well.
 pub(crate) fn place(
     builder: RuntimeBuilder,
     url: Option<&str>,
     file: Option<&Path>,
     create: bool,
-    standby: Option<&Standby>,
+    others: Option<&Others>,
 ) -> Result<RuntimeBuilder, Failure> {
-    match (options(url, file)?, standby) {
-        (Some(options), standby) => {
-            Ok(builder.in_stream(JetStreamOptions { create, standby: standby.cloned(), ..options }))
-        }
-        (None, None) => Ok(builder),
-        (None, Some(_)) => {
-            let message =
-                "--standby is for a log in a stream: name it with --store, or in the table `store` of rethread.toml";
+    let options = options(url, file)?;
+    let (option, standby, access) = match others {
+        None => ("", None, Access::Alone),
+        Some(Others::StandBy(standby)) => ("--standby", Some(standby.clone()), Access::Alone),
+        Some(Others::Share) => ("--shared", None, Access::Shared),
+    };
+    match options {
+        Some(options) => Ok(builder.in_stream(JetStreamOptions { create, standby, access, ..options })),
+        None if others.is_none() => Ok(builder),
+        None => {
+            let message = format!(
+                "{option} is for a log in a stream: name it with --store, or in the table `store` of rethread.toml"
+            );
             Err(Failure::new(2, message))
         }
     }

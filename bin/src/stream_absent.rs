@@ -39,6 +39,13 @@ pub(crate) async fn look(_: Option<&str>, _: Option<&Path>) -> Option<Result<Str
     None
 }
 
+/// What a server does about other processes that have the log.
+#[derive(Debug, Clone)]
+pub(crate) enum Others {
+    StandBy(Standby),
+    Share,
+}
+
 /// A wait for a log in a stream.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Standby;
@@ -71,10 +78,12 @@ pub(crate) fn place(
     url: Option<&str>,
     file: Option<&Path>,
     _create: bool,
-    standby: Option<&Standby>,
+    others: Option<&Others>,
 ) -> Result<RuntimeBuilder, Failure> {
-    if standby.is_some() {
-        return Err(Failure::new(2, format!("--standby: {WHY}")));
+    match others {
+        Some(Others::StandBy(_)) => return Err(Failure::new(2, format!("--standby: {WHY}"))),
+        Some(Others::Share) => return Err(Failure::new(2, format!("--shared: {WHY}"))),
+        None => {}
     }
     if url.is_some_and(|url| !url.is_empty()) {
         return Err(Failure::new(2, format!("--store: {WHY}")));

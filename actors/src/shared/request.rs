@@ -30,6 +30,8 @@ pub(crate) enum Request {
     Start(StartRequest),
     /// Add a definition, which the log has, to the versions of its name. The place of the name is that of a thread with this id.
     Keep { place: ThreadId, workflow: Hash },
+    /// Store a value, unless there is one under the name.
+    PutOnce { place: ThreadId, name: String, value: Vec<u8> },
 }
 
 impl Request {
@@ -37,7 +39,7 @@ impl Request {
         match self {
             Self::Give { thread, .. } | Self::Settle { thread } => *thread,
             Self::Start(start) => start.id,
-            Self::Keep { place, .. } => *place,
+            Self::Keep { place, .. } | Self::PutOnce { place, .. } => *place,
         }
     }
 }

@@ -39,6 +39,9 @@ async fn answer(registry: &Weak<ThreadRegistry>, request: &[u8]) -> Response {
     }
     match request {
         Request::Keep { workflow, .. } => Response::of(keep(&registry, workflow).await.map(|()| None)),
+        Request::PutOnce { place, name, value } => {
+            Response::of(put_once(&registry, place, &name, &value).await.map(|()| None))
+        }
         Request::Start(start) => Response::of_start(begin(&registry, start).await),
         Request::Settle { thread } => Response::of(deliver::settle(&registry, thread).await.map(|()| None)),
         Request::Give { thread, input, report } => {
@@ -65,6 +68,16 @@ async fn keep(registry: &Arc<ThreadRegistry>, hash: Hash) -> Result<(), ControlE
     let runtime = Runtime::of_registry(registry).ok_or(RuntimeError::ShuttingDown)?;
     let workflow = definition(&runtime, hash).await?;
     Ok(runtime.keep_here(&workflow).await.map(drop)?)
+}
+
+async fn put_once(
+    registry: &Arc<ThreadRegistry>,
+    place: ThreadId,
+    name: &str,
+    value: &[u8],
+) -> Result<(), ControlError> {
+    let runtime = Runtime::of_registry(registry).ok_or(RuntimeError::ShuttingDown)?;
+    Ok(runtime.put_value_here(place, name, value).await?)
 }
 
 async fn definition(runtime: &Runtime, hash: Hash) -> Result<Arc<Workflow>, RuntimeError> {

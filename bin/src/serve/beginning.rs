@@ -62,7 +62,7 @@ pub(crate) async fn begin<T: Made, F: Future<Output = Result<T, Problem>> + Send
     sent: Repeatable,
     work: impl FnOnce(ThreadId) -> F + Send + 'static,
 ) -> Result<Begun<T>, Problem> {
-    let id = ThreadId::from_bytes(*uuid::Uuid::now_v7().as_bytes());
+    let id = server.runtime.new_thread_id();
     let Repeatable { key: Some(key), operation, body } = sent else {
         return work(id).await.map(Begun::Now);
     };
@@ -103,6 +103,10 @@ async fn once<T: Made, F: Future<Output = Result<T, Problem>>>(
         }
     }
     let made = work(keyed.thread).await;
+    // The same request at another server that has the log was first.
+    if made.is_err() && keyed.is_repeated && thread.summary().await.is_ok() {
+        return Ok(Begun::Before(thread));
+    }
     let (has_begun, has_not) = match &made {
         Ok(made) => (made.has_begun(), !made.has_begun()),
         Err(problem) => (false, problem.is_refusal()),

@@ -106,10 +106,14 @@ impl Keyed<'_> {
         }
     }
 
-    async fn write(&self) -> Result<(), Problem> {
+    fn value(&self) -> Vec<u8> {
         let used = Used { request: self.request, thread: self.thread, at: self.at, begun: self.was_begun };
+        serde_json::to_vec(&used).unwrap_or_default()
+    }
+
+    async fn write(&self) -> Result<(), Problem> {
         let (runtime, name) = (self.keys.runtime.clone(), self.name.clone());
-        let value = serde_json::to_vec(&used).unwrap_or_default();
+        let value = self.value();
         Ok(blocking(move || runtime.put_value(&name, &value)).await??)
     }
 }
@@ -146,7 +150,8 @@ impl Keys {
         let request = Hash::of(&[operation.as_bytes(), &[0], body].concat());
         let at = self.runtime.now();
         let mut keyed = Keyed { keys: self, name, request, at, thread, is_repeated: false, was_begun: false };
-        match self.used(&keyed.name).await? {
+        // Another server that has the log may be asked the same at the same moment: one of them is first.
+        match self.used_before(&keyed).await? {
             Some(before) if before.request != request => {
                 let detail =
                     "this Idempotency-Key was used for a request with another body: give each request a key of its own";
@@ -158,16 +163,24 @@ impl Keys {
                 keyed.is_repeated = true;
                 keyed.was_begun = before.begun;
             }
-            None => keyed.write().await?,
+            None => {}
         }
         Ok(keyed)
     }
 
-    async fn used(&self, name: &str) -> Result<Option<Used>, Problem> {
-        let (store, name) = (self.runtime.store(), name.to_owned());
-        let value = blocking(move || store.value(&name)).await??;
-        // An unreadable value counts as missing.
-        Ok(value.and_then(|value| serde_json::from_slice(&value).ok()))
+    /// What a key was used for before; otherwise it is stored for this request.
+    async fn used_before(&self, keyed: &Keyed<'_>) -> Result<Option<Used>, Problem> {
+        let value = keyed.value();
+        let stored = self.runtime.put_value_once(&keyed.name, &value).await?;
+        if stored == value {
+            return Ok(None);
+        }
+        let used = serde_json::from_slice(&stored).ok();
+        if used.is_none() {
+            // An unreadable value counts as missing.
+            keyed.write().await?;
+        }
+        Ok(used)
     }
 
     /// Forgets keys that are old or too many.

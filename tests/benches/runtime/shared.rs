@@ -38,15 +38,13 @@ pub(crate) async fn member() -> Result<bool> {
     println!("ready");
     let workflow = Arc::new(work::react(1, "look_up")?);
     for line in std::io::stdin().lines() {
-        if line? == "slots" {
+        let line = line?;
+        if line == "slots" {
             println!("{}", shared.as_ref().map_or(256, |shared| shared.share().borrow().slots.len()));
-            continue;
+        } else {
+            runs(&runtime, &workflow, line.parse()?).await?;
+            println!("done");
         }
-        runs(&runtime, &workflow, 1).await?;
-        println!("warm");
-        let n = std::io::stdin().lines().next().ok_or("no number")??.parse()?;
-        runs(&runtime, &workflow, n).await?;
-        println!("done");
     }
     runtime.shutdown().await?;
     Ok(true)
@@ -129,7 +127,7 @@ fn measure(
         }
     }
     for member in &mut members {
-        member.asked("warm")?;
+        member.asked("1")?;
     }
     let begun = Instant::now();
     for member in &mut members {

@@ -1,7 +1,7 @@
 //! Runtimes of one log that are killed and paused at random instants while they work: each thread ends as if nothing had
 //! happened, a tool that must not be repeated does not run twice, and of two answers to a question one is accepted.
 //!
-//! `RETHREAD_FAULTS` sets the number of faults (12 unless set), `RETHREAD_SEED` the seed, `RETHREAD_SERVERS` how many servers
+//! `RETHREAD_FAULTS` sets the number of faults (8 unless set), `RETHREAD_SEED` the seed, `RETHREAD_SERVERS` how many servers
 //! store the stream (1 unless set; 3).
 
 use std::collections::{BTreeMap, HashMap};
@@ -273,7 +273,7 @@ fn client(world: &World, random: &mut Random, id: ThreadId) -> serde_json::Value
 #[test]
 fn disturbed_runtimes_finish_every_thread() {
     let setting = |name: &str, unset: u64| std::env::var(name).map_or(unset, |value| value.parse().unwrap());
-    let (n_faults, seed) = (setting("RETHREAD_FAULTS", 12), setting("RETHREAD_SEED", 1));
+    let (n_faults, seed) = (setting("RETHREAD_FAULTS", 8), setting("RETHREAD_SEED", 1));
     let program = program(env!("CARGO_TARGET_TMPDIR"));
     if program.is_none() {
         needs::skipped("pip cannot install the server of NATS");

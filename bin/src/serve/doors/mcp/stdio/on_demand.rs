@@ -204,7 +204,7 @@ impl Held {
             local: Mutex::default(),
             driven: Driven::default(),
             traces: Default::default(),
-            standby: Default::default(),
+            others: Default::default(),
             server: server.clone(),
             data_dir: data_dir.clone(),
             store: store.clone(),

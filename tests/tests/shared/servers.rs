@@ -1,0 +1,140 @@
+//! Servers that have one log together: the real program, over HTTP.
+
+use std::time::{Duration, Instant};
+
+use rethread_store::testing::nats::{Servers, program};
+use rethread_tests::binary::{Running, Scene};
+use rethread_tests::http::{address, ask, readiness};
+use rethread_tests::needs;
+use serde_json::{Value, json};
+
+const ASKS: &str = r#"
+version: "1"
+name: asks
+nodes:
+  - id: ask
+    user_interaction:
+      operation_type: UPDATE_VARIABLES
+      prompt: Well?
+      variables: [{variable_name: said, expression: "{{ input }}"}]
+  - id: say
+    context_processor: {processor_name: extract, processor_config: {variable: answer, expression: "said"}}
+"#;
+
+fn machine(servers: &Servers) -> Scene {
+    let scene = Scene::new();
+    let url = format!("{}/agents", servers.options("agents").servers);
+    scene.write("rethread.toml", format!("[store]\nurl = \"{url}\"\nlease_ms = 1000\n"));
+    scene
+}
+
+fn serve(scene: &Scene) -> (Running, String) {
+    let mut running = Running::start(scene.command(["serve", "--listen", "127.0.0.1:0", "--shared"]));
+    let address = address(&running.wait_until_said("serving "));
+    (running, address)
+}
+
+fn sent(address: &str, method: &str, path: &str, key: &str, body: &Value) -> Option<(u16, Value)> {
+    let mut headers = "content-type: application/json\r\n".to_owned();
+    if !key.is_empty() {
+        headers.push_str(&format!("idempotency-key: {key}\r\n"));
+    }
+    let (status, text) = ask(address, method, path, &headers, &body.to_string())?;
+    Some((status, serde_json::from_str(&text).unwrap_or(Value::Null)))
+}
+
+/// Asks until the answer is that.
+fn until(what: &str, mut is_true: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(120);
+    while !is_true() {
+        assert!(Instant::now() < deadline, "never: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn status_of(address: &str, thread: &str) -> String {
+    let found = sent(address, "GET", &format!("/v1/threads/{thread}"), "", &Value::Null);
+    found.map_or_else(String::new, |(_, body)| body["status"].as_str().unwrap_or_default().to_owned())
+}
+
+#[test]
+fn servers_share_a_log_and_its_threads() {
+    let program = program(env!("CARGO_TARGET_TMPDIR"));
+    if program.is_none() {
+        needs::skipped("pip cannot install the server of NATS");
+    }
+    let Some(program) = program else { return };
+    let servers = Servers::start(&program, 1, "");
+    let machines = [(); 3].map(|()| machine(&servers));
+    let mut running: Vec<_> = machines.iter().map(serve).collect();
+    let at: Vec<String> = running.iter().map(|(_, address)| address.clone()).collect();
+    at.iter().for_each(|address| assert_eq!(readiness(address), Some(200)));
+
+    // The same request at all of them at the same moment, again and again, is one thread each time.
+    let mut threads = Vec::new();
+    for n in 0..9 {
+        let (key, body) = (format!("start-{n}"), json!({"definition": ASKS, "input": n}));
+        let start = |address: &String| loop {
+            match sent(address, "POST", "/v1/threads", &key, &body) {
+                Some((201, thread)) => return thread["thread_id"].as_str().unwrap().to_owned(),
+                // It is at work, or the slots are on their way.
+                Some((409 | 503, _)) | None => std::thread::sleep(Duration::from_millis(20)),
+                other => panic!("{other:?}"),
+            }
+        };
+        let started: Vec<String> = std::thread::scope(|scope| {
+            let starting: Vec<_> = at.iter().map(|address| scope.spawn(move || start(address))).collect();
+            starting.into_iter().map(|starting| starting.join().unwrap()).collect()
+        });
+        assert!(started.iter().all(|thread| *thread == started[0]), "{started:?}");
+        threads.push(started[0].clone());
+    }
+    // Each of them lists and answers all threads.
+    for (n, thread) in threads.iter().enumerate() {
+        until("it asks", || status_of(&at[n % 3], thread) == "waiting");
+        let (_, inbox) = sent(&at[(n + 1) % 3], "GET", "/v1/interactions", "", &Value::Null).unwrap();
+        let open = inbox["interactions"].as_array().or(inbox.as_array()).unwrap();
+        let question = open.iter().find(|open| open["thread_id"] == **thread).unwrap()["id"].as_str().unwrap();
+        // The rest are answered after one of them was killed.
+        if n < 4 {
+            let path = format!("/v1/interactions/{question}/respond");
+            let answered = sent(&at[(n + 2) % 3], "POST", &path, "", &json!({"answer": "yes"})).unwrap();
+            assert_eq!(answered.0, 200, "{answered:?}");
+            until("it ends", || status_of(&at[n % 3], thread) == "completed");
+        }
+    }
+    let listed = machines[0].run("cluster --json").ok().json();
+    let nodes = listed["nodes"].as_array().unwrap();
+    assert!(nodes.len() == 3 && nodes.iter().all(|node| node["has_log"] == true), "{listed}");
+
+    running.remove(0).0.kill();
+    for thread in &threads[4..] {
+        until("another one answers it", || {
+            let inbox = sent(&at[1], "GET", "/v1/interactions", "", &Value::Null);
+            let inbox = inbox.map_or(Value::Null, |(_, inbox)| inbox);
+            let open = inbox["interactions"].as_array().or(inbox.as_array());
+            let question = open.and_then(|open| open.iter().find(|open| open["thread_id"] == **thread));
+            let Some(question) = question.and_then(|open| open["id"].as_str()) else { return true };
+            let path = format!("/v1/interactions/{question}/respond");
+            // It waits until another server has the thread.
+            sent(&at[2], "POST", &path, "", &json!({"answer": "yes"})).is_some_and(|(status, _)| status == 200)
+        });
+        until("it ends", || status_of(&at[1], thread) == "completed");
+    }
+    // One that is stopped leaves at once, and one that comes back takes its part.
+    running[0].0.signal("TERM");
+    let (again, at_again) = serve(&machines[0]);
+    until("it is ready", || readiness(&at_again) == Some(200));
+    assert_eq!(status_of(&at_again, &threads[0]), "completed");
+    drop(again);
+}
+
+#[test]
+fn what_one_server_does_alone_is_refused() {
+    let scene = Scene::new();
+    let refused = scene.run("serve --listen 127.0.0.1:0 --shared").code(2);
+    assert!(refused.stderr.contains("--shared") && refused.stderr.contains("--store"), "{refused}");
+    scene.write("rethread.toml", "[serve.doors]\nmcp = true\n");
+    let refused = scene.run("serve --listen 127.0.0.1:0 --shared --store nats://127.0.0.1:1/agents").code(3);
+    assert!(refused.stderr.contains("a door of [serve.doors]"), "{refused}");
+}
