@@ -55,7 +55,7 @@ impl Runtime {
                 let asked = ask(registry, place, &Request::PutOnce { place, name, value }).await;
                 asked.map(drop).map_err(|error| RuntimeError::of_control(place, &error))
             };
-            if !patience.goes_on(registry, stored.as_ref().map(|()| ())).await {
+            if !patience.goes_on(registry, stored.as_ref()).await {
                 stored?;
                 let (store, name) = (self.store().clone(), name.to_owned());
                 let found = self.blocking(move || store.value(&name)).await??;

@@ -143,8 +143,15 @@ async fn answer(runtime: &Runtime, workflow: Arc<rethread::Workflow>, request: &
 struct Member {
     child: Child,
     stdin: ChildStdin,
-    /// The answers that came, by the numbers of their requests, and whether more can come.
-    answers: Arc<(Mutex<(HashMap<u64, String>, bool)>, Condvar)>,
+    answers: Arc<(Mutex<Answers>, Condvar)>,
+}
+
+/// The answers that came, by the numbers of their requests.
+#[derive(Default)]
+struct Answers {
+    by_number: HashMap<u64, String>,
+    /// No more can come.
+    is_over: bool,
 }
 
 impl Member {
@@ -168,16 +175,16 @@ impl Member {
                 assert!(Instant::now() < until, "a member does not start");
                 continue;
             }
-            let answers = Arc::new((Mutex::new((HashMap::new(), true)), Condvar::new()));
+            let answers = Arc::<(Mutex<Answers>, Condvar)>::default();
             let sink = answers.clone();
             std::thread::spawn(move || {
                 for line in lines {
                     let Some((number, answer)) = line.split_once(' ') else { continue };
                     let Ok(number) = number.parse() else { continue };
-                    sink.0.lock().unwrap().0.insert(number, answer.to_owned());
+                    sink.0.lock().unwrap().by_number.insert(number, answer.to_owned());
                     sink.1.notify_all();
                 }
-                sink.0.lock().unwrap().1 = false;
+                sink.0.lock().unwrap().is_over = true;
                 sink.1.notify_all();
             });
             return Self { child, stdin, answers };
@@ -208,10 +215,10 @@ impl World {
         let mut found = lock.lock().unwrap();
         let until = Instant::now() + Duration::from_secs(60);
         loop {
-            if let Some(answer) = found.0.remove(&number) {
+            if let Some(answer) = found.by_number.remove(&number) {
                 return Some(answer);
             }
-            if !found.1 || Instant::now() > until {
+            if found.is_over || Instant::now() > until {
                 return None;
             }
             found = changed.wait_timeout(found, Duration::from_secs(1)).unwrap().0;

@@ -2,7 +2,7 @@
 //! them from everywhere.
 
 // The whole file is a test, its helpers included.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr)]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, clippy::print_stderr)]
 
 mod faults;
 mod servers;
