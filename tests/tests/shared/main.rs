@@ -94,7 +94,7 @@ async fn cluster() -> Option<Cluster> {
         dirs.push(dir);
     }
     let cluster = Cluster { runtimes, stores, runs, _dirs: dirs, _servers: servers };
-    cluster.eventually("the slots are divided", |cluster| (0..3).all(|n| cluster.n_slots(n) >= SLOTS / 3)).await;
+    cluster.eventually("the slots are divided", |cluster| (0..3).all(|n| cluster.n_slots(n) > SLOTS / 4)).await;
     Some(cluster)
 }
 
