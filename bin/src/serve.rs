@@ -64,7 +64,6 @@ use rethread::store::StoreError;
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
-use self::doors::Doors;
 pub(crate) use self::doors::acp::command as acp;
 pub(crate) use self::doors::mcp::stdio as mcp;
 use self::idempotency::blocking;
@@ -187,7 +186,12 @@ pub(crate) async fn serve(open: &OpenArgs, args: ServeArgs) -> Result<ExitCode, 
     let opening = open.serve(&args.tools, &url, args.read_only);
     if args.shared {
         open.share();
-        alone(!webhooks.is_empty(), open, &doors)?;
+        #[cfg(feature = "otlp")]
+        let exports = telemetry.is_some();
+        #[cfg(not(feature = "otlp"))]
+        let exports = false;
+        let has_door = doors.is_any();
+        alone(&[(!webhooks.is_empty(), "webhooks"), (exports, "[telemetry]"), (has_door, "a door of [serve.doors]")])?;
     }
     let runtime = if args.standby {
         let shown = open.prints_messages().then_some(&*url);
@@ -308,14 +312,8 @@ pub(crate) async fn serve(open: &OpenArgs, args: ServeArgs) -> Result<ExitCode, 
 /// Refuses what one server does for the whole log, which others have as well.
 ///
 /// # Errors
-/// For webhooks, the export of traces and doors that the configuration opens.
-fn alone(has_webhooks: bool, open: &OpenArgs, doors: &Doors) -> Result<(), Failure> {
-    #[cfg(feature = "otlp")]
-    let exports = otlp::read(open.config_file(), &otlp::variable)?.is_some();
-    #[cfg(not(feature = "otlp"))]
-    let exports = false;
-    let kept_by_one =
-        [(has_webhooks, "webhooks"), (exports, "[telemetry]"), (doors.is_any(), "a door of [serve.doors]")];
+/// For the first that is configured.
+fn alone(kept_by_one: &[(bool, &str)]) -> Result<(), Failure> {
     match kept_by_one.iter().find(|(is_set, _)| *is_set) {
         Some((_, what)) => {
             let message =
