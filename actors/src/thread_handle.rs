@@ -292,7 +292,8 @@ impl ThreadHandle {
         permit: Option<Arc<StartPermit>>,
     ) -> Result<Option<Seq>, ControlError> {
         let registry = self.runtime.registry();
-        if !registry.is_live(self.id) {
+        // The runtime that has the thread knows whether it is there: the copy of this one may not have it yet.
+        if registry.has_slot(self.id) && !registry.is_live(self.id) {
             self.info().await?;
         }
         deliver::ask_to_begin(registry, self.id, input.by(Some(self.by.clone())), permit).await

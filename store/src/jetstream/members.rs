@@ -74,7 +74,7 @@ impl Membership {
     pub(super) async fn take_over(&self, options: &JetStreamOptions) -> Result<(), StoreError> {
         let bucket = patiently(|| lease::open(&self.connection, options)).await?;
         let until = Instant::now() + lease::duration(&self.connection, &bucket).await?.mul_f32(1.5);
-        let mut has_published = false;
+        let mut first = None;
         self.change(async |members| {
             if self.own(members).is_some() {
                 return Ok(None);
@@ -85,8 +85,10 @@ impl Membership {
                     tokio::time::sleep(PAUSE).await;
                 }
             }
-            if std::mem::replace(&mut has_published, true) && members.members.values().any(|member| member.is_alone) {
-                return Err(self.locked("a process that came later".into()));
+            let begun = *first.get_or_insert(members.changed);
+            if let Some((_, later)) = members.members.iter().find(|(epoch, member)| member.is_alone && **epoch > begun)
+            {
+                return Err(self.locked(later.holder.clone()));
             }
             Ok(Some(ChangeKind::TakeOver { holder: self.connection.name_of_process() }))
         })

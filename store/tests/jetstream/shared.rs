@@ -114,3 +114,21 @@ fn log_is_shared_by_all_or_by_none() {
     member.close().unwrap();
     put(&open(dirs[2].path(), &alone), append(thread(1), 2, &["alone again"])).unwrap();
 }
+
+#[test]
+fn reader_follows_and_writes_nothing() {
+    let Some(options) = options(&ONE) else { return };
+    let dirs = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let holder = open(dirs[0].path(), &options);
+    put(&holder, append(thread(1), 0, &["one"])).unwrap();
+    let reader = open(dirs[1].path(), &JetStreamOptions { access: Access::Read, ..options });
+    // What was there is there at once.
+    assert_same(&holder, &reader);
+    put(&holder, append(thread(1), 1, &["two"])).unwrap();
+    eventually("it follows", || reader.next_position() == holder.next_position());
+    let refused = put(&reader, append(thread(1), 2, &["three"]));
+    assert!(matches!(refused, Err(StoreError::ReadOnly { .. })), "{refused:?}");
+    assert_eq!(share(&reader), Share::default());
+    reader.close().unwrap();
+    put(&holder, append(thread(1), 2, &["three"])).unwrap();
+}
