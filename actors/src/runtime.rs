@@ -84,9 +84,13 @@ impl Runtime {
         if let Stage::Runs(own) = &*self.shared.stage.lock() {
             own.system.arbiter().spawn_fn(move || {
                 actix_rt::spawn(recovery::wake_when_due(registry.clone()));
-                actix_rt::spawn(queues::run(registry.clone()));
+                // Of several runtimes none begins queued runs: together they would begin more than the limits allow.
+                if registry.services.shared.is_none() {
+                    actix_rt::spawn(queues::run(registry.clone()));
+                }
                 if registry.services.mode == Mode::Run {
                     actix_rt::spawn(recovery::wake_suspended(registry.clone()));
+                    actix_rt::spawn(signals::tidy(registry.clone()));
                     if registry.services.shared.is_none() {
                         Self::continue_threads(&registry);
                     }
@@ -99,7 +103,6 @@ impl Runtime {
     /// when it gets threads of another one.
     pub(crate) fn continue_threads(registry: &Arc<ThreadRegistry>) {
         registry.next_in_log.begin_again();
-        actix_rt::spawn(signals::tidy(registry.clone()));
         actix_rt::spawn(children::tidy(registry.clone()));
         actix_rt::spawn(awaited_threads::tidy(registry.clone()));
         actix_rt::spawn(recovery::activate_unfinished(registry.clone()));

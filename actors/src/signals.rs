@@ -276,7 +276,10 @@ async fn deliver_kept(registry: &Arc<ThreadRegistry>, thread: ThreadId, kept: Ke
 /// to wait just before a process ended; then removes expired values.
 pub(crate) async fn tidy(registry: Arc<ThreadRegistry>) {
     while !registry.is_shutting_down() {
-        if let Err(error) = deliver_all_kept(&registry).await {
+        // Of several runtimes none delivers what is kept: together they would deliver it to several threads.
+        if registry.services.shared.is_none()
+            && let Err(error) = deliver_all_kept(&registry).await
+        {
             tracing::error!(error = with_sources(&error), "cannot read kept signals");
         }
         let services = registry.services.clone();
