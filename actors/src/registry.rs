@@ -19,7 +19,7 @@ use crate::llm_executor::LlmExecutor;
 use crate::mode::Mode;
 use crate::recent_ends::RecentEnds;
 use crate::services::Services;
-use crate::thread_actor::messages::Begin;
+use crate::thread_actor::messages::{Begin, Origin};
 use crate::thread_actor::{Activation, ThreadActor};
 use crate::thread_waits::ThreadWaits;
 use crate::timers::{NextInLog, Timers};
@@ -121,6 +121,11 @@ impl ThreadRegistry {
 
     /// Begins a new thread on an arbiter that the registry chooses.
     pub(crate) fn begin(self: &Arc<Self>, id: ThreadId, begin: Begin) -> Result<(), RuntimeError> {
+        if let (Some(shared), Origin::Moment { fork, .. }) = (&self.services.shared, &begin.origin)
+            && let Some(branch) = &fork.branch
+        {
+            shared.branch_begins(id, branch.owner);
+        }
         self.live.begin(id, begin.needs_room, || self.start_actor(id, Some(Box::new(begin)), None))
     }
 

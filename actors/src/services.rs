@@ -130,7 +130,7 @@ impl Services {
             content_in_spans: parts.content_in_spans,
             traces: TraceContexts::new(parts.store.clone(), parts.trace_context),
             monitors: parts.monitors,
-            shared: Shared::of(&*parts.store),
+            shared: Shared::of(&parts.store),
             values_once: (0..SLOTS).map(|_| Mutex::default()).collect(),
             store: parts.store,
             tools: parts.tools,

@@ -1,6 +1,6 @@
 //! One of several runtimes on one log: which threads it runs.
 //!
-//! A thread belongs to the runtime that has its slot ([`rethread_store::SharedLog`]). That one runs it, and inputs go through
+//! A thread belongs to the runtime that has its slot ([`rethread_store::SharedLog`]), and branches go with their thread. That one runs it, and inputs go through
 //! it from everywhere (`ask`, `serve`). What a thread has come to can be read at every runtime, from its own copy of the log.
 
 pub(crate) mod ask;
@@ -8,12 +8,19 @@ pub(crate) mod divide;
 pub(crate) mod request;
 pub(crate) mod serve;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use rethread_events::ids::ThreadId;
 use rethread_store::{Share, SharedLog, Slot, Slots, Store};
 use tokio::sync::watch;
+
+use crate::error::ReadError;
+use crate::summary::branch_of;
+
+/// How many threads are remembered with their roots.
+const ROOTS_MAX: usize = 100_000;
 
 /// The log as one of several runtimes has it.
 pub(crate) struct Shared {
@@ -21,18 +28,56 @@ pub(crate) struct Shared {
     share: watch::Receiver<Share>,
     /// The slots that are being given away: no thread of them begins here any more.
     giving: Mutex<Slots>,
+    store: Arc<dyn Store>,
+    /// The threads whose branches branches are, and threads that are none, with themselves.
+    roots: RwLock<HashMap<ThreadId, ThreadId>>,
 }
 
 impl Shared {
     /// `None` if this runtime has the log alone.
-    pub(crate) fn of(store: &dyn Store) -> Option<Self> {
+    pub(crate) fn of(store: &Arc<dyn Store>) -> Option<Self> {
         let log = store.shared()?;
-        Some(Self { share: log.share(), log, giving: Mutex::default() })
+        let store = store.clone();
+        Some(Self { share: log.share(), log, giving: Mutex::default(), store, roots: RwLock::default() })
+    }
+
+    /// The thread that a branch goes with: the one whose branch it is, or whose branch that one is, and so on. Another thread
+    /// itself. Reads the log when it is asked for the first time.
+    pub(crate) fn root(&self, thread: ThreadId) -> ThreadId {
+        if let Some(root) = self.roots.read().get(&thread) {
+            return *root;
+        }
+        let mut root = thread;
+        loop {
+            let owner =
+                self.store.stream(root).map_err(ReadError::from).and_then(|info| branch_of(&*self.store, &info));
+            match owner {
+                Ok(Some((owner, _))) => root = owner,
+                Ok(None) => break,
+                // It has not begun, or cannot be read: it is asked for again.
+                Err(_) => return root,
+            }
+        }
+        self.note(thread, root);
+        root
+    }
+
+    /// A branch of a thread begins.
+    pub(crate) fn branch_begins(&self, branch: ThreadId, owner: ThreadId) {
+        self.note(branch, self.root(owner));
+    }
+
+    fn note(&self, thread: ThreadId, root: ThreadId) {
+        let mut roots = self.roots.write();
+        if roots.len() >= ROOTS_MAX {
+            roots.clear();
+        }
+        roots.insert(thread, root);
     }
 
     /// Whether this runtime runs the thread.
     pub(crate) fn has(&self, thread: ThreadId) -> bool {
-        let slot = Slot::of(thread);
+        let slot = Slot::of(self.root(thread));
         self.share.borrow().slots.has(slot) && !self.giving.lock().has(slot)
     }
 

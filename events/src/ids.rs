@@ -40,18 +40,9 @@ impl ThreadId {
         Self(*uuid::Builder::from_unix_timestamp_millis(unix_ms, &random).into_uuid().as_bytes())
     }
 
-    /// The id of the branch or child that event `seq` of `owner` starts at that time: the milliseconds of the time, 66 bits of
-    /// the blake3 hash of owner and seq, and the last byte of the owner, so that both are in the same slot of a log that
-    /// several processes write.
+    /// The id of the branch that event `seq` of `owner` starts at that time: the milliseconds of the time and 74 bits
+    /// of the blake3 hash of owner and seq.
     pub fn of_branch(owner: Self, seq: Seq, at: Time) -> Self {
-        let mut id = Self::derived(owner, seq, at);
-        id.0[15] = owner.0[15];
-        id
-    }
-
-    /// As [`Self::of_branch`], with 74 bits of the hash: as ids of branches were made before they had slots, and as those of
-    /// children still are that a fork starts in place of its parent's.
-    pub fn derived(owner: Self, seq: Seq, at: Time) -> Self {
         let mut hasher = blake3::Hasher::new();
         hasher.update(b"rethread branch").update(&owner.0).update(&seq.0.to_be_bytes());
         let mut random = [0; 10];

@@ -53,7 +53,7 @@ pub(crate) async fn ask(
         ),
         next_move: NextMove::ChangeRequest,
     })?;
-    match shared.log.ask(thread, bytes.into()).await.map_err(RuntimeError::from)? {
+    match shared.log.ask(shared.root(thread), bytes.into()).await.map_err(RuntimeError::from)? {
         Asked::Busy | Asked::Nobody => Err(elsewhere().into()),
         Asked::Answered(bytes) => match serde_json::from_slice::<Response>(&bytes) {
             Ok(response) => response.into_result(thread),

@@ -39,7 +39,8 @@ pub(crate) async fn run(registry: Arc<ThreadRegistry>) {
 
 /// Gives those slots away of which no thread is in memory.
 async fn give_idle(registry: &Arc<ThreadRegistry>, shared: &Shared, share: &Share) {
-    let idle = |slots: Slots| slots.without(&registry.live_ids().into_iter().map(Slot::of).collect());
+    let of_live = || registry.live_ids().into_iter().map(|thread| Slot::of(shared.root(thread))).collect();
+    let idle = |slots: Slots| slots.without(&of_live());
     let leaving = idle(share.leaving());
     *shared.giving.lock() = leaving;
     // None of them begins here from now on.

@@ -232,10 +232,18 @@ async fn definitions_of_one_name_are_all_there() {
     for put in put.collect::<Vec<_>>() {
         put.await.unwrap();
     }
+    let all: BTreeSet<_> = versions.iter().map(|workflow| workflow.hash()).collect();
     for runtime in &cluster.runtimes {
+        // Its copy may be some milliseconds behind what another one has stored.
+        for _ in 0..12_000 {
+            let known = runtime.workflow_versions("notes").await.unwrap().unwrap();
+            if known.hashes.iter().copied().collect::<BTreeSet<_>>() == all {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
         let known = runtime.workflow_versions("notes").await.unwrap().unwrap();
-        let hashes: BTreeSet<_> = known.hashes.iter().copied().collect();
-        assert_eq!(hashes, versions.iter().map(|workflow| workflow.hash()).collect());
+        assert_eq!(known.hashes.iter().copied().collect::<BTreeSet<_>>(), all);
     }
     cluster.shutdown().await;
 }
@@ -246,5 +254,33 @@ async fn what_one_runtime_does_alone_is_refused() {
     let queued = parse_workflow(NOTES.replace("nodes:", "queue: {concurrency: 1}\nnodes:").as_bytes()).unwrap();
     let refused = cluster.runtimes[0].start_thread(queued, "x").await.unwrap_err();
     assert!(matches!(refused, StartThreadError::Runtime(RuntimeError::Shared { .. })), "{refused:?}");
+    cluster.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn branches_go_with_their_thread() {
+    let Some(cluster) = cluster().await else { return };
+    let note = |n| format!("  - {{id: note{n}, tool: {{tool_name: note, parameters: {{text: '{n}'}}}}}}\n");
+    let branches: Vec<_> = (0..6).map(|n| format!("b{n}: note{n}")).collect();
+    let edges: Vec<_> = (0..6).map(|n| format!("  - {{from: note{n}, to: both}}\n")).collect();
+    let text = format!(
+        "version: '1'\nname: branches\nnodes:\n  - {{id: all, fork: {{join: both, branches: {{{}}}}}}}\n{}  - {{id: \
+         both, join: {{mode: all}}}}\nedges:\n{}",
+        branches.join(", "),
+        (0..6).map(note).collect::<String>(),
+        edges.concat()
+    );
+    let workflow = Arc::new(parse_workflow(text.as_bytes()).unwrap());
+    for number in 0..3 {
+        let thread = cluster.runtimes[number].start_thread(workflow.clone(), "x").await.unwrap();
+        let ended = cluster.runtimes[(number + 1) % 3].thread(thread.id()).outcome().await.unwrap();
+        assert!(ended.success(), "{ended:?}");
+    }
+    let runs = cluster.runs.lock().clone();
+    // Three threads with six branches each, all where their thread is.
+    assert_eq!(runs.len(), 18);
+    assert!(runs.values().all(|runs| runs.len() == 1));
+    let n_of = |number| runs.values().filter(|runs| runs[0] == number).count();
+    assert_eq!([0, 1, 2].map(n_of), [6; 3]);
     cluster.shutdown().await;
 }

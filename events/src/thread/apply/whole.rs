@@ -99,7 +99,7 @@ impl State {
         for open in self.calls.iter_mut() {
             match &mut open.kind {
                 CallKind::Tool(run) => run.key_of.inherited_from(parent),
-                CallKind::Child(run) => run.child = ThreadId::derived(own, run.call.0, at),
+                CallKind::Child(run) => run.child = ThreadId::of_branch(own, run.call.0, at),
                 _ => {}
             }
         }
