@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use rethread_events::ids::{Seq, ThreadId};
+use rethread_events::thread::Input;
 use rethread_store::Asked;
 use tokio::time::Instant;
 
@@ -46,6 +47,13 @@ pub(crate) async fn ask(
 ) -> Result<Option<Seq>, ControlError> {
     let elsewhere = || RuntimeError::Elsewhere(thread);
     let Some(shared) = &registry.services.shared else { return Err(elsewhere().into()) };
+    if let Request::Give { input, .. } = request
+        && let Input::Run(run) = input.given()
+        && run.definition.is_some()
+    {
+        // It is not sent, and without it the run would go on with another one.
+        return Err(RuntimeError::Shared { what: "a run with a definition of its own, of a thread elsewhere" }.into());
+    }
     let bytes = serde_json::to_vec(request).map_err(|error| RuntimeError::Remote {
         thread,
         message: format!(
