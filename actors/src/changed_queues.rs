@@ -36,7 +36,13 @@ impl ChangedQueues {
         }
     }
 
-    /// Called when any queue may have changed: the runtime starts, or an imported thread resumes here.
+    /// Called when a queue has changed at another runtime.
+    pub(crate) fn changed_elsewhere(&self, queue: QueueId) {
+        self.wanted.lock().queues.insert(queue);
+        self.changed.notify_one();
+    }
+
+    /// Called when any queue may have changed: the runtime starts or gets slots, or an imported thread resumes here.
     pub(crate) fn all_changed(&self) {
         self.wanted.lock().all = true;
         self.changed.notify_one();

@@ -122,7 +122,7 @@ pub(crate) async fn ask_to_begin(
     input: Input,
     permit: Option<Arc<StartPermit>>,
 ) -> Result<Option<Seq>, ControlError> {
-    let request = || Request::Give { thread, input: input.clone(), report: None };
+    let request = || Request::give(thread, &input, None);
     ask_with(registry, thread, permit, request, |reply| Tell::asked(input.clone(), reply)).await
 }
 
@@ -136,7 +136,7 @@ pub(crate) async fn report(
     cause: Option<Position>,
 ) -> Result<Option<Seq>, ControlError> {
     loop {
-        let request = || Request::Give { thread, input: input.clone(), report: Some(cause) };
+        let request = || Request::give(thread, &input, Some(cause));
         let message = |reply| Tell::reported(input.clone(), cause, reply);
         let reported = ask_with(registry, thread, None, request, message).await;
         let error = match reported {

@@ -97,20 +97,32 @@ impl Runtime {
     /// removed if that event of a thread cannot be read, or while [`Collected::more`] is true. Memories are removed last,
     /// also not while it is true.
     ///
+    /// Where several runtimes have the log, each deletes threads of its own, so it is called at each of them; `keep_bytes` is
+    /// of the threads of one. No definition is removed then.
+    ///
     /// # Errors
-    /// When the log cannot be read or written. What was deleted until then stays deleted.
+    /// When the log cannot be read or written. What was deleted until then stays deleted. `Shared` if definitions or memories are
+    /// to be removed from a log that several runtimes have.
     pub async fn gc(&self, retention: Retention) -> Result<Collected, ControlError> {
-        self.registry().alone("deleting by age")?;
+        let is_alone = self.services().shared.is_none();
+        if retention.definitions {
+            self.registry().alone("removing the newest definitions")?;
+        }
+        if retention.memories {
+            self.registry().alone("removing memories")?;
+        }
         let registry = self.registry().clone();
         let by = retention.by.clone().unwrap_or_else(|| self.services().principal.clone());
         let collect = move || {
             let services = &registry.services;
             let removal = services.definitions.begin_removal();
-            let collected = collect(&*services.store, &services.crashes, &retention, &by);
+            let is_ours = |thread| registry.has_slot(thread);
+            let collected = collect(&*services.store, &services.crashes, &retention, &by, &is_ours);
             // Also if not all could be deleted.
             registry.recent_ends.deleted();
             let mut collected = collected?;
-            if !collected.more {
+            // Others may begin threads with definitions that seem unused here.
+            if !collected.more && is_alone {
                 let unused = unused(&*services.store, &retention, &collected)?;
                 collected.definitions = match retention.dry_run {
                     true => unused.into_iter().collect(),
@@ -306,8 +318,11 @@ fn collect(
     crashes: &Arc<Crashes>,
     retention: &Retention,
     by: &Principal,
+    is_ours: &dyn Fn(ThreadId) -> bool,
 ) -> Result<Collected, ControlError> {
-    let runs = runs(store, crashes, &retention.labels)?;
+    let mut runs = runs(store, crashes, &retention.labels)?;
+    // Those of other runtimes are kept here, and so is what they inherit from.
+    runs.retain(|id, _| is_ours(*id));
     let mut sizes = BTreeMap::new();
     let mut size = |id: ThreadId| -> Result<(u64, u64), ReadError> {
         if let Some(known) = sizes.get(&id) {

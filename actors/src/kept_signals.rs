@@ -38,9 +38,10 @@ impl Kept {
     }
 }
 
-/// Counts kept signals by name: most threads that begin to wait need not read the log.
-#[derive(Default)]
+/// Counts kept signals by name: most threads that begin to wait need not read the log. Where several runtimes have the log,
+/// nothing is counted, and the log is read: others keep signals, too.
 pub(crate) struct KeptSignals {
+    is_alone: bool,
     /// `None` until they are counted.
     n_by_name: Mutex<Option<HashMap<String, usize>>>,
     /// The name of the signal that is being sent, which may be kept soon.
@@ -49,6 +50,15 @@ pub(crate) struct KeptSignals {
 }
 
 impl KeptSignals {
+    pub(crate) fn new(is_alone: bool) -> Self {
+        Self {
+            is_alone,
+            n_by_name: Mutex::default(),
+            sending: Mutex::default(),
+            exclusive: tokio::sync::Mutex::default(),
+        }
+    }
+
     /// Waits for the exclusive right to send signals or to search kept ones.
     pub(crate) async fn lock(&self) -> tokio::sync::MutexGuard<'_, ()> {
         self.exclusive.lock().await
@@ -62,13 +72,19 @@ impl KeptSignals {
 
     /// Returns whether a signal of this name may be kept, or is about to be.
     pub(crate) fn may_have(&self, name: &str) -> bool {
-        self.sending.lock().as_deref() == Some(name)
+        !self.is_alone
+            || self.sending.lock().as_deref() == Some(name)
             || self.n_by_name.lock().as_ref().is_none_or(|counts| counts.contains_key(name))
     }
 
     /// Returns all kept signals. Blocks.
     pub(crate) fn all(&self, store: &dyn Store) -> Result<Vec<Kept>, SignalError> {
         read(store, NAMES)
+    }
+
+    /// Returns the kept signals of a name. Blocks.
+    pub(crate) fn of_name(&self, store: &dyn Store, name: &str) -> Result<Vec<Kept>, SignalError> {
+        read(store, &prefix_of(name))
     }
 
     /// Returns whether this signal was sent or is kept. Blocks.
@@ -83,13 +99,18 @@ impl KeptSignals {
 
     /// Keeps a signal, and records that it was sent. After an error, nothing is kept. Blocks.
     pub(crate) fn keep(&self, store: &dyn Store, kept: &Kept) -> Result<(), SignalError> {
-        let n: usize = self.counts(store, |counts| counts.values().sum())?;
+        let n: usize = match self.is_alone {
+            true => self.counts(store, |counts| counts.values().sum())?,
+            false => store.values(NAMES).map_err(ReadError::from)?.len(),
+        };
         if n >= KEPT_MAX {
             return Err(SignalError::Full { n });
         }
         let bytes = serde_json::to_vec(kept).map_err(|error| SignalError::Invalid(error.to_string()))?;
         store.put_value(&kept.value_name(), &bytes).map_err(ReadError::from)?;
-        self.counts(store, |counts| *counts.entry(kept.name.clone()).or_default() += 1)?;
+        if self.is_alone {
+            self.counts(store, |counts| *counts.entry(kept.name.clone()).or_default() += 1)?;
+        }
         // After the signal itself: a signal that is recorded but not kept would be lost.
         sent_signals::record(store, &kept.name, &kept.id, &Sent::kept()).or_else(|error| {
             self.remove(store, kept)?;
@@ -104,6 +125,9 @@ impl KeptSignals {
 
     pub(crate) fn remove(&self, store: &dyn Store, kept: &Kept) -> Result<(), SignalError> {
         store.remove_value(&kept.value_name()).map_err(ReadError::from)?;
+        if !self.is_alone {
+            return Ok(());
+        }
         self.counts(store, |counts| {
             if let Some(n) = counts.get_mut(&kept.name) {
                 *n = n.saturating_sub(1);
@@ -131,15 +155,6 @@ impl KeptSignals {
             }
         }
         Ok(None)
-    }
-
-    /// Removes the signals that no thread waited for in time.
-    pub(crate) fn sweep(&self, store: &dyn Store, now: Time) -> Result<(), SignalError> {
-        for kept in self.all(store)?.into_iter().filter(|kept| kept.expires <= now) {
-            tracing::info!(name = kept.name, id = kept.id, "a kept signal has expired");
-            self.remove(store, &kept)?;
-        }
-        Ok(())
     }
 
     fn counts<T>(

@@ -71,6 +71,7 @@ mod fork_bases;
 mod gc;
 mod guardrail;
 mod handler_call;
+mod held_name;
 mod imported;
 mod inbox;
 mod inputs;
@@ -124,6 +125,7 @@ mod sent_signals;
 mod services;
 mod shared;
 mod short_steps;
+mod signal;
 mod signals;
 mod snapshot_writer;
 mod snapshots;
@@ -240,6 +242,7 @@ pub mod operate {
     pub use crate::call_metrics::CallSeries;
     pub use crate::family::FamilyMember;
     pub use crate::gc::{Collected, CollectedThread, Retention};
+    pub use crate::held_name::HeldName;
     pub use crate::inbox::{Inbox, OpenInteraction};
     pub use crate::labels::labels_of;
     pub use crate::log_access::LogAccess;
@@ -252,7 +255,8 @@ pub mod operate {
     pub use crate::rerun::{RerunReport, rerun};
     #[cfg(feature = "schedules")]
     pub use crate::schedules::BACKFILL_MAX;
-    pub use crate::signals::{SIGNAL_ID_BYTES_MAX, SIGNAL_KEEP_MS_MAX, SIGNAL_THREADS_MAX, Signal, SignalSent};
+    pub use crate::signal::{SIGNAL_ID_BYTES_MAX, SIGNAL_KEEP_MS_MAX, Signal, SignalSent};
+    pub use crate::signals::SIGNAL_THREADS_MAX;
     pub use crate::subscription::{ThreadEnd, copy_log};
     pub use crate::thread_page::{BranchFilter, ThreadPage, ThreadQuery};
     pub use crate::trace_contexts::TraceContext;

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use rethread_events::ids::{Hash, ThreadId};
+use rethread_events::ids::ThreadId;
 use rethread_store::{LogReader, StoreError};
 
 use crate::error::RuntimeError;
 use crate::runtime::Runtime;
 use crate::shared::ask::{Patience, ask};
+use crate::shared::place_of;
 use crate::shared::request::Request;
 use crate::{crashes, definitions, imported, memories, subscription};
 
@@ -44,6 +45,11 @@ impl Runtime {
     /// As [`LogAccess::put_value`]; `Elsewhere` and `Store(InDoubt)` where another runtime was asked and does not answer.
     pub async fn put_value_once(&self, name: &str, value: &[u8]) -> Result<Vec<u8>, RuntimeError> {
         check_name(name)?;
+        self.put_once(name, value).await
+    }
+
+    /// As [`Runtime::put_value_once`], also for names of the runtime.
+    pub(crate) async fn put_once(&self, name: &str, value: &[u8]) -> Result<Vec<u8>, RuntimeError> {
         let place = place_of(name);
         let registry = self.registry();
         let mut patience = Patience::new();
@@ -77,13 +83,6 @@ impl Runtime {
         };
         Ok(self.blocking(put).await??)
     }
-}
-
-/// The place of a name among the slots of threads.
-pub(crate) fn place_of(name: &str) -> ThreadId {
-    let mut place = [0; 16];
-    place.copy_from_slice(&Hash::of(name.as_bytes()).as_bytes()[..16]);
-    ThreadId::from_bytes(place)
 }
 
 impl LogAccess for Runtime {

@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 
-use rethread_events::event::{QueueLimits, StartRate};
+use rethread_events::event::{QueueLimits, StartRate, ThreadQueued};
 use rethread_events::ids::{Hash, ThreadId, Time};
 use rethread_events::json::Json;
 use rethread_events::thread::{State, Status};
 use rethread_store::{KeyChange, KeyRange, LogReader, StoreError};
+use serde::{Deserialize, Serialize};
 
 /// The first byte of keys of runs that wait in a queue.
 const QUEUED: u8 = b'q';
@@ -22,7 +23,7 @@ pub(crate) fn of(state: &State) -> impl Iterator<Item = Vec<u8>> {
 }
 
 /// The id of a queue in keys.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub(crate) struct QueueId([u8; QUEUE_BYTES]);
 
 /// The length of the id: the first bytes of the hash of the queue.
@@ -33,6 +34,16 @@ impl QueueId {
         let mut bytes = [0; QUEUE_BYTES];
         bytes.copy_from_slice(&queue.as_bytes()[..QUEUE_BYTES]);
         Self(bytes)
+    }
+
+    /// The queue of the runs that only wait for room in memory: those of all runtimes that have the log.
+    pub(crate) fn of_room() -> Self {
+        Self::of(ThreadQueued::queue_for_room())
+    }
+
+    /// Its place among the slots of threads.
+    pub(crate) fn place(self) -> ThreadId {
+        ThreadId::from_bytes(self.0)
     }
 
     fn prefix(self, kind: u8) -> Vec<u8> {

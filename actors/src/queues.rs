@@ -2,7 +2,8 @@
 //!
 //! A queued run is in the log, found by the keys of its stream, and not in memory. One task starts all runs of a queue,
 //! one batch after the other. The start of a run is durable before the task counts again, so the keys in the log are the
-//! count.
+//! count. Where several runtimes have the log, the one that has the place of a queue starts its runs, at whichever runtime
+//! their threads are; the runs that only wait for room are started by the runtime of each.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -25,6 +26,8 @@ use crate::error::{ControlError, ReadError, RuntimeError};
 use crate::mode::Mode;
 use crate::queue_keys::{self, QueueId, QueuedKey, Turn};
 use crate::registry::ThreadRegistry;
+use crate::shared::ask::{Patience, ask, of_runtime};
+use crate::shared::request::Request;
 use crate::timers;
 
 /// The most runs of a queue that are started at once.
@@ -163,6 +166,10 @@ async fn serve(
     permits: Arc<Semaphore>,
 ) -> (QueueId, Served) {
     let _permit = permits.acquire_owned().await;
+    let is_of_room = queue == QueueId::of_room();
+    // Kept here, because a runtime counts what it has begun.
+    let held = if is_of_room { Some(None) } else { registry.hold(queue.place()) };
+    let Some(_held) = held else { return (queue, tell(&registry, queue).await) };
     // A run is tried once in this call, also after an error.
     let mut tried = HashSet::new();
     loop {
@@ -172,7 +179,9 @@ async fn serve(
         // One more than there is room for, to know whether runs wait for room.
         let (of, not_again, most) = (registry.clone(), tried.clone(), room.n + 1);
         let plan = move || {
-            let is_left_out = |thread| not_again.contains(&thread) || !of.may_begin_queued(thread);
+            let is_elsewhere = |thread| !is_of_room && !of.has_slot(thread) && !of.services.imported.has(thread);
+            let may_begin = |thread| of.may_begin_queued(thread) || is_elsewhere(thread);
+            let is_left_out = |thread| not_again.contains(&thread) || !may_begin(thread);
             plan(&*of.services.store, queue, turn, most, now, is_left_out)
         };
         let mut plan = match actix_rt::task::spawn_blocking(plan).await {
@@ -210,6 +219,23 @@ async fn serve(
         let given = inputs.into_iter().map(|(thread, input)| send_input(&registry, thread, input));
         if join_all(given).await.contains(&false) {
             return (queue, Served { turn: Some(turn), more_at: retry_at });
+        }
+    }
+}
+
+/// Tells the runtime that has the place of a queue that it has changed.
+async fn tell(registry: &ThreadRegistry, queue: QueueId) -> Served {
+    let place = queue.place();
+    let mut patience = Patience::new();
+    loop {
+        let told = ask(registry, place, &Request::Queue { place, queue }).await;
+        if told.is_ok() || registry.is_shutting_down() {
+            return Served::default();
+        }
+        let is_here = registry.has_slot(place);
+        if is_here || !patience.goes_on(registry, of_runtime(&told)).await {
+            let retry_in = if is_here { Duration::ZERO } else { RETRY };
+            return Served { turn: None, more_at: Some(clock::now().plus_ms(clock::millis(retry_in))) };
         }
     }
 }

@@ -19,6 +19,7 @@ use crate::llm_executor::LlmExecutor;
 use crate::mode::Mode;
 use crate::recent_ends::RecentEnds;
 use crate::services::Services;
+use crate::shared::Held;
 use crate::thread_actor::messages::{Begin, Origin};
 use crate::thread_actor::{Activation, ThreadActor};
 use crate::thread_waits::ThreadWaits;
@@ -255,6 +256,14 @@ impl ThreadRegistry {
     /// Whether the thread belongs to this runtime.
     pub(crate) fn has_slot(&self, thread: ThreadId) -> bool {
         self.services.shared.as_ref().is_none_or(|shared| shared.has(thread))
+    }
+
+    /// Keeps the slot of a thread with this runtime until the result is dropped; `None` if the slot is that of another one.
+    pub(crate) fn hold(&self, thread: ThreadId) -> Option<Option<Held>> {
+        match &self.services.shared {
+            None => Some(None),
+            Some(shared) => shared.hold(thread).map(Some),
+        }
     }
 
     /// Returns an id for a new thread, which this runtime can run.

@@ -84,10 +84,7 @@ impl Runtime {
         if let Stage::Runs(own) = &*self.shared.stage.lock() {
             own.system.arbiter().spawn_fn(move || {
                 actix_rt::spawn(recovery::wake_when_due(registry.clone()));
-                // Of several runtimes none begins queued runs: together they would begin more than the limits allow.
-                if registry.services.shared.is_none() {
-                    actix_rt::spawn(queues::run(registry.clone()));
-                }
+                actix_rt::spawn(queues::run(registry.clone()));
                 if registry.services.mode == Mode::Run {
                     actix_rt::spawn(recovery::wake_suspended(registry.clone()));
                     actix_rt::spawn(signals::tidy(registry.clone()));

@@ -1,6 +1,7 @@
 //! Schedules: threads of workflows that are started by themselves.
 //!
-//! A schedule is a value of the log. The rules are in [`rethread_events::schedule`]; here they meet the clock and the log.
+//! A schedule is a value of the log. Where several runtimes have the log, the one that has the place of all schedules changes
+//! them and starts what is due. The rules are in [`rethread_events::schedule`]; here they meet the clock and the log.
 //! The thread of a tick has an id that the tick gives it, and is looked for before anything else is decided: a process that
 //! ended between a start and the note of it finds the thread, and starts no second one.
 
@@ -22,6 +23,9 @@ use crate::error::{ControlError, NextMove, ReadError, RuntimeError, ScheduleErro
 use crate::kept_schedules::NAMES;
 use crate::registry::ThreadRegistry;
 use crate::runtime::Runtime;
+use crate::shared::ask::{Patience, ask_for};
+use crate::shared::place_of;
+use crate::shared::request::{Request, ScheduleChange, ScheduleFailure};
 use crate::start_thread::StartThread;
 use crate::timers;
 
@@ -89,8 +93,82 @@ impl Runtime {
         within: &Labels,
     ) -> Result<ScheduleState, ScheduleError> {
         self.fits("the input of a schedule", &schedule.input.0)?;
-        self.registry().alone("schedules")?;
+        let changed = self.change_schedule(name, ScheduleChange::Put { schedule: Box::new(schedule) }, within).await?;
+        changed.ok_or_else(|| ScheduleError::NoSchedule { name: head(name, NAME_SHOWN).to_owned() })
+    }
+
+    /// Changes a schedule at the runtime that has the place of all schedules.
+    async fn change_schedule(
+        &self,
+        name: &str,
+        change: ScheduleChange,
+        within: &Labels,
+    ) -> Result<Option<ScheduleState>, ScheduleError> {
+        let (registry, place) = (self.registry(), place_of(NAMES));
+        let mut patience = Patience::new();
+        loop {
+            let changed = match registry.hold(place) {
+                Some(_held) => self.change_schedule_here(name, change.clone(), within).await,
+                None => {
+                    let (name, change, within) = (name.to_owned(), change.clone(), within.clone());
+                    let request = Request::Schedule { place, name, change, within };
+                    match ask_for::<Result<_, ScheduleFailure>>(registry, place, &request).await {
+                        Ok(changed) => changed.map_err(|failure| failure.into_error(place)),
+                        Err(error) => Err(RuntimeError::of_control(place, &error).into()),
+                    }
+                }
+            };
+            let failed = match &changed {
+                Err(ScheduleError::Runtime(error)) => Err(error),
+                _ => Ok(()),
+            };
+            if !patience.goes_on(registry, failed).await {
+                return changed;
+            }
+        }
+    }
+
+    /// Changes a schedule. This runtime must have the place of all schedules. Returns the schedule, unless it was deleted.
+    pub(crate) async fn change_schedule_here(
+        &self,
+        name: &str,
+        change: ScheduleChange,
+        within: &Labels,
+    ) -> Result<Option<ScheduleState>, ScheduleError> {
         let _lock = self.services().schedules.lock().await;
+        // So that a removal of definitions does not take the workflow away meanwhile.
+        let mut held = None;
+        let state = match change {
+            ScheduleChange::Put { schedule } => {
+                let (state, workflow) = self.put_schedule_here(name, *schedule, within).await?;
+                held = Some(self.keep(&workflow).await?);
+                state
+            }
+            ScheduleChange::Pause { is_paused } => {
+                let mut state = self.schedule_within(name, within).await?;
+                state.pause(is_paused, clock::now());
+                state
+            }
+            ScheduleChange::Delete => {
+                let state = self.schedule_within(name, within).await?;
+                let store = self.store().clone();
+                self.blocking(move || store.remove_value(&format!("{NAMES}{}", state.name))).await??;
+                return Ok(None);
+            }
+        };
+        self.store_state(&state).await?;
+        drop(held);
+        self.services().schedules.changed.notify_one();
+        Ok(Some(state))
+    }
+
+    /// The schedule as it is to be stored, and its workflow.
+    async fn put_schedule_here(
+        &self,
+        name: &str,
+        schedule: Schedule,
+        within: &Labels,
+    ) -> Result<(ScheduleState, Arc<Workflow>), ScheduleError> {
         let now = clock::now();
         let known = self.find_schedule(name).await?;
         let is_new = known.is_none();
@@ -127,11 +205,7 @@ impl Runtime {
         }
         let given = Start { input: state.schedule.input.clone(), ..Start::default() };
         self.started(&workflow, given).await.map_err(refused)?;
-        // So that a removal of definitions does not take it away meanwhile.
-        let _held = self.keep(&workflow).await?;
-        self.store_state(&state).await?;
-        self.services().schedules.changed.notify_one();
-        Ok(state)
+        Ok((state, workflow))
     }
 
     /// All schedules of the log, by name.
@@ -164,13 +238,8 @@ impl Runtime {
         is_paused: bool,
         within: &Labels,
     ) -> Result<ScheduleState, ScheduleError> {
-        self.registry().alone("schedules")?;
-        let _lock = self.services().schedules.lock().await;
-        let mut state = self.schedule_within(name, within).await?;
-        state.pause(is_paused, clock::now());
-        self.store_state(&state).await?;
-        self.services().schedules.changed.notify_one();
-        Ok(state)
+        let changed = self.change_schedule(name, ScheduleChange::Pause { is_paused }, within).await?;
+        changed.ok_or_else(|| ScheduleError::NoSchedule { name: head(name, NAME_SHOWN).to_owned() })
     }
 
     /// Removes a schedule that has the labels `within`. Its threads stay.
@@ -178,11 +247,7 @@ impl Runtime {
     /// # Errors
     /// As [`Runtime::pause_schedule`].
     pub async fn delete_schedule(&self, name: &str, within: &Labels) -> Result<(), ScheduleError> {
-        self.registry().alone("schedules")?;
-        let _lock = self.services().schedules.lock().await;
-        let state = self.schedule_within(name, within).await?;
-        let store = self.store().clone();
-        Ok(self.blocking(move || store.remove_value(&format!("{NAMES}{}", state.name))).await??)
+        self.change_schedule(name, ScheduleChange::Delete, within).await.map(drop)
     }
 
     /// Starts the threads of the ticks after `after` and up to `until`, at once, beside all others that run. A tick whose thread
@@ -198,7 +263,6 @@ impl Runtime {
         after: Time,
         until: Time,
     ) -> Result<Vec<ThreadId>, ScheduleError> {
-        self.registry().alone("schedules")?;
         let state = self.schedule(name).await?;
         if until > clock::now() {
             return Err(ScheduleError::Invalid(format!(
@@ -260,6 +324,7 @@ impl Runtime {
 
     /// Starts what is due. Returns when the next is due; `None` if that depends on a change.
     async fn start_due(&self) -> Result<Option<Time>, ScheduleError> {
+        let Some(_held) = self.registry().hold(place_of(NAMES)) else { return Ok(None) };
         let _lock = self.services().schedules.lock().await;
         let mut next: Option<Time> = None;
         for mut state in self.schedules().await? {

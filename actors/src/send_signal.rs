@@ -1,8 +1,16 @@
 //! Sending a signal to the threads that wait for it.
 
-use crate::error::{ReadError, SignalError};
+use rethread_events::ids::ThreadId;
+
+use crate::clock;
+use crate::error::SignalError;
+use crate::registry::ThreadRegistry;
 use crate::runtime::Runtime;
-use crate::signals::{Signal, SignalSent, check, send};
+use crate::shared::ask::{Patience, ask_for};
+use crate::shared::place_of;
+use crate::shared::request::{Request, SignalFailure};
+use crate::signal::{Signal, SignalSent, check};
+use crate::signals::send;
 
 impl Runtime {
     /// Sends a signal to all threads that wait for it: those whose node `signal` names it, and whose `where` fits its
@@ -17,9 +25,36 @@ impl Runtime {
         check(&signal)?;
         self.fits("a signal", &signal.payload.0)?;
         let registry = self.registry().clone();
-        if signal.keep_for_ms.is_some() {
-            registry.alone("a signal that is kept").map_err(ReadError::from)?;
+        if self.services().shared.is_none() {
+            return send(&registry, signal).await;
         }
-        send(&registry, signal).await
+        // So that it is the same signal if it is passed on twice.
+        let id = signal.id.clone().unwrap_or_else(|| clock::new_thread_id().to_string());
+        let signal = Signal { id: Some(id), ..signal };
+        let place = place_of(&signal.name);
+        let mut patience = Patience::new();
+        loop {
+            let sent = match registry.hold(place) {
+                Some(_held) => send(&registry, signal.clone()).await,
+                None => ask_its_runtime(&registry, place, signal.clone()).await,
+            };
+            let failed = match &sent {
+                Err(SignalError::Control(error)) => error.runtime().map_or(Ok(()), Err),
+                _ => Ok(()),
+            };
+            if !patience.goes_on(&registry, failed).await {
+                return sent;
+            }
+        }
     }
+}
+
+/// Asks the runtime that has the place of its name to send it.
+async fn ask_its_runtime(
+    registry: &ThreadRegistry,
+    place: ThreadId,
+    signal: Signal,
+) -> Result<SignalSent, SignalError> {
+    let sent: Result<SignalSent, SignalFailure> = ask_for(registry, place, &Request::Signal { place, signal }).await?;
+    sent.map_err(|failure| failure.into_error(place))
 }

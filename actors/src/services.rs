@@ -120,6 +120,7 @@ pub(crate) struct Parts {
 impl Services {
     pub(crate) fn new(parts: Parts) -> Self {
         let snapshots = Arc::new(SnapshotWriter::new(parts.store.clone(), parts.crashes.clone()));
+        let shared = Shared::of(&parts.store);
         Self {
             definitions: Definitions::new(parts.store.clone()),
             outputs: Arc::new(Outputs::new(parts.store.clone())),
@@ -130,7 +131,6 @@ impl Services {
             content_in_spans: parts.content_in_spans,
             traces: TraceContexts::new(parts.store.clone(), parts.trace_context),
             monitors: parts.monitors,
-            shared: Shared::of(&parts.store),
             values_once: (0..SLOTS).map(|_| Mutex::default()).collect(),
             store: parts.store,
             tools: parts.tools,
@@ -153,7 +153,8 @@ impl Services {
             crashes: parts.crashes,
             imported: ImportedThreads::default(),
             labels: Arc::new(LabelLedger::new(parts.labels)),
-            kept_signals: KeptSignals::default(),
+            kept_signals: KeptSignals::new(shared.is_none()),
+            shared,
             #[cfg(feature = "schedules")]
             schedules: Schedules::default(),
             counters: Counters::default(),

@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
-use rethread_events::ids::ThreadId;
+use rethread_events::ids::{Hash, ThreadId};
 use rethread_store::{Share, SharedLog, Slot, Slots, Store};
 use tokio::sync::watch;
 
@@ -28,6 +28,8 @@ pub(crate) struct Shared {
     share: watch::Receiver<Share>,
     /// The slots that are being given away: no thread of them begins here any more.
     giving: Mutex<Slots>,
+    /// How much work that keeps its slot here goes on, by slot.
+    held: Arc<Mutex<HashMap<Slot, usize>>>,
     store: Arc<dyn Store>,
     /// The threads whose branches branches are, and threads that are none, with themselves.
     roots: RwLock<HashMap<ThreadId, ThreadId>>,
@@ -38,7 +40,14 @@ impl Shared {
     pub(crate) fn of(store: &Arc<dyn Store>) -> Option<Self> {
         let log = store.shared()?;
         let store = store.clone();
-        Some(Self { share: log.share(), log, giving: Mutex::default(), store, roots: RwLock::default() })
+        Some(Self {
+            share: log.share(),
+            log,
+            giving: Mutex::default(),
+            held: Arc::default(),
+            store,
+            roots: RwLock::default(),
+        })
     }
 
     /// The thread that a branch goes with: the one whose branch it is, or whose branch that one is, and so on. Another thread
@@ -81,8 +90,48 @@ impl Shared {
         self.share.borrow().slots.has(slot) && !self.giving.lock().has(slot)
     }
 
+    /// Keeps the slot of a thread here until the result is dropped; `None` if this runtime does not have it. It can still lose
+    /// the slot with all others, to processes that take it for dead: what it writes then does not count.
+    pub(crate) fn hold(&self, thread: ThreadId) -> Option<Held> {
+        let slot = Slot::of(self.root(thread));
+        // Before the look: slots are given away after a look at what is held.
+        *self.held.lock().entry(slot).or_default() += 1;
+        let held = Held { slot, all: self.held.clone() };
+        self.has(thread).then_some(held)
+    }
+
+    /// The slots that are held.
+    fn held(&self) -> Vec<Slot> {
+        self.held.lock().keys().copied().collect()
+    }
+
     /// The same id, or one of a thread that this runtime can run.
     pub(crate) fn place(&self, thread: ThreadId) -> ThreadId {
         self.share.borrow().place(thread)
+    }
+}
+
+/// The place of a name among the slots of threads.
+pub(crate) fn place_of(name: &str) -> ThreadId {
+    let mut place = [0; 16];
+    place.copy_from_slice(&Hash::of(name.as_bytes()).as_bytes()[..16]);
+    ThreadId::from_bytes(place)
+}
+
+/// Keeps a slot with this runtime.
+pub(crate) struct Held {
+    slot: Slot,
+    all: Arc<Mutex<HashMap<Slot, usize>>>,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let mut all = self.all.lock();
+        if let Some(n) = all.get_mut(&self.slot) {
+            *n -= 1;
+            if *n == 0 {
+                all.remove(&self.slot);
+            }
+        }
     }
 }

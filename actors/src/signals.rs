@@ -13,7 +13,6 @@ use rethread_events::labels::Labels;
 use rethread_events::principal::Principal;
 use rethread_events::text::with_sources;
 use rethread_events::thread::{Input, Rejected, SignalRun};
-use rethread_events::workflow::is_signal_name;
 
 use crate::blocking;
 use crate::clock;
@@ -24,72 +23,14 @@ use crate::labels::labels_of;
 use crate::registry::ThreadRegistry;
 use crate::sent_signals::{self as sent, Sent};
 use crate::services::Services;
+use crate::shared::ask::{Patience, ask, of_runtime};
+use crate::shared::place_of;
+use crate::shared::request::Request;
+use crate::signal::{Signal, SignalSent};
 use crate::stream_keys;
 
-/// The longest id of a signal, in bytes.
-pub const SIGNAL_ID_BYTES_MAX: usize = 200;
 /// The most threads that receive one signal.
 pub const SIGNAL_THREADS_MAX: usize = 1_000;
-/// How long a signal is kept at most: 30 days.
-pub const SIGNAL_KEEP_MS_MAX: u64 = 30 * 24 * 60 * 60 * 1000;
-
-/// A signal to be sent.
-#[derive(Debug, Clone, Default)]
-pub struct Signal {
-    /// Its name: 1 to 64 of a-z, A-Z, 0-9, `.`, `_` and `-`.
-    pub name: String,
-    /// Its id, at most [`SIGNAL_ID_BYTES_MAX`] bytes; one is made when absent. The same name and id again, within two
-    /// days, is the same signal.
-    pub id: Option<String>,
-    /// Its payload.
-    pub payload: Json,
-    /// How long it is kept if no thread waits for it, in milliseconds, at most [`SIGNAL_KEEP_MS_MAX`]. If absent, it is
-    /// refused then.
-    pub keep_for_ms: Option<u64>,
-    /// Only threads with these labels receive it.
-    pub labels: Labels,
-    /// The principal, for the events; the embedding program if absent.
-    pub by: Option<Principal>,
-}
-
-impl Signal {
-    /// Creates a signal with this name and payload.
-    pub fn new(name: impl Into<String>, payload: impl Into<Json>) -> Self {
-        Self { name: name.into(), payload: payload.into(), ..Self::default() }
-    }
-}
-
-/// The result of sending a signal.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SignalSent {
-    /// Its id.
-    pub id: String,
-    /// The threads that received it, by id.
-    pub threads: Vec<ThreadId>,
-    /// Whether it is kept for a thread that will wait for it.
-    pub is_kept: bool,
-    /// Whether it was sent before. Then nothing was sent now, and this is the result of the first time.
-    pub is_known: bool,
-}
-
-pub(crate) fn check(signal: &Signal) -> Result<(), SignalError> {
-    let invalid = |what: String| Err(SignalError::Invalid(what));
-    if !is_signal_name(&signal.name) {
-        return invalid("the name of a signal has 1 to 64 of a-z, A-Z, 0-9, `.`, `_` and `-`".into());
-    }
-    let is_id = |id: &String| (1..=SIGNAL_ID_BYTES_MAX).contains(&id.len()) && !id.chars().any(char::is_control);
-    if !signal.id.as_ref().is_none_or(is_id) {
-        return invalid(format!("the id of a signal has 1 to {SIGNAL_ID_BYTES_MAX} bytes and no control characters"));
-    }
-    if signal.keep_for_ms.is_some_and(|ms| ms > SIGNAL_KEEP_MS_MAX) {
-        return invalid(format!("a signal is kept for at most {SIGNAL_KEEP_MS_MAX} milliseconds"));
-    }
-    if signal.payload.is_too_deep() {
-        return invalid("the payload is nested too deep: at most 100 levels".into());
-    }
-    Ok(())
-}
-
 pub(crate) async fn send(registry: &Arc<ThreadRegistry>, signal: Signal) -> Result<SignalSent, SignalError> {
     // A wait that begins meanwhile searches kept signals after its key is in the log, and waits for this.
     let kept_signals = &registry.services.kept_signals;
@@ -122,7 +63,12 @@ async fn send_alone(registry: &Arc<ThreadRegistry>, signal: Signal) -> Result<Si
     if threads.is_empty() {
         let Some(ms) = signal.keep_for_ms else { return Err(SignalError::NotAwaited { name: signal.name }) };
         let (services, kept) = (registry.services.clone(), kept_of(signal, id.clone(), clock::now().plus_ms(ms)));
-        blocking(move || services.kept_signals.keep(&*services.store, &kept)).await?;
+        let of_all = kept.clone();
+        blocking(move || services.kept_signals.keep(&*services.store, &of_all)).await?;
+        if registry.services.shared.is_some() {
+            // A thread of another runtime may have begun to wait after the search, and have looked before it was kept.
+            deliver_if_awaited(registry, kept).await;
+        }
         return Ok(SignalSent { id, threads, is_kept: true, is_known: false });
     }
     record_sent(registry, &signal.name, &id, &threads).await?;
@@ -239,6 +185,9 @@ fn waiting(services: &Services, name: &str, payload: &Json, labels: &Labels) -> 
 
 /// Gives a thread that durably began to wait a signal that was kept, if one fits.
 pub(crate) async fn deliver_kept_to(registry: Arc<ThreadRegistry>, thread: ThreadId, run: SignalRun) {
+    if registry.services.shared.is_some() {
+        return deliver_kept_at_its_runtime(&registry, run.name).await;
+    }
     let _lock = registry.services.kept_signals.lock().await;
     let services = registry.services.clone();
     let name = run.name.clone();
@@ -249,6 +198,33 @@ pub(crate) async fn deliver_kept_to(registry: Arc<ThreadRegistry>, thread: Threa
         Err(error) => {
             tracing::error!(%thread, name, error = with_sources(&error), "cannot read kept signals");
         }
+    }
+}
+
+/// Lets the runtime that has the place of a name deliver what is kept under it, if anything is.
+async fn deliver_kept_at_its_runtime(registry: &Arc<ThreadRegistry>, name: String) {
+    let (services, of) = (registry.services.clone(), name.clone());
+    let is_kept = blocking(move || Ok(!services.kept_signals.of_name(&*services.store, &of)?.is_empty())).await;
+    match is_kept {
+        Ok(false) => return,
+        Ok(true) => {}
+        Err(error) => return tracing::error!(name, error = with_sources(&error), "cannot read kept signals"),
+    }
+    let place = place_of(&name);
+    let mut patience = Patience::new();
+    loop {
+        if registry.has_slot(place) {
+            return deliver_all_kept(registry.clone(), Some(name)).await;
+        }
+        let asked = ask(registry, place, &Request::KeptSignals { place, name: name.clone() }).await;
+        if patience.goes_on(registry, of_runtime(&asked)).await {
+            continue;
+        }
+        if let Err(error) = asked {
+            // Its runtime delivers it within an hour, or when it gets the place.
+            tracing::warn!(name, error = with_sources(&error), "a kept signal is not delivered yet");
+        }
+        return;
     }
 }
 
@@ -276,17 +252,21 @@ async fn deliver_kept(registry: &Arc<ThreadRegistry>, thread: ThreadId, kept: Ke
 /// to wait just before a process ended; then removes expired values.
 pub(crate) async fn tidy(registry: Arc<ThreadRegistry>) {
     while !registry.is_shutting_down() {
-        // Of several runtimes none delivers what is kept: together they would deliver it to several threads.
-        if registry.services.shared.is_none()
-            && let Err(error) = deliver_all_kept(&registry).await
-        {
-            tracing::error!(error = with_sources(&error), "cannot read kept signals");
-        }
-        let services = registry.services.clone();
-        let swept = blocking(move || {
-            services.kept_signals.sweep(&*services.store, clock::now())?;
-            sent::sweep(&*services.store, clock::now())
-        });
+        deliver_all_kept(registry.clone(), None).await;
+        let swept = async {
+            let services = registry.services.clone();
+            for kept in blocking(move || services.kept_signals.all(&*services.store)).await? {
+                if kept.expires <= clock::now()
+                    && let Some(_held) = registry.hold(place_of(&kept.name))
+                {
+                    let services = registry.services.clone();
+                    tracing::info!(name = kept.name, id = kept.id, "a kept signal has expired");
+                    blocking(move || services.kept_signals.remove(&*services.store, &kept)).await?;
+                }
+            }
+            let services = registry.services.clone();
+            blocking(move || sent::sweep(&*services.store, clock::now())).await
+        };
         if let Err(error) = swept.await {
             tracing::warn!(error = with_sources(&error), "cannot remove expired signals");
         }
@@ -294,33 +274,49 @@ pub(crate) async fn tidy(registry: Arc<ThreadRegistry>) {
     }
 }
 
-async fn deliver_all_kept(registry: &Arc<ThreadRegistry>) -> Result<(), SignalError> {
+/// Delivers the signals that are kept, of one name or of all whose places this runtime has, if threads wait for them.
+pub(crate) async fn deliver_all_kept(registry: Arc<ThreadRegistry>, name: Option<String>) {
     let services = registry.services.clone();
-    for kept in blocking(move || services.kept_signals.all(&*services.store)).await? {
-        let _lock = registry.services.kept_signals.lock().await;
-        let (services, sought) = (registry.services.clone(), kept.clone());
-        let look = move || {
-            if !services.kept_signals.is_there(&*services.store, &sought)? {
-                return Ok(Vec::new());
-            }
-            match sent::find(&*services.store, &sought.name, &sought.id)? {
-                Some(Sent { threads, .. }) if !threads.is_empty() => Ok(threads),
-                _ if sought.expires <= clock::now() => Ok(Vec::new()),
-                _ => waiting(&services, &sought.name, &sought.payload, &sought.labels),
-            }
-        };
-        match blocking(look).await {
-            Ok(threads) => {
-                if let Some(&thread) = threads.first() {
-                    deliver_kept(registry, thread, kept).await;
-                }
-            }
-            Err(error) => {
-                tracing::warn!(name = kept.name, error = with_sources(&error), "cannot deliver a kept signal");
+    let all = blocking(move || match name {
+        Some(name) => services.kept_signals.of_name(&*services.store, &name),
+        None => services.kept_signals.all(&*services.store),
+    });
+    match all.await {
+        Ok(all) => {
+            for kept in all {
+                let Some(_held) = registry.hold(place_of(&kept.name)) else { continue };
+                let _lock = registry.services.kept_signals.lock().await;
+                deliver_if_awaited(&registry, kept).await;
             }
         }
+        Err(error) => tracing::error!(error = with_sources(&error), "cannot read kept signals"),
     }
-    Ok(())
+}
+
+/// Delivers a signal that is kept to the thread that it was assigned to, or to one that waits for it. The caller must have
+/// the exclusive right, and the place of its name.
+async fn deliver_if_awaited(registry: &Arc<ThreadRegistry>, kept: Kept) {
+    let (services, sought) = (registry.services.clone(), kept.clone());
+    let look = move || {
+        if !services.kept_signals.is_there(&*services.store, &sought)? {
+            return Ok(Vec::new());
+        }
+        match sent::find(&*services.store, &sought.name, &sought.id)? {
+            Some(Sent { threads, .. }) if !threads.is_empty() => Ok(threads),
+            _ if sought.expires <= clock::now() => Ok(Vec::new()),
+            _ => waiting(&services, &sought.name, &sought.payload, &sought.labels),
+        }
+    };
+    match blocking(look).await {
+        Ok(threads) => {
+            if let Some(&thread) = threads.first() {
+                deliver_kept(registry, thread, kept).await;
+            }
+        }
+        Err(error) => {
+            tracing::warn!(name = kept.name, error = with_sources(&error), "cannot deliver a kept signal");
+        }
+    }
 }
 
 /// How often expired signals are removed.

@@ -20,10 +20,10 @@ use crate::clock;
 use crate::definitions::Held;
 use crate::error::{RuntimeError, StartThreadError, TooLarge};
 use crate::label_limits::StartPermit;
-use crate::log_access::place_of;
 use crate::port::Reply;
 use crate::runtime::Runtime;
 use crate::shared::ask::{Patience, ask};
+use crate::shared::place_of;
 use crate::shared::request::{Parts, Request, StartRequest};
 use crate::thread_actor::messages::{Begin, Origin};
 use crate::thread_handle::ThreadHandle;
@@ -81,9 +81,10 @@ impl StartThread {
     pub(crate) fn of_request(
         workflow: Arc<Workflow>,
         parent: Option<(StartedByParent, TraceId)>,
-        given: Start,
+        (waits_for_room, given): (bool, Start),
     ) -> Self {
-        Self { workflow, input: Ok(given.input.clone()), id: None, on_busy: OnBusy::Refuse, parent, given }
+        let on_busy = if waits_for_room { OnBusy::Queue } else { OnBusy::Refuse };
+        Self { workflow, input: Ok(given.input.clone()), id: None, on_busy, parent, given }
     }
 
     /// What another runtime needs to start it, once it was checked as far as this one can.
@@ -94,7 +95,7 @@ impl StartThread {
         let input = self.input.clone()?;
         runtime.fits("an input", &input.0)?;
         runtime.past_fits(&self.given)?;
-        Ok((self.workflow.hash(), self.parent, Start { input, ..self.given.clone() }))
+        Ok((self.workflow.hash(), self.parent, self.on_busy == OnBusy::Queue, Start { input, ..self.given.clone() }))
     }
 
     /// Replaces the workflow.
@@ -282,9 +283,6 @@ impl Runtime {
         self.fits("an input", &input.0)?;
         self.past_fits(&start.given)?;
         self.runnable(&start.workflow).map_err(StartThreadError::Workflow)?;
-        if start.on_busy == OnBusy::Queue || start.workflow.spec().queue.is_some() {
-            self.registry().alone("runs that wait in a queue")?;
-        }
         let given = Start { input, ..start.given };
         let started = self.started(&start.workflow, given).await?;
         let mut held = self.keep(&start.workflow).await?;

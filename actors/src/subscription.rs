@@ -126,8 +126,19 @@ impl Runtime {
     /// A named place in the log that survives restarts: where a subscriber goes on. `None` when it never saved one.
     pub async fn cursor(&self, name: &str) -> Result<Option<Position>, RuntimeError> {
         let (store, name) = (self.store().clone(), cursor_name(name));
-        let value = self.blocking(move || store.value(&name)).await??;
-        Ok(value.and_then(|bytes| bytes.try_into().ok()).map(|bytes| Position(u64::from_be_bytes(bytes))))
+        Ok(self.blocking(move || store.value(&name)).await??.and_then(position))
+    }
+
+    /// Saves a first place under a name, unless there is one, and returns the place that is there then. So that a subscriber
+    /// that is stopped before it deals with an event does not skip any. Durable when it answers. Where several runtimes have
+    /// the log, one of those that begin at the same time is first.
+    ///
+    /// # Errors
+    /// When the log cannot be read or written; `Elsewhere` and `Store(InDoubt)` where another runtime was asked and does
+    /// not answer.
+    pub async fn begin_cursor(&self, name: &str, first: Position) -> Result<Position, RuntimeError> {
+        let kept = self.put_once(&cursor_name(name), &first.0.to_be_bytes()).await?;
+        Ok(position(kept).unwrap_or(first))
     }
 
     /// Saves the place after an event that was dealt with; durable when it answers. What was dealt with after the
@@ -227,6 +238,10 @@ pub fn copy_log(dir: impl AsRef<Path>, options: Options, target: &dyn Store) -> 
         Ok(position) if name.starts_with(NAMES) => moved(Position(u64::from_be_bytes(position))).0.to_be_bytes().into(),
         _ => bytes,
     })
+}
+
+fn position(value: Vec<u8>) -> Option<Position> {
+    value.try_into().ok().map(|bytes| Position(u64::from_be_bytes(bytes)))
 }
 
 fn cursor_name(name: &str) -> String {

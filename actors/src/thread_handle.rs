@@ -24,6 +24,8 @@ use crate::load;
 use crate::outcome::{Outcome, OutcomeError};
 use crate::recent_ends::Wanted;
 use crate::runtime::Runtime;
+use crate::shared::ask::{Patience, ask, of_runtime};
+use crate::shared::request::Request;
 use crate::summary::{ThreadSummary, summary};
 use crate::thread_actor::messages::CheckIdle;
 use crate::waiters::{Rest, Until};
@@ -213,20 +215,36 @@ impl ThreadHandle {
 
     pub(crate) async fn load(&self, seq: Option<Seq>) -> Result<load::Loaded, ReadError> {
         let (services, id) = (self.runtime.services().clone(), self.id);
-        self.runtime
-            .blocking(move || {
-                let (crashes, store, kept) = (&services.crashes, &*services.store, &services.kept_states);
-                match seq {
-                    None => crashes.folding(id, || load::present_from(store, id, kept)),
-                    Some(seq) => crashes.asked_for(Step::history(id, seq), || load::at_from(store, id, seq, kept)),
-                }
-            })
-            .await?
+        let load = move || {
+            let (crashes, store, kept) = (&services.crashes, &*services.store, &services.kept_states);
+            match seq {
+                None => crashes.folding(id, || load::present_from(store, id, kept)),
+                Some(seq) => crashes.asked_for(Step::history(id, seq), || load::at_from(store, id, seq, kept)),
+            }
+        };
+        self.read(load).await
+    }
+
+    /// Reads the thread in the log. Where another runtime has it, and it is not in the copy of the log here, it is read again
+    /// when this copy is as far as that one was: the thread may have begun just now.
+    async fn read<T: Send + 'static>(
+        &self,
+        read: impl Fn() -> Result<T, ReadError> + Clone + Send + 'static,
+    ) -> Result<T, ReadError> {
+        let (registry, thread) = (self.runtime.registry(), self.id);
+        match self.runtime.blocking(read.clone()).await? {
+            Err(ReadError::NoThread(_))
+                if !registry.has_slot(thread) && ask(registry, thread, &Request::Settle { thread }).await.is_ok() =>
+            {
+                self.runtime.blocking(read).await?
+            }
+            read => read,
+        }
     }
 
     pub(crate) async fn info(&self) -> Result<StreamInfo, ReadError> {
         let (store, id) = (self.runtime.store().clone(), self.id);
-        self.runtime.blocking(move || load::stream(&*store, id)).await?
+        self.read(move || load::stream(&*store, id)).await
     }
 
     /// Returns the summary that lists of threads have: status, times, workflow, sums.
@@ -236,7 +254,7 @@ impl ThreadHandle {
             let info = load::stream(&*services.store, id)?;
             summary(&*services.store, &services.crashes, &info, &|thread| services.works_on(thread))
         };
-        self.runtime.blocking(look).await?
+        self.read(look).await
     }
 
     /// Returns the forks and branches of the thread: the threads that inherit from it, and the branches that replace
@@ -423,6 +441,23 @@ impl ThreadHandle {
     /// `Store(InUse)` while forks inherit from one of them; `Rejected` while it or a branch of it has not ended: cancel it
     /// first. Nothing is deleted then.
     pub async fn delete(&self) -> Result<(), ControlError> {
+        let (registry, id) = (self.runtime.registry(), self.id);
+        let mut patience = Patience::new();
+        loop {
+            // The runtime that has the thread knows whether a run of it begins.
+            let deleted = match registry.has_slot(id) {
+                true => self.delete_here().await,
+                false => ask(registry, id, &Request::Delete { thread: id, by: self.by.clone() }).await.map(drop),
+            };
+            if !patience.goes_on(registry, of_runtime(&deleted)).await {
+                registry.recent_ends.deleted();
+                return deleted;
+            }
+        }
+    }
+
+    /// Deletes a thread of this runtime.
+    pub(crate) async fn delete_here(&self) -> Result<(), ControlError> {
         let (registry, id) = (self.runtime.registry().clone(), self.id);
         let delete = move || {
             let store = &*registry.services.store;

@@ -177,8 +177,7 @@ pub(crate) async fn serve(open: &OpenArgs, args: ServeArgs) -> Result<ExitCode, 
     let incoming = if args.read_only { Default::default() } else { incoming::read(open.config_file())? };
     let listener = listen(&args, &tokens)?;
     let address = listener.local_addr()?;
-    // Where several servers have the log, none is open unless the configuration says so, which is refused then.
-    let doors = doors::read(open.config_file(), address.ip().is_loopback() && !args.shared)?;
+    let doors = doors::read(open.config_file(), address.ip().is_loopback())?;
     let url = format!("http://{address}");
     // Where nothing is changed, no call is approved.
     let runs_programs = programs != Programs::None && !args.read_only && !args.no_token;
@@ -186,12 +185,6 @@ pub(crate) async fn serve(open: &OpenArgs, args: ServeArgs) -> Result<ExitCode, 
     let opening = open.serve(&args.tools, &url, args.read_only);
     if args.shared {
         open.share();
-        #[cfg(feature = "otlp")]
-        let exports = telemetry.is_some();
-        #[cfg(not(feature = "otlp"))]
-        let exports = false;
-        let has_door = doors.is_any();
-        alone(&[(!webhooks.is_empty(), "webhooks"), (exports, "[telemetry]"), (has_door, "a door of [serve.doors]")])?;
     }
     let runtime = if args.standby {
         let shown = open.prints_messages().then_some(&*url);
@@ -208,6 +201,7 @@ pub(crate) async fn serve(open: &OpenArgs, args: ServeArgs) -> Result<ExitCode, 
         address,
         needs_token: args.require_token || runs_programs || !address.ip().is_loopback(),
         read_only: args.read_only,
+        is_shared: args.shared,
         driven: None,
         programs,
         doors,
@@ -306,21 +300,6 @@ pub(crate) async fn serve(open: &OpenArgs, args: ServeArgs) -> Result<ExitCode, 
         Ok(Ok(())) => Ok(ExitCode::SUCCESS),
         Ok(Err(error)) => Err(error.into()),
         Err(error) => Err(Failure::other(format!("the server failed: {error}"))),
-    }
-}
-
-/// Refuses what one server does for the whole log, which others have as well.
-///
-/// # Errors
-/// For the first that is configured.
-fn alone(kept_by_one: &[(bool, &str)]) -> Result<(), Failure> {
-    match kept_by_one.iter().find(|(is_set, _)| *is_set) {
-        Some((_, what)) => {
-            let message =
-                format!("--shared and {what} do not go together: only a server that has the log alone has it");
-            Err(Failure::new(INVALID, message))
-        }
-        None => Ok(()),
     }
 }
 

@@ -6,8 +6,20 @@ use std::time::Duration;
 
 /// The status and the body of an answer; `None` if there is none within two seconds. Each header ends with CRLF.
 pub fn ask(address: &str, method: &str, path: &str, headers: &str, body: &str) -> Option<(u16, String)> {
+    ask_within(Duration::from_secs(2), address, method, path, headers, body)
+}
+
+/// As [`ask`], with a silence of this time at most.
+pub fn ask_within(
+    silence: Duration,
+    address: &str,
+    method: &str,
+    path: &str,
+    headers: &str,
+    body: &str,
+) -> Option<(u16, String)> {
     let mut connection = TcpStream::connect(address).ok()?;
-    connection.set_read_timeout(Some(Duration::from_secs(2))).ok()?;
+    connection.set_read_timeout(Some(silence)).ok()?;
     let length = body.len();
     let head = format!("{method} {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n{headers}");
     write!(connection, "{head}content-length: {length}\r\n\r\n{body}").ok()?;

@@ -12,3 +12,4 @@ pub mod needs;
 pub mod provider;
 pub mod proxy;
 pub mod random;
+pub mod receiver;

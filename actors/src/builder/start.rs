@@ -152,12 +152,14 @@ impl RuntimeBuilder {
                 let arbiter = system.system.arbiter().clone();
                 let runtime = Runtime::new(registry.clone(), system);
                 runtime.begin_work();
+                #[cfg(feature = "schedules")]
+                if services.mode == Mode::Run {
+                    let registry = registry.clone();
+                    arbiter.spawn_fn(move || drop(actix_rt::spawn(schedules::run(registry))));
+                }
                 if services.shared.is_some() {
                     serve(&registry);
                     arbiter.spawn_fn(move || drop(actix_rt::spawn(divide::run(registry))));
-                } else if services.mode == Mode::Run {
-                    #[cfg(feature = "schedules")]
-                    arbiter.spawn_fn(move || drop(actix_rt::spawn(schedules::run(registry))));
                 }
                 Ok(runtime)
             }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use rethread_events::ids::{Seq, ThreadId};
-use rethread_events::thread::Input;
 use rethread_store::Asked;
+use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
 use super::request::{Request, Response};
@@ -45,15 +45,39 @@ pub(crate) async fn ask(
     thread: ThreadId,
     request: &Request,
 ) -> Result<Option<Seq>, ControlError> {
+    ask_for_response(registry, thread, request).await?.into_result(thread)
+}
+
+/// As [`ask`], for a request that is answered with a value.
+pub(crate) async fn ask_for<T: DeserializeOwned>(
+    registry: &ThreadRegistry,
+    thread: ThreadId,
+    request: &Request,
+) -> Result<T, ControlError> {
+    match ask_for_response(registry, thread, request).await? {
+        Response::Answer { value } => Ok(serde_json::from_value(value).map_err(|error| unreadable(thread, &error))?),
+        response => {
+            response.into_result(thread)?;
+            Err(RuntimeError::Elsewhere(thread).into())
+        }
+    }
+}
+
+fn unreadable(thread: ThreadId, error: &serde_json::Error) -> RuntimeError {
+    RuntimeError::Remote {
+        thread,
+        message: format!("its answer cannot be read by this version: {error}"),
+        next_move: NextMove::TellOperator,
+    }
+}
+
+async fn ask_for_response(
+    registry: &ThreadRegistry,
+    thread: ThreadId,
+    request: &Request,
+) -> Result<Response, ControlError> {
     let elsewhere = || RuntimeError::Elsewhere(thread);
     let Some(shared) = &registry.services.shared else { return Err(elsewhere().into()) };
-    if let Request::Give { input, .. } = request
-        && let Input::Run(run) = input.given()
-        && run.definition.is_some()
-    {
-        // It is not sent, and without it the run would go on with another one.
-        return Err(RuntimeError::Shared { what: "a run with a definition of its own, of a thread elsewhere" }.into());
-    }
     let bytes = serde_json::to_vec(request).map_err(|error| RuntimeError::Remote {
         thread,
         message: format!(
@@ -63,15 +87,7 @@ pub(crate) async fn ask(
     })?;
     match shared.log.ask(shared.root(thread), bytes.into()).await.map_err(RuntimeError::from)? {
         Asked::Busy | Asked::Nobody => Err(elsewhere().into()),
-        Asked::Answered(bytes) => match serde_json::from_slice::<Response>(&bytes) {
-            Ok(response) => response.into_result(thread),
-            Err(error) => Err(RuntimeError::Remote {
-                thread,
-                message: format!("its answer cannot be read by this version: {error}"),
-                next_move: NextMove::TellOperator,
-            }
-            .into()),
-        },
+        Asked::Answered(bytes) => Ok(serde_json::from_slice(&bytes).map_err(|error| unreadable(thread, &error))?),
     }
 }
 

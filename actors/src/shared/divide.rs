@@ -9,6 +9,7 @@ use rethread_store::{Share, Slot, Slots};
 use super::Shared;
 use crate::registry::ThreadRegistry;
 use crate::runtime::Runtime;
+use crate::signals;
 
 /// How often slots are looked for that can be given away.
 const GIVE: Duration = Duration::from_millis(250);
@@ -23,6 +24,11 @@ pub(crate) async fn run(registry: Arc<ThreadRegistry>) {
         let share = *changes.borrow_and_update();
         if !share.slots.without(&before).is_empty() {
             Runtime::continue_threads(&registry);
+            // What belongs to names in these slots.
+            registry.queues.all_changed();
+            #[cfg(feature = "schedules")]
+            registry.services.schedules.changed.notify_one();
+            actix_rt::spawn(signals::deliver_all_kept(registry.clone(), None));
         }
         before = share.slots;
         let wait = if share.n_excess > 0 {
@@ -37,10 +43,10 @@ pub(crate) async fn run(registry: Arc<ThreadRegistry>) {
     }
 }
 
-/// Gives those slots away of which no thread is in memory.
+/// Gives those slots away of which no thread is in memory, and nothing is held.
 async fn give_idle(registry: &Arc<ThreadRegistry>, shared: &Shared, share: &Share) {
-    let of_live = || registry.live_ids().into_iter().map(|thread| Slot::of(shared.root(thread))).collect();
-    let idle = |slots: Slots| slots.without(&of_live());
+    let of_live = || registry.live_ids().into_iter().map(|thread| Slot::of(shared.root(thread)));
+    let idle = |slots: Slots| slots.without(&of_live().chain(shared.held()).collect());
     let leaving = idle(share.leaving());
     *shared.giving.lock() = leaving;
     // None of them begins here from now on.

@@ -2,14 +2,19 @@
 
 use std::sync::{Arc, Weak};
 
-use rethread_events::ids::{Hash, ThreadId};
+use rethread_events::ids::{Hash, Position, Seq, ThreadId};
+use rethread_events::principal::Principal;
+use rethread_events::thread::Input;
 use rethread_events::workflow::Workflow;
 
-use super::request::{Request, Response, StartRequest};
+#[cfg(feature = "schedules")]
+use super::request::ScheduleFailure;
+use super::request::{Request, Response, SignalFailure, StartRequest};
 use crate::deliver;
 use crate::error::{ControlError, NextMove, RuntimeError, StartThreadError};
 use crate::registry::ThreadRegistry;
 use crate::runtime::Runtime;
+use crate::signals;
 use crate::start_thread::StartThread;
 
 /// Answers requests from now on.
@@ -43,17 +48,69 @@ async fn answer(registry: &Weak<ThreadRegistry>, request: &[u8]) -> Response {
             Response::of(put_once(&registry, place, &name, &value).await.map(|()| None))
         }
         Request::Start(start) => Response::of_start(begin(&registry, start).await),
-        Request::Settle { thread } => Response::of(deliver::settle(&registry, thread).await.map(|()| None)),
-        Request::Give { thread, input, report } => {
-            let there = exists(&registry, thread).await;
-            let given = match (there, report) {
-                (Err(error), _) => Err(error),
-                (Ok(()), Some(cause)) => deliver::report(&registry, thread, input, cause).await,
-                (Ok(()), None) => deliver::ask(&registry, thread, input).await,
-            };
-            Response::of(given)
+        Request::Signal { place, signal } => match registry.hold(place) {
+            Some(_held) => Response::answer(&signals::send(&registry, signal).await.map_err(SignalFailure::from)),
+            None => Response::Moved,
+        },
+        Request::KeptSignals { name, .. } => {
+            signals::deliver_all_kept(registry, Some(name)).await;
+            Response::Done { first: None }
         }
+        Request::Queue { queue, .. } => {
+            registry.queues.changed_elsewhere(queue);
+            Response::Done { first: None }
+        }
+        #[cfg(feature = "schedules")]
+        Request::Schedule { place, name, change, within } => match registry.hold(place) {
+            Some(_held) => match Runtime::of_registry(&registry) {
+                Some(runtime) => {
+                    let changed = runtime.change_schedule_here(&name, change, &within).await;
+                    Response::answer(&changed.map_err(ScheduleFailure::from))
+                }
+                None => Response::Moved,
+            },
+            None => Response::Moved,
+        },
+        Request::Delete { thread, by } => Response::of(delete(&registry, thread, by).await),
+        Request::Settle { thread } => Response::of(deliver::settle(&registry, thread).await.map(|()| None)),
+        Request::Give { thread, input, report, definition } => {
+            Response::of(give(&registry, thread, input, report, definition).await)
+        }
+        Request::Migrate { thread, definition, by } => Response::of(migrate(&registry, thread, definition, by).await),
     }
+}
+
+async fn give(
+    registry: &Arc<ThreadRegistry>,
+    thread: ThreadId,
+    mut input: Input,
+    report: Option<Option<Position>>,
+    definition: Option<Hash>,
+) -> Result<Option<Seq>, ControlError> {
+    exists(registry, thread).await?;
+    if let Some(hash) = definition {
+        input = input.on(definition_of(registry, hash).await?);
+    }
+    match report {
+        Some(cause) => deliver::report(registry, thread, input, cause).await,
+        None => deliver::ask(registry, thread, input).await,
+    }
+}
+
+async fn migrate(
+    registry: &Arc<ThreadRegistry>,
+    thread: ThreadId,
+    definition: Hash,
+    by: Option<Principal>,
+) -> Result<Option<Seq>, ControlError> {
+    exists(registry, thread).await?;
+    let workflow = definition_of(registry, definition).await?;
+    deliver::ask(registry, thread, Input::Migrate(workflow).by(by)).await
+}
+
+async fn delete(registry: &Arc<ThreadRegistry>, thread: ThreadId, by: Principal) -> Result<Option<Seq>, ControlError> {
+    let runtime = Runtime::of_registry(registry).ok_or(RuntimeError::ShuttingDown)?;
+    runtime.thread(thread).by(by).delete_here().await.map(|()| None)
 }
 
 async fn exists(registry: &Arc<ThreadRegistry>, thread: ThreadId) -> Result<(), ControlError> {
@@ -66,7 +123,7 @@ async fn exists(registry: &Arc<ThreadRegistry>, thread: ThreadId) -> Result<(), 
 
 async fn keep(registry: &Arc<ThreadRegistry>, hash: Hash) -> Result<(), ControlError> {
     let runtime = Runtime::of_registry(registry).ok_or(RuntimeError::ShuttingDown)?;
-    let workflow = definition(&runtime, hash).await?;
+    let workflow = definition_of(registry, hash).await?;
     Ok(runtime.keep_here(&workflow).await.map(drop)?)
 }
 
@@ -80,14 +137,15 @@ async fn put_once(
     Ok(runtime.put_value_here(place, name, value).await?)
 }
 
-async fn definition(runtime: &Runtime, hash: Hash) -> Result<Arc<Workflow>, RuntimeError> {
+async fn definition_of(registry: &Arc<ThreadRegistry>, hash: Hash) -> Result<Arc<Workflow>, RuntimeError> {
+    let runtime = Runtime::of_registry(registry).ok_or(RuntimeError::ShuttingDown)?;
     let services = runtime.services().clone();
     runtime.blocking(move || services.definitions.with_hash(hash)).await?
 }
 
 async fn begin(registry: &Arc<ThreadRegistry>, request: StartRequest) -> Result<(), StartThreadError> {
     let runtime = Runtime::of_registry(registry).ok_or(RuntimeError::ShuttingDown)?;
-    let workflow = definition(&runtime, request.workflow).await?;
+    let workflow = definition_of(registry, request.workflow).await?;
     let (id, parent) = (request.id, request.parent);
     let start = StartThread::of_request(workflow, parent, request.start());
     runtime.start_here(id, start).await.map(drop)

@@ -92,7 +92,7 @@ impl Begins<'_> {
                 });
             }
             Effect::AwaitSignal(run) => {
-                if services.shared.is_none() && services.kept_signals.may_have(&run.name) && services.mode.runs() {
+                if services.kept_signals.may_have(&run.name) && services.mode.runs() {
                     actix_rt::spawn(signals::deliver_kept_to(self.registry.clone(), thread, run));
                 }
                 return false;

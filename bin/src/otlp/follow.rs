@@ -43,6 +43,8 @@ pub(crate) struct ExportStats {
     pub(crate) failed: AtomicU64,
     /// The next position to read.
     pub(crate) next: AtomicU64,
+    /// 1 where this server sends the spans.
+    pub(crate) here: AtomicU64,
 }
 
 /// A running export.
@@ -60,7 +62,8 @@ impl Exporting {
     }
 }
 
-/// Starts to send, from the position that was stored, or else from the end of the log.
+/// Starts to send, from the position that was stored, or else from the end of the log. Of several servers that have the log,
+/// one sends the spans, and another one when that one has gone; each sends its own metrics.
 ///
 /// # Errors
 /// When the position cannot be read or stored, and for headers that cannot be sent.
@@ -69,13 +72,9 @@ pub(crate) async fn start(
     runtime: &Runtime,
     stopping: &CancellationToken,
 ) -> Result<Exporting, Failure> {
-    let next = match runtime.cursor(CURSOR).await? {
-        Some(next) => next,
-        None if telemetry.from_the_beginning => Position(0),
-        None => runtime.next_position(),
-    };
+    let first = if telemetry.from_the_beginning { Position(0) } else { runtime.next_position() };
     // Stored at once, so that a restart before the first run does not skip any.
-    runtime.save_cursor(CURSOR, next).await?;
+    let next = runtime.begin_cursor(CURSOR, first).await?;
     let stats = Arc::<ExportStats>::default();
     stats.next.store(next.0, Ordering::Relaxed);
     let mut tasks = Vec::new();
@@ -132,7 +131,19 @@ struct Follower {
 struct Stopped;
 
 impl Follower {
-    async fn run(mut self, from: Position) {
+    async fn run(mut self, begun: Position) {
+        let held = tokio::select! {
+            held = self.runtime.hold_name(CURSOR) => held,
+            () = self.stopping.cancelled() => return,
+        };
+        let Ok(_held) = held else { return };
+        // Another server may have sent some meanwhile.
+        let from = match self.runtime.cursor(CURSOR).await {
+            Ok(kept) => kept.unwrap_or(begun),
+            Err(error) => return fail(&error.to_string()),
+        };
+        self.stats.next.store(from.0, Ordering::Relaxed);
+        self.stats.here.store(1, Ordering::Relaxed);
         let filter = Filter { threads: Vec::new(), kinds: ends::kinds() };
         let mut ends = self.runtime.store().subscribe(from, filter);
         loop {

@@ -77,11 +77,6 @@ pub(crate) struct Doors {
 }
 
 impl Doors {
-    /// Whether one is open.
-    pub(crate) fn is_any(&self) -> bool {
-        self.mcp || self.openai || self.agui || self.a2a
-    }
-
     /// Checks that a door is open.
     pub(crate) fn check(&self, door: Door) -> Result<(), Problem> {
         let (is_open, name) = match door {

@@ -221,6 +221,8 @@ async fn bind(server: &Server, request: &ServiceRequest, route: Option<&Route>) 
 /// # Errors
 /// That there is no such thread, where it has others.
 pub(crate) async fn is_of(server: &Server, thread: ThreadId, labels: &Labels) -> Result<(), Problem> {
+    // Also for one that began at another server just now.
+    server.runtime.thread(thread).first_own_seq().await?;
     let store = server.runtime.store();
     let found = blocking(move || labels_of(&*store, thread)).await??;
     if found.include(labels) { Ok(()) } else { Err(ReadError::NoThread(thread).into()) }

@@ -82,6 +82,7 @@ impl Local {
             // The folder of the socket lets in this user and no other.
             needs_token: false,
             read_only: false,
+            is_shared: false,
             driven: Some(driven),
             programs,
             doors: Doors::default(),

@@ -210,9 +210,11 @@ fn webhooks(text: &mut String, server: &Shared) {
     if server.webhooks.is_empty() {
         return;
     }
+    let is_here = |stats: &WebhookStats| stats.here.load(Ordering::Relaxed) == 1;
+    let here: Vec<_> = server.webhooks.iter().filter(|(_, stats)| is_here(stats)).collect();
     let mut all = |name: &str, kind: &str, help: &str, of: fn(&WebhookStats) -> &AtomicU64| {
         head(text, name, kind, help);
-        for (webhook, stats) in &server.webhooks {
+        for (webhook, stats) in &here {
             let value = of(stats).load(Ordering::Relaxed);
             let _ = writeln!(text, "{name}{{webhook=\"{}\"}} {value}", label(webhook));
         }
@@ -237,7 +239,9 @@ fn export(text: &mut String, server: &Shared) {
     one("rethread_otlp_spans_total", "counter", "Spans that a collector accepted", &stats.spans);
     one("rethread_otlp_spans_refused_total", "counter", "Spans that a collector refused", &stats.refused);
     one("rethread_otlp_failed_total", "counter", "Attempts to send spans that failed", &stats.failed);
-    one("rethread_otlp_next_position", "gauge", "The next position of the log whose runs are sent", &stats.next);
+    if stats.here.load(Ordering::Relaxed) == 1 {
+        one("rethread_otlp_next_position", "gauge", "The next position of the log whose runs are sent", &stats.next);
+    }
 }
 
 fn head(text: &mut String, name: &str, kind: &str, help: &str) {

@@ -38,6 +38,8 @@ pub(crate) struct Settings {
     pub(crate) needs_token: bool,
     /// Whether it only shows.
     pub(crate) read_only: bool,
+    /// Whether other servers have the log as well.
+    pub(crate) is_shared: bool,
     /// Set where a command serves while it holds the log: the threads that it runs, which are the only ones that a
     /// request may change.
     pub(crate) driven: Option<Driven>,

@@ -40,6 +40,8 @@ pub(crate) struct WebhookStats {
     pub(crate) next: AtomicU64,
     /// 1 once it has given up.
     pub(crate) dead: AtomicU64,
+    /// 1 where this server runs it.
+    pub(crate) here: AtomicU64,
 }
 
 /// A running webhook.
@@ -56,7 +58,8 @@ impl RunningWebhook {
     }
 }
 
-/// Starts the webhooks. Each begins where it kept its place, or where the log ends when it has none.
+/// Starts the webhooks. Each begins where it kept its place, or where the log ends when it has none. Of several servers that
+/// have the log, one runs each webhook, and another one when that one has gone.
 pub(crate) async fn start(
     webhooks: Vec<Webhook>,
     runtime: &Runtime,
@@ -66,13 +69,9 @@ pub(crate) async fn start(
     for webhook in webhooks {
         let client = rethread_llm::http::shared_without_redirects(ATTEMPT_MAX).map_err(Failure::other)?;
         let cursor = format!("webhook/{}", webhook.name);
-        let next = match runtime.cursor(&cursor).await? {
-            Some(next) => next,
-            None if webhook.from_the_beginning => Position(0),
-            None => runtime.next_position(),
-        };
+        let first = if webhook.from_the_beginning { Position(0) } else { runtime.next_position() };
         // Stored at once, so that a restart before the first delivery does not skip events.
-        runtime.save_cursor(&cursor, next).await?;
+        let next = runtime.begin_cursor(&cursor, first).await?;
         let (name, deeds) = (webhook.name.clone(), Arc::<WebhookStats>::default());
         deeds.next.store(next.0, Ordering::Relaxed);
         let sender = Sender { webhook, client, cursor, runtime: runtime.clone(), deeds: deeds.clone() };
@@ -102,10 +101,25 @@ enum Halt {
 }
 
 impl Sender {
-    async fn run(self, from: Position, stopping: CancellationToken) {
-        let mut next = from;
-        let halted = self.deliver(&mut next, &stopping).await;
-        self.save_position(next).await;
+    async fn run(self, begun: Position, stopping: CancellationToken) {
+        let held = tokio::select! {
+            held = self.runtime.hold_name(&self.cursor) => held,
+            () = stopping.cancelled() => return,
+        };
+        let Ok(_held) = held else { return };
+        self.deeds.here.store(1, Ordering::Relaxed);
+        let mut next = begun;
+        // Another server may have delivered meanwhile.
+        let halted = match self.runtime.cursor(&self.cursor).await {
+            Ok(kept) => {
+                next = kept.unwrap_or(begun);
+                self.deeds.next.store(next.0, Ordering::Relaxed);
+                let halted = self.deliver(&mut next, &stopping).await;
+                self.save_position(next).await;
+                halted
+            }
+            Err(error) => Halt::Dead(error.to_string()),
+        };
         if let Halt::Dead(why) = halted {
             self.deeds.dead.store(1, Ordering::Relaxed);
             let name = output::sanitize(&self.webhook.name, 80);

@@ -27,9 +27,18 @@ pub struct ThreadQueued {
 impl ThreadQueued {
     /// Returns the id of the queue: the hash of its workflow's name and of its key.
     pub fn queue(&self) -> Hash {
-        let name = serde_json::to_string(&(&self.workflow, &self.key)).unwrap_or_default();
-        Hash::of(name.as_bytes())
+        queue_of(self.workflow.as_deref(), self.key.as_ref())
     }
+
+    /// Returns the id of the queue of the runs that only wait until the runtime has room.
+    pub fn queue_for_room() -> Hash {
+        queue_of(None, None)
+    }
+}
+
+fn queue_of(workflow: Option<&str>, key: Option<&Json>) -> Hash {
+    let name = serde_json::to_string(&(workflow, key)).unwrap_or_default();
+    Hash::of(name.as_bytes())
 }
 
 /// The limits of a queue.

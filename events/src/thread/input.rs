@@ -204,6 +204,16 @@ impl Input {
     pub fn given(&self) -> &Self {
         if let Self::By { input, .. } = self { input.given() } else { self }
     }
+
+    /// The same input, with this definition for the run that it begins. Another input as it is.
+    #[must_use]
+    pub fn on(self, definition: Arc<Workflow>) -> Self {
+        match self {
+            Self::By { by, input } => Self::By { by, input: Box::new(input.on(definition)) },
+            Self::Run(run) => Self::Run(Box::new(RunInput { definition: Some(definition), ..*run })),
+            other => other,
+        }
+    }
 }
 
 /// The next run of a thread.

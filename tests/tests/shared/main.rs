@@ -4,7 +4,9 @@
 // The whole file is a test, its helpers included.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, clippy::print_stderr)]
 
+mod doors;
 mod faults;
+mod names;
 mod servers;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,8 +14,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use rethread::errors::{ControlError, RuntimeError, StartThreadError};
-use rethread::{Runtime, StartThread, ThreadId, Tool, parse_workflow};
+use rethread::errors::{ControlError, ReadError, RuntimeError, StartThreadError};
+use rethread::operate::{Migrated, Retention};
+use rethread::runs::RunRequest;
+use rethread::{Runtime, StartThread, ThreadFilter, ThreadId, Tool, parse_workflow};
 use rethread_store::testing::nats::{Servers, program};
 use rethread_store::{Access, JetStreamOptions, JetStreamStore, SLOTS, Slot, Store as _, StoreError};
 use rethread_tests::needs;
@@ -249,15 +253,6 @@ async fn definitions_of_one_name_are_all_there() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_one_runtime_does_alone_is_refused() {
-    let Some(cluster) = cluster().await else { return };
-    let queued = parse_workflow(NOTES.replace("nodes:", "queue: {concurrency: 1}\nnodes:").as_bytes()).unwrap();
-    let refused = cluster.runtimes[0].start_thread(queued, "x").await.unwrap_err();
-    assert!(matches!(refused, StartThreadError::Runtime(RuntimeError::Shared { .. })), "{refused:?}");
-    cluster.shutdown().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn branches_go_with_their_thread() {
     let Some(cluster) = cluster().await else { return };
     let note = |n| format!("  - {{id: note{n}, tool: {{tool_name: note, parameters: {{text: '{n}'}}}}}}\n");
@@ -282,5 +277,113 @@ async fn branches_go_with_their_thread() {
     assert!(runs.values().all(|runs| runs.len() == 1));
     let n_of = |number| runs.values().filter(|runs| runs[0] == number).count();
     assert_eq!([0, 1, 2].map(n_of), [6; 3]);
+    cluster.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn run_begins_on_a_definition_wherever_it_is_asked_for() {
+    let Some(cluster) = cluster().await else { return };
+    let of = |text: &str| Arc::new(parse_workflow(NOTES.replace("{{ input }}", text).as_bytes()).unwrap());
+    let thread = cluster.runtimes[0].start_thread(of("first"), "x").await.unwrap();
+    thread.outcome().await.unwrap();
+    for (n, number) in [1, 2, 0].into_iter().enumerate() {
+        let asked = cluster.runtimes[number].thread(thread.id());
+        asked.outcome().await.unwrap();
+        // One that is given, and the newest one of the name.
+        let text = format!("run {n}");
+        let run = asked.run(RunRequest::new("x").workflow(of(&text))).await.unwrap();
+        let output = asked.run_outcome(run.run_id).await.unwrap().output;
+        assert_eq!(output, Some(json!(text)));
+        let text = format!("newest {n}");
+        cluster.runtimes[0].put_workflow(of(&text)).await.unwrap();
+        let known = || cluster.runtimes[number].workflow_versions("notes");
+        while known().await.unwrap().unwrap().newest() != Some(of(&text).hash()) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let run = asked.run(RunRequest::new("x")).await.unwrap();
+        let output = asked.run_outcome(run.run_id).await.unwrap().output;
+        assert_eq!(output, Some(json!(text)));
+    }
+    assert_eq!(cluster.runs(thread.id()), [0; 7]);
+    cluster.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn thread_is_migrated_from_everywhere() {
+    let Some(cluster) = cluster().await else { return };
+    let workflow = Arc::new(parse_workflow(ASKS.as_bytes()).unwrap());
+    let other = Arc::new(parse_workflow(ASKS.replace("{{ said }}", "migrated").as_bytes()).unwrap());
+    for number in 0..3 {
+        let thread = cluster.runtimes[0].start_thread(workflow.clone(), "x").await.unwrap();
+        thread.at_rest().await.unwrap();
+        let asked = cluster.runtimes[number].thread(thread.id());
+        asked.at_rest().await.unwrap();
+        assert!(matches!(asked.migrate(other.clone()).await.unwrap(), Migrated::Moved(_)));
+        assert!(matches!(asked.migrate(other.clone()).await.unwrap(), Migrated::Same));
+        asked.respond(asked.inbox().await.unwrap()[0].request.id, "yes").await.unwrap();
+        assert_eq!(asked.outcome_as::<String>().await.unwrap(), "migrated");
+    }
+    cluster.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn threads_are_deleted_from_everywhere_and_collected_by_their_runtime() {
+    let Some(cluster) = cluster().await else { return };
+    let [notes, asks] = [NOTES, ASKS].map(|text| Arc::new(parse_workflow(text.as_bytes()).unwrap()));
+    let goes_on = cluster.runtimes[0].start_thread(asks, "x").await.unwrap();
+    goes_on.at_rest().await.unwrap();
+    let mut threads = Vec::new();
+    for n in 0..9 {
+        let thread = cluster.runtimes[n % 3].start_thread(notes.clone(), "x").await.unwrap();
+        thread.outcome().await.unwrap();
+        threads.push(thread.id());
+    }
+    for (n, thread) in threads.drain(..3).enumerate() {
+        let asked = cluster.runtimes[(n + 1) % 3].thread(thread);
+        asked.summary().await.unwrap();
+        asked.delete().await.unwrap();
+        assert!(matches!(asked.summary().await, Err(ReadError::NoThread(_))));
+        assert!(matches!(asked.delete().await, Err(ControlError::Read(ReadError::NoThread(_)))));
+        assert!(matches!(cluster.runtimes[n].thread(goes_on.id()).delete().await, Err(ControlError::Rejected { .. })));
+    }
+    let mut n_left = 6;
+    for runtime in &cluster.runtimes {
+        let definitions = Retention { definitions: true, ..Retention::default() };
+        let refused = runtime.gc(definitions).await.unwrap_err();
+        assert!(matches!(refused.runtime(), Some(RuntimeError::Shared { .. })), "{refused:?}");
+        let collected = runtime.gc(Retention::default()).await.unwrap();
+        assert_eq!((collected.threads.len(), collected.definitions.len()), (2, 0));
+        n_left -= 2;
+        // The other ones have seen it when they are asked about one of them.
+        for other in &cluster.runtimes {
+            for gone in &collected.threads {
+                let thread = other.thread(gone.summary.thread_id);
+                while thread.summary().await.is_ok() {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+            }
+        }
+        let threads = runtime.threads(ThreadFilter::default()).await.unwrap();
+        assert_eq!(threads.len(), n_left + 1);
+    }
+    cluster.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_one_runtime_does_alone_is_refused() {
+    let Some(cluster) = cluster().await else { return };
+    let here = &cluster.runtimes[0];
+    let notes = parse_workflow(NOTES.as_bytes()).unwrap();
+    let thread = here.start_thread(notes, "x").await.unwrap();
+    thread.outcome().await.unwrap();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    here.export(thread.id(), file.reopen().unwrap()).await.unwrap();
+    let read = std::io::BufReader::new(file.reopen().unwrap());
+    let refused = here.import(read).await.unwrap_err();
+    assert!(refused.to_string().contains("an import"), "{refused}");
+    let memories = serde_json::from_value(json!({"namespace": []})).unwrap();
+    let builder = Runtime::builder().store(cluster.stores[0].clone()).workspace(cluster._dirs[0].path());
+    let refused = builder.memory(memories).start().await.err().unwrap();
+    assert!(refused.to_string().contains("memories of threads"), "{refused}");
     cluster.shutdown().await;
 }

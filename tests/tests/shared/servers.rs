@@ -21,14 +21,14 @@ nodes:
     context_processor: {processor_name: extract, processor_config: {variable: answer, expression: "said"}}
 "#;
 
-fn machine(servers: &Servers) -> Scene {
+pub(crate) fn machine(servers: &Servers) -> Scene {
     let scene = Scene::new();
     let url = format!("{}/agents", servers.options("agents").servers);
     scene.write("rethread.toml", format!("[store]\nurl = \"{url}\"\nlease_ms = 1000\n"));
     scene
 }
 
-fn serve(scene: &Scene) -> (Running, String) {
+pub(crate) fn serve(scene: &Scene) -> (Running, String) {
     let mut running = Running::start(scene.command(["serve", "--listen", "127.0.0.1:0", "--shared"]));
     let address = address(&running.wait_until_said("serving "));
     (running, address)
@@ -44,7 +44,7 @@ fn sent(address: &str, method: &str, path: &str, key: &str, body: &Value) -> Opt
 }
 
 /// Asks until the answer is that.
-fn until(what: &str, mut is_true: impl FnMut() -> bool) {
+pub(crate) fn until(what: &str, mut is_true: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(120);
     while !is_true() {
         assert!(Instant::now() < deadline, "never: {what}");
@@ -130,11 +130,8 @@ fn servers_share_a_log_and_its_threads() {
 }
 
 #[test]
-fn what_one_server_does_alone_is_refused() {
+fn log_in_a_folder_is_not_shared() {
     let scene = Scene::new();
     let refused = scene.run("serve --listen 127.0.0.1:0 --shared").code(2);
     assert!(refused.stderr.contains("--shared") && refused.stderr.contains("--store"), "{refused}");
-    scene.write("rethread.toml", "[serve.doors]\nmcp = true\n");
-    let refused = scene.run("serve --listen 127.0.0.1:0 --shared --store nats://127.0.0.1:1/agents").code(3);
-    assert!(refused.stderr.contains("a door of [serve.doors]"), "{refused}");
 }

@@ -15,7 +15,7 @@ use super::input::Input;
 use crate::serve::doors::conversation::invalid;
 use crate::serve::doors::following::{Inside, Run};
 use crate::serve::guard;
-use crate::serve::idempotency::blocking;
+use crate::serve::idempotency::{Key, blocking};
 use crate::serve::problem::{Kind, Problem};
 use crate::serve::request;
 use crate::serve::server::Shared;
@@ -59,7 +59,20 @@ pub(super) async fn begin(
     let workflow = workflow.ok_or_else(|| Problem::new(Kind::NoWorkflow, "name a workflow in the path"))?;
     let bound = guard::bound_to(request);
     let one_at_a_time = server.agui.of(&bound, &input.thread_id).lock_owned().await;
-    if let Some(id) = find(server, request, &bound, &input.thread_id).await? {
+    let mut found = find(server, request, &bound, &input.thread_id).await?;
+    let mut keyed = None;
+    if found.is_none() && server.settings.is_shared {
+        // One of the servers begins a thread of this name.
+        let (key, operation) = (Key::named(&input.thread_id), format!("agui {bound}"));
+        let begun = server.keys.begin(&key, &operation, &[], server.runtime.new_thread_id()).await?;
+        // The log here is now as far as that of the one that had it before.
+        found = find(server, request, &bound, &input.thread_id).await?;
+        match found {
+            Some(_) => begun.forget().await,
+            None => keyed = Some(begun),
+        }
+    }
+    if let Some(id) = found {
         let thread = server.runtime.thread(id).by(guard::principal(server, request));
         let caller = request::traceparent(request);
         let asked = Asked { server: server.clone(), workflow, thread, input, caller };
@@ -82,6 +95,9 @@ pub(super) async fn begin(
     let (text, past) = (conversation.input(), conversation.past_with_media());
     let start = StartThread::new(workflow.clone(), text).labels(labels).messages(past).variables(variables);
     let mut start = start.traceparent(request::traceparent(request));
+    if let Some(keyed) = &keyed {
+        start = start.id(keyed.thread);
+    }
     if let Some(folder) = &server.settings.workspace {
         start = start.workspace(folder);
     }
@@ -92,6 +108,9 @@ pub(super) async fn begin(
         runtime.start(start).await
     });
     let thread = started.await.map_err(|_| Problem::stopping())??.by(guard::principal(server, request));
+    if let Some(keyed) = keyed {
+        keyed.forget().await;
+    }
     let run = Run { thread, id: RunId(Seq(0)), from: Seq(0), inside: Inside::default(), workflow };
     Ok(Begun { run, before: None, after: None, warnings: input.warnings })
 }

@@ -241,6 +241,7 @@ impl Held {
             address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             needs_token: false,
             read_only: *read_only,
+            is_shared: false,
             driven: None,
             programs: Programs::None,
             doors: Doors::default(),
