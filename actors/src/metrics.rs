@@ -6,6 +6,7 @@ use rethread_events::event::EVENT_TYPES;
 use rethread_events::ids::ThreadId;
 use rethread_events::label_limits::LabelSeries;
 use rethread_events::thread::Status;
+use rethread_store::StreamMetrics;
 
 use crate::call_metrics::CallSeries;
 use crate::error::ReadError;
@@ -49,6 +50,8 @@ pub struct Metrics {
     pub labels: Vec<LabelSeries>,
     /// The position that the next event will get.
     pub next_position: u64,
+    /// How a log in a stream goes on; `None` for another one.
+    pub stream: Option<StreamMetrics>,
 }
 
 impl Runtime {
@@ -77,6 +80,7 @@ impl Runtime {
             calls: counters.calls.series(),
             labels: self.services().labels.metrics(),
             next_position: self.store().next_position().0,
+            stream: self.store().stream_metrics(),
         })
     }
 

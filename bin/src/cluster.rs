@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use rethread::errors::RuntimeError;
-use rethread::store::{StreamNode, StreamServer, StreamStatus};
+use rethread::store::{SLOTS, StreamNode, StreamServer, StreamStatus};
 use serde_json::json;
 
 use crate::exit::Failure;
@@ -52,7 +52,8 @@ fn as_json(address: &str, status: &StreamStatus) -> serde_json::Value {
             "lag": server.lag,
         })
     };
-    let node = |node: &StreamNode| json!({ "name": node.name, "has_log": node.has_log, "lag": node.lag });
+    let node =
+        |node: &StreamNode| json!({ "name": node.name, "has_log": node.has_log, "lag": node.lag, "slots": node.slots });
     json!({
         "log": address,
         "nats_version": status.version,
@@ -80,7 +81,11 @@ fn lines(address: &str, status: &StreamStatus) -> Vec<String> {
         format!("server  {}: {role}{}", name(&server.name), lag(server.lag))
     }));
     lines.extend(status.nodes.iter().map(|node| {
-        let role = if node.has_log { "has the log" } else { "stands by" };
+        let role = match node.slots {
+            _ if !node.has_log => "stands by".to_owned(),
+            Some(slots) if slots < SLOTS as u64 => format!("has {slots} of {SLOTS} slots"),
+            _ => "has the log".to_owned(),
+        };
         format!("node    {}: {role}{}", name(&node.name), lag(node.lag))
     }));
     if !status.nodes.iter().any(|node| node.has_log) {

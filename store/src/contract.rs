@@ -12,6 +12,7 @@ use crate::error::StoreError;
 use crate::keys::{KeyChange, KeyRange};
 use crate::record::{Kind, NewRecord, Record};
 use crate::slots::SharedLog;
+use crate::stream_metrics::StreamMetrics;
 use crate::subscription::Subscription;
 
 /// A state of a stream in the eyes of its owner, kept with the stream's head so that streams can be listed and
@@ -413,6 +414,11 @@ pub trait Store: LogReader {
     fn side_file(&self, name: &'static str) -> Result<Option<File>, StoreError> {
         let _ = name;
         Ok(None)
+    }
+
+    /// How a log in a stream goes on; `None` for one in a folder or in memory. Does not block.
+    fn stream_metrics(&self) -> Option<StreamMetrics> {
+        None
     }
 
     /// The log as one of several processes that have it open; `None` if this process has it alone.

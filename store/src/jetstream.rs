@@ -24,6 +24,7 @@ mod publisher;
 mod replica;
 mod rules;
 mod servers;
+mod stats;
 mod store;
 mod subject;
 mod summary;
@@ -184,7 +185,9 @@ impl JetStreamStore {
             handle.block_on(nodes::enter(&self.connection, options, replica, progress))?;
         }
         // Dropped, it ends what it began. The replica follows the stream meanwhile.
-        let report = nodes::report(self.connection.clone(), options.clone(), *replica, membership.progress.clone());
+        let (connection, progress) = (self.connection.clone(), membership.progress.clone());
+        let of_report = membership.clone();
+        let report = nodes::report(connection, options.clone(), *replica, progress, move || of_report.n_slots());
         self.with_running(|running| running.report = handle.spawn(report));
         if let Some(between) = &self.between {
             handle.block_on(membership.join(options))?;
@@ -373,6 +376,7 @@ async fn read(connection: Connection, mut next: u64, sender: mpsc::Sender<Incomi
                 };
                 let Ok(info) = message.info() else { break };
                 let sequence = info.stream_sequence;
+                connection.stats.behind.store(info.pending, Ordering::Relaxed);
                 let (subject, payload) = (message.subject.to_string(), message.payload.clone());
                 if sender.send(Incoming { sequence, subject, payload }).await.is_err() {
                     return;

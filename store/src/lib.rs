@@ -19,6 +19,7 @@ mod plan;
 mod recent;
 mod record;
 mod slots;
+mod stream_metrics;
 mod streams;
 mod subscription;
 #[cfg(any(test, feature = "testing"))]
@@ -43,5 +44,6 @@ pub use plan::{APPEND_BYTES_MAX, IMPORT_BYTES_MAX, NAME_BYTES_MAX, PAYLOAD_BYTES
 pub use recent::{Listener, Recent};
 pub use record::{Cause, Kind, NewRecord, Record};
 pub use slots::{Answering, Asked, SLOTS, Share, SharedLog, Slot, Slots};
+pub use stream_metrics::{DURATION_BOUNDS_US, Durations, StreamMetrics};
 pub use streams::StreamIter;
 pub use subscription::Subscription;

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use actix_web::HttpResponse;
 use rethread::operate::{CallSeries, LabelSeries, Metrics};
+use rethread::store::{DURATION_BOUNDS_US, StreamMetrics};
 use rethread_events::traces::{Key, Profile};
 use rethread_llm::Profiles;
 use rethread_llm::profiles::Totals;
@@ -66,6 +67,40 @@ fn runtime(text: &mut String, metrics: &Metrics) {
     labels(text, &metrics.labels);
     head(text, "rethread_next_position", "gauge", "The position that the next event of the log will get");
     let _ = writeln!(text, "rethread_next_position {}", metrics.next_position);
+    if let Some(metrics) = &metrics.stream {
+        stream(text, metrics);
+    }
+}
+
+/// Of a log in a stream of NATS JetStream.
+fn stream(text: &mut String, metrics: &StreamMetrics) {
+    let mut one = |name: &str, kind: &str, help: &str, value: u64| {
+        head(text, name, kind, help);
+        let _ = writeln!(text, "{name} {value}");
+    };
+    let connected = "1 while this process is connected to a server of the stream";
+    one("rethread_stream_connected", "gauge", connected, u64::from(metrics.is_connected));
+    let slots = "Slots of threads, of 256, that this process has";
+    one("rethread_stream_slots", "gauge", slots, metrics.slots as u64);
+    one("rethread_stream_members", "gauge", "Processes that write the log", metrics.members as u64);
+    let taken_out = "Processes that this one took out because they reported no more";
+    one("rethread_stream_take_overs_total", "counter", taken_out, metrics.taken_out);
+    let behind = "Messages of the stream that this process had not read when the last one came";
+    one("rethread_stream_behind_messages", "gauge", behind, metrics.behind);
+    let in_doubt = "Writes that were answered as in doubt";
+    one("rethread_stream_writes_in_doubt_total", "counter", in_doubt, metrics.in_doubt);
+    let unavailable = "Writes that were refused because no server could be reached";
+    one("rethread_stream_writes_unavailable_total", "counter", unavailable, metrics.unavailable);
+    let name = "rethread_stream_write_duration_seconds";
+    head(text, name, "histogram", "Writes to the stream, from the call until they were applied here");
+    let mut n = 0;
+    for (i, in_bucket) in metrics.writes.buckets.iter().enumerate() {
+        n += in_bucket;
+        let bound = DURATION_BOUNDS_US.get(i).map_or("+Inf".to_owned(), |bound| (*bound as f64 / 1e6).to_string());
+        let _ = writeln!(text, "{name}_bucket{{le=\"{bound}\"}} {n}");
+    }
+    let _ = writeln!(text, "{name}_sum {}", metrics.writes.sum_us as f64 / 1e6);
+    let _ = writeln!(text, "{name}_count {n}");
 }
 
 /// The name of a metric of calls, agent loops or runs, what it tells, and how many units of a value are one in it.

@@ -1,5 +1,6 @@
 //! The connection to the servers, and the stream: created as a log needs it, or refused.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::Client;
@@ -15,6 +16,7 @@ use super::message::Change;
 use super::options::JetStreamOptions;
 use super::rules::State as Seen;
 use super::servers::{ConnectError, REQUEST_MAX, with_sources};
+use super::stats::Stats;
 use super::subject::Subject;
 use super::summary::Summary;
 use crate::error::StoreError;
@@ -51,6 +53,7 @@ pub(super) struct Connection {
     /// The name of the process, for people.
     pub(super) label: String,
     pub(super) n_replicas: usize,
+    pub(super) stats: Arc<Stats>,
 }
 
 impl Connection {
@@ -79,7 +82,7 @@ impl Connection {
         let log = check_stream(config, &options.stream).map_err(|why| unsuitable(&address, why))?;
         let (name, label) = (options.stream.clone(), options.replica.label.clone());
         let n_replicas = config.num_replicas;
-        Ok(Self { client, context, stream, name, address, log, part_bytes, label, n_replicas })
+        Ok(Self { client, context, stream, name, address, log, part_bytes, label, n_replicas, stats: Arc::default() })
     }
 
     /// The name of this process, for people.

@@ -5,6 +5,7 @@
 //! it out, and the rules divide its slots among those that are left.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use async_nats::HeaderMap;
@@ -159,7 +160,11 @@ impl Membership {
             for epoch in missing.iter().filter(|epoch| missed.contains(epoch)) {
                 let name = members.members.get(epoch).map_or("", |member| &member.holder);
                 match self.take_out(*epoch).await {
-                    Ok(()) => tracing::warn!("{name} does not report any more: its threads go on elsewhere"),
+                    Ok(false) => {}
+                    Ok(true) => {
+                        self.connection.stats.taken_out.fetch_add(1, Ordering::Relaxed);
+                        tracing::warn!("{name} does not report any more: its threads go on elsewhere");
+                    }
                     Err(error) => tracing::warn!(%error, "{name} does not report any more, and still has its threads"),
                 }
             }
@@ -167,13 +172,20 @@ impl Membership {
         }
     }
 
-    /// Takes another member out. If another change came first, the next look says whether it is still there.
-    async fn take_out(&self, epoch: u64) -> Result<(), StoreError> {
+    /// Takes another member out, unless it is out already. If another change came first, the next look says whether it is still there.
+    async fn take_out(&self, epoch: u64) -> Result<bool, StoreError> {
         let members = self.latest().await?;
         if !members.members.contains_key(&epoch) || self.own(&members).is_none() {
-            return Ok(());
+            return Ok(false);
         }
-        self.publish(&Change { id: random_id(), kind: ChangeKind::Leave { epoch } }, members.changed).await
+        self.publish(&Change { id: random_id(), kind: ChangeKind::Leave { epoch } }, members.changed).await?;
+        Ok(true)
+    }
+
+    /// How many slots of threads this process has.
+    pub(super) fn n_slots(&self) -> usize {
+        let members = self.members.borrow();
+        self.own(&members).map_or(0, |epoch| members.slots_of(epoch).len())
     }
 
     fn own(&self, members: &Members) -> Option<u64> {

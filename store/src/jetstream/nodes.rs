@@ -15,7 +15,8 @@ use super::options::JetStreamOptions;
 use crate::error::StoreError;
 use crate::wire::{Malformed, Put, Take};
 
-const VERSION: u8 = 1;
+/// Version 1 did not have the slots.
+const VERSION: u8 = 2;
 /// The first word of the keys of processes.
 const PREFIX: &str = "node";
 /// The most processes that are listed.
@@ -64,6 +65,8 @@ pub struct StreamNode {
     pub has_log: bool,
     /// How many messages of the stream its replica lacks, when it reported last.
     pub lag: u64,
+    /// How many slots of threads it had then, of 256; `None` if it is of an older version.
+    pub slots: Option<u64>,
 }
 
 impl JetStreamOptions {
@@ -129,7 +132,7 @@ async fn list(connection: &Connection, bucket: &Bucket, last_sequence: u64) -> R
         let value = bucket.get(key).await.map_err(|error| connection.unavailable(&error))?;
         if let Some(report) = value.and_then(|value| Report::decode(&value).ok()) {
             let lag = last_sequence.saturating_sub(report.sequence);
-            nodes.push(StreamNode { name: report.name, has_log: report.has_log, lag });
+            nodes.push(StreamNode { name: report.name, has_log: report.has_log, lag, slots: report.slots });
         }
         if nodes.len() == NODES_MAX {
             break;
@@ -145,6 +148,7 @@ struct Report {
     has_log: bool,
     sequence: u64,
     name: String,
+    slots: Option<u64>,
 }
 
 impl Report {
@@ -152,18 +156,21 @@ impl Report {
         let mut out = vec![VERSION, u8::from(self.has_log)];
         out.u64(self.sequence);
         out.sized(self.name.as_bytes());
+        out.u64(self.slots.unwrap_or_default());
         out.into()
     }
 
     fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
         let mut take = Take(bytes);
-        if take.u8()? != VERSION {
+        let version = take.u8()?;
+        if !(1..=VERSION).contains(&version) {
             return Err(Malformed);
         }
         let (has_log, sequence) = (take.u8()? == 1, take.u64()?);
         let name = String::from_utf8_lossy(take.sized()?).into_owned();
+        let slots = if version > 1 { Some(take.u64()?) } else { None };
         take.end()?;
-        Ok(Self { has_log, sequence, name })
+        Ok(Self { has_log, sequence, name, slots })
     }
 }
 
@@ -189,9 +196,11 @@ async fn report_now(
     bucket: &Bucket,
     replica: &[u8; 16],
     progress: Progress,
+    slots: usize,
 ) -> Result<(), StoreError> {
     let name = connection.name_of_process();
-    let report = Report { has_log: progress.epoch > 0, sequence: progress.sequence, name };
+    let slots = Some(slots as u64);
+    let report = Report { has_log: progress.epoch > 0, sequence: progress.sequence, name, slots };
     let put = bucket.put(key(replica), report.encode()).await;
     put.map(drop).map_err(|error| connection.unavailable(&error))
 }
@@ -203,16 +212,17 @@ pub(super) async fn enter(
     replica: &[u8; 16],
     progress: Progress,
 ) -> Result<(), StoreError> {
-    let report = async || report_now(connection, &lease::open(connection, options).await?, replica, progress).await;
+    let report = async || report_now(connection, &lease::open(connection, options).await?, replica, progress, 0).await;
     patiently(report).await
 }
 
-/// Reports until the task is aborted.
+/// Reports until the task is aborted. `n_slots` is how many slots the process has.
 pub(super) async fn report(
     connection: Connection,
     options: JetStreamOptions,
     replica: [u8; 16],
     mut progress: watch::Receiver<Progress>,
+    n_slots: impl Fn() -> usize,
 ) {
     loop {
         let Ok(bucket) = lease::open(&connection, &options).await else {
@@ -222,7 +232,7 @@ pub(super) async fn report(
         let lease = lease::duration(&connection, &bucket).await.unwrap_or(options.lease);
         loop {
             let found = *progress.borrow_and_update();
-            if let Err(error) = report_now(&connection, &bucket, &replica, found).await {
+            if let Err(error) = report_now(&connection, &bucket, &replica, found, n_slots()).await {
                 tracing::debug!(%error, "this process is not listed among those that have the log open");
             }
             // At once when it gets the log, or loses it.
@@ -251,9 +261,15 @@ mod tests {
 
     #[test]
     fn report_is_read_as_it_was_written() {
-        let report = Report { has_log: true, sequence: 17, name: "rethread serve, pid 1".into() };
-        assert_eq!(Report::decode(&report.encode()).unwrap(), report);
+        let name = "rethread serve, pid 1".to_owned();
+        let report = Report { has_log: true, sequence: 17, name, slots: Some(86) };
+        let mut encoded = report.encode().to_vec();
+        assert_eq!(Report::decode(&encoded).unwrap(), report);
+        // As version 1 wrote it.
+        encoded.truncate(encoded.len() - 8);
+        encoded[0] = 1;
+        assert_eq!(Report::decode(&encoded).unwrap(), Report { slots: None, ..report });
         assert!(Report::decode(b"").is_err());
-        assert!(Report::decode(&[2; 30]).is_err());
+        assert!(Report::decode(&[3; 30]).is_err());
     }
 }

@@ -184,7 +184,10 @@ impl Publisher {
                 self.bytes = self.bytes.saturating_sub(published_bytes(&sent));
                 self.queue.release(sent.bytes);
                 match (sent.answer, &outcome) {
-                    (Some(answer), Ok(appended)) => answer.done(*appended),
+                    (Some(answer), Ok(appended)) => {
+                        self.connection.stats.applied(sent.since.elapsed());
+                        answer.done(*appended);
+                    }
                     (Some(answer), Err(error)) => self.fail(sent.thread, answer, error.clone()),
                     // It was in doubt: what was queued since was decided without knowing what came of it.
                     (None, _) => drop(sent.thread.map(|thread| self.fenced.insert(thread, self.queue.next_ticket()))),
@@ -393,6 +396,7 @@ impl Publisher {
 
     /// Answers with a failure. What was queued after an append was decided without knowing that, so it fails too.
     fn fail(&mut self, thread: Option<ThreadId>, answer: Answer, error: StoreError) {
+        self.connection.stats.failed(&error);
         let Some(thread) = thread else { return answer.failed(error) };
         // The fence first: between the two nothing can slip through.
         let refusal = self.queue.refuse(thread, error);

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use futures_util::future::BoxFuture;
 use rethread_events::ids::{Hash, Position, Seq, ThreadId};
@@ -18,6 +19,7 @@ use crate::keys::KeyRange;
 use crate::plan;
 use crate::record::Record;
 use crate::slots::SharedLog;
+use crate::stream_metrics::StreamMetrics;
 use crate::subscription::Subscription;
 
 impl LogReader for JetStreamStore {
@@ -158,6 +160,20 @@ impl Store for JetStreamStore {
 
     fn side_file(&self, name: &'static str) -> Result<Option<File>, StoreError> {
         self.replica.side_file(name)
+    }
+
+    fn stream_metrics(&self) -> Option<StreamMetrics> {
+        let (stats, members) = (&self.connection.stats, &self.membership.members);
+        Some(StreamMetrics {
+            is_connected: self.connection.check().is_ok(),
+            slots: self.membership.n_slots(),
+            members: members.borrow().members.len(),
+            taken_out: stats.taken_out.load(Ordering::Relaxed),
+            behind: stats.behind.load(Ordering::Relaxed),
+            writes: stats.writes(),
+            in_doubt: stats.in_doubt.load(Ordering::Relaxed),
+            unavailable: stats.unavailable.load(Ordering::Relaxed),
+        })
     }
 
     fn shared(&self) -> Option<Arc<dyn SharedLog>> {

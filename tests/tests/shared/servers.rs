@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use rethread_store::testing::nats::{Servers, program};
-use rethread_tests::binary::{Running, Scene};
-use rethread_tests::http::{address, ask, readiness};
+use rethread_tests::binary::{HANG, Running, Scene};
+use rethread_tests::http::{address, ask, ask_within, readiness};
 use rethread_tests::needs;
 use serde_json::{Value, json};
 
@@ -50,6 +50,14 @@ pub(crate) fn until(what: &str, mut is_true: impl FnMut() -> bool) {
         assert!(Instant::now() < deadline, "never: {what}");
         std::thread::sleep(Duration::from_millis(20));
     }
+}
+
+/// The value of a metric without labels.
+fn metric(address: &str, name: &str) -> f64 {
+    let (status, text) = ask_within(HANG, address, "GET", "/metrics", "", "").unwrap();
+    assert_eq!(status, 200);
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    line.unwrap_or_else(|| panic!("no {name}")).parse().unwrap()
 }
 
 fn status_of(address: &str, thread: &str) -> String {
@@ -106,6 +114,16 @@ fn servers_share_a_log_and_its_threads() {
     let listed = machines[0].run("cluster --json").ok().json();
     let nodes = listed["nodes"].as_array().unwrap();
     assert!(nodes.len() == 3 && nodes.iter().all(|node| node["has_log"] == true), "{listed}");
+    until("slots are divided", || {
+        at.iter().map(|address| metric(address, "rethread_stream_slots")).sum::<f64>() == 256.0
+    });
+    until("slots are reported", || {
+        let nodes = machines[0].run("cluster --json").ok().json()["nodes"].clone();
+        nodes.as_array().unwrap().iter().map(|node| node["slots"].as_u64().unwrap()).sum::<u64>() == 256
+    });
+    assert!(machines[0].run("cluster").ok().stdout.contains("of 256 slots"));
+    let n_writes = metric(&at[0], "rethread_stream_write_duration_seconds_count");
+    assert!(n_writes > 0.0 && metric(&at[0], "rethread_stream_connected") == 1.0);
 
     running.remove(0).0.kill();
     for thread in &threads[4..] {
@@ -121,6 +139,10 @@ fn servers_share_a_log_and_its_threads() {
         });
         until("it ends", || status_of(&at[1], thread) == "completed");
     }
+    let of_both = |name: &str| metric(&at[1], name) + metric(&at[2], name);
+    until("the slots of the killed one are divided", || of_both("rethread_stream_slots") == 256.0);
+    until("one of them took it out", || of_both("rethread_stream_take_overs_total") >= 1.0);
+    assert_eq!(metric(&at[1], "rethread_stream_members"), 2.0);
     // One that is stopped leaves at once, and one that comes back takes its part.
     running[0].0.signal("TERM");
     let (again, at_again) = serve(&machines[0]);
