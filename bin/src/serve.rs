@@ -165,7 +165,7 @@ pub(crate) async fn serve(open: &OpenArgs, args: ServeArgs) -> Result<ExitCode, 
         return Err(Failure::new(INVALID, message));
     }
     #[cfg(feature = "otlp")]
-    let telemetry = match otlp::read(open.config_file(), &otlp::variable)? {
+    let mut telemetry = match otlp::read(open.config_file(), &otlp::variable)? {
         Some(_) if args.read_only => {
             let message = "--read-only and [telemetry] do not go together: the export of traces stores its position in \
                            the log";
@@ -185,6 +185,10 @@ pub(crate) async fn serve(open: &OpenArgs, args: ServeArgs) -> Result<ExitCode, 
     let opening = open.serve(&args.tools, &url, args.read_only);
     if args.shared {
         open.share();
+        #[cfg(feature = "otlp")]
+        if let Some(telemetry) = &mut telemetry {
+            telemetry.target.tell_apart(&url);
+        }
     }
     let runtime = if args.standby {
         let shown = open.prints_messages().then_some(&*url);

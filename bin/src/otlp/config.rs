@@ -19,6 +19,9 @@ const GRPC: &str = "http://localhost:4317";
 const SERVICE: &str = "rethread";
 /// How long an attempt may take unless the configuration says otherwise.
 const TIMEOUT_MS: u64 = 10_000;
+/// The attribute of the resource that tells processes of a service apart.
+#[cfg(feature = "server")]
+const INSTANCE: &str = "service.instance.id";
 /// The most attributes of the resource.
 const RESOURCE_MAX: usize = 64;
 
@@ -99,6 +102,16 @@ pub(crate) struct Target {
     pub(crate) resource: Vec<(String, String)>,
     pub(crate) names: Profile,
     pub(crate) content: bool,
+}
+
+impl Target {
+    /// Tells what one of several servers sends from what the others send, unless the configuration does.
+    #[cfg(feature = "server")]
+    pub(crate) fn tell_apart(&mut self, instance: &str) {
+        if self.resource.iter().all(|(name, _)| name != INSTANCE) {
+            self.resource.push((INSTANCE.into(), instance.into()));
+        }
+    }
 }
 
 /// What a server sends.

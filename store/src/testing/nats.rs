@@ -62,6 +62,15 @@ impl std::fmt::Debug for Servers {
 impl Servers {
     /// Starts `n` servers, with more lines of configuration for each.
     pub fn start(program: &Path, n: usize, more: &str) -> Self {
+        Self::start_with(program, n, more, "")
+    }
+
+    /// The same with servers that write each message to the disk before they acknowledge it.
+    pub fn start_synced(program: &Path, n: usize) -> Self {
+        Self::start_with(program, n, "", ", sync_interval: always")
+    }
+
+    fn start_with(program: &Path, n: usize, more: &str, jetstream: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let ports: Vec<u16> = free_ports(2 * n);
         let (clients, routes) = ports.split_at(n);
@@ -69,7 +78,7 @@ impl Servers {
             let dir = folder.path().join(at.to_string());
             std::fs::create_dir(&dir).unwrap();
             let mut config = format!(
-                "server_name: s{at}\nhost: 127.0.0.1\nport: {client}\njetstream {{ store_dir: \"{}\" }}\n{more}\n",
+                "server_name: s{at}\nhost: 127.0.0.1\nport: {client}\njetstream {{ store_dir: \"{}\"{jetstream} }}\n{more}\n",
                 dir.display()
             );
             if n > 1 {

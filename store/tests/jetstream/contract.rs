@@ -6,7 +6,7 @@ use rethread_store::testing::contract::Backend;
 use rethread_store::testing::nats::Servers;
 use rethread_store::{JetStreamOptions, JetStreamStore, MemoryStore, Store};
 
-use super::{ONE, THREE, options};
+use super::{ONE, SYNCED, THREE, options};
 
 /// Opened again with the same folder, or with an empty one.
 struct Stream {
@@ -54,6 +54,11 @@ mod one_server {
 mod three_servers {
     use super::{Stream, THREE};
     rethread_store::contract_tests!(Stream::new(&THREE, true));
+}
+
+mod synced {
+    use super::{SYNCED, Stream};
+    rethread_store::contract_tests!(Stream::new(&SYNCED, true));
 }
 
 mod filled_again {

@@ -23,6 +23,12 @@ use rethread_store::{JetStreamOptions, JetStreamStore, KeyRange, Store};
 static ONE: LazyLock<Option<Mutex<Servers>>> = LazyLock::new(|| start(1));
 static THREE: LazyLock<Option<Mutex<Servers>>> = LazyLock::new(|| start(3));
 
+/// Three that write each message to the disk before they acknowledge it.
+static SYNCED: LazyLock<Option<Mutex<Servers>>> = LazyLock::new(|| {
+    let program = required(program(env!("CARGO_TARGET_TMPDIR")))?;
+    Some(Mutex::new(Servers::start_synced(&program, 3)))
+});
+
 fn start(n: usize) -> Option<Mutex<Servers>> {
     Some(Mutex::new(own(n, "")?))
 }
@@ -34,12 +40,16 @@ fn own(n: usize, more: &str) -> Option<Servers> {
 
 /// Servers of this program.
 fn of(program: Option<PathBuf>, n: usize, more: &str) -> Option<Servers> {
+    Some(Servers::start(&required(program)?, n, more))
+}
+
+fn required(program: Option<PathBuf>) -> Option<PathBuf> {
     if program.is_none() {
         let is_required = std::env::var("CI").is_ok_and(|value| value == "true");
         assert!(!is_required, "pip cannot install the server of NATS, and CI=true forbids to skip a test");
         eprintln!("SKIPPED: pip cannot install the server of NATS");
     }
-    Some(Servers::start(&program?, n, more))
+    program
 }
 
 /// Options for a stream that no other test has.

@@ -1,8 +1,11 @@
 //! What is refused: servers and streams that could lose records, and folders that are no replica.
 
 use async_nats::jetstream::{self, stream};
+use rethread_store::testing::nats::Servers;
 use rethread_store::testing::{append, put, thread};
-use rethread_store::{Credentials, JetStreamOptions, JetStreamStore, LogReader, Options, SledStore, Store, StoreError};
+use rethread_store::{
+    Access, Asked, Credentials, JetStreamOptions, JetStreamStore, LogReader, Options, SledStore, Store, StoreError,
+};
 
 use super::{ONE, open, options, own};
 
@@ -136,25 +139,32 @@ fn absent_server_is_an_error_in_time() {
     }
 }
 
-/// Those that docs/guides/jetstream.md lists.
-#[test]
-fn listed_permissions_are_enough() {
+/// The subjects of a row of a guide that ends so.
+fn listed(guide: &str, of: &str) -> String {
+    let line = guide.lines().find(|line| line.starts_with('|') && line.ends_with(of)).unwrap();
+    let subjects = line.trim_start_matches('|').split('|').next().unwrap().split(',');
+    subjects.map(|subject| format!("\"{}\"", subject.trim().trim_matches('`'))).collect::<Vec<_>>().join(", ")
+}
+
+/// A server that allows what docs/guides/jetstream.md lists, and more.
+fn restricted(to_publish: &str, to_subscribe: &str) -> Option<(Servers, JetStreamOptions)> {
     let guide = include_str!("../../../docs/guides/jetstream.md");
-    let row = |of: &str| {
-        let line = guide.lines().find(|line| line.starts_with('|') && line.ends_with(of)).unwrap();
-        let subjects = line.trim_start_matches('|').split('|').next().unwrap().split(',');
-        subjects.map(|subject| format!("\"{}\"", subject.trim().trim_matches('`'))).collect::<Vec<_>>().join(", ")
-    };
-    let of = |what: [&str; 3]| what.map(|what| row(&format!("publish: {what} |"))).join(", ");
+    let of = ["the messages of the log", "the stream", "the lease"];
     let permissions = format!(
-        "{{ publish: {{ allow: [{}] }}, subscribe: {{ allow: [{}] }} }}",
-        of(["the messages of the log", "the stream", "the lease"]),
-        row("subscribe: answers |"),
+        "{{ publish: {{ allow: [{}{to_publish}] }}, subscribe: {{ allow: [{}{to_subscribe}] }} }}",
+        of.map(|what| listed(guide, &format!("publish: {what} |"))).join(", "),
+        listed(guide, "subscribe: answers |"),
     );
     let user = format!("authorization {{ users: [{{ user: ann, password: secret, permissions: {permissions} }}] }}");
-    let Some(servers) = own(1, &user) else { return };
+    let servers = own(1, &user)?;
     let credentials = Credentials::Password { user: "ann".into(), password: "secret".into() };
     let options = with_credentials(servers.options("agents"), credentials);
+    Some((servers, options))
+}
+
+#[test]
+fn listed_permissions_are_enough() {
+    let Some((_servers, options)) = restricted("", "") else { return };
     for folder in [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()] {
         let store = open(folder.path(), &options);
         let next = store.stream(thread(1)).map_or(0, |info| info.last_seq.0 + 1);
@@ -167,5 +177,45 @@ fn listed_permissions_are_enough() {
             assert!(std::time::Instant::now() < deadline, "the process is not listed");
         }
         store.close().unwrap();
+    }
+}
+
+/// Those that docs/guides/shared.md lists as well.
+#[test]
+fn listed_permissions_are_enough_to_share_a_log() {
+    let guide = include_str!("../../../docs/guides/shared.md");
+    let (requests, answers) = (listed(guide, "publish and subscribe: requests |"), listed(guide, "publish: answers |"));
+    for is_enough in [true, false] {
+        let (publish, subscribe) = match is_enough {
+            true => (format!(", {requests}, {answers}"), format!(", {requests}")),
+            false => (format!(", {answers}"), String::new()),
+        };
+        let Some((_servers, options)) = restricted(&publish, &subscribe) else { return };
+        let write_timeout = std::time::Duration::from_millis(if is_enough { 20_000 } else { 500 });
+        let options = JetStreamOptions { access: Access::Shared, write_timeout, ..options };
+        let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        let stores = folders.each_ref().map(|folder| open(folder.path(), &options));
+        let logs = stores.each_ref().map(|store| store.shared().unwrap());
+        for log in &logs {
+            log.answer_with(std::sync::Arc::new(|request| Box::pin(async move { request })));
+        }
+        // Each gives the other a part of the slots.
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+        while logs.iter().any(|log| log.share().borrow().slots.is_empty()) {
+            assert!(std::time::Instant::now() < deadline, "the slots are not divided");
+            let leaving = logs[0].share().borrow().leaving();
+            if !leaving.is_empty() {
+                futures::executor::block_on(logs[0].give(leaving)).unwrap();
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        for (asks, has) in [(0, 1), (1, 0)] {
+            let slot = logs[has].share().borrow().slots.iter().next().unwrap();
+            let answer = futures::executor::block_on(logs[asks].ask(slot.place(thread(1)), "hello".into()));
+            match is_enough {
+                true => assert_eq!(answer.unwrap(), Asked::Answered("hello".into())),
+                false => assert!(!matches!(answer, Ok(Asked::Answered(_))), "{answer:?}"),
+            }
+        }
     }
 }

@@ -140,3 +140,15 @@ fn what_cannot_be_meant_is_refused() {
     // A check of the file alone does not need the variable.
     check(file("[telemetry]\nheaders_env = \"KEY\"").path()).unwrap();
 }
+
+#[cfg(feature = "server")]
+#[test]
+fn servers_of_one_log_are_told_apart_unless_the_configuration_does() {
+    let instance = |variables: &[(&str, &str)]| {
+        let mut found = target("[telemetry]\nendpoint = \"http://collector:4318\"", variables);
+        found.tell_apart("http://10.0.0.1:7117");
+        found.resource.into_iter().filter(|(name, _)| name == INSTANCE).map(|(_, value)| value).collect::<Vec<_>>()
+    };
+    assert_eq!(instance(&[]), ["http://10.0.0.1:7117"]);
+    assert_eq!(instance(&[("OTEL_RESOURCE_ATTRIBUTES", "service.instance.id=a")]), ["a"]);
+}
