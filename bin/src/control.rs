@@ -70,7 +70,7 @@ fn from_now(text: &str) -> Result<Time, String> {
 }
 
 pub(crate) async fn reschedule(open: &OpenArgs, args: RescheduleArgs) -> Result<ExitCode, Failure> {
-    let runtime = open.open_to_read().await?;
+    let runtime = open.open_to_change().await?;
     let thread = open::find(&runtime, &args.thread).await?;
     let state = thread.state().await?;
     let Some(wait) = state.timer().map(|run| run.id) else {
@@ -96,7 +96,7 @@ pub(crate) async fn reschedule(open: &OpenArgs, args: RescheduleArgs) -> Result<
 }
 
 pub(crate) async fn cancel(open: &OpenArgs, args: CancelArgs) -> Result<ExitCode, Failure> {
-    let runtime = open.open_to_read().await?;
+    let runtime = open.open_to_change().await?;
     let thread = open::find(&runtime, &args.thread).await?;
     match open.holder() {
         Some(server) => server.cancel(thread.id(), args.reason).await?,
@@ -119,7 +119,7 @@ pub(crate) async fn cancel(open: &OpenArgs, args: CancelArgs) -> Result<ExitCode
 }
 
 pub(crate) async fn pause(open: &OpenArgs, args: PauseArgs) -> Result<ExitCode, Failure> {
-    let runtime = open.open_to_read().await?;
+    let runtime = open.open_to_change().await?;
     let thread = open::find(&runtime, &args.thread).await?;
     match open.holder() {
         Some(server) => server.pause(thread.id(), args.reason).await?,

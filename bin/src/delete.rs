@@ -48,7 +48,7 @@ pub(crate) async fn delete(open: &OpenArgs, args: DeleteArgs) -> Result<ExitCode
 }
 
 async fn delete_thread(open: &OpenArgs, name: &str, json: bool) -> Result<ExitCode, Failure> {
-    let runtime = open.open_to_read().await?;
+    let runtime = open.open_to_change().await?;
     let found = open::find(&runtime, name).await.map(|thread| thread.id());
     open::close(runtime).await?;
     let id = found?;
@@ -88,7 +88,7 @@ pub(crate) fn not_erased(what: &str, failure: Failure) -> Failure {
 }
 
 async fn none_is_open(open: &OpenArgs, labels: &Labels, advice: &str) -> Result<(), Failure> {
-    let runtime = open.open_to_read().await?;
+    let runtime = open.open_to_change().await?;
     let threads = runtime.threads(ThreadFilter { labels: labels.clone(), ..ThreadFilter::default() }).await;
     open::close(runtime).await?;
     let threads = threads?;

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 use futures::StreamExt;
 use rethread::runs::RunId;
-use rethread::{Event, Events, Position, RecordedEvent, Seq};
+use rethread::{Event, Events, Mode, Position, RecordedEvent, Seq};
 use rethread_events::event::{
     Aside, Branches, ContextItem, ContextProcessed, Decision, StrategyDecision, UserInteractionProcessed, WorkflowRef,
 };
@@ -70,7 +70,8 @@ pub(crate) async fn of_thread(open: &OpenArgs, args: EventsArgs) -> Result<ExitC
     // From no later than its last event, so that the end of the run is seen.
     let events = thread.events(run.as_ref().map_or(from, |run| from.min(run.last.next())));
     let code = if args.form.follow && run.as_ref().is_none_or(|run| run.ended.is_none()) {
-        if !thread.summary().await?.status.is_ended() && open.prints_messages() {
+        let is_run = runtime.mode() == Mode::RunElsewhere;
+        if !is_run && !thread.summary().await?.status.is_ended() && open.prints_messages() {
             let id = thread.id();
             output::print_message(&format!(
                 "the thread has not ended and nothing runs it: continue it with `rethread resume {id}`"

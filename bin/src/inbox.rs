@@ -147,7 +147,7 @@ pub(crate) async fn respond(open: &OpenArgs, args: RespondArgs) -> Result<ExitCo
         Failure::new(CONFLICT, format!("`{id}` is not the id of a question: `rethread inbox` lists the ids"))
     })?;
     let answer = answer(&args)?;
-    let runtime = open.open_to_read().await?;
+    let runtime = open.open_to_change().await?;
     let handle = runtime.thread(thread);
     let done = send_answer(open.holder(), &handle, interaction, answer).await;
     let root = match &done {

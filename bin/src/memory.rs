@@ -103,7 +103,7 @@ pub(crate) async fn run(open: &OpenArgs, args: MemoryArgs) -> Result<ExitCode, F
     if let MemoryCommand::Forget(args) = args.command {
         return forget(open, args).await;
     }
-    let runtime = open.open_to_read().await?;
+    let runtime = open.open_to_change().await?;
     let done = read(&runtime, open, args.command).await;
     open::close(runtime).await?;
     done

@@ -89,7 +89,7 @@ pub(crate) async fn migrate(open: &OpenArgs, args: MigrateArgs) -> Result<ExitCo
     let (labels, search) = (args.labels.all()?, args.search.all()?);
     let server = open.server().await?;
     let runtime = match server {
-        Some(_) => open.open_to_read().await?,
+        Some(_) => open.open_to_change().await?,
         None => open.observe(&args.tools).await?,
     };
     let workflow = Arc::new(match server {

@@ -111,11 +111,13 @@ pub(crate) struct OpenArgs {
     pub(crate) quiet: bool,
 }
 
-/// Whether a log in a stream is created if it is not there. For a folder, [`OpenArgs::check_log`] decides.
+/// What becomes of a log in a stream: whether it is created if it is not there, and whether this process only reads, beside those
+/// that write it. For a folder, [`OpenArgs::check_log`] decides.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Creates {
     Log,
     Nothing,
+    NothingAndReads,
 }
 
 /// Writes whole lines of the log with visible marks for hidden characters.
@@ -246,12 +248,23 @@ impl OpenArgs {
             .mode(Mode::RunOnDemand)
             .principal(Principal::Command);
         let others = self.others.get();
-        stream::place(builder, self.store.as_deref(), self.config_file(), creates == Creates::Log, others)
+        let (create, reads) = (creates == Creates::Log, creates == Creates::NothingAndReads);
+        stream::place(builder, self.store.as_deref(), self.config_file(), create, others, reads)
     }
 
     /// A runtime that only reads: it needs an existing log, and starts nothing. It reads through the process that holds
-    /// the log, if that is a server or a command.
+    /// the log, if that is a server or a command of this machine, and from the copy of a stream beside those of others.
     pub(crate) async fn open_to_read(&self) -> Result<Runtime, Failure> {
+        self.open_as(Creates::NothingAndReads).await
+    }
+
+    /// As [`OpenArgs::open_to_read`], for changes that no thread has to run for. They are made through the process that
+    /// holds the log, if that is a server or a command.
+    pub(crate) async fn open_to_change(&self) -> Result<Runtime, Failure> {
+        self.open_as(Creates::Nothing).await
+    }
+
+    async fn open_as(&self, creates: Creates) -> Result<Runtime, Failure> {
         if let Some(server) = self.server().await? {
             return self.through(server.clone()).await;
         }
@@ -261,7 +274,9 @@ impl OpenArgs {
             if let Some(command) = remote::find_command(&self.data_dir).await? {
                 return self.through(command).await;
             }
-            match self.builder(Creates::Nothing)?.arbiters(1).mode(Mode::Observe).start().await {
+            let runs_elsewhere = creates == Creates::NothingAndReads && self.is_written_elsewhere().await?;
+            let mode = if runs_elsewhere { Mode::RunElsewhere } else { Mode::Observe };
+            match self.builder(creates)?.arbiters(1).mode(mode).start().await {
                 // It ends soon, or answers soon.
                 Err(error) if holder(&error).is_some_and(is_command) && Instant::now() < deadline => {
                     tokio::time::sleep(HELD_POLL).await;
@@ -289,6 +304,11 @@ impl OpenArgs {
     /// Whether the log is in a stream, so that it may be there though nothing is in the data directory.
     fn has_stream(&self) -> bool {
         self.store.as_ref().is_some_and(|url| !url.is_empty()) || self.config_file().is_some_and(stream::is_configured)
+    }
+
+    /// Whether another process has the log in a stream, and runs its threads.
+    async fn is_written_elsewhere(&self) -> Result<bool, Failure> {
+        stream::is_written(self.store.as_deref(), self.config_file()).await
     }
 
     /// A runtime that begins nothing and deletes threads, on a full disk as well.

@@ -78,7 +78,7 @@ pub(crate) async fn runtime(open: &OpenArgs, server: Option<&Client>, tools: &To
     match server {
         Some(server) => {
             server.can_run(open, tools).await?;
-            open.open_to_read().await
+            open.open_to_change().await
         }
         None => {
             let runtime = open.work(tools).await?;

@@ -138,7 +138,7 @@ pub(crate) async fn run(open: &OpenArgs, args: ScheduleArgs) -> Result<ExitCode,
     let is_first = matches!(args.command, ScheduleCommand::Put(_)) && !open.data_dir.is_dir();
     let runtime = match is_first && open.server().await?.is_none() {
         true => open.start_bare().await?,
-        false => open.open_to_read().await?,
+        false => open.open_to_change().await?,
     };
     let done = run_on(open, &runtime, args.command).await;
     open::close(runtime).await?;

@@ -45,7 +45,7 @@ pub(crate) fn milliseconds(text: &str) -> Result<u64, String> {
 }
 
 pub(crate) async fn signal(open: &OpenArgs, args: SignalArgs) -> Result<ExitCode, Failure> {
-    let runtime = open.open_to_read().await?;
+    let runtime = open.open_to_change().await?;
     let payload = args.payload_json.or(args.payload.map(Value::from)).unwrap_or_default();
     let labels = args.labels.all()?;
     let sent = match open.holder() {

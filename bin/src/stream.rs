@@ -57,7 +57,8 @@ pub(crate) fn is_configured(file: &Path) -> bool {
 }
 
 /// Places the log of a runtime in the stream that the option or the configuration names; leaves it in the data directory
-/// if neither does. The stream is created if it is not there and `create` says so.
+/// if neither does. The stream is created if it is not there and `create` says so. With `reads` it is read beside the processes
+/// that write it.
 ///
 /// # Errors
 /// As [`check`], for a URL that names no stream, and for a log in a folder that others are to have as well.
@@ -67,9 +68,11 @@ pub(crate) fn place(
     file: Option<&Path>,
     create: bool,
     others: Option<&Others>,
+    reads: bool,
 ) -> Result<RuntimeBuilder, Failure> {
     let options = options(url, file)?;
     let (option, standby, access) = match others {
+        None if reads => ("", None, Access::Read),
         None => ("", None, Access::Alone),
         Some(Others::StandBy(standby)) => ("--standby", Some(standby.clone()), Access::Alone),
         Some(Others::Share) => ("--shared", None, Access::Shared),
@@ -84,6 +87,15 @@ pub(crate) fn place(
             Err(Failure::new(2, message))
         }
     }
+}
+
+/// Whether a process has the log in a stream.
+///
+/// # Errors
+/// As [`options`]. A stream that cannot be looked at is an error where it is opened.
+pub(crate) async fn is_written(url: Option<&str>, file: Option<&Path>) -> Result<bool, Failure> {
+    let Some(options) = options(url, file)? else { return Ok(false) };
+    Ok(options.status().await.is_ok_and(|status| status.nodes.iter().any(|node| node.has_log)))
 }
 
 /// The options of the log in a stream that the option or the configuration names.

@@ -69,6 +69,10 @@ pub(crate) fn check(file: &Path) -> Result<(), Failure> {
     }
 }
 
+pub(crate) async fn is_written(_: Option<&str>, _: Option<&Path>) -> Result<bool, Failure> {
+    Ok(false)
+}
+
 pub(crate) fn is_configured(_: &Path) -> bool {
     false
 }
@@ -79,6 +83,7 @@ pub(crate) fn place(
     file: Option<&Path>,
     _create: bool,
     others: Option<&Others>,
+    _reads: bool,
 ) -> Result<RuntimeBuilder, Failure> {
     match others {
         Some(Others::StandBy(_)) => return Err(Failure::new(2, format!("--standby: {WHY}"))),

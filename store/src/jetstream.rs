@@ -274,7 +274,7 @@ impl JetStreamStore {
             progress,
             members,
         };
-        let between = (options.access != Access::Alone).then(|| Between {
+        let between = (options.access == Access::Shared).then(|| Between {
             membership: membership.clone(),
             share,
             runtime: handle.clone(),

@@ -84,7 +84,18 @@ fn thread_of_a_killed_machine_goes_on_elsewhere() {
     }
     let refused = other.run("run slow.yaml").code(7);
     assert!(refused.stderr.contains("rethread run"), "it does not say who has the log: {refused}");
+    // It reads beside the one that has the log, and what that one runs is running.
+    let read = |words: &str| other.run(words).ok().stdout;
+    assert_eq!(read("threads --json").matches("\"running\"").count(), 1);
+    assert!(read("events last --jsonl").contains("TOOL_EXECUTION_COMPLETED"));
+    assert!(read("explain last").contains("list_folder"));
+    read("verify");
+    read("export last --output export.jsonl");
+    read("backup saved");
+    let mut tail = Running::start(other.command(["events", "last", "--follow"]));
+    tail.wait_for("TOOL_EXECUTION_COMPLETED");
     running.kill();
+    tail.kill();
     // Its model call is made again; the call of the tool is not.
     other.write("script.yaml", script(0));
     let resumed = other.run("resume last").ok();

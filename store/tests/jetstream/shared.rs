@@ -128,7 +128,9 @@ fn reader_follows_and_writes_nothing() {
     eventually("it follows", || reader.next_position() == holder.next_position());
     let refused = put(&reader, append(thread(1), 2, &["three"]));
     assert!(matches!(refused, Err(StoreError::ReadOnly { .. })), "{refused:?}");
-    assert_eq!(share(&reader), Share::default());
+    assert!(reader.shared().is_none());
+    assert_eq!(reader.stream_metrics().unwrap().slots, 0);
+    assert_eq!(holder.stream_metrics().unwrap().slots, SLOTS);
     reader.close().unwrap();
     put(&holder, append(thread(1), 2, &["three"])).unwrap();
 }
