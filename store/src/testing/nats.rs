@@ -70,6 +70,22 @@ impl Servers {
         Self::start_with(program, n, "", ", sync_interval: always")
     }
 
+    /// The same with one server that has room for so many bytes.
+    pub fn start_limited(program: &Path, bytes: u64) -> Self {
+        Self::start_with(program, 1, "", &format!(", max_file: {bytes}"))
+    }
+
+    /// Starts a server of [`Servers::start_limited`] again with another limit.
+    pub fn limit(&mut self, bytes: u64) {
+        self.kill(0);
+        let path = self.folder.path().join("0.conf");
+        let config = std::fs::read_to_string(&path).unwrap();
+        let (before, after) = config.split_once("max_file: ").unwrap();
+        let after = after.trim_start_matches(|digit: char| digit.is_ascii_digit());
+        std::fs::write(path, format!("{before}max_file: {bytes}{after}")).unwrap();
+        self.restart(0);
+    }
+
     fn start_with(program: &Path, n: usize, more: &str, jetstream: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let ports: Vec<u16> = free_ports(2 * n);

@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use futures::executor::block_on;
 use rethread_events::ids::Position;
-use rethread_store::testing::nats::Servers;
+use rethread_store::testing::nats::{Servers, program};
 use rethread_store::testing::{append, put, texts, thread};
-use rethread_store::{JetStreamOptions, JetStreamStore, LogReader, Standby, Store, StoreError};
+use rethread_store::{Access, JetStreamOptions, JetStreamStore, LogReader, Standby, Store, StoreError};
 
 use super::{ONE, assert_same, open, options, own};
 
@@ -168,4 +168,51 @@ fn writes_go_on_as_soon_as_the_server_is_back() {
     servers.restart(0);
     put(&store, append(thread(1), 1, &["b"])).unwrap();
     assert_eq!(texts(&store, thread(1)), ["a", "b"]);
+}
+
+#[test]
+fn full_server_loses_nothing_acknowledged_and_goes_on() {
+    let Some(program) = super::required(program(env!("CARGO_TARGET_TMPDIR"))) else { return };
+    let mut servers = Servers::start_limited(&program, 4 << 20);
+    let options = JetStreamOptions { write_timeout: Duration::from_secs(2), ..servers.options("agents") };
+    let dirs = [(); 3].map(|()| tempfile::tempdir().unwrap());
+    let store = open(dirs[0].path(), &options);
+    // Bytes that cannot be compressed.
+    let mut random = 1_u64;
+    let mut text = || -> String {
+        let letters = (0..200_000).map(|_| {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            char::from(b' ' + (random >> 33) as u8 % 95)
+        });
+        letters.collect()
+    };
+    let mut n = 0;
+    let refused = loop {
+        match put(&store, append(thread(1), n, &[&text()])) {
+            Ok(_) => n += 1,
+            Err(error) => break error,
+        }
+        assert!(n < 100, "the server has no limit");
+    };
+    assert!(matches!(refused, StoreError::InDoubt { .. }), "{refused:?}");
+    assert!(n > 3);
+    // What was acknowledged can be read here, and by another process.
+    assert_eq!(store.stream(thread(1)).unwrap().last_seq.0, n - 1);
+    let reader = open(dirs[1].path(), &JetStreamOptions { access: Access::Read, ..options.clone() });
+    assert_eq!(reader.stream(thread(1)).unwrap().last_seq.0, n - 1);
+    drop(reader);
+    servers.limit(64 << 20);
+    // What is in doubt is stored once or not at all, before anything later.
+    let until = Instant::now() + Duration::from_secs(60);
+    let next = loop {
+        let next = store.stream(thread(1)).unwrap().last_seq.0 + 1;
+        match put(&store, append(thread(1), next, &["small"])) {
+            Ok(_) => break next,
+            Err(error) => assert!(Instant::now() < until, "{error:?}"),
+        }
+    };
+    assert!(next == n || next == n + 1, "{next} after {n}");
+    put(&store, append(thread(2), 0, &["another"])).unwrap();
+    let copy = open(dirs[2].path(), &JetStreamOptions { access: Access::Read, ..options });
+    assert_same(&store, &copy);
 }
