@@ -8,7 +8,7 @@
 //! what the message speaks of.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_nats::RequestErrorKind;
 use bytes::Bytes;
@@ -99,14 +99,19 @@ impl Between {
             return Ok(Asked::Nobody);
         }
         let subject = subject(&connection.name, owner);
-        let asked = tokio::time::timeout(self.timeout, connection.client.request(subject, request)).await;
+        let (mut members, begun) = (members.clone(), Instant::now());
+        let asked = tokio::select! {
+            asked = tokio::time::timeout(self.timeout, connection.client.request(subject, request)) => asked.ok(),
+            // It was taken out, and does nothing any more that counts.
+            _ = members.wait_for(|members| !members.members.contains_key(&owner)) => None,
+        };
         let answer = match asked {
-            Ok(Ok(answer)) => answer.payload,
-            Ok(Err(error)) if error.kind() == RequestErrorKind::NoResponders => return Ok(Asked::Nobody),
+            Some(Ok(answer)) => answer.payload,
+            Some(Err(error)) if error.kind() == RequestErrorKind::NoResponders => return Ok(Asked::Nobody),
             // It may have arrived.
-            Ok(Err(_)) | Err(_) => {
-                let (log, waited_ms) = (connection.address.clone(), self.timeout.as_millis() as u64);
-                return Err(StoreError::InDoubt { log, waited_ms });
+            Some(Err(_)) | None => {
+                let waited_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+                return Err(StoreError::InDoubt { log: connection.address.clone(), waited_ms });
             }
         };
         let Ok((status, sequence, body)) = decode(&answer) else {

@@ -5,6 +5,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
@@ -53,6 +54,8 @@ pub(super) struct Publisher {
     /// Counts how often it was begun to publish.
     attempt: u64,
     doubt: Option<Doubt>,
+    /// How often the client had connected when the last message was published.
+    n_connected: u64,
 }
 
 /// Whether it may publish.
@@ -116,6 +119,7 @@ impl Publisher {
             fenced: HashMap::new(),
             attempt: 0,
             doubt: None,
+            n_connected: 0,
         }
     }
 
@@ -259,10 +263,14 @@ impl Publisher {
         if self.doubt.is_some() {
             return;
         }
-        if self.connection.check().is_err() {
-            if !self.sent.is_empty() {
-                self.begin_doubt();
-            }
+        // What was published over another connection may be lost, and its acknowledgements with it: they would be waited for.
+        let n_connected = self.connection.client.statistics().connects.load(Ordering::Relaxed);
+        let is_another = std::mem::replace(&mut self.n_connected, n_connected) != n_connected;
+        let is_away = self.connection.check().is_err();
+        if is_another || is_away {
+            self.begin_doubt();
+        }
+        if is_away || self.doubt.is_some() {
             return;
         }
         while self.bytes < BYTES_MAX && self.number_published() < self.progress.number + MESSAGES_MAX {
