@@ -23,7 +23,7 @@ use crate::labels::labels_of;
 use crate::registry::ThreadRegistry;
 use crate::sent_signals::{self as sent, Sent};
 use crate::services::Services;
-use crate::shared::ask::{Patience, ask, of_runtime};
+use crate::shared::ask::ask;
 use crate::shared::place_of;
 use crate::shared::request::Request;
 use crate::signal::{Signal, SignalSent};
@@ -211,20 +211,22 @@ async fn deliver_kept_at_its_runtime(registry: &Arc<ThreadRegistry>, name: Strin
         Err(error) => return tracing::error!(name, error = with_sources(&error), "cannot read kept signals"),
     }
     let place = place_of(&name);
-    let mut patience = Patience::new();
-    loop {
+    let mut last = None;
+    for _ in 0..ASKED_MAX {
         if registry.has_slot(place) {
             return deliver_all_kept(registry.clone(), Some(name)).await;
         }
-        let asked = ask(registry, place, &Request::KeptSignals { place, name: name.clone() }).await;
-        if patience.goes_on(registry, of_runtime(&asked)).await {
-            continue;
+        // Asked again after any failure: whether it arrived is not known, and twice does no more than once.
+        match ask(registry, place, &Request::KeptSignals { place, name: name.clone() }).await {
+            Ok(_) => return,
+            Err(_) if registry.is_shutting_down() => return,
+            Err(error) => last = Some(error),
         }
-        if let Err(error) = asked {
-            // Its runtime delivers it within an hour, or when it gets the place.
-            tracing::warn!(name, error = with_sources(&error), "a kept signal is not delivered yet");
-        }
-        return;
+        registry.sleep(ASK_AGAIN).await;
+    }
+    if let Some(error) = last {
+        // Its runtime delivers it within an hour, or when it gets the place.
+        tracing::warn!(name, error = with_sources(&error), "a kept signal is not delivered yet");
     }
 }
 
@@ -319,6 +321,9 @@ async fn deliver_if_awaited(registry: &Arc<ThreadRegistry>, kept: Kept) {
     }
 }
 
+/// How often a runtime is asked to deliver a kept signal, and the pause before it is asked again.
+const ASKED_MAX: usize = 150;
+const ASK_AGAIN: std::time::Duration = std::time::Duration::from_millis(200);
 /// How often expired signals are removed.
 const SWEEP_EVERY: std::time::Duration = std::time::Duration::from_secs(3600);
 
