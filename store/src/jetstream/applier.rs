@@ -242,8 +242,9 @@ impl Applier {
         // Refusals are known before the results of appends that the replica was given earlier.
         let mut results = std::mem::take(&mut self.results);
         results.sort_by_key(|(number, _)| *number);
-        self.outbox.send(Event::Applied { progress, results });
+        // Before the answers: whoever has one, and asks another process, says how far this replica was.
         self.progress.send_replace(progress);
+        self.outbox.send(Event::Applied { progress, results });
         Ok(())
     }
 

@@ -29,7 +29,7 @@ use crate::wire::{Malformed, Put, Take};
 pub(super) const PREFIX: &str = "rethread_members";
 /// How many requests are worked on at once.
 const REQUESTS_MAX: usize = 1024;
-/// How long to wait for the replica, before going on without.
+/// How long to wait for the replica: then a request is refused as one to a process that is busy.
 const REACH_MAX: Duration = Duration::from_secs(2);
 const ANSWERED: u8 = 0;
 const BUSY: u8 = 1;
@@ -121,6 +121,7 @@ impl Between {
         if status == BUSY {
             return Ok(Asked::Busy);
         }
+        // It is done, also if this replica lags.
         reach(self.membership.progress.clone(), sequence).await;
         Ok(Asked::Answered(body))
     }
@@ -151,7 +152,11 @@ impl Between {
                 };
                 let request = message.payload.slice(8..);
                 tokio::spawn(async move {
-                    reach(progress.clone(), sequence).await;
+                    if !reach(progress.clone(), sequence).await {
+                        // It could not read what the request speaks of.
+                        let _ = client.publish(reply, encode(BUSY, 0, &[])).await;
+                        return;
+                    }
                     let body = answering(request).await;
                     let sequence = progress.borrow().sequence;
                     let _ = client.publish(reply, encode(ANSWERED, sequence, &body)).await;
@@ -162,10 +167,10 @@ impl Between {
     }
 }
 
-/// Waits for the replica, for a while: a lag is no reason to refuse.
-async fn reach(mut progress: watch::Receiver<Progress>, sequence: u64) {
+/// Waits for the replica, for a while. Returns whether it has come there.
+async fn reach(mut progress: watch::Receiver<Progress>, sequence: u64) -> bool {
     let reached = progress.wait_for(|progress| progress.sequence >= sequence);
-    let _ = tokio::time::timeout(REACH_MAX, reached).await;
+    matches!(tokio::time::timeout(REACH_MAX, reached).await, Ok(Ok(_)))
 }
 
 fn subject(stream: &str, epoch: u64) -> String {
