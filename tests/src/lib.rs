@@ -13,3 +13,4 @@ pub mod provider;
 pub mod proxy;
 pub mod random;
 pub mod receiver;
+pub mod workflows;

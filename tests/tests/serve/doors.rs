@@ -3,24 +3,9 @@
 use std::process::Command;
 
 use rethread_tests::binary::{Running, Scene, root};
+pub(crate) use rethread_tests::workflows::CHAT;
 
 use crate::place::Place;
-
-pub(crate) const CHAT: &str = r#"
-version: "1"
-name: chat
-nodes:
-  - id: answer
-    llm:
-      provider: mock
-      model: scripted
-      user_prompt: "{{ input }}"
-      stream: true
-      extra:
-        script:
-          answers: [{match: my name, text: You are Ada.}]
-          otherwise: {chunks: ["Hello", ", ", "Ada!"]}
-"#;
 
 pub(crate) const ASKS: &str = r#"
 version: "1"

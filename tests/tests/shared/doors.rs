@@ -7,25 +7,10 @@ use rethread_tests::binary::{HANG, Running, Scene};
 use rethread_tests::http::ask_within;
 use rethread_tests::needs;
 use rethread_tests::receiver::receiver;
+use rethread_tests::workflows::CHAT;
 use serde_json::{Value, json};
 
 use crate::servers::{machine, serve, until};
-
-const CHAT: &str = r#"
-version: "1"
-name: chat
-nodes:
-  - id: answer
-    llm:
-      provider: mock
-      model: scripted
-      user_prompt: "{{ input }}"
-      stream: true
-      extra:
-        script:
-          answers: [{match: my name, text: You are Ada.}]
-          otherwise: {chunks: ["Hello", ", ", "Ada!"]}
-"#;
 
 /// Servers of one log, and their addresses.
 struct Site {
