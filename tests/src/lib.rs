@@ -13,4 +13,5 @@ pub mod provider;
 pub mod proxy;
 pub mod random;
 pub mod receiver;
+pub mod skew;
 pub mod workflows;

@@ -26,6 +26,8 @@ const SERVER_MIN: (u64, u64) = (2, 12);
 /// For this long servers that have just begun may answer nothing, and the pause until they are asked again.
 const PATIENCE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(200);
+/// How long to wait for what is read. A leader that has gone answers nothing.
+const READ_MAX: Duration = Duration::from_secs(2);
 /// The smallest limit of a server for a message.
 const PAYLOAD_BYTES_MIN: usize = 16 << 10;
 /// Larger messages are not made, whatever the server allows: one message is one write of every server.
@@ -75,13 +77,15 @@ impl Connection {
         }
         let part_bytes = info.max_payload.min(PART_BYTES_MAX) - 1024;
         let mut context = jetstream::new(client.clone());
-        context.set_timeout(REQUEST_MAX);
+        context.set_timeout(READ_MAX);
         // The servers of a cluster that has just begun have no leader.
         let stream = patiently(|| open_stream(&context, options, &address)).await?;
         let config = &stream.cached_info().config;
         let log = check_stream(config, &options.stream).map_err(|why| unsuitable(&address, why))?;
         let (name, label) = (options.stream.clone(), options.replica.label.clone());
         let n_replicas = config.num_replicas;
+        // What is published is in doubt without an acknowledgement. What is read is asked for again.
+        context.set_timeout(REQUEST_MAX);
         Ok(Self { client, context, stream, name, address, log, part_bytes, label, n_replicas, stats: Arc::default() })
     }
 
@@ -197,7 +201,7 @@ async fn open_stream(context: &Context, options: &JetStreamOptions, address: &st
     }
 }
 
-fn is_absent(error: &jetstream::context::GetStreamError) -> bool {
+pub(super) fn is_absent(error: &jetstream::context::GetStreamError) -> bool {
     use jetstream::context::GetStreamErrorKind;
     matches!(error.kind(), GetStreamErrorKind::JetStream(error) if error.error_code() == jetstream::ErrorCode::STREAM_NOT_FOUND)
 }
@@ -259,7 +263,7 @@ fn check_stream(config: &Config, name: &str) -> Result<[u8; 16], String> {
 }
 
 /// Servers name themselves by three numbers, and perhaps more after a `-`.
-fn check_version(version: &str) -> Result<(), String> {
+pub(super) fn check_version(version: &str) -> Result<(), String> {
     let mut numbers = version.trim_start_matches('v').split(['.', '-', '+']).map(|number| number.parse::<u64>().ok());
     let found = (numbers.next().flatten(), numbers.next().flatten());
     let (major, minor) = SERVER_MIN;

@@ -75,15 +75,22 @@ impl Servers {
         Self::start_with(program, 1, "", &format!(", max_file: {bytes}"))
     }
 
-    /// Starts a server of [`Servers::start_limited`] again with another limit.
-    pub fn limit(&mut self, bytes: u64) {
-        self.kill(0);
-        let path = self.folder.path().join("0.conf");
+    /// Starts a server again with room for so many bytes, or without a limit. It refuses to store more than that, as one with a
+    /// full disk does.
+    pub fn limit(&mut self, at: usize, bytes: Option<u64>) {
+        self.kill(at);
+        let path = self.folder.path().join(format!("{at}.conf"));
         let config = std::fs::read_to_string(&path).unwrap();
-        let (before, after) = config.split_once("max_file: ").unwrap();
-        let after = after.trim_start_matches(|digit: char| digit.is_ascii_digit());
-        std::fs::write(path, format!("{before}max_file: {bytes}{after}")).unwrap();
-        self.restart(0);
+        let limit = |line: &str| {
+            let Some(block) = line.strip_prefix("jetstream {").and_then(|rest| rest.strip_suffix(" }")) else {
+                return line.to_owned();
+            };
+            let keys = block.split(',').filter(|key| !key.trim().starts_with("max_file:")).map(str::to_owned);
+            let limit = bytes.map(|bytes| format!(" max_file: {bytes}"));
+            format!("jetstream {{{} }}", keys.chain(limit).collect::<Vec<_>>().join(","))
+        };
+        std::fs::write(path, config.lines().map(limit).collect::<Vec<_>>().join("\n")).unwrap();
+        self.restart(at);
     }
 
     fn start_with(program: &Path, n: usize, more: &str, jetstream: &str) -> Self {

@@ -201,7 +201,7 @@ fn full_server_loses_nothing_acknowledged_and_goes_on() {
     let reader = open(dirs[1].path(), &JetStreamOptions { access: Access::Read, ..options.clone() });
     assert_eq!(reader.stream(thread(1)).unwrap().last_seq.0, n - 1);
     drop(reader);
-    servers.limit(64 << 20);
+    servers.limit(0, Some(64 << 20));
     // What is in doubt is stored once or not at all, before anything later.
     let until = Instant::now() + Duration::from_secs(60);
     let next = loop {

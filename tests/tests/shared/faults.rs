@@ -1,24 +1,26 @@
-//! Runtimes of one log that are killed, paused and cut off at random instants while they work: each thread ends as if nothing had
-//! happened, a tool that must not be repeated does not run twice, and of two answers to a question one is accepted.
+//! Runtimes of one log, with clocks that are seconds apart, that are killed, paused and cut off at random instants while they
+//! work, and servers that are killed, or one that is full: each thread ends as if nothing had happened, a tool that must not be repeated does
+//! not run twice, and of two answers to a question one is accepted.
 //!
 //! `RETHREAD_FAULTS` sets the number of faults (8 unless set), `RETHREAD_SEED` the seed, `RETHREAD_SERVERS` how many servers
-//! store the stream (1 unless set; 3).
+//! store the stream (1 unless set; 3), `RETHREAD_LEASE_MS` the lease in milliseconds (1000 unless set).
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rethread::errors::{ControlError, RuntimeError, StartThreadError};
 use rethread::{CallId, Runtime, Seq, StartThread, ThreadId, Tool, parse_workflow};
 use rethread_store::testing::nats::{Servers, program};
-use rethread_store::{Access, JetStreamOptions, JetStreamStore, LogReader as _, StoreError};
+use rethread_store::{Access, JetStreamOptions, JetStreamStore, LogReader as _, Store as _, StoreError};
 use rethread_tests::needs;
 use rethread_tests::proxy::Proxy;
 use rethread_tests::random::Random;
+use rethread_tests::skew;
 use serde_json::json;
 
 const DIR: &str = "RETHREAD_TEST_SHARED_DIR";
@@ -28,6 +30,12 @@ const NOTES: &str = "RETHREAD_TEST_SHARED_NOTES";
 const PATIENCE: Duration = Duration::from_secs(300);
 const MEMBERS: usize = 3;
 const CLIENTS: usize = 6;
+/// Kinds of faults.
+const KINDS: u64 = 6;
+/// Into how many slots a log is divided.
+const SLOTS: usize = 256;
+/// By how many seconds the clock of each is ahead.
+const SKEWS: [i64; MEMBERS] = [-3, 0, 4];
 
 const WORKFLOW: &str = r#"
 version: "1"
@@ -60,7 +68,6 @@ fn child() {
 async fn member(dir: &Path) {
     let options = JetStreamOptions {
         access: Access::Shared,
-        lease: Duration::from_secs(1),
         write_timeout: Duration::from_secs(20),
         ..JetStreamOptions::new(std::env::var(SERVERS).unwrap(), "agents")
     };
@@ -94,13 +101,21 @@ async fn member(dir: &Path) {
     std::thread::spawn(move || std::io::stdin().lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
     let workflow = Arc::new(parse_workflow(WORKFLOW.as_bytes()).unwrap());
     while let Some(line) = lines.recv().await {
-        let (runtime, workflow) = (runtime.clone(), workflow.clone());
+        let (runtime, workflow, store) = (runtime.clone(), workflow.clone(), store.clone());
         tokio::spawn(async move {
             let (number, request) = line.split_once(' ').unwrap();
-            let answer = answer(&runtime, workflow, request).await;
+            let answer = match request {
+                "now" => unix_us().to_string(),
+                "slots" => store.shared().unwrap().share().borrow().slots.len().to_string(),
+                _ => answer(&runtime, workflow, request).await,
+            };
             println!("{number} {answer}");
         });
     }
+}
+
+fn unix_us() -> i64 {
+    i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros()).unwrap()
 }
 
 async fn answer(runtime: &Runtime, workflow: Arc<rethread::Workflow>, request: &str) -> String {
@@ -156,7 +171,7 @@ struct Answers {
 }
 
 impl Member {
-    fn start(dir: &Path, servers: &str, notes: &Path) -> Self {
+    fn start(dir: &Path, servers: &str, notes: &Path, clock: (&Path, i64)) -> Self {
         let until = Instant::now() + PATIENCE;
         loop {
             let mut child = Command::new(std::env::current_exe().unwrap())
@@ -164,6 +179,8 @@ impl Member {
                 .env(DIR, dir)
                 .env(SERVERS, servers)
                 .env(NOTES, notes)
+                .env("LD_PRELOAD", clock.0)
+                .env(skew::SKEW, clock.1.to_string())
                 .stdin(Stdio::piped())
                 .stdout(Stdio::piped())
                 .stderr(Stdio::null())
@@ -198,12 +215,45 @@ impl Member {
     }
 }
 
-struct World {
+struct World<'a> {
     members: Vec<Mutex<Member>>,
+    start: &'a (dyn Fn(usize) -> Member + Sync),
     next: AtomicU64,
 }
 
-impl World {
+impl World<'_> {
+    /// Starts a member again if it has ended.
+    fn revive(&self, member: usize) {
+        let mut ended = self.members[member].lock().unwrap_or_else(PoisonError::into_inner);
+        if ended.child.try_wait().unwrap().is_some() {
+            *ended = (self.start)(member);
+        }
+    }
+
+    /// Ends a member at once.
+    fn kill(&self, member: usize) {
+        let mut killed = self.members[member].lock().unwrap();
+        killed.child.kill().unwrap();
+        killed.child.wait().unwrap();
+    }
+
+    /// Waits until the others have the slots of a member that does not run. Returns how long that took.
+    fn taken_over(&self, from: usize) -> Duration {
+        let since = Instant::now();
+        loop {
+            let others = (0..MEMBERS).filter(|member| *member != from);
+            let slots = others.map(|member| {
+                self.revive(member);
+                self.ask(member, "slots").map_or(0, |slots| slots.parse::<usize>().unwrap())
+            });
+            if slots.sum::<usize>() == SLOTS {
+                return since.elapsed();
+            }
+            assert!(since.elapsed() < PATIENCE, "nobody takes the slots of a member that does not run");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
     /// Sends a request to a member. `None` if it ended before it answered, or does not answer for long.
     fn ask(&self, member: usize, request: &str) -> Option<String> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
@@ -242,9 +292,9 @@ impl World {
 }
 
 /// One thread from its start to its end. Returns its outcome.
-fn client(world: &World, random: &mut Random, id: ThreadId) -> serde_json::Value {
+fn client(world: &World<'_>, random: &mut Random, id: ThreadId) -> serde_json::Value {
     assert_eq!(world.ask_any(random, &format!("start {id}")), "started");
-    let outcome = |world: &World, random: &mut Random| -> serde_json::Value {
+    let outcome = |world: &World<'_>, random: &mut Random| -> serde_json::Value {
         serde_json::from_str(&world.ask_any(random, &format!("outcome {id}"))).unwrap()
     };
     let until = Instant::now() + PATIENCE;
@@ -278,20 +328,27 @@ fn client(world: &World, random: &mut Random, id: ThreadId) -> serde_json::Value
     outcome(world, random)
 }
 
+fn distribution(mut took: Vec<Duration>) -> String {
+    took.sort_unstable();
+    let of = |percent: usize| took[(took.len() * percent / 100).min(took.len() - 1)];
+    format!("half took {:?}, 99 of 100 {:?}, the slowest {:?}", of(50), of(99), of(100))
+}
+
 #[test]
 fn disturbed_runtimes_finish_every_thread() {
     let setting = |name: &str, unset: u64| std::env::var(name).map_or(unset, |value| value.parse().unwrap());
     let (n_faults, seed) = (setting("RETHREAD_FAULTS", 8), setting("RETHREAD_SEED", 1));
+    let lease_ms = setting("RETHREAD_LEASE_MS", 1_000);
     let program = program(env!("CARGO_TARGET_TMPDIR"));
     if program.is_none() {
         needs::skipped("pip cannot install the server of NATS");
     }
     let Some(program) = program else { return };
     let mut servers = Servers::start(&program, setting("RETHREAD_SERVERS", 1) as usize, "");
-    let options = servers.options("agents");
-    // The stream is made with as many copies as there are servers.
+    // The stream is made with this lease, and as many copies as there are servers.
+    let options = JetStreamOptions { lease: Duration::from_millis(lease_ms), ..servers.options("agents") };
     let first = tempfile::tempdir().unwrap();
-    drop(JetStreamStore::open(first.path(), options.clone()).unwrap());
+    drop(JetStreamStore::open(first.path(), options).unwrap());
     // Each runtime has a network of its own to each of the servers.
     let network: Vec<Vec<_>> =
         (0..MEMBERS).map(|_| servers.ports().iter().map(|port| Proxy::to(*port)).collect()).collect();
@@ -299,11 +356,18 @@ fn disturbed_runtimes_finish_every_thread() {
     let addresses = |member: usize| network[member].iter().map(address).collect::<Vec<_>>().join(",");
     let notes = tempfile::tempdir().unwrap();
     let dirs: Vec<_> = (0..MEMBERS).map(|_| tempfile::tempdir().unwrap()).collect();
-    let start = |member: usize| Member::start(dirs[member].path(), &addresses(member), notes.path());
+    let clock = skew::library(first.path());
+    let start =
+        |member: usize| Member::start(dirs[member].path(), &addresses(member), notes.path(), (&clock, SKEWS[member]));
     let members = (0..MEMBERS).map(|member| Mutex::new(start(member))).collect();
-    let world = World { members, next: AtomicU64::new(1) };
+    let world = World { members, start: &start, next: AtomicU64::new(1) };
+    for (member, skew) in SKEWS.into_iter().enumerate() {
+        let before = unix_us();
+        let now = world.ask(member, "now").unwrap().parse::<i64>().unwrap() - skew * 1_000_000;
+        assert!((before..=unix_us()).contains(&now), "the clock of member {member} is not {skew} s ahead");
+    }
     let is_over = AtomicBool::new(false);
-    let (n_threads, took) = (AtomicU64::new(0), Mutex::new(Vec::new()));
+    let (n_threads, took, mut taken_over) = (AtomicU64::new(0), Mutex::new(Vec::new()), Vec::new());
     let ended: Mutex<BTreeMap<ThreadId, serde_json::Value>> = Mutex::default();
     std::thread::scope(|scope| {
         for client_number in 0..CLIENTS {
@@ -326,48 +390,53 @@ fn disturbed_runtimes_finish_every_thread() {
         for fault in 0..n_faults {
             std::thread::sleep(Duration::from_millis(200 + random.below(600)));
             let member = random.below(MEMBERS as u64) as usize;
-            match random.below(5) {
-                // Longer than its lease: the others take its threads, and it comes back.
+            (0..MEMBERS).for_each(|member| world.revive(member));
+            // Each kind once, then any.
+            match if fault < KINDS { fault } else { random.below(KINDS) } {
+                // A server of a cluster that reaches a limit of its configuration drops messages which the others have acknowledged.
+                3 if servers.n() > 1 => {}
+                // For longer than its lease: the others take its threads, and it comes back.
                 0 => {
-                    world.members[member].lock().unwrap().signal(rustix::process::Signal::STOP);
-                    std::thread::sleep(Duration::from_millis(2_500));
-                    let mut stopped = world.members[member].lock().unwrap();
-                    stopped.signal(rustix::process::Signal::CONT);
-                    // It finds that it was taken out, and ends. On a slow machine the others may not have come to that.
-                    let until = Instant::now() + Duration::from_secs(5);
-                    while stopped.child.try_wait().unwrap().is_none() && Instant::now() < until {
+                    let stopped = |signal| world.members[member].lock().unwrap().signal(signal);
+                    stopped(rustix::process::Signal::STOP);
+                    taken_over.push(world.taken_over(member));
+                    stopped(rustix::process::Signal::CONT);
+                    // It finds that it was taken out, and ends.
+                    let until = Instant::now() + PATIENCE;
+                    while world.members[member].lock().unwrap().child.try_wait().unwrap().is_none() {
+                        assert!(Instant::now() < until, "a member that was taken out does not end");
                         std::thread::sleep(Duration::from_millis(20));
-                    }
-                    if stopped.child.try_wait().unwrap().is_some() {
-                        *stopped = start(member);
                     }
                 }
                 // It cannot reach the servers, sometimes for longer than its lease.
-                4 => {
+                1 => {
                     network[member].iter().for_each(Proxy::cut);
                     std::thread::sleep(Duration::from_millis(300 + random.below(2_700)));
                     network[member].iter().for_each(Proxy::mend);
                     std::thread::sleep(Duration::from_millis(500));
-                    let mut cut_off = world.members[member].lock().unwrap();
-                    if cut_off.child.try_wait().unwrap().is_some() {
-                        *cut_off = start(member);
-                    }
                 }
-                1 if servers.n() > 1 || fault % 2 == 0 => {
-                    let server = random.below(servers.n() as u64) as usize;
-                    servers.kill(server);
+                // One that is alone, or of three one or two of them.
+                2 => {
+                    let first = random.below(servers.n() as u64) as usize;
+                    let away = BTreeSet::from([first, (first + random.below(2) as usize) % servers.n()]);
+                    away.iter().for_each(|server| servers.kill(*server));
                     std::thread::sleep(Duration::from_millis(random.below(800)));
-                    servers.restart(server);
+                    away.iter().for_each(|server| servers.restart(*server));
                 }
+                3 => {
+                    let server = random.below(servers.n() as u64) as usize;
+                    servers.limit(server, Some(1));
+                    std::thread::sleep(Duration::from_millis(200 + random.below(1_500)));
+                    servers.limit(server, None);
+                }
+                // It is back at once.
+                4 => world.kill(member),
                 _ => {
-                    let mut killed = world.members[member].lock().unwrap();
-                    killed.child.kill().unwrap();
-                    killed.child.wait().unwrap();
-                    // Sometimes it stays away for so long that the others take its threads.
-                    std::thread::sleep(Duration::from_millis(random.below(2) * 2_500));
-                    *killed = start(member);
+                    world.kill(member);
+                    taken_over.push(world.taken_over(member));
                 }
             }
+            world.revive(member);
         }
         is_over.store(true, Ordering::Relaxed);
     });
@@ -388,16 +457,14 @@ fn disturbed_runtimes_finish_every_thread() {
             }
         }
     }
-    let (n, mut took) = (ended.len(), took.into_inner().unwrap());
-    took.sort_unstable();
-    let of = |per_mille: usize| took[(n * per_mille / 1_000).min(n - 1)];
     eprintln!(
-        "{n_faults} faults, {n} threads, {n_indeterminate} indeterminate; half took {:?}, 99 of 100 {:?}, the slowest {:?}",
-        of(500),
-        of(990),
-        of(1_000)
+        "{n_faults} faults, {} threads, {n_indeterminate} indeterminate; {}; taken over {} times, {}",
+        ended.len(),
+        distribution(took.into_inner().unwrap()),
+        taken_over.len(),
+        distribution(taken_over),
     );
-    assert!(n > 0);
+    assert!(!ended.is_empty());
     for member in world.members {
         let mut member = member.into_inner().unwrap();
         member.child.kill().unwrap();
