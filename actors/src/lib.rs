@@ -54,6 +54,7 @@ mod changed_queues;
 mod child_starts;
 mod children;
 mod clock;
+mod cloud_event;
 mod contained;
 mod counters;
 mod counting;
@@ -65,6 +66,8 @@ mod each_key;
 mod waiters;
 // Without all features, parts of what all share have no use.
 mod error;
+#[cfg(feature = "jetstream")]
+mod event_stream;
 mod family;
 mod fork;
 mod fork_bases;
@@ -240,6 +243,9 @@ pub mod operate {
     pub use crate::archive::{Exporter, Imported};
     pub use crate::bisect::Bisected;
     pub use crate::call_metrics::CallSeries;
+    pub use crate::cloud_event::CloudEvent;
+    #[cfg(feature = "jetstream")]
+    pub use crate::event_stream::{EventPublisher, EventPublisherStats};
     pub use crate::family::FamilyMember;
     pub use crate::gc::{Collected, CollectedThread, Retention};
     pub use crate::held_name::HeldName;

@@ -221,7 +221,7 @@ fn ends_thread(event: &Event) -> bool {
     matches!(event, Event::ThreadCancelled(e) if !e.run_follows)
 }
 
-fn kinds(names: &[&str]) -> Result<Vec<Kind>, RuntimeError> {
+pub(crate) fn kinds(names: &[&str]) -> Result<Vec<Kind>, RuntimeError> {
     names
         .iter()
         .map(|name| match event_type_named(name) {
@@ -244,6 +244,6 @@ fn position(value: Vec<u8>) -> Option<Position> {
     value.try_into().ok().map(|bytes| Position(u64::from_be_bytes(bytes)))
 }
 
-fn cursor_name(name: &str) -> String {
+pub(crate) fn cursor_name(name: &str) -> String {
     format!("{NAMES}{name}")
 }

@@ -22,6 +22,11 @@ mod delete;
 mod diff;
 mod doctor;
 mod drive;
+#[cfg(all(feature = "server", feature = "jetstream"))]
+mod event_stream;
+#[cfg(not(all(feature = "server", feature = "jetstream")))]
+#[path = "event_stream_absent.rs"]
+mod event_stream;
 mod events;
 mod exit;
 mod explain;

@@ -1,4 +1,4 @@
-//! How this process connects to servers of NATS, as two tables of rethread.toml say: `store` and `workers`.
+//! How this process connects to servers of NATS, as tables of rethread.toml say: `store`, `workers` and `events`.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -128,4 +128,15 @@ pub(crate) fn parse(url: &str) -> Result<(String, Option<String>), &'static str>
     }
     let servers: Vec<_> = hosts.split(',').map(|host| format!("{scheme}://{}", host.trim())).collect();
     Ok((servers.join(","), path))
+}
+
+/// The addresses of `nats://HOST:PORT,HOST:PORT`, which names no stream.
+pub(crate) fn addresses(url: &str) -> Result<String, String> {
+    const FORM: &str = "write nats://HOST:PORT, or tls:// in place of nats://";
+    match parse(url) {
+        Ok((addresses, None)) => Ok(addresses),
+        Ok((addresses, Some(path))) if path.is_empty() => Ok(addresses),
+        Ok((_, Some(_))) => Err(format!("a stream is named: {FORM}")),
+        Err(what) => Err(format!("{what}: {FORM}")),
+    }
 }

@@ -20,6 +20,7 @@ use tokio::time::Instant;
 
 use crate::client_tools;
 use crate::commands;
+use crate::event_stream;
 use crate::exit::{DAMAGED, Failure, INVALID, NOT_FOUND};
 use crate::limits::{self, MetricsOf};
 use crate::memory;
@@ -219,6 +220,7 @@ impl OpenArgs {
         commands::read(file)?;
         client_tools::read(Some(file))?;
         workers::check(file)?;
+        event_stream::check(file)?;
         memory::options(file)?;
         Ok(profiles)
     }

@@ -2,7 +2,6 @@
 
 mod archive;
 mod beginning;
-mod cloud_event;
 mod control;
 mod counters;
 mod doors;
@@ -70,6 +69,8 @@ use self::idempotency::blocking;
 use self::server::{Server, Settings};
 use self::tokens::Tokens;
 use crate::client_tools;
+#[cfg(feature = "jetstream")]
+use crate::event_stream;
 use crate::exit::{CONFLICT, Failure, INVALID};
 use crate::interrupt::{self, interrupted};
 use crate::open::{self, OpenArgs};
@@ -164,6 +165,14 @@ pub(crate) async fn serve(open: &OpenArgs, args: ServeArgs) -> Result<ExitCode, 
         let message = "--read-only and webhooks do not go together: a webhook stores its position in the log";
         return Err(Failure::new(INVALID, message));
     }
+    #[cfg(feature = "jetstream")]
+    let published = match event_stream::read(open.store.as_deref(), open.config_file())? {
+        Some(_) if args.read_only => {
+            let message = "--read-only and [events] do not go together: what is published is noted in the log";
+            return Err(Failure::new(INVALID, message));
+        }
+        published => published,
+    };
     #[cfg(feature = "otlp")]
     let mut telemetry = match otlp::read(open.config_file(), &otlp::variable)? {
         Some(_) if args.read_only => {
@@ -219,6 +228,11 @@ pub(crate) async fn serve(open: &OpenArgs, args: ServeArgs) -> Result<ExitCode, 
     };
     let stopping = CancellationToken::new();
     let webhooks = webhook::start(webhooks, &runtime, &stopping).await?;
+    #[cfg(feature = "jetstream")]
+    let publishing = match published {
+        Some(published) => Some(event_stream::start(published, &runtime, &stopping).await?),
+        None => None,
+    };
     #[cfg(feature = "otlp")]
     let exporting = match telemetry {
         Some(telemetry) => Some(otlp::start(telemetry, &runtime, &stopping).await?),
@@ -226,6 +240,8 @@ pub(crate) async fn serve(open: &OpenArgs, args: ServeArgs) -> Result<ExitCode, 
     };
     let deeds = webhooks.iter().map(|webhook| (webhook.name.clone(), webhook.deeds.clone())).collect();
     let server = Server::new(runtime.clone(), settings, tokens, stopping, deeds, incoming);
+    #[cfg(feature = "jetstream")]
+    let server = server.with_publisher(publishing.as_ref().map(|publishing| publishing.stats.clone()));
     #[cfg(feature = "otlp")]
     let server = server.with_export(exporting.as_ref().map(|exporting| exporting.stats.clone()));
     let server = web::Data::new(server);
@@ -288,6 +304,10 @@ pub(crate) async fn serve(open: &OpenArgs, args: ServeArgs) -> Result<ExitCode, 
     let served = http.await;
     for webhook in webhooks {
         webhook.ended().await;
+    }
+    #[cfg(feature = "jetstream")]
+    if let Some(publishing) = publishing {
+        publishing.ended().await;
     }
     #[cfg(feature = "otlp")]
     if let Some(exporting) = exporting {

@@ -101,7 +101,7 @@ pub(crate) fn servers(
     let named = configured.and_then(|(servers, ..)| servers);
     let servers = match url {
         Some(url) => {
-            let addresses = addresses(url).map_err(|what| Failure::new(2, format!("--url: {what}")))?;
+            let addresses = nats::addresses(url).map_err(|what| Failure::new(2, format!("--url: {what}")))?;
             Some(NatsServers { addresses, ..named.unwrap_or_else(|| NatsServers::new("")) })
         }
         None => named.map_or_else(|| stream::servers(store, file), |servers| Ok(Some(servers)))?,
@@ -135,7 +135,7 @@ fn read(store: Option<&str>, file: Option<&Path>) -> Result<Option<Configured>, 
     table.check_keys(&rest, &KEYS)?;
     let servers = match connection.url.clone() {
         Some(url) => {
-            let addresses = addresses(&url).map_err(|what| table.invalid(format!("url: {what}")))?;
+            let addresses = nats::addresses(&url).map_err(|what| table.invalid(format!("url: {what}")))?;
             Some(connection.servers(table, addresses)?)
         }
         None => stream::servers(store, Some(file))?,
@@ -193,15 +193,4 @@ fn described(workers: &Workers, name: &str, tool: WorkerTool) -> Result<Tool, St
     };
     let made = workers.tool(name, tool.description, tool.parameters, pool).recovery(tool.recovery).options(options);
     Ok(if tool.approval { made.with_approval() } else { made })
-}
-
-/// The addresses of `nats://HOST:PORT,HOST:PORT`.
-fn addresses(url: &str) -> Result<String, String> {
-    const FORM: &str = "write nats://HOST:PORT, or tls:// in place of nats://";
-    match nats::parse(url) {
-        Ok((addresses, None)) => Ok(addresses),
-        Ok((addresses, Some(path))) if path.is_empty() => Ok(addresses),
-        Ok((_, Some(_))) => Err(format!("a stream is named: {FORM}")),
-        Err(what) => Err(format!("{what}: {FORM}")),
-    }
 }

@@ -13,6 +13,7 @@ mod applier;
 mod between;
 mod connection;
 mod eraser;
+mod event_stream;
 mod events;
 mod import;
 mod lease;
@@ -42,6 +43,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle as Task;
 
+pub use event_stream::{EventMessage, EventStream, EventStreamOptions};
 pub use nodes::{StreamNode, StreamServer, StreamStatus};
 pub use options::{Access, JetStreamOptions, Standby};
 pub use servers::{ConnectError, Credentials, NatsServers};

@@ -34,8 +34,8 @@ pub use error::{Damage, StoreError};
 pub use follower::{Batch, Mapped, Records, follow_thread, own_page, read_log, read_thread};
 #[cfg(feature = "jetstream")]
 pub use jetstream::{
-    Access, ConnectError, Credentials, JetStreamOptions, JetStreamStore, NatsServers, Standby, StreamNode,
-    StreamServer, StreamStatus,
+    Access, ConnectError, Credentials, EventMessage, EventStream, EventStreamOptions, JetStreamOptions, JetStreamStore,
+    NatsServers, Standby, StreamNode, StreamServer, StreamStatus,
 };
 pub use keys::{KEY_BYTES_MAX, KEY_CHANGES_MAX, KEYS_MAX, KeyChange, KeyRange};
 pub use memory::MemoryStore;

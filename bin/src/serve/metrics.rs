@@ -24,6 +24,8 @@ pub(crate) async fn metrics(server: Shared) -> Result<HttpResponse, Problem> {
     profiles(&mut text, server.runtime.profiles());
     requests(&mut text, &server);
     webhooks(&mut text, &server);
+    #[cfg(feature = "jetstream")]
+    published(&mut text, &server);
     #[cfg(feature = "otlp")]
     export(&mut text, &server);
     Ok(HttpResponse::Ok().content_type("text/plain; version=0.0.4; charset=utf-8").body(text))
@@ -258,6 +260,21 @@ fn webhooks(text: &mut String, server: &Shared) {
     all("rethread_webhook_failed_total", "counter", "Attempts that failed", |stats| &stats.failed);
     all("rethread_webhook_next_position", "gauge", "The next position to deliver", |stats| &stats.next);
     all("rethread_webhook_dead", "gauge", "1 after it has given up", |stats| &stats.dead);
+}
+
+/// What was published for consumers of NATS.
+#[cfg(feature = "jetstream")]
+fn published(text: &mut String, server: &Shared) {
+    let Some(stats) = &server.publisher else { return };
+    let mut one = |name: &str, kind: &str, help: &str, value: u64| {
+        head(text, name, kind, help);
+        let _ = writeln!(text, "{name} {value}");
+    };
+    one("rethread_events_published_total", "counter", "Events that were published to NATS", stats.published());
+    one("rethread_events_publish_failed_total", "counter", "Attempts to publish events that failed", stats.failed());
+    if stats.is_here() {
+        one("rethread_events_publish_next_position", "gauge", "The next position to publish", stats.next().0);
+    }
 }
 
 /// What was sent to a collector of OpenTelemetry.

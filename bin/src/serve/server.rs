@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use actix_web::web;
 use rethread::Runtime;
+#[cfg(feature = "jetstream")]
+use rethread::operate::EventPublisherStats;
 use rethread::store::Recent;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
@@ -82,6 +84,9 @@ pub(crate) struct Server {
     /// What was sent to a collector of OpenTelemetry, if the configuration names one.
     #[cfg(feature = "otlp")]
     pub(crate) export: Option<Arc<ExportStats>>,
+    /// What was published for consumers of NATS, if the configuration says so.
+    #[cfg(feature = "jetstream")]
+    pub(crate) publisher: Option<Arc<EventPublisherStats>>,
     /// The webhooks of other services, by name.
     pub(crate) incoming: BTreeMap<String, Incoming>,
     /// Cancelled when the server stops.
@@ -111,12 +116,20 @@ impl Server {
             stopping,
             #[cfg(feature = "otlp")]
             export: None,
+            #[cfg(feature = "jetstream")]
+            publisher: None,
             webhooks,
             incoming,
             subscribers: Arc::new(Semaphore::new(settings.subscribers_max)),
             n_subscribers: AtomicUsize::new(0),
             settings,
         }
+    }
+
+    /// Counts what is published.
+    #[cfg(feature = "jetstream")]
+    pub(crate) fn with_publisher(self, publisher: Option<Arc<EventPublisherStats>>) -> Self {
+        Self { publisher, ..self }
     }
 
     /// Counts what is sent to a collector.

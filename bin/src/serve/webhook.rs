@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use rethread::operate::LogAccess as _;
+use rethread::operate::{CloudEvent, LogAccess as _};
 use rethread::store::Filter;
 use rethread::{Position, RecordedEvent, Runtime};
 use rethread_events::event::event_type_named;
@@ -18,7 +18,6 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::config::{Webhook, check, check_secrets, read};
-use super::cloud_event::CloudEvent;
 use crate::exit::Failure;
 use crate::output;
 
@@ -179,7 +178,7 @@ impl Sender {
     }
 
     async fn send_until_accepted(&self, event: &RecordedEvent, stopping: &CancellationToken) -> Result<(), Halt> {
-        let body = serde_json::to_string(&CloudEvent(event)).unwrap_or_default();
+        let body = serde_json::to_string(&CloudEvent::new(event)).unwrap_or_default();
         let (began, mut wait) = (Instant::now(), WAIT_FIRST);
         loop {
             // A stop does not cancel it: the receiver may have accepted it.

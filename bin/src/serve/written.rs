@@ -5,10 +5,9 @@ use std::sync::OnceLock;
 
 use bytes::Bytes;
 use rethread::errors::ReadError;
+use rethread::operate::CloudEvent;
 use rethread::store::Record;
 use rethread::{Position, RecordedEvent};
-
-use super::cloud_event::CloudEvent;
 
 /// How many bytes of events are joined into one piece, not counting one larger event.
 pub(crate) const PIECE_BYTES: usize = 64 << 10;
@@ -74,7 +73,7 @@ impl Form {
         let _ = match self {
             // JSON has no line breaks of its own, so one `data:` line holds it.
             Self::Sse => write!(to, "id: {}\nevent: {}\ndata: ", event.record.position, event.name())
-                .and_then(|()| Ok(serde_json::to_writer(&mut *to, &CloudEvent(event))?))
+                .and_then(|()| Ok(serde_json::to_writer(&mut *to, &CloudEvent::new(event))?))
                 .and_then(|()| to.write_all(b"\n\n")),
             Self::Lines => {
                 serde_json::to_writer(&mut *to, event).map_err(std::io::Error::from).and_then(|()| to.write_all(b"\n"))

@@ -36,6 +36,8 @@ struct File {
     _memory: IgnoredAny,
     #[serde(default, rename = "store")]
     _store: IgnoredAny,
+    #[serde(default, rename = "events")]
+    _events: IgnoredAny,
     #[serde(default, rename = "serve")]
     _serve: IgnoredAny,
     #[serde(default, rename = "telemetry")]

@@ -116,15 +116,8 @@ impl JetStreamOptions {
     }
 
     fn fault(&self) -> Option<&'static str> {
-        let is_word = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-        if self.stream.is_empty() || self.stream.len() > 64 || !self.stream.chars().all(is_word) {
-            return Some("the name of a stream has 1 to 64 letters, digits, `-` and `_`");
-        }
-        if self.stream == PREFIX {
-            return Some("the name `rethread_members` is that of the requests between processes: choose another one");
-        }
-        if !matches!(self.replicas, 1 | 3 | 5) {
-            return Some("a stream is stored by 1, 3 or 5 servers");
+        if let Err(fault) = check_stream_name(&self.stream).and_then(|()| check_replicas(self.replicas)) {
+            return Some(fault);
         }
         if self.lease < Duration::from_secs(1) || self.write_timeout.is_zero() {
             return Some("a lease lasts at least one second, and a write waits for some time");
@@ -134,4 +127,20 @@ impl JetStreamOptions {
         }
         None
     }
+}
+
+/// Whether a stream can have this name.
+pub(super) fn check_stream_name(name: &str) -> Result<(), &'static str> {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    if name.is_empty() || name.len() > 64 || !name.chars().all(is_word) {
+        return Err("the name of a stream has 1 to 64 letters, digits, `-` and `_`");
+    }
+    if name == PREFIX {
+        return Err("the name `rethread_members` is that of the requests between processes: choose another one");
+    }
+    Ok(())
+}
+
+pub(super) fn check_replicas(replicas: usize) -> Result<(), &'static str> {
+    if matches!(replicas, 1 | 3 | 5) { Ok(()) } else { Err("a stream is stored by 1, 3 or 5 servers") }
 }

@@ -110,6 +110,12 @@ fn configuration_page_names_every_key() {
     let server = expected(&scene, "[mcpServers.x]\ncommand = 'x'\nunknown_key = 1\n");
     let said = keys(after(&page, "## MCP servers"));
     assert!(said.is_subset(&server), "{said:?} {server:?}");
+    let events = expected(&scene, "[events]\nunknown_key = 1\n");
+    let (said, of_store) = (keys(after(&page, "`[events]`")), keys(after(&page, "`[store]`")));
+    assert!(
+        said.is_subset(&events) && events.is_subset(&said.union(&of_store).cloned().collect()),
+        "{said:?} {events:?}"
+    );
     let tools = self::page("TOOLS.md");
     for (heading, script) in [
         ("The script:", "[profiles.x.script]\nunknown_key = 1\n"),

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, clippy::print_stderr)]
 
 mod doors;
+mod events;
 mod faults;
 mod names;
 mod servers;

@@ -23,8 +23,10 @@ nodes:
 
 pub(crate) fn machine(servers: &Servers) -> Scene {
     let scene = Scene::new();
-    let url = format!("{}/agents", servers.options("agents").servers);
-    scene.write("rethread.toml", format!("[store]\nurl = \"{url}\"\nlease_ms = 1000\n"));
+    let hosts: Vec<_> = servers.ports().iter().map(|port| format!("127.0.0.1:{port}")).collect();
+    let url = format!("nats://{}/agents", hosts.join(","));
+    let replicas = servers.n();
+    scene.write("rethread.toml", format!("[store]\nurl = \"{url}\"\nreplicas = {replicas}\nlease_ms = 1000\n"));
     scene
 }
 
@@ -34,7 +36,7 @@ pub(crate) fn serve(scene: &Scene) -> (Running, String) {
     (running, address)
 }
 
-fn sent(address: &str, method: &str, path: &str, key: &str, body: &Value) -> Option<(u16, Value)> {
+pub(crate) fn sent(address: &str, method: &str, path: &str, key: &str, body: &Value) -> Option<(u16, Value)> {
     let mut headers = "content-type: application/json\r\n".to_owned();
     if !key.is_empty() {
         headers.push_str(&format!("idempotency-key: {key}\r\n"));
@@ -53,7 +55,7 @@ pub(crate) fn until(what: &str, mut is_true: impl FnMut() -> bool) {
 }
 
 /// The value of a metric without labels.
-fn metric(address: &str, name: &str) -> f64 {
+pub(crate) fn metric(address: &str, name: &str) -> f64 {
     let (status, text) = ask_within(HANG, address, "GET", "/metrics", "", "").unwrap();
     assert_eq!(status, 200);
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));

@@ -1,8 +1,33 @@
+use rethread::store::{Kind, Record};
+use rethread::{Event, Hash, Seq, ThreadId, Time};
+use rethread_events::ids::TraceId;
+
 use super::*;
-use crate::serve::cloud_event::tests;
+
+/// An event whose text is awkward in every form.
+fn event_caused_by(cause: Option<Position>) -> RecordedEvent {
+    let thread = ThreadId::new(1_700_000_000_000, [7; 10]);
+    let data = serde_json::json!({ "reason": "line\nbreak \u{2028} <b>" });
+    let event = Event::from_data("THREAD_PAUSED", data).unwrap();
+    let kind = event.event_type();
+    let record = Record {
+        position: Position(7),
+        thread,
+        seq: Seq(3),
+        kind: Kind(kind.code),
+        version: kind.version,
+        recorded_at: "2026-01-31T12:00:00Z".parse::<Time>().unwrap(),
+        trace: TraceId::from(thread),
+        cause,
+        run: None,
+        hash: Hash::ZERO,
+        payload: event.encode().unwrap().into(),
+    };
+    RecordedEvent { record, event }
+}
 
 fn event() -> RecordedEvent {
-    tests::event(Some(Position(5)))
+    event_caused_by(Some(Position(5)))
 }
 
 fn text(events: &[RecordedEvent], form: Form) -> String {
@@ -17,7 +42,7 @@ fn sse_block_has_position_name_and_one_line_of_data() {
     assert_eq!(lines.len(), 4, "{block}");
     assert_eq!((lines[0], lines[1], lines[3]), ("id: 7", "event: THREAD_PAUSED", ""));
     let data: serde_json::Value = serde_json::from_str(lines[2].strip_prefix("data: ").unwrap()).unwrap();
-    assert_eq!(data, serde_json::to_value(CloudEvent(&event())).unwrap());
+    assert_eq!(data, serde_json::to_value(CloudEvent::new(&event())).unwrap());
     assert_eq!(data["data"]["reason"], "line\nbreak \u{2028} <b>");
     assert!(!block.contains('\r') && block.ends_with("\n\n"));
 }
@@ -50,4 +75,16 @@ fn many_events_are_split_between_two_events() {
     }
     assert_eq!(next, 1_000);
     assert!(Form::Sse.pieces(&[]).is_empty());
+}
+
+#[test]
+fn attributes_match_the_cloudevents_specification() {
+    for cause in [None, Some(Position(2))] {
+        let cloud_event = serde_json::to_value(CloudEvent::new(&event_caused_by(cause))).unwrap();
+        for (name, value) in cloud_event.as_object().unwrap() {
+            assert!(name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit()), "{name}");
+            assert!(name == "data" || value.as_str().is_some_and(|text| !text.is_empty()), "{name}: {value}");
+        }
+        assert_eq!(cloud_event.get("cause").is_some(), cause.is_some());
+    }
 }

@@ -1,16 +1,34 @@
-//! An event as a CloudEvent 1.0, and its place in a stream of server-sent events.
+//! An event as a CloudEvent 1.0.
 
-use rethread::RecordedEvent;
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
 
-/// An event as CloudEvents 1.0 wants it. Names of its own attributes are lower-case letters, as the specification
-/// demands; numbers that may grow beyond 31 bits are texts of constant length, so that they sort.
+use crate::recorded::RecordedEvent;
+
+/// An event as [CloudEvents 1.0](https://cloudevents.io) has it, to be written as JSON. Names of its own attributes are
+/// lower-case letters, as the specification demands; numbers that may grow beyond 31 bits are texts of constant length, so
+/// that they sort.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct CloudEvent<'a>(pub(crate) &'a RecordedEvent);
+pub struct CloudEvent<'a> {
+    event: &'a RecordedEvent,
+    has_data: bool,
+}
+
+impl<'a> CloudEvent<'a> {
+    /// An event with its data.
+    pub fn new(event: &'a RecordedEvent) -> Self {
+        Self { event, has_data: true }
+    }
+
+    /// An event with `dataref`, the path of the event at a server of rethread, in place of `data`.
+    #[cfg(feature = "jetstream")]
+    pub(crate) fn by_reference(event: &'a RecordedEvent) -> Self {
+        Self { event, has_data: false }
+    }
+}
 
 impl Serialize for CloudEvent<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let (event, record) = (self.0, &self.0.record);
+        let (event, record) = (self.event, &self.event.record);
         let mut attributes = serializer.serialize_map(None)?;
         attributes.serialize_entry("specversion", "1.0")?;
         attributes.serialize_entry("id", &format_args!("{}/{}", record.thread, record.seq))?;
@@ -30,10 +48,12 @@ impl Serialize for CloudEvent<'_> {
         if let Some(cause) = record.cause {
             attributes.serialize_entry("cause", &format_args!("{:020}", cause.0))?;
         }
-        attributes.serialize_entry("data", &event.data())?;
+        if self.has_data {
+            attributes.serialize_entry("data", &event.data())?;
+        } else {
+            let at = format_args!("/v1/threads/{}/events?from_seq={}&limit=1", record.thread, record.seq);
+            attributes.serialize_entry("dataref", &at)?;
+        }
         attributes.end()
     }
 }
-
-#[cfg(test)]
-pub(super) mod tests;
