@@ -173,7 +173,7 @@ impl ThreadHandle {
         let answers = own.into_iter().map(|answer| (answer.interaction, answer.answer)).collect();
         let (origin, trace) = (Origin::Moment { parent, fork: Box::new(begun), answers }, None);
         let needs_room = workflow.spec().queue.is_none();
-        runtime.registry().begin(id, Begin { workflow, origin, trace, needs_room, reply })?;
+        runtime.begin(id, Begin { workflow, origin, trace, needs_room, reply }).await?;
         held.iter_mut().for_each(Held::begun);
         let answered = answer.await.map_err(|_| RuntimeError::ActorStopped(id))?;
         held.into_iter().for_each(Held::over);

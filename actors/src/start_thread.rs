@@ -18,6 +18,7 @@ use serde_json::Value;
 
 use crate::clock;
 use crate::definitions::Held;
+use crate::deliver::settle;
 use crate::error::{RuntimeError, StartThreadError, TooLarge};
 use crate::label_limits::StartPermit;
 use crate::port::Reply;
@@ -301,12 +302,25 @@ impl Runtime {
         let trace = trace.or(started.traceparent.map(|caller| caller.trace));
         let (workflow, first) = (start.workflow, First { started, parent });
         let origin = Origin::Nothing { first: Box::new(first), waits };
-        self.registry().begin(id, Begin { workflow, origin, trace, needs_room, reply })?;
+        self.begin(id, Begin { workflow, origin, trace, needs_room, reply }).await?;
         held.begun();
         let answered = answer.await.map_err(|_| RuntimeError::ActorStopped(id))?;
         held.over();
         answered.map_err(|error| StartThreadError::of_begin(id, error))?;
         Ok(ThreadHandle::started(self.clone(), id, wanted))
+    }
+
+    /// Begins a thread.
+    ///
+    /// # Errors
+    /// `Store(Conflict)` if the thread exists. If its start is under way, that is said once it is durable: until then it may
+    /// fail, and whoever repeats a start takes the conflict for its success.
+    pub(crate) async fn begin(&self, id: ThreadId, begin: Begin) -> Result<(), RuntimeError> {
+        let begun = self.registry().begin(id, begin);
+        if let Err(RuntimeError::Store(StoreError::Conflict { .. })) = begun {
+            settle(self.registry(), id).await.map_err(|error| RuntimeError::of_control(id, &error))?;
+        }
+        begun
     }
 
     /// Returns the permit of a thread or fork with this id, if no limit of its labels is reached.

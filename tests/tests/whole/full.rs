@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use futures::FutureExt;
 use rethread::errors::{ControlError, NextMove, RuntimeError, StartThreadError};
 use rethread::store::{LogReader, MemoryStore, Options, SledStore, Store, StoreError, Watcher};
-use rethread::{Event, Message, Role, Seq, Status, ThreadHandle, ThreadId, Workflow};
+use rethread::{Event, Message, Role, Seq, StartThread, Status, ThreadHandle, ThreadId, Workflow};
 use rethread_store::testing::{Fault, FaultyStore};
 use tokio::sync::Semaphore;
 
@@ -196,6 +196,47 @@ fn repeated_answer_is_acknowledged_once_it_is_durable() {
         thread.respond(question, true).await.unwrap();
         assert_eq!(thread.outcome().await.unwrap().status, Status::Completed);
         world.end().await;
+    });
+}
+
+#[test]
+fn repeated_start_is_a_conflict_once_the_first_one_is_durable() {
+    block_on(async {
+        for then in [None, Some(StoreError::Full { path: "disk".into() })] {
+            let store = Arc::new(FaultyStore::new(Arc::new(MemoryStore::new())));
+            let world = World::on(store.clone(), &Tally::default()).await;
+            let (id, workflow) = (world.runtime.new_thread_id(), approval());
+            let (let_go, n_before) = (Arc::new(Semaphore::new(0)), store.n_appends());
+            store.plan(Fault::Waits { until: let_go.clone(), then: then.clone() });
+            let start = || {
+                let (runtime, start) = (world.runtime.clone(), StartThread::new(workflow.clone(), "7 €").id(id));
+                tokio::spawn(async move { runtime.start(start).await.map(drop) })
+            };
+            let first = start();
+            crate::support::until(|| store.n_appends() > n_before).await;
+            let again = start();
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            assert!(!first.is_finished() && !again.is_finished(), "it may fail still");
+            let_go.add_permits(1);
+            let (first, again) = (first.await.unwrap(), again.await.unwrap());
+            let is_conflict = |started: Result<(), StartThreadError>| {
+                let error = started.expect_err("it is repeated");
+                matches!(error, StartThreadError::Runtime(RuntimeError::Store(StoreError::Conflict { .. })))
+            };
+            match then {
+                None => {
+                    first.unwrap();
+                    assert!(is_conflict(again));
+                }
+                Some(_) => {
+                    assert!(first.is_err());
+                    assert!(!is_conflict(again), "there is no thread");
+                    start().await.unwrap().unwrap();
+                }
+            }
+            assert!(is_conflict(start().await.unwrap()));
+            world.end().await;
+        }
     });
 }
 
