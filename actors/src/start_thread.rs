@@ -19,13 +19,13 @@ use serde_json::Value;
 use crate::clock;
 use crate::definitions::Held;
 use crate::deliver::settle;
-use crate::error::{RuntimeError, StartThreadError, TooLarge};
+use crate::error::{NextMove, RuntimeError, StartThreadError, TooLarge};
 use crate::label_limits::StartPermit;
 use crate::port::Reply;
 use crate::runtime::Runtime;
 use crate::shared::ask::{Patience, ask};
-use crate::shared::place_of;
 use crate::shared::request::{Parts, Request, StartRequest};
+use crate::shared::{Shared, place_of};
 use crate::thread_actor::messages::{Begin, Origin};
 use crate::thread_handle::ThreadHandle;
 
@@ -238,10 +238,57 @@ impl Runtime {
     /// Starts a thread with more settings. See [`Runtime::start_thread`].
     pub async fn start(&self, start: StartThread) -> Result<ThreadHandle, StartThreadError> {
         let id = start.id.unwrap_or_else(|| self.registry().new_thread_id());
-        match self.services().shared {
+        match &self.services().shared {
             None => self.start_here(id, start).await,
+            Some(shared) if start.id.is_none() && start.workflow.spec().queue.is_none() => {
+                self.start_where_room_is(shared, id, start).await
+            }
             Some(_) => self.start_at_its_runtime(id, start).await,
         }
+    }
+
+    /// Starts a thread here, or at another runtime while this one has no room for it.
+    async fn start_where_room_is(
+        &self,
+        shared: &Shared,
+        id: ThreadId,
+        start: StartThread,
+    ) -> Result<ThreadHandle, StartThreadError> {
+        let refuses = |error: &StartThreadError| matches!(error, StartThreadError::Runtime(RuntimeError::Busy { .. }));
+        let waits = start.on_busy == OnBusy::Queue;
+        if !(waits && self.has_no_room()) {
+            match self.start_at_its_runtime(id, start.clone()).await {
+                Err(error) if refuses(&error) => {}
+                started => return started,
+            }
+        }
+        // It waits for room at none of them while one has some.
+        let there = StartThread { on_busy: OnBusy::Refuse, ..start.clone() };
+        let (parts, _held) = (there.request_parts(self)?, self.keep(&start.workflow).await?);
+        let mut others = shared.log.others();
+        // So that they do not all ask the same one first.
+        let first = usize::from(id.as_bytes()[14]) % others.len().max(1);
+        others.rotate_left(first);
+        for slots in others.iter().filter(|slots| !slots.is_empty()) {
+            let id = slots.place(self.registry().new_thread_id());
+            match self.ask_to_start(id, &parts).await {
+                Err(StartThreadError::Runtime(
+                    RuntimeError::Elsewhere(_) | RuntimeError::Remote { next_move: NextMove::Retry, .. },
+                )) => {}
+                started => return started,
+            }
+        }
+        self.start_at_its_runtime(id, start).await
+    }
+
+    async fn ask_to_start(&self, id: ThreadId, parts: &Parts) -> Result<ThreadHandle, StartThreadError> {
+        let asked = ask(self.registry(), id, &Request::Start(StartRequest::new(id, parts))).await;
+        asked.map(|_| self.thread(id)).map_err(|error| StartThreadError::of_begin(id, error))
+    }
+
+    /// Whether a run that may wait for room would wait here.
+    fn has_no_room(&self) -> bool {
+        self.registry().queues.wait_for_room() || self.registry().is_crowded()
     }
 
     /// Returns an id for a new thread. Where several runtimes have the log, it is one that this runtime can run.
@@ -262,8 +309,7 @@ impl Runtime {
                     Some(request) => request,
                     None => request.insert((start.request_parts(self)?, self.keep(&start.workflow).await?)),
                 };
-                let asked = ask(registry, id, &Request::Start(StartRequest::new(id, parts))).await;
-                asked.map(|_| self.thread(id)).map_err(|error| StartThreadError::of_begin(id, error))
+                self.ask_to_start(id, parts).await
             };
             let failed = match &started {
                 Err(StartThreadError::Runtime(error)) => Err(error),

@@ -62,6 +62,14 @@ impl Slots {
         (0..=u8::MAX).map(Slot).filter(|slot| self.has(*slot))
     }
 
+    /// The same id, or one in a slot of the set. The same if the set has none.
+    #[must_use]
+    pub fn place(&self, thread: ThreadId) -> ThreadId {
+        let first = Slot::of(thread).0;
+        let slots = (first..=u8::MAX).chain(0..first).map(Slot);
+        slots.into_iter().find(|slot| self.has(*slot)).map_or(thread, |slot| slot.place(thread))
+    }
+
     /// The slots that are in this set and not in the other one.
     #[must_use]
     pub fn without(&self, other: &Self) -> Self {
@@ -104,10 +112,7 @@ impl Share {
     /// none.
     #[must_use]
     pub fn place(&self, thread: ThreadId) -> ThreadId {
-        let kept = self.slots.without(&self.leaving());
-        let first = Slot::of(thread).0;
-        let slots = (first..=u8::MAX).chain(0..first).map(Slot);
-        slots.into_iter().find(|slot| kept.has(*slot)).map_or(thread, |slot| slot.place(thread))
+        self.slots.without(&self.leaving()).place(thread)
     }
 }
 
@@ -116,6 +121,9 @@ impl Share {
 pub trait SharedLog: Send + Sync {
     /// What of the log belongs to this process, and from now on. Nothing if it only reads.
     fn share(&self) -> watch::Receiver<Share>;
+
+    /// Returns the slots of each other process.
+    fn others(&self) -> Vec<Slots>;
 
     /// Gives slots of this process to those processes that have the fewest. Nothing of the threads in them may run here any
     /// more.

@@ -50,6 +50,10 @@ impl SharedLog for Between {
         self.share.clone()
     }
 
+    fn others(&self) -> Vec<Slots> {
+        self.membership.others()
+    }
+
     fn give(&self, slots: Slots) -> BoxFuture<'static, Result<(), StoreError>> {
         let (membership, runtime) = (self.membership.clone(), self.runtime.clone());
         Box::pin(async move {

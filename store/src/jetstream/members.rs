@@ -188,6 +188,13 @@ impl Membership {
         self.own(&members).map_or(0, |epoch| members.slots_of(epoch).len())
     }
 
+    /// The slots of each other member.
+    pub(super) fn others(&self) -> Vec<Slots> {
+        let members = self.members.borrow();
+        let own = self.own(&members);
+        members.members.keys().filter(|epoch| own != Some(**epoch)).map(|epoch| members.slots_of(*epoch)).collect()
+    }
+
     fn own(&self, members: &Members) -> Option<u64> {
         members.members.iter().find(|(_, member)| member.opening == self.opening).map(|(epoch, _)| *epoch)
     }

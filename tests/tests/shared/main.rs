@@ -15,10 +15,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use rethread::errors::{ControlError, ReadError, RuntimeError, StartThreadError};
+use rethread::errors::{ControlError, NextMove, ReadError, RuntimeError, StartThreadError};
 use rethread::operate::{Migrated, Retention};
-use rethread::runs::RunRequest;
-use rethread::{Runtime, StartThread, ThreadFilter, ThreadId, Tool, parse_workflow};
+use rethread::runs::{OnBusy, RunRequest};
+use rethread::{Limits, Runtime, StartThread, ThreadFilter, ThreadId, Tool, parse_workflow};
 use rethread_store::testing::nats::{Servers, program};
 use rethread_store::{Access, JetStreamOptions, JetStreamStore, SLOTS, Slot, Store as _, StoreError};
 use rethread_tests::needs;
@@ -63,6 +63,7 @@ async fn runtime(
     options: &JetStreamOptions,
     number: usize,
     runs: &Runs,
+    limits: fn(&mut Limits),
 ) -> (Runtime, Arc<JetStreamStore>, tempfile::TempDir) {
     let dir = tempfile::tempdir().unwrap();
     let (folder, options, runs) = (dir.path().join("replica"), options.clone(), runs.clone());
@@ -78,11 +79,15 @@ async fn runtime(
     });
     let workspace = dir.path().join("workspace");
     std::fs::create_dir(&workspace).unwrap();
-    let runtime = Runtime::builder().store(store.clone()).workspace(&workspace).tool(note).start().await.unwrap();
-    (runtime, store, dir)
+    let builder = Runtime::builder().store(store.clone()).workspace(&workspace).tool(note).limits(limits);
+    (builder.start().await.unwrap(), store, dir)
 }
 
 async fn cluster() -> Option<Cluster> {
+    cluster_with(|_| {}).await
+}
+
+async fn cluster_with(limits: fn(&mut Limits)) -> Option<Cluster> {
     let program = program(env!("CARGO_TARGET_TMPDIR"));
     if program.is_none() {
         needs::skipped("pip cannot install the server of NATS");
@@ -93,7 +98,7 @@ async fn cluster() -> Option<Cluster> {
     let (mut runtimes, mut stores, mut dirs) = (Vec::new(), Vec::new(), Vec::new());
     let runs = Runs::default();
     for number in 0..3 {
-        let (runtime, store, dir) = runtime(&options, number, &runs).await;
+        let (runtime, store, dir) = runtime(&options, number, &runs, limits).await;
         runtimes.push(runtime);
         stores.push(store);
         dirs.push(dir);
@@ -148,6 +153,32 @@ fn rand() -> [u8; 10] {
     let mut bytes = [0; 10];
     bytes[..8].copy_from_slice(&NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed).to_le_bytes());
     bytes
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn thread_starts_where_room_is() {
+    let limits = |limits: &mut Limits| (limits.live_threads_max, limits.passivate_after_ms) = (3, 3_600_000);
+    let Some(cluster) = cluster_with(limits).await else { return };
+    let workflow = Arc::new(parse_workflow(ASKS.as_bytes()).unwrap());
+    let start = |on_busy| cluster.runtimes[0].start(StartThread::new(workflow.clone(), "go").on_busy(on_busy));
+    let mut at = [0; 3];
+    for n in 0..9 {
+        // What would wait here begins elsewhere, too.
+        let thread = start(if n % 2 == 0 { OnBusy::Refuse } else { OnBusy::Queue }).await.unwrap();
+        thread.at_rest().await.unwrap();
+        let owner = cluster.owner(thread.id()).unwrap();
+        at[owner] += 1;
+        if n == 0 {
+            assert_eq!(owner, 0);
+        }
+    }
+    assert!(at.iter().all(|n| *n >= 2), "{at:?}");
+    let full = start(OnBusy::Refuse).await.expect_err("all are full");
+    assert!(matches!(full, StartThreadError::Runtime(RuntimeError::Busy { .. })), "{full:?}");
+    // An id decides which runtime it is.
+    let named = StartThread::new(workflow.clone(), "go").id(cluster.id_at(1));
+    assert_eq!(cluster.runtimes[0].start(named).await.expect_err("that one is full").next_move(), NextMove::Retry);
+    cluster.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
