@@ -15,6 +15,7 @@ use rethread_events::thread::Input;
 use rethread_store::StoreError;
 use tokio::sync::OwnedSemaphorePermit;
 
+use crate::blocking::blocking;
 use crate::error::{ControlError, RuntimeError};
 use crate::label_limits::StartPermit;
 use crate::port::Reply;
@@ -223,7 +224,10 @@ async fn ask_here<M: Deliverable>(
             answer = Some(receiver);
             message(reply)
         };
-        deliver(registry, thread, make).await?;
+        match deliver(registry, thread, make).await {
+            Err(RuntimeError::ActorStopped(_)) => break,
+            delivered => delivered?,
+        }
         // Taken, and not answered: the actor panicked, or was stopped.
         if let Some(answer) = answer
             && let Ok(answered) = answer.await
@@ -231,5 +235,10 @@ async fn ask_here<M: Deliverable>(
             return answered;
         }
     }
-    Err(RuntimeError::ActorStopped(thread).into())
+    // It may be one that cannot be loaded, now or ever: its actor stops, and what is in its mailbox is dropped.
+    let services = registry.services.clone();
+    match blocking(move || services.load(thread)).await? {
+        Err(error) => Err(error.into()),
+        Ok(_) => Err(RuntimeError::ActorStopped(thread).into()),
+    }
 }

@@ -11,6 +11,7 @@ use rethread_events::ids::ThreadId;
 use rethread_events::label_limits::LabelCounts;
 use rethread_events::memory::Embedding;
 use rethread_events::principal::Principal;
+use rethread_events::workflow::Workflow;
 use rethread_store::{LogReader, SLOTS, Store};
 use rethread_tools::{Host, Registry, Workspace, Workspaces};
 use tokio::runtime::Handle;
@@ -20,7 +21,7 @@ use crate::counters::Counters;
 use crate::counting::Counting;
 use crate::crashes::Crashes;
 use crate::definitions::Definitions;
-use crate::error::OpenError;
+use crate::error::{OpenError, ReadError};
 use crate::fork_bases::ForkBaseCache;
 use crate::guardrail::Guardrails;
 use crate::imported::ImportedThreads;
@@ -31,6 +32,7 @@ use crate::kept_signals::KeptSignals;
 use crate::kept_states::KeptStates;
 use crate::label_limits::LabelLedger;
 use crate::limits::Limits;
+use crate::load::{self, Loaded};
 use crate::memories::Memories;
 use crate::memory_budget::MemoryBudget;
 use crate::mode::Mode;
@@ -240,6 +242,14 @@ impl Services {
     /// Returns whether a process runs the thread, if it has something to do.
     pub(crate) fn works_on(&self, thread: ThreadId) -> bool {
         self.is_run() && !self.imported.has(thread)
+    }
+
+    /// Folds a thread from the log, and reads the definition that it runs on. Blocks.
+    pub(crate) fn load(&self, thread: ThreadId) -> Result<(Loaded, Arc<Workflow>), ReadError> {
+        let fold = || load::present_from(&*self.store, thread, &self.kept_states);
+        let loaded = self.crashes.folding(thread, fold)?;
+        let workflow = self.definitions.of(thread, &loaded.state)?;
+        Ok((loaded, workflow))
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use rethread_events::event::Event;
 use rethread_events::ids::{Position, Seq, ThreadId, Time};
 use rethread_events::labels::Labels;
+use rethread_events::text::with_sources;
 use rethread_events::thread::Status;
 use rethread_events::workflow::WorkflowRef;
 use rethread_store::{ForkPoint, LogReader, StoreError, StreamInfo};
@@ -38,7 +39,8 @@ pub struct ThreadSummary {
     pub forked_from: Option<(ThreadId, Seq)>,
     /// The thread whose branch it is, and its number there.
     pub branch_of: Option<(ThreadId, u32)>,
-    /// Whether the workflow, the labels or the branch are unknown because the log is damaged there.
+    /// Whether the workflow, the labels or the branch are unknown because the log is damaged there, or a newer version
+    /// of the program wrote it.
     pub is_damaged: bool,
 }
 
@@ -62,8 +64,8 @@ pub(crate) fn summary(
     // A damaged thread is in the list with its readable parts: it exists, and must not hide others.
     let mut event_at = |seq: Seq| match event(store, info.thread, seq) {
         Ok(recorded) => Ok(recorded.map(|recorded| recorded.event)),
-        Err(ReadError::Runtime(RuntimeError::Store(StoreError::Damaged(damage)))) => {
-            tracing::warn!(thread = %info.thread, %damage, "a thread is damaged");
+        Err(ReadError::Runtime(error @ (RuntimeError::Store(StoreError::Damaged(_)) | RuntimeError::Event { .. }))) => {
+            tracing::warn!(thread = %info.thread, error = with_sources(&error), "a thread cannot be read");
             is_damaged = true;
             Ok(None)
         }

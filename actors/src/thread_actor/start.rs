@@ -22,7 +22,7 @@ use super::step::Batch;
 use crate::clock;
 use crate::crashes::{Class, Entered, Step};
 use crate::error::{ControlError, RuntimeError};
-use crate::load::{self, Loaded};
+use crate::load::Loaded;
 use crate::services::Services;
 
 impl ThreadActor {
@@ -90,12 +90,7 @@ impl ThreadActor {
         }
         let services = self.services.clone();
         let id = self.id;
-        let loading = actix_rt::task::spawn_blocking(move || {
-            let fold = || load::present_from(&*services.store, id, &services.kept_states);
-            let loaded = services.crashes.folding(id, fold)?;
-            let workflow = services.definitions.of(id, &loaded.state)?;
-            Ok((loaded, workflow))
-        });
+        let loading = actix_rt::task::spawn_blocking(move || services.load(id));
         let loaded = async move { loading.await.unwrap_or(Err(RuntimeError::ActorStopped(id).into())) };
         // Messages wait in the mailbox until the thread is loaded.
         ctx.wait(loaded.into_actor(self).map(|loaded, actor, ctx| {

@@ -35,7 +35,8 @@ pub(crate) struct Thread {
     last_position: Position,
     forked_from: Option<Moment>,
     branch_of: Option<BranchOf>,
-    /// Whether the workflow or the branch is unknown because the log is damaged there.
+    /// Whether the workflow or the branch is unknown because the log is damaged there, or a newer
+    /// version of the program wrote it.
     damaged: bool,
     /// Where it was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]

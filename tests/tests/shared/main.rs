@@ -9,6 +9,7 @@ mod events;
 mod faults;
 mod names;
 mod servers;
+mod versions;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
