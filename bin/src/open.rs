@@ -423,6 +423,7 @@ impl OpenArgs {
             let (limits, metrics) = self.limits()?;
             let builder = self.builder(Creates::Log)?.profiles(profiles).limits(|given| *given = limits);
             let builder = builder.metrics_by_label(metrics.labels, metrics.label_values_max);
+            let builder = workers::add_models(builder, self.store.as_deref(), self.config_file())?;
             let builder = builder.trace_context(otlp::trace_context(self.config_file())?);
             toolset::equip(self, build(builder), args)
         };

@@ -464,6 +464,7 @@ impl Known {
             },
             false => Self::nothing("there is no rethread.toml here; name one with --config"),
         };
+        known.surroundings.providers.extend(workers::names_of_models(open.store.as_deref(), open.config_file())?);
         known.surroundings.profiles = known.profiles.iter().flat_map(Profiles::names).map(str::to_owned).collect();
         let kit = Toolset::with_all_tools(open, None, &MoreArgs { allow_shell: true, ..more.clone() }).await?;
         for tool in kit.registry.list() {
@@ -497,7 +498,7 @@ impl Known {
     }
 }
 
-/// The providers that a node can name in place of a profile.
+/// The providers that a node can name in place of a profile, without the models of workers.
 fn providers() -> BTreeSet<String> {
     PROVIDERS.iter().map(|provider| provider.name().to_owned()).chain(["openai".to_owned()]).collect()
 }

@@ -1,12 +1,15 @@
-//! The table `workers` of rethread.toml: tools that workers run, over NATS.
+//! The table `workers` of rethread.toml: tools that workers run and models that they ask, over NATS.
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
+use rethread::llm::Provider;
+use rethread::operate::WorkerModel;
 use rethread::store::NatsServers;
 use rethread::tools::workers::{CallerOptions, Pool, Workers};
-use rethread::{Recovery, Tool};
+use rethread::{Recovery, RuntimeBuilder, Tool};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -37,12 +40,20 @@ struct Settings {
     heartbeat_ms: Option<u64>,
     lost_after_ms: Option<u64>,
     tools: BTreeMap<String, WorkerTool>,
+    models: BTreeMap<String, Model>,
     #[serde(flatten)]
     rest: Rest,
 }
 
 /// The keys besides those of the connection.
-const KEYS: [&str; 5] = ["prefix", "wait_ms", "heartbeat_ms", "lost_after_ms", "tools"];
+const KEYS: [&str; 6] = ["prefix", "wait_ms", "heartbeat_ms", "lost_after_ms", "tools", "models"];
+
+/// A model as the configuration describes it.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Model {
+    pool: Option<String>,
+}
 
 /// A tool as the configuration describes it.
 #[derive(Debug, Deserialize)]
@@ -84,7 +95,28 @@ pub(crate) fn check(file: &Path) -> Result<(), Failure> {
 /// # Errors
 /// As [`check`].
 pub(crate) fn tools(store: Option<&str>, file: Option<&Path>) -> Result<Vec<Tool>, Failure> {
-    Ok(read(store, file)?.map(|(_, _, tools)| tools).unwrap_or_default())
+    Ok(read(store, file)?.map(|found| found.tools).unwrap_or_default())
+}
+
+/// Adds the models that workers ask, which nodes name as `provider`.
+///
+/// # Errors
+/// As [`check`].
+pub(crate) fn add_models(
+    builder: RuntimeBuilder,
+    store: Option<&str>,
+    file: Option<&Path>,
+) -> Result<RuntimeBuilder, Failure> {
+    let models = read(store, file)?.map(|found| found.models).unwrap_or_default();
+    Ok(models.into_iter().fold(builder, |builder, (name, model)| builder.client(name, Arc::new(model))))
+}
+
+/// Their names.
+///
+/// # Errors
+/// As [`check`].
+pub(crate) fn names_of_models(store: Option<&str>, file: Option<&Path>) -> Result<Vec<String>, Failure> {
+    Ok(read(store, file)?.map(|found| found.models.into_iter().map(|(name, _)| name).collect()).unwrap_or_default())
 }
 
 /// The servers over which a worker receives calls, and their prefix.
@@ -97,8 +129,8 @@ pub(crate) fn servers(
     file: Option<&Path>,
 ) -> Result<(NatsServers, String), Failure> {
     let configured = read(store, file)?;
-    let prefix = configured.as_ref().map_or_else(|| CallerOptions::default().prefix, |(_, prefix, _)| prefix.clone());
-    let named = configured.and_then(|(servers, ..)| servers);
+    let prefix = configured.as_ref().map_or_else(|| CallerOptions::default().prefix, |found| found.prefix.clone());
+    let named = configured.and_then(|found| found.servers);
     let servers = match url {
         Some(url) => {
             let addresses = nats::addresses(url).map_err(|what| Failure::new(2, format!("--url: {what}")))?;
@@ -110,27 +142,33 @@ pub(crate) fn servers(
     servers.map(|servers| (servers, prefix)).ok_or_else(|| Failure::new(2, absent))
 }
 
-/// Connects to the servers over which workers are called, if there are such tools. Returns what was found, for people.
+/// Connects to the servers over which workers are called, if there are such tools or models. Returns what was found, for people.
 pub(crate) async fn look(store: Option<&str>, file: Option<&Path>) -> Option<Result<String, Failure>> {
-    let (servers, _, tools) = match read(store, file) {
+    let Configured { servers, tools, models, .. } = match read(store, file) {
         Ok(configured) => configured?,
         Err(failure) => return Some(Err(failure)),
     };
-    let servers = servers.filter(|_| !tools.is_empty())?;
+    let servers = servers.filter(|_| !tools.is_empty() || !models.is_empty())?;
     let client = match servers.connect("rethread doctor").await {
         Ok(client) => client,
         Err(error) => return Some(Err(Failure::other(format!("{servers}: {error}")))),
     };
     let version = client.server_info().version;
-    Some(Ok(format!("NATS {version} at {servers}, for {}", output::count(tools.len(), "tool", "tools"))))
+    let (tools, models) = (output::count(tools.len(), "tool", "tools"), output::count(models.len(), "model", "models"));
+    Some(Ok(format!("NATS {version} at {servers}, for {tools} and {models}")))
 }
 
-type Configured = (Option<NatsServers>, String, Vec<Tool>);
+struct Configured {
+    servers: Option<NatsServers>,
+    prefix: String,
+    tools: Vec<Tool>,
+    models: Vec<(String, WorkerModel)>,
+}
 
 fn read(store: Option<&str>, file: Option<&Path>) -> Result<Option<Configured>, Failure> {
     let Some(file) = file else { return Ok(None) };
     let File { workers: Some(settings) } = definition::read_toml(file)? else { return Ok(None) };
-    let Settings { connection, prefix, wait_ms, heartbeat_ms, lost_after_ms, tools, rest } = settings;
+    let Settings { connection, prefix, wait_ms, heartbeat_ms, lost_after_ms, tools, models, rest } = settings;
     let table = Table { file: Some(file), name: "workers" };
     table.check_keys(&rest, &KEYS)?;
     let servers = match connection.url.clone() {
@@ -153,15 +191,29 @@ fn read(store: Option<&str>, file: Option<&Path>) -> Result<Option<Configured>, 
     }
     let prefix = options.prefix.clone();
     let workers = servers.clone().map(|servers| workers(servers, options));
+    let workers = || {
+        workers.as_ref().ok_or_else(|| {
+            table.invalid("url: no server of NATS is named; it can be left out only if the log is in a stream")
+        })
+    };
     let mut offered = Vec::new();
     for (name, tool) in tools {
-        let workers = workers.as_ref().ok_or_else(|| {
-            table.invalid("url: no server of NATS is named; it can be left out only if the log is in a stream")
-        })?;
         let fault = |what: String| table.invalid(format!("tools.{name}.{what}"));
-        offered.push(described(workers, &name, tool).map_err(fault)?);
+        offered.push(described(workers()?, &name, tool).map_err(fault)?);
     }
-    Ok(Some((servers, prefix, offered)))
+    let mut asked = Vec::new();
+    for (name, Model { pool }) in models {
+        let fault = |what: String| table.invalid(format!("models.{name}: {what}"));
+        if name.parse::<Provider>().is_ok() {
+            return Err(fault("that is the name of a provider: choose another one".into()));
+        }
+        // A name has the form of that of a pool.
+        Pool::Named(name.clone()).check().map_err(fault)?;
+        let pool = pool.unwrap_or_else(|| POOL.into());
+        Pool::Named(pool.clone()).check().map_err(fault)?;
+        asked.push((name.clone(), WorkerModel::new(workers()?.clone(), pool, name)));
+    }
+    Ok(Some(Configured { servers, prefix, tools: offered, models: asked }))
 }
 
 fn workers(servers: NatsServers, options: CallerOptions) -> Workers {

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Args;
-use rethread::Tool;
+use rethread::{RuntimeBuilder, Tool};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
@@ -43,6 +43,20 @@ pub(crate) async fn look(_: Option<&str>, _: Option<&Path>) -> Option<Result<Str
 }
 
 pub(crate) fn tools(_: Option<&str>, file: Option<&Path>) -> Result<Vec<Tool>, Failure> {
+    file.map_or(Ok(()), check)?;
+    Ok(Vec::new())
+}
+
+pub(crate) fn add_models(
+    builder: RuntimeBuilder,
+    _: Option<&str>,
+    file: Option<&Path>,
+) -> Result<RuntimeBuilder, Failure> {
+    file.map_or(Ok(()), check)?;
+    Ok(builder)
+}
+
+pub(crate) fn names_of_models(_: Option<&str>, file: Option<&Path>) -> Result<Vec<String>, Failure> {
     file.map_or(Ok(()), check)?;
     Ok(Vec::new())
 }

@@ -7,6 +7,7 @@ use async_nats::{Client, Message, StatusCode, Subscriber};
 use futures_util::{FutureExt as _, StreamExt as _};
 use rethread_events::fault::{ErrorKind, ExecutionError};
 use rethread_events::json::Json;
+use rethread_events::labels::Labels;
 use rethread_events::message::Part;
 use rethread_events::tool::Recovery;
 use serde_json::Value;
@@ -14,7 +15,7 @@ use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::message::{Call, FromWorker, PROTOCOL, ToWorker, decode, encode};
-use super::{Pool, Workers, lost, subject};
+use super::{ModelCall, Pool, Work, Workers, lost, subject};
 use crate::tool::{Answer, Placed};
 use crate::{ToolContext, ToolOutput};
 
@@ -35,25 +36,71 @@ pub(super) async fn place(
     arguments: Value,
     cx: ToolContext,
 ) -> Result<Placed, ExecutionError> {
-    let options = &workers.0.options;
-    let pool = pool.of(&cx)?;
-    let subject = subject(&options.prefix, pool, &tool);
-    let millis = |duration: Duration| duration.as_millis() as u64;
-    let payload = encode(&Call {
-        protocol: PROTOCOL,
-        tool: tool.clone(),
+    let pool = pool.of(&cx)?.to_owned();
+    let call = Call {
+        tool,
         arguments,
         key: cx.key.to_string(),
         attempt: cx.attempt,
         recovery,
         // The registry sets it.
-        timeout_ms: millis(cx.timeout.unwrap_or_default()),
-        heartbeat_ms: millis(options.heartbeat),
-        lost_after_ms: millis(options.lost_after),
+        timeout_ms: cx.timeout.unwrap_or_default().as_millis() as u64,
         thread: cx.thread,
         labels: (*cx.labels).clone(),
         traceparent: cx.traceparent.map(|span| span.to_string()),
-    });
+        ..workers.call()
+    };
+    let (attempt, offer) = begin(&workers, Work::Tool, &pool, call, cx).await?;
+    Ok(attempt.run(offer).boxed())
+}
+
+/// Asks a worker for the answer of a model, and passes its pieces on. Dropped, it tells the worker to stop.
+pub(super) async fn model(
+    workers: &Workers,
+    pool: &str,
+    asked: ModelCall,
+    pieces: &mut (dyn FnMut(Value) + Send),
+) -> Result<Value, ExecutionError> {
+    let ModelCall { model, request, key, attempt, traceparent } = asked;
+    let traceparent = traceparent.map(|span| span.to_string());
+    let call = Call { tool: model, arguments: request, key, attempt, traceparent, ..workers.call() };
+    let (attempt, offer) = begin(workers, Work::Model, pool, call, pieces).await?;
+    attempt.run(offer).await.map(|answer| answer.value.map(Json::into_value).unwrap_or_default())
+}
+
+impl Workers {
+    /// A call of nothing, by these options.
+    fn call(&self) -> Call {
+        let (options, millis) = (&self.0.options, |duration: Duration| duration.as_millis() as u64);
+        Call {
+            protocol: PROTOCOL,
+            tool: String::new(),
+            arguments: Value::Null,
+            key: String::new(),
+            attempt: 1,
+            recovery: Recovery::Safe,
+            timeout_ms: 0,
+            heartbeat_ms: millis(options.heartbeat),
+            lost_after_ms: millis(options.lost_after),
+            thread: None,
+            labels: Labels::new(),
+            traceparent: None,
+        }
+    }
+}
+
+/// Finds a worker that offers to run a call. Returns its offer.
+async fn begin<L: Listens>(
+    workers: &Workers,
+    work: Work,
+    pool: &str,
+    call: Call,
+    listener: L,
+) -> Result<(Attempt<L>, Message), ExecutionError> {
+    let options = &workers.0.options;
+    let (tool, recovery) = (&call.tool, call.recovery);
+    let subject = subject(&options.prefix, work, pool, tool);
+    let payload = encode(&call);
     let client = workers.client().await?;
     let payload_max = client.max_payload().saturating_sub(HEADER_BYTES);
     if payload.len() > payload_max {
@@ -76,8 +123,7 @@ pub(super) async fn place(
             published.map_err(|error| unreachable(&error))?;
             match open.offer(OFFER_MAX.min(deadline - Instant::now())).await {
                 Ok((worker, offer)) => {
-                    let attempt = Attempt { open, worker, recovery, cx, lost_after: options.lost_after };
-                    return Ok(attempt.run(offer).boxed());
+                    return Ok((Attempt { open, worker, recovery, listener, lost_after: options.lost_after }, offer));
                 }
                 Err(absent) => why = absent,
             }
@@ -167,16 +213,74 @@ async fn answer(client: &Client, message: &Message, answer: &ToWorker) {
     }
 }
 
+/// Who makes a call, and hears of it.
+trait Listens {
+    fn is_cancelled(&self) -> bool;
+
+    /// It says how far it is, to people.
+    fn progress(&mut self, text: String);
+
+    /// A piece of the answer of a model.
+    fn piece(&mut self, piece: Value);
+
+    /// Nothing was changed.
+    fn not_started(&self, error: ExecutionError) -> ExecutionError;
+
+    /// Whether a call may fail in this way.
+    fn may_fail_by(kind: ErrorKind) -> bool;
+}
+
+impl Listens for ToolContext {
+    fn is_cancelled(&self) -> bool {
+        self.cancel.is_cancelled()
+    }
+
+    fn progress(&mut self, text: String) {
+        self.progress.say(text);
+    }
+
+    fn piece(&mut self, _piece: Value) {}
+
+    fn not_started(&self, error: ExecutionError) -> ExecutionError {
+        Self::not_started(self, error)
+    }
+
+    fn may_fail_by(kind: ErrorKind) -> bool {
+        is_of_tools(kind)
+    }
+}
+
+impl Listens for &mut (dyn FnMut(Value) + Send) {
+    /// It is dropped.
+    fn is_cancelled(&self) -> bool {
+        false
+    }
+
+    fn progress(&mut self, _text: String) {}
+
+    fn piece(&mut self, piece: Value) {
+        self(piece);
+    }
+
+    fn not_started(&self, error: ExecutionError) -> ExecutionError {
+        error
+    }
+
+    fn may_fail_by(_kind: ErrorKind) -> bool {
+        true
+    }
+}
+
 /// An attempt that a worker offered to run.
-struct Attempt {
+struct Attempt<L> {
     open: Open,
     worker: String,
     recovery: Recovery,
-    cx: ToolContext,
+    listener: L,
     lost_after: Duration,
 }
 
-impl Attempt {
+impl<L: Listens> Attempt<L> {
     async fn run(mut self, offer: Message) -> Answer {
         answer(&self.open.client, &offer, &ToWorker::Begin).await;
         loop {
@@ -194,16 +298,20 @@ impl Attempt {
                     return Err(ExecutionError::new(ErrorKind::MalformedResponse, text));
                 }
             };
-            let is_cancelled = self.cx.cancel.is_cancelled();
+            let is_cancelled = self.listener.is_cancelled();
             let (reply, ended) = match said {
                 // Of an earlier round: another worker has it.
                 FromWorker::Offer { .. } => (ToWorker::Cancel, None),
                 FromWorker::Busy => continue,
-                FromWorker::Heartbeat { .. } if is_cancelled => (ToWorker::Cancel, None),
+                FromWorker::Heartbeat { .. } | FromWorker::Pieces { .. } if is_cancelled => (ToWorker::Cancel, None),
                 FromWorker::Heartbeat { progress } => {
                     if let Some(progress) = progress {
-                        self.cx.progress.say(progress);
+                        self.listener.progress(progress);
                     }
+                    (ToWorker::Continue, None)
+                }
+                FromWorker::Pieces { pieces } => {
+                    pieces.into_iter().for_each(|piece| self.listener.piece(piece));
                     (ToWorker::Continue, None)
                 }
                 FromWorker::Completed { parts, .. } if !parts.iter().all(is_content) => {
@@ -230,16 +338,16 @@ impl Attempt {
     }
 
     fn failed(&self, message: String, kind: Option<ErrorKind>, retryable: bool, not_started: bool) -> ExecutionError {
-        let kind = kind.filter(|kind| is_of_tools(*kind)).unwrap_or(ErrorKind::Failed);
+        let kind = kind.filter(|kind| L::may_fail_by(*kind)).unwrap_or(ErrorKind::Failed);
         let error = match kind {
             // It stopped without being told to.
-            ErrorKind::Cancelled if !self.cx.cancel.is_cancelled() && !not_started => {
+            ErrorKind::Cancelled if !self.listener.is_cancelled() && !not_started => {
                 lost(self.recovery, format!("the worker `{}` stopped: {message}", self.worker))
             }
             _ if retryable => ExecutionError::retryable(kind, message),
             _ => ExecutionError::new(kind, message),
         };
-        if not_started { self.cx.not_started(error) } else { error }
+        if not_started { self.listener.not_started(error) } else { error }
     }
 }
 

@@ -1,22 +1,25 @@
-//! The worker's side: runs tools of a registry for callers.
+//! The worker's side: runs tools of a registry for callers, and asks models.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::{Client, Message, Request};
 use futures_util::StreamExt as _;
+use futures_util::future::BoxFuture;
 use futures_util::stream::select_all;
 use parking_lot::Mutex;
 use rethread_events::fault::{ErrorKind, ExecutionError};
 use rethread_events::ids::ThreadId;
 use rethread_events::json::Json;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use serde_json::Value;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::message::{Call, FromWorker, PROTOCOL, ToWorker, decode, encode};
-use super::{check_name, subject};
+use super::{ModelCall, ModelHandler, Work, check_name, subject};
 use crate::{Progress, Registry, ToolContext, ToolOutput, Workspace};
 
 /// Of the workers of a tool, one receives each call.
@@ -25,6 +28,8 @@ const GROUP: &str = "workers";
 const PAUSE: Duration = Duration::from_millis(500);
 /// How long calls that were cancelled have to report.
 const REPORT_MAX: Duration = Duration::from_secs(2);
+/// How many pieces of an answer are sent at once.
+const PIECES_MAX: usize = 256;
 /// What a message has beside its payload, at most.
 const HEADER_BYTES: usize = 1024;
 
@@ -86,20 +91,30 @@ pub enum WorkerError {
     Connection(String),
 }
 
-/// Runs calls of these tools until `stop` is cancelled; then it takes no further ones, and those that run may end. `ended` is
+/// What a worker does.
+pub struct Offered<'a> {
+    /// Where its tools are.
+    pub registry: &'a Registry,
+    /// The tools that it runs.
+    pub tools: &'a [String],
+    /// The models that it asks, by their names.
+    pub models: BTreeMap<String, ModelHandler>,
+}
+
+/// Runs calls of these tools and models until `stop` is cancelled; then it takes no further ones, and those that run may end. `ended` is
 /// called for each call that has run, and must not block.
 ///
 /// # Errors
 /// [`WorkerError`], before any call runs. A connection that is lost later is made again by the client.
 pub async fn serve(
     client: Client,
-    registry: &Registry,
-    tools: &[String],
+    offered: Offered<'_>,
     workspace: Arc<Workspace>,
     options: WorkerOptions,
     stop: CancellationToken,
     ended: impl Fn(Served) + Send + Sync + 'static,
 ) -> Result<(), WorkerError> {
+    let Offered { registry, tools, models } = offered;
     for (key, name) in [("prefix", &options.prefix), ("pool", &options.pool)] {
         check_name(name).map_err(|fault| WorkerError::Options(format!("{key}: {fault}")))?;
     }
@@ -109,15 +124,23 @@ pub async fn serve(
         if registry.get(tool).is_none() {
             return Err(WorkerError::UnknownTool(tool.clone()));
         }
-        let subject = subject(&options.prefix, &options.pool, tool);
+    }
+    let tools = tools.iter().map(|tool| (Work::Tool, tool));
+    for (work, name) in tools.chain(models.keys().map(|model| (Work::Model, model))) {
+        check_name(name).map_err(WorkerError::Options)?;
+        let subject = subject(&options.prefix, work, &options.pool, name);
         subscriptions.push(client.queue_subscribe(subject, GROUP.into()).await.map_err(|error| refused(&error))?);
     }
+    let (prefix, pool) = (options.prefix, options.pool);
     client.flush().await.map_err(|error| refused(&error))?;
     let permits = Arc::new(Semaphore::new(options.concurrency_max.clamp(1, Semaphore::MAX_PERMITS)));
     let cancel = CancellationToken::new();
     let worker = Arc::new(Worker {
         client,
         registry: registry.clone(),
+        models,
+        prefix,
+        pool,
         workspace,
         name: options.name,
         cancel: cancel.clone(),
@@ -143,9 +166,23 @@ pub async fn serve(
     Ok(())
 }
 
+/// The answer of a model, as the result of a tool. It has nothing to clean up when it is cancelled.
+async fn answer_of_model(
+    answer: BoxFuture<'static, Result<Value, ExecutionError>>,
+    cancel: CancellationToken,
+) -> Result<ToolOutput, ExecutionError> {
+    tokio::select! {
+        answer = answer => answer.map(|value| ToolOutput { value: Some(value.into()), ..ToolOutput::default() }),
+        () = cancel.cancelled() => Err(ExecutionError::new(ErrorKind::Cancelled, "the caller does not wait any more")),
+    }
+}
+
 struct Worker {
     client: Client,
     registry: Registry,
+    models: BTreeMap<String, ModelHandler>,
+    prefix: String,
+    pool: String,
     workspace: Arc<Workspace>,
     name: String,
     /// Cancelled when it ends.
@@ -171,22 +208,26 @@ impl Worker {
     async fn take(self: Arc<Self>, message: Message, permit: Option<OwnedSemaphorePermit>) {
         let Some(reply) = message.reply else { return };
         let caller = Caller { client: self.client.clone(), reply };
-        // Its subject is that of a tool that this worker runs; the registry has others.
-        let is_meant = |call: &Call| message.subject.as_str().rsplit('.').next() == Some(&call.tool);
-        let call = decode::<Call>(&message.payload).ok().filter(|call| call.protocol == PROTOCOL && is_meant(call));
+        // Its subject is that of a tool or a model that this worker has; the registry has other tools.
+        let meant = |call: Call| {
+            let is_of = |work| *message.subject == *subject(&self.prefix, work, &self.pool, &call.tool);
+            let work = [Work::Tool, Work::Model].into_iter().find(|work| is_of(*work))?;
+            (call.protocol == PROTOCOL).then_some((work, call))
+        };
+        let call = decode::<Call>(&message.payload).ok().and_then(meant);
         // Callers of another version have other workers, or wait for one.
-        let (Some(call), Some(_permit)) = (call, permit) else {
+        let (Some((work, call)), Some(_permit)) = (call, permit) else {
             let _ = self.client.publish(caller.reply, encode(&FromWorker::Busy)).await;
             return;
         };
         let offer = FromWorker::Offer { worker: self.name.clone() };
         let lost_after = Duration::from_millis(call.lost_after_ms);
         if caller.ask(&offer, lost_after).await == Some(ToWorker::Begin) {
-            self.run(call, &caller, lost_after).await;
+            self.run(work, call, &caller, lost_after).await;
         }
     }
 
-    async fn run(&self, call: Call, caller: &Caller, lost_after: Duration) {
+    async fn run(&self, work: Work, call: Call, caller: &Caller, lost_after: Duration) {
         let began_at = Instant::now();
         let Call { tool, arguments, key, attempt, timeout_ms, thread, labels, traceparent, .. } = call;
         let (cancel, said) = (self.cancel.child_token(), Arc::new(Mutex::new(None)));
@@ -206,16 +247,32 @@ impl Worker {
             Some(thread) => cx.thread(thread),
             None => cx,
         };
-        let mut work = tokio::spawn(self.registry.call(&tool, arguments, cx.clone()));
+        let (sender, mut pieces) = mpsc::unbounded_channel();
+        let handler = self.models.get(&tool).filter(|_| work == Work::Model).cloned();
+        let mut work = match handler {
+            None => tokio::spawn(self.registry.call(&tool, arguments, cx.clone())),
+            Some(handler) => {
+                let (key, traceparent) = (cx.key.to_string(), cx.traceparent);
+                let asked = ModelCall { model: tool.clone(), request: arguments, key, attempt, traceparent };
+                tokio::spawn(answer_of_model(handler(asked, sender), cancel.clone()))
+            }
+        };
         let heartbeat = Duration::from_millis(call.heartbeat_ms.max(1));
         let mut heard_at = Instant::now();
         let answer = loop {
+            let mut next = Vec::new();
             tokio::select! {
+                biased;
+                // Before the answer, which they are part of.
+                n = pieces.recv_many(&mut next, PIECES_MAX), if !pieces.is_closed() || !pieces.is_empty() => if n == 0 { continue },
                 ended = &mut work => break ended,
                 () = sleep(heartbeat) => {}
             }
-            let progress = said.lock().take();
-            match caller.ask(&FromWorker::Heartbeat { progress }, heartbeat.max(Duration::from_secs(1))).await {
+            let message = match next.is_empty() {
+                true => FromWorker::Heartbeat { progress: said.lock().take() },
+                false => FromWorker::Pieces { pieces: next },
+            };
+            match caller.ask(&message, heartbeat.max(Duration::from_secs(1))).await {
                 Some(ToWorker::Continue) => heard_at = Instant::now(),
                 // Nobody waits for the result.
                 Some(_) => cancel.cancel(),
