@@ -152,6 +152,7 @@ impl Runtime {
 struct Published {
     threadid: ThreadId,
     sequence: String,
+    position: String,
 }
 
 struct Publishing {
@@ -209,15 +210,24 @@ impl Publishing {
     async fn next(&self, stream: &mut EventStream) -> Result<Position, ReadError> {
         let saved = self.runtime.cursor(&self.cursor).await?.unwrap_or(self.begun);
         let last = stream.last().await?.and_then(|body| serde_json::from_slice::<Published>(&body).ok());
-        let Some((thread, seq)) = last.and_then(|last| Some((last.threadid, Seq(last.sequence.parse().ok()?)))) else {
-            return Ok(saved);
-        };
+        let last = last.and_then(|last| {
+            Some((last.threadid, Seq(last.sequence.parse().ok()?), Position(last.position.parse().ok()?)))
+        });
+        let Some((thread, seq, position)) = last else { return Ok(saved) };
         let store = self.runtime.store().clone();
-        let record = self.runtime.blocking(move || store.record(thread, seq)).await?;
-        match record {
-            Ok(record) => Ok(record.map_or(saved, |record| record.position.next().max(saved))),
-            Err(StoreError::NotFound { .. }) => Ok(saved),
-            Err(error) => Err(error.into()),
+        let read = move || match store.record(thread, seq) {
+            Ok(record) => Ok((record, store.next_position())),
+            Err(StoreError::NotFound { .. }) => Ok((None, store.next_position())),
+            Err(error) => Err(error),
+        };
+        match self.runtime.blocking(read).await?? {
+            (Some(record), _) => Ok(record.position.next().max(saved)),
+            (None, end) if self.runtime.services().shared.is_some() && end <= position => {
+                let why = format!("this copy of the log has not come to position {position} yet");
+                Err(RuntimeError::from(StoreError::Unavailable { log: self.options.address(), why }).into())
+            }
+            // The thread was deleted.
+            (None, _) => Ok(saved),
         }
     }
 

@@ -142,7 +142,9 @@ pub(crate) fn log_to_stderr(command: &str, quiet: bool) {
     // does it prints.
     let audit = if command == "serve" { "audit=info," } else { "" };
     let waiting = if quiet { "" } else { "rethread_store::waiting=warn," };
-    let default = format!("error,{audit}{waiting}rethread::serve::webhook=warn,rmcp=off,actix_http=off");
+    let default = format!(
+        "error,{audit}{waiting}rethread::serve::webhook=warn,rethread::event_stream=warn,rmcp=off,actix_http=off"
+    );
     let filter = tracing_subscriber::EnvFilter::try_from_env("RETHREAD_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(default));
     let _ = tracing_subscriber::fmt()

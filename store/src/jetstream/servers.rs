@@ -31,7 +31,7 @@ pub struct NatsServers {
 /// How a client proves who it is.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub enum Credentials {
-    /// Not at all, or as the address says (`nats://USER:PASSWORD@HOST`).
+    /// Not at all, or as the first address says that names a user (`nats://USER:PASSWORD@HOST`).
     #[default]
     None,
     /// By name and password.
@@ -106,8 +106,20 @@ impl NatsServers {
             .reconnect_delay_callback(|n| Duration::from_millis((50 * n as u64).min(1000)))
             .ping_interval(Duration::from_secs(5))
             .require_tls(self.require_tls);
+        // The client does not look at those itself.
+        let named =
+            servers.iter().find_map(|server| Some((server.username()?.to_owned(), server.password()?.to_owned())));
         let mut options = match &self.credentials {
-            Credentials::None => options,
+            Credentials::None => match named {
+                Some((user, password)) if [&user, &password].iter().all(|part| !part.contains('%')) => {
+                    options.user_and_password(user, password)
+                }
+                Some(_) => {
+                    let why = "a name or a password in an address has a character that has to be encoded there: give them as credentials";
+                    return Err(ConnectError::Options(why.into()));
+                }
+                None => options,
+            },
             Credentials::Password { user, password } => options.user_and_password(user.clone(), password.clone()),
             Credentials::Token(token) => options.token(token.clone()),
             Credentials::Nkey(seed) => options.nkey(seed.clone()),

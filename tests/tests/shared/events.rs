@@ -119,8 +119,17 @@ fn stream_of_other_events_is_refused() {
     let Some(program) = program(env!("CARGO_TARGET_TMPDIR")) else {
         return needs::skipped("pip cannot install the server of NATS");
     };
-    let servers = Servers::start(&program, 1, "");
-    let url = servers.options("x").servers.to_string();
+    // Those that docs/guides/following.md lists are enough.
+    let guide = std::fs::read_to_string(root().join("docs/guides/following.md")).unwrap();
+    let (_, needs) = guide.split_once("The server needs to publish on ").unwrap();
+    let (needs, _) = needs.split_once(", and to subscribe to `_INBOX.>`").unwrap();
+    let subjects: Vec<_> =
+        needs.split('`').skip(1).step_by(2).map(|of| of.replace("agents_events", "events")).collect();
+    let permissions = format!("{{ publish: {{ allow: {subjects:?} }}, subscribe: {{ allow: [\"_INBOX.>\"] }} }}");
+    let users =
+        format!("authorization {{ users: [{{ user: server, password: secret, permissions: {permissions} }}] }}");
+    let servers = Servers::start(&program, 1, &users);
+    let url = servers.options("x").servers.to_string().replace("nats://", "nats://server:secret@");
     // Logs in folders publish, too.
     let scenes = [Scene::new(), Scene::new()];
     for scene in &scenes {
