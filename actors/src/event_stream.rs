@@ -31,7 +31,8 @@ const SAVE_AFTER: Duration = Duration::from_secs(1);
 pub struct EventPublisher {
     stats: Arc<EventPublisherStats>,
     stopping: CancellationToken,
-    task: JoinHandle<Result<(), ReadError>>,
+    /// Until it has ended.
+    task: Option<JoinHandle<Result<(), ReadError>>>,
 }
 
 /// What a publisher of events has done since it began.
@@ -71,21 +72,24 @@ impl EventPublisher {
         self.stats.clone()
     }
 
-    /// Waits until it ends: when the runtime shuts down, or after an error that another try does not mend. Nothing is lost
-    /// if the future is dropped.
+    /// Waits until it ends: when the runtime shuts down, or after an error that another try does not mend, which is returned
+    /// once. Nothing is lost if the future is dropped.
     ///
     /// # Errors
     /// `Store(Unsuitable)` if the stream is not one for the events of this log, or its servers are too old; when the log cannot be
     /// read.
     pub async fn ended(&mut self) -> Result<(), ReadError> {
-        (&mut self.task).await.unwrap_or(Err(RuntimeError::ShuttingDown.into()))
+        let Some(task) = &mut self.task else { return Ok(()) };
+        let ended = task.await.unwrap_or(Err(RuntimeError::ShuttingDown.into()));
+        self.task = None;
+        ended
     }
 
     /// Ends it once what was sent is acknowledged, and the position is stored.
     pub async fn stop(mut self) {
         self.stopping.cancel();
-        if !self.task.is_finished() {
-            let _ = self.ended().await;
+        if let Err(error) = self.ended().await {
+            tracing::warn!(%error, "events were published up to an earlier position than this runtime has");
         }
     }
 }
@@ -143,7 +147,7 @@ impl Runtime {
                 () = stop.cancelled() => Ok(()),
             }
         });
-        Ok(EventPublisher { stats, stopping, task })
+        Ok(EventPublisher { stats, stopping, task: Some(task) })
     }
 }
 

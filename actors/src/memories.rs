@@ -3,8 +3,9 @@
 //! A namespace has a value with its labels and the number of its memories, a value for each memory, and a value for each
 //! label, by which the namespaces with a label are found. The names of the values have hashes in place of labels.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use rethread_events::ids::{Hash, ThreadId};
 use rethread_events::labels::Labels;
@@ -14,6 +15,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::clock;
+use crate::error::RuntimeError;
 
 /// The prefix of all values of memories.
 pub(crate) const NAMES: &str = "memory/";
@@ -40,20 +42,91 @@ pub(crate) enum RememberError {
     Refused(#[from] MemoryError),
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The runtime that has the namespace did not store it.
+    #[error(transparent)]
+    Runtime(#[from] RuntimeError),
 }
+
+/// A change of the memories of a namespace.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) enum MemoryChange {
+    /// Store a memory for the call with this key.
+    Remember(Box<RememberChange>),
+    /// Remove one.
+    Forget { id: MemoryId },
+}
+
+/// A memory to store.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct RememberChange {
+    pub(crate) options: MemoryOptions,
+    pub(crate) new: NewMemory,
+    pub(crate) embedding: Option<Embedding>,
+    /// The key of the call.
+    pub(crate) call: String,
+    pub(crate) thread: ThreadId,
+}
+
+/// What a change has done.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(crate) enum MemoryChanged {
+    Remembered { id: MemoryId },
+    Forgotten { was_there: bool },
+}
+
+/// Changes memories at the runtime that has the namespace.
+pub(crate) type ForwardChange =
+    Box<dyn Fn(Namespace, MemoryChange) -> BoxFuture<'static, Result<MemoryChanged, RememberError>> + Send + Sync>;
 
 type Change = (String, Option<Vec<u8>>);
 
-/// Stores and removes memories. A process that writes a log is the only one, so locks in memory are enough.
+/// Stores and removes memories. One process changes a namespace, so locks in memory are enough: the one that has the log, or of
+/// several the one that has the slot of the namespace.
 pub(crate) struct Memories {
     store: Arc<dyn Store>,
+    /// Set where several runtimes have the log.
+    forward: OnceLock<ForwardChange>,
     /// Each is held while a namespace is changed: its number of memories must fit.
     locks: [Mutex<()>; LOCKS],
 }
 
 impl Memories {
     pub(crate) fn new(store: Arc<dyn Store>) -> Self {
-        Self { store, locks: std::array::from_fn(|_| Mutex::new(())) }
+        Self { store, forward: OnceLock::new(), locks: std::array::from_fn(|_| Mutex::new(())) }
+    }
+
+    /// Forwards later changes to the runtime that has the namespace.
+    pub(crate) fn forward_changes(&self, forward: ForwardChange) {
+        // Called once, by the start of the runtime.
+        let _ = self.forward.set(forward);
+    }
+
+    /// Changes memories. It is durable when this returns, and blocks until then. Costs two look-ups and one write.
+    pub(crate) async fn change(
+        self: &Arc<Self>,
+        namespace: Namespace,
+        change: MemoryChange,
+    ) -> Result<MemoryChanged, RememberError> {
+        match self.forward.get() {
+            Some(forward) => forward(namespace, change).await,
+            None => self.change_here(&namespace, change),
+        }
+    }
+
+    /// As [`Memories::change`], where the namespace belongs to this runtime. Blocks.
+    pub(crate) fn change_here(
+        &self,
+        namespace: &Namespace,
+        change: MemoryChange,
+    ) -> Result<MemoryChanged, RememberError> {
+        match change {
+            MemoryChange::Remember(change) => {
+                let RememberChange { options, new, embedding, call, thread } = *change;
+                let id = self.remember(namespace, &options, (new, embedding), &call, thread)?;
+                Ok(MemoryChanged::Remembered { id })
+            }
+            MemoryChange::Forget { id } => Ok(MemoryChanged::Forgotten { was_there: self.forget(namespace, id)? }),
+        }
     }
 
     /// The memory that the call with this key has stored already; `None` if it has not, and may. Blocks. Costs two look-ups.
@@ -71,9 +144,8 @@ impl Memories {
         Ok(stored.is_none().then_some(id))
     }
 
-    /// Stores a memory for the call with this key, unless the call has stored it already. It is durable when this
-    /// returns. Blocks. Costs two look-ups and one write.
-    pub(crate) fn remember(
+    /// Stores a memory for the call with this key, unless the call has stored it already.
+    fn remember(
         &self,
         namespace: &Namespace,
         options: &MemoryOptions,
@@ -101,8 +173,8 @@ impl Memories {
         all(&*self.store, namespace)
     }
 
-    /// Removes a memory. Returns whether there was one. Blocks. Costs two look-ups and one write.
-    pub(crate) fn forget(&self, namespace: &Namespace, id: MemoryId) -> Result<bool, StoreError> {
+    /// Removes a memory. Returns whether there was one.
+    fn forget(&self, namespace: &Namespace, id: MemoryId) -> Result<bool, StoreError> {
         let place = Place::of(namespace);
         let _alone = self.lock(&place).lock();
         if self.store.value(&place.memory(id))?.is_none() {

@@ -11,8 +11,10 @@ use rethread_events::memory::{
 };
 use rethread_store::StoreError;
 use rethread_tools::{MemoryAccess, ToolContext};
+use tokio::runtime::Handle;
 
-use crate::memories::{Memories, RememberError};
+use crate::error::{NextMove, RuntimeError};
+use crate::memories::{Memories, MemoryChange, MemoryChanged, RememberChange, RememberError};
 use crate::models::Models;
 
 /// The memories of a runtime, for its tools.
@@ -29,6 +31,11 @@ impl ThreadMemories {
         options: MemoryOptions,
     ) -> Arc<dyn MemoryAccess> {
         Arc::new(Self { memories, models, options })
+    }
+
+    /// Called on a thread that may block.
+    fn change(&self, namespace: Namespace, change: MemoryChange) -> Result<MemoryChanged, ExecutionError> {
+        Handle::current().block_on(self.memories.change(namespace, change)).map_err(not_stored)
     }
 
     fn namespace(&self, cx: &ToolContext) -> Result<Namespace, ExecutionError> {
@@ -51,8 +58,12 @@ impl MemoryAccess for ThreadMemories {
     ) -> Result<MemoryId, ExecutionError> {
         let namespace = self.namespace(cx)?;
         let Some(thread) = cx.thread else { return Err(no_thread()) };
-        let stored = self.memories.remember(&namespace, &self.options, (new, embedding), &cx.key, thread);
-        stored.map_err(not_stored)
+        let (options, call) = (self.options.clone(), cx.key.to_string());
+        let change = RememberChange { options, new, embedding, call, thread };
+        match self.change(namespace, MemoryChange::Remember(Box::new(change)))? {
+            MemoryChanged::Remembered { id } => Ok(id),
+            MemoryChanged::Forgotten { .. } => Err(unexpected()),
+        }
     }
 
     fn embedding<'a>(&'a self, text: &'a str) -> BoxFuture<'a, Result<Option<Embedding>, ExecutionError>> {
@@ -73,7 +84,10 @@ impl MemoryAccess for ThreadMemories {
     }
 
     fn forget(&self, cx: &ToolContext, id: MemoryId) -> Result<bool, ExecutionError> {
-        self.memories.forget(&self.namespace(cx)?, id).map_err(|error| failed(&error))
+        match self.change(self.namespace(cx)?, MemoryChange::Forget { id })? {
+            MemoryChanged::Forgotten { was_there } => Ok(was_there),
+            MemoryChanged::Remembered { .. } => Err(unexpected()),
+        }
     }
 }
 
@@ -85,7 +99,20 @@ fn not_stored(error: RememberError) -> ExecutionError {
     match error {
         RememberError::Refused(error) => refused(&error),
         RememberError::Store(error) => failed(&error),
+        RememberError::Runtime(RuntimeError::Store(error)) => failed(&error),
+        RememberError::Runtime(error) => {
+            let message = format!("the memory is not available: {error}");
+            match error.next_move() {
+                NextMove::Retry => ExecutionError::retryable(ErrorKind::Failed, message),
+                _ => ExecutionError::new(ErrorKind::Failed, message),
+            }
+        }
     }
+}
+
+/// Another runtime answered something else.
+fn unexpected() -> ExecutionError {
+    ExecutionError::new(ErrorKind::Internal, "another change of memories was answered")
 }
 
 fn refused(error: &MemoryError) -> ExecutionError {

@@ -28,6 +28,9 @@ use crate::recorded::{RecordedEvent, event};
 /// reported then is counted, see [`MonitorStats::unread`]. A hook that panics is counted, and the next one is called
 /// all the same.
 ///
+/// Where several runtimes have the log, each calls hooks for the threads that it has at the time. While a thread goes from one to
+/// another, a hook for it may be called by both of them, or by none.
+///
 /// What must not be missed, also across a crash, is followed with [`crate::Runtime::events`] and a named cursor.
 ///
 /// ```
@@ -166,8 +169,12 @@ pub(crate) struct MonitorTask {
 }
 
 impl MonitorTask {
-    /// Begins to call the hooks for what is recorded from now on.
-    pub(crate) fn begin(store: Arc<dyn LogReader>, monitor: Arc<dyn Monitor>) -> Result<Arc<Self>, OpenError> {
+    /// Begins to call the hooks for what is recorded from now on, of the threads that `is_ours` names.
+    pub(crate) fn begin(
+        store: Arc<dyn LogReader>,
+        monitor: Arc<dyn Monitor>,
+        is_ours: Box<dyn Fn(ThreadId) -> bool + Send>,
+    ) -> Result<Arc<Self>, OpenError> {
         let from = store.next_position();
         let watching = Arc::new(Self {
             store: store.clone(),
@@ -188,9 +195,12 @@ impl MonitorTask {
                 if own.stop.is_cancelled() {
                     return;
                 }
-                match record.map_err(Into::into).and_then(RecordedEvent::decode) {
-                    Ok(event) => own.call_hooks(&*monitor, &event),
-                    Err(error) => return tracing::error!(%error, "a monitor can no longer read the log"),
+                match record {
+                    Ok(record) if !is_ours(record.thread) => own.next.store(record.position.0 + 1, Ordering::Release),
+                    record => match record.map_err(Into::into).and_then(RecordedEvent::decode) {
+                        Ok(event) => own.call_hooks(&*monitor, &event),
+                        Err(error) => return tracing::error!(%error, "a monitor can no longer read the log"),
+                    },
                 }
             }
         });

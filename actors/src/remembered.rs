@@ -4,8 +4,11 @@ use rethread_events::labels::Labels;
 use rethread_events::memory::{FoundMemory, Memory, MemoryId, MemoryQuery, Namespace, search};
 
 use crate::error::RuntimeError;
-use crate::memories::{self, MemoryNamespace};
+use crate::memories::{self, MemoryChange, MemoryChanged, MemoryNamespace, NAMES, RememberError};
 use crate::runtime::Runtime;
+use crate::shared::ask::{Patience, ask_for};
+use crate::shared::place_of;
+use crate::shared::request::{MemoryFailure, Request};
 
 impl Runtime {
     /// Returns the namespaces that have memories, by their labels. Costs a read of one value for each.
@@ -53,7 +56,52 @@ impl Runtime {
     /// # Errors
     /// `Store` if the log cannot be written.
     pub async fn forget_memory(&self, labels: &Labels, id: MemoryId) -> Result<bool, RuntimeError> {
-        let (memories, namespace) = (self.services().memories.clone(), Namespace::of_labels(labels.clone()));
-        Ok(self.blocking(move || memories.forget(&namespace, id)).await??)
+        let namespace = Namespace::of_labels(labels.clone());
+        match self.change_memories(namespace, MemoryChange::Forget { id }).await {
+            Ok(MemoryChanged::Forgotten { was_there }) => Ok(was_there),
+            Ok(MemoryChanged::Remembered { .. }) | Err(RememberError::Refused(_)) => Ok(false),
+            Err(RememberError::Store(error)) => Err(error.into()),
+            Err(RememberError::Runtime(error)) => Err(error),
+        }
+    }
+
+    /// Changes memories at the runtime that has the namespace.
+    pub(crate) async fn change_memories(
+        &self,
+        namespace: Namespace,
+        change: MemoryChange,
+    ) -> Result<MemoryChanged, RememberError> {
+        let (registry, place) = (self.registry(), place_of(&format!("{NAMES}{}", namespace.hash())));
+        let mut patience = Patience::new();
+        loop {
+            let changed = match registry.hold(place) {
+                Some(_held) => self.change_memories_here(namespace.clone(), change.clone()).await,
+                None => {
+                    let (labels, change) = (namespace.labels().clone(), change.clone());
+                    let request = Request::Memory { place, namespace: labels, change };
+                    let asked = ask_for::<Result<MemoryChanged, MemoryFailure>>(registry, place, &request).await;
+                    match asked {
+                        Ok(changed) => changed.map_err(|failure| failure.into_error(place)),
+                        Err(error) => Err(RuntimeError::of_control(place, &error).into()),
+                    }
+                }
+            };
+            let failed = match &changed {
+                Err(RememberError::Runtime(error)) => Err(error),
+                _ => Ok(()),
+            };
+            if !patience.goes_on(registry, failed).await {
+                return changed;
+            }
+        }
+    }
+
+    pub(crate) async fn change_memories_here(
+        &self,
+        namespace: Namespace,
+        change: MemoryChange,
+    ) -> Result<MemoryChanged, RememberError> {
+        let memories = self.services().memories.clone();
+        self.blocking(move || memories.change_here(&namespace, change)).await?
     }
 }

@@ -241,14 +241,14 @@ impl Runtime {
         match &self.services().shared {
             None => self.start_here(id, start).await,
             Some(shared) if start.id.is_none() && start.workflow.spec().queue.is_none() => {
-                self.start_where_room_is(shared, id, start).await
+                self.start_on_any_runtime(shared, id, start).await
             }
             Some(_) => self.start_at_its_runtime(id, start).await,
         }
     }
 
     /// Starts a thread here, or at another runtime while this one has no room for it.
-    async fn start_where_room_is(
+    async fn start_on_any_runtime(
         &self,
         shared: &Shared,
         id: ThreadId,
@@ -256,7 +256,7 @@ impl Runtime {
     ) -> Result<ThreadHandle, StartThreadError> {
         let refuses = |error: &StartThreadError| matches!(error, StartThreadError::Runtime(RuntimeError::Busy { .. }));
         let waits = start.on_busy == OnBusy::Queue;
-        if !(waits && self.has_no_room()) {
+        if !(waits && self.is_at_capacity()) {
             match self.start_at_its_runtime(id, start.clone()).await {
                 Err(error) if refuses(&error) => {}
                 started => return started,
@@ -271,7 +271,7 @@ impl Runtime {
         others.rotate_left(first);
         for slots in others.iter().filter(|slots| !slots.is_empty()) {
             let id = slots.place(self.registry().new_thread_id());
-            match self.ask_to_start(id, &parts).await {
+            match self.request_start(id, &parts).await {
                 Err(StartThreadError::Runtime(
                     RuntimeError::Elsewhere(_) | RuntimeError::Remote { next_move: NextMove::Retry, .. },
                 )) => {}
@@ -281,13 +281,13 @@ impl Runtime {
         self.start_at_its_runtime(id, start).await
     }
 
-    async fn ask_to_start(&self, id: ThreadId, parts: &Parts) -> Result<ThreadHandle, StartThreadError> {
+    async fn request_start(&self, id: ThreadId, parts: &Parts) -> Result<ThreadHandle, StartThreadError> {
         let asked = ask(self.registry(), id, &Request::Start(StartRequest::new(id, parts))).await;
         asked.map(|_| self.thread(id)).map_err(|error| StartThreadError::of_begin(id, error))
     }
 
     /// Whether a run that may wait for room would wait here.
-    fn has_no_room(&self) -> bool {
+    fn is_at_capacity(&self) -> bool {
         self.registry().queues.wait_for_room() || self.registry().is_crowded()
     }
 
@@ -309,7 +309,7 @@ impl Runtime {
                     Some(request) => request,
                     None => request.insert((start.request_parts(self)?, self.keep(&start.workflow).await?)),
                 };
-                self.ask_to_start(id, parts).await
+                self.request_start(id, parts).await
             };
             let failed = match &started {
                 Err(StartThreadError::Runtime(error)) => Err(error),
@@ -364,7 +364,14 @@ impl Runtime {
     pub(crate) async fn begin(&self, id: ThreadId, begin: Begin) -> Result<(), RuntimeError> {
         let begun = self.registry().begin(id, begin);
         if let Err(RuntimeError::Store(StoreError::Conflict { .. })) = begun {
-            settle(self.registry(), id).await.map_err(|error| RuntimeError::of_control(id, &error))?;
+            let store = self.store().clone();
+            match self.blocking(move || store.stream(id)).await? {
+                Ok(_) => {}
+                Err(StoreError::NotFound { .. }) => {
+                    settle(self.registry(), id).await.map_err(|error| RuntimeError::of_control(id, &error))?;
+                }
+                Err(error) => return Err(error.into()),
+            }
         }
         begun
     }

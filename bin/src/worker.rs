@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 use rethread::operate::model_handler;
-use rethread::tools::workers::{ModelHandler, Offered, Served, WorkerOptions, serve};
+use rethread::tools::workers::{Handlers, ModelHandler, Served, WorkerOptions, serve};
 use rethread::tools::{Registry, Tool};
 use rethread_events::tool::PersonRole;
 use serde_json::{Value, json};
@@ -96,8 +96,8 @@ pub(crate) async fn run(open: &OpenArgs, args: WorkerArgs) -> Result<ExitCode, F
             let all: Vec<_> = tools.iter().chain(&models).map(String::as_str).collect();
             output::print_message(&format!("{name} runs {} for pool {pool} at {servers}", all.join(", ")));
         }
-        let offered = Offered { registry: &kit.registry, tools: &tools, models: handlers };
-        serve(client, offered, workspace, options, stop, served)
+        let handlers = Handlers { registry: &kit.registry, tools: &tools, models: handlers };
+        serve(client, handlers, workspace, options, stop, served)
             .await
             .map_err(|error| Failure::new(2, error.to_string()))
     };

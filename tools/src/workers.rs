@@ -33,7 +33,7 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use crate::{Tool, ToolContext};
 
-pub use serve::{Offered, Served, WorkerError, WorkerOptions, serve};
+pub use serve::{Handlers, Served, WorkerError, WorkerOptions, serve};
 
 /// The longest name of a pool, and the longest prefix, in bytes.
 const NAME_BYTES_MAX: usize = 64;

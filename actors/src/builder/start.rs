@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 use super::{OwnSystem, RuntimeBuilder, StoreConfig};
 use crate::blocking::on_a_thread;
 use crate::crashes::{self, Crashes};
-use crate::error::OpenError;
+use crate::error::{OpenError, RuntimeError};
 use crate::llm_executor::LlmExecutor;
 use crate::mode::Mode;
 use crate::models::Models;
@@ -23,8 +23,8 @@ use crate::runtime::Runtime;
 #[cfg(feature = "schedules")]
 use crate::schedules;
 use crate::services::{Parts, Services};
-use crate::shared::divide;
 use crate::shared::serve::serve;
+use crate::shared::{Shared, divide};
 use crate::tool_executor::ToolExecutor;
 use crate::tool_services::Plan;
 
@@ -96,12 +96,8 @@ impl RuntimeBuilder {
             }
         };
         if store.shared().is_some() {
-            let kept_by_one = [
-                (counts_labels, "limits and metrics of labels"),
-                (tool_services.memory.is_some(), "memories of threads"),
-                (!self.monitors.is_empty(), "monitors"),
-                (self.mode != Mode::Run, "another mode than `Run`"),
-            ];
+            let kept_by_one =
+                [(counts_labels, "limits and metrics of labels"), (self.mode != Mode::Run, "another mode than `Run`")];
             if let Some((_, what)) = kept_by_one.iter().find(|(is_set, _)| *is_set) {
                 return Err(OpenError::Invalid(format!(
                     "{what}: only where one process has the log alone, and several have this one"
@@ -112,7 +108,12 @@ impl RuntimeBuilder {
             let (store, n_max) = (store.clone(), self.limits.crashes_max);
             on_a_thread("rethread-open", move || Crashes::open(&store, n_max)).await??
         };
-        let watch = |monitor: &Arc<dyn Monitor>| MonitorTask::begin(store.clone(), monitor.clone());
+        let shared = Shared::of(&store).map(Arc::new);
+        let watch = |monitor: &Arc<dyn Monitor>| {
+            let shared = shared.clone();
+            let is_ours = move |thread| shared.as_ref().is_none_or(|shared| shared.has(thread));
+            MonitorTask::begin(store.clone(), monitor.clone(), Box::new(is_ours))
+        };
         let monitors = self.monitors.iter().map(watch).collect::<Result<_, _>>()?;
         let services = Arc::new(Services::new(Parts {
             store,
@@ -158,6 +159,15 @@ impl RuntimeBuilder {
                     arbiter.spawn_fn(move || drop(actix_rt::spawn(schedules::run(registry))));
                 }
                 if services.shared.is_some() {
+                    let registry_of_changes = Arc::downgrade(&registry);
+                    services.memories.forward_changes(Box::new(move |namespace, change| {
+                        let runtime =
+                            registry_of_changes.upgrade().and_then(|registry| Runtime::of_registry(&registry));
+                        Box::pin(async move {
+                            let runtime = runtime.ok_or(RuntimeError::ShuttingDown)?;
+                            runtime.change_memories(namespace, change).await
+                        })
+                    }));
                     serve(&registry);
                     arbiter.spawn_fn(move || drop(actix_rt::spawn(divide::run(registry))));
                 }

@@ -5,6 +5,7 @@ use rethread_events::event::StartedByParent;
 use rethread_events::ids::{Hash, NodeId, Position, Seq, ThreadId, TraceId};
 use rethread_events::json::Json;
 use rethread_events::labels::Labels;
+use rethread_events::memory::MemoryError;
 use rethread_events::message::Message;
 use rethread_events::principal::Principal;
 #[cfg(feature = "schedules")]
@@ -18,6 +19,7 @@ use serde_json::Value;
 #[cfg(feature = "schedules")]
 use crate::error::ScheduleError;
 use crate::error::{ControlError, NextMove, ReadError, RuntimeError, SignalError, StartThreadError};
+use crate::memories::{MemoryChange, RememberError};
 use crate::queue_keys::QueueId;
 use crate::signal::Signal;
 
@@ -56,6 +58,8 @@ pub(crate) enum Request {
     /// Change a schedule. The place is that of all schedules. The answer is a `Result<Option<ScheduleState>, ScheduleFailure>`.
     #[cfg(feature = "schedules")]
     Schedule { place: ThreadId, name: String, change: ScheduleChange, within: Labels },
+    /// Change the memories of a namespace. The place is that of the namespace. The answer is a `Result<MemoryChanged, MemoryFailure>`.
+    Memory { place: ThreadId, namespace: Labels, change: MemoryChange },
 }
 
 impl Request {
@@ -81,6 +85,7 @@ impl Request {
             | Self::PutOnce { place, .. }
             | Self::Signal { place, .. }
             | Self::KeptSignals { place, .. }
+            | Self::Memory { place, .. }
             | Self::Queue { place, .. } => *place,
             #[cfg(feature = "schedules")]
             Self::Schedule { place, .. } => *place,
@@ -263,6 +268,37 @@ impl SignalFailure {
             Self::Invalid { what } => SignalError::Invalid(what),
             Self::Unfinished { id, source } => SignalError::Unfinished { id, source: Box::new(control(source)) },
             Self::Control { source } => control(source).into(),
+        }
+    }
+}
+
+/// Why memories were not changed.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum MemoryFailure {
+    Refused { error: MemoryError },
+    Control { source: Response },
+}
+
+impl From<RememberError> for MemoryFailure {
+    fn from(error: RememberError) -> Self {
+        let control = |error: RuntimeError| Self::Control { source: Response::of(Err(error.into())) };
+        match error {
+            RememberError::Refused(error) => Self::Refused { error },
+            RememberError::Store(error) => control(error.into()),
+            RememberError::Runtime(error) => control(error),
+        }
+    }
+}
+
+impl MemoryFailure {
+    /// `place` is that of the namespace.
+    pub(crate) fn into_error(self, place: ThreadId) -> RememberError {
+        match self {
+            Self::Refused { error } => RememberError::Refused(error),
+            Self::Control { source } => RememberError::Runtime(match source.into_result(place) {
+                Err(error) => RuntimeError::of_control(place, &error),
+                Ok(_) => RuntimeError::Elsewhere(place),
+            }),
         }
     }
 }

@@ -3,13 +3,14 @@
 use std::sync::{Arc, Weak};
 
 use rethread_events::ids::{Hash, Position, Seq, ThreadId};
+use rethread_events::memory::Namespace;
 use rethread_events::principal::Principal;
 use rethread_events::thread::Input;
 use rethread_events::workflow::Workflow;
 
 #[cfg(feature = "schedules")]
 use super::request::ScheduleFailure;
-use super::request::{Request, Response, SignalFailure, StartRequest};
+use super::request::{MemoryFailure, Request, Response, SignalFailure, StartRequest};
 use crate::deliver;
 use crate::error::{ControlError, NextMove, RuntimeError, StartThreadError};
 use crate::registry::ThreadRegistry;
@@ -70,6 +71,13 @@ async fn answer(registry: &Weak<ThreadRegistry>, request: &[u8]) -> Response {
                 None => Response::Moved,
             },
             None => Response::Moved,
+        },
+        Request::Memory { place, namespace, change } => match (registry.hold(place), Runtime::of_registry(&registry)) {
+            (Some(_held), Some(runtime)) => {
+                let changed = runtime.change_memories_here(Namespace::of_labels(namespace), change).await;
+                Response::answer(&changed.map_err(MemoryFailure::from))
+            }
+            _ => Response::Moved,
         },
         Request::Delete { thread, by } => Response::of(delete(&registry, thread, by).await),
         Request::Settle { thread } => Response::of(deliver::settle(&registry, thread).await.map(|()| None)),

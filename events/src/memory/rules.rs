@@ -32,7 +32,7 @@ const CALLS_MAX: usize = 8;
 /// assert!(Namespace::of_thread(&options, &"tenant=acme".parse()?).is_err());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MemoryOptions {
     /// The keys of the labels whose values make the namespace of a thread. A thread that lacks one of them has no
@@ -131,7 +131,7 @@ impl Namespace {
 }
 
 /// A memory that was refused. Nothing changed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub enum MemoryError {
     /// The thread lacks a label of the namespace.
     #[error(
@@ -170,7 +170,7 @@ pub enum MemoryError {
 }
 
 /// What is to be remembered.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewMemory {
     /// The text.
     pub text: String,

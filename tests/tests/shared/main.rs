@@ -17,13 +17,31 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use rethread::errors::{ControlError, NextMove, ReadError, RuntimeError, StartThreadError};
-use rethread::operate::{Migrated, Retention};
+use rethread::monitor::{Moment, ToolCall};
+use rethread::operate::{Labels, Migrated, Retention};
 use rethread::runs::{OnBusy, RunRequest};
-use rethread::{Limits, Runtime, StartThread, ThreadFilter, ThreadId, Tool, parse_workflow};
+use rethread::{Limits, Monitor, Runtime, StartThread, Status, ThreadFilter, ThreadId, Tool, parse_workflow};
 use rethread_store::testing::nats::{Servers, program};
 use rethread_store::{Access, JetStreamOptions, JetStreamStore, SLOTS, Slot, Store as _, StoreError};
 use rethread_tests::needs;
 use serde_json::json;
+
+const REMEMBERS: &str = r#"
+version: "1"
+name: remembers
+nodes:
+  - id: remember
+    tool: {tool_name: remember, parameters: {text: "{{ input }}"}}
+"#;
+
+/// Says whose monitor was called for a tool call.
+struct Hears(usize, Runs);
+
+impl Monitor for Hears {
+    fn on_tool_call(&self, moment: &Moment, _call: ToolCall<'_>) {
+        self.1.lock().entry(moment.thread).or_default().push(self.0);
+    }
+}
 
 /// The runs of a tool: by thread, the numbers of the runtimes that ran it.
 type Runs = Arc<Mutex<BTreeMap<ThreadId, Vec<usize>>>>;
@@ -33,6 +51,8 @@ struct Cluster {
     runtimes: Vec<Runtime>,
     stores: Vec<Arc<JetStreamStore>>,
     runs: Runs,
+    /// What the monitors of the runtimes were told.
+    heard: Runs,
     _dirs: Vec<tempfile::TempDir>,
     _servers: Servers,
 }
@@ -64,6 +84,7 @@ async fn runtime(
     options: &JetStreamOptions,
     number: usize,
     runs: &Runs,
+    heard: &Runs,
     limits: fn(&mut Limits),
 ) -> (Runtime, Arc<JetStreamStore>, tempfile::TempDir) {
     let dir = tempfile::tempdir().unwrap();
@@ -80,7 +101,9 @@ async fn runtime(
     });
     let workspace = dir.path().join("workspace");
     std::fs::create_dir(&workspace).unwrap();
+    let memories = serde_json::from_value(json!({"namespace": ["user"]})).unwrap();
     let builder = Runtime::builder().store(store.clone()).workspace(&workspace).tool(note).limits(limits);
+    let builder = builder.memory(memories).monitor(Hears(number, heard.clone()));
     (builder.start().await.unwrap(), store, dir)
 }
 
@@ -97,14 +120,14 @@ async fn cluster_with(limits: fn(&mut Limits)) -> Option<Cluster> {
     let lease = Duration::from_secs(1);
     let options = JetStreamOptions { access: Access::Shared, lease, ..servers.options("agents") };
     let (mut runtimes, mut stores, mut dirs) = (Vec::new(), Vec::new(), Vec::new());
-    let runs = Runs::default();
+    let (runs, heard) = (Runs::default(), Runs::default());
     for number in 0..3 {
-        let (runtime, store, dir) = runtime(&options, number, &runs, limits).await;
+        let (runtime, store, dir) = runtime(&options, number, &runs, &heard, limits).await;
         runtimes.push(runtime);
         stores.push(store);
         dirs.push(dir);
     }
-    let cluster = Cluster { runtimes, stores, runs, _dirs: dirs, _servers: servers };
+    let cluster = Cluster { runtimes, stores, runs, heard, _dirs: dirs, _servers: servers };
     cluster.eventually("the slots are divided", |cluster| (0..3).all(|n| cluster.n_slots(n) > SLOTS / 4)).await;
     Some(cluster)
 }
@@ -201,6 +224,8 @@ async fn each_runtime_runs_what_it_starts() {
         }
         assert_eq!(cluster.runs(id), [number]);
     }
+    // And its monitors are told of it.
+    cluster.eventually("monitors are told", |cluster| *cluster.heard.lock() == *cluster.runs.lock()).await;
     cluster.shutdown().await;
 }
 
@@ -403,6 +428,44 @@ async fn threads_are_deleted_from_everywhere_and_collected_by_their_runtime() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn memories_are_of_all_runtimes() {
+    let Some(cluster) = cluster().await else { return };
+    let workflow = Arc::new(parse_workflow(REMEMBERS.as_bytes()).unwrap());
+    let labels: Labels = "user=ada".parse().unwrap();
+    let started = (0..30).map(|n| {
+        let start = StartThread::new(workflow.clone(), format!("fact {n}")).labels(labels.clone());
+        cluster.runtimes[n % 3].start(start)
+    });
+    // All at once, so that they change the namespace at the same time.
+    for started in futures::future::join_all(started).await {
+        assert_eq!(started.unwrap().outcome().await.unwrap().status, Status::Completed);
+    }
+    for runtime in &cluster.runtimes {
+        let found = async || runtime.memories(&labels).await.unwrap().len();
+        while found().await < 30 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let namespaces = runtime.memory_namespaces().await.unwrap();
+        assert_eq!(namespaces.iter().map(|of| of.n).collect::<Vec<_>>(), [30]);
+    }
+    for (n, runtime) in cluster.runtimes.iter().enumerate() {
+        // What it reads is what it and the others have changed.
+        let memories = runtime.memories(&labels).await.unwrap();
+        let gone = memories.last().unwrap().id;
+        assert!(runtime.forget_memory(&labels, gone).await.unwrap());
+        assert!(!runtime.forget_memory(&labels, gone).await.unwrap());
+        let left = runtime.memories(&labels).await.unwrap();
+        assert!(left.iter().all(|memory| memory.id != gone), "{n}");
+        for other in &cluster.runtimes {
+            while other.memories(&labels).await.unwrap().len() > 29 - n {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        }
+    }
+    cluster.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_one_runtime_does_alone_is_refused() {
     let Some(cluster) = cluster().await else { return };
     let here = &cluster.runtimes[0];
@@ -414,9 +477,8 @@ async fn what_one_runtime_does_alone_is_refused() {
     let read = std::io::BufReader::new(file.reopen().unwrap());
     let refused = here.import(read).await.unwrap_err();
     assert!(refused.to_string().contains("an import"), "{refused}");
-    let memories = serde_json::from_value(json!({"namespace": []})).unwrap();
-    let builder = Runtime::builder().store(cluster.stores[0].clone()).workspace(cluster._dirs[0].path());
-    let refused = builder.memory(memories).start().await.err().unwrap();
-    assert!(refused.to_string().contains("memories of threads"), "{refused}");
+    let by_label = Runtime::builder().store(cluster.stores[0].clone()).workspace(cluster._dirs[0].path());
+    let refused = by_label.metrics_by_label(["user"], 10).start().await.err().unwrap();
+    assert!(refused.to_string().contains("limits and metrics of labels"), "{refused}");
     cluster.shutdown().await;
 }

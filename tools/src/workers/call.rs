@@ -90,12 +90,12 @@ impl Workers {
 }
 
 /// Finds a worker that offers to run a call. Returns its offer.
-async fn begin<L: Listens>(
+async fn begin<L: CallObserver>(
     workers: &Workers,
     work: Work,
     pool: &str,
     call: Call,
-    listener: L,
+    observer: L,
 ) -> Result<(Attempt<L>, Message), ExecutionError> {
     let options = &workers.0.options;
     let (tool, recovery) = (&call.tool, call.recovery);
@@ -123,7 +123,7 @@ async fn begin<L: Listens>(
             published.map_err(|error| unreachable(&error))?;
             match open.offer(OFFER_MAX.min(deadline - Instant::now())).await {
                 Ok((worker, offer)) => {
-                    return Ok((Attempt { open, worker, recovery, listener, lost_after: options.lost_after }, offer));
+                    return Ok((Attempt { open, worker, recovery, observer, lost_after: options.lost_after }, offer));
                 }
                 Err(absent) => why = absent,
             }
@@ -213,24 +213,24 @@ async fn answer(client: &Client, message: &Message, answer: &ToWorker) {
     }
 }
 
-/// Who makes a call, and hears of it.
-trait Listens {
+/// Observes a call on the side of the caller.
+trait CallObserver {
     fn is_cancelled(&self) -> bool;
 
-    /// It says how far it is, to people.
+    /// Receives a progress message for people.
     fn progress(&mut self, text: String);
 
-    /// A piece of the answer of a model.
+    /// Receives a piece of the answer of a model.
     fn piece(&mut self, piece: Value);
 
-    /// Nothing was changed.
+    /// Marks an error of a call that changed nothing.
     fn not_started(&self, error: ExecutionError) -> ExecutionError;
 
-    /// Whether a call may fail in this way.
-    fn may_fail_by(kind: ErrorKind) -> bool;
+    /// Returns whether a call may fail with this kind of error.
+    fn is_expected_error(kind: ErrorKind) -> bool;
 }
 
-impl Listens for ToolContext {
+impl CallObserver for ToolContext {
     fn is_cancelled(&self) -> bool {
         self.cancel.is_cancelled()
     }
@@ -245,12 +245,12 @@ impl Listens for ToolContext {
         Self::not_started(self, error)
     }
 
-    fn may_fail_by(kind: ErrorKind) -> bool {
+    fn is_expected_error(kind: ErrorKind) -> bool {
         is_of_tools(kind)
     }
 }
 
-impl Listens for &mut (dyn FnMut(Value) + Send) {
+impl CallObserver for &mut (dyn FnMut(Value) + Send) {
     /// It is dropped.
     fn is_cancelled(&self) -> bool {
         false
@@ -266,7 +266,7 @@ impl Listens for &mut (dyn FnMut(Value) + Send) {
         error
     }
 
-    fn may_fail_by(_kind: ErrorKind) -> bool {
+    fn is_expected_error(_kind: ErrorKind) -> bool {
         true
     }
 }
@@ -276,11 +276,11 @@ struct Attempt<L> {
     open: Open,
     worker: String,
     recovery: Recovery,
-    listener: L,
+    observer: L,
     lost_after: Duration,
 }
 
-impl<L: Listens> Attempt<L> {
+impl<L: CallObserver> Attempt<L> {
     async fn run(mut self, offer: Message) -> Answer {
         answer(&self.open.client, &offer, &ToWorker::Begin).await;
         loop {
@@ -298,7 +298,7 @@ impl<L: Listens> Attempt<L> {
                     return Err(ExecutionError::new(ErrorKind::MalformedResponse, text));
                 }
             };
-            let is_cancelled = self.listener.is_cancelled();
+            let is_cancelled = self.observer.is_cancelled();
             let (reply, ended) = match said {
                 // Of an earlier round: another worker has it.
                 FromWorker::Offer { .. } => (ToWorker::Cancel, None),
@@ -306,12 +306,12 @@ impl<L: Listens> Attempt<L> {
                 FromWorker::Heartbeat { .. } | FromWorker::Pieces { .. } if is_cancelled => (ToWorker::Cancel, None),
                 FromWorker::Heartbeat { progress } => {
                     if let Some(progress) = progress {
-                        self.listener.progress(progress);
+                        self.observer.progress(progress);
                     }
                     (ToWorker::Continue, None)
                 }
                 FromWorker::Pieces { pieces } => {
-                    pieces.into_iter().for_each(|piece| self.listener.piece(piece));
+                    pieces.into_iter().for_each(|piece| self.observer.piece(piece));
                     (ToWorker::Continue, None)
                 }
                 FromWorker::Completed { parts, .. } if !parts.iter().all(is_content) => {
@@ -338,16 +338,16 @@ impl<L: Listens> Attempt<L> {
     }
 
     fn failed(&self, message: String, kind: Option<ErrorKind>, retryable: bool, not_started: bool) -> ExecutionError {
-        let kind = kind.filter(|kind| L::may_fail_by(*kind)).unwrap_or(ErrorKind::Failed);
+        let kind = kind.filter(|kind| L::is_expected_error(*kind)).unwrap_or(ErrorKind::Failed);
         let error = match kind {
             // It stopped without being told to.
-            ErrorKind::Cancelled if !self.listener.is_cancelled() && !not_started => {
+            ErrorKind::Cancelled if !self.observer.is_cancelled() && !not_started => {
                 lost(self.recovery, format!("the worker `{}` stopped: {message}", self.worker))
             }
             _ if retryable => ExecutionError::retryable(kind, message),
             _ => ExecutionError::new(kind, message),
         };
-        if not_started { self.listener.not_started(error) } else { error }
+        if not_started { self.observer.not_started(error) } else { error }
     }
 }
 

@@ -91,8 +91,8 @@ pub enum WorkerError {
     Connection(String),
 }
 
-/// What a worker does.
-pub struct Offered<'a> {
+/// The tools and models of a worker.
+pub struct Handlers<'a> {
     /// Where its tools are.
     pub registry: &'a Registry,
     /// The tools that it runs.
@@ -101,20 +101,20 @@ pub struct Offered<'a> {
     pub models: BTreeMap<String, ModelHandler>,
 }
 
-/// Runs calls of these tools and models until `stop` is cancelled; then it takes no further ones, and those that run may end. `ended` is
-/// called for each call that has run, and must not block.
+/// Runs calls of these tools and models until `stop` is cancelled. Then it takes no further calls, and running calls may end. `ended`
+/// is called for each call that has run, and must not block.
 ///
 /// # Errors
 /// [`WorkerError`], before any call runs. A connection that is lost later is made again by the client.
 pub async fn serve(
     client: Client,
-    offered: Offered<'_>,
+    handlers: Handlers<'_>,
     workspace: Arc<Workspace>,
     options: WorkerOptions,
     stop: CancellationToken,
     ended: impl Fn(Served) + Send + Sync + 'static,
 ) -> Result<(), WorkerError> {
-    let Offered { registry, tools, models } = offered;
+    let Handlers { registry, tools, models } = handlers;
     for (key, name) in [("prefix", &options.prefix), ("pool", &options.pool)] {
         check_name(name).map_err(|fault| WorkerError::Options(format!("{key}: {fault}")))?;
     }
