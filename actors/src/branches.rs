@@ -131,7 +131,8 @@ async fn begin(registry: &Arc<ThreadRegistry>, wanted: &Wanted, base: &Base) -> 
     let (reply, answer) = Reply::channel(None);
     let parent = base.state.clone();
     let origin = Origin::Moment { parent, fork: Box::new(fork), answers: Vec::new() };
-    registry.begin(run.child, Begin { workflow, origin, trace: Some(base.trace), needs_room: true, reply })?;
+    let begin = Begin { workflow, origin, trace: Some(base.trace), needs_room: true, reply };
+    registry.begin(run.child, &mut Some(Box::new(begin)))?;
     answer.await.map_err(|_| RuntimeError::ActorStopped(run.child))?.map(drop)
 }
 

@@ -601,6 +601,15 @@ impl RuntimeError {
         error.runtime().cloned().unwrap_or(Self::ActorStopped(thread))
     }
 
+    /// As [`RuntimeError::of_control`], for a request to another runtime that has the same effect if it is repeated: one without
+    /// an answer is `Elsewhere`, which is tried again.
+    pub(crate) fn of_repeatable(place: ThreadId, error: &ControlError) -> Self {
+        match Self::of_control(place, error) {
+            Self::Store(StoreError::InDoubt { .. }) => Self::Elsewhere(place),
+            error => error,
+        }
+    }
+
     /// Returns what the caller does next.
     pub fn next_move(&self) -> NextMove {
         match self {

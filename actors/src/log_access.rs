@@ -59,7 +59,7 @@ impl Runtime {
             } else {
                 let (name, value) = (name.to_owned(), value.to_owned());
                 let asked = ask(registry, place, &Request::PutOnce { place, name, value }).await;
-                asked.map(drop).map_err(|error| RuntimeError::of_control(place, &error))
+                asked.map(drop).map_err(|error| RuntimeError::of_repeatable(place, &error))
             };
             if !patience.goes_on(registry, stored.as_ref()).await {
                 stored?;

@@ -120,14 +120,16 @@ impl ThreadRegistry {
         }
     }
 
-    /// Begins a new thread on an arbiter that the registry chooses.
-    pub(crate) fn begin(self: &Arc<Self>, id: ThreadId, begin: Begin) -> Result<(), RuntimeError> {
-        if let (Some(shared), Origin::Moment { fork, .. }) = (&self.services.shared, &begin.origin)
+    /// Begins a new thread on an arbiter that the registry chooses, and takes `begin` then. It is left if the thread is live.
+    pub(crate) fn begin(self: &Arc<Self>, id: ThreadId, begin: &mut Option<Box<Begin>>) -> Result<(), RuntimeError> {
+        if let (Some(shared), Some(begin)) = (&self.services.shared, &begin)
+            && let Origin::Moment { fork, .. } = &begin.origin
             && let Some(branch) = &fork.branch
         {
             shared.branch_begins(id, branch.owner);
         }
-        self.live.begin(id, begin.needs_room, || self.start_actor(id, Some(Box::new(begin)), None))
+        let needs_room = begin.as_ref().is_some_and(|begin| begin.needs_room);
+        self.live.begin(id, needs_room, || self.start_actor(id, begin.take(), None))
     }
 
     /// Returns the actor of a thread, which is activated if it is not live.

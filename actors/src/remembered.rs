@@ -82,7 +82,7 @@ impl Runtime {
                     let asked = ask_for::<Result<MemoryChanged, MemoryFailure>>(registry, place, &request).await;
                     match asked {
                         Ok(changed) => changed.map_err(|failure| failure.into_error(place)),
-                        Err(error) => Err(RuntimeError::of_control(place, &error).into()),
+                        Err(error) => Err(RuntimeError::of_repeatable(place, &error).into()),
                     }
                 }
             };

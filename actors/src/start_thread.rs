@@ -19,7 +19,7 @@ use serde_json::Value;
 use crate::clock;
 use crate::definitions::Held;
 use crate::deliver::settle;
-use crate::error::{NextMove, RuntimeError, StartThreadError, TooLarge};
+use crate::error::{ControlError, NextMove, ReadError, RuntimeError, StartThreadError, TooLarge};
 use crate::label_limits::StartPermit;
 use crate::port::Reply;
 use crate::runtime::Runtime;
@@ -41,6 +41,9 @@ pub enum OnBusy {
     /// refused.
     Queue,
 }
+
+/// How often a start takes the place of another one with its id that has failed.
+const BEGIN_TRIES: usize = 16;
 
 /// How a thread is started.
 #[derive(Debug, Clone)]
@@ -362,18 +365,26 @@ impl Runtime {
     /// `Store(Conflict)` if the thread exists. If its start is under way, that is said once it is durable: until then it may
     /// fail, and whoever repeats a start takes the conflict for its success.
     pub(crate) async fn begin(&self, id: ThreadId, begin: Begin) -> Result<(), RuntimeError> {
-        let begun = self.registry().begin(id, begin);
-        if let Err(RuntimeError::Store(StoreError::Conflict { .. })) = begun {
+        let mut begin = Some(Box::new(begin));
+        for _ in 0..BEGIN_TRIES {
+            let begun = self.registry().begin(id, &mut begin);
+            if !matches!(begun, Err(RuntimeError::Store(StoreError::Conflict { .. }))) {
+                return begun;
+            }
             let store = self.store().clone();
             match self.blocking(move || store.stream(id)).await? {
-                Ok(_) => {}
-                Err(StoreError::NotFound { .. }) => {
-                    settle(self.registry(), id).await.map_err(|error| RuntimeError::of_control(id, &error))?;
-                }
+                Ok(_) => return begun,
+                Err(StoreError::NotFound { .. }) => {}
                 Err(error) => return Err(error.into()),
             }
+            match settle(self.registry(), id).await {
+                Ok(()) => return begun,
+                // The other start has failed: this one takes its place.
+                Err(ControlError::Read(ReadError::NoThread(_))) => {}
+                Err(error) => return Err(RuntimeError::of_control(id, &error)),
+            }
         }
-        begun
+        Err(RuntimeError::ActorStopped(id))
     }
 
     /// Returns the permit of a thread or fork with this id, if no limit of its labels is reached.
@@ -453,7 +464,7 @@ impl Runtime {
                 }
                 let request = Request::Keep { place, workflow: workflow.hash() };
                 let asked = ask(registry, place, &request).await;
-                asked.map(drop).map_err(|error| RuntimeError::of_control(place, &error))
+                asked.map(drop).map_err(|error| RuntimeError::of_repeatable(place, &error))
             };
             match &kept {
                 Ok(()) => {

@@ -1,5 +1,6 @@
 //! Servers of NATS on this machine, for tests of the log in a stream.
 
+use std::io::Write as _;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -51,6 +52,8 @@ pub struct Servers {
     folder: tempfile::TempDir,
     ports: Vec<u16>,
     children: Vec<Option<Child>>,
+    /// How many of them have a disk of their own.
+    n_mounted: usize,
 }
 
 impl std::fmt::Debug for Servers {
@@ -75,6 +78,36 @@ impl Servers {
         Self::start_with(program, 1, "", &format!(", max_file: {bytes}"))
     }
 
+    /// Starts servers each of which has a disk of its own, of so many bytes. Needs the rights of root.
+    pub fn start_on_own_disks(program: &Path, n: usize, bytes: u64) -> Self {
+        let mut servers = Self::make(program, n, "", "");
+        for at in 0..n {
+            let mut mount = Command::new("mount");
+            mount.args(["-t", "tmpfs", "-o", &format!("size={bytes}"), "tmpfs"]).arg(servers.disk(at));
+            assert!(mount.status().unwrap().success(), "a disk cannot be mounted");
+            servers.n_mounted += 1;
+            servers.restart(at);
+        }
+        servers
+    }
+
+    /// Fills the disk of a server of [`Servers::start_on_own_disks`].
+    pub fn fill(&self, at: usize) {
+        let mut file = std::fs::File::create(self.disk(at).join("filler")).unwrap();
+        for block in [vec![1; 1 << 20], vec![1; 1 << 10], vec![1]] {
+            while file.write_all(&block).is_ok() {}
+        }
+    }
+
+    /// Frees what [`Servers::fill`] took.
+    pub fn free(&self, at: usize) {
+        std::fs::remove_file(self.disk(at).join("filler")).unwrap();
+    }
+
+    fn disk(&self, at: usize) -> PathBuf {
+        self.folder.path().join(at.to_string())
+    }
+
     /// Starts a server again with room for so many bytes, or without a limit. It refuses to store more than that, as one with a
     /// full disk does.
     pub fn limit(&mut self, at: usize, bytes: Option<u64>) {
@@ -94,6 +127,12 @@ impl Servers {
     }
 
     fn start_with(program: &Path, n: usize, more: &str, jetstream: &str) -> Self {
+        let mut servers = Self::make(program, n, more, jetstream);
+        (0..n).for_each(|at| servers.restart(at));
+        servers
+    }
+
+    fn make(program: &Path, n: usize, more: &str, jetstream: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let ports: Vec<u16> = free_ports(2 * n);
         let (clients, routes) = ports.split_at(n);
@@ -115,11 +154,7 @@ impl Servers {
             std::fs::write(folder.path().join(format!("{at}.conf")), config).unwrap();
         }
         let children = (0..n).map(|_| None).collect();
-        let mut servers = Self { program: program.into(), folder, ports: clients.to_vec(), children };
-        for at in 0..n {
-            servers.restart(at);
-        }
-        servers
+        Self { program: program.into(), folder, ports: clients.to_vec(), children, n_mounted: 0 }
     }
 
     /// The options of a log in a stream that all servers store.
@@ -176,6 +211,9 @@ impl Drop for Servers {
     fn drop(&mut self) {
         for at in 0..self.children.len() {
             self.kill(at);
+        }
+        for at in 0..self.n_mounted {
+            let _ = Command::new("umount").arg(self.disk(at)).status();
         }
     }
 }

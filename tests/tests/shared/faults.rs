@@ -3,7 +3,8 @@
 //! not run twice, and of two answers to a question one is accepted.
 //!
 //! `RETHREAD_FAULTS` sets the number of faults (8 unless set), `RETHREAD_SEED` the seed, `RETHREAD_SERVERS` how many servers
-//! store the stream (1 unless set; 3), `RETHREAD_LEASE_MS` the lease in milliseconds (1000 unless set).
+//! store the stream (1 unless set; 3), `RETHREAD_LEASE_MS` the lease in milliseconds (1000 unless set),
+//! `RETHREAD_DISK_BYTES` the size of a disk for each server, which is filled (needs root; a limit of the server unless set).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -344,7 +345,11 @@ fn disturbed_runtimes_finish_every_thread() {
         needs::skipped("pip cannot install the server of NATS");
     }
     let Some(program) = program else { return };
-    let mut servers = Servers::start(&program, setting("RETHREAD_SERVERS", 1) as usize, "");
+    let (n_servers, disk_bytes) = (setting("RETHREAD_SERVERS", 1) as usize, setting("RETHREAD_DISK_BYTES", 0));
+    let mut servers = match disk_bytes {
+        0 => Servers::start(&program, n_servers, ""),
+        bytes => Servers::start_on_own_disks(&program, n_servers, bytes),
+    };
     // The stream is made with this lease, and as many copies as there are servers.
     let options = JetStreamOptions { lease: Duration::from_millis(lease_ms), ..servers.options("agents") };
     let first = tempfile::tempdir().unwrap();
@@ -393,8 +398,6 @@ fn disturbed_runtimes_finish_every_thread() {
             (0..MEMBERS).for_each(|member| world.revive(member));
             // Each kind once, then any.
             match if fault < KINDS { fault } else { random.below(KINDS) } {
-                // A server of a cluster that reaches a limit of its configuration drops messages which the others have acknowledged.
-                3 if servers.n() > 1 => {}
                 // For longer than its lease: the others take its threads, and it comes back.
                 0 => {
                     let stopped = |signal| world.members[member].lock().unwrap().signal(signal);
@@ -425,9 +428,19 @@ fn disturbed_runtimes_finish_every_thread() {
                 }
                 3 => {
                     let server = random.below(servers.n() as u64) as usize;
-                    servers.limit(server, Some(1));
-                    std::thread::sleep(Duration::from_millis(200 + random.below(1_500)));
-                    servers.limit(server, None);
+                    let time = Duration::from_millis(200 + random.below(1_500));
+                    if disk_bytes > 0 {
+                        servers.fill(server);
+                        std::thread::sleep(time);
+                        servers.free(server);
+                        // A server whose disk was full stores nothing until it is started again.
+                        servers.kill(server);
+                        servers.restart(server);
+                    } else {
+                        servers.limit(server, Some(1));
+                        std::thread::sleep(time);
+                        servers.limit(server, None);
+                    }
                 }
                 // It is back at once.
                 4 => world.kill(member),
