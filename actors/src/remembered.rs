@@ -53,8 +53,11 @@ impl Runtime {
     /// returns; [`Runtime::compact`] erases its bytes from the files. Events of threads that used it still contain its
     /// text.
     ///
+    /// Where several runtimes have the log, the one that has the namespace removes it. If its answer is lost, the request is sent
+    /// again, and the result is false although this call removed the memory.
+    ///
     /// # Errors
-    /// `Store` if the log cannot be written.
+    /// `Store` if the log cannot be written; `Elsewhere` if no runtime has the namespace for 30 seconds.
     pub async fn forget_memory(&self, labels: &Labels, id: MemoryId) -> Result<bool, RuntimeError> {
         let namespace = Namespace::of_labels(labels.clone());
         match self.change_memories(namespace, MemoryChange::Forget { id }).await {

@@ -61,7 +61,9 @@ pub(crate) async fn run(open: &OpenArgs, args: WorkerArgs) -> Result<ExitCode, F
             for tool in tools.iter().filter_map(|tool| kit.registry.get(tool)) {
                 output::print(table(&tool, &pool)?)?;
             }
+            let profiles = open.profiles()?;
             for model in &models {
+                profiles.get(model).map_err(|error| Failure::new(NOT_FOUND, error.to_string()))?;
                 output::print(format!("[workers.models.{model}]\npool = \"{pool}\"\n"))?;
             }
             return Ok(());

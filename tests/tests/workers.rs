@@ -341,6 +341,7 @@ fn worker_asks_a_model_and_sends_its_answer_in_pieces() {
     dies.end();
     // No key, no profile, no name.
     far.run("worker --url nats://127.0.0.1:1 --models absent").code(5).says("absent");
+    far.run("worker --describe --models absent").code(5).says("absent");
     far.run("worker").code(2).says("TOOL");
 }
 
