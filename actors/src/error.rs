@@ -637,6 +637,7 @@ impl RuntimeError {
                 | StoreError::Format { .. }
                 | StoreError::Damaged(_)
                 | StoreError::Unsuitable { .. }
+                | StoreError::Stopped { .. }
                 | StoreError::Io { .. } => NextMove::TellOperator,
             },
             Self::Embedding(error) if error.retryable => NextMove::Retry,

@@ -98,19 +98,17 @@ impl Runtime {
     /// also not while it is true.
     ///
     /// Where several runtimes have the log, each deletes threads of its own, so it is called at each of them; `keep_bytes` is
-    /// of the threads of one. No definition is removed then.
+    /// of the threads of one. No definition is removed then; memories are, by the runtimes that have their namespaces.
     ///
     /// # Errors
-    /// When the log cannot be read or written. What was deleted until then stays deleted. `Shared` if definitions or memories are
-    /// to be removed from a log that several runtimes have.
+    /// When the log cannot be read or written. What was deleted until then stays deleted. `Shared` if the newest definitions are to
+    /// be removed from a log that several runtimes have.
     pub async fn gc(&self, retention: Retention) -> Result<Collected, ControlError> {
         let is_alone = self.services().shared.is_none();
         if retention.definitions {
             self.registry().alone("removing the newest definitions")?;
         }
-        if retention.memories {
-            self.registry().alone("removing memories")?;
-        }
+        let memories_of = (retention.memories, retention.labels.clone(), retention.dry_run);
         let registry = self.registry().clone();
         let by = retention.by.clone().unwrap_or_else(|| self.services().principal.clone());
         let collect = move || {
@@ -129,13 +127,16 @@ impl Runtime {
                     false if unused.is_empty() => Vec::new(),
                     false => removal.remove(&unused)?,
                 };
-                if retention.memories {
-                    collected.n_memories = services.memories.erase(&retention.labels, retention.dry_run)?;
-                }
             }
-            Ok(collected)
+            Ok::<_, ControlError>(collected)
         };
-        self.blocking(collect).await?
+        let mut collected = self.blocking(collect).await??;
+        if let (true, labels, dry_run) = memories_of
+            && !collected.more
+        {
+            collected.n_memories = self.erase_memories(labels, dry_run).await?;
+        }
+        Ok(collected)
     }
 
     /// As [`Store::compact`]: returns the disk space of deleted threads to the file system.

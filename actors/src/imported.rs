@@ -20,9 +20,16 @@ pub(crate) fn noted(thread: ThreadId) -> (String, Vec<u8>) {
 #[derive(Default)]
 pub(crate) struct ImportedThreads {
     threads: RwLock<HashSet<ThreadId>>,
+    /// Where several runtimes have the log: others set and remove marks, so that each look reads them. Of the set above, only
+    /// what is live here is true then.
+    log: Option<Arc<dyn Store>>,
 }
 
 impl ImportedThreads {
+    pub(crate) fn new(store: &Arc<dyn Store>, is_shared: bool) -> Self {
+        Self { threads: RwLock::default(), log: is_shared.then(|| store.clone()) }
+    }
+
     /// Reads them from the log. Blocks.
     pub(crate) fn read(&self, store: &dyn LogReader) -> Result<(), StoreError> {
         for (name, _) in store.values(NAMES)? {
@@ -33,11 +40,23 @@ impl ImportedThreads {
         Ok(())
     }
 
+    /// Whether the thread was imported, and not resumed since. Costs a look-up in the log where several runtimes have it.
     pub(crate) fn has(&self, thread: ThreadId) -> bool {
-        self.threads.read().contains(&thread)
+        let Some(log) = &self.log else { return self.threads.read().contains(&thread) };
+        let is_marked = log.value(&format!("{NAMES}{thread}")).map(|mark| mark.is_some()).unwrap_or_else(|error| {
+            tracing::warn!(%thread, %error, "a thread does not resume: it may be imported");
+            true
+        });
+        if is_marked {
+            self.threads.write().insert(thread);
+        } else if self.threads.read().contains(&thread) {
+            self.threads.write().remove(&thread);
+        }
+        is_marked
     }
 
-    /// Removes the mark of a thread that resumes here: from now on it resumes by itself. Returns whether it had the mark.
+    /// Removes the mark of a thread that resumes here: from now on it resumes by itself. Returns whether it had the mark when
+    /// it was loaded.
     pub(crate) fn goes_on(&self, thread: ThreadId, store: &Arc<dyn Store>) -> bool {
         if !self.threads.write().remove(&thread) {
             return false;

@@ -1,27 +1,52 @@
-//! The limits of labels in a runtime: counts the log when it is opened, then each append.
+//! The limits of labels in a runtime: counts the log when it is opened, then each append, and where several runtimes have the
+//! log, what the others append as it arrives.
 
+use std::collections::HashMap;
+use std::io;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use rethread_events::event::{Event, event_type_named};
-use rethread_events::ids::{Seq, ThreadId, Time};
+use rethread_events::ids::{Position, Seq, ThreadId, Time};
 use rethread_events::label_limits::{EVENTS, LabelCounts, LabelLimitReached, LabelSeries, Spent, is_start};
 use rethread_events::labels::Labels;
+use rethread_events::text::with_sources;
 use rethread_events::thread::{State, Status};
-use rethread_store::{Kind, LogReader, StoreError, StreamInfo};
+use rethread_store::{Kind, LogReader, Record, Store, StoreError, StreamInfo};
+use tokio_util::sync::CancellationToken;
 
 use crate::clock;
 use crate::error::{ReadError, RuntimeError};
 use crate::labels::labels_of;
+use crate::load;
+use crate::log_follower::each_record;
 use crate::recorded::RecordedEvent;
 use crate::summary::branch_of;
+
+/// Of how many threads of other runtimes the labels are remembered.
+const LABELS_MAX: usize = 100_000;
+/// The pause until the log is read again after an error.
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// The counts of labels. Nothing is counted unless limits or metrics name a key.
 pub(crate) struct LabelLedger {
     counts: Mutex<LabelCounts>,
     is_on: bool,
     limits_tokens: bool,
+    /// Where several runtimes have the log: the last event of each thread that this one appends and counts at the append. An
+    /// entry is removed when the event is read from the log.
+    own: Option<Mutex<HashMap<ThreadId, Seq>>>,
+    /// Ends the reading of what others append.
+    stop: CancellationToken,
+}
+
+/// What is remembered of a thread of another runtime.
+struct OfOther {
+    labels: Labels,
+    is_branch: bool,
 }
 
 /// What an append changes in the counts of its thread's labels, once it is durable.
@@ -56,8 +81,15 @@ impl Drop for StartPermit {
 }
 
 impl LabelLedger {
-    pub(crate) fn new(counts: LabelCounts) -> Self {
-        Self { is_on: !counts.is_off(), limits_tokens: counts.limits_tokens(), counts: Mutex::new(counts) }
+    pub(crate) fn new(counts: LabelCounts, is_shared: bool) -> Self {
+        let is_on = !counts.is_off();
+        Self {
+            is_on,
+            limits_tokens: counts.limits_tokens(),
+            counts: Mutex::new(counts),
+            own: (is_on && is_shared).then(Mutex::default),
+            stop: CancellationToken::new(),
+        }
     }
 
     /// Permits a start of this thread, if no limit of its labels is reached.
@@ -94,8 +126,16 @@ impl LabelLedger {
     }
 
     /// Returns what an append of these events changes, if the thread has this state after it; `None` if nothing is
-    /// counted.
-    pub(crate) fn change(&self, state: &State, events: &[Event]) -> Option<Change> {
+    /// counted. [`LabelLedger::appended`] or [`LabelLedger::refused`] receives the result.
+    pub(crate) fn appends(&self, state: &State, events: &[Event]) -> Option<Change> {
+        let change = self.change(state, events)?;
+        if let (Some(own), Some(last)) = (&self.own, state.next_seq().0.checked_sub(1)) {
+            own.lock().insert(state.thread(), Seq(last));
+        }
+        Some(change)
+    }
+
+    fn change(&self, state: &State, events: &[Event]) -> Option<Change> {
         let labels = state.labels();
         if !self.is_on || labels.is_empty() {
             return None;
@@ -117,6 +157,13 @@ impl LabelLedger {
         }
     }
 
+    /// Records that an append of the thread, and all later ones, are not in the log: another runtime may write these events.
+    pub(crate) fn refused(&self, thread: ThreadId) {
+        if let Some(own) = &self.own {
+            own.lock().remove(&thread);
+        }
+    }
+
     /// Records that a thread was folded from the log.
     pub(crate) fn loaded(&self, state: &State) {
         if let Some(Change { labels, is_open: Some(is_open), .. }) = self.change(state, &[]) {
@@ -129,14 +176,133 @@ impl LabelLedger {
     }
 
     /// Counts the log: the threads that have not ended, and recent starts and usage. Reads the list of all threads, one
-    /// event of each that has not ended, and the last day's events of those that have any. Blocks.
+    /// event of each that has not ended, and the last day's events of those that have any. Blocks. Returns the position of the
+    /// first record that is not counted.
     ///
     /// # Errors
-    /// When the log cannot be read. A damaged thread is left out.
-    pub(crate) fn read(&self, store: &dyn LogReader) -> Result<(), ReadError> {
+    /// When the log cannot be read. A thread that is damaged, or of a newer version, is left out.
+    pub(crate) fn read(&self, store: &dyn LogReader) -> Result<Position, ReadError> {
+        let end = store.next_position();
         if self.is_on {
             for info in store.all_streams(None, &[]) {
-                self.read_thread(store, &info?)?;
+                self.read_thread(store, &info?, end)?;
+            }
+        }
+        Ok(end)
+    }
+
+    /// Counts what other runtimes append from this position on, until [`LabelLedger::stop`]. Does nothing where no others have
+    /// the log.
+    ///
+    /// # Errors
+    /// When the system cannot create a thread.
+    pub(crate) fn follow(self: &Arc<Self>, store: &Arc<dyn Store>, from: Position) -> io::Result<()> {
+        if self.own.is_none() {
+            return Ok(());
+        }
+        let (ledger, store) = (self.clone(), store.clone());
+        let follow = move || {
+            let (mut next, mut of_others) = (from, HashMap::new());
+            while !ledger.stop.is_cancelled() {
+                let from = next;
+                let take = |record: Result<Record, StoreError>| match record {
+                    Ok(record) => {
+                        next = Position(record.position.0 + 1);
+                        ledger.take(&*store, &mut of_others, &record)
+                    }
+                    Err(error) => {
+                        tracing::warn!(
+                            error = with_sources(&error),
+                            "what others append is not counted for labels now"
+                        );
+                        ControlFlow::Break(())
+                    }
+                };
+                if let Err(error) = each_record(&*store, from, &ledger.stop, take) {
+                    tracing::error!(%error, "what others append is not counted for labels");
+                }
+                if !ledger.stop.is_cancelled() {
+                    std::thread::sleep(PAUSE);
+                }
+            }
+        };
+        std::thread::Builder::new().name("rethread-labels".into()).spawn(follow).map(drop)
+    }
+
+    /// Reads no more of what others append.
+    pub(crate) fn stop(&self) {
+        self.stop.cancel();
+    }
+
+    /// Counts a record that another runtime may have appended, tried again until it can be read.
+    fn take(
+        &self,
+        store: &dyn LogReader,
+        of_others: &mut HashMap<ThreadId, OfOther>,
+        record: &Record,
+    ) -> ControlFlow<()> {
+        while !self.is_own(record) && !self.stop.is_cancelled() {
+            match self.try_take(store, of_others, record) {
+                Ok(()) => break,
+                Err(ReadError::NoThread(thread)) => {
+                    of_others.remove(&thread);
+                    self.counts.lock().deleted(thread);
+                    break;
+                }
+                Err(ReadError::Runtime(RuntimeError::Store(error))) if error.is_temporary() => {
+                    tracing::warn!(%error, "what others append cannot be counted for labels now");
+                    std::thread::sleep(PAUSE);
+                }
+                Err(error) => {
+                    leave_out(record.thread, &error);
+                    break;
+                }
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Whether a record is one that this runtime counts at its append.
+    fn is_own(&self, record: &Record) -> bool {
+        let Some(mut own) = self.own.as_ref().map(|own| own.lock()) else { return true };
+        let last = own.get(&record.thread).copied();
+        if last == Some(record.seq) {
+            own.remove(&record.thread);
+        }
+        last.is_some_and(|last| record.seq <= last)
+    }
+
+    fn try_take(
+        &self,
+        store: &dyn LogReader,
+        of_others: &mut HashMap<ThreadId, OfOther>,
+        record: &Record,
+    ) -> Result<(), ReadError> {
+        let thread = record.thread;
+        let info = load::stream(store, thread)?;
+        if !of_others.contains_key(&thread) {
+            if of_others.len() >= LABELS_MAX {
+                of_others.clear();
+            }
+            let is_branch = branch_of(store, &info)?.is_some();
+            of_others.insert(thread, OfOther { labels: labels_of(store, thread)?, is_branch });
+        }
+        let Some(OfOther { labels, is_branch }) = of_others.get(&thread) else { return Ok(()) };
+        let now = clock::now();
+        let mut counts = self.counts.lock();
+        if !counts.counts(labels) {
+            return Ok(());
+        }
+        if !is_branch {
+            counts.set_open(thread, labels, !is_ended(&info));
+        }
+        if kinds().contains(&record.kind) {
+            let RecordedEvent { record, event } = RecordedEvent::decode(record.clone())?;
+            if is_start(&event) {
+                counts.began_before(labels, record.recorded_at);
+            }
+            if record.recorded_at >= LabelCounts::day_began(now) {
+                counts.spent_before(labels, &Spent::of([&event]), now);
             }
         }
         Ok(())
@@ -147,7 +313,7 @@ impl LabelLedger {
         if self.is_on {
             for thread in threads {
                 match store.stream(*thread) {
-                    Ok(info) => self.read_thread(store, &info)?,
+                    Ok(info) => self.read_thread(store, &info, Position(u64::MAX))?,
                     Err(StoreError::NotFound { .. }) => {}
                     Err(error) => return Err(error.into()),
                 }
@@ -156,21 +322,23 @@ impl LabelLedger {
         Ok(())
     }
 
-    fn read_thread(&self, store: &dyn LogReader, info: &StreamInfo) -> Result<(), ReadError> {
-        match self.try_read_thread(store, info) {
-            Err(ReadError::Runtime(RuntimeError::Store(StoreError::Damaged(damage)))) => {
-                tracing::warn!(thread = %info.thread, %damage, "a damaged thread is not counted for its labels");
+    fn read_thread(&self, store: &dyn LogReader, info: &StreamInfo, end: Position) -> Result<(), ReadError> {
+        match self.try_read_thread(store, info, end) {
+            Err(
+                error @ ReadError::Runtime(RuntimeError::Event { .. } | RuntimeError::Store(StoreError::Damaged(_))),
+            ) => {
+                leave_out(info.thread, &error);
                 Ok(())
             }
             read => read,
         }
     }
 
-    fn try_read_thread(&self, store: &dyn LogReader, info: &StreamInfo) -> Result<(), ReadError> {
+    fn try_read_thread(&self, store: &dyn LogReader, info: &StreamInfo, end: Position) -> Result<(), ReadError> {
         let now = clock::now();
         let (day, minute) = (LabelCounts::day_began(now), LabelCounts::minute_began(now));
         let since = if self.limits_tokens { day.min(minute) } else { minute };
-        let is_open = !Status::from_code(info.tag.0).is_some_and(Status::is_ended);
+        let is_open = !is_ended(info);
         if !is_open && info.last_at < since {
             return Ok(());
         }
@@ -184,11 +352,11 @@ impl LabelLedger {
         if info.last_at < since {
             return Ok(());
         }
-        let kinds: Vec<_> = EVENTS.iter().filter_map(|name| event_type_named(name)).map(|of| Kind(of.code)).collect();
+        let kinds = kinds();
         let mut spent = Spent::default();
         for record in store.records(info.thread, first_since(store, info, since)?..info.last_seq.next()) {
             let record = record?;
-            if !kinds.contains(&record.kind) {
+            if !kinds.contains(&record.kind) || record.position >= end {
                 continue;
             }
             let RecordedEvent { record, event } = RecordedEvent::decode(record)?;
@@ -202,6 +370,20 @@ impl LabelLedger {
         self.counts.lock().spent_before(&labels, &spent, now);
         Ok(())
     }
+}
+
+/// A thread is damaged, or of a newer version.
+fn leave_out(thread: ThreadId, error: &ReadError) {
+    tracing::warn!(%thread, error = with_sources(error), "a thread that cannot be read is not counted for its labels");
+}
+
+/// The kinds of records that say what was used, or that work began.
+fn kinds() -> Vec<Kind> {
+    EVENTS.iter().filter_map(|name| event_type_named(name)).map(|of| Kind(of.code)).collect()
+}
+
+fn is_ended(info: &StreamInfo) -> bool {
+    Status::from_code(info.tag.0).is_some_and(Status::is_ended)
 }
 
 /// Returns the first event of the thread itself that was recorded at this time or later. Times of a thread never

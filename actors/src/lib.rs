@@ -89,6 +89,7 @@ mod live_threads;
 mod llm_executor;
 mod load;
 mod log_access;
+mod log_follower;
 mod memories;
 mod memory_budget;
 mod memory_tools;

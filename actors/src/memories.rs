@@ -54,6 +54,8 @@ pub(crate) enum MemoryChange {
     Remember(Box<RememberChange>),
     /// Remove one.
     Forget { id: MemoryId },
+    /// Remove all, or only count them.
+    Erase { dry_run: bool },
 }
 
 /// A memory to store.
@@ -70,8 +72,13 @@ pub(crate) struct RememberChange {
 /// What a change has done.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) enum MemoryChanged {
-    Remembered { id: MemoryId },
-    Forgotten { was_there: bool },
+    Remembered {
+        id: MemoryId,
+    },
+    /// So many memories were removed, or would be.
+    Removed {
+        n: u64,
+    },
 }
 
 /// Changes memories at the runtime that has the namespace.
@@ -125,7 +132,8 @@ impl Memories {
                 let id = self.remember(namespace, &options, (new, embedding), &call, thread)?;
                 Ok(MemoryChanged::Remembered { id })
             }
-            MemoryChange::Forget { id } => Ok(MemoryChanged::Forgotten { was_there: self.forget(namespace, id)? }),
+            MemoryChange::Forget { id } => Ok(MemoryChanged::Removed { n: self.forget(namespace, id)?.into() }),
+            MemoryChange::Erase { dry_run } => Ok(MemoryChanged::Removed { n: self.erase(namespace, dry_run)? }),
         }
     }
 
@@ -187,21 +195,22 @@ impl Memories {
         Ok(true)
     }
 
-    /// Removes all memories of the namespaces that have all of these labels. Returns how many there were. Blocks. Reads
-    /// these namespaces, and one value for each namespace with the first label.
-    pub(crate) fn erase(&self, labels: &Labels, dry_run: bool) -> Result<u64, StoreError> {
-        let Some((key, value)) = labels.iter().next() else { return Ok(0) };
-        let mut n = 0;
+    /// Returns the namespaces that have memories and all of these labels; none without labels. Blocks. Reads one value for each
+    /// namespace with the first label.
+    pub(crate) fn namespaces_with(&self, labels: &Labels) -> Result<Vec<Namespace>, StoreError> {
+        let Some((key, value)) = labels.iter().next() else { return Ok(Vec::new()) };
+        let mut found = Vec::new();
         for (name, bytes) in self.store.values(&label_names(key, value))? {
             let of_namespace: Labels = read_as(&name, &bytes)?;
             if of_namespace.include(labels) {
-                n += self.erase_namespace(&Namespace::of_labels(of_namespace), dry_run)?;
+                found.push(Namespace::of_labels(of_namespace));
             }
         }
-        Ok(n)
+        Ok(found)
     }
 
-    fn erase_namespace(&self, namespace: &Namespace, dry_run: bool) -> Result<u64, StoreError> {
+    /// Removes all memories of a namespace. Returns how many there were. Reads all of them.
+    fn erase(&self, namespace: &Namespace, dry_run: bool) -> Result<u64, StoreError> {
         let place = Place::of(namespace);
         let _alone = self.lock(&place).lock();
         let mut about = self.about(namespace, &place)?;

@@ -62,7 +62,7 @@ impl MemoryAccess for ThreadMemories {
         let change = RememberChange { options, new, embedding, call, thread };
         match self.change(namespace, MemoryChange::Remember(Box::new(change)))? {
             MemoryChanged::Remembered { id } => Ok(id),
-            MemoryChanged::Forgotten { .. } => Err(unexpected()),
+            MemoryChanged::Removed { .. } => Err(unexpected()),
         }
     }
 
@@ -85,7 +85,7 @@ impl MemoryAccess for ThreadMemories {
 
     fn forget(&self, cx: &ToolContext, id: MemoryId) -> Result<bool, ExecutionError> {
         match self.change(self.namespace(cx)?, MemoryChange::Forget { id })? {
-            MemoryChanged::Forgotten { was_there } => Ok(was_there),
+            MemoryChanged::Removed { n } => Ok(n > 0),
             MemoryChanged::Remembered { .. } => Err(unexpected()),
         }
     }

@@ -1,11 +1,11 @@
 //! Hooks of the application: a convenience over the subscription.
 
+use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use futures_util::{FutureExt, StreamExt};
 use rethread_events::event::{
     ContextSummarized, Event, LlmCallCompleted, LlmCallFailed, ToolExecutionCompleted, ToolExecutionFailed,
     ToolExecutionRequest,
@@ -13,10 +13,11 @@ use rethread_events::event::{
 use rethread_events::ids::{CallId, Position, Seq, ThreadId, Time};
 use rethread_events::message::Usage;
 use rethread_events::usage::Purpose;
-use rethread_store::{Filter, LogReader};
+use rethread_store::{LogReader, Record, StoreError};
 use tokio_util::sync::CancellationToken;
 
 use crate::error::OpenError;
+use crate::log_follower::each_record;
 use crate::recorded::{RecordedEvent, event};
 
 /// Is called when something of interest has happened in any thread of a runtime, branches included.
@@ -177,31 +178,31 @@ impl MonitorTask {
     ) -> Result<Arc<Self>, OpenError> {
         let from = store.next_position();
         let watching = Arc::new(Self {
-            store: store.clone(),
+            store,
             called: AtomicU64::new(0),
             panicked: AtomicU64::new(0),
             next: AtomicU64::new(from.0),
             end: AtomicU64::new(u64::MAX),
             stop: CancellationToken::new(),
         });
-        // All of it, so that it is known how far the monitor is.
-        let records = store.subscribe(from, Filter::default());
         let own = watching.clone();
-        let waiting = tokio::runtime::Builder::new_current_thread().build().map_err(OpenError::Thread)?;
         let spawned = std::thread::Builder::new().name("rethread-monitor".into()).spawn(move || {
-            let stop = own.stop.clone();
-            let mut records = records.take_until(stop.cancelled_owned().boxed());
-            while let Some(record) = waiting.block_on(records.next()) {
-                if own.stop.is_cancelled() {
-                    return;
-                }
+            let take = |record: Result<Record, StoreError>| {
                 match record {
                     Ok(record) if !is_ours(record.thread) => own.next.store(record.position.0 + 1, Ordering::Release),
                     record => match record.map_err(Into::into).and_then(RecordedEvent::decode) {
                         Ok(event) => own.call_hooks(&*monitor, &event),
-                        Err(error) => return tracing::error!(%error, "a monitor can no longer read the log"),
+                        Err(error) => {
+                            tracing::error!(%error, "a monitor can no longer read the log");
+                            return ControlFlow::Break(());
+                        }
                     },
                 }
+                ControlFlow::Continue(())
+            };
+            // All of it, so that it is known how far the monitor is.
+            if let Err(error) = each_record(&*own.store, from, &own.stop, take) {
+                tracing::error!(%error, "a monitor cannot read the log");
             }
         });
         spawned.map_err(OpenError::Thread)?;

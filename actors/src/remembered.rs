@@ -60,9 +60,23 @@ impl Runtime {
     /// `Store` if the log cannot be written; `Elsewhere` if no runtime has the namespace for 30 seconds.
     pub async fn forget_memory(&self, labels: &Labels, id: MemoryId) -> Result<bool, RuntimeError> {
         let namespace = Namespace::of_labels(labels.clone());
-        match self.change_memories(namespace, MemoryChange::Forget { id }).await {
-            Ok(MemoryChanged::Forgotten { was_there }) => Ok(was_there),
-            Ok(MemoryChanged::Remembered { .. }) | Err(RememberError::Refused(_)) => Ok(false),
+        Ok(self.remove_memories(namespace, MemoryChange::Forget { id }).await? > 0)
+    }
+
+    /// Removes all memories of the namespaces that have all of these labels, or only counts them. Returns how many there were.
+    pub(crate) async fn erase_memories(&self, labels: Labels, dry_run: bool) -> Result<u64, RuntimeError> {
+        let memories = self.services().memories.clone();
+        let mut n = 0;
+        for namespace in self.blocking(move || memories.namespaces_with(&labels)).await?? {
+            n += self.remove_memories(namespace, MemoryChange::Erase { dry_run }).await?;
+        }
+        Ok(n)
+    }
+
+    async fn remove_memories(&self, namespace: Namespace, change: MemoryChange) -> Result<u64, RuntimeError> {
+        match self.change_memories(namespace, change).await {
+            Ok(MemoryChanged::Removed { n }) => Ok(n),
+            Ok(MemoryChanged::Remembered { .. }) | Err(RememberError::Refused(_)) => Ok(0),
             Err(RememberError::Store(error)) => Err(error.into()),
             Err(RememberError::Runtime(error)) => Err(error),
         }

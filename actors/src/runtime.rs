@@ -58,7 +58,7 @@ impl Drop for Owner {
     fn drop(&mut self) {
         let shared = &self.0;
         shared.registry.begin_shutdown();
-        shared.registry.services.monitors.iter().for_each(|monitor| monitor.stop());
+        shared.registry.services.stop_following();
         if let Stage::Runs(own) = &*shared.stage.lock() {
             own.system.stop();
         }
@@ -291,6 +291,7 @@ fn stop(registry: &ThreadRegistry, own: OwnSystem) -> Result<(), RuntimeError> {
     }
     registry.waiters.close();
     services.monitors.iter().for_each(|monitor| monitor.finish(grace));
+    services.stop_following();
     Ok(services.store.close()?)
 }
 

@@ -93,17 +93,12 @@ impl Runtime {
         within: &Labels,
     ) -> Result<ScheduleState, ScheduleError> {
         self.fits("the input of a schedule", &schedule.input.0)?;
-        let changed = self.change_schedule(name, ScheduleChange::Put { schedule: Box::new(schedule) }, within).await?;
-        changed.ok_or_else(|| ScheduleError::NoSchedule { name: head(name, NAME_SHOWN).to_owned() })
+        self.change_schedule(name, ScheduleChange::Put { schedule: Box::new(schedule) }, within).await?;
+        self.schedule_within(name, within).await
     }
 
-    /// Changes a schedule at the runtime that has the place of all schedules.
-    async fn change_schedule(
-        &self,
-        name: &str,
-        change: ScheduleChange,
-        within: &Labels,
-    ) -> Result<Option<ScheduleState>, ScheduleError> {
+    /// Changes a schedule at the runtime that has the place of all schedules. The schedule can be read here then.
+    async fn change_schedule(&self, name: &str, change: ScheduleChange, within: &Labels) -> Result<(), ScheduleError> {
         let (registry, place) = (self.registry(), place_of(NAMES));
         let mut patience = Patience::new();
         loop {
@@ -128,13 +123,13 @@ impl Runtime {
         }
     }
 
-    /// Changes a schedule. This runtime must have the place of all schedules. Returns the schedule, unless it was deleted.
+    /// Changes a schedule. This runtime must have the place of all schedules.
     pub(crate) async fn change_schedule_here(
         &self,
         name: &str,
         change: ScheduleChange,
         within: &Labels,
-    ) -> Result<Option<ScheduleState>, ScheduleError> {
+    ) -> Result<(), ScheduleError> {
         let _lock = self.services().schedules.lock().await;
         // So that a removal of definitions does not take the workflow away meanwhile.
         let mut held = None;
@@ -153,13 +148,13 @@ impl Runtime {
                 let state = self.schedule_within(name, within).await?;
                 let store = self.store().clone();
                 self.blocking(move || store.remove_value(&format!("{NAMES}{}", state.name))).await??;
-                return Ok(None);
+                return Ok(());
             }
         };
         self.store_state(&state).await?;
         drop(held);
         self.services().schedules.changed.notify_one();
-        Ok(Some(state))
+        Ok(())
     }
 
     /// The schedule as it is to be stored, and its workflow.
@@ -238,8 +233,8 @@ impl Runtime {
         is_paused: bool,
         within: &Labels,
     ) -> Result<ScheduleState, ScheduleError> {
-        let changed = self.change_schedule(name, ScheduleChange::Pause { is_paused }, within).await?;
-        changed.ok_or_else(|| ScheduleError::NoSchedule { name: head(name, NAME_SHOWN).to_owned() })
+        self.change_schedule(name, ScheduleChange::Pause { is_paused }, within).await?;
+        self.schedule_within(name, within).await
     }
 
     /// Removes a schedule that has the labels `within`. Its threads stay.
@@ -247,7 +242,7 @@ impl Runtime {
     /// # Errors
     /// As [`Runtime::pause_schedule`].
     pub async fn delete_schedule(&self, name: &str, within: &Labels) -> Result<(), ScheduleError> {
-        self.change_schedule(name, ScheduleChange::Delete, within).await.map(drop)
+        self.change_schedule(name, ScheduleChange::Delete, within).await
     }
 
     /// Starts the threads of the ticks after `after` and up to `until`, at once, beside all others that run. A tick whose thread

@@ -124,6 +124,7 @@ impl Services {
         let snapshots = Arc::new(SnapshotWriter::new(parts.store.clone(), parts.crashes.clone()));
         let shared = Shared::of(&parts.store);
         Self {
+            imported: ImportedThreads::new(&parts.store, shared.is_some()),
             definitions: Definitions::new(parts.store.clone()),
             outputs: Arc::new(Outputs::new(parts.store.clone())),
             memories: Arc::new(Memories::new(parts.store.clone())),
@@ -153,8 +154,7 @@ impl Services {
             kept_states: KeptStates::default(),
             snapshots,
             crashes: parts.crashes,
-            imported: ImportedThreads::default(),
-            labels: Arc::new(LabelLedger::new(parts.labels)),
+            labels: Arc::new(LabelLedger::new(parts.labels, shared.is_some())),
             kept_signals: KeptSignals::new(shared.is_none()),
             shared,
             #[cfg(feature = "schedules")]
@@ -232,6 +232,12 @@ impl Services {
             Some(path) => self.workspaces.open(path),
         };
         opened.map(Arc::new).map_err(|error| error.to_string())
+    }
+
+    /// Ends what reads the log for as long as the runtime has it: monitors, and the counts of labels.
+    pub(crate) fn stop_following(&self) {
+        self.monitors.iter().for_each(|monitor| monitor.stop());
+        self.labels.stop();
     }
 
     /// Returns whether a process runs the threads of the log: this one, or another.

@@ -149,6 +149,7 @@ impl ThreadHandle {
                     }
                     if !registry.has_slot(self.id) {
                         drop(waiting);
+                        self.wake_elsewhere().await;
                         self.changed_in_log(next).await?;
                         continue;
                     }
@@ -209,8 +210,21 @@ impl ThreadHandle {
     /// Activates the thread if it is not in memory, so that it continues.
     pub async fn wake(&self) -> Result<(), ReadError> {
         self.info().await?;
-        // The runtime that has it runs it anyway.
-        if self.runtime.registry().has_slot(self.id) { Ok(self.start_up()?) } else { Ok(()) }
+        if self.runtime.registry().has_slot(self.id) {
+            return Ok(self.start_up()?);
+        }
+        self.wake_elsewhere().await;
+        Ok(())
+    }
+
+    /// Activates the thread at another runtime if it was imported there: that one runs all others by itself.
+    async fn wake_elsewhere(&self) {
+        let (registry, thread) = (self.runtime.registry(), self.id);
+        if self.runtime.services().imported.has(thread)
+            && let Err(error) = ask(registry, thread, &Request::Settle { thread }).await
+        {
+            tracing::debug!(%thread, %error, "an imported thread is not activated at its runtime");
+        }
     }
 
     pub(crate) async fn load(&self, seq: Option<Seq>) -> Result<load::Loaded, ReadError> {

@@ -88,6 +88,7 @@ fn of_store(error: &StoreError) -> u8 {
         | StoreError::Moved { .. }
         | StoreError::ReadOnly { .. }
         | StoreError::Io { .. }
+        | StoreError::Stopped { .. }
         | StoreError::Unavailable { .. }
         | StoreError::Unsuitable { .. }
         | StoreError::Closed => FAILED,

@@ -288,7 +288,7 @@ pub(crate) async fn serve(open: &OpenArgs, args: ServeArgs) -> Result<ExitCode, 
     let reading = tokio::spawn(async move { hub.run(log).await });
     let lost = tokio::select! {
         () = interrupted() => None,
-        holder = lost(&runtime) => Some(holder),
+        error = lost(&runtime) => Some(error),
     };
     if open.prints_messages() && lost.is_none() {
         output::print_message("stopping: finishing open requests; a second signal stops at once");
@@ -314,10 +314,17 @@ pub(crate) async fn serve(open: &OpenArgs, args: ServeArgs) -> Result<ExitCode, 
         exporting.ended().await;
     }
     let closed = open::close(runtime).await;
-    if let Some(holder) = lost {
+    if let Some(error) = lost {
         let again = if args.shared { "start it again" } else { "start it again with --standby to wait for the log" };
-        let message = format!("{holder} has taken over the log, so this server ends: {again}");
-        return Err(Failure::new(CONFLICT, message));
+        return Err(match error {
+            StoreError::Locked { holder, .. } => {
+                Failure::new(CONFLICT, format!("{holder} has taken over the log, so this server ends: {again}"))
+            }
+            StoreError::Stopped { log, source } => Failure::other(format!(
+                "the copy of the log {log} has stopped ({source}), so this server ends: {again}"
+            )),
+            error => Failure::other(error),
+        });
     }
     closed?;
     match served {
@@ -327,15 +334,17 @@ pub(crate) async fn serve(open: &OpenArgs, args: ServeArgs) -> Result<ExitCode, 
     }
 }
 
-/// Returns when another process has taken over the log, and which.
-async fn lost(runtime: &Runtime) -> String {
+/// Returns when this process cannot go on with the log: another one has taken it over, or its copy has stopped.
+async fn lost(runtime: &Runtime) -> StoreError {
     let mut looks = tokio::time::interval(LOOK);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         looks.tick().await;
         let store = runtime.store();
-        if let Ok(Err(StoreError::Locked { holder, .. })) = blocking(move || store.check_writable()).await {
-            return holder;
+        if let Ok(Err(error @ (StoreError::Locked { .. } | StoreError::Stopped { .. }))) =
+            blocking(move || store.check_writable()).await
+        {
+            return error;
         }
     }
 }

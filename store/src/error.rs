@@ -151,6 +151,15 @@ pub enum StoreError {
         #[source]
         source: std::sync::Arc<std::io::Error>,
     },
+    /// The copy of a log in a stream can take nothing more in, for example because its disk is full: mend that, and open the log
+    /// again. Another process can go on with the log meanwhile. Nothing of this was written.
+    #[error("the copy of the log {log} has stopped ({source}): open the log again")]
+    Stopped {
+        /// The address of the log.
+        log: String,
+        /// Why.
+        source: Box<StoreError>,
+    },
     /// The store was closed: a fault of the caller.
     #[error("the log is closed")]
     Closed,
@@ -204,6 +213,7 @@ impl StoreError {
             | Self::Format { .. }
             | Self::Damaged(_)
             | Self::Io { .. }
+            | Self::Stopped { .. }
             | Self::Closed
             | Self::Unsuitable { .. } => false,
         }

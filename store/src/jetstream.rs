@@ -21,6 +21,7 @@ mod members;
 mod message;
 mod nodes;
 mod options;
+mod parts;
 mod publisher;
 mod replica;
 mod rules;
@@ -151,12 +152,7 @@ impl JetStreamStore {
                 false => handle.block_on(patiently(|| connection.difference(&state)))?,
             };
             if let Some(difference) = difference {
-                let why = format!(
-                    "the replica {difference}: the stream was restored from an older backup; to go on with what the \
-                     stream has, remove the folder {}",
-                    dir.display()
-                );
-                return Err(unsuitable(&connection.address, why));
+                return Err(restored(&connection, dir, &difference));
             }
             Ok((connection, folder, replica, state))
         });
@@ -169,8 +165,11 @@ impl JetStreamStore {
         };
         let opening = random_id();
         let store = Self::run(connection, folder, replica, state, options, runtime, opening)?;
-        store.enter(&handle, options)?;
-        Ok(store)
+        match store.enter(&handle, options) {
+            Ok(()) => Ok(store),
+            Err(StoreError::Stopped { source, .. }) => Err(*source),
+            Err(error) => Err(error),
+        }
     }
 
     /// Becomes one that writes the log, or waits for what the stream has by now.
@@ -201,7 +200,18 @@ impl JetStreamStore {
         } else {
             let check = || self.queue.check_open();
             let lease = handle.block_on(Lease::take(&self.connection, options, replica, check))?;
-            self.with_running(|running| running.renewal = handle.spawn(lease.renew()));
+            let (connection, mut progress) = (self.connection.clone(), membership.progress.clone());
+            let replica = *replica;
+            let renewal = async move {
+                let stopped = async { drop(progress.wait_for(|progress| progress.is_stopped).await) };
+                tokio::select! {
+                    () = lease.renew() => {}
+                    () = stopped => {}
+                }
+                // Another process can go on.
+                lease::release(&connection, &replica).await;
+            };
+            self.with_running(|running| running.renewal = handle.spawn(renewal));
             handle.block_on(membership.take_over(options))?;
         }
         self.with_running(|running| {
@@ -401,6 +411,16 @@ fn spawn<T: Send + 'static>(
 ) -> Result<JoinHandle<T>, StoreError> {
     let thread = std::thread::Builder::new().name(name.into()).spawn(work);
     thread.map_err(|source| failed(Path::new(name), source))
+}
+
+/// The replica in `dir` is none of what the stream has.
+fn restored(connection: &Connection, dir: &Path, difference: &str) -> StoreError {
+    let why = format!(
+        "the replica {difference}: the stream was restored from an older backup; to go on with what the stream has, remove \
+         the folder {}",
+        dir.display()
+    );
+    unsuitable(&connection.address, why)
 }
 
 fn stopped(what: &str) -> StoreError {

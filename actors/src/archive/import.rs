@@ -65,7 +65,6 @@ impl Runtime {
         mut from: R,
         import: impl FnOnce(&dyn Store, &Definitions, R) -> Result<Imported, ImportError> + Send + 'static,
     ) -> Result<Imported, ImportError> {
-        self.registry().alone("an import").map_err(ReadError::from)?;
         let services = self.services().clone();
         // The threads may wait for the end of others.
         self.registry().thread_waits.begins();
@@ -76,7 +75,10 @@ impl Runtime {
             let imported =
                 crashes.counted(Step::import(export), import).unwrap_or_else(|n| Err(ImportError::EndsProcess { n }));
             services.imported.read(&*services.store).map_err(ReadError::from)?;
-            if let Ok(imported) = &imported {
+            // On a log of several runtimes, it is counted as what others append.
+            if let Ok(imported) = &imported
+                && services.shared.is_none()
+            {
                 services.labels.read_imported(store, &imported.threads)?;
             }
             imported

@@ -44,7 +44,6 @@ impl RuntimeBuilder {
             return Err(OpenError::Invalid(format!("{} arbiters: must be between 1 and 1024", self.arbiters)));
         }
         self.limits.check().map_err(OpenError::Invalid)?;
-        let counts_labels = !self.limits.labels.is_empty() || !self.metrics_of.is_empty();
         let labels = LabelCounts::new(&self.limits.labels, self.metrics_of, self.metrics_values_max);
         let labels = labels.map_err(|error| OpenError::Invalid(error.to_string()))?;
         let workspace = match &self.workspace {
@@ -95,14 +94,10 @@ impl RuntimeBuilder {
                 on_a_thread("rethread-open", open).await??
             }
         };
-        if store.shared().is_some() {
-            let kept_by_one =
-                [(counts_labels, "limits and metrics of labels"), (self.mode != Mode::Run, "another mode than `Run`")];
-            if let Some((_, what)) = kept_by_one.iter().find(|(is_set, _)| *is_set) {
-                return Err(OpenError::Invalid(format!(
-                    "{what}: only where one process has the log alone, and several have this one"
-                )));
-            }
+        if store.shared().is_some() && self.mode != Mode::Run {
+            return Err(OpenError::Invalid(
+                "another mode than `Run`: only where one process has the log alone, and several have this one".into(),
+            ));
         }
         let crashes = {
             let (store, n_max) = (store.clone(), self.limits.crashes_max);
@@ -143,8 +138,10 @@ impl RuntimeBuilder {
             if matches!(services.mode, Mode::Run | Mode::RunOnDemand | Mode::Observe) {
                 // Before any thread resumes: what is appended after this is counted at the append.
                 let services = services.clone();
+                let (labels, store) = (services.labels.clone(), services.store.clone());
                 let read = move || services.labels.read(&*services.store);
-                on_a_thread("rethread-open", read).await?.map_err(OpenError::of_read)?;
+                let end = on_a_thread("rethread-open", read).await?.map_err(OpenError::of_read)?;
+                labels.follow(&store, end).map_err(OpenError::Thread)?;
             }
             start_system(registry.clone(), tool_services, self.arbiters).await
         };
@@ -174,8 +171,8 @@ impl RuntimeBuilder {
                 Ok(runtime)
             }
             Err(error) => {
-                // The monitors refer to the log.
-                services.monitors.iter().for_each(|monitor| monitor.stop());
+                // They refer to the log.
+                services.stop_following();
                 Err(error)
             }
         }

@@ -55,7 +55,7 @@ pub(crate) enum Request {
     KeptSignals { place: ThreadId, name: String },
     /// Begin the runs of a queue that can begin: it has changed.
     Queue { place: ThreadId, queue: QueueId },
-    /// Change a schedule. The place is that of all schedules. The answer is a `Result<Option<ScheduleState>, ScheduleFailure>`.
+    /// Change a schedule. The place is that of all schedules. The answer is a `Result<(), ScheduleFailure>`.
     #[cfg(feature = "schedules")]
     Schedule { place: ThreadId, name: String, change: ScheduleChange, within: Labels },
     /// Change the memories of a namespace. The place is that of the namespace. The answer is a `Result<MemoryChanged, MemoryFailure>`.

@@ -188,7 +188,7 @@ impl ThreadActor {
         let (answers, tally) = (asking::answers_to_tools(&events), Tally::of(&events, ended));
         let spending = live.thread.state().spending_for_parent();
         let tag = Tag(live.thread.state().status().code());
-        let change = self.services.labels.change(live.thread.state(), &events);
+        let change = self.services.labels.appends(live.thread.state(), &events);
         // A thread is listed by its labels from its first records on.
         let is_first = fork_of.is_some() || expected == Seq(0);
         let blobs = if is_first { labels::blobs(live.thread.state().labels()) } else { Vec::new() };
@@ -209,6 +209,8 @@ impl ThreadActor {
             if answer.is_ok() {
                 actor.registry.queues.keys_changed(&changed);
                 actor.ends_are_durable(ends);
+            } else {
+                actor.services.labels.refused(actor.id);
             }
             let answered = move |actor: &mut Self, ctx: &mut Context<Self>| match answer {
                 Ok(_) if actor.life != life => {

@@ -303,6 +303,9 @@ impl Problem {
                 Kind::Internal,
                 format!("the disk under the log failed ({source}): restart the server when it works again"),
             ),
+            StoreError::Stopped { .. } => {
+                Self::new(Kind::Internal, "the copy of the log has stopped: the server ends, so start it again")
+            }
             StoreError::Locked { .. } => Self::new(Kind::Internal, "the log is open in another process"),
             StoreError::Closed => Self::stopping(),
             StoreError::Unavailable { .. } => Self::new(

@@ -171,7 +171,7 @@ impl LabelCounts {
         }
     }
 
-    /// Counts a start that the log has, from before the process began.
+    /// Counts a start that the log has, from before the process began or of another process.
     pub fn began_before(&mut self, labels: &Labels, at: Time) {
         for of in self.counted(labels).collect::<Vec<_>>() {
             if self.settings.limits(&of.0, &of.1).starts_per_minute.is_some() {
@@ -195,6 +195,11 @@ impl LabelCounts {
         }
     }
 
+    /// A thread was deleted: it is not open, whatever its labels were. Reads the counts of all labels.
+    pub fn deleted(&mut self, thread: ThreadId) {
+        self.counts.values_mut().for_each(|counts| counts.change(thread, |presence| presence.is_open = false));
+    }
+
     /// Counts what model calls of a thread with these labels used, now.
     pub fn spend(&mut self, labels: &Labels, spent: &Spent, now: Time) {
         self.spent_before(labels, spent, now);
@@ -210,7 +215,7 @@ impl LabelCounts {
         }
     }
 
-    /// Counts what the log says was used in the day of `now`, from before the process began.
+    /// Counts what the log says was used in the day of `now`, from before the process began or by another process.
     pub fn spent_before(&mut self, labels: &Labels, spent: &Spent, now: Time) {
         for of in self.counted(labels).collect::<Vec<_>>() {
             let limits = self.settings.limits(&of.0, &of.1);

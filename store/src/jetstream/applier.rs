@@ -15,6 +15,7 @@ use super::connection::Connection;
 use super::events::{Event, Outbox};
 use super::message::{Change, ChangeKind, Message, Section, decode};
 use super::replica::Folder;
+use super::restored;
 use super::rules::{Counted, Member, Past, State, Verdict};
 use super::subject::Subject;
 use super::summary::{Erasure, Summary};
@@ -204,7 +205,11 @@ impl Applier {
         let is_exact = ended.is_ok() && self.is_exact();
         if let Err(error) = ended {
             tracing::error!(%error, "the replica stopped");
-            self.outbox.send(Event::Failed(error));
+            let (log, source) = (self.connection.address.clone(), Box::new(error));
+            let stopped = StoreError::Stopped { log, source };
+            // Before those who wait for progress look at it.
+            self.outbox.queue.refuse_all(stopped.clone());
+            self.outbox.send(Event::Failed(stopped));
         }
         self.progress.send_modify(|progress| progress.is_stopped = true);
         (self.folder, is_exact.then_some(self.state))
@@ -300,6 +305,10 @@ impl Applier {
     /// The members change: what was published for an epoch that is over is not applied any more.
     fn change(&mut self, sequence: u64, change: &Change) -> Result<(), StoreError> {
         self.settle()?;
+        if self.is_recovering && self.past.upto == 0 {
+            // What a replica has is noted at each change, so none follows before all it has was in the stream again.
+            return Err(restored(&self.connection, self.folder.path(), "has more than the stream"));
+        }
         self.state.change(sequence, change);
         self.parts.retain(|epoch, _| self.state.members.contains_key(epoch));
         self.checkpoint()?;

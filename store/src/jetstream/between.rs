@@ -4,7 +4,7 @@
 //! request: subject rethread_members.STREAM.EPOCH, sequence u64, body
 //! answer:  status u8 (0 answered, 1 busy), sequence u64, body
 //! ```
-//! The sequence is how far the replica of the sender is. The receiver waits until its own has come there, so that it can read
+//! A larger request comes in `parts`. The sequence is how far the replica of the sender is. The receiver waits until its own has come there, so that it can read
 //! what the message speaks of.
 
 use std::sync::Arc;
@@ -21,6 +21,8 @@ use tokio::sync::{Semaphore, watch};
 
 use super::applier::Progress;
 use super::members::Membership;
+use super::parts::{self, Joined, Parts, REQUEST_BYTES_MAX};
+use super::random_id;
 use crate::error::StoreError;
 use crate::slots::{Answering, Asked, Share, SharedLog, Slot, Slots};
 use crate::wire::{Malformed, Put, Take};
@@ -90,8 +92,8 @@ impl Between {
         framed.u64(sequence);
         framed.bytes(&request);
         let request = Bytes::from(framed);
-        if request.len() > bytes_max {
-            let (bytes, bytes_max) = (request.len() as u64, bytes_max as u64);
+        if request.len() > REQUEST_BYTES_MAX {
+            let (bytes, bytes_max) = (request.len() as u64, REQUEST_BYTES_MAX as u64);
             return Err(StoreError::TooLarge {
                 what: "a request to the process that has the thread",
                 bytes,
@@ -103,24 +105,19 @@ impl Between {
             return Ok(Asked::Nobody);
         }
         let subject = subject(&connection.name, owner);
-        let (mut members, begun) = (members.clone(), Instant::now());
-        let asked = tokio::select! {
-            asked = tokio::time::timeout(self.timeout, connection.client.request(subject, request)) => asked.ok(),
-            // It was taken out, and does nothing any more that counts.
-            _ = members.wait_for(|members| !members.members.contains_key(&owner)) => None,
-        };
-        let answer = match asked {
-            Some(Ok(answer)) => answer.payload,
-            Some(Err(error)) if error.kind() == RequestErrorKind::NoResponders => return Ok(Asked::Nobody),
-            // It may have arrived.
-            Some(Err(_)) | None => {
-                let waited_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
-                return Err(StoreError::InDoubt { log: connection.address.clone(), waited_ms });
+        let mut messages = parts::cut(request, random_id(), bytes_max);
+        let Some(last) = messages.pop() else { return Ok(Asked::Nobody) };
+        for part in messages {
+            match self.ask_epoch(owner, subject.clone(), part).await {
+                Ok(Some((ANSWERED, _, _))) => {}
+                // Without all its parts it is not worked on.
+                Ok(Some(_)) | Err(StoreError::InDoubt { .. }) => return Ok(Asked::Busy),
+                Ok(None) => return Ok(Asked::Nobody),
+                Err(error) => return Err(error),
             }
-        };
-        let Ok((status, sequence, body)) = decode(&answer) else {
-            let what = "a process of another version answers in a way that this one does not read".into();
-            return Err(StoreError::Unavailable { log: connection.address.clone(), why: what });
+        }
+        let Some((status, sequence, body)) = self.ask_epoch(owner, subject, last).await? else {
+            return Ok(Asked::Nobody);
         };
         if status == BUSY {
             return Ok(Asked::Busy);
@@ -130,10 +127,39 @@ impl Between {
         Ok(Asked::Answered(body))
     }
 
+    /// Sends a message to a member. Returns the status, the sequence and the body of its answer; `None` if nobody receives it.
+    async fn ask_epoch(
+        &self,
+        owner: u64,
+        subject: String,
+        message: Bytes,
+    ) -> Result<Option<(u8, u64, Bytes)>, StoreError> {
+        let Membership { connection, members, .. } = &self.membership;
+        let (mut members, begun) = (members.clone(), Instant::now());
+        let asked = tokio::select! {
+            asked = tokio::time::timeout(self.timeout, connection.client.request(subject, message)) => asked.ok(),
+            // It was taken out, and does nothing any more that counts.
+            _ = members.wait_for(|members| !members.members.contains_key(&owner)) => None,
+        };
+        let answer = match asked {
+            Some(Ok(answer)) => answer.payload,
+            Some(Err(error)) if error.kind() == RequestErrorKind::NoResponders => return Ok(None),
+            // It may have arrived.
+            Some(Err(_)) | None => {
+                let waited_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+                return Err(StoreError::InDoubt { log: connection.address.clone(), waited_ms });
+            }
+        };
+        decode(&answer).map(Some).map_err(|Malformed| {
+            let what = "a process of another version answers in a way that this one does not read".into();
+            StoreError::Unavailable { log: connection.address.clone(), why: what }
+        })
+    }
+
     /// Answers requests for this process, as soon as it is a member, until the task is aborted.
     pub(super) async fn serve(self) {
         let Membership { connection, progress, .. } = &self.membership;
-        let permits = Arc::new(Semaphore::new(REQUESTS_MAX));
+        let (permits, mut parts) = (Arc::new(Semaphore::new(REQUESTS_MAX)), Parts::default());
         let mut is_member = progress.clone();
         let Ok(epoch) = is_member.wait_for(|progress| progress.epoch > 0).await.map(|progress| progress.epoch) else {
             return;
@@ -148,13 +174,21 @@ impl Between {
                 let Some(reply) = message.reply else { continue };
                 let answering = self.answering.lock().clone();
                 let (client, progress) = (connection.client.clone(), progress.clone());
+                let message = match parts.take(message.payload, Instant::now()) {
+                    Joined::Whole(message) => message,
+                    joined => {
+                        let status = if joined == Joined::Part { ANSWERED } else { BUSY };
+                        let _ = client.publish(reply, encode(status, 0, &[])).await;
+                        continue;
+                    }
+                };
                 let permit = permits.clone().try_acquire_owned();
-                let mut take = Take(&message.payload);
+                let mut take = Take(&message);
                 let (Some(answering), Ok(permit), Ok(sequence)) = (answering, permit, take.u64()) else {
                     let _ = client.publish(reply, encode(BUSY, 0, &[])).await;
                     continue;
                 };
-                let request = message.payload.slice(8..);
+                let request = message.slice(8..);
                 tokio::spawn(async move {
                     if !reach(progress.clone(), sequence).await {
                         // It could not read what the request speaks of.

@@ -216,7 +216,7 @@ pub(super) async fn enter(
     patiently(report).await
 }
 
-/// Reports until the task is aborted. `n_slots` is how many slots the process has.
+/// Reports until the task is aborted, or the replica stops: others go on then. `n_slots` is how many slots the process has.
 pub(super) async fn report(
     connection: Connection,
     options: JetStreamOptions,
@@ -232,12 +232,15 @@ pub(super) async fn report(
         let lease = lease::duration(&connection, &bucket).await.unwrap_or(options.lease);
         loop {
             let found = *progress.borrow_and_update();
+            if found.is_stopped {
+                return leave(&connection, &replica).await;
+            }
             if let Err(error) = report_now(&connection, &bucket, &replica, found, n_slots()).await {
                 tracing::debug!(%error, "this process is not listed among those that have the log open");
             }
             // At once when it gets the log, or loses it.
             let changed = async {
-                let changed = progress.wait_for(|progress| progress.epoch != found.epoch).await;
+                let changed = progress.wait_for(|progress| progress.epoch != found.epoch || progress.is_stopped).await;
                 changed.is_err()
             };
             if let Ok(true) = tokio::time::timeout(lease / 3, changed).await {

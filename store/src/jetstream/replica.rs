@@ -121,6 +121,10 @@ impl Folder {
         self.identity
     }
 
+    pub(super) fn path(&self) -> &Path {
+        &self.dir
+    }
+
     /// Notes how far the replica is, once everything up to there was applied.
     pub(super) fn checkpoint(&self, state: &State) -> Result<(), StoreError> {
         self.write(&boot(), state, false)

@@ -1,10 +1,16 @@
 //! Several processes write one log.
 
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use futures::executor::block_on;
 use rethread_store::testing::{append, put, thread};
-use rethread_store::{Access, JetStreamOptions, JetStreamStore, LogReader, SLOTS, Share, Slots, Store, StoreError};
+use rethread_store::{
+    Access, JetStreamOptions, JetStreamStore, LogReader, Options, SLOTS, Share, Slots, Store, StoreError, Watcher,
+};
 
 use super::{ONE, THREE, assert_same, open, options};
 
@@ -95,6 +101,51 @@ fn slots_go_to_those_that_are_there() {
     third.close().unwrap();
     let alone = open(dirs[0].path(), &JetStreamOptions { access: Access::Alone, ..options });
     assert!(alone.shared().is_none());
+}
+
+/// A disk that takes nothing more.
+#[derive(Default)]
+struct Full(AtomicBool);
+
+impl Watcher for Full {
+    fn write(&self, _path: &Path, _offset: u64, _bytes: &[u8]) -> io::Result<()> {
+        if self.0.load(Ordering::SeqCst) { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+    }
+}
+
+#[test]
+fn process_whose_copy_has_no_room_hands_the_log_on() {
+    for access in [Access::Shared, Access::Alone] {
+        let Some(options) = options(&ONE).map(|options| JetStreamOptions { access, ..shared(&options) }) else {
+            return;
+        };
+        let dirs = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        let full = Arc::new(Full::default());
+        let replica = Options { watcher: Some(full.clone()), ..Options::default() };
+        let first = open(dirs[0].path(), &JetStreamOptions { replica, ..options.clone() });
+        put(&first, append(thread(1), 0, &["one"])).unwrap();
+        let other = (access == Access::Shared).then(|| open(dirs[1].path(), &options));
+        full.0.store(true, Ordering::SeqCst);
+        // It was published: only others know what came of it.
+        let in_doubt = put(&first, append(thread(1), 1, &["two"]));
+        assert!(matches!(in_doubt, Err(StoreError::InDoubt { .. })), "{in_doubt:?}");
+        for refused in [first.check_writable(), put(&first, append(thread(1), 2, &["three"])).map(drop)] {
+            let Err(StoreError::Stopped { source, .. }) = refused else { panic!("{refused:?}") };
+            assert!(matches!(*source, StoreError::Full { .. }), "{source}");
+        }
+        let other = other.unwrap_or_else(|| open(dirs[1].path(), &options));
+        if access == Access::Shared {
+            eventually("its slots are taken over", || share(&other).slots == Slots::ALL);
+        }
+        put(&other, append(thread(1), 2, &["three"])).unwrap();
+        // With room, it is filled up when it is opened again.
+        full.0.store(false, Ordering::SeqCst);
+        drop(first);
+        other.close().unwrap();
+        let again = open(dirs[0].path(), &options);
+        assert_eq!(again.next_position().0, 3);
+        assert_eq!(again.verify().unwrap().faults, []);
+    }
 }
 
 #[test]

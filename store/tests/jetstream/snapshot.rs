@@ -1,10 +1,12 @@
 //! Backup and restore of a log by a snapshot of its stream, as tools of NATS make it.
 
+use std::time::Duration;
+
 use async_nats::Client;
 use bytes::Bytes;
 use futures_util::StreamExt as _;
-use rethread_store::testing::{append, put, thread};
-use rethread_store::{JetStreamOptions, JetStreamStore, LogReader, Store, StoreError};
+use rethread_store::testing::{append, copy_as_killed, put, thread};
+use rethread_store::{Access, JetStreamOptions, JetStreamStore, LogReader, Store, StoreError};
 use serde_json::{Value, json};
 
 use super::{open, own};
@@ -98,4 +100,31 @@ fn log_is_restored_from_a_snapshot_of_its_stream() {
     assert_eq!(filled.stream(thread(1)).unwrap().last_seq.0, 2);
     assert_eq!(filled.verify().unwrap().faults, []);
     filled.close().unwrap();
+}
+
+#[test]
+fn killed_copy_that_has_more_than_a_restored_stream_is_refused() {
+    let (Some(old), Some(new)) = (own(1, ""), own(1, "")) else { return };
+    let (old, new) = (old.options("agents"), new.options("agents"));
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let (dir, killed) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let store = open(dir.path(), &old);
+    put(&store, append(thread(1), 0, &["a"])).unwrap();
+    let taken = runtime.block_on(snapshot(&old));
+    // What it noted last is in the snapshot.
+    put(&store, append(thread(1), 1, &["later"])).unwrap();
+    copy_as_killed(dir.path(), killed.path()).unwrap();
+    store.close().unwrap();
+    runtime.block_on(restore(&new, &taken));
+    for access in [Access::Alone, Access::Shared] {
+        let lease = Duration::from_secs(1);
+        match JetStreamStore::open(killed.path(), JetStreamOptions { access, lease, ..new.clone() }) {
+            Err(StoreError::Unsuitable { why, .. }) => assert!(why.contains("restored from an older backup"), "{why}"),
+            other => panic!("{other:?}"),
+        }
+    }
+    // Where the stream has all of it, a copy of the same state goes on.
+    let again = open(killed.path(), &old);
+    assert_eq!(again.stream(thread(1)).unwrap().last_seq.0, 1);
+    assert_eq!(again.verify().unwrap().faults, []);
 }

@@ -7,6 +7,7 @@
 mod doors;
 mod events;
 mod faults;
+mod limits;
 mod names;
 mod servers;
 mod versions;
@@ -462,23 +463,15 @@ async fn memories_are_of_all_runtimes() {
             }
         }
     }
-    cluster.shutdown().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn what_one_runtime_does_alone_is_refused() {
-    let Some(cluster) = cluster().await else { return };
-    let here = &cluster.runtimes[0];
-    let notes = parse_workflow(NOTES.as_bytes()).unwrap();
-    let thread = here.start_thread(notes, "x").await.unwrap();
-    thread.outcome().await.unwrap();
-    let file = tempfile::NamedTempFile::new().unwrap();
-    here.export(thread.id(), file.reopen().unwrap()).await.unwrap();
-    let read = std::io::BufReader::new(file.reopen().unwrap());
-    let refused = here.import(read).await.unwrap_err();
-    assert!(refused.to_string().contains("an import"), "{refused}");
-    let by_label = Runtime::builder().store(cluster.stores[0].clone()).workspace(cluster._dirs[0].path());
-    let refused = by_label.metrics_by_label(["user"], 10).start().await.err().unwrap();
-    assert!(refused.to_string().contains("limits and metrics of labels"), "{refused}");
+    let all = Retention { memories: true, labels, status: vec![Status::Error], ..Retention::default() };
+    let counted = cluster.runtimes[1].gc(Retention { dry_run: true, ..all.clone() }).await.unwrap();
+    assert_eq!((counted.threads.len(), counted.n_memories), (0, 27));
+    let removed = cluster.runtimes[2].gc(all).await.unwrap();
+    assert_eq!(removed.n_memories, 27);
+    for runtime in &cluster.runtimes {
+        while !runtime.memory_namespaces().await.unwrap().is_empty() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
     cluster.shutdown().await;
 }
