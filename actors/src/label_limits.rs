@@ -26,7 +26,7 @@ use crate::log_follower::each_record;
 use crate::recorded::RecordedEvent;
 use crate::summary::branch_of;
 
-/// Of how many threads of other runtimes the labels are remembered.
+/// Of how many threads the labels are remembered.
 const LABELS_MAX: usize = 100_000;
 /// The pause until the log is read again after an error.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -43,8 +43,8 @@ pub(crate) struct LabelLedger {
     stop: CancellationToken,
 }
 
-/// What is remembered of a thread of another runtime.
-struct OfOther {
+/// What is remembered of a thread that is read from the log.
+struct Known {
     labels: Labels,
     is_branch: bool,
 }
@@ -202,13 +202,13 @@ impl LabelLedger {
         }
         let (ledger, store) = (self.clone(), store.clone());
         let follow = move || {
-            let (mut next, mut of_others) = (from, HashMap::new());
+            let (mut next, mut known) = (from, HashMap::new());
             while !ledger.stop.is_cancelled() {
                 let from = next;
                 let take = |record: Result<Record, StoreError>| match record {
                     Ok(record) => {
                         next = Position(record.position.0 + 1);
-                        ledger.take(&*store, &mut of_others, &record)
+                        ledger.take(&*store, &mut known, &record)
                     }
                     Err(error) => {
                         tracing::warn!(
@@ -234,18 +234,14 @@ impl LabelLedger {
         self.stop.cancel();
     }
 
-    /// Counts a record that another runtime may have appended, tried again until it can be read.
-    fn take(
-        &self,
-        store: &dyn LogReader,
-        of_others: &mut HashMap<ThreadId, OfOther>,
-        record: &Record,
-    ) -> ControlFlow<()> {
-        while !self.is_own(record) && !self.stop.is_cancelled() {
-            match self.try_take(store, of_others, record) {
+    /// Counts a record, unless it is counted at its append; tried again until it can be read.
+    fn take(&self, store: &dyn LogReader, known: &mut HashMap<ThreadId, Known>, record: &Record) -> ControlFlow<()> {
+        let is_own = self.is_own(record);
+        while !self.stop.is_cancelled() {
+            match self.try_take(store, known, record, is_own) {
                 Ok(()) => break,
                 Err(ReadError::NoThread(thread)) => {
-                    of_others.remove(&thread);
+                    known.remove(&thread);
                     self.counts.lock().deleted(thread);
                     break;
                 }
@@ -264,7 +260,8 @@ impl LabelLedger {
 
     /// Whether a record is one that this runtime counts at its append.
     fn is_own(&self, record: &Record) -> bool {
-        let Some(mut own) = self.own.as_ref().map(|own| own.lock()) else { return true };
+        let Some(own) = &self.own else { return true };
+        let mut own = own.lock();
         let last = own.get(&record.thread).copied();
         if last == Some(record.seq) {
             own.remove(&record.thread);
@@ -275,28 +272,30 @@ impl LabelLedger {
     fn try_take(
         &self,
         store: &dyn LogReader,
-        of_others: &mut HashMap<ThreadId, OfOther>,
+        known: &mut HashMap<ThreadId, Known>,
         record: &Record,
+        is_own: bool,
     ) -> Result<(), ReadError> {
         let thread = record.thread;
         let info = load::stream(store, thread)?;
-        if !of_others.contains_key(&thread) {
-            if of_others.len() >= LABELS_MAX {
-                of_others.clear();
+        if !known.contains_key(&thread) {
+            if known.len() >= LABELS_MAX {
+                known.clear();
             }
             let is_branch = branch_of(store, &info)?.is_some();
-            of_others.insert(thread, OfOther { labels: labels_of(store, thread)?, is_branch });
+            known.insert(thread, Known { labels: labels_of(store, thread)?, is_branch });
         }
-        let Some(OfOther { labels, is_branch }) = of_others.get(&thread) else { return Ok(()) };
+        let Some(Known { labels, is_branch }) = known.get(&thread) else { return Ok(()) };
         let now = clock::now();
         let mut counts = self.counts.lock();
         if !counts.counts(labels) {
             return Ok(());
         }
+        // Also of an own record: while one before it was read, the thread may have changed.
         if !is_branch {
             counts.set_open(thread, labels, !is_ended(&info));
         }
-        if kinds().contains(&record.kind) {
+        if !is_own && kinds().contains(&record.kind) {
             let RecordedEvent { record, event } = RecordedEvent::decode(record.clone())?;
             if is_start(&event) {
                 counts.began_before(labels, record.recorded_at);

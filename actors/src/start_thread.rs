@@ -381,7 +381,11 @@ impl Runtime {
                 Ok(()) => return begun,
                 // The other start has failed: this one takes its place.
                 Err(ControlError::Read(ReadError::NoThread(_))) => {}
-                Err(error) => return Err(RuntimeError::of_control(id, &error)),
+                Err(error) => match RuntimeError::of_control(id, &error) {
+                    // Its actor has gone: the log says what came of it.
+                    RuntimeError::ActorStopped(_) => {}
+                    error => return Err(error),
+                },
             }
         }
         Err(RuntimeError::ActorStopped(id))

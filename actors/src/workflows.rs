@@ -9,6 +9,9 @@ use rethread_store::StoreError;
 use crate::definitions::{NAMES, hashes_of};
 use crate::error::{RuntimeError, StartThreadError};
 use crate::runtime::Runtime;
+use crate::shared::ask::ask;
+use crate::shared::place_of;
+use crate::shared::request::Request;
 
 /// The definitions of one name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,10 +59,20 @@ impl Runtime {
         Ok(values.iter().map(|(name, hashes)| WorkflowVersions::of(&name[NAMES.len()..], hashes)).collect())
     }
 
-    /// Returns the definitions of one name; `None` if there are none.
+    /// Returns the definitions of one name; `None` if there are none. Where several runtimes have the log, and the copy of this
+    /// one has none, the runtime that has the name is asked first: the definition may have been stored just now.
     pub async fn workflow_versions(&self, name: &str) -> Result<Option<WorkflowVersions>, RuntimeError> {
-        let (store, key) = (self.store().clone(), format!("{NAMES}{name}"));
-        let value = self.blocking(move || store.value(&key)).await??;
+        let read = || {
+            let (store, key) = (self.store().clone(), format!("{NAMES}{name}"));
+            self.blocking(move || store.value(&key))
+        };
+        let mut value = read().await??;
+        let place = place_of(name);
+        if value.is_none() && !self.registry().has_slot(place) {
+            // After any answer, this copy is as far as that runtime was.
+            drop(ask(self.registry(), place, &Request::Settle { thread: place }).await);
+            value = read().await??;
+        }
         Ok(value.map(|hashes| WorkflowVersions::of(name, &hashes)).filter(|versions| !versions.hashes.is_empty()))
     }
 
