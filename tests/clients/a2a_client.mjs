@@ -40,8 +40,8 @@ const configured = (fields) =>
   ({ acceptedOutputModes: [], taskPushNotificationConfig: undefined, returnImmediately: false, ...fields });
 const said = (task) => task.artifacts.map((artifact) => artifact.parts.map((part) => part.content.value).join('')).join('|');
 
-/** The states and the artifact that a stream tells of. */
-async function follow(stream) {
+/** The states and the artifact that a stream tells of. `begun` is called when it has begun. */
+async function follow(stream, begun = () => {}) {
   let task;
   let answer = '';
   let last = false;
@@ -51,6 +51,7 @@ async function follow(stream) {
       assert.equal(payload.$case, 'task');
       task = payload.value;
       states.push(task.status.state);
+      begun();
     } else if (payload.$case === 'statusUpdate') {
       assert.equal(payload.value.taskId, task.id);
       assert.equal(payload.value.contextId, task.contextId);
@@ -150,7 +151,11 @@ async function both(Factory) {
     stop.abort();
   }
   assert.deepEqual(pieces, ['Well, ', 'Well, ']);
-  const subscribed = follow(hangs.resubscribeTask({ tenant: '', id: began.id }));
+  let subscribed;
+  await new Promise((begun, failed) => {
+    subscribed = follow(hangs.resubscribeTask({ tenant: '', id: began.id }), begun);
+    subscribed.catch(failed);
+  });
   const cancelled = await hangs.cancelTask({ tenant: '', id: began.id, metadata: undefined });
   assert.equal(cancelled.status.state, TaskState.TASK_STATE_CANCELED);
   assert.equal((await subscribed).states.at(-1), TaskState.TASK_STATE_CANCELED);
