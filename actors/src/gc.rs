@@ -108,7 +108,7 @@ impl Runtime {
         if retention.definitions {
             self.registry().alone("removing the newest definitions")?;
         }
-        let memories_of = (retention.memories, retention.labels.clone(), retention.dry_run);
+        let (has_memories, labels, dry_run) = (retention.memories, retention.labels.clone(), retention.dry_run);
         let registry = self.registry().clone();
         let by = retention.by.clone().unwrap_or_else(|| self.services().principal.clone());
         let collect = move || {
@@ -131,9 +131,7 @@ impl Runtime {
             Ok::<_, ControlError>(collected)
         };
         let mut collected = self.blocking(collect).await??;
-        if let (true, labels, dry_run) = memories_of
-            && !collected.more
-        {
+        if has_memories && !collected.more {
             collected.n_memories = self.erase_memories(labels, dry_run).await?;
         }
         Ok(collected)

@@ -43,16 +43,22 @@ impl ImportedThreads {
     /// Whether the thread was imported, and not resumed since. Costs a look-up in the log where several runtimes have it.
     pub(crate) fn has(&self, thread: ThreadId) -> bool {
         let Some(log) = &self.log else { return self.threads.read().contains(&thread) };
-        let is_marked = log.value(&format!("{NAMES}{thread}")).map(|mark| mark.is_some()).unwrap_or_else(|error| {
+        log.value(&format!("{NAMES}{thread}")).map(|mark| mark.is_some()).unwrap_or_else(|error| {
             tracing::warn!(%thread, %error, "a thread does not resume: it may be imported");
             true
-        });
-        if is_marked {
+        })
+    }
+
+    /// Called when a thread is loaded: others may have set its mark, or removed it.
+    pub(crate) fn loaded(&self, thread: ThreadId) {
+        if self.log.is_none() {
+            return;
+        }
+        if self.has(thread) {
             self.threads.write().insert(thread);
-        } else if self.threads.read().contains(&thread) {
+        } else {
             self.threads.write().remove(&thread);
         }
-        is_marked
     }
 
     /// Removes the mark of a thread that resumes here: from now on it resumes by itself. Returns whether it had the mark when

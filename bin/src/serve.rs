@@ -320,9 +320,9 @@ pub(crate) async fn serve(open: &OpenArgs, args: ServeArgs) -> Result<ExitCode, 
             StoreError::Locked { holder, .. } => {
                 Failure::new(CONFLICT, format!("{holder} has taken over the log, so this server ends: {again}"))
             }
-            StoreError::Stopped { log, source } => Failure::other(format!(
-                "the copy of the log {log} has stopped ({source}), so this server ends: {again}"
-            )),
+            StoreError::Stopped { log, why } => {
+                Failure::other(format!("the copy of the log {log} has stopped ({why}), so this server ends: {again}"))
+            }
             error => Failure::other(error),
         });
     }

@@ -153,12 +153,12 @@ pub enum StoreError {
     },
     /// The copy of a log in a stream can take nothing more in, for example because its disk is full: mend that, and open the log
     /// again. Another process can go on with the log meanwhile. Nothing of this was written.
-    #[error("the copy of the log {log} has stopped ({source}): open the log again")]
+    #[error("the copy of the log {log} has stopped ({why}): open the log again")]
     Stopped {
         /// The address of the log.
         log: String,
         /// Why.
-        source: Box<StoreError>,
+        why: Box<StoreError>,
     },
     /// The store was closed: a fault of the caller.
     #[error("the log is closed")]

@@ -167,7 +167,7 @@ impl JetStreamStore {
         let store = Self::run(connection, folder, replica, state, options, runtime, opening)?;
         match store.enter(&handle, options) {
             Ok(()) => Ok(store),
-            Err(StoreError::Stopped { source, .. }) => Err(*source),
+            Err(StoreError::Stopped { why, .. }) => Err(*why),
             Err(error) => Err(error),
         }
     }

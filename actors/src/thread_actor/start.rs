@@ -113,8 +113,7 @@ impl ThreadActor {
         self.registry.timers.clear(self.id);
         let next = loaded.state.next_seq();
         self.services.labels.loaded(&loaded.state);
-        // Other runtimes mark threads without notice.
-        self.services.imported.has(self.id);
+        self.services.imported.loaded(self.id);
         self.spans.is_at(&loaded.state);
         self.durations.is_at(&loaded.state);
         let thread = Thread::resume(loaded.state, workflow);

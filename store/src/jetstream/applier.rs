@@ -205,8 +205,8 @@ impl Applier {
         let is_exact = ended.is_ok() && self.is_exact();
         if let Err(error) = ended {
             tracing::error!(%error, "the replica stopped");
-            let (log, source) = (self.connection.address.clone(), Box::new(error));
-            let stopped = StoreError::Stopped { log, source };
+            let (log, why) = (self.connection.address.clone(), Box::new(error));
+            let stopped = StoreError::Stopped { log, why };
             // Before those who wait for progress look at it.
             self.outbox.queue.refuse_all(stopped.clone());
             self.outbox.send(Event::Failed(stopped));

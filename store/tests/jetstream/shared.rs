@@ -130,8 +130,8 @@ fn process_whose_copy_has_no_room_hands_the_log_on() {
         let in_doubt = put(&first, append(thread(1), 1, &["two"]));
         assert!(matches!(in_doubt, Err(StoreError::InDoubt { .. })), "{in_doubt:?}");
         for refused in [first.check_writable(), put(&first, append(thread(1), 2, &["three"])).map(drop)] {
-            let Err(StoreError::Stopped { source, .. }) = refused else { panic!("{refused:?}") };
-            assert!(matches!(*source, StoreError::Full { .. }), "{source}");
+            let Err(StoreError::Stopped { why, .. }) = refused else { panic!("{refused:?}") };
+            assert!(matches!(*why, StoreError::Full { .. }), "{why}");
         }
         let other = other.unwrap_or_else(|| open(dirs[1].path(), &options));
         if access == Access::Shared {

@@ -1,5 +1,6 @@
 //! Backup and restore of a log by a snapshot of its stream, as tools of NATS make it.
 
+use std::path::Path;
 use std::time::Duration;
 
 use async_nats::Client;
@@ -58,6 +59,14 @@ async fn restore(options: &JetStreamOptions, snapshot: &Snapshot) {
     }
 }
 
+#[track_caller]
+fn assert_refused(dir: &Path, options: &JetStreamOptions) {
+    match JetStreamStore::open(dir, options.clone()) {
+        Err(StoreError::Unsuitable { why, .. }) => assert!(why.contains("restored from an older backup"), "{why}"),
+        other => panic!("{other:?}"),
+    }
+}
+
 #[test]
 fn log_is_restored_from_a_snapshot_of_its_stream() {
     let (Some(old), Some(new)) = (own(1, ""), own(1, "")) else { return };
@@ -77,10 +86,7 @@ fn log_is_restored_from_a_snapshot_of_its_stream() {
 
     runtime.block_on(restore(&new, &taken));
     // A copy that has seen more than the snapshot is no copy of what was restored.
-    match JetStreamStore::open(dir.path(), new.clone()) {
-        Err(StoreError::Unsuitable { why, .. }) => assert!(why.contains("restored from an older backup"), "{why}"),
-        other => panic!("{other:?}"),
-    }
+    assert_refused(dir.path(), &new);
     let restored = open(fresh.path(), &new);
     assert_eq!(restored.value("name").unwrap().unwrap(), b"value");
     assert_eq!(restored.streams(None, &[], 100).unwrap().len(), 20);
@@ -90,10 +96,7 @@ fn log_is_restored_from_a_snapshot_of_its_stream() {
         put(&restored, append(thread(n), 0, &["x"])).unwrap();
     }
     restored.close().unwrap();
-    match JetStreamStore::open(dir.path(), new.clone()) {
-        Err(StoreError::Unsuitable { why, .. }) => assert!(why.contains("restored from an older backup"), "{why}"),
-        other => panic!("{other:?}"),
-    }
+    assert_refused(dir.path(), &new);
     // Filled from what was restored and from what came later.
     let again = tempfile::tempdir().unwrap();
     let filled = open(again.path(), &new);
@@ -118,10 +121,7 @@ fn killed_copy_that_has_more_than_a_restored_stream_is_refused() {
     runtime.block_on(restore(&new, &taken));
     for access in [Access::Alone, Access::Shared] {
         let lease = Duration::from_secs(1);
-        match JetStreamStore::open(killed.path(), JetStreamOptions { access, lease, ..new.clone() }) {
-            Err(StoreError::Unsuitable { why, .. }) => assert!(why.contains("restored from an older backup"), "{why}"),
-            other => panic!("{other:?}"),
-        }
+        assert_refused(killed.path(), &JetStreamOptions { access, lease, ..new.clone() });
     }
     // Where the stream has all of it, a copy of the same state goes on.
     let again = open(killed.path(), &old);
