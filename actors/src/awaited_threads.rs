@@ -117,15 +117,30 @@ pub(crate) async fn began(registry: Arc<ThreadRegistry>, waiter: ThreadId, await
 }
 
 /// Called when the end of a thread is durable: ends the waits for it.
-pub(crate) async fn ended(registry: Arc<ThreadRegistry>, thread: ThreadId) {
-    let of = registry.clone();
-    let waiting = move |store: &dyn LogReader, after, n| {
-        // Other runtimes add waits without notice.
-        if of.services.shared.is_none() && !of.thread_waits.may_have(|| stream_keys::has_thread_waits(store))? {
-            return Ok(Vec::new());
+pub(crate) fn ended(registry: &Arc<ThreadRegistry>, thread: ThreadId) {
+    // Nearly always nothing waits, and a look at the log would cost more than the end itself.
+    if !registry.thread_waits.has_none() && registry.thread_waits.ended(thread) {
+        actix_rt::spawn(registry.telling.track_future(take_ended(registry.clone())));
+    }
+}
+
+/// Ends the waits for threads that have ended. One look at the log is enough for all that end meanwhile, if nothing waits.
+async fn take_ended(registry: Arc<ThreadRegistry>) {
+    while let Some(threads) = registry.thread_waits.take_ended() {
+        let of = registry.clone();
+        let may_have = move || of.thread_waits.may_have(|| stream_keys::has_thread_waits(&*of.services.store));
+        // If the log cannot be read, each of them tries again.
+        if !matches!(blocking(may_have).await, Ok(Ok(false))) {
+            for thread in threads {
+                actix_rt::spawn(registry.telling.track_future(end_waits(registry.clone(), thread)));
+            }
         }
-        stream_keys::waiting_for(store, thread, after, n)
-    };
+    }
+}
+
+/// Ends the waits for a thread that has ended.
+async fn end_waits(registry: Arc<ThreadRegistry>, thread: ThreadId) {
+    let waiting = move |store: &dyn LogReader, after, n| stream_keys::waiting_for(store, thread, after, n);
     each_key(&registry, "the waits for a thread", waiting, async |waiter| {
         if !registry.services.imported.has(waiter) {
             check(&registry, waiter, thread).await;

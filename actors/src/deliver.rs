@@ -20,7 +20,7 @@ use crate::error::{ControlError, RuntimeError};
 use crate::label_limits::StartPermit;
 use crate::port::Reply;
 use crate::registry::{Live, ThreadRegistry};
-use crate::shared::ask::{Patience, ask as ask_its_runtime, of_runtime};
+use crate::shared::ask::{ask as ask_its_runtime, retry_elsewhere};
 use crate::shared::request::Request;
 use crate::thread_actor::ThreadActor;
 use crate::thread_actor::messages::{CheckIdle, Settle, SyncPause, Tell};
@@ -199,16 +199,13 @@ async fn ask_with<M: Deliverable>(
     request: impl Fn() -> Request,
     message: impl Fn(Reply) -> M,
 ) -> Result<Option<Seq>, ControlError> {
-    let mut patience = Patience::new();
-    loop {
-        let answered = match registry.has_slot(thread) {
+    let attempt = || async {
+        match registry.has_slot(thread) {
             true => ask_here(registry, thread, permit.clone(), &message).await,
             false => ask_its_runtime(registry, thread, &request()).await,
-        };
-        if !patience.goes_on(registry, of_runtime(&answered)).await {
-            return answered;
         }
-    }
+    };
+    retry_elsewhere(registry, attempt).await
 }
 
 async fn ask_here<M: Deliverable>(

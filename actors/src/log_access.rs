@@ -7,7 +7,7 @@ use rethread_store::{LogReader, StoreError};
 
 use crate::error::RuntimeError;
 use crate::runtime::Runtime;
-use crate::shared::ask::{Patience, ask};
+use crate::shared::ask::{ask, retry_elsewhere};
 use crate::shared::place_of;
 use crate::shared::request::Request;
 use crate::{crashes, definitions, imported, memories, subscription};
@@ -52,23 +52,19 @@ impl Runtime {
     pub(crate) async fn put_once(&self, name: &str, value: &[u8]) -> Result<Vec<u8>, RuntimeError> {
         let place = place_of(name);
         let registry = self.registry();
-        let mut patience = Patience::new();
-        loop {
-            let stored = if registry.has_slot(place) {
-                self.put_value_here(place, name, value).await
-            } else {
-                let (name, value) = (name.to_owned(), value.to_owned());
-                let asked = ask(registry, place, &Request::PutOnce { place, name, value }).await;
-                asked.map(drop).map_err(|error| RuntimeError::of_repeatable(place, &error))
-            };
-            if !patience.goes_on(registry, stored.as_ref()).await {
-                stored?;
-                let (store, name) = (self.store().clone(), name.to_owned());
-                let found = self.blocking(move || store.value(&name)).await??;
-                // It was removed at once.
-                return Ok(found.unwrap_or_else(|| value.to_owned()));
+        let attempt = || async {
+            if registry.has_slot(place) {
+                return self.put_value_here(place, name, value).await;
             }
-        }
+            let (name, value) = (name.to_owned(), value.to_owned());
+            let asked = ask(registry, place, &Request::PutOnce { place, name, value }).await;
+            asked.map(drop).map_err(|error| RuntimeError::of_repeatable(place, &error))
+        };
+        retry_elsewhere(registry, attempt).await?;
+        let (store, name) = (self.store().clone(), name.to_owned());
+        let found = self.blocking(move || store.value(&name)).await??;
+        // It was removed at once.
+        Ok(found.unwrap_or_else(|| value.to_owned()))
     }
 
     /// Stores it, if this runtime has the place of its name.

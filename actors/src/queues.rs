@@ -22,11 +22,11 @@ use tokio::sync::Semaphore;
 use crate::changed_queues::Wanted;
 use crate::clock;
 use crate::deliver;
-use crate::error::{ControlError, ReadError, RuntimeError};
+use crate::error::{ControlError, NextMove, ReadError, RuntimeError};
 use crate::mode::Mode;
 use crate::queue_keys::{self, QueueId, QueuedKey, Turn};
 use crate::registry::ThreadRegistry;
-use crate::shared::ask::{Patience, ask, of_runtime};
+use crate::shared::ask::{ask, retry_elsewhere};
 use crate::shared::request::Request;
 use crate::timers;
 
@@ -42,6 +42,8 @@ const DEBOUNCED: usize = 256;
 const STARTS_READ: usize = 1_000;
 /// The pause before a queue is served again after an error.
 const RETRY: Duration = Duration::from_secs(5);
+/// The pause if the runtime of the thread has no room for it.
+const RETRY_SOON: Duration = Duration::from_millis(500);
 /// The longest sleep of the task, so that it notices a clock that was set.
 const SLEEP_MAX: Duration = Duration::from_secs(10);
 
@@ -217,8 +219,8 @@ async fn serve(
         }
         tried.extend(inputs.iter().map(|(thread, _)| *thread));
         let given = inputs.into_iter().map(|(thread, input)| send_input(&registry, thread, input));
-        if join_all(given).await.contains(&false) {
-            return (queue, Served { turn: Some(turn), more_at: retry_at });
+        if let Some(pause) = join_all(given).await.into_iter().flatten().min() {
+            return (queue, Served { turn: Some(turn), more_at: Some(clock::now().plus_ms(clock::millis(pause))) });
         }
     }
 }
@@ -226,18 +228,15 @@ async fn serve(
 /// Tells the runtime that has the place of a queue that it has changed.
 async fn tell(registry: &ThreadRegistry, queue: QueueId) -> Served {
     let place = queue.place();
-    let mut patience = Patience::new();
-    loop {
-        let told = ask(registry, place, &Request::Queue { place, queue }).await;
-        if told.is_ok() || registry.is_shutting_down() {
-            return Served::default();
+    let attempt = || async {
+        match registry.has_slot(place) {
+            true => Ok(Some(Duration::ZERO)),
+            false => ask(registry, place, &Request::Queue { place, queue }).await.map(|_| None),
         }
-        let is_here = registry.has_slot(place);
-        if is_here || !patience.goes_on(registry, of_runtime(&told)).await {
-            let retry_in = if is_here { Duration::ZERO } else { RETRY };
-            return Served { turn: None, more_at: Some(clock::now().plus_ms(clock::millis(retry_in))) };
-        }
-    }
+    };
+    let retry_in = retry_elsewhere(registry, attempt).await.unwrap_or(Some(RETRY));
+    let retry_in = retry_in.filter(|_| !registry.is_shutting_down());
+    Served { turn: None, more_at: retry_in.map(|pause| clock::now().plus_ms(clock::millis(pause))) }
 }
 
 /// Reserved places in memory for runs that are being started.
@@ -265,16 +264,30 @@ impl Drop for Room {
     }
 }
 
-/// Gives an input to a queued run. Returns true if the run took it, or no longer waits.
-async fn send_input(registry: &Arc<ThreadRegistry>, thread: ThreadId, input: Input) -> bool {
+/// Gives an input to a queued run. Returns when to try again; `None` if the run took it, or no longer waits.
+async fn send_input(registry: &Arc<ThreadRegistry>, thread: ThreadId, input: Input) -> Option<Duration> {
     match deliver::ask(registry, thread, input).await {
-        Ok(_) | Err(ControlError::Rejected { source: Rejected::Ended { .. }, .. }) => true,
-        Err(ControlError::Read(ReadError::NoThread(_) | ReadError::Runtime(RuntimeError::ShuttingDown))) => true,
+        Ok(_) | Err(ControlError::Rejected { source: Rejected::Ended { .. }, .. }) => None,
+        Err(ControlError::Read(ReadError::NoThread(_) | ReadError::Runtime(RuntimeError::ShuttingDown))) => None,
+        Err(error) if error.runtime().is_some_and(is_full_or_away) => {
+            tracing::debug!(%thread, error = with_sources(&error), "a run that waits in a queue cannot begin yet");
+            Some(RETRY_SOON)
+        }
         Err(error) => {
             tracing::error!(%thread, error = with_sources(&error), "a run that waits in a queue cannot begin: trying again");
-            false
+            Some(RETRY)
         }
     }
+}
+
+/// Whether the runtime of a thread has no room for it, or no runtime has the thread at the moment.
+fn is_full_or_away(error: &RuntimeError) -> bool {
+    matches!(
+        error,
+        RuntimeError::Busy { .. }
+            | RuntimeError::Elsewhere(_)
+            | RuntimeError::Remote { next_move: NextMove::Retry, .. }
+    )
 }
 
 /// Decides what to do in a queue; `None` if no run waits in it. Blocks.

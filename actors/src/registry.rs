@@ -82,6 +82,7 @@ impl ThreadRegistry {
     pub(crate) fn new(services: Arc<Services>) -> Arc<Self> {
         Arc::new(Self {
             live: LiveThreads::new(services.limits.live_threads_max),
+            thread_waits: ThreadWaits::new(services.shared.is_some()),
             services,
             waiters: Waiters::default(),
             recent_ends: Arc::default(),
@@ -89,7 +90,6 @@ impl ThreadRegistry {
             next_in_log: NextInLog::default(),
             branch_states: Arc::default(),
             queues: ChangedQueues::default(),
-            thread_waits: ThreadWaits::default(),
             telling: TaskTracker::new(),
             slots: OnceCell::new(),
             next_slot: AtomicUsize::new(0),
@@ -271,7 +271,7 @@ impl ThreadRegistry {
     /// Returns an id for a new thread, which this runtime can run.
     pub(crate) fn new_thread_id(&self) -> ThreadId {
         let id = clock::new_thread_id();
-        self.services.shared.as_ref().map_or(id, |shared| shared.place(id))
+        self.services.shared.as_ref().map_or(id, |shared| shared.place_new(id))
     }
 
     /// # Errors

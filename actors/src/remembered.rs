@@ -6,7 +6,7 @@ use rethread_events::memory::{FoundMemory, Memory, MemoryId, MemoryQuery, Namesp
 use crate::error::RuntimeError;
 use crate::memories::{self, MemoryChange, MemoryChanged, MemoryNamespace, NAMES, RememberError};
 use crate::runtime::Runtime;
-use crate::shared::ask::{Patience, ask_for};
+use crate::shared::ask::{ask_for, retry_elsewhere};
 use crate::shared::place_of;
 use crate::shared::request::{MemoryFailure, Request};
 
@@ -89,28 +89,18 @@ impl Runtime {
         change: MemoryChange,
     ) -> Result<MemoryChanged, RememberError> {
         let (registry, place) = (self.registry(), place_of(&format!("{NAMES}{}", namespace.hash())));
-        let mut patience = Patience::new();
-        loop {
-            let changed = match registry.hold(place) {
-                Some(_held) => self.change_memories_here(namespace.clone(), change.clone()).await,
-                None => {
-                    let (labels, change) = (namespace.labels().clone(), change.clone());
-                    let request = Request::Memory { place, namespace: labels, change };
-                    let asked = ask_for::<Result<MemoryChanged, MemoryFailure>>(registry, place, &request).await;
-                    match asked {
-                        Ok(changed) => changed.map_err(|failure| failure.into_error(place)),
-                        Err(error) => Err(RuntimeError::of_repeatable(place, &error).into()),
-                    }
-                }
-            };
-            let failed = match &changed {
-                Err(RememberError::Runtime(error)) => Err(error),
-                _ => Ok(()),
-            };
-            if !patience.goes_on(registry, failed).await {
-                return changed;
+        let attempt = || async {
+            let (namespace, change) = (namespace.clone(), change.clone());
+            if let Some(_held) = registry.hold(place) {
+                return self.change_memories_here(namespace, change).await;
             }
-        }
+            let request = Request::Memory { place, namespace: namespace.labels().clone(), change };
+            match ask_for::<Result<_, MemoryFailure>>(registry, place, &request).await {
+                Ok(changed) => changed.map_err(|failure| failure.into_error(place)),
+                Err(error) => Err(RuntimeError::of_repeatable(place, &error).into()),
+            }
+        };
+        retry_elsewhere(registry, attempt).await
     }
 
     pub(crate) async fn change_memories_here(

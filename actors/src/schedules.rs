@@ -23,7 +23,7 @@ use crate::error::{ControlError, NextMove, ReadError, RuntimeError, ScheduleErro
 use crate::kept_schedules::NAMES;
 use crate::registry::ThreadRegistry;
 use crate::runtime::Runtime;
-use crate::shared::ask::{Patience, ask_for};
+use crate::shared::ask::{ask_for, retry_elsewhere};
 use crate::shared::place_of;
 use crate::shared::request::{Request, ScheduleChange, ScheduleFailure};
 use crate::start_thread::StartThread;
@@ -100,27 +100,18 @@ impl Runtime {
     /// Changes a schedule at the runtime that has the place of all schedules. The schedule can be read here then.
     async fn change_schedule(&self, name: &str, change: ScheduleChange, within: &Labels) -> Result<(), ScheduleError> {
         let (registry, place) = (self.registry(), place_of(NAMES));
-        let mut patience = Patience::new();
-        loop {
-            let changed = match registry.hold(place) {
-                Some(_held) => self.change_schedule_here(name, change.clone(), within).await,
-                None => {
-                    let (name, change, within) = (name.to_owned(), change.clone(), within.clone());
-                    let request = Request::Schedule { place, name, change, within };
-                    match ask_for::<Result<_, ScheduleFailure>>(registry, place, &request).await {
-                        Ok(changed) => changed.map_err(|failure| failure.into_error(place)),
-                        Err(error) => Err(RuntimeError::of_control(place, &error).into()),
-                    }
-                }
-            };
-            let failed = match &changed {
-                Err(ScheduleError::Runtime(error)) => Err(error),
-                _ => Ok(()),
-            };
-            if !patience.goes_on(registry, failed).await {
-                return changed;
+        let attempt = || async {
+            let change = change.clone();
+            if let Some(_held) = registry.hold(place) {
+                return self.change_schedule_here(name, change, within).await;
             }
-        }
+            let request = Request::Schedule { place, name: name.to_owned(), change, within: within.clone() };
+            match ask_for::<Result<_, ScheduleFailure>>(registry, place, &request).await {
+                Ok(changed) => changed.map_err(|failure| failure.into_error(place)),
+                Err(error) => Err(RuntimeError::of_control(place, &error).into()),
+            }
+        };
+        retry_elsewhere(registry, attempt).await
     }
 
     /// Changes a schedule. This runtime must have the place of all schedules.

@@ -6,7 +6,7 @@ use crate::clock;
 use crate::error::SignalError;
 use crate::registry::ThreadRegistry;
 use crate::runtime::Runtime;
-use crate::shared::ask::{Patience, ask_for};
+use crate::shared::ask::{ask_for, retry_elsewhere};
 use crate::shared::place_of;
 use crate::shared::request::{Request, SignalFailure};
 use crate::signal::{Signal, SignalSent, check};
@@ -32,20 +32,13 @@ impl Runtime {
         let id = signal.id.clone().unwrap_or_else(|| clock::new_thread_id().to_string());
         let signal = Signal { id: Some(id), ..signal };
         let place = place_of(&signal.name);
-        let mut patience = Patience::new();
-        loop {
-            let sent = match registry.hold(place) {
+        let attempt = || async {
+            match registry.hold(place) {
                 Some(_held) => send(&registry, signal.clone()).await,
                 None => ask_its_runtime(&registry, place, signal.clone()).await,
-            };
-            let failed = match &sent {
-                Err(SignalError::Control(error)) => error.runtime().map_or(Ok(()), Err),
-                _ => Ok(()),
-            };
-            if !patience.goes_on(&registry, failed).await {
-                return sent;
             }
-        }
+        };
+        retry_elsewhere(&registry, attempt).await
     }
 }
 

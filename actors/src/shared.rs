@@ -105,9 +105,11 @@ impl Shared {
         self.held.lock().keys().copied().collect()
     }
 
-    /// The same id, or one of a thread that this runtime can run.
-    pub(crate) fn place(&self, thread: ThreadId) -> ThreadId {
-        self.share.borrow().place(thread)
+    /// The same id, or one of a thread that this runtime can run, for a thread that is not in the log and no branch.
+    pub(crate) fn place_new(&self, thread: ThreadId) -> ThreadId {
+        let thread = self.share.borrow().place(thread);
+        self.note(thread, thread);
+        thread
     }
 }
 

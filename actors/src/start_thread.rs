@@ -1,4 +1,4 @@
-//! Starts threads, and checks whether they can run here.
+//! Starts threads.
 
 use std::sync::Arc;
 
@@ -11,21 +11,20 @@ use rethread_events::message::Message;
 use rethread_events::text::json_bytes;
 use rethread_events::thread::{First, Start, Thread};
 use rethread_events::trace_context::TraceParent;
-use rethread_events::workflow::{Env, Fault, Faults, Workflow};
+use rethread_events::workflow::Workflow;
 use rethread_store::StoreError;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::clock;
-use crate::definitions::Held;
 use crate::deliver::settle;
 use crate::error::{ControlError, NextMove, ReadError, RuntimeError, StartThreadError, TooLarge};
 use crate::label_limits::StartPermit;
 use crate::port::Reply;
 use crate::runtime::Runtime;
-use crate::shared::ask::{Patience, ask};
+use crate::shared::Shared;
+use crate::shared::ask::{ask, retry_elsewhere};
 use crate::shared::request::{Parts, Request, StartRequest};
-use crate::shared::{Shared, place_of};
 use crate::thread_actor::messages::{Begin, Origin};
 use crate::thread_handle::ThreadHandle;
 
@@ -167,33 +166,6 @@ impl StartThread {
 }
 
 impl Runtime {
-    /// Returns what the workflow needs and this runtime lacks; empty if it can run here.
-    pub fn check(&self, workflow: &Workflow) -> Vec<Fault> {
-        let mut faults = workflow.check(&self.surroundings());
-        faults.extend(workflow.unpriced(|model| self.services().models.is_priced(model)));
-        faults.extend(workflow.unavailable(|model| self.services().models.unavailable(model)));
-        if !cfg!(feature = "tokens") {
-            faults.extend(workflow.counted_limits());
-        }
-        faults
-    }
-
-    /// Returns what workflows can use here.
-    pub fn surroundings(&self) -> Env {
-        let services = self.services();
-        let tools = services.tools.list();
-        Env {
-            tools: tools.iter().map(|tool| tool.name().to_owned()).collect(),
-            schemas: tools.iter().map(|tool| (tool.name().to_owned(), tool.spec().parameters.clone())).collect(),
-            profiles: services.models.profiles(),
-            providers: services.models.providers(),
-            processors: services.processors.names().cloned().collect(),
-            strategies: services.strategies.names().cloned().collect(),
-            guardrails: services.guardrails.names().cloned().collect(),
-            ..Env::default()
-        }
-    }
-
     /// Starts a thread. When this returns, the thread is durable and runs. The input is a text, a JSON value, or any
     /// value that can be serialized as JSON.
     ///
@@ -302,26 +274,14 @@ impl Runtime {
     /// Starts a thread at the runtime to which its id belongs.
     async fn start_at_its_runtime(&self, id: ThreadId, start: StartThread) -> Result<ThreadHandle, StartThreadError> {
         let registry = self.registry();
-        let mut patience = Patience::new();
-        let mut request = None;
-        loop {
-            let started = if registry.has_slot(id) {
-                self.start_here(id, start.clone()).await
-            } else {
-                let (parts, _held) = match &mut request {
-                    Some(request) => request,
-                    None => request.insert((start.request_parts(self)?, self.keep(&start.workflow).await?)),
-                };
-                self.request_start(id, parts).await
-            };
-            let failed = match &started {
-                Err(StartThreadError::Runtime(error)) => Err(error),
-                _ => Ok(()),
-            };
-            if !patience.goes_on(registry, failed).await {
-                return started;
+        let attempt = || async {
+            if registry.has_slot(id) {
+                return self.start_here(id, start.clone()).await;
             }
-        }
+            let (parts, _held) = (start.request_parts(self)?, self.keep(&start.workflow).await?);
+            self.request_start(id, &parts).await
+        };
+        retry_elsewhere(registry, attempt).await
     }
 
     /// Starts a thread that belongs to this runtime.
@@ -431,59 +391,6 @@ impl Runtime {
             self.blocking(move || Thread::started(&workflow, given, now)).await?
         };
         started.map_err(StartThreadError::Input)
-    }
-
-    /// Returns what the workflow needs and this runtime lacks as an error.
-    pub(crate) fn runnable(&self, workflow: &Workflow) -> Result<(), Faults> {
-        let faults = self.check(workflow);
-        if faults.is_empty() { Ok(()) } else { Err(Faults(faults)) }
-    }
-
-    /// Stores the definition in the log, once.
-    pub(crate) async fn keep(&self, workflow: &Arc<Workflow>) -> Result<Held, RuntimeError> {
-        let services = self.services();
-        if let Some(held) = services.definitions.hold_known(workflow.hash()) {
-            return Ok(held);
-        }
-        if services.shared.is_some() {
-            return self.keep_once(workflow).await;
-        }
-        self.keep_here(workflow).await
-    }
-
-    /// Stores it where several runtimes have the log: the one that has the slot of the name adds to the versions of the name.
-    async fn keep_once(&self, workflow: &Arc<Workflow>) -> Result<Held, RuntimeError> {
-        let (registry, services) = (self.registry(), self.services());
-        let place = place_of(workflow.name());
-        let held = services.definitions.hold(workflow.hash());
-        let mut patience = Patience::new();
-        let mut is_put = false;
-        loop {
-            let kept = if registry.has_slot(place) {
-                self.keep_here(workflow).await.map(drop)
-            } else {
-                if !std::mem::replace(&mut is_put, true) {
-                    let (services, workflow) = (services.clone(), workflow.clone());
-                    self.blocking(move || services.definitions.put(&workflow)).await??;
-                }
-                let request = Request::Keep { place, workflow: workflow.hash() };
-                let asked = ask(registry, place, &request).await;
-                asked.map(drop).map_err(|error| RuntimeError::of_repeatable(place, &error))
-            };
-            match &kept {
-                Ok(()) => {
-                    services.definitions.set_named(workflow);
-                    return Ok(held);
-                }
-                Err(error) if patience.goes_on(registry, Err::<(), _>(error)).await => {}
-                Err(error) => return Err(error.clone()),
-            }
-        }
-    }
-
-    pub(crate) async fn keep_here(&self, workflow: &Arc<Workflow>) -> Result<Held, RuntimeError> {
-        let (services, workflow) = (self.services().clone(), workflow.clone());
-        Ok(self.blocking(move || services.definitions.keep(&workflow)).await??)
     }
 
     fn past_fits(&self, given: &Start) -> Result<(), TooLarge> {

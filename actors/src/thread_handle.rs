@@ -24,7 +24,7 @@ use crate::load;
 use crate::outcome::{Outcome, OutcomeError};
 use crate::recent_ends::Wanted;
 use crate::runtime::Runtime;
-use crate::shared::ask::{Patience, ask, of_runtime};
+use crate::shared::ask::{ask, retry_elsewhere};
 use crate::shared::request::Request;
 use crate::summary::{ThreadSummary, summary};
 use crate::thread_actor::messages::CheckIdle;
@@ -456,18 +456,16 @@ impl ThreadHandle {
     /// first. Nothing is deleted then.
     pub async fn delete(&self) -> Result<(), ControlError> {
         let (registry, id) = (self.runtime.registry(), self.id);
-        let mut patience = Patience::new();
-        loop {
+        let attempt = || async {
             // The runtime that has the thread knows whether a run of it begins.
-            let deleted = match registry.has_slot(id) {
+            match registry.has_slot(id) {
                 true => self.delete_here().await,
                 false => ask(registry, id, &Request::Delete { thread: id, by: self.by.clone() }).await.map(drop),
-            };
-            if !patience.goes_on(registry, of_runtime(&deleted)).await {
-                registry.recent_ends.deleted();
-                return deleted;
             }
-        }
+        };
+        let deleted = retry_elsewhere(registry, attempt).await;
+        registry.recent_ends.deleted();
+        deleted
     }
 
     /// Deletes a thread of this runtime.

@@ -1,15 +1,15 @@
-//! The workflow definitions of a log: storing one, finding it by name or by hash.
+//! The workflow definitions of a log: checking whether one can run here, storing one, finding it by name or by hash.
 
 use std::sync::Arc;
 
 use rethread_events::ids::Hash;
-use rethread_events::workflow::Workflow;
+use rethread_events::workflow::{Env, Fault, Faults, Workflow};
 use rethread_store::StoreError;
 
-use crate::definitions::{NAMES, hashes_of};
+use crate::definitions::{Held, NAMES, hashes_of};
 use crate::error::{RuntimeError, StartThreadError};
 use crate::runtime::Runtime;
-use crate::shared::ask::ask;
+use crate::shared::ask::{ask, retry_elsewhere};
 use crate::shared::place_of;
 use crate::shared::request::Request;
 
@@ -34,6 +34,33 @@ impl WorkflowVersions {
 }
 
 impl Runtime {
+    /// Returns what the workflow needs and this runtime lacks; empty if it can run here.
+    pub fn check(&self, workflow: &Workflow) -> Vec<Fault> {
+        let mut faults = workflow.check(&self.surroundings());
+        faults.extend(workflow.unpriced(|model| self.services().models.is_priced(model)));
+        faults.extend(workflow.unavailable(|model| self.services().models.unavailable(model)));
+        if !cfg!(feature = "tokens") {
+            faults.extend(workflow.counted_limits());
+        }
+        faults
+    }
+
+    /// Returns what workflows can use here.
+    pub fn surroundings(&self) -> Env {
+        let services = self.services();
+        let tools = services.tools.list();
+        Env {
+            tools: tools.iter().map(|tool| tool.name().to_owned()).collect(),
+            schemas: tools.iter().map(|tool| (tool.name().to_owned(), tool.spec().parameters.clone())).collect(),
+            profiles: services.models.profiles(),
+            providers: services.models.providers(),
+            processors: services.processors.names().cloned().collect(),
+            strategies: services.strategies.names().cloned().collect(),
+            guardrails: services.guardrails.names().cloned().collect(),
+            ..Env::default()
+        }
+    }
+
     /// Stores a definition in the log, so that threads can be started by its name or hash; durable when it returns.
     /// Returns whether it is new there. Storing the same one again changes nothing. [`Runtime::gc`] says how long it
     /// stays.
@@ -87,5 +114,48 @@ impl Runtime {
             Err(RuntimeError::Store(StoreError::NotFound { .. })) => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// Returns what the workflow needs and this runtime lacks as an error.
+    pub(crate) fn runnable(&self, workflow: &Workflow) -> Result<(), Faults> {
+        let faults = self.check(workflow);
+        if faults.is_empty() { Ok(()) } else { Err(Faults(faults)) }
+    }
+
+    /// Stores the definition in the log, once.
+    pub(crate) async fn keep(&self, workflow: &Arc<Workflow>) -> Result<Held, RuntimeError> {
+        let services = self.services();
+        if let Some(held) = services.definitions.hold_known(workflow.hash()) {
+            return Ok(held);
+        }
+        if services.shared.is_some() {
+            return self.keep_once(workflow).await;
+        }
+        self.keep_here(workflow).await
+    }
+
+    /// Stores it where several runtimes have the log: the one that has the slot of the name adds to the versions of the name.
+    async fn keep_once(&self, workflow: &Arc<Workflow>) -> Result<Held, RuntimeError> {
+        let (registry, services) = (self.registry(), self.services());
+        let place = place_of(workflow.name());
+        let held = services.definitions.hold(workflow.hash());
+        let attempt = || async {
+            if registry.has_slot(place) {
+                return self.keep_here(workflow).await.map(drop);
+            }
+            let (put_services, put_workflow) = (services.clone(), workflow.clone());
+            self.blocking(move || put_services.definitions.put(&put_workflow)).await??;
+            let request = Request::Keep { place, workflow: workflow.hash() };
+            let asked = ask(registry, place, &request).await;
+            asked.map(drop).map_err(|error| RuntimeError::of_repeatable(place, &error))
+        };
+        retry_elsewhere(registry, attempt).await?;
+        services.definitions.set_named(workflow);
+        Ok(held)
+    }
+
+    pub(crate) async fn keep_here(&self, workflow: &Arc<Workflow>) -> Result<Held, RuntimeError> {
+        let (services, workflow) = (self.services().clone(), workflow.clone());
+        Ok(self.blocking(move || services.definitions.keep(&workflow)).await??)
     }
 }

@@ -8,7 +8,10 @@ use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
 use super::request::{Request, Response};
-use crate::error::{ControlError, NextMove, ReadError, RuntimeError};
+#[cfg(feature = "schedules")]
+use crate::error::ScheduleError;
+use crate::error::{ControlError, NextMove, RuntimeError, SignalError, StartThreadError};
+use crate::memories::RememberError;
 use crate::registry::ThreadRegistry;
 
 /// For how long a runtime is looked for that runs a thread: longer than a take-over takes.
@@ -16,23 +19,69 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// The pause until it is asked again.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// How long an operation looks for the runtime of a thread.
-pub(crate) struct Patience(Option<Instant>);
+/// An error that may be one of the runtime.
+pub(crate) trait MaybeRuntimeError {
+    /// The error of the runtime, if it is one.
+    fn as_runtime(&self) -> Option<&RuntimeError>;
+}
 
-impl Patience {
-    pub(crate) fn new() -> Self {
-        Self(None)
+impl MaybeRuntimeError for RuntimeError {
+    fn as_runtime(&self) -> Option<&RuntimeError> {
+        Some(self)
     }
+}
 
-    /// Returns true after a pause, if it failed because the thread belongs to another runtime than it seemed.
-    pub(crate) async fn goes_on<T>(&mut self, registry: &ThreadRegistry, failed: Result<T, &RuntimeError>) -> bool {
-        let Err(RuntimeError::Elsewhere(_)) = failed else { return false };
-        let until = *self.0.get_or_insert_with(|| Instant::now() + PATIENCE);
+impl MaybeRuntimeError for ControlError {
+    fn as_runtime(&self) -> Option<&RuntimeError> {
+        self.runtime()
+    }
+}
+
+impl MaybeRuntimeError for StartThreadError {
+    fn as_runtime(&self) -> Option<&RuntimeError> {
+        if let Self::Runtime(error) = self { Some(error) } else { None }
+    }
+}
+
+impl MaybeRuntimeError for SignalError {
+    fn as_runtime(&self) -> Option<&RuntimeError> {
+        if let Self::Control(error) = self { error.runtime() } else { None }
+    }
+}
+
+impl MaybeRuntimeError for RememberError {
+    fn as_runtime(&self) -> Option<&RuntimeError> {
+        if let Self::Runtime(error) = self { Some(error) } else { None }
+    }
+}
+
+#[cfg(feature = "schedules")]
+impl MaybeRuntimeError for ScheduleError {
+    fn as_runtime(&self) -> Option<&RuntimeError> {
+        if let Self::Runtime(error) = self { Some(error) } else { None }
+    }
+}
+
+/// Tries an operation again while it fails with `Elsewhere`, because a thread or name belongs to another runtime than it seemed.
+///
+/// Each attempt looks at which runtime has the slot, and acts here or asks that one.
+///
+/// # Errors
+/// As the last attempt. It is `Elsewhere` if no runtime was found in time, or this one shuts down.
+pub(crate) async fn retry_elsewhere<T, E, F>(registry: &ThreadRegistry, mut attempt: impl FnMut() -> F) -> Result<T, E>
+where
+    E: MaybeRuntimeError,
+    F: Future<Output = Result<T, E>>,
+{
+    let mut until = None;
+    loop {
+        let done = attempt().await;
+        let Some(RuntimeError::Elsewhere(_)) = done.as_ref().err().and_then(E::as_runtime) else { return done };
+        let until = *until.get_or_insert_with(|| Instant::now() + PATIENCE);
         if registry.is_shutting_down() || Instant::now() > until {
-            return false;
+            return done;
         }
         registry.sleep(PAUSE).await;
-        true
     }
 }
 
@@ -88,13 +137,5 @@ async fn ask_for_response(
     match shared.log.ask(shared.root(thread), bytes.into()).await.map_err(RuntimeError::from)? {
         Asked::Busy | Asked::Nobody => Err(elsewhere().into()),
         Asked::Answered(bytes) => Ok(serde_json::from_slice(&bytes).map_err(|error| unreadable(thread, &error))?),
-    }
-}
-
-/// The error of the runtime in this one, if it is one.
-pub(crate) fn of_runtime<T>(answered: &Result<T, ControlError>) -> Result<(), &RuntimeError> {
-    match answered {
-        Err(ControlError::Read(ReadError::Runtime(error))) => Err(error),
-        _ => Ok(()),
     }
 }

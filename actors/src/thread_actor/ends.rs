@@ -34,10 +34,8 @@ impl Ends {
 impl ThreadActor {
     pub(super) fn ends_are_durable(&self, ends: Ends) {
         let registry = &self.registry;
-        // Nearly always nothing waits, and a look at the log would cost more than the end itself.
-        if ends.thread && !registry.thread_waits.has_none() {
-            let waits = awaited_threads::ended(registry.clone(), self.id);
-            actix_rt::spawn(registry.telling.track_future(waits));
+        if ends.thread {
+            awaited_threads::ended(registry, self.id);
         }
         if ends.run_with_children {
             let cancels = children::parent_ended(registry.clone(), self.id);

@@ -26,3 +26,26 @@ fn wait_that_begins_while_the_log_is_read_is_not_missed() {
     };
     assert_eq!(racing.may_have(find), Ok(true));
 }
+
+#[test]
+fn log_that_others_write_is_read_again_until_there_is_a_wait() {
+    let shared = ThreadWaits::new(true);
+    assert!(!waits(&shared, false));
+    assert!(!shared.has_none());
+    assert!(waits(&shared, true));
+    // It may be over by now: then a look for those of the thread finds none.
+    assert!(waits(&shared, false));
+}
+
+#[test]
+fn threads_that_end_while_others_are_looked_up_are_taken_by_the_same_task() {
+    let [a, b, c] = [1, 2, 3].map(|n| ThreadId::from_bytes([n; 16]));
+    let waits = ThreadWaits::new(true);
+    assert!(waits.ended(a), "a task starts");
+    assert!(!waits.ended(b));
+    assert_eq!(waits.take_ended(), Some(vec![a, b]));
+    assert!(!waits.ended(c), "the task has not ended");
+    assert_eq!(waits.take_ended(), Some(vec![c]));
+    assert_eq!(waits.take_ended(), None);
+    assert!(waits.ended(a), "that one has ended, and another one starts");
+}
