@@ -11,6 +11,7 @@ mod limits;
 mod names;
 mod servers;
 mod versions;
+mod waits;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
