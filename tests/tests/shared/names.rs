@@ -26,7 +26,7 @@ async fn with_status(runtime: &Runtime, status: Status) -> Vec<ThreadId> {
 }
 
 /// Waits until a runtime lists so many threads with this status, and never more.
-async fn until_n(cluster: &Cluster, number: usize, status: Status, n: usize) -> Vec<ThreadId> {
+pub(crate) async fn until_n(cluster: &Cluster, number: usize, status: Status, n: usize) -> Vec<ThreadId> {
     for _ in 0..12_000 {
         let found = with_status(&cluster.runtimes[number], status).await;
         assert!(found.len() <= n, "{} threads are {status:?}", found.len());

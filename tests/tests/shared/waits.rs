@@ -6,6 +6,7 @@ use std::time::Duration;
 use rethread::{Status, parse_workflow};
 use serde_json::json;
 
+use crate::names::until_n;
 use crate::{ASKS, cluster};
 
 const WAITS: &str = r#"
@@ -23,17 +24,17 @@ async fn wait_ends_with_a_thread_of_another_runtime() {
     let mut awaited = Vec::new();
     let mut waiting = Vec::new();
     for n in 0..9 {
-        // Of the threads of a runtime, each is awaited at another one; the last three by nobody until they have ended.
+        // Threads at another runtime wait for each of the first six; for the others after they have ended.
         let thread = cluster.runtimes[n % 3].start_thread(asks.clone(), "x").await.unwrap();
         thread.at_rest().await.unwrap();
         awaited.push(thread.id());
         if n < 6 {
             let at = &cluster.runtimes[(n + 1 + n / 3) % 3];
             let waiter = at.start_thread(waits.clone(), json!({"thread": thread.id()})).await.unwrap();
-            assert_eq!(waiter.at_rest().await.unwrap().status, Status::Suspended);
             waiting.push((n, at, waiter.id()));
         }
     }
+    until_n(&cluster, 0, Status::Suspended, waiting.len()).await;
     // They end at about the same time.
     let answers = awaited.iter().enumerate().map(|(n, id)| {
         let thread = cluster.runtimes[n % 3].thread(*id);
