@@ -219,7 +219,7 @@ async fn serve(
         }
         tried.extend(inputs.iter().map(|(thread, _)| *thread));
         let given = inputs.into_iter().map(|(thread, input)| send_input(&registry, thread, input));
-        if let Some(pause) = join_all(given).await.into_iter().flatten().min() {
+        if let Some(pause) = join_all(given).await.into_iter().flatten().max() {
             return (queue, Served { turn: Some(turn), more_at: Some(clock::now().plus_ms(clock::millis(pause))) });
         }
     }
