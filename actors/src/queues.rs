@@ -176,7 +176,6 @@ async fn serve(
     let mut tried = HashSet::new();
     loop {
         let now = clock::now();
-        let retry_at = Some(now.plus_ms(clock::millis(RETRY)));
         let room = Room::take(&registry);
         // One more than there is room for, to know whether runs wait for room.
         let (of, not_again, most) = (registry.clone(), tried.clone(), room.n + 1);
@@ -194,7 +193,7 @@ async fn serve(
             }
             Ok(Err(error)) => {
                 tracing::error!(%error, "a queue of the log cannot be read: trying again");
-                return (queue, Served { turn: Some(turn), more_at: retry_at });
+                return (queue, Served { turn: Some(turn), more_at: Some(time_after(RETRY)) });
             }
         };
         // After a full batch the next one follows at once.
@@ -220,7 +219,7 @@ async fn serve(
         tried.extend(inputs.iter().map(|(thread, _)| *thread));
         let given = inputs.into_iter().map(|(thread, input)| send_input(&registry, thread, input));
         if let Some(pause) = join_all(given).await.into_iter().flatten().max() {
-            return (queue, Served { turn: Some(turn), more_at: Some(clock::now().plus_ms(clock::millis(pause))) });
+            return (queue, Served { turn: Some(turn), more_at: Some(time_after(pause)) });
         }
     }
 }
@@ -236,7 +235,11 @@ async fn tell(registry: &ThreadRegistry, queue: QueueId) -> Served {
     };
     let retry_in = retry_elsewhere(registry, attempt).await.unwrap_or(Some(RETRY));
     let retry_in = retry_in.filter(|_| !registry.is_shutting_down());
-    Served { turn: None, more_at: retry_in.map(|pause| clock::now().plus_ms(clock::millis(pause))) }
+    Served { turn: None, more_at: retry_in.map(time_after) }
+}
+
+fn time_after(pause: Duration) -> Time {
+    clock::now().plus_ms(clock::millis(pause))
 }
 
 /// Reserved places in memory for runs that are being started.

@@ -45,6 +45,12 @@ impl Runtime {
         faults
     }
 
+    /// Returns what the workflow needs and this runtime lacks as an error.
+    pub(crate) fn runnable(&self, workflow: &Workflow) -> Result<(), Faults> {
+        let faults = self.check(workflow);
+        if faults.is_empty() { Ok(()) } else { Err(Faults(faults)) }
+    }
+
     /// Returns what workflows can use here.
     pub fn surroundings(&self) -> Env {
         let services = self.services();
@@ -116,12 +122,6 @@ impl Runtime {
         }
     }
 
-    /// Returns what the workflow needs and this runtime lacks as an error.
-    pub(crate) fn runnable(&self, workflow: &Workflow) -> Result<(), Faults> {
-        let faults = self.check(workflow);
-        if faults.is_empty() { Ok(()) } else { Err(Faults(faults)) }
-    }
-
     /// Stores the definition in the log, once.
     pub(crate) async fn keep(&self, workflow: &Arc<Workflow>) -> Result<Held, RuntimeError> {
         let services = self.services();
@@ -143,8 +143,8 @@ impl Runtime {
             if registry.has_slot(place) {
                 return self.keep_here(workflow).await.map(drop);
             }
-            let (put_services, put_workflow) = (services.clone(), workflow.clone());
-            self.blocking(move || put_services.definitions.put(&put_workflow)).await??;
+            let (put, of) = (services.clone(), workflow.clone());
+            self.blocking(move || put.definitions.put(&of)).await??;
             let request = Request::Keep { place, workflow: workflow.hash() };
             let asked = ask(registry, place, &request).await;
             asked.map(drop).map_err(|error| RuntimeError::of_repeatable(place, &error))

@@ -7,7 +7,7 @@ use rethread::{Status, parse_workflow};
 use serde_json::json;
 
 use crate::names::until_n;
-use crate::{ASKS, cluster};
+use crate::{ASKS, NOTES, cluster};
 
 const WAITS: &str = r#"
 version: "1"
@@ -19,38 +19,35 @@ nodes:
 #[tokio::test(flavor = "multi_thread")]
 async fn wait_ends_with_a_thread_of_another_runtime() {
     let Some(cluster) = cluster().await else { return };
-    let asks = Arc::new(parse_workflow(ASKS.as_bytes()).unwrap());
-    let waits = Arc::new(parse_workflow(WAITS.as_bytes()).unwrap());
+    let [notes, asks, waits] = [NOTES, ASKS, WAITS].map(|text| Arc::new(parse_workflow(text.as_bytes()).unwrap()));
     let mut awaited = Vec::new();
-    let mut waiting = Vec::new();
-    for n in 0..9 {
-        // Threads at another runtime wait for each of the first six; for the others after they have ended.
-        let thread = cluster.runtimes[n % 3].start_thread(asks.clone(), "x").await.unwrap();
+    for n in 0..8 {
+        let runtime = &cluster.runtimes[1 + n % 2];
+        // That nothing waits when this one ends says nothing about later.
+        runtime.start_thread(notes.clone(), "x").await.unwrap().outcome().await.unwrap();
+        let thread = runtime.start_thread(asks.clone(), "x").await.unwrap();
         thread.at_rest().await.unwrap();
-        awaited.push(thread.id());
-        if n < 6 {
-            let at = &cluster.runtimes[(n + 1 + n / 3) % 3];
-            let waiter = at.start_thread(waits.clone(), json!({"thread": thread.id()})).await.unwrap();
-            waiting.push((n, at, waiter.id()));
-        }
+        awaited.push(thread);
+    }
+    // All wait at the first runtime: six begin before the threads end, and the last two after that.
+    let wait_for = |n: usize| cluster.runtimes[0].start_thread(waits.clone(), json!({"thread": awaited[n].id()}));
+    let mut waiting = Vec::new();
+    for n in 0..6 {
+        waiting.push(wait_for(n).await.unwrap());
     }
     until_n(&cluster, 0, Status::Suspended, waiting.len()).await;
     // They end at about the same time.
-    let answers = awaited.iter().enumerate().map(|(n, id)| {
-        let thread = cluster.runtimes[n % 3].thread(*id);
-        async move {
-            let open = thread.inbox().await.unwrap();
-            thread.respond(open[0].request.id, format!("answer {n}")).await.unwrap();
-        }
+    let answers = awaited.iter().enumerate().map(async |(n, thread)| {
+        let open = thread.inbox().await.unwrap();
+        thread.respond(open[0].request.id, format!("answer {n}")).await.unwrap();
+        thread.outcome().await.unwrap();
     });
     futures::future::join_all(answers).await;
-    for n in 6..9 {
-        let at = &cluster.runtimes[(n + 1) % 3];
-        let waiter = at.start_thread(waits.clone(), json!({"thread": awaited[n]})).await.unwrap();
-        waiting.push((n, at, waiter.id()));
+    for n in 6..8 {
+        waiting.push(wait_for(n).await.unwrap());
     }
-    for (n, at, waiter) in waiting {
-        let ended = tokio::time::timeout(Duration::from_secs(60), at.thread(waiter).outcome_as::<String>()).await;
+    for (n, waiter) in waiting.iter().enumerate() {
+        let ended = tokio::time::timeout(Duration::from_secs(60), waiter.outcome_as::<String>()).await;
         assert_eq!(ended.expect("its wait does not end").unwrap(), format!("answer {n}"));
     }
     cluster.shutdown().await;
