@@ -11,6 +11,7 @@ use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
+use crate::ids::Hash;
 use crate::json::Json;
 
 /// Who speaks.
@@ -79,6 +80,9 @@ pub enum Part {
         /// The provider's signature over it, to be returned unchanged.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         signature: Option<String>,
+        /// The sources of the text, in the order in which the provider names them.
+        #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "Vec::is_empty")]
+        annotations: Vec<Annotation>,
     },
     /// A picture.
     Image(Media),
@@ -102,12 +106,16 @@ pub enum Part {
         /// The item.
         data: Json,
     },
+    /// A recording.
+    Audio(Media),
+    /// A tool that the provider ran itself: its call, its result, or both.
+    ProviderTool(ProviderTool),
 }
 
 impl Part {
     /// A text part without a signature.
     pub fn text(text: impl Into<String>) -> Self {
-        Self::Text { text: text.into(), signature: None }
+        Self::Text { text: text.into(), signature: None, annotations: Vec::new() }
     }
 
     /// The text of a text part.
@@ -119,7 +127,101 @@ impl Part {
     }
 }
 
-/// An image or a document: either inline or by reference.
+/// A source of a text.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Annotation {
+    /// What the source is.
+    pub kind: SourceKind,
+    /// Its address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// The document or the file: its id, or its index among the documents of the request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub document: Option<String>,
+    /// Its title or file name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// Where the annotated text begins, in characters of the part. Absent if the annotation is about the whole part.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start: Option<u64>,
+    /// Where it ends, in characters of the part.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end: Option<u64>,
+    /// The quoted text of the source.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quote: Option<String>,
+    /// The provider that wrote `data`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider: Option<String>,
+    /// The annotation as it came, for providers that require it back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<Json>,
+}
+
+impl Annotation {
+    /// An annotation of this kind, everything else absent.
+    pub fn new(kind: SourceKind) -> Self {
+        Self {
+            kind,
+            url: None,
+            document: None,
+            title: None,
+            start: None,
+            end: None,
+            quote: None,
+            provider: None,
+            data: None,
+        }
+    }
+}
+
+/// What a source of a text is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Encode, Decode, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SourceKind {
+    /// A page of the web.
+    Url,
+    /// A document of the conversation.
+    Document,
+    /// A file that is stored at the provider.
+    File,
+    /// A result of a search that the application gave.
+    SearchResult,
+    /// A place on a map.
+    Map,
+}
+
+/// A call of a tool that the provider runs, its result, or both in one item.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProviderTool {
+    /// The provider.
+    pub provider: String,
+    /// What of the call it is.
+    pub step: ProviderToolStep,
+    /// The provider's id of the call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// The tool, as the provider names it.
+    pub name: String,
+    /// The item as it came; it goes back unchanged to that provider and nowhere else.
+    pub data: Json,
+}
+
+/// What of a call of a provider's tool an item holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Encode, Decode, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ProviderToolStep {
+    /// The call.
+    Call,
+    /// The result.
+    Result,
+    /// Both.
+    Both,
+}
+
+/// An image, a document or a recording: either inline or by reference.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Media {
@@ -132,6 +234,21 @@ pub struct Media {
     /// Where the provider can fetch it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
+    /// Its file name, or its id at the provider.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+}
+
+impl Media {
+    /// Bytes in base64, of this media type.
+    pub fn inline(media_type: Option<&str>, data: impl Into<Arc<str>>) -> Self {
+        Self { media_type: media_type.map(str::to_owned), data: Some(data.into()), url: None, name: None }
+    }
+
+    /// The address from which the provider fetches it.
+    pub fn at(url: impl Into<String>) -> Self {
+        Self { media_type: None, data: None, url: Some(url.into()), name: None }
+    }
 }
 
 /// Reasoning of a model, with the data that its provider requires in the next request.
@@ -157,6 +274,10 @@ pub struct Reasoning {
     /// are taken to be the called provider's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
+    /// The hash of what the provider was sent before the answer. A model that binds its reasoning to that refuses it after
+    /// anything else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prefix: Option<Hash>,
 }
 
 /// A model's wish to use a tool.
@@ -211,21 +332,49 @@ pub struct Usage {
     pub cache_write_tokens: Option<u64>,
     /// Tokens of the answer that were reasoning.
     pub reasoning_tokens: Option<u64>,
+    /// Of `cache_write_tokens`, those that the provider keeps for the longer of its two times.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_write_long_tokens: Option<u64>,
+    /// Tokens of the prompt that are sound.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub audio_input_tokens: Option<u64>,
+    /// Tokens of the answer that are sound.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub audio_output_tokens: Option<u64>,
+    /// Tokens of the answer that are images.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image_output_tokens: Option<u64>,
+    /// How often the provider searched the web, which it bills for each search.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub n_searches: Option<u64>,
+    /// How many images were made, where the provider bills for each image.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub n_images: Option<u64>,
 }
 
 impl Usage {
+    /// Every figure of two usages, for what is done with each.
+    fn each(&mut self, other: &Self, mut of: impl FnMut(&mut Option<u64>, Option<u64>)) {
+        of(&mut self.input_tokens, other.input_tokens);
+        of(&mut self.output_tokens, other.output_tokens);
+        of(&mut self.total_tokens, other.total_tokens);
+        of(&mut self.cached_input_tokens, other.cached_input_tokens);
+        of(&mut self.cache_write_tokens, other.cache_write_tokens);
+        of(&mut self.reasoning_tokens, other.reasoning_tokens);
+        of(&mut self.cache_write_long_tokens, other.cache_write_long_tokens);
+        of(&mut self.audio_input_tokens, other.audio_input_tokens);
+        of(&mut self.audio_output_tokens, other.audio_output_tokens);
+        of(&mut self.image_output_tokens, other.image_output_tokens);
+        of(&mut self.n_searches, other.n_searches);
+        of(&mut self.n_images, other.n_images);
+    }
+
     /// Returns the usage since `before`. A figure that did not change is absent.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
-        let grown = |of: fn(&Self) -> Option<u64>| grown(of(self), of(before));
-        Self {
-            input_tokens: grown(|usage| usage.input_tokens),
-            output_tokens: grown(|usage| usage.output_tokens),
-            total_tokens: grown(|usage| usage.total_tokens),
-            cached_input_tokens: grown(|usage| usage.cached_input_tokens),
-            cache_write_tokens: grown(|usage| usage.cache_write_tokens),
-            reasoning_tokens: grown(|usage| usage.reasoning_tokens),
-        }
+        let mut since = *self;
+        since.each(before, |sum, before| *sum = grown(*sum, before));
+        since
     }
 
     /// Tokens of prompt and answer; a figure that is not known counts as 0.
@@ -236,17 +385,11 @@ impl Usage {
 
     /// Adds the figures of another call; a figure that one side lacks counts as 0 there.
     pub fn add(&mut self, other: &Self) {
-        fn sum(a: &mut Option<u64>, b: Option<u64>) {
-            if let Some(b) = b {
-                *a = Some(a.unwrap_or(0).saturating_add(b));
+        self.each(other, |sum, more| {
+            if let Some(more) = more {
+                *sum = Some(sum.unwrap_or(0).saturating_add(more));
             }
-        }
-        sum(&mut self.input_tokens, other.input_tokens);
-        sum(&mut self.output_tokens, other.output_tokens);
-        sum(&mut self.total_tokens, other.total_tokens);
-        sum(&mut self.cached_input_tokens, other.cached_input_tokens);
-        sum(&mut self.cache_write_tokens, other.cache_write_tokens);
-        sum(&mut self.reasoning_tokens, other.reasoning_tokens);
+        });
     }
 }
 
@@ -282,6 +425,24 @@ pub struct UnitPrices {
     /// Tokens of reasoning; as `output` when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reasoning: Option<u64>,
+    /// Tokens written to the provider's cache for the longer of its two times; as `cache_write` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_write_long: Option<u64>,
+    /// Tokens of sound in the prompt; as `input` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub audio_input: Option<u64>,
+    /// Tokens of sound in the answer; as `output` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub audio_output: Option<u64>,
+    /// Tokens of images in the answer; as `output` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image_output: Option<u64>,
+    /// One search of the web, in nano-dollars; absent where the price is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub search: Option<u64>,
+    /// One image, in nano-dollars, where images are billed by number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<u64>,
 }
 
 /// Why a model stopped.
@@ -327,6 +488,27 @@ impl Serialize for ToolChoice {
             Self::Required => serializer.serialize_str("required"),
             Self::Tool(name) => serde_json::json!({ "name": name }).serialize(serializer),
         }
+    }
+}
+
+impl schemars::JsonSchema for ToolChoice {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "ToolChoice".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "description": "How the model may use its tools.",
+            "oneOf": [
+                { "enum": ["auto", "none", "required"] },
+                {
+                    "type": "object",
+                    "properties": { "name": { "type": "string", "description": "The tool that it must use." } },
+                    "required": ["name"],
+                    "additionalProperties": false,
+                },
+            ],
+        })
     }
 }
 

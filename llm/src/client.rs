@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use rethread_events::event::RequestChange;
 use rethread_events::memory::Embedding;
 use rethread_events::thread::PermitObserver;
 use rethread_events::trace_context::TraceParent;
@@ -66,6 +67,11 @@ pub trait Listener: Send {
     /// An attempt ended.
     fn tried(&mut self, event: TryEvent) {
         let _ = event;
+    }
+
+    /// The request that is sent differs from the one that was asked for. Each attempt says so anew.
+    fn changed(&mut self, change: RequestChange) {
+        let _ = change;
     }
 
     /// Whether pieces are wanted at all. A client makes none for a listener that says no, and then they cost

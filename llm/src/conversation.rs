@@ -102,9 +102,9 @@ fn unknown(what: &str, value: &Value, place: &str) -> ConversationError {
 fn media(url: &str) -> Media {
     match url.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,")) {
         Some((media_type, data)) => {
-            Media { media_type: Some(media_type.to_owned()), data: Some(data.into()), url: None }
+            Media::inline(Some(media_type), data)
         }
-        None => Media { media_type: None, data: None, url: Some(url.to_owned()) },
+        None => Media::at(url),
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use rethread_events::event::RequestChange;
+
 use crate::client::{CallContext, Client, Delta, Layer, Listener, TryEvent};
 use crate::error::{ErrorKind, LlmError, is_retryable};
 use crate::request::Request;
@@ -78,6 +80,10 @@ impl Listener for Counting<'_> {
     fn tried(&mut self, event: TryEvent) {
         self.attempts += 1;
         self.inner.tried(event);
+    }
+
+    fn changed(&mut self, change: RequestChange) {
+        self.inner.changed(change);
     }
 
     fn wants_deltas(&self) -> bool {

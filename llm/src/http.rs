@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
-use serde_json::Value;
 use url::Url;
 
 use crate::client::{CallContext, Client, Health, ModelEntry};
@@ -16,7 +15,7 @@ pub use crate::profile::HttpLimits;
 use crate::request::Request;
 use crate::response::Response;
 use crate::secret::Key;
-use crate::wire::Wire;
+use crate::wire::{Built, Wire};
 use rethread_events::memory::Embedding;
 use rethread_events::text::sources_after;
 
@@ -77,6 +76,8 @@ fn same_host_only() -> reqwest::redirect::Policy {
 /// A provider reached over HTTP. Every call is one attempt.
 pub struct HttpClient {
     name: &'static str,
+    /// The profile that it is the client of.
+    profile: Option<String>,
     wire: Arc<dyn Wire>,
     http: reqwest::Client,
     base: Url,
@@ -119,6 +120,7 @@ impl KeyHeader {
 
 /// The parts of a new [`HttpClient`].
 pub(crate) struct HttpParts {
+    pub(crate) profile: Option<String>,
     pub(crate) name: &'static str,
     pub(crate) wire: Arc<dyn Wire>,
     pub(crate) http: reqwest::Client,
@@ -133,12 +135,12 @@ pub(crate) struct HttpParts {
 
 impl HttpClient {
     pub(crate) fn new(parts: HttpParts) -> Self {
-        let HttpParts { name, wire, http, base, key, key_header, secrets, extra_headers, limits, default_model } =
+        let HttpParts { profile, name, wire, http, base, key, key_header, secrets, extra_headers, limits, default_model } =
             parts;
         let mut headers = HeaderMap::new();
         wire.headers(&mut headers);
         let own_headers = extra_headers;
-        Self { name, wire, http, base, key, key_header, secrets, headers, own_headers, limits, default_model }
+        Self { name, profile, wire, http, base, key, key_header, secrets, headers, own_headers, limits, default_model }
     }
 
     /// The head of a request with this key. What the profile says wins over what the protocol says.
@@ -151,13 +153,9 @@ impl HttpClient {
         headers
     }
 
-    /// The exact body that a request is sent as.
-    ///
-    /// # Errors
-    /// When the request cannot be put into this provider's words.
-    pub fn body(&self, request: &Request) -> Result<Value, LlmError> {
+    fn build(&self, request: &Request) -> Result<Built, LlmError> {
         request.validate(self.name)?;
-        self.wire.body(request)
+        self.wire.build(request)
     }
 
     /// The base URL with a path and query of the protocol added; a query of the base URL stays.
@@ -180,12 +178,23 @@ impl HttpClient {
 
     fn transport(&self, error: &reqwest::Error) -> LlmError {
         let kind = if error.is_timeout() { ErrorKind::Timeout } else { ErrorKind::Connection };
-        let mut out = LlmError::new(kind, self.name, chain(error));
+        let why = format!("{} ({})", chain(error), self.place());
+        let mut out = LlmError::new(kind, self.name, why);
         if error.is_builder() {
             out.kind = ErrorKind::InvalidRequest;
             out.retryable = false;
         }
         out
+    }
+
+    /// The profile and its address, for errors.
+    fn place(&self) -> String {
+        let mut base = crate::secret::without_secrets(self.base.clone());
+        base.truncate(base.trim_end_matches('/').len());
+        match &self.profile {
+            Some(name) => format!("profile `{name}`, {base}"),
+            None => base,
+        }
     }
 
     fn timeout_error(&self, what: &str, after_ms: u64) -> LlmError {

@@ -23,6 +23,7 @@ pub mod http;
 mod keys;
 pub mod limit;
 pub mod mock;
+pub mod models;
 pub mod prices;
 pub mod profile;
 pub mod profiles;
@@ -33,6 +34,7 @@ pub mod response;
 pub mod retry;
 #[cfg(feature = "http")]
 pub mod secret;
+mod shape;
 #[cfg(feature = "http")]
 pub mod sse;
 pub mod tokens;
@@ -44,8 +46,9 @@ pub use error::{ErrorKind, LlmError};
 pub use profile::Profile;
 pub use profiles::Profiles;
 pub use provider::Provider;
-pub use request::{ReasoningOptions, Request, ResponseFormat};
+pub use request::{CacheMode, Instructions, ReasoningOptions, Request, ResponseFormat};
 pub use response::{Cost, Response, UnitPrices};
+pub use shape::{Refused, refused};
 pub use rethread_events::message;
 pub use rethread_events::thread::Messages;
 

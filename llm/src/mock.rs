@@ -122,11 +122,11 @@ fn build(answer: &MockAnswer, request: &Request, number: usize) -> Response {
         }
     });
     let usage = answer.usage.unwrap_or_else(|| estimate(request, &content));
-    let cx = AnswerContext { provider: NAME, n_answers: number };
+    let cx = AnswerContext { provider: NAME, n_answers: number, prefix: None };
     let id = format!("mock-{number}");
     let model = answer.model.clone().or_else(|| Some(request.model.clone()));
     let response = draft::response(content, (finish, None), usage, model, Some(id), cx);
-    Response { cost: Some(Cost { nanousd: 0, prices: UnitPrices::default() }), ..response }
+    Response { cost: Some(Cost { nanousd: 0, prices: Some(UnitPrices::default()) }), ..response }
 }
 
 fn tool_call(call: &MockCall, number: usize, index: usize) -> ToolCall {
@@ -163,8 +163,8 @@ fn weight(part: &Part) -> usize {
         Part::Reasoning(reasoning) => reasoning.text.as_ref().map_or(0, String::len),
         Part::ToolCall(call) => call.name.len() + json_weight(&call.arguments.0),
         Part::ToolResult(result) => result.content.iter().map(weight).sum(),
-        Part::Image(_) | Part::Document(_) => 1_000,
-        Part::Opaque { .. } => 0,
+        Part::Image(_) | Part::Document(_) | Part::Audio(_) => 1_000,
+        Part::Opaque { .. } | Part::ProviderTool(_) => 0,
     }
 }
 

@@ -1,190 +1,182 @@
-//! Prices and abilities of models, from a dated table; a newer one can be loaded at run time.
+//! What a call costs.
 //!
-//! Everything is integers: nano-dollars, and prices in nano-dollars per million tokens. A model that is not in the
-//! table has an unknown cost, never 0.
-
-use std::collections::HashMap;
-use std::path::Path;
-use std::sync::{Arc, OnceLock};
+//! Everything is integers: nano-dollars, and prices in nano-dollars per million tokens. A model whose price is not known
+//! has an unknown cost, never 0. Where a price depends on something that an answer does not say, the higher one counts.
 
 use rethread_events::message::Usage;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
-use crate::client::ModelInfo;
 use crate::response::{Cost, UnitPrices};
 
-/// The table that is built in: LiteLLM's public list, trimmed by `data/trim_prices.py`.
-const BUILT_IN: &str = include_str!("../data/prices.json");
-/// The largest table that is read, in bytes.
-const TABLE_BYTES_MAX: u64 = 16 << 20;
-/// Some models cost more when the prompt is longer than this.
-const LONG_PROMPT_TOKENS: u64 = 200_000;
+mod dollars;
 
-/// Prices and abilities of models.
-#[derive(Debug, Deserialize)]
-pub struct PriceTable {
-    /// The source of the figures.
-    pub source: String,
-    /// The day they were taken, `YYYY-MM-DD`.
-    pub date: String,
-    models: HashMap<String, Entry>,
-}
+pub use dollars::ProfilePrices;
 
-#[derive(Debug, Clone, Deserialize)]
-struct Entry {
-    prices: UnitPrices,
-    #[serde(default)]
-    above_200k: Option<UnitPrices>,
-    #[serde(default)]
-    context: Option<u64>,
-    #[serde(default)]
-    answer: Option<u64>,
-    #[serde(default)]
-    can: Vec<String>,
-}
+macro_rules! rates {
+    ($($(#[$doc:meta])* $field:ident,)*) => {
+        /// Prices of tokens in nano-dollars per million. An absent one is that of the standard tier, or as
+        /// [`UnitPrices`] says.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+        #[serde(default, deny_unknown_fields)]
+        pub struct Rates {
+            $($(#[$doc])* #[serde(skip_serializing_if = "Option::is_none")] pub $field: Option<u64>,)*
+        }
 
-/// Why a table cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum TableError {
-    /// The file cannot be read.
-    #[error("cannot read the price table {path}")]
-    File {
-        /// Which file.
-        path: String,
-        /// Why.
-        #[source]
-        source: std::io::Error,
-    },
-    /// It is not such a table.
-    #[error("{path} is not a price table")]
-    Syntax {
-        /// Which file.
-        path: String,
-        /// The fault.
-        #[source]
-        source: serde_json::Error,
-    },
-}
+        impl Rates {
+            /// These rates, completed by others where they are absent.
+            #[must_use]
+            fn or(self, others: Self) -> Self {
+                Self { $($field: self.$field.or(others.$field),)* }
+            }
 
-impl PriceTable {
-    /// The table that is built in. Read once per process, in a few milliseconds.
-    pub fn built_in() -> Arc<Self> {
-        static TABLE: OnceLock<Arc<PriceTable>> = OnceLock::new();
-        let read = || {
-            let empty = || PriceTable { source: String::new(), date: String::new(), models: HashMap::new() };
-            // A test reads the table; should it be damaged all the same, every cost is unknown.
-            Arc::new(serde_json::from_str(BUILT_IN).unwrap_or_else(|_| empty()))
-        };
-        Arc::clone(TABLE.get_or_init(read))
-    }
-
-    /// A table from a file of the same form.
-    ///
-    /// # Errors
-    /// When the file cannot be read or is no such table.
-    pub fn from_file(path: &Path) -> Result<Self, TableError> {
-        use std::io::Read as _;
-        let shown = path.display().to_string();
-        let fail = |source| TableError::File { path: shown.clone(), source };
-        let mut text = String::new();
-        let file = std::fs::File::open(path).map_err(fail)?;
-        file.take(TABLE_BYTES_MAX).read_to_string(&mut text).map_err(fail)?;
-        serde_json::from_str(&text).map_err(|source| TableError::Syntax { path: shown, source })
-    }
-
-    /// The number of models in it.
-    pub fn n_models(&self) -> usize {
-        self.models.len()
-    }
-
-    /// The entry of a model of a price list, such as `openai` or `openrouter`. A dated name that is not listed
-    /// (`gpt-4o-2024-08-06`) has the entry of the name without the date.
-    fn entry(&self, list: &str, model: &str) -> Option<&Entry> {
-        let model = model.strip_prefix("models/").unwrap_or(model);
-        let find = |name: &str| self.models.get(&format!("{list}/{name}"));
-        find(model).or_else(|| find(without_date(model)?))
-    }
-
-    /// The unit prices of a call with a prompt of this length.
-    pub fn unit_prices(&self, list: &str, model: &str, input_tokens: u64) -> Option<UnitPrices> {
-        let entry = self.entry(list, model)?;
-        Some(match entry.above_200k {
-            Some(above) if input_tokens > LONG_PROMPT_TOKENS => above,
-            _ => entry.prices,
-        })
-    }
-
-    /// Whether a model of OpenAI reasons before it answers, at any address: by the flag of the
-    /// table, and by the name's family when the table does not list the name.
-    pub fn reasons(&self, model: &str) -> bool {
-        let name = model.rsplit('/').next().unwrap_or(model);
-        // A fine-tuned model is named `ft:BASE:ORGANISATION:…`.
-        let name = name.strip_prefix("ft:").map_or(name, |tuned| tuned.split(':').next().unwrap_or(tuned));
-        let flagged = |list: &str| Some(self.entry(list, name)?.can.iter().any(|known| known == "reasoning"));
-        flagged("openai").or_else(|| flagged("azure")).unwrap_or_else(|| is_of_reasoning_family(name))
-    }
-
-    /// Returns the known properties of a model.
-    pub fn model_info(&self, list: &str, model: &str) -> Option<ModelInfo> {
-        let entry = self.entry(list, model)?;
-        let can = |ability: &str| Some(entry.can.iter().any(|known| known == ability));
-        Some(ModelInfo {
-            model: model.to_owned(),
-            context_tokens_max: entry.context,
-            output_tokens_max: entry.answer,
-            tools: can("tools"),
-            vision: can("vision"),
-            reasoning: can("reasoning"),
-            json_schema: can("json_schema"),
-            prices: Some(entry.prices),
-        })
-    }
-}
-
-/// Whether the name of an unlisted model belongs to a family of OpenAI that reasons: `o` and a number, `gpt-` and a
-/// number from 5 on, `codex-`, `gpt-oss`.
-fn is_of_reasoning_family(name: &str) -> bool {
-    let number = |text: &str| text.split(|c: char| !c.is_ascii_digit()).next().and_then(|n| n.parse::<u32>().ok());
-    let o_series = name.strip_prefix('o').and_then(number).is_some();
-    let gpt = name.strip_prefix("gpt-").and_then(number).is_some_and(|n| n >= 5);
-    o_series || gpt || name.starts_with("codex-") || name.starts_with("gpt-oss")
-}
-
-/// The name without a date or `-latest` at its end.
-fn without_date(model: &str) -> Option<&str> {
-    if let Some(name) = model.strip_suffix("-latest") {
-        return Some(name);
-    }
-    let bytes = model.as_bytes();
-    let dated = |form: &[u8]| {
-        let tail = bytes.get(bytes.len().checked_sub(form.len())?..)?;
-        let fits = tail.iter().zip(form).all(|(b, f)| if *f == b'0' { b.is_ascii_digit() } else { b == f });
-        fits.then(|| &model[..model.len() - form.len()])
+            /// The higher of two rates each.
+            #[must_use]
+            fn max(self, others: Self) -> Self {
+                Self { $($field: self.$field.max(others.$field),)* }
+            }
+        }
     };
-    dated(b"-0000-00-00").or_else(|| dated(b"-00000000"))
 }
 
-/// Returns the cost of a call at these prices; `None` if the number of tokens is not known. The input includes tokens
-/// read from and written to the provider's cache, the output includes reasoning.
+rates! {
+    /// Tokens of the prompt.
+    input,
+    /// Tokens of the answer.
+    output,
+    /// Tokens of the prompt that came from the provider's cache.
+    cached_input,
+    /// Tokens of the prompt that were written to the provider's cache.
+    cache_write,
+    /// Tokens that were written to it for the longer of its two times.
+    cache_write_long,
+    /// Tokens of reasoning.
+    reasoning,
+    /// Tokens of sound in the prompt.
+    audio_input,
+    /// Tokens of sound in the answer.
+    audio_output,
+    /// Tokens of images in the answer.
+    image_output,
+}
+
+/// What a model costs, in every tier of service.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ModelPrices {
+    /// The prices hold for prompts of more than so many tokens.
+    #[serde(skip_serializing_if = "is_zero")]
+    above: u64,
+    standard: Rates,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    priority: Option<Rates>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    flex: Option<Rates>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    batch: Option<Rates>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ultrafast: Option<Rates>,
+    /// The prices of longer prompts, the shortest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    long: Vec<ModelPrices>,
+    /// One search of the web by the provider, in nano-dollars.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    search: Option<u64>,
+    /// One image that is made, in nano-dollars, where images are billed by number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    image: Option<u64>,
+}
+
+// Serde gives a reference.
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_zero(n: &u64) -> bool {
+    *n == 0
+}
+
+impl ModelPrices {
+    /// Prices of the standard tier alone.
+    pub fn of_rates(standard: Rates) -> Self {
+        Self { standard, ..Self::default() }
+    }
+
+    fn tier(&self, tier: Option<&str>) -> Option<Rates> {
+        match tier {
+            Some("priority") => self.priority,
+            Some("flex") => self.flex,
+            Some("batch") => self.batch,
+            Some("ultrafast") => self.ultrafast,
+            _ => None,
+        }
+    }
+
+    /// The unit prices of a call with a prompt of this length in this tier of service. `None` if the price of tokens is
+    /// not known.
+    pub fn unit(&self, input_tokens: u64, tier: Option<&str>) -> Option<UnitPrices> {
+        let usual = self.tier(tier).unwrap_or_default().or(self.standard);
+        let long = self.long.iter().rfind(|long| input_tokens > long.above);
+        let rates = match long {
+            None => usual,
+            Some(long) => {
+                let standard = long.standard.or(self.standard);
+                long.tier(tier).unwrap_or_default().or(usual.max(standard))
+            }
+        };
+        Some(UnitPrices {
+            input: rates.input?,
+            output: rates.output?,
+            cached_input: rates.cached_input,
+            cache_write: rates.cache_write,
+            reasoning: rates.reasoning,
+            cache_write_long: rates.cache_write_long,
+            audio_input: rates.audio_input,
+            audio_output: rates.audio_output,
+            image_output: rates.image_output,
+            search: self.search,
+            image: self.image,
+        })
+    }
+}
+
+/// Returns the cost of a call at these prices; `None` if the number of tokens is not known, or if the provider bills
+/// something whose price is not known. The input includes tokens read from and written to the provider's cache, the
+/// output includes reasoning.
 pub fn cost(prices: UnitPrices, usage: &Usage) -> Option<Cost> {
-    let input = usage.input_tokens?;
-    let output = usage.output_tokens?;
-    let cached = usage.cached_input_tokens.unwrap_or(0);
-    let written = usage.cache_write_tokens.unwrap_or(0);
-    let plain = input.saturating_sub(cached).saturating_sub(written);
-    let thought = usage.reasoning_tokens.filter(|_| prices.reasoning.is_some()).unwrap_or(0).min(output);
-    let sum: u128 = [
-        (plain, prices.input),
+    let parts = parts(prices, usage)?;
+    let tokens: u128 = parts.iter().map(|(tokens, price)| u128::from(*tokens) * u128::from(*price)).sum();
+    let fees = [(usage.n_searches, prices.search), (usage.n_images, prices.image)];
+    let mut sum = tokens.div_ceil(1_000_000);
+    for (n, price) in fees {
+        match (n.unwrap_or(0), price) {
+            (0, _) => {}
+            (n, Some(price)) => sum += u128::from(n) * u128::from(price),
+            (_, None) => return None,
+        }
+    }
+    Some(Cost { nanousd: u64::try_from(sum).unwrap_or(u64::MAX), prices: Some(prices) })
+}
+
+/// Each part of a usage with its price.
+fn parts(prices: UnitPrices, usage: &Usage) -> Option<[(u64, u64); 9]> {
+    let (input, output) = (usage.input_tokens?, usage.output_tokens?);
+    let of = |part: Option<u64>, whole: u64| part.unwrap_or(0).min(whole);
+    let cached = of(usage.cached_input_tokens, input);
+    let written = of(usage.cache_write_tokens, input - cached);
+    let written_long = of(usage.cache_write_long_tokens, written);
+    let heard = of(usage.audio_input_tokens.filter(|_| prices.audio_input.is_some()), input - cached - written);
+    let thought = of(usage.reasoning_tokens.filter(|_| prices.reasoning.is_some()), output);
+    let spoken = of(usage.audio_output_tokens.filter(|_| prices.audio_output.is_some()), output - thought);
+    let drawn = of(usage.image_output_tokens.filter(|_| prices.image_output.is_some()), output - thought - spoken);
+    let write = prices.cache_write.unwrap_or(prices.input);
+    Some([
+        (input - cached - written - heard, prices.input),
         (cached, prices.cached_input.unwrap_or(prices.input)),
-        (written, prices.cache_write.unwrap_or(prices.input)),
-        (output - thought, prices.output),
+        (written - written_long, write),
+        (written_long, prices.cache_write_long.unwrap_or(write)),
+        (heard, prices.audio_input.unwrap_or(prices.input)),
+        (output - thought - spoken - drawn, prices.output),
         (thought, prices.reasoning.unwrap_or(prices.output)),
-    ]
-    .iter()
-    .map(|(tokens, price)| u128::from(*tokens) * u128::from(*price))
-    .sum();
-    let nanousd = u64::try_from(sum.div_ceil(1_000_000)).unwrap_or(u64::MAX);
-    Some(Cost { nanousd, prices })
+        (spoken, prices.audio_output.unwrap_or(prices.output)),
+        (drawn, prices.image_output.unwrap_or(prices.output)),
+    ])
 }
 
 /// The price list that holds for a provider at this address; none for a server of one's own.
@@ -194,25 +186,33 @@ pub(crate) fn list_of(provider: crate::Provider, host: Option<&str>) -> Option<&
     match provider {
         Provider::Anthropic => host.ends_with("anthropic.com").then_some("anthropic"),
         Provider::Gemini | Provider::GeminiOpenai => host.ends_with("googleapis.com").then_some("gemini"),
-        Provider::OpenaiChat | Provider::OpenaiResponses => [
-            ("openai.com", "openai"),
-            ("azure.com", "azure"),
-            ("openrouter.ai", "openrouter"),
-            ("deepseek.com", "deepseek"),
-            ("mistral.ai", "mistral"),
-            ("groq.com", "groq"),
-            ("x.ai", "xai"),
-            ("together.xyz", "together_ai"),
-            ("fireworks.ai", "fireworks_ai"),
-            ("moonshot.ai", "moonshot"),
-            ("minimax.io", "minimax"),
-            ("cerebras.ai", "cerebras"),
-        ]
-        .iter()
-        .find(|(known, _)| host == *known || host.strip_suffix(known).is_some_and(|h| h.ends_with('.')))
-        .map(|(_, list)| *list),
+        Provider::Openai | Provider::OpenaiChat | Provider::OpenaiResponses => LISTS
+            .iter()
+            .find(|(known, _)| host == *known || host.strip_suffix(known).is_some_and(|h| h.ends_with('.')))
+            .map(|(_, list)| *list),
         Provider::Mock | Provider::Human => None,
     }
+}
+
+/// The lists of the table that are found by a host.
+const LISTS: &[(&str, &str)] = &[
+    ("openai.com", "openai"),
+    ("azure.com", "azure"),
+    ("openrouter.ai", "openrouter"),
+    ("deepseek.com", "deepseek"),
+    ("mistral.ai", "mistral"),
+    ("groq.com", "groq"),
+    ("x.ai", "xai"),
+    ("together.xyz", "together_ai"),
+    ("fireworks.ai", "fireworks_ai"),
+    ("moonshot.ai", "moonshot"),
+    ("minimax.io", "minimax"),
+    ("cerebras.ai", "cerebras"),
+];
+
+/// The list of this name; `None` if the table has no such list.
+pub(crate) fn list_named(name: &str) -> Option<&'static str> {
+    LISTS.iter().map(|(_, list)| *list).chain(["anthropic", "gemini"]).find(|list| *list == name)
 }
 
 #[cfg(test)]

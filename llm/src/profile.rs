@@ -10,8 +10,9 @@ use crate::answers::CacheLimits;
 use crate::limit::RateLimits;
 use crate::mock::MockScript;
 use crate::provider::Provider;
-use crate::request::{ReasoningOptions, Request, ResponseFormat};
-use crate::response::UnitPrices;
+use crate::models::ModelFacts;
+use crate::prices::ProfilePrices;
+use crate::request::{CacheMode, ReasoningOptions, Request, ResponseFormat, ToolChoice};
 use crate::retry::RetryPolicy;
 
 /// A named way to a model.
@@ -22,7 +23,7 @@ use crate::retry::RetryPolicy;
 ///
 ///     [profiles.fast]
 ///     provider = "openai_chat"
-///     model = "gpt-4o-mini"
+///     model = "gpt-6-luna"
 ///     params = { temperature = 0.2, max_tokens = 800 }
 ///     fallback = ["local"]
 ///
@@ -32,7 +33,7 @@ use crate::retry::RetryPolicy;
 ///     base_url = "http://127.0.0.1:8000/v1"
 ///     auth = "none"
 /// "#)?;
-/// assert_eq!(profiles.get("fast")?.model, "gpt-4o-mini");
+/// assert_eq!(profiles.get("fast")?.model, "gpt-6-luna");
 /// # Ok::<(), rethread_llm::profiles::ProfileError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -66,10 +67,10 @@ pub struct Profile {
     /// Azure's `api-version`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api_version: Option<String>,
-    /// Whether the model reasons before it answers; from the price table if absent. Decides which fields OpenAI's
-    /// protocols use, for example with Azure's deployments, whose names are arbitrary.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reasoning_model: Option<bool>,
+    /// What is known of the model, in place of what the table of models says: for deployments, whose names are arbitrary,
+    /// and for private models.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub model_facts: ModelFacts,
     /// Headers added to every request. `${NAME}` in a value is replaced by a variable of the environment, `$${` by
     /// `${`. Keys belong into variables: this file is read by people.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -91,13 +92,17 @@ pub struct Profile {
     pub limits: RateLimits,
     /// Answers are kept on disk and given again to the same request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cache: Option<CacheProfile>,
-    /// The price of the model, in nano-dollars per million tokens; overrides the price table.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::profiles::check::prices")]
-    pub prices: Option<UnitPrices>,
-    /// The longest conversation the model takes, in tokens; wins over the table of models.
+    pub answer_cache: Option<CacheProfile>,
+    /// The price of the model, in dollars per million tokens; overrides the table of models.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub context_tokens_max: Option<u64>,
+    pub prices: Option<ProfilePrices>,
+    /// The list of the table of models whose prices hold, for a gateway that bills what the provider does: `openai`,
+    /// `anthropic`, … That of the address when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub price_list: Option<String>,
+    /// Whether the provider caches the beginning of prompts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache: Option<CacheMode>,
     /// Profiles to turn to, in order, when this one stays down.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fallback: Vec<String>,
@@ -189,6 +194,9 @@ pub struct Params {
     /// See [`Request::stop`].
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stop: Vec<String>,
+    /// See [`Request::tool_choice`]; only for requests with tools.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool_choice: Option<ToolChoice>,
     /// See [`Request::parallel_tool_calls`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parallel_tool_calls: Option<bool>,
@@ -198,6 +206,12 @@ pub struct Params {
     /// See [`Request::reasoning`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reasoning: Option<ReasoningOptions>,
+    /// See [`Request::service_tier`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub service_tier: Option<String>,
+    /// See [`Request::verbosity`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verbosity: Option<String>,
     /// See [`Request::extra`]; a request's own keys win.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub extra: Map<String, Value>,
@@ -216,20 +230,27 @@ impl Profile {
             api_key_ttl_ms: None,
             auth: Auth::default(),
             api_version: None,
-            reasoning_model: None,
+            model_facts: ModelFacts::default(),
             headers: BTreeMap::new(),
             reasoning_field: None,
             params: Params::default(),
             http: HttpLimits::default(),
             retry: RetryPolicy::default(),
             limits: RateLimits::default(),
-            cache: None,
+            answer_cache: None,
             prices: None,
-            context_tokens_max: None,
+            price_list: None,
+            cache: None,
             fallback: Vec::new(),
             script: None,
             script_file: None,
         }
+    }
+
+    /// What the profile says of its model.
+    pub(crate) fn facts(&self) -> ModelFacts {
+        let prices = self.prices.as_ref().map(|ProfilePrices(prices)| prices.clone());
+        ModelFacts { prices, ..self.model_facts.clone() }
     }
 
     /// Fills in what the request leaves open. Doing it twice changes nothing more.
@@ -248,6 +269,9 @@ impl Profile {
         }
         if !request.tools.is_empty() {
             request.parallel_tool_calls = request.parallel_tool_calls.or(params.parallel_tool_calls);
+            if request.tool_choice.as_ref().is_none_or(|choice| *choice == ToolChoice::Auto) {
+                request.tool_choice = params.tool_choice.clone().or(request.tool_choice.take());
+            }
         }
         if request.response_format.is_none() {
             request.response_format.clone_from(&params.response_format);
@@ -255,10 +279,21 @@ impl Profile {
         if request.reasoning.is_none() {
             request.reasoning.clone_from(&params.reasoning);
         }
+        if request.service_tier.is_none() {
+            request.service_tier.clone_from(&params.service_tier);
+        }
+        if request.verbosity.is_none() {
+            request.verbosity.clone_from(&params.verbosity);
+        }
+        request.cache = request.cache.or(self.cache);
         for (key, value) in &params.extra {
             if !request.extra.contains_key(key) {
                 request.extra.insert(key.clone(), value.clone());
             }
         }
     }
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }

@@ -11,7 +11,8 @@ use crate::answers::{AnswerStore, StoreError};
 use crate::client::Client;
 use crate::error::LlmError;
 use crate::mock::ScriptError;
-use crate::prices::{self, PriceTable};
+use crate::models::{Address, KnownModels, ModelTable};
+use crate::prices;
 use crate::profile::Profile;
 use crate::provider::Provider;
 use crate::relay::Relay;
@@ -142,7 +143,7 @@ pub struct Profiles {
     stores: Mutex<HashMap<PathBuf, Arc<AnswerStore>>>,
     cache_folder: Option<PathBuf>,
     relay: Option<Arc<dyn Relay>>,
-    table: Arc<PriceTable>,
+    table: Arc<ModelTable>,
 }
 
 impl Profiles {
@@ -165,7 +166,7 @@ impl Profiles {
             stores: Mutex::default(),
             cache_folder: None,
             relay: None,
-            table: PriceTable::built_in(),
+            table: ModelTable::built_in(),
         }
     }
 
@@ -191,11 +192,30 @@ impl Profiles {
         self
     }
 
-    /// Takes prices and abilities of models from this table instead of the built-in one.
+    /// Takes the facts of models from this table instead of the built-in one.
     #[must_use]
-    pub fn with_prices(mut self, table: Arc<PriceTable>) -> Self {
+    pub fn with_models(mut self, table: Arc<ModelTable>) -> Self {
         self.table = table;
         self
+    }
+
+    /// The table of models.
+    pub fn models(&self) -> &Arc<ModelTable> {
+        &self.table
+    }
+
+    /// What is known of the models that a profile can reach.
+    pub(crate) fn known(&self, profile: &Profile) -> Arc<KnownModels> {
+        let host = remote::host_of(&self.base_url(profile));
+        let named = profile.price_list.as_deref().and_then(prices::list_named);
+        let address = named.map_or_else(|| Address::of(profile.provider, host.as_deref()), Address::Provider);
+        Arc::new(KnownModels::new(profile, address, Arc::clone(&self.table)))
+    }
+
+    /// The profile with the provider whose protocol is spoken at its address.
+    pub(crate) fn resolved(&self, profile: &Profile) -> Profile {
+        let host = remote::host_of(&self.base_url(profile));
+        Profile { provider: profile.provider.at(host.as_deref()), ..profile.clone() }
     }
 
     /// The exact body that a profile's provider is sent for a request, without sending it; none for a provider that
@@ -205,9 +225,9 @@ impl Profiles {
     /// [`ProfileError::Unknown`], and [`ProfileError::Request`] if the provider's protocol cannot express it.
     pub fn body(&self, name: &str, request: &Request) -> Result<Option<Value>, ProfileError> {
         let profile = self.get(name)?;
-        let mut request = request.clone();
-        profile.apply(&mut request);
-        remote::body(profile, &self.base_url(profile), &self.table, &request)
+        let known = self.known(profile);
+        let profile = self.resolved(profile);
+        remote::body(&profile, &self.base_url(&profile), &known, request)
     }
 
     /// Returns the statistics of the attempts of a profile; `None` if it was never used.
@@ -234,11 +254,10 @@ impl Profiles {
     }
 
     fn has_price(&self, profile: &Profile, model: Option<&str>) -> bool {
-        let listed = || {
-            let list = prices::list_of(profile.provider, remote::host_of(&self.base_url(profile)).as_deref())?;
-            self.table.unit_prices(list, model.unwrap_or(&profile.model), 0)
-        };
-        profile.provider == Provider::Mock || profile.prices.or_else(listed).is_some()
+        let known = || self.known(profile).of(model.unwrap_or_default());
+        let has_own = profile.prices.is_some() && model.is_none_or(|model| model == profile.model);
+        let is_priced = || known().facts.prices.as_ref().is_some_and(|prices| prices.unit(0, None).is_some());
+        profile.provider == Provider::Mock || has_own || is_priced()
     }
 
     /// Adds a profile, or replaces the one of that name along with its client and those that may turn to it.

@@ -10,8 +10,10 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Provider {
+    /// OpenAI: Responses at its own address and at Azure's, Chat Completions at any other.
+    Openai,
     /// OpenAI Chat Completions, and every server that imitates it.
-    #[serde(alias = "openai", alias = "openai_compatible")]
+    #[serde(alias = "openai_compatible")]
     OpenaiChat,
     /// OpenAI Responses.
     OpenaiResponses,
@@ -29,7 +31,8 @@ pub enum Provider {
 }
 
 /// Every provider, in the order of the documentation.
-pub const PROVIDERS: [Provider; 7] = [
+pub const PROVIDERS: [Provider; 8] = [
+    Provider::Openai,
     Provider::OpenaiChat,
     Provider::OpenaiResponses,
     Provider::Anthropic,
@@ -43,6 +46,7 @@ impl Provider {
     /// The name in profiles, on the command line and in errors.
     pub const fn name(self) -> &'static str {
         match self {
+            Self::Openai => "openai",
             Self::OpenaiChat => "openai_chat",
             Self::OpenaiResponses => "openai_responses",
             Self::Anthropic => "anthropic",
@@ -56,7 +60,7 @@ impl Provider {
     /// The feature of this crate that the provider needs; none for those that are always there.
     pub const fn feature(self) -> Option<&'static str> {
         match self {
-            Self::OpenaiChat | Self::OpenaiResponses | Self::GeminiOpenai => Some("openai"),
+            Self::Openai | Self::OpenaiChat | Self::OpenaiResponses | Self::GeminiOpenai => Some("openai"),
             Self::Anthropic => Some("anthropic"),
             Self::Gemini => Some("gemini"),
             Self::Mock | Self::Human => None,
@@ -66,7 +70,7 @@ impl Provider {
     /// Returns the feature that is missing for this provider; none when it can be used.
     pub const fn missing_feature(self) -> Option<&'static str> {
         let is_there = match self {
-            Self::OpenaiChat | Self::OpenaiResponses | Self::GeminiOpenai => cfg!(feature = "openai"),
+            Self::Openai | Self::OpenaiChat | Self::OpenaiResponses | Self::GeminiOpenai => cfg!(feature = "openai"),
             Self::Anthropic => cfg!(feature = "anthropic"),
             Self::Gemini => cfg!(feature = "gemini"),
             Self::Mock | Self::Human => true,
@@ -77,7 +81,7 @@ impl Provider {
     /// The base URL of the provider itself, as its official client libraries mean it.
     pub const fn base_url(self) -> Option<&'static str> {
         match self {
-            Self::OpenaiChat | Self::OpenaiResponses => Some("https://api.openai.com/v1"),
+            Self::Openai | Self::OpenaiChat | Self::OpenaiResponses => Some("https://api.openai.com/v1"),
             Self::Anthropic => Some("https://api.anthropic.com"),
             Self::Gemini => Some("https://generativelanguage.googleapis.com"),
             Self::GeminiOpenai => Some("https://generativelanguage.googleapis.com/v1beta/openai"),
@@ -88,7 +92,7 @@ impl Provider {
     /// The variables that may hold the base URL; the first that is set counts.
     pub const fn base_url_env(self) -> &'static [&'static str] {
         match self {
-            Self::OpenaiChat | Self::OpenaiResponses => &["OPENAI_BASE_URL"],
+            Self::Openai | Self::OpenaiChat | Self::OpenaiResponses => &["OPENAI_BASE_URL"],
             Self::Anthropic => &["ANTHROPIC_BASE_URL"],
             Self::Gemini => &["GEMINI_BASE_URL", "GOOGLE_GEMINI_BASE_URL"],
             Self::GeminiOpenai => &["GEMINI_OPENAI_BASE_URL"],
@@ -99,10 +103,22 @@ impl Provider {
     /// The variables that may hold the key; the first that is set counts.
     pub const fn key_env(self) -> &'static [&'static str] {
         match self {
-            Self::OpenaiChat | Self::OpenaiResponses => &["OPENAI_API_KEY"],
+            Self::Openai | Self::OpenaiChat | Self::OpenaiResponses => &["OPENAI_API_KEY"],
             Self::Anthropic => &["ANTHROPIC_API_KEY"],
             Self::Gemini | Self::GeminiOpenai => &["GEMINI_API_KEY", "GOOGLE_API_KEY"],
             Self::Mock | Self::Human => &[],
+        }
+    }
+
+    /// The provider whose protocol is spoken at this host.
+    #[must_use]
+    pub(crate) fn at(self, host: Option<&str>) -> Self {
+        match self {
+            Self::Openai if matches!(crate::prices::list_of(self, host), Some("openai" | "azure")) => {
+                Self::OpenaiResponses
+            }
+            Self::Openai => Self::OpenaiChat,
+            other => other,
         }
     }
 
@@ -115,7 +131,7 @@ impl Provider {
         } else if starts(&["gemini", "gemma", "learnlm"]) {
             Some(Self::Gemini)
         } else if starts(&["gpt-", "chatgpt-", "o1", "o3", "o4", "ft:gpt", "codex-"]) {
-            Some(Self::OpenaiChat)
+            Some(Self::Openai)
         } else if starts(&["mock"]) {
             Some(Self::Mock)
         } else {
@@ -133,7 +149,7 @@ impl fmt::Display for Provider {
 /// A name that is no provider's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is not a provider: expected openai_chat, openai_responses, anthropic, gemini, gemini_openai, mock or human"
+    "`{0}` is not a provider: expected openai, openai_chat, openai_responses, anthropic, gemini, gemini_openai, mock or human"
 )]
 pub struct UnknownProvider(pub String);
 
@@ -142,7 +158,7 @@ impl FromStr for Provider {
     fn from_str(text: &str) -> Result<Self, UnknownProvider> {
         let name = text.to_ascii_lowercase().replace('-', "_");
         match name.as_str() {
-            "openai" | "openai_compatible" => Ok(Self::OpenaiChat),
+            "openai_compatible" => Ok(Self::OpenaiChat),
             "human_relay" => Ok(Self::Human),
             _ => PROVIDERS
                 .into_iter()

@@ -113,13 +113,14 @@ fn describe(part: &Part, out: &mut String) {
         Part::Document(media) => {
             writeln!(out, "[a document: {}]", media.url.as_deref().unwrap_or("inline"))
         }
+        Part::Audio(_) => writeln!(out, "[a recording]"),
         Part::ToolCall(call) => writeln!(out, "[calls `{}` with {}]", call.name, call.arguments.0),
         Part::ToolResult(result) => {
             let name = result.name.as_deref().unwrap_or(&result.tool_call_id);
             let failed = if result.is_error { " failed" } else { "" };
             writeln!(out, "[`{name}`{failed}] {}", draft::result_text(&result.content))
         }
-        Part::Reasoning(_) | Part::Opaque { .. } => Ok(()),
+        Part::Reasoning(_) | Part::Opaque { .. } | Part::ProviderTool(_) => Ok(()),
     };
 }
 
@@ -158,7 +159,7 @@ pub fn read(answer: &str, request: &Request) -> Result<Response, LlmError> {
         Some(value) => (tool_calls(value, request)?, FinishReason::ToolCalls),
         None => (vec![Part::text(text)], FinishReason::Stop),
     };
-    let cx = AnswerContext { provider: NAME, n_answers: request.n_answers() };
+    let cx = AnswerContext { provider: NAME, n_answers: request.n_answers(), prefix: None };
     let model = Some(request.model.clone());
     Ok(draft::response(content, (finish, None), Usage::default(), model, None, cx))
 }

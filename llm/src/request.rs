@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use rethread_events::message::{Part, ToolChoice, ToolSpec};
+pub use rethread_events::event::{CacheMode, ReasoningOptions};
+pub use rethread_events::message::ToolChoice;
+use rethread_events::message::{Message, Part, Role, ToolSpec};
 use rethread_events::thread::Messages;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
@@ -22,6 +24,13 @@ pub struct Request {
     /// The tools on offer.
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "no_tools")]
     pub tools: Arc<[ToolSpec]>,
+    /// The names of those that may be used now; all when absent. The others are there because earlier requests of the
+    /// conversation had them, and a conversation only grows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usable_tools: Option<Arc<[String]>>,
+    /// What system messages after the first one are.
+    #[serde(default, skip_serializing_if = "Instructions::is_all")]
+    pub instructions: Instructions,
     /// How the model may use them; the provider's default when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_choice: Option<ToolChoice>,
@@ -52,6 +61,15 @@ pub struct Request {
     /// How much to think before the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reasoning: Option<ReasoningOptions>,
+    /// The tier of service, in the provider's words: `flex`, `priority`, …
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service_tier: Option<String>,
+    /// How long answers are, where the provider knows that: `low`, `medium` or `high`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verbosity: Option<String>,
+    /// Whether the provider caches the beginning of the prompt; `auto` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache: Option<CacheMode>,
     /// Merged into the provider's body as it is: objects are merged, the list `tools` is appended to, anything
     /// else replaces.
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "Map::is_empty")]
@@ -83,19 +101,22 @@ pub enum ResponseFormat {
     },
 }
 
-/// How much to think before the answer.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ReasoningOptions {
-    /// A word the provider knows: `minimal`, `low`, `medium`, `high`…
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub effort: Option<String>,
-    /// The most tokens to think; -1 leaves it to the model where the provider knows that.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub budget_tokens: Option<i64>,
-    /// Whether to show a summary of the thoughts, for example `auto`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub summary: Option<String>,
+/// What system messages after the first one are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Instructions {
+    /// Further instructions: all of them are in force.
+    #[default]
+    All,
+    /// Other instructions: only the last ones are in force.
+    Latest,
+}
+
+impl Instructions {
+    #[allow(clippy::trivially_copy_pass_by_ref)]
+    fn is_all(&self) -> bool {
+        *self == Self::All
+    }
 }
 
 impl Request {
@@ -107,7 +128,6 @@ impl Request {
     /// The number of answers of a model that the conversation already holds. It numbers the call within its
     /// conversation, the same before and after a restart.
     pub fn n_answers(&self) -> usize {
-        use rethread_events::message::Role;
         self.messages.iter().filter(|m| m.role == Role::Assistant).count()
     }
 
@@ -115,6 +135,46 @@ impl Request {
     pub fn has_tools(&self) -> bool {
         let own = || self.extra.get("tools").and_then(Value::as_array).is_some_and(|t| !t.is_empty());
         !self.tools.is_empty() || own()
+    }
+
+    /// Whether a tool may be used.
+    pub fn has_usable_tools(&self) -> bool {
+        self.has_tools() && self.usable_tools.as_ref().is_none_or(|names| !names.is_empty())
+    }
+
+    /// Whether this tool may be used.
+    pub fn is_usable(&self, name: &str) -> bool {
+        self.usable_tools.as_ref().is_none_or(|names| names.iter().any(|usable| usable == name))
+    }
+
+    /// The names of the tools that may be used, if those are not all.
+    pub(crate) fn restricted_to(&self) -> Option<&[String]> {
+        self.usable_tools.as_deref().filter(|_| !self.tools.iter().all(|tool| self.is_usable(&tool.name)))
+    }
+
+    /// Removes the tools that may not be used.
+    pub fn keep_usable_tools(&mut self) {
+        if self.restricted_to().is_some() {
+            self.tools = self.tools.iter().filter(|tool| self.is_usable(&tool.name)).cloned().collect();
+        }
+        self.usable_tools = None;
+        if self.tools.is_empty() && !self.has_tools() {
+            self.tool_choice = None;
+        }
+    }
+
+    /// Puts the last instructions before the conversation, in place of all others.
+    pub fn keep_latest_instructions(&mut self) {
+        self.instructions = Instructions::All;
+        let is_system = |message: &Arc<Message>| message.role == Role::System;
+        let n = self.messages.iter().filter(|message| is_system(message)).count();
+        let is_first = self.messages.iter().next().is_some_and(is_system);
+        if n == 0 || n == 1 && is_first {
+            return;
+        }
+        let latest = self.messages.iter().rfind(|message| is_system(message)).cloned();
+        let others = self.messages.iter().filter(|message| !is_system(message)).cloned();
+        self.messages = latest.into_iter().chain(others).collect();
     }
 
     /// Checks whether the request can be sent at all. Checks that only the provider can make (whether the model exists,
@@ -133,7 +193,7 @@ impl Request {
         }
         for (i, message) in self.messages.iter().enumerate() {
             for part in &message.content {
-                let (Part::Image(media) | Part::Document(media)) = part else { continue };
+                let (Part::Image(media) | Part::Document(media) | Part::Audio(media)) = part else { continue };
                 if media.data.is_none() && media.url.is_none() {
                     return fail(format!("messages[{i}]: an image or document needs `data` or `url`"));
                 }

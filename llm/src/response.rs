@@ -36,18 +36,26 @@ pub struct Response {
     /// Whether the answer came from the answer cache; then it cost nothing this time.
     #[serde(default)]
     pub cached: bool,
+    /// The tier of service in which the provider answered, in its words.
+    #[serde(default)]
+    pub service_tier: Option<String>,
+    /// What else the provider says of the answer, by name: `refusal`, `safety_ratings`, `logprobs`, `grounding`, … An
+    /// object; absent if it says nothing.
+    #[serde(default)]
+    pub details: Option<Json>,
     /// The figures completed by counting, where the provider gave none or not all.
     #[serde(default)]
     pub usage_counted: Option<Usage>,
 }
 
-/// The cost of a call, and the prices for it.
+/// The cost of a call, and the prices for it. No prices if the provider reported the cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cost {
     /// Thousand-millionths of a US dollar, rounded up.
     pub nanousd: u64,
     /// The prices used, so that a later table changes nothing about this call.
-    pub prices: UnitPrices,
+    #[serde(default)]
+    pub prices: Option<UnitPrices>,
 }
 
 impl Response {
@@ -117,7 +125,7 @@ impl Serialize for Response {
                 arguments_raw: call.arguments_raw.as_deref(),
             })
             .collect();
-        let mut out = serializer.serialize_struct("Response", 17)?;
+        let mut out = serializer.serialize_struct("Response", 19)?;
         out.serialize_field("text", &self.text())?;
         out.serialize_field("refusal", &self.refusal())?;
         out.serialize_field("reasoning", &self.reasoning().collect::<Vec<_>>())?;
@@ -135,6 +143,8 @@ impl Serialize for Response {
         out.serialize_field("cost_nanousd", &self.cost.map(|cost| cost.nanousd))?;
         out.serialize_field("cost", &self.cost)?;
         out.serialize_field("cached", &self.cached)?;
+        out.serialize_field("service_tier", &self.service_tier)?;
+        out.serialize_field("details", &self.details)?;
         out.end()
     }
 }

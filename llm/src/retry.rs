@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
+use rethread_events::event::RequestChange;
 use crate::client::{CallContext, Client, Delta, Layer, Listener, TryEvent};
 use rethread_events::text::head_bytes;
 
@@ -325,6 +326,10 @@ impl Listener for Watcher<'_> {
 
     fn tried(&mut self, event: TryEvent) {
         self.inner.tried(event);
+    }
+
+    fn changed(&mut self, change: RequestChange) {
+        self.inner.changed(change);
     }
 
     fn wants_deltas(&self) -> bool {

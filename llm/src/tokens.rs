@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use rethread_events::message::{Message, Part, ToolSpec, Usage, UsageSource};
+use rethread_events::message::{Message, Part, ProviderTool, ToolSpec, Usage, UsageSource};
 use serde_json::Value;
 
 use crate::request::Request;
@@ -46,7 +46,7 @@ pub struct Counter {
 impl Counter {
     /// The counter for a model; an unknown model is counted with the newest encoding.
     pub fn for_model(model: &str) -> Self {
-        let thinks = crate::prices::PriceTable::built_in().reasons(model);
+        let thinks = crate::models::ModelTable::built_in().reasons(model);
         Self::new(Encoding::of_model(model), thinks)
     }
 
@@ -94,14 +94,14 @@ impl Counter {
         match part {
             Part::Text { text, .. } | Part::Refusal { text } => self.text(text),
             Part::Image(_) => PER_IMAGE,
-            Part::Document(media) => media.data.as_ref().map_or(0, |data| data.len() as u64 / DOCUMENT_BYTES_PER_TOKEN),
+            Part::Document(media) | Part::Audio(media) => media.data.as_ref().map_or(0, |data| data.len() as u64 / DOCUMENT_BYTES_PER_TOKEN),
             Part::Reasoning(thought) => thought.text.as_deref().map_or(0, |text| self.text(text)),
             Part::ToolCall(call) => {
                 let arguments = call.arguments_raw.clone().unwrap_or_else(|| call.arguments.0.to_string());
                 PER_MESSAGE + self.text(&call.name) + self.text(&arguments)
             }
             Part::ToolResult(result) => PER_MESSAGE + self.parts(&result.content),
-            Part::Opaque { data, .. } => self.text(&data.0.to_string()),
+            Part::Opaque { data, .. } | Part::ProviderTool(ProviderTool { data, .. }) => self.text(&data.0.to_string()),
         }
     }
 

@@ -21,6 +21,8 @@ mod subset;
 #[cfg(feature = "http")]
 pub(crate) use protocol::*;
 
+use rethread_events::ids::Hash;
+
 use crate::error::{ErrorKind, LlmError};
 
 /// The context for reading an answer, besides its bytes.
@@ -31,6 +33,8 @@ pub(crate) struct AnswerContext {
     /// The answers that the conversation already holds. Makes the ids of calls, where the provider gives none,
     /// unique in the conversation and the same after a restart.
     pub(crate) n_answers: usize,
+    /// The hash of what the answer is bound to, see [`Built::prefix`].
+    pub(crate) prefix: Option<Hash>,
 }
 
 impl AnswerContext {

@@ -30,7 +30,7 @@ pub use guardrail::*;
 pub use hook::*;
 pub use interaction::*;
 pub use llm::*;
-pub use model::ModelChoice;
+pub use model::{CacheMode, ModelChoice, ReasoningOptions, RequestChange};
 pub use node::*;
 pub use queue::*;
 pub use run::*;

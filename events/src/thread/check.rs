@@ -10,7 +10,7 @@ use crate::codec::OrderedMap;
 use crate::event::NodeContext;
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::json::Json;
-use crate::message::{FinishReason, Message, Part, Role};
+use crate::message::{FinishReason, Message, Part, ProviderTool, Role};
 use crate::workflow::{Fault, Faults, Workflow, is_variable_name};
 
 /// Names that are made from the conversation and cannot be set.
@@ -87,7 +87,9 @@ fn check_past(messages: &[Arc<Message>]) -> Result<(), String> {
                 Part::ToolResult(answer) => {
                     result(&answer.content, None).map_err(|error| format!("message {i}: {}", error.message))?;
                 }
-                Part::Image(media) | Part::Document(media) if media.data.is_some() == media.url.is_some() => {
+                Part::Image(media) | Part::Document(media) | Part::Audio(media)
+                    if media.data.is_some() == media.url.is_some() =>
+                {
                     return Err(format!("message {i} has a picture or document without one of `data` and `url`"));
                 }
                 Part::Reasoning(_) | Part::Refusal { .. } if message.role != Role::Assistant => {
@@ -99,6 +101,8 @@ fn check_past(messages: &[Arc<Message>]) -> Result<(), String> {
                 | Part::Reasoning(_)
                 | Part::ToolCall(_)
                 | Part::Refusal { .. }
+                | Part::Audio(_)
+                | Part::ProviderTool(_)
                 | Part::Opaque { .. } => {}
             }
         }
@@ -121,8 +125,13 @@ pub(super) fn added_message(message: &Message) -> Result<(), Rejected> {
             Part::ToolCall(_) | Part::ToolResult(_) => {
                 return Err(Rejected::Invalid("a message that is added has no tool call and no tool result".into()));
             }
-            Part::Opaque { data, .. } => value(data)?,
-            Part::Text { .. } | Part::Image(_) | Part::Document(_) | Part::Reasoning(_) | Part::Refusal { .. } => {}
+            Part::Opaque { data, .. } | Part::ProviderTool(ProviderTool { data, .. }) => value(data)?,
+            Part::Text { .. }
+            | Part::Image(_)
+            | Part::Document(_)
+            | Part::Audio(_)
+            | Part::Reasoning(_)
+            | Part::Refusal { .. } => {}
         }
     }
     Ok(())
@@ -133,8 +142,12 @@ pub(super) fn added_message(message: &Message) -> Result<(), Rejected> {
 pub(super) fn unusable(message: &Message, finish_reason: FinishReason) -> Option<ExecutionError> {
     let says = message.content.iter().any(|part| match part {
         Part::Text { text, .. } => !text.trim().is_empty(),
-        Part::ToolCall(_) | Part::Image(_) | Part::Document(_) => true,
-        Part::ToolResult(_) | Part::Reasoning(_) | Part::Refusal { .. } | Part::Opaque { .. } => false,
+        Part::ToolCall(_) | Part::Image(_) | Part::Document(_) | Part::Audio(_) => true,
+        Part::ToolResult(_)
+        | Part::Reasoning(_)
+        | Part::Refusal { .. }
+        | Part::ProviderTool(_)
+        | Part::Opaque { .. } => false,
     });
     let refusal = message.content.iter().find_map(|part| match part {
         Part::Refusal { text } if !text.trim().is_empty() => Some(text.trim()),
@@ -193,7 +206,7 @@ pub(super) fn result(content: &[Part], value: Option<&Json>) -> Result<(), Execu
     if value.is_some_and(Json::is_too_deep) {
         return malformed(too_deep());
     }
-    let fits = |part: &Part| matches!(part, Part::Text { .. } | Part::Image(_) | Part::Document(_));
+    let fits = |part: &Part| matches!(part, Part::Text { .. } | Part::Image(_) | Part::Document(_) | Part::Audio(_));
     if content.iter().all(fits) {
         Ok(())
     } else {

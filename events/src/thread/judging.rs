@@ -67,10 +67,8 @@ pub(super) fn judge_of(judge: &Judge) -> (ModelChoice, u64) {
         profile: judge.profile_id.clone(),
         provider: judge.provider.clone(),
         model: judge.model.clone(),
-        temperature: None,
-        max_tokens: None,
-        stream: false,
         extra: judge.extra.clone(),
+        ..ModelChoice::default()
     };
     (model, judge.timeout_ms.unwrap_or(TIMEOUT_MS_DEFAULT))
 }

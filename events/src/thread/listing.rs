@@ -56,6 +56,8 @@ fn list(text: &mut String, message: &Message, is_summary: bool) -> std::fmt::Res
             Part::Refusal { text: why } => writeln!(text, "Assistant refused: {}", why.trim())?,
             Part::Image(_) => writeln!(text, "  [a picture]")?,
             Part::Document(_) => writeln!(text, "  [a document]")?,
+            Part::Audio(_) => writeln!(text, "  [a recording]")?,
+            Part::ProviderTool(tool) => writeln!(text, "  [{} at the provider]", tool.name)?,
             Part::Text { .. } | Part::Reasoning(_) | Part::Opaque { .. } => {}
         }
     }

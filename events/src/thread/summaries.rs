@@ -87,7 +87,7 @@ pub(super) fn before_call(state: &State, agent_loop: &AgentLoop, around: &Env<'_
             return None;
         }
     }
-    let own = ModelChoice { temperature: None, max_tokens: None, stream: false, ..agent_loop.request.model.clone() };
+    let own = agent_loop.request.model.of_other_purpose();
     let wanted = Wanted {
         node: &agent_loop.request.node_id,
         tokens,

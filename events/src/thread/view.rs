@@ -348,8 +348,15 @@ impl State {
 }
 
 fn usage_of(totals: &Totals) -> ThreadUsage {
-    let Usage { input_tokens, output_tokens, total_tokens, cached_input_tokens, cache_write_tokens, reasoning_tokens } =
-        totals.usage;
+    let Usage {
+        input_tokens,
+        output_tokens,
+        total_tokens,
+        cached_input_tokens,
+        cache_write_tokens,
+        reasoning_tokens,
+        ..
+    } = totals.usage;
     // What was asked and not told is not known; before any call it is 0.
     let known = |n: Option<u64>| n.or((totals.n_llm_calls == 0).then_some(0));
     let is_known = input_tokens.or(output_tokens).or(total_tokens).is_some();

@@ -126,6 +126,8 @@ fn said(message: &Message) -> Value {
         Part::Text { text, .. } => text_part(text),
         Part::Image(_) => json!({ "type": "image" }),
         Part::Document(_) => json!({ "type": "document" }),
+        Part::Audio(_) => json!({ "type": "audio" }),
+        Part::ProviderTool(tool) => json!({ "type": "server_tool_call", "id": tool.id, "name": tool.name }),
         Part::Reasoning(reasoning) => {
             json!({ "type": "reasoning", "content": cut(reasoning.text.as_deref().unwrap_or_default()) })
         }

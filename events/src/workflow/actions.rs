@@ -8,9 +8,10 @@ use super::guardrails::GuardrailSpec;
 use super::models::Summary;
 use super::strategy::Strategy;
 use crate::codec::OrderedMap;
-use crate::event::{AnswerType, NodeContext, OperationType, Scope, ToolMode};
+use crate::event::{AnswerType, CacheMode, NodeContext, OperationType, ReasoningOptions, Scope, ToolMode};
 use crate::ids::{NodeId, ProfileId, ToolName};
 use crate::json::Json;
+use crate::message::ToolChoice;
 use crate::schema::schema_of;
 
 /// A node that asks a model and lets it use tools until it answers.
@@ -38,12 +39,40 @@ pub struct LlmNode {
     /// The most tokens of an answer.
     #[serde(default, skip_serializing_if = "Option::is_none", alias = "maxTokens")]
     pub max_tokens: Option<u64>,
+    /// Nucleus sampling.
+    #[serde(default, skip_serializing_if = "Option::is_none", alias = "topP")]
+    pub top_p: Option<f64>,
+    /// A seed, where the provider supports one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed: Option<i64>,
+    /// Texts at which an answer stops.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stop: Vec<String>,
+    /// How much the model thinks before it answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reasoning: Option<ReasoningOptions>,
+    /// How long answers are, where the provider knows that: `low`, `medium` or `high`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verbosity: Option<String>,
+    /// The tier of service, in the provider's words: `flex`, `priority`, …
+    #[serde(default, skip_serializing_if = "Option::is_none", alias = "serviceTier")]
+    pub service_tier: Option<String>,
+    /// Whether the provider caches the beginning of the prompt: `auto` (the default), `1h` or `off`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache: Option<CacheMode>,
     /// Whether answers are streamed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stream: bool,
     /// Whether tools are offered.
     #[serde(default, alias = "toolMode")]
     pub tool_mode: ToolMode,
+    /// Which tool the first answer must use: `auto`, `none`, `required`, or `{name: tool}`. Later answers choose freely;
+    /// with `none`, no answer may use one.
+    #[serde(default, skip_serializing_if = "Option::is_none", alias = "toolChoice")]
+    pub tool_choice: Option<ToolChoice>,
+    /// Whether one answer may ask for several tools; as the provider does when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none", alias = "parallelToolCalls")]
+    pub parallel_tool_calls: Option<bool>,
     /// The tools that are offered; all there are when absent.
     #[serde(default, skip_serializing_if = "Option::is_none", alias = "availableTools", alias = "tools")]
     pub available_tools: Option<Vec<ToolName>>,

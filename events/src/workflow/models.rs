@@ -164,10 +164,8 @@ impl Summary {
             profile: self.profile_id.clone(),
             provider: self.provider.clone(),
             model: self.model.clone(),
-            temperature: None,
-            max_tokens: None,
-            stream: false,
             extra: self.extra.clone(),
+            ..ModelChoice::default()
         })
     }
 }

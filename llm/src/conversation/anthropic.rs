@@ -71,12 +71,10 @@ fn source(block: &Value, place: &str) -> Result<Media, ConversationError> {
     let place = format!("{place}.source");
     let source = block.get("source").unwrap_or(&Value::Null);
     match source.get("type").and_then(Value::as_str) {
-        Some("base64") => Ok(Media {
-            media_type: Some(text(source, "media_type", &place)?.to_owned()),
-            data: Some(text(source, "data", &place)?.into()),
-            url: None,
-        }),
-        Some("url") => Ok(Media { media_type: None, data: None, url: Some(text(source, "url", &place)?.to_owned()) }),
+        Some("base64") => {
+            Ok(Media::inline(Some(text(source, "media_type", &place)?), text(source, "data", &place)?))
+        }
+        Some("url") => Ok(Media::at(text(source, "url", &place)?)),
         _ => Err(unknown("a source", source, &place)),
     }
 }

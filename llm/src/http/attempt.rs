@@ -14,9 +14,9 @@ use super::reading::{Reading, not_json};
 use crate::client::{CallContext, Listener, ModelEntry};
 use crate::error::{ErrorKind, LlmError};
 use crate::request::Request;
-use crate::response::Response;
+use crate::response::{Cost, Response};
 use crate::secret::{Key, without_secrets};
-use crate::wire::{AnswerContext, Progress, fault};
+use crate::wire::{AnswerContext, Built, Progress, fault};
 
 /// How long a stream may still take to end after the answer is whole: only figures can follow.
 const ENDING_MS: u64 = 5_000;
@@ -40,9 +40,13 @@ impl HttpClient {
     ) -> Result<Response, LlmError> {
         let until = Instant::now() + Duration::from_millis(self.limits.try_ms);
         let path = self.wire.call_path(request);
-        let (answer, key) = self.post(&path, &self.body(request)?, id, traceparent).await?;
+        let built = self.build(request)?;
+        let prefix = built.prefix;
+        built.changes.iter().for_each(|change| listener.changed(change.clone()));
+        let (answer, key) = self.post(&path, built, id, traceparent).await?;
         let request_id = fault::request_id(answer.headers());
-        let cx = AnswerContext { provider: self.name, n_answers: request.n_answers() };
+        let reported_cost = fault::reported_cost(answer.headers());
+        let cx = AnswerContext { provider: self.name, n_answers: request.n_answers(), prefix };
         let read = if request.stream {
             self.read_stream(answer, cx, listener).await
         } else {
@@ -54,6 +58,9 @@ impl HttpClient {
                 let clean = |id: String| self.without_keys(id, key.as_ref());
                 response.request_id = request_id.map(clean);
                 response.response_id = response.response_id.map(clean);
+                if let Some(nanousd) = reported_cost.filter(|_| response.cost.is_none()) {
+                    response.cost = Some(Cost { nanousd, prices: None });
+                }
                 Ok(response)
             }
             Err(mut error) => {
@@ -65,7 +72,7 @@ impl HttpClient {
 
     /// Makes the vector of a text.
     pub(super) async fn vector(&self, model: &str, (path, body): (String, Value)) -> Result<Embedding, LlmError> {
-        let (answer, key) = self.post(&path, &body, "", None).await?;
+        let (answer, key) = self.post(&path, body.into(), "", None).await?;
         let request_id = fault::request_id(answer.headers());
         let read = async {
             let body = self.whole_body(answer).await?;
@@ -85,12 +92,12 @@ impl HttpClient {
     async fn post(
         &self,
         path: &str,
-        body: &Value,
+        built: Built,
         id: &str,
         traceparent: Option<TraceParent>,
     ) -> Result<(reqwest::Response, Option<Key>), LlmError> {
         let body =
-            serde_json::to_vec(body).map_err(|e| LlmError::new(ErrorKind::InvalidRequest, self.name, e.to_string()))?;
+            serde_json::to_vec(&built.body).map_err(|e| LlmError::new(ErrorKind::InvalidRequest, self.name, e.to_string()))?;
         if body.len() > self.limits.request_bytes_max {
             return Err(LlmError::new(
                 ErrorKind::TooLarge,
@@ -108,6 +115,14 @@ impl HttpClient {
             }
             if let Some(Ok(value)) = traceparent.map(|span| HeaderValue::from_str(&span.to_string())) {
                 headers.insert(HeaderName::from_static("traceparent"), value);
+            }
+            for (name, value) in &built.headers {
+                // What the profile says wins over what the protocol says.
+                if let Ok(value) = HeaderValue::from_str(value)
+                    && !self.own_headers.contains_key(*name)
+                {
+                    headers.insert(HeaderName::from_static(name), value);
+                }
             }
             self.http.post(url.clone()).headers(headers).body(body.clone())
         })

@@ -6,14 +6,19 @@ use serde_json::Value;
 
 use super::{ProfileError, Profiles, RecordedProfile};
 use crate::client::Client;
-use crate::prices::PriceTable;
+use crate::models::KnownModels;
 use crate::profile::Profile;
 use crate::request::Request;
 
 pub(super) type Connections = ();
 
 impl Profiles {
-    pub(super) fn remote(&self, _: &str, profile: &Profile) -> Result<Arc<dyn Client>, ProfileError> {
+    pub(super) fn remote(
+        &self,
+        _: &str,
+        profile: &Profile,
+        _: &Arc<KnownModels>,
+    ) -> Result<Arc<dyn Client>, ProfileError> {
         Err(ProfileError::not_compiled(profile.provider))
     }
 
@@ -33,7 +38,7 @@ pub(super) fn server_of(_: &str) -> Option<(String, u16)> {
 pub(super) fn body(
     profile: &Profile,
     _: &str,
-    _: &Arc<PriceTable>,
+    _: &Arc<KnownModels>,
     _: &Request,
 ) -> Result<Option<Value>, ProfileError> {
     match profile.provider.feature() {

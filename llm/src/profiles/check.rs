@@ -1,34 +1,19 @@
 //! Whether what a profile says can be meant.
 
-use rethread_events::message::UnitPrices;
-use serde::{Deserialize, Deserializer};
+use rethread_events::text;
 
 use super::ProfileError;
 use crate::profile::Profile;
 
-/// Prices without a key that is not one.
-pub(crate) fn prices<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<UnitPrices>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(deny_unknown_fields)]
-    struct Prices {
-        input: u64,
-        output: u64,
-        cached_input: Option<u64>,
-        cache_write: Option<u64>,
-        reasoning: Option<u64>,
-    }
-    let Prices { input, output, cached_input, cache_write, reasoning } = Prices::deserialize(deserializer)?;
-    Ok(Some(UnitPrices { input, output, cached_input, cache_write, reasoning }))
-}
-
 /// Refuses numbers that cannot be meant.
 pub(super) fn numbers(name: &str, profile: &Profile) -> Result<(), ProfileError> {
     let fault = |field: &'static str, why: String| ProfileError::Value { profile: name.into(), field, why };
-    let Profile { params, http, retry, limits, cache, .. } = profile;
+    let Profile { params, http, retry, limits, answer_cache: cache, .. } = profile;
     let counts = [
         ("params.max_tokens", params.max_tokens),
         ("params.top_k", params.top_k),
-        ("context_tokens_max", profile.context_tokens_max),
+        ("model_facts.context", profile.model_facts.context),
+        ("model_facts.output", profile.model_facts.output),
         ("api_key_ttl_ms", profile.api_key_ttl_ms),
         ("http.first_byte_ms", Some(http.first_byte_ms)),
         ("http.idle_ms", Some(http.idle_ms)),
@@ -41,10 +26,10 @@ pub(super) fn numbers(name: &str, profile: &Profile) -> Result<(), ProfileError>
         ("limits.requests_per_minute", limits.requests_per_minute),
         ("limits.tokens_per_minute", limits.tokens_per_minute),
         ("limits.concurrent_max", limits.concurrent_max.map(|n| n as u64)),
-        ("cache.bounds.entries_max", cache.as_ref().map(|cache| cache.bounds.entries_max as u64)),
-        ("cache.bounds.bytes_max", cache.as_ref().map(|cache| cache.bounds.bytes_max)),
-        ("cache.bounds.answer_bytes_max", cache.as_ref().map(|cache| cache.bounds.answer_bytes_max)),
-        ("cache.bounds.age_max_s", cache.as_ref().map(|cache| cache.bounds.age_max_s)),
+        ("answer_cache.bounds.entries_max", cache.as_ref().map(|cache| cache.bounds.entries_max as u64)),
+        ("answer_cache.bounds.bytes_max", cache.as_ref().map(|cache| cache.bounds.bytes_max)),
+        ("answer_cache.bounds.answer_bytes_max", cache.as_ref().map(|cache| cache.bounds.answer_bytes_max)),
+        ("answer_cache.bounds.age_max_s", cache.as_ref().map(|cache| cache.bounds.age_max_s)),
     ];
     if let Some((field, _)) = counts.iter().find(|(_, n)| *n == Some(0)) {
         return Err(fault(field, "is 0, and must be at least 1: leave it out for the default".into()));
@@ -53,6 +38,12 @@ pub(super) fn numbers(name: &str, profile: &Profile) -> Result<(), ProfileError>
         if let Some(value) = value.filter(|value| !(0.0..=max).contains(value)) {
             return Err(fault(field, format!("is {value}, and must be between 0 and {max}")));
         }
+    }
+    if profile.model_facts.prices.is_some() {
+        return Err(fault("model_facts.prices", "belongs into `prices`, in dollars per million tokens".into()));
+    }
+    if let Some(list) = profile.price_list.as_deref().filter(|list| crate::prices::list_named(list).is_none()) {
+        return Err(fault("price_list", format!("is `{}`, which the table of models does not have", text::head(list, 80))));
     }
     if let Some(n) = params.reasoning.as_ref().and_then(|reasoning| reasoning.budget_tokens).filter(|n| *n < -1) {
         return Err(fault("params.reasoning.budget_tokens", format!("is {n}, and must be at least 0, or -1")));

@@ -8,22 +8,25 @@ use serde::Serialize;
 
 use crate::client::{CallContext, Client, Layer, ModelInfo};
 use crate::error::LlmError;
-use crate::prices::{self, PriceTable};
+use crate::models::KnownModels;
+use crate::prices;
 use crate::profile::Profile;
 use crate::provider::Provider;
 use crate::request::Request;
-use crate::response::{Response, UnitPrices};
+use crate::response::Response;
+use crate::shape::shape;
 use crate::tokens::{self, Counter};
 
 /// A client that knows its profile.
 pub(super) struct Profiled {
     profile: Profile,
     inner: Arc<dyn Client>,
+    known: Arc<KnownModels>,
 }
 
 impl Profiled {
-    pub(super) fn new(profile: Profile, inner: Arc<dyn Client>) -> Self {
-        Self { profile, inner }
+    pub(super) fn new(profile: Profile, inner: Arc<dyn Client>, known: Arc<KnownModels>) -> Self {
+        Self { profile, inner, known }
     }
 }
 
@@ -35,6 +38,10 @@ impl Layer for Profiled {
     async fn call_inner(&self, request: &Request, mut cx: CallContext<'_>) -> Result<Response, LlmError> {
         let mut request = request.clone();
         self.profile.apply(&mut request);
+        let known = self.known.of(&request.model);
+        for change in shape(&known, self.profile.provider, &mut request)? {
+            cx.listener.changed(change);
+        }
         self.inner.call(&request, cx.reborrow()).await
     }
 
@@ -46,11 +53,7 @@ impl Layer for Profiled {
 /// A client that knows what its answers cost and what its models can do.
 pub(super) struct Priced {
     inner: Arc<dyn Client>,
-    table: Arc<PriceTable>,
-    /// The price list that holds at this address.
-    list: Option<&'static str>,
-    own_prices: Option<UnitPrices>,
-    context_tokens_max: Option<u64>,
+    known: Arc<KnownModels>,
     provider: Provider,
     /// Counts what the provider does not report.
     counter: Arc<Counter>,
@@ -74,18 +77,10 @@ pub struct Totals {
 }
 
 impl Priced {
-    pub(super) fn new(
-        inner: Arc<dyn Client>,
-        profile: &Profile,
-        table: Arc<PriceTable>,
-        list: Option<&'static str>,
-    ) -> Self {
+    pub(super) fn new(inner: Arc<dyn Client>, profile: &Profile, known: Arc<KnownModels>) -> Self {
         Self {
             inner,
-            table,
-            list,
-            own_prices: profile.prices,
-            context_tokens_max: profile.context_tokens_max,
+            known,
             provider: profile.provider,
             counter: Arc::new(Counter::for_model(&profile.model)),
             model: profile.model.clone(),
@@ -100,11 +95,14 @@ impl Priced {
     fn price(&self, request: &Request, response: &mut Response) {
         let (usage, source) = response.figures();
         let input = usage.input_tokens.unwrap_or(0);
-        let listed = |model: &str| self.table.unit_prices(self.list?, model, input);
-        let prices = self.own_prices.or_else(|| listed(&request.model)).or_else(|| listed(response.model.as_deref()?));
-        let billed = billed(self.provider, usage);
-        // What a mock answers costs nothing, unless its profile has prices.
-        response.cost = prices.map_or(response.cost, |p| prices::cost(p, &billed));
+        let tier = response.service_tier.as_deref().or(request.service_tier.as_deref());
+        let known = |model: &str| self.known.of(model).facts.prices.as_ref()?.unit(input, tier);
+        let prices = known(&request.model).or_else(|| known(response.model.as_deref()?));
+        let is_reported = response.cost.is_some_and(|cost| cost.prices.is_none());
+        // What the provider says that it bills wins. What a mock answers costs nothing, unless its profile has prices.
+        if let Some(prices) = prices.filter(|_| !is_reported) {
+            response.cost = prices::cost(prices, &billed(self.provider, usage));
+        }
         let mut totals = self.totals.lock();
         totals.answers += 1;
         totals.answers_counted += u64::from(source == UsageSource::Counted);
@@ -141,12 +139,8 @@ impl Layer for Priced {
     }
 
     fn known(&self, model: &str) -> Option<ModelInfo> {
-        let mut info = self.list.and_then(|list| self.table.model_info(list, model)).or_else(|| {
-            let said = self.own_prices.is_some() || self.context_tokens_max.is_some();
-            said.then(|| ModelInfo { model: model.to_owned(), ..ModelInfo::default() })
-        })?;
-        info.prices = self.own_prices.or(info.prices);
-        info.context_tokens_max = self.context_tokens_max.or(info.context_tokens_max);
-        Some(info)
+        let known = self.known.of(model);
+        let has_own = known.facts.context.is_some() || known.facts.prices.is_some();
+        (known.is_listed || has_own).then(|| known.facts.info(if model.is_empty() { &self.model } else { model }))
     }
 }

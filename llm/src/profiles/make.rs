@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use super::{ProfileError, Profiles, check, layered, read_small, remote};
+use super::{ProfileError, Profiles, check, layered, read_small};
 use crate::answers::{AnswerStore, Cached};
 use crate::client::Client;
 use crate::fallback::Fallback;
 use crate::limit::Limited;
 use crate::mock::{Mock, MockScript};
-use crate::prices;
+use crate::models::{KnownModels, ModelFacts};
 use crate::profile::{CacheProfile, Profile};
 use crate::provider::Provider;
 use crate::relay::HumanRelay;
@@ -46,7 +46,9 @@ impl Profiles {
     /// known already.
     fn layers(&self, name: &str, profile: &Profile) -> Result<Arc<dyn Client>, ProfileError> {
         check::features(name, profile)?;
-        let mut client = self.single_attempt(name, profile)?;
+        let known = self.known(profile);
+        let profile = &self.resolved(profile);
+        let mut client = self.single_attempt(name, profile, &known)?;
         if profile.limits.limits_anything() {
             client = Arc::new(Limited::new(client, profile.limits.clone(), &profile.model));
         }
@@ -57,17 +59,14 @@ impl Profiles {
             self.retrying.lock().insert(name.to_owned(), Arc::clone(&retrying));
             client = retrying;
         }
-        let base = self.base_url(profile);
-        let list = prices::list_of(profile.provider, remote::host_of(&base).as_deref());
-        let priced = layered::Priced::new(client, profile, Arc::clone(&self.table), list);
-        let priced = Arc::new(priced);
+        let priced = Arc::new(layered::Priced::new(client, profile, Arc::clone(&known)));
         self.priced.lock().insert(name.to_owned(), Arc::clone(&priced));
         client = priced;
-        if let Some(cache) = &profile.cache {
+        if let Some(cache) = &profile.answer_cache {
             let store = self.store(name, cache)?;
-            client = Arc::new(Cached::new(client, store, origin(profile, &base)));
+            client = Arc::new(Cached::new(client, store, origin(profile, &self.base_url(profile))));
         }
-        Ok(Arc::new(layered::Profiled::new(profile.clone(), client)))
+        Ok(Arc::new(layered::Profiled::new(profile.clone(), client, known)))
     }
 
     /// The cache of a profile; profiles with the same folder share it.
@@ -75,7 +74,7 @@ impl Profiles {
         let Some(folder) = cache.folder.as_ref().or(self.cache_folder.as_ref()) else {
             return Err(ProfileError::Value {
                 profile: name.into(),
-                field: "cache.folder",
+                field: "answer_cache.folder",
                 why: "is missing, and there is no default folder for answers".into(),
             });
         };
@@ -91,7 +90,12 @@ impl Profiles {
     }
 
     /// The client that makes one attempt.
-    fn single_attempt(&self, name: &str, profile: &Profile) -> Result<Arc<dyn Client>, ProfileError> {
+    fn single_attempt(
+        &self,
+        name: &str,
+        profile: &Profile,
+        known: &Arc<KnownModels>,
+    ) -> Result<Arc<dyn Client>, ProfileError> {
         match profile.provider {
             Provider::Mock => {
                 let fault = |source| ProfileError::Script { profile: name.into(), source };
@@ -114,11 +118,12 @@ impl Profiles {
                     why: "is human, but this program cannot ask a person".into(),
                 }),
             },
-            Provider::OpenaiChat
+            Provider::Openai
+            | Provider::OpenaiChat
             | Provider::OpenaiResponses
             | Provider::Anthropic
             | Provider::Gemini
-            | Provider::GeminiOpenai => self.remote(name, profile),
+            | Provider::GeminiOpenai => self.remote(name, profile, known),
         }
     }
 
@@ -137,13 +142,13 @@ impl Profiles {
 
 /// Where the answers of a profile come from: all that it sends beside the request, in one line. Only its hash is kept.
 fn origin(profile: &Profile, base: &str) -> String {
-    let Profile { provider, headers, api_version, reasoning_field, reasoning_model, .. } = profile;
+    let Profile { provider, headers, api_version, reasoning_field, model_facts, .. } = profile;
     let mut origin = format!("{provider} {base}");
     if !headers.is_empty() || api_version.is_some() || reasoning_field.is_some() {
         origin += &format!(" {headers:?} {api_version:?} {reasoning_field:?}");
     }
-    if let Some(reasons) = reasoning_model {
-        origin += &format!(" {reasons}");
+    if *model_facts != ModelFacts::default() {
+        origin += &format!(" {model_facts:?}");
     }
     origin
 }

@@ -5,10 +5,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{ProfileError, Profiles, remote};
-use crate::prices::PriceTable;
+use crate::models::{Address, KnownModels, ModelFacts, ModelTable};
 use crate::profile::{Auth, Params, Profile};
 use crate::provider::Provider;
-use crate::request::Request;
+use crate::request::{CacheMode, Request};
 
 /// A profile as far as it decides what is sent. Holds no key, no header, no script, and of the address only what is no
 /// secret.
@@ -28,10 +28,11 @@ pub struct RecordedProfile {
     pub(super) api_version: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) reasoning_field: Option<String>,
-    /// Whether the model was known to reason. Absent in what was kept before this was asked.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) reasoning_model: Option<bool>,
+    /// What was known of the model, without its prices.
+    pub(super) facts: ModelFacts,
     pub(super) params: Params,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) cache: Option<CacheMode>,
     /// The profiles that are turned to when it stays down, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fallback: Vec<RecordedProfile>,
@@ -47,14 +48,14 @@ impl RecordedProfile {
             auth: self.auth,
             api_version: self.api_version.clone(),
             reasoning_field: self.reasoning_field.clone(),
-            // What was known holds for the profile's own model.
-            reasoning_model: self.reasoning_model.filter(|_| request.model.is_empty() || request.model == self.model),
+            model_facts: self.facts.clone(),
             params: self.params.clone(),
+            cache: self.cache,
             ..Profile::new(self.provider, self.model.clone())
         };
-        let mut request = request.clone();
-        profile.apply(&mut request);
-        let body = remote::body(&profile, &self.base_url, &PriceTable::built_in(), &request)?;
+        // What was known then holds, not what is known now.
+        let known = KnownModels::new(&profile, Address::Other, ModelTable::built_in());
+        let body = remote::body(&profile, &self.base_url, &known.into(), request)?;
         body.ok_or_else(|| ProfileError::Value {
             profile: self.name.clone().unwrap_or_default(),
             field: "base_url",

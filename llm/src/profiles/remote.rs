@@ -11,11 +11,12 @@ use super::{ProfileError, Profiles, RecordedProfile, read_small};
 use crate::client::Client;
 use crate::http::{self, HttpClient, HttpParts, KeyHeader};
 use crate::keys::{self, KeySource};
-use crate::prices::PriceTable;
+use crate::models::{KnownModels, ModelFacts};
 use crate::profile::{Auth, Profile};
 use crate::provider::Provider;
 use crate::request::Request;
 use crate::secret::{Key, without_secrets};
+use crate::shape::shape;
 use crate::wire::{self, Wire};
 
 /// How long a connection may take to open.
@@ -25,8 +26,13 @@ const CONNECT: Duration = Duration::from_secs(10);
 pub(super) type Connections = OnceLock<reqwest::Client>;
 
 impl Profiles {
-    pub(super) fn remote(&self, name: &str, profile: &Profile) -> Result<Arc<dyn Client>, ProfileError> {
-        Ok(Arc::new(self.http_client(name, profile)?))
+    pub(super) fn remote(
+        &self,
+        name: &str,
+        profile: &Profile,
+        known: &Arc<KnownModels>,
+    ) -> Result<Arc<dyn Client>, ProfileError> {
+        Ok(Arc::new(self.client_over_http(name, profile, known)?))
     }
 
     /// The bare HTTP client of a profile: one attempt per call, no limits but its own.
@@ -34,6 +40,15 @@ impl Profiles {
     /// # Errors
     /// As [`Profiles::client`].
     pub fn http_client(&self, name: &str, profile: &Profile) -> Result<HttpClient, ProfileError> {
+        self.client_over_http(name, &self.resolved(profile), &self.known(profile))
+    }
+
+    fn client_over_http(
+        &self,
+        name: &str,
+        profile: &Profile,
+        known: &Arc<KnownModels>,
+    ) -> Result<HttpClient, ProfileError> {
         let fault = |field, why: String| ProfileError::Value { profile: name.into(), field, why };
         let base = self.base_url(profile);
         let base = Url::parse(&base).map_err(|e| fault("base_url", format!("`{base}`: {e}")))?;
@@ -53,8 +68,9 @@ impl Profiles {
             extra_headers.insert(header, value);
         }
         Ok(HttpClient::new(HttpParts {
+            profile: self.profiles.contains_key(name).then(|| name.to_owned()),
             name: profile.provider.name(),
-            wire: wire_of(profile, &base, &self.table)?,
+            wire: wire_of(profile, &base, known)?,
             http: self.http()?,
             key_header: key_header(profile, &base),
             base,
@@ -115,10 +131,8 @@ impl Profiles {
 
     pub(super) fn record(&self, name: Option<&str>, profile: &Profile) -> Option<RecordedProfile> {
         profile.provider.feature()?;
-        #[cfg(feature = "openai")]
-        let reasoning_model = wire::openai_chat::recorded_reasoning(profile, &self.table);
-        #[cfg(not(feature = "openai"))]
-        let reasoning_model = None;
+        let facts = ModelFacts { prices: None, ..self.known(profile).of("").facts.clone() };
+        let profile = &self.resolved(profile);
         Some(RecordedProfile {
             name: name.map(str::to_owned),
             provider: profile.provider,
@@ -127,8 +141,9 @@ impl Profiles {
             auth: profile.auth,
             api_version: profile.api_version.clone(),
             reasoning_field: profile.reasoning_field.clone(),
-            reasoning_model,
+            facts,
             params: profile.params.clone(),
+            cache: profile.cache,
             fallback: Vec::new(),
         })
     }
@@ -179,16 +194,16 @@ fn key_header(profile: &Profile, base: &Url) -> KeyHeader {
 
 /// The protocol of a profile.
 #[cfg_attr(not(feature = "openai"), allow(unused_variables))]
-fn wire_of(profile: &Profile, base: &Url, table: &Arc<PriceTable>) -> Result<Arc<dyn Wire>, ProfileError> {
+fn wire_of(profile: &Profile, base: &Url, known: &Arc<KnownModels>) -> Result<Arc<dyn Wire>, ProfileError> {
     match profile.provider {
         #[cfg(feature = "anthropic")]
-        Provider::Anthropic => Ok(Arc::new(wire::anthropic::Anthropic)),
+        Provider::Anthropic => Ok(Arc::new(wire::anthropic::Anthropic { models: Arc::clone(known) })),
         #[cfg(feature = "gemini")]
-        Provider::Gemini => Ok(Arc::new(wire::gemini::Gemini)),
+        Provider::Gemini => Ok(Arc::new(wire::gemini::Gemini { models: Arc::clone(known) })),
         #[cfg(feature = "openai")]
-        Provider::OpenaiResponses => Ok(wire::openai_responses::of_profile(profile, table)),
+        Provider::OpenaiResponses => Ok(wire::openai_responses::of_profile(profile, known)),
         #[cfg(feature = "openai")]
-        Provider::OpenaiChat | Provider::GeminiOpenai => Ok(wire::openai_chat::of_profile(profile, base, table)),
+        Provider::OpenaiChat | Provider::GeminiOpenai => Ok(wire::openai_chat::of_profile(profile, base, known)),
         provider => Err(ProfileError::not_compiled(provider)),
     }
 }
@@ -202,13 +217,16 @@ pub(super) fn host_of(base: &str) -> Option<String> {
 pub(super) fn body(
     profile: &Profile,
     base: &str,
-    table: &Arc<PriceTable>,
+    known: &Arc<KnownModels>,
     request: &Request,
 ) -> Result<Option<Value>, ProfileError> {
     let Ok(base) = Url::parse(base) else { return Ok(None) };
     let fault = |error| ProfileError::Request(Box::new(error));
+    let mut request = request.clone();
+    profile.apply(&mut request);
+    shape(&known.of(&request.model), profile.provider, &mut request).map_err(fault)?;
     request.validate(profile.provider.name()).map_err(fault)?;
-    wire_of(profile, &base, table)?.body(request).map(Some).map_err(fault)
+    wire_of(profile, &base, known)?.build(&request).map(|built| Some(built.body)).map_err(fault)
 }
 
 /// Whether a text can be the name of an environment variable.

@@ -4,10 +4,13 @@ mod read;
 mod stream;
 mod write;
 
+use std::sync::Arc;
+
 use reqwest::header::{HeaderMap, HeaderValue};
 use serde_json::Value;
 
-use super::{AnswerContext, Assembler, Wire, json};
+use super::{AnswerContext, Assembler, Built, Wire, json};
+use crate::models::KnownModels;
 use crate::client::ModelEntry;
 use crate::error::LlmError;
 use crate::request::Request;
@@ -17,12 +20,12 @@ pub(crate) use read::part_of_answer;
 /// The provider's name, which marks the parts of messages that only it understands.
 pub(crate) const NAME: &str = "anthropic";
 
-/// The version of the API that is spoken here.
-const VERSION: &str = "2023-06-01";
-
 /// The protocol.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Anthropic;
+#[derive(Debug, Clone)]
+pub(crate) struct Anthropic {
+    /// What is known of the models.
+    pub(crate) models: Arc<KnownModels>,
+}
 
 impl Wire for Anthropic {
     fn call_path(&self, _: &Request) -> String {
@@ -30,11 +33,11 @@ impl Wire for Anthropic {
     }
 
     fn headers(&self, headers: &mut HeaderMap) {
-        headers.insert("anthropic-version", HeaderValue::from_static(VERSION));
+        headers.insert("anthropic-version", HeaderValue::from_static(write::VERSION));
     }
 
-    fn body(&self, request: &Request) -> Result<Value, LlmError> {
-        write::body(request)
+    fn build(&self, request: &Request) -> Result<Built, LlmError> {
+        write::build(&self.models.of(&request.model).facts, request)
     }
 
     fn answer(&self, body: &Value, cx: AnswerContext) -> Result<Response, LlmError> {

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 
 use super::AnswerContext;
 use crate::client::{Delta, Listener};
+use crate::request::{Instructions, Request};
 use crate::response::Response;
 
 /// The beginning of the ids that are made up here. No such id goes to a provider that gave none.
@@ -60,6 +61,31 @@ pub(crate) fn complete_ids(content: &mut [Part], cx: AnswerContext) {
     }
 }
 
+/// The text before instructions that replace those before them.
+const REPLACES: &str = "These instructions replace all earlier ones:\n\n";
+
+/// The text of instructions that come after the beginning of a conversation.
+pub(crate) fn instructions(request: &Request, message: &Message) -> String {
+    let text = message.joined_text();
+    match request.instructions {
+        Instructions::Latest if !text.trim().is_empty() => format!("{REPLACES}{text}"),
+        Instructions::Latest | Instructions::All => text,
+    }
+}
+
+/// A name for a conversation by which the provider finds its cache: the same for all requests of the conversation.
+pub(crate) fn conversation_key(request: &Request) -> String {
+    let mut hasher = blake3::Hasher::new();
+    for message in request.messages.iter() {
+        // What cannot be written as JSON cannot be sent either.
+        let _ = serde_json::to_writer(&mut hasher, message);
+        if message.role == Role::User {
+            break;
+        }
+    }
+    hasher.finalize().to_hex()[..32].to_owned()
+}
+
 /// The end of every answer: ids completed, everything in place.
 pub(crate) fn response(
     mut content: Vec<Part>,
@@ -70,6 +96,11 @@ pub(crate) fn response(
     cx: AnswerContext,
 ) -> Response {
     complete_ids(&mut content, cx);
+    for part in &mut content {
+        if let Part::Reasoning(reasoning) = part {
+            reasoning.prefix = cx.prefix;
+        }
+    }
     Response {
         message: Message { role: Role::Assistant, content },
         finish_reason: finish.0,
@@ -81,6 +112,8 @@ pub(crate) fn response(
         request_id: None,
         cost: None,
         cached: false,
+        service_tier: None,
+        details: None,
         usage_counted: None,
     }
 }

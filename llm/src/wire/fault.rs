@@ -217,5 +217,20 @@ pub(crate) fn request_id(headers: &HeaderMap) -> Option<String> {
         .map(|id| crate::error::excerpt(id, 200))
 }
 
+/// The cost that a gateway reports for a whole answer, in nano-dollars.
+/// <https://docs.litellm.ai/docs/proxy/cost_tracking>
+pub(crate) fn reported_cost(headers: &HeaderMap) -> Option<u64> {
+    nano_dollars(headers.get("x-litellm-response-cost")?.to_str().ok()?.trim().parse().ok()?)
+}
+
+/// An amount in dollars as nano-dollars, rounded up. `None` for what is no amount.
+pub(crate) fn nano_dollars(dollars: f64) -> Option<u64> {
+    // The tenth of a nano-dollar below is what the binary form of a decimal number is off by.
+    let nano = (dollars * 1e9 - 0.1).ceil();
+    // The number is not negative, and far below the limit of the type.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    (0.0..=1e18).contains(&dollars).then_some(nano.max(0.0) as u64)
+}
+
 #[cfg(test)]
 mod tests;

@@ -6,11 +6,14 @@ mod schema;
 mod stream;
 mod write;
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
-use super::{AnswerContext, Assembler, Wire, json};
+use super::{AnswerContext, Assembler, Built, Wire, json};
 use crate::client::ModelEntry;
 use crate::error::LlmError;
+use crate::models::KnownModels;
 use crate::request::Request;
 use crate::response::Response;
 
@@ -18,8 +21,11 @@ use crate::response::Response;
 pub(crate) const NAME: &str = "gemini";
 
 /// The protocol.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Gemini;
+#[derive(Debug, Clone)]
+pub(crate) struct Gemini {
+    /// What is known of the models.
+    pub(crate) models: Arc<KnownModels>,
+}
 
 impl Wire for Gemini {
     fn call_path(&self, request: &Request) -> String {
@@ -31,8 +37,8 @@ impl Wire for Gemini {
         }
     }
 
-    fn body(&self, request: &Request) -> Result<Value, LlmError> {
-        Ok(write::body(request))
+    fn build(&self, request: &Request) -> Result<Built, LlmError> {
+        Ok(write::body(&self.models.of(&request.model).facts, request).into())
     }
 
     fn answer(&self, body: &Value, cx: AnswerContext) -> Result<Response, LlmError> {

@@ -4,17 +4,17 @@
 mod plain;
 mod read;
 mod stream;
-mod write;
+pub(in crate::wire) mod write;
 
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 use url::Url;
 
-use super::{AnswerContext, Assembler, Wire, json};
+use super::{AnswerContext, Assembler, Built, Wire, json};
 use crate::client::ModelEntry;
 use crate::error::LlmError;
-use crate::prices::PriceTable;
+use crate::models::KnownModels;
 use crate::profile::Profile;
 use crate::provider::Provider;
 use crate::request::Request;
@@ -24,7 +24,7 @@ use crate::response::Response;
 pub(crate) const OPAQUE: &str = "openai_chat";
 
 /// The protocol, with what differs between those who speak it.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct OpenaiChat {
     /// Gemini's compatible endpoint: signatures ride in `extra_content`.
     pub(crate) gemini: bool,
@@ -32,8 +32,8 @@ pub(crate) struct OpenaiChat {
     pub(crate) api_version: Option<String>,
     /// The name under which reasoning text goes back, for servers that want it back.
     pub(crate) reasoning_field: Option<String>,
-    /// Which models reason.
-    pub(crate) reasoning: Reasoning,
+    /// What is known of the models.
+    pub(crate) models: Arc<KnownModels>,
 }
 
 impl Wire for OpenaiChat {
@@ -41,8 +41,8 @@ impl Wire for OpenaiChat {
         with_version("/chat/completions", self.api_version.as_deref())
     }
 
-    fn body(&self, request: &Request) -> Result<Value, LlmError> {
-        Ok(write::body(self, request))
+    fn build(&self, request: &Request) -> Result<Built, LlmError> {
+        Ok(write::body(self, request).into())
     }
 
     fn answer(&self, body: &Value, cx: AnswerContext) -> Result<Response, LlmError> {
@@ -71,14 +71,14 @@ impl Wire for OpenaiChat {
 }
 
 /// The protocol as a profile speaks it.
-pub(crate) fn of_profile(profile: &Profile, base: &Url, table: &Arc<PriceTable>) -> Arc<dyn Wire> {
+pub(crate) fn of_profile(profile: &Profile, base: &Url, known: &Arc<KnownModels>) -> Arc<dyn Wire> {
     let gemini = profile.provider == Provider::GeminiOpenai;
     let own = profile.reasoning_field.clone();
     Arc::new(OpenaiChat {
         gemini,
         api_version: profile.api_version.clone(),
         reasoning_field: own.or_else(|| if gemini { None } else { reasoning_field(base) }),
-        reasoning: Reasoning::of_profile(profile, table),
+        models: Arc::clone(known),
     })
 }
 
@@ -89,16 +89,6 @@ fn reasoning_field(base: &Url) -> Option<String> {
         .iter()
         .any(|wants| host.ends_with(wants))
         .then(|| "reasoning_content".to_owned())
-}
-
-/// Whether a profile's model reasons, to be recorded; none for a protocol that does not ask.
-pub(crate) fn recorded_reasoning(profile: &Profile, table: &Arc<PriceTable>) -> Option<bool> {
-    match profile.provider {
-        Provider::OpenaiChat | Provider::OpenaiResponses | Provider::GeminiOpenai => {
-            Reasoning::of_profile(profile, table).recorded_reasoning(&profile.model)
-        }
-        Provider::Anthropic | Provider::Gemini | Provider::Mock | Provider::Human => None,
-    }
 }
 
 /// A path with Azure's query.
@@ -135,45 +125,4 @@ pub(crate) fn models(body: &Value) -> (Vec<ModelEntry>, Option<String>) {
         })
     });
     (entries.collect(), None)
-}
-
-/// Which models reason before they answer: they take `max_completion_tokens` and refuse `max_tokens`.
-#[derive(Debug, Clone)]
-pub(crate) struct Reasoning {
-    /// The setting of the profile.
-    pub(crate) configured: Option<bool>,
-    /// The table that decides otherwise.
-    pub(crate) table: Arc<PriceTable>,
-}
-
-impl Default for Reasoning {
-    fn default() -> Self {
-        Self { configured: None, table: PriceTable::built_in() }
-    }
-}
-
-impl Reasoning {
-    pub(crate) fn of_profile(profile: &Profile, table: &Arc<PriceTable>) -> Self {
-        Self { configured: profile.reasoning_model, table: Arc::clone(table) }
-    }
-
-    /// Whether this model reasons.
-    pub(crate) fn of(&self, model: &str) -> bool {
-        self.configured.unwrap_or_else(|| self.table.reasons(model))
-    }
-
-    /// Returns whether this model's reasoning can be requested in encrypted form. A chat model of a reasoning family
-    /// rejects that.
-    pub(crate) fn is_encrypted_for(&self, model: &str) -> bool {
-        self.of(model) && (self.configured.is_some() || !is_chat_model(model))
-    }
-
-    /// The settings with which a profile without a table gets the same result for this model.
-    pub(crate) fn recorded_reasoning(&self, model: &str) -> Option<bool> {
-        self.configured.or_else(|| (!is_chat_model(model)).then(|| self.of(model)))
-    }
-}
-
-fn is_chat_model(model: &str) -> bool {
-    model.contains("-chat") || model.starts_with("chat-")
 }

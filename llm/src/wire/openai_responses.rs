@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::openai_chat::{self, Reasoning};
-use super::{AnswerContext, Assembler, Background, Wire, json};
+use super::openai_chat;
+use super::{AnswerContext, Assembler, Background, Built, Wire, json};
 use crate::client::ModelEntry;
 use crate::error::LlmError;
-use crate::prices::PriceTable;
+use crate::models::KnownModels;
 use crate::profile::Profile;
 use crate::request::Request;
 use crate::response::Response;
@@ -22,18 +22,18 @@ pub(crate) use read::push_item_of_answer;
 pub(crate) const NAME: &str = "openai_responses";
 
 /// The protocol, with what differs between those who speak it.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct OpenaiResponses {
     /// Azure's `api-version` query.
     pub(crate) api_version: Option<String>,
-    /// Which models reason.
-    pub(crate) reasoning: Reasoning,
+    /// What is known of the models.
+    pub(crate) models: Arc<KnownModels>,
 }
 
 /// The protocol as a profile speaks it.
-pub(crate) fn of_profile(profile: &Profile, table: &Arc<PriceTable>) -> Arc<dyn Wire> {
+pub(crate) fn of_profile(profile: &Profile, known: &Arc<KnownModels>) -> Arc<dyn Wire> {
     let api_version = profile.api_version.clone();
-    Arc::new(OpenaiResponses { api_version, reasoning: Reasoning::of_profile(profile, table) })
+    Arc::new(OpenaiResponses { api_version, models: Arc::clone(known) })
 }
 
 impl Wire for OpenaiResponses {
@@ -41,8 +41,8 @@ impl Wire for OpenaiResponses {
         openai_chat::with_version("/responses", self.api_version.as_deref())
     }
 
-    fn body(&self, request: &Request) -> Result<Value, LlmError> {
-        Ok(write::body(self, request))
+    fn build(&self, request: &Request) -> Result<Built, LlmError> {
+        Ok(write::body(self, request).into())
     }
 
     fn answer(&self, body: &Value, cx: AnswerContext) -> Result<Response, LlmError> {

@@ -1,6 +1,8 @@
 //! The interface of every protocol.
 
 use reqwest::header::HeaderMap;
+use rethread_events::event::RequestChange;
+use rethread_events::ids::Hash;
 use serde_json::{Map, Value};
 
 use super::AnswerContext;
@@ -20,8 +22,14 @@ pub(crate) trait Wire: Send + Sync {
         let _ = headers;
     }
 
+    /// What is sent for a call.
+    fn build(&self, request: &Request) -> Result<Built, LlmError>;
+
     /// The body of a call.
-    fn body(&self, request: &Request) -> Result<Value, LlmError>;
+    #[cfg(test)]
+    fn body(&self, request: &Request) -> Result<Value, LlmError> {
+        self.build(request).map(|built| built.body)
+    }
 
     /// Reads a whole answer.
     fn answer(&self, body: &Value, cx: AnswerContext) -> Result<Response, LlmError>;
@@ -52,6 +60,25 @@ pub(crate) trait Wire: Send + Sync {
 
     /// Reads the list of models, and the query that asks for its next page.
     fn models(&self, body: &Value) -> (Vec<ModelEntry>, Option<String>);
+}
+
+/// What is sent for a call.
+#[derive(Debug, Default)]
+pub(crate) struct Built {
+    /// The body.
+    pub(crate) body: Value,
+    /// Headers of this request, which replace those of every request.
+    pub(crate) headers: Vec<(&'static str, String)>,
+    /// The hash of all that an answer is bound to, where the model binds its thoughts.
+    pub(crate) prefix: Option<Hash>,
+    /// What is left out of the request.
+    pub(crate) changes: Vec<RequestChange>,
+}
+
+impl From<Value> for Built {
+    fn from(body: Value) -> Self {
+        Self { body, ..Self::default() }
+    }
 }
 
 /// An answer that the provider writes in the background.

@@ -100,6 +100,12 @@ impl Subset {
     }
 }
 
+/// The schema of a tool as OpenAI enforces it; `None` if that would refuse arguments that fit the schema.
+#[cfg(feature = "openai")]
+pub(super) fn strict(schema: &Value) -> Option<Value> {
+    OPENAI.of(schema)
+}
+
 /// Returns the schema as it is sent to OpenAI, and whether strictly; `None` if it is not sent. If `strict` is not set,
 /// it is strict if the subset covers the schema, and otherwise sent unchanged, as a hint.
 #[cfg(feature = "openai")]

@@ -476,6 +476,8 @@ fn with_text(message: &Message, text: &str) -> Message {
             | Part::Reasoning(_)
             | Part::ToolCall(_)
             | Part::ToolResult(_)
+            | Part::Audio(_)
+            | Part::ProviderTool(_)
             | Part::Opaque { .. } => content.push(part.clone()),
         }
     }

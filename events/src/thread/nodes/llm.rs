@@ -167,6 +167,15 @@ fn model_choice(state: &State, llm: &LlmNode) -> ModelChoice {
         temperature: llm.temperature,
         max_tokens: llm.max_tokens,
         stream: llm.stream,
+        tool_choice: llm.tool_choice.clone(),
+        parallel_tool_calls: llm.parallel_tool_calls,
+        top_p: llm.top_p,
+        seed: llm.seed,
+        stop: llm.stop.clone(),
+        reasoning: llm.reasoning.clone(),
+        service_tier: llm.service_tier.clone(),
+        verbosity: llm.verbosity.clone(),
+        cache: llm.cache,
         extra: llm.extra.clone(),
     }
 }

@@ -2,15 +2,26 @@
 
 use std::collections::BTreeSet;
 
-use rethread_events::message::{Media, Part, Reasoning, Role, ToolChoice, ToolResult};
-use rethread_events::thread::Messages;
+use rethread_events::event::RequestChange;
+use rethread_events::ids::Hash;
+use rethread_events::message::{
+    Annotation, Media, Message, Part, ProviderTool, Reasoning, Role, ToolChoice, ToolResult, ToolSpec,
+};
 use serde_json::{Map, Value, json};
 
 use super::NAME;
 use crate::error::{ErrorKind, LlmError};
-use crate::request::{Request, ResponseFormat};
-use crate::wire::{draft, merge_extra, subset};
+use crate::models::{ModelFacts, PromptCache, SystemMessages, Thinking};
+use crate::request::{CacheMode, Request, ResponseFormat};
+use crate::wire::{Built, draft, merge_extra, subset};
 
+/// The present version of the API, and the one that still takes parameters of sampling.
+/// <https://platform.claude.com/docs/en/api/versioning>
+pub(super) const VERSION: &str = "2026-10-21";
+const VERSION_WITH_SAMPLING: &str = "2023-06-01";
+/// The beta in which a request says what happens to thoughts that do not fit.
+/// <https://platform.claude.com/docs/en/build-with-claude/preserved-thinking/prefix-checks>
+const BINDING_BETA: &str = "thinking-binding-controls-2026-08-01";
 /// The longest answer when the request does not say, for the provider wants a figure: this, or what the model gives
 /// at most.
 const MAX_TOKENS: u64 = 16_384;
@@ -19,84 +30,237 @@ const MAX_TOKENS_UNKNOWN: u64 = 4_096;
 /// The room for the answer beside the thoughts, when the request does not say.
 const BESIDE_THOUGHTS: u64 = 4_096;
 
-pub(super) fn body(request: &Request) -> Result<Value, LlmError> {
+pub(super) fn build(facts: &ModelFacts, request: &Request) -> Result<Built, LlmError> {
     let mut body = Map::new();
     body.insert("model".into(), request.model.as_str().into());
-    let system: Vec<Value> = request
-        .messages
-        .iter()
-        .filter(|m| m.role == Role::System)
-        .flat_map(|m| m.content.iter().filter_map(Part::as_text))
-        .filter_map(text_block)
-        .collect();
+    let is_first = |message: &&std::sync::Arc<Message>| message.role == Role::System;
+    let in_place = facts.system_messages == Some(SystemMessages::Anywhere);
+    let leading = request.messages.iter().take_while(is_first).count();
+    let instructions = request.messages.iter().take(if in_place { leading } else { usize::MAX }).filter(is_first);
+    let mut system: Vec<Value> =
+        instructions.flat_map(|m| m.content.iter().filter_map(Part::as_text)).filter_map(text_block).collect();
+    let mut tools: Vec<Value> = request.tools.iter().map(tool).collect();
+    if tools.is_empty() && !request.has_tools() {
+        tools = used_tools(request);
+    }
+    let caches = facts.cache == Some(PromptCache::Explicit) && request.cache != Some(CacheMode::Off);
+    let marker = match request.cache {
+        Some(CacheMode::Long) => json!({ "type": "ephemeral", "ttl": "1h" }),
+        Some(CacheMode::Auto | CacheMode::Off) | None => json!({ "type": "ephemeral" }),
+    };
+    // The mark of the beginning stays where it is for the whole conversation; that of its end moves by itself.
+    if let Some(last) = system.last_mut().or(tools.last_mut()).filter(|_| caches) {
+        last["cache_control"] = marker.clone();
+    }
+    let is_bound = facts.bound_thinking == Some(true);
+    let mut prefix = Prefix::new(is_bound, &system, &tools);
+    let messages = messages(request, in_place, &mut prefix)?;
     if !system.is_empty() {
         body.insert("system".into(), system.into());
     }
-    body.insert("messages".into(), messages(&request.messages)?.into());
-    tools(request, &mut body);
-    parameters(request, &mut body);
+    body.insert("messages".into(), messages.into());
+    if !tools.is_empty() {
+        body.insert("tools".into(), tools.into());
+    }
+    choice(request, &mut body);
+    if caches {
+        body.insert("cache_control".into(), marker);
+    }
+    parameters(facts, request, &mut body);
     if request.stream {
         body.insert("stream".into(), true.into());
     }
     merge_extra(&mut body, &request.extra);
     resolve_conflicts(request, &mut body);
-    Ok(Value::Object(body))
+    let mut built = Built { changes: prefix.changes(), prefix: is_bound.then(|| prefix.hash()), ..Built::default() };
+    let samples = ["temperature", "top_p", "top_k"].iter().any(|name| body.contains_key(*name));
+    built.headers.push(("anthropic-version", if samples { VERSION_WITH_SAMPLING } else { VERSION }.to_owned()));
+    if body.get("thinking").is_some_and(|thinking| thinking.get("block_binding").is_some()) {
+        built.headers.push(("anthropic-beta", BINDING_BETA.to_owned()));
+    }
+    built.body = Value::Object(body);
+    Ok(built)
+}
+
+/// What a thought was written after: the hash of all that was sent before it. A model refuses a thought that it wrote after
+/// something else, so such thoughts are left out. Thoughts that were written without the ones left out fit again.
+struct Prefix {
+    hasher: blake3::Hasher,
+    is_bound: bool,
+    n_left_out: u64,
+    /// Whether one that is left out came without the hash of what it was written after.
+    is_unknown: bool,
+}
+
+impl Prefix {
+    fn new(is_bound: bool, system: &[Value], tools: &[Value]) -> Self {
+        let mut prefix = Self { hasher: blake3::Hasher::new(), is_bound, n_left_out: 0, is_unknown: false };
+        prefix.add(&system);
+        prefix.add(&tools);
+        prefix
+    }
+
+    fn add(&mut self, value: &impl serde::Serialize) {
+        if self.is_bound {
+            // What cannot be written as JSON cannot be sent either.
+            let _ = serde_json::to_writer(&mut self.hasher, value);
+            self.hasher.update(&[0]);
+        }
+    }
+
+    fn hash(&self) -> Hash {
+        Hash::from_bytes(*self.hasher.finalize().as_bytes())
+    }
+
+    /// The hash with a turn that is not closed yet.
+    fn hash_with(&self, turn: Option<&Turn>) -> Hash {
+        let Some(turn) = turn.filter(|turn| !turn.is_empty()) else { return self.hash() };
+        let mut whole = Self { hasher: self.hasher.clone(), ..*self };
+        whole.add(&turn.message());
+        whole.hash()
+    }
+
+    /// Whether an answer goes back with its thoughts.
+    fn takes_thoughts(&mut self, message: &Message, open: Option<&Turn>) -> bool {
+        if !self.is_bound {
+            return true;
+        }
+        let mut bound = message.content.iter().filter_map(|part| match part {
+            Part::Reasoning(thought) => thinking(thought).map(|_| thought.prefix),
+            _ => None,
+        });
+        let Some(first) = bound.next() else { return true };
+        let n = 1 + bound.count() as u64;
+        let fits = first == Some(self.hash_with(open));
+        if !fits {
+            self.n_left_out += n;
+            self.is_unknown |= first.is_none();
+        }
+        fits
+    }
+
+    fn changes(&self) -> Vec<RequestChange> {
+        if self.n_left_out == 0 {
+            return Vec::new();
+        }
+        let why = if self.is_unknown {
+            "it is not known after what they were written, and the model refuses thoughts after anything else"
+        } else {
+            "the instructions, the tools or the messages before them are others now, and the model refuses its thoughts \
+             after anything but what it wrote them after"
+        };
+        vec![RequestChange { n: Some(self.n_left_out), ..RequestChange::new("thoughts", why) }]
+    }
 }
 
 /// One turn: roles alternate, and results of tools come first in a user's turn.
+#[derive(Default)]
 struct Turn {
     assistant: bool,
     results: Vec<Value>,
     blocks: Vec<Value>,
+    /// Instructions that came before or in a user's turn: they follow it.
+    instructions: Vec<Value>,
 }
 
-fn messages(messages: &Messages) -> Result<Vec<Value>, LlmError> {
-    let mut turns: Vec<Turn> = Vec::new();
-    for (i, message) in messages.iter().enumerate() {
-        let assistant = match message.role {
-            Role::System => continue,
-            Role::User | Role::Tool => false,
-            Role::Assistant => true,
-        };
-        let mut results = Vec::new();
-        let mut blocks = Vec::new();
+impl Turn {
+    fn is_empty(&self) -> bool {
+        self.results.is_empty() && self.blocks.is_empty()
+    }
+
+    fn role(&self) -> &'static str {
+        if self.assistant { "assistant" } else { "user" }
+    }
+
+    fn content(&self) -> impl Iterator<Item = &Value> {
+        self.results.iter().chain(&self.blocks)
+    }
+
+    fn message(&self) -> Value {
+        json!({ "role": self.role(), "content": self.content().collect::<Vec<_>>() })
+    }
+}
+
+fn messages(request: &Request, in_place: bool, prefix: &mut Prefix) -> Result<Vec<Value>, LlmError> {
+    let mut out: Vec<Value> = Vec::new();
+    let mut open: Option<Turn> = None;
+    let mut is_leading = true;
+    // Instructions after an answer wait for the user's turn that they follow.
+    let mut waiting: Vec<Value> = Vec::new();
+    for (i, message) in request.messages.iter().enumerate() {
+        if message.role == Role::System {
+            if in_place && !is_leading {
+                let block = text_block(&draft::instructions(request, message));
+                match &mut open {
+                    Some(turn) if !turn.assistant => turn.instructions.extend(block),
+                    _ => waiting.extend(block),
+                }
+            }
+            continue;
+        }
+        is_leading = false;
+        let assistant = message.role == Role::Assistant;
+        if open.as_ref().is_some_and(|turn| turn.assistant != assistant)
+            && let Some(turn) = open.take()
+        {
+            close(turn, &mut out, prefix);
+        }
+        // The thoughts of an answer depend on what is sent before it. Answers in a row are one turn of the first one.
+        let takes_thoughts = !assistant || prefix.takes_thoughts(message, open.as_ref());
+        let turn = open.get_or_insert_with(|| Turn { assistant, ..Turn::default() });
+        let n_before = (turn.results.len(), turn.blocks.len());
         for part in &message.content {
             match part {
-                Part::ToolResult(result) => results.push(tool_result(result)),
-                part => blocks.extend(if assistant { answer_block(part) } else { block(part) }),
+                Part::ToolResult(result) => turn.results.push(tool_result(result)),
+                Part::Reasoning(_) if !takes_thoughts => {}
+                part => turn.blocks.extend(if assistant { answer_block(part) } else { block(part) }),
             }
         }
-        if message.role == Role::User && results.is_empty() && blocks.is_empty() {
+        if message.role == Role::User && n_before == (turn.results.len(), turn.blocks.len()) {
             let why = format!("messages[{i}]: the user message has no text, and Anthropic refuses empty messages");
             return Err(LlmError::new(ErrorKind::InvalidRequest, NAME, why));
         }
-        match turns.last_mut() {
-            Some(turn) if turn.assistant == assistant => {
-                turn.results.extend(results);
-                turn.blocks.extend(blocks);
-            }
-            _ => turns.push(Turn { assistant, results, blocks }),
+        if !assistant {
+            turn.instructions.append(&mut waiting);
         }
     }
-    // A turn without anything in it is refused; without it, its neighbours are one turn.
-    turns.retain(|turn| !turn.results.is_empty() || !turn.blocks.is_empty());
-    let mut out: Vec<Value> = Vec::with_capacity(turns.len());
-    let mut last_role = None;
-    for turn in turns {
-        let mut content = turn.results;
-        content.extend(turn.blocks);
-        if last_role == Some(turn.assistant)
-            && let Some(Value::Array(known)) = out.last_mut().and_then(|m| m.get_mut("content"))
-        {
-            known.extend(content);
-            continue;
-        }
-        last_role = Some(turn.assistant);
-        let role = if turn.assistant { "assistant" } else { "user" };
-        out.push(json!({ "role": role, "content": content }));
+    if let Some(turn) = open {
+        close(turn, &mut out, prefix);
+    }
+    // Without a user's turn after them, they end the conversation.
+    if !waiting.is_empty() && out.last().is_some_and(|last| last["role"] == "user") {
+        push_instructions(waiting, &mut out, prefix);
     }
     trim_prefill(&mut out);
     Ok(out)
+}
+
+/// Adds a turn to the messages. A turn without anything in it is refused; without it, its neighbours are one turn.
+fn close(turn: Turn, out: &mut Vec<Value>, prefix: &mut Prefix) {
+    if !turn.is_empty() {
+        if let Some(last) = out.last_mut().filter(|last| last["role"] == turn.role())
+            && let Some(Value::Array(known)) = last.get_mut("content")
+        {
+            let content: Vec<Value> = turn.content().cloned().collect();
+            prefix.add(&content);
+            known.extend(content);
+        } else {
+            let message = turn.message();
+            prefix.add(&message);
+            out.push(message);
+        }
+    }
+    push_instructions(turn.instructions, out, prefix);
+}
+
+/// Instructions after a user's turn.
+/// <https://platform.claude.com/docs/en/build-with-claude/mid-conversation-system-messages>
+fn push_instructions(blocks: Vec<Value>, out: &mut Vec<Value>, prefix: &mut Prefix) {
+    if !blocks.is_empty() {
+        let message = json!({ "role": "system", "content": blocks });
+        prefix.add(&message);
+        out.push(message);
+    }
 }
 
 /// A conversation may end with the beginning of the answer, but not with a blank.
@@ -116,12 +280,37 @@ fn trim_prefill(messages: &mut [Value]) {
 
 fn block(part: &Part) -> Option<Value> {
     match part {
-        Part::Text { text, .. } | Part::Refusal { text } => text_block(text),
+        Part::Text { text, annotations, .. } => cited_text(text, annotations),
+        Part::Refusal { text } => text_block(text),
         Part::Image(media) => Some(json!({ "type": "image", "source": source(media, "image/png")? })),
         Part::Document(media) => Some(json!({ "type": "document", "source": source(media, "application/pdf")? })),
-        Part::Opaque { provider, data } if provider == NAME => Some(data.clone().into_value()),
-        Part::Reasoning(_) | Part::ToolCall(_) | Part::ToolResult(_) | Part::Opaque { .. } => None,
+        Part::Opaque { provider, data } | Part::ProviderTool(ProviderTool { provider, data, .. }) if provider == NAME => {
+            Some(data.clone().into_value())
+        }
+        Part::Reasoning(_)
+        | Part::ToolCall(_)
+        | Part::ToolResult(_)
+        | Part::Opaque { .. }
+        | Part::ProviderTool(_)
+        | Part::Audio(_) => None,
     }
+}
+
+/// A text with the citations that it came with: all of an answer goes back.
+fn cited_text(text: &str, annotations: &[Annotation]) -> Option<Value> {
+    let mut block = text_block(text)?;
+    let own = annotations.iter().filter(|annotation| annotation.provider.as_deref() == Some(NAME));
+    let citations: Vec<Value> = own.filter_map(|annotation| citation(annotation.data.clone()?.into_value())).collect();
+    if !citations.is_empty() {
+        block["citations"] = citations.into();
+    }
+    Some(block)
+}
+
+/// A citation as a request takes it: without the id of the file, which only answers have.
+fn citation(mut citation: Value) -> Option<Value> {
+    citation.as_object_mut()?.remove("file_id");
+    Some(citation)
 }
 
 fn answer_block(part: &Part) -> Option<Value> {
@@ -203,28 +392,31 @@ fn source(media: &Media, default_type: &str) -> Option<Value> {
     }
 }
 
-fn tools(request: &Request, body: &mut Map<String, Value>) {
-    let tools: Vec<Value> = request
-        .tools
-        .iter()
-        .map(|tool| {
-            let mut out = Map::new();
-            out.insert("name".into(), tool.name.as_str().into());
-            if let Some(description) = &tool.description {
-                out.insert("description".into(), description.as_str().into());
-            }
-            out.insert("input_schema".into(), draft::schema(&tool.parameters));
-            Value::Object(out)
-        })
-        .collect();
-    if !tools.is_empty() {
-        body.insert("tools".into(), tools.into());
+fn tool(tool: &ToolSpec) -> Value {
+    let mut out = Map::new();
+    out.insert("name".into(), tool.name.as_str().into());
+    if let Some(description) = &tool.description {
+        out.insert("description".into(), description.as_str().into());
     }
-    if !request.has_tools() {
-        return declare_used_tools(request, body);
+    out.insert("input_schema".into(), draft::schema(&tool.parameters));
+    Value::Object(out)
+}
+
+/// The tools that the conversation used, if the request declares none, because it is rejected otherwise.
+fn used_tools(request: &Request) -> Vec<Value> {
+    let used: BTreeSet<&str> =
+        request.messages.iter().flat_map(|message| message.tool_calls()).map(|call| call.name.as_str()).collect();
+    used.iter().map(|name| json!({ "name": name, "input_schema": { "type": "object" } })).collect()
+}
+
+/// Which tools may be used. Tools are never removed for one call: that would be another conversation.
+fn choice(request: &Request, body: &mut Map<String, Value>) {
+    if !body.contains_key("tools") && !request.has_tools() {
+        return;
     }
     let one_by_one = request.parallel_tool_calls == Some(false);
     let choice = match &request.tool_choice {
+        _ if !request.has_usable_tools() => Some(json!({ "type": "none" })),
         None if one_by_one => Some(json!({ "type": "auto" })),
         None => None,
         Some(ToolChoice::Auto) => Some(json!({ "type": "auto" })),
@@ -240,29 +432,58 @@ fn tools(request: &Request, body: &mut Map<String, Value>) {
     }
 }
 
+/// Whether the request turns thinking off.
+fn is_off(facts: &ModelFacts, request: &Request) -> bool {
+    let reasoning = request.reasoning.as_ref();
+    let is_none = reasoning.is_some_and(|r| r.effort.as_deref() == Some("none") || r.budget_tokens == Some(0));
+    is_none && (facts.thinking != Some(Thinking::Always) || facts.thinking_off.is_some())
+}
+
+/// How the model thinks.
+fn thinking_config(facts: &ModelFacts, request: &Request) -> Option<Value> {
+    let reasoning = request.reasoning.as_ref();
+    let budget = reasoning.and_then(|r| r.budget_tokens).filter(|budget| *budget > 0);
+    let effort = reasoning.and_then(|r| r.effort.as_deref());
+    let shown = reasoning.and_then(|r| r.summary.as_deref()).map(|s| if s == "none" { "omitted" } else { "summarized" });
+    let is_adaptive = matches!(facts.thinking, Some(Thinking::Adaptive | Thinking::Always));
+    if is_off(facts, request) {
+        let off = facts.thinking_off.as_deref().unwrap_or("disabled");
+        return (is_adaptive || facts.thinking_off.is_some()).then(|| json!({ "type": off }));
+    }
+    if is_adaptive {
+        let is_bound = facts.bound_thinking == Some(true);
+        let asks = effort.is_some() && facts.thinks_by_default != Some(true);
+        if !is_bound && shown.is_none() && !asks {
+            return None;
+        }
+        let mut thinking = json!({ "type": "adaptive" });
+        if let Some(shown) = shown {
+            thinking["display"] = shown.into();
+        }
+        if is_bound {
+            // The second net: what does not fit all the same is dropped there, and reported.
+            thinking["block_binding"] = json!({ "prefix_mismatch_behavior": "drop_block" });
+        }
+        return Some(thinking);
+    }
+    if facts.thinking == Some(Thinking::None) {
+        return None;
+    }
+    // Older models think by a budget; words for the effort become one.
+    let budget = budget.or_else(|| match effort? {
+        "none" | "minimal" => None,
+        "low" => Some(2_048),
+        "medium" => Some(8_192),
+        _ => Some(16_384),
+    })?;
+    Some(json!({ "type": "enabled", "budget_tokens": budget }))
+}
+
 /// `seed` is unknown here and left out, as is JSON without a schema.
-fn parameters(request: &Request, body: &mut Map<String, Value>) {
-    let budget = request.reasoning.as_ref().and_then(|r| r.budget_tokens).filter(|budget| *budget > 0);
-    let effort = request.reasoning.as_ref().and_then(|r| r.effort.as_deref());
-    let shown = request.reasoning.as_ref().and_then(|r| r.summary.as_deref()).filter(|s| *s != "none");
-    // Newer models take the effort in words, beside the thinking or without it; older ones only think by a budget.
-    let thinking = match (budget, effort) {
-        (Some(budget), _) => Some(json!({ "type": "enabled", "budget_tokens": budget })),
-        (None, _) if supports_effort(&request.model) => {
-            shown.map(|_| json!({ "type": "adaptive", "display": "summarized" }))
-        }
-        (None, Some("none" | "minimal") | None) => None,
-        (None, Some(effort)) => {
-            let budget = match effort {
-                "low" => 2_048,
-                "medium" => 8_192,
-                _ => 16_384,
-            };
-            Some(json!({ "type": "enabled", "budget_tokens": budget }))
-        }
-    };
+fn parameters(facts: &ModelFacts, request: &Request, body: &mut Map<String, Value>) {
+    let thinking = thinking_config(facts, request);
     let budget = thinking.as_ref().and_then(|t| t["budget_tokens"].as_u64()).unwrap_or(0);
-    let default = if budget > 0 { budget + BESIDE_THOUGHTS } else { longest(&request.model) };
+    let default = if budget > 0 { budget + BESIDE_THOUGHTS } else { longest(facts) };
     body.insert("max_tokens".into(), request.max_tokens.unwrap_or(default).into());
     let mut put = |key: &str, value: Option<Value>| {
         if let Some(value) = value {
@@ -270,50 +491,33 @@ fn parameters(request: &Request, body: &mut Map<String, Value>) {
         }
     };
     put("thinking", thinking);
-    put("temperature", request.temperature.map(Value::from));
-    put("top_p", request.top_p.map(Value::from));
+    put("temperature", request.temperature.filter(|_| !is_dropped(facts, request.temperature)).map(Value::from));
+    put("top_p", request.top_p.filter(|_| !is_dropped(facts, request.top_p)).map(Value::from));
     put("top_k", request.top_k.map(Value::from));
     put("stop_sequences", (!request.stop.is_empty()).then(|| request.stop.clone().into()));
+    put("service_tier", request.service_tier.as_deref().map(Value::from));
     let mut output = Map::new();
     if let Some(ResponseFormat::JsonSchema { schema, strict, .. }) = &request.response_format
         && let Some(schema) = if strict.is_some() { Some(schema.clone()) } else { subset::ANTHROPIC.of(schema) }
     {
         output.insert("format".into(), json!({ "type": "json_schema", "schema": schema }));
     }
-    if let Some(effort) = effort.filter(|effort| *effort != "none" && supports_effort(&request.model)) {
+    let effort = request.reasoning.as_ref().and_then(|r| r.effort.as_deref());
+    if let Some(effort) = effort.filter(|effort| *effort != "none" && facts.efforts.is_some()) {
         let effort = if effort == "minimal" { "low" } else { effort };
         output.insert("effort".into(), effort.into());
     }
     put("output_config", (!output.is_empty()).then_some(Value::Object(output)));
 }
 
-fn longest(model: &str) -> u64 {
-    let info = crate::prices::PriceTable::built_in().model_info(NAME, model);
-    info.and_then(|info| info.output_tokens_max).map_or(MAX_TOKENS_UNKNOWN, |max| max.min(MAX_TOKENS))
+/// A default value says nothing, and newer models refuse even that.
+fn is_dropped(facts: &ModelFacts, value: Option<f64>) -> bool {
+    let is_default = value.is_some_and(|value| (value - 1.0).abs() < f64::EPSILON);
+    is_default && facts.sampling == Some(crate::models::Sampling::Never)
 }
 
-/// Whether a model takes an effort in words: from generation 4.6 on, and Opus 4.5. By the first two numbers of its
-/// name; a name without any is taken for a new one.
-fn supports_effort(model: &str) -> bool {
-    let mut numbers = model.split(['-', '.']).filter_map(|word| word.parse::<u32>().ok());
-    let (Some(major), minor) = (numbers.next(), numbers.next()) else { return true };
-    // A date, not a minor version.
-    let minor = minor.filter(|minor| *minor < 100).unwrap_or(0);
-    (major, minor) >= (4, 6) || (model.contains("opus") && (major, minor) == (4, 5))
-}
-
-/// Declares the tools that the conversation used, if the request declares none, because it is rejected otherwise.
-/// Forbids their use.
-fn declare_used_tools(request: &Request, body: &mut Map<String, Value>) {
-    let used: BTreeSet<&str> =
-        request.messages.iter().flat_map(|message| message.tool_calls()).map(|call| call.name.as_str()).collect();
-    if used.is_empty() || body.contains_key("tools") {
-        return;
-    }
-    let declared: Vec<_> =
-        used.iter().map(|name| json!({ "name": name, "input_schema": { "type": "object" } })).collect();
-    body.insert("tools".into(), declared.into());
-    body.insert("tool_choice".into(), json!({ "type": "none" }));
+fn longest(facts: &ModelFacts) -> u64 {
+    facts.output.map_or(MAX_TOKENS_UNKNOWN, |max| max.min(MAX_TOKENS))
 }
 
 /// Resolves settings that exclude each other, once all are set.

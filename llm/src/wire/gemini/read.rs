@@ -106,9 +106,9 @@ impl Answer {
     /// it came with.
     fn text(&mut self, text: &str, signature: Option<String>) {
         match self.content.last_mut() {
-            Some(Part::Text { text: known, signature: None }) if signature.is_none() => known.push_str(text),
+            Some(Part::Text { text: known, signature: None, .. }) if signature.is_none() => known.push_str(text),
             _ if text.is_empty() && signature.is_none() => {}
-            _ => self.content.push(Part::Text { text: text.to_owned(), signature }),
+            _ => self.content.push(Part::Text { text: text.to_owned(), signature, annotations: Vec::new() }),
         }
     }
 

@@ -2,15 +2,16 @@
 
 use std::collections::HashMap;
 
-use rethread_events::message::{Media, Message, Part, Role, ToolChoice, ToolResult};
+use rethread_events::message::{Media, Message, Part, ProviderTool, Role, ToolChoice, ToolResult};
 use serde_json::{Map, Value, json};
 
 use super::{NAME, schema};
+use crate::models::ModelFacts;
 use crate::request::{ReasoningOptions, Request, ResponseFormat};
 use crate::wire::draft::{self, MADE_ID};
 use crate::wire::merge_extra;
 
-pub(super) fn body(request: &Request) -> Value {
+pub(super) fn body(facts: &ModelFacts, request: &Request) -> Value {
     let mut body = Map::new();
     let system: Vec<Value> = request
         .messages
@@ -25,7 +26,10 @@ pub(super) fn body(request: &Request) -> Value {
     }
     body.insert("contents".into(), contents(request).into());
     tools(request, &mut body);
-    let config = generation_config(request);
+    let config = generation_config(facts, request);
+    if let Some(tier) = &request.service_tier {
+        body.insert("serviceTier".into(), tier.as_str().into());
+    }
     if !config.is_empty() {
         body.insert("generationConfig".into(), config.into());
     }
@@ -101,7 +105,7 @@ fn answer(message: &Message) -> Vec<Value> {
 
 fn part(part: &Part) -> Option<Value> {
     match part {
-        Part::Text { text, signature } => {
+        Part::Text { text, signature, .. } => {
             if text.is_empty() && signature.is_none() {
                 return None;
             }
@@ -110,8 +114,15 @@ fn part(part: &Part) -> Option<Value> {
         Part::Refusal { text } => Some(json!({ "text": text })),
         Part::Image(media) => media_part(media, "image/png"),
         Part::Document(media) => media_part(media, "application/pdf"),
-        Part::Opaque { provider, data } if provider == NAME => Some(data.clone().into_value()),
-        Part::Reasoning(_) | Part::ToolCall(_) | Part::ToolResult(_) | Part::Opaque { .. } => None,
+        Part::Audio(media) => media_part(media, "audio/wav"),
+        Part::Opaque { provider, data } | Part::ProviderTool(ProviderTool { provider, data, .. }) if provider == NAME => {
+            Some(data.clone().into_value())
+        }
+        Part::Reasoning(_)
+        | Part::ToolCall(_)
+        | Part::ToolResult(_)
+        | Part::Opaque { .. }
+        | Part::ProviderTool(_) => None,
     }
 }
 
@@ -155,10 +166,13 @@ fn push_result(result: &ToolResult, names: &HashMap<&str, &str>, out: &mut Vec<V
 }
 
 fn tools(request: &Request, body: &mut Map<String, Value>) {
-    if !request.tools.is_empty() {
-        let functions: Vec<Value> = request
-            .tools
-            .iter()
+    // Older models cannot be restricted to some of their tools.
+    let restricted = request.restricted_to().filter(|_| supports_json_schema(&request.model));
+    let declared = request.tools.iter().filter(|tool| restricted.is_some() || request.is_usable(&tool.name));
+    let declared: Vec<_> = declared.collect();
+    if !declared.is_empty() {
+        let functions: Vec<Value> = declared
+            .into_iter()
             .map(|tool| {
                 let mut out = Map::new();
                 out.insert("name".into(), tool.name.as_str().into());
@@ -177,18 +191,21 @@ fn tools(request: &Request, body: &mut Map<String, Value>) {
     if !request.has_tools() {
         return;
     }
-    if let Some(choice) = &request.tool_choice {
-        let config = match choice {
-            ToolChoice::Auto => json!({ "mode": "AUTO" }),
-            ToolChoice::None => json!({ "mode": "NONE" }),
-            ToolChoice::Required => json!({ "mode": "ANY" }),
-            ToolChoice::Tool(name) => json!({ "mode": "ANY", "allowedFunctionNames": [name] }),
-        };
+    let config = match (&request.tool_choice, restricted) {
+        (Some(ToolChoice::None), _) | (_, Some([])) => Some(json!({ "mode": "NONE" })),
+        (Some(ToolChoice::Tool(name)), _) => Some(json!({ "mode": "ANY", "allowedFunctionNames": [name] })),
+        (Some(ToolChoice::Required), None) => Some(json!({ "mode": "ANY" })),
+        (Some(ToolChoice::Required), Some(names)) => Some(json!({ "mode": "ANY", "allowedFunctionNames": names })),
+        (_, Some(names)) => Some(json!({ "mode": "VALIDATED", "allowedFunctionNames": names })),
+        (Some(ToolChoice::Auto), None) => Some(json!({ "mode": "AUTO" })),
+        (None, None) => None,
+    };
+    if let Some(config) = config {
         body.insert("toolConfig".into(), json!({ "functionCallingConfig": config }));
     }
 }
 
-fn generation_config(request: &Request) -> Map<String, Value> {
+fn generation_config(facts: &ModelFacts, request: &Request) -> Map<String, Value> {
     let mut config = Map::new();
     let mut put = |key: &str, value: Option<Value>| {
         if let Some(value) = value {
@@ -214,14 +231,14 @@ fn generation_config(request: &Request) -> Map<String, Value> {
         }
     }
     if let Some(options) = &request.reasoning {
-        let thinking = thinking(options, &request.model);
+        let thinking = thinking(facts, options, &request.model);
         put("thinkingConfig", (!thinking.is_empty()).then_some(Value::Object(thinking)));
     }
     config
 }
 
 /// Models of generation 2.5 think by a budget in tokens, later ones by a level in words.
-fn thinking(options: &ReasoningOptions, model: &str) -> Map<String, Value> {
+fn thinking(facts: &ModelFacts, options: &ReasoningOptions, model: &str) -> Map<String, Value> {
     let mut out = Map::new();
     match (&options.effort, options.budget_tokens) {
         (_, Some(budget)) => {
@@ -238,7 +255,8 @@ fn thinking(options: &ReasoningOptions, model: &str) -> Map<String, Value> {
             out.insert("thinkingBudget".into(), budget.into());
         }
         (Some(effort), None) => {
-            out.insert("thinkingLevel".into(), effort.as_str().into());
+            let effort = if effort == "minimal" && !facts.takes_effort("minimal") { "low" } else { effort.as_str() };
+            out.insert("thinkingLevel".into(), effort.into());
         }
         (None, None) => {}
     }

@@ -209,7 +209,7 @@ impl Answer {
             }));
         }
         if !self.text.is_empty() || self.text_signature.is_some() {
-            content.push(Part::Text { text: self.text, signature: self.text_signature });
+            content.push(Part::Text { text: self.text, signature: self.text_signature, annotations: Vec::new() });
         }
         if !self.refusal.is_empty() {
             content.push(Part::Refusal { text: self.refusal });
@@ -296,6 +296,7 @@ pub(super) fn usage(figures: &Value) -> Usage {
             .or_else(|| json::count(prompt, "cache_creation_tokens")),
         reasoning_tokens: json::count(completion, "reasoning_tokens")
             .or_else(|| json::count(figures, "reasoning_tokens")),
+        ..Usage::default()
     }
 }
 

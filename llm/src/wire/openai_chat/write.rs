@@ -4,19 +4,28 @@ use rethread_events::message::{Media, Message, Part, Reasoning, Role, ToolCall, 
 use serde_json::{Map, Value, json};
 
 use super::OpenaiChat;
-use crate::request::{Request, ResponseFormat};
+use crate::models::{ModelFacts, PromptCache};
+use crate::request::{CacheMode, Request, ResponseFormat};
 use crate::wire::{draft, merge_extra, subset};
 
 pub(super) fn body(wire: &OpenaiChat, request: &Request) -> Value {
     let mut body = Map::new();
     body.insert("model".into(), request.model.as_str().into());
+    let known = wire.models.of(&request.model);
+    let facts = &known.facts;
     let mut messages = Vec::with_capacity(request.messages.len());
+    let mut is_leading = true;
     for message in request.messages.iter() {
-        push_message(wire, message, &mut messages);
+        is_leading &= message.role == Role::System;
+        if message.role == Role::System && !is_leading {
+            messages.push(json!({ "role": "system", "content": draft::instructions(request, message) }));
+        } else {
+            push_message(wire, message, &mut messages);
+        }
     }
     body.insert("messages".into(), move_attachments(messages));
-    tools(request, &mut body);
-    parameters(wire, request, &mut body);
+    tools(facts, request, &mut body);
+    parameters(facts, request, &mut body);
     if request.stream {
         body.insert("stream".into(), true.into());
         body.insert("stream_options".into(), json!({ "include_usage": true }));
@@ -25,7 +34,7 @@ pub(super) fn body(wire: &OpenaiChat, request: &Request) -> Value {
     Value::Object(body)
 }
 
-fn tools(request: &Request, body: &mut Map<String, Value>) {
+fn tools(facts: &ModelFacts, request: &Request, body: &mut Map<String, Value>) {
     let tools: Vec<Value> = request
         .tools
         .iter()
@@ -35,7 +44,11 @@ fn tools(request: &Request, body: &mut Map<String, Value>) {
             if let Some(description) = &tool.description {
                 function.insert("description".into(), description.as_str().into());
             }
-            if let Some(schema) = draft::declared(&tool.parameters) {
+            let strict = draft::declared(&tool.parameters).filter(|_| facts.strict_tools == Some(true));
+            if let Some(schema) = strict.and_then(subset::strict) {
+                function.insert("parameters".into(), schema);
+                function.insert("strict".into(), true.into());
+            } else if let Some(schema) = draft::declared(&tool.parameters) {
                 function.insert("parameters".into(), schema.clone());
             }
             json!({ "type": "function", "function": function })
@@ -47,13 +60,20 @@ fn tools(request: &Request, body: &mut Map<String, Value>) {
     if !request.has_tools() {
         return;
     }
-    if let Some(choice) = &request.tool_choice {
-        let choice = match choice {
-            ToolChoice::Auto => "auto".into(),
-            ToolChoice::None => "none".into(),
-            ToolChoice::Required => "required".into(),
-            ToolChoice::Tool(name) => json!({ "type": "function", "function": { "name": name } }),
-        };
+    let choice = match (&request.tool_choice, request.restricted_to()) {
+        (Some(ToolChoice::None), _) | (_, Some([])) => Some("none".into()),
+        (Some(ToolChoice::Tool(name)), _) => Some(json!({ "type": "function", "function": { "name": name } })),
+        (choice, Some(names)) => {
+            let mode = if *choice == Some(ToolChoice::Required) { "required" } else { "auto" };
+            let named = |name: &String| json!({ "type": "function", "function": { "name": name } });
+            let tools: Vec<Value> = names.iter().map(named).collect();
+            Some(json!({ "type": "allowed_tools", "allowed_tools": { "mode": mode, "tools": tools } }))
+        }
+        (Some(ToolChoice::Auto), None) => Some("auto".into()),
+        (Some(ToolChoice::Required), None) => Some("required".into()),
+        (None, None) => None,
+    };
+    if let Some(choice) = choice {
         body.insert("tool_choice".into(), choice);
     }
     if let Some(parallel) = request.parallel_tool_calls {
@@ -61,9 +81,9 @@ fn tools(request: &Request, body: &mut Map<String, Value>) {
     }
 }
 
-fn parameters(wire: &OpenaiChat, request: &Request, body: &mut Map<String, Value>) {
+fn parameters(facts: &ModelFacts, request: &Request, body: &mut Map<String, Value>) {
     if let Some(max) = request.max_tokens {
-        let key = if wire.reasoning.of(&request.model) { "max_completion_tokens" } else { "max_tokens" };
+        let key = if facts.reasons() == Some(true) { "max_completion_tokens" } else { "max_tokens" };
         body.insert(key.into(), max.into());
     }
     let mut put = |key: &str, value: Option<Value>| {
@@ -78,7 +98,39 @@ fn parameters(wire: &OpenaiChat, request: &Request, body: &mut Map<String, Value
     put("stop", (!request.stop.is_empty()).then(|| request.stop.clone().into()));
     put("response_format", request.response_format.as_ref().and_then(format));
     let effort = request.reasoning.as_ref().and_then(|r| r.effort.clone());
-    put("reasoning_effort", effort.map(Value::from));
+    put("reasoning_effort", effort.map(|effort| known_effort(facts, effort).into()));
+    put("verbosity", request.verbosity.as_deref().map(Value::from));
+    put("service_tier", request.service_tier.as_deref().map(Value::from));
+    cache(facts, request, body);
+}
+
+/// The word for an effort that the model takes: some have no `minimal`.
+pub(in crate::wire) fn known_effort(facts: &ModelFacts, effort: String) -> String {
+    if effort == "minimal" && !facts.takes_effort("minimal") { "low".into() } else { effort }
+}
+
+/// What OpenAI's cache of prompts is told.
+/// <https://developers.openai.com/api/docs/guides/prompt-caching>
+pub(in crate::wire) fn cache(facts: &ModelFacts, request: &Request, body: &mut Map<String, Value>) {
+    if facts.cache != Some(PromptCache::Implicit) {
+        return;
+    }
+    let mode = request.cache.unwrap_or_default();
+    if mode != CacheMode::Off {
+        body.insert("prompt_cache_key".into(), draft::conversation_key(request).into());
+    }
+    // Only newer models have options.
+    let Some(longest) = facts.cache_ttls.as_ref().and_then(|ttls| ttls.last()) else { return };
+    match mode {
+        CacheMode::Auto => {}
+        CacheMode::Long => {
+            body.insert("prompt_cache_options".into(), json!({ "ttl": longest }));
+        }
+        // Nothing is written where nothing is marked.
+        CacheMode::Off => {
+            body.insert("prompt_cache_options".into(), json!({ "mode": "explicit" }));
+        }
+    }
 }
 
 fn format(format: &ResponseFormat) -> Option<Value> {
@@ -259,18 +311,32 @@ fn content_of(parts: &[&Part]) -> Value {
                 Some(json!({ "type": "image_url", "image_url": { "url": draft::url(media, "image/png")? } }))
             }
             Part::Document(media) => document(media),
+            Part::Audio(media) => audio(media),
             Part::Opaque { provider, data } if provider == super::OPAQUE => Some(data.clone().into_value()),
-            Part::Reasoning(_) | Part::ToolCall(_) | Part::ToolResult(_) | Part::Opaque { .. } => None,
+            Part::Reasoning(_)
+            | Part::ToolCall(_)
+            | Part::ToolResult(_)
+            | Part::Opaque { .. }
+            | Part::ProviderTool(_) => None,
         })
         .collect();
     if list.is_empty() { "".into() } else { list.into() }
+}
+
+fn audio(media: &Media) -> Option<Value> {
+    let data = media.data.as_deref()?;
+    let format = match media.media_type.as_deref() {
+        Some("audio/mpeg" | "audio/mp3") => "mp3",
+        _ => "wav",
+    };
+    Some(json!({ "type": "input_audio", "input_audio": { "data": data, "format": format } }))
 }
 
 fn document(media: &Media) -> Option<Value> {
     match (&media.data, &media.url) {
         (Some(_), _) => {
             let file_data = draft::url(media, "application/pdf")?;
-            Some(json!({ "type": "file", "file": { "filename": "document.pdf", "file_data": file_data } }))
+            Some(json!({ "type": "file", "file": { "filename": media.name.as_deref().unwrap_or("document.pdf"), "file_data": file_data } }))
         }
         // This protocol fetches no documents; the model gets the address.
         (None, Some(url)) => Some(json!({ "type": "text", "text": url })),

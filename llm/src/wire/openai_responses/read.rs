@@ -112,6 +112,7 @@ fn reasoning(item: &Value) -> Reasoning {
         encrypted,
         id: json::filled(item, "id").map(str::to_owned),
         provider: Some(NAME.into()),
+        prefix: None,
     }
 }
 
@@ -125,5 +126,6 @@ fn usage(figures: &Value) -> Usage {
         cached_input_tokens: json::count(input, "cached_tokens"),
         cache_write_tokens: json::count(input, "cache_write_tokens"),
         reasoning_tokens: json::count(output, "reasoning_tokens"),
+        ..Usage::default()
     }
 }

@@ -1,35 +1,54 @@
 //! A neutral request in the words of Responses.
 
-use rethread_events::message::{Media, Message, Part, Reasoning, Role, ToolChoice, ToolResult};
+use rethread_events::message::{Media, Message, Part, ProviderTool, Reasoning, Role, ToolChoice, ToolResult};
 use serde_json::{Map, Value, json};
 
 use super::{NAME, OpenaiResponses};
+use crate::models::{ModelFacts, SystemMessages};
 use crate::request::{Request, ResponseFormat};
+use crate::wire::openai_chat::write::{cache, known_effort};
 use crate::wire::{draft, merge_extra, subset};
 
 pub(super) fn body(wire: &OpenaiResponses, request: &Request) -> Value {
     let mut body = Map::new();
     body.insert("model".into(), request.model.as_str().into());
+    let known = wire.models.of(&request.model);
+    let facts = &known.facts;
     let leading = request.messages.iter().take_while(|m| m.role == Role::System).count();
     let instructions: Vec<String> = request.messages.iter().take(leading).map(|m| m.joined_text()).collect();
+    let mut input = Vec::with_capacity(request.messages.len() + 1 - leading);
     if !instructions.is_empty() {
-        body.insert("instructions".into(), instructions.join("\n\n").into());
+        let text = instructions.join("\n\n");
+        if facts.system_messages == Some(SystemMessages::Anywhere) {
+            // Newer models read the field `instructions` after the input, where no cache holds it.
+            // <https://developers.openai.com/api/docs/guides/keep-prefix-unchanged>
+            input.push(json!({ "role": "developer", "content": text }));
+        } else {
+            body.insert("instructions".into(), text.into());
+        }
     }
-    let mut input = Vec::with_capacity(request.messages.len() - leading);
     for message in request.messages.iter().skip(leading) {
-        push_message(message, &mut input);
+        if message.role == Role::System {
+            input.push(json!({ "role": "developer", "content": draft::instructions(request, message) }));
+        } else {
+            push_message(message, &mut input);
+        }
     }
     body.insert("input".into(), input.into());
-    tools(request, &mut body);
-    parameters(wire, request, &mut body);
+    tools(facts, request, &mut body);
+    parameters(facts, request, &mut body);
     if request.stream {
         body.insert("stream".into(), true.into());
+    }
+    // The log has everything: prompts and answers do not stay at the provider unasked. A background answer has to.
+    if request.extra.get("background").and_then(Value::as_bool) != Some(true) {
+        body.insert("store".into(), false.into());
     }
     merge_extra(&mut body, &request.extra);
     Value::Object(body)
 }
 
-fn tools(request: &Request, body: &mut Map<String, Value>) {
+fn tools(facts: &ModelFacts, request: &Request, body: &mut Map<String, Value>) {
     let tools: Vec<Value> = request
         .tools
         .iter()
@@ -40,9 +59,12 @@ fn tools(request: &Request, body: &mut Map<String, Value>) {
             if let Some(description) = &tool.description {
                 out.insert("description".into(), description.as_str().into());
             }
-            out.insert("parameters".into(), draft::schema(&tool.parameters));
+            let strict = draft::declared(&tool.parameters).filter(|_| facts.strict_tools == Some(true));
+            let strict = strict.and_then(subset::strict);
             // Left out, it would mean true here, and most schemas do not meet its terms.
-            out.insert("strict".into(), false.into());
+            let is_strict = strict.is_some();
+            out.insert("parameters".into(), strict.unwrap_or_else(|| draft::schema(&tool.parameters)));
+            out.insert("strict".into(), is_strict.into());
             Value::Object(out)
         })
         .collect();
@@ -52,13 +74,19 @@ fn tools(request: &Request, body: &mut Map<String, Value>) {
     if !request.has_tools() {
         return;
     }
-    if let Some(choice) = &request.tool_choice {
-        let choice = match choice {
-            ToolChoice::Auto => "auto".into(),
-            ToolChoice::None => "none".into(),
-            ToolChoice::Required => "required".into(),
-            ToolChoice::Tool(name) => json!({ "type": "function", "name": name }),
-        };
+    let choice = match (&request.tool_choice, request.restricted_to()) {
+        (Some(ToolChoice::None), _) | (_, Some([])) => Some("none".into()),
+        (Some(ToolChoice::Tool(name)), _) => Some(json!({ "type": "function", "name": name })),
+        (choice, Some(names)) => {
+            let mode = if *choice == Some(ToolChoice::Required) { "required" } else { "auto" };
+            let tools: Vec<Value> = names.iter().map(|name| json!({ "type": "function", "name": name })).collect();
+            Some(json!({ "type": "allowed_tools", "mode": mode, "tools": tools }))
+        }
+        (Some(ToolChoice::Auto), None) => Some("auto".into()),
+        (Some(ToolChoice::Required), None) => Some("required".into()),
+        (None, None) => None,
+    };
+    if let Some(choice) = choice {
         body.insert("tool_choice".into(), choice);
     }
     if let Some(parallel) = request.parallel_tool_calls {
@@ -67,7 +95,7 @@ fn tools(request: &Request, body: &mut Map<String, Value>) {
 }
 
 /// `stop`, `top_k` and `seed` are unknown here and left out, as is a thinking budget in tokens.
-fn parameters(wire: &OpenaiResponses, request: &Request, body: &mut Map<String, Value>) {
+fn parameters(facts: &ModelFacts, request: &Request, body: &mut Map<String, Value>) {
     let mut put = |key: &str, value: Option<Value>| {
         if let Some(value) = value {
             body.insert(key.into(), value);
@@ -76,22 +104,35 @@ fn parameters(wire: &OpenaiResponses, request: &Request, body: &mut Map<String, 
     put("max_output_tokens", request.max_tokens.map(Value::from));
     put("temperature", request.temperature.map(Value::from));
     put("top_p", request.top_p.map(Value::from));
-    let format = request.response_format.as_ref().and_then(format);
-    put("text", format.map(|format| json!({ "format": format })));
+    let mut text = Map::new();
+    if let Some(format) = request.response_format.as_ref().and_then(format) {
+        text.insert("format".into(), format);
+    }
+    if let Some(verbosity) = &request.verbosity {
+        text.insert("verbosity".into(), verbosity.as_str().into());
+    }
+    put("text", (!text.is_empty()).then_some(Value::Object(text)));
+    put("service_tier", request.service_tier.as_deref().map(Value::from));
     if let Some(options) = &request.reasoning {
         let mut reasoning = Map::new();
         if let Some(effort) = &options.effort {
-            reasoning.insert("effort".into(), effort.as_str().into());
+            reasoning.insert("effort".into(), known_effort(facts, effort.clone()).into());
         }
-        if let Some(summary) = &options.summary {
+        if let Some(summary) = options.summary.as_ref().filter(|summary| *summary != "none") {
             reasoning.insert("summary".into(), summary.as_str().into());
         }
         put("reasoning", (!reasoning.is_empty()).then_some(Value::Object(reasoning)));
     }
     // The next turn has to send the reasoning back; only what is requested arrives in a form that can be sent.
-    if wire.reasoning.is_encrypted_for(&request.model) {
+    if facts.reasons() == Some(true) && !is_chat_model(&request.model) {
         put("include", Some(json!(["reasoning.encrypted_content"])));
     }
+    cache(facts, request, body);
+}
+
+/// A chat model of a family that reasons refuses to encrypt its reasoning.
+fn is_chat_model(model: &str) -> bool {
+    model.contains("-chat") || model.starts_with("chat-")
 }
 
 fn format(format: &ResponseFormat) -> Option<Value> {
@@ -121,7 +162,9 @@ fn push_message(message: &Message, input: &mut Vec<Value>) {
             let n_before = input.len();
             input.extend(message.content.iter().filter_map(|part| match part {
                 Part::ToolResult(result) => Some(output(result)),
-                Part::Opaque { provider, data } if provider == NAME && !is_content(&data.0) => {
+                Part::Opaque { provider, data } | Part::ProviderTool(ProviderTool { provider, data, .. })
+                    if provider == NAME && !is_content(&data.0) =>
+                {
                     Some(data.clone().into_value())
                 }
                 _ => None,
@@ -194,6 +237,7 @@ impl<'a> Answer<'a> {
                 Some(fields) => self.fields.extend(fields.clone()),
                 None => self.push(data.clone().into_value()),
             },
+            Part::ProviderTool(tool) if tool.provider == NAME => self.push(tool.data.clone().into_value()),
             _ => {}
         }
     }
@@ -253,7 +297,13 @@ fn content(parts: &[Part]) -> Value {
             Part::Opaque { provider, data } if provider == NAME && is_content(&data.0) => {
                 Some(data.clone().into_value())
             }
-            Part::Reasoning(_) | Part::ToolCall(_) | Part::ToolResult(_) | Part::Opaque { .. } => None,
+            Part::Reasoning(_)
+            | Part::ToolCall(_)
+            | Part::ToolResult(_)
+            | Part::Opaque { .. }
+            | Part::ProviderTool(_)
+            // The protocol takes no sound.
+            | Part::Audio(_) => None,
         })
         .collect();
     if list.is_empty() { Value::Null } else { list.into() }
@@ -269,7 +319,7 @@ fn file(media: &Media) -> Option<Value> {
     match (&media.data, &media.url) {
         (Some(_), _) => {
             let data = draft::url(media, "application/pdf")?;
-            Some(json!({ "type": "input_file", "filename": "document.pdf", "file_data": data }))
+            Some(json!({ "type": "input_file", "filename": media.name.as_deref().unwrap_or("document.pdf"), "file_data": data }))
         }
         (None, Some(url)) => Some(json!({ "type": "input_file", "file_url": url })),
         (None, None) => None,

@@ -1,0 +1,160 @@
+//! What is known of the models that a profile can reach.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use std::collections::HashMap;
+
+use super::{
+    ChatCompletions, ModelFacts, ModelTable, PromptCache, Sampling, SystemMessages, Thinking, home_of,
+    is_of_reasoning_family,
+};
+use crate::profile::Profile;
+use crate::provider::Provider;
+
+/// The most models of one profile whose facts are kept: more than any workflow names beside the profile's own.
+const MODELS_MAX: usize = 64;
+
+/// Where a profile's requests go, as far as it says which models are there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Address {
+    /// The provider of this list.
+    Provider(&'static str),
+    /// Any other server: a gateway, or one of one's own.
+    Other,
+}
+
+impl Address {
+    /// The address of a provider at this host.
+    pub(crate) fn of(provider: Provider, host: Option<&str>) -> Self {
+        crate::prices::list_of(provider, host).map_or(Self::Other, Self::Provider)
+    }
+}
+
+/// The facts of the models of one profile: what the profile overrides, what the table says, and what holds for the
+/// provider's present models where the table does not list a name.
+#[derive(Debug)]
+pub struct KnownModels {
+    provider: Provider,
+    address: Address,
+    table: Arc<ModelTable>,
+    /// The model of the profile, and what the profile says of it.
+    own: (String, ModelFacts),
+    known: Mutex<HashMap<String, Arc<Known>>>,
+}
+
+/// What is known of one model.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Known {
+    /// The facts.
+    pub facts: ModelFacts,
+    /// Whether the table lists the model. Otherwise the facts are those of the provider's present models.
+    pub is_listed: bool,
+}
+
+impl KnownModels {
+    /// The models of a profile at this address.
+    pub fn new(profile: &Profile, address: Address, table: Arc<ModelTable>) -> Self {
+        let own = (profile.model.clone(), profile.facts());
+        Self { provider: profile.provider, address, table, own, known: Mutex::default() }
+    }
+
+    /// What is known of a model. An empty name is the profile's own.
+    pub fn of(&self, model: &str) -> Arc<Known> {
+        let model = if model.is_empty() { &self.own.0 } else { model };
+        let mut known = self.known.lock();
+        if let Some(known) = known.get(model) {
+            return Arc::clone(known);
+        }
+        if known.len() >= MODELS_MAX {
+            known.clear();
+        }
+        let made = Arc::new(self.look_up(model));
+        known.insert(model.to_owned(), Arc::clone(&made));
+        made
+    }
+
+    fn look_up(&self, model: &str) -> Known {
+        let listed = self.listed(model);
+        let is_listed = listed.is_some();
+        let present = present_default(self.provider, self.address, model);
+        let facts = listed.unwrap_or_default().or(&present);
+        // What a profile says holds for its own model, such as a deployment.
+        let facts = if model == self.own.0 { self.own.1.clone().or(&facts) } else { facts };
+        Known { facts, is_listed }
+    }
+
+    /// The facts of the table. Abilities are those of the model wherever it is reached; its prices are those of the
+    /// address.
+    fn listed(&self, model: &str) -> Option<ModelFacts> {
+        let here = match self.address {
+            Address::Provider(list) => self.table.facts(list, model),
+            Address::Other => None,
+        };
+        let elsewhere = || {
+            let home = home_of(self.provider)?;
+            // Gateways put the name of the vendor before that of the model.
+            let bare = model.rsplit('/').next().unwrap_or(model);
+            let found = self.table.facts(home, bare);
+            let found = found.or_else(|| self.table.facts("azure", bare).filter(|_| home == "openai"));
+            found.map(|facts| ModelFacts { prices: None, ..facts })
+        };
+        here.or_else(elsewhere)
+    }
+}
+
+/// The facts of a provider's present models, for a name that the table does not list. A server of somebody else that
+/// speaks the protocol is taken to accept what it is sent.
+fn present_default(provider: Provider, address: Address, model: &str) -> ModelFacts {
+    let name = model.rsplit('/').next().unwrap_or(model);
+    let is_at = |list: &str| matches!(address, Address::Provider(own) if own == list);
+    match provider {
+        Provider::Anthropic if is_at("anthropic") || name.contains("claude") => ModelFacts {
+            sampling: Some(Sampling::Never),
+            forced_tool_choice: Some(false),
+            prefill: Some(false),
+            thinking: Some(Thinking::Adaptive),
+            thinks_by_default: Some(true),
+            bound_thinking: Some(true),
+            system_messages: Some(SystemMessages::First),
+            cache: Some(PromptCache::Explicit),
+            json_schema: Some(true),
+            efforts: Some(["none", "low", "medium", "high"].map(str::to_owned).to_vec()),
+            output: Some(64_000),
+            ..ModelFacts::default()
+        },
+        Provider::Openai | Provider::OpenaiChat | Provider::OpenaiResponses
+            if is_at("openai") || is_at("azure") || is_of_reasoning_family(name) =>
+        {
+            let reasons = is_of_reasoning_family(name);
+            let compatible = matches!(address, Address::Other) && name.starts_with("gpt-oss");
+            ModelFacts {
+                sampling: Some(if reasons && !compatible { Sampling::WithoutReasoning } else { Sampling::Always }),
+                thinking: Some(if reasons { Thinking::Effort } else { Thinking::None }),
+                chat_completions: Some(if reasons && !compatible {
+                    ChatCompletions::ToolsWithoutReasoning
+                } else {
+                    ChatCompletions::Full
+                }),
+                system_messages: Some(if compatible { SystemMessages::First } else { SystemMessages::Anywhere }),
+                cache: Some(if compatible { PromptCache::None } else { PromptCache::Implicit }),
+                ..ModelFacts::default()
+            }
+        }
+        Provider::Gemini | Provider::GeminiOpenai => ModelFacts {
+            system_messages: Some(SystemMessages::First),
+            cache: Some(PromptCache::Implicit),
+            ..ModelFacts::default()
+        },
+        Provider::Anthropic
+        | Provider::Openai
+        | Provider::OpenaiChat
+        | Provider::OpenaiResponses
+        | Provider::Mock
+        | Provider::Human => ModelFacts {
+            system_messages: Some(SystemMessages::First),
+            cache: Some(PromptCache::None),
+            ..ModelFacts::default()
+        },
+    }
+}
