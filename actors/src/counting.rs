@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 use rethread_events::ids::Hash;
-use rethread_events::message::{Message, Part, Role};
+use rethread_events::message::{Message, Part, ProviderTool, Role};
 use rethread_events::thread::{Entry, Messages};
 use rethread_llm::tokens::Counter;
 use rethread_tools::Catalogue;
@@ -98,7 +98,7 @@ impl ModelCounts {
     fn list(&self, list: &Arc<Vec<Entry>>) -> u64 {
         let known = self.known_of(list);
         known.and_then(|known| known.tokens).unwrap_or_else(|| {
-            let tokens = list.iter().filter_map(Entry::said).map(|message| self.message(message)).sum();
+            let tokens = list.iter().map(|entry| self.message(&entry.message)).sum();
             let at_most = known.map_or_else(|| bytes_of_list(list), |known| known.at_most);
             self.keep(list, ListCounts { at_most, tokens: Some(tokens) });
             tokens
@@ -169,7 +169,7 @@ fn address<T>(counted: &Arc<T>) -> usize {
 }
 
 fn bytes_of_list(list: &[Entry]) -> u64 {
-    list.iter().filter_map(Entry::said).map(|message| bytes_of_message(message)).sum()
+    list.iter().map(|entry| bytes_of_message(&entry.message)).sum()
 }
 
 fn bytes_of_message(message: &Message) -> u64 {
@@ -185,9 +185,9 @@ fn bytes_of(part: &Part) -> u64 {
             call.name.len() + raw.unwrap_or_else(|| call.arguments.0.to_string().len())
         }
         Part::Reasoning(thought) => thought.text.as_ref().map_or(0, String::len),
-        Part::Document(media) => media.data.as_ref().map_or(0, |data| data.len()),
+        Part::Document(media) | Part::Audio(media) => media.data.as_ref().map_or(0, |data| data.len()),
         Part::Image(_) => return AROUND_PART,
-        Part::Opaque { data, .. } => data.0.to_string().len(),
+        Part::Opaque { data, .. } | Part::ProviderTool(ProviderTool { data, .. }) => data.0.to_string().len(),
     };
     // The frame of a message of one part.
     bytes as u64 + 8

@@ -255,6 +255,7 @@ pub mod operate {
     pub use crate::inbox::{Inbox, OpenInteraction};
     pub use crate::labels::labels_of;
     pub use crate::log_access::LogAccess;
+    pub use crate::models::refused_by;
     pub use crate::memories::MemoryNamespace;
     pub use crate::metrics::Metrics;
     pub use crate::migrate::{Migrated, MigratedThread, Migration};

@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use actix::prelude::*;
 use parking_lot::Mutex;
-use rethread_events::event::{LlmCallCompleted, LlmCallFailed, LlmExecutionProgress, LlmTryFailed};
+use rethread_events::event::{
+    LlmCallCompleted, LlmCallFailed, LlmExecutionProgress, LlmRequestChanged, LlmTryFailed, RequestChange,
+};
 use rethread_events::fault::{ErrorKind, ExecutionError};
 use rethread_events::ids::{RunId, ThreadId, Time};
 use rethread_events::thread::{ModelRequest, PermitObserver as _};
@@ -105,12 +107,13 @@ async fn ask(
 ) -> Result<LlmCallCompleted, ExecutionError> {
     let tools = services.offered_to(&wanted).await?;
     let holds_answers = wanted.execution.holds_answers();
+    let is_first = wanted.iteration == 1;
     let (client, mut request) = services.models.prepare(wanted, tools)?;
     let _permit = permit(services, waits).await?;
     // What a guardrail is to check first is streamed to here and no further.
     let stream = request.stream && !holds_answers;
     let gathered = Arc::new(Gathered { stream, ..Gathered::default() });
-    let mut listener = Gatherer { to: gathered.clone(), port: port.clone() };
+    let mut listener = Gatherer { to: gathered.clone(), port: port.clone(), is_first, changes: Changes::default() };
     let key = port.call.key(thread);
     let traceparent = services.traces.of_call(thread, run, port.call).await;
     let (began, counted) = (Instant::now(), &services.counters.calls);
@@ -118,6 +121,7 @@ async fn ask(
         let cx = CallContext::new(&key, &mut listener).until(until(deadline)).permits(waits).traceparent(traceparent);
         let answer = client.call(&request, cx);
         let answer = if stream { follow(answer, &gathered, port).await } else { answer.await };
+        listener.report_changes();
         match answer {
             // Not every model supports a response format, or supports it with tools. The prompt describes the format
             // too.
@@ -225,6 +229,28 @@ impl Gathered {
 struct Gatherer {
     to: Arc<Gathered>,
     port: Port,
+    /// Whether this is the first call of its loop, which says for all of them what every call leaves out.
+    is_first: bool,
+    changes: Changes,
+}
+
+/// How a request differs from what was asked for.
+#[derive(Default)]
+struct Changes {
+    found: Vec<RequestChange>,
+    /// How many of them are reported: each attempt says them anew.
+    n_reported: usize,
+}
+
+impl Gatherer {
+    /// Reports the changes that are not reported yet.
+    fn report_changes(&mut self) {
+        let changes = self.changes.found[self.changes.n_reported..].to_vec();
+        if !changes.is_empty() {
+            self.changes.n_reported = self.changes.found.len();
+            self.port.report(LlmRequestChanged { node_id: None, call_id: self.port.call, changes });
+        }
+    }
 }
 
 impl Listener for Gatherer {
@@ -251,6 +277,13 @@ impl Listener for Gatherer {
                 error: execution_error(error),
                 wait_ms,
             });
+        }
+    }
+
+    fn changed(&mut self, change: RequestChange) {
+        // What can be counted differs from call to call.
+        if (self.is_first || change.n.is_some()) && !self.changes.found.contains(&change) {
+            self.changes.found.push(change);
         }
     }
 

@@ -5,19 +5,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use rethread_events::event::{LlmCallCompleted, ModelChoice};
+use rethread_events::event::{LlmCallCompleted, ModelChoice, ToolMode};
 use rethread_events::fault::{ErrorKind, ExecutionError};
 use rethread_events::ids::{CallId, Hash};
 use rethread_events::json::Json;
 use rethread_events::memory::Embedding;
-use rethread_events::message::ToolSpec;
+use rethread_events::message::{Message, Role, ToolChoice, ToolSpec};
 use rethread_events::thread::{AnswerForm, ModelRequest};
-use rethread_events::workflow::NamedModel;
+use rethread_events::workflow::{LlmNode, NamedModel};
 use rethread_llm::mock::{Mock, MockScript};
 use rethread_llm::profiles::{ProfileError, RecordedProfile};
 use rethread_llm::provider::PROVIDERS;
 use rethread_llm::tokens::Counter;
-use rethread_llm::{Client, LlmError, Profiles, Provider, Request, Response, ResponseFormat, relay};
+use rethread_llm::{Client, Instructions, LlmError, Profiles, Provider, Request, Response, ResponseFormat, relay};
 
 /// The key under which a node of the provider `mock` has its script.
 const SCRIPT: &str = "script";
@@ -50,16 +50,14 @@ impl Models {
     }
 
     pub(crate) fn providers(&self) -> BTreeSet<String> {
-        let known = PROVIDERS.iter().map(|provider| provider.name().to_owned());
-        // The short name that people write.
-        known.chain(["openai".to_owned()]).chain(self.own.keys().cloned()).collect()
+        PROVIDERS.iter().map(|provider| provider.name().to_owned()).chain(self.own.keys().cloned()).collect()
     }
 
     /// Returns the client for a call, and the request.
     pub(crate) fn prepare(
         &self,
         wanted: ModelRequest,
-        tools: Arc<[ToolSpec]>,
+        tools: Offered,
     ) -> Result<(Arc<dyn Client>, Request), ExecutionError> {
         let mut request = request_of(&wanted, tools);
         let choice = &wanted.execution.model;
@@ -67,6 +65,7 @@ impl Models {
             (Some(profile), _) => self.profiles.client(profile.as_str()).map_err(configured)?,
             (None, Some(provider)) => {
                 if let Some(own) = self.own.get(provider) {
+                    plain(&mut request);
                     own.clone()
                 } else {
                     let provider: Provider = provider
@@ -75,7 +74,10 @@ impl Models {
                     match request.extra.remove(SCRIPT) {
                         Some(script) if provider == Provider::Mock => {
                             // The script is the node's: its first answer is for the node's first call.
-                            request.messages = request.messages.without_first(wanted.n_before);
+                            let messages = request.messages.without_first(wanted.n_before);
+                            let is_said = |message: &&Arc<Message>| message.role != Role::System;
+                            request.messages = messages.iter().filter(is_said).cloned().collect();
+                            request.keep_usable_tools();
                             self.scripted(script)?
                         }
                         script => {
@@ -109,7 +111,8 @@ impl Models {
                 let provider = profile.provider.name();
                 Err(format!("profile `{name}` has the provider `{provider}`, which makes no embeddings"))
             }
-            Provider::OpenaiChat
+            Provider::Openai
+            | Provider::OpenaiChat
             | Provider::OpenaiResponses
             | Provider::Gemini
             | Provider::GeminiOpenai
@@ -164,7 +167,7 @@ impl Models {
     }
 
     /// Returns the prompt that a person carries to the model.
-    pub(crate) fn relay_prompt(&self, wanted: &ModelRequest, tools: Arc<[ToolSpec]>) -> String {
+    pub(crate) fn relay_prompt(&self, wanted: &ModelRequest, tools: Offered) -> String {
         relay::prompt(&self.relayed(wanted, tools))
     }
 
@@ -173,13 +176,13 @@ impl Models {
         &self,
         call: CallId,
         wanted: &ModelRequest,
-        tools: Arc<[ToolSpec]>,
+        tools: Offered,
         answer: &Json,
     ) -> Result<LlmCallCompleted, String> {
         let text = answer.0.as_str().map_or_else(|| answer.0.to_string(), str::to_owned);
         let response = relay::read(&text, &self.relayed(wanted, tools)).map_err(|error| error.to_string())?;
         let mut response = response;
-        let request = self.relayed(wanted, Arc::default());
+        let request = self.relayed(wanted, Offered::default());
         response.complete_usage(&Counter::for_model(&request.model), &request);
         Ok(model_answer(call, response))
     }
@@ -207,14 +210,22 @@ impl Models {
         Some(ProfileError::NotCompiled { provider, feature }.to_string())
     }
 
-    fn relayed(&self, wanted: &ModelRequest, tools: Arc<[ToolSpec]>) -> Request {
-        let mut request = bare(wanted);
+    /// Returns the parameters of a node that its model refuses, each with why. Nothing is known of an application's own client.
+    pub(crate) fn refused(&self, named: NamedModel<'_>, node: &LlmNode) -> Vec<(&'static str, String)> {
+        match named.provider {
+            Some(provider) if named.profile.is_none() && self.own.contains_key(provider) => Vec::new(),
+            _ => refused_by(&self.profiles, named, node),
+        }
+    }
+
+    fn relayed(&self, wanted: &ModelRequest, tools: Offered) -> Request {
+        let mut request = bare(wanted, tools);
+        plain(&mut request);
         if let Some(profile) = &wanted.execution.model.profile
             && let Ok(profile) = self.profiles.get(profile.as_str())
         {
             request.model.clone_from(&profile.model);
         }
-        request.tools = tools;
         request
     }
 
@@ -237,25 +248,78 @@ impl Models {
     }
 }
 
+/// Returns the parameters of a node that the model of a profile or a provider refuses, each with why.
+pub fn refused_by(profiles: &Profiles, named: NamedModel<'_>, node: &LlmNode) -> Vec<(&'static str, String)> {
+    let forced = match (&node.tool_choice, node.tool_mode) {
+        (Some(choice), _) => Some(choice.clone()),
+        (None, ToolMode::Required) => Some(ToolChoice::Required),
+        (None, ToolMode::Auto | ToolMode::None) => None,
+    };
+    let has_tools = node.tool_mode != ToolMode::None || !node.agents.is_empty() || !node.handoffs.is_empty();
+    let sample = || ToolSpec { name: "sample".into(), description: None, parameters: Json::default() };
+    let request = Request {
+        tools: has_tools.then(sample).into_iter().collect(),
+        tool_choice: forced.filter(|_| has_tools),
+        parallel_tool_calls: node.parallel_tool_calls,
+        temperature: node.temperature,
+        top_p: node.top_p,
+        reasoning: node.reasoning.clone(),
+        ..Request::new(named.model.unwrap_or_default(), Vec::new())
+    };
+    let provider = named.provider.and_then(|provider| provider.parse().ok());
+    let refused = profiles.refused(named.profile.map(|profile| profile.as_str()), provider, &request);
+    let place = |field: &'static str| match field {
+        "tool_choice" if node.tool_choice.is_none() => "tool_mode",
+        field => field,
+    };
+    refused.unwrap_or_default().into_iter().map(|refused| (place(refused.field), refused.why)).collect()
+}
+
 /// Creates the request for a model or a person from the conversation. All of it follows from the log.
-pub(crate) fn request_of(wanted: &ModelRequest, tools: Arc<[ToolSpec]>) -> Request {
+pub(crate) fn request_of(wanted: &ModelRequest, tools: Offered) -> Request {
     let choice = &wanted.execution.model;
-    let mut request = bare(wanted);
+    let mut request = bare(wanted, tools);
     request.max_tokens = choice.max_tokens;
     request.temperature = choice.temperature;
+    request.top_p = choice.top_p;
+    request.seed = choice.seed;
+    request.stop.clone_from(&choice.stop);
+    request.reasoning.clone_from(&choice.reasoning);
+    request.parallel_tool_calls = choice.parallel_tool_calls.filter(|_| request.has_usable_tools());
+    request.service_tier.clone_from(&choice.service_tier);
+    request.verbosity.clone_from(&choice.verbosity);
+    request.cache = choice.cache;
     request.stream = choice.stream;
     if let Some(serde_json::Value::Object(extra)) = choice.extra.as_ref().map(|extra| &*extra.0) {
         request.extra = extra.clone();
     }
-    request.tools = tools;
     request.response_format = wanted.form.as_ref().map(response_format);
     request
 }
 
-fn bare(wanted: &ModelRequest) -> Request {
-    let mut request = Request::new(wanted.execution.model.model.clone().unwrap_or_default(), wanted.messages.clone());
-    request.tool_choice = wanted.tool_choice.clone();
-    request
+fn bare(wanted: &ModelRequest, tools: Offered) -> Request {
+    Request {
+        tools: tools.declared,
+        usable_tools: tools.usable,
+        instructions: Instructions::Latest,
+        tool_choice: wanted.tool_choice.clone(),
+        ..Request::new(wanted.execution.model.model.clone().unwrap_or_default(), wanted.messages.clone())
+    }
+}
+
+/// The request for whoever is not sent a growing conversation: the instructions in force first, and the tools of this call.
+fn plain(request: &mut Request) {
+    request.keep_latest_instructions();
+    request.keep_usable_tools();
+}
+
+/// The tools of a request.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Offered {
+    /// All that the conversation had so far, in the order in which they came.
+    pub(crate) declared: Arc<[ToolSpec]>,
+    /// The names of those that this call may use, if those are not all.
+    pub(crate) usable: Option<Arc<[String]>>,
 }
 
 /// The response format as sent to providers that can enforce it.
@@ -275,11 +339,13 @@ pub(crate) fn model_answer(call_id: CallId, response: Response) -> LlmCallComple
         usage,
         usage_source,
         cost_nanousd: response.cost.map(|cost| cost.nanousd),
-        prices: response.cost.map(|cost| cost.prices),
+        prices: response.cost.and_then(|cost| cost.prices),
         model: response.model,
         response_id: response.response_id,
         cached: response.cached,
         duration_ms: 0,
+        service_tier: response.service_tier,
+        details: response.details,
         unusable: None,
     }
 }

@@ -268,6 +268,7 @@ impl MonitorTask {
             | Event::LlmCallRequested(_)
             | Event::LlmCallRetried(_)
             | Event::LlmTryFailed(_)
+            | Event::LlmRequestChanged(_)
             | Event::LlmExecutionProgress(_)
             | Event::LlmExecutionCompleted(_)
             | Event::LlmExecutionFailed(_)

@@ -163,6 +163,7 @@ pub(crate) async fn validate(open: &OpenArgs, args: &ValidateArgs) -> Result<Exi
         let text = read_limited(file, FILE_BYTES_MAX)?;
         let parsed = parse_in(&text, &known.surroundings).and_then(|workflow| {
             let mut faults = Faults(known.unpriced(&workflow));
+            faults.0.extend(known.refused(&workflow));
             if faults.0.is_empty() {
                 return Ok(workflow);
             }
@@ -173,7 +174,7 @@ pub(crate) async fn validate(open: &OpenArgs, args: &ValidateArgs) -> Result<Exi
         match parsed {
             Ok(workflow) if args.json => reports.push(json!({
                 "file": name, "valid": true, "name": workflow.name(), "hash": workflow.hash(), "faults": [],
-                "not_checked": not_checked, "options": options(&workflow),
+                "not_checked": not_checked, "options": options(&workflow), "warnings": known.warnings(&workflow),
             })),
             Ok(workflow) => {
                 let called = output::sanitize(workflow.name(), 80);
@@ -181,6 +182,9 @@ pub(crate) async fn validate(open: &OpenArgs, args: &ValidateArgs) -> Result<Exi
                 let options = options(&workflow);
                 if !options.is_empty() && open.prints_messages() {
                     output::print_message(&format!("{name}: its tools need {}", options.join(" ")));
+                }
+                for warning in known.warnings(&workflow).iter().filter(|_| open.prints_messages()) {
+                    output::print_message(&output::sanitize_lines(&format!("{name}: warning: {warning}")));
                 }
             }
             Err(faults) if args.json => {

@@ -2,13 +2,15 @@
 
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
 use futures::StreamExt as _;
 use rethread::tools::mcp::McpServers;
 use rethread::tools::{Isolation, Registry, Workspace};
-use rethread_llm::{Profiles, Provider};
+use rethread_events::message::{Message, Role, ToolSpec};
+use rethread_llm::{CallContext, Client as _, Profiles, Provider, Request};
 use serde::Serialize;
 use serde_json::json;
 
@@ -20,6 +22,8 @@ use crate::{output, remote, stream, workers};
 
 /// How long a provider may take to answer.
 const PROVIDER_MAX: Duration = Duration::from_secs(15);
+/// How long a small call of a model may take.
+const CALL_MAX: Duration = Duration::from_secs(60);
 /// How many providers are asked at once.
 const PROVIDERS_AT_ONCE: usize = 8;
 /// Below so much free space a full disk is near.
@@ -31,11 +35,15 @@ const FREE_BYTES_MIN: u64 = 64 << 20;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Exit codes: 0 all checks passed, perhaps with warnings; 1 a check failed.
-Prints no key and calls no model: it asks providers for their list of models.")]
+Makes two small calls of each profile's model, with its parameters, without and with a tool, and prints what they cost.
+Prints no key.")]
 pub(crate) struct DoctorArgs {
     /// Contact no provider and start no MCP server
     #[arg(long)]
     offline: bool,
+    /// Call no model: only ask providers for their list of models
+    #[arg(long)]
+    no_calls: bool,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -81,7 +89,7 @@ pub(crate) async fn run(open: &OpenArgs, args: DoctorArgs) -> Result<ExitCode, F
     let (check, profiles) = configuration(open);
     checks.push(check);
     if let Some(profiles) = profiles {
-        checks.extend(providers(&profiles, args.offline).await);
+        checks.extend(providers(&profiles, &args).await);
         checks.extend(mcp_servers(open, &args).await);
         checks.extend(open.config_file().and_then(webhooks));
         checks.extend(nats(open, args.offline).await);
@@ -135,8 +143,57 @@ fn configuration(open: &OpenArgs) -> (Check, Option<Profiles>) {
 }
 
 /// Whether each profile has its key, and its provider answers and has the model.
-async fn providers(profiles: &Profiles, offline: bool) -> Vec<Check> {
+async fn providers(profiles: &Profiles, args: &DoctorArgs) -> Vec<Check> {
     let checks = profiles.names().map(|name| async move {
+        let mut checks = vec![provider(profiles, name, args.offline).await];
+        let answers = checks.iter().all(|check| matches!(check.status, Status::Ok | Status::Warning));
+        let is_remote = profiles.get(name).is_ok_and(|profile| profile.provider.feature().is_some());
+        if answers && is_remote && !args.no_calls {
+            checks.extend(calls(profiles, name).await);
+        }
+        let today = jiff::Zoned::now().date();
+        let advice = profiles.advice(name, today).unwrap_or_default();
+        checks.extend(advice.into_iter().map(|what| Check::new(format!("profile {name}"), Status::Warning, what)));
+        checks
+    });
+    let checks: Vec<Vec<Check>> = futures::stream::iter(checks).buffered(PROVIDERS_AT_ONCE).collect().await;
+    checks.into_iter().flatten().collect()
+}
+
+/// Whether the model of a profile answers with the parameters of the profile, without tools and with one.
+async fn calls(profiles: &Profiles, name: &str) -> Vec<Check> {
+    let Ok(client) = profiles.client(name) else { return Vec::new() };
+    // The time makes it another request than any that has an answer in a cache.
+    let prompt = format!("Answer with the word ok. It is {}.", jiff::Timestamp::now());
+    let plain = Request::new("", vec![Arc::new(Message::text(Role::User, prompt))]);
+    let parameters = json!({ "type": "object", "properties": { "word": { "type": "string" } } });
+    let tool = ToolSpec {
+        name: "report".into(),
+        description: Some("Reports a word.".into()),
+        parameters: rethread_events::json::Json::from(parameters),
+    };
+    let with_tool = Request { tools: vec![tool].into(), ..plain.clone() };
+    let mut checks = Vec::new();
+    for (what, request) in [("call", plain), ("call with a tool", with_tool)] {
+        let title = format!("profile {name}, {what}");
+        let called = client.call(&request, CallContext::new("", &mut ()));
+        checks.push(match tokio::time::timeout(CALL_MAX, called).await {
+            Err(_) => Check::new(title, Status::Error, format!("no answer in {} s", CALL_MAX.as_secs())),
+            Ok(Err(error)) => Check::new(title, Status::Error, &error)
+                .advise("`rethread llm call --profile NAME` shows the whole answer; see docs/CONFIGURATION.md"),
+            Ok(Ok(answer)) => {
+                let cost = answer.cost.map_or("its cost is not known".to_owned(), |cost| crate::threads::dollars(cost.nanousd));
+                let tokens = answer.figures().0.tokens();
+                Check::new(title, Status::Ok, format!("answered, {tokens} tokens, {cost}"))
+            }
+        });
+    }
+    checks
+}
+
+/// Whether a profile has its key, and its provider answers and has the model.
+async fn provider(profiles: &Profiles, name: &str, offline: bool) -> Check {
+    {
         let title = format!("profile {name}");
         let (profile, client) = match (profiles.get(name), profiles.client(name)) {
             (Ok(profile), Ok(client)) => (profile, client),
@@ -165,8 +222,7 @@ async fn providers(profiles: &Profiles, offline: bool) -> Vec<Check> {
                 (None, _) => Check::new(title, Status::Ok, format!("{what}: answered in {} ms", health.took_ms)),
             },
         }
-    });
-    futures::stream::iter(checks).buffered(PROVIDERS_AT_ONCE).collect().await
+    }
 }
 
 /// Whether each MCP server connects and lists its tools.

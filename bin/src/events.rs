@@ -289,6 +289,13 @@ fn what_happened(event: &Event) -> String {
         }
         Event::LlmCallFailed(e) => format!("{}: {}", e.error.kind, cut(&e.error.message)),
         Event::LlmTryFailed(e) => format!("try {}, {}: {}", e.try_number, e.error.kind, cut(&e.error.message)),
+        Event::LlmRequestChanged(e) => {
+            let change = |change: &RequestChange| match change.n {
+                Some(n) => format!("{n} {}: {}", change.what, change.why),
+                None => format!("{}: {}", change.what, change.why),
+            };
+            cut(&e.changes.iter().map(change).collect::<Vec<_>>().join("; "))
+        }
         Event::LlmExecutionProgress(e) => cut(&e.text),
         Event::LlmExecutionCompleted(e) => cut(&e.content),
         Event::LlmExecutionFailed(e) => format!("{}: {}", e.error.kind, cut(&e.error.message)),

@@ -485,6 +485,25 @@ impl Known {
         Ok(known)
     }
 
+    /// Returns the parameters of nodes that their models refuse.
+    pub(crate) fn refused(&self, workflow: &Workflow) -> Vec<Fault> {
+        let Some(profiles) = &self.profiles else { return Vec::new() };
+        workflow.refused(|named, node| rethread::operate::refused_by(profiles, named, node))
+    }
+
+    /// Returns the warnings about the profiles that a workflow names.
+    pub(crate) fn warnings(&self, workflow: &Workflow) -> Vec<String> {
+        let Some(profiles) = &self.profiles else { return Vec::new() };
+        let mut names = BTreeSet::new();
+        workflow.each_model(|_, named| names.extend(named.profile.map(|profile| profile.as_str().to_owned())));
+        let today = jiff::Zoned::now().date();
+        let of = |name: &String| {
+            let advice = profiles.advice(name, today).unwrap_or_default();
+            advice.into_iter().map(move |advice| format!("profile `{name}`: {advice}")).collect::<Vec<_>>()
+        };
+        names.iter().flat_map(of).collect()
+    }
+
     /// Returns the faults of the budget of a workflow: models whose prices are not known.
     pub(crate) fn unpriced(&self, workflow: &Workflow) -> Vec<Fault> {
         let Some(profiles) = &self.profiles else { return Vec::new() };
@@ -500,5 +519,5 @@ impl Known {
 
 /// The providers that a node can name in place of a profile, without the models of workers.
 fn providers() -> BTreeSet<String> {
-    PROVIDERS.iter().map(|provider| provider.name().to_owned()).chain(["openai".to_owned()]).collect()
+    PROVIDERS.iter().map(|provider| provider.name().to_owned()).collect()
 }

@@ -445,6 +445,28 @@ pub struct UnitPrices {
     pub image: Option<u64>,
 }
 
+impl UnitPrices {
+    /// Returns what the provider's cache saved of a call, in nano-dollars: what its tokens would have cost as a prompt, less
+    /// what they cost. Less than nothing if more was paid for writing than reading saved. `None` if it had no part in the
+    /// call.
+    pub fn cache_saved_nanousd(&self, usage: &Usage) -> Option<i64> {
+        let (cached, written) = (usage.cached_input_tokens.unwrap_or(0), usage.cache_write_tokens.unwrap_or(0));
+        if cached == 0 && written == 0 {
+            return None;
+        }
+        let written_long = usage.cache_write_long_tokens.unwrap_or(0).min(written);
+        let write = self.cache_write.unwrap_or(self.input);
+        let parts = [
+            (cached, self.cached_input.unwrap_or(self.input)),
+            (written - written_long, write),
+            (written_long, self.cache_write_long.unwrap_or(write)),
+        ];
+        let saved: i128 =
+            parts.iter().map(|(tokens, price)| i128::from(*tokens) * (i128::from(self.input) - i128::from(*price))).sum();
+        i64::try_from(saved.div_euclid(1_000_000)).ok()
+    }
+}
+
 /// Why a model stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Encode, Decode, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

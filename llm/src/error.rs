@@ -67,7 +67,11 @@ pub(crate) fn model_kinds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
 
 /// A call that failed. Its JSON form is the `error` object of a printed answer; it never holds a key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
-#[error("{provider}: {kind}{}: {message}", status.map(|s| format!(" (HTTP {s})")).unwrap_or_default())]
+#[error(
+    "{provider}: {kind}{}: {message}{}",
+    status.map(|s| format!(" (HTTP {s})")).unwrap_or_default(),
+    place.as_ref().map(|place| format!(" ({place})")).unwrap_or_default()
+)]
 pub struct LlmError {
     /// What to do next.
     pub kind: ErrorKind,
@@ -85,6 +89,9 @@ pub struct LlmError {
     pub retryable: bool,
     /// The provider's name for the request, for its support.
     pub request_id: Option<String>,
+    /// The profile, its address and what to check, for failures of connections, keys and names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<String>,
 }
 
 impl LlmError {
@@ -99,6 +106,7 @@ impl LlmError {
             retry_after_ms: None,
             retryable: matches!(is_retryable(kind), Some(true)),
             request_id: None,
+            place: None,
         }
     }
 

@@ -82,6 +82,8 @@ pub struct HttpClient {
     http: reqwest::Client,
     base: Url,
     key: KeySource,
+    /// Where the key comes from, for people.
+    key_source: String,
     key_header: KeyHeader,
     /// The values that were inserted into headers from variables; they must not appear in errors.
     secrets: Vec<Key>,
@@ -126,6 +128,7 @@ pub(crate) struct HttpParts {
     pub(crate) http: reqwest::Client,
     pub(crate) base: Url,
     pub(crate) key: KeySource,
+    pub(crate) key_source: String,
     pub(crate) key_header: KeyHeader,
     pub(crate) secrets: Vec<Key>,
     pub(crate) extra_headers: HeaderMap,
@@ -135,12 +138,38 @@ pub(crate) struct HttpParts {
 
 impl HttpClient {
     pub(crate) fn new(parts: HttpParts) -> Self {
-        let HttpParts { profile, name, wire, http, base, key, key_header, secrets, extra_headers, limits, default_model } =
-            parts;
+        let HttpParts {
+            profile,
+            name,
+            wire,
+            http,
+            base,
+            key,
+            key_source,
+            key_header,
+            secrets,
+            extra_headers,
+            limits,
+            default_model,
+        } = parts;
         let mut headers = HeaderMap::new();
         wire.headers(&mut headers);
         let own_headers = extra_headers;
-        Self { name, profile, wire, http, base, key, key_header, secrets, headers, own_headers, limits, default_model }
+        Self {
+            name,
+            profile,
+            wire,
+            http,
+            base,
+            key,
+            key_source,
+            key_header,
+            secrets,
+            headers,
+            own_headers,
+            limits,
+            default_model,
+        }
     }
 
     /// The head of a request with this key. What the profile says wins over what the protocol says.
@@ -178,8 +207,7 @@ impl HttpClient {
 
     fn transport(&self, error: &reqwest::Error) -> LlmError {
         let kind = if error.is_timeout() { ErrorKind::Timeout } else { ErrorKind::Connection };
-        let why = format!("{} ({})", chain(error), self.place());
-        let mut out = LlmError::new(kind, self.name, why);
+        let mut out = LlmError::new(kind, self.name, chain(error));
         if error.is_builder() {
             out.kind = ErrorKind::InvalidRequest;
             out.retryable = false;
@@ -187,14 +215,18 @@ impl HttpClient {
         out
     }
 
-    /// The profile and its address, for errors.
-    fn place(&self) -> String {
+    /// The error with the profile, its address and what to check, if one of these may be wrong.
+    fn placed(&self, error: LlmError) -> LlmError {
+        let next = match error.kind {
+            ErrorKind::Connection | ErrorKind::Timeout => "check base_url, the network and the proxy".to_owned(),
+            ErrorKind::Authentication | ErrorKind::Permission => format!("check the key: {}", self.key_source),
+            ErrorKind::NotFound => "check the model and base_url".to_owned(),
+            _ => return error,
+        };
         let mut base = crate::secret::without_secrets(self.base.clone());
         base.truncate(base.trim_end_matches('/').len());
-        match &self.profile {
-            Some(name) => format!("profile `{name}`, {base}"),
-            None => base,
-        }
+        let profile = self.profile.as_ref().map(|name| format!("profile `{name}`, ")).unwrap_or_default();
+        LlmError { place: Some(format!("{profile}{base}; {next}")), ..error }
     }
 
     fn timeout_error(&self, what: &str, after_ms: u64) -> LlmError {
@@ -225,8 +257,8 @@ impl Client for HttpClient {
             let limit = Duration::from_millis(self.limits.try_ms);
             let attempt = self.attempt(request, cx);
             match tokio::time::timeout(limit, attempt).await {
-                Ok(result) => result,
-                Err(_) => Err(self.timeout_error("the answer", self.limits.try_ms)),
+                Ok(result) => result.map_err(|error| self.placed(error)),
+                Err(_) => Err(self.placed(self.timeout_error("the answer", self.limits.try_ms))),
             }
         }
         .boxed()
@@ -250,7 +282,7 @@ impl Client for HttpClient {
     fn check(&self) -> BoxFuture<'_, Health> {
         async move {
             let started = Instant::now();
-            let result = self.list_models().await;
+            let result = self.list_models().await.map_err(|error| self.placed(error));
             let mut health = Health::good(self.name, started.elapsed());
             match result {
                 Ok(models) => {

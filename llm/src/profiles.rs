@@ -20,6 +20,7 @@ use crate::request::Request;
 use crate::retry::{RetryStats, Retrying};
 use rethread_events::text;
 
+mod advice;
 pub(crate) mod check;
 #[cfg(feature = "toml")]
 mod file;

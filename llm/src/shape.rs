@@ -20,6 +20,9 @@ pub(crate) fn shape(known: &Known, provider: Provider, request: &mut Request) ->
         refused.leave_out(request);
         changes.push(RequestChange::new(refused.field, refused.why));
     }
+    let today = jiff::Zoned::now().date();
+    let about_model = [known.ends_soon(&request.model, today), known.is_assumed(&request.model)];
+    changes.extend(about_model.into_iter().flatten().map(|why| RequestChange::new("model", why)));
     check_prefill(&known.facts, provider, request)?;
     leave_out_media(&known.facts, request, &mut changes);
     place(&known.facts, provider, request);

@@ -274,6 +274,7 @@ fn named_by(thread: ThreadId, event: &Event) -> Vec<Thing> {
         | Event::NodeFailed(_)
         | Event::RouteTaken(_)
         | Event::LlmTryFailed(_)
+        | Event::LlmRequestChanged(_)
         | Event::LlmExecutionProgress(_)
         | Event::LlmCallCompleted(_)
         | Event::LlmCallFailed(_)

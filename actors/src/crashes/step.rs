@@ -173,7 +173,10 @@ const fn name_of_report(event: &CallEvent) -> &'static str {
         CallEvent::ContextProcessed(_) | CallEvent::ContextProcessingFailed(_) => "the conversation",
         CallEvent::StrategyDecided(_) | CallEvent::StrategyDecisionFailed(_) => "the decision",
         CallEvent::GuardrailCompleted(_) => "the outcome",
-        CallEvent::LlmTryFailed(_) | CallEvent::LlmExecutionProgress(_) | CallEvent::ToolExecutionProgress(_) => {
+        CallEvent::LlmTryFailed(_)
+        | CallEvent::LlmRequestChanged(_)
+        | CallEvent::LlmExecutionProgress(_)
+        | CallEvent::ToolExecutionProgress(_) => {
             "the progress"
         }
     }

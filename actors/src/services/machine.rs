@@ -8,11 +8,12 @@ use rethread_events::fault::{ErrorKind, ExecutionError};
 use rethread_events::ids::{CallId, Hash, ToolName};
 use rethread_events::json::Json;
 use rethread_events::message::ToolSpec;
-use rethread_events::thread::{self, Interaction, ModelRequest, Prompt, State, ToolFacts, Tools};
+use rethread_events::thread::{self, Interaction, ModelRequest, Prompt, State, ToolFacts, ToolOffer, Tools};
 use rethread_tools::Catalogue;
 
 use super::Services;
 use crate::error::ReadError;
+use crate::models::Offered;
 use rethread_events::text::with_sources;
 
 impl Tools for Services {
@@ -125,48 +126,93 @@ impl Services {
         self.tools.catalogue(&names).ok()
     }
 
-    /// Returns the tools for the model of a call: those that it was first offered, so that every attempt and
-    /// every call of a loop has the same.
-    pub(crate) async fn offered_to(
-        self: &Arc<Self>,
-        request: &ModelRequest,
-    ) -> Result<Arc<[ToolSpec]>, ExecutionError> {
-        if request.execution.tools.is_empty() {
-            return Ok(with_tools_beside(Arc::new([]), &request.execution));
+    /// Returns the tools for the model of a call: those that it was first offered, so that every attempt and every call of a
+    /// loop has the same, after those of the earlier calls of the conversation.
+    pub(crate) async fn offered_to(self: &Arc<Self>, request: &ModelRequest) -> Result<Offered, ExecutionError> {
+        if let Some(known) = self.known_offers(request) {
+            return Ok(known);
         }
-        match (self.tools_offered(&request.execution), request.execution.tool_catalog) {
-            (Some(now), Some(hash)) if now.hash == hash => Ok(with_tools_beside(now.specs.clone(), &request.execution)),
-            (_, Some(_)) => {
-                let (services, request) = (self.clone(), request.clone());
-                let read = actix_rt::task::spawn_blocking(move || services.catalogue_of(&request)).await;
-                let lost = |error: String| ExecutionError::new(ErrorKind::UnknownTool, error);
-                read.map_err(|error| lost(error.to_string()))?.map_err(|error| lost(with_sources(&error)))
-            }
-            // The catalogue could not be stored when the loop began.
-            (Some(now), None) => Ok(with_tools_beside(now.specs.clone(), &request.execution)),
-            (None, None) => {
-                let tools = request.execution.tools.join(", ");
-                Err(ExecutionError::new(ErrorKind::UnknownTool, format!("some of these tools are missing: {tools}")))
-            }
+        // A catalogue that could not be stored when the loop began.
+        let execution = &request.execution;
+        if !execution.tools.is_empty() && execution.tool_catalog.is_none() && self.tools_offered(execution).is_none() {
+            let tools = execution.tools.join(", ");
+            let message = format!("some of these tools are missing: {tools}");
+            return Err(ExecutionError::new(ErrorKind::UnknownTool, message));
         }
+        let (services, request) = (self.clone(), request.clone());
+        let read = actix_rt::task::spawn_blocking(move || services.catalogue_of(&request)).await;
+        let lost = |error: String| ExecutionError::new(ErrorKind::UnknownTool, error);
+        read.map_err(|error| lost(error.to_string()))?.map_err(|error| lost(with_sources(&error)))
+    }
+
+    /// The tools for the model of a call, if this process has all of them as they were.
+    fn known_offers(&self, request: &ModelRequest) -> Option<Offered> {
+        offered(request, |offer| {
+            if offer.tools.is_empty() {
+                return Ok(Arc::new([]) as Arc<[ToolSpec]>);
+            }
+            let now = self.tools.catalogue(&names_of(&offer.tools)).map_err(drop)?;
+            if offer.catalog.is_none_or(|hash| now.hash == hash) { Ok(now.specs.clone()) } else { Err(()) }
+        })
+        .ok()
     }
 
     /// Returns the tools as they were when the model was first offered them, even if this process has others now, and the
     /// agents.
-    pub(crate) fn catalogue_of(&self, request: &ModelRequest) -> Result<Arc<[ToolSpec]>, ReadError> {
-        let Some(hash) = request.execution.tool_catalog else {
-            return Ok(with_tools_beside(Arc::new([]), &request.execution));
-        };
-        let names: Vec<_> = request.execution.tools.iter().map(|name| ToolName::from(name.as_str())).collect();
-        let tools = match self.tools.catalogue(&names) {
-            Ok(catalogue) if catalogue.hash == hash => catalogue.specs.clone(),
-            // A strategy may offer fewer than the node does.
-            _ => {
-                let all = self.definitions.catalogue(hash)?;
-                all.iter().filter(|spec| request.execution.tools.contains(&spec.name)).cloned().collect()
+    pub(crate) fn catalogue_of(&self, request: &ModelRequest) -> Result<Offered, ReadError> {
+        offered(request, |offer| {
+            let Some(hash) = offer.catalog else { return Ok(Arc::new([]) as Arc<[ToolSpec]>) };
+            match self.tools.catalogue(&names_of(&offer.tools)) {
+                Ok(catalogue) if catalogue.hash == hash => Ok(catalogue.specs.clone()),
+                // A strategy may offer fewer than the node does.
+                _ => {
+                    let all = self.definitions.catalogue(hash)?;
+                    Ok(all.iter().filter(|spec| offer.tools.contains(&spec.name)).cloned().collect())
+                }
             }
-        };
-        Ok(with_tools_beside(tools, &request.execution))
+        })
+    }
+}
+
+fn names_of(tools: &[String]) -> Vec<ToolName> {
+    tools.iter().map(|name| ToolName::from(name.as_str())).collect()
+}
+
+/// The tools of the calls of a conversation, each name once and in the order in which they came, and those that this call
+/// may use. A tool that is described in another way now takes the place of the earlier one.
+fn offered<E>(
+    request: &ModelRequest,
+    specs: impl Fn(&ToolOffer) -> Result<Arc<[ToolSpec]>, E>,
+) -> Result<Offered, E> {
+    let execution = &request.execution;
+    let beside: Vec<ToolSpec> = execution.tools_beside().collect();
+    let own = ToolOffer { catalog: execution.tool_catalog, tools: execution.tools.clone(), beside };
+    let mut earlier = request.offers.iter().filter(|offer| ***offer != own).peekable();
+    if earlier.peek().is_none() {
+        let tools = specs(&own)?;
+        let declared = if own.beside.is_empty() { tools } else { tools.iter().chain(&own.beside).cloned().collect() };
+        return Ok(Offered { declared, usable: None });
+    }
+    let mut declared: Vec<ToolSpec> = Vec::new();
+    let mut own_is_next = true;
+    for offer in request.offers.iter().map(|offer| &**offer) {
+        own_is_next &= *offer != own;
+        add_tools(&mut declared, &specs(offer)?, &offer.beside);
+    }
+    if own_is_next {
+        add_tools(&mut declared, &specs(&own)?, &own.beside);
+    }
+    let usable = own.tools.into_iter().chain(own.beside.into_iter().map(|spec| spec.name)).collect();
+    Ok(Offered { declared: declared.into(), usable: Some(usable) })
+}
+
+fn add_tools(declared: &mut Vec<ToolSpec>, tools: &[ToolSpec], beside: &[ToolSpec]) {
+    for tool in tools.iter().chain(beside) {
+        match declared.iter_mut().find(|known| known.name == tool.name) {
+            Some(known) if known != tool => known.clone_from(tool),
+            Some(_) => {}
+            None => declared.push(tool.clone()),
+        }
     }
 }
 

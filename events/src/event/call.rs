@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::graph::{ContextProcessed, ContextProcessingFailed};
 use super::guardrail::GuardrailCompleted;
-use super::llm::{LlmCallCompleted, LlmCallFailed, LlmExecutionProgress, LlmTryFailed};
+use super::llm::{LlmCallCompleted, LlmCallFailed, LlmExecutionProgress, LlmRequestChanged, LlmTryFailed};
 use super::strategy::{StrategyDecided, StrategyDecisionFailed};
 use super::tool::{ToolExecutionCompleted, ToolExecutionFailed, ToolExecutionProgress};
 use crate::ids::CallId;
@@ -45,6 +45,8 @@ call_events! {
     LlmCallFailed
     /// One try inside a model call failed; the client continues.
     LlmTryFailed
+    /// What is sent for a model call differs from what was asked for.
+    LlmRequestChanged
     /// A piece of a streamed answer.
     LlmExecutionProgress
     /// A tool answered.
@@ -70,7 +72,10 @@ impl CallEvent {
     /// Returns whether the call continues after it.
     pub const fn is_progress(&self) -> bool {
         match self {
-            Self::LlmTryFailed(_) | Self::LlmExecutionProgress(_) | Self::ToolExecutionProgress(_) => true,
+            Self::LlmTryFailed(_)
+            | Self::LlmRequestChanged(_)
+            | Self::LlmExecutionProgress(_)
+            | Self::ToolExecutionProgress(_) => true,
             Self::LlmCallCompleted(_)
             | Self::LlmCallFailed(_)
             | Self::ToolExecutionCompleted(_)

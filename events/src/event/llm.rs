@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::agent::{AgentTool, Handoff, HandoffTool};
 use super::graph::{ContextItem, NodeContext};
 use super::guardrail::{GuardedContent, Guardrail};
-use super::model::ModelChoice;
+use super::model::{ModelChoice, RequestChange};
 use super::strategy::{Aside, LoopStrategy};
 use crate::fault::ExecutionError;
 use crate::ids::{CallId, Hash, NodeId, Time, ToolName};
@@ -202,6 +202,19 @@ pub struct LlmTryFailed {
     pub wait_ms: u64,
 }
 
+/// LLM_REQUEST_CHANGED: what is sent to the model differs from what was asked for: what the model refuses is left out.
+/// Informational.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+pub struct LlmRequestChanged {
+    /// The node that the call belongs to.
+    #[serde(default)]
+    pub node_id: Option<NodeId>,
+    /// The call.
+    pub call_id: CallId,
+    /// What is left out or changed; never empty.
+    pub changes: Vec<RequestChange>,
+}
+
 /// LLM_EXECUTION_PROGRESS: a piece of a streamed answer. Informational: the answer is in LLM_CALL_COMPLETED.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct LlmExecutionProgress {
@@ -252,6 +265,13 @@ pub struct LlmCallCompleted {
     pub cached: bool,
     /// The duration of the call.
     pub duration_ms: u64,
+    /// The tier of service in which the provider answered, in its words.
+    #[serde(default)]
+    pub service_tier: Option<String>,
+    /// What else the provider says of the answer, by name: `refusal`, `safety_ratings`, `logprobs`, `grounding`, `citations`,
+    /// `input_transformations`, … An object; absent if it says nothing.
+    #[serde(default)]
+    pub details: Option<Json>,
     /// Who counted the tokens.
     #[serde(default)]
     pub usage_source: UsageSource,

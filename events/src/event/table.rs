@@ -282,6 +282,7 @@ events! {
     41 LlmCallRequested "LLM_CALL_REQUESTED" v 2 State call;
     42 LlmCallRetried "LLM_CALL_RETRIED" v 2 State call;
     43 LlmTryFailed "LLM_TRY_FAILED" v 2 Informational call error;
+    57 LlmRequestChanged "LLM_REQUEST_CHANGED" v 1 Informational call;
     44 LlmExecutionProgress "LLM_EXECUTION_PROGRESS" v 2 Informational call;
     45 LlmCallCompleted "LLM_CALL_COMPLETED" v 3 State call;
     46 LlmCallFailed "LLM_CALL_FAILED" v 2 State call error;

@@ -6,6 +6,7 @@ use super::limits::TRIES_MAX;
 use super::outcome::StepOutcome;
 use crate::fault::ExecutionError;
 use crate::ids::{CallId, Seq, ThreadId, Time};
+use crate::event::RequestChange;
 use crate::message::Usage;
 
 /// The kind of a call.
@@ -79,6 +80,13 @@ pub struct Call {
     pub answered: Option<String>,
     /// The tools that a model's answer asks for.
     pub tools: Vec<String>,
+    /// How what the model was sent differs from what was asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<RequestChange>,
+    /// What the provider's cache of prompts saved, in billionths of a US dollar, where the prices are known. Less than
+    /// nothing for a call that only wrote to it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache_saved_nanousd: Option<i64>,
 }
 
 /// A try that failed and was followed by another.
@@ -142,6 +150,8 @@ impl Call {
             asked: None,
             answered: None,
             tools: Vec::new(),
+            changes: Vec::new(),
+            cache_saved_nanousd: None,
         }
     }
 

@@ -135,6 +135,7 @@ impl Steps {
             Event::LlmCallRequested(_)
             | Event::LlmCallRetried(_)
             | Event::LlmTryFailed(_)
+            | Event::LlmRequestChanged(_)
             | Event::LlmCallCompleted(_)
             | Event::LlmCallFailed(_)
             | Event::ToolExecutionRequest(_)

@@ -22,6 +22,8 @@ const ERROR_CHARS_MAX: usize = 2_000;
 pub(super) const TRIES_MAX: usize = 20;
 /// How many of the first failed results are kept even if later ones are dropped.
 pub(super) const FAILED_FIRST_MAX: usize = 1_000;
+/// How many differences between what was asked for and what was sent are kept of a call.
+pub(super) const CHANGES_MAX: usize = 20;
 /// How many waits are kept.
 pub const WAITS_MAX: usize = 1_000;
 /// The bytes of a result without its texts.

@@ -29,7 +29,7 @@ use super::transition::{
 use crate::event::{Event, MessageEffect, NodeContext};
 use crate::ids::{CallId, NodeId, RunId, Seq, ThreadId, Time};
 use crate::json::Json;
-use crate::message::{Message, Part, Role};
+use crate::message::Part;
 
 /// How many ids of received signals a thread remembers.
 const SIGNALS_KNOWN_MAX: usize = 64;
@@ -159,14 +159,7 @@ impl State {
             Event::LlmExecutionRequest(e) => {
                 *self.ready(&e.node_id)? = Work::Llm(Box::new(AgentLoop::new(e.clone())));
                 self.use_own_conversation(&e.context);
-                let conversation = self.conversation_mut();
-                conversation.begin_turn();
-                if let Some(system) = &e.system_prompt
-                    && conversation.system_prompt().as_ref() != Some(system)
-                {
-                    conversation.say(seq, Arc::new(Message::text(Role::System, system)));
-                }
-                conversation.say(seq, Arc::new(Message::text(Role::User, &e.prompt)));
+                self.conversation_mut().ask(seq, e);
                 Ok(())
             }
             Event::LlmCallRequested(e) => {
@@ -392,6 +385,7 @@ impl State {
             Event::ThreadRecovered(_)
             | Event::Warning(_)
             | Event::LlmTryFailed(_)
+            | Event::LlmRequestChanged(_)
             | Event::LlmExecutionProgress(_)
             | Event::ToolExecutionProgress(_) => {
                 if self.run.is_some() {

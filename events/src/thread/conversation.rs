@@ -7,9 +7,9 @@ use std::sync::Arc;
 use bincode::{Decode, Encode};
 
 use crate::codec::SharedList;
-use crate::event::{CheckedContent, ContextItem, NodeContext, SaidItem};
-use crate::ids::{CallId, NodeId, Seq};
-use crate::message::{Message, Role};
+use crate::event::{CheckedContent, ContextItem, LlmExecutionRequest, NodeContext, SaidItem};
+use crate::ids::{CallId, Hash, NodeId, Seq};
+use crate::message::{Message, Role, ToolSpec};
 
 /// A message and the event that added it.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
@@ -24,13 +24,6 @@ pub struct Entry {
     pub summary: bool,
     /// The node that said it; absent for what the application added.
     pub node: Option<NodeId>,
-}
-
-impl Entry {
-    /// Its message, if that is no instructions.
-    pub fn said(&self) -> Option<&Arc<Message>> {
-        (self.message.role != Role::System).then_some(&self.message)
-    }
 }
 
 /// The conversation of a thread: finished turns (history) and the present one (context). An answer comes right after
@@ -54,6 +47,30 @@ pub struct Conversation {
     own_turn: Option<SharedList<Entry>>,
     /// What `own_turn` was as the node began, if a turn of it has begun.
     before_node: Option<Option<SharedList<Entry>>>,
+    /// How many of its first messages were said in another conversation.
+    n_given: u64,
+    /// The tools of its calls so far, each combination once.
+    offers: Vec<Arc<ToolOffer>>,
+}
+
+/// The tools that a call of a conversation has. Later calls of the conversation declare them again, so that a request
+/// begins with what was sent before.
+#[derive(Debug, Clone, PartialEq, Encode, Decode)]
+pub struct ToolOffer {
+    /// The hash of the catalogue that describes the tools.
+    pub catalog: Option<Hash>,
+    /// The names of the tools.
+    pub tools: Vec<String>,
+    /// The agents, handoffs and tools of the client.
+    pub beside: Vec<ToolSpec>,
+}
+
+impl ToolOffer {
+    fn of(request: &LlmExecutionRequest) -> Option<Self> {
+        let beside: Vec<_> = request.tools_beside().collect();
+        let has_any = !(request.tools.is_empty() && beside.is_empty());
+        has_any.then(|| Self { catalog: request.tool_catalog, tools: request.tools.clone(), beside })
+    }
 }
 
 /// A position in a conversation to which it can be truncated.
@@ -81,22 +98,38 @@ impl Conversation {
             .map(|(_, entry)| entry)
     }
 
-    /// Returns the messages among the first `n` that are no instructions. Reads only those up to the last instructions, so
-    /// that a long conversation costs a pointer per message.
-    pub(super) fn said(&self, n: usize) -> impl Iterator<Item = &Arc<Message>> {
-        let n_with_instructions = self.system_at.map_or(0, |at| index(at) + 1);
-        let entries = self.entries.iter().take(n).enumerate();
-        entries
-            .filter(move |(i, entry)| *i >= n_with_instructions || entry.message.role != Role::System)
-            .map(|(_, entry)| &entry.message)
+    /// Returns the index of the first instructions, if they come after other messages although no model has been called in
+    /// this conversation before them: they come first in its requests then.
+    pub(super) fn late_instructions(&self) -> Option<usize> {
+        self.system_at?;
+        let first = self.entries.iter().position(|entry| entry.message.role == Role::System)?;
+        let n_given = index(self.n_given);
+        // The messages of a start have no model of this thread either.
+        let is_answer = |entry: &Entry| entry.message.role == Role::Assistant && !entry.added && entry.seq != Seq(0);
+        let is_called = self.entries.iter().take(first).skip(n_given).any(is_answer);
+        (first > 0 && !is_called).then_some(first)
     }
 
-    /// Returns how many of the first `n` messages are no instructions. Costs what [`Self::said`] reads of them.
-    pub(super) fn n_said(&self, n: usize) -> usize {
-        let n = n.min(self.entries.len());
-        let n_with_instructions = self.system_at.map_or(0, |at| index(at) + 1).min(n);
-        let said = self.entries.iter().take(n_with_instructions).filter_map(Entry::said).count();
-        n - n_with_instructions + said
+    /// A node asks a model, with these instructions and tools. Instructions that are in force are not said again: what was
+    /// sent stays sent, and what is new comes after it.
+    pub(super) fn ask(&mut self, seq: Seq, request: &LlmExecutionRequest) {
+        self.begin_turn();
+        if let Some(system) = &request.system_prompt
+            && self.system_prompt().as_ref() != Some(system)
+        {
+            self.say(seq, Arc::new(Message::text(Role::System, system)));
+        }
+        self.say(seq, Arc::new(Message::text(Role::User, &request.prompt)));
+        if let Some(offer) = ToolOffer::of(request)
+            && self.offers.iter().all(|known| **known != offer)
+        {
+            self.offers.push(Arc::new(offer));
+        }
+    }
+
+    /// The tools of its calls so far.
+    pub(super) fn offers(&self) -> &[Arc<ToolOffer>] {
+        &self.offers
     }
 
     /// The messages of the last turn of a model node, which may still run.
@@ -131,7 +164,11 @@ impl Conversation {
             // Kept by the thread.
             NodeContext::Fresh | NodeContext::Named(_) => {}
             NodeContext::From(nodes) => {
-                let is_wanted = |entry: &&Entry| entry.node.as_ref().is_some_and(|node| nodes.contains(node));
+                // Instructions are not taken along: the node has its own.
+                let is_wanted = |entry: &&Entry| {
+                    entry.message.role != Role::System
+                        && entry.node.as_ref().is_some_and(|node| nodes.contains(node))
+                };
                 let mut wanted: Vec<_> = self.entries.iter().filter(is_wanted).collect();
                 for own in nodes.iter().filter_map(|node| self.own_turns.get(node)) {
                     let Some(first) = own.iter().next() else { continue };
@@ -142,6 +179,7 @@ impl Conversation {
             }
         }
         seen.turn_from = seen.entries.len() as u64;
+        seen.n_given = seen.turn_from;
         Some(seen)
     }
 
@@ -418,6 +456,7 @@ impl Conversation {
         self.turn_from = of_turn.unwrap_or(self.entries.len()) as u64;
         self.read_by = old.read_by;
         self.node = old.node;
+        self.offers = old.offers;
         (self.own_turns, self.own_turn, self.before_node) = (old.own_turns, old.own_turn, old.before_node);
     }
 
@@ -456,7 +495,10 @@ impl Conversation {
         // Usually it was only continued: what is there is shared.
         let (mut made, items) = match items {
             [SaidItem::Kept { from: 0, to }, new @ ..] if *to == n => (self.clone(), new),
-            items => (Self { node: self.node.clone(), ..Self::default() }, items),
+            items => {
+                let (node, offers) = (self.node.clone(), self.offers.clone());
+                (Self { node, offers, ..Self::default() }, items)
+            }
         };
         made.read_by = Some(CallId(seq));
         for item in items {

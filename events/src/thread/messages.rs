@@ -12,48 +12,37 @@ use crate::message::Message;
 /// the messages of a long conversation cost as much to collect, to copy and to drop as those of a short one.
 #[derive(Clone, Default)]
 pub struct Messages {
-    before: Vec<Arc<Message>>,
-    shared: Option<Shared>,
+    shared: Option<Arc<Vec<Entry>>>,
     after: Vec<Arc<Message>>,
 }
 
-/// Entries of which those that are no instructions are messages.
-#[derive(Clone)]
-struct Shared {
-    entries: Arc<Vec<Entry>>,
-    n_said: usize,
-}
-
-impl Shared {
-    fn said(&self) -> impl DoubleEndedIterator<Item = &Arc<Message>> + Clone {
-        self.entries.iter().filter_map(Entry::said)
-    }
-}
-
 impl Messages {
-    /// The messages of a call that reads the first `n` of a conversation: the instructions in force, then those that are no
-    /// instructions. Shares what copies of the conversation share.
-    pub(super) fn of(conversation: &Conversation, instructions: Option<Arc<Message>>, n: usize) -> Self {
+    /// The messages of a call that reads the first `n` of a conversation, instructions in their places. Shares what copies
+    /// of the conversation share.
+    pub(super) fn of(conversation: &Conversation, n: usize) -> Self {
+        if let Some(first) = conversation.late_instructions().filter(|first| *first < n) {
+            let entries = || conversation.entries.iter().take(n).map(|entry| &entry.message);
+            let others = entries().enumerate().filter(|(i, _)| *i != first).map(|(_, message)| message);
+            return entries().nth(first).into_iter().chain(others).cloned().collect();
+        }
         let (shared, own) = conversation.entries.parts();
-        let before = instructions.into_iter().collect();
         match n.checked_sub(shared.len()) {
             Some(n_own) if !shared.is_empty() => {
-                let after = own[..n_own.min(own.len())].iter().filter_map(Entry::said).cloned().collect();
-                let shared = Shared { n_said: conversation.n_said(shared.len()), entries: shared.clone() };
-                Self { before, shared: Some(shared), after }
+                let after = own[..n_own.min(own.len())].iter().map(|entry| entry.message.clone()).collect();
+                Self { shared: Some(shared.clone()), after }
             }
-            _ => Self { before, shared: None, after: conversation.said(n).cloned().collect() },
+            _ => conversation.entries.iter().take(n).map(|entry| entry.message.clone()).collect(),
         }
     }
 
     /// The messages, in order.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Arc<Message>> + Clone {
-        self.before.iter().chain(self.shared.iter().flat_map(Shared::said)).chain(&self.after)
+        self.shared.iter().flat_map(|entries| entries.iter()).map(|entry| &entry.message).chain(&self.after)
     }
 
     /// How many messages there are.
     pub fn len(&self) -> usize {
-        self.before.len() + self.shared.as_ref().map_or(0, |shared| shared.n_said) + self.after.len()
+        self.shared.as_ref().map_or(0, |shared| shared.len()) + self.after.len()
     }
 
     /// Whether there is none.
@@ -71,48 +60,37 @@ impl Messages {
         self.after.push(message);
     }
 
-    /// These messages after another one.
-    pub(super) fn after(mut self, first: Arc<Message>) -> Self {
-        self.before.insert(0, first);
-        self
-    }
-
     /// These messages without the first `n` of them.
-    pub fn without_first(mut self, n: usize) -> Self {
-        let n_shared = self.shared.as_ref().map_or(0, |shared| shared.n_said);
-        if n <= self.before.len() {
-            self.before.drain(..n);
-            return self;
-        }
-        match (n - self.before.len()).checked_sub(n_shared) {
+    pub fn without_first(self, n: usize) -> Self {
+        let n_shared = self.shared.as_ref().map_or(0, |shared| shared.len());
+        match n.checked_sub(n_shared) {
+            _ if n == 0 => self,
             Some(n) => self.after.into_iter().skip(n).collect(),
             None => self.iter().skip(n).cloned().collect(),
         }
     }
 
-    /// The list of which all entries that are no instructions are messages here. It does not change while somebody holds a
-    /// pointer to it, weak ones included.
+    /// The list of which all entries are messages here. It does not change while somebody holds a pointer to it, weak ones
+    /// included.
     pub fn shared(&self) -> Option<&Arc<Vec<Entry>>> {
-        self.shared.as_ref().map(|shared| &shared.entries)
+        self.shared.as_ref()
     }
 
     /// The messages that are not in the shared list.
     pub fn not_shared(&self) -> impl Iterator<Item = &Arc<Message>> {
-        self.before.iter().chain(&self.after)
+        self.after.iter()
     }
 }
 
 impl From<Vec<Arc<Message>>> for Messages {
     fn from(messages: Vec<Arc<Message>>) -> Self {
-        Self { before: Vec::new(), shared: None, after: messages }
+        Self { shared: None, after: messages }
     }
 }
 
-/// All entries that are no instructions.
 impl From<Arc<Vec<Entry>>> for Messages {
     fn from(entries: Arc<Vec<Entry>>) -> Self {
-        let n_said = entries.iter().filter_map(Entry::said).count();
-        Self { shared: Some(Shared { entries, n_said }), ..Self::default() }
+        Self { shared: Some(entries), after: Vec::new() }
     }
 }
 

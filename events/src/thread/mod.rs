@@ -82,7 +82,7 @@ pub use calls::{
 pub use check::START_MESSAGES_MAX;
 pub use children::no_such_thread;
 pub use closing::RECOVERIES_MAX;
-pub use conversation::{Conversation, Entry, Mark};
+pub use conversation::{Conversation, Entry, Mark, ToolOffer};
 pub use effects::{Effect, Wait};
 pub use env::{Env, Models, NoPeople, NoTools, ToolFacts, Tools};
 pub use input::{Input, Rejected, RunInput, Start, ToolQuestion};

@@ -37,6 +37,7 @@ pub(super) fn reported(state: &State, attempt: u32, event: CallEvent, around: &E
             _ => vec![failed.into()],
         }),
         CallEvent::LlmTryFailed(failed) => return if_open(state, OpenCall::model, call, attempt, failed.into()),
+        CallEvent::LlmRequestChanged(changed) => return if_open(state, OpenCall::model, call, attempt, changed.into()),
         CallEvent::LlmExecutionProgress(piece) => return if_open(state, OpenCall::model, call, attempt, piece.into()),
         CallEvent::ToolExecutionCompleted(answer) => {
             of_tool("an answer").map(|(_, run)| behind_questions(state, call, tool_answered(run, answer)))

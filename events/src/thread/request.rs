@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bincode::{Decode, Encode};
 
+use super::conversation::ToolOffer;
 use super::messages::Messages;
 use crate::event::{LlmExecutionRequest, ModelChoice};
 use crate::ids::ProfileId;
@@ -18,8 +19,11 @@ pub(super) const LLM_TIMEOUT_MS_DEFAULT: u64 = 120_000;
 pub struct ModelRequest {
     /// How it is reached, which tools it is offered, its limits.
     pub execution: Arc<LlmExecutionRequest>,
-    /// The conversation as the model sees it: the instructions in force first.
+    /// The conversation as the model sees it, instructions in their places. The last ones are in force.
     pub messages: Messages,
+    /// The tools of the calls of this conversation so far, those of this call among them. Only those of the execution may
+    /// be used.
+    pub offers: Vec<Arc<ToolOffer>>,
     /// How many of the messages were there before the node was entered.
     pub n_before: usize,
     /// How it may use tools; absent when it is offered none.
@@ -28,6 +32,13 @@ pub struct ModelRequest {
     pub iteration: u32,
     /// The form of the answer; any when absent.
     pub form: Option<AnswerForm>,
+}
+
+impl ModelRequest {
+    /// The request of a call without a conversation.
+    pub(super) fn alone(execution: Arc<LlmExecutionRequest>, messages: Messages) -> Self {
+        Self { execution, messages, offers: Vec::new(), n_before: 0, tool_choice: None, iteration: 1, form: None }
+    }
 }
 
 /// The instructions that a model call begins with.
@@ -40,7 +51,7 @@ pub(super) fn instructions(execution: &LlmExecutionRequest) -> Option<Arc<Messag
 pub struct Prompt<'a> {
     /// Which tools the model is offered, and which model it is.
     pub execution: &'a LlmExecutionRequest,
-    /// The messages that it reads: the instructions in force first.
+    /// The messages that it reads.
     pub messages: Messages,
 }
 

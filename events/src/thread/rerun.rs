@@ -351,6 +351,7 @@ impl Again<'_> {
             | Event::Warning(_)
             | Event::LlmCallRetried(_)
             | Event::LlmTryFailed(_)
+            | Event::LlmRequestChanged(_)
             | Event::LlmExecutionProgress(_)
             | Event::LlmCallCompleted(_)
             | Event::LlmCallFailed(_)

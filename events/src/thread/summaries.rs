@@ -12,7 +12,7 @@ use super::conversation::Entry;
 use super::listing::{self, SUMMARY_HEAD};
 use super::messages::Messages;
 use super::processed::{Processed, whole};
-use super::request::{Prompt, instructions, of_profile};
+use super::request::{Prompt, of_profile};
 use super::state::{AgentLoop, Stage, State, Written};
 use super::{check, env::Env};
 use crate::codec::SharedList;
@@ -52,13 +52,12 @@ pub(super) fn before_call(state: &State, agent_loop: &AgentLoop, around: &Env<'_
     let entries = &state.conversation.entries;
     let n_now = entries.len();
     let turn_from = usize::try_from(state.conversation.turn_from).unwrap_or(usize::MAX);
-    let instructions = instructions(&agent_loop.request);
     let is_to_ask = agent_loop.is_to_ask(state.conversation.has_unread());
     let (tokens, n_shown, written) = match &agent_loop.stage {
         Stage::Summarizing(open) if open.asking.is_some() => return None,
         Stage::Summarizing(open) => (open.tokens, usize::try_from(open.n_shown).unwrap_or(n_now), &*open.written),
         _ if is_to_ask => {
-            let messages = Messages::of(&state.conversation, instructions.clone(), n_now);
+            let messages = Messages::of(&state.conversation, n_now);
             let next = Prompt { execution: &agent_loop.request, messages };
             if agent_loop.is_at_limit() || !around.models.is_longer(&next, plan.token_limit) {
                 return None;
@@ -76,8 +75,7 @@ pub(super) fn before_call(state: &State, agent_loop: &AgentLoop, around: &Env<'_
     }
     let shown = &*entries.range(0..n_shown);
     let count = |messages: &[Arc<Message>]| {
-        let said = messages.iter().filter(|message| message.role != Role::System);
-        let messages = instructions.iter().chain(said).cloned().collect();
+        let messages = messages.iter().cloned().collect();
         around.models.count(&Prompt { execution: &agent_loop.request, messages })
     };
     if is_to_ask {

@@ -1,7 +1,7 @@
 //! The events right after an event, in the same append: a warning for subscribers, or the effect of a limit.
 
 use super::messages::Messages;
-use super::request::{Prompt, instructions};
+use super::request::Prompt;
 use super::state::{State, Work};
 use super::{bounds, env::Env};
 use crate::event::{Event, Warning, WarningCode};
@@ -41,7 +41,7 @@ fn over_limit(state: &State, around: &Env<'_>) -> Option<Event> {
     let of_panel = agent_loop.panel().and_then(|_| state.model_request_of(call));
     let of_loop = || {
         let n = state.conversation.end_before(call);
-        let messages = Messages::of(&state.conversation, instructions(&agent_loop.request), n);
+        let messages = Messages::of(&state.conversation, n);
         Prompt { execution: &agent_loop.request, messages }
     };
     let prompt = of_panel.as_ref().map_or_else(of_loop, Prompt::from);

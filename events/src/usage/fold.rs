@@ -156,6 +156,7 @@ impl UsageFold {
             | Event::NodeFailed(_)
             | Event::RouteTaken(_)
             | Event::LlmExecutionRequest(_)
+            | Event::LlmRequestChanged(_)
             | Event::LlmExecutionProgress(_)
             | Event::LlmExecutionCompleted(_)
             | Event::LlmExecutionFailed(_)

@@ -56,6 +56,7 @@ impl Profiles {
             return Err(fault("base_url", "must begin with http:// or https://".into()));
         }
         let key = self.key(name, profile, &base)?;
+        let key_source = key_source(profile);
         let mut extra_headers = HeaderMap::new();
         let mut secrets = Vec::new();
         for (name, value) in &profile.headers {
@@ -75,6 +76,7 @@ impl Profiles {
             key_header: key_header(profile, &base),
             base,
             key,
+            key_source,
             secrets,
             extra_headers,
             limits: profile.http,
@@ -147,6 +149,21 @@ impl Profiles {
             fallback: Vec::new(),
         })
     }
+}
+
+/// Where the key of a profile comes from, for people.
+fn key_source(profile: &Profile) -> String {
+    if profile.auth == Auth::None {
+        return "the profile sends none (auth = \"none\")".to_owned();
+    }
+    if let Some(path) = &profile.api_key_file {
+        return format!("it comes from {}", path.display());
+    }
+    if let Some(program) = profile.api_key_command.first() {
+        return format!("it comes from the command `{program}`");
+    }
+    let variables = profile.api_key_env.as_deref().map_or_else(|| profile.provider.key_env().join(" or "), str::to_owned);
+    format!("it comes from {variables}")
 }
 
 /// The host and the port of an address.

@@ -42,24 +42,25 @@ pub(super) fn from(result: CallToolResult, output: Option<&Arguments>) -> Answer
 fn add(answer: &mut ToolOutput, block: ContentBlock) {
     match block {
         ContentBlock::Text(text) => line(&mut answer.text, &text.text),
-        ContentBlock::Image(image) => answer.parts.push(Part::Image(Media {
-            media_type: Some(image.mime_type),
-            data: Some(image.data.into()),
-            url: None,
-        })),
-        ContentBlock::Audio(audio) => line(&mut answer.text, &format!("[sound of type {} left out]", audio.mime_type)),
+        ContentBlock::Image(image) => {
+            answer.parts.push(Part::Image(Media::inline(Some(&image.mime_type), image.data)));
+        }
+        ContentBlock::Audio(audio) => {
+            answer.parts.push(Part::Audio(Media::inline(Some(&audio.mime_type), audio.data)));
+        }
         ContentBlock::Resource(embedded) => match embedded.resource {
             ResourceContents::TextResourceContents { uri, text, .. } => {
                 line(&mut answer.text, &format!("[{uri}]\n{text}"));
             }
             ResourceContents::BlobResourceContents { uri, mime_type, blob, .. } => match mime_type.as_deref() {
-                Some("application/pdf") => answer.parts.push(Part::Document(Media {
-                    media_type: mime_type,
-                    data: Some(blob.into()),
-                    url: None,
-                })),
-                Some(image) if image.starts_with("image/") => {
-                    answer.parts.push(Part::Image(Media { media_type: mime_type, data: Some(blob.into()), url: None }))
+                Some(kind @ "application/pdf") => {
+                    answer.parts.push(Part::Document(Media::inline(Some(kind), blob)));
+                }
+                Some(kind) if kind.starts_with("image/") => {
+                    answer.parts.push(Part::Image(Media::inline(Some(kind), blob)));
+                }
+                Some(kind) if kind.starts_with("audio/") => {
+                    answer.parts.push(Part::Audio(Media::inline(Some(kind), blob)));
                 }
                 _ => line(&mut answer.text, &format!("[{uri}: binary content left out]")),
             },

@@ -104,7 +104,7 @@ before! {
         response_id: Option<String>,
         cached: bool,
         duration_ms: u64,
-    } without { usage_source: UsageSource::Provider, unusable: None, node_id: None, }
+    } without { service_tier: None, details: None, usage_source: UsageSource::Provider, unusable: None, node_id: None, }
 }
 
 before! {
@@ -601,7 +601,7 @@ before! {
         duration_ms: u64,
         usage_source: UsageSource,
         unusable: Option<ExecutionError>,
-    } without { node_id: None, }
+    } without { service_tier: None, details: None, node_id: None, }
 }
 
 before! {

@@ -1,7 +1,7 @@
 //! What events of calls add to the node that made them.
 
 use super::super::call::{Call, CallKind, TryEnd};
-use super::super::limits::{self, CALL_BYTES, CALLS_OF_NODE_MAX, OUTPUT_BYTES_MAX, TEXT_CHARS_MAX};
+use super::super::limits::{self, CALL_BYTES, CALLS_OF_NODE_MAX, CHANGES_MAX, OUTPUT_BYTES_MAX, TEXT_CHARS_MAX};
 use super::super::open::OpenCall;
 use super::super::{NodeDoes, NodeResult, SpentOn, StepOutcome, Steps};
 use super::{model_name, outcome_of, text_of};
@@ -35,8 +35,15 @@ impl Steps {
                     call.fail_try(TryEnd { seq, at, error, next_at: at.plus_ms(e.wait_ms) });
                 }
             }
+            Event::LlmRequestChanged(e) => {
+                if let Some(call) = self.open_call(e.call_id) {
+                    let room = CHANGES_MAX.saturating_sub(call.changes.len());
+                    call.changes.extend(e.changes.iter().take(room).cloned());
+                }
+            }
             Event::LlmCallCompleted(e) => {
                 if let Some(call) = self.open_call(e.call_id) {
+                    call.cache_saved_nanousd = e.prices.and_then(|prices| prices.cache_saved_nanousd(&e.usage));
                     call.answered = Some(shortened(&e.message.joined_text(), TEXT_CHARS_MAX));
                     call.tools = e.message.tool_calls().take(20).map(|tool| shortened(&tool.name, 100)).collect();
                     call.cached = e.cached;

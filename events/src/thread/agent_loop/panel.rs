@@ -147,13 +147,12 @@ impl Panel {
             tool_catalog: None,
             ..(*said.execution).clone()
         });
-        let instructions = Arc::new(Message::text(Role::System, words::INSTRUCTIONS));
         // The node's own instructions are not for the model that chooses.
-        let n_instructions = said.messages.iter().take_while(|message| message.role == Role::System).count();
-        let n_before = said.n_before - n_instructions + 1;
-        let mut messages = said.messages.without_first(n_instructions).after(instructions);
+        let mut messages = said.messages;
+        messages.push(Arc::new(Message::text(Role::System, words::INSTRUCTIONS)));
         messages.push(Arc::new(Message::text(Role::User, prompt)));
-        Some(ModelRequest { execution, messages, n_before, tool_choice: None, iteration: 1, form: Some(words::form()) })
+        let form = Some(words::form());
+        Some(ModelRequest { execution, messages, tool_choice: None, iteration: 1, form, ..said })
     }
 
     /// The first call: all of them read what it reads.

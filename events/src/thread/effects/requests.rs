@@ -58,31 +58,33 @@ impl State {
     /// A request with the first `n` messages of the conversation.
     fn request_over(&self, agent_loop: &AgentLoop, n: usize, iteration: u32) -> ModelRequest {
         let execution = agent_loop.request.clone();
-        let instructions = instructions(&execution);
         let turn_from = usize::try_from(self.conversation.turn_from).unwrap_or(usize::MAX);
-        let n_before = usize::from(instructions.is_some()) + self.conversation.n_said(n.min(turn_from));
-        let messages = Messages::of(&self.conversation, instructions, n);
-        let tool_choice = match execution.tool_mode {
+        let (n_before, messages) = (n.min(turn_from), Messages::of(&self.conversation, n));
+        let is_first = iteration == agent_loop.leg.from + 1;
+        let tool_choice = match (execution.tool_mode, &execution.model.tool_choice) {
             _ if execution.tools.is_empty() && execution.tools_beside().next().is_none() => None,
-            ToolMode::None => None,
+            (ToolMode::None, _) => None,
             // They are named all the same: a provider wants to know the tools of the calls in the conversation.
             _ if agent_loop.leg.wants != Wants::Anything => Some(ToolChoice::None),
-            ToolMode::Auto => Some(ToolChoice::Auto),
-            ToolMode::Required if iteration == agent_loop.leg.from + 1 => Some(ToolChoice::Required),
-            ToolMode::Required => Some(ToolChoice::Auto),
+            (_, Some(ToolChoice::None)) => Some(ToolChoice::None),
+            (_, Some(choice)) if is_first => Some(choice.clone()),
+            (ToolMode::Required, None) if is_first => Some(ToolChoice::Required),
+            (ToolMode::Auto | ToolMode::Required, _) => Some(ToolChoice::Auto),
         };
-        ModelRequest { execution, messages, n_before, tool_choice, iteration, form: agent_loop.answer_form() }
+        let (offers, form) = (self.conversation.offers().to_vec(), agent_loop.answer_form());
+        ModelRequest { execution, messages, offers, n_before, tool_choice, iteration, form }
     }
 
-    /// Returns the request of an open judgement.
+    /// Returns the request of an open judgement: the conversation, then the instructions and the question of the judge.
     fn judging_request(&self, judging: &Judging) -> Option<ModelRequest> {
         let call = judging.open_call()?;
         let execution = judging.request.clone();
-        let n = self.conversation.end_before(call);
-        let mut messages = Messages::of(&self.conversation, instructions(&execution), n);
+        let mut messages = Messages::of(&self.conversation, self.conversation.end_before(call));
         let n_before = messages.len();
+        instructions(&execution).into_iter().for_each(|message| messages.push(message));
         messages.push(Arc::new(Message::text(Role::User, &execution.prompt)));
-        Some(ModelRequest { execution, messages, n_before, tool_choice: None, iteration: 1, form: None })
+        let offers = self.conversation.offers().to_vec();
+        Some(ModelRequest { execution, messages, offers, n_before, tool_choice: None, iteration: 1, form: None })
     }
 
     /// Returns the request of an open summary.
@@ -97,7 +99,7 @@ impl State {
         let instructions = Arc::new(Message::text(Role::System, listing::INSTRUCTIONS));
         let messages = vec![instructions, Arc::new(Message::text(Role::User, &prompt))].into();
         let execution = Arc::new(LlmExecutionRequest { prompt, ..(*open.request).clone() });
-        Some(ModelRequest { execution, messages, n_before: 0, tool_choice: None, iteration: 1, form: None })
+        Some(ModelRequest::alone(execution, messages))
     }
 }
 
@@ -106,5 +108,5 @@ fn request_without_conversation(judging: &Judging) -> ModelRequest {
     let execution = judging.request.clone();
     let question = Arc::new(Message::text(Role::User, &execution.prompt));
     let messages = instructions(&execution).into_iter().chain([question]).collect();
-    ModelRequest { execution, messages, n_before: 0, tool_choice: None, iteration: 1, form: None }
+    ModelRequest::alone(execution, messages)
 }

@@ -14,7 +14,7 @@ use crate::event::{Event, LlmExecutionRequest, ModelChoice, NodeContext, OutputS
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::ToolName;
 use crate::tool::PersonRole;
-use crate::workflow::{LlmNode, Node, Strategy, Summary, Workflow};
+use crate::workflow::{LlmNode, Node, NodeKind, Strategy, Summary, Workflow};
 
 /// How many model calls a loop may take when the node does not say.
 const MAX_ITERATIONS_DEFAULT: u32 = 50;
@@ -87,7 +87,7 @@ pub(super) fn begin(
             Some(output) => with_form(&prompt, output),
             None => prompt,
         },
-        system_prompt: with_tool_hints(own, state, workflow, &tools, around),
+        system_prompt: with_tool_hints(own, state, workflow, around),
         model,
         tool_mode: match llm.tool_mode {
             ToolMode::None if offers_beside => ToolMode::Auto,
@@ -114,24 +114,36 @@ pub(super) fn begin(
     .into())
 }
 
-/// The instructions, followed by the hints for a model with tools: the tools, and the folder they work in. It is put
-/// in here, before the request is recorded, so that every call and every replay of the loop has the same.
-fn with_tool_hints(
-    own: Option<String>,
-    state: &State,
-    workflow: &Workflow,
-    tools: &[ToolName],
-    around: &Env<'_>,
-) -> Option<String> {
+/// The instructions, followed by the hints for models with tools: the tools, and the folder they work in. They are put in
+/// here, before the request is recorded, so that every call and every replay of the loop has the same. The hints are those
+/// of all tools of the workflow, so that the instructions of a conversation do not change with the tools of its nodes.
+fn with_tool_hints(own: Option<String>, state: &State, workflow: &Workflow, around: &Env<'_>) -> Option<String> {
+    let tools = tools_of_workflow(workflow, around);
     if tools.is_empty() {
         return own;
     }
     let is_told = workflow.spec().workspace_in_prompt && !own.as_ref().is_some_and(|own| own.contains(WORKSPACE_HEAD));
     let folder = if is_told { around.tools.workspace(state.workspace()) } else { None };
     let folder = folder.map(|folder| format!("{WORKSPACE_HEAD}\n{folder}"));
-    let parts: Vec<_> = [own, around.tools.instructions(tools), folder].into_iter().flatten().collect();
+    let parts: Vec<_> = [own, around.tools.instructions(&tools), folder].into_iter().flatten().collect();
     let texts: Vec<_> = parts.iter().map(|text| text.trim_end()).filter(|text| !text.is_empty()).collect();
     (!texts.is_empty()).then(|| texts.join("\n\n"))
+}
+
+/// The tools that any node of the workflow offers, in the order in which they are named.
+fn tools_of_workflow(workflow: &Workflow, around: &Env<'_>) -> Vec<ToolName> {
+    let mut tools: Vec<ToolName> = Vec::new();
+    let graphs = std::iter::once(workflow.main()).chain(workflow.sub_workflows().map(|(_, graph)| graph));
+    for node in graphs.flat_map(|graph| graph.nodes()) {
+        let NodeKind::Llm(llm) = node.kind() else { continue };
+        let offered = match (llm.tool_mode, &llm.available_tools) {
+            (ToolMode::None, _) => Vec::new(),
+            (ToolMode::Auto | ToolMode::Required, Some(tools)) => tools.clone(),
+            (ToolMode::Auto | ToolMode::Required, None) => around.tools.names(),
+        };
+        tools.extend(offered.into_iter().filter(|tool| !tools.contains(tool)).collect::<Vec<_>>());
+    }
+    tools
 }
 
 /// Returns what a person has to do with the calls of a tool here. A call that a person answers needs no approval.

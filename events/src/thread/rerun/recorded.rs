@@ -87,7 +87,7 @@ impl<'a> Recorded<'a> {
             Some(own) => recorded.strip_prefix(own)?.strip_prefix("\n\n")?,
             None => recorded,
         };
-        (!request.tools.is_empty()).then(|| rest.to_owned())
+        Some(rest.to_owned())
     }
 
     fn next(&self) -> Option<&'a Event> {

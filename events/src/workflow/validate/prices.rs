@@ -2,6 +2,7 @@
 
 use crate::event::OnUnpriced;
 use crate::ids::ProfileId;
+use crate::workflow::actions::LlmNode;
 use crate::workflow::definition::Workflow;
 use crate::workflow::fault::Fault;
 use crate::workflow::graph::Placed;
@@ -70,6 +71,18 @@ impl Workflow {
     pub fn unavailable(&self, why: impl Fn(NamedModel<'_>) -> Option<String>) -> Vec<Fault> {
         let mut faults = Vec::new();
         self.each_model(|place, named| faults.extend(why(named).map(|why| Fault::new(place, why))));
+        faults
+    }
+
+    /// The parameters of nodes that their models refuse: a field of the node, and why.
+    pub fn refused(&self, refused: impl Fn(NamedModel<'_>, &LlmNode) -> Vec<(&'static str, String)>) -> Vec<Fault> {
+        let mut faults = Vec::new();
+        for placed in self.placed() {
+            let NodeKind::Llm(llm) = placed.node.kind() else { continue };
+            for (field, why) in refused(named!(llm), llm) {
+                faults.push(Fault::new(format!("{}.llm.{field}", placed.path), why));
+            }
+        }
         faults
     }
 
