@@ -176,7 +176,8 @@ async fn calls(profiles: &Profiles, name: &str) -> Vec<Check> {
     let mut checks = Vec::new();
     for (what, request) in [("call", plain), ("call with a tool", with_tool)] {
         let title = format!("profile {name}, {what}");
-        let called = client.call(&request, CallContext::new("", &mut ()));
+        let mut nobody = ();
+        let called = client.call(&request, CallContext::new("", &mut nobody));
         checks.push(match tokio::time::timeout(CALL_MAX, called).await {
             Err(_) => Check::new(title, Status::Error, format!("no answer in {} s", CALL_MAX.as_secs())),
             Ok(Err(error)) => Check::new(title, Status::Error, &error)

@@ -6,6 +6,7 @@ use clap::Args;
 use futures::StreamExt;
 use rethread::runs::RunId;
 use rethread::{Event, Events, Mode, Position, RecordedEvent, Seq};
+use rethread_events::event::RequestChange;
 use rethread_events::event::{
     Aside, Branches, ContextItem, ContextProcessed, Decision, StrategyDecision, UserInteractionProcessed, WorkflowRef,
 };

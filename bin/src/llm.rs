@@ -28,7 +28,7 @@ enum LlmCommand {
     Call(CallArgs),
     /// Check that the provider answers and accepts the key, and print the time
     Check(TargetArgs),
-    /// List the models of the provider
+    /// List the models of a provider; without a profile or provider, print the table of models
     Models(TargetArgs),
     /// Count the tokens of texts or of a request, or truncate a text
     Count(CountArgs),

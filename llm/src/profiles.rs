@@ -11,7 +11,7 @@ use crate::answers::{AnswerStore, StoreError};
 use crate::client::Client;
 use crate::error::LlmError;
 use crate::mock::ScriptError;
-use crate::models::{Address, KnownModels, ModelTable};
+use crate::models::{Address, KnownModels, ModelTable, TableError};
 use crate::prices;
 use crate::profile::Profile;
 use crate::provider::Provider;
@@ -112,6 +112,9 @@ pub enum ProfileError {
         #[source]
         source: StoreError,
     },
+    /// The table of models cannot be used.
+    #[error("[models] table")]
+    Table(#[from] TableError),
     /// A request that this provider's protocol cannot express.
     #[error("the provider's protocol cannot express the request")]
     Request(#[source] Box<LlmError>),

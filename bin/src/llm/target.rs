@@ -20,7 +20,7 @@ pub(super) struct Target {
     /// The configuration file (default: `rethread.toml` in this folder, else in `rethread` in your configuration folder)
     #[arg(long, env = "RETHREAD_CONFIG")]
     config: Option<PathBuf>,
-    /// The provider: openai_chat, openai_responses, anthropic, gemini, gemini_openai, mock or human
+    /// The provider: openai, openai_chat, openai_responses, anthropic, gemini, gemini_openai, mock or human
     #[arg(long)]
     provider: Option<Provider>,
     /// The address of the provider, as in its official client libraries
@@ -50,10 +50,21 @@ pub(super) struct TargetArgs {
     pub(super) json: bool,
 }
 
-pub(super) fn client(target: &Target) -> Result<Arc<dyn Client>, ProfileError> {
+impl Target {
+    /// Whether a profile or a provider is named.
+    pub(super) const fn names_provider(&self) -> bool {
+        self.profile.is_some() || self.provider.is_some() || self.base_url.is_some()
+    }
+}
+
+/// The profiles of the configuration.
+pub(super) fn profiles(target: &Target) -> Result<Profiles, ProfileError> {
     let file = config_file(target.config.as_deref());
-    let profiles = file.map_or_else(|| Ok(Profiles::empty()), Profiles::from_file)?;
-    let mut profiles = profiles.with_relay(Arc::new(Terminal));
+    file.map_or_else(|| Ok(Profiles::empty()), Profiles::from_file)
+}
+
+pub(super) fn client(target: &Target) -> Result<Arc<dyn Client>, ProfileError> {
+    let mut profiles = profiles(target)?.with_relay(Arc::new(Terminal));
     let named = match (&target.profile, target.provider) {
         (Some(name), _) => Some(name.clone()),
         (None, None) if target.model.is_none() => profiles.default_name().map(str::to_owned),

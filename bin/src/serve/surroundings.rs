@@ -32,7 +32,7 @@ pub(crate) async fn profiles(server: Shared) -> HttpResponse {
             provider: profile.provider,
             model: profile.model.clone(),
             is_default: default == Some(name),
-            context_tokens_max: profile.context_tokens_max,
+            context_tokens_max: profile.model_facts.context,
             fallback: profile.fallback.clone(),
         })
         .collect();

@@ -1,13 +1,15 @@
 //! Profiles from a `rethread.toml`.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rethread_events::expression::nearest;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::{ProfileError, Profiles, check, read_small};
+use crate::models::ModelTable;
 use crate::profile::Profile;
 
 /// A `rethread.toml`: the part that is read here, and the names of the tables that belong to others.
@@ -18,6 +20,8 @@ struct File {
     default_profile: Option<String>,
     #[serde(default)]
     profiles: BTreeMap<String, Profile>,
+    #[serde(default)]
+    models: ModelsSection,
     #[serde(default, rename = "mcpServers")]
     _mcp_servers: IgnoredAny,
     #[serde(default, rename = "mcp_servers")]
@@ -46,6 +50,14 @@ struct File {
     _workers: IgnoredAny,
 }
 
+/// The table `models`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ModelsSection {
+    /// A table of models in place of the built-in one; a relative path is taken from the current folder.
+    table: Option<PathBuf>,
+}
+
 impl Profiles {
     /// The profiles of a `rethread.toml`.
     ///
@@ -59,7 +71,10 @@ impl Profiles {
             check::numbers(name, profile)?;
             check::features(name, profile)?;
         }
-        let profiles = Self::new(file.profiles, file.default_profile);
+        let mut profiles = Self::new(file.profiles, file.default_profile);
+        if let Some(path) = &file.models.table {
+            profiles = profiles.with_models(Arc::new(ModelTable::from_file(path)?));
+        }
         let named = profiles.profiles.values().flat_map(|p| &p.fallback).chain(&profiles.default);
         for name in named {
             profiles.get(name)?;
