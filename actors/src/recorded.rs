@@ -88,11 +88,7 @@ impl RecordedEvent {
             recorded_at: field::<Time>(value, "time", "an RFC 3339 time")?,
             trace: field::<TraceId>(value, "trace_id", "32 hexadecimal digits")?,
             cause: field::<Option<Position>>(value, "cause", "a position or null")?,
-            // Exports of older versions do not have it.
-            run: match value.get("run_id") {
-                Some(_) => field::<Option<RunId>>(value, "run_id", "a number or null")?,
-                None => None,
-            },
+            run: field::<Option<RunId>>(value, "run_id", "a number or null")?,
             hash: field(value, "hash", "64 hexadecimal digits")?,
             payload: event.encode_as(version)?.into(),
         })
@@ -120,7 +116,7 @@ struct Whole<'a> {
     thread_id: ThreadId,
     #[cfg_attr(feature = "utoipa", schema(value_type = u64))]
     seq: Seq,
-    /// The run that it belongs to; null in events that were recorded before events had one.
+    /// The run that it belongs to.
     #[cfg_attr(feature = "utoipa", schema(value_type = Option<u64>))]
     run_id: Option<RunId>,
     #[cfg_attr(feature = "utoipa", schema(value_type = String))]

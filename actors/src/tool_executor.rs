@@ -111,7 +111,7 @@ impl Handler<CallTool> for ToolExecutor {
                     });
                 }
                 Err(error) => {
-                    let not_started = Some(!begun);
+                    let not_started = !begun;
                     port.report(ToolExecutionFailed {
                         node_id,
                         call_id,

@@ -54,7 +54,7 @@ pub(crate) struct ImportArgs {
     /// The file to read; `-` for stdin
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Import what is left of an export that was cut, or an export of an older version
+    /// Import what is left of an export that was cut
     #[arg(long)]
     allow_incomplete: bool,
     /// Print one JSON object

@@ -56,7 +56,7 @@ pub struct Record {
     pub trace: TraceId,
     /// The position that led to it.
     pub cause: Option<Position>,
-    /// The run of the thread that it belongs to. `None` in records of versions that did not store it.
+    /// The run of the thread that it belongs to; the store does not need it.
     pub run: Option<RunId>,
     /// Chains it to the record before it in its stream, see [`Record::chain`].
     pub hash: Hash,

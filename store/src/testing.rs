@@ -113,7 +113,7 @@ pub fn texts(store: &dyn LogReader, thread: ThreadId) -> Vec<String> {
 }
 
 /// Writes a small log that has some of everything: several streams, a fork of a fork, a large payload, blobs,
-/// values, keys, a snapshot. For golden logs.
+/// values, keys, a snapshot.
 pub fn write_small_log(store: &dyn Store) -> Result<(), StoreError> {
     for number in 1..=4 {
         put(store, append(thread(number), 0, &["begin", "one", "two"]))?;

@@ -8,8 +8,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use rethread_events::ids::{Position, Seq};
-use rethread_store::testing::{Random, append, copy_as_killed, put, scratch, texts, thread};
+use rethread_events::ids::Seq;
+use rethread_store::testing::{Random, append, put, scratch, texts, thread};
 use rethread_store::{LogReader, Options, SledStore, Store, StoreError, Watcher};
 
 /// A text that compression leaves as it is.
@@ -126,38 +126,6 @@ fn failed_attempt_leaves_nothing_in_the_files() {
         // What an attempt moved may be moved again, and its old place is a hole.
         let retried = bytes_after(failures);
         assert!(retried <= whole + whole / 50, "{retried} and {whole}, {failures} failures");
-    }
-}
-
-#[test]
-fn log_of_format_1_is_read_and_gets_packs() {
-    for name in ["log", "log-killed"] {
-        let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/golden/1").join(name);
-        let dir = scratch();
-        copy_as_killed(&golden, dir.path()).unwrap();
-        assert!(!dir.path().join("packs").exists());
-        let store = SledStore::open(dir.path(), Options::default()).unwrap();
-        let records = store.read_all(Position(0), usize::MAX).unwrap();
-        let streams = store.streams(None, &[], 1000).unwrap();
-        assert!(records.len() > 20 && streams.len() > 2, "{} {}", records.len(), streams.len());
-        assert_eq!(store.verify().unwrap().faults, []);
-        write_threads(&store);
-        store.close().unwrap();
-        let format = std::fs::read_to_string(dir.path().join("format")).unwrap();
-        assert_eq!(format, "rethread log\nformat 4\n");
-        let store = SledStore::open(dir.path(), Options::default()).unwrap();
-        let now = store.read_all(Position(0), usize::MAX).unwrap();
-        assert_eq!((&now[..records.len()], now.len()), (&records[..], records.len() + 200));
-        check_threads(&store, &[]);
-        // What lies in sled can be deleted like anything else.
-        let leaf = streams.iter().find(|info| store.delete(info.thread).is_ok()).unwrap();
-        store.close().unwrap();
-        let store = SledStore::open(dir.path(), Options::default()).unwrap();
-        assert!(matches!(store.stream(leaf.thread), Err(StoreError::NotFound { .. })));
-        let rest = store.read_all(Position(0), usize::MAX).unwrap();
-        let expected = now.iter().filter(|record| record.thread != leaf.thread);
-        assert!(rest.iter().eq(expected));
-        assert_eq!(store.verify().unwrap().faults, []);
     }
 }
 

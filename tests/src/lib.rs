@@ -1,4 +1,4 @@
-//! Whole-system scenarios, crash tests, golden logs and benches of rethread.
+//! Whole-system scenarios, crash tests and benches of rethread.
 
 // All of this is code of tests, where a panic is how a check fails.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]

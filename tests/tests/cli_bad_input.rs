@@ -164,7 +164,11 @@ fn a_data_dir_that_cannot_be_used_is_refused() {
     bad.refused(["threads", "--data-dir", "a-file"], 5).says("a-file");
     assert_eq!(fs::read_to_string(bad.scene.file("a-file")).unwrap(), "not a folder");
     bad.untouched();
+}
 
+#[test]
+fn log_of_another_format_is_refused() {
+    let bad = Bad::new();
     let format = bad.scene.data_dir().join("format");
     let ours = fs::read_to_string(&format).unwrap();
     fs::write(&format, ours.replace(|c: char| c.is_ascii_digit(), "9")).unwrap();

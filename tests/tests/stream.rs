@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use rethread_store::testing::copy_as_killed;
 use rethread_store::testing::nats::{Servers, program};
 use rethread_tests::binary::{Running, Scene, root};
 use rethread_tests::http::{address, readiness};
@@ -226,16 +227,29 @@ fn server_that_stands_by_goes_on_with_the_threads_of_a_killed_one() {
     assert!(alone.stderr.contains("--store"), "{alone}");
 }
 
-/// The last log of each format, and what a killed process left of one.
+/// A log in a folder, with a thread that waits and a schedule, as an orderly end leaves it or as a killed process does.
+fn log_in_a_folder(is_killed: bool) -> Scene {
+    let scene = Scene::new();
+    let example = |name: &str| root().join("docs/examples").join(name).display().to_string();
+    hello(&scene);
+    scene.run("fork last --at 3").ok();
+    scene.run(&format!("run {} --input Ada", example("approve.yaml"))).code(4);
+    scene.run(&format!("schedule put yearly --workflow {} --cron @yearly --input Ada", example("hello.yaml"))).ok();
+    if is_killed {
+        let killed = scene.file("killed");
+        copy_as_killed(&scene.data_dir(), &killed).unwrap();
+        scene.remove_data_dir();
+        std::fs::rename(killed, scene.data_dir()).unwrap();
+    }
+    scene
+}
+
 #[test]
-fn golden_logs_are_the_same_in_a_stream_and_back() {
+fn log_is_the_same_in_a_stream_and_back() {
     let Some(servers) = servers() else { return };
-    for log in ["1/log", "6/log-killed", "9/log", "13/log", "13/log-killed"] {
-        let (folder, stream, back) = (Scene::new(), Scene::new(), Scene::new());
-        let copied =
-            Command::new("cp").arg("-r").arg(root().join("tests/golden").join(log)).arg(folder.data_dir()).status();
-        assert!(copied.unwrap().success());
-        let url = format!("{}/{}", servers.options("x").servers, log.replace('/', "-"));
+    for is_killed in [false, true] {
+        let (folder, stream, back) = (log_in_a_folder(is_killed), Scene::new(), Scene::new());
+        let url = format!("{}/imported-{is_killed}", servers.options("x").servers);
         folder.run("export --all --output out.jsonl").ok();
         let exported = folder.file("out.jsonl").display().to_string();
         stream.run(&format!("--store {url} import {exported}")).ok();
@@ -246,19 +260,17 @@ fn golden_logs_are_the_same_in_a_stream_and_back() {
         back.run("verify").ok();
         back.run("export --all --output out.jsonl").ok();
         let read = |scene: &Scene| std::fs::read_to_string(scene.file("out.jsonl")).unwrap();
-        assert_eq!(records(&read(&folder)), records(&read(&stream)), "{log}");
-        assert_eq!(records(&read(&folder)), records(&read(&back)), "{log}");
+        assert_eq!(records(&read(&folder)), records(&read(&stream)), "killed: {is_killed}");
+        assert_eq!(records(&read(&folder)), records(&read(&back)), "killed: {is_killed}");
     }
 }
 
 #[test]
 fn log_is_copied_into_a_stream_and_back_and_its_threads_go_on() {
     let Some(servers) = servers() else { return };
-    for log in ["1/log", "6/log-killed", "13/log", "13/log-killed"] {
-        let scene = Scene::new();
-        let golden = root().join("tests/golden").join(log);
-        assert!(Command::new("cp").arg("-r").arg(golden).arg(scene.data_dir()).status().unwrap().success());
-        let url = format!("{}/copied-{}", servers.options("x").servers, log.replace('/', "-"));
+    for is_killed in [false, true] {
+        let scene = log_in_a_folder(is_killed);
+        let url = format!("{}/copied-{is_killed}", servers.options("x").servers);
         scene.run(&format!("copy --from .rethread --to {url}")).ok().says("copied and verified");
         // Again, as after an interruption.
         scene.run(&format!("copy --from .rethread --to {url}")).ok();
@@ -280,7 +292,7 @@ fn log_is_copied_into_a_stream_and_back_and_its_threads_go_on() {
         };
         let of_folder = seen("--data-dir .rethread");
         for place in [format!("--data-dir replica --store {url}"), "--data-dir back".into()] {
-            assert!(seen(&place) == of_folder, "{log} {place}");
+            assert!(seen(&place) == of_folder, "killed: {is_killed}, {place}");
         }
     }
 }

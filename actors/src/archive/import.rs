@@ -52,7 +52,7 @@ impl Runtime {
         self.imported(from, |store, definitions, from| import(store, definitions, from)).await
     }
 
-    /// As `import`, without the check: for an export of a version that wrote no trailer, or for a truncated file.
+    /// As `import`, without the check: for a truncated file.
     ///
     /// # Errors
     /// As [`Runtime::import`].
@@ -280,10 +280,8 @@ impl<'a> Importer<'a> {
             }
             let event = RecordedEvent::decode(record.clone())?.event;
             state.apply(record.recorded_at, &event).map_err(|error| self.wrong(error))?;
-            // Exports of older versions do not say it.
-            let run = *record.run.get_or_insert(state.run_id());
-            if run != state.run_id() {
-                let what = format!("event {} of thread {thread} is of run {}, not {run}", record.seq, state.run_id());
+            if record.run != Some(state.run_id()) {
+                let what = format!("event {} of thread {thread} is not of run {}", record.seq, state.run_id());
                 return Err(self.wrong(what));
             }
             if let Event::RunStarted(_) | Event::WorkflowChanged(_) = &event

@@ -98,7 +98,7 @@ pub(super) fn check_complete(from: &mut impl BufRead) -> Result<(), ImportError>
         Ok(())
     })?;
     if is_empty || so_far.lines > 0 {
-        let what = "the export does not end with its trailer: it was cut, or written by an older version".into();
+        let what = "the export does not end with its trailer: it was cut".into();
         return Err(ImportError::Incomplete { line: last, what });
     }
     Ok(())

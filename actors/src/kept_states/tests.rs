@@ -15,6 +15,7 @@ fn state(of: u8, n: u64) -> Loaded {
     let started = serde_json::json!({
         "workflow": { "name": "w", "hash": Hash::ZERO }, "input": "", "variables": {}, "entry": "a", "deadline": null,
         "max_iterations": 5, "workspace": null, "budget": null, "on_limit": "fail",
+        "labels": {}, "messages": [],
     });
     state.apply(Time::from_unix_us(0), &Event::from_data("THREAD_STARTED", started).unwrap()).unwrap();
     for _ in 1..n {

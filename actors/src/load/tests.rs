@@ -31,7 +31,7 @@ fn append(store: &dyn Store, thread: ThreadId, expected: u64, fork_of: Option<Fo
 }
 
 fn messages(n: u64) -> Vec<Event> {
-    let message = |i| json!({ "message": { "role": "user", "content": format!("message {i}") } });
+    let message = |i| json!({ "message": { "role": "user", "content": format!("message {i}") }, "effect": "add" });
     (0..n).map(|i| Event::from_data("MESSAGE_ADDED", message(i)).unwrap()).collect()
 }
 
@@ -41,6 +41,7 @@ fn log() -> MemoryStore {
     let started = json!({
         "workflow": { "name": "w", "hash": Hash::ZERO }, "input": "", "variables": {}, "entry": "a", "deadline": null,
         "max_iterations": 5, "workspace": null, "budget": null, "on_limit": "fail",
+        "labels": {}, "messages": [],
     });
     append(&store, thread(1), 0, None, &[Event::from_data("THREAD_STARTED", started).unwrap()]);
     append(&store, thread(1), 1, None, &messages(LAST));
@@ -148,7 +149,9 @@ fn a_fork_begins_with_the_snapshots_of_those_it_inherits_from() {
     let store = with_snapshots();
     let fork = |child, parent, seq: u64| {
         let point = ForkPoint { parent: thread(parent), seq: Seq(seq) };
-        let forked = json!({ "parent": thread(parent), "seq": seq, "changes": {}, "branch": null, "branches": [] });
+        let forked = json!({
+            "parent": thread(parent), "seq": seq, "changes": {}, "branch": null, "branches": [], "globals": {},
+        });
         let forked = Event::from_data("THREAD_FORKED", forked).unwrap();
         append(&store, thread(child), seq + 1, Some(point), &[forked]);
         append(&store, thread(child), seq + 2, None, &messages(2_000));

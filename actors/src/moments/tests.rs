@@ -19,6 +19,7 @@ fn append(store: &MemoryStore, of: u8, expected: u64, fork_of: Option<ForkPoint>
             json!({
                 "workflow": { "name": "w", "hash": Hash::ZERO }, "input": "", "variables": {}, "entry": "n",
                 "deadline": null, "max_iterations": 5, "workspace": null, "budget": null, "on_limit": "fail",
+                "labels": {}, "messages": [],
             }),
         ),
         _ => Event::from_data("THREAD_RESUMED", json!({})),

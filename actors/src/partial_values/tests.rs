@@ -12,7 +12,8 @@ fn asked(with_schema: bool) -> Event {
         "node_id": "sum", "prompt": "p", "system_prompt": null, "tool_mode": "none", "tools": [], "tool_catalog": null,
         "model": {"provider": "mock", "model": "m"}, "max_iterations": 1, "concurrent_tools_max": 1,
         "llm_timeout_ms": null, "approve_tools": [], "person_tools": [], "relay": false, "summary": null,
-        "strategy": {"strategy": "react"}, "joins": true,
+        "strategy": {"strategy": "react"}, "context": "shared", "agents": [], "handoffs": [],
+        "guardrails": [], "client_tools": [], "joins": true,
         "output": with_schema.then(|| json!({"schema": {}, "max_repairs": 0})),
     });
     Event::from_data("LLM_EXECUTION_REQUEST", data).unwrap()

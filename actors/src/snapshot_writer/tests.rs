@@ -23,7 +23,8 @@ fn writer(n_threads: u8) -> Arc<SnapshotWriter> {
 }
 
 fn begin(store: &dyn Store, n: u8) {
-    let event = Event::from_data("MESSAGE_ADDED", json!({ "message": { "role": "user", "content": "hello" } }));
+    let message = json!({ "message": { "role": "user", "content": "hello" }, "effect": "add" });
+    let event = Event::from_data("MESSAGE_ADDED", message);
     let records = vec![new_record(&event.unwrap(), Time::from_unix_us(0), None, None).unwrap()];
     let append = Append {
         thread: thread(n),

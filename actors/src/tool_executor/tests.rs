@@ -72,7 +72,7 @@ fn panic_of_a_tool_is_its_failure() {
     });
     let reported = reported(tool, "breaks", |_| {});
     let [CallEvent::ToolExecutionFailed(failed)] = &reported[..] else { panic!("{reported:?}") };
-    assert_eq!((failed.error.kind, failed.not_started), (ErrorKind::Panicked, Some(false)));
+    assert_eq!((failed.error.kind, failed.not_started), (ErrorKind::Panicked, false));
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn unknown_tool_fails_before_it_begins() {
     let tool = Tool::from_fn("other", "Another.", |_: Nothing, _: ToolContext| async move { Ok(String::new()) });
     let reported = reported(tool, "missing", |_| {});
     let [CallEvent::ToolExecutionFailed(failed)] = &reported[..] else { panic!("{reported:?}") };
-    assert_eq!((failed.error.kind, failed.not_started), (ErrorKind::UnknownTool, Some(true)));
+    assert_eq!((failed.error.kind, failed.not_started), (ErrorKind::UnknownTool, true));
 }
 
 #[test]

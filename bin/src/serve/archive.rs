@@ -18,7 +18,7 @@ use crate::views::Imported;
 #[serde(default, deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct ImportQuery {
-    /// Import what there is of an export that was cut, or that an older version wrote
+    /// Import what there is of an export that was cut
     allow_incomplete: bool,
 }
 

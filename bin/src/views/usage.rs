@@ -28,7 +28,7 @@ pub(crate) struct Tokens {
 pub(crate) struct Call {
     #[cfg_attr(feature = "server", schema(value_type = String))]
     pub(crate) thread_id: ThreadId,
-    /// Null in logs of older versions.
+    /// The node that the call belongs to.
     #[cfg_attr(feature = "server", schema(value_type = Option<String>))]
     pub(crate) node_id: Option<NodeId>,
     /// The seq of its request.

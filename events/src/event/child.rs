@@ -43,7 +43,6 @@ pub struct ChildStartRequested {
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 pub struct ChildStarted {
     /// The node.
-    #[serde(default)]
     pub node_id: Option<NodeId>,
     /// The call.
     pub call_id: CallId,
@@ -55,7 +54,6 @@ pub struct ChildStarted {
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct ChildStartFailed {
     /// The node.
-    #[serde(default)]
     pub node_id: Option<NodeId>,
     /// The call.
     pub call_id: CallId,
@@ -92,7 +90,6 @@ pub struct ThreadAwaited {
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct AwaitedThreadEnded {
     /// The node that waited.
-    #[serde(default)]
     pub node_id: Option<NodeId>,
     /// The wait.
     pub wait_id: CallId,

@@ -32,15 +32,13 @@ pub struct ConditionEvaluationRequested {
     /// As in LLM_CALL_REQUESTED.
     pub model_profile: Option<Hash>,
     /// The guardrail whose condition it is; absent for that of an edge.
-    #[serde(default)]
     pub guardrail: Option<JudgedGuardrail>,
 }
 
 /// CONDITION_EVALUATION_COMPLETED: the model's verdict, or that it gave none.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct ConditionEvaluationCompleted {
-    /// The node that the call belongs to; absent in events of older versions.
-    #[serde(default)]
+    /// The node that the call belongs to; the thread fills it in as it records the event.
     pub node_id: Option<NodeId>,
     /// The call.
     pub call_id: CallId,
@@ -61,7 +59,6 @@ pub struct ConditionEvaluationCompleted {
     /// The duration.
     pub duration_ms: u64,
     /// Who counted the tokens.
-    #[serde(default)]
     pub usage_source: UsageSource,
 }
 
@@ -84,12 +81,8 @@ pub struct ForkStarted {
     /// The deadline of the branches.
     pub deadline: Option<Time>,
     /// Whether `n_needed` branches must succeed for every value of `on_failed`, as in the modes `any` and `n_of_m`.
-    /// Null in events of version 1, which have no such rule: when their time is up, a join that ignores or collects
-    /// failed branches continues with the results so far.
-    #[serde(default)]
-    pub quorum: Option<bool>,
+    pub quorum: bool,
     /// The variable that holds all results, beside `output`.
-    #[serde(default)]
     pub into: Option<String>,
 }
 
@@ -183,7 +176,6 @@ pub struct BranchEnded {
     /// Cost of it and of its own branches.
     pub cost_nanousd: Option<u64>,
     /// Model calls of it and of its own branches whose cost is not known.
-    #[serde(default)]
     pub n_unpriced: u64,
     /// Of an agent whose conversation has a name and that completed: this conversation from here on.
     pub said: Option<Vec<SaidItem>>,
@@ -237,7 +229,6 @@ pub struct LoopStarted {
     /// The most iterations.
     pub n_iterations_max: u64,
     /// The variable that holds a list of what `output` was at the end of each iteration, when the loop is over.
-    #[serde(default)]
     pub into: Option<String>,
 }
 
@@ -274,9 +265,8 @@ pub struct SubWorkflowStarted {
     pub variables: OrderedMap<Json>,
     /// The most nodes it may enter outside of its own loops and sub-workflows.
     pub max_iterations: u32,
-    /// The conversation that it begins with; null in events of version 1, where it continues that of its caller.
-    #[serde(default)]
-    pub context: Option<NodeContext>,
+    /// The conversation that it begins with.
+    pub context: NodeContext,
 }
 
 /// The conversation that a node sees.
@@ -337,8 +327,7 @@ pub struct ContextProcessingRequested {
 /// CONTEXT_PROCESSING_RETRIED: a context processor is called again, because its result was lost in a crash.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 pub struct ContextProcessingRetried {
-    /// The node that the call belongs to; absent in events of older versions.
-    #[serde(default)]
+    /// The node that the call belongs to; the thread fills it in as it records the event.
     pub node_id: Option<NodeId>,
     /// The call.
     pub call_id: CallId,
@@ -349,8 +338,7 @@ pub struct ContextProcessingRetried {
 /// CONTEXT_PROCESSED: a context processor changed the conversation; the messages before stay in the log.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct ContextProcessed {
-    /// The node that the call belongs to; absent in events of older versions.
-    #[serde(default)]
+    /// The node that the call belongs to; the thread fills it in as it records the event.
     pub node_id: Option<NodeId>,
     /// The call.
     pub call_id: CallId,
@@ -380,8 +368,7 @@ pub enum ContextItem {
 /// CONTEXT_PROCESSING_FAILED: a context processor failed; the conversation is as it was.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct ContextProcessingFailed {
-    /// The node that the call belongs to; absent in events of older versions.
-    #[serde(default)]
+    /// The node that the call belongs to; the thread fills it in as it records the event.
     pub node_id: Option<NodeId>,
     /// The call.
     pub call_id: CallId,

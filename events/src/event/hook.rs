@@ -22,7 +22,6 @@ pub struct HookStarted {
     /// When the hook has no time left.
     pub deadline: Time,
     /// Who cancelled the run; absent where it was not cancelled, or the runtime did.
-    #[serde(default)]
     pub by: Option<Principal>,
 }
 

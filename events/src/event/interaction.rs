@@ -69,8 +69,7 @@ pub enum Scope {
 /// USER_INTERACTION_REQUESTED: a person is asked. Its seq is the interaction's id within the thread.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct UserInteractionRequested {
-    /// The interaction: the seq of this event. Absent in events of older versions.
-    #[serde(default)]
+    /// The interaction: the seq of this event. The thread fills it in as it records the event.
     pub interaction_id: Option<CallId>,
     /// The node that asks the question.
     pub node_id: NodeId,
@@ -89,7 +88,6 @@ pub struct UserInteractionRequested {
     /// The tool call that runs and asks. The question ends with it at the latest.
     pub tool_run_id: Option<CallId>,
     /// The type of the answer; any JSON value when absent.
-    #[serde(default)]
     pub answer: Option<AnswerType>,
 }
 
@@ -169,23 +167,20 @@ pub enum Decision {
 /// USER_INTERACTION_RESPONDED: a person answered.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct UserInteractionResponded {
-    /// The node that the call belongs to; absent in events of older versions.
-    #[serde(default)]
+    /// The node that the call belongs to; the thread fills it in as it records the event.
     pub node_id: Option<NodeId>,
     /// The question.
     pub interaction_id: CallId,
     /// The raw answer.
     pub input_data: Json,
-    /// Who did it; absent where the runtime did, and in older logs.
-    #[serde(default)]
+    /// Who did it; absent where the runtime did.
     pub by: Option<Principal>,
 }
 
 /// USER_INTERACTION_PROCESSED: the answer took effect.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct UserInteractionProcessed {
-    /// The node that the call belongs to; absent in events of older versions.
-    #[serde(default)]
+    /// The node that the call belongs to; the thread fills it in as it records the event.
     pub node_id: Option<NodeId>,
     /// The question.
     pub interaction_id: CallId,
@@ -220,8 +215,7 @@ pub struct VariableUpdate {
 /// USER_INTERACTION_FAILED: the question will not be answered.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct UserInteractionFailed {
-    /// The node that the call belongs to; absent in events of older versions.
-    #[serde(default)]
+    /// The node that the call belongs to; the thread fills it in as it records the event.
     pub node_id: Option<NodeId>,
     /// The question.
     pub interaction_id: CallId,
@@ -229,8 +223,7 @@ pub struct UserInteractionFailed {
     pub reason: InteractionFailure,
     /// Details for people.
     pub detail: Option<String>,
-    /// Who took it back; absent where the runtime did, and in older logs.
-    #[serde(default)]
+    /// Who took it back; absent where the runtime did.
     pub by: Option<Principal>,
 }
 

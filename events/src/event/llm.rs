@@ -50,32 +50,20 @@ pub struct LlmExecutionRequest {
     /// The strategy of the agent loop.
     pub strategy: LoopStrategy,
     /// The conversation that the loop sees beside its own turn.
-    #[serde(default)]
     pub context: NodeContext,
     /// The required form of the answer; any text if absent.
-    #[serde(default)]
     pub output: Option<OutputSpec>,
     /// The agents that are offered beside the tools.
-    #[serde(default)]
     pub agents: Vec<AgentTool>,
     /// The nodes that it may hand the conversation over to.
-    #[serde(default)]
     pub handoffs: Vec<HandoffTool>,
     /// The guardrails, in the order in which they check.
-    #[serde(default)]
     pub guardrails: Vec<Guardrail>,
-    /// Whether what is said in the loop joins the conversation around the node. Up to version 6 it did with any context but
-    /// a named one.
-    #[serde(default = "joined")]
+    /// Whether what is said in the loop joins the conversation around the node.
     pub joins: bool,
     /// The tools that the client of the thread runs, offered beside the others: each call is a question, and its answer is
     /// the result.
-    #[serde(default)]
     pub client_tools: Vec<ToolSpec>,
-}
-
-const fn joined() -> bool {
-    true
 }
 
 impl LlmExecutionRequest {
@@ -160,8 +148,7 @@ pub enum ToolMode {
 /// LLM_CALL_REQUESTED: the model is to be called. The conversation is the thread's own, up to this event.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct LlmCallRequested {
-    /// The node that the call belongs to; absent in events of older versions.
-    #[serde(default)]
+    /// The node that the call belongs to; the thread fills it in as it records the event.
     pub node_id: Option<NodeId>,
     /// 1 for the first call of the loop; for an aside, the number of calls before it.
     pub iteration: u32,
@@ -175,8 +162,7 @@ pub struct LlmCallRequested {
 /// LLM_CALL_RETRIED: a call is made again, with the same messages, because its answer was lost in a crash.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct LlmCallRetried {
-    /// The node that the call belongs to; absent in events of older versions.
-    #[serde(default)]
+    /// The node that the call belongs to; the thread fills it in as it records the event.
     pub node_id: Option<NodeId>,
     /// The call.
     pub call_id: CallId,
@@ -189,8 +175,7 @@ pub struct LlmCallRetried {
 /// LLM_TRY_FAILED: one try inside a call failed and the client will try again. Informational.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct LlmTryFailed {
-    /// The node that the call belongs to; absent in events of older versions.
-    #[serde(default)]
+    /// The node that the call belongs to; the thread fills it in as it records the event.
     pub node_id: Option<NodeId>,
     /// The call.
     pub call_id: CallId,
@@ -218,8 +203,7 @@ pub struct LlmRequestChanged {
 /// LLM_EXECUTION_PROGRESS: a piece of a streamed answer. Informational: the answer is in LLM_CALL_COMPLETED.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct LlmExecutionProgress {
-    /// The node that the call belongs to; absent in events of older versions.
-    #[serde(default)]
+    /// The node that the call belongs to; the thread fills it in as it records the event.
     pub node_id: Option<NodeId>,
     /// The call.
     pub call_id: CallId,
@@ -242,8 +226,7 @@ pub struct LlmExecutionProgress {
 /// so joins the conversation for each of them.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct LlmCallCompleted {
-    /// The node that the call belongs to; absent in events of older versions.
-    #[serde(default)]
+    /// The node that the call belongs to; the thread fills it in as it records the event.
     pub node_id: Option<NodeId>,
     /// The call.
     pub call_id: CallId,
@@ -273,18 +256,15 @@ pub struct LlmCallCompleted {
     #[serde(default)]
     pub details: Option<Json>,
     /// Who counted the tokens.
-    #[serde(default)]
     pub usage_source: UsageSource,
     /// Why the answer cannot be used: the model refused, or reached its limit before it wrote anything.
-    #[serde(default)]
     pub unusable: Option<ExecutionError>,
 }
 
 /// LLM_CALL_FAILED: there will be no answer.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct LlmCallFailed {
-    /// The node that the call belongs to; absent in events of older versions.
-    #[serde(default)]
+    /// The node that the call belongs to; the thread fills it in as it records the event.
     pub node_id: Option<NodeId>,
     /// The call.
     pub call_id: CallId,
@@ -307,19 +287,15 @@ pub struct LlmExecutionCompleted {
     pub n_llm_calls: u32,
     /// The number of tool calls.
     pub n_tool_calls: u32,
-    /// The tool calls of the loop, in the order in which they were requested. Empty in events of version 1.
-    #[serde(default)]
+    /// The tool calls of the loop, in the order in which they were requested.
     pub tool_calls: Vec<ToolCallRef>,
     /// The model call that gave the answer. The conversation that the model saw is the thread's own up to this event
-    /// (the state at this seq). Absent in events of version 1, and where a strategy wrote the answer.
-    #[serde(default)]
+    /// (the state at this seq). Absent if a strategy wrote the answer.
     pub context_call_id: Option<CallId>,
     /// The value in the answer, which fits the schema of the request; absent if the request has no schema.
-    #[serde(default)]
     pub value: Option<Json>,
     /// Where the model handed the conversation over to: there is no answer then, and `content` is empty. What the model said
     /// with the call is in its message.
-    #[serde(default)]
     pub handoff: Option<Handoff>,
 }
 
@@ -390,8 +366,7 @@ pub struct ContextSummaryRequested {
 /// CONTEXT_SUMMARY_COMPLETED: the summary, or that there is none; a plain listing takes its place then.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct ContextSummaryCompleted {
-    /// The node that the call belongs to; absent in events of older versions.
-    #[serde(default)]
+    /// The node that the call belongs to; the thread fills it in as it records the event.
     pub node_id: Option<NodeId>,
     /// The call.
     pub call_id: CallId,
@@ -410,7 +385,6 @@ pub struct ContextSummaryCompleted {
     /// The duration.
     pub duration_ms: u64,
     /// Who counted the tokens.
-    #[serde(default)]
     pub usage_source: UsageSource,
 }
 

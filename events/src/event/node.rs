@@ -48,9 +48,7 @@ pub struct RouteTaken {
     pub to: NodeId,
     /// The condition that held; absent for the default edge.
     pub condition: Option<String>,
-    /// The error, if this is its edge (`on_error`): it is the variable `error` from here on. Absent in events of
-    /// version 1, which set no variable.
-    #[serde(default)]
+    /// The error, if this is its edge (`on_error`): it is the variable `error` from here on.
     pub error: Option<CaughtError>,
 }
 

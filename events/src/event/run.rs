@@ -40,13 +40,10 @@ pub struct RunStarted {
     /// Its source, if it waited for the end of the run before.
     pub from: RunSource,
     /// The idempotency key of the request.
-    #[serde(default)]
     pub key: Option<String>,
     /// Who did it; absent where the runtime did.
-    #[serde(default)]
     pub by: Option<Principal>,
     /// The span of the caller, as its `traceparent` names it.
-    #[serde(default)]
     pub traceparent: Option<TraceParent>,
 }
 
@@ -85,13 +82,10 @@ pub struct RunQueued {
     /// Variables that are set as it begins.
     pub variables: OrderedMap<Json>,
     /// The idempotency key of the request.
-    #[serde(default)]
     pub key: Option<String>,
     /// Who did it; absent where the runtime did.
-    #[serde(default)]
     pub by: Option<Principal>,
     /// The span of the caller, as its `traceparent` names it.
-    #[serde(default)]
     pub traceparent: Option<TraceParent>,
 }
 
@@ -104,7 +98,6 @@ pub struct RunCancelled {
     /// The reason, for people.
     pub reason: Option<String>,
     /// Who did it; absent where the runtime did.
-    #[serde(default)]
     pub by: Option<Principal>,
 }
 

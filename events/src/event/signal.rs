@@ -27,7 +27,6 @@ pub struct SignalAwaited {
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct SignalReceived {
     /// The node that waited.
-    #[serde(default)]
     pub node_id: Option<NodeId>,
     /// The wait.
     pub wait_id: CallId,
@@ -36,6 +35,5 @@ pub struct SignalReceived {
     /// Its payload.
     pub payload: Json,
     /// Who sent it.
-    #[serde(default)]
     pub by: Option<Principal>,
 }

@@ -9,13 +9,10 @@ impl Event {
     /// # Errors
     /// As [`Event::from_data`], and [`EventError::UnknownVersion`] for a version that this program does not know.
     pub fn from_data_of(name: &str, version: u16, mut data: serde_json::Value) -> Result<Self, EventError> {
-        if let Some(&EventType { name, version: newest, .. }) = event_type_named(name) {
-            if version > newest {
-                return Err(EventError::UnknownVersion { name, version, newest });
-            }
-            if version < newest {
-                older::upcast(name, &mut data);
-            }
+        if let Some(&EventType { code, name, version: newest, .. }) = event_type_named(name)
+            && version != newest
+        {
+            older::upcast(code, version, &mut data).ok_or(EventError::UnknownVersion { name, version, newest })?;
         }
         Self::from_data(name, data)
     }

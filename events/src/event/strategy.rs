@@ -223,8 +223,7 @@ pub struct StrategyDecisionRequested {
 /// STRATEGY_DECISION_RETRIED: it is called again, because its decision was lost in a crash.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 pub struct StrategyDecisionRetried {
-    /// The node that the call belongs to; absent in events of older versions.
-    #[serde(default)]
+    /// The node that the call belongs to; the thread fills it in as it records the event.
     pub node_id: Option<NodeId>,
     /// The call.
     pub call_id: CallId,
@@ -235,8 +234,7 @@ pub struct StrategyDecisionRetried {
 /// STRATEGY_DECIDED: what comes next.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct StrategyDecided {
-    /// The node that the call belongs to; absent in events of older versions.
-    #[serde(default)]
+    /// The node that the call belongs to; the thread fills it in as it records the event.
     pub node_id: Option<NodeId>,
     /// The call.
     pub call_id: CallId,
@@ -247,8 +245,7 @@ pub struct StrategyDecided {
 /// STRATEGY_DECISION_FAILED: there is no decision; the loop ends in the error.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 pub struct StrategyDecisionFailed {
-    /// The node that the call belongs to; absent in events of older versions.
-    #[serde(default)]
+    /// The node that the call belongs to; the thread fills it in as it records the event.
     pub node_id: Option<NodeId>,
     /// The call.
     pub call_id: CallId,

@@ -248,21 +248,21 @@ pub fn event_type_named(name: &str) -> Option<&'static EventType> {
 
 events! {
     // the thread as a whole
-    1 ThreadStarted "THREAD_STARTED" v 5 State;
-    2 ThreadForked "THREAD_FORKED" v 3 State by;
-    3 ThreadPaused "THREAD_PAUSED" v 2 State by;
-    4 ThreadResumed "THREAD_RESUMED" v 2 State by;
+    1 ThreadStarted "THREAD_STARTED" v 1 State;
+    2 ThreadForked "THREAD_FORKED" v 1 State by;
+    3 ThreadPaused "THREAD_PAUSED" v 1 State by;
+    4 ThreadResumed "THREAD_RESUMED" v 1 State by;
     5 ThreadRecovered "THREAD_RECOVERED" v 1 Informational;
-    6 ThreadCancelled "THREAD_CANCELLED" v 3 State by;
-    7 ThreadCompleted "THREAD_COMPLETED" v 3 State;
-    8 ThreadFailed "THREAD_FAILED" v 3 State error;
-    9 CheckpointCreated "CHECKPOINT_CREATED" v 2 State by;
-    10 VariablesUpdated "VARIABLES_UPDATED" v 2 State by;
-    11 MessageAdded "MESSAGE_ADDED" v 3 State by;
-    12 Warning "WARNING" v 2 Informational;
+    6 ThreadCancelled "THREAD_CANCELLED" v 1 State by;
+    7 ThreadCompleted "THREAD_COMPLETED" v 1 State;
+    8 ThreadFailed "THREAD_FAILED" v 1 State error;
+    9 CheckpointCreated "CHECKPOINT_CREATED" v 1 State by;
+    10 VariablesUpdated "VARIABLES_UPDATED" v 1 State by;
+    11 MessageAdded "MESSAGE_ADDED" v 1 State by;
+    12 Warning "WARNING" v 1 Informational;
     // the runs after the first one
-    15 RunStarted "RUN_STARTED" v 2 State by;
-    16 RunQueued "RUN_QUEUED" v 2 State by;
+    15 RunStarted "RUN_STARTED" v 1 State by;
+    16 RunQueued "RUN_QUEUED" v 1 State by;
     17 RunCancelled "RUN_CANCELLED" v 1 State by;
     // another definition
     18 WorkflowChanged "WORKFLOW_CHANGED" v 1 State by;
@@ -273,39 +273,39 @@ events! {
     67 HookStarted "HOOK_STARTED" v 1 State by;
     68 HookEnded "HOOK_ENDED" v 1 State error;
     // nodes and the way through the graph
-    20 NodeStarted "NODE_STARTED" v 2 State;
-    21 NodeCompleted "NODE_COMPLETED" v 2 State;
-    22 NodeFailed "NODE_FAILED" v 2 State error;
-    23 RouteTaken "ROUTE_TAKEN" v 2 State;
+    20 NodeStarted "NODE_STARTED" v 1 State;
+    21 NodeCompleted "NODE_COMPLETED" v 1 State;
+    22 NodeFailed "NODE_FAILED" v 1 State error;
+    23 RouteTaken "ROUTE_TAKEN" v 1 State;
     // the agent loop and model calls
-    40 LlmExecutionRequest "LLM_EXECUTION_REQUEST" v 8 State;
-    41 LlmCallRequested "LLM_CALL_REQUESTED" v 2 State call;
-    42 LlmCallRetried "LLM_CALL_RETRIED" v 2 State call;
-    43 LlmTryFailed "LLM_TRY_FAILED" v 2 Informational call error;
+    40 LlmExecutionRequest "LLM_EXECUTION_REQUEST" v 1 State;
+    41 LlmCallRequested "LLM_CALL_REQUESTED" v 1 State call;
+    42 LlmCallRetried "LLM_CALL_RETRIED" v 1 State call;
+    43 LlmTryFailed "LLM_TRY_FAILED" v 1 Informational call error;
     57 LlmRequestChanged "LLM_REQUEST_CHANGED" v 1 Informational call;
-    44 LlmExecutionProgress "LLM_EXECUTION_PROGRESS" v 2 Informational call;
-    45 LlmCallCompleted "LLM_CALL_COMPLETED" v 3 State call;
-    46 LlmCallFailed "LLM_CALL_FAILED" v 2 State call error;
-    47 LlmExecutionCompleted "LLM_EXECUTION_COMPLETED" v 4 State;
-    48 LlmExecutionFailed "LLM_EXECUTION_FAILED" v 2 State error;
+    44 LlmExecutionProgress "LLM_EXECUTION_PROGRESS" v 1 Informational call;
+    45 LlmCallCompleted "LLM_CALL_COMPLETED" v 1 State call;
+    46 LlmCallFailed "LLM_CALL_FAILED" v 1 State call error;
+    47 LlmExecutionCompleted "LLM_EXECUTION_COMPLETED" v 1 State;
+    48 LlmExecutionFailed "LLM_EXECUTION_FAILED" v 1 State error;
     52 AnswerRejected "ANSWER_REJECTED" v 1 State;
     // guardrails
     53 GuardrailRequested "GUARDRAIL_REQUESTED" v 1 State;
     54 GuardrailRetried "GUARDRAIL_RETRIED" v 1 State call;
     55 GuardrailCompleted "GUARDRAIL_COMPLETED" v 1 State call error;
     // tool calls
-    60 ToolExecutionRequest "TOOL_EXECUTION_REQUEST" v 2 State call;
-    61 ToolCallRetried "TOOL_CALL_RETRIED" v 2 State call error;
-    62 ToolExecutionProgress "TOOL_EXECUTION_PROGRESS" v 2 Informational call;
-    63 ToolExecutionCompleted "TOOL_EXECUTION_COMPLETED" v 2 State call;
-    64 ToolExecutionFailed "TOOL_EXECUTION_FAILED" v 3 State call error;
+    60 ToolExecutionRequest "TOOL_EXECUTION_REQUEST" v 1 State call;
+    61 ToolCallRetried "TOOL_CALL_RETRIED" v 1 State call error;
+    62 ToolExecutionProgress "TOOL_EXECUTION_PROGRESS" v 1 Informational call;
+    63 ToolExecutionCompleted "TOOL_EXECUTION_COMPLETED" v 1 State call;
+    64 ToolExecutionFailed "TOOL_EXECUTION_FAILED" v 1 State call error;
     // agents that a model calls like tools
     69 AgentStarted "AGENT_STARTED" v 1 State;
     // questions to people
-    70 UserInteractionRequested "USER_INTERACTION_REQUESTED" v 3 State;
-    71 UserInteractionResponded "USER_INTERACTION_RESPONDED" v 3 State by call;
-    72 UserInteractionProcessed "USER_INTERACTION_PROCESSED" v 2 State call;
-    73 UserInteractionFailed "USER_INTERACTION_FAILED" v 3 State by call;
+    70 UserInteractionRequested "USER_INTERACTION_REQUESTED" v 1 State;
+    71 UserInteractionResponded "USER_INTERACTION_RESPONDED" v 1 State by call;
+    72 UserInteractionProcessed "USER_INTERACTION_PROCESSED" v 1 State call;
+    73 UserInteractionFailed "USER_INTERACTION_FAILED" v 1 State by call;
     // waits for a time or a signal
     92 WaitStarted "WAIT_STARTED" v 1 State;
     93 WaitChanged "WAIT_CHANGED" v 1 State by call;
@@ -321,39 +321,39 @@ events! {
     104 ThreadAwaited "THREAD_AWAITED" v 1 State;
     105 AwaitedThreadEnded "AWAITED_THREAD_ENDED" v 1 State call;
     // graphs, conversations and budgets
-    24 ConditionEvaluationRequested "CONDITION_EVALUATION_REQUESTED" v 3 State;
-    25 ConditionEvaluationCompleted "CONDITION_EVALUATION_COMPLETED" v 3 State call error;
-    34 ForkStarted "FORK_STARTED" v 3 State;
+    24 ConditionEvaluationRequested "CONDITION_EVALUATION_REQUESTED" v 1 State;
+    25 ConditionEvaluationCompleted "CONDITION_EVALUATION_COMPLETED" v 1 State call error;
+    34 ForkStarted "FORK_STARTED" v 1 State;
     26 BranchStarted "BRANCH_STARTED" v 1 State;
     56 BranchSpent "BRANCH_SPENT" v 1 State;
-    27 BranchEnded "BRANCH_ENDED" v 3 State error;
-    28 JoinCompleted "JOIN_COMPLETED" v 2 State;
-    35 LoopStarted "LOOP_STARTED" v 3 State;
-    29 LoopIterationStarted "LOOP_ITERATION_STARTED" v 2 State;
-    30 LoopEnded "LOOP_ENDED" v 2 State error;
-    31 SubWorkflowStarted "SUB_WORKFLOW_STARTED" v 4 State;
-    32 SubWorkflowCompleted "SUB_WORKFLOW_COMPLETED" v 2 State;
-    36 SubWorkflowFailed "SUB_WORKFLOW_FAILED" v 2 State error;
-    37 ContextProcessingRequested "CONTEXT_PROCESSING_REQUESTED" v 2 State;
-    39 ContextProcessingRetried "CONTEXT_PROCESSING_RETRIED" v 2 State call;
-    33 ContextProcessed "CONTEXT_PROCESSED" v 2 State call;
-    38 ContextProcessingFailed "CONTEXT_PROCESSING_FAILED" v 2 State call error;
+    27 BranchEnded "BRANCH_ENDED" v 1 State error;
+    28 JoinCompleted "JOIN_COMPLETED" v 1 State;
+    35 LoopStarted "LOOP_STARTED" v 1 State;
+    29 LoopIterationStarted "LOOP_ITERATION_STARTED" v 1 State;
+    30 LoopEnded "LOOP_ENDED" v 1 State error;
+    31 SubWorkflowStarted "SUB_WORKFLOW_STARTED" v 1 State;
+    32 SubWorkflowCompleted "SUB_WORKFLOW_COMPLETED" v 1 State;
+    36 SubWorkflowFailed "SUB_WORKFLOW_FAILED" v 1 State error;
+    37 ContextProcessingRequested "CONTEXT_PROCESSING_REQUESTED" v 1 State;
+    39 ContextProcessingRetried "CONTEXT_PROCESSING_RETRIED" v 1 State call;
+    33 ContextProcessed "CONTEXT_PROCESSED" v 1 State call;
+    38 ContextProcessingFailed "CONTEXT_PROCESSING_FAILED" v 1 State call error;
     49 ContextSummarized "CONTEXT_SUMMARIZED" v 1 State;
     13 BudgetExceeded "BUDGET_EXCEEDED" v 1 State;
-    50 ContextSummaryRequested "CONTEXT_SUMMARY_REQUESTED" v 2 State;
-    51 ContextSummaryCompleted "CONTEXT_SUMMARY_COMPLETED" v 3 State call error;
-    14 LimitRaised "LIMIT_RAISED" v 3 State by;
+    50 ContextSummaryRequested "CONTEXT_SUMMARY_REQUESTED" v 1 State;
+    51 ContextSummaryCompleted "CONTEXT_SUMMARY_COMPLETED" v 1 State call error;
+    14 LimitRaised "LIMIT_RAISED" v 1 State by;
     // strategies of the agent loop
-    80 PlanRequested "PLAN_REQUESTED" v 2 State;
-    81 PlanMade "PLAN_MADE" v 2 State;
-    82 PlanStepStarted "PLAN_STEP_STARTED" v 2 State;
-    83 PlanStepCompleted "PLAN_STEP_COMPLETED" v 2 State;
-    84 PlanStepFailed "PLAN_STEP_FAILED" v 2 State error;
-    85 PlanCompleted "PLAN_COMPLETED" v 2 State;
-    86 CandidateChosen "CANDIDATE_CHOSEN" v 2 State;
-    87 CandidatesGathered "CANDIDATES_GATHERED" v 2 State;
-    88 StrategyDecisionRequested "STRATEGY_DECISION_REQUESTED" v 2 State;
-    89 StrategyDecisionRetried "STRATEGY_DECISION_RETRIED" v 2 State call;
-    90 StrategyDecided "STRATEGY_DECIDED" v 2 State call;
-    91 StrategyDecisionFailed "STRATEGY_DECISION_FAILED" v 2 State call error;
+    80 PlanRequested "PLAN_REQUESTED" v 1 State;
+    81 PlanMade "PLAN_MADE" v 1 State;
+    82 PlanStepStarted "PLAN_STEP_STARTED" v 1 State;
+    83 PlanStepCompleted "PLAN_STEP_COMPLETED" v 1 State;
+    84 PlanStepFailed "PLAN_STEP_FAILED" v 1 State error;
+    85 PlanCompleted "PLAN_COMPLETED" v 1 State;
+    86 CandidateChosen "CANDIDATE_CHOSEN" v 1 State;
+    87 CandidatesGathered "CANDIDATES_GATHERED" v 1 State;
+    88 StrategyDecisionRequested "STRATEGY_DECISION_REQUESTED" v 1 State;
+    89 StrategyDecisionRetried "STRATEGY_DECISION_RETRIED" v 1 State call;
+    90 StrategyDecided "STRATEGY_DECIDED" v 1 State call;
+    91 StrategyDecisionFailed "STRATEGY_DECISION_FAILED" v 1 State call error;
 }

@@ -36,13 +36,10 @@ pub struct ThreadStarted {
     /// The policy when a node or the thread has no iteration left.
     pub on_limit: OnLimit,
     /// The labels of the thread, which its forks and branches have, too.
-    #[serde(default)]
     pub labels: Labels,
     /// What was said before: the conversation that the first run goes on with.
-    #[serde(default)]
     pub messages: Vec<Arc<Message>>,
     /// The span of the caller, as its `traceparent` names it.
-    #[serde(default)]
     pub traceparent: Option<TraceParent>,
 }
 
@@ -56,7 +53,6 @@ pub struct BudgetLimits {
     /// The policy when the budget is spent.
     pub on_exceeded: OnLimit,
     /// What becomes of a thread with a budget in money when the cost of a call is not known.
-    #[serde(default)]
     pub on_unpriced: OnUnpriced,
 }
 
@@ -93,10 +89,8 @@ pub struct LimitRaised {
     /// The number of additional iterations: model calls of the running agent loop, or nodes to enter if none runs.
     pub iterations: Option<u32>,
     /// From here on calls without a known price are allowed, and not counted against the budget in money.
-    #[serde(default)]
     pub allow_unpriced: bool,
-    /// Who did it; absent where the runtime did, and in older logs.
-    #[serde(default)]
+    /// Who did it; absent where the runtime did.
     pub by: Option<Principal>,
 }
 
@@ -115,10 +109,8 @@ pub struct ThreadForked {
     /// The threads that take the places of the branches that were running.
     pub branches: Vec<ReplacedBranch>,
     /// Variables of scope `global` that are set in a branch that begins: those that branches which ended before it set.
-    #[serde(default)]
     pub globals: OrderedMap<Json>,
-    /// Who did it; absent where the runtime did, and in older logs.
-    #[serde(default)]
+    /// Who did it; absent where the runtime did.
     pub by: Option<Principal>,
 }
 
@@ -169,16 +161,14 @@ pub struct ForkChanges {
 pub struct ThreadPaused {
     /// The reason, for people.
     pub reason: Option<String>,
-    /// Who did it; absent where the runtime did, and in older logs.
-    #[serde(default)]
+    /// Who did it; absent where the runtime did.
     pub by: Option<Principal>,
 }
 
 /// THREAD_RESUMED: the end of a pause.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 pub struct ThreadResumed {
-    /// Who did it; absent where the runtime did, and in older logs.
-    #[serde(default)]
+    /// Who did it; absent where the runtime did.
     pub by: Option<Principal>,
 }
 
@@ -195,14 +185,12 @@ pub struct ThreadRecovered {
 pub struct ThreadCancelled {
     /// The reason, for people.
     pub reason: Option<String>,
-    /// Who did it; absent where the runtime did, and in older logs.
-    #[serde(default)]
+    /// Who did it; absent where the runtime did.
     pub by: Option<Principal>,
     /// Whether another run waits, and begins at once: one that was queued while hooks ran.
-    #[serde(default)]
     pub run_follows: bool,
     /// Which hooks failed or were cut off, and why; absent where none was.
-    #[serde(default, rename = "source")]
+    #[serde(rename = "source")]
     pub cause: Option<String>,
 }
 
@@ -212,7 +200,6 @@ pub struct ThreadCompleted {
     /// The node it ended on.
     pub node_id: NodeId,
     /// Whether another run waits, and begins at once.
-    #[serde(default)]
     pub run_follows: bool,
 }
 
@@ -224,7 +211,6 @@ pub struct ThreadFailed {
     /// Why.
     pub error: ExecutionError,
     /// Whether another run waits, and begins at once.
-    #[serde(default)]
     pub run_follows: bool,
 }
 
@@ -236,7 +222,6 @@ pub struct WorkflowChanged {
     /// The one that it ran on before.
     pub previous: WorkflowRef,
     /// Who did it.
-    #[serde(default)]
     pub by: Option<Principal>,
 }
 
@@ -245,8 +230,7 @@ pub struct WorkflowChanged {
 pub struct CheckpointCreated {
     /// The name, unique in the thread.
     pub label: String,
-    /// Who did it; absent where a node of the workflow did, and in older logs.
-    #[serde(default)]
+    /// Who did it; absent where a node of the workflow did.
     pub by: Option<Principal>,
 }
 
@@ -255,8 +239,7 @@ pub struct CheckpointCreated {
 pub struct VariablesUpdated {
     /// The new values.
     pub variables: OrderedMap<Json>,
-    /// Who did it; absent where the runtime did, and in older logs.
-    #[serde(default)]
+    /// Who did it; absent where the runtime did.
     pub by: Option<Principal>,
 }
 
@@ -267,13 +250,10 @@ pub struct MessageAdded {
     /// The message.
     pub message: Arc<Message>,
     /// What else it does.
-    #[serde(default)]
     pub effect: MessageEffect,
     /// The idempotency key of the request.
-    #[serde(default)]
     pub key: Option<String>,
-    /// Who did it; absent where the runtime did, and in older logs.
-    #[serde(default)]
+    /// Who did it; absent where the runtime did.
     pub by: Option<Principal>,
 }
 

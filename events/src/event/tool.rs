@@ -13,8 +13,7 @@ use crate::tool::Recovery;
 /// run: TOOL_EXECUTION_FAILED of kind `unknown_tool` follows at once.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct ToolExecutionRequest {
-    /// The node that the call belongs to; absent in events of older versions.
-    #[serde(default)]
+    /// The node that the call belongs to; the thread fills it in as it records the event.
     pub node_id: Option<NodeId>,
     /// The id the model gave the call; absent when a tool node asks.
     pub tool_call_id: Option<String>,
@@ -42,8 +41,7 @@ pub struct ToolCallOptions {
 /// TOOL_CALL_RETRIED: a call is made again, after an error or because its answer was lost in a crash.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct ToolCallRetried {
-    /// The node that the call belongs to; absent in events of older versions.
-    #[serde(default)]
+    /// The node that the call belongs to; the thread fills it in as it records the event.
     pub node_id: Option<NodeId>,
     /// The call.
     pub call_id: CallId,
@@ -58,8 +56,7 @@ pub struct ToolCallRetried {
 /// TOOL_EXECUTION_PROGRESS: a tool says how far it is. Informational.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct ToolExecutionProgress {
-    /// The node that the call belongs to; absent in events of older versions.
-    #[serde(default)]
+    /// The node that the call belongs to; the thread fills it in as it records the event.
     pub node_id: Option<NodeId>,
     /// The call.
     pub call_id: CallId,
@@ -72,8 +69,7 @@ pub struct ToolExecutionProgress {
 /// TOOL_EXECUTION_COMPLETED: the tool answered.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct ToolExecutionCompleted {
-    /// The node that the call belongs to; absent in events of older versions.
-    #[serde(default)]
+    /// The node that the call belongs to; the thread fills it in as it records the event.
     pub node_id: Option<NodeId>,
     /// The call.
     pub call_id: CallId,
@@ -92,8 +88,7 @@ pub struct ToolExecutionCompleted {
 /// TOOL_EXECUTION_FAILED: the call failed. The model receives the error.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct ToolExecutionFailed {
-    /// The node that the call belongs to; absent in events of older versions.
-    #[serde(default)]
+    /// The node that the call belongs to; the thread fills it in as it records the event.
     pub node_id: Option<NodeId>,
     /// The call.
     pub call_id: CallId,
@@ -104,7 +99,6 @@ pub struct ToolExecutionFailed {
     /// The duration.
     pub duration_ms: u64,
     /// Whether it is certain that the tool did nothing: the call was refused before it started, or the tool reported
-    /// it. Null in events of version 1: there the kind of the error implies it.
-    #[serde(default)]
-    pub not_started: Option<bool>,
+    /// it.
+    pub not_started: bool,
 }

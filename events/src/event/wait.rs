@@ -20,14 +20,12 @@ pub struct WaitStarted {
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 pub struct WaitChanged {
     /// The node that waits.
-    #[serde(default)]
     pub node_id: Option<NodeId>,
     /// The wait.
     pub wait_id: CallId,
     /// When it ends now.
     pub until: Time,
     /// Who did it; absent where the runtime did.
-    #[serde(default)]
     pub by: Option<Principal>,
 }
 
@@ -35,7 +33,6 @@ pub struct WaitChanged {
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 pub struct WaitCompleted {
     /// The node that waited.
-    #[serde(default)]
     pub node_id: Option<NodeId>,
     /// The wait.
     pub wait_id: CallId,
@@ -46,7 +43,6 @@ pub struct WaitCompleted {
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct WaitFailed {
     /// The node that waited.
-    #[serde(default)]
     pub node_id: Option<NodeId>,
     /// The wait.
     pub wait_id: CallId,

@@ -5,7 +5,7 @@ use super::calls::OpenCall;
 use super::state::{BranchOutcome, ForkState, NOT_NEEDED, State, Totals, Verdict};
 use super::{env::Env, sizes};
 use crate::codec::OrderedMap;
-use crate::event::{BranchEnded, BranchSpent, BranchStarted, Event, OnFailed, Warning, WarningCode};
+use crate::event::{BranchEnded, BranchSpent, BranchStarted, Event, Warning, WarningCode};
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::ThreadId;
 use crate::workflow::Workflow;
@@ -81,21 +81,6 @@ pub(super) fn branch_ended(
 
 fn too_large(ended: BranchEnded, error: ExecutionError) -> BranchEnded {
     BranchEnded { output: None, error: Some(error), globals: OrderedMap::default(), ..ended }
-}
-
-/// The branches' time is up and the join has not got what it needs: the error of the fork. A fork of version 1, where failed
-/// branches did not matter, went on with what there was.
-pub(super) fn join_timed_out(
-    state: &State,
-    fan: &ForkState,
-    error: &ExecutionError,
-) -> Result<Vec<Event>, ExecutionError> {
-    if fan.plan.quorum.is_some() || fan.plan.on_failed == OnFailed::Fail {
-        return Err(fan.late(error));
-    }
-    let mut events: Vec<Event> = state.running_branches().map(|run| run.ended_with(error.clone()).into()).collect();
-    events.push(fan.joined().into());
-    Ok(events)
 }
 
 /// Returns the next event of the fork itself.

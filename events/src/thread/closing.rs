@@ -1,6 +1,5 @@
 //! How open calls, nodes and threads are ended from outside: by a deadline, by a person, by a crash.
 
-use super::branches::join_timed_out;
 use super::calls::{CallKind, CallStage, OpenCall, TimerRun, ToolRun};
 use super::env::Env;
 use super::frames::close_frames;
@@ -167,7 +166,7 @@ fn close_tool(state: &State, run: &ToolRun, mut error: ExecutionError, now: Time
         tool_call_id: run.tool_call_id.clone(),
         error: error.clone(),
         duration_ms: now.ms_since(run.requested_at),
-        not_started: Some(false),
+        not_started: false,
     };
     let asks = state.calls.children(run.call).map(|ask| close_question(ask.id(), &error));
     asks.chain(std::iter::once(failed.into())).collect()
@@ -254,7 +253,7 @@ pub(super) fn tick(state: &State, now: Time, permits: &dyn Permits) -> Vec<Event
         let error = timeout(&format!("fork `{node}`"));
         return match (is_late(*deadline), is_late(fan.plan.deadline)) {
             (true, _) => close_node(state, &error, now),
-            (false, true) => join_timed_out(state, fan, &error).unwrap_or_else(|error| close_node(state, &error, now)),
+            (false, true) => close_node(state, &fan.late(&error), now),
             (false, false) => Vec::new(),
         };
     }
@@ -284,7 +283,7 @@ pub(super) fn tick(state: &State, now: Time, permits: &dyn Permits) -> Vec<Event
                 tool_call_id: None,
                 error,
                 duration_ms,
-                not_started: Some(false),
+                not_started: false,
             };
             behind_questions(state, tool.call, tool_failed(tool, failed, now))
         }

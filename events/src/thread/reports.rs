@@ -43,8 +43,7 @@ pub(super) fn reported(state: &State, attempt: u32, event: CallEvent, around: &E
             of_tool("an answer").map(|(_, run)| behind_questions(state, call, tool_answered(run, answer)))
         }
         CallEvent::ToolExecutionFailed(mut failed) => of_tool(&failed.error.message).map(|(_, run)| {
-            let not_started = failed.not_started == Some(true) || says_it_did_nothing(&failed.error);
-            failed.not_started = Some(not_started);
+            failed.not_started |= says_it_did_nothing(&failed.error);
             behind_questions(state, call, tool_failed(run, failed, state.clock(around.now)))
         }),
         CallEvent::ToolExecutionProgress(progress) => {
@@ -122,7 +121,7 @@ fn strategy_decided(state: &State, decided: StrategyDecided, around: &Env<'_>) -
 fn tool_answered(run: &ToolRun, mut answer: ToolExecutionCompleted) -> Event {
     let (call_id, duration_ms) = (answer.call_id, answer.duration_ms);
     let failed = |error| {
-        let (tool_call_id, not_started) = (run.tool_call_id.clone(), Some(false));
+        let (tool_call_id, not_started) = (run.tool_call_id.clone(), false);
         ToolExecutionFailed { node_id: None, call_id, tool_call_id, error, duration_ms, not_started }.into()
     };
     answer.tool_call_id.clone_from(&run.tool_call_id);

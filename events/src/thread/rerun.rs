@@ -441,8 +441,7 @@ impl Again<'_> {
     }
 }
 
-/// Whether two events are the same, but for what is counted outside, the texts of errors, and what events of older
-/// versions do not say.
+/// Whether two events are the same, but for what is counted outside and the texts of errors.
 fn is_same(owed: &Event, recorded: &Event) -> bool {
     let mut owed = owed.clone();
     // Tokens are counted by the runtime, with the tokenizer of the model.
@@ -450,22 +449,6 @@ fn is_same(owed: &Event, recorded: &Event) -> bool {
         a.tokens = b.tokens;
     } else if let (Event::ContextSummarized(a), Event::ContextSummarized(b)) = (&mut owed, recorded) {
         (a.tokens_before, a.tokens_after) = (b.tokens_before, b.tokens_after);
-    } else if let (Event::ForkStarted(a), Event::ForkStarted(b)) = (&mut owed, recorded) {
-        a.quorum = a.quorum.filter(|_| b.quorum.is_some());
-    } else if let (Event::SubWorkflowStarted(a), Event::SubWorkflowStarted(b)) = (&mut owed, recorded) {
-        a.context.take_if(|_| b.context.is_none());
-    } else if let (Event::LlmExecutionRequest(a), Event::LlmExecutionRequest(b)) = (&mut owed, recorded) {
-        a.joins |= b.joins;
-    } else if let (Event::RouteTaken(a), Event::RouteTaken(b)) = (&mut owed, recorded) {
-        a.error.take_if(|_| b.error.is_none());
-    } else if let (Event::ToolExecutionFailed(a), Event::ToolExecutionFailed(b)) = (&mut owed, recorded) {
-        a.not_started = a.not_started.filter(|_| b.not_started.is_some());
-    } else if let (Event::LlmExecutionCompleted(a), Event::LlmExecutionCompleted(b)) = (&mut owed, recorded)
-        && b.context_call_id.is_none()
-        && b.tool_calls.is_empty()
-    {
-        a.tool_calls.clear();
-        a.context_call_id = None;
     } else if let (Event::AnswerRejected(a), Event::AnswerRejected(b)) = (&mut owed, recorded) {
         (a.faults, a.prompt) = (b.faults.clone(), b.prompt.clone());
     } else if let (Event::UserInteractionRequested(a), Event::UserInteractionRequested(b)) = (&mut owed, recorded) {

@@ -68,7 +68,7 @@ pub use super::totals::Totals;
 pub(super) use super::totals::{UNPRICED, Unpriced};
 
 /// The version of the stored form of [`State`] in snapshots; raised with every change of its shape.
-pub const STATE_VERSION: u16 = 24;
+pub const STATE_VERSION: u16 = 1;
 
 /// The fold of a thread's events.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]

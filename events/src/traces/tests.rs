@@ -92,6 +92,7 @@ fn started() -> Json {
     json!({
         "workflow": { "name": "review", "hash": "0".repeat(64) }, "input": "secret-input", "variables": {}, "entry": "think",
         "deadline": null, "max_iterations": 100, "workspace": null, "budget": null, "on_limit": "fail",
+        "labels": {}, "messages": [],
     })
 }
 
@@ -113,6 +114,7 @@ fn llm() -> Json {
         "model": { "profile": "main", "temperature": 0.5, "max_tokens": 100, "stream": true }, "tool_mode": "auto",
         "tools": ["look"], "tool_catalog": null, "max_iterations": 5, "concurrent_tools_max": 1, "llm_timeout_ms": 1000,
         "approve_tools": [], "person_tools": [], "relay": false, "summary": null, "strategy": { "strategy": "react" },
+        "context": "shared", "agents": [], "handoffs": [], "guardrails": [], "joins": true, "client_tools": [],
     })
 }
 
@@ -125,7 +127,7 @@ fn answered(call: u64, content: Json, reason: &str) -> Json {
         "node_id": "think", "call_id": call, "message": { "role": "assistant", "content": content },
         "finish_reason": reason, "usage": { "input_tokens": 20, "output_tokens": 5, "cached_input_tokens": 8, "cache_write_tokens": 2, "reasoning_tokens": 1 },
         "cost_nanousd": 1_500_000, "prices": null, "model": "gpt-x-2026", "response_id": "r-1", "cached": false,
-        "duration_ms": 40,
+        "duration_ms": 40, "usage_source": "provider",
     })
 }
 
@@ -149,7 +151,7 @@ fn rows() -> Vec<Row> {
     });
     let done = json!({
         "node_id": "think", "content": "secret-answer", "finish_reason": "stop", "usage": {}, "n_llm_calls": 2,
-        "n_tool_calls": 1,
+        "n_tool_calls": 1, "tool_calls": [],
     });
     vec![
         (0, "THREAD_STARTED", started()),
@@ -166,7 +168,7 @@ fn rows() -> Vec<Row> {
         (243, "NODE_COMPLETED", completed("think")),
         (244, "NODE_STARTED", node("pay", 1)),
         (250, "NODE_FAILED", json!({ "node_id": "pay", "attempt": 1, "error": error("denied"), "retry_at": null })),
-        (251, "THREAD_FAILED", json!({ "node_id": "pay", "error": error("denied") })),
+        (251, "THREAD_FAILED", json!({ "node_id": "pay", "error": error("denied"), "run_follows": false })),
     ]
 }
 
@@ -325,7 +327,7 @@ fn each_try_of_a_call_is_a_span_with_a_link_to_the_one_before() {
     assert_eq!(of_try.attribute(Key::Operation), None, "a try is no call of its own");
     // The thread was cancelled while the call waited for its next try.
     let mut cancelled = rows[..6].to_vec();
-    cancelled.push((70, "THREAD_CANCELLED", json!({ "reason": null })));
+    cancelled.push((70, "THREAD_CANCELLED", json!({ "reason": null, "run_follows": false })));
     let spans = self::spans(&cancelled);
     assert!(spans.iter().all(|span| span.name != "try 3"), "{}", outlined(&spans));
 }
@@ -344,7 +346,7 @@ fn parts_of_a_node_belong_to_the_try_in_which_they_began() {
         (54, "LLM_CALL_REQUESTED", asked(1)),
         (60, "LLM_CALL_COMPLETED", answered(8, json!("done"), "stop")),
         (61, "NODE_COMPLETED", completed("think")),
-        (62, "THREAD_COMPLETED", json!({ "node_id": "think" })),
+        (62, "THREAD_COMPLETED", json!({ "node_id": "think", "run_follows": false })),
     ]);
     let spans = spans(&rows);
     expect![[r#"
@@ -373,7 +375,7 @@ fn number_of_tries_is_limited_and_known() {
 fn fork_has_the_tries_that_it_made() {
     let mut rows = rows()[..4].to_vec();
     rows.push((10, "LLM_TRY_FAILED", try_failed(1, 0)));
-    let forked = json!({ "parent": THREAD, "seq": 4, "changes": {}, "branch": null, "branches": [] });
+    let forked = json!({ "parent": THREAD, "seq": 4, "changes": {}, "branch": null, "branches": [], "globals": {} });
     rows.push((1_000, "THREAD_FORKED", forked));
     rows.push((1_010, "LLM_TRY_FAILED", try_failed(2, 0)));
     rows.push((1_040, "LLM_CALL_COMPLETED", answered(3, json!("ok"), "stop")));
@@ -450,11 +452,11 @@ fn fork_has_the_spans_of_what_it_did_and_a_link() {
     // Forked off while the model is called for the second time.
     let mut rows: Vec<_> = rows[..9].to_vec();
     let forked = json!({
-        "parent": THREAD, "seq": 8, "changes": {}, "branch": null, "branches": [],
+        "parent": THREAD, "seq": 8, "changes": {}, "branch": null, "branches": [], "globals": {},
     });
     rows.push((1_000, "THREAD_FORKED", forked));
     rows.push((1_040, "LLM_CALL_COMPLETED", answered(8, json!("ok"), "stop")));
-    rows.push((1_050, "THREAD_CANCELLED", json!({ "reason": null })));
+    rows.push((1_050, "THREAD_CANCELLED", json!({ "reason": null, "run_follows": false })));
     let link = Link { trace: THREAD.into(), span: SpanId::of_run(THREAD, FIRST) };
     let place = RunPlace { own_from: Seq(9), links: vec![link], ..RunPlace::new(OTHER, FIRST, OTHER.into()) };
     let spans = fold(false, 0, &rows).finish(&place, KNOWN).spans;
@@ -471,11 +473,11 @@ fn branch_is_the_call_of_its_parent() {
     let branch = json!({ "index": 0, "child": OTHER });
     let ended = json!({
         "index": 0, "child": OTHER, "output": 1, "error": null, "globals": {}, "n_llm_calls": 0, "n_tool_calls": 0,
-        "usage": {}, "cost_nanousd": null, "said": null,
+        "usage": {}, "cost_nanousd": null, "n_unpriced": 0, "said": null,
     });
     let fork = json!({
         "node_id": "split", "join": "joined", "branches": { "named": [{ "name": "left", "entry": "one" }] }, "n_needed": 1,
-        "on_failed": "fail", "concurrency_max": 4, "deadline": null,
+        "on_failed": "fail", "concurrency_max": 4, "deadline": null, "quorum": false,
     });
     let parent = [
         (0, "THREAD_STARTED", started()),
@@ -485,12 +487,12 @@ fn branch_is_the_call_of_its_parent() {
         (30, "BRANCH_ENDED", ended),
         (31, "JOIN_COMPLETED", json!({ "node_id": "split", "n_completed": 1, "n_failed": 0 })),
         (32, "NODE_COMPLETED", completed("split")),
-        (33, "THREAD_COMPLETED", json!({ "node_id": "joined" })),
+        (33, "THREAD_COMPLETED", json!({ "node_id": "joined", "run_follows": false })),
     ];
     let of_parent = fold(false, 0, &parent).finish(&place(), KNOWN);
     assert_eq!(of_parent.branches, [(OTHER, Time::from_unix_us(30_000))]);
     let of = json!({ "owner": THREAD, "index": 0 });
-    let forked = json!({ "parent": THREAD, "seq": 2, "changes": {}, "branch": of, "branches": [] });
+    let forked = json!({ "parent": THREAD, "seq": 2, "changes": {}, "branch": of, "branches": [], "globals": {} });
     let branch = [(4, "THREAD_FORKED", forked), (5, "NODE_STARTED", node("one", 1))];
     let place = RunPlace {
         thread: OTHER,

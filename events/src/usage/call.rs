@@ -11,7 +11,7 @@ use crate::message::{FinishReason, Usage, UsageSource};
 pub struct CallUsage {
     /// The thread.
     pub thread: ThreadId,
-    /// The node; absent in events of older versions.
+    /// The node.
     pub node: Option<NodeId>,
     /// The call: the seq of its request.
     pub call: CallId,

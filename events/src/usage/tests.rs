@@ -36,7 +36,7 @@ fn answer(call: u64, usage: &Value, cost_nanousd: Option<u64>) -> Value {
     json!({
         "node_id": "n", "call_id": call, "message": { "role": "assistant", "content": [] }, "finish_reason": "stop",
         "usage": usage, "cost_nanousd": cost_nanousd, "prices": null, "model": "m-1", "response_id": null,
-        "cached": false, "duration_ms": 40,
+        "cached": false, "duration_ms": 40, "usage_source": "provider",
     })
 }
 
@@ -99,8 +99,10 @@ fn what_is_not_known_is_counted_beside_the_sum() {
 fn tools_are_summed_by_name_and_what_is_cancelled_did_not_fail() {
     let again = json!({ "node_id": "n", "call_id": 1, "attempt": 2, "not_before": "2026-01-01T00:00:00Z", "error": error("failed") });
     let done = json!({ "node_id": "n", "call_id": 1, "tool_call_id": null, "content": [], "value": null, "duration_ms": 30, "full_output": null });
-    let cancelled =
-        json!({ "node_id": "n", "call_id": 4, "tool_call_id": null, "error": error("cancelled"), "duration_ms": 10 });
+    let cancelled = json!({
+        "node_id": "n", "call_id": 4, "tool_call_id": null, "error": error("cancelled"), "duration_ms": 10,
+        "not_started": false,
+    });
     let mut sums = UsageSums::default();
     let events = [
         (1, 0, "TOOL_EXECUTION_REQUEST", tool("look")),

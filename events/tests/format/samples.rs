@@ -1,6 +1,6 @@
-//! One instance of every kind of event, with every field filled in.
+//! One instance of every kind of event, with every field filled in, and more of those that have enums.
 
-mod versions;
+mod variants;
 
 use std::sync::Arc;
 
@@ -9,19 +9,16 @@ use rethread_events::event::*;
 use rethread_events::fault::{ErrorKind, ExecutionError};
 use rethread_events::ids::{CallId, Hash, RunId, Seq, ThreadId, Time};
 use rethread_events::json::Json;
-use rethread_events::labels::Labels;
 use rethread_events::message::{
-    FinishReason, Media, Message, Part, Reasoning, Role, ToolCall, ToolResult, UnitPrices, Usage, UsageSource,
+    FinishReason, Media, Message, Part, Reasoning, Role, ToolCall, ToolResult, ToolSpec, UnitPrices, Usage, UsageSource,
 };
 use rethread_events::principal::Principal;
 use rethread_events::tool::Recovery;
+use rethread_events::trace_context::TraceParent;
 use rethread_events::workflow::WorkflowRef;
 use serde_json::json;
 
-pub(crate) use versions::{
-    version_2, version_3, version_4, version_5, version_6, version_7, version_8, version_10, version_13, version_14,
-    version_15, version_17, version_20,
-};
+pub(crate) use variants::variants;
 
 const CALL: CallId = CallId(Seq(5));
 
@@ -216,9 +213,9 @@ fn of_strategies() -> Vec<Event> {
         CandidateChosen { node_id: node(), index: 1, name: "strong".into(), reason: Some("it is right".into()) }.into(),
         CandidatesGathered { node_id: node(), n_answers: 2, prompt: "Write one answer.".into() }.into(),
         StrategyDecisionRequested { node_id: node(), name: "careful".into(), deadline: time() }.into(),
-        StrategyDecisionRetried { node_id: None, call_id: CALL, attempt: 2 }.into(),
-        StrategyDecided { node_id: None, call_id: CALL, next: strategy_decisions().remove(0) }.into(),
-        StrategyDecisionFailed { node_id: None, call_id: CALL, error: error() }.into(),
+        StrategyDecisionRetried { node_id: Some("ask".into()), call_id: CALL, attempt: 2 }.into(),
+        StrategyDecided { node_id: Some("ask".into()), call_id: CALL, next: strategy_decisions().remove(0) }.into(),
+        StrategyDecisionFailed { node_id: Some("ask".into()), call_id: CALL, error: error() }.into(),
     ]
 }
 
@@ -244,6 +241,46 @@ pub(crate) fn events() -> Vec<Event> {
     events
 }
 
+fn by() -> Option<Principal> {
+    Some(Principal::named("Ada"))
+}
+
+fn traceparent() -> Option<TraceParent> {
+    Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".parse().unwrap())
+}
+
+fn budget() -> BudgetLimits {
+    BudgetLimits {
+        tokens: Some(1_000),
+        cost_nanousd: Some(5),
+        on_exceeded: OnLimit::Pause,
+        on_unpriced: OnUnpriced::Refuse,
+    }
+}
+
+fn prices() -> UnitPrices {
+    UnitPrices {
+        input: 1_000,
+        output: 2_000,
+        cached_input: Some(100),
+        cache_write: Some(1_250),
+        reasoning: Some(3_000),
+    }
+}
+
+fn agent_tool() -> AgentTool {
+    AgentTool {
+        name: "researcher".into(),
+        description: "Finds sources.".into(),
+        input_schema: json!({ "type": "object" }).into(),
+        entry: "search".into(),
+        variables: variables(),
+        max_iterations: 50,
+        context: NodeContext::Fresh,
+        is_too_deep: true,
+    }
+}
+
 fn of_threads() -> Vec<Event> {
     vec![
         ThreadStarted {
@@ -254,16 +291,11 @@ fn of_threads() -> Vec<Event> {
             deadline: Some(time()),
             max_iterations: 50,
             workspace: Some("/srv".into()),
-            budget: Some(BudgetLimits {
-                tokens: Some(1_000),
-                cost_nanousd: Some(5),
-                on_exceeded: OnLimit::Pause,
-                on_unpriced: OnUnpriced::Allow,
-            }),
+            budget: Some(budget()),
             on_limit: OnLimit::Pause,
-            labels: Labels::new(),
-            messages: Vec::new(),
-            traceparent: None,
+            labels: "tenant=acme,user=42".parse().unwrap(),
+            messages: vec![message()],
+            traceparent: traceparent(),
         }
         .into(),
         ThreadForked {
@@ -272,24 +304,29 @@ fn of_threads() -> Vec<Event> {
             changes: changes(),
             branch: Some(branch_of()),
             branches: vec![replaced_branch()],
-            globals: OrderedMap::default(),
-            by: None,
+            globals: variables(),
+            by: by(),
         }
         .into(),
-        ThreadPaused { reason: Some("lunch".into()), by: None }.into(),
-        ThreadResumed { by: None }.into(),
+        ThreadPaused { reason: Some("lunch".into()), by: by() }.into(),
+        ThreadResumed { by: by() }.into(),
         ThreadRecovered { calls: vec![CALL, CallId(Seq(6))] }.into(),
-        ThreadCancelled { reason: Some("enough".into()), ..ThreadCancelled::default() }.into(),
-        ThreadCompleted { node_id: "ask".into(), run_follows: false }.into(),
-        ThreadFailed { node_id: Some("ask".into()), error: error(), run_follows: false }.into(),
-        CheckpointCreated { label: "drafted".into(), by: None }.into(),
-        VariablesUpdated { variables: variables(), by: None }.into(),
-        MessageAdded { message: message(), effect: MessageEffect::Add, key: None, by: None }.into(),
+        ThreadCancelled {
+            reason: Some("enough".into()),
+            by: by(),
+            run_follows: true,
+            cause: Some("hook `on_cancel` was cancelled".into()),
+        }
+        .into(),
+        ThreadCompleted { node_id: "ask".into(), run_follows: true }.into(),
+        ThreadFailed { node_id: Some("ask".into()), error: error(), run_follows: true }.into(),
+        CheckpointCreated { label: "drafted".into(), by: by() }.into(),
+        VariablesUpdated { variables: variables(), by: by() }.into(),
+        MessageAdded { message: message(), effect: MessageEffect::Steer, key: Some("key-3".into()), by: by() }.into(),
         Warning { code: WarningCode::StaleAttempt, call_id: Some(CALL), detail: "late".into() }.into(),
     ]
 }
 
-/// They were added after the first golden file.
 pub(crate) fn of_runs() -> Vec<Event> {
     let run_id = RunId(Seq(9));
     vec![
@@ -303,12 +340,12 @@ pub(crate) fn of_runs() -> Vec<Event> {
             entry: "ask".into(),
             deadline: Some(time()),
             max_iterations: 50,
-            budget: None,
+            budget: Some(budget()),
             on_limit: OnLimit::Pause,
             from: RunSource::Queue,
             key: Some("key-1".into()),
-            by: None,
-            traceparent: None,
+            by: by(),
+            traceparent: traceparent(),
         }
         .into(),
         RunQueued {
@@ -316,40 +353,17 @@ pub(crate) fn of_runs() -> Vec<Event> {
             input: json!({ "text": "hello" }).into(),
             variables: variables(),
             key: Some("key-2".into()),
-            by: None,
-            traceparent: None,
+            by: by(),
+            traceparent: traceparent(),
         }
         .into(),
-        RunCancelled { run_id, reason: Some("not needed".into()), by: None }.into(),
+        RunCancelled { run_id, reason: Some("not needed".into()), by: by() }.into(),
     ]
 }
 
-/// It was added after the tenth golden file.
 pub(crate) fn workflow_changed() -> Event {
     let previous = WorkflowRef { name: "chat".into(), hash: Hash::from_bytes([0xab; 32]) };
-    WorkflowChanged { workflow: workflow(), previous, by: Some(Principal::named("Ada")) }.into()
-}
-
-/// They were added after the eighteenth golden file: who called.
-pub(crate) fn version_19() -> Vec<Event> {
-    let parent = Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".parse().unwrap());
-    let mut events: Vec<_> = of_threads().into_iter().chain(of_runs()).collect();
-    events.retain_mut(|event| match event {
-        Event::ThreadStarted(event) => {
-            event.traceparent = parent;
-            true
-        }
-        Event::RunStarted(event) => {
-            event.traceparent = parent;
-            true
-        }
-        Event::RunQueued(event) => {
-            event.traceparent = parent;
-            true
-        }
-        _ => false,
-    });
-    events
+    WorkflowChanged { workflow: workflow(), previous, by: by() }.into()
 }
 
 pub(crate) fn of_queues() -> Vec<Event> {
@@ -373,7 +387,13 @@ fn of_nodes() -> Vec<Event> {
         NodeStarted { node_id: "ask".into(), attempt: 2, deadline: Some(time()) }.into(),
         NodeCompleted { node_id: "ask".into(), duration_ms: 12 }.into(),
         NodeFailed { node_id: "ask".into(), attempt: 1, error: error(), retry_at: Some(time()) }.into(),
-        RouteTaken { from: "ask".into(), to: "end".into(), condition: Some("approved".into()), error: None }.into(),
+        RouteTaken {
+            from: "ask".into(),
+            to: "end".into(),
+            condition: Some("approved".into()),
+            error: Some(caught_error()),
+        }
+        .into(),
     ]
 }
 
@@ -395,27 +415,40 @@ fn of_models() -> Vec<Event> {
             relay: true,
             summary: Some(SummaryPlan { token_limit: 80_000, model: Some(model()), timeout_ms: 120_000 }),
             strategy: strategies().remove(1),
-            context: NodeContext::Shared,
-            output: None,
-            agents: Vec::new(),
-            handoffs: Vec::new(),
-            guardrails: Vec::new(),
+            context: NodeContext::From(vec!["ask".into()]),
+            output: Some(OutputSpec { schema: json!({ "type": "object" }).into(), max_repairs: 2 }),
+            agents: vec![agent_tool()],
+            handoffs: vec![HandoffTool {
+                name: "transfer_to_billing".into(),
+                description: "Hands the conversation over to `billing`".into(),
+                node_id: "billing".into(),
+            }],
+            guardrails: guardrails(),
             joins: true,
-            client_tools: Vec::new(),
+            client_tools: vec![ToolSpec {
+                name: "confirm_order".into(),
+                description: Some("Asks the user to confirm an order.".into()),
+                parameters: json!({ "type": "object" }).into(),
+            }],
         }
         .into(),
         LlmCallRequested {
-            node_id: None,
+            node_id: Some("ask".into()),
             iteration: 1,
             aside: Some(asides().remove(0)),
             model_profile: Some(Hash::from_bytes([0xab; 32])),
         }
         .into(),
-        LlmCallRetried { node_id: None, call_id: CALL, attempt: 2, model_profile: Some(Hash::from_bytes([0xab; 32])) }
-            .into(),
-        LlmTryFailed { node_id: None, call_id: CALL, try_number: 1, error: error(), wait_ms: 250 }.into(),
+        LlmCallRetried {
+            node_id: Some("ask".into()),
+            call_id: CALL,
+            attempt: 2,
+            model_profile: Some(Hash::from_bytes([0xab; 32])),
+        }
+        .into(),
+        LlmTryFailed { node_id: Some("ask".into()), call_id: CALL, try_number: 1, error: error(), wait_ms: 250 }.into(),
         LlmExecutionProgress {
-            node_id: None,
+            node_id: Some("ask".into()),
             call_id: CALL,
             attempt: 1,
             index: 3,
@@ -425,33 +458,31 @@ fn of_models() -> Vec<Event> {
         }
         .into(),
         LlmCallCompleted {
-            node_id: None,
+            node_id: Some("ask".into()),
             call_id: CALL,
             message: message(),
             finish_reason: FinishReason::ToolCalls,
             usage: usage(),
             cost_nanousd: Some(1_234),
-            prices: Some(UnitPrices {
-                input: 1_000,
-                output: 2_000,
-                cached_input: Some(100),
-                cache_write: Some(1_250),
-                reasoning: Some(3_000),
-            }),
+            prices: Some(prices()),
             model: Some("m-2026".into()),
             response_id: Some("r1".into()),
             cached: true,
             duration_ms: 321,
-            usage_source: UsageSource::Provider,
-            unusable: None,
+            usage_source: UsageSource::Counted,
+            unusable: Some(error()),
         }
         .into(),
-        LlmCallFailed { node_id: None, call_id: CALL, error: error() }.into(),
+        LlmCallFailed { node_id: Some("ask".into()), call_id: CALL, error: error() }.into(),
         LlmExecutionCompleted {
-            context_call_id: None,
-            value: None,
-            handoff: None,
-            tool_calls: Vec::new(),
+            context_call_id: Some(CALL),
+            value: Some(json!({ "total": 3 }).into()),
+            handoff: Some(Handoff {
+                to: "billing".into(),
+                tool_call_id: "call_1".into(),
+                arguments: json!({ "reason": "an invoice" }).into(),
+            }),
+            tool_calls: vec![tool_call_ref()],
             node_id: "ask".into(),
             content: "hello".into(),
             finish_reason: FinishReason::Stop,
@@ -476,7 +507,7 @@ pub(crate) fn run_endings() -> Vec<RunEnding> {
 pub(crate) fn of_hooks() -> Vec<Event> {
     let failed = RunEnding::Failed { node_id: Some("ask".into()), error: error() };
     vec![
-        HookStarted { hook: Hook::OnFailed, node_id: "undo".into(), ending: failed, deadline: time(), by: None }.into(),
+        HookStarted { hook: Hook::OnFailed, node_id: "undo".into(), ending: failed, deadline: time(), by: by() }.into(),
         HookEnded { hook: Hook::OnFailed, node_id: Some("undo".into()), error: Some(error()) }.into(),
     ]
 }
@@ -493,7 +524,7 @@ pub(crate) fn of_children() -> Vec<Event> {
         }
         .into(),
         ChildStarted { node_id: Some("begin".into()), call_id: CALL, child: thread() }.into(),
-        ChildStartFailed { node_id: None, call_id: CALL, error: error() }.into(),
+        ChildStartFailed { node_id: Some("ask".into()), call_id: CALL, error: error() }.into(),
         StartedByParent {
             parent: thread(),
             call_id: CALL,
@@ -570,14 +601,14 @@ pub(crate) fn guardrail_outcomes() -> Vec<GuardrailOutcome> {
 
 pub(crate) fn guardrail_completed(content: CheckedContent, outcome: GuardrailOutcome) -> GuardrailCompleted {
     let (name, error) = ("mail".into(), Some(error()));
-    GuardrailCompleted { node_id: None, call_id: CALL, guardrail: 1, name, content, outcome, error }
+    GuardrailCompleted { node_id: Some("ask".into()), call_id: CALL, guardrail: 1, name, content, outcome, error }
 }
 
 pub(crate) fn of_guardrails() -> Vec<Event> {
     let content = checked_contents().remove(3);
     vec![
         GuardrailRequested { node_id: "ask".into(), guardrail: 1, content: content.clone(), deadline: time() }.into(),
-        GuardrailRetried { node_id: None, call_id: CALL, attempt: 2 }.into(),
+        GuardrailRetried { node_id: Some("ask".into()), call_id: CALL, attempt: 2 }.into(),
         guardrail_completed(content, guardrail_outcomes().remove(1)).into(),
     ]
 }
@@ -602,7 +633,7 @@ pub(crate) fn branch_spent() -> Event {
         n_tool_calls: 2,
         usage: usage(),
         cost_nanousd: Some(7),
-        n_unpriced: 0,
+        n_unpriced: 3,
     }
     .into()
 }
@@ -610,7 +641,7 @@ pub(crate) fn branch_spent() -> Event {
 fn of_tools_and_people() -> Vec<Event> {
     vec![
         ToolExecutionRequest {
-            node_id: None,
+            node_id: Some("ask".into()),
             tool_call_id: Some("call_1".into()),
             name: "read_file".into(),
             arguments: json!({"path": "a"}).into(),
@@ -618,10 +649,17 @@ fn of_tools_and_people() -> Vec<Event> {
             options: options(),
         }
         .into(),
-        ToolCallRetried { node_id: None, call_id: CALL, attempt: 2, not_before: time(), error: Some(error()) }.into(),
-        ToolExecutionProgress { node_id: None, call_id: CALL, attempt: 1, message: "half".into() }.into(),
+        ToolCallRetried {
+            node_id: Some("ask".into()),
+            call_id: CALL,
+            attempt: 2,
+            not_before: time(),
+            error: Some(error()),
+        }
+        .into(),
+        ToolExecutionProgress { node_id: Some("ask".into()), call_id: CALL, attempt: 1, message: "half".into() }.into(),
         ToolExecutionCompleted {
-            node_id: None,
+            node_id: Some("ask".into()),
             call_id: CALL,
             tool_call_id: Some("call_1".into()),
             content: vec![Part::text("42"), Part::Image(media())],
@@ -631,17 +669,17 @@ fn of_tools_and_people() -> Vec<Event> {
         }
         .into(),
         ToolExecutionFailed {
-            node_id: None,
+            node_id: Some("ask".into()),
             call_id: CALL,
             tool_call_id: Some("call_1".into()),
             error: error(),
             duration_ms: 7,
-            not_started: None,
+            not_started: true,
         }
         .into(),
         agent_started(),
         UserInteractionRequested {
-            interaction_id: None,
+            interaction_id: Some(CALL),
             node_id: "approve".into(),
             operation_type: OperationType::UpdateVariables,
             prompt: Some("Good?".into()),
@@ -650,18 +688,18 @@ fn of_tools_and_people() -> Vec<Event> {
             tool_call: Some(asked_tool()),
             llm_call_id: Some(CALL),
             tool_run_id: Some(CALL),
-            answer: None,
+            answer: Some(AnswerType::Choice { choices: vec!["now".into(), "later".into()] }),
         }
         .into(),
         UserInteractionResponded {
-            node_id: None,
+            node_id: Some("ask".into()),
             interaction_id: CALL,
             input_data: json!({"yes": true}).into(),
-            by: None,
+            by: by(),
         }
         .into(),
         UserInteractionProcessed {
-            node_id: None,
+            node_id: Some("ask".into()),
             interaction_id: CALL,
             operation_type: OperationType::AddMessage,
             results: InteractionResults {
@@ -672,21 +710,20 @@ fn of_tools_and_people() -> Vec<Event> {
         }
         .into(),
         UserInteractionFailed {
-            node_id: None,
+            node_id: Some("ask".into()),
             interaction_id: CALL,
             reason: InteractionFailure::HandlerError,
             detail: Some("gone".into()),
-            by: None,
+            by: by(),
         }
         .into(),
     ]
 }
 
 pub(crate) fn of_waits() -> Vec<Event> {
-    let by = Some(rethread_events::principal::Principal::named("Ada"));
     vec![
         WaitStarted { node_id: "ask".into(), until: Time::from_unix_us(1_790_000_000_000_000) }.into(),
-        WaitChanged { node_id: Some("ask".into()), wait_id: CALL, until: Time::from_unix_us(3), by }.into(),
+        WaitChanged { node_id: Some("ask".into()), wait_id: CALL, until: Time::from_unix_us(3), by: by() }.into(),
         WaitCompleted { node_id: Some("ask".into()), wait_id: CALL }.into(),
         WaitFailed { node_id: Some("ask".into()), wait_id: CALL, error: error() }.into(),
         SignalAwaited {
@@ -702,7 +739,7 @@ pub(crate) fn of_waits() -> Vec<Event> {
             wait_id: CALL,
             signal_id: "evt_1".into(),
             payload: json!({"amount": 12.5}).into(),
-            by: Some(rethread_events::principal::Principal::named("Ada")),
+            by: by(),
         }
         .into(),
     ]
@@ -718,27 +755,21 @@ fn of_graphs() -> Vec<Event> {
             model: model(),
             timeout_ms: 60_000,
             model_profile: Some(Hash::from_bytes([0xab; 32])),
-            guardrail: None,
+            guardrail: Some(JudgedGuardrail { index: 1, content: checked_contents().remove(1) }),
         }
         .into(),
         ConditionEvaluationCompleted {
-            node_id: None,
+            node_id: Some("ask".into()),
             call_id: CALL,
             verdict: Some(true),
             answer: "yes".into(),
             error: Some(error()),
             usage: usage(),
             cost_nanousd: Some(7),
-            prices: Some(UnitPrices {
-                input: 1_000,
-                output: 2_000,
-                cached_input: Some(100),
-                cache_write: Some(1_250),
-                reasoning: Some(3_000),
-            }),
+            prices: Some(prices()),
             model: Some("m-1".into()),
             duration_ms: 8,
-            usage_source: UsageSource::Provider,
+            usage_source: UsageSource::Counted,
         }
         .into(),
         ForkStarted {
@@ -749,8 +780,8 @@ fn of_graphs() -> Vec<Event> {
             on_failed: OnFailed::Collect,
             concurrency_max: 64,
             deadline: Some(time()),
-            quorum: None,
-            into: None,
+            quorum: true,
+            into: Some("sums".into()),
         }
         .into(),
         BranchStarted { index: 1, child: thread() }.into(),
@@ -765,8 +796,15 @@ fn of_graphs() -> Vec<Event> {
             n_tool_calls: 2,
             usage: usage(),
             cost_nanousd: Some(7),
-            n_unpriced: 0,
-            said: None,
+            n_unpriced: 3,
+            said: Some(vec![
+                SaidItem::Kept { from: 0, to: 2 },
+                SaidItem::New {
+                    node: Some("find".into()),
+                    summary: true,
+                    message: Arc::new(Message::text(Role::Assistant, "It is 828 metres high.")),
+                },
+            ]),
         }
         .into(),
         JoinCompleted { node_id: "fork".into(), n_completed: 2, n_failed: 1 }.into(),
@@ -776,7 +814,7 @@ fn of_graphs() -> Vec<Event> {
             items: Some(vec![json!("x").into()]),
             variable: "item".into(),
             n_iterations_max: 10,
-            into: None,
+            into: Some("sums".into()),
         }
         .into(),
         LoopIterationStarted { node_id: "loop".into(), index: 1 }.into(),
@@ -787,7 +825,7 @@ fn of_graphs() -> Vec<Event> {
             entry: "a".into(),
             variables: variables(),
             max_iterations: 50,
-            context: None,
+            context: NodeContext::Named("support".into()),
         }
         .into(),
         SubWorkflowCompleted { node_id: "sub".into(), output: Some(json!(1).into()), variables: variables() }.into(),
@@ -799,16 +837,16 @@ fn of_graphs() -> Vec<Event> {
             deadline: time(),
         }
         .into(),
-        ContextProcessingRetried { node_id: None, call_id: CALL, attempt: 2 }.into(),
+        ContextProcessingRetried { node_id: Some("ask".into()), call_id: CALL, attempt: 2 }.into(),
         ContextProcessed {
-            node_id: None,
+            node_id: Some("ask".into()),
             call_id: CALL,
             messages: vec![ContextItem::Kept { from: 0, to: 2 }, ContextItem::New(message())],
             variables: variables(),
             output: Some(json!(1).into()),
         }
         .into(),
-        ContextProcessingFailed { node_id: None, call_id: CALL, error: error() }.into(),
+        ContextProcessingFailed { node_id: Some("ask".into()), call_id: CALL, error: error() }.into(),
         ContextSummarized {
             messages: vec![ContextItem::Kept { from: 0, to: 1 }, ContextItem::New(message())],
             tokens_before: 90_000,
@@ -829,24 +867,24 @@ fn of_graphs() -> Vec<Event> {
         }
         .into(),
         ContextSummaryCompleted {
-            node_id: None,
+            node_id: Some("ask".into()),
             call_id: CALL,
             summary: Some("It read the file.".into()),
             error: Some(error()),
             usage: usage(),
             cost_nanousd: Some(12),
-            prices: None,
+            prices: Some(prices()),
             model: Some("small".into()),
             duration_ms: 900,
-            usage_source: UsageSource::Provider,
+            usage_source: UsageSource::Counted,
         }
         .into(),
         LimitRaised {
             tokens: Some(2_000),
             cost_nanousd: Some(9),
             iterations: Some(10),
-            allow_unpriced: false,
-            by: None,
+            allow_unpriced: true,
+            by: by(),
         }
         .into(),
     ]

@@ -178,7 +178,7 @@ pub(crate) fn write_blob(owner: Option<ThreadId>, hash: Hash, bytes: Option<&[u8
     });
 }
 
-/// A blob frame: a version that does not know the flag takes it for another claim of the store, and retains the blob.
+/// Writes a blob frame with a flag of its own.
 pub(crate) fn write_release(hash: Hash, stamp: &Stamp, out: &mut Vec<u8>) {
     write(2, stamp, out, |out| {
         out.u8(RELEASED);

@@ -19,7 +19,7 @@ use aside::Aside;
 pub(crate) use blocks::{Blocks, Changes};
 pub(crate) use compact::FRESH;
 pub(crate) use keys::{
-    Dead, Place, Stored, Watermark, chunk_key, pair_key, run_key, value_key, write_dead, write_place, write_seal,
+    Dead, Place, Watermark, chunk_key, pair_key, run_key, value_key, write_dead, write_place, write_seal,
     write_watermark,
 };
 pub(crate) use stream_keys::{

@@ -13,6 +13,8 @@ use crate::wire::{Malformed, Put, Take};
 
 pub(crate) const NAME: &str = "mark";
 const SLOT_BYTES: usize = 64;
+/// The bytes before the checksum.
+const CHECKED_BYTES: usize = 40;
 
 /// The end of the log when the mark was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -129,18 +131,10 @@ impl Mark {
 fn read(slot: &[u8]) -> Result<(u64, LogEnd), Malformed> {
     let mut take = Take(slot);
     let count = take.u64()?;
-    let (group, next, sealed_epoch) = (take.u64()?, Position(take.u64()?), take.u64()?);
-    let mut log_end = LogEnd { group, next, sealed_epoch, journal_end: 0 };
-    let mut newer = take.clone();
-    let is_checked_by = |take: &mut Take<'_>, n: usize| take.u32().is_ok_and(|crc| crc == crc32fast::hash(&slot[..n]));
-    // Format 1 did not say where the group ended.
-    if !is_checked_by(&mut take, 32) {
-        log_end.journal_end = newer.u64()?;
-        if !is_checked_by(&mut newer, 40) {
-            return Err(Malformed);
-        }
-    }
-    if count == 0 { Err(Malformed) } else { Ok((count, log_end)) }
+    let log_end =
+        LogEnd { group: take.u64()?, next: Position(take.u64()?), sealed_epoch: take.u64()?, journal_end: take.u64()? };
+    let is_whole = take.u32()? == crc32fast::hash(&slot[..CHECKED_BYTES]);
+    if is_whole && count > 0 { Ok((count, log_end)) } else { Err(Malformed) }
 }
 
 #[cfg(test)]

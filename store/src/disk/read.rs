@@ -12,7 +12,7 @@ use rethread_events::ids::{Hash, Position, Seq, ThreadId};
 
 use super::cache::{Cache, Key};
 use super::chunk::{self, Row};
-use super::index::{Index, Place, Stored};
+use super::index::{Index, Place};
 use super::packs::Packs;
 use super::tail::{Known, Tail};
 use crate::contract::ForkPoint;
@@ -224,13 +224,10 @@ impl Reader {
             })
         };
         let damaged = |what: &str| damaged_in(self.index.file_path(), what);
-        let mut stored = self.index.chunk(seal, number)?.ok_or_else(|| damaged("a chunk is missing"))?;
+        let mut spot = self.index.chunk(seal, number)?.ok_or_else(|| damaged("a chunk is missing"))?;
         loop {
-            let (bytes, file) = match &stored {
-                Stored::Inline(bytes) => (Ok(bytes.to_vec()), self.index.file_path()),
-                Stored::At(spot) => (self.packs.read(*spot), self.packs.path(spot.pack)),
-            };
-            let rows = match bytes {
+            let file = self.packs.path(spot.pack);
+            let rows = match self.packs.read(spot) {
                 Ok(bytes) => chunk::unpack(&bytes).map_err(|_| damaged_in(file, "a chunk is not what was written")),
                 Err(StoreError::Damaged(damage)) => Err(damaged_in(file, &damage.what)),
                 Err(error) => Err(error),
@@ -238,7 +235,7 @@ impl Reader {
             let Err(error) = rows else { return rows };
             // A delete moves a chunk that others share, and then frees where it lay.
             match self.index.chunk(seal, number)? {
-                Some(moved) if moved != stored => stored = moved,
+                Some(moved) if moved != spot => spot = moved,
                 _ => return Err(error),
             }
         }

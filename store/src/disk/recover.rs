@@ -21,11 +21,8 @@ use crate::plan::{Addition, Recent};
 /// The folder that is sled's.
 pub(crate) const INDEX: &str = "index";
 pub(crate) const FORMAT: &str = "format";
-/// The format of the files that this program writes. Format 1 had the chunks in sled, formats 1 and 2 each head, run, tag
-/// and fork in a row of its own, formats 1 to 3 no runs of records and no keys; they are read, and become this one when a log is opened
-/// to be written.
-pub(crate) const FORMAT_VERSION: u32 = 4;
-const FORMAT_VERSION_MIN: u32 = 1;
+/// The format of the files that this program reads and writes.
+pub(crate) const FORMAT_VERSION: u32 = 1;
 
 /// A log that was found whole.
 pub(crate) struct Found {
@@ -48,14 +45,13 @@ pub(crate) fn recover(
     files: &Files,
     care: &mut DamagePolicy,
 ) -> Result<Found, StoreError> {
-    let format = match check_format(dir, files) {
-        Ok(found) => found,
+    let is_new = match has_format(dir, files) {
+        Ok(found) => !found,
         Err(error) => {
             care.report_error(error)?;
-            Some(FORMAT_VERSION)
+            false
         }
     };
-    let is_new = format.is_none();
     if is_new {
         check_nothing_there(dir, files, care)?;
     }
@@ -108,7 +104,7 @@ pub(crate) fn recover(
             Ok(()) | Err(StoreError::Full { .. }) => {}
             Err(error) => return Err(error),
         }
-        if format != Some(FORMAT_VERSION) {
+        if is_new {
             write_format(dir, files)?;
         }
     }
@@ -163,12 +159,12 @@ fn replay_all(
     Ok(state)
 }
 
-/// The format of the log that is here; an error when it is not one that this program reads.
-fn check_format(dir: &Path, files: &Files) -> Result<Option<u32>, StoreError> {
+/// Returns whether a log is here; an error if it has a format that this program does not read.
+fn has_format(dir: &Path, files: &Files) -> Result<bool, StoreError> {
     let path = dir.join(FORMAT);
     let bytes = match files.read(&path) {
         Ok(bytes) => bytes,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
         Err(source) => return Err(failed(&path, source)),
     };
     let text = String::from_utf8_lossy(&bytes);
@@ -178,23 +174,23 @@ fn check_format(dir: &Path, files: &Files) -> Result<Option<u32>, StoreError> {
         _ => None,
     };
     match number {
-        Some(found) if !(FORMAT_VERSION_MIN..=FORMAT_VERSION).contains(&found) => {
+        Some(found) if found != FORMAT_VERSION => {
             Err(StoreError::Format { path: dir.into(), found, supported: FORMAT_VERSION })
         }
-        Some(found) if text == format_text(found) => Ok(Some(found)),
+        Some(_) if text == format_text() => Ok(true),
         _ => Err(StoreError::Damaged(damage(&path, "the file does not say which format this is"))),
     }
 }
 
-fn format_text(version: u32) -> String {
-    format!("rethread log\nformat {version}\n")
+fn format_text() -> String {
+    format!("rethread log\nformat {FORMAT_VERSION}\n")
 }
 
-/// Written last, when everything else of a new log is on the disk; of an older one, before anything of this format is.
+/// Written last, when everything else of a new log is on the disk.
 pub(crate) fn write_format(dir: &Path, files: &Files) -> Result<(), StoreError> {
     let (path, draft) = (dir.join(FORMAT), dir.join("format.new"));
     let file = files.open(&draft)?;
-    let text = format_text(FORMAT_VERSION);
+    let text = format_text();
     file.resize(0)
         .and_then(|()| file.write_at(text.as_bytes(), 0))
         .and_then(|()| file.sync())

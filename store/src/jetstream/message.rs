@@ -19,8 +19,6 @@ use crate::record::Cause;
 use crate::wire::{Malformed, Put, Take};
 
 const VERSION: u8 = 1;
-/// Of changes other than take-overs.
-const VERSION_OF_CHANGES: u8 = 2;
 const MORE: u8 = 1;
 const PACKED: u8 = 2;
 const IS_IMPORT: u8 = 4;
@@ -308,18 +306,20 @@ pub(super) enum ChangeKind {
     Give { from: u64, to: u64, slots: Vec<u8> },
 }
 
+const TAKE_OVER: u8 = 0;
 const JOIN: u8 = 1;
 const LEAVE: u8 = 2;
 const GIVE: u8 = 3;
 
 impl Change {
     pub(super) fn encode(&self) -> Bytes {
-        // Versions that know one writer alone read no other change.
-        let version = if matches!(self.kind, ChangeKind::TakeOver { .. }) { VERSION } else { VERSION_OF_CHANGES };
-        let mut out = vec![version];
+        let mut out = vec![VERSION];
         out.bytes(&self.id);
         match &self.kind {
-            ChangeKind::TakeOver { holder } => out.sized(holder.as_bytes()),
+            ChangeKind::TakeOver { holder } => {
+                out.u8(TAKE_OVER);
+                out.sized(holder.as_bytes());
+            }
             ChangeKind::Join { replica, holder } => {
                 out.u8(JOIN);
                 out.bytes(replica);
@@ -341,17 +341,16 @@ impl Change {
 
     pub(super) fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
         let mut take = Take(bytes);
-        let version = take.u8()?;
+        if take.u8()? != VERSION {
+            return Err(Malformed);
+        }
         let id = take.array()?;
         let text = |take: &mut Take<'_>| Ok::<_, Malformed>(String::from_utf8_lossy(take.sized()?).into_owned());
-        let kind = match version {
-            VERSION => ChangeKind::TakeOver { holder: text(&mut take)? },
-            VERSION_OF_CHANGES => match take.u8()? {
-                JOIN => ChangeKind::Join { replica: take.array()?, holder: text(&mut take)? },
-                LEAVE => ChangeKind::Leave { epoch: take.u64()? },
-                GIVE => ChangeKind::Give { from: take.u64()?, to: take.u64()?, slots: take.sized()?.to_vec() },
-                _ => return Err(Malformed),
-            },
+        let kind = match take.u8()? {
+            TAKE_OVER => ChangeKind::TakeOver { holder: text(&mut take)? },
+            JOIN => ChangeKind::Join { replica: take.array()?, holder: text(&mut take)? },
+            LEAVE => ChangeKind::Leave { epoch: take.u64()? },
+            GIVE => ChangeKind::Give { from: take.u64()?, to: take.u64()?, slots: take.sized()?.to_vec() },
             _ => return Err(Malformed),
         };
         take.end()?;

@@ -15,8 +15,7 @@ use super::options::JetStreamOptions;
 use crate::error::StoreError;
 use crate::wire::{Malformed, Put, Take};
 
-/// Version 1 did not have the slots.
-const VERSION: u8 = 2;
+const VERSION: u8 = 1;
 /// The first word of the keys of processes.
 const PREFIX: &str = "node";
 /// The most processes that are listed.
@@ -65,8 +64,8 @@ pub struct StreamNode {
     pub has_log: bool,
     /// How many messages of the stream its replica lacks, when it reported last.
     pub lag: u64,
-    /// How many slots of threads it had then, of 256; `None` if it is of an older version.
-    pub slots: Option<u64>,
+    /// How many slots of threads it had then, of 256.
+    pub slots: u64,
 }
 
 impl JetStreamOptions {
@@ -148,7 +147,7 @@ struct Report {
     has_log: bool,
     sequence: u64,
     name: String,
-    slots: Option<u64>,
+    slots: u64,
 }
 
 impl Report {
@@ -156,19 +155,18 @@ impl Report {
         let mut out = vec![VERSION, u8::from(self.has_log)];
         out.u64(self.sequence);
         out.sized(self.name.as_bytes());
-        out.u64(self.slots.unwrap_or_default());
+        out.u64(self.slots);
         out.into()
     }
 
     fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
         let mut take = Take(bytes);
-        let version = take.u8()?;
-        if !(1..=VERSION).contains(&version) {
+        if take.u8()? != VERSION {
             return Err(Malformed);
         }
         let (has_log, sequence) = (take.u8()? == 1, take.u64()?);
         let name = String::from_utf8_lossy(take.sized()?).into_owned();
-        let slots = if version > 1 { Some(take.u64()?) } else { None };
+        let slots = take.u64()?;
         take.end()?;
         Ok(Self { has_log, sequence, name, slots })
     }
@@ -199,7 +197,7 @@ async fn report_now(
     slots: usize,
 ) -> Result<(), StoreError> {
     let name = connection.name_of_process();
-    let slots = Some(slots as u64);
+    let slots = slots as u64;
     let report = Report { has_log: progress.epoch > 0, sequence: progress.sequence, name, slots };
     let put = bucket.put(key(replica), report.encode()).await;
     put.map(drop).map_err(|error| connection.unavailable(&error))
@@ -265,13 +263,8 @@ mod tests {
     #[test]
     fn report_is_read_as_it_was_written() {
         let name = "rethread serve, pid 1".to_owned();
-        let report = Report { has_log: true, sequence: 17, name, slots: Some(86) };
-        let mut encoded = report.encode().to_vec();
-        assert_eq!(Report::decode(&encoded).unwrap(), report);
-        // As version 1 wrote it.
-        encoded.truncate(encoded.len() - 8);
-        encoded[0] = 1;
-        assert_eq!(Report::decode(&encoded).unwrap(), Report { slots: None, ..report });
+        let report = Report { has_log: true, sequence: 17, name, slots: 86 };
+        assert_eq!(Report::decode(&report.encode()).unwrap(), report);
         assert!(Report::decode(b"").is_err());
         assert!(Report::decode(&[3; 30]).is_err());
     }

@@ -18,9 +18,7 @@ use crate::wire::{Malformed, Put, Take};
 const NAME: &str = crate::disk::REPLICA;
 const DRAFT: &str = "replica.new";
 const LOG: &str = "log";
-const VERSION: u8 = 3;
-/// The last one that knew one writer of the log alone.
-const VERSION_OF_ONE_WRITER: u8 = 2;
+const VERSION: u8 = 1;
 const MAGIC: &[u8] = b"rethread replica\n";
 
 /// The folder, which this process has locked.
@@ -210,14 +208,10 @@ impl Note {
         if take.bytes(MAGIC.len())? != MAGIC {
             return Err(Malformed);
         }
-        let version = take.u8()?;
-        let identity = Identity { log: take.array()?, replica: take.array()? };
-        match version {
-            VERSION => {}
-            // It is filled again.
-            1..=VERSION_OF_ONE_WRITER => return Ok(Self { identity, boot: UNKNOWN.into(), state: State::default() }),
-            _ => return Err(Malformed),
+        if take.u8()? != VERSION {
+            return Err(Malformed);
         }
+        let identity = Identity { log: take.array()?, replica: take.array()? };
         let boot = String::from_utf8(take.sized()?.to_vec()).map_err(|_| Malformed)?;
         let state = State::decode(&mut take)?;
         take.end()?;

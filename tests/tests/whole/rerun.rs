@@ -2,35 +2,11 @@
 
 use std::fs::File;
 use std::io::{BufReader, Cursor};
-use std::path::Path;
 
-use rethread::{ForkRequest, Seq, ThreadFilter};
-use rethread_store::testing::copy_as_killed;
+use rethread::{ForkRequest, Seq};
 
 use crate::interaction::approval;
-use crate::support::{Tally, World, block_on, disk, llm, scripted, workflow};
-
-#[test]
-fn rerun_of_each_golden_thread_has_no_difference() {
-    block_on(async {
-        for version in ["1", "2"] {
-            let copy = tempfile::tempdir().unwrap();
-            let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden").join(version).join("log");
-            copy_as_killed(&golden, copy.path()).unwrap();
-            let world =
-                World::with(disk(copy.path()), &Tally::default(), |builder| builder.mode(rethread::Mode::RunOnDemand))
-                    .await;
-            let threads = world.runtime.threads(ThreadFilter::default()).await.unwrap();
-            assert!(threads.len() >= 6);
-            for summary in threads {
-                let again = world.runtime.thread(summary.thread_id).rerun(None).await.unwrap();
-                assert_eq!(again.diverged(), None);
-                assert!(again.threads[0].n_decided > 0);
-            }
-            world.end().await;
-        }
-    });
-}
+use crate::support::{World, block_on, llm, scripted, workflow};
 
 #[test]
 fn family_is_rerun_and_the_differing_branch_is_named() {

@@ -151,7 +151,7 @@ impl AgentLoop {
                 ExecutionError::new(ErrorKind::UnknownTool, format!("there is no tool `{}`: {offered}", run.name))
             }
         };
-        let (tool_call_id, not_started) = (run.tool_call_id.clone(), Some(true));
+        let (tool_call_id, not_started) = (run.tool_call_id.clone(), true);
         ToolExecutionFailed { node_id: None, call_id: run.call, tool_call_id, error, duration_ms: 0, not_started }
             .into()
     }

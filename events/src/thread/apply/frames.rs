@@ -7,8 +7,7 @@ use super::super::transition::{NO_NODE, TransitionError};
 use super::entering;
 use crate::codec::OrderedMap;
 use crate::event::{
-    LoopEnded, LoopIterationStarted, LoopStarted, NodeContext, SubWorkflowCompleted, SubWorkflowFailed,
-    SubWorkflowStarted,
+    LoopEnded, LoopIterationStarted, LoopStarted, SubWorkflowCompleted, SubWorkflowFailed, SubWorkflowStarted,
 };
 use crate::ids::{NodeId, Time};
 use crate::json::Json;
@@ -105,10 +104,10 @@ impl State {
         let Phase::InNode(run) = std::mem::replace(&mut self.phase, entering(&e.entry, at)) else {
             return Err(NO_NODE);
         };
-        let seen = e.context.as_ref().and_then(|context| self.seen_with(context));
+        let seen = self.seen_with(&e.context);
         let aside = seen.map(|seen| Aside {
             conversation: std::mem::replace(&mut self.conversation, Arc::new(seen)),
-            name: e.context.as_ref().and_then(NodeContext::name).cloned(),
+            name: e.context.name().cloned(),
         });
         self.frames.push(Frame::Sub(SubFrame {
             run: Box::new(run),

@@ -154,7 +154,7 @@ impl State {
         if tool.may_have_written(failed) {
             let is_own = matches!(node.work, Work::Tool(_));
             // The next try of a tool node makes the same call again, under the same key.
-            if is_own && tool.recovery == Recovery::Idempotent && failed.is_some_and(|e| e.not_started.is_some()) {
+            if is_own && tool.recovery == Recovery::Idempotent && failed.is_some() {
                 node.key_of = Some(tool.key_of);
             } else {
                 node.wrote = Some(tool.name.clone());

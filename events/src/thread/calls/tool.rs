@@ -76,8 +76,7 @@ impl ToolRun {
     /// Whether the world may be another one after this call ended so: the tool is not safe and began, and did not say that
     /// it did nothing.
     pub(in crate::thread) fn may_have_written(&self, failed: Option<&ToolExecutionFailed>) -> bool {
-        let did_nothing = |e: &ToolExecutionFailed| e.not_started.unwrap_or(!e.error.kind.leaves_doubt());
-        self.recovery != Recovery::Safe && (self.in_doubt || !failed.is_some_and(did_nothing))
+        self.recovery != Recovery::Safe && (self.in_doubt || !failed.is_some_and(|e| e.not_started))
     }
 
     /// Returns the request event of the call, as the log has it; `node` is the one that runs.

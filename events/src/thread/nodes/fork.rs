@@ -50,7 +50,7 @@ pub(super) fn begin(
         on_failed: join.on_failed,
         concurrency_max,
         deadline: join.timeout_ms.map(|ms| around.now.plus_ms(ms)),
-        quorum: Some(join.mode != JoinMode::All),
+        quorum: join.mode != JoinMode::All,
         into: fork.into.clone(),
     }
     .into())

@@ -45,7 +45,7 @@ pub(super) fn begin(
         entry: entry.clone(),
         variables,
         max_iterations: workflow.sub_workflow_max_iterations(name),
-        context: Some(sub.context.clone().unwrap_or(NodeContext::Fresh)),
+        context: sub.context.clone().unwrap_or(NodeContext::Fresh),
     }
     .into())
 }

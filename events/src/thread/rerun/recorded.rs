@@ -106,7 +106,6 @@ impl<'a> Recorded<'a> {
 
     /// The place of the first person among the models of a node that failed for it.
     fn person_among(&self, node: &NodeId, error: &ExecutionError) -> Option<usize> {
-        // In the words of this version and of older ones.
         let (_, name) = error.message.strip_suffix("` of multi_llm")?.rsplit_once('`')?;
         let Some(NodeKind::Llm(LlmNode { strategy: Strategy::MultiLlm(multi), .. })) = self.node(node).map(Node::kind)
         else {
@@ -209,7 +208,6 @@ impl Tools for Recorded<'_> {
 
 impl Models for Recorded<'_> {
     fn is_person(&self, model: &ModelChoice) -> bool {
-        // In the words of this version and of older ones.
         let judges =
             |error: &ExecutionError| error.kind == ErrorKind::Configuration && error.message.starts_with("a person ");
         if let Some(request) = self.next_request() {

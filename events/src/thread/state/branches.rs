@@ -121,7 +121,7 @@ impl ForkState {
     pub(in crate::thread) fn verdict(&self) -> Verdict {
         let n = self.n();
         let n_left = n - self.n_completed - self.n_failed;
-        let is_quorum = self.plan.quorum == Some(true);
+        let is_quorum = self.plan.quorum;
         let needed = if is_quorum { self.plan.n_needed } else { self.plan.n_needed.min(n) };
         let counts_failed = self.plan.on_failed == OnFailed::Collect && !is_quorum;
         let n_counted = self.n_completed + if counts_failed { self.n_failed } else { 0 };
@@ -145,7 +145,7 @@ impl ForkState {
     fn failure(&self) -> ExecutionError {
         let failed = self.failed();
         let message = match &self.first_failed {
-            Some((index, error)) if self.plan.quorum != Some(true) => {
+            Some((index, error)) if !self.plan.quorum => {
                 format!("branch `{}` failed: {}", self.plan.branches.name(*index), error.message)
             }
             _ => format!("{}; failed: {failed}", self.wanted()),
@@ -177,7 +177,7 @@ impl ForkState {
     }
 
     fn wanted(&self) -> String {
-        if self.plan.quorum != Some(true) && self.plan.on_failed != OnFailed::Fail {
+        if !self.plan.quorum && self.plan.on_failed != OnFailed::Fail {
             return format!("all {} branches must end and {} did", self.n(), self.n_completed + self.n_failed);
         }
         format!("{} of {} branches must succeed and {} did", self.plan.n_needed, self.n(), self.n_completed)

@@ -215,20 +215,6 @@ fn an_answer_that_ended_before_any_text_fails_the_node() {
 }
 
 #[test]
-fn an_answer_of_an_older_version_is_taken_as_it_was() {
-    let mut bench = Bench::new(ONE_LLM, "hello");
-    let (call, attempt) = bench.open();
-    let answer = bench::answer(call, "I will not.", &[], FinishReason::Refusal);
-    bench.give(Input::reported(attempt, answer));
-    let (_, stored) = bench.log.iter().find(|(_, event)| matches!(event, Event::LlmCallCompleted(_))).unwrap();
-    let kind = stored.event_type();
-    assert!(kind.version > 1);
-    let read = Event::decode(kind.code, 1, &stored.encode_as(1).unwrap()).unwrap();
-    let Event::LlmCallCompleted(read) = read else { panic!("{read:?}") };
-    assert_eq!((read.unusable, read.usage_source), (None, crate::message::UsageSource::Provider));
-}
-
-#[test]
 fn answer_that_cannot_be_stored_is_a_failed_call() {
     let bench = Bench::new(ONE_LLM, "hello");
     let (call, attempt) = bench.open();

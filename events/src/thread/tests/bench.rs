@@ -366,7 +366,7 @@ pub(super) fn tool_answered(call_id: CallId, attempt: u32, content: Vec<Part>, v
 }
 
 pub(super) fn tool_failed(call_id: CallId, attempt: u32, begun: bool, error: ExecutionError) -> Input {
-    let (node_id, tool_call_id, duration_ms, not_started) = (None, None, 0, Some(!begun));
+    let (node_id, tool_call_id, duration_ms, not_started) = (None, None, 0, !begun);
     let failed = ToolExecutionFailed { node_id, call_id, tool_call_id, error, duration_ms, not_started };
     Input::reported(attempt, failed)
 }

@@ -1,7 +1,6 @@
 //! Which conversation a node sees.
 
 use super::*;
-use crate::event::SubWorkflowStarted;
 
 const THREE: &str = "
 version: '1'
@@ -166,25 +165,6 @@ fn sub_workflow_has_its_own_conversation_by_default() {
     let (_, b, c) = sent(&NESTED.replace("workflow: w}", "workflow: w, context: shared}"));
     assert_eq!(b, ["system: You are B", "user: A", "assistant: a", "user: B"]);
     assert_eq!(c, ["user: A", "assistant: a", "user: B", "assistant: b", "user: C"]);
-}
-
-#[test]
-fn old_sub_workflow_continues_with_the_shared_conversation() {
-    let mut bench = Bench::new(NESTED, "go");
-    bench.says("a");
-    let mut state = State::new(bench.state().thread());
-    for (at, event) in &bench.log {
-        let event = match event {
-            Event::SubWorkflowStarted(e) => {
-                let stored = Event::from(SubWorkflowStarted { context: None, ..e.clone() }).encode_as(1).unwrap();
-                Event::decode(31, 1, &stored).unwrap()
-            }
-            event => event.clone(),
-        };
-        state.apply(*at, &event).unwrap();
-    }
-    let said: Vec<_> = state.model_request().unwrap().messages.iter().map(|message| bench::said(message)).collect();
-    assert_eq!(said, ["system: You are B", "user: A", "assistant: a", "user: B"]);
 }
 
 #[test]

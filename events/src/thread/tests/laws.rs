@@ -380,7 +380,7 @@ fn what_wrote_is_never_repeated(bench: &Bench) {
             Event::ToolExecutionFailed(e) => {
                 // The try of a tool node makes the call of an idempotent tool again under the same key.
                 let is_same_call = is_tool_node && recovery[&e.call_id.0.0] == Recovery::Idempotent;
-                wrote |= recovery[&e.call_id.0.0] != Recovery::Safe && e.not_started != Some(true) && !is_same_call;
+                wrote |= recovery[&e.call_id.0.0] != Recovery::Safe && !e.not_started && !is_same_call;
             }
             _ => {}
         }

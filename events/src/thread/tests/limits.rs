@@ -68,7 +68,7 @@ fn an_event_that_cannot_follow_is_refused_and_changes_nothing() {
             tool_call_id: None,
             error,
             duration_ms: 0,
-            not_started: None,
+            not_started: false,
         }
         .into(),
         UserInteractionResponded { node_id: None, interaction_id: call, input_data: Json::null(), by: None }.into(),

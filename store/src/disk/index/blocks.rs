@@ -8,7 +8,7 @@
 //! ```
 //!
 //! A block counts only up to where the next one begins: what it holds beyond that was left by a split that was
-//! interrupted. What is not a block is one row, as formats 1 and 2 had them.
+//! interrupted.
 //!
 //! One thread writes. Others may read meanwhile, and find each row as it was or as it is.
 
@@ -19,7 +19,7 @@ use sled::IVec;
 
 use crate::wire::{Malformed, Put, Take};
 
-/// Neither a number of variable length nor the flags of a head, so never the beginning of a row of formats 1 and 2.
+/// The first bytes of every block.
 const MARK: [u8; 10] = [0xff; 10];
 
 /// A larger block is cut. More makes for fewer pages of sled's, and for more bytes to be written when one row changes;
@@ -57,9 +57,9 @@ impl Blocks {
     }
 
     pub(crate) fn get(&self, key: &[u8]) -> sled::Result<Option<Vec<u8>>> {
-        let Some((first, stored)) = self.stored_at(key)? else { return Ok(None) };
+        let Some((_, stored)) = self.stored_at(key)? else { return Ok(None) };
         let mut found = None;
-        each_row(&first, &stored, |row, value| {
+        each_row(&stored, |row, value| {
             if row == key {
                 found = Some(value.to_vec());
             }
@@ -136,7 +136,7 @@ impl Blocks {
                 Bound::Excluded(to) => *key < to[..],
                 Bound::Unbounded => true,
             };
-            let mut rows = rows(&first, &bytes)?;
+            let mut rows = rows(&bytes)?;
             rows.retain(|(key, _)| key[..] >= *from && is_before_end(key));
             if let Some(row) = rows.into_iter().rev().find(|(key, value)| wanted(key, value)) {
                 return Ok(Some(row));
@@ -194,7 +194,7 @@ impl Blocks {
     fn remove(&self, first: &IVec) -> sled::Result<()> {
         // The block before it will count for its keys, too, and must not hold any of them.
         if let Some((key, stored)) = self.0.get_lt(first)? {
-            let rows = rows(&key, &stored)?;
+            let rows = rows(&stored)?;
             let kept: BTreeMap<_, _> = rows.iter().filter(|(row, _)| row[..] < first[..]).cloned().collect();
             if kept.len() < rows.len() {
                 self.0.insert(key, encode(&kept))?;
@@ -209,8 +209,8 @@ impl Blocks {
         let stored = self.stored_at(key)?;
         let next = self.0.get_gt(key)?;
         let mut block = Block { stored, rows: Vec::new(), end: next.map(|(key, _)| key) };
-        if let Some((first, bytes)) = &block.stored {
-            let mut rows = rows(first, bytes)?;
+        if let Some((_, bytes)) = &block.stored {
+            let mut rows = rows(bytes)?;
             rows.retain(|(key, _)| block.covers(key));
             block.rows = rows;
         }
@@ -258,22 +258,19 @@ fn put_row(before: &[u8], key: &[u8], value: &[u8], out: &mut Vec<u8>) {
     out.sized(value);
 }
 
-fn rows(first: &[u8], stored: &[u8]) -> sled::Result<Vec<Row>> {
+fn rows(stored: &[u8]) -> sled::Result<Vec<Row>> {
     let mut rows = Vec::new();
-    each_row(first, stored, |key, value| {
+    each_row(stored, |key, value| {
         rows.push((key.to_vec(), value.to_vec()));
         true
     })?;
     Ok(rows)
 }
 
-/// Passes the rows that sled has under a key to `each`, until it stops.
-fn each_row(first: &[u8], stored: &[u8], mut each: impl FnMut(&[u8], &[u8]) -> bool) -> sled::Result<()> {
-    let Some(packed) = stored.strip_prefix(&MARK) else {
-        each(first, stored);
-        return Ok(());
-    };
-    unpack(packed, each).map_err(|Malformed| sled::Error::Corruption { at: None, bt: () })
+/// Passes the rows of a block to `each`, until it returns `false`.
+fn each_row(stored: &[u8], each: impl FnMut(&[u8], &[u8]) -> bool) -> sled::Result<()> {
+    let unpacked = stored.strip_prefix(&MARK).ok_or(Malformed).and_then(|packed| unpack(packed, each));
+    unpacked.map_err(|Malformed| sled::Error::Corruption { at: None, bt: () })
 }
 
 fn unpack(packed: &[u8], mut each: impl FnMut(&[u8], &[u8]) -> bool) -> Result<(), Malformed> {

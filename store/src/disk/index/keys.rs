@@ -31,26 +31,9 @@ pub(crate) fn write_watermark(watermark: &Watermark) -> Vec<u8> {
 pub(super) fn read_watermark(bytes: &[u8]) -> Result<Watermark, Malformed> {
     let mut take = Take(bytes);
     let (epoch, position, group) = (take.u64()?, Position(take.u64()?), take.u64()?);
-    // Format 1 had no packs.
-    let packs = if take.0.is_empty() { End::default() } else { End { pack: take.u32()?, offset: take.u64()? } };
+    let packs = End { pack: take.u32()?, offset: take.u64()? };
     take.end()?;
     Ok(Watermark { epoch, position, group, packs })
-}
-
-/// How a chunk is kept.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Stored {
-    /// In a pack.
-    At(ChunkLocation),
-    /// In sled itself, as format 1 had it.
-    Inline(sled::IVec),
-}
-
-pub(super) fn read_stored(bytes: sled::IVec) -> Result<Stored, Malformed> {
-    match bytes.len() {
-        SPOT_BYTES => ChunkLocation::read(&bytes).map(Stored::At),
-        _ => Ok(Stored::Inline(bytes)),
-    }
 }
 
 /// An unreferenced chunk.

@@ -6,8 +6,7 @@ use rethread_events::ids::{Hash, Position, Seq, ThreadId};
 
 use super::blocks::Row;
 use super::keys::{
-    Dead, Place, Stored, Watermark, chunk_key, pair_key, read_dead, read_run, read_seal, read_stored, read_watermark,
-    run_key,
+    Dead, Place, Watermark, chunk_key, pair_key, read_dead, read_run, read_seal, read_watermark, run_key,
 };
 use super::{Index, Trees};
 use crate::contract::Tag;
@@ -76,19 +75,18 @@ impl Index {
         Ok(place.map(|place| Seq(place.first.0 + place.n)))
     }
 
-    pub(crate) fn chunk(&self, seal: Position, chunk: u32) -> Result<Option<Stored>, StoreError> {
+    pub(crate) fn chunk(&self, seal: Position, chunk: u32) -> Result<Option<ChunkLocation>, StoreError> {
         let bytes = self.with(|trees| trees.chunks.get(chunk_key(seal, chunk)))?;
-        bytes.map(read_stored).transpose().map_err(self.malformed("the place of a chunk"))
+        bytes.map(|bytes| ChunkLocation::read(&bytes)).transpose().map_err(self.malformed("the place of a chunk"))
     }
 
-    /// The places of all chunks that are in packs. Reads the whole tree.
+    /// The places of all chunks. Reads the whole tree.
     pub(crate) fn spots(&self) -> Result<Vec<ChunkLocation>, StoreError> {
         let mut spots = Vec::new();
         let read = self.with(|trees| {
             for bytes in trees.chunks.iter().values() {
-                match read_stored(bytes?) {
-                    Ok(Stored::At(spot)) => spots.push(spot),
-                    Ok(Stored::Inline(_)) => {}
+                match ChunkLocation::read(&bytes?) {
+                    Ok(spot) => spots.push(spot),
                     Err(malformed) => return Ok(Err(malformed)),
                 }
             }

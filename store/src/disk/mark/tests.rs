@@ -23,21 +23,6 @@ fn one_of_the_two_copies_is_always_intact() {
 }
 
 #[test]
-fn a_copy_of_format_1_is_read() {
-    let (dir, files) = (tempfile::tempdir().unwrap(), Files::default());
-    let mut slot = Vec::new();
-    for number in [7, 4, 9, 3_u64] {
-        slot.u64(number);
-    }
-    let crc = crc32fast::hash(&slot);
-    slot.u32(crc);
-    slot.resize(SLOT_BYTES, 0);
-    std::fs::write(dir.path().join(NAME), slot).unwrap();
-    let log_end = LogEnd { group: 4, next: Position(9), sealed_epoch: 3, journal_end: 0 };
-    assert_eq!(Mark::open(dir.path(), &files).unwrap().1, Some(log_end));
-}
-
-#[test]
 fn updates_missed_while_the_mark_was_locked_are_written_later() {
     let (dir, files) = (tempfile::tempdir().unwrap(), Files::default());
     let shared = SharedMark::new(Mark::open(dir.path(), &files).unwrap().0);

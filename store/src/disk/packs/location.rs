@@ -20,7 +20,7 @@ pub(crate) struct End {
     pub(crate) offset: u64,
 }
 
-/// What a spot takes in a row of sled's: never as little as a chunk, which older logs have there.
+/// The bytes of a location in a row of sled.
 pub(crate) const SPOT_BYTES: usize = 16;
 
 impl ChunkLocation {

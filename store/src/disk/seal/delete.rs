@@ -7,7 +7,7 @@ use rethread_events::ids::{Hash, Position, Seq, ThreadId};
 use super::leftovers::remove_runs;
 use super::snapshots::remove_snapshots;
 use crate::disk::chunk::{Link, Packer};
-use crate::disk::index::{Changes, Dead, Index, Place, Stored, chunk_key, pair_key, write_dead};
+use crate::disk::index::{Changes, Dead, Index, Place, chunk_key, pair_key, write_dead};
 use crate::disk::packs::{ChunkLocation, PackWriter, Packs};
 use crate::disk::pieces;
 use crate::disk::read::Reader;
@@ -20,7 +20,7 @@ const RUNS: usize = 256;
 pub(super) struct Rewritten {
     seal: Position,
     chunk: u32,
-    before: Stored,
+    before: ChunkLocation,
     now: ChunkLocation,
 }
 
@@ -78,10 +78,8 @@ pub(super) fn rewrite(
 pub(super) fn replace(index: &Index, rewritten: &[Rewritten]) -> Result<(), StoreError> {
     index.with(|trees| {
         for Rewritten { seal, chunk, before, now } in rewritten {
-            if let Stored::At(spot) = before {
-                let (key, value) = write_dead(&Dead { spot: *spot, seal: *seal, chunk: *chunk });
-                trees.dead.insert(key, &value)?;
-            }
+            let (key, value) = write_dead(&Dead { spot: *before, seal: *seal, chunk: *chunk });
+            trees.dead.insert(key, &value)?;
             trees.chunks.insert(chunk_key(*seal, *chunk), &now.write())?;
         }
         Ok(())
@@ -101,7 +99,7 @@ pub(super) fn free_dead(index: &Index, packs: &Packs) -> Result<(), StoreError> 
     let mut spots = Vec::new();
     for one in &dead {
         // An interrupted attempt may have recorded this too early.
-        if index.chunk(one.seal, one.chunk)? != Some(Stored::At(one.spot)) {
+        if index.chunk(one.seal, one.chunk)? != Some(one.spot) {
             spots.push(one.spot);
         }
     }

@@ -1,7 +1,4 @@
 //! Snapshots in sled: each under its thread and seq.
-//!
-//! Logs that were written before a thread could have several have one row under the thread alone. It counts until the
-//! thread's snapshots are written again.
 
 use std::ops::Bound;
 
@@ -33,13 +30,9 @@ pub(crate) fn write_snapshots(reader: &Reader, changes: &[(ThreadId, Waiting)]) 
             continue;
         }
         if waiting.thins_out() {
-            let (seqs, old) = listed(index, thread)?;
-            for seq in seqs.into_iter().filter(|seq| !waiting.retains(*seq)) {
+            for seq in snapshots(index, thread)?.into_iter().filter(|seq| !waiting.retains(*seq)) {
                 let key = key(thread, seq);
                 unless_damaged(thread, index.with(|trees| pieces::remove(&trees.snapshots, &key)))?;
-            }
-            for key in old {
-                unless_damaged(thread, index.with(|trees| trees.snapshots.remove(key)))?;
             }
         }
         for snapshot in waiting.iter() {
@@ -73,22 +66,10 @@ fn unless_damaged<T>(thread: ThreadId, result: Result<T, StoreError>) -> Result<
     }
 }
 
-/// Where sled has snapshots of the stream, the oldest first, but for those before a damaged one.
+/// Returns the seqs of the stream's snapshots in sled, the oldest first, but for those before a damaged one. Searches for
+/// one after the other from the end, since walking over all pieces would read them.
 pub(crate) fn snapshots(index: &Index, thread: ThreadId) -> Result<Vec<Seq>, StoreError> {
-    let (mut seqs, old) = listed(index, thread)?;
-    if !old.is_empty()
-        && let Some(snapshot) = read(index, thread, thread.as_bytes())?
-    {
-        seqs.push(snapshot.seq);
-        seqs.sort_unstable();
-    }
-    Ok(seqs)
-}
-
-/// The seqs by the keys, the oldest first, and the keys of a snapshot from before there could be several. Searches for
-/// one after the other from the end, since walking over all pieces would read them, and ends where that cannot be read.
-fn listed(index: &Index, thread: ThreadId) -> Result<(Vec<Seq>, Vec<sled::IVec>), StoreError> {
-    let (mut seqs, mut old) = (Vec::new(), Vec::new());
+    let mut seqs = Vec::new();
     let low = Bound::Included(thread.as_bytes().to_vec());
     let mut high = Bound::Included(pair_key(thread.as_bytes(), &[0xff; 12]));
     loop {
@@ -100,28 +81,17 @@ fn listed(index: &Index, thread: ThreadId) -> Result<(Vec<Seq>, Vec<sled::IVec>)
                 seqs.push(Seq(u64::from_be_bytes(seq)));
                 Bound::Excluded(found[..KEY_BYTES].to_vec())
             }
-            _ => {
-                old.push(found.clone());
-                Bound::Excluded(found.to_vec())
-            }
+            _ => Bound::Excluded(found.to_vec()),
         };
     }
     seqs.reverse();
-    Ok((seqs, old))
+    Ok(seqs)
 }
 
 /// Returns the snapshot of the stream at that seq; `None` if there is none or it is damaged.
 pub(crate) fn snapshot(index: &Index, thread: ThreadId, seq: Seq) -> Result<Option<Snapshot>, StoreError> {
-    let found = match read(index, thread, &key(thread, seq))? {
-        Some(found) => Some(found),
-        None => read(index, thread, thread.as_bytes())?,
-    };
-    Ok(found.filter(|found| found.seq == seq))
-}
-
-fn read(index: &Index, thread: ThreadId, key: &[u8]) -> Result<Option<Snapshot>, StoreError> {
-    let bytes = unless_damaged(thread, index.pieces(|trees| &trees.snapshots, key))?.flatten();
-    Ok(bytes.and_then(|bytes| decode_snapshot(&bytes)))
+    let bytes = unless_damaged(thread, index.pieces(|trees| &trees.snapshots, &key(thread, seq)))?.flatten();
+    Ok(bytes.and_then(|bytes| decode_snapshot(&bytes)).filter(|found| found.seq == seq))
 }
 
 fn encode_snapshot(snapshot: &Snapshot) -> Vec<u8> {

@@ -272,7 +272,7 @@ impl Translator {
         } else if let Event::LoopStarted(_) = event {
             self.scopes.push(self.is_visible());
         } else if let Event::SubWorkflowStarted(e) = event {
-            let shares = e.context.as_ref().is_none_or(|context| *context == NodeContext::Shared);
+            let shares = e.context == NodeContext::Shared;
             self.scopes.push(self.is_visible() && shares);
         } else if let Event::LoopEnded(_) | Event::SubWorkflowCompleted(_) | Event::SubWorkflowFailed(_) = event {
             self.scopes.pop();
