@@ -135,8 +135,19 @@ pub(crate) struct HttpParts {
 
 impl HttpClient {
     pub(crate) fn new(parts: HttpParts) -> Self {
-        let HttpParts { profile, name, wire, http, base, key, key_header, secrets, extra_headers, limits, default_model } =
-            parts;
+        let HttpParts {
+            profile,
+            name,
+            wire,
+            http,
+            base,
+            key,
+            key_header,
+            secrets,
+            extra_headers,
+            limits,
+            default_model,
+        } = parts;
         let mut headers = HeaderMap::new();
         wire.headers(&mut headers);
         let own_headers = extra_headers;
