@@ -10,7 +10,7 @@ use futures::StreamExt as _;
 use rethread::tools::mcp::McpServers;
 use rethread::tools::{Isolation, Registry, Workspace};
 use rethread_events::message::{Message, Role, ToolSpec};
-use rethread_llm::{CallContext, Client as _, Profiles, Provider, Request};
+use rethread_llm::{CallContext, Profiles, Provider, Request};
 use serde::Serialize;
 use serde_json::json;
 

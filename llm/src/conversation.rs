@@ -11,7 +11,7 @@ mod tests;
 
 use std::fmt;
 
-use rethread_events::message::{Media, Message, Part, Role};
+use rethread_events::message::{Message, Part, Role};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -96,16 +96,6 @@ fn parts(
 fn unknown(what: &str, value: &Value, place: &str) -> ConversationError {
     let name = value.get("type").or_else(|| value.get("role")).and_then(Value::as_str).unwrap_or("none");
     ConversationError::new(place, format!("{what} of type `{name}` cannot be read"))
-}
-
-/// The content of an address, if the address contains it.
-fn media(url: &str) -> Media {
-    match url.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,")) {
-        Some((media_type, data)) => {
-            Media::inline(Some(media_type), data)
-        }
-        None => Media::at(url),
-    }
 }
 
 /// The results of each answer's calls in one message, in the order of the calls, with the names of the tools.

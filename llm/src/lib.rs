@@ -48,9 +48,9 @@ pub use profiles::Profiles;
 pub use provider::Provider;
 pub use request::{CacheMode, Instructions, ReasoningOptions, Request, ResponseFormat};
 pub use response::{Cost, Response, UnitPrices};
-pub use shape::{Refused, refused};
 pub use rethread_events::message;
 pub use rethread_events::thread::Messages;
+pub use shape::{Refused, refused};
 
 /// The example of the README is compiled.
 #[cfg(doctest)]

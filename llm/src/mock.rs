@@ -122,7 +122,7 @@ fn build(answer: &MockAnswer, request: &Request, number: usize) -> Response {
         }
     });
     let usage = answer.usage.unwrap_or_else(|| estimate(request, &content));
-    let cx = AnswerContext { provider: NAME, n_answers: number, prefix: None };
+    let cx = AnswerContext::new(NAME, number);
     let id = format!("mock-{number}");
     let model = answer.model.clone().or_else(|| Some(request.model.clone()));
     let response = draft::response(content, (finish, None), usage, model, Some(id), cx);

@@ -9,9 +9,9 @@ use serde_json::{Map, Value};
 use crate::answers::CacheLimits;
 use crate::limit::RateLimits;
 use crate::mock::MockScript;
-use crate::provider::Provider;
 use crate::models::ModelFacts;
 use crate::prices::ProfilePrices;
+use crate::provider::Provider;
 use crate::request::{CacheMode, ReasoningOptions, Request, ResponseFormat, ToolChoice};
 use crate::retry::RetryPolicy;
 

@@ -159,7 +159,7 @@ pub fn read(answer: &str, request: &Request) -> Result<Response, LlmError> {
         Some(value) => (tool_calls(value, request)?, FinishReason::ToolCalls),
         None => (vec![Part::text(text)], FinishReason::Stop),
     };
-    let cx = AnswerContext { provider: NAME, n_answers: request.n_answers(), prefix: None };
+    let cx = AnswerContext::new(NAME, request.n_answers());
     let model = Some(request.model.clone());
     Ok(draft::response(content, (finish, None), Usage::default(), model, None, cx))
 }

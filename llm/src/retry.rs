@@ -11,8 +11,8 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-use rethread_events::event::RequestChange;
 use crate::client::{CallContext, Client, Delta, Layer, Listener, TryEvent};
+use rethread_events::event::RequestChange;
 use rethread_events::text::head_bytes;
 
 use crate::error::{ErrorKind, LlmError, MESSAGE_BYTES_MAX, model_kinds};

@@ -240,7 +240,9 @@ fn place(facts: &ModelFacts, provider: Provider, request: &mut Request) {
     let restricts = match provider {
         Provider::Anthropic | Provider::Gemini => true,
         // Servers that imitate OpenAI do not know lists of allowed tools.
-        Provider::Openai | Provider::OpenaiChat | Provider::OpenaiResponses => facts.system_messages == Some(SystemMessages::Anywhere),
+        Provider::Openai | Provider::OpenaiChat | Provider::OpenaiResponses => {
+            facts.system_messages == Some(SystemMessages::Anywhere)
+        }
         Provider::GeminiOpenai | Provider::Mock | Provider::Human => false,
     };
     if !restricts {

@@ -94,7 +94,9 @@ impl Counter {
         match part {
             Part::Text { text, .. } | Part::Refusal { text } => self.text(text),
             Part::Image(_) => PER_IMAGE,
-            Part::Document(media) | Part::Audio(media) => media.data.as_ref().map_or(0, |data| data.len() as u64 / DOCUMENT_BYTES_PER_TOKEN),
+            Part::Document(media) | Part::Audio(media) => {
+                media.data.as_ref().map_or(0, |data| data.len() as u64 / DOCUMENT_BYTES_PER_TOKEN)
+            }
             Part::Reasoning(thought) => thought.text.as_deref().map_or(0, |text| self.text(text)),
             Part::ToolCall(call) => {
                 let arguments = call.arguments_raw.clone().unwrap_or_else(|| call.arguments.0.to_string());

@@ -35,9 +35,15 @@ pub(crate) struct AnswerContext {
     pub(crate) n_answers: usize,
     /// The hash of what the answer is bound to, see [`Built::prefix`].
     pub(crate) prefix: Option<Hash>,
+    /// Whether the model writes its thoughts into the text, see [`Built::splits_think_tag`].
+    pub(crate) splits_think_tag: bool,
 }
 
 impl AnswerContext {
+    pub(crate) fn new(provider: &'static str, n_answers: usize) -> Self {
+        Self { provider, n_answers, prefix: None, splits_think_tag: false }
+    }
+
     pub(crate) fn malformed(self, what: impl AsRef<str>) -> LlmError {
         LlmError::new(ErrorKind::MalformedResponse, self.provider, what)
     }
@@ -48,4 +54,4 @@ impl AnswerContext {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -71,9 +71,7 @@ fn source(block: &Value, place: &str) -> Result<Media, ConversationError> {
     let place = format!("{place}.source");
     let source = block.get("source").unwrap_or(&Value::Null);
     match source.get("type").and_then(Value::as_str) {
-        Some("base64") => {
-            Ok(Media::inline(Some(text(source, "media_type", &place)?), text(source, "data", &place)?))
-        }
+        Some("base64") => Ok(Media::inline(Some(text(source, "media_type", &place)?), text(source, "data", &place)?)),
         Some("url") => Ok(Media::at(text(source, "url", &place)?)),
         _ => Err(unknown("a source", source, &place)),
     }

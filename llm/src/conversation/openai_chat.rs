@@ -3,7 +3,7 @@
 use rethread_events::message::{Message, Part, Reasoning, Role, ToolResult};
 use serde_json::Value;
 
-use super::{ConversationError, list, media, parts, text, unknown};
+use super::{ConversationError, list, parts, text, unknown};
 use crate::wire::{draft, json};
 
 pub(super) fn read(body: &Value) -> Result<Vec<Message>, ConversationError> {
@@ -38,8 +38,8 @@ fn part(part: &Value, place: &str) -> Result<Part, ConversationError> {
     match json::text(part, "type") {
         Some("text") => Ok(Part::text(text(part, "text", place)?)),
         Some("refusal") => Ok(Part::Refusal { text: text(part, "refusal", place)?.to_owned() }),
-        Some("image_url") => Ok(Part::Image(media(text(json::object(part, "image_url"), "url", place)?))),
-        Some("file") => Ok(Part::Document(media(text(json::object(part, "file"), "file_data", place)?))),
+        Some("image_url") => Ok(Part::Image(draft::media(text(json::object(part, "image_url"), "url", place)?))),
+        Some("file") => Ok(Part::Document(draft::media(text(json::object(part, "file"), "file_data", place)?))),
         _ => Err(unknown("a part", part, place)),
     }
 }

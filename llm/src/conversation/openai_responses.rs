@@ -3,9 +3,9 @@
 use rethread_events::message::{Message, Part, Role, ToolResult};
 use serde_json::Value;
 
-use super::{ConversationError, list, media, parts, text, unknown};
-use crate::wire::json;
+use super::{ConversationError, list, parts, text, unknown};
 use crate::wire::openai_responses::push_item_of_answer;
+use crate::wire::{draft, json};
 
 pub(super) fn read(body: &Value) -> Result<Vec<Message>, ConversationError> {
     let mut messages = Vec::new();
@@ -58,10 +58,10 @@ fn part(part: &Value, place: &str) -> Result<Part, ConversationError> {
     match json::text(part, "type") {
         Some("input_text" | "output_text") => Ok(Part::text(text(part, "text", place)?)),
         Some("refusal") => Ok(Part::Refusal { text: text(part, "refusal", place)?.to_owned() }),
-        Some("input_image") => Ok(Part::Image(media(text(part, "image_url", place)?))),
+        Some("input_image") => Ok(Part::Image(draft::media(text(part, "image_url", place)?))),
         Some("input_file") => {
             let name = if part.get("file_url").is_some() { "file_url" } else { "file_data" };
-            Ok(Part::Document(media(text(part, name, place)?)))
+            Ok(Part::Document(draft::media(text(part, name, place)?)))
         }
         _ => Err(unknown("a part", part, place)),
     }

@@ -10,9 +10,9 @@ const ALL: [ConversationFormat; 3] =
 
 fn wire(format: ConversationFormat) -> Box<dyn Wire> {
     match format {
-        ConversationFormat::OpenaiChat => Box::new(crate::wire::openai_chat::OpenaiChat::default()),
-        ConversationFormat::OpenaiResponses => Box::new(crate::wire::openai_responses::OpenaiResponses::default()),
-        ConversationFormat::Anthropic => Box::new(crate::wire::anthropic::Anthropic),
+        ConversationFormat::OpenaiChat => Box::new(crate::wire::tests::chat()),
+        ConversationFormat::OpenaiResponses => Box::new(crate::wire::tests::responses()),
+        ConversationFormat::Anthropic => Box::new(crate::wire::tests::anthropic()),
     }
 }
 

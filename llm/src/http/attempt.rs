@@ -41,12 +41,13 @@ impl HttpClient {
         let until = Instant::now() + Duration::from_millis(self.limits.try_ms);
         let path = self.wire.call_path(request);
         let built = self.build(request)?;
-        let prefix = built.prefix;
+        let (prefix, splits_think_tag) = (built.prefix, built.splits_think_tag);
         built.changes.iter().for_each(|change| listener.changed(change.clone()));
         let (answer, key) = self.post(&path, built, id, traceparent).await?;
         let request_id = fault::request_id(answer.headers());
         let reported_cost = fault::reported_cost(answer.headers());
-        let cx = AnswerContext { provider: self.name, n_answers: request.n_answers(), prefix };
+        let service_tier = fault::service_tier(answer.headers());
+        let cx = AnswerContext { prefix, splits_think_tag, ..AnswerContext::new(self.name, request.n_answers()) };
         let read = if request.stream {
             self.read_stream(answer, cx, listener).await
         } else {
@@ -58,6 +59,7 @@ impl HttpClient {
                 let clean = |id: String| self.without_keys(id, key.as_ref());
                 response.request_id = request_id.map(clean);
                 response.response_id = response.response_id.map(clean);
+                response.service_tier = response.service_tier.or(service_tier).map(clean);
                 if let Some(nanousd) = reported_cost.filter(|_| response.cost.is_none()) {
                     response.cost = Some(Cost { nanousd, prices: None });
                 }
@@ -96,8 +98,8 @@ impl HttpClient {
         id: &str,
         traceparent: Option<TraceParent>,
     ) -> Result<(reqwest::Response, Option<Key>), LlmError> {
-        let body =
-            serde_json::to_vec(&built.body).map_err(|e| LlmError::new(ErrorKind::InvalidRequest, self.name, e.to_string()))?;
+        let body = serde_json::to_vec(&built.body)
+            .map_err(|e| LlmError::new(ErrorKind::InvalidRequest, self.name, e.to_string()))?;
         if body.len() > self.limits.request_bytes_max {
             return Err(LlmError::new(
                 ErrorKind::TooLarge,

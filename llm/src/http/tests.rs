@@ -386,7 +386,7 @@ async fn background_answer_is_polled_until_complete() {
     let (base, seen) = server(vec![waits("queued"), busy, waits("in_progress"), json("200 OK", "", done)]).await;
     let mut profile = profile(&base);
     profile.provider = Provider::OpenaiResponses;
-    profile.params.extra = [("background".to_owned(), Value::Bool(true))].into_iter().collect();
+    profile.params.extra = [("background".to_owned(), serde_json::Value::Bool(true))].into_iter().collect();
     assert_eq!(ask(profile.clone(), false).await.0.unwrap().text(), "hello");
     let asked: Vec<_> = seen.lock().iter().map(|head| head.split(" HTTP").next().unwrap().to_owned()).collect();
     let poll = "GET /v1/responses/resp_1";
@@ -416,8 +416,7 @@ async fn unreported_usage_is_counted_and_priced() {
         );
         let (base, _) = server(vec![json("200 OK", "", &whole)]).await;
         let mut profile = profile(&base);
-        profile.prices =
-            Some(crate::UnitPrices { input: 1_000_000, output: 1_000_000, ..crate::UnitPrices::default() });
+        profile.prices = serde_json::from_str(r#"{ "input": 0.001, "output": 0.001 }"#).unwrap();
         let response = ask(profile, false).await.0.unwrap();
         let (figures, source) = response.figures();
         assert_eq!(source, rethread_events::message::UsageSource::Counted);
@@ -429,6 +428,48 @@ async fn unreported_usage_is_counted_and_priced() {
             (&"counted".into(), &9.into())
         );
     }
+}
+
+#[tokio::test]
+async fn cost_that_a_gateway_reports_wins_over_prices() {
+    let usage = r#""usage":{"prompt_tokens":1000,"completion_tokens":1000,"cost":0.0125}"#;
+    let whole = format!(r#"{{"choices":[{{"message":{{"content":"hello"}},"finish_reason":"stop"}}],{usage}}}"#);
+    let streamed = format!(
+        "content-type: text/event-stream\r\n\r\ndata: {{\"choices\":[{{\"delta\":{{\"content\":\"hello\"}},\"finish_reason\":\"stop\"}}]}}\n\n\
+         data: {{\"choices\":[],{usage}}}\n\ndata: [DONE]\n\n"
+    );
+    let (base, _) =
+        server(vec![json("200 OK", "", &whole), Does::Answers(format!("HTTP/1.1 200 OK\r\n{streamed}"))]).await;
+    let mut profile = profile(&base);
+    profile.prices = serde_json::from_str(r#"{ "input": 1, "output": 1 }"#).unwrap();
+    for stream in [false, true] {
+        let cost = ask(profile.clone(), stream).await.0.unwrap().cost.unwrap();
+        assert_eq!((cost.nanousd, cost.prices), (12_500_000, None), "stream: {stream}");
+    }
+}
+
+#[tokio::test]
+async fn tier_of_a_header_sets_the_price() {
+    let answer = r#"{"candidates":[{"content":{"parts":[{"text":"hello"}]},"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":1000,"candidatesTokenCount":10}}"#;
+    let (base, _) = server(vec![json("200 OK", "x-gemini-service-tier: priority\r\n", answer)]).await;
+    let mut profile = Profile::new(Provider::Gemini, "m");
+    (profile.base_url, profile.auth) = (Some(base), crate::profile::Auth::None);
+    profile.prices =
+        serde_json::from_str(r#"{ "input": 1, "output": 1, "priority": { "input": 2, "output": 3 } }"#).unwrap();
+    let response = ask(profile, false).await.0.unwrap();
+    assert_eq!(response.service_tier.as_deref(), Some("priority"));
+    assert_eq!(response.cost.unwrap().nanousd, 2_000_000 + 30_000);
+}
+
+#[tokio::test]
+async fn thoughts_are_split_off_as_the_profile_says() {
+    let answer = r#"{"choices":[{"message":{"content":"<think>Hm.</think>Hi."},"finish_reason":"stop"}]}"#;
+    let (base, _) = server(vec![json("200 OK", "", answer)]).await;
+    let mut profile = profile(&base);
+    assert_eq!(ask(profile.clone(), false).await.0.unwrap().text(), "<think>Hm.</think>Hi.");
+    profile.model_facts.think_tag = Some(true);
+    let response = ask(profile, false).await.0.unwrap();
+    assert_eq!((response.text().as_str(), response.reasoning().count()), ("Hi.", 1));
 }
 
 #[tokio::test]

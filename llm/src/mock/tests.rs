@@ -165,7 +165,9 @@ fn tool_call_ids_are_the_same_after_a_restart() {
               "output": 0
             }
           },
-          "cached": false
+          "cached": false,
+          "service_tier": null,
+          "details": null
         }"#]]
     .assert_eq(&serde_json::to_string_pretty(&first.unwrap()).unwrap());
 }

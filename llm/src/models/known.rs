@@ -78,7 +78,9 @@ impl KnownModels {
         let listed = self.listed(model);
         let is_listed = listed.is_some();
         let present = present_default(self.provider, self.address, model);
-        let facts = listed.unwrap_or_default().or(&present);
+        // A listed model without words for the effort takes none.
+        let efforts = listed.as_ref().map_or_else(|| present.efforts.clone(), |listed| listed.efforts.clone());
+        let facts = ModelFacts { efforts, ..listed.unwrap_or_default().or(&present) };
         // What a profile says holds for its own model, such as a deployment.
         let facts = if model == self.own.0 { self.own.1.clone().or(&facts) } else { facts };
         Known { facts, is_listed }

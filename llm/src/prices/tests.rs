@@ -1,56 +1,25 @@
+use serde_json::{Value, json};
+
 use super::*;
 use crate::Provider;
+use crate::models::ModelTable;
+use crate::wire::tests::{anthropic, chat, gemini, responses};
+use crate::wire::{AnswerContext, Wire};
 
 fn usage(input: u64, output: u64) -> Usage {
     Usage { input_tokens: Some(input), output_tokens: Some(output), ..Usage::default() }
 }
 
-#[test]
-fn built_in_table_is_complete_and_has_a_date() {
-    let table: PriceTable = serde_json::from_str(BUILT_IN).unwrap();
-    assert!(table.n_models() > 500 && table.date.starts_with("20"), "{} {}", table.n_models(), table.date);
-    let info = table.model_info("openai", "gpt-4o").unwrap();
-    assert_eq!(
-        (info.context_tokens_max, info.output_tokens_max, info.vision),
-        (Some(128_000), Some(16_384), Some(true))
-    );
-    for (name, entry) in &table.models {
-        assert!(entry.prices.input < 10_u64.pow(12) && entry.prices.output < 10_u64.pow(13), "{name}");
-    }
+/// The cost of a usage at the prices of the built-in table, in nano-dollars.
+fn billed(model: &str, tier: Option<&str>, usage: &Usage) -> Option<u64> {
+    let prices = ModelTable::built_in().entry(model).unwrap().into_owned().prices.unwrap();
+    Some(cost(prices.unit(usage.input_tokens?, tier)?, usage)?.nanousd)
 }
 
-#[test]
-fn dated_name_has_the_price_of_its_model_and_unknown_has_none() {
-    let table = PriceTable::built_in();
-    let plain = table.unit_prices("openai", "gpt-4o", 0);
-    assert!(plain.is_some());
-    assert_eq!(table.unit_prices("openai", "gpt-4o-2031-01-01", 0), plain);
-    assert!(table.unit_prices("anthropic", "claude-sonnet-4-5-20310101", 0).is_some());
-    assert_eq!(table.unit_prices("openai", "qwen3", 0), None);
-}
-
-#[test]
-fn reasoning_flag_is_taken_from_the_table() {
-    let table = PriceTable::built_in();
-    for (model, reasons) in [
-        ("gpt-6-sol", true),
-        ("gpt-6.1-terra-2031-01-01", true),
-        ("openai/o3-mini", true),
-        ("ft:o4-mini-2025-04-16:me::1", true),
-        ("chat-latest", true),
-        ("gpt-5-search-api", false),
-        ("gpt-4.1", false),
-        ("ft:gpt-4o-2024-08-06:me::1", false),
-        // Not in the table: by the family.
-        ("gpt-7.5-unheard-of", true),
-        ("o9", true),
-        ("gpt-4.9", false),
-        ("qwen3", false),
-        ("deepseek-reasoner", false),
-        ("olympus", false),
-    ] {
-        assert_eq!(table.reasons(model), reasons, "{model}");
-    }
+/// The usage of an answer and the tier in which it came.
+fn read(wire: &dyn Wire, answer: &Value) -> (Usage, Option<String>) {
+    let response = wire.answer(answer, AnswerContext::new("p", 0)).unwrap();
+    (response.figures().0, response.service_tier)
 }
 
 #[test]
@@ -65,29 +34,142 @@ fn a_cost_is_rounded_up_to_the_nano_dollar() {
 }
 
 #[test]
-fn cached_and_reasoning_tokens_have_their_own_prices() {
+fn each_kind_of_tokens_has_its_own_price() {
     let prices = UnitPrices {
         input: 1_000_000,
         output: 10_000_000,
         cached_input: Some(100_000),
         cache_write: Some(2_000_000),
+        cache_write_long: Some(3_000_000),
         reasoning: Some(20_000_000),
+        audio_input: Some(4_000_000),
+        audio_output: Some(40_000_000),
+        image_output: Some(50_000_000),
+        ..UnitPrices::default()
     };
-    let usage = Usage {
+    let text = Usage {
         cached_input_tokens: Some(400),
         cache_write_tokens: Some(100),
         reasoning_tokens: Some(5),
         ..usage(1_000, 20)
     };
-    assert_eq!(cost(prices, &usage).unwrap().nanousd, 500 + 40 + 200 + 150 + 100);
+    assert_eq!(cost(prices, &text).unwrap().nanousd, 500 + 40 + 200 + 150 + 100);
+    let media = Usage {
+        cache_write_long_tokens: Some(60),
+        audio_input_tokens: Some(10),
+        audio_output_tokens: Some(2),
+        image_output_tokens: Some(3),
+        ..text
+    };
+    assert_eq!(cost(prices, &media).unwrap().nanousd, 490 + 40 + 40 + 80 + 180 + 100 + 100 + 80 + 150);
+    // Without prices of their own they cost what text costs.
+    let plain = UnitPrices { input: 1_000_000, output: 10_000_000, ..UnitPrices::default() };
+    assert_eq!(cost(plain, &media).unwrap().nanousd, 1_000 + 200);
 }
 
 #[test]
-fn long_prompts_cost_more_where_the_table_says_so() {
-    let table = PriceTable::built_in();
-    let short = table.unit_prices("gemini", "models/gemini-2.5-pro", 200_000).unwrap();
-    let long = table.unit_prices("gemini", "gemini-2.5-pro", 200_001).unwrap();
-    assert!(long.input > short.input);
+fn a_fee_without_a_price_makes_the_cost_unknown() {
+    let prices = UnitPrices { input: 1_000_000, output: 1_000_000, ..UnitPrices::default() };
+    let searched = Usage { n_searches: Some(2), ..usage(1, 1) };
+    assert_eq!(cost(prices, &searched), None);
+    let prices = UnitPrices { search: Some(10_000_000), image: Some(40_000_000), ..prices };
+    let drawn = Usage { n_images: Some(1), ..searched };
+    assert_eq!(cost(prices, &drawn).unwrap().nanousd, 2 + 20_000_000 + 40_000_000);
+}
+
+/// <https://developers.openai.com/api/docs/pricing>: above 272,000 tokens of prompt the input costs twice as much and the
+/// output one and a half times, for the whole request; priority twice, flex and batch half.
+#[test]
+fn openai_prices_depend_on_length_and_tier() {
+    let long = usage(300_000, 1_000);
+    let dollars = |input: u64, output: u64| Some((300_000 * input + 1_000 * output) * 1_000);
+    assert_eq!(billed("openai/gpt-6-sol", None, &long), dollars(4, 15));
+    assert_eq!(billed("openai/gpt-6-sol", Some("default"), &long), dollars(4, 15));
+    assert_eq!(billed("openai/gpt-6-sol", Some("priority"), &long), dollars(8, 30));
+    let halves = dollars(4, 15).map(|whole| whole / 2);
+    assert_eq!(billed("openai/gpt-6-sol", Some("flex"), &long), halves);
+    assert_eq!(billed("openai/gpt-6-sol", Some("batch"), &long), halves);
+    let short = usage(272_000, 1_000);
+    assert_eq!(billed("openai/gpt-6-sol", None, &short), Some((272_000 * 2 + 1_000 * 10) * 1_000));
+}
+
+#[test]
+fn openai_answer_is_billed_by_its_tier_caches_and_searches() {
+    let answer = json!({ "id": "r1", "status": "completed", "model": "gpt-6-sol", "service_tier": "priority",
+        "output": [],
+        "tool_usage": { "web_search": { "num_requests": 2 }, "image_gen": { "input_tokens": 0, "output_tokens": 0, "total_tokens": 0 } },
+        "usage": { "input_tokens": 300_000, "output_tokens": 1_000, "total_tokens": 301_000,
+            "input_tokens_details": { "cached_tokens": 100_000, "cache_write_tokens": 50_000,
+                "cache_write_tokens_details": { "ttl_30m_tokens": 10_000, "ttl_12h_tokens": 40_000 } },
+            "output_tokens_details": { "reasoning_tokens": 10 } } });
+    let (usage, tier) = read(&responses(), &answer);
+    // In dollars per million: input 8, cached 0.8, written 10 and 20, output 30; a search 0.01.
+    let tokens = (150_000 * 80 + 100_000 * 8 + 10_000 * 100 + 40_000 * 200 + 1_000 * 300) * 100;
+    assert_eq!(billed("openai/gpt-6-sol", tier.as_deref(), &usage), Some(tokens + 2 * 10_000_000));
+}
+
+/// <https://platform.claude.com/docs/en/about-claude/pricing>: what is written for an hour costs 4 dollars, a search a
+/// cent; a compaction is billed like an answer and stands in `iterations` alone.
+#[test]
+fn anthropic_answer_is_billed_with_long_caches_searches_and_compaction() {
+    let answer = json!({ "id": "m1", "model": "claude-sonnet-5-5", "content": [], "stop_reason": "end_turn", "usage": {
+        "input_tokens": 10, "output_tokens": 5, "cache_creation_input_tokens": 1_000,
+        "cache_creation": { "ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": 1_000 },
+        "server_tool_use": { "web_search_requests": 3 }, "service_tier": "priority",
+        "iterations": [
+            { "type": "compaction", "input_tokens": 100_000, "output_tokens": 3_000 },
+            { "type": "message", "input_tokens": 10, "output_tokens": 5 },
+        ] } });
+    let (usage, tier) = read(&anthropic(), &answer);
+    assert_eq!((usage.input_tokens, usage.output_tokens, usage.n_searches), (Some(101_010), Some(3_005), Some(3)));
+    let tokens = (100_010 * 2 + 1_000 * 4 + 3_005 * 10) * 1_000;
+    assert_eq!(billed("anthropic/claude-sonnet-5-5", tier.as_deref(), &usage), Some(tokens + 3 * 10_000_000));
+    let mut answer = answer;
+    answer["usage"]["cache_creation"] = json!({ "ephemeral_5m_input_tokens": 400, "ephemeral_1h_input_tokens": 600 });
+    let (usage, _) = read(&anthropic(), &answer);
+    let tokens = (100_010 * 20 + 400 * 25 + 600 * 40 + 3_005 * 100) * 100;
+    assert_eq!(billed("anthropic/claude-sonnet-5-5", None, &usage), Some(tokens + 3 * 10_000_000));
+}
+
+/// <https://ai.google.dev/gemini-api/docs/pricing>: what a tool brings is input, what a search brings is not; a search
+/// costs 0.014 dollars for each query, with models before 3 0.035 for each prompt.
+#[test]
+fn gemini_answer_is_billed_with_its_tools() {
+    let answer = |model: &str, queries: Value| {
+        json!({ "candidates": [{ "content": { "parts": [{ "text": "x" }] }, "finishReason": "STOP",
+            "groundingMetadata": { "webSearchQueries": queries } }], "modelVersion": model,
+            "usageMetadata": { "promptTokenCount": 10, "candidatesTokenCount": 5, "toolUsePromptTokenCount": 700, "totalTokenCount": 715 } })
+    };
+    let cost_of = |model: &str, queries: Value| {
+        let (usage, tier) = read(&gemini(), &answer(model, queries));
+        assert_eq!(usage.total_tokens, Some(715));
+        billed(&format!("gemini/{model}"), tier.as_deref(), &usage)
+    };
+    let preview = "gemini-3-flash-preview";
+    assert_eq!(cost_of(preview, json!([])), Some((710 * 5 + 5 * 30) * 100));
+    assert_eq!(cost_of(preview, json!(["a", "b", "", "a"])), Some((10 * 5 + 5 * 30) * 100 + 2 * 14_000_000));
+    assert_eq!(cost_of("gemini-2.5-flash", json!(["a", "b"])), Some((10 * 3 + 5 * 25) * 100 + 35_000_000));
+}
+
+/// <https://openrouter.ai/docs/use-cases/usage-accounting>
+#[test]
+fn cost_that_a_gateway_reports_is_read() {
+    let cost_of = |usage: Value| {
+        let answer = json!({ "choices": [{ "message": { "content": "x" }, "finish_reason": "stop" }], "usage": usage });
+        let response = chat().answer(&answer, AnswerContext::new("p", 0)).unwrap();
+        response.cost.map(|cost| (cost.nanousd, cost.prices))
+    };
+    assert_eq!(cost_of(json!({ "prompt_tokens": 1, "cost": 0.95 })), Some((950_000_000, None)));
+    assert_eq!(cost_of(json!({ "cost": 0 })), Some((0, None)));
+    let byok = |is_byok: bool, upstream: Value| {
+        cost_of(json!({ "cost": 0.05, "is_byok": is_byok, "cost_details": { "upstream_inference_cost": upstream } }))
+    };
+    assert_eq!(byok(true, json!(0.2)), Some((250_000_000, None)));
+    assert_eq!(byok(false, json!(0.2)), Some((50_000_000, None)));
+    assert_eq!(byok(true, Value::Null), Some((50_000_000, None)));
+    for usage in [json!({}), json!({ "cost": null }), json!({ "cost": -1 }), json!({ "cost": "?" })] {
+        assert_eq!(cost_of(usage), None);
+    }
 }
 
 #[test]

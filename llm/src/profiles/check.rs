@@ -43,7 +43,10 @@ pub(super) fn numbers(name: &str, profile: &Profile) -> Result<(), ProfileError>
         return Err(fault("model_facts.prices", "belongs into `prices`, in dollars per million tokens".into()));
     }
     if let Some(list) = profile.price_list.as_deref().filter(|list| crate::prices::list_named(list).is_none()) {
-        return Err(fault("price_list", format!("is `{}`, which the table of models does not have", text::head(list, 80))));
+        return Err(fault(
+            "price_list",
+            format!("is `{}`, which the table of models does not have", text::head(list, 80)),
+        ));
     }
     if let Some(n) = params.reasoning.as_ref().and_then(|reasoning| reasoning.budget_tokens).filter(|n| *n < -1) {
         return Err(fault("params.reasoning.budget_tokens", format!("is {n}, and must be at least 0, or -1")));

@@ -32,7 +32,7 @@ fn profiles_are_found_by_name_and_by_model() {
     let one = profiles.client("fast").unwrap();
     assert!(Arc::ptr_eq(&one, &profiles.client("fast").unwrap()), "made once");
     assert!(Arc::ptr_eq(&one, &profiles.client_for_model("gpt-4o-mini").unwrap()));
-    assert_eq!(profiles.client_for_model("gpt-4.1").unwrap().provider(), "openai_chat");
+    assert_eq!(profiles.client_for_model("gpt-4.1").unwrap().provider(), "openai_responses");
     assert_eq!(profiles.client_for_model("mock/x").unwrap().provider(), "mock");
     assert_eq!(profiles.all().unwrap().len(), 2);
 }
@@ -119,9 +119,9 @@ fn profile_has_prices_limits_a_cache_and_fallbacks() {
         model = "m2"
         script = { answers = [{ text = "hello", usage = { input_tokens = 1000, output_tokens = 10 } }] }
         limits = { requests_per_minute = 60, algorithm = "sliding_window" }
-        prices = { input = 1_000_000_000, output = 2_000_000_000 }
-        context_tokens_max = 4096
-        cache = {}
+        prices = { input = 1, output = 2 }
+        model_facts = { context = 4096 }
+        answer_cache = {}
     "#;
     let profiles = Profiles::from_toml(text).unwrap().with_cache_folder(folder.path());
     let client = profiles.client("first").unwrap();
@@ -177,7 +177,7 @@ fn hidden_reasoning_is_billed() {
         [profiles.gemini]
         provider = "gemini_openai"
         model = "m"
-        prices = { input = 300_000_000, output = 2_500_000_000 }
+        prices = { input = 0.3, output = 2.5 }
     "#;
     // Figures of a real answer: 38 tokens of thinking are in the sum alone.
     let usage = rethread_events::message::Usage {
@@ -198,5 +198,5 @@ fn request_body_is_built_without_key_or_request() {
     let profiles = Profiles::from_toml(TWO).unwrap().with_env(env(&[]));
     let request: crate::Request = serde_json::from_str(r#"{"messages": [{"role": "user", "content": "hi"}]}"#).unwrap();
     let body = profiles.body("fast", &request).unwrap().unwrap();
-    expect![[r#"{"model":"gpt-4o-mini","messages":[{"role":"user","content":"hi"}]}"#]].assert_eq(&body.to_string());
+    expect![[r#"{"model":"gpt-4o-mini","messages":[{"role":"user","content":"hi"}],"prompt_cache_key":"af30183528af2a2094d0fa43bc46353e"}"#]].assert_eq(&body.to_string());
 }

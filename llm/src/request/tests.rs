@@ -29,9 +29,9 @@ fn unknown_key_is_refused_at_every_level() {
         ),
         (
             part(serde_json::json!({ "type": "tool_result", "tool_call_id": "1", "content": [
-                { "type": "text", "text": "a", "annotations": [] },
+                { "type": "text", "text": "a", "citations": [] },
             ]})),
-            "annotations",
+            "citations",
         ),
         (part(serde_json::json!({ "type": "opaque", "provider": "p", "data": 1, "more": 2 })), "more"),
         (serde_json::json!({ "messages": [{ "role": "user", "content": "a", "name": "b" }] }), "name"),

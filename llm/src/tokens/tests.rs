@@ -59,14 +59,7 @@ fn tools_and_images_count() {
     assert_eq!(counter.tools(&[]), 0);
     assert!(counter.tools(std::slice::from_ref(&bare)) < counter.tools(std::slice::from_ref(&rich)));
     assert_eq!(counter.tools(&[bare.clone(), rich.clone()]) + 12, counter.tools(&[bare]) + counter.tools(&[rich]));
-    let image = Message {
-        role: Role::User,
-        content: vec![Part::Image(rethread_events::message::Media {
-            media_type: None,
-            data: None,
-            url: Some("x".into()),
-        })],
-    };
+    let image = Message { role: Role::User, content: vec![Part::Image(rethread_events::message::Media::at("x"))] };
     assert_eq!(counter.message(&image), 4 + 765);
 }
 

@@ -10,9 +10,9 @@ use reqwest::header::{HeaderMap, HeaderValue};
 use serde_json::Value;
 
 use super::{AnswerContext, Assembler, Built, Wire, json};
-use crate::models::KnownModels;
 use crate::client::ModelEntry;
 use crate::error::LlmError;
+use crate::models::KnownModels;
 use crate::request::Request;
 use crate::response::Response;
 pub(crate) use read::part_of_answer;

@@ -118,6 +118,40 @@ pub(crate) fn response(
     }
 }
 
+/// What a provider says of an answer besides its content, by name.
+#[derive(Debug, Default)]
+pub(crate) struct Details(Map<String, Value>);
+
+impl Details {
+    /// Stores what is said under this name. In a stream the last word counts; an empty list or object withdraws it, and
+    /// null says nothing.
+    pub(crate) fn put(&mut self, name: &str, value: Option<&Value>) {
+        match value {
+            None | Some(Value::Null) => {}
+            Some(value) if is_empty(value) => {
+                self.0.remove(name);
+            }
+            Some(value) if self.0.get(name) == Some(value) => {}
+            Some(value) => {
+                self.0.insert(name.to_owned(), value.clone());
+            }
+        }
+    }
+
+    pub(crate) fn json(self) -> Option<Json> {
+        (!self.0.is_empty()).then(|| Value::Object(self.0).into())
+    }
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        Value::String(text) => text.is_empty(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
 /// The text of a tool's result, parts joined with LF; what is not text is left out.
 pub(crate) fn result_text(content: &[Part]) -> String {
     let mut out = String::new();
@@ -176,6 +210,14 @@ pub(crate) fn schema(parameters: &Json) -> Value {
             Value::Object(out)
         }
         _ => serde_json::json!({ "type": "object", "properties": {} }),
+    }
+}
+
+/// The content of an address, if the address contains it.
+pub(crate) fn media(url: &str) -> Media {
+    match url.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,")) {
+        Some((media_type, data)) => Media::inline(Some(media_type), data),
+        None => Media::at(url),
     }
 }
 

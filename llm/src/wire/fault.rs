@@ -217,6 +217,13 @@ pub(crate) fn request_id(headers: &HeaderMap) -> Option<String> {
         .map(|id| crate::error::excerpt(id, 200))
 }
 
+/// The tier of service in which Gemini answered.
+/// <https://ai.google.dev/gemini-api/docs/priority-inference>
+pub(crate) fn service_tier(headers: &HeaderMap) -> Option<String> {
+    Some(crate::error::excerpt(headers.get("x-gemini-service-tier")?.to_str().ok()?, 200))
+        .filter(|tier| !tier.is_empty())
+}
+
 /// The cost that a gateway reports for a whole answer, in nano-dollars.
 /// <https://docs.litellm.ai/docs/proxy/cost_tracking>
 pub(crate) fn reported_cost(headers: &HeaderMap) -> Option<u64> {

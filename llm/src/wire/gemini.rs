@@ -1,5 +1,6 @@
 //! Gemini's own API. <https://ai.google.dev/api/generate-content>
 
+mod grounding;
 mod partial;
 mod read;
 mod schema;

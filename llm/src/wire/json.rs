@@ -28,6 +28,11 @@ pub(crate) fn count(value: &Value, key: &str) -> Option<u64> {
     })
 }
 
+/// The count under `key`, when it is not 0.
+pub(crate) fn positive(value: &Value, key: &str) -> Option<u64> {
+    count(value, key).filter(|count| *count > 0)
+}
+
 /// The list under `key`, empty when there is none.
 pub(crate) fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
     value.get(key).and_then(Value::as_array).map_or(&[], Vec::as_slice)

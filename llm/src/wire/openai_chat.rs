@@ -3,7 +3,9 @@
 
 mod plain;
 mod read;
+pub(in crate::wire) mod sources;
 mod stream;
+mod think;
 pub(in crate::wire) mod write;
 
 use std::sync::Arc;
@@ -42,7 +44,8 @@ impl Wire for OpenaiChat {
     }
 
     fn build(&self, request: &Request) -> Result<Built, LlmError> {
-        Ok(write::body(self, request).into())
+        let splits_think_tag = self.models.of(&request.model).facts.think_tag == Some(true);
+        Ok(Built { body: write::body(self, request), splits_think_tag, ..Built::default() })
     }
 
     fn answer(&self, body: &Value, cx: AnswerContext) -> Result<Response, LlmError> {

@@ -73,6 +73,8 @@ pub(crate) struct Built {
     pub(crate) prefix: Option<Hash>,
     /// What is left out of the request.
     pub(crate) changes: Vec<RequestChange>,
+    /// Whether the model writes its thoughts into the text, between `<think>` and `</think>`.
+    pub(crate) splits_think_tag: bool,
 }
 
 impl From<Value> for Built {

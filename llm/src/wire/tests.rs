@@ -4,17 +4,51 @@
 mod anthropic;
 mod fuzz;
 mod gemini;
+mod kept;
 mod openai_chat;
 mod openai_responses;
 
 use expect_test::Expect;
 use serde_json::Value;
 
+use std::sync::Arc;
+
 use super::*;
 use crate::http::HttpLimits;
 use crate::http::reading::Reading;
+use crate::models::{Address, KnownModels, ModelFacts, ModelTable};
+use crate::profile::Profile;
+use crate::provider::Provider;
 use crate::request::Request;
 use crate::response::Response;
+
+/// The models of the table, at an address that is not the provider's own.
+fn models(provider: Provider) -> Arc<KnownModels> {
+    models_with(provider, "test-model", ModelFacts::default())
+}
+
+/// The same, with what a profile says of its model.
+fn models_with(provider: Provider, model: &str, model_facts: ModelFacts) -> Arc<KnownModels> {
+    let profile = Profile { model_facts, ..Profile::new(provider, model) };
+    Arc::new(KnownModels::new(&profile, Address::Other, ModelTable::built_in()))
+}
+
+pub(crate) fn chat() -> super::openai_chat::OpenaiChat {
+    let models = models(Provider::OpenaiChat);
+    super::openai_chat::OpenaiChat { gemini: false, api_version: None, reasoning_field: None, models }
+}
+
+pub(crate) fn responses() -> super::openai_responses::OpenaiResponses {
+    super::openai_responses::OpenaiResponses { api_version: None, models: models(Provider::OpenaiResponses) }
+}
+
+pub(crate) fn anthropic() -> super::anthropic::Anthropic {
+    super::anthropic::Anthropic { models: models(Provider::Anthropic) }
+}
+
+pub(crate) fn gemini() -> super::gemini::Gemini {
+    super::gemini::Gemini { models: models(Provider::Gemini) }
+}
 
 /// A request with everything in it: instructions in two places, a picture, thoughts, two calls in one answer (one
 /// that failed, one with a picture in its result), tools, a schema, and parameters.
@@ -65,9 +99,9 @@ fn check_body(wire: &dyn Wire, request: &Request, expected: Expect) {
     expected.assert_eq(&serde_json::to_string_pretty(&wire.body(request).unwrap()).unwrap());
 }
 
-/// Reads an answer in one piece and in many and prints it; both must be the same.
-fn check_answer(wire: &dyn Wire, whole: &str, streamed: &str, expected: Expect) {
-    let cx = AnswerContext { provider: "p", n_answers: 2 };
+/// Reads an answer in one piece and in many, prints and returns it; both must be the same.
+fn check_answer(wire: &dyn Wire, whole: &str, streamed: &str, expected: Expect) -> Response {
+    let cx = AnswerContext::new("p", 2);
     let limits = HttpLimits::default();
     let one = Reading::new(wire, cx, &limits).whole(whole.as_bytes(), &mut ()).unwrap();
     let mut many = Reading::new(wire, cx, &limits);
@@ -81,13 +115,14 @@ fn check_answer(wire: &dyn Wire, whole: &str, streamed: &str, expected: Expect) 
     fields["usage"].as_object_mut().unwrap().retain(|_, value| !value.is_null());
     expected.assert_eq(&serde_json::to_string_pretty(&printed).unwrap());
     // The answer can be sent again.
-    let again = Request::new("m", vec![std::sync::Arc::new(one.message)]);
+    let again = Request::new("m", vec![Arc::new(one.message.clone())]);
     assert!(wire.body(&again).is_ok());
+    one
 }
 
 /// The finish reason of an answer in one piece.
 fn finish(wire: &dyn Wire, whole: &str) -> String {
-    let cx = AnswerContext { provider: "p", n_answers: 0 };
+    let cx = AnswerContext::new("p", 0);
     match Reading::new(wire, cx, &HttpLimits::default()).whole(whole.as_bytes(), &mut ()) {
         Ok(response) => serde_json::to_value(response.finish_reason).unwrap().as_str().unwrap().to_owned(),
         Err(error) => format!("error: {}", error.kind),

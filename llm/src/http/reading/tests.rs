@@ -5,17 +5,14 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::client::Delta;
-use crate::wire::anthropic::Anthropic;
-use crate::wire::gemini::Gemini;
-use crate::wire::openai_chat::OpenaiChat;
-use crate::wire::openai_responses::OpenaiResponses;
+use crate::wire::tests::{anthropic, chat, gemini, responses};
 
 fn wires() -> Vec<(&'static str, Box<dyn Wire>)> {
     vec![
-        ("openai_chat", Box::new(OpenaiChat::default())),
-        ("openai_responses", Box::new(OpenaiResponses::default())),
-        ("anthropic", Box::new(Anthropic)),
-        ("gemini", Box::new(Gemini)),
+        ("openai_chat", Box::new(chat())),
+        ("openai_responses", Box::new(responses())),
+        ("anthropic", Box::new(anthropic())),
+        ("gemini", Box::new(gemini())),
     ]
 }
 
@@ -23,7 +20,7 @@ type Outcome = (Result<Response, LlmError>, Vec<Delta>);
 
 /// Reads pieces as the client does, to the end or to the first error.
 fn read(name: &'static str, wire: &dyn Wire, pieces: &[&[u8]], limits: &HttpLimits) -> Outcome {
-    let cx = AnswerContext { provider: name, n_answers: 3 };
+    let cx = AnswerContext::new(name, 3);
     let mut deltas = Vec::new();
     let mut reading = Reading::new(wire, cx, limits);
     for piece in pieces {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::read::{self, Figures};
+use super::read::{self, Envelope};
 use crate::client::{Delta, Listener};
 use crate::error::LlmError;
 use crate::response::Response;
@@ -18,6 +18,7 @@ struct Block {
     text: String,
     signature: String,
     input: String,
+    citations: Vec<Value>,
     /// Which call of the answer it is.
     call: Option<usize>,
 }
@@ -25,10 +26,7 @@ struct Block {
 /// The pieces so far.
 pub(super) struct MessageStream {
     cx: AnswerContext,
-    id: Option<String>,
-    model: Option<String>,
-    figures: Figures,
-    stop_reason: Option<String>,
+    envelope: Envelope,
     blocks: BTreeMap<u64, Block>,
     n_calls: usize,
     ended: bool,
@@ -36,16 +34,7 @@ pub(super) struct MessageStream {
 
 impl MessageStream {
     pub(super) fn new(cx: AnswerContext) -> Self {
-        Self {
-            cx,
-            id: None,
-            model: None,
-            figures: Figures::default(),
-            stop_reason: None,
-            blocks: BTreeMap::new(),
-            n_calls: 0,
-            ended: false,
-        }
+        Self { cx, envelope: Envelope::default(), blocks: BTreeMap::new(), n_calls: 0, ended: false }
     }
 
     fn start_block(&mut self, value: &Value, listener: &mut dyn Listener) {
@@ -68,6 +57,7 @@ impl MessageStream {
             text: text.unwrap_or_default().to_owned(),
             signature: json::owned(&start, "signature").unwrap_or_default(),
             input: String::new(),
+            citations: Vec::new(),
             call,
             start,
         };
@@ -98,6 +88,14 @@ impl MessageStream {
             // It comes whole; a second one would be a better one, not a continuation.
             block.signature.clear();
             block.signature.push_str(signature);
+        } else if let Some(citation) = delta.get("citation") {
+            block.citations.push(citation.clone());
+        } else if json::text(delta, "type") == Some("compaction_delta")
+            && let (Some(block), Some(more)) = (block.start.as_object_mut(), delta.as_object())
+        {
+            // It comes whole.
+            block
+                .extend(more.iter().filter(|(key, _)| *key != "type").map(|(key, value)| (key.clone(), value.clone())));
         }
     }
 }
@@ -113,19 +111,12 @@ impl Assembler for MessageStream {
             self.cx.malformed(format!("an event is not JSON ({e}): {begin}"))
         })?;
         match json::text(&value, "type").unwrap_or(&event.name) {
-            "message_start" => {
-                let message = json::object(&value, "message");
-                self.id = json::owned(message, "id");
-                self.model = json::owned(message, "model");
-                self.figures.add(json::object(message, "usage"));
-            }
+            "message_start" => self.envelope.add(json::object(&value, "message")),
             "content_block_start" => self.start_block(&value, listener),
             "content_block_delta" => self.continue_block(&value, listener),
             "message_delta" => {
-                if let Some(reason) = json::filled(json::object(&value, "delta"), "stop_reason") {
-                    self.stop_reason = Some(reason.to_owned());
-                }
-                self.figures.add(json::object(&value, "usage"));
+                self.envelope.add(&value);
+                self.envelope.add(json::object(&value, "delta"));
             }
             "message_stop" => {
                 self.ended = true;
@@ -155,11 +146,13 @@ impl Assembler for MessageStream {
                         fields.insert(key.into(), text.as_str().into());
                     }
                 }
+                if !block.citations.is_empty() {
+                    fields.insert("citations".into(), block.citations.into());
+                }
             }
             read::part(&start, Some(&block.input))
         });
         let content = parts.collect();
-        let reason = self.stop_reason.as_deref();
-        Ok(read::respond(content, reason, self.figures.usage(), self.model, self.id, self.cx))
+        Ok(self.envelope.respond(content, self.cx))
     }
 }

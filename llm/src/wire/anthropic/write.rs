@@ -280,8 +280,7 @@ fn trim_prefill(messages: &mut [Value]) {
 
 fn block(part: &Part) -> Option<Value> {
     match part {
-        Part::Text { text, annotations, .. } => cited_text(text, annotations),
-        Part::Refusal { text } => text_block(text),
+        Part::Text { text, .. } | Part::Refusal { text } => text_block(text),
         Part::Image(media) => Some(json!({ "type": "image", "source": source(media, "image/png")? })),
         Part::Document(media) => Some(json!({ "type": "document", "source": source(media, "application/pdf")? })),
         Part::Opaque { provider, data } | Part::ProviderTool(ProviderTool { provider, data, .. }) if provider == NAME => {
@@ -296,7 +295,7 @@ fn block(part: &Part) -> Option<Value> {
     }
 }
 
-/// A text with the citations that it came with: all of an answer goes back.
+/// A text with the citations that it came with: all of an answer goes back. In other turns they are refused.
 fn cited_text(text: &str, annotations: &[Annotation]) -> Option<Value> {
     let mut block = text_block(text)?;
     let own = annotations.iter().filter(|annotation| annotation.provider.as_deref() == Some(NAME));
@@ -315,6 +314,7 @@ fn citation(mut citation: Value) -> Option<Value> {
 
 fn answer_block(part: &Part) -> Option<Value> {
     match part {
+        Part::Text { text, annotations, .. } => cited_text(text, annotations),
         Part::Reasoning(thought) => thinking(thought),
         Part::ToolCall(call) => Some(json!({
             "type": "tool_use",

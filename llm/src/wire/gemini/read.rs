@@ -1,14 +1,16 @@
 //! A Gemini answer in neutral words. A stream is a row of answers, each with a few more parts, so both read alike.
 
 use rethread_events::json::Json;
-use rethread_events::message::{FinishReason, Part, Reasoning, ToolCall, Usage};
+use rethread_events::message::{FinishReason, Media, Part, ProviderTool, ProviderToolStep, Reasoning, ToolCall, Usage};
 use serde_json::{Map, Value};
 
+use super::grounding::Grounding;
 use super::{NAME, partial};
 use crate::client::{Delta, Listener};
 use crate::error::LlmError;
 use crate::response::Response;
-use crate::wire::{AnswerContext, draft, fault, json};
+use crate::wire::draft::{self, Details};
+use crate::wire::{AnswerContext, fault, json};
 
 /// An answer, as far as it is known.
 #[derive(Debug, Default)]
@@ -19,10 +21,14 @@ pub(super) struct Answer {
     open: Vec<OpenCall>,
     finish: Option<String>,
     blocked: Option<String>,
-    usage: Usage,
+    figures: Figures,
+    service_tier: Option<String>,
     model: Option<String>,
     id: Option<String>,
     began: bool,
+    grounding: Grounding,
+    logprobs: Map<String, Value>,
+    details: Details,
 }
 
 /// A call whose arguments are coming in.
@@ -62,12 +68,16 @@ impl Answer {
             self.id = Some(id.to_owned());
         }
         if let Some(figures) = body.get("usageMetadata").filter(|u| u.is_object()) {
-            add_usage(figures, &mut self.usage);
+            self.figures.add(figures);
+            self.service_tier = json::filled(figures, "trafficType").map(tier_of_traffic).or(self.service_tier.take());
         }
-        if let Some(reason) = json::filled(json::object(body, "promptFeedback"), "blockReason") {
+        let feedback = json::object(body, "promptFeedback");
+        if let Some(reason) = json::filled(feedback, "blockReason") {
             self.blocked = Some(reason.to_owned());
             self.began = true;
+            self.details.put("prompt_feedback", Some(feedback));
         }
+        self.details.put("safety_ratings", feedback.get("safetyRatings"));
         // With several candidates the first is the answer; in a stream it may be missing from a piece.
         let candidates = json::list(body, "candidates");
         self.began |= !candidates.is_empty();
@@ -76,6 +86,11 @@ impl Answer {
         for part in json::list(json::object(candidate, "content"), "parts") {
             self.part(part, listener).map_err(|why| cx.malformed(why))?;
         }
+        self.grounding.add(json::object(candidate, "groundingMetadata"));
+        for (name, key) in DETAILS {
+            self.details.put(name, candidate.get(key));
+        }
+        self.add_logprobs(json::object(candidate, "logprobsResult"));
         if let Some(reason) = json::filled(candidate, "finishReason") {
             self.finish = Some(reason.to_owned());
         }
@@ -96,10 +111,52 @@ impl Answer {
                 listener.delta(if thought { Delta::Reasoning(text) } else { Delta::Text(text) });
             }
             if thought { self.thought(text, signature) } else { self.text(text, signature) }
-        } else if part.as_object().is_some_and(|fields| !fields.is_empty()) {
-            self.content.push(Part::Opaque { provider: NAME.into(), data: part.clone().into() });
+        } else if let Some(fields) = part.as_object().filter(|fields| !fields.is_empty()) {
+            self.other(fields);
         }
         Ok(())
+    }
+
+    /// Takes what is neither text nor a call: what the model made, and what the provider's own tools did.
+    fn other(&mut self, fields: &Map<String, Value>) {
+        let data = || Json::from(Value::Object(fields.clone()));
+        let is_thought = fields.get("thought").and_then(Value::as_bool) == Some(true);
+        if let Some((key, media)) = media(fields).filter(|_| !is_thought) {
+            // Its signature and the like.
+            let more: Map<_, _> = fields
+                .iter()
+                .filter(|(name, _)| *name != key)
+                .map(|(name, value)| (name.clone(), value.clone()))
+                .collect();
+            if !more.is_empty() {
+                let data = serde_json::json!({ "type": FIELDS, "fields": more }).into();
+                self.content.push(Part::Opaque { provider: NAME.into(), data });
+            }
+            let kind = media.media_type.as_deref().and_then(|kind| kind.split('/').next());
+            self.content.push(match kind {
+                Some("image") => Part::Image(media),
+                Some("audio") => Part::Audio(media),
+                _ => Part::Document(media),
+            });
+        } else if let Some((step, name, item)) = provider_tool(fields) {
+            let (id, name) = (json::owned(item, "id"), json::filled(item, "toolType").unwrap_or(name).to_owned());
+            let tool = ProviderTool { provider: NAME.into(), step, id, name, data: data() };
+            self.content.push(Part::ProviderTool(tool));
+        } else {
+            self.content.push(Part::Opaque { provider: NAME.into(), data: data() });
+        }
+    }
+
+    /// Each piece of a stream has those of its own tokens.
+    fn add_logprobs(&mut self, logprobs: &Value) {
+        for (key, value) in logprobs.as_object().into_iter().flatten() {
+            match (self.logprobs.get_mut(key), value) {
+                (Some(Value::Array(known)), Value::Array(more)) => known.extend(more.iter().cloned()),
+                _ => {
+                    self.logprobs.insert(key.clone(), value.clone());
+                }
+            }
+        }
     }
 
     /// Text continues the text before it, unless one of the two is signed: a signature belongs to exactly the part
@@ -229,7 +286,65 @@ impl Answer {
             ) => FinishReason::Error,
             Some(_) => FinishReason::Other,
         };
-        draft::response(self.content, (finish, raw), self.usage, self.model, self.id, cx)
+        self.grounding.annotate(&mut self.content);
+        let usage = self.figures.usage(&self.grounding, self.model.as_deref());
+        self.details.put("grounding", Some(&self.grounding.json()));
+        self.details.put("logprobs", Some(&self.logprobs.into()));
+        Response {
+            service_tier: self.service_tier,
+            details: self.details.json(),
+            ..draft::response(self.content, (finish, raw), usage, self.model, self.id, cx)
+        }
+    }
+}
+
+/// What is kept of a candidate besides its content, and its names there.
+const DETAILS: [(&str, &str); 5] = [
+    ("finish_message", "finishMessage"),
+    ("citations", "citationMetadata"),
+    ("url_context", "urlContextMetadata"),
+    ("safety_ratings", "safetyRatings"),
+    ("avg_logprobs", "avgLogprobs"),
+];
+
+/// The mark of an opaque part that holds fields of the image, document or recording after it: they go back in one part.
+const FIELDS: &str = "part_fields";
+
+/// The fields that an opaque part holds for the part after it.
+pub(super) fn fields(data: &Value) -> Option<&Map<String, Value>> {
+    (json::text(data, "type") == Some(FIELDS)).then(|| data.get("fields")?.as_object())?
+}
+
+/// What a part holds inline or by reference, and the field that holds it.
+fn media(fields: &Map<String, Value>) -> Option<(&'static str, Media)> {
+    let of = |key: &'static str, content: &str| {
+        let media = fields.get(key)?;
+        Some((key, media, json::owned(media, content)?))
+    };
+    let (key, media, content) = of("inlineData", "data").or_else(|| of("fileData", "fileUri"))?;
+    let media_type = json::owned(media, "mimeType");
+    let made = if key == "fileData" { Media::at(content) } else { Media::inline(None, content) };
+    Some((key, Media { media_type, name: json::owned(media, "displayName"), ..made }))
+}
+
+/// What of a call of a provider's tool a part holds, the name of the tool, and the item.
+fn provider_tool(fields: &Map<String, Value>) -> Option<(ProviderToolStep, &'static str, &Value)> {
+    [
+        ("executableCode", ProviderToolStep::Call, "code_execution"),
+        ("codeExecutionResult", ProviderToolStep::Result, "code_execution"),
+        ("toolCall", ProviderToolStep::Call, "tool"),
+        ("toolResponse", ProviderToolStep::Result, "tool"),
+    ]
+    .into_iter()
+    .find_map(|(key, step, name)| Some((step, name, fields.get(key)?)))
+}
+
+/// The tier of service in the words of the other address: Vertex says it in the figures.
+fn tier_of_traffic(traffic: &str) -> String {
+    match traffic.strip_prefix("ON_DEMAND") {
+        Some("") => "standard".to_owned(),
+        Some(tier) => tier.trim_start_matches('_').to_ascii_lowercase(),
+        None => traffic.to_ascii_lowercase(),
     }
 }
 
@@ -246,16 +361,64 @@ pub(super) fn piece(
     answer.add(value, cx, listener)
 }
 
-/// Figures are cumulative: the last ones win. Thoughts are billed as output and counted apart here; elsewhere
-/// output means both, and so it does in a neutral answer.
-fn add_usage(figures: &Value, usage: &mut Usage) {
-    let put = |known: &mut Option<u64>, new: Option<u64>| *known = new.or(*known);
-    put(&mut usage.input_tokens, json::count(figures, "promptTokenCount"));
-    put(&mut usage.total_tokens, json::count(figures, "totalTokenCount"));
-    put(&mut usage.cached_input_tokens, json::count(figures, "cachedContentTokenCount"));
-    put(&mut usage.reasoning_tokens, json::count(figures, "thoughtsTokenCount"));
-    let spoken = json::count(figures, "candidatesTokenCount");
-    if spoken.is_some() || usage.reasoning_tokens.is_some() {
-        usage.output_tokens = Some(spoken.unwrap_or(0) + usage.reasoning_tokens.unwrap_or(0));
+/// The figures as Gemini reports them.
+#[derive(Debug, Default)]
+struct Figures {
+    prompt: Option<u64>,
+    answer: Option<u64>,
+    thoughts: Option<u64>,
+    /// What tools added to the prompt, which is not part of it.
+    of_tools: Option<u64>,
+    total: Option<u64>,
+    cached: Option<u64>,
+    audio_input: Option<u64>,
+    audio_output: Option<u64>,
+    image_output: Option<u64>,
+}
+
+impl Figures {
+    /// Figures are cumulative: the last ones win.
+    fn add(&mut self, figures: &Value) {
+        let put = |known: &mut Option<u64>, new: Option<u64>| *known = new.or(*known);
+        put(&mut self.prompt, json::count(figures, "promptTokenCount"));
+        put(&mut self.answer, json::count(figures, "candidatesTokenCount"));
+        put(&mut self.thoughts, json::count(figures, "thoughtsTokenCount"));
+        put(&mut self.of_tools, json::count(figures, "toolUsePromptTokenCount"));
+        put(&mut self.total, json::count(figures, "totalTokenCount"));
+        put(&mut self.cached, json::count(figures, "cachedContentTokenCount"));
+        put(&mut self.audio_input, of_modality(figures, "promptTokensDetails", "AUDIO"));
+        put(&mut self.audio_output, of_modality(figures, "candidatesTokensDetails", "AUDIO"));
+        put(&mut self.image_output, of_modality(figures, "candidatesTokensDetails", "IMAGE"));
     }
+
+    /// The neutral figures: the input is all that is billed as input, the output includes the thoughts.
+    fn usage(&self, grounding: &Grounding, model: Option<&str>) -> Usage {
+        let of_tools = self.of_tools.unwrap_or(0);
+        // Sometimes thoughts are counted in the answer.
+        let parts =
+            self.prompt.zip(self.answer).map(|(prompt, answer)| prompt.saturating_add(answer).saturating_add(of_tools));
+        let is_whole = parts.is_some() && parts == self.total;
+        let thoughts = self.thoughts.filter(|_| !is_whole);
+        let output = [self.answer, thoughts].into_iter().flatten().reduce(u64::saturating_add);
+        // What searches bring is not billed as input, the searches are billed.
+        let billed_of_tools = if grounding.searched() { 0 } else { of_tools };
+        Usage {
+            input_tokens: self.prompt.map(|prompt| prompt.saturating_add(billed_of_tools)),
+            output_tokens: output,
+            total_tokens: self.total,
+            cached_input_tokens: self.cached,
+            reasoning_tokens: self.thoughts,
+            audio_input_tokens: self.audio_input,
+            audio_output_tokens: self.audio_output,
+            image_output_tokens: self.image_output,
+            n_searches: grounding.n_searches(model),
+            ..Usage::default()
+        }
+    }
+}
+
+/// The tokens of one kind in a list of figures.
+fn of_modality(figures: &Value, list: &str, modality: &str) -> Option<u64> {
+    let found = json::list(figures, list).iter().find(|entry| json::text(entry, "modality") == Some(modality))?;
+    json::positive(found, "tokenCount")
 }

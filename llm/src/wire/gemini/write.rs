@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use rethread_events::message::{Media, Message, Part, ProviderTool, Role, ToolChoice, ToolResult};
 use serde_json::{Map, Value, json};
 
-use super::{NAME, schema};
+use super::{NAME, read, schema};
 use crate::models::ModelFacts;
 use crate::request::{ReasoningOptions, Request, ResponseFormat};
 use crate::wire::draft::{self, MADE_ID};
@@ -78,18 +78,20 @@ fn contents(request: &Request) -> Vec<Value> {
 }
 
 fn answer(message: &Message) -> Vec<Value> {
+    // Those of the image, document or recording after them.
+    let mut fields = None;
     message
         .content
         .iter()
-        .filter_map(|piece| match piece {
-            Part::Reasoning(thought) => {
+        .filter_map(|piece| match (piece, fields.take()) {
+            (Part::Reasoning(thought), _) => {
                 // A thought goes back only when it was signed, and only to where it came from.
                 let own = thought.provider.as_deref().is_none_or(|provider| provider == NAME);
                 let signature = thought.signature.as_deref().filter(|s| own && !s.is_empty())?;
                 let text = thought.text.as_deref().unwrap_or_default();
                 Some(json!({ "text": text, "thought": true, "thoughtSignature": signature }))
             }
-            Part::ToolCall(call) => {
+            (Part::ToolCall(call), _) => {
                 let mut function = Map::new();
                 function.insert("name".into(), call.name.as_str().into());
                 function.insert("args".into(), draft::arguments_object(call));
@@ -98,7 +100,16 @@ fn answer(message: &Message) -> Vec<Value> {
                 }
                 Some(signed(json!({ "functionCall": function }), call.signature.as_deref()))
             }
-            piece => part(piece),
+            (Part::Opaque { provider, data }, _) if provider == NAME && read::fields(&data.0).is_some() => {
+                fields = read::fields(&data.0);
+                None
+            }
+            (piece @ (Part::Image(_) | Part::Document(_) | Part::Audio(_)), Some(fields)) => {
+                let mut out = part(piece)?;
+                out.as_object_mut()?.extend(fields.clone());
+                Some(out)
+            }
+            (piece, _) => part(piece),
         })
         .collect()
 }

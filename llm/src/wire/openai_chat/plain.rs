@@ -21,12 +21,16 @@ pub(super) struct Chunk<'a> {
     pub(super) id: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
     pub(super) model: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    pub(super) service_tier: Option<Cow<'a, str>>,
     #[serde(borrow)]
     pub(super) choices: [Choice<'a>; 1],
     #[serde(default, rename = "usage")]
     _usage: Nothing,
     #[serde(default, rename = "error")]
     _error: Nothing,
+    #[serde(default, rename = "citations")]
+    _citations: Nothing,
 }
 
 /// The choice of index 0.
@@ -38,6 +42,8 @@ pub(super) struct Choice<'a> {
     pub(super) delta: Delta<'a>,
     #[serde(default, rename = "finish_reason")]
     _finish_reason: Nothing,
+    #[serde(default, rename = "logprobs")]
+    _logprobs: Nothing,
 }
 
 /// Text, and keys that say nothing.

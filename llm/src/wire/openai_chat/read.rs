@@ -1,12 +1,17 @@
 //! A Chat Completions answer in neutral words. The whole answer and the pieces of a stream fill the same
 //! [`Answer`], so both read alike.
 
-use rethread_events::message::{FinishReason, Part, Reasoning, Usage};
+use data_encoding::BASE64;
+use rethread_events::message::{Annotation, FinishReason, Media, Part, Reasoning, Usage};
 use serde_json::{Map, Value};
 
+use super::OPAQUE;
+use super::sources;
+use super::think::ThinkTag;
 use crate::error::LlmError;
-use crate::response::Response;
-use crate::wire::{AnswerContext, draft, json};
+use crate::response::{Cost, Response};
+use crate::wire::draft::{self, Details};
+use crate::wire::{AnswerContext, fault, json};
 
 /// One tool call, as far as it is known.
 #[derive(Debug, Default)]
@@ -24,14 +29,32 @@ pub(super) struct Answer {
     pub(super) id: Option<String>,
     pub(super) model: Option<String>,
     pub(super) finish: Option<String>,
+    pub(super) service_tier: Option<String>,
     pub(super) usage: Usage,
-    pub(super) text: String,
-    pub(super) text_signature: Option<String>,
-    pub(super) refusal: String,
-    pub(super) reasoning: String,
-    pub(super) details: Vec<Value>,
+    /// What a gateway says that it bills, in nano-dollars.
+    cost: Option<u64>,
+    text: String,
+    text_signature: Option<String>,
+    annotations: Vec<Annotation>,
+    refusal: String,
+    reasoning: String,
+    reasoning_details: Vec<Value>,
+    think_tag: Option<ThinkTag>,
     pub(super) calls: Vec<Call>,
-    pub(super) audio: Option<Value>,
+    images: Vec<Media>,
+    audio: Audio,
+    logprobs: Vec<Value>,
+    details: Details,
+}
+
+/// What a model speaks, as far as it is known.
+#[derive(Debug, Default)]
+struct Audio {
+    id: Option<String>,
+    format: Option<String>,
+    /// Base64. The pieces may be padded.
+    data: Vec<String>,
+    transcript: String,
 }
 
 /// Reads a whole answer.
@@ -41,9 +64,9 @@ pub(super) fn answer(body: &Value, cx: AnswerContext) -> Result<Response, LlmErr
             cx.malformed(format!("the answer has no choices: {}", crate::error::excerpt(&body.to_string(), 300)))
         );
     };
-    let mut answer = Answer::default();
+    let mut answer = Answer::new(cx);
     answer.envelope(body);
-    answer.finish = json::owned(choice, "finish_reason");
+    answer.choice(choice);
     let message = json::object(choice, "message");
     answer.content(message, &mut |_| {});
     for call in json::list(message, "tool_calls") {
@@ -71,41 +94,88 @@ pub(super) enum Piece<'a> {
 }
 
 impl Answer {
-    /// Id, model and usage; the last figures win.
+    pub(super) fn new(cx: AnswerContext) -> Self {
+        Self { think_tag: cx.splits_think_tag.then(ThinkTag::default), ..Self::default() }
+    }
+
+    /// What is said beside the choices; the last figures win.
     pub(super) fn envelope(&mut self, body: &Value) {
-        if let Some(id) = json::filled(body, "id") {
-            self.id = Some(id.to_owned());
-        }
-        if let Some(model) = json::filled(body, "model") {
-            self.model = Some(model.to_owned());
+        for (known, key) in [(&mut self.id, "id"), (&mut self.model, "model"), (&mut self.service_tier, "service_tier")]
+        {
+            if let Some(word) = json::filled(body, key) {
+                *known = Some(word.to_owned());
+            }
         }
         if let Some(figures) = body.get("usage").filter(|u| u.is_object()) {
             self.usage = usage(figures);
+            self.cost = reported_cost(figures);
+        }
+        // Searching models name their sources here.
+        self.details.put("citations", body.get("citations"));
+    }
+
+    /// What is said of a choice besides its message or delta.
+    pub(super) fn choice(&mut self, choice: &Value) {
+        if let Some(reason) = json::filled(choice, "finish_reason") {
+            self.finish = Some(reason.to_owned());
+        }
+        let logprobs = json::object(choice, "logprobs");
+        for tokens in ["content", "refusal"] {
+            self.logprobs.extend(json::list(logprobs, tokens).iter().cloned());
         }
     }
 
-    /// Text, refusal and reasoning of a message or delta.
+    /// Takes text, in which there may be thoughts.
+    pub(super) fn say(&mut self, text: &str, each: &mut dyn FnMut(Piece<'_>)) {
+        let Some(mut tag) = self.think_tag.take() else {
+            self.text.push_str(text);
+            return each(Piece::Text(text));
+        };
+        tag.push(text, &mut |piece| self.take(piece, each));
+        self.think_tag = Some(tag);
+    }
+
+    /// No more text comes.
+    pub(super) fn end_text(&mut self, each: &mut dyn FnMut(Piece<'_>)) {
+        if let Some(mut tag) = self.think_tag.take() {
+            tag.end(&mut |piece| self.take(piece, each));
+            self.think_tag = Some(tag);
+        }
+    }
+
+    /// Takes a thought that the server told from the text: then the text has no tags.
+    fn think(&mut self, text: &str, each: &mut dyn FnMut(Piece<'_>)) {
+        self.end_text(each);
+        self.take(Piece::Reasoning(text), each);
+    }
+
+    fn take(&mut self, piece: Piece<'_>, each: &mut dyn FnMut(Piece<'_>)) {
+        let (known, text) = match piece {
+            Piece::Text(text) => (&mut self.text, text),
+            Piece::Reasoning(text) => (&mut self.reasoning, text),
+            Piece::Refusal(text) => (&mut self.refusal, text),
+        };
+        known.push_str(text);
+        each(piece);
+    }
+
+    /// The content of a message or delta, but its calls.
     pub(super) fn content(&mut self, message: &Value, each: &mut dyn FnMut(Piece<'_>)) {
         match message.get("reasoning_content").or_else(|| message.get("reasoning")) {
             Some(Value::String(text)) if !text.is_empty() => {
-                self.reasoning.push_str(text);
-                each(Piece::Reasoning(text));
+                self.think(text, each);
                 self.details(message, None);
             }
             _ => match json::filled(message, "reasoning") {
                 Some(text) => {
-                    self.reasoning.push_str(text);
-                    each(Piece::Reasoning(text));
+                    self.think(text, each);
                     self.details(message, None);
                 }
                 None => self.details(message, Some(each)),
             },
         }
         match message.get("content") {
-            Some(Value::String(text)) if !text.is_empty() => {
-                self.text.push_str(text);
-                each(Piece::Text(text));
-            }
+            Some(Value::String(text)) if !text.is_empty() => self.say(text, each),
             // Some vendors send a list of parts, thoughts among them.
             Some(Value::Array(parts)) => {
                 for part in parts {
@@ -115,30 +185,49 @@ impl Answer {
             _ => {}
         }
         if let Some(text) = json::filled(message, "refusal") {
-            self.refusal.push_str(text);
-            each(Piece::Refusal(text));
+            self.take(Piece::Refusal(text), each);
         }
+        self.annotations.extend(json::list(message, "annotations").iter().map(|a| sources::annotation(OPAQUE, a)));
+        json::list(message, "images").iter().for_each(|image| self.image(image));
         if let Some(signature) = google_signature(message) {
             self.text_signature = Some(signature.to_owned());
         }
-        if let Some(audio) = message.get("audio").filter(|a| a.get("id").is_some()) {
-            self.audio = Some(serde_json::json!({ "id": audio["id"] }));
+        let audio = json::object(message, "audio");
+        if !audio.is_null() {
+            self.audio(audio, each);
         }
+    }
+
+    /// What a model spoke is its text if it wrote none.
+    fn audio(&mut self, audio: &Value, each: &mut dyn FnMut(Piece<'_>)) {
+        let known = &mut self.audio;
+        known.id = json::filled(audio, "id").map(str::to_owned).or(known.id.take());
+        known.format = json::filled(audio, "format").map(str::to_owned).or(known.format.take());
+        known.data.extend(json::filled(audio, "data").map(str::to_owned));
+        if let Some(text) = json::filled(audio, "transcript") {
+            known.transcript.push_str(text);
+            if self.text.is_empty() {
+                each(Piece::Text(text));
+            }
+        }
+    }
+
+    fn image(&mut self, image: &Value) {
+        self.images.extend(json::filled(json::object(image, "image_url"), "url").map(draft::media));
     }
 
     fn part(&mut self, part: &Value, each: &mut dyn FnMut(Piece<'_>)) {
         if let Some(text) = json::filled(part, "text") {
-            self.text.push_str(text);
-            each(Piece::Text(text));
+            self.say(text, each);
         } else if let Some(text) = json::filled(part, "refusal") {
-            self.refusal.push_str(text);
-            each(Piece::Refusal(text));
+            self.take(Piece::Refusal(text), each);
+        } else if part.get("image_url").is_some() {
+            self.image(part);
         } else if let Some(thought) = part.get("thinking") {
             let inner = thought.as_array().map_or(&[][..], Vec::as_slice);
             let texts = inner.iter().filter_map(|t| json::filled(t, "text"));
             for text in texts.chain(thought.as_str()) {
-                self.reasoning.push_str(text);
-                each(Piece::Reasoning(text));
+                self.think(text, each);
             }
         }
     }
@@ -149,8 +238,7 @@ impl Answer {
             if let Some(each) = &mut each
                 && let Some(text) = json::filled(detail, "text").or_else(|| json::filled(detail, "summary"))
             {
-                self.reasoning.push_str(text);
-                each(Piece::Reasoning(text));
+                self.think(text, each);
             }
             self.merge_detail(detail);
         }
@@ -158,13 +246,13 @@ impl Answer {
 
     /// Pieces of one detail share index and type: texts are appended, the rest replaced.
     fn merge_detail(&mut self, detail: &Value) {
-        let same = self.details.iter_mut().find(|known| {
+        let same = self.reasoning_details.iter_mut().find(|known| {
             known.get("index") == detail.get("index")
                 && known.get("type") == detail.get("type")
                 && detail.get("index").is_some()
         });
         let (Some(Value::Object(known)), Value::Object(new)) = (same, detail) else {
-            self.details.push(detail.clone());
+            self.reasoning_details.push(detail.clone());
             return;
         };
         for (key, value) in new {
@@ -197,10 +285,13 @@ impl Answer {
     }
 
     /// The neutral answer.
-    pub(super) fn response(self, cx: AnswerContext) -> Response {
+    pub(super) fn response(mut self, cx: AnswerContext) -> Response {
+        self.end_text(&mut |_| {});
         let mut content = Vec::new();
-        let wants_details =
-            self.details.iter().any(|d| ["signature", "data"].iter().any(|key| json::filled(d, key).is_some()));
+        let wants_details = self
+            .reasoning_details
+            .iter()
+            .any(|d| ["signature", "data"].iter().any(|key| json::filled(d, key).is_some()));
         if !self.reasoning.is_empty() {
             content.push(Part::Reasoning(Reasoning {
                 text: Some(self.reasoning),
@@ -208,11 +299,28 @@ impl Answer {
                 ..Reasoning::default()
             }));
         }
-        if !self.text.is_empty() || self.text_signature.is_some() {
-            content.push(Part::Text { text: self.text, signature: self.text_signature, annotations: Vec::new() });
+        let is_spoken = self.text.is_empty() && !self.audio.transcript.is_empty();
+        if let Some(tag) = &self.think_tag {
+            let n_before = tag.n_chars.saturating_sub(self.text.chars().count());
+            self.annotations.iter_mut().for_each(|annotation| move_back(annotation, n_before as u64));
+        }
+        let text = if is_spoken {
+            self.audio.transcript
+        } else {
+            self.details.put("transcript", Some(&self.audio.transcript.into()));
+            self.text
+        };
+        if !text.is_empty() || self.text_signature.is_some() || !self.annotations.is_empty() {
+            content.push(Part::Text { text, signature: self.text_signature, annotations: self.annotations });
         }
         if !self.refusal.is_empty() {
             content.push(Part::Refusal { text: self.refusal });
+        }
+        content.extend(self.images.into_iter().map(Part::Image));
+        if !self.audio.data.is_empty() {
+            let data = joined(self.audio.data);
+            let media_type = media_type(self.audio.format.as_deref(), &data);
+            content.push(Part::Audio(Media { name: self.audio.id.clone(), ..Media::inline(Some(&media_type), data) }));
         }
         let has_calls = !self.calls.is_empty();
         for call in self.calls {
@@ -222,16 +330,56 @@ impl Answer {
         }
         let mut fields = Map::new();
         if wants_details {
-            fields.insert("reasoning_details".into(), self.details.into());
+            fields.insert("reasoning_details".into(), self.reasoning_details.into());
         }
-        if let Some(audio) = self.audio {
-            fields.insert("audio".into(), audio);
+        if let Some(id) = self.audio.id {
+            fields.insert("audio".into(), serde_json::json!({ "id": id }));
+            if is_spoken {
+                // The recording goes back in place of what was said in it.
+                fields.insert("content".into(), Value::Null);
+            }
         }
         if !fields.is_empty() {
-            content.push(Part::Opaque { provider: super::OPAQUE.into(), data: Value::Object(fields).into() });
+            content.push(Part::Opaque { provider: OPAQUE.into(), data: Value::Object(fields).into() });
         }
         let finish = finish_reason(self.finish.as_deref(), has_calls);
-        draft::response(content, (finish, self.finish), self.usage, self.model, self.id, cx)
+        self.details.put("logprobs", Some(&self.logprobs.into()));
+        Response {
+            service_tier: self.service_tier,
+            details: self.details.json(),
+            cost: self.cost.map(|nanousd| Cost { nanousd, prices: None }),
+            ..draft::response(content, (finish, self.finish), self.usage, self.model, self.id, cx)
+        }
+    }
+}
+
+/// Moves an annotation of a text to what is left of it without its first characters.
+fn move_back(annotation: &mut Annotation, n_before: u64) {
+    let moved = |at: Option<u64>| at.and_then(|at| at.checked_sub(n_before));
+    (annotation.start, annotation.end) = (moved(annotation.start), moved(annotation.end));
+}
+
+/// Pieces of base64 as one. Pieces that are padded are encoded each for itself.
+fn joined(pieces: Vec<String>) -> String {
+    let Some((_, before)) = pieces.split_last() else { return String::new() };
+    if before.iter().any(|piece| piece.ends_with('=')) {
+        let decoded: Result<Vec<_>, _> = pieces.iter().map(|piece| BASE64.decode(piece.as_bytes())).collect();
+        if let Ok(decoded) = decoded {
+            return BASE64.encode(&decoded.concat());
+        }
+    }
+    pieces.concat()
+}
+
+/// The media type of a recording: of its format, or as its first bytes say.
+fn media_type(format: Option<&str>, data: &str) -> String {
+    const BEGINNINGS: [(&str, &str); 4] = [("SUQz", "mp3"), ("//", "mp3"), ("T2dn", "opus"), ("ZkxhQ", "flac")];
+    let seen = BEGINNINGS.iter().find(|(begin, _)| data.starts_with(begin)).map(|(_, format)| *format);
+    match format.or(seen).unwrap_or("wav") {
+        "mp3" => "audio/mpeg".into(),
+        "opus" => "audio/ogg".into(),
+        "pcm16" => "audio/pcm".into(),
+        format => format!("audio/{format}"),
     }
 }
 
@@ -296,8 +444,21 @@ pub(super) fn usage(figures: &Value) -> Usage {
             .or_else(|| json::count(prompt, "cache_creation_tokens")),
         reasoning_tokens: json::count(completion, "reasoning_tokens")
             .or_else(|| json::count(figures, "reasoning_tokens")),
+        audio_input_tokens: json::positive(prompt, "audio_tokens"),
+        audio_output_tokens: json::positive(completion, "audio_tokens"),
+        image_output_tokens: json::positive(completion, "image_tokens"),
         ..Usage::default()
     }
+}
+
+/// The cost that a gateway puts into its figures, in nano-dollars. With a key of one's own for the provider, that one's
+/// bill comes on top.
+/// <https://openrouter.ai/docs/use-cases/usage-accounting>
+fn reported_cost(figures: &Value) -> Option<u64> {
+    let cost = figures.get("cost")?.as_f64()?;
+    let is_own = figures.get("is_byok").and_then(Value::as_bool) == Some(true);
+    let upstream = || json::object(figures, "cost_details").get("upstream_inference_cost")?.as_f64();
+    fault::nano_dollars(cost + if is_own { upstream().unwrap_or(0.0) } else { 0.0 })
 }
 
 /// Decides by the calls: with a forced tool choice the word is `stop` although there are calls.

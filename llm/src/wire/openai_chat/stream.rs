@@ -21,20 +21,12 @@ pub(super) struct ChatStream {
 
 impl ChatStream {
     pub(super) fn new(cx: AnswerContext) -> Self {
-        Self { cx, answer: Answer::default(), ended: false }
+        Self { cx, answer: Answer::new(cx), ended: false }
     }
 
     fn delta(&mut self, delta: &Value, listener: &mut dyn Listener) {
         let wanted = listener.wants_deltas();
-        self.answer.content(delta, &mut |piece| {
-            if wanted {
-                listener.delta(match piece {
-                    Piece::Text(text) => Delta::Text(text.to_owned()),
-                    Piece::Reasoning(text) => Delta::Reasoning(text.to_owned()),
-                    Piece::Refusal(text) => Delta::Refusal(text.to_owned()),
-                });
-            }
-        });
+        self.answer.content(delta, &mut |piece| pass(piece, listener));
         let since = self.answer.calls.len();
         for piece in json::list(delta, "tool_calls") {
             let place = self.place(piece, since);
@@ -59,12 +51,10 @@ impl ChatStream {
     fn plain(&mut self, chunk: plain::Chunk<'_>, listener: &mut dyn Listener) {
         replace(&mut self.answer.id, &chunk.id);
         replace(&mut self.answer.model, &chunk.model);
+        replace(&mut self.answer.service_tier, &chunk.service_tier);
         let [choice] = chunk.choices;
         if let Some(text) = choice.delta.content.filter(|text| !text.is_empty()) {
-            self.answer.text.push_str(&text);
-            if listener.wants_deltas() {
-                listener.delta(Delta::Text(text.into_owned()));
-            }
+            self.answer.say(&text, &mut |piece| pass(piece, listener));
         }
     }
 
@@ -105,6 +95,17 @@ impl ChatStream {
     }
 }
 
+/// Passes a piece on.
+fn pass(piece: Piece<'_>, listener: &mut dyn Listener) {
+    if listener.wants_deltas() {
+        listener.delta(match piece {
+            Piece::Text(text) => Delta::Text(text.to_owned()),
+            Piece::Reasoning(text) => Delta::Reasoning(text.to_owned()),
+            Piece::Refusal(text) => Delta::Refusal(text.to_owned()),
+        });
+    }
+}
+
 /// Stores the last text that is not empty; it is copied only if it changed.
 fn replace(known: &mut Option<String>, new: &Option<Cow<'_, str>>) {
     if let Some(new) = new.as_deref().filter(|new| !new.is_empty())
@@ -133,6 +134,7 @@ impl Assembler for ChatStream {
         if data == "[DONE]" {
             // A stream that says it is done without ever having begun holds no answer.
             self.ended |= self.answer.id.is_some() || self.answer.model.is_some();
+            self.answer.end_text(&mut |piece| pass(piece, listener));
             return Ok(if self.ended { Progress::Done } else { Progress::More });
         }
         if data.is_empty() {
@@ -154,10 +156,10 @@ impl Assembler for ChatStream {
         // With `n` > 1 the choices interleave; the first is the answer.
         let choice = json::list(&value, "choices").iter().find(|choice| json::count(choice, "index").unwrap_or(0) == 0);
         if let Some(choice) = choice {
-            let delta = json::object(choice, "delta");
-            self.delta(delta, listener);
-            if let Some(reason) = json::filled(choice, "finish_reason") {
-                self.answer.finish = Some(reason.to_owned());
+            self.delta(json::object(choice, "delta"), listener);
+            self.answer.choice(choice);
+            if self.answer.finish.is_some() {
+                self.answer.end_text(&mut |piece| pass(piece, listener));
                 self.ended = true;
             }
         }

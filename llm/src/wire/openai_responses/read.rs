@@ -1,12 +1,14 @@
 //! A Responses answer in neutral words.
 
-use rethread_events::message::{FinishReason, Part, Reasoning, Usage};
+use rethread_events::message::{FinishReason, Media, Part, ProviderTool, ProviderToolStep, Reasoning, Usage};
 use serde_json::{Map, Value};
 
 use super::NAME;
 use crate::error::{ErrorKind, LlmError};
 use crate::response::Response;
-use crate::wire::{AnswerContext, draft, fault, json};
+use crate::wire::draft::{self, Details};
+use crate::wire::openai_chat::sources;
+use crate::wire::{AnswerContext, fault, json};
 
 /// Reads a `response` object. `items` are those that a stream sent one by one, for servers whose last event omits them.
 pub(super) fn answer(body: &Value, items: &[Value], cx: AnswerContext) -> Result<Response, LlmError> {
@@ -35,10 +37,9 @@ pub(super) fn answer(body: &Value, items: &[Value], cx: AnswerContext) -> Result
             cx.malformed(format!("the answer has no output: {}", crate::error::excerpt(&body.to_string(), 300)))
         );
     }
+    let output = if output.is_empty() { items } else { output };
     let mut content = Vec::new();
-    for item in if output.is_empty() { items } else { output } {
-        push_item_of_answer(item, &mut content);
-    }
+    output.iter().for_each(|item| push_item_of_answer(item, &mut content));
     let has_calls = content.iter().any(|part| matches!(part, Part::ToolCall(_)));
     let reason = json::text(json::object(body, "incomplete_details"), "reason");
     let finish = match (status, reason) {
@@ -49,9 +50,25 @@ pub(super) fn answer(body: &Value, items: &[Value], cx: AnswerContext) -> Result
         (Some(_), _) => FinishReason::Other,
     };
     let raw = reason.or(status).map(str::to_owned);
-    let usage = usage(json::object(body, "usage"));
-    let model = json::owned(body, "model");
-    Ok(draft::response(content, (finish, raw), usage, model, json::owned(body, "id"), cx))
+    let mut details = Details::default();
+    for name in ["input_transformations", "prompt_cache_diagnostics"] {
+        details.put(name, body.get(name));
+    }
+    let texts = output.iter().flat_map(|item| json::list(item, "content"));
+    let logprobs: Vec<_> = texts.flat_map(|text| json::list(text, "logprobs")).cloned().collect();
+    details.put("logprobs", Some(&logprobs.into()));
+    Ok(Response {
+        service_tier: json::filled(body, "service_tier").map(str::to_owned),
+        details: details.json(),
+        ..draft::response(
+            content,
+            (finish, raw),
+            usage(body, output),
+            json::owned(body, "model"),
+            json::owned(body, "id"),
+            cx,
+        )
+    })
 }
 
 pub(crate) fn push_item_of_answer(item: &Value, content: &mut Vec<Part>) {
@@ -59,8 +76,10 @@ pub(crate) fn push_item_of_answer(item: &Value, content: &mut Vec<Part>) {
         Some("message") => {
             push_fields(item, "phase", content);
             for part in json::list(item, "content") {
-                if let Some(text) = json::text(part, "text") {
-                    content.push(Part::text(text));
+                if let Some(text) = json::owned(part, "text") {
+                    let annotations = json::list(part, "annotations");
+                    let annotations = annotations.iter().map(|found| sources::annotation(NAME, found)).collect();
+                    content.push(Part::Text { text, signature: None, annotations });
                 } else if let Some(text) = json::text(part, "refusal") {
                     content.push(Part::Refusal { text: text.into() });
                 }
@@ -76,7 +95,49 @@ pub(crate) fn push_item_of_answer(item: &Value, content: &mut Vec<Part>) {
             )));
         }
         Some("reasoning") => content.push(Part::Reasoning(reasoning(item))),
-        _ => content.push(Part::Opaque { provider: NAME.into(), data: item.clone().into() }),
+        kind => match kind.and_then(provider_tool) {
+            Some((step, name)) => push_provider_tool(step, name, item, content),
+            None => content.push(Part::Opaque { provider: NAME.into(), data: item.clone().into() }),
+        },
+    }
+}
+
+/// What of a call of a provider's tool an item holds, and the name of the tool. A call that the application carries out
+/// has no result.
+fn provider_tool(kind: &str) -> Option<(ProviderToolStep, &str)> {
+    let (step, tail) = match kind {
+        "web_search_call" | "file_search_call" | "code_interpreter_call" | "image_generation_call" | "mcp_call" => {
+            (ProviderToolStep::Both, "_call")
+        }
+        "mcp_list_tools" => (ProviderToolStep::Both, ""),
+        "computer_call" | "shell_call" | "local_shell_call" | "apply_patch_call" | "tool_search_call" => {
+            (ProviderToolStep::Call, "_call")
+        }
+        "mcp_approval_request" => (ProviderToolStep::Call, ""),
+        "shell_call_output" | "apply_patch_call_output" => (ProviderToolStep::Result, "_call_output"),
+        "tool_search_output" => (ProviderToolStep::Result, "_output"),
+        _ => return None,
+    };
+    Some((step, kind.strip_suffix(tail)?))
+}
+
+/// An image that a call made follows it as a part of its own; the call goes back without it.
+fn push_provider_tool(step: ProviderToolStep, name: &str, item: &Value, content: &mut Vec<Part>) {
+    let (id, mut data) = (json::owned(item, "id"), item.clone());
+    let image = data.get_mut("result").filter(|_| name == "image_generation").map(Value::take);
+    content.push(Part::ProviderTool(ProviderTool {
+        provider: NAME.into(),
+        step,
+        id: id.clone(),
+        name: json::filled(item, "name").unwrap_or(name).to_owned(),
+        data: data.into(),
+    }));
+    if let Some(Value::String(image)) = image {
+        let media_type = match json::filled(item, "output_format").unwrap_or("png") {
+            "svg" => "image/svg+xml".to_owned(),
+            format => format!("image/{format}"),
+        };
+        content.push(Part::Image(Media { name: id, ..Media::inline(Some(&media_type), image) }));
     }
 }
 
@@ -116,16 +177,39 @@ fn reasoning(item: &Value) -> Reasoning {
     }
 }
 
-fn usage(figures: &Value) -> Usage {
+fn usage(body: &Value, output: &[Value]) -> Usage {
+    let figures = json::object(body, "usage");
     let input = json::object(figures, "input_tokens_details");
-    let output = json::object(figures, "output_tokens_details");
-    Usage {
+    let output_details = json::object(figures, "output_tokens_details");
+    let tools = json::object(body, "tool_usage");
+    let searches = || output.iter().filter(|item| is_search(item)).count() as u64;
+    let n_searches = json::count(json::object(tools, "web_search"), "num_requests").unwrap_or_else(searches);
+    let mut usage = Usage {
         input_tokens: json::count(figures, "input_tokens"),
         output_tokens: json::count(figures, "output_tokens"),
         total_tokens: json::count(figures, "total_tokens"),
         cached_input_tokens: json::count(input, "cached_tokens"),
         cache_write_tokens: json::count(input, "cache_write_tokens"),
-        reasoning_tokens: json::count(output, "reasoning_tokens"),
+        cache_write_long_tokens: json::positive(json::object(input, "cache_write_tokens_details"), "ttl_12h_tokens"),
+        reasoning_tokens: json::count(output_details, "reasoning_tokens"),
+        n_searches: Some(n_searches).filter(|n| *n > 0),
         ..Usage::default()
-    }
+    };
+    // Making images is counted apart from the answer.
+    let images = json::object(tools, "image_gen");
+    usage.add(&Usage {
+        input_tokens: json::positive(images, "input_tokens"),
+        output_tokens: json::positive(images, "output_tokens"),
+        total_tokens: json::positive(images, "total_tokens"),
+        image_output_tokens: json::positive(images, "output_tokens"),
+        ..Usage::default()
+    });
+    usage
+}
+
+/// Whether an item is a search that is billed; opening a page is not.
+fn is_search(item: &Value) -> bool {
+    json::text(item, "type") == Some("web_search_call")
+        && json::text(item, "status") == Some("completed")
+        && json::text(json::object(item, "action"), "type") == Some("search")
 }

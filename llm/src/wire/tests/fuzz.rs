@@ -2,10 +2,6 @@ use rethread_tests::fuzz::fuzz;
 
 use super::*;
 use crate::sse::Decoder;
-use crate::wire::anthropic::Anthropic;
-use crate::wire::gemini::Gemini;
-use crate::wire::openai_chat::OpenaiChat;
-use crate::wire::openai_responses::OpenaiResponses;
 
 /// Whole answers and streams of every provider.
 fn seeds() -> Vec<Vec<u8>> {
@@ -27,12 +23,11 @@ fn seeds() -> Vec<Vec<u8>> {
 
 #[test]
 fn mutated_answers_of_providers_are_read_or_refused() {
-    let (chat, responses) = (OpenaiChat::default(), OpenaiResponses::default());
-    let wires: [&dyn Wire; 4] = [&chat, &responses, &Anthropic, &Gemini];
+    let wires: [&dyn Wire; 4] = [&chat(), &responses(), &anthropic(), &gemini()];
     let limits = HttpLimits::default();
     fuzz("answers", &seeds(), 15_000, |bytes| {
         for wire in wires {
-            let cx = AnswerContext { provider: "p", n_answers: 2 };
+            let cx = AnswerContext { splits_think_tag: true, ..AnswerContext::new("p", 2) };
             let whole = Reading::new(wire, cx, &limits).whole(bytes, &mut ());
             let mut pieces = Reading::new(wire, cx, &limits);
             let streamed = bytes.chunks(7).try_for_each(|piece| pieces.push(piece, &mut ()));

@@ -1,16 +1,16 @@
 use expect_test::expect;
+use serde_json::json;
 
 use rethread_events::message::ToolCall;
 
 use super::*;
-use crate::wire::gemini::Gemini;
 
 #[test]
 fn request_with_every_field_is_encoded() {
     let mut request = everything();
     request.reasoning = serde_json::from_str(r#"{"effort":"low","summary":"auto"}"#).unwrap();
     check_body(
-        &Gemini,
+        &gemini(),
         &request,
         expect![[r#"
         {
@@ -158,7 +158,7 @@ fn request_with_every_field_is_encoded() {
 
 #[test]
 fn a_model_is_part_of_the_path() {
-    let path = |model: &str, stream| Gemini.call_path(&Request { model: model.into(), stream, ..Request::default() });
+    let path = |model: &str, stream| gemini().call_path(&Request { model: model.into(), stream, ..Request::default() });
     assert_eq!(path("gemini-x", false), "/v1beta/models/gemini-x:generateContent");
     assert_eq!(path("models/gemini-x", true), "/v1beta/models/gemini-x:streamGenerateContent?alt=sse");
     assert_eq!(path("tunedModels/mine", false), "/v1beta/tunedModels/mine:generateContent");
@@ -174,7 +174,7 @@ fn older_models_have_a_dialect_and_a_budget() {
         "properties": { "a": { "type": ["string", "null"] }, "b": { "type": "array", "items": { "type": "integer", "const": 1 } } },
     }}))
     .unwrap();
-    let body = Gemini.body(&request).unwrap();
+    let body = gemini().body(&request).unwrap();
     expect![[r#"{"type":"OBJECT","properties":{"a":{"nullable":true,"type":"STRING"},"b":{"type":"ARRAY","items":{"type":"INTEGER"}}}}"#]].assert_eq(&body["generationConfig"]["responseSchema"].to_string());
     assert_eq!(body["generationConfig"]["thinkingConfig"]["thinkingBudget"], 1024);
 }
@@ -198,65 +198,488 @@ fn answer_with_every_part_is_decoded() {
         "data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"\",\"thoughtSignature\":\"sig-3\"}]},\"finishReason\":\"STOP\"}],\"usageMetadata\":{\"promptTokenCount\":10,\"candidatesTokenCount\":15,\"thoughtsTokenCount\":5,\"totalTokenCount\":30,\"cachedContentTokenCount\":4}}\r\n\r\n",
     );
     check_answer(
-        &Gemini,
+        &gemini(),
         whole,
         streamed,
         expect![[r#"
+            {
+              "text": "Ü 😀",
+              "finish_reason": "tool_calls",
+              "finish_reason_raw": "STOP",
+              "usage": {
+                "input_tokens": 10,
+                "output_tokens": 20,
+                "total_tokens": 30,
+                "cached_input_tokens": 4,
+                "reasoning_tokens": 5
+              },
+              "model": "m-1",
+              "response_id": "r1",
+              "message": {
+                "role": "assistant",
+                "content": [
+                  {
+                    "type": "reasoning",
+                    "text": "Hm hm.",
+                    "provider": "gemini"
+                  },
+                  {
+                    "type": "text",
+                    "text": "Ü 😀"
+                  },
+                  {
+                    "type": "tool_call",
+                    "id": "made_2_0",
+                    "name": "f",
+                    "arguments": {
+                      "x": 1
+                    },
+                    "signature": "sig-1"
+                  },
+                  {
+                    "type": "tool_call",
+                    "id": "own",
+                    "name": "g",
+                    "arguments": {}
+                  },
+                  {
+                    "type": "provider_tool",
+                    "provider": "gemini",
+                    "step": "call",
+                    "name": "code_execution",
+                    "data": {
+                      "executableCode": {
+                        "language": "PYTHON",
+                        "code": "1"
+                      },
+                      "thoughtSignature": "sig-2"
+                    }
+                  },
+                  {
+                    "type": "text",
+                    "text": "",
+                    "signature": "sig-3"
+                  }
+                ]
+              }
+            }"#]],
+    );
+}
+
+#[test]
+fn sources_media_provider_tools_and_details_of_an_answer_are_kept() {
+    let signed = json!({ "inlineData": { "mimeType": "image/png", "data": "AAAA", "displayName": "cat.png" }, "thoughtSignature": "sig-1" });
+    let draft = json!({ "inlineData": { "mimeType": "image/png", "data": "DDDD" }, "thought": true });
+    let spoken = json!({ "inlineData": { "mimeType": "audio/pcm;rate=24000", "data": "BBBB" } });
+    let file = json!({ "fileData": { "mimeType": "application/pdf", "fileUri": "https://example.org/a.pdf" } });
+    let code = json!({ "executableCode": { "language": "PYTHON", "code": "1" } });
+    let result = json!({ "codeExecutionResult": { "outcome": "OUTCOME_OK", "output": "1" } });
+    let call =
+        json!({ "toolCall": { "id": "t1", "toolType": "GOOGLE_SEARCH_WEB", "args": {} }, "thoughtSignature": "sig-2" });
+    let response = json!({ "toolResponse": { "id": "t1", "toolType": "GOOGLE_SEARCH_WEB", "response": {} } });
+    let grounding = json!({ "webSearchQueries": ["q", "r", "q", ""], "searchEntryPoint": { "renderedContent": "<p>" },
+        "groundingChunks": [
+            { "web": { "uri": "https://example.org", "title": "T" } },
+            { "retrievedContext": { "uri": "gs://a", "title": "Doc", "text": "It says so.", "documentName": "docs/1" } },
+            { "maps": { "uri": "https://maps.example", "title": "Café", "placeId": "p1" } },
+        ],
+        "groundingSupports": [
+            { "segment": { "startIndex": 3, "endIndex": 7, "text": "blau" }, "groundingChunkIndices": [0, 1, 9], "confidenceScores": [0.9] },
+            { "segment": { "partIndex": 7, "startIndex": 100, "endIndex": 104, "text": "gern" }, "groundingChunkIndices": [0] },
+            { "segment": { "startIndex": 1, "endIndex": 2 }, "groundingChunkIndices": [0] },
+        ] });
+    let ratings = json!([{ "category": "HARM_CATEGORY_HARASSMENT", "probability": "NEGLIGIBLE" }]);
+    let chosen = |token: &str| json!({ "token": token, "tokenId": 1, "logProbability": -0.5 });
+    let usage = json!({ "promptTokenCount": 10, "candidatesTokenCount": 15, "thoughtsTokenCount": 5, "toolUsePromptTokenCount": 70, "totalTokenCount": 100,
+        "promptTokensDetails": [{ "modality": "TEXT", "tokenCount": 7 }, { "modality": "AUDIO", "tokenCount": 3 }],
+        "candidatesTokensDetails": [{ "modality": "IMAGE", "tokenCount": 9 }, { "modality": "AUDIO", "tokenCount": 2 }],
+        "trafficType": "ON_DEMAND_PRIORITY" });
+    let context = json!({ "urlMetadata": [{ "retrievedUrl": "https://example.org", "urlRetrievalStatus": "URL_RETRIEVAL_STATUS_SUCCESS" }] });
+    let cited = json!({ "citationSources": [{ "startIndex": 0, "endIndex": 2, "uri": "https://example.org", "license": "mit" }] });
+    let whole = json!({ "modelVersion": "gemini-3-flash", "responseId": "r1", "usageMetadata": usage, "candidates": [{
+        "content": { "parts": [{ "text": "Ü blau" }, code, result, call, response, signed, draft, spoken, file, { "text": "und gern." }] },
+        "finishReason": "STOP", "finishMessage": "Done.", "groundingMetadata": grounding, "safetyRatings": ratings,
+        "citationMetadata": cited, "urlContextMetadata": context, "avgLogprobs": -0.5,
+        "logprobsResult": { "chosenCandidates": [chosen("Ü"), chosen(" blau")] } }] });
+    let piece = |parts: Value, more: Value| {
+        let mut candidate = json!({ "index": 0, "content": { "parts": parts }, "safetyRatings": ratings });
+        candidate.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        json!({ "modelVersion": "gemini-3-flash", "responseId": "r1", "candidates": [candidate], "usageMetadata": { "promptTokenCount": 10, "totalTokenCount": 10 } })
+    };
+    let mut last = piece(
+        json!([{ "text": "gern." }]),
+        json!({ "finishReason": "STOP", "finishMessage": "Done.", "groundingMetadata": grounding,
+        "citationMetadata": cited, "urlContextMetadata": context, "avgLogprobs": -0.5 }),
+    );
+    last["usageMetadata"] = usage;
+    let pieces = [
+        piece(
+            json!([{ "text": "Ü" }]),
+            json!({ "logprobsResult": { "chosenCandidates": [chosen("Ü")] }, "groundingMetadata": {} }),
+        ),
+        piece(
+            json!([{ "text": " blau" }, code, result]),
+            json!({ "logprobsResult": { "chosenCandidates": [chosen(" blau")] } }),
+        ),
+        piece(json!([call, response, signed, draft]), json!({ "groundingMetadata": { "webSearchQueries": ["q"] } })),
+        piece(json!([spoken, file, { "text": "und " }]), json!({})),
+        last,
+    ];
+    let streamed: String = pieces.iter().map(|piece| format!("data: {piece}\r\n\r\n")).collect();
+    let answer = check_answer(
+        &gemini(),
+        &whole.to_string(),
+        &streamed,
+        expect![[r#"
         {
-          "text": "Ü 😀",
-          "finish_reason": "tool_calls",
+          "text": "Ü blauund gern.",
+          "finish_reason": "stop",
           "finish_reason_raw": "STOP",
           "usage": {
             "input_tokens": 10,
             "output_tokens": 20,
-            "total_tokens": 30,
-            "cached_input_tokens": 4,
-            "reasoning_tokens": 5
+            "total_tokens": 100,
+            "reasoning_tokens": 5,
+            "audio_input_tokens": 3,
+            "audio_output_tokens": 2,
+            "image_output_tokens": 9,
+            "n_searches": 2
           },
-          "model": "m-1",
+          "model": "gemini-3-flash",
           "response_id": "r1",
           "message": {
             "role": "assistant",
             "content": [
               {
-                "type": "reasoning",
-                "text": "Hm hm.",
-                "provider": "gemini"
-              },
-              {
                 "type": "text",
-                "text": "Ü 😀"
+                "text": "Ü blau",
+                "annotations": [
+                  {
+                    "kind": "url",
+                    "url": "https://example.org",
+                    "title": "T",
+                    "start": 2,
+                    "end": 6
+                  },
+                  {
+                    "kind": "document",
+                    "url": "gs://a",
+                    "document": "docs/1",
+                    "title": "Doc",
+                    "start": 2,
+                    "end": 6,
+                    "quote": "It says so."
+                  }
+                ]
               },
               {
-                "type": "tool_call",
-                "id": "made_2_0",
-                "name": "f",
-                "arguments": {
-                  "x": 1
-                },
-                "signature": "sig-1"
-              },
-              {
-                "type": "tool_call",
-                "id": "own",
-                "name": "g",
-                "arguments": {}
-              },
-              {
-                "type": "opaque",
+                "type": "provider_tool",
                 "provider": "gemini",
+                "step": "call",
+                "name": "code_execution",
                 "data": {
                   "executableCode": {
                     "language": "PYTHON",
                     "code": "1"
+                  }
+                }
+              },
+              {
+                "type": "provider_tool",
+                "provider": "gemini",
+                "step": "result",
+                "name": "code_execution",
+                "data": {
+                  "codeExecutionResult": {
+                    "outcome": "OUTCOME_OK",
+                    "output": "1"
+                  }
+                }
+              },
+              {
+                "type": "provider_tool",
+                "provider": "gemini",
+                "step": "call",
+                "id": "t1",
+                "name": "GOOGLE_SEARCH_WEB",
+                "data": {
+                  "toolCall": {
+                    "id": "t1",
+                    "toolType": "GOOGLE_SEARCH_WEB",
+                    "args": {}
                   },
                   "thoughtSignature": "sig-2"
                 }
               },
               {
+                "type": "provider_tool",
+                "provider": "gemini",
+                "step": "result",
+                "id": "t1",
+                "name": "GOOGLE_SEARCH_WEB",
+                "data": {
+                  "toolResponse": {
+                    "id": "t1",
+                    "toolType": "GOOGLE_SEARCH_WEB",
+                    "response": {}
+                  }
+                }
+              },
+              {
+                "type": "opaque",
+                "provider": "gemini",
+                "data": {
+                  "type": "part_fields",
+                  "fields": {
+                    "thoughtSignature": "sig-1"
+                  }
+                }
+              },
+              {
+                "type": "image",
+                "media_type": "image/png",
+                "data": "AAAA",
+                "name": "cat.png"
+              },
+              {
+                "type": "opaque",
+                "provider": "gemini",
+                "data": {
+                  "inlineData": {
+                    "mimeType": "image/png",
+                    "data": "DDDD"
+                  },
+                  "thought": true
+                }
+              },
+              {
+                "type": "audio",
+                "media_type": "audio/pcm;rate=24000",
+                "data": "BBBB"
+              },
+              {
+                "type": "document",
+                "media_type": "application/pdf",
+                "url": "https://example.org/a.pdf"
+              },
+              {
                 "type": "text",
-                "text": "",
-                "signature": "sig-3"
+                "text": "und gern.",
+                "annotations": [
+                  {
+                    "kind": "url",
+                    "url": "https://example.org",
+                    "title": "T",
+                    "start": 4,
+                    "end": 8
+                  },
+                  {
+                    "kind": "map",
+                    "url": "https://maps.example",
+                    "document": "p1",
+                    "title": "Café"
+                  }
+                ]
+              }
+            ]
+          },
+          "service_tier": "priority",
+          "details": {
+            "finish_message": "Done.",
+            "citations": {
+              "citationSources": [
+                {
+                  "startIndex": 0,
+                  "endIndex": 2,
+                  "uri": "https://example.org",
+                  "license": "mit"
+                }
+              ]
+            },
+            "url_context": {
+              "urlMetadata": [
+                {
+                  "retrievedUrl": "https://example.org",
+                  "urlRetrievalStatus": "URL_RETRIEVAL_STATUS_SUCCESS"
+                }
+              ]
+            },
+            "safety_ratings": [
+              {
+                "category": "HARM_CATEGORY_HARASSMENT",
+                "probability": "NEGLIGIBLE"
+              }
+            ],
+            "avg_logprobs": -0.5,
+            "grounding": {
+              "webSearchQueries": [
+                "q",
+                "r",
+                "q",
+                ""
+              ],
+              "searchEntryPoint": {
+                "renderedContent": "<p>"
+              },
+              "groundingChunks": [
+                {
+                  "web": {
+                    "uri": "https://example.org",
+                    "title": "T"
+                  }
+                },
+                {
+                  "retrievedContext": {
+                    "uri": "gs://a",
+                    "title": "Doc",
+                    "text": "It says so.",
+                    "documentName": "docs/1"
+                  }
+                },
+                {
+                  "maps": {
+                    "uri": "https://maps.example",
+                    "title": "Café",
+                    "placeId": "p1"
+                  }
+                }
+              ],
+              "groundingSupports": [
+                {
+                  "segment": {
+                    "startIndex": 3,
+                    "endIndex": 7,
+                    "text": "blau"
+                  },
+                  "groundingChunkIndices": [
+                    0,
+                    1,
+                    9
+                  ],
+                  "confidenceScores": [
+                    0.9
+                  ]
+                },
+                {
+                  "segment": {
+                    "partIndex": 7,
+                    "startIndex": 100,
+                    "endIndex": 104,
+                    "text": "gern"
+                  },
+                  "groundingChunkIndices": [
+                    0
+                  ]
+                },
+                {
+                  "segment": {
+                    "startIndex": 1,
+                    "endIndex": 2
+                  },
+                  "groundingChunkIndices": [
+                    0
+                  ]
+                }
+              ]
+            },
+            "logprobs": {
+              "chosenCandidates": [
+                {
+                  "token": "Ü",
+                  "tokenId": 1,
+                  "logProbability": -0.5
+                },
+                {
+                  "token": " blau",
+                  "tokenId": 1,
+                  "logProbability": -0.5
+                }
+              ]
+            }
+          }
+        }"#]],
+    );
+    let mut sent = whole["candidates"][0]["content"]["parts"].clone();
+    sent[5]["inlineData"].as_object_mut().unwrap().remove("displayName");
+    assert_eq!(sent_again(answer), sent, "all of it goes back as it came");
+}
+
+#[test]
+fn tokens_of_tools_and_thoughts_are_counted_once() {
+    let usage = |figures: Value, grounding: Value, model: &str| {
+        let body = json!({ "candidates": [{ "finishReason": "STOP", "groundingMetadata": grounding }], "modelVersion": model, "usageMetadata": figures });
+        let usage = gemini().answer(&body, AnswerContext::new("p", 0)).unwrap().usage;
+        format!("{:?} {:?} {:?} {:?}", usage.input_tokens, usage.output_tokens, usage.total_tokens, usage.n_searches)
+    };
+    let with_tools = json!({ "promptTokenCount": 10, "candidatesTokenCount": 5, "toolUsePromptTokenCount": 700, "totalTokenCount": 715 });
+    let queries = json!({ "webSearchQueries": ["q", "r"] });
+    for (model, grounding, is) in [
+        ("gemini-3-flash", json!({}), "Some(710) Some(5) Some(715) None"),
+        (
+            "gemini-3-flash",
+            json!({ "groundingChunks": [{ "web": { "uri": "https://example.org" } }] }),
+            "Some(710) Some(5) Some(715) None",
+        ),
+        ("gemini-3-flash", queries.clone(), "Some(10) Some(5) Some(715) Some(2)"),
+        ("gemini-2.5-pro", queries.clone(), "Some(10) Some(5) Some(715) Some(1)"),
+        ("unheard-of", queries, "Some(10) Some(5) Some(715) Some(2)"),
+        (
+            "gemini-3-flash",
+            json!({ "groundingChunks": [{ "maps": { "uri": "https://maps.example" } }] }),
+            "Some(10) Some(5) Some(715) Some(1)",
+        ),
+    ] {
+        assert_eq!(usage(with_tools.clone(), grounding, model), is, "{model}");
+    }
+    let thoughts = |total: u64| {
+        usage(
+            json!({ "promptTokenCount": 10, "candidatesTokenCount": 15, "thoughtsTokenCount": 5, "totalTokenCount": total }),
+            json!({}),
+            "m",
+        )
+    };
+    assert_eq!(thoughts(30), "Some(10) Some(20) Some(30) None", "beside the answer");
+    assert_eq!(thoughts(25), "Some(10) Some(15) Some(25) None", "in the answer");
+}
+
+#[test]
+fn refused_prompt_has_its_usage_and_why() {
+    let body = r#"{"promptFeedback":{"blockReason":"SAFETY","safetyRatings":[{"category":"HARM_CATEGORY_HARASSMENT","probability":"HIGH","blocked":true}]},"usageMetadata":{"promptTokenCount":10,"totalTokenCount":10},"modelVersion":"m-1"}"#;
+    let streamed = format!("data: {body}\r\n\r\n");
+    check_answer(
+        &gemini(),
+        body,
+        &streamed,
+        expect![[r#"
+        {
+          "text": "",
+          "finish_reason": "content_filter",
+          "finish_reason_raw": "SAFETY",
+          "usage": {
+            "input_tokens": 10,
+            "total_tokens": 10
+          },
+          "model": "m-1",
+          "message": {
+            "role": "assistant",
+            "content": []
+          },
+          "details": {
+            "prompt_feedback": {
+              "blockReason": "SAFETY",
+              "safetyRatings": [
+                {
+                  "category": "HARM_CATEGORY_HARASSMENT",
+                  "probability": "HIGH",
+                  "blocked": true
+                }
+              ]
+            },
+            "safety_ratings": [
+              {
+                "category": "HARM_CATEGORY_HARASSMENT",
+                "probability": "HIGH",
+                "blocked": true
               }
             ]
           }
@@ -268,8 +691,9 @@ fn answer_with_every_part_is_decoded() {
 fn a_stream_may_come_as_one_list() {
     let list = r#"[{"candidates":[{"content":{"parts":[{"text":"a"}]}}]},
         {"candidates":[{"content":{"parts":[{"text":"b"}]},"finishReason":"STOP"}]}]"#;
-    let cx = AnswerContext { provider: "p", n_answers: 0 };
-    let mut reading = Reading::new(&Gemini, cx, &HttpLimits::default());
+    let cx = AnswerContext::new("p", 0);
+    let wire = gemini();
+    let mut reading = Reading::new(&wire, cx, &HttpLimits::default());
     reading.push(list.as_bytes(), &mut ()).unwrap();
     assert_eq!(reading.finish(&mut ()).unwrap().text(), "ab");
 }
@@ -283,26 +707,27 @@ fn finish_reasons_are_mapped() {
         ("MALFORMED_FUNCTION_CALL", "error"),
         ("OTHER", "other"),
     ] {
-        assert_eq!(finish(&Gemini, &format!(r#"{{"candidates":[{{"finishReason":"{word}"}}]}}"#)), is);
+        assert_eq!(finish(&gemini(), &format!(r#"{{"candidates":[{{"finishReason":"{word}"}}]}}"#)), is);
     }
-    assert_eq!(finish(&Gemini, r#"{"promptFeedback":{"blockReason":"SAFETY"}}"#), "content_filter");
-    assert_eq!(finish(&Gemini, "{}"), "error: malformed_response");
+    assert_eq!(finish(&gemini(), r#"{"promptFeedback":{"blockReason":"SAFETY"}}"#), "content_filter");
+    assert_eq!(finish(&gemini(), "{}"), "error: malformed_response");
 }
 
 #[test]
 fn empty_prompt_is_sent_as_an_empty_text() {
     for content in [serde_json::json!(""), serde_json::json!([])] {
         let request = serde_json::json!({ "model": "m", "messages": [{ "role": "user", "content": content }] });
-        let body = Gemini.body(&serde_json::from_value(request).unwrap()).unwrap();
+        let body = gemini().body(&serde_json::from_value(request).unwrap()).unwrap();
         assert_eq!(body["contents"], serde_json::json!([{ "role": "user", "parts": [{ "text": "" }] }]));
     }
 }
 
 /// Reads pieces of an answer, each the `parts` of one event of a stream; with one piece also as a whole answer.
 fn parts_read(pieces: &[Value]) -> Result<Response, LlmError> {
-    let cx = AnswerContext { provider: "p", n_answers: 0 };
+    let cx = AnswerContext::new("p", 0);
     let limits = HttpLimits::default();
-    let mut reading = Reading::new(&Gemini, cx, &limits);
+    let wire = gemini();
+    let mut reading = Reading::new(&wire, cx, &limits);
     for (i, parts) in pieces.iter().enumerate() {
         let mut candidate = serde_json::json!({ "content": { "role": "model", "parts": parts } });
         if i + 1 == pieces.len() {
@@ -311,7 +736,7 @@ fn parts_read(pieces: &[Value]) -> Result<Response, LlmError> {
         let event = serde_json::json!({ "candidates": [candidate] });
         reading.push(format!("data: {event}\r\n\r\n").as_bytes(), &mut ())?;
         if pieces.len() == 1 {
-            let whole = Reading::new(&Gemini, cx, &limits).whole(event.to_string().as_bytes(), &mut ())?;
+            let whole = Reading::new(&wire, cx, &limits).whole(event.to_string().as_bytes(), &mut ())?;
             assert_eq!(whole.message.content.len(), parts.as_array().unwrap().len());
         }
     }
@@ -321,7 +746,7 @@ fn parts_read(pieces: &[Value]) -> Result<Response, LlmError> {
 /// The parts as they are sent back.
 fn sent_again(response: Response) -> Value {
     let again = Request::new("m", vec![std::sync::Arc::new(response.message)]);
-    Gemini.body(&again).unwrap()["contents"][0]["parts"].clone()
+    gemini().body(&again).unwrap()["contents"][0]["parts"].clone()
 }
 
 /// The shapes of all recorded answers with parallel calls, with made-up names and signatures: signed on the first part

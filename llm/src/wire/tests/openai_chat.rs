@@ -1,12 +1,14 @@
 use expect_test::expect;
+use serde_json::json;
 
 use super::*;
-use crate::wire::openai_chat::{OpenaiChat, Reasoning};
+use crate::models::{ModelFacts, Thinking};
+use crate::wire::openai_chat::OpenaiChat;
 
 #[test]
 fn request_with_every_field_is_encoded() {
     check_body(
-        &OpenaiChat::default(),
+        &chat(),
         &everything(),
         expect![[r#"
         {
@@ -140,19 +142,20 @@ fn request_with_every_field_is_encoded() {
 
 #[test]
 fn dialects_of_openai_chat_differ_as_documented() {
-    let gemini = OpenaiChat { gemini: true, ..OpenaiChat::default() };
+    let gemini = OpenaiChat { gemini: true, ..chat() };
     let body = gemini.body(&everything()).unwrap();
     assert_eq!(body["messages"][2]["tool_calls"][0]["extra_content"]["google"]["thought_signature"], "sig-2");
-    let echo = OpenaiChat { reasoning_field: Some("reasoning_content".into()), ..OpenaiChat::default() };
+    let echo = OpenaiChat { reasoning_field: Some("reasoning_content".into()), ..chat() };
     assert_eq!(echo.body(&everything()).unwrap()["messages"][2]["reasoning_content"], "Hm.");
     let mut thinks = everything();
     thinks.model = "openai/gpt-5-mini".into();
-    let body = OpenaiChat::default().body(&thinks).unwrap();
+    let body = chat().body(&thinks).unwrap();
     assert_eq!((body["max_completion_tokens"].as_u64(), body.get("max_tokens")), (Some(100), None));
-    let reasoning = Reasoning { configured: Some(true), ..Reasoning::default() };
-    let body = OpenaiChat { reasoning, ..OpenaiChat::default() }.body(&everything()).unwrap();
+    let thinks = ModelFacts { thinking: Some(Thinking::Effort), ..ModelFacts::default() };
+    let models = models_with(Provider::OpenaiChat, "test-model", thinks);
+    let body = OpenaiChat { models, ..chat() }.body(&everything()).unwrap();
     assert_eq!((body["max_completion_tokens"].as_u64(), body.get("max_tokens")), (Some(100), None), "by the profile");
-    let azure = OpenaiChat { api_version: Some("2026-01-01".into()), ..OpenaiChat::default() };
+    let azure = OpenaiChat { api_version: Some("2026-01-01".into()), ..chat() };
     assert_eq!(azure.call_path(&everything()), "/chat/completions?api-version=2026-01-01");
 }
 
@@ -185,7 +188,7 @@ fn answer_with_every_part_is_decoded() {
         "data: [DONE]\n\n",
     );
     check_answer(
-        &OpenaiChat::default(),
+        &chat(),
         whole,
         streamed,
         expect![[r#"
@@ -258,6 +261,254 @@ fn answer_with_every_part_is_decoded() {
     );
 }
 
+/// The events of a stream of these chunks.
+fn chunks(chunks: &[Value]) -> String {
+    chunks.iter().map(|chunk| format!("data: {chunk}\n\n")).chain(["data: [DONE]\n\n".to_owned()]).collect()
+}
+
+#[test]
+fn sources_images_tier_and_cost_of_an_answer_are_kept() {
+    let citation = json!({ "type": "url_citation", "url_citation": { "url": "https://example.org", "title": "T", "content": "It says so.", "start_index": 0, "end_index": 3 } });
+    let file = json!({ "type": "file", "file": { "hash": "h", "name": "a.pdf", "content": [] } });
+    let image = json!({ "type": "image_url", "image_url": { "url": "data:image/webp;base64,AAAA" } });
+    let far = json!({ "type": "image_url", "image_url": { "url": "https://example.org/a.png" } });
+    let token = |token: &str| json!({ "token": token, "logprob": -0.5, "bytes": null, "top_logprobs": [] });
+    let usage = json!({ "prompt_tokens": 10, "completion_tokens": 20, "total_tokens": 30, "cost": 0.0123, "is_byok": false,
+        "cost_details": { "upstream_inference_cost": null }, "prompt_tokens_details": { "cached_tokens": 0, "audio_tokens": 3 },
+        "completion_tokens_details": { "reasoning_tokens": 0, "audio_tokens": 0, "image_tokens": 12 } });
+    let whole = json!({ "id": "c1", "model": "m-1", "service_tier": "flex", "citations": ["https://example.org"], "usage": usage,
+        "choices": [{ "index": 0, "finish_reason": "stop", "logprobs": { "content": [token("See"), token(" it.")], "refusal": null },
+            "message": { "role": "assistant", "content": "See it.", "annotations": [citation, file], "images": [image, far] } }] });
+    let chunk = |delta: Value, logprobs: Value, finish: Value| {
+        json!({ "id": "c1", "model": "m-1", "service_tier": "flex",
+        "choices": [{ "index": 0, "delta": delta, "logprobs": logprobs, "finish_reason": finish }] })
+    };
+    let mut last = chunk(json!({ "annotations": [file], "images": [far] }), Value::Null, "stop".into());
+    last["citations"] = json!(["https://example.org"]);
+    let streamed = chunks(&[
+        chunk(json!({ "role": "assistant", "content": "" }), Value::Null, Value::Null),
+        chunk(json!({ "content": "See" }), json!({ "content": [token("See")] }), Value::Null),
+        chunk(json!({ "content": " it." }), json!({ "content": [token(" it.")] }), Value::Null),
+        chunk(json!({ "annotations": [citation], "images": [image] }), Value::Null, Value::Null),
+        last,
+        json!({ "id": "c1", "model": "m-1", "choices": [], "usage": usage }),
+    ]);
+    let answer = check_answer(
+        &chat(),
+        &whole.to_string(),
+        &streamed,
+        expect![[r#"
+        {
+          "text": "See it.",
+          "finish_reason": "stop",
+          "finish_reason_raw": "stop",
+          "usage": {
+            "input_tokens": 10,
+            "output_tokens": 20,
+            "total_tokens": 30,
+            "cached_input_tokens": 0,
+            "reasoning_tokens": 0,
+            "audio_input_tokens": 3,
+            "image_output_tokens": 12
+          },
+          "model": "m-1",
+          "response_id": "c1",
+          "message": {
+            "role": "assistant",
+            "content": [
+              {
+                "type": "text",
+                "text": "See it.",
+                "annotations": [
+                  {
+                    "kind": "url",
+                    "url": "https://example.org",
+                    "title": "T",
+                    "start": 0,
+                    "end": 3,
+                    "quote": "It says so."
+                  },
+                  {
+                    "kind": "file",
+                    "document": "h",
+                    "title": "a.pdf",
+                    "provider": "openai_chat",
+                    "data": {
+                      "type": "file",
+                      "file": {
+                        "hash": "h",
+                        "name": "a.pdf",
+                        "content": []
+                      }
+                    }
+                  }
+                ]
+              },
+              {
+                "type": "image",
+                "media_type": "image/webp",
+                "data": "AAAA"
+              },
+              {
+                "type": "image",
+                "url": "https://example.org/a.png"
+              }
+            ]
+          },
+          "cost_nanousd": 12300000,
+          "cost": {
+            "nanousd": 12300000,
+            "prices": null
+          },
+          "service_tier": "flex",
+          "details": {
+            "citations": [
+              "https://example.org"
+            ],
+            "logprobs": [
+              {
+                "token": "See",
+                "logprob": -0.5,
+                "bytes": null,
+                "top_logprobs": []
+              },
+              {
+                "token": " it.",
+                "logprob": -0.5,
+                "bytes": null,
+                "top_logprobs": []
+              }
+            ]
+          }
+        }"#]],
+    );
+    let again = Request::new("m", vec![Arc::new(answer.message)]);
+    let sent = &chat().body(&again).unwrap()["messages"];
+    assert_eq!(*sent, json!([{ "role": "assistant", "content": "See it." }]), "an image of an answer does not go back");
+}
+
+#[test]
+fn spoken_answer_is_a_recording_and_a_text() {
+    let audio = json!({ "id": "audio_1", "data": "SUQzAAAA", "transcript": "Hello.", "expires_at": 1 });
+    let whole = json!({ "choices": [{ "finish_reason": "stop", "message": { "role": "assistant", "content": null, "audio": audio } }] });
+    let delta = |audio: Value| json!({ "choices": [{ "index": 0, "delta": { "audio": audio } }] });
+    let streamed = chunks(&[
+        delta(json!({ "id": "audio_1", "transcript": "Hel" })),
+        delta(json!({ "data": "SUQ=", "transcript": "lo." })),
+        // Pieces may be padded.
+        delta(json!({ "data": "MwAAAA==" })),
+        json!({ "choices": [{ "index": 0, "delta": { "audio": { "expires_at": 1 } }, "finish_reason": "stop" }] }),
+    ]);
+    let answer = check_answer(
+        &chat(),
+        &whole.to_string(),
+        &streamed,
+        expect![[r#"
+        {
+          "text": "Hello.",
+          "finish_reason": "stop",
+          "finish_reason_raw": "stop",
+          "usage": {},
+          "message": {
+            "role": "assistant",
+            "content": [
+              {
+                "type": "text",
+                "text": "Hello."
+              },
+              {
+                "type": "audio",
+                "media_type": "audio/mpeg",
+                "data": "SUQzAAAA",
+                "name": "audio_1"
+              },
+              {
+                "type": "opaque",
+                "provider": "openai_chat",
+                "data": {
+                  "audio": {
+                    "id": "audio_1"
+                  },
+                  "content": null
+                }
+              }
+            ]
+          }
+        }"#]],
+    );
+    let again = Request::new("m", vec![Arc::new(answer.message)]);
+    expect![[r#"[{"role":"assistant","content":null,"audio":{"id":"audio_1"}}]"#]]
+        .assert_eq(&chat().body(&again).unwrap()["messages"].to_string());
+    let formats = |audio: Value| {
+        let whole =
+            json!({ "choices": [{ "finish_reason": "stop", "message": { "content": "Hi.", "audio": audio } }] });
+        let answer = chat().answer(&whole, AnswerContext::new("p", 0)).unwrap();
+        let media = answer.message.content.into_iter().find_map(|part| match part {
+            rethread_events::message::Part::Audio(media) => media.media_type,
+            _ => None,
+        });
+        (media.unwrap(), answer.details.map(|details| details.0.to_string()))
+    };
+    assert_eq!(formats(json!({ "data": "AAAA" })), ("audio/wav".into(), None));
+    assert_eq!(formats(json!({ "data": "AAAA", "format": "pcm16" })), ("audio/pcm".into(), None));
+    let said = Some(r#"{"transcript":"Hello."}"#.to_owned());
+    assert_eq!(formats(json!({ "data": "T2dnUw==", "transcript": "Hello." })), ("audio/ogg".into(), said));
+}
+
+#[test]
+fn thoughts_between_tags_are_no_text() {
+    let cx = AnswerContext { splits_think_tag: true, ..AnswerContext::new("p", 0) };
+    let wire = chat();
+    let limits = HttpLimits::default();
+    let read = |message: Value, pieces: &[Value]| {
+        let whole = json!({ "choices": [{ "finish_reason": "stop", "message": message }] });
+        let whole = wire.answer(&whole, cx).unwrap();
+        let mut events: Vec<_> =
+            pieces.iter().map(|delta| json!({ "choices": [{ "index": 0, "delta": delta }] })).collect();
+        events.push(json!({ "choices": [{ "index": 0, "delta": {}, "finish_reason": "stop" }] }));
+        let mut deltas: Vec<crate::Delta> = Vec::new();
+        let mut reading = Reading::new(&wire, cx, &limits);
+        reading.push(chunks(&events).as_bytes(), &mut deltas).unwrap();
+        assert_eq!(reading.finish(&mut deltas).unwrap(), whole);
+        format!("{}\n{deltas:?}", serde_json::to_string(&whole.message.content).unwrap())
+    };
+    let text = |text: &str| json!({ "content": text });
+    expect![[r#"
+        [{"type":"reasoning","text":"Hm.","provider":"p"},{"type":"text","text":"Hi."}]
+        [Reasoning("Hm"), Reasoning("."), Text("Hi.")]"#]]
+    .assert_eq(&read(
+        text("<think>\nHm.\n</think>\n\nHi."),
+        &[text("<thi"), text("nk>\nHm"), text(".\n</"), text("think>\n"), text("\nHi.")],
+    ));
+    // The server put the first tag into the prompt.
+    expect![[r#"
+        [{"type":"reasoning","text":"Hm.","provider":"p"},{"type":"text","text":"Hi."}]
+        [Reasoning("Hm."), Text("Hi.")]"#]]
+    .assert_eq(&read(text("Hm.</think>Hi."), &[text("Hm."), text("</think>"), text("Hi.")]));
+    expect![[r#"
+        [{"type":"text","text":"Hi."}]
+        [Text("Hi.")]"#]]
+    .assert_eq(&read(text("Hi."), &[text("H"), text("i.")]));
+    // The server split them itself.
+    let split = json!({ "reasoning_content": "Hm.", "content": "Hi." });
+    expect![[r#"
+        [{"type":"reasoning","text":"Hm.","provider":"p"},{"type":"text","text":"Hi."}]
+        [Reasoning("Hm."), Text("H"), Text("i.")]"#]]
+    .assert_eq(&read(split, &[json!({ "reasoning_content": "Hm." }), text("H"), text("i.")]));
+    // Positions are those in the text that is left.
+    let cited = |text: &str| {
+        json!({ "content": text, "annotations": [
+        { "type": "url_citation", "url_citation": { "url": "https://example.org", "start_index": 18, "end_index": 20 } } ] })
+    };
+    expect![[r#"
+        [{"type":"reasoning","text":"H","provider":"p"},{"type":"text","text":"Hi.","annotations":[{"kind":"url","url":"https://example.org","start":0,"end":2}]}]
+        [Reasoning("H"), Text("Hi.")]"#]].assert_eq(&read(cited("<think>H</think>\n\nHi."), &[text("<think>H</think>"), cited("\n\nHi.")]));
+    let facts = ModelFacts { think_tag: Some(true), ..ModelFacts::default() };
+    let models = models_with(Provider::OpenaiChat, "test-model", facts);
+    assert!(OpenaiChat { models, ..chat() }.build(&everything()).unwrap().splits_think_tag);
+    assert!(!chat().build(&everything()).unwrap().splits_think_tag);
+}
+
 #[test]
 fn calls_without_an_index_are_distinguished() {
     let streamed = concat!(
@@ -265,8 +516,8 @@ fn calls_without_an_index_are_distinguished() {
         "data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"function\":{\"name\":\"g\",\"arguments\":\"{}\"},\"extra_content\":{\"google\":{\"thought_signature\":\"s\"}}}]},\"finish_reason\":\"stop\"}]}\n\n",
         "data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"id\":\"c\",\"function\":{\"name\":\"h\",\"arguments\":\"{}\"}},{\"index\":0,\"id\":\"d\",\"function\":{\"name\":\"h\",\"arguments\":\"{}\"}}]}}]}\n\n",
     );
-    let cx = AnswerContext { provider: "p", n_answers: 0 };
-    let wire = OpenaiChat { gemini: true, ..OpenaiChat::default() };
+    let cx = AnswerContext::new("p", 0);
+    let wire = OpenaiChat { gemini: true, ..chat() };
     let mut reading = Reading::new(&wire, cx, &HttpLimits::default());
     reading.push(streamed.as_bytes(), &mut ()).unwrap();
     let response = reading.finish(&mut ()).unwrap();
@@ -281,8 +532,8 @@ fn calls_without_an_index_are_distinguished() {
 
 /// The calls from the pieces of a stream, each `id name arguments`.
 fn calls(chunks: &[&str]) -> Vec<String> {
-    let cx = AnswerContext { provider: "p", n_answers: 0 };
-    let wire = OpenaiChat::default();
+    let cx = AnswerContext::new("p", 0);
+    let wire = chat();
     let mut reading = Reading::new(&wire, cx, &HttpLimits::default());
     for pieces in chunks {
         let chunk = format!("data: {{\"id\":\"c\",\"choices\":[{{\"delta\":{{\"tool_calls\":[{pieces}]}}}}]}}\n\n");
@@ -361,8 +612,8 @@ fn id_and_name_repeated_with_every_piece_continue_the_call() {
 
 #[test]
 fn an_error_object_in_a_stream_is_an_error() {
-    let cx = AnswerContext { provider: "p", n_answers: 0 };
-    let wire = OpenaiChat::default();
+    let cx = AnswerContext::new("p", 0);
+    let wire = chat();
     for (event, kind) in [
         (r#"{"object":"error","message":"out of memory","type":"InternalServerError","code":500}"#, "server"),
         (r#"{"object":"error","message":"too long","type":"BadRequestError","code":400}"#, "invalid_request"),
@@ -387,18 +638,17 @@ fn finish_reasons_are_mapped() {
         ("odd", "other"),
     ] {
         let whole = format!(r#"{{"choices":[{{"message":{{"content":"x"}},"finish_reason":"{word}"}}]}}"#);
-        assert_eq!(finish(&OpenaiChat::default(), &whole), is);
+        assert_eq!(finish(&chat(), &whole), is);
     }
-    assert_eq!(finish(&OpenaiChat::default(), r#"{"choices":[]}"#), "error: malformed_response");
+    assert_eq!(finish(&chat(), r#"{"choices":[]}"#), "error: malformed_response");
 }
 
 #[test]
 fn other_shapes_of_content_are_decoded() {
     let read = |message: &str| {
         let whole = format!(r#"{{"choices":[{{"message":{message},"finish_reason":"stop"}}]}}"#);
-        let cx = AnswerContext { provider: "p", n_answers: 0 };
-        let response =
-            Reading::new(&OpenaiChat::default(), cx, &HttpLimits::default()).whole(whole.as_bytes(), &mut ()).unwrap();
+        let cx = AnswerContext::new("p", 0);
+        let response = Reading::new(&chat(), cx, &HttpLimits::default()).whole(whole.as_bytes(), &mut ()).unwrap();
         serde_json::to_string(&response.message.content).unwrap()
     };
     expect![[r#"[{"type":"refusal","text":"No."}]"#]].assert_eq(&read(r#"{"content":null,"refusal":"No."}"#));

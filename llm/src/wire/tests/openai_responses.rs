@@ -1,7 +1,8 @@
 use expect_test::expect;
+use serde_json::json;
 
 use super::*;
-use crate::wire::openai_chat::Reasoning;
+use crate::models::{ModelFacts, Thinking};
 use crate::wire::openai_responses::OpenaiResponses;
 
 #[test]
@@ -10,136 +11,141 @@ fn request_with_every_field_is_encoded() {
     request.model = "gpt-5-mini".into();
     request.reasoning = serde_json::from_str(r#"{"effort":"low","summary":"auto"}"#).unwrap();
     check_body(
-        &OpenaiResponses::default(),
+        &responses(),
         &request,
         expect![[r#"
-        {
-          "model": "gpt-5-mini",
-          "instructions": "Be brief.",
-          "input": [
             {
-              "role": "user",
-              "content": [
+              "model": "gpt-5-mini",
+              "input": [
                 {
-                  "type": "input_text",
-                  "text": "What is this?"
+                  "role": "developer",
+                  "content": "Be brief."
                 },
                 {
-                  "type": "input_image",
-                  "detail": "auto",
-                  "image_url": "data:image/png;base64,AAAA"
-                }
-              ]
-            },
-            {
-              "type": "reasoning",
-              "id": "rs_1",
-              "summary": [
+                  "role": "user",
+                  "content": [
+                    {
+                      "type": "input_text",
+                      "text": "What is this?"
+                    },
+                    {
+                      "type": "input_image",
+                      "detail": "auto",
+                      "image_url": "data:image/png;base64,AAAA"
+                    }
+                  ]
+                },
                 {
-                  "type": "summary_text",
-                  "text": "Hm."
+                  "type": "reasoning",
+                  "id": "rs_1",
+                  "summary": [
+                    {
+                      "type": "summary_text",
+                      "text": "Hm."
+                    }
+                  ],
+                  "encrypted_content": "enc-1"
+                },
+                {
+                  "role": "assistant",
+                  "content": "Let me look."
+                },
+                {
+                  "type": "function_call",
+                  "call_id": "call.1",
+                  "name": "look",
+                  "arguments": "{\"at\":\"it\"}"
+                },
+                {
+                  "type": "function_call",
+                  "call_id": "made_0_1",
+                  "name": "zoom",
+                  "arguments": "{}"
+                },
+                {
+                  "type": "function_call_output",
+                  "call_id": "call.1",
+                  "output": [
+                    {
+                      "type": "input_text",
+                      "text": "a cat"
+                    },
+                    {
+                      "type": "input_image",
+                      "detail": "auto",
+                      "image_url": "data:image/png;base64,BBBB"
+                    }
+                  ]
+                },
+                {
+                  "type": "function_call_output",
+                  "call_id": "made_0_1",
+                  "output": "no zoom"
+                },
+                {
+                  "role": "developer",
+                  "content": "Answer in JSON."
+                },
+                {
+                  "role": "user",
+                  "content": "So?"
                 }
               ],
-              "encrypted_content": "enc-1"
-            },
-            {
-              "role": "assistant",
-              "content": "Let me look."
-            },
-            {
-              "type": "function_call",
-              "call_id": "call.1",
-              "name": "look",
-              "arguments": "{\"at\":\"it\"}"
-            },
-            {
-              "type": "function_call",
-              "call_id": "made_0_1",
-              "name": "zoom",
-              "arguments": "{}"
-            },
-            {
-              "type": "function_call_output",
-              "call_id": "call.1",
-              "output": [
+              "tools": [
                 {
-                  "type": "input_text",
-                  "text": "a cat"
+                  "type": "function",
+                  "name": "look",
+                  "description": "Looks.",
+                  "parameters": {
+                    "type": "object",
+                    "properties": {
+                      "at": {
+                        "type": "string"
+                      }
+                    }
+                  },
+                  "strict": false
                 },
                 {
-                  "type": "input_image",
-                  "detail": "auto",
-                  "image_url": "data:image/png;base64,BBBB"
+                  "type": "function",
+                  "name": "zoom",
+                  "parameters": {
+                    "type": "object",
+                    "properties": {}
+                  },
+                  "strict": false
                 }
-              ]
-            },
-            {
-              "type": "function_call_output",
-              "call_id": "made_0_1",
-              "output": "no zoom"
-            },
-            {
-              "role": "developer",
-              "content": "Answer in JSON."
-            },
-            {
-              "role": "user",
-              "content": "So?"
-            }
-          ],
-          "tools": [
-            {
-              "type": "function",
-              "name": "look",
-              "description": "Looks.",
-              "parameters": {
-                "type": "object",
-                "properties": {
-                  "at": {
-                    "type": "string"
-                  }
+              ],
+              "tool_choice": {
+                "type": "function",
+                "name": "look"
+              },
+              "parallel_tool_calls": false,
+              "max_output_tokens": 100,
+              "temperature": 0.5,
+              "top_p": 0.9,
+              "text": {
+                "format": {
+                  "type": "json_schema",
+                  "name": "cat",
+                  "schema": {
+                    "type": "object"
+                  },
+                  "strict": true
                 }
               },
-              "strict": false
-            },
-            {
-              "type": "function",
-              "name": "zoom",
-              "parameters": {
-                "type": "object",
-                "properties": {}
+              "reasoning": {
+                "effort": "low",
+                "summary": "auto"
               },
-              "strict": false
-            }
-          ],
-          "tool_choice": {
-            "type": "function",
-            "name": "look"
-          },
-          "parallel_tool_calls": false,
-          "max_output_tokens": 100,
-          "temperature": 0.5,
-          "top_p": 0.9,
-          "text": {
-            "format": {
-              "type": "json_schema",
-              "name": "cat",
-              "schema": {
-                "type": "object"
-              },
-              "strict": true
-            }
-          },
-          "reasoning": {
-            "effort": "low",
-            "summary": "auto"
-          },
-          "include": [
-            "reasoning.encrypted_content"
-          ],
-          "stream": true,
-          "user": "u1"
-        }"#]],
+              "include": [
+                "reasoning.encrypted_content"
+              ],
+              "prompt_cache_key": "6151d2d04082aa21639051187f659318",
+              "stream": true,
+              "store": false,
+              "user": "u1"
+            }"#]],
     );
 }
 
@@ -162,7 +168,7 @@ fn answer_with_every_part_is_decoded() {
          data: {{\"type\":\"response.completed\",\"response\":{one_line}}}\n\n"
     );
     check_answer(
-        &OpenaiResponses::default(),
+        &responses(),
         &envelope,
         &streamed,
         expect![[r#"
@@ -177,7 +183,8 @@ fn answer_with_every_part_is_decoded() {
                 "total_tokens": 30,
                 "cached_input_tokens": 4,
                 "cache_write_tokens": 1,
-                "reasoning_tokens": 5
+                "reasoning_tokens": 5,
+                "n_searches": 1
               },
               "model": "m-1",
               "response_id": "resp_1",
@@ -192,8 +199,11 @@ fn answer_with_every_part_is_decoded() {
                     "provider": "openai_responses"
                   },
                   {
-                    "type": "opaque",
+                    "type": "provider_tool",
                     "provider": "openai_responses",
+                    "step": "both",
+                    "id": "ws_1",
+                    "name": "web_search",
                     "data": {
                       "type": "web_search_call",
                       "id": "ws_1",
@@ -246,6 +256,291 @@ fn answer_with_every_part_is_decoded() {
 }
 
 #[test]
+fn sources_images_provider_tools_and_details_of_an_answer_are_kept() {
+    let cited = |text: &str, annotations: Value| {
+        json!({ "type": "output_text", "text": text, "annotations": annotations,
+        "logprobs": [{ "token": text, "logprob": -0.5, "bytes": null, "top_logprobs": [] }] })
+    };
+    let output = json!([
+        { "type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "R" },
+        { "type": "image_generation_call", "id": "ig_1", "status": "completed", "result": "AAAA", "output_format": "webp", "revised_prompt": "A cat." },
+        { "type": "web_search_call", "id": "ws_1", "status": "completed", "action": { "type": "search", "query": "cats" } },
+        { "type": "web_search_call", "id": "ws_2", "status": "completed", "action": { "type": "open_page", "url": "https://example.org" } },
+        { "type": "mcp_call", "id": "mcp_1", "name": "ask", "server_label": "s", "arguments": "{}", "output": "yes" },
+        { "type": "mcp_approval_request", "id": "mcpr_1", "name": "rm", "server_label": "s", "arguments": "{}" },
+        { "type": "computer_call", "id": "cu_1", "call_id": "call_1", "actions": [] },
+        { "type": "future_item", "id": "f_1" },
+        { "type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "phase": "final_answer", "content": [
+            cited("See the page.", json!([{ "type": "url_citation", "url": "https://example.org", "title": "T", "start_index": 0, "end_index": 3 }])),
+            cited("Files.", json!([
+                { "type": "file_citation", "file_id": "file_1", "filename": "a.pdf", "index": 2 },
+                { "type": "container_file_citation", "container_id": "cntr_1", "file_id": "cfile_1", "filename": "plot.png", "start_index": 0, "end_index": 5 },
+                { "type": "file_path", "file_id": "file_2", "index": 1 },
+            ])) ] },
+    ]);
+    let whole = json!({ "id": "resp_1", "model": "m-1", "status": "completed", "service_tier": "priority", "output": output,
+        "input_transformations": [{ "type": "reasoning", "id": "rs_0", "action": "removed", "reason": "prefix_mismatch" }],
+        "tool_usage": { "web_search": { "num_requests": 3 }, "image_gen": { "input_tokens": 50, "output_tokens": 1000, "total_tokens": 1050 } },
+        "usage": { "input_tokens": 10, "output_tokens": 20, "total_tokens": 30,
+            "input_tokens_details": { "cached_tokens": 4, "cache_write_tokens": 3, "cache_write_tokens_details": { "ttl_30m_tokens": 1, "ttl_12h_tokens": 2 } },
+            "output_tokens_details": { "reasoning_tokens": 5 } } });
+    let streamed = format!(
+        "data: {}\n\ndata: {}\n\n",
+        json!({ "type": "response.image_generation_call.partial_image", "output_index": 1, "partial_image_b64": "AA" }),
+        json!({ "type": "response.completed", "response": whole }),
+    );
+    let answer = check_answer(
+        &responses(),
+        &whole.to_string(),
+        &streamed,
+        expect![[r#"
+        {
+          "text": "See the page.Files.",
+          "finish_reason": "stop",
+          "finish_reason_raw": "completed",
+          "usage": {
+            "input_tokens": 60,
+            "output_tokens": 1020,
+            "total_tokens": 1080,
+            "cached_input_tokens": 4,
+            "cache_write_tokens": 3,
+            "reasoning_tokens": 5,
+            "cache_write_long_tokens": 2,
+            "image_output_tokens": 1000,
+            "n_searches": 3
+          },
+          "model": "m-1",
+          "response_id": "resp_1",
+          "message": {
+            "role": "assistant",
+            "content": [
+              {
+                "type": "reasoning",
+                "encrypted": "R",
+                "id": "rs_1",
+                "redacted": true,
+                "provider": "openai_responses"
+              },
+              {
+                "type": "provider_tool",
+                "provider": "openai_responses",
+                "step": "both",
+                "id": "ig_1",
+                "name": "image_generation",
+                "data": {
+                  "type": "image_generation_call",
+                  "id": "ig_1",
+                  "status": "completed",
+                  "result": null,
+                  "output_format": "webp",
+                  "revised_prompt": "A cat."
+                }
+              },
+              {
+                "type": "image",
+                "media_type": "image/webp",
+                "data": "AAAA",
+                "name": "ig_1"
+              },
+              {
+                "type": "provider_tool",
+                "provider": "openai_responses",
+                "step": "both",
+                "id": "ws_1",
+                "name": "web_search",
+                "data": {
+                  "type": "web_search_call",
+                  "id": "ws_1",
+                  "status": "completed",
+                  "action": {
+                    "type": "search",
+                    "query": "cats"
+                  }
+                }
+              },
+              {
+                "type": "provider_tool",
+                "provider": "openai_responses",
+                "step": "both",
+                "id": "ws_2",
+                "name": "web_search",
+                "data": {
+                  "type": "web_search_call",
+                  "id": "ws_2",
+                  "status": "completed",
+                  "action": {
+                    "type": "open_page",
+                    "url": "https://example.org"
+                  }
+                }
+              },
+              {
+                "type": "provider_tool",
+                "provider": "openai_responses",
+                "step": "both",
+                "id": "mcp_1",
+                "name": "ask",
+                "data": {
+                  "type": "mcp_call",
+                  "id": "mcp_1",
+                  "name": "ask",
+                  "server_label": "s",
+                  "arguments": "{}",
+                  "output": "yes"
+                }
+              },
+              {
+                "type": "provider_tool",
+                "provider": "openai_responses",
+                "step": "call",
+                "id": "mcpr_1",
+                "name": "rm",
+                "data": {
+                  "type": "mcp_approval_request",
+                  "id": "mcpr_1",
+                  "name": "rm",
+                  "server_label": "s",
+                  "arguments": "{}"
+                }
+              },
+              {
+                "type": "provider_tool",
+                "provider": "openai_responses",
+                "step": "call",
+                "id": "cu_1",
+                "name": "computer",
+                "data": {
+                  "type": "computer_call",
+                  "id": "cu_1",
+                  "call_id": "call_1",
+                  "actions": []
+                }
+              },
+              {
+                "type": "opaque",
+                "provider": "openai_responses",
+                "data": {
+                  "type": "future_item",
+                  "id": "f_1"
+                }
+              },
+              {
+                "type": "opaque",
+                "provider": "openai_responses",
+                "data": {
+                  "type": "item_fields",
+                  "fields": {
+                    "phase": "final_answer"
+                  }
+                }
+              },
+              {
+                "type": "text",
+                "text": "See the page.",
+                "annotations": [
+                  {
+                    "kind": "url",
+                    "url": "https://example.org",
+                    "title": "T",
+                    "start": 0,
+                    "end": 3
+                  }
+                ]
+              },
+              {
+                "type": "text",
+                "text": "Files.",
+                "annotations": [
+                  {
+                    "kind": "file",
+                    "document": "file_1",
+                    "title": "a.pdf",
+                    "provider": "openai_responses",
+                    "data": {
+                      "type": "file_citation",
+                      "file_id": "file_1",
+                      "filename": "a.pdf",
+                      "index": 2
+                    }
+                  },
+                  {
+                    "kind": "file",
+                    "document": "cfile_1",
+                    "title": "plot.png",
+                    "start": 0,
+                    "end": 5,
+                    "provider": "openai_responses",
+                    "data": {
+                      "type": "container_file_citation",
+                      "container_id": "cntr_1",
+                      "file_id": "cfile_1",
+                      "filename": "plot.png",
+                      "start_index": 0,
+                      "end_index": 5
+                    }
+                  },
+                  {
+                    "kind": "file",
+                    "document": "file_2",
+                    "provider": "openai_responses",
+                    "data": {
+                      "type": "file_path",
+                      "file_id": "file_2",
+                      "index": 1
+                    }
+                  }
+                ]
+              }
+            ]
+          },
+          "service_tier": "priority",
+          "details": {
+            "input_transformations": [
+              {
+                "type": "reasoning",
+                "id": "rs_0",
+                "action": "removed",
+                "reason": "prefix_mismatch"
+              }
+            ],
+            "logprobs": [
+              {
+                "token": "See the page.",
+                "logprob": -0.5,
+                "bytes": null,
+                "top_logprobs": []
+              },
+              {
+                "token": "Files.",
+                "logprob": -0.5,
+                "bytes": null,
+                "top_logprobs": []
+              }
+            ]
+          }
+        }"#]],
+    );
+    // It goes back in its order; the image is in its call alone, which the provider knows by its id.
+    let mut sent = output;
+    sent[1]["result"] = Value::Null;
+    let text = |text: &str| json!({ "type": "output_text", "text": text });
+    sent[8] =
+        json!({ "role": "assistant", "content": [text("See the page."), text("Files.")], "phase": "final_answer" });
+    let again = Request::new("m", vec![Arc::new(answer.message)]);
+    assert_eq!(responses().body(&again).unwrap()["input"], sent);
+}
+
+#[test]
+fn completed_searches_are_counted_where_the_provider_does_not() {
+    let search = |status: &str, action: &str| json!({ "type": "web_search_call", "status": status, "action": { "type": action } });
+    let body = json!({ "status": "completed", "output": [
+        search("completed", "search"), search("failed", "search"), search("completed", "find_in_page"), search("completed", "search"),
+    ]});
+    let response = responses().answer(&body, AnswerContext::new("p", 0)).unwrap();
+    assert_eq!(response.usage.n_searches, Some(2));
+}
+
+#[test]
 fn a_last_event_without_output_is_completed_from_the_items() {
     let streamed = concat!(
         "data: {\"type\":\"response.output_item.added\",\"output_index\":0,\"item\":{\"type\":\"function_call\",\"call_id\":\"c\",\"name\":\"f\",\"arguments\":\"\"}}\n\n",
@@ -253,9 +548,9 @@ fn a_last_event_without_output_is_completed_from_the_items() {
         "data: {\"type\":\"response.output_item.done\",\"output_index\":0,\"item\":{\"type\":\"function_call\",\"call_id\":\"c\",\"name\":\"f\",\"arguments\":\"{}\"}}\n\n",
         "data: {\"type\":\"response.completed\",\"response\":{\"status\":\"completed\",\"output\":[]}}\n\n",
     );
-    let cx = AnswerContext { provider: "p", n_answers: 0 };
+    let cx = AnswerContext::new("p", 0);
     let mut deltas: Vec<crate::Delta> = Vec::new();
-    let wire = OpenaiResponses::default();
+    let wire = responses();
     let mut reading = Reading::new(&wire, cx, &HttpLimits::default());
     reading.push(streamed.as_bytes(), &mut deltas).unwrap();
     assert_eq!(reading.finish(&mut deltas).unwrap().tool_calls().count(), 1);
@@ -275,15 +570,14 @@ fn provider_specific_fields_are_sent_back_with_their_item() {
         ]},
     ]}))
     .unwrap();
-    let body = OpenaiResponses::default().body(&request).unwrap();
+    let body = responses().body(&request).unwrap();
     expect![[r#"[{"role":"assistant","content":[{"type":"output_text","text":"a"},{"type":"output_text","text":"b"}],"phase":"commentary"},{"type":"function_call","call_id":"c","name":"f","arguments":"{}","namespace":"n"}]"#]].assert_eq(&body["input"].to_string());
 }
 
 #[test]
 fn finish_reasons_are_mapped() {
-    let with = |status: &str, more: &str| {
-        finish(&OpenaiResponses::default(), &format!(r#"{{"status":"{status}","output":[]{more}}}"#))
-    };
+    let with =
+        |status: &str, more: &str| finish(&responses(), &format!(r#"{{"status":"{status}","output":[]{more}}}"#));
     assert_eq!(with("completed", ""), "stop");
     assert_eq!(with("incomplete", r#","incomplete_details":{"reason":"max_output_tokens"}"#), "length");
     assert_eq!(with("incomplete", r#","incomplete_details":{"reason":"content_filter"}"#), "content_filter");
@@ -306,7 +600,7 @@ fn orphaned_and_foreign_reasoning_is_left_out() {
         { "role": "user", "content": "c" },
     ]}))
     .unwrap();
-    let body = OpenaiResponses::default().body(&request).unwrap();
+    let body = responses().body(&request).unwrap();
     expect![[r#"[{"role":"user","content":"a"},{"role":"assistant","content":"b"},{"role":"user","content":"c"}]"#]]
         .assert_eq(&body["input"].to_string());
 }
@@ -314,10 +608,9 @@ fn orphaned_and_foreign_reasoning_is_left_out() {
 #[test]
 fn encrypted_reasoning_is_requested_from_reasoning_models() {
     let include = |model: &str, said: Option<bool>| {
-        let wire = OpenaiResponses {
-            reasoning: Reasoning { configured: said, ..Reasoning::default() },
-            ..OpenaiResponses::default()
-        };
+        let thinking = said.map(|thinks| if thinks { Thinking::Effort } else { Thinking::None });
+        let facts = ModelFacts { thinking, ..ModelFacts::default() };
+        let wire = OpenaiResponses { models: models_with(Provider::OpenaiResponses, model, facts), ..responses() };
         let body = wire.body(&Request { model: model.into(), ..everything() }).unwrap();
         body.get("include").is_some()
     };
@@ -334,7 +627,7 @@ fn encrypted_reasoning_is_requested_from_reasoning_models() {
 fn empty_prompt_is_sent_as_an_empty_text() {
     for content in [serde_json::json!(""), serde_json::json!([])] {
         let request = serde_json::json!({ "model": "m", "messages": [{ "role": "user", "content": content }] });
-        let body = OpenaiResponses::default().body(&serde_json::from_value(request).unwrap()).unwrap();
+        let body = responses().body(&serde_json::from_value(request).unwrap()).unwrap();
         assert_eq!(body["input"], serde_json::json!([{ "role": "user", "content": "" }]));
     }
 }
