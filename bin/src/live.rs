@@ -225,6 +225,7 @@ impl RunProgress {
                 if said.is_empty() { None } else { line("model".into(), &said) }
             }
             Event::LlmTryFailed(_) | Event::LlmCallRetried(_) => line(output::yellow("model retry"), &about),
+            Event::LlmRequestChanged(_) => line(output::yellow("left out"), &about),
             Event::ToolExecutionRequest(e) => {
                 self.tools.insert((thread, CallId(event.record.seq)), e.name.to_string());
                 line("tool".into(), &about)

@@ -301,7 +301,7 @@ impl ModelTable {
         }
     }
 
-    /// The facts of a model of a list. A dated name that is not listed (`gpt-4o-2024-08-06`) has the facts of the name
+    /// The facts of a model of a list. A dated name that is not listed (`NAME-2026-08-06`) has the facts of the name
     /// without the date, and a fine-tuned one those of its base.
     pub fn facts(&self, list: &str, model: &str) -> Option<ModelFacts> {
         let model = model.strip_prefix("models/").unwrap_or(model);

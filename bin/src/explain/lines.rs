@@ -251,6 +251,10 @@ pub(crate) fn in_words(call: &Call) -> String {
     if call.cached {
         text.push_str(" (cached)");
     }
+    for change in &call.changes {
+        let n = change.n.map(|n| format!("{n} ")).unwrap_or_default();
+        text.push_str(&format!(" [without {n}{}]", change.what));
+    }
     let answered = call.answered.as_deref().filter(|answered| !answered.is_empty());
     // The output of a branch is printed below it.
     if let Some(answered) = answered.filter(|_| call.kind != CallKind::Branch) {

@@ -135,6 +135,17 @@ pub(crate) fn in_words(state: &State, explained: &ExplainedThread, width: usize)
         tokens(totals.usage.output_tokens.or((totals.n_llm_calls == 0).then_some(0))),
         output::count(totals.n_tool_calls, "tool call", "tool calls"),
     ));
+    let cached = totals.usage.cached_input_tokens.unwrap_or(0);
+    let saved = family.iter().flat_map(|explained| explained.steps.results()).flat_map(NodeResult::calls);
+    let saved: i64 = saved.filter_map(|call| call.cache_saved_nanousd).fold(0, i64::saturating_add);
+    if cached > 0 || saved != 0 {
+        let word = if saved < 0 { "cost" } else { "saved" };
+        text.push_str(&format!(
+            "\ncache   {} tokens in came from the provider's cache, which {word} {}",
+            count(cached),
+            money(saved.unsigned_abs())
+        ));
+    }
     if totals.cost_nanousd.is_some() && totals.n_unpriced > 0 {
         text.push_str(&format!("\n        {} of them have no known price and are not in it", totals.n_unpriced));
     }

@@ -264,6 +264,7 @@ impl From<&Usage> for Tokens {
             cached_input_tokens,
             cache_write_tokens,
             reasoning_tokens,
+            ..
         } = *usage;
         Self { input_tokens, output_tokens, total_tokens, cached_input_tokens, cache_write_tokens, reasoning_tokens }
     }

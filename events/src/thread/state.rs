@@ -373,6 +373,14 @@ impl State {
         }
     }
 
+    /// Whether the conversation of a node with this context has instructions in force.
+    pub(super) fn has_instructions_for(&self, context: &NodeContext) -> bool {
+        match self.seen_with(context) {
+            Some(seen) => seen.system_prompt().is_some(),
+            None => self.conversation.system_prompt().is_some(),
+        }
+    }
+
     /// Whether a node or a sub-workflow that runs has the conversation with this name.
     pub(super) fn is_in_conversation(&self, name: &str) -> bool {
         let of_node = self.node_run().and_then(|run| run.aside.as_ref());

@@ -50,6 +50,8 @@ pub struct Known {
     pub facts: ModelFacts,
     /// Whether the table lists the model. Otherwise the facts are those of the provider's present models.
     pub is_listed: bool,
+    /// Whether it is a model of OpenAI, whose requests may name their conversation for its cache of prompts.
+    pub takes_cache_key: bool,
 }
 
 impl KnownModels {
@@ -83,7 +85,14 @@ impl KnownModels {
         let facts = ModelFacts { efforts, ..listed.unwrap_or_default().or(&present) };
         // What a profile says holds for its own model, such as a deployment.
         let facts = if model == self.own.0 { self.own.1.clone().or(&facts) } else { facts };
-        Known { facts, is_listed }
+        let is_of_openai = match self.address {
+            Address::Provider(list) => matches!(list, "openai" | "azure"),
+            Address::Other => is_listed,
+        };
+        let takes_cache_key = is_of_openai
+            && matches!(self.provider, Provider::Openai | Provider::OpenaiChat | Provider::OpenaiResponses)
+            && facts.cache == Some(PromptCache::Implicit);
+        Known { facts, is_listed, takes_cache_key }
     }
 
     /// The facts of the table. Abilities are those of the model wherever it is reached; its prices are those of the

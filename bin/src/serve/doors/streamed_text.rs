@@ -62,6 +62,8 @@ pub(super) fn reasoning_of(message: &Message) -> String {
         | Part::ToolCall(_)
         | Part::ToolResult(_)
         | Part::Refusal { .. }
+        | Part::Audio(_)
+        | Part::ProviderTool(_)
         | Part::Opaque { .. } => None,
     };
     message.content.iter().filter_map(reasoning_of).collect()

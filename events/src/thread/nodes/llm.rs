@@ -87,7 +87,11 @@ pub(super) fn begin(
             Some(output) => with_form(&prompt, output),
             None => prompt,
         },
-        system_prompt: with_tool_hints(own, state, workflow, around),
+        system_prompt: match own {
+            // It goes on under the instructions in force.
+            None if state.has_instructions_for(&llm.context) => None,
+            own => with_tool_hints(own, state, workflow, around),
+        },
         model,
         tool_mode: match llm.tool_mode {
             ToolMode::None if offers_beside => ToolMode::Auto,

@@ -4,7 +4,7 @@ use rethread_events::message::{Media, Message, Part, Reasoning, Role, ToolCall, 
 use serde_json::{Map, Value, json};
 
 use super::OpenaiChat;
-use crate::models::{ModelFacts, PromptCache};
+use crate::models::{Known, ModelFacts};
 use crate::request::{CacheMode, Request, ResponseFormat};
 use crate::wire::{draft, merge_extra, subset};
 
@@ -25,7 +25,7 @@ pub(super) fn body(wire: &OpenaiChat, request: &Request) -> Value {
     }
     body.insert("messages".into(), move_attachments(messages));
     tools(facts, request, &mut body);
-    parameters(facts, request, &mut body);
+    parameters(&known, request, &mut body);
     if request.stream {
         body.insert("stream".into(), true.into());
         body.insert("stream_options".into(), json!({ "include_usage": true }));
@@ -81,7 +81,8 @@ fn tools(facts: &ModelFacts, request: &Request, body: &mut Map<String, Value>) {
     }
 }
 
-fn parameters(facts: &ModelFacts, request: &Request, body: &mut Map<String, Value>) {
+fn parameters(known: &Known, request: &Request, body: &mut Map<String, Value>) {
+    let facts = &known.facts;
     if let Some(max) = request.max_tokens {
         let key = if facts.reasons() == Some(true) { "max_completion_tokens" } else { "max_tokens" };
         body.insert(key.into(), max.into());
@@ -101,7 +102,7 @@ fn parameters(facts: &ModelFacts, request: &Request, body: &mut Map<String, Valu
     put("reasoning_effort", effort.map(|effort| known_effort(facts, effort).into()));
     put("verbosity", request.verbosity.as_deref().map(Value::from));
     put("service_tier", request.service_tier.as_deref().map(Value::from));
-    cache(facts, request, body);
+    cache(known, request, body);
 }
 
 /// The word for an effort that the model takes: some have no `minimal`.
@@ -111,8 +112,8 @@ pub(in crate::wire) fn known_effort(facts: &ModelFacts, effort: String) -> Strin
 
 /// What OpenAI's cache of prompts is told.
 /// <https://developers.openai.com/api/docs/guides/prompt-caching>
-pub(in crate::wire) fn cache(facts: &ModelFacts, request: &Request, body: &mut Map<String, Value>) {
-    if facts.cache != Some(PromptCache::Implicit) {
+pub(in crate::wire) fn cache(known: &Known, request: &Request, body: &mut Map<String, Value>) {
+    if !known.takes_cache_key {
         return;
     }
     let mode = request.cache.unwrap_or_default();
@@ -120,7 +121,7 @@ pub(in crate::wire) fn cache(facts: &ModelFacts, request: &Request, body: &mut M
         body.insert("prompt_cache_key".into(), draft::conversation_key(request).into());
     }
     // Only newer models have options.
-    let Some(longest) = facts.cache_ttls.as_ref().and_then(|ttls| ttls.last()) else { return };
+    let Some(longest) = known.facts.cache_ttls.as_ref().and_then(|ttls| ttls.last()) else { return };
     match mode {
         CacheMode::Auto => {}
         CacheMode::Long => {

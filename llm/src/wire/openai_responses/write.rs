@@ -4,7 +4,7 @@ use rethread_events::message::{Media, Message, Part, ProviderTool, Reasoning, Ro
 use serde_json::{Map, Value, json};
 
 use super::{NAME, OpenaiResponses};
-use crate::models::{ModelFacts, SystemMessages};
+use crate::models::{Known, ModelFacts, SystemMessages};
 use crate::request::{Request, ResponseFormat};
 use crate::wire::openai_chat::write::{cache, known_effort};
 use crate::wire::{draft, merge_extra, subset};
@@ -36,7 +36,7 @@ pub(super) fn body(wire: &OpenaiResponses, request: &Request) -> Value {
     }
     body.insert("input".into(), input.into());
     tools(facts, request, &mut body);
-    parameters(facts, request, &mut body);
+    parameters(&known, request, &mut body);
     if request.stream {
         body.insert("stream".into(), true.into());
     }
@@ -95,7 +95,8 @@ fn tools(facts: &ModelFacts, request: &Request, body: &mut Map<String, Value>) {
 }
 
 /// `stop`, `top_k` and `seed` are unknown here and left out, as is a thinking budget in tokens.
-fn parameters(facts: &ModelFacts, request: &Request, body: &mut Map<String, Value>) {
+fn parameters(known: &Known, request: &Request, body: &mut Map<String, Value>) {
+    let facts = &known.facts;
     let mut put = |key: &str, value: Option<Value>| {
         if let Some(value) = value {
             body.insert(key.into(), value);
@@ -127,7 +128,7 @@ fn parameters(facts: &ModelFacts, request: &Request, body: &mut Map<String, Valu
     if facts.reasons() == Some(true) && !is_chat_model(&request.model) {
         put("include", Some(json!(["reasoning.encrypted_content"])));
     }
-    cache(facts, request, body);
+    cache(known, request, body);
 }
 
 /// A chat model of a family that reasons refuses to encrypt its reasoning.

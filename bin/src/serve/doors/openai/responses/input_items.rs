@@ -5,7 +5,7 @@ use rethread::errors::ReadError;
 use rethread::event::OperationType;
 use rethread::operate::LogAccess as _;
 use rethread::{CallId, Event, Json, Message, Part, RecordedEvent, Role, Seq};
-use rethread_events::message::{Media, ToolResult};
+use rethread_events::message::{Annotation, Media, SourceKind, ToolResult};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -120,6 +120,21 @@ fn result(tool_call_id: String, answer: &Json) -> Message {
     Message { role: Role::Tool, content: vec![Part::ToolResult(result)] }
 }
 
+/// An annotation in the form of the protocol.
+pub(in crate::serve::doors) fn annotation(annotation: &Annotation) -> Option<Value> {
+    let title = annotation.title.as_deref().unwrap_or_default();
+    match annotation.kind {
+        SourceKind::Url | SourceKind::SearchResult | SourceKind::Map => Some(json!({
+            "type": "url_citation", "url": annotation.url.as_deref()?, "title": title,
+            "start_index": annotation.start.unwrap_or(0), "end_index": annotation.end.unwrap_or(0),
+        })),
+        SourceKind::Document | SourceKind::File => Some(json!({
+            "type": "file_citation", "file_id": annotation.document.as_deref().unwrap_or_default(), "filename": title,
+            "index": annotation.start.unwrap_or(0),
+        })),
+    }
+}
+
 /// The items that messages are, with ids that are made of that of the response.
 fn items(messages: &[Message], key: &str) -> Vec<Value> {
     let mut items = Vec::new();
@@ -127,8 +142,10 @@ fn items(messages: &[Message], key: &str) -> Vec<Value> {
         let (mut content, mut own) = (Vec::new(), Vec::new());
         for part in &message.content {
             match part {
-                Part::Text { text, .. } if message.role == Role::Assistant => {
-                    content.push(json!({ "type": "output_text", "text": text, "annotations": [], "logprobs": [] }));
+                Part::Text { text, annotations, .. } if message.role == Role::Assistant => {
+                    let annotations: Vec<_> = annotations.iter().filter_map(annotation).collect();
+                    content
+                        .push(json!({ "type": "output_text", "text": text, "annotations": annotations, "logprobs": [] }));
                 }
                 Part::Text { text, .. } => content.push(json!({ "type": "input_text", "text": text })),
                 Part::Refusal { text } => content.push(json!({ "type": "refusal", "refusal": text })),
@@ -149,7 +166,7 @@ fn items(messages: &[Message], key: &str) -> Vec<Value> {
                     "type": "function_call_output", "call_id": result.tool_call_id,
                     "output": result.content.iter().filter_map(Part::as_text).collect::<String>(),
                 })),
-                Part::Reasoning(_) | Part::Opaque { .. } => {}
+                Part::Reasoning(_) | Part::Opaque { .. } | Part::Audio(_) | Part::ProviderTool(_) => {}
             }
         }
         if !content.is_empty() {
