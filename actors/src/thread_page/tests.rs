@@ -26,6 +26,7 @@ fn log(seconds: &[u64]) -> (MemoryStore, Vec<ThreadId>) {
         let started = json!({
             "workflow": { "name": if n % 3 == 2 { "b" } else { "a" }, "hash": Hash::ZERO }, "input": "", "variables": {},
             "entry": "n", "deadline": null, "max_iterations": 5, "workspace": null, "budget": null, "on_limit": "fail",
+            "labels": {}, "messages": [],
         });
         let event = Event::from_data("THREAD_STARTED", started).unwrap();
         let status = if n % 2 == 1 { Status::Waiting } else { Status::Running };

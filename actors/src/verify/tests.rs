@@ -14,8 +14,9 @@ fn begin(store: &dyn Store, n_messages: u64, says: &str) -> StreamInfo {
     let started = json!({
         "workflow": { "name": "w", "hash": Hash::ZERO }, "input": "", "variables": {}, "entry": "a", "deadline": null,
         "max_iterations": 5, "workspace": null, "budget": null, "on_limit": "fail",
+        "labels": {}, "messages": [],
     });
-    let message = |i| json!({ "message": { "role": "user", "content": format!("{says} {i}") } });
+    let message = |i| json!({ "message": { "role": "user", "content": format!("{says} {i}") }, "effect": "add" });
     let messages = (0..n_messages).map(|i| Event::from_data("MESSAGE_ADDED", message(i)).unwrap());
     let events = std::iter::once(Event::from_data("THREAD_STARTED", started).unwrap()).chain(messages);
     let records =
@@ -45,7 +46,7 @@ fn an_event_of_another_run_is_a_fault() {
     let store = MemoryStore::new();
     let info = begin(&store, 2, "a");
     for (run, found) in [(0, None), (2, Some(Seq(3)))] {
-        let message = json!({ "message": { "role": "user", "content": "b" } });
+        let message = json!({ "message": { "role": "user", "content": "b" }, "effect": "add" });
         let event = Event::from_data("MESSAGE_ADDED", message).unwrap();
         let record = new_record(&event, Time::from_unix_us(2), None, Some(RunId(Seq(run)))).unwrap();
         let expected = store.stream(THREAD).unwrap().last_seq.next();
