@@ -1,0 +1,1 @@
+"""The providers that fake_providers.py serves, one module for each."""

@@ -1,0 +1,16 @@
+//! The program against providers that refuse what today's providers document as refused (`tests/src/fake_providers.py`).
+
+// All of it is test code, its helpers included.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod answers;
+mod doctor;
+mod fakes;
+mod growth;
+mod guide;
+mod money;
+mod nodes;
+mod openai;
+mod parameters;
+mod prefixes;
+mod switches;
