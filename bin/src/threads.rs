@@ -35,6 +35,9 @@ pub(crate) struct ThreadsArgs {
     /// List branches too
     #[arg(long)]
     all: bool,
+    /// Print what each thread used, in tokens and money: reads the threads
+    #[arg(long)]
+    usage: bool,
     /// Print one JSON array, which includes branches, each with `branch_of`
     #[arg(long)]
     json: bool,
@@ -65,7 +68,6 @@ pub(crate) async fn list(open: &OpenArgs, args: ThreadsArgs) -> Result<ExitCode,
     let (labels, search) = (args.labels.all()?, args.search.all()?);
     let filter = ThreadFilter { status: args.status, labels, search, ..ThreadFilter::default() };
     let mut threads = runtime.threads(filter).await?;
-    open::close(runtime).await?;
     let n_all = threads.len();
     if !args.all && !args.json {
         threads.retain(|thread| thread.branch_of.is_none());
@@ -76,15 +78,26 @@ pub(crate) async fn list(open: &OpenArgs, args: ThreadsArgs) -> Result<ExitCode,
     {
         threads.drain(..threads.len() - limit);
     }
+    let mut shown: Vec<Thread> = threads.iter().map(Thread::from).collect();
+    if args.usage {
+        for thread in &mut shown {
+            match runtime.thread(thread.thread_id).state().await {
+                Ok(state) => thread.usage = Some(state.usage()),
+                // One that cannot be read does not hide the others.
+                Err(error) => thread.problem = Some(json!({ "detail": text::with_sources(&error) })),
+            }
+        }
+    }
+    open::close(runtime).await?;
     if args.json {
-        output::print_json(&json!(threads.iter().map(Thread::from).collect::<Vec<_>>()))?;
+        output::print_json(&json!(shown))?;
     } else if threads.is_empty() {
         if open.prints_messages() {
             output::print_message("no threads");
             print_hidden_branches(n_branches);
         }
     } else {
-        let table = table(&threads).to_string();
+        let table = table(&threads, &shown).to_string();
         let lines: Vec<_> = table.lines().map(str::trim).collect();
         output::print(lines.join("\n"))?;
         if open.prints_messages() {
@@ -102,7 +115,7 @@ fn print_hidden_branches(n_left_out: usize) {
     }
 }
 
-fn table(threads: &[ThreadSummary]) -> Table {
+fn table(threads: &[ThreadSummary], shown: &[Thread]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
     let with_branches = threads.iter().any(|thread| thread.branch_of.is_some());
@@ -110,8 +123,12 @@ fn table(threads: &[ThreadSummary]) -> Table {
     if with_branches {
         header.push("BRANCH OF");
     }
+    let with_usage = shown.iter().any(|thread| thread.usage.is_some());
+    if with_usage {
+        header.extend(["TOKENS", "COST"]);
+    }
     table.set_header(header);
-    for thread in threads {
+    for (thread, shown) in threads.iter().zip(shown) {
         let workflow =
             thread.workflow.as_ref().map(|workflow| output::sanitize(&workflow.name, 40)).unwrap_or_default();
         let mut row = vec![
@@ -123,6 +140,12 @@ fn table(threads: &[ThreadSummary]) -> Table {
         ];
         if with_branches {
             row.push(thread.branch_of.map(|(owner, index)| format!("{owner} #{index}")).unwrap_or_default());
+        }
+        if with_usage {
+            let usage = shown.usage.as_ref();
+            let tokens = usage.and_then(|usage| usage.total_tokens);
+            row.push(tokens.map_or_else(|| "?".to_owned(), |tokens| tokens.to_string()));
+            row.push(usage.and_then(|usage| usage.cost_nanousd).map_or_else(|| "?".to_owned(), dollars));
         }
         table.add_row(row);
     }

@@ -69,8 +69,10 @@ pub enum ProfileError {
     #[error("the provider of the model `{0}` is unknown: name the provider or a profile")]
     WhoseModel(String),
     /// There is no key.
-    #[error("{provider} needs a key: set {variables}")]
+    #[error("{}{provider} needs a key: set {variables}", profile.as_ref().map(|name| format!("profile `{name}`: ")).unwrap_or_default())]
     NoKey {
+        /// The profile, unless a node names the provider itself.
+        profile: Option<String>,
         /// The provider.
         provider: Provider,
         /// Where a key is looked for.

@@ -97,13 +97,13 @@ pub fn refused(facts: &ModelFacts, provider: Provider, request: &Request) -> Vec
         };
         refused.push(Refused::new("reasoning.budget_tokens", why));
     }
-    if provider == Provider::OpenaiChat && request.has_usable_tools() {
+    if provider == Provider::OpenaiChat && request.has_tools() {
         match facts.chat_completions {
             Some(ChatCompletions::NoTools) => {
                 let why = format!("`{model}` has no tools over Chat Completions: use the provider `openai`");
                 refused.push(Refused::new("tools", why));
             }
-            Some(ChatCompletions::ToolsWithoutReasoning) if !is_off(facts, effort) => {
+            Some(ChatCompletions::ToolsWithoutReasoning) if request.has_usable_tools() && !is_off(facts, effort) => {
                 let why = format!(
                     "`{model}` has tools over Chat Completions only with the effort `none`: use the provider `openai`"
                 );
@@ -240,8 +240,11 @@ fn place(facts: &ModelFacts, provider: Provider, request: &mut Request) {
     let restricts = match provider {
         Provider::Anthropic | Provider::Gemini => true,
         // Servers that imitate OpenAI do not know lists of allowed tools.
-        Provider::Openai | Provider::OpenaiChat | Provider::OpenaiResponses => {
+        Provider::Openai | Provider::OpenaiResponses => facts.system_messages == Some(SystemMessages::Anywhere),
+        // Tools that are declared count there, also those that may not be used.
+        Provider::OpenaiChat => {
             facts.system_messages == Some(SystemMessages::Anywhere)
+                && facts.chat_completions != Some(ChatCompletions::ToolsWithoutReasoning)
         }
         Provider::GeminiOpenai | Provider::Mock | Provider::Human => false,
     };

@@ -24,7 +24,7 @@ pub(super) fn usage(why: &str) -> ExitCode {
 /// A missing key is an error of the call, so that scripts find it where they look for others.
 pub(super) fn no_client(error: &ProfileError, json: bool) -> ExitCode {
     match error {
-        ProfileError::NoKey { provider, variables } => {
+        ProfileError::NoKey { provider, variables, .. } => {
             let why = format!("there is no key: set {variables}");
             failed(&LlmError::new(ErrorKind::Authentication, provider.name(), why), json)
         }

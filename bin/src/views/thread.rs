@@ -12,7 +12,7 @@ use serde_json::Value;
 #[serde(deny_unknown_fields)]
 pub(crate) struct Thread {
     #[cfg_attr(feature = "server", schema(value_type = String))]
-    thread_id: ThreadId,
+    pub(crate) thread_id: ThreadId,
     /// `pending`, `running`, `waiting`, `suspended`, `queued`, `paused`, `completed`, `cancelled`, `error` or `interrupted`.
     #[cfg_attr(feature = "server", schema(value_type = String))]
     status: Status,

@@ -140,13 +140,16 @@ fn present_default(provider: Provider, address: Address, model: &str) -> ModelFa
             let reasons = is_of_reasoning_family(name);
             let compatible = matches!(address, Address::Other) && name.starts_with("gpt-oss");
             ModelFacts {
-                sampling: Some(if reasons && !compatible { Sampling::WithoutReasoning } else { Sampling::Always }),
+                sampling: Some(if reasons && !compatible { Sampling::Never } else { Sampling::Always }),
                 thinking: Some(if reasons { Thinking::Effort } else { Thinking::None }),
-                chat_completions: Some(if reasons && !compatible {
-                    ChatCompletions::ToolsWithoutReasoning
+                // A gateway may know how to ask the model.
+                chat_completions: Some(if reasons && address != Address::Other {
+                    ChatCompletions::NoTools
                 } else {
                     ChatCompletions::Full
                 }),
+                efforts: (reasons && !compatible)
+                    .then(|| ["low", "medium", "high", "xhigh", "max"].map(str::to_owned).to_vec()),
                 system_messages: Some(if compatible { SystemMessages::First } else { SystemMessages::Anywhere }),
                 cache: Some(if compatible { PromptCache::None } else { PromptCache::Implicit }),
                 ..ModelFacts::default()

@@ -126,7 +126,9 @@ impl Profiles {
         // A server of one's own may want none; the provider's own address always does.
         let own = profile.provider.base_url().and_then(|own| Url::parse(own).ok());
         if profile.api_key_env.is_some() || own.is_some_and(|own| own.host_str() == base.host_str()) {
-            return Err(ProfileError::NoKey { provider: profile.provider, variables: variables.join(" or ") });
+            let named = self.profiles.contains_key(name).then(|| name.to_owned());
+            let variables = variables.join(" or ");
+            return Err(ProfileError::NoKey { profile: named, provider: profile.provider, variables });
         }
         Ok(KeySource::None)
     }

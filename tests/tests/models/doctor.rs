@@ -57,10 +57,10 @@ fn offline_calls_nothing() {
 #[test]
 fn refused_call_is_an_error_that_names_it() {
     // The profile says that the model takes what it refuses.
-    let keys = "params = { temperature = 0.2 }\nmodel_facts = { sampling = \"always\" }";
+    let keys = "params = { top_p = 0.5 }\nmodel_facts = { sampling = \"always\" }";
     let lane = Lane::with(Protocol::Anthropic, "claude-sonnet-5-5", keys);
     let ran = lane.run("doctor").code(1);
-    says(&ran, &["profile main, call", "temperature"]);
+    says(&ran, &["profile main, call", "top_p"]);
     lane.run("doctor --no-calls").ok();
     // The model does not exist.
     let lane = Lane::of(Protocol::Anthropic, "claude-opus-5-6");
@@ -84,7 +84,9 @@ fn unreachable_address_is_named() {
         for words in ["run one.yaml --input x", "doctor", "doctor --no-calls"] {
             says(&lane.run(words).code(1), &["main", &url, "base_url"]);
         }
-        says(&lane.run_args(["llm", "call", "--profile", "main", "hi"]), &["main", &url, "base_url"]);
+        lane.scene.write("hi.json", r#"{"messages": [{"role": "user", "content": "hi"}]}"#);
+        let words = ["llm", "call", "--profile", "main", "--request", "hi.json"];
+        says(&lane.run_args(words), &["main", &url, "base_url"]);
         let failed = lane.run("explain last").ok();
         says(&failed, &[&url]);
     }

@@ -41,7 +41,7 @@ fn same_figures(lane: &Lane) -> [u64; 3] {
     let shown = lane.run("show last --json").ok().json();
     let expected = figures("show", &shown);
     assert_eq!(figures("explain", &lane.run("explain last --json").ok().json()), expected, "explain");
-    let threads = lane.run("threads --json").ok().json();
+    let threads = lane.run("threads --usage --json").ok().json();
     let mine = threads.as_array().unwrap().iter().find(|thread| thread["thread_id"] == shown["thread_id"]).unwrap();
     assert_eq!(figures("threads", mine), expected, "threads");
     let usage = lane.run("usage last --json").ok().json();
@@ -219,7 +219,7 @@ fn tiers_have_their_own_prices() {
 
 #[test]
 fn prices_of_a_profile_are_dollars_per_million_tokens() {
-    let lane = Lane::with(Protocol::Chat, "some-model", "prices = { input = 1.5, output = \"6\" }");
+    let lane = Lane::with(Protocol::Chat, "some-model", "prices = { input = 1.5, output = 6 }");
     lane.workflow("one", "budget: {usd: \"1\"}\nnodes:\n  - {id: a, llm: {profile_id: main, user_prompt: hi}}\n");
     lane.run("run one.yaml --quiet --input x").ok();
     let [cost, input, output] = same_figures(&lane);

@@ -16,7 +16,8 @@ fn documented_profile_completes() {
     assert_eq!(lane.run("run one.yaml --quiet --input hi").ok().stdout, "answer 1\n");
     assert!(lane.accepted()[0].body().get("temperature").is_none());
     lane.run("run --task hi --profile main --quiet").ok();
-    lane.run_args(["llm", "call", "--profile", "main", "hi"]).ok();
+    lane.scene.write("hi.json", r#"{"messages": [{"role": "user", "content": "hi"}]}"#);
+    lane.run_args(["llm", "call", "--profile", "main", "--request", "hi.json"]).ok();
     assert!(lane.accepted().len() >= 3);
 }
 

@@ -71,7 +71,7 @@ pub(super) fn build(facts: &ModelFacts, request: &Request) -> Result<Built, LlmE
         body.insert("stream".into(), true.into());
     }
     merge_extra(&mut body, &request.extra);
-    resolve_conflicts(request, &mut body);
+    resolve_conflicts(facts, request, &mut body);
     let mut built = Built { changes: prefix.changes(), prefix: is_bound.then(|| prefix.hash()), ..Built::default() };
     let samples = ["temperature", "top_p", "top_k"].iter().any(|name| body.contains_key(*name));
     built.headers.push(("anthropic-version", if samples { VERSION_WITH_SAMPLING } else { VERSION }.to_owned()));
@@ -521,13 +521,15 @@ fn longest(facts: &ModelFacts) -> u64 {
 }
 
 /// Resolves settings that exclude each other, once all are set.
-fn resolve_conflicts(request: &Request, body: &mut Map<String, Value>) {
+fn resolve_conflicts(facts: &ModelFacts, request: &Request, body: &mut Map<String, Value>) {
     let thinking = body.get("thinking").and_then(|t| t.get("type")).and_then(Value::as_str);
     if !matches!(thinking, Some("enabled" | "adaptive")) {
         return;
     }
-    // Forced tools and thinking exclude each other; thinking was requested explicitly.
-    if let Some(choice) = body.get_mut("tool_choice")
+    // Forced tools and thinking exclude each other, where the model does not decide about its thinking itself; thinking was
+    // requested explicitly.
+    let excludes = thinking == Some("enabled") || facts.forced_tool_choice != Some(true);
+    if let Some(choice) = body.get_mut("tool_choice").filter(|_| excludes)
         && matches!(choice.get("type").and_then(Value::as_str), Some("any" | "tool"))
         && let Some(choice) = choice.as_object_mut()
     {
