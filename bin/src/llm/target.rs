@@ -70,6 +70,7 @@ pub(super) fn client(target: &Target) -> Result<Arc<dyn Client>, ProfileError> {
         (None, None) if target.model.is_none() => profiles.default_name().map(str::to_owned),
         _ => None,
     };
+    let of_profile = named.clone();
     let mut profile = match (named, target.provider, &target.model) {
         (Some(name), ..) => profiles.get(&name)?.clone(),
         (None, Some(provider), model) => Profile::new(provider, model.clone().unwrap_or_default()),
@@ -92,8 +93,8 @@ pub(super) fn client(target: &Target) -> Result<Arc<dyn Client>, ProfileError> {
         profile.retry.total_ms = profile.retry.total_ms.min(ms.max(1));
         profile.limits.wait_max_ms = profile.limits.wait_max_ms.min(ms.max(1));
     }
-    // A name that no configuration file can hold, so that it is unique.
-    let name = "\0command line";
-    profiles.insert(name, profile);
-    profiles.client(name)
+    // Without a profile, a name that no configuration file can hold, so that it is unique.
+    let name = of_profile.unwrap_or_else(|| "\0command line".to_owned());
+    profiles.insert(&name, profile);
+    profiles.client(&name)
 }

@@ -69,7 +69,7 @@ impl Profiles {
             extra_headers.insert(header, value);
         }
         Ok(HttpClient::new(HttpParts {
-            profile: self.profiles.contains_key(name).then(|| name.to_owned()),
+            profile: self.name_of(name),
             name: profile.provider.name(),
             wire: wire_of(profile, &base, known)?,
             http: self.http()?,
@@ -82,6 +82,11 @@ impl Profiles {
             limits: profile.http,
             default_model: Some(profile.model.clone()).filter(|m| !m.is_empty()),
         }))
+    }
+
+    /// The name of a profile, for people; `None` if a program made it up.
+    fn name_of(&self, name: &str) -> Option<String> {
+        (self.profiles.contains_key(name) && !name.starts_with('\0')).then(|| name.to_owned())
     }
 
     fn http(&self) -> Result<reqwest::Client, ProfileError> {
@@ -126,7 +131,7 @@ impl Profiles {
         // A server of one's own may want none; the provider's own address always does.
         let own = profile.provider.base_url().and_then(|own| Url::parse(own).ok());
         if profile.api_key_env.is_some() || own.is_some_and(|own| own.host_str() == base.host_str()) {
-            let named = self.profiles.contains_key(name).then(|| name.to_owned());
+            let named = self.name_of(name);
             let variables = variables.join(" or ");
             return Err(ProfileError::NoKey { profile: named, provider: profile.provider, variables });
         }

@@ -61,6 +61,9 @@ pub(crate) fn complete_ids(content: &mut [Part], cx: AnswerContext) {
     }
 }
 
+/// What a user says first where a conversation begins with an answer, for providers that refuse that.
+pub(crate) const LEFT_OUT: &str = "[Earlier messages are left out.]";
+
 /// The text before instructions that replace those before them.
 const REPLACES: &str = "These instructions replace all earlier ones:\n\n";
 

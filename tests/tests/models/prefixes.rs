@@ -376,7 +376,8 @@ fn plans() {
       strategy: {plan_and_execute: {max_steps: 4}}
   - {id: b, llm: {profile_id: main, system_prompt: S., user_prompt: last}}
 "#,
-        6,
+        // The tools of the plan are another beginning for the thought of the first node.
+        5,
     );
 }
 

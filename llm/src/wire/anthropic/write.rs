@@ -71,7 +71,7 @@ pub(super) fn build(facts: &ModelFacts, request: &Request) -> Result<Built, LlmE
         body.insert("stream".into(), true.into());
     }
     merge_extra(&mut body, &request.extra);
-    resolve_conflicts(facts, request, &mut body);
+    resolve_conflicts(request, &mut body);
     let mut built = Built { changes: prefix.changes(), prefix: is_bound.then(|| prefix.hash()), ..Built::default() };
     let samples = ["temperature", "top_p", "top_k"].iter().any(|name| body.contains_key(*name));
     built.headers.push(("anthropic-version", if samples { VERSION_WITH_SAMPLING } else { VERSION }.to_owned()));
@@ -187,6 +187,12 @@ fn messages(request: &Request, in_place: bool, prefix: &mut Prefix) -> Result<Ve
     let mut is_leading = true;
     // Instructions after an answer wait for the user's turn that they follow.
     let mut waiting: Vec<Value> = Vec::new();
+    // A conversation begins with the user.
+    let first = request.messages.iter().find(|message| message.role != Role::System);
+    if first.is_some_and(|message| message.role == Role::Assistant) {
+        let blocks = vec![json!({ "type": "text", "text": draft::LEFT_OUT })];
+        open = Some(Turn { blocks, ..Turn::default() });
+    }
     for (i, message) in request.messages.iter().enumerate() {
         if message.role == Role::System {
             if in_place && !is_leading {
@@ -453,7 +459,9 @@ fn thinking_config(facts: &ModelFacts, request: &Request) -> Option<Value> {
     if is_adaptive {
         let is_bound = facts.bound_thinking == Some(true);
         let asks = effort.is_some() && facts.thinks_by_default != Some(true);
-        if !is_bound && shown.is_none() && !asks {
+        let forces = matches!(request.tool_choice, Some(ToolChoice::Required | ToolChoice::Tool(_)));
+        // A forced tool turns thinking off by itself, and refuses a request that says anything of it.
+        if shown.is_none() && !asks && (!is_bound || forces) {
             return None;
         }
         let mut thinking = json!({ "type": "adaptive" });
@@ -521,15 +529,13 @@ fn longest(facts: &ModelFacts) -> u64 {
 }
 
 /// Resolves settings that exclude each other, once all are set.
-fn resolve_conflicts(facts: &ModelFacts, request: &Request, body: &mut Map<String, Value>) {
+fn resolve_conflicts(request: &Request, body: &mut Map<String, Value>) {
     let thinking = body.get("thinking").and_then(|t| t.get("type")).and_then(Value::as_str);
     if !matches!(thinking, Some("enabled" | "adaptive")) {
         return;
     }
-    // Forced tools and thinking exclude each other, where the model does not decide about its thinking itself; thinking was
-    // requested explicitly.
-    let excludes = thinking == Some("enabled") || facts.forced_tool_choice != Some(true);
-    if let Some(choice) = body.get_mut("tool_choice").filter(|_| excludes)
+    // Forced tools and thinking exclude each other; thinking was requested explicitly.
+    if let Some(choice) = body.get_mut("tool_choice")
         && matches!(choice.get("type").and_then(Value::as_str), Some("any" | "tool"))
         && let Some(choice) = choice.as_object_mut()
     {
