@@ -58,8 +58,12 @@ pub(crate) fn is_last(input: &Input) -> bool {
 
 /// Returns whether the answer is complete without it.
 pub(crate) fn is_aside(input: &Input) -> bool {
-    let is_aside =
-        |event: &CallEvent| matches!(event, CallEvent::ToolExecutionProgress(_) | CallEvent::LlmTryFailed(_) | CallEvent::LlmRequestChanged(_));
+    let is_aside = |event: &CallEvent| {
+        matches!(
+            event,
+            CallEvent::ToolExecutionProgress(_) | CallEvent::LlmTryFailed(_) | CallEvent::LlmRequestChanged(_)
+        )
+    };
     matches!(input.given(), Input::Reported { event, .. } if is_aside(event))
 }
 

@@ -255,12 +255,12 @@ pub mod operate {
     pub use crate::inbox::{Inbox, OpenInteraction};
     pub use crate::labels::labels_of;
     pub use crate::log_access::LogAccess;
-    pub use crate::models::refused_by;
     pub use crate::memories::MemoryNamespace;
     pub use crate::metrics::Metrics;
     pub use crate::migrate::{Migrated, MigratedThread, Migration};
     #[cfg(feature = "workers")]
     pub use crate::model_workers::{WorkerModel, model_handler};
+    pub use crate::models::refused_by;
     pub use crate::monitor::MonitorStats;
     pub use crate::permit_waits::WaitingCall;
     pub use crate::request_body::RequestBody;

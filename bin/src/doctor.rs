@@ -183,7 +183,9 @@ async fn calls(profiles: &Profiles, name: &str) -> Vec<Check> {
             Ok(Err(error)) => Check::new(title, Status::Error, &error)
                 .advise("`rethread llm call --profile NAME` shows the whole answer; see docs/CONFIGURATION.md"),
             Ok(Ok(answer)) => {
-                let cost = answer.cost.map_or("its cost is not known".to_owned(), |cost| crate::threads::dollars(cost.nanousd));
+                let cost = answer
+                    .cost
+                    .map_or("its cost is not known".to_owned(), |cost| crate::threads::dollars(cost.nanousd));
                 let tokens = answer.figures().0.tokens();
                 Check::new(title, Status::Ok, format!("answered, {tokens} tokens, {cost}"))
             }

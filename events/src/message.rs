@@ -461,8 +461,10 @@ impl UnitPrices {
             (written - written_long, write),
             (written_long, self.cache_write_long.unwrap_or(write)),
         ];
-        let saved: i128 =
-            parts.iter().map(|(tokens, price)| i128::from(*tokens) * (i128::from(self.input) - i128::from(*price))).sum();
+        let saved: i128 = parts
+            .iter()
+            .map(|(tokens, price)| i128::from(*tokens) * (i128::from(self.input) - i128::from(*price)))
+            .sum();
         i64::try_from(saved.div_euclid(1_000_000)).ok()
     }
 }

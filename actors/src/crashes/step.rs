@@ -176,9 +176,7 @@ const fn name_of_report(event: &CallEvent) -> &'static str {
         CallEvent::LlmTryFailed(_)
         | CallEvent::LlmRequestChanged(_)
         | CallEvent::LlmExecutionProgress(_)
-        | CallEvent::ToolExecutionProgress(_) => {
-            "the progress"
-        }
+        | CallEvent::ToolExecutionProgress(_) => "the progress",
     }
 }
 

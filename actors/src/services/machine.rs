@@ -180,10 +180,7 @@ fn names_of(tools: &[String]) -> Vec<ToolName> {
 
 /// The tools of the calls of a conversation, each name once and in the order in which they came, and those that this call
 /// may use. A tool that is described in another way now takes the place of the earlier one.
-fn offered<E>(
-    request: &ModelRequest,
-    specs: impl Fn(&ToolOffer) -> Result<Arc<[ToolSpec]>, E>,
-) -> Result<Offered, E> {
+fn offered<E>(request: &ModelRequest, specs: impl Fn(&ToolOffer) -> Result<Arc<[ToolSpec]>, E>) -> Result<Offered, E> {
     let execution = &request.execution;
     let beside: Vec<ToolSpec> = execution.tools_beside().collect();
     let own = ToolOffer { catalog: execution.tool_catalog, tools: execution.tools.clone(), beside };

@@ -4,9 +4,9 @@ use serde::Serialize;
 
 use super::limits::TRIES_MAX;
 use super::outcome::StepOutcome;
+use crate::event::RequestChange;
 use crate::fault::ExecutionError;
 use crate::ids::{CallId, Seq, ThreadId, Time};
-use crate::event::RequestChange;
 use crate::message::Usage;
 
 /// The kind of a call.

@@ -166,8 +166,7 @@ impl Conversation {
             NodeContext::From(nodes) => {
                 // Instructions are not taken along: the node has its own.
                 let is_wanted = |entry: &&Entry| {
-                    entry.message.role != Role::System
-                        && entry.node.as_ref().is_some_and(|node| nodes.contains(node))
+                    entry.message.role != Role::System && entry.node.as_ref().is_some_and(|node| nodes.contains(node))
                 };
                 let mut wanted: Vec<_> = self.entries.iter().filter(is_wanted).collect();
                 for own in nodes.iter().filter_map(|node| self.own_turns.get(node)) {

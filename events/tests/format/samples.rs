@@ -10,7 +10,8 @@ use rethread_events::fault::{ErrorKind, ExecutionError};
 use rethread_events::ids::{CallId, Hash, RunId, Seq, ThreadId, Time};
 use rethread_events::json::Json;
 use rethread_events::message::{
-    FinishReason, Media, Message, Part, Reasoning, Role, ToolCall, ToolResult, ToolSpec, UnitPrices, Usage, UsageSource,
+    Annotation, FinishReason, Media, Message, Part, ProviderTool, ProviderToolStep, Reasoning, Role, SourceKind,
+    ToolCall, ToolChoice, ToolResult, ToolSpec, UnitPrices, Usage, UsageSource,
 };
 use rethread_events::principal::Principal;
 use rethread_events::tool::Recovery;
@@ -60,19 +61,30 @@ pub(crate) fn usage() -> Usage {
         cached_input_tokens: Some(4),
         cache_write_tokens: Some(5),
         reasoning_tokens: Some(6),
+        cache_write_long_tokens: Some(7),
+        audio_input_tokens: Some(8),
+        audio_output_tokens: Some(9),
+        image_output_tokens: Some(10),
+        n_searches: Some(11),
+        n_images: Some(12),
     }
 }
 
 pub(crate) fn media() -> Media {
-    Media { media_type: Some("image/png".into()), data: Some("aGk=".into()), url: Some("https://example.org".into()) }
+    Media {
+        media_type: Some("image/png".into()),
+        data: Some("aGk=".into()),
+        url: Some("https://example.org".into()),
+        name: Some("a.png".into()),
+    }
 }
 
 /// Every kind of part.
 pub(crate) fn parts() -> Vec<Part> {
     vec![
-        Part::Text { text: "täxt".into(), signature: Some("s".into()) },
+        Part::Text { text: "täxt".into(), signature: Some("s".into()), annotations: vec![annotation()] },
         Part::Image(media()),
-        Part::Document(Media { media_type: None, data: None, url: None }),
+        Part::Document(Media { media_type: None, data: None, url: None, name: None }),
         Part::Reasoning(Reasoning {
             text: Some("hm".into()),
             signature: Some("s".into()),
@@ -80,6 +92,7 @@ pub(crate) fn parts() -> Vec<Part> {
             id: Some("i".into()),
             redacted: true,
             provider: Some("p".into()),
+            prefix: Some(Hash::from_bytes([0xcd; 32])),
         }),
         Part::ToolCall(ToolCall {
             id: "call_1".into(),
@@ -96,7 +109,29 @@ pub(crate) fn parts() -> Vec<Part> {
         }),
         Part::Refusal { text: "no".into() },
         Part::Opaque { provider: "p".into(), data: json!({"x": true}).into() },
+        Part::Audio(media()),
+        Part::ProviderTool(ProviderTool {
+            provider: "p".into(),
+            step: ProviderToolStep::Both,
+            id: Some("t1".into()),
+            name: "search".into(),
+            data: json!({"q": 1}).into(),
+        }),
     ]
+}
+
+fn annotation() -> Annotation {
+    Annotation {
+        kind: SourceKind::Url,
+        url: Some("https://example.org".into()),
+        document: Some("d".into()),
+        title: Some("T".into()),
+        start: Some(1),
+        end: Some(2),
+        quote: Some("q".into()),
+        provider: Some("p".into()),
+        data: Some(json!({"y": 1}).into()),
+    }
 }
 
 pub(crate) fn message() -> Arc<Message> {
@@ -115,7 +150,20 @@ pub(crate) fn model() -> ModelChoice {
         temperature: Some(0.5),
         max_tokens: Some(100),
         stream: true,
-        extra: Some(json!({"top_p": 0.9}).into()),
+        tool_choice: Some(ToolChoice::Tool("look".into())),
+        parallel_tool_calls: Some(false),
+        top_p: Some(0.9),
+        seed: Some(7),
+        stop: vec!["END".into()],
+        reasoning: Some(ReasoningOptions {
+            effort: Some("low".into()),
+            budget_tokens: Some(100),
+            summary: Some("auto".into()),
+        }),
+        service_tier: Some("flex".into()),
+        verbosity: Some("low".into()),
+        cache: Some(CacheMode::Long),
+        extra: Some(json!({"top_k": 9}).into()),
     }
 }
 
@@ -265,6 +313,12 @@ fn prices() -> UnitPrices {
         cached_input: Some(100),
         cache_write: Some(1_250),
         reasoning: Some(3_000),
+        cache_write_long: Some(6),
+        audio_input: Some(7),
+        audio_output: Some(8),
+        image_output: Some(9),
+        search: Some(10),
+        image: Some(11),
     }
 }
 
@@ -447,6 +501,12 @@ fn of_models() -> Vec<Event> {
         }
         .into(),
         LlmTryFailed { node_id: Some("ask".into()), call_id: CALL, try_number: 1, error: error(), wait_ms: 250 }.into(),
+        LlmRequestChanged {
+            node_id: Some("ask".into()),
+            call_id: CALL,
+            changes: vec![RequestChange { what: "thoughts".into(), n: Some(2), why: "because".into() }],
+        }
+        .into(),
         LlmExecutionProgress {
             node_id: Some("ask".into()),
             call_id: CALL,
@@ -469,6 +529,8 @@ fn of_models() -> Vec<Event> {
             response_id: Some("r1".into()),
             cached: true,
             duration_ms: 321,
+            service_tier: Some("flex".into()),
+            details: Some(json!({"refusal": {"category": "c"}}).into()),
             usage_source: UsageSource::Counted,
             unusable: Some(error()),
         }

@@ -169,7 +169,8 @@ fn key_source(profile: &Profile) -> String {
     if let Some(program) = profile.api_key_command.first() {
         return format!("it comes from the command `{program}`");
     }
-    let variables = profile.api_key_env.as_deref().map_or_else(|| profile.provider.key_env().join(" or "), str::to_owned);
+    let variables =
+        profile.api_key_env.as_deref().map_or_else(|| profile.provider.key_env().join(" or "), str::to_owned);
     format!("it comes from {variables}")
 }
 

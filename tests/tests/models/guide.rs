@@ -72,7 +72,10 @@ fn hosted_part_works_as_it_stands() {
             // The model of the page is one that will be there for a while.
             let is_of_chat = |line: &&str| line.contains("over Chat Completions");
             let left_out = ran.stdout.lines().filter(|line| line.contains("left out of requests"));
-            assert!(!ran.stdout.contains("ends on") && left_out.clone().count() == left_out.filter(is_of_chat).count(), "{ran}");
+            assert!(
+                !ran.stdout.contains("ends on") && left_out.clone().count() == left_out.filter(is_of_chat).count(),
+                "{ran}"
+            );
         } else {
             assert!(ran.stdout.contains("answer") || ran.stdout.contains("\n"), "{ran}");
         }

@@ -350,6 +350,8 @@ pub(super) fn answer(call: CallId, text: &str, tools: &[&str], finish_reason: Fi
         response_id: None,
         cached: false,
         duration_ms: 0,
+        service_tier: None,
+        details: None,
         usage_source: crate::message::UsageSource::Provider,
         unusable: None,
     }

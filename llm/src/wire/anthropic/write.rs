@@ -289,7 +289,9 @@ fn block(part: &Part) -> Option<Value> {
         Part::Text { text, .. } | Part::Refusal { text } => text_block(text),
         Part::Image(media) => Some(json!({ "type": "image", "source": source(media, "image/png")? })),
         Part::Document(media) => Some(json!({ "type": "document", "source": source(media, "application/pdf")? })),
-        Part::Opaque { provider, data } | Part::ProviderTool(ProviderTool { provider, data, .. }) if provider == NAME => {
+        Part::Opaque { provider, data } | Part::ProviderTool(ProviderTool { provider, data, .. })
+            if provider == NAME =>
+        {
             Some(data.clone().into_value())
         }
         Part::Reasoning(_)
@@ -450,7 +452,8 @@ fn thinking_config(facts: &ModelFacts, request: &Request) -> Option<Value> {
     let reasoning = request.reasoning.as_ref();
     let budget = reasoning.and_then(|r| r.budget_tokens).filter(|budget| *budget > 0);
     let effort = reasoning.and_then(|r| r.effort.as_deref());
-    let shown = reasoning.and_then(|r| r.summary.as_deref()).map(|s| if s == "none" { "omitted" } else { "summarized" });
+    let shown =
+        reasoning.and_then(|r| r.summary.as_deref()).map(|s| if s == "none" { "omitted" } else { "summarized" });
     let is_adaptive = matches!(facts.thinking, Some(Thinking::Adaptive | Thinking::Always));
     if is_off(facts, request) {
         let off = facts.thinking_off.as_deref().unwrap_or("disabled");

@@ -126,14 +126,14 @@ fn part(part: &Part) -> Option<Value> {
         Part::Image(media) => media_part(media, "image/png"),
         Part::Document(media) => media_part(media, "application/pdf"),
         Part::Audio(media) => media_part(media, "audio/wav"),
-        Part::Opaque { provider, data } | Part::ProviderTool(ProviderTool { provider, data, .. }) if provider == NAME => {
+        Part::Opaque { provider, data } | Part::ProviderTool(ProviderTool { provider, data, .. })
+            if provider == NAME =>
+        {
             Some(data.clone().into_value())
         }
-        Part::Reasoning(_)
-        | Part::ToolCall(_)
-        | Part::ToolResult(_)
-        | Part::Opaque { .. }
-        | Part::ProviderTool(_) => None,
+        Part::Reasoning(_) | Part::ToolCall(_) | Part::ToolResult(_) | Part::Opaque { .. } | Part::ProviderTool(_) => {
+            None
+        }
     }
 }
 

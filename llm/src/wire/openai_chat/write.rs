@@ -337,7 +337,9 @@ fn document(media: &Media) -> Option<Value> {
     match (&media.data, &media.url) {
         (Some(_), _) => {
             let file_data = draft::url(media, "application/pdf")?;
-            Some(json!({ "type": "file", "file": { "filename": media.name.as_deref().unwrap_or("document.pdf"), "file_data": file_data } }))
+            Some(
+                json!({ "type": "file", "file": { "filename": media.name.as_deref().unwrap_or("document.pdf"), "file_data": file_data } }),
+            )
         }
         // This protocol fetches no documents; the model gets the address.
         (None, Some(url)) => Some(json!({ "type": "text", "text": url })),

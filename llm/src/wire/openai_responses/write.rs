@@ -320,7 +320,9 @@ fn file(media: &Media) -> Option<Value> {
     match (&media.data, &media.url) {
         (Some(_), _) => {
             let data = draft::url(media, "application/pdf")?;
-            Some(json!({ "type": "input_file", "filename": media.name.as_deref().unwrap_or("document.pdf"), "file_data": data }))
+            Some(
+                json!({ "type": "input_file", "filename": media.name.as_deref().unwrap_or("document.pdf"), "file_data": data }),
+            )
         }
         (None, Some(url)) => Some(json!({ "type": "input_file", "file_url": url })),
         (None, None) => None,

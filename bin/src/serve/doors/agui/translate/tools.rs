@@ -195,11 +195,9 @@ fn content(parts: &[Part]) -> Value {
         Part::Image(media) => source(media).map(|source| json!({ "type": "image", "source": source })),
         Part::Document(media) => source(media).map(|source| json!({ "type": "document", "source": source })),
         Part::Audio(media) => source(media).map(|source| json!({ "type": "audio", "source": source })),
-        Part::Reasoning(_)
-        | Part::ToolCall(_)
-        | Part::ToolResult(_)
-        | Part::ProviderTool(_)
-        | Part::Opaque { .. } => None,
+        Part::Reasoning(_) | Part::ToolCall(_) | Part::ToolResult(_) | Part::ProviderTool(_) | Part::Opaque { .. } => {
+            None
+        }
     };
     if parts.iter().all(|part| part.as_text().is_some()) {
         return json!(parts.iter().filter_map(Part::as_text).collect::<String>());

@@ -144,8 +144,9 @@ fn items(messages: &[Message], key: &str) -> Vec<Value> {
             match part {
                 Part::Text { text, annotations, .. } if message.role == Role::Assistant => {
                     let annotations: Vec<_> = annotations.iter().filter_map(annotation).collect();
-                    content
-                        .push(json!({ "type": "output_text", "text": text, "annotations": annotations, "logprobs": [] }));
+                    content.push(
+                        json!({ "type": "output_text", "text": text, "annotations": annotations, "logprobs": [] }),
+                    );
                 }
                 Part::Text { text, .. } => content.push(json!({ "type": "input_text", "text": text })),
                 Part::Refusal { text } => content.push(json!({ "type": "refusal", "refusal": text })),
