@@ -54,6 +54,7 @@ fn node_sees_the_conversation_that_it_asks_for() {
          20 LLM_EXECUTION_REQUEST node=d
          21 LLM_CALL_REQUESTED 1
             model is called, tools None:
+              system: You are A
               user: A
               assistant: a
               user: D
@@ -115,7 +116,6 @@ fn fresh_node_that_is_tried_again_begins_as_the_first_time() {
          24 NODE_STARTED node=c attempt=1
          25 LLM_EXECUTION_REQUEST node=c
          26 LLM_CALL_REQUESTED 1
-            system: You are B
             user: B
             assistant: b
             user: C
@@ -156,7 +156,7 @@ fn sent(yaml: &str) -> (Bench, Vec<String>, Vec<String>) {
 fn sub_workflow_has_its_own_conversation_by_default() {
     let (_, b, c) = sent(NESTED);
     assert_eq!(b, ["system: You are B", "user: B"]);
-    assert_eq!(c, ["user: A", "assistant: a", "user: C"]);
+    assert_eq!(c, ["system: You are A", "user: A", "assistant: a", "user: C"]);
 
     let (_, b, c) = sent(&NESTED.replace("workflow: w}", "workflow: w, context: {from: [a]}}"));
     assert_eq!(b, ["system: You are B", "user: A", "assistant: a", "user: B"]);
@@ -223,6 +223,7 @@ fn message_outlives_the_conversation_that_it_was_added_to() {
          31 LLM_EXECUTION_REQUEST node=c
          32 LLM_CALL_REQUESTED 1
             model is called, tools None:
+              system: You are A
               user: A
               assistant: a
               user: in French

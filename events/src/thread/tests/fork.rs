@@ -132,7 +132,7 @@ fn changes_of_a_fork_reach_the_nodes_that_follow() {
          30 NODE_STARTED node=check attempt=1
          31 LLM_EXECUTION_REQUEST node=check
          32 LLM_CALL_REQUESTED 1
-            ModelChoice { profile: Some("large"), provider: None, model: None, temperature: None, max_tokens: None, stream: false, extra: None }
+            ModelChoice { profile: Some("large"), provider: None, model: None, temperature: None, max_tokens: None, stream: false, tool_choice: None, parallel_tool_calls: None, top_p: None, seed: None, stop: [], reasoning: None, service_tier: None, verbosity: None, cache: None, extra: None }
             model is called, tools None:
               user: Write on tea
               assistant: read(c3_0) send(c3_1) put(c3_2)

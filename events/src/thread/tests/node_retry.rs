@@ -55,9 +55,9 @@ fn retry_backs_off_and_begins_with_the_original_conversation() {
          18 LLM_EXECUTION_REQUEST node=ask
          19 LLM_CALL_REQUESTED 1
             model is called, tools Some(Auto):
-              system: be kind
               user: before
               assistant: was before
+              system: be kind
               user: hello
          20 LLM_CALL_FAILED call=19 server
          21 LLM_EXECUTION_FAILED node=ask server

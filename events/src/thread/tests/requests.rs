@@ -106,11 +106,12 @@ nodes:
          14 LLM_EXECUTION_REQUEST node=c
          15 LLM_CALL_REQUESTED 1
             model is called, tools None:
-              system: be rude
+              system: be kind
               user: first
               assistant: one
               user: second
               assistant: two
+              system: be rude
               user: third
          16 LLM_CALL_COMPLETED call=15
          17 LLM_EXECUTION_COMPLETED node=c "three"
