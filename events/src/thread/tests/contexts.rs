@@ -160,11 +160,13 @@ fn sub_workflow_has_its_own_conversation_by_default() {
 
     let (_, b, c) = sent(&NESTED.replace("workflow: w}", "workflow: w, context: {from: [a]}}"));
     assert_eq!(b, ["system: You are B", "user: A", "assistant: a", "user: B"]);
-    assert_eq!(c, ["user: A", "assistant: a", "user: C"]);
+    assert_eq!(c, ["system: You are A", "user: A", "assistant: a", "user: C"]);
 
     let (_, b, c) = sent(&NESTED.replace("workflow: w}", "workflow: w, context: shared}"));
-    assert_eq!(b, ["system: You are B", "user: A", "assistant: a", "user: B"]);
-    assert_eq!(c, ["user: A", "assistant: a", "user: B", "assistant: b", "user: C"]);
+    assert_eq!(b, ["system: You are A", "user: A", "assistant: a", "system: You are B", "user: B"]);
+    let all =
+        ["system: You are A", "user: A", "assistant: a", "system: You are B", "user: B", "assistant: b", "user: C"];
+    assert_eq!(c, all);
 }
 
 #[test]
