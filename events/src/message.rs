@@ -335,6 +335,9 @@ pub struct Usage {
     /// Of `cache_write_tokens`, those that the provider keeps for the longer of its two times.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_write_long_tokens: Option<u64>,
+    /// Tokens of what the provider's own tools brought, which are billed as a prompt and are not part of `input_tokens`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_input_tokens: Option<u64>,
     /// Tokens of the prompt that are sound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub audio_input_tokens: Option<u64>,
@@ -362,6 +365,7 @@ impl Usage {
         of(&mut self.cache_write_tokens, other.cache_write_tokens);
         of(&mut self.reasoning_tokens, other.reasoning_tokens);
         of(&mut self.cache_write_long_tokens, other.cache_write_long_tokens);
+        of(&mut self.tool_input_tokens, other.tool_input_tokens);
         of(&mut self.audio_input_tokens, other.audio_input_tokens);
         of(&mut self.audio_output_tokens, other.audio_output_tokens);
         of(&mut self.image_output_tokens, other.image_output_tokens);

@@ -176,6 +176,16 @@ impl ModelFacts {
         self.thinking.map(|thinking| thinking != Thinking::None)
     }
 
+    /// Whether a budget of tokens limits its thoughts, as far as known. The first models that decided about it themselves
+    /// took one as well; they are those that still took parameters of sampling.
+    pub fn takes_budget(&self) -> bool {
+        match self.thinking {
+            Some(Thinking::Budget) | None => true,
+            Some(Thinking::Adaptive) => self.sampling != Some(Sampling::Never),
+            Some(Thinking::None | Thinking::Always | Thinking::Effort) => false,
+        }
+    }
+
     /// Whether it takes this word for the effort; unknown words are taken where the words are not known.
     pub fn takes_effort(&self, effort: &str) -> bool {
         self.efforts.as_ref().is_none_or(|efforts| efforts.iter().any(|known| known == effort))

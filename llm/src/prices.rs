@@ -155,7 +155,7 @@ pub fn cost(prices: UnitPrices, usage: &Usage) -> Option<Cost> {
 }
 
 /// Each part of a usage with its price.
-fn parts(prices: UnitPrices, usage: &Usage) -> Option<[(u64, u64); 9]> {
+fn parts(prices: UnitPrices, usage: &Usage) -> Option<[(u64, u64); 10]> {
     let (input, output) = (usage.input_tokens?, usage.output_tokens?);
     let of = |part: Option<u64>, whole: u64| part.unwrap_or(0).min(whole);
     let cached = of(usage.cached_input_tokens, input);
@@ -168,6 +168,7 @@ fn parts(prices: UnitPrices, usage: &Usage) -> Option<[(u64, u64); 9]> {
     let write = prices.cache_write.unwrap_or(prices.input);
     Some([
         (input - cached - written - heard, prices.input),
+        (usage.tool_input_tokens.unwrap_or(0), prices.input),
         (cached, prices.cached_input.unwrap_or(prices.input)),
         (written - written_long, write),
         (written_long, prices.cache_write_long.unwrap_or(write)),

@@ -88,9 +88,7 @@ pub fn refused(facts: &ModelFacts, provider: Provider, request: &Request) -> Vec
         refused.push(Refused::new("reasoning.effort", format!("`{model}` {why}")));
         effort = None;
     }
-    if budget.is_some_and(|budget| budget != 0)
-        && matches!(facts.thinking, Some(Thinking::Adaptive | Thinking::Always | Thinking::Effort | Thinking::None))
-    {
+    if budget.is_some_and(|budget| budget != 0) && !facts.takes_budget() {
         let why = match facts.thinking {
             Some(Thinking::None) => format!("`{model}` does not think: leave it out"),
             _ => format!("`{model}` takes no budget for its thoughts: write `effort`"),

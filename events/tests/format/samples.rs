@@ -62,6 +62,7 @@ pub(crate) fn usage() -> Usage {
         cache_write_tokens: Some(5),
         reasoning_tokens: Some(6),
         cache_write_long_tokens: Some(7),
+        tool_input_tokens: Some(13),
         audio_input_tokens: Some(8),
         audio_output_tokens: Some(9),
         image_output_tokens: Some(10),

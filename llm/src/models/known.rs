@@ -120,6 +120,14 @@ fn present_default(provider: Provider, address: Address, model: &str) -> ModelFa
     let name = model.rsplit('/').next().unwrap_or(model);
     let is_at = |list: &str| matches!(address, Address::Provider(own) if own == list);
     match provider {
+        // Those before generation 4.6, which the table no longer lists.
+        Provider::Anthropic if generation(name).is_some_and(|generation| generation < (4, 6)) => ModelFacts {
+            sampling: Some(Sampling::Always),
+            thinking: Some(Thinking::Budget),
+            system_messages: Some(SystemMessages::First),
+            cache: Some(PromptCache::Explicit),
+            ..ModelFacts::default()
+        },
         Provider::Anthropic if is_at("anthropic") || name.contains("claude") => ModelFacts {
             sampling: Some(Sampling::Never),
             forced_tool_choice: Some(false),
@@ -171,4 +179,11 @@ fn present_default(provider: Provider, address: Address, model: &str) -> ModelFa
             ..ModelFacts::default()
         },
     }
+}
+
+/// The generation of a model of Anthropic, by the first two numbers of its name; a date is none.
+fn generation(name: &str) -> Option<(u32, u32)> {
+    let mut numbers = name.strip_prefix("claude")?.split(['-', '.']).filter_map(|word| word.parse::<u32>().ok());
+    let (major, minor) = (numbers.next()?, numbers.next());
+    Some((major, minor.filter(|minor| *minor < 100).unwrap_or(0)))
 }

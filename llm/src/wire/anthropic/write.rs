@@ -455,11 +455,12 @@ fn thinking_config(facts: &ModelFacts, request: &Request) -> Option<Value> {
     let shown =
         reasoning.and_then(|r| r.summary.as_deref()).map(|s| if s == "none" { "omitted" } else { "summarized" });
     let is_adaptive = matches!(facts.thinking, Some(Thinking::Adaptive | Thinking::Always));
+    let budget = budget.filter(|_| facts.takes_budget());
     if is_off(facts, request) {
         let off = facts.thinking_off.as_deref().unwrap_or("disabled");
         return (is_adaptive || facts.thinking_off.is_some()).then(|| json!({ "type": off }));
     }
-    if is_adaptive {
+    if is_adaptive && budget.is_none() {
         let is_bound = facts.bound_thinking == Some(true);
         let asks = effort.is_some() && facts.thinks_by_default != Some(true);
         let forces = matches!(request.tool_choice, Some(ToolChoice::Required | ToolChoice::Tool(_)));

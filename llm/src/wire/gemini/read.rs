@@ -401,9 +401,10 @@ impl Figures {
         let thoughts = self.thoughts.filter(|_| !is_whole);
         let output = [self.answer, thoughts].into_iter().flatten().reduce(u64::saturating_add);
         // What searches bring is not billed as input, the searches are billed.
-        let billed_of_tools = if grounding.searched() { 0 } else { of_tools };
+        let billed_of_tools = self.of_tools.filter(|_| !grounding.searched());
         Usage {
-            input_tokens: self.prompt.map(|prompt| prompt.saturating_add(billed_of_tools)),
+            input_tokens: self.prompt,
+            tool_input_tokens: billed_of_tools,
             output_tokens: output,
             total_tokens: self.total,
             cached_input_tokens: self.cached,
