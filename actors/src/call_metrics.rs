@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use rethread_events::event::LlmCallCompleted;
 use rethread_events::fault::ErrorKind;
 use rethread_events::message::Usage;
 use rethread_events::traces::{Key, provider_name};
@@ -68,10 +69,24 @@ impl CallSeries {
     }
 }
 
+/// The part of the provider's cache of prompts in the calls of a model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CacheSeries {
+    /// What its calls have in common: provider and model.
+    pub attributes: Vec<(Key, String)>,
+    /// Tokens of prompts that were read from the cache.
+    pub cached_input_tokens: u64,
+    /// What the cache saved in the calls in which it saved something, in billionths of a US dollar.
+    pub saved_nanousd: u64,
+    /// What it cost in the other calls, which wrote more to it than they read, in billionths of a US dollar.
+    pub extra_nanousd: u64,
+}
+
 /// The histograms of a runtime.
 #[derive(Debug, Default)]
 pub(crate) struct CallMetrics {
     series: Mutex<BTreeMap<(Key, Attributes), CallSeries>>,
+    caches: Mutex<BTreeMap<Attributes, CacheSeries>>,
 }
 
 impl CallMetrics {
@@ -110,6 +125,32 @@ impl CallMetrics {
         self.add(Key::OperationDuration, attributes, &DURATION_BOUNDS, micros(took));
     }
 
+    /// Counts the part of the provider's cache in an answer of a model, if it had one.
+    pub(crate) fn provider_cache(&self, provider: &str, model: &str, answer: &LlmCallCompleted) {
+        let cached = answer.usage.cached_input_tokens.filter(|_| !answer.cached).unwrap_or(0);
+        let saved = answer.cache_saved_nanousd().unwrap_or(0);
+        if cached == 0 && saved == 0 {
+            return;
+        }
+        // The model that answered is the one that is billed. A profile names its model, and then the request does not.
+        let model = answer.model.as_deref().unwrap_or(model);
+        let attributes =
+            vec![(Key::Provider, provider_name(provider).to_owned()), (Key::ResponseModel, model.to_owned())];
+        let mut all = self.caches.lock();
+        if all.len() >= SERIES_MAX && !all.contains_key(&attributes) {
+            return;
+        }
+        let series = all.entry(attributes).or_insert_with_key(|attributes| CacheSeries {
+            attributes: attributes.clone(),
+            cached_input_tokens: 0,
+            saved_nanousd: 0,
+            extra_nanousd: 0,
+        });
+        series.cached_input_tokens = series.cached_input_tokens.saturating_add(cached);
+        let sum = if saved < 0 { &mut series.extra_nanousd } else { &mut series.saved_nanousd };
+        *sum = sum.saturating_add(saved.unsigned_abs());
+    }
+
     /// Counts a call of a tool.
     pub(crate) fn tool(&self, name: &str, took: Duration, error: Option<ErrorKind>) {
         let mut attributes = vec![(Key::Operation, "execute_tool".to_owned()), (Key::Tool, name.to_owned())];
@@ -146,6 +187,11 @@ impl CallMetrics {
             *bucket += 1;
         }
         series.sum = series.sum.saturating_add(value);
+    }
+
+    /// Returns the part of the provider's cache, by model.
+    pub(crate) fn caches(&self) -> Vec<CacheSeries> {
+        self.caches.lock().values().cloned().collect()
     }
 
     /// Returns all series, by metric.

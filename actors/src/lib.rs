@@ -245,7 +245,7 @@ pub mod runs {
 pub mod operate {
     pub use crate::archive::{Exporter, Imported};
     pub use crate::bisect::Bisected;
-    pub use crate::call_metrics::CallSeries;
+    pub use crate::call_metrics::{CacheSeries, CallSeries};
     pub use crate::cloud_event::CloudEvent;
     #[cfg(feature = "jetstream")]
     pub use crate::event_stream::{EventPublisher, EventPublisherStats};

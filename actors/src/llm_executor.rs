@@ -139,6 +139,7 @@ async fn ask(
                 let counter = Arc::new(Counter::for_model(&request.model));
                 let answer = model_answer(port.call, tokens::complete(counter, &request, answer).await);
                 counted.model(client.provider(), &request.model, took, Ok((answer.model.as_deref(), &answer.usage)));
+                counted.provider_cache(client.provider(), &request.model, &answer);
                 return Ok(answer);
             }
         }

@@ -8,7 +8,7 @@ use rethread_events::label_limits::LabelSeries;
 use rethread_events::thread::Status;
 use rethread_store::StreamMetrics;
 
-use crate::call_metrics::CallSeries;
+use crate::call_metrics::{CacheSeries, CallSeries};
 use crate::error::ReadError;
 use crate::permit_waits::WaitingCall;
 use crate::runtime::Runtime;
@@ -46,6 +46,8 @@ pub struct Metrics {
     pub calls_counted: u64,
     /// Durations and tokens of the calls that this runtime made.
     pub calls: Vec<CallSeries>,
+    /// The part of the provider's cache of prompts in those calls, by model.
+    pub caches: Vec<CacheSeries>,
     /// The counts of the labels that [`crate::RuntimeBuilder::metrics_by_label`] names.
     pub labels: Vec<LabelSeries>,
     /// The position that the next event will get.
@@ -78,6 +80,7 @@ impl Runtime {
             calls_unpriced: sum(&counters.calls_unpriced),
             calls_counted: sum(&counters.calls_counted),
             calls: counters.calls.series(),
+            caches: counters.calls.caches(),
             labels: self.services().labels.metrics(),
             next_position: self.store().next_position().0,
             stream: self.store().stream_metrics(),

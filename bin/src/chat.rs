@@ -13,6 +13,7 @@ use rethread::{ForkRequest, Json, Outcome, Principal, Role, Runtime, Seq, State,
 use serde_json::json;
 
 use crate::agent::AgentArgs;
+use crate::answer;
 use crate::ask;
 use crate::definition::{self, File};
 use crate::drive::{Driven, Form, drive};
@@ -309,10 +310,14 @@ impl Chat<'_> {
         let said = said.map(|entry| entry.message.joined_text());
         match &outcome.output {
             Some(output) if outcome.success() && output.as_str() != said.as_deref() => {
-                output::print_text(&output.as_str().map_or_else(|| format!("{output:#}"), str::to_owned))
+                output::print_text(&output.as_str().map_or_else(|| format!("{output:#}"), str::to_owned))?;
             }
-            _ => Ok(()),
+            _ => {}
         }
+        if self.open.prints_messages() && outcome.success() {
+            answer::print(&outcome.state, outcome.output.as_ref());
+        }
+        Ok(())
     }
 }
 

@@ -18,7 +18,7 @@ use crate::exit::{FAILED, Failure};
 use crate::open::OpenArgs;
 use crate::serve::webhook;
 use crate::toolset::{self, MoreArgs};
-use crate::{output, remote, stream, workers};
+use crate::{memory, output, remote, stream, workers};
 
 /// How long a provider may take to answer.
 const PROVIDER_MAX: Duration = Duration::from_secs(15);
@@ -36,6 +36,7 @@ const FREE_BYTES_MIN: u64 = 64 << 20;
 #[command(after_help = "\
 Exit codes: 0 all checks passed, perhaps with warnings; 1 a check failed.
 Makes two small calls of each profile's model, with its parameters, without and with a tool, and prints what they cost.
+Of the model that `embeddings` in [memory] names, it asks for the vector of a word instead.
 Prints no key.")]
 pub(crate) struct DoctorArgs {
     /// Contact no provider and start no MCP server
@@ -89,7 +90,9 @@ pub(crate) async fn run(open: &OpenArgs, args: DoctorArgs) -> Result<ExitCode, F
     let (check, profiles) = configuration(open);
     checks.push(check);
     if let Some(profiles) = profiles {
-        checks.extend(providers(&profiles, &args).await);
+        let embeddings = embeddings(open);
+        checks.extend(embeddings.as_ref().err().map(|failure| Check::new("memory", Status::Error, &failure.message)));
+        checks.extend(providers(&profiles, embeddings.ok().flatten().as_deref(), &args).await);
         checks.extend(mcp_servers(open, &args).await);
         checks.extend(open.config_file().and_then(webhooks));
         checks.extend(nats(open, args.offline).await);
@@ -142,14 +145,30 @@ fn configuration(open: &OpenArgs) -> (Check, Option<Profiles>) {
     }
 }
 
-/// Whether each profile has its key, and its provider answers and has the model.
-async fn providers(profiles: &Profiles, args: &DoctorArgs) -> Vec<Check> {
+/// The profile whose model makes the vectors of memories.
+fn embeddings(open: &OpenArgs) -> Result<Option<String>, Failure> {
+    let options = open.config_file().map(memory::options).transpose()?;
+    Ok(options.flatten().and_then(|options| options.embeddings))
+}
+
+/// Whether each profile has its key, and its provider answers and has the model. `embeddings` is the profile that makes
+/// vectors. It is not called as a chat model, unless it is the default or a fallback as well.
+async fn providers(profiles: &Profiles, embeddings: Option<&str>, args: &DoctorArgs) -> Vec<Check> {
+    let of = |name: &str| profiles.get(name).ok();
+    let is_fallback = |name: &str| {
+        profiles.names().filter_map(of).any(|profile| profile.fallback.iter().any(|fallback| fallback == name))
+    };
+    let only_embeds =
+        embeddings.filter(|name| profiles.default_name() != Some(name) && !is_fallback(name));
     let checks = profiles.names().map(|name| async move {
         let mut checks = vec![provider(profiles, name, args.offline).await];
         let answers = checks.iter().all(|check| matches!(check.status, Status::Ok | Status::Warning));
         let is_remote = profiles.get(name).is_ok_and(|profile| profile.provider.feature().is_some());
         if answers && is_remote && !args.no_calls {
-            checks.extend(calls(profiles, name).await);
+            match only_embeds == Some(name) {
+                true => checks.push(embedding(profiles, name).await),
+                false => checks.extend(calls(profiles, name).await),
+            }
         }
         let today = jiff::Zoned::now().date();
         let advice = profiles.advice(name, today).unwrap_or_default();
@@ -158,6 +177,21 @@ async fn providers(profiles: &Profiles, args: &DoctorArgs) -> Vec<Check> {
     });
     let checks: Vec<Vec<Check>> = futures::stream::iter(checks).buffered(PROVIDERS_AT_ONCE).collect().await;
     checks.into_iter().flatten().collect()
+}
+
+/// Whether the model of a profile makes vectors.
+async fn embedding(profiles: &Profiles, name: &str) -> Check {
+    let title = format!("profile {name}, embedding");
+    let client = match profiles.client(name) {
+        Ok(client) => client,
+        Err(error) => return Check::new(title, Status::Error, rethread_events::text::with_sources(&error)),
+    };
+    match tokio::time::timeout(CALL_MAX, client.embed("ok")).await {
+        Err(_) => Check::new(title, Status::Error, format!("no answer in {} s", CALL_MAX.as_secs())),
+        Ok(Err(error)) => Check::new(title, Status::Error, &error)
+            .advise("`embeddings` in [memory] names the profile of a model that makes vectors"),
+        Ok(Ok(_)) => Check::new(title, Status::Ok, "answered with a vector"),
+    }
 }
 
 /// Whether the model of a profile answers with the parameters of the profile, without tools and with one.

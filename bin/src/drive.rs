@@ -8,6 +8,7 @@ use futures::StreamExt;
 use rethread::event::OperationType;
 use rethread::{CallId, Event, Outcome, Position, Principal, Runtime, Status, ThreadHandle, ThreadId};
 
+use crate::answer;
 use crate::ask::{self, Reply};
 use crate::exit::{self, Failure, INTERRUPTED, STDOUT_CLOSED};
 use crate::family::{self, Question};
@@ -257,6 +258,9 @@ pub(crate) async fn finish(
     }
     if let Some(error) = &outcome.error {
         output::print_error(&format!("{}: {}", error.kind, error.message));
+    }
+    if open.prints_messages() && outcome.success() && !form.json && !form.jsonl {
+        answer::print(&outcome.state, outcome.output.as_ref());
     }
     if !open.prints_messages() {
         return Ok(code);

@@ -12,6 +12,7 @@ use rethread_events::event::{
 };
 use rethread_events::text;
 
+use crate::answer;
 use crate::exit::{Failure, INTERRUPTED};
 use crate::interrupt::{self, interrupted};
 use crate::open::{self, OpenArgs};
@@ -283,6 +284,8 @@ fn what_happened(event: &Event) -> String {
             let tools: Vec<_> = e.message.tool_calls().map(|call| call.name.as_str()).collect();
             let text = cut(&e.message.joined_text());
             let text = if tools.is_empty() { text } else { cut(&format!("{text} wants {}", tools.join(", "))) };
+            let counts = answer::counts(&e.message);
+            let text = if counts.is_empty() { text } else { format!("{text} [{counts}]") };
             match &e.model {
                 Some(model) => format!("{}: {text}", cut(model)),
                 None => text,

@@ -4,6 +4,7 @@
 #![cfg_attr(not(feature = "server"), allow(dead_code))]
 
 mod agent;
+mod answer;
 mod archive;
 mod ask;
 mod backup;
@@ -42,6 +43,7 @@ mod label_args;
 mod limits;
 mod live;
 mod llm;
+mod media;
 mod memory;
 mod migrate;
 mod moment;
@@ -156,6 +158,8 @@ enum Command {
     Replay(replay::ReplayArgs),
     /// Explain what a thread did, where time and money went, and why it failed
     Explain(explain::ExplainArgs),
+    /// List the files that models made in a thread, or write them to a folder
+    Media(media::MediaArgs),
     /// Sum up the usage of models and tools
     Usage(usage::UsageArgs),
     /// Show the changes between two moments of one thread or of two
@@ -296,6 +300,7 @@ async fn dispatch(open: &OpenArgs, command: Command) -> Result<ExitCode, Failure
         Command::Tail(args) => events::of_log(open, args).await,
         Command::Replay(args) => replay::replay(open, args).await,
         Command::Explain(args) => explain::explain(open, args).await,
+        Command::Media(args) => media::media(open, args).await,
         Command::Usage(args) => usage::usage(open, args).await,
         Command::Diff(args) => diff::diff(open, args).await,
         Command::Bisect(args) => bisect::bisect(open, args).await,

@@ -42,8 +42,8 @@ const HELD_MAX: Duration = Duration::from_secs(40);
 /// The interval at which it polls.
 const HELD_POLL: Duration = Duration::from_millis(20);
 /// Commands that only read: they lock a log for a moment, and restart when the process that they read through ends.
-pub(crate) const READING: [&str; 11] =
-    ["threads", "show", "events", "tail", "replay", "explain", "usage", "diff", "bisect", "tree", "inbox"];
+pub(crate) const READING: [&str; 12] =
+    ["threads", "show", "events", "tail", "replay", "explain", "media", "usage", "diff", "bisect", "tree", "inbox"];
 /// How long a command that is to write waits for those.
 const READERS_MAX: Duration = Duration::from_secs(5);
 

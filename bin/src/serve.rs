@@ -23,6 +23,7 @@ pub(crate) mod local;
 mod log;
 mod maintenance;
 mod memories;
+mod media;
 mod messages;
 mod metrics;
 mod migrate;

@@ -10,6 +10,7 @@ use rethread_events::text;
 use rethread_events::thread::PlanRun;
 use serde_json::{Value, json};
 
+use crate::answer;
 use crate::branches;
 use crate::exit::Failure;
 use crate::label_args::LabelArgs;
@@ -306,6 +307,12 @@ pub(crate) fn describe(state: &State, status: Status) -> String {
     if let Some(output_value) = state.output() {
         let text = output_value.0.as_str().map_or_else(|| output_value.0.to_string(), str::to_owned);
         line("output", output::sanitize(&text, 400));
+    }
+    if let Some(said) = answer::of(state, state.output().map(|output| &*output.0)).filter(|_| status.is_ended()) {
+        for made in answer::lines(&said) {
+            let (name, value) = made.split_once([' ', ',']).unwrap_or((&made, ""));
+            line(name, value.trim_start().to_owned());
+        }
     }
     lines.join("\n")
 }

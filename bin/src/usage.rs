@@ -142,6 +142,9 @@ fn print_call(call: &Call, json: bool) -> Result<(), Failure> {
     if let Some(usage) = &call.usage {
         let tokens = |n: Option<u64>| n.map_or_else(|| "?".to_owned(), |n| n.to_string());
         line.push_str(&format!(", {} tokens in, {} out", tokens(usage.input_tokens), tokens(usage.output_tokens)));
+        if let Some(cached @ 1..) = usage.cached_input_tokens {
+            line.push_str(&format!(" ({cached} of the prompt from the provider's cache)"));
+        }
         line.push_str(&format!(", {}", call.cost_nanousd.map_or_else(|| "cost unknown".to_owned(), dollars)));
     }
     if call.cached == Some(true) {
@@ -163,7 +166,7 @@ fn print_sums(open: &OpenArgs, view: &Usages) -> Result<(), Failure> {
         output::print_message("no calls");
     }
     if let Some(models) = models {
-        let head = ["MODEL", "CALLS", "FAILED", "RETRIES", "TIME", "MEAN", "LONGEST", "TOKENS IN", "OUT", "COST"];
+        let head = ["MODEL", "CALLS", "FAILED", "RETRIES", "TIME", "MEAN", "LONGEST", "TOKENS IN", "CACHED", "OUT", "COST", "SAVED"];
         output::print(output::table(&head, models.iter().map(model_row)))?;
     }
     if let Some(tools) = tools {
@@ -183,7 +186,8 @@ fn print_labels(open: &OpenArgs, labels: &[LabelSum]) -> Result<(), Failure> {
         }
         return Ok(());
     }
-    let head = ["LABEL", "CALLS", "FAILED", "TIME", "TOKENS IN", "OUT", "COST", "TOOL CALLS", "FAILED"];
+    let head =
+        ["LABEL", "CALLS", "FAILED", "TIME", "TOKENS IN", "CACHED", "OUT", "COST", "SAVED", "TOOL CALLS", "FAILED"];
     output::print(output::table(&head, labels.iter().map(label_row)))
 }
 
@@ -200,8 +204,10 @@ fn label_row(sum: &LabelSum) -> Vec<String> {
         ended(sum.failed, sum.cancelled),
         short(sum.total_ms),
         tokens(sum.usage.input_tokens),
+        sum.usage.cached_input_tokens.unwrap_or(0).to_string(),
         tokens(sum.usage.output_tokens),
         without(dollars(sum.cost_nanousd.unwrap_or(0)), sum.n_unpriced, sum.calls),
+        saved(sum.cache_saved_nanousd),
         sum.tool_calls.to_string(),
         ended(sum.tool_calls_failed, sum.tool_calls_cancelled),
     ]
@@ -214,6 +220,12 @@ fn without(text: String, n_missing: u64, n_calls: u64) -> String {
         n if n == n_calls => "unknown".to_owned(),
         n => format!("{text} + {n} unknown"),
     }
+}
+
+/// What the provider's cache saved. Less than nothing if writing cost more than reading saved.
+fn saved(nanousd: Option<i64>) -> String {
+    let saved = nanousd.unwrap_or(0);
+    format!("{}{}", if saved < 0 { "-" } else { "" }, dollars(saved.unsigned_abs()))
 }
 
 fn model_row(sum: &ModelSum) -> Vec<String> {
@@ -233,8 +245,10 @@ fn model_row(sum: &ModelSum) -> Vec<String> {
         sum.mean_ms.map_or_else(String::new, short),
         short(sum.max_ms),
         tokens(sum.usage.input_tokens),
+        sum.usage.cached_input_tokens.unwrap_or(0).to_string(),
         tokens(sum.usage.output_tokens),
         without(dollars(sum.cost_nanousd.unwrap_or(0)), sum.n_unpriced, sum.calls),
+        saved(sum.cache_saved_nanousd),
     ]
 }
 

@@ -127,6 +127,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.record["store"] = body.get("store", False)
             chunks = lambda completion: openai.stream_completion(completion, body)  # noqa: E731
             return self.answer(lane, request, openai.complete, chunks, body.get("stream"))
+        if path == "/v1/embeddings":
+            openai.authenticate(self.headers)
+            if not str(body["model"]).startswith("text-embedding-"):
+                openai.refuse("You are not allowed to generate embeddings from this model", "model", "invalid_model", 403)
+            vector = [1.0, 0.5, 0.25]
+            return 200, {"object": "list", "data": [{"object": "embedding", "index": 0, "embedding": vector}], "model": body["model"],
+                         "usage": {"prompt_tokens": 1, "total_tokens": 1}}, None
         raise Refused(404, {"error": {"message": f"Invalid URL (POST {path})", "type": "invalid_request_error"}}, "no such path")
 
     def lists(self, lane_name, path, query):

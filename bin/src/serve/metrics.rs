@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use actix_web::HttpResponse;
-use rethread::operate::{CallSeries, LabelSeries, Metrics};
+use rethread::operate::{CacheSeries, CallSeries, LabelSeries, Metrics};
 use rethread::store::{DURATION_BOUNDS_US, StreamMetrics};
 use rethread_events::traces::{Key, Profile};
 use rethread_llm::Profiles;
@@ -66,6 +66,7 @@ fn runtime(text: &mut String, metrics: &Metrics) {
     head(text, "rethread_live_threads", "gauge", "Threads in memory");
     let _ = writeln!(text, "rethread_live_threads {}", metrics.live_threads);
     calls(text, &metrics.calls);
+    caches(text, &metrics.caches);
     labels(text, &metrics.labels);
     head(text, "rethread_next_position", "gauge", "The position that the next event of the log will get");
     let _ = writeln!(text, "rethread_next_position {}", metrics.next_position);
@@ -119,10 +120,7 @@ fn calls(text: &mut String, calls: &[CallSeries]) {
     for (metric, name, help, per) in CALLS {
         head(text, name, "histogram", help);
         for series in calls.iter().filter(|series| series.metric == metric) {
-            let pair = |(key, value): &(Key, String)| {
-                format!("{}=\"{}\"", key.name(Profile::V1_41).replace('.', "_"), escaped(value))
-            };
-            let labels = series.attributes.iter().map(pair).collect::<Vec<_>>().join(",");
+            let labels = labels_of(&series.attributes);
             let mut n = 0;
             for (i, in_bucket) in series.buckets.iter().enumerate() {
                 n += in_bucket;
@@ -133,6 +131,30 @@ fn calls(text: &mut String, calls: &[CallSeries]) {
             let _ = writeln!(text, "{name}_count{{{labels}}} {n}");
         }
     }
+}
+
+/// Attributes of calls as labels, with the names of the GenAI conventions.
+fn labels_of(attributes: &[(Key, String)]) -> String {
+    let pair = |(key, value): &(Key, String)| {
+        format!("{}=\"{}\"", key.name(Profile::V1_41).replace('.', "_"), escaped(value))
+    };
+    attributes.iter().map(pair).collect::<Vec<_>>().join(",")
+}
+
+/// The provider's cache of prompts, by model.
+fn caches(text: &mut String, caches: &[CacheSeries]) {
+    let mut samples = |name: &str, help: &str, of: &dyn Fn(&CacheSeries) -> f64| {
+        head(text, name, "counter", help);
+        for series in caches {
+            let _ = writeln!(text, "{name}{{{}}} {}", labels_of(&series.attributes), of(series));
+        }
+    };
+    let tokens = "Tokens of prompts that were read from the provider's cache, by model";
+    samples("rethread_llm_cached_input_tokens_total", tokens, &|series| series.cached_input_tokens as f64);
+    let saved = "What the provider's cache saved in US dollars, where the price is known, by model";
+    samples("rethread_llm_cache_saved_usd_total", saved, &|series| series.saved_nanousd as f64 / 1e9);
+    let extra = "What calls cost more that wrote more to the provider's cache than they read, in US dollars, by model";
+    samples("rethread_llm_cache_extra_usd_total", extra, &|series| series.extra_nanousd as f64 / 1e9);
 }
 
 /// Of each value of the labels that the configuration lists.

@@ -13,7 +13,7 @@ use super::problem::{Document, Fault, Place};
 use super::routes::{self, Access};
 use super::{
     archive, control, events, explain, fork, graph, health, incoming, interactions, log, maintenance, memories,
-    messages, metrics, migrate, moments, rerun, runs, schedules, session, signals, surroundings, threads, usage,
+    media, messages, metrics, migrate, moments, rerun, runs, schedules, session, signals, surroundings, threads, usage,
     workflows,
 };
 
@@ -39,7 +39,7 @@ use super::{
     paths(
         workflows::list, workflows::put, workflows::versions, workflows::definition,
         threads::list, threads::start, threads::show, threads::delete, threads::outcome,
-        runs::list, runs::create, runs::outcome, runs::cancel, messages::list,
+        runs::list, runs::create, runs::outcome, runs::cancel, messages::list, media::media,
         moments::state, moments::family, moments::steps, moments::checkpoints, graph::graph,
         explain::explain, explain::tree, usage::of_thread, usage::of_log,
         events::of_thread, events::of_log,

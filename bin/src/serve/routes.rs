@@ -8,7 +8,7 @@ use super::doors::{self, Door, a2a, agui, mcp, openai};
 use super::problem::{Kind, Problem};
 use super::{
     archive, control, events, explain, fork, graph, health, incoming, interactions, log, maintenance, memories,
-    messages, metrics, migrate, moments, openapi, page, rerun, runs, schedules, session, signals, surroundings,
+    media, messages, metrics, migrate, moments, openapi, page, rerun, runs, schedules, session, signals, surroundings,
     threads, usage, workflows,
 };
 
@@ -104,6 +104,7 @@ routes! {
     get "/v1/threads/{thread}/usage" Read OfThread usage::of_thread;
     get "/v1/threads/{thread}/tree" Read OfThread explain::tree;
     get "/v1/threads/{thread}/events" Read OfThread events::of_thread;
+    get "/v1/threads/{thread}/events/{seq}/media/{part}" Read OfThread media::media;
     get "/v1/threads/{thread}/interactions" Read OfThread interactions::of_thread;
     post "/v1/threads/{thread}/checkpoints" Operate OfThread control::checkpoint;
     post "/v1/threads/{thread}/pause" Operate OfThread control::pause;

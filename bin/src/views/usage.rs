@@ -16,7 +16,7 @@ pub(crate) struct Tokens {
     pub(crate) input_tokens: Option<u64>,
     pub(crate) output_tokens: Option<u64>,
     total_tokens: Option<u64>,
-    cached_input_tokens: Option<u64>,
+    pub(crate) cached_input_tokens: Option<u64>,
     cache_write_tokens: Option<u64>,
     reasoning_tokens: Option<u64>,
 }
@@ -72,6 +72,9 @@ pub(crate) struct Call {
     usage_source: Option<UsageSource>,
     /// In billionths of a US dollar; null where it is not known.
     pub(crate) cost_nanousd: Option<u64>,
+    /// What the provider's cache of prompts saved, in billionths of a US dollar, negative for a call that only wrote to it;
+    /// null where it had no part in the call, or the prices are not known.
+    cache_saved_nanousd: Option<i64>,
     /// Whether the answer came from the cache of answers.
     pub(crate) cached: Option<bool>,
     /// Why the model stopped.
@@ -126,6 +129,9 @@ pub(crate) struct ModelSum {
     n_usage_counted: u64,
     /// In billionths of a US dollar, of the calls whose cost is known; null where none is.
     pub(crate) cost_nanousd: Option<u64>,
+    /// What the provider's cache of prompts saved, in billionths of a US dollar, where the prices are known; null where it had
+    /// no part in a call.
+    pub(crate) cache_saved_nanousd: Option<i64>,
     /// Calls whose cost is not known: they are not in `cost_nanousd`. Calls without an answer are among them.
     pub(crate) n_unpriced: u64,
 }
@@ -157,6 +163,9 @@ pub(crate) struct LabelSum {
     n_usage_counted: u64,
     /// In billionths of a US dollar, of the calls whose cost is known; null where none is.
     pub(crate) cost_nanousd: Option<u64>,
+    /// What the provider's cache of prompts saved, in billionths of a US dollar, where the prices are known; null where it had
+    /// no part in a call.
+    pub(crate) cache_saved_nanousd: Option<i64>,
     /// Calls whose cost is not known: they are not in `cost_nanousd`.
     pub(crate) n_unpriced: u64,
     /// Calls of tools that ended.
@@ -247,6 +256,7 @@ impl LabelSum {
             n_usage_unknown: models.n_usage_unknown,
             n_usage_counted: models.n_usage_counted,
             cost_nanousd: models.cost_nanousd,
+            cache_saved_nanousd: models.cache_saved_nanousd,
             n_unpriced: models.n_unpriced,
             tool_calls: tools.n,
             tool_calls_failed: tools.n_failed,
@@ -298,6 +308,7 @@ impl From<&CallUsage> for Call {
             usage: model.map(|model| Tokens::from(&model.usage)),
             usage_source: model.and_then(|model| model.usage_source),
             cost_nanousd: model.and_then(|model| model.cost_nanousd),
+            cache_saved_nanousd: model.and_then(|model| model.cache_saved_nanousd),
             cached: model.map(|model| model.cached),
             finish_reason: model.and_then(|model| model.finish_reason),
         }
@@ -338,6 +349,7 @@ impl From<(&ModelName, &ModelSums)> for ModelSum {
             n_usage_unknown: sums.n_usage_unknown,
             n_usage_counted: sums.n_usage_counted,
             cost_nanousd: sums.cost_nanousd,
+            cache_saved_nanousd: sums.cache_saved_nanousd,
             n_unpriced: sums.n_unpriced,
         }
     }

@@ -261,6 +261,14 @@ pub struct LlmCallCompleted {
     pub unusable: Option<ExecutionError>,
 }
 
+impl LlmCallCompleted {
+    /// Returns what the provider's cache of prompts saved, see [`UnitPrices::cache_saved_nanousd`]. `None` for an answer of the
+    /// cache of answers: its provider was not called.
+    pub fn cache_saved_nanousd(&self) -> Option<i64> {
+        self.prices.filter(|_| !self.cached)?.cache_saved_nanousd(&self.usage)
+    }
+}
+
 /// LLM_CALL_FAILED: there will be no answer.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct LlmCallFailed {

@@ -76,6 +76,9 @@ pub struct ModelUsage {
     pub usage_source: Option<UsageSource>,
     /// Cost in billionths of a US dollar; absent where it is not known, so for every call without an answer.
     pub cost_nanousd: Option<u64>,
+    /// What the provider's cache of prompts saved, in billionths of a US dollar; less than nothing for a call that only wrote
+    /// to it. Absent where the cache had no part in the call, or the prices are not known.
+    pub cache_saved_nanousd: Option<i64>,
     /// Whether the answer came from the cache of answers.
     pub cached: bool,
     /// Why the model stopped; absent for verdicts and summaries, and for a call without an answer.

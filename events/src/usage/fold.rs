@@ -90,6 +90,7 @@ impl UsageFold {
                     model.cached = e.cached;
                     model.finish_reason = Some(e.finish_reason);
                     (model.usage, model.cost_nanousd) = (e.usage, e.cost_nanousd);
+                    model.cache_saved_nanousd = e.cache_saved_nanousd();
                     model.usage_source = Some(e.usage_source);
                 }));
             }
@@ -103,6 +104,7 @@ impl UsageFold {
                 return Some(self.end(thread, seq, at, end, |model| {
                     model.answered_by.clone_from(&e.model);
                     (model.usage, model.cost_nanousd) = (e.usage, e.cost_nanousd);
+                    model.cache_saved_nanousd = e.prices.and_then(|prices| prices.cache_saved_nanousd(&e.usage));
                     model.usage_source = error.is_none().then_some(e.usage_source);
                 }));
             }
@@ -112,6 +114,7 @@ impl UsageFold {
                 return Some(self.end(thread, seq, at, end, |model| {
                     model.answered_by.clone_from(&e.model);
                     (model.usage, model.cost_nanousd) = (e.usage, e.cost_nanousd);
+                    model.cache_saved_nanousd = e.prices.and_then(|prices| prices.cache_saved_nanousd(&e.usage));
                     model.usage_source = error.is_none().then_some(e.usage_source);
                 }));
             }
@@ -238,6 +241,7 @@ impl UsageFold {
             usage: Usage::default(),
             usage_source: None,
             cost_nanousd: None,
+            cache_saved_nanousd: None,
             cached: false,
             finish_reason: None,
         };

@@ -58,6 +58,8 @@ pub struct ModelSums {
     pub n_usage_counted: u64,
     /// Cost in billionths of a US dollar, of the calls whose cost is known; absent where none is.
     pub cost_nanousd: Option<u64>,
+    /// What the provider's cache of prompts saved, in billionths of a US dollar; absent where it saved and cost nothing.
+    pub cache_saved_nanousd: Option<i64>,
     /// Calls whose cost is not known: they are not in `cost_nanousd`. Calls without an answer are among them.
     pub n_unpriced: u64,
 }
@@ -91,6 +93,9 @@ impl ModelSums {
         count(&mut self.n_cached, model.cached);
         count(&mut self.n_usage_unknown, model.is_usage_unknown());
         count(&mut self.n_usage_counted, model.usage_source == Some(UsageSource::Counted));
+        if let Some(saved) = model.cache_saved_nanousd {
+            self.cache_saved_nanousd = Some(self.cache_saved_nanousd.unwrap_or(0).saturating_add(saved));
+        }
         match model.cost_nanousd {
             Some(cost) => self.cost_nanousd = Some(self.cost_nanousd.unwrap_or(0).saturating_add(cost)),
             None => self.n_unpriced += 1,

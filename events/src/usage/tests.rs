@@ -96,6 +96,38 @@ fn what_is_not_known_is_counted_beside_the_sum() {
 }
 
 #[test]
+fn cache_savings_are_added_and_cached_answers_save_nothing() {
+    let prices = json!({ "input": 1_000_000_000, "output": 0, "cached_input": 100_000_000, "cache_write": 1_250_000_000 });
+    let completed = |call: u64, usage: Value, cached: bool| {
+        let mut answer = answer(call, &usage, Some(1));
+        (answer["prices"], answer["cached"]) = (prices.clone(), json!(cached));
+        answer
+    };
+    let wrote = json!({ "input_tokens": 100, "output_tokens": 2, "cache_write_tokens": 100 });
+    let read = json!({ "input_tokens": 100, "output_tokens": 2, "cached_input_tokens": 100 });
+    let plain = json!({ "input_tokens": 100, "output_tokens": 2 });
+    let mut sums = UsageSums::default();
+    let mut saved = Vec::new();
+    for call in calls(&[
+        (1, 0, "LLM_CALL_REQUESTED", request()),
+        (2, 90, "LLM_CALL_COMPLETED", completed(1, wrote, false)),
+        (3, 90, "LLM_CALL_REQUESTED", request()),
+        (4, 95, "LLM_CALL_COMPLETED", completed(3, read.clone(), false)),
+        (5, 100, "LLM_CALL_REQUESTED", request()),
+        (6, 105, "LLM_CALL_COMPLETED", completed(5, read, true)),
+        (7, 110, "LLM_CALL_REQUESTED", request()),
+        (8, 115, "LLM_CALL_COMPLETED", completed(7, plain, false)),
+    ]) {
+        let Callee::Model(model) = &call.callee else { panic!("{call:?}") };
+        saved.push(model.cache_saved_nanousd);
+        sums.add(&call);
+    }
+    assert_eq!(saved, [Some(-25_000), Some(90_000), None, None]);
+    let [sum] = &sums.models.values().collect::<Vec<_>>()[..] else { panic!("{sums:?}") };
+    assert_eq!((sum.usage.cached_input_tokens, sum.cache_saved_nanousd), (Some(200), Some(65_000)));
+}
+
+#[test]
 fn tools_are_summed_by_name_and_what_is_cancelled_did_not_fail() {
     let again = json!({ "node_id": "n", "call_id": 1, "attempt": 2, "not_before": "2026-01-01T00:00:00Z", "error": error("failed") });
     let done = json!({ "node_id": "n", "call_id": 1, "tool_call_id": null, "content": [], "value": null, "duration_ms": 30, "full_output": null });

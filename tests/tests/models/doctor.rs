@@ -35,6 +35,23 @@ fn each_profile_is_called_with_and_without_a_tool() {
 }
 
 #[test]
+fn profile_for_embeddings_is_asked_for_a_vector() {
+    let memory = "[memory]\nnamespace = []\nembeddings = \"main\"";
+    let lane = Lane::new();
+    let main = |model: &str| lane.profile("main", "openai_chat", model, "");
+    lane.configure(&format!("{}{memory}\n", main("text-embedding-4-small")));
+    let ran = lane.run("doctor").ok();
+    says(&ran, &["profile main, embedding: answered with a vector"]);
+    assert!(!all(&ran).contains("main, call"), "{ran}");
+    assert!(lane.requests().is_empty(), "no call of a chat model");
+    lane.configure(&format!("{}{memory}\n", main("gpt-6-luna")));
+    says(&lane.run("doctor").code(1), &["profile main, embedding", "not allowed", "`embeddings` in [memory]"]);
+    // The default is called by workflows as well.
+    lane.configure(&format!("default_profile = \"main\"\n{}{memory}\n", main("gpt-6-luna")));
+    says(&lane.run("doctor").ok(), &["main, call"]);
+}
+
+#[test]
 fn no_calls_asks_for_lists_only() {
     let lane = Lane::with(Protocol::Chat, "gpt-5-mini", "params = { temperature = 0.2 }");
     let ran = lane.run("doctor --no-calls").ok();

@@ -8,9 +8,14 @@ mod doctor;
 mod fakes;
 mod growth;
 mod guide;
+// Not all of it is used here.
+#[allow(dead_code)]
+#[path = "../serve/http.rs"]
+mod http;
 mod money;
 mod nodes;
 mod openai;
 mod parameters;
 mod prefixes;
+mod shown;
 mod switches;

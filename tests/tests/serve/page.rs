@@ -71,7 +71,7 @@ fn page_modules_pass_their_unit_tests() {
     if !needs::program("node") {
         return;
     }
-    for file in ["values", "marks", "stream", "pictures"] {
+    for file in ["values", "marks", "stream", "pictures", "media"] {
         node(&format!("units/{file}.test.mjs"), None);
     }
 }

@@ -7,6 +7,7 @@ pub(crate) mod command;
 mod editor;
 mod error;
 mod listing;
+mod made;
 mod permission;
 mod prompt;
 mod replay;

@@ -7,6 +7,7 @@ mod error;
 mod handler;
 mod http;
 mod log;
+mod made;
 mod question;
 mod resources;
 mod result;

@@ -1,6 +1,8 @@
 // An event on one line.
 
 import { line, value, duration, tokens } from './format.mjs';
+import { sources } from './conversation.mjs';
+import { changes } from './timeline.mjs';
 
 const said = (message) => (message?.content ?? [])
   .map((part) => {
@@ -80,11 +82,14 @@ function what_happened({ type, data = {} }) {
     case 'LOOP_ITERATION_STARTED': return `${data.node_id}, round ${data.index + 1}`;
     case 'LLM_EXECUTION_REQUEST': return line(`${data.model?.model ?? data.model?.profile ?? ''}: ${data.prompt}`);
     case 'LLM_CALL_REQUESTED': return `call ${data.iteration}${data.aside ? `, ${data.aside.purpose}` : ''}`;
+    case 'LLM_REQUEST_CHANGED': return line(changes(data).join('; '));
     case 'LLM_EXECUTION_PROGRESS': return line(data.text ?? data.reasoning ?? '');
     case 'LLM_CALL_COMPLETED': {
       const used = data.usage?.total_tokens;
       const who = [data.model, used === undefined || used === null ? null : `${tokens(used)} tokens`].filter(Boolean).join(', ');
-      return line(`${who ? `${who}: ` : ''}${said(data.message)}`);
+      const named = sources(Array.isArray(data.message?.content) ? data.message.content : []).length;
+      const more = named > 0 ? ` [${named} ${named === 1 ? 'source' : 'sources'}]` : '';
+      return `${line(`${who ? `${who}: ` : ''}${said(data.message)}`)}${more}`;
     }
     case 'LLM_EXECUTION_COMPLETED': return line(data.content);
     case 'TOOL_EXECUTION_REQUEST': return line(`${data.name} ${JSON.stringify(data.arguments)}`);
@@ -118,7 +123,7 @@ export function family(type) {
 export const CHOICES = {
   '': ['All events', []],
   people: ['People', ['USER_INTERACTION_REQUESTED', 'USER_INTERACTION_RESPONDED', 'USER_INTERACTION_PROCESSED', 'USER_INTERACTION_FAILED']],
-  models: ['Models', ['LLM_EXECUTION_REQUEST', 'LLM_CALL_REQUESTED', 'LLM_CALL_RETRIED', 'LLM_CALL_COMPLETED', 'LLM_CALL_FAILED', 'LLM_EXECUTION_COMPLETED', 'LLM_EXECUTION_FAILED', 'CONDITION_EVALUATION_REQUESTED', 'CONDITION_EVALUATION_COMPLETED', 'GUARDRAIL_REQUESTED', 'GUARDRAIL_COMPLETED']],
+  models: ['Models', ['LLM_EXECUTION_REQUEST', 'LLM_CALL_REQUESTED', 'LLM_REQUEST_CHANGED', 'LLM_CALL_RETRIED', 'LLM_CALL_COMPLETED', 'LLM_CALL_FAILED', 'LLM_EXECUTION_COMPLETED', 'LLM_EXECUTION_FAILED', 'CONDITION_EVALUATION_REQUESTED', 'CONDITION_EVALUATION_COMPLETED', 'GUARDRAIL_REQUESTED', 'GUARDRAIL_COMPLETED']],
   tools: ['Tools', ['TOOL_EXECUTION_REQUEST', 'TOOL_CALL_RETRIED', 'TOOL_EXECUTION_PROGRESS', 'TOOL_EXECUTION_COMPLETED', 'TOOL_EXECUTION_FAILED']],
   nodes: ['Nodes', ['NODE_STARTED', 'NODE_COMPLETED', 'NODE_FAILED', 'ROUTE_TAKEN', 'FORK_STARTED', 'AGENT_STARTED', 'BRANCH_STARTED', 'BRANCH_SPENT', 'BRANCH_ENDED', 'JOIN_COMPLETED', 'LOOP_STARTED', 'LOOP_ITERATION_STARTED', 'LOOP_ENDED', 'SUB_WORKFLOW_STARTED', 'SUB_WORKFLOW_COMPLETED', 'SUB_WORKFLOW_FAILED', 'CHILD_START_REQUESTED', 'CHILD_STARTED', 'CHILD_START_FAILED', 'HOOK_STARTED', 'HOOK_ENDED']],
   trouble: ['Failures and warnings', ['THREAD_FAILED', 'THREAD_CANCELLED', 'THREAD_RECOVERED', 'WARNING', 'BUDGET_EXCEEDED', 'NODE_FAILED', 'LLM_TRY_FAILED', 'LLM_CALL_FAILED', 'LLM_EXECUTION_FAILED', 'TOOL_EXECUTION_FAILED', 'USER_INTERACTION_FAILED', 'SUB_WORKFLOW_FAILED', 'CHILD_START_FAILED', 'CONTEXT_PROCESSING_FAILED', 'PLAN_STEP_FAILED', 'STRATEGY_DECISION_FAILED']],

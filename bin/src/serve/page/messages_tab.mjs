@@ -65,7 +65,21 @@ export function messages_tab(app, model) {
 
   const role = (message) => (['system', 'user', 'assistant', 'tool'].includes(message.role) ? message.role : 'other');
 
-  function part({ kind, text, name }) {
+  const outside = (href, text) => h('a', { href, target: '_blank', rel: 'noopener noreferrer' }, text);
+
+  function file({ text, name, shown, href }) {
+    if (href === null) return long_text(text, 'p.words');
+    if (shown === 'image') return [h('img.made', { src: href, alt: text }), h('p.quiet', {}, h('a', { href, download: name }, text))];
+    if (shown === 'audio') return [h('audio.made', { src: href, controls: true, preload: 'metadata' }), h('p.quiet', {}, text)];
+    return h('p.words', {}, shown === 'link' ? outside(href, text) : h('a', { href, download: name }, text));
+  }
+
+  function part({ kind, text, name, ...more }) {
+    if (kind === 'file') return h('div.part.file', {}, file({ text, name, ...more }));
+    if (kind === 'sources') {
+      return h('div.part.sources', {}, h('span.label', {}, 'sources'),
+        h('ol', {}, more.sources.map((source) => h('li', { title: source.quote }, source.href ? outside(source.href, source.text) : source.text))));
+    }
     if (kind === 'call') return h('div.part.call', {}, h('span.label', {}, `asks for ${name}`), long_text(text, 'pre'));
     if (kind === 'result' || kind === 'error') {
       return h(`details.part.${kind}`, { open: text.length < 2_000 }, h('summary', {}, `${kind === 'error' ? 'error' : 'result'}${name ? ` of ${name}` : ''}`), long_text(text, 'pre'));

@@ -87,7 +87,7 @@ export function thread_view(app, route) {
     fill(facts,
       h('span.pill', { 'data-status': summary.status }, summary.status),
       h('span', { title: clock(summary.started_at, app.now()) }, duration(span)),
-      usage && h('span', { title: `${count(usage.input_tokens)} in, ${count(usage.output_tokens)} out` }, `${tokens(usage.total_tokens)} tokens`),
+      usage && h('span', { title: `${count(usage.input_tokens)} in${usage.cached_input_tokens > 0 ? ` (${count(usage.cached_input_tokens)} from the provider’s cache)` : ''}, ${count(usage.output_tokens)} out` }, `${tokens(usage.total_tokens)} tokens`),
       usage && cost(usage.cost_nanousd) && h('span', {}, cost(usage.cost_nanousd)),
       summary.node && !model.ended && h('span', {}, `in ${line(summary.node, 60)}`),
       summary.hook && h('span', {}, `hook ${summary.hook}`),

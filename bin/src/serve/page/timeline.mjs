@@ -1,6 +1,6 @@
 // Events folded to bars: what ran when, beside what, and what it waited for.
 
-import { millis, line } from './format.mjs';
+import { cost, count, millis, line } from './format.mjs';
 
 /** The events that change a bar; others need not be read. */
 export const TYPES = [
@@ -10,7 +10,7 @@ export const TYPES = [
   'JOIN_COMPLETED', 'LOOP_STARTED', 'LOOP_ITERATION_STARTED', 'LOOP_ENDED', 'SUB_WORKFLOW_STARTED',
   'SUB_WORKFLOW_COMPLETED', 'SUB_WORKFLOW_FAILED', 'CONTEXT_PROCESSING_REQUESTED', 'CONTEXT_PROCESSING_RETRIED',
   'CONTEXT_PROCESSED', 'CONTEXT_PROCESSING_FAILED', 'LLM_EXECUTION_REQUEST', 'LLM_CALL_REQUESTED', 'LLM_CALL_RETRIED',
-  'LLM_TRY_FAILED', 'LLM_CALL_COMPLETED', 'LLM_CALL_FAILED', 'GUARDRAIL_REQUESTED',
+  'LLM_TRY_FAILED', 'LLM_REQUEST_CHANGED', 'LLM_CALL_COMPLETED', 'LLM_CALL_FAILED', 'GUARDRAIL_REQUESTED',
   'GUARDRAIL_RETRIED', 'GUARDRAIL_COMPLETED', 'STRATEGY_DECISION_REQUESTED',
   'STRATEGY_DECISION_RETRIED', 'STRATEGY_DECIDED', 'STRATEGY_DECISION_FAILED', 'CONTEXT_SUMMARY_REQUESTED',
   'CONTEXT_SUMMARY_COMPLETED', 'TOOL_EXECUTION_REQUEST', 'TOOL_CALL_RETRIED', 'TOOL_EXECUTION_COMPLETED',
@@ -86,6 +86,7 @@ export class Timeline {
       case 'STRATEGY_DECISION_RETRIED':
       case 'CONTEXT_PROCESSING_RETRIED': this.#mark(call, seq, at, `attempt ${data.attempt}`); break;
       case 'LLM_TRY_FAILED': this.#mark(call, seq, at, `try ${data.try_number} failed: ${data.error.message}`); break;
+      case 'LLM_REQUEST_CHANGED': this.#mark(call, seq, at, `changed: ${changes(data).join('; ')}`); break;
       case 'CONDITION_EVALUATION_REQUESTED': begin(`call ${seq}`, 'llm', `judge: ${line(data.condition, 80)}`); break;
       case 'CONDITION_EVALUATION_COMPLETED':
         end(call, data.error ? 'failed' : 'done', data.error?.message ?? String(data.verdict ?? 'no verdict'));
@@ -175,7 +176,8 @@ export class Timeline {
     const bar = this.#open.get(key);
     if (!bar) return;
     Object.assign(bar, { end: at, endSeq: seq, status });
-    if (note) bar.note = line(note, 200);
+    const changed = bar.marks.filter((mark) => mark.text.startsWith('changed: ')).map((mark) => mark.text);
+    if (note || changed.length > 0) bar.note = line([note || bar.note, ...changed].filter(Boolean).join(', '), 200);
     this.#open.delete(key);
   }
 
@@ -207,10 +209,30 @@ export class Timeline {
   }
 }
 
-const spent = ({ usage, cached }) => {
+const spent = (data) => {
+  const { usage, cached } = data;
   const n = usage?.total_tokens ?? (usage?.input_tokens ?? 0) + (usage?.output_tokens ?? 0);
-  return `${n} tokens${cached ? ', from the cache' : ''}`;
+  const [read, saved] = [cached ? 0 : usage?.cached_input_tokens ?? 0, cache_saved(data)];
+  const of_provider = read > 0 ? `, ${count(read)} of them from the provider's cache` : '';
+  const money = saved === null || saved === 0 ? '' : saved > 0 ? `, which saved ${cost(saved)}` : `, writing to the provider's cache cost ${cost(-saved)}`;
+  return `${n} tokens${cached ? ', from the cache' : of_provider + money}`;
 };
+
+/** How what a model was sent differs from what was asked for, in words. */
+export const changes = ({ changes: made = [] }) => made.map(({ what, why, n }) => `${n ? `${n} ` : ''}${what}: ${why}`);
+
+/**
+ * What the provider's cache of prompts saved in a call, in billionths of a dollar: what its tokens would have cost as a
+ * prompt, less what they cost. Null if it had no part in the call, or the prices are not known.
+ */
+export function cache_saved({ usage, prices, cached }) {
+  const [read, written] = [usage?.cached_input_tokens ?? 0, usage?.cache_write_tokens ?? 0];
+  if (cached || !prices || (read === 0 && written === 0)) return null;
+  const long = Math.min(usage.cache_write_long_tokens ?? 0, written);
+  const write = prices.cache_write ?? prices.input;
+  const parts = [[read, prices.cached_input ?? prices.input], [written - long, write], [long, prices.cache_write_long ?? write]];
+  return Math.floor(parts.reduce((sum, [tokens, price]) => sum + tokens * (prices.input - price), 0) / 1e6);
+}
 
 function branch_names(branches) {
   if (branches?.named) return branches.named.map((branch) => branch.name);

@@ -43,7 +43,7 @@ impl Steps {
             }
             Event::LlmCallCompleted(e) => {
                 if let Some(call) = self.open_call(e.call_id) {
-                    call.cache_saved_nanousd = e.prices.and_then(|prices| prices.cache_saved_nanousd(&e.usage));
+                    call.cache_saved_nanousd = e.cache_saved_nanousd();
                     call.answered = Some(shortened(&e.message.joined_text(), TEXT_CHARS_MAX));
                     call.tools = e.message.tool_calls().take(20).map(|tool| shortened(&tool.name, 100)).collect();
                     call.cached = e.cached;

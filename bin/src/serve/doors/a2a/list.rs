@@ -102,7 +102,7 @@ async fn shown(
     let task = Task::of(agent, thread.clone(), key.run).await?;
     let mut shown = task.json(task.status());
     if with_artifacts {
-        shown["artifacts"] = json!(task.artifact(Modes::ALL).await?.into_iter().collect::<Vec<_>>());
+        shown["artifacts"] = json!(task.artifact(&Modes::ALL).await?.into_iter().collect::<Vec<_>>());
     }
     if length > 0 {
         shown["history"] = json!(task.history(length).await?);

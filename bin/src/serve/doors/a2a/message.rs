@@ -147,8 +147,10 @@ fn modes(accepted: Vec<String>) -> Result<Modes, Error> {
         return Ok(Modes::ALL);
     }
     let media_type = |mode: &str| mode.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    let accepts = |all: [&str; 3]| accepted.iter().any(|mode| all.contains(&&*media_type(mode)));
-    let modes = Modes { text: accepts([TEXT, "text/*", "*/*"]), json: accepts([JSON, "application/*", "*/*"]) };
+    let accepted: Vec<_> = accepted.iter().map(|mode| media_type(mode)).collect();
+    let accepts = |all: [&str; 3]| accepted.iter().any(|mode| all.contains(&&**mode));
+    let (text, json) = (accepts([TEXT, "text/*", "*/*"]), accepts([JSON, "application/*", "*/*"]));
+    let modes = Modes { text, json, files: Some(accepted) };
     if modes.text || modes.json {
         return Ok(modes);
     }

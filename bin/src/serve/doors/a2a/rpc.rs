@@ -111,14 +111,14 @@ pub(super) fn no_extended_card() -> Error {
 /// `SendMessage`: waits for the task, unless the client does not want that.
 pub(super) async fn send_message(agent: &Agent, given: Value) -> Result<Value, Error> {
     let sent = Sent::read(given)?;
-    let (modes, length, returns) = (sent.modes, sent.history_length, sent.returns_immediately);
+    let (modes, length, returns) = (sent.modes.clone(), sent.history_length, sent.returns_immediately);
     agent.check_may_run()?;
     let slot = if returns { None } else { Some(agent.server.subscribe()?) };
     let mut task = send::send(agent, sent).await?;
     if let Some(slot) = slot {
         task = stream::wait(agent, task, slot).await?;
     }
-    Ok(serde_json::json!({ "task": task.whole(modes, length).await? }))
+    Ok(serde_json::json!({ "task": task.whole(&modes, length).await? }))
 }
 
 /// `SendStreamingMessage`.
@@ -128,7 +128,7 @@ pub(super) async fn send_streaming_message(
     envelope: &Envelope,
 ) -> Result<HttpResponse, Error> {
     let sent = Sent::read(given)?;
-    let modes = sent.modes;
+    let modes = sent.modes.clone();
     agent.check_may_run()?;
     let slot = agent.server.subscribe()?;
     let task = send::send(&agent, sent).await?;

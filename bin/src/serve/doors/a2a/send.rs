@@ -182,7 +182,7 @@ pub(super) async fn cancel(agent: &Agent, key: TaskKey) -> Result<Value, Error> 
     let task = Task::read(agent, key).await?;
     let cancelled = task.thread.cancel_run(key.run, Some("the client cancelled the task".to_owned())).await;
     match cancelled {
-        Ok(()) => Ok(Task::of(agent, task.thread, key.run).await?.whole(Modes::ALL, None).await?),
+        Ok(()) => Ok(Task::of(agent, task.thread, key.run).await?.whole(&Modes::ALL, None).await?),
         Err(error @ ControlError::Rejected { .. }) => {
             Err(Error::from(Problem::from(error)).called(Fault::NotCancelable))
         }

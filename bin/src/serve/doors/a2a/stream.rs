@@ -157,14 +157,15 @@ impl Sent {
         Some(Self::update(key, vec![Part::text(piece.text)], append, false))
     }
 
-    /// What is missing of the answer.
-    fn rest(&self, key: TaskKey, parts: Vec<Part>) -> Option<Value> {
-        let is_said = |text: &String| *parts == [Part::text(text.as_str())];
-        match &self.text {
-            Some(text) if is_said(text) => Some(Self::update(key, vec![Part::text("")], true, true)),
-            _ if parts.is_empty() => None,
-            _ => Some(Self::update(key, parts, false, true)),
+    /// What is missing of the answer: all of it, or the sources and the files after a text that was sent.
+    fn rest(&self, key: TaskKey, mut parts: Vec<Part>) -> Option<Value> {
+        if let (Some(sent), Some(first)) = (&self.text, parts.first_mut())
+            && first.text.as_ref() == Some(sent)
+        {
+            first.text = Some(String::new());
+            return Some(Self::update(key, parts, true, true));
         }
+        (!parts.is_empty()).then(|| Self::update(key, parts, false, true))
     }
 }
 
@@ -210,7 +211,7 @@ impl Stream {
             Step::Rests(task) => {
                 let mut updates = Vec::new();
                 if task.state == TaskState::Completed {
-                    let parts = task.artifact(self.sent.modes).await?.map(|artifact| artifact.parts);
+                    let parts = task.artifact(&self.sent.modes).await?.map(|artifact| artifact.parts);
                     updates.extend(self.sent.rest(key, parts.unwrap_or_default()));
                 }
                 updates.push(task::status_update(key, &task.status()));

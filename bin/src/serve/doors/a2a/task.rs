@@ -11,6 +11,7 @@ use super::agent::{Agent, message_of_key};
 use super::error::Error;
 use super::key::{TaskKey, no_task};
 use super::wire::{self, Artifact, Message, Modes, Part, TaskState, timestamp};
+use crate::answer as said;
 use crate::serve::doors::following::{Inside, Run};
 use crate::serve::doors::question;
 use crate::serve::idempotency::blocking;
@@ -190,7 +191,7 @@ impl Task {
     }
 
     /// The task with its artifacts, and with the last messages of its history.
-    pub(super) async fn whole(&self, modes: Modes, history_length: Option<usize>) -> Result<Value, Problem> {
+    pub(super) async fn whole(&self, modes: &Modes, history_length: Option<usize>) -> Result<Value, Problem> {
         let mut task = self.json(self.status());
         let artifacts: Vec<_> = self.artifact(modes).await?.into_iter().collect();
         if !artifacts.is_empty() {
@@ -204,12 +205,14 @@ impl Task {
     }
 
     /// The answer, if the run has completed with one.
-    pub(super) async fn artifact(&self, modes: Modes) -> Result<Option<Artifact>, Problem> {
+    pub(super) async fn artifact(&self, modes: &Modes) -> Result<Option<Artifact>, Problem> {
         if self.state != TaskState::Completed {
             return Ok(None);
         }
-        let output = self.thread.run_outcome(self.key.run).await?.output;
-        Ok(answer(output, modes).map(|part| artifact(vec![part])))
+        let outcome = self.thread.run_outcome(self.key.run).await?;
+        let said = said::of(&outcome.state, outcome.output.as_ref());
+        let parts = answer(outcome.output, said.as_deref(), modes);
+        Ok((!parts.is_empty()).then(|| artifact(parts)))
     }
 
     /// The messages between the client and the agent, the last ones, without the question that is open.
@@ -313,14 +316,21 @@ fn part_of(value: &Json) -> Part {
     }
 }
 
-/// The output of a run as a part, in a form that the client accepts; `None` if there is none.
-pub(super) fn answer(output: Option<Value>, modes: Modes) -> Option<Part> {
-    match output? {
-        Value::Null => None,
-        Value::String(text) if modes.text => Some(Part::text(text)),
-        value if modes.json => Some(Part::data(value)),
-        value => Some(Part::text(value.to_string())),
-    }
+/// The output of a run as a part, in a form that the client accepts, and after it the files that the model made, as far as
+/// the client accepts them. None if there is no output. `said` is the message that the output is.
+pub(super) fn answer(output: Option<Value>, said: Option<&rethread::Message>, modes: &Modes) -> Vec<Part> {
+    let answer = match output {
+        None | Some(Value::Null) => None,
+        Some(Value::String(text)) if modes.text => {
+            let sources = said.filter(|said| said.joined_text() == text).map(|said| said::placed(&said.content, 0));
+            Some(Part::text(text).with_sources(&sources.unwrap_or_default()))
+        }
+        Some(value) if modes.json => Some(Part::data(value)),
+        Some(value) => Some(Part::text(value.to_string())),
+    };
+    let made = said.into_iter().flat_map(said::media).filter(|made| modes.accepts(made.media_type()));
+    let files = made.filter_map(|made| Part::file(&made, &format!("{}-{}", made.kind, made.part)));
+    answer.into_iter().chain(files).collect()
 }
 
 /// The update of the status of a task.
@@ -335,5 +345,5 @@ pub(super) fn artifact(parts: Vec<Part>) -> Artifact {
 
 /// Returns a task.
 pub(super) async fn get(agent: &Agent, key: TaskKey, history_length: Option<usize>) -> Result<Value, Error> {
-    Ok(Task::read(agent, key).await?.whole(Modes::ALL, history_length).await?)
+    Ok(Task::read(agent, key).await?.whole(&Modes::ALL, history_length).await?)
 }

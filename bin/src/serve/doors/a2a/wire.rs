@@ -1,11 +1,16 @@
 //! The objects of the protocol, as JSON of Protocol Buffers. Fields that are not known are ignored, as the protocol asks for.
 
+use std::borrow::Cow;
+use std::sync::Arc;
+
 use rethread::Time;
+use rethread_events::message::{Annotation, Media};
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::error::Error;
+use crate::answer::{Made, Placed};
 
 /// The state of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,8 +48,18 @@ pub(super) struct Part {
     pub(super) text: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) data: Option<Value>,
+    /// The bytes of a file, base64.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) media_type: Option<&'static str>,
+    pub(super) raw: Option<Arc<str>>,
+    /// The address of a file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) url: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) filename: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) media_type: Option<Cow<'static, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) metadata: Option<Value>,
 }
 
 impl Part {
@@ -53,7 +68,40 @@ impl Part {
     }
 
     pub(super) fn data(data: Value) -> Self {
-        Self { data: Some(data), media_type: Some("application/json"), ..Self::default() }
+        Self { data: Some(data), media_type: Some(Cow::Borrowed("application/json")), ..Self::default() }
+    }
+
+    /// A file that a model made; `None` if neither its bytes nor its address are known.
+    pub(super) fn file(made: &Made<'_>, stem: &str) -> Option<Self> {
+        let Media { data, url, .. } = made.media;
+        if data.is_none() && url.is_none() {
+            return None;
+        }
+        Some(Self {
+            raw: data.clone(),
+            url: url.clone().filter(|_| data.is_none()),
+            filename: Some(made.file_name(stem)),
+            media_type: Some(made.media_type().to_owned().into()),
+            ..Self::default()
+        })
+    }
+
+    /// The part with the sources of its text as metadata, if there are any.
+    pub(super) fn with_sources(self, sources: &[Placed<'_>]) -> Self {
+        let source = |placed: &Placed<'_>| {
+            let Placed { annotation, start, end } = *placed;
+            let Annotation { kind, url, document, title, quote, .. } = annotation;
+            let mut source = json!({ "kind": kind, "start": start, "end": end });
+            for (name, value) in [("url", url), ("document", document), ("title", title), ("quote", quote)] {
+                if let Some(value) = value {
+                    source[name] = json!(value);
+                }
+            }
+            source
+        };
+        let sources: Vec<_> = sources.iter().map(source).collect();
+        let metadata = (!sources.is_empty()).then(|| json!({ "sources": sources }));
+        Self { metadata, ..self }
     }
 }
 
@@ -97,14 +145,26 @@ pub(super) fn timestamp(time: Time) -> String {
 }
 
 /// The forms of an answer that a client accepts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Modes {
     pub(super) text: bool,
     pub(super) json: bool,
+    /// The media types of files, such as `image/png`, `image/*` or `*/*`; any if absent.
+    pub(super) files: Option<Vec<String>>,
 }
 
 impl Modes {
-    pub(super) const ALL: Self = Self { text: true, json: true };
+    pub(super) const ALL: Self = Self { text: true, json: true, files: None };
+
+    /// Whether a file of this media type is accepted.
+    pub(super) fn accepts(&self, media_type: &str) -> bool {
+        let fits = |mode: &String| match mode.strip_suffix("/*") {
+            Some("*") => true,
+            Some(main) => media_type.split('/').next().is_some_and(|of| of.eq_ignore_ascii_case(main)),
+            None => mode.eq_ignore_ascii_case(media_type),
+        };
+        self.files.as_ref().is_none_or(|files| files.iter().any(fits))
+    }
 }
 
 /// `SendMessageRequest`.

@@ -7,6 +7,7 @@ use agent_client_protocol::v1::schema::{ContentChunk, MessageId, SessionUpdate, 
 use rethread::{Part, Role, State};
 
 use super::calls::{self, Shown};
+use super::made;
 use super::translate::{changed, id_of_call, ids_of_calls};
 
 /// What is told of a conversation.
@@ -30,6 +31,10 @@ pub(super) fn of(state: &State, folder: &Path) -> Replay {
             Role::Assistant => {
                 if !message.joined_text().is_empty() {
                     replay.updates.push(SessionUpdate::AgentMessageChunk(chunk()));
+                }
+                for content in made::content(message, state.thread(), entry.seq) {
+                    let chunk = ContentChunk::new(content).message_id(id.clone());
+                    replay.updates.push(SessionUpdate::AgentMessageChunk(chunk));
                 }
                 replay.open = ids_of_calls(entry.seq, message);
                 for (place, call) in message.tool_calls().enumerate() {

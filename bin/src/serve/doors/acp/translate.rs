@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 
 use agent_client_protocol::v1::schema::{
-    ContentChunk, MessageId, Plan, PlanEntry, PlanEntryPriority, PlanEntryStatus, SessionUpdate, ToolCallContent,
+    ContentBlock, ContentChunk, MessageId, Plan, PlanEntry, PlanEntryPriority, PlanEntryStatus, SessionUpdate, ToolCallContent,
     ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields,
 };
 use rethread::operate::OpenInteraction;
@@ -13,6 +13,7 @@ use rethread_events::event::Decision;
 use rethread_events::message::FinishReason;
 
 use super::calls::{self, Shown};
+use super::made;
 use crate::serve::doors::streamed_text::{StreamedText, reasoning_of};
 
 /// What is between the texts of a message that was begun twice.
@@ -147,6 +148,8 @@ impl Translator {
             told.extend(rest(&self.thought, &reasoning_of(&e.message)).map(|piece| thought(&key, piece)));
             let text = e.message.joined_text();
             told.extend(rest(&self.text, &text).map(|piece| said(&key, piece)));
+            let made = made::content(&e.message, thread, recorded.record.seq);
+            told.extend(made.into_iter().map(|content| chunk(&key, content)));
             (self.call, self.finish, self.last) = (None, Some(e.finish_reason), text);
             self.announce(recorded.record.seq, &e.message, told);
         }
@@ -287,7 +290,11 @@ fn rest(told: &StreamedText, whole: &str) -> Option<String> {
 
 /// A piece of the message of a model call.
 fn said(key: &str, text: String) -> SessionUpdate {
-    SessionUpdate::AgentMessageChunk(ContentChunk::new(text.into()).message_id(MessageId::new(key)))
+    chunk(key, text.into())
+}
+
+fn chunk(key: &str, content: ContentBlock) -> SessionUpdate {
+    SessionUpdate::AgentMessageChunk(ContentChunk::new(content).message_id(MessageId::new(key)))
 }
 
 /// A piece of the reasoning of a model call.

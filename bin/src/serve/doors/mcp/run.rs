@@ -21,7 +21,8 @@ use tokio_util::sync::CancellationToken;
 use super::cancellations::Cancellable;
 use super::question::{Given, Shows};
 use super::result::BYTES_MAX;
-use super::{debug, question, result, tool_questions};
+use super::{debug, made, question, result, tool_questions};
+use crate::answer;
 use crate::serve::doors::caller::Caller;
 use crate::serve::doors::following;
 use crate::serve::problem::{Kind, Problem};
@@ -129,7 +130,8 @@ impl Call<'_> {
             progress.finish(self, outcome.last_position).await;
             self.caller.check_still_allowed(self.server)?;
             if outcome.status != Status::Waiting {
-                return Ok(ended(&outcome).into());
+                let version = self.context.protocol_version().unwrap_or(ProtocolVersion::V_2024_11_05);
+                return Ok(ended(&outcome, &version).into());
             }
             let open = thread.inbox().await?;
             if open.is_empty() {
@@ -294,8 +296,8 @@ pub(super) fn input_request(asked: &OpenInteraction) -> (String, InputRequest) {
     (asked.key(), InputRequest::Elicitation(ElicitRequest::new(question::form(asked))))
 }
 
-/// The result of a thread that has ended, or is paused.
-pub(super) fn ended(outcome: &Outcome) -> CallToolResult {
+/// The result of a thread that has ended, or is paused, for a client that speaks this version of the protocol.
+pub(super) fn ended(outcome: &Outcome, version: &ProtocolVersion) -> CallToolResult {
     let (id, status) = (outcome.thread_id, outcome.status);
     let mut structured = json!({ "thread_id": id, "status": status });
     if let Some(failure) = &outcome.error {
@@ -321,6 +323,9 @@ pub(super) fn ended(outcome: &Outcome) -> CallToolResult {
     }
     let mut result = result::of_text(text, "read it with the tool `state` and the part /output");
     result.content.push(ContentBlock::text(format!("thread_id: {id}")));
+    if let Some(said) = answer::of(&outcome.state, outcome.output.as_ref()) {
+        result.content.extend(made::content(&said, id, version));
+    }
     result.structured_content = Some(structured);
     result
 }

@@ -2,7 +2,7 @@
 
 use rethread::{Status, ThreadHandle};
 use rmcp::model::{
-    DetailedTask, ErrorData, GetTaskResult, InputRequests, InputResponses, Task, TaskPayload, TaskStatus,
+    DetailedTask, ErrorData, GetTaskResult, InputRequests, InputResponses, ProtocolVersion, Task, TaskPayload, TaskStatus,
 };
 use serde_json::Value;
 
@@ -75,7 +75,7 @@ pub(super) async fn get(server: &Shared, caller: &Caller, id: &str, shows: Shows
     let mut task = task(&thread).await?;
     let payload = match outcome.status {
         Status::Completed | Status::Error => {
-            let result = serde_json::to_value(run::ended(&outcome)).unwrap_or_default();
+            let result = serde_json::to_value(run::ended(&outcome, &ProtocolVersion::LATEST)).unwrap_or_default();
             TaskPayload::Completed {
                 result: if let Value::Object(result) = result { result } else { Default::default() },
             }

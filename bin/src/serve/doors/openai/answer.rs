@@ -7,13 +7,14 @@ use std::sync::Arc;
 use rethread::errors::RunError;
 use rethread::operate::OpenInteraction;
 use rethread::runs::RunId;
-use rethread::{Position, Seq, State, Status, ThreadHandle, ThreadId, Workflow};
+use rethread::{Message, Position, Seq, State, Status, ThreadHandle, ThreadId, Workflow};
 use rethread_events::message::FinishReason;
 use rethread_events::thread::ThreadUsage;
 use serde::Serialize;
 use serde_json::Value;
 
 use super::{Error, RESPONSE};
+use crate::answer::{self as said, Made, Placed};
 use crate::serve::doors::answer_text::{AnswerText, Piece, Said};
 use crate::serve::doors::client_tools;
 use crate::serve::doors::following::{Following, Happening, Run};
@@ -87,6 +88,23 @@ pub(super) struct End {
     pub(super) calls: Vec<ToolCall>,
     pub(super) finish_reason: &'static str,
     pub(super) usage: ThreadUsage,
+    /// The message of the model that the answer is, with its sources and media.
+    pub(super) said: Option<Arc<Message>>,
+}
+
+impl End {
+    /// The sources of the answer, with their places in a text that ends with it.
+    pub(super) fn sources(&self, whole: &str) -> Vec<Placed<'_>> {
+        let Some(said) = &self.said else { return Vec::new() };
+        let before = whole.strip_suffix(&said.joined_text());
+        before.map_or_else(Vec::new, |before| said::placed(&said.content, before.chars().count() as u64))
+    }
+
+    /// The images that the model made.
+    pub(super) fn images(&self) -> Vec<Made<'_>> {
+        let made = self.said.iter().flat_map(|said| said::media(said));
+        made.filter(|made| made.kind == "image").collect()
+    }
 }
 
 /// A call of a tool that the client runs. Its id names the question that its result answers.
@@ -177,7 +195,7 @@ impl Answering {
     }
 
     fn end(&self, answer: Answer) -> End {
-        let Answer { text, calls, usage } = answer;
+        let Answer { text, calls, usage, said } = answer;
         let text = text.unwrap_or_else(|| self.last.clone());
         let rest = match (self.has_spoken, text == self.last) {
             (true, true) => String::new(),
@@ -190,7 +208,7 @@ impl Answering {
             _ if !calls.is_empty() => "tool_calls",
             _ => "stop",
         };
-        End { text, rest, calls, finish_reason, usage }
+        End { text, rest, calls, finish_reason, usage, said }
     }
 }
 
@@ -201,12 +219,14 @@ pub(super) struct Answer {
     /// The tools that the client is to run.
     calls: Vec<ToolCall>,
     pub(super) usage: ThreadUsage,
+    /// The message of the model that the output is.
+    said: Option<Arc<Message>>,
 }
 
 impl From<Answer> for End {
-    fn from(Answer { text, calls, usage }: Answer) -> Self {
+    fn from(Answer { text, calls, usage, said }: Answer) -> Self {
         let finish_reason = if calls.is_empty() { "stop" } else { "tool_calls" };
-        Self { text: text.unwrap_or_default(), rest: String::new(), calls, finish_reason, usage }
+        Self { text: text.unwrap_or_default(), rest: String::new(), calls, finish_reason, usage, said }
     }
 }
 
@@ -232,12 +252,13 @@ async fn ended(thread: &ThreadHandle, run: RunId) -> Result<Answer, Error> {
     if let Some(error) = &outcome.error {
         return Err(Error::of_run(error));
     }
+    let said = said::of(&outcome.state, outcome.output.as_ref());
     let text = match outcome.output {
         Some(Value::String(text)) => Some(text),
         Some(Value::Null) | None => None,
         Some(value) => Some(value.to_string()),
     };
-    Ok(Answer { text, calls: Vec::new(), usage: outcome.state.run_usage() })
+    Ok(Answer { text, calls: Vec::new(), usage: outcome.state.run_usage(), said })
 }
 
 /// Returns what a thread at rest waits for, as the answer: calls of these tools of a client, or of all if absent, or a
@@ -257,8 +278,10 @@ pub(super) async fn asks(
     let calls: Vec<_> = calls.filter_map(ToolCall::of).collect();
     let question = open.iter().find(|question| is_answered_by_message(question));
     match (calls.is_empty(), question) {
-        (false, _) => Ok(Some(Answer { text: None, calls, usage: state.run_usage() })),
-        (true, Some(question)) => Ok(Some(Answer { text: Some(text_of(question)), calls, usage: state.run_usage() })),
+        (false, _) => Ok(Some(Answer { text: None, calls, usage: state.run_usage(), said: None })),
+        (true, Some(question)) => {
+            Ok(Some(Answer { text: Some(text_of(question)), calls, usage: state.run_usage(), said: None }))
+        }
         (true, None) if open.is_empty() => Ok(None),
         (true, None) => Err(waits_elsewhere(server, &open)),
     }

@@ -7,11 +7,13 @@ use futures::StreamExt as _;
 use rethread::ThreadId;
 use rethread_events::thread::ThreadUsage;
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::answer::{Answering, End, Metadata, Step, ToolCall};
 use super::begin::begin;
 use super::input::Input;
 use super::{Error, THREAD};
+use crate::answer::{Made, Placed};
 use crate::serve::doors::following::Run;
 use crate::serve::event_filter::EventTextStream;
 use crate::serve::feed::{self, Frame};
@@ -41,7 +43,8 @@ pub(crate) async fn create(server: Shared, request: HttpRequest, payload: web::P
     guard::check_still_allowed(&server, guard::by(&request))?;
     let content = Some(&*end.text).filter(|text| !text.is_empty() || end.calls.is_empty());
     let tool_calls = end.calls.iter().map(|call| Call::of(call, None)).collect();
-    let message = Message { role: "assistant", content, refusal: None, tool_calls };
+    let (annotations, images) = (annotations(&end, &end.text), images(&end));
+    let message = Message { role: "assistant", content, refusal: None, tool_calls, annotations, images };
     let choices = [Choice { index: 0, message, logprobs: None, finish_reason: end.finish_reason }];
     let object = shape.object("chat.completion", &choices, Some(Some(Usage::from(&end.usage))));
     Ok(HttpResponse::Ok().insert_header((THREAD, shape.thread.to_string())).json(object))
@@ -84,6 +87,28 @@ struct Message<'a> {
     refusal: Option<()>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tool_calls: Vec<Call<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    annotations: Vec<Value>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    images: Vec<Value>,
+}
+
+/// The pages of the web that the answer names; the protocol has no other sources here.
+fn annotations(end: &End, whole: &str) -> Vec<Value> {
+    let citation = |placed: Placed<'_>| {
+        let Placed { annotation, start, end } = placed;
+        let title = annotation.title.as_deref().unwrap_or_default();
+        Some(json!({ "type": "url_citation", "url_citation": {
+            "start_index": start, "end_index": end, "url": annotation.url.as_deref()?, "title": title,
+        } }))
+    };
+    end.sources(whole).into_iter().filter_map(citation).collect()
+}
+
+/// The images that the model made, in the form of OpenRouter: the protocol of OpenAI has none.
+fn images(end: &End) -> Vec<Value> {
+    let image = |made: Made<'_>| Some(json!({ "type": "image_url", "image_url": { "url": made.url()? } }));
+    end.images().into_iter().filter_map(image).collect()
 }
 
 /// A call of a tool that the client runs.
@@ -126,6 +151,10 @@ struct Delta<'a> {
     content: Option<&'a str>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tool_calls: Vec<Call<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    annotations: Vec<Value>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    images: Vec<Value>,
 }
 
 /// Tokens of the run. What the provider did not report was counted.
@@ -190,8 +219,13 @@ impl Shape {
     }
 
     /// The chunks after which nothing follows.
-    fn end(&self, end: &End) -> String {
+    /// `sent` is the text of the chunks before.
+    fn end(&self, end: &End, sent: &str) -> String {
         let mut chunks = if end.rest.is_empty() { String::new() } else { self.text(&end.rest) };
+        let (annotations, images) = (annotations(end, &format!("{sent}{}", end.rest)), images(end));
+        if !annotations.is_empty() || !images.is_empty() {
+            chunks.push_str(&self.chunk(Delta { annotations, images, ..Delta::default() }, None));
+        }
         for (index, call) in end.calls.iter().enumerate() {
             let tool_calls = vec![Call::of(call, Some(index))];
             chunks.push_str(&self.chunk(Delta { tool_calls, ..Delta::default() }, None));
@@ -235,7 +269,8 @@ pub(super) async fn whole(server: &Shared, mut answering: Answering, slot: Subsc
 /// What a stream writes next.
 enum Next {
     Opening,
-    Steps,
+    /// The text that was written so far.
+    Steps(String),
     Nothing,
 }
 
@@ -253,11 +288,14 @@ fn streaming(
             let (text, next) = match next {
                 Next::Opening => {
                     let delta = Delta { role: Some("assistant"), content: Some(""), ..Delta::default() };
-                    (shape.chunk(delta, None), Next::Steps)
+                    (shape.chunk(delta, None), Next::Steps(String::new()))
                 }
-                Next::Steps => match answering.next().await {
-                    Step::Text(text) => (shape.text(&text), Next::Steps),
-                    Step::End(Ok(end)) => (shape.end(&end), Next::Nothing),
+                Next::Steps(mut sent) => match answering.next().await {
+                    Step::Text(text) => {
+                        sent.push_str(&text);
+                        (shape.text(&text), Next::Steps(sent))
+                    }
+                    Step::End(Ok(end)) => (shape.end(&end, &sent), Next::Nothing),
                     Step::End(Err(error)) => (error.chunk(), Next::Nothing),
                 },
                 Next::Nothing => return None,

@@ -8,6 +8,7 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use rethread::errors::{ControlError, RunError};
 use rethread::operate::LogAccess as _;
 use rethread::{Event, RecordedEvent, Seq, Status};
+use rethread_events::message::SourceKind;
 use rethread_events::text::with_sources;
 use rethread_events::thread::ThreadUsage;
 use serde::{Deserialize, Serialize};
@@ -18,6 +19,7 @@ use super::begin::begin;
 use super::chat::whole;
 use super::input::Input;
 use super::{CONVERSATION, Error, RESPONSE, THREAD};
+use crate::answer::{Made, Placed};
 use crate::serve::doors::following::{Inside, Run};
 use crate::serve::guard;
 use crate::serve::idempotency::blocking;
@@ -81,6 +83,16 @@ impl Response {
         })
     }
 
+    /// The images that the model made.
+    fn images(&self, end: &End) -> Vec<Value> {
+        let image = |(n, made): (usize, Made<'_>)| {
+            let data = made.media.data.as_ref()?;
+            let id = format!("ig_{}-{n}", self.key);
+            Some(json!({ "type": "image_generation_call", "id": id, "status": "completed", "result": data }))
+        };
+        end.images().into_iter().enumerate().filter_map(image).collect()
+    }
+
     fn json(&self, progress: &Progress) -> Value {
         let (mut status, mut output, mut error, mut incomplete, mut usage) =
             ("completed", Vec::new(), Value::Null, Value::Null, None);
@@ -92,9 +104,10 @@ impl Response {
                     status = "incomplete";
                     incomplete = json!({ "reason": reason });
                 }
-                if !end.text.is_empty() || end.calls.is_empty() {
-                    output.push(self.item(status, &[part(&end.text)]));
+                if has_message(end) {
+                    output.push(self.item(status, &[part(&end.text, &annotations(end, &end.text))]));
                 }
+                output.extend(self.images(end));
                 output.extend(end.calls.iter().map(|call| function_call(call, "completed", &call.arguments)));
                 usage = Some(Tokens::from(&end.usage));
             }
@@ -145,9 +158,35 @@ fn call_item(call: &ToolCall) -> String {
     format!("fc_{}", call.id)
 }
 
-/// The text of a message.
-fn part(text: &str) -> Value {
-    json!({ "type": "output_text", "text": text, "annotations": [], "logprobs": [] })
+/// Whether the output has a message: it has one unless the answer consists of calls or images alone.
+fn has_message(end: &End) -> bool {
+    !end.text.is_empty() || end.calls.is_empty() && end.images().is_empty()
+}
+
+/// The text of a message, with its sources.
+fn part(text: &str, annotations: &[Value]) -> Value {
+    json!({ "type": "output_text", "text": text, "annotations": annotations, "logprobs": [] })
+}
+
+/// The sources of an answer, with their places in a text that ends with it.
+fn annotations(end: &End, whole: &str) -> Vec<Value> {
+    end.sources(whole).into_iter().filter_map(annotation).collect()
+}
+
+/// A source of a text in the form of the protocol; `None` for one that it has no form for.
+fn annotation(placed: Placed<'_>) -> Option<Value> {
+    let Placed { annotation, start, end } = placed;
+    let title = annotation.title.as_deref().unwrap_or_default();
+    match annotation.kind {
+        SourceKind::Url | SourceKind::SearchResult | SourceKind::Map => Some(json!({
+            "type": "url_citation", "url": annotation.url.as_deref()?, "title": title, "start_index": start,
+            "end_index": end,
+        })),
+        SourceKind::Document | SourceKind::File => Some(json!({
+            "type": "file_citation", "file_id": annotation.document.as_deref().unwrap_or_default(), "filename": title,
+            "index": start,
+        })),
+    }
 }
 
 /// Answers the last message of a conversation.

@@ -80,6 +80,10 @@ fn output_is_in_a_form_that_the_client_accepts() {
     assert_eq!(accepted(&["Application/JSON"]), Some((false, true)));
     assert_eq!(accepted(&["*/*"]), Some((true, true)));
     assert_eq!(accepted(&["audio/wav"]), None);
+    let file = |modes: &[&str]| modes_of(modes).map(|modes| modes.accepts("image/png"));
+    assert_eq!((file(&[]), file(&["text/plain"])), (Some(true), Some(false)));
+    assert_eq!((file(&["text/plain", "image/*"]), file(&["*/*"])), (Some(true), Some(true)));
+    assert_eq!((file(&["text/plain", "Image/PNG"]), file(&["text/plain", "image/gif"])), (Some(true), Some(false)));
 }
 
 fn modes_of(accepted: &[&str]) -> Option<Modes> {

@@ -5,11 +5,12 @@ use rethread::errors::ReadError;
 use rethread::event::OperationType;
 use rethread::operate::LogAccess as _;
 use rethread::{CallId, Event, Json, Message, Part, RecordedEvent, Role, Seq};
-use rethread_events::message::{Annotation, Media, SourceKind, ToolResult};
+use rethread_events::message::{Media, ToolResult};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::find;
+use super::{annotation, find, part as output_text};
+use crate::answer::placed;
 use crate::serve::doors::conversation::invalid;
 use crate::serve::doors::following::Run;
 use crate::serve::doors::openai::Error;
@@ -120,21 +121,6 @@ fn result(tool_call_id: String, answer: &Json) -> Message {
     Message { role: Role::Tool, content: vec![Part::ToolResult(result)] }
 }
 
-/// An annotation in the form of the protocol.
-pub(in crate::serve::doors) fn annotation(annotation: &Annotation) -> Option<Value> {
-    let title = annotation.title.as_deref().unwrap_or_default();
-    match annotation.kind {
-        SourceKind::Url | SourceKind::SearchResult | SourceKind::Map => Some(json!({
-            "type": "url_citation", "url": annotation.url.as_deref()?, "title": title,
-            "start_index": annotation.start.unwrap_or(0), "end_index": annotation.end.unwrap_or(0),
-        })),
-        SourceKind::Document | SourceKind::File => Some(json!({
-            "type": "file_citation", "file_id": annotation.document.as_deref().unwrap_or_default(), "filename": title,
-            "index": annotation.start.unwrap_or(0),
-        })),
-    }
-}
-
 /// The items that messages are, with ids that are made of that of the response.
 fn items(messages: &[Message], key: &str) -> Vec<Value> {
     let mut items = Vec::new();
@@ -142,11 +128,9 @@ fn items(messages: &[Message], key: &str) -> Vec<Value> {
         let (mut content, mut own) = (Vec::new(), Vec::new());
         for part in &message.content {
             match part {
-                Part::Text { text, annotations, .. } if message.role == Role::Assistant => {
-                    let annotations: Vec<_> = annotations.iter().filter_map(annotation).collect();
-                    content.push(
-                        json!({ "type": "output_text", "text": text, "annotations": annotations, "logprobs": [] }),
-                    );
+                Part::Text { text, .. } if message.role == Role::Assistant => {
+                    let placed = placed(std::slice::from_ref(part), 0);
+                    content.push(output_text(text, &placed.into_iter().filter_map(annotation).collect::<Vec<_>>()));
                 }
                 Part::Text { text, .. } => content.push(json!({ "type": "input_text", "text": text })),
                 Part::Refusal { text } => content.push(json!({ "type": "refusal", "refusal": text })),

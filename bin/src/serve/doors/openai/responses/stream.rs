@@ -4,7 +4,7 @@ use actix_web::{HttpRequest, HttpResponse};
 use futures::StreamExt as _;
 use serde_json::{Map, Value, json};
 
-use super::{Progress, Response, call_item, cut, function_call, part};
+use super::{Progress, Response, annotations, call_item, cut, function_call, part};
 use crate::serve::doors::openai::answer::{Answering, End, Step, ToolCall};
 use crate::serve::doors::openai::chat::event_stream;
 use crate::serve::doors::openai::error::Error;
@@ -61,10 +61,27 @@ impl Events {
         if self.text.is_none() {
             let item = self.response.item("in_progress", &[]);
             events += &self.event("response.output_item.added", json!({ "output_index": 0, "item": item }));
-            events += &self.of_part("response.content_part.added", "part", part(""));
+            events += &self.of_part("response.content_part.added", "part", part("", &[]));
         }
         self.text.get_or_insert_default().push_str(text);
         events + &self.of_part("response.output_text.delta", "delta", json!(text))
+    }
+
+    /// A source of the text.
+    fn annotation(&mut self, index: usize, source: &Value) -> String {
+        let item = format!("msg_{}", self.response.key);
+        let fields = json!({
+            "item_id": item, "output_index": 0, "content_index": 0, "annotation_index": index, "annotation": source,
+        });
+        self.event("response.output_text.annotation.added", fields)
+    }
+
+    /// An image that the model made.
+    fn image(&mut self, index: usize, item: Value) -> String {
+        let mut begun = item.clone();
+        (begun["status"], begun["result"]) = (json!("in_progress"), Value::Null);
+        let added = self.event("response.output_item.added", json!({ "output_index": index, "item": begun }));
+        added + &self.event("response.output_item.done", json!({ "output_index": index, "item": item }))
     }
 
     /// A call of a tool that the client runs.
@@ -90,17 +107,27 @@ impl Events {
         let mut events = String::new();
         let progress = match end {
             Ok(end) => {
-                if self.text.is_none() && end.calls.is_empty() || !end.rest.is_empty() {
+                let is_empty = end.calls.is_empty() && end.images().is_empty();
+                if self.text.is_none() && is_empty || !end.rest.is_empty() {
                     events += &self.piece(&end.rest);
                 }
                 if let Some(text) = self.text.clone() {
+                    let sources = annotations(&end, &text);
+                    for (index, source) in sources.iter().enumerate() {
+                        events += &self.annotation(index, source);
+                    }
                     events += &self.of_part("response.output_text.done", "text", json!(text));
-                    events += &self.of_part("response.content_part.done", "part", part(&text));
+                    let part = part(&text, &sources);
+                    events += &self.of_part("response.content_part.done", "part", part.clone());
                     let status = if cut(&end).is_some() { "incomplete" } else { "completed" };
-                    let item = self.response.item(status, &[part(&text)]);
+                    let item = self.response.item(status, &[part]);
                     events += &self.event("response.output_item.done", json!({ "output_index": 0, "item": item }));
                 }
-                let first = usize::from(self.text.is_some());
+                let mut first = usize::from(self.text.is_some());
+                for image in self.response.images(&end) {
+                    events += &self.image(first, image);
+                    first += 1;
+                }
                 for (index, call) in (first..).zip(&end.calls) {
                     events += &self.call(index, call);
                 }
