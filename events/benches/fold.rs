@@ -111,6 +111,8 @@ fn answer(call_id: CallId, turn: u64) -> LlmCallCompleted {
         response_id: None,
         cached: false,
         duration_ms: 1,
+        service_tier: None,
+        details: None,
         usage_source: rethread_events::message::UsageSource::Provider,
         unusable: None,
     }

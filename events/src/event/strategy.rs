@@ -255,6 +255,8 @@ pub struct StrategyDecisionFailed {
 
 /// The decision of a strategy of the application. Tool calls of the last answer that it does not run get a result that
 /// says so, so that none is left without one.
+// There is one at a time.
+#[allow(clippy::large_enum_variant)]
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[serde(tag = "decision", rename_all = "snake_case")]
 pub enum StrategyDecision {

@@ -102,6 +102,8 @@ const RECORD_BYTES: usize = 1_024;
 macro_rules! events {
     ($($code:literal $variant:ident $name:literal v $version:literal $weight:ident $($common:ident)*;)*) => {
         /// Something that happened to a thread.
+        // Events are few at a time and moved seldom; a box would be one more allocation for each.
+        #[allow(clippy::large_enum_variant)]
         #[derive(Debug, Clone, PartialEq)]
         pub enum Event {
             $(

@@ -12,6 +12,8 @@ use crate::ids::{CallId, Time};
 use crate::tool::Recovery;
 
 /// Something that is to be done outside. What was begun already is known by call and attempt.
+// A view of the state: few at a time, and not kept.
+#[allow(clippy::large_enum_variant)]
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
     /// Call the model; [`State::model_request_of`] says with what.
