@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 
 /// The models on its list, for providers that speak as OpenAI's.
-const MODELS: [&str; 3] = ["some-model", "qwen3:8b", "gpt-5-mini"];
+const MODELS: [&str; 3] = ["some-model", "qwen3:8b", "gpt-6-luna"];
 
 /// How a provider speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -56,7 +56,7 @@ fn usage_counts_branches_and_names_what_it_does_not_know() {
     let scene = scene();
     let url = provider.base_url(Wire::OpenaiChat);
     let common = format!("provider = \"openai_chat\"\nmodel = \"some-model\"\nbase_url = \"{url}\"\nauth = \"none\"\n");
-    let prices = "prices = { input = 1000000000, output = 1000000000 }\n";
+    let prices = "prices = { input = 1, output = 1 }\n";
     scene.write("rethread.toml", format!("[profiles.priced]\n{common}{prices}\n[profiles.unpriced]\n{common}"));
     let node =
         |id: &str, profile: &str| format!("{{nodes: [{{id: {id}, llm: {{profile_id: {profile}, user_prompt: x}}}}]}}");

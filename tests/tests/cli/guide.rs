@@ -109,7 +109,7 @@ fn shopper(request: &Value) -> Said {
     let asks_how_many = messages.iter().any(|message| message["content"].to_string().contains("How many eggs?"));
     let text = |text: &str| Said::Text(text.to_owned());
     match (request["model"].as_str().unwrap(), asks_how_many, has_read) {
-        ("gpt-5-mini", ..) => text("Twelve eggs."),
+        ("gpt-6-luna", ..) => text("Twelve eggs."),
         (_, true, false) => Said::Call("ask_user".into(), json!({ "question": "How many people will eat?" })),
         (_, true, true) => text("Eight eggs."),
         (_, false, false) => Said::Call("read_file".into(), json!({ "path": "notes.txt" })),

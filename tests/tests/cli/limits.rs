@@ -15,7 +15,7 @@ const PROFILE: &str = r#"
 [profiles.main]
 provider = "mock"
 model = "scripted"
-prices = { input = 1000000000, output = 1000000000 }
+prices = { input = 1, output = 1 }
 script_file = "script.yaml"
 "#;
 

@@ -92,7 +92,7 @@ fn configuration_page_names_every_key() {
     let of_file = expected(&scene, "unknown_key = 1");
     assert_eq!(keys(after(&page, "## The file")), of_file.into_iter().filter(|key| key != "mcp_servers").collect());
     assert_eq!(keys(after(&page, "`[profiles.NAME]`")), expected(&scene, &format!("{profile}unknown_key = 1")));
-    for table in ["params", "http", "retry", "limits", "cache", "cache.bounds", "prices"] {
+    for table in ["params", "http", "retry", "limits", "answer_cache", "answer_cache.bounds", "prices"] {
         let configuration = format!("{profile}[profiles.x.{table}]\nunknown_key = 1\n");
         let keys = keys(after(&page, &format!("`[profiles.NAME.{table}]`")));
         assert_eq!(keys, expected(&scene, &configuration), "{table}");
@@ -132,7 +132,7 @@ fn configuration_page_states_the_defaults() {
     let page = page("CONFIGURATION.md");
     // What the page gives as default is taken as it is written.
     let mut configuration = "[profiles.x]\nprovider = 'mock'\n".to_owned();
-    for table_name in ["http", "retry", "limits", "cache.bounds"] {
+    for table_name in ["http", "retry", "limits", "answer_cache.bounds"] {
         configuration.push_str(&format!("[profiles.x.{table_name}]\n"));
         for row in table(after(&page, &format!("`[profiles.NAME.{table_name}]`"))) {
             if let Some(default) = row[1].strip_prefix('`') {
@@ -141,7 +141,7 @@ fn configuration_page_states_the_defaults() {
         }
     }
     let said = rethread::llm::Profiles::from_toml(&configuration).unwrap();
-    let plain = rethread::llm::Profiles::from_toml("[profiles.x]\nprovider = 'mock'\ncache = {}\n").unwrap();
+    let plain = rethread::llm::Profiles::from_toml("[profiles.x]\nprovider = 'mock'\nanswer_cache = {}\n").unwrap();
     assert_eq!(said.get("x").unwrap(), plain.get("x").unwrap());
     let limits = table(after(&page, "`[limits]`"));
     let said = limits.iter().map(|row| format!("{} = {}\n", row[0].trim_matches('`'), row[1].trim_matches('`')));

@@ -26,7 +26,7 @@ fn scene(provider: &Provider, wire: Wire, profile: &str, budget: &str) -> Scene 
     let scene = Scene::new();
     let (url, name) = (provider.base_url(wire), wire.provider());
     let common = format!("provider = \"{name}\"\nmodel = \"some-model\"\nbase_url = \"{url}\"\nauth = \"none\"\n");
-    let prices = "prices = { input = 1000000000, output = 1000000000 }\n";
+    let prices = "prices = { input = 1, output = 1 }\n";
     scene.write("rethread.toml", format!("[profiles.priced]\n{common}{prices}\n[profiles.unpriced]\n{common}"));
     scene.write(
         "work.yaml",
@@ -145,7 +145,7 @@ fn unpriced_call_pauses_a_thread_with_a_cost_budget() {
     let paused = scene.run("resume last --json").code(8).json();
     assert_eq!(paused["usage"]["llm_calls"], 2);
     // With a price it continues.
-    scene.write("rethread.toml", format!("{unpriced}prices = {{ input = 1000000000, output = 1000000000 }}\n"));
+    scene.write("rethread.toml", format!("{unpriced}prices = {{ input = 1, output = 1 }}\n"));
     let fork = scene.run("fork last --no-run --json").ok().json();
     let done = scene.run(&format!("resume {} --json", paused["thread_id"].as_str().unwrap())).ok().json();
     assert_eq!((&done["usage"]["n_unpriced"], &done["usage"]["llm_calls"]), (&json!(2), &json!(10)), "{done}");

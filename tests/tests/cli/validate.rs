@@ -130,7 +130,7 @@ fn out_of_range_number_is_refused_with_its_place() {
         ("params = { temperature = nan }", "params.temperature is NaN"),
         ("params = { max_tokens = 0 }", "params.max_tokens is 0"),
         ("prices = { input = -1, output = 1 }", "line 3"),
-        ("context_tokens_max = 0", "context_tokens_max is 0"),
+        ("model_facts = { context = 0 }", "model_facts.context is 0"),
     ] {
         scene.write("rethread.toml", format!("[profiles.x]\nprovider = 'mock'\n{line}\n"));
         scene.run("run w.yaml").code(3).says(says).silent();
