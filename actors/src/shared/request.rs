@@ -24,6 +24,8 @@ use crate::queue_keys::QueueId;
 use crate::signal::Signal;
 
 /// A request to the runtime of a thread.
+// One at a time, on its way to another process.
+#[allow(clippy::large_enum_variant)]
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) enum Request {
