@@ -145,7 +145,8 @@ impl Made<'_> {
 
     /// Its kind, name, type and size in words.
     pub(crate) fn in_words(&self) -> String {
-        let name = self.media.name.as_deref().map(|name| format!(" {}", output::sanitize(name, 80))).unwrap_or_default();
+        let name =
+            self.media.name.as_deref().map(|name| format!(" {}", output::sanitize(name, 80))).unwrap_or_default();
         let place = match (self.n_bytes(), &self.media.url) {
             (Some(n), _) => size(n),
             (None, Some(url)) => output::sanitize(url, 200),

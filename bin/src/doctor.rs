@@ -158,8 +158,7 @@ async fn providers(profiles: &Profiles, embeddings: Option<&str>, args: &DoctorA
     let is_fallback = |name: &str| {
         profiles.names().filter_map(of).any(|profile| profile.fallback.iter().any(|fallback| fallback == name))
     };
-    let only_embeds =
-        embeddings.filter(|name| profiles.default_name() != Some(name) && !is_fallback(name));
+    let only_embeds = embeddings.filter(|name| profiles.default_name() != Some(name) && !is_fallback(name));
     let checks = profiles.names().map(|name| async move {
         let mut checks = vec![provider(profiles, name, args.offline).await];
         let answers = checks.iter().all(|check| matches!(check.status, Status::Ok | Status::Warning));

@@ -65,10 +65,16 @@ async fn of_thread(runtime: &Runtime, open: &OpenArgs, args: &MediaArgs) -> Resu
                 };
                 output::print_error(&format!("part {} of the answer at seq {seq}: {why}", made.part));
             }
-            listed.push((seq, made.part, path, json!({
-                "seq": seq, "part": made.part, "kind": made.kind, "media_type": made.media_type(),
-                "name": made.media.name, "bytes": made.n_bytes(), "url": made.media.url,
-            }), made.in_words()));
+            listed.push((
+                seq,
+                made.part,
+                path,
+                json!({
+                    "seq": seq, "part": made.part, "kind": made.kind, "media_type": made.media_type(),
+                    "name": made.media.name, "bytes": made.n_bytes(), "url": made.media.url,
+                }),
+                made.in_words(),
+            ));
         }
     }
     if args.json {

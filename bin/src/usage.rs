@@ -166,7 +166,20 @@ fn print_sums(open: &OpenArgs, view: &Usages) -> Result<(), Failure> {
         output::print_message("no calls");
     }
     if let Some(models) = models {
-        let head = ["MODEL", "CALLS", "FAILED", "RETRIES", "TIME", "MEAN", "LONGEST", "TOKENS IN", "CACHED", "OUT", "COST", "SAVED"];
+        let head = [
+            "MODEL",
+            "CALLS",
+            "FAILED",
+            "RETRIES",
+            "TIME",
+            "MEAN",
+            "LONGEST",
+            "TOKENS IN",
+            "CACHED",
+            "OUT",
+            "COST",
+            "SAVED",
+        ];
         output::print(output::table(&head, models.iter().map(model_row)))?;
     }
     if let Some(tools) = tools {

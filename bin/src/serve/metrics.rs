@@ -135,9 +135,8 @@ fn calls(text: &mut String, calls: &[CallSeries]) {
 
 /// Attributes of calls as labels, with the names of the GenAI conventions.
 fn labels_of(attributes: &[(Key, String)]) -> String {
-    let pair = |(key, value): &(Key, String)| {
-        format!("{}=\"{}\"", key.name(Profile::V1_41).replace('.', "_"), escaped(value))
-    };
+    let pair =
+        |(key, value): &(Key, String)| format!("{}=\"{}\"", key.name(Profile::V1_41).replace('.', "_"), escaped(value));
     attributes.iter().map(pair).collect::<Vec<_>>().join(",")
 }
 

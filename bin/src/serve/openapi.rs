@@ -12,8 +12,8 @@ use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use super::problem::{Document, Fault, Place};
 use super::routes::{self, Access};
 use super::{
-    archive, control, events, explain, fork, graph, health, incoming, interactions, log, maintenance, memories,
-    media, messages, metrics, migrate, moments, rerun, runs, schedules, session, signals, surroundings, threads, usage,
+    archive, control, events, explain, fork, graph, health, incoming, interactions, log, maintenance, media, memories,
+    messages, metrics, migrate, moments, rerun, runs, schedules, session, signals, surroundings, threads, usage,
     workflows,
 };
 

@@ -7,8 +7,8 @@ use actix_web::{Error, HttpRequest, HttpResponse, Resource, web};
 use super::doors::{self, Door, a2a, agui, mcp, openai};
 use super::problem::{Kind, Problem};
 use super::{
-    archive, control, events, explain, fork, graph, health, incoming, interactions, log, maintenance, memories,
-    media, messages, metrics, migrate, moments, openapi, page, rerun, runs, schedules, session, signals, surroundings,
+    archive, control, events, explain, fork, graph, health, incoming, interactions, log, maintenance, media, memories,
+    messages, metrics, migrate, moments, openapi, page, rerun, runs, schedules, session, signals, surroundings,
     threads, usage, workflows,
 };
 

@@ -97,7 +97,8 @@ fn what_is_not_known_is_counted_beside_the_sum() {
 
 #[test]
 fn cache_savings_are_added_and_cached_answers_save_nothing() {
-    let prices = json!({ "input": 1_000_000_000, "output": 0, "cached_input": 100_000_000, "cache_write": 1_250_000_000 });
+    let prices =
+        json!({ "input": 1_000_000_000, "output": 0, "cached_input": 100_000_000, "cache_write": 1_250_000_000 });
     let completed = |call: u64, usage: Value, cached: bool| {
         let mut answer = answer(call, &usage, Some(1));
         (answer["prices"], answer["cached"]) = (prices.clone(), json!(cached));

@@ -126,8 +126,10 @@ fn openai_door_has_sources_and_images_in_its_own_forms() {
     let text = message["content"].as_str().unwrap();
     assert_eq!(between(text, &citation["start_index"], &citation["end_index"]), "the sky is blue", "{message}");
     assert!(message.get("images").is_none(), "{message}");
-    let chunks = served.events("/v1/chat/completions", &json!({ "stream": true, "model": "one", "messages": body["messages"] }));
-    let streamed: Vec<_> = chunks.iter().filter(|chunk| chunk["choices"][0]["delta"]["annotations"].is_array()).collect();
+    let chunks =
+        served.events("/v1/chat/completions", &json!({ "stream": true, "model": "one", "messages": body["messages"] }));
+    let streamed: Vec<_> =
+        chunks.iter().filter(|chunk| chunk["choices"][0]["delta"]["annotations"].is_array()).collect();
     assert_eq!(streamed.len(), 1, "{chunks:?}");
     assert_eq!(streamed[0]["choices"][0]["delta"]["annotations"], message["annotations"]);
 
@@ -135,7 +137,9 @@ fn openai_door_has_sources_and_images_in_its_own_forms() {
     let part = &whole["output"][0]["content"][0];
     assert_eq!(part["annotations"][0]["url"], SOURCE, "{whole}");
     let events = served.events("/v1/responses", &json!({ "model": "one", "input": "x", "stream": true }));
-    let at = |kind: &str| events.iter().position(|event| event["type"] == kind).unwrap_or_else(|| panic!("{kind}: {events:?}"));
+    let at = |kind: &str| {
+        events.iter().position(|event| event["type"] == kind).unwrap_or_else(|| panic!("{kind}: {events:?}"))
+    };
     let added = &events[at("response.output_text.annotation.added")];
     assert_eq!((&added["annotation"], &added["annotation_index"]), (&part["annotations"][0], &json!(0)));
     assert!(at("response.output_text.annotation.added") < at("response.content_part.done"));
@@ -159,7 +163,10 @@ fn openai_door_has_sources_and_images_in_its_own_forms() {
     let last = &events.last().unwrap()["response"]["output"];
     assert_eq!(items.len(), last.as_array().unwrap().len(), "{events:?}");
     for item in items {
-        assert_eq!(last[usize::try_from(item["output_index"].as_u64().unwrap()).unwrap()]["type"], item["item"]["type"]);
+        assert_eq!(
+            last[usize::try_from(item["output_index"].as_u64().unwrap()).unwrap()]["type"],
+            item["item"]["type"]
+        );
     }
 }
 

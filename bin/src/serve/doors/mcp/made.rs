@@ -31,7 +31,8 @@ pub(super) fn content(message: &Message, thread: ThreadId, version: &ProtocolVer
     }
     if n_left_out > 0 {
         let files = crate::output::count(n_left_out as u64, "file", "files");
-        content.push(ContentBlock::text(format!("{files} of the answer left out: `rethread media {thread}` lists them")));
+        content
+            .push(ContentBlock::text(format!("{files} of the answer left out: `rethread media {thread}` lists them")));
     }
     let link = |url: &str, title: Option<&str>| {
         let link = Resource::new(url, title.unwrap_or(url));

@@ -2,7 +2,8 @@
 
 use rethread::{Status, ThreadHandle};
 use rmcp::model::{
-    DetailedTask, ErrorData, GetTaskResult, InputRequests, InputResponses, ProtocolVersion, Task, TaskPayload, TaskStatus,
+    DetailedTask, ErrorData, GetTaskResult, InputRequests, InputResponses, ProtocolVersion, Task, TaskPayload,
+    TaskStatus,
 };
 use serde_json::Value;
 
