@@ -44,7 +44,7 @@ fn fault_of_the_configuration_names_its_place() {
     expect!["the provider of the model `foo` is unknown: name the provider or a profile"]
         .assert_eq(&fault(Profiles::empty().client_for_model("foo")));
     let keyless = Profiles::from_toml(TWO).unwrap().with_env(env(&[]));
-    expect!["openai_chat needs a key: set OPENAI_API_KEY"].assert_eq(&fault(keyless.client("fast")));
+    expect!["profile `fast`: openai_chat needs a key: set OPENAI_API_KEY"].assert_eq(&fault(keyless.client("fast")));
     assert!(keyless.client("local").is_ok(), "a server of one's own may want none");
     expect!["the configuration is wrong: line 2, column 1: unknown field `modle`"]
         .assert_eq(fault(Profiles::from_toml("[profiles.a]\nmodle = \"x\"\n")).split(", expected").next().unwrap());

@@ -160,7 +160,7 @@ fn thinking_excludes_forced_tools_and_temperature() {
 
 #[test]
 fn effort_level_is_sent_to_models_that_support_it() {
-    let mut request = everything();
+    let mut request = Request { tool_choice: None, ..everything() };
     request.reasoning = serde_json::from_str(r#"{"effort":"high"}"#).unwrap();
     let mut with = |model: &str| {
         request.model = model.into();
@@ -176,7 +176,8 @@ fn effort_level_is_sent_to_models_that_support_it() {
 #[test]
 fn version_caches_and_binding_depend_on_the_model() {
     let with = |model: &str, change: fn(&mut Request)| {
-        let mut request = Request { model: model.into(), temperature: None, top_p: None, ..everything() };
+        let mut request =
+            Request { model: model.into(), temperature: None, top_p: None, tool_choice: None, ..everything() };
         change(&mut request);
         let built = anthropic().build(&request).unwrap();
         let marks = built.body.to_string().matches("cache_control").count();
@@ -614,7 +615,7 @@ fn sources_provider_tools_and_details_of_an_answer_are_kept() {
         citation.as_object_mut().unwrap().remove("file_id");
     }
     let mut again = Request::new("m", vec![Arc::new(answer.message.clone())]);
-    assert_eq!(anthropic().body(&again).unwrap()["messages"][0]["content"], sent);
+    assert_eq!(anthropic().body(&again).unwrap()["messages"][1]["content"], sent);
     // A user's text has no citations, also if a model wrote it.
     again.messages =
         [Arc::new(rethread_events::message::Message { role: rethread_events::message::Role::User, ..answer.message })]

@@ -614,11 +614,11 @@ fn tokens_of_tools_and_thoughts_are_counted_once() {
     let with_tools = json!({ "promptTokenCount": 10, "candidatesTokenCount": 5, "toolUsePromptTokenCount": 700, "totalTokenCount": 715 });
     let queries = json!({ "webSearchQueries": ["q", "r"] });
     for (model, grounding, is) in [
-        ("gemini-3-flash", json!({}), "Some(710) Some(5) Some(715) None"),
+        ("gemini-3-flash", json!({}), "Some(10) Some(5) Some(715) None"),
         (
             "gemini-3-flash",
             json!({ "groundingChunks": [{ "web": { "uri": "https://example.org" } }] }),
-            "Some(710) Some(5) Some(715) None",
+            "Some(10) Some(5) Some(715) None",
         ),
         ("gemini-3-flash", queries.clone(), "Some(10) Some(5) Some(715) Some(2)"),
         ("gemini-2.5-pro", queries.clone(), "Some(10) Some(5) Some(715) Some(1)"),
