@@ -8,19 +8,20 @@ use rethread_events::event::{BranchOf, ForkChanges, LimitRaised};
 use rethread_events::fault::{ErrorKind, ExecutionError};
 use rethread_events::ids::{Position, ThreadId};
 use rethread_events::text::with_sources;
-use rethread_events::thread::{BranchOutcome, BranchRun, Fork, Input, Status, Totals};
+use rethread_events::thread::{BranchOutcome, BranchRun, Fork, Input, Status, Totals, Uncounted};
 use rethread_events::workflow::Workflow;
 use rethread_store::StoreError;
 
 use crate::blocking::blocking;
 use crate::branch_states::{BranchBudget, BranchState, news_of};
 use crate::deliver::{ask, deliver, deliver_unasked, settle};
-use crate::each_key::STORE_RETRY;
+use crate::each_key::{STORE_RETRY, each_key};
 use crate::error::{ControlError, ReadError, RuntimeError};
 use crate::fork_bases::Base;
 use crate::load;
 use crate::port::Reply;
 use crate::registry::ThreadRegistry;
+use crate::stream_keys;
 use crate::summary::branch_of;
 use crate::thread_actor::messages::{
     Begin, BranchChanged, CheckIdle, Origin, PAUSED_WITH_PARENT, Pauses, SyncBudget, SyncPause, Tell,
@@ -56,12 +57,8 @@ fn find(registry: &ThreadRegistry, run: &BranchRun) -> Result<Found, ReadError> 
     match registry.services.store.stream(run.child) {
         Ok(info) => match Status::from_code(info.tag.0) {
             Some(status) if status.is_ended() => {
-                let loaded = registry
-                    .services
-                    .crashes
-                    .folding(run.child, || load::present(&*registry.services.store, run.child))?;
-                let outcome = loaded.state.branch_outcome().ok_or(RuntimeError::ActorStopped(run.child))?;
-                Ok(Found::Ended(Box::new(outcome), loaded.last_position))
+                let (outcome, at) = end_in_log(registry, run.child)?;
+                Ok(Found::Ended(outcome, at))
             }
             Some(Status::Waiting) => Ok(Found::AtRest(BranchState::Rests)),
             Some(Status::Suspended) => Ok(Found::AtRest(BranchState::Suspended)),
@@ -74,6 +71,14 @@ fn find(registry: &ThreadRegistry, run: &BranchRun) -> Result<Found, ReadError> 
         )?)),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Returns how a branch ended, with the position of its last event. Blocks.
+fn end_in_log(registry: &ThreadRegistry, child: ThreadId) -> Result<(Box<BranchOutcome>, Position), ReadError> {
+    let fold = || load::present(&*registry.services.store, child);
+    let loaded = registry.services.crashes.folding(child, fold)?;
+    let outcome = loaded.state.branch_outcome().ok_or(RuntimeError::ActorStopped(child))?;
+    Ok((Box::new(outcome), loaded.last_position))
 }
 
 /// Ensures that a branch runs: starts it if it has not begun, and notifies its parent if it has ended or is at rest.
@@ -253,7 +258,91 @@ async fn parent_of(registry: &Arc<ThreadRegistry>, thread: ThreadId) -> Option<T
 /// Cancels a branch that its parent no longer needs. Does nothing if the branch has ended or never began.
 pub(crate) async fn cancel(registry: Arc<ThreadRegistry>, child: ThreadId) {
     let reason = Some("its result is not needed any more".to_owned());
-    tell_if_unfinished(registry, child, Input::Cancel { reason }).await;
+    tell_if_unfinished(registry.clone(), child, Input::Cancel { reason }).await;
+    // A shutdown waits for the report of the end, which the branch has begun when it has handled this.
+    if let Some(actor) = registry.actor(child) {
+        let _ = actor.send(CheckIdle).await;
+    }
+}
+
+/// Where a branch is that has ended for its parent before it reported its final sums.
+enum Late {
+    /// It never began.
+    Absent,
+    Open,
+    Ended(Box<BranchOutcome>, Position),
+}
+
+fn find_late(registry: &ThreadRegistry, child: ThreadId) -> Result<Late, ReadError> {
+    match registry.services.store.stream(child) {
+        Ok(info) if Status::from_code(info.tag.0).is_some_and(Status::is_ended) => {
+            let (outcome, at) = end_in_log(registry, child)?;
+            Ok(Late::Ended(outcome, at))
+        }
+        Ok(_) => Ok(Late::Open),
+        Err(StoreError::NotFound { .. }) => Ok(Late::Absent),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Reports to a parent what a branch spent that has ended for it before, as the log has it: a report may have been lost. A
+/// branch that has not ended is cancelled, and reports itself. `begins` says whether a branch that is not in the log may still
+/// begin.
+pub(crate) async fn count_late(
+    registry: Arc<ThreadRegistry>,
+    parent: ThreadId,
+    (child, of): (ThreadId, Uncounted),
+    begins: bool,
+) {
+    let found = {
+        let registry = registry.clone();
+        blocking(move || find_late(&registry, child)).await
+    };
+    let index = of.index;
+    match found.map_err(ReadError::from).flatten() {
+        Ok(Late::Ended(outcome, at)) if outcome.is_final || outcome.totals.is_beyond(&of.counted) => {
+            tell_end(registry, parent, End { index, child, outcome, at }).await;
+        }
+        Ok(Late::Open) => cancel(registry, child).await,
+        Ok(Late::Absent) if !begins => {
+            let outcome = BranchOutcome::failed(ExecutionError::new(ErrorKind::Cancelled, "the branch never began"));
+            deliver_unasked(&registry, parent, Input::BranchEnded { index, child, outcome }).await;
+        }
+        // Its own branches report to it, and it then to its parent.
+        Ok(Late::Ended(..) | Late::Absent) => {}
+        Err(error) => {
+            tracing::error!(thread = %parent, branch = %child, error = with_sources(&error), "cannot read what the branch spent: its parent counts it with a later start");
+        }
+    }
+}
+
+/// Runs after a start: counts what branches spent whose reports were lost with the last process.
+pub(crate) async fn tidy(registry: Arc<ThreadRegistry>) {
+    each_key(&registry, "the branches to count", stream_keys::uncounted, async |parent| {
+        if !registry.is_mine(parent) {
+            return;
+        }
+        let folded = {
+            let services = registry.services.clone();
+            let fold = move || {
+                services.crashes.folding(parent, || load::present(&*services.store, parent))
+            };
+            blocking(fold).await
+        };
+        match folded.map_err(ReadError::from).flatten() {
+            Ok(loaded) => {
+                for (child, of) in loaded.state.uncounted_branches() {
+                    // One that is in memory may have begun a branch since the start.
+                    let begins = registry.is_live(parent) || registry.is_live(*child);
+                    count_late(registry.clone(), parent, (*child, of.clone()), begins).await;
+                }
+            }
+            Err(error) => {
+                tracing::error!(thread = %parent, error = with_sources(&error), "cannot read a thread whose branches are to be counted");
+            }
+        }
+    })
+    .await;
 }
 
 /// Gives a branch the limits that its parent leaves it, and pauses it with its parent or resumes it.

@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 use rethread_events::ids::Hash;
-use rethread_events::message::{Message, Part, ProviderTool, Role};
+use rethread_events::message::{Message, Part, ProviderTool};
 use rethread_events::thread::{Entry, Messages};
 use rethread_llm::tokens::Counter;
 use rethread_tools::Catalogue;
@@ -127,9 +127,6 @@ impl ModelCounts {
     }
 
     fn message(&self, message: &Arc<Message>) -> u64 {
-        if message.role == Role::System {
-            return self.counter.message(message);
-        }
         if let Some((_, tokens)) = self.known.lock().messages.get(&address(message)) {
             return *tokens;
         }

@@ -27,13 +27,14 @@ impl ThreadHandle {
     }
 
     /// As `steps`, for one run: the nodes that were entered in it, numbered from its first one, up to its end or, while
-    /// it is in progress, up to now. Reads the events of the run.
+    /// it is in progress, up to now. What its branches spent may be counted after its end, before the next run begins. Reads the
+    /// events of the run.
     ///
     /// # Errors
     /// As [`ThreadHandle::run_summary`].
     pub async fn run_steps(&self, run: RunId) -> Result<Steps, RunError> {
         let run = self.run_summary(run).await?;
-        Ok(self.steps_to(run.started, Some(run.until())).await?)
+        Ok(self.steps_to(run.started, Some(run.last)).await?)
     }
 
     async fn steps_to(&self, from: Seq, last: Option<Seq>) -> Result<Steps, ReadError> {

@@ -371,11 +371,12 @@ impl ThreadHandle {
                 continue;
             }
             let found = self.find_run(&loaded.state, run).await?;
-            let Some(ended) = found.and_then(|run| run.ended) else {
+            let Some(found) = found.filter(|run| run.ended.is_some()) else {
                 return Err(RunError::NoRun { thread: self.id(), run });
             };
-            if last != Some(ended) {
-                loaded = self.load(Some(ended)).await?;
+            // What its branches spent may be counted after its end.
+            if last != Some(found.last) {
+                loaded = self.load(Some(found.last)).await?;
             }
             return Ok(Outcome::new(loaded.state, loaded.last_position));
         }

@@ -23,7 +23,7 @@ use crate::services::Services;
 use crate::signals;
 use crate::thread_actor::messages::Halt;
 use crate::thread_handle::ThreadHandle;
-use crate::{awaited_threads, children};
+use crate::{awaited_threads, branches, children};
 
 /// How long the services of the tools may take to stop; their own limits are shorter.
 const TOOL_SERVICES_WAIT: Duration = Duration::from_secs(10);
@@ -101,6 +101,7 @@ impl Runtime {
     pub(crate) fn continue_threads(registry: &Arc<ThreadRegistry>) {
         registry.next_in_log.begin_again();
         actix_rt::spawn(children::tidy(registry.clone()));
+        actix_rt::spawn(branches::tidy(registry.clone()));
         actix_rt::spawn(awaited_threads::tidy(registry.clone()));
         actix_rt::spawn(recovery::activate_unfinished(registry.clone()));
     }

@@ -22,6 +22,8 @@ const SEARCH: u8 = b'a';
 const THREAD: u8 = b'w';
 /// The first byte of keys of children that may be cancelled with their parent.
 const CHILD: u8 = b'c';
+/// The first byte of keys of threads with branches whose final sums are not counted.
+const UNCOUNTED: u8 = b'u';
 /// What is between the names of fields in a key.
 const FIELDS_APART: &str = "\u{1f}";
 
@@ -31,6 +33,7 @@ pub(crate) fn keys_of(state: &State, search: &[String]) -> Vec<Vec<u8>> {
     keys.extend(queue_keys::of(state));
     keys.extend(state.thread_wait().map(thread_key));
     keys.extend(child_key(state));
+    keys.extend((!state.uncounted_branches().is_empty()).then(|| vec![UNCOUNTED]));
     // Empty for nearly all workflows, so that they pay nothing.
     if !search.is_empty() && state.branch().is_none_or(|branch| branch.owner.is_none()) {
         let variables = state.variables();
@@ -252,6 +255,17 @@ pub(crate) fn children(
     let after = after.as_ref().map(|(key, child)| (&key[..], *child));
     let found = store.keys(&KeyRange::prefix(&prefix), after, limit)?;
     Ok(found.into_iter().filter_map(|(key, child)| ChildKey::read(&key, child)).collect())
+}
+
+/// The threads with branches whose final sums are not counted, after this one, at most `limit`. Blocks.
+pub(crate) fn uncounted(
+    store: &dyn LogReader,
+    after: Option<ThreadId>,
+    limit: usize,
+) -> Result<Vec<ThreadId>, StoreError> {
+    let key = [UNCOUNTED];
+    let found = store.keys(&KeyRange::one(&key), after.map(|thread| (&key[..], thread)), limit)?;
+    Ok(found.into_iter().map(|(_, thread)| thread).collect())
 }
 
 /// A suspended thread, and when it goes on.

@@ -1,5 +1,5 @@
 use rethread_events::ids::Seq;
-use rethread_events::message::ToolResult;
+use rethread_events::message::{Role, ToolResult};
 
 use super::*;
 
@@ -22,11 +22,10 @@ fn messages() -> Vec<Arc<Message>> {
 /// Counts these messages, one by one and as a list that is shared: with either the count is the same.
 fn count(counting: &Counting, messages: &[Arc<Message>]) -> u64 {
     let shared = Messages::from(list_of(messages));
-    let said: Messages = messages.iter().filter(|message| message.role != Role::System).cloned().collect();
-    let counted = counting.count(MODEL, &said, None);
+    let counted = counting.count(MODEL, &messages.to_vec().into(), None);
     assert_eq!(counting.count(MODEL, &shared, None), counted);
     assert_eq!(counting.count(MODEL, &shared, None), counted, "from the cache");
-    counting.count(MODEL, &messages.to_vec().into(), None)
+    counted
 }
 
 fn list_of(messages: &[Arc<Message>]) -> Arc<Vec<Entry>> {

@@ -181,6 +181,18 @@ impl ThreadActor {
         }
     }
 
+    /// Reads from the log what branches spent that have ended before they reported it. Those in memory report it themselves.
+    pub(super) fn count_late_branches(&self) {
+        if let Phase::Live(live) = &self.phase {
+            let uncounted = live.thread.state().uncounted_branches().iter();
+            for (child, of) in uncounted.filter(|(child, _)| !self.registry.is_live(**child)) {
+                let registry = self.registry.clone();
+                let counted = branches::count_late(registry.clone(), self.id, (*child, of.clone()), true);
+                actix_rt::spawn(registry.telling.track_future(counted));
+            }
+        }
+    }
+
     fn sync_pause(&mut self, parent_is_paused: bool, ctx: &mut Context<Self>) {
         let Phase::Live(live) = &self.phase else {
             return;
@@ -232,7 +244,8 @@ impl ThreadActor {
             && let Some(outcome) = state.branch_outcome()
         {
             let end = End { index, child: self.id, outcome: Box::new(outcome), at: live.last_position };
-            actix_rt::spawn(branches::tell_end(self.registry.clone(), parent, end));
+            let told = branches::tell_end(self.registry.clone(), parent, end);
+            actix_rt::spawn(self.registry.telling.track_future(told));
         } else if rest.is_some() && state.pause_reason() == Some(PAUSED_WITH_PARENT) {
             self.notify_parent(BranchState::PausedWithParent);
         } else {

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+use std::time::Instant;
 
 use actix::{Context, SpawnHandle};
 use futures_util::future::{BoxFuture, Shared};
@@ -65,6 +66,8 @@ pub(super) struct Live {
     /// The seq of its own last snapshot; without one, that at which it forked off, or began.
     pub(super) snapshot: Seq,
     pub(super) idle: Option<SpawnHandle>,
+    /// Until when its end waits for what its branches spent.
+    pub(super) sums_until: Option<Instant>,
     pub(super) progress: Progress,
     /// Whether a [`NextStep`](super::messages::NextStep) is in the mailbox.
     pub(super) step_is_asked_for: bool,
@@ -153,6 +156,7 @@ impl Live {
             alarm: None,
             snapshot: snapshot.map_or(begins, |seq| seq.max(begins)),
             idle: None,
+            sums_until: None,
             progress: Progress::Reloaded,
             step_is_asked_for: false,
             pause_is_asked_for: false,

@@ -1,6 +1,6 @@
 //! A thread at rest, and how its actor stops.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use actix::prelude::*;
 use rethread_events::ids::Time;
@@ -16,6 +16,8 @@ use crate::snapshots;
 use crate::stream_keys;
 use crate::waiters::Rest;
 
+/// How long the end of a thread waits at most for what its branches spent.
+const SUMS_WAIT: Duration = Duration::from_secs(1);
 /// What is due after more than this many milliseconds is left to the timers in the log.
 const IN_LOG_FROM_MS: u64 = 5_000;
 
@@ -65,6 +67,9 @@ impl ThreadActor {
             Wait::World { .. } | Wait::Itself => None,
         };
         self.tell_parent(rest);
+        if ended && self.waits_for_sums(ctx) {
+            return;
+        }
         let Phase::Live(live) = &mut self.phase else {
             return;
         };
@@ -91,6 +96,33 @@ impl ThreadActor {
             let wait = Duration::from_millis(self.services.limits.passivate_after_ms);
             live.idle = Some(ctx.run_later(wait, Self::passivate_or_stay));
         }
+    }
+
+    /// Returns whether the end of the thread is reported later, so that its sums have what the branches spent that were
+    /// cancelled with it: these report it as soon as they have recorded that.
+    fn waits_for_sums(&mut self, ctx: &mut Context<Self>) -> bool {
+        let Phase::Live(live) = &mut self.phase else {
+            return false;
+        };
+        let is_new = live.progress == Progress::Continues;
+        if self.halting || !is_new || live.thread.state().uncounted_branches().is_empty() {
+            return false;
+        }
+        let until = *live.sums_until.get_or_insert_with(|| Instant::now() + SUMS_WAIT);
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return false;
+        }
+        let again = |actor: &mut Self, ctx: &mut Context<Self>| {
+            if let Phase::Live(live) = &mut actor.phase {
+                live.idle = None;
+                actor.rest(ctx);
+            }
+        };
+        if live.idle.is_none() {
+            live.idle = Some(ctx.run_later(left, again));
+        }
+        true
     }
 
     /// Passivates the thread: the next input activates it.

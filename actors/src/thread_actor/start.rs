@@ -164,6 +164,7 @@ impl ThreadActor {
             if goes_on {
                 actor.reconcile_parent(ctx);
                 actor.follow_starter();
+                actor.count_late_branches();
                 actor.step(Tell::unasked(Input::Tick), ctx);
             }
             actor.pump(ctx);

@@ -134,8 +134,8 @@ pub struct BranchStarted {
     pub child: ThreadId,
 }
 
-/// BRANCH_SPENT: what a branch of a run with a budget has spent so far. It counts for the budget of this thread from here
-/// on.
+/// BRANCH_SPENT: what a branch has spent so far, while it runs in a run with a budget, or after a BRANCH_ENDED whose sums
+/// are not final. This thread counts it from here on.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct BranchSpent {
     /// The index of the branch.
@@ -152,6 +152,8 @@ pub struct BranchSpent {
     pub cost_nanousd: Option<u64>,
     /// Model calls of it and of its own branches so far whose cost is not known.
     pub n_unpriced: u64,
+    /// Whether the sums are final: the branch and its own branches have ended.
+    pub is_final: bool,
 }
 
 /// BRANCH_ENDED: a branch ended by itself, or is cancelled because it is not needed any more.
@@ -177,6 +179,9 @@ pub struct BranchEnded {
     pub cost_nanousd: Option<u64>,
     /// Model calls of it and of its own branches whose cost is not known.
     pub n_unpriced: u64,
+    /// Whether the sums are final. They are not if this thread ended the branch, or if the branch ended before its own
+    /// branches: BRANCH_SPENT follows.
+    pub is_final: bool,
     /// Of an agent whose conversation has a name and that completed: this conversation from here on.
     pub said: Option<Vec<SaidItem>>,
 }

@@ -20,9 +20,12 @@ impl Steps {
     /// Adds the next event, which was recorded at that time. Events that do not follow from those before are passed
     /// over: whether a log is whole is for the state to say.
     pub fn apply(&mut self, seq: Seq, at: Time, event: &Event) {
-        self.pass_time(at, event);
+        // No time passes for a run that has ended.
+        if self.outcome == StepOutcome::Open || !matches!(event, Event::BranchSpent(_)) {
+            self.pass_time(at, event);
+            self.last_at = at;
+        }
         self.last_seq = seq;
-        self.last_at = at;
         match event {
             Event::ThreadStarted(_) => {
                 self.first_seq = seq;
@@ -231,6 +234,7 @@ impl Steps {
         // The pause of the parent is not inherited, nor its place in a queue.
         self.opened.is_paused = false;
         self.opened.is_queued = false;
+        self.opened.uncounted.clear();
         self.end_wait(WaitKind::Paused, at);
         self.end_wait(WaitKind::Queued, at);
         for replaced in &e.branches {

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use super::spent::SpentOn;
 use crate::event::{Branches, Hook, OperationType};
-use crate::ids::CallId;
+use crate::ids::{CallId, ThreadId};
 use crate::json::Json;
+use crate::thread::Totals;
 
 /// What is open.
 #[derive(Debug, Clone, Default)]
@@ -22,6 +23,18 @@ pub(super) struct Opened {
     /// The hook that runs.
     pub(super) hook: Option<Hook>,
     pub(super) held_bytes: usize,
+    /// Branches that have ended and whose sums are not final, by their threads.
+    pub(super) uncounted: BTreeMap<ThreadId, Uncounted>,
+}
+
+/// A branch that has ended and whose sums are not final.
+#[derive(Debug, Clone)]
+pub(super) struct Uncounted {
+    /// The node that it belongs to.
+    pub(super) number: u64,
+    pub(super) call: CallId,
+    /// What is counted of its sums.
+    pub(super) counted: Totals,
 }
 
 /// How many calls of each kind are open.

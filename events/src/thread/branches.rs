@@ -2,7 +2,7 @@
 //! that is forked right after FORK_STARTED, so that it inherits the conversation and the variables without copying.
 
 use super::calls::OpenCall;
-use super::state::{BranchOutcome, ForkState, NOT_NEEDED, State, Totals, Verdict};
+use super::state::{BranchOutcome, ForkState, NOT_NEEDED, State, Totals, Uncounted, Verdict};
 use super::{env::Env, sizes};
 use crate::codec::OrderedMap;
 use crate::event::{BranchEnded, BranchSpent, BranchStarted, Event, Warning, WarningCode};
@@ -10,16 +10,28 @@ use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::ThreadId;
 use crate::workflow::Workflow;
 
-/// Returns the event for what a branch has spent. There is none if nothing was spent since the last one, or the branch is not
-/// running (any more).
+/// Returns the event for what a branch that runs, or whose sums are not final, has spent. There is none if nothing was spent
+/// since the last one.
 pub(super) fn branch_spent(state: &State, (index, child): (u32, ThreadId), totals: &Totals) -> Vec<Event> {
-    let run = state.branch_run(index).filter(|run| run.child == child && totals.is_beyond(&run.spent));
-    let Totals { n_llm_calls, n_tool_calls, n_unpriced, usage, cost_nanousd, .. } = *totals;
-    let spent = BranchSpent { index, child, n_llm_calls, n_tool_calls, usage, cost_nanousd, n_unpriced };
-    run.map(|_| spent.into()).into_iter().collect()
+    let run = state.branch_run(index).filter(|run| run.child == child);
+    let counted = run.map(|run| &run.spent).or_else(|| Some(&state.uncounted.get(&child)?.counted));
+    let is_news = counted.is_some_and(|counted| totals.is_beyond(counted));
+    is_news.then(|| spent((index, child), totals, false)).into_iter().collect()
 }
 
-/// Returns the event for a branch's end; `None` if the branch is not running (any more).
+/// Returns the event for the report of a branch that has ended here before, and whose sums were not final then.
+fn branch_counted(state: &State, (index, child): (u32, ThreadId), outcome: &BranchOutcome) -> Vec<Event> {
+    let is_news = |of: &Uncounted| of.index == index && (outcome.is_final || outcome.totals.is_beyond(&of.counted));
+    let is_news = state.uncounted.get(&child).is_some_and(is_news);
+    is_news.then(|| spent((index, child), &outcome.totals, outcome.is_final)).into_iter().collect()
+}
+
+fn spent((index, child): (u32, ThreadId), totals: &Totals, is_final: bool) -> Event {
+    let Totals { n_llm_calls, n_tool_calls, n_unpriced, usage, cost_nanousd, .. } = *totals;
+    BranchSpent { index, child, n_llm_calls, n_tool_calls, usage, cost_nanousd, n_unpriced, is_final }.into()
+}
+
+/// Returns the events for a branch's end. Of a branch that has ended here before, only what it spent counts.
 pub(super) fn branch_ended(
     state: &State,
     workflow: &Workflow,
@@ -27,7 +39,7 @@ pub(super) fn branch_ended(
     outcome: BranchOutcome,
 ) -> Vec<Event> {
     let Some(run) = state.branch_run(index).filter(|run| run.child == child) else {
-        return Vec::new();
+        return branch_counted(state, (index, child), &outcome);
     };
     let output = match &run.agent {
         Some(agent) => outcome.output.and_then(|output| workflow.accept_output(Some(&agent.name), &output)),
@@ -56,6 +68,7 @@ pub(super) fn branch_ended(
         usage,
         cost_nanousd,
         n_unpriced,
+        is_final: outcome.is_final,
         said,
     };
     let fault = |ended: &BranchEnded| sizes::fault_of(&ended.clone().into());

@@ -62,7 +62,7 @@ pub enum Input {
     /// at them goes on if they are enough.
     #[serde(skip)]
     BudgetLeft(LimitRaised),
-    /// A branch ended.
+    /// A branch ended. Of one that has ended here before, what it spent since counts.
     #[serde(skip)]
     BranchEnded {
         /// Its number.

@@ -97,7 +97,7 @@ pub use state::{
     AgentLoop, Asked, Branch, BranchOutcome, CHILDREN_DEPTH_MAX, CHILDREN_MAX, Candidate, Checkpoint, Ending,
     FailedHook, ForkState, Frame, HookRun, Judging, JudgingStage, LoopFrame, NodeRun, Phase, PlanRun, QueuePlace,
     QueueStart, QueuedRun, RUN_KEY_BYTES_MAX, RUN_KEYS_MAX, RUNS_QUEUED_MAX, STATE_VERSION, SUB_WORKFLOWS_DEPTH_MAX,
-    Stage, State, SubFrame, Summarizing, Totals, Work, Written,
+    Stage, State, SubFrame, Summarizing, Totals, Uncounted, Work, Written,
 };
 pub use status::Status;
 pub use variables::looking_back::LOOKING_BACK;

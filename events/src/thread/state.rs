@@ -43,7 +43,7 @@ use crate::message::Message;
 use crate::workflow::{Node, Workflow, WorkflowRef};
 
 pub use self::agent_loop::{AgentLoop, CallConstraints, Slot, Stage, StrategyState, Wants};
-pub use self::branches::{Branch, BranchOutcome, ForkState};
+pub use self::branches::{Branch, BranchOutcome, ForkState, Uncounted};
 pub(super) use self::branches::{NOT_NEEDED, Verdict};
 pub(super) use self::child_runs::Children;
 pub use self::child_runs::{CHILDREN_DEPTH_MAX, CHILDREN_MAX};
@@ -108,6 +108,8 @@ pub struct State {
     /// What the forks on the way here changed.
     pub(super) changes: ForkChanges,
     pub(super) branch: Option<Branch>,
+    /// Branches that have ended and whose sums are not final, by their threads.
+    pub(super) uncounted: BTreeMap<ThreadId, Uncounted>,
     pub(super) children: Children,
 }
 
@@ -246,6 +248,7 @@ impl State {
             signals: VecDeque::new(),
             changes: ForkChanges::default(),
             branch: None,
+            uncounted: BTreeMap::new(),
             children: Children::default(),
         }
     }

@@ -57,7 +57,7 @@ impl Totals {
 
     /// Returns the usage since `before`.
     #[must_use]
-    pub(in crate::thread) fn since(&self, before: &Self) -> Self {
+    pub(crate) fn since(&self, before: &Self) -> Self {
         let n_llm_calls = self.n_llm_calls.saturating_sub(before.n_llm_calls);
         let n_unpriced = self.n_unpriced.saturating_sub(before.n_unpriced);
         // Calls with a price may have cost nothing.

@@ -473,7 +473,7 @@ fn branch_is_the_call_of_its_parent() {
     let branch = json!({ "index": 0, "child": OTHER });
     let ended = json!({
         "index": 0, "child": OTHER, "output": 1, "error": null, "globals": {}, "n_llm_calls": 0, "n_tool_calls": 0,
-        "usage": {}, "cost_nanousd": null, "n_unpriced": 0, "said": null,
+        "usage": {}, "cost_nanousd": null, "n_unpriced": 0, "is_final": true, "said": null,
     });
     let fork = json!({
         "node_id": "split", "join": "joined", "branches": { "named": [{ "name": "left", "entry": "one" }] }, "n_needed": 1,

@@ -697,6 +697,7 @@ pub(crate) fn branch_spent() -> Event {
         usage: usage(),
         cost_nanousd: Some(7),
         n_unpriced: 3,
+        is_final: true,
     }
     .into()
 }
@@ -860,6 +861,7 @@ fn of_graphs() -> Vec<Event> {
             usage: usage(),
             cost_nanousd: Some(7),
             n_unpriced: 3,
+            is_final: true,
             said: Some(vec![
                 SaidItem::Kept { from: 0, to: 2 },
                 SaidItem::New {

@@ -176,3 +176,70 @@ fn timed_out_join_fails_and_names_the_branches() {
         assert!(failed["error"]["message"].as_str().unwrap().contains("running: `snail`"), "{failed}");
     }
 }
+
+/// The sums of the models in `usage --json`: calls, tokens, cost.
+fn sums_of(usage: &Value) -> [u64; 3] {
+    let models = usage["models"].as_array().unwrap();
+    let sum = |of: &dyn Fn(&Value) -> u64| models.iter().map(of).sum();
+    [
+        sum(&|model| {
+            model["calls"].as_u64().unwrap() - model["failed"].as_u64().unwrap() - model["cancelled"].as_u64().unwrap()
+        }),
+        sum(&|model| model["usage"]["total_tokens"].as_u64().unwrap_or(0)),
+        sum(&|model| model["cost_nanousd"].as_u64().unwrap_or(0)),
+    ]
+}
+
+#[test]
+fn loser_of_a_race_is_in_every_sum() {
+    let provider = Provider::start(|_, _| Said::Text("yes".into()));
+    let scene = scene(&provider, Wire::OpenaiChat, "priced", "{tokens: 10}");
+    // The first branch ends after the second has paid for a call; that then has another call under way.
+    let slow = "extra: {script: {answers: [{text: late, delay_ms: 600000}]}}";
+    scene.write(
+        "race.yaml",
+        format!(
+            "version: '1'\nname: race\nnodes:\n  - id: race\n    parallel:\n      mode: any\n      branches:\n        quick: \
+             {{nodes: [{{id: hold, wait: {{for_ms: 2000}}}}, {{id: a, llm: {{profile_id: priced, user_prompt: x}}}}]}}\n        \
+             slow: {{nodes: [{{id: b, llm: {{profile_id: priced, user_prompt: x}}}}, {{id: c, llm: {{provider: mock, model: m, \
+             user_prompt: x, {slow}}}}}]}}\n"
+        ),
+    );
+    let ran = scene.run("run race.yaml --json").ok().json();
+    let of = |usage: &Value| ["llm_calls", "total_tokens", "cost_nanousd"].map(|name| usage[name].as_u64().unwrap());
+    let expected = of(&ran["usage"]);
+    assert_eq!((expected[0], provider.take_bodies().len()), (2, 2), "{ran}");
+    let shown = scene.run("show last --json").ok().json();
+    let explained = scene.run("explain last --json").ok().json();
+    let listed = scene.run("threads --usage --json").ok().json();
+    let run = scene.run("explain last --run 0 --json").ok().json();
+    for (what, json) in [("show", &shown), ("explain", &explained), ("list", &listed[0]), ("run", &run)] {
+        assert_eq!(of(&json["usage"]), expected, "{what}: {json}");
+    }
+    for words in ["usage last --json", "usage last --run 0 --json"] {
+        let usage = scene.run(words).ok().json();
+        assert_eq!(sums_of(&usage), expected, "{words}: {usage}");
+    }
+    // The call that was cancelled stands under its model.
+    let usage = scene.run("usage last --json").ok().json();
+    let models = usage["models"].as_array().unwrap();
+    let cancelled: Vec<_> = models.iter().filter(|model| model["cancelled"] == 1).collect();
+    let [cancelled] = cancelled[..] else { panic!("{usage}") };
+    assert_eq!((&cancelled["provider"], &cancelled["model"]), (&json!("mock"), &json!("m")), "{usage}");
+}
+
+#[test]
+fn failed_call_stands_under_the_model_of_the_answers() {
+    let scene = Scene::new();
+    let node = |id: &str, answer: &str| {
+        format!(
+            "{{id: {id}, llm: {{provider: mock, model: m, user_prompt: x, extra: {{script: {{answers: [{answer}]}}}}}}}}"
+        )
+    };
+    let nodes = [node("a", "{text: yes}"), node("b", "{error: {kind: authentication, message: no}}")];
+    scene.write("two.yaml", format!("version: '1'\nname: two\nnodes: [{}]\n", nodes.join(", ")));
+    scene.run("run two.yaml --json").code(1);
+    let usage = scene.run("usage last --json").ok().json();
+    let [model] = &usage["models"].as_array().unwrap()[..] else { panic!("{usage}") };
+    assert_eq!((&model["model"], &model["calls"], &model["failed"]), (&json!("m"), &json!(2), &json!(1)), "{usage}");
+}

@@ -226,6 +226,21 @@ fn a_person_as_the_model_survives_a_crash_at_every_append() {
 }
 
 #[test]
+fn sums_of_cancelled_branches_survive_a_crash_at_every_append() {
+    // The slow branch, and a branch of it, have called a model when they are cancelled.
+    let script = "{tool_calls: [{name: put, arguments: {text: b}}]}, {text: B}";
+    check_crashes(&workflow(&format!(
+        "nodes:\n- id: race\n  parallel:\n    mode: any\n    branches:\n      quick: {{nodes: [{}, {}]}}\n      slow:\n        \
+         nodes:\n        - {}\n        - {{id: inner, parallel: {{branches: {{only: {{nodes: [{}, {{id: wait, tool: \
+         {{tool_name: wait_look, parameters: {{text: x}}}}}}]}}}}}}}}\n",
+        llm("q", "put", script),
+        llm("r", "", "{text: Q}"),
+        llm("s", "", "{text: S}"),
+        llm("t", "", "{text: T}"),
+    )));
+}
+
+#[test]
 fn branches_survive_a_crash_at_every_append() {
     // With a budget they report what they spend.
     for budget in ["", "budget: {tokens: 1000000}\n"] {

@@ -2,20 +2,20 @@
 
 use super::super::call::{Call, CallKind, TryEnd};
 use super::super::limits::{self, CALL_BYTES, CALLS_OF_NODE_MAX, CHANGES_MAX, OUTPUT_BYTES_MAX, TEXT_CHARS_MAX};
-use super::super::open::OpenCall;
+use super::super::open::{OpenCall, Uncounted};
 use super::super::{NodeDoes, NodeResult, SpentOn, StepOutcome, Steps};
 use super::{model_name, outcome_of, text_of};
 use crate::codec::OrderedMap;
 use crate::event::{
-    CheckedContent, Decision, Event, GuardrailCompleted, GuardrailOutcome, OperationType, ToolExecutionRequest,
-    UserInteractionProcessed, UserInteractionRequested,
+    BranchSpent, CheckedContent, Decision, Event, GuardrailCompleted, GuardrailOutcome, OperationType,
+    ToolExecutionRequest, UserInteractionProcessed, UserInteractionRequested,
 };
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{CallId, Seq, Time};
 use crate::json::Json;
 use crate::message::Usage;
 use crate::text::shortened;
-use crate::thread::unanswered;
+use crate::thread::{Totals, unanswered};
 
 fn json_of(fields: &OrderedMap<Json>) -> String {
     serde_json::to_string(fields).unwrap_or_default()
@@ -224,10 +224,15 @@ impl Steps {
                     call.answered = e.output.as_ref().map(limits::shown);
                 }
                 if let Some(result) = self.present() {
+                    let number = result.number;
                     result.metadata.add(e.n_llm_calls, e.n_tool_calls, &e.usage, e.cost_nanousd, e.n_unpriced);
+                    if !e.is_final {
+                        self.opened.uncounted.insert(e.child, Uncounted { number, call: id, counted: e.into() });
+                    }
                 }
                 self.end_call(seq, at, id, e.error.as_ref());
             }
+            Event::BranchSpent(e) => self.count_late(e),
             Event::ThreadStarted(_)
             | Event::ThreadForked(_)
             | Event::ThreadPaused(_)
@@ -259,7 +264,6 @@ impl Steps {
             | Event::LlmExecutionFailed(_)
             | Event::ToolExecutionProgress(_)
             | Event::ForkStarted(_)
-            | Event::BranchSpent(_)
             | Event::JoinCompleted(_)
             | Event::LoopStarted(_)
             | Event::LoopIterationStarted(_)
@@ -279,6 +283,22 @@ impl Steps {
             | Event::PlanCompleted(_)
             | Event::CandidateChosen(_)
             | Event::CandidatesGathered(_) => {}
+        }
+    }
+
+    /// What a branch spent that has ended counts for the node that began it. What one spends that runs counts with its end.
+    fn count_late(&mut self, e: &BranchSpent) {
+        let Some(mut of) = self.opened.uncounted.remove(&e.child) else { return };
+        let before = std::mem::replace(&mut of.counted, e.into());
+        let Totals { n_llm_calls, n_tool_calls, n_unpriced, usage, cost_nanousd, .. } = of.counted.since(&before);
+        if let Some(result) = self.results.get_mut(&of.number) {
+            result.metadata.add(n_llm_calls, n_tool_calls, &usage, cost_nanousd, n_unpriced);
+            if let Some(call) = result.calls.get_mut(&of.call) {
+                (call.usage, call.cost_nanousd) = (e.usage, e.cost_nanousd);
+            }
+        }
+        if !e.is_final {
+            self.opened.uncounted.insert(e.child, of);
         }
     }
 

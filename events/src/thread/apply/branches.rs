@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::super::calls::{CallKind, OpenCall, OpenCalls};
 use super::super::path::Path;
-use super::super::state::{Aside, Branch, ForkState, Frame, NodeRun, Phase, State, SubFrame, Totals, Work};
+use super::super::state::{Aside, Branch, ForkState, Frame, NodeRun, Phase, State, SubFrame, Totals, Uncounted, Work};
 use super::super::transition::{NO_NODE, TransitionError};
 use super::entering;
 use crate::event::{
@@ -30,6 +30,9 @@ impl State {
 
     /// A branch has spent this so far: what was not counted yet counts.
     pub(super) fn branch_spent(&mut self, e: &BranchSpent) -> Result<(), TransitionError> {
+        if self.uncounted.contains_key(&e.child) {
+            return self.count_late(e);
+        }
         let run = self.branch_run(e.index).filter(|run| run.child == e.child);
         let (call, name) = run.map(|run| (run.call, self.branch_name(run))).ok_or(NOT_RUNNING)?;
         let Some(OpenCall { kind: CallKind::Branch(run), .. }) = self.calls.get_mut(call) else {
@@ -38,6 +41,23 @@ impl State {
         let before = std::mem::replace(&mut run.spent, e.into());
         let since = run.spent.since(&before);
         self.count_branch(&name, &since);
+        Ok(())
+    }
+
+    /// What a branch spent that has ended here counts for the run that it belongs to.
+    fn count_late(&mut self, e: &BranchSpent) -> Result<(), TransitionError> {
+        let mut of = self.uncounted.remove(&e.child).ok_or(NOT_RUNNING)?;
+        let before = std::mem::replace(&mut of.counted, e.into());
+        let since = of.counted.since(&before);
+        if of.run == self.runs.number {
+            self.count_branch(&of.name, &since);
+        } else {
+            self.totals.add(&since);
+            self.runs.totals_before.add(&since);
+        }
+        if !e.is_final {
+            self.uncounted.insert(e.child, of);
+        }
         Ok(())
     }
 
@@ -58,7 +78,11 @@ impl State {
                 calls.close(fan.end(e)?)?;
             }
         }
-        self.count_branch(&name, &Totals::from(e).since(&before));
+        let counted = Totals::from(e);
+        self.count_branch(&name, &counted.since(&before));
+        if !e.is_final {
+            self.uncounted.insert(e.child, Uncounted { index: e.index, name, run: self.runs.number, counted });
+        }
         for (name, value) in e.globals.iter() {
             self.set_global(name, value.clone());
         }

@@ -59,6 +59,8 @@ impl State {
         self.children.parent = None;
         self.runs.queue.clear();
         self.runs.steering.clear();
+        // Branches that have ended report to their parent.
+        self.uncounted.clear();
         run.deadline = run.deadline.map(|deadline| deadline.plus_ms(at.ms_since(self.last_at)));
         if let Some(workflow) = &e.changes.workflow {
             run.workflow = workflow.clone();

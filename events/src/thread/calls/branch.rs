@@ -46,7 +46,8 @@ pub struct AgentCall {
 }
 
 impl BranchRun {
-    /// The end of it, from outside. What it has spent since its last report is not known.
+    /// The end of it, from outside. Its sums are those of its last report: it may have spent more since, and spends until it
+    /// has recorded that it is cancelled.
     pub(in crate::thread) fn ended_with(&self, error: ExecutionError) -> BranchEnded {
         BranchEnded {
             index: self.index,
@@ -59,6 +60,7 @@ impl BranchRun {
             usage: self.spent.usage,
             cost_nanousd: self.spent.cost_nanousd,
             n_unpriced: self.spent.n_unpriced,
+            is_final: false,
             said: None,
         }
     }

@@ -32,6 +32,19 @@ pub struct Branch {
     pub(in crate::thread) n_frames: u64,
 }
 
+/// A branch that has ended here, and has not reported its final sums.
+#[derive(Debug, Clone, PartialEq, Encode, Decode)]
+pub struct Uncounted {
+    /// Its number.
+    pub index: u32,
+    /// Its name, for people.
+    pub(in crate::thread) name: String,
+    /// The run of this thread that it belongs to: the number of the run.
+    pub(in crate::thread) run: u64,
+    /// What is counted of its sums.
+    pub counted: Totals,
+}
+
 /// The branches of the fork that a thread is in.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
 pub struct ForkState {
@@ -80,6 +93,8 @@ pub struct BranchOutcome {
     pub globals: OrderedMap<Json>,
     /// Its sums.
     pub totals: Totals,
+    /// Whether those are final: all of its own branches have reported theirs.
+    pub is_final: bool,
     /// The conversation of an agent that completed, if it has a name.
     pub conversation: Option<Arc<Conversation>>,
 }
@@ -87,7 +102,8 @@ pub struct BranchOutcome {
 impl BranchOutcome {
     /// That of a branch that never began.
     pub fn failed(error: ExecutionError) -> Self {
-        Self { output: Err(error), globals: OrderedMap::default(), totals: Totals::default(), conversation: None }
+        let (globals, totals) = (OrderedMap::default(), Totals::default());
+        Self { output: Err(error), globals, totals, is_final: true, conversation: None }
     }
 }
 

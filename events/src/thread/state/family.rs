@@ -1,11 +1,13 @@
 //! A thread as the parent of branches, and as a branch.
 
+use std::collections::BTreeMap;
+
 use super::State;
-use super::branches::{Branch, BranchOutcome, ForkState};
+use super::branches::{Branch, BranchOutcome, ForkState, Uncounted};
 use super::frames::Frame;
 use super::node_run::Work;
 use crate::event::AgentTool;
-use crate::ids::NodeId;
+use crate::ids::{NodeId, ThreadId};
 use crate::thread::calls::{BranchRun, OpenCall};
 
 impl State {
@@ -72,7 +74,13 @@ impl State {
             None => Ok(self.output().cloned().unwrap_or_default()),
         };
         let conversation = self.agent_conversation().filter(|_| output.is_ok()).map(|_| self.conversation.clone());
-        Some(BranchOutcome { output, globals: self.globals_written(), totals: *self.totals(), conversation })
+        let (globals, totals, is_final) = (self.globals_written(), *self.totals(), self.uncounted.is_empty());
+        Some(BranchOutcome { output, globals, totals, is_final, conversation })
+    }
+
+    /// The branches, by their threads, that have ended here and have not reported their final sums.
+    pub fn uncounted_branches(&self) -> &BTreeMap<ThreadId, Uncounted> {
+        &self.uncounted
     }
 
     /// The name of the conversation of the agent that it is.

@@ -196,6 +196,7 @@ fn a_cancelled_thread_cancels_its_agents() {
         0    11 LLM_EXECUTION_FAILED node=find cancelled
         0    12 NODE_FAILED node=find attempt=1 cancelled
         0    13 THREAD_CANCELLED "not needed"
+        -    10 BRANCH_SPENT index=0
         => - cancelled
         => 0 cancelled
         output 
@@ -238,6 +239,7 @@ fn a_message_that_interrupts_stops_the_agents() {
         0    11 LLM_EXECUTION_FAILED node=find cancelled
         0    12 NODE_FAILED node=find attempt=1 cancelled
         0    13 THREAD_CANCELLED "not needed"
+        -    13 BRANCH_SPENT index=0
         => - completed
         => 0 cancelled
         output "stopped"

@@ -180,9 +180,7 @@ fn unpriced_call_of_a_branch_pauses_its_parent() {
     family.with("-", |bench| bench.give(Input::Resume));
     family.with("1", |bench| bench.says("two"));
     assert_eq!(family.root().state().status(), Status::Completed);
-    for bench in family.threads.values() {
-        laws::hold(bench);
-    }
+    family.laws_hold();
 }
 
 #[test]
@@ -285,9 +283,7 @@ fn no_branch_begins_when_the_budget_is_spent() {
     family.with("-", |bench| bench.give(Input::Raise(LimitRaised { tokens: Some(20), ..LimitRaised::default() })));
     family.with("1", |bench| bench.says("two"));
     assert_eq!(family.root().state().status(), Status::Paused);
-    for bench in family.threads.values() {
-        laws::hold(bench);
-    }
+    family.laws_hold();
 }
 
 #[test]
@@ -303,9 +299,7 @@ fn branches_that_run_are_waited_for_when_the_budget_is_spent() {
     let mut family = Family::new(&fails, serde_json::json!([1, 2, 3]));
     family.with("0", |bench| bench.says("one"));
     assert_eq!(family.root().state().error().unwrap().kind, ErrorKind::Limit);
-    for bench in family.threads.values() {
-        laws::hold(bench);
-    }
+    family.laws_hold();
 }
 
 /// Two branches that call a model five times each.
@@ -345,9 +339,7 @@ fn what_branches_spend_counts_while_they_run() {
     }
     assert_eq!(family.root().state().status(), Status::Completed);
     assert_eq!(family.root().state().totals().tokens(), 120);
-    for bench in family.threads.values() {
-        laws::hold(bench);
-    }
+    family.laws_hold();
 }
 
 #[test]
@@ -387,9 +379,7 @@ fn branches_fail_together_at_a_budget_that_is_to_fail() {
     assert_eq!(root.totals().tokens(), 60);
     let cancelled = |event: &Event| matches!(event, Event::BranchEnded(e) if e.index == 1 && e.n_llm_calls == 2);
     assert!(family.root().log.iter().any(|(_, event)| cancelled(event)));
-    for bench in family.threads.values() {
-        laws::hold(bench);
-    }
+    family.laws_hold();
 }
 
 #[test]

@@ -108,10 +108,12 @@ fn a_cancelled_thread_cancels_its_branches() {
         0     8 LLM_EXECUTION_FAILED node=a cancelled
         0     9 NODE_FAILED node=a attempt=1 cancelled
         0    10 THREAD_CANCELLED "not needed"
+        -     9 BRANCH_SPENT index=0
         1     7 LLM_CALL_FAILED call=6 cancelled
         1     8 LLM_EXECUTION_FAILED node=b cancelled
         1     9 NODE_FAILED node=b attempt=1 cancelled
         1    10 THREAD_CANCELLED "not needed"
+        -    10 BRANCH_SPENT index=1
         => - cancelled
         => 0 cancelled
         => 1 cancelled

@@ -148,6 +148,7 @@ fn error_in_the_loop_of_a_branch_ends_loop_and_branch() {
         0    12 USER_INTERACTION_FAILED interaction=11 "cancelled"
         0    13 NODE_FAILED node=ask attempt=1 cancelled
         0    14 THREAD_CANCELLED "not needed"
+        -    18 BRANCH_SPENT index=0
         => - error
         => 0 cancelled
         => 1 error
@@ -201,6 +202,7 @@ nodes:
         0    12 LLM_EXECUTION_FAILED node=say cancelled
         0    13 NODE_FAILED node=say attempt=1 cancelled
         0    14 THREAD_CANCELLED "not needed"
+        -    15 BRANCH_SPENT index=0
         => - completed
         => 0 cancelled
         output 

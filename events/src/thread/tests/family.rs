@@ -11,13 +11,16 @@ use crate::event::{BranchOf, ReplacedBranch};
 pub(super) struct Family {
     pub(super) threads: BTreeMap<String, Bench>,
     pub(super) now: Time,
+    /// Threads whose names others have taken, in a later round of a loop.
+    past: Vec<Bench>,
     out: String,
 }
 
 impl Family {
     pub(super) fn new(yaml: &str, input: impl Into<Json>) -> Self {
         let root = Bench::new(yaml, input);
-        let mut family = Self { now: root.now, threads: BTreeMap::from([("-".to_owned(), root)]), out: String::new() };
+        let (now, threads) = (root.now, BTreeMap::from([("-".to_owned(), root)]));
+        let mut family = Self { now, threads, past: Vec::new(), out: String::new() };
         family.settle();
         family
     }
@@ -64,6 +67,9 @@ impl Family {
                 let child = child_name(&name, run.index);
                 match self.named(run.child) {
                     None => {
+                        if self.close_earlier(&name, &child) {
+                            return true;
+                        }
                         let begun = self.begin(&name, &run);
                         self.threads.insert(child, begun);
                         return true;
@@ -80,6 +86,9 @@ impl Family {
                     }
                 }
             }
+            if self.count_late(&name) {
+                return true;
+            }
             let open: Vec<_> = self.threads[&name].state().running_branches().cloned().collect();
             let id = self.threads[&name].state().thread();
             let orphan = self.threads.iter().find(|(_, bench)| {
@@ -91,6 +100,42 @@ impl Family {
                 let orphan = orphan.clone();
                 self.of(&orphan).give(Input::Cancel { reason: Some("not needed".into()) });
                 return true;
+            }
+        }
+        false
+    }
+
+    /// Ends an earlier thread with the name of a branch that is to begin, and its branches. Returns whether that changed anything.
+    fn close_earlier(&mut self, owner: &str, branch: &str) -> bool {
+        let below = format!("{branch}.");
+        let of_branch = |name: &&String| *name == branch || name.starts_with(&below);
+        let names: Vec<_> = self.threads.keys().filter(of_branch).cloned().collect();
+        for name in &names {
+            let state = self.threads[name].state();
+            // Its hooks go on.
+            if !state.is_ended() && state.hooks().is_none() {
+                self.of(name).give(Input::Cancel { reason: Some("not needed".into()) });
+                return true;
+            }
+        }
+        if names.iter().rev().any(|name| self.count_late(name)) || self.count_late(owner) {
+            return true;
+        }
+        self.take_output();
+        self.past.extend(names.iter().filter_map(|name| self.threads.remove(name)));
+        false
+    }
+
+    /// Reports to the owner of branches what those spent that had ended for it before. Returns whether that changed anything.
+    fn count_late(&mut self, owner: &str) -> bool {
+        for (child, of) in self.threads[owner].state().uncounted_branches().clone() {
+            let Some(branch) = self.named(child).map(|name| &self.threads[&name]) else { continue };
+            if let Some(outcome) = branch.state().branch_outcome() {
+                let n_events = self.threads[owner].log.len();
+                self.of(owner).give(Input::BranchEnded { index: of.index, child, outcome });
+                if self.threads[owner].log.len() > n_events {
+                    return true;
+                }
             }
         }
         false
@@ -143,7 +188,7 @@ impl Family {
         let old = self.threads.iter().filter(|(name, _)| *name != "-");
         let mut threads: BTreeMap<_, _> = old.map(|(name, bench)| (format!("old{name}"), bench.clone())).collect();
         threads.insert("-".to_owned(), root);
-        Self { threads, now: self.now, out: String::new() }
+        Self { threads, now: self.now, past: Vec::new(), out: String::new() }
     }
 
     fn take_output(&mut self) {
@@ -163,9 +208,14 @@ impl Family {
         let output = self.root().state().output().map(|output| output.0.to_string()).unwrap_or_default();
         writeln!(self.out, "output {output}").unwrap();
         expected.assert_eq(&self.out);
+        self.laws_hold();
+    }
+
+    pub(super) fn laws_hold(&self) {
         for bench in self.threads.values() {
             laws::hold(bench);
         }
+        laws::usage_adds_up(&self.threads.values().chain(&self.past).collect::<Vec<_>>());
     }
 }
 

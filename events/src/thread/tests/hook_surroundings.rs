@@ -134,10 +134,11 @@ nodes:
         1     6 TOOL_EXECUTION_FAILED call=5 cancelled
         1     7 NODE_FAILED node=r attempt=1 cancelled
         1     8 THREAD_CANCELLED "not needed"
-        -    11 TOOL_EXECUTION_COMPLETED call=10
-        -    12 NODE_COMPLETED node=undo
-        -    13 HOOK_ENDED on_cancel node=undo
-        -    14 THREAD_CANCELLED "enough"
+        -    11 BRANCH_SPENT index=1
+        -    12 TOOL_EXECUTION_COMPLETED call=10
+        -    13 NODE_COMPLETED node=undo
+        -    14 HOOK_ENDED on_cancel node=undo
+        -    15 THREAD_CANCELLED "enough"
         => - cancelled
         => 0 completed
         => 1 cancelled

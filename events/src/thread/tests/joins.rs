@@ -34,6 +34,7 @@ fn failed_branch_fails_the_fork_and_cancels_the_others() {
         0     8 LLM_EXECUTION_FAILED node=a cancelled
         0     9 NODE_FAILED node=a attempt=1 cancelled
         0    10 THREAD_CANCELLED "not needed"
+        -     9 BRANCH_SPENT index=0
         => - error
         => 0 cancelled
         => 1 error
@@ -170,6 +171,7 @@ fn first_branch_wins_and_the_loser_is_cancelled_with_its_calls() {
         0     8 LLM_EXECUTION_FAILED node=a cancelled
         0     9 NODE_FAILED node=a attempt=1 cancelled
         0    10 THREAD_CANCELLED "not needed"
+        -    14 BRANCH_SPENT index=0
             the answer of the loser comes too late
         0    11 WARNING call=6 "late_answer"
         => - running
@@ -265,10 +267,12 @@ fn time_is_up() {
         0     8 LLM_EXECUTION_FAILED node=a cancelled
         0     9 NODE_FAILED node=a attempt=1 cancelled
         0    10 THREAD_CANCELLED "not needed"
+        -     9 BRANCH_SPENT index=0
         1     7 LLM_CALL_FAILED call=6 cancelled
         1     8 LLM_EXECUTION_FAILED node=b cancelled
         1     9 NODE_FAILED node=b attempt=1 cancelled
         1    10 THREAD_CANCELLED "not needed"
+        -    10 BRANCH_SPENT index=1
         => - error
         => 0 cancelled
         => 1 cancelled
@@ -304,6 +308,7 @@ fn time_is_up() {
         0     8 LLM_EXECUTION_FAILED node=a cancelled
         0     9 NODE_FAILED node=a attempt=1 cancelled
         0    10 THREAD_CANCELLED "not needed"
+        -     9 BRANCH_SPENT index=0
         => - error
         => 0 cancelled
         => 1 completed

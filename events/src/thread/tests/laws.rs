@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::event::{
     AskedTool, CheckedContent, Decision, FoldRole, GuardrailCompleted, GuardrailOutcome, Hook, MessageEffect,
-    OperationType, RunSource, UserInteractionProcessed, WarningCode,
+    OperationType, RunSource, ThreadForked, UserInteractionProcessed, WarningCode,
 };
 use crate::ids::{RunId, ThreadId};
 use crate::steps::{NodeResult, Steps};
 use crate::thread::rerun::Rerun;
+use crate::usage::{Callee, Ended, Purpose, UsageFold};
 
 /// Checks all laws on the log and the live state.
 pub(super) fn hold(bench: &Bench) {
@@ -415,8 +416,7 @@ fn the_results_of_nodes_add_up(bench: &Bench) {
     if steps.forked_from.is_empty() || is_branch && steps.forked_from.len() == 1 {
         // Between two runs no time is spent.
         let own = usize::try_from(steps.first_seq.0).unwrap();
-        let idle = bench.log[own..].windows(2).filter(|pair| matches!(pair[1].1, Event::RunStarted(_)));
-        let idle: u64 = idle.map(|pair| pair[1].0.unix_us() - pair[0].0.unix_us()).sum();
+        let idle = idle_us(&bench.log[own..]);
         let taken = steps.last_at.unix_us() - steps.began.unwrap().unix_us();
         assert_eq!(steps.spent.total_us(), taken - idle, "{out}");
     }
@@ -430,6 +430,69 @@ fn the_results_of_nodes_add_up(bench: &Bench) {
             assert!(open_calls.iter().any(|call| call.id == id), "call {id} is not open\n{out}");
         }
     }
+}
+
+/// How long no run went on, up to the last run. What branches spent that ended before the run did is counted meanwhile.
+fn idle_us(log: &[(Time, Event)]) -> u64 {
+    let (mut idle, mut last, mut has_ended) = (0, log[0].0, false);
+    for (at, event) in log {
+        match event {
+            Event::BranchSpent(_) if has_ended => continue,
+            Event::ThreadCompleted(_) | Event::ThreadFailed(_) | Event::ThreadCancelled(_) => has_ended = true,
+            Event::RunStarted(_) => (idle, has_ended) = (idle + at.unix_us() - last.unix_us(), false),
+            _ => {}
+        }
+        last = *at;
+    }
+    idle
+}
+
+/// The usage of a thread that has ended and of all its branches is its sum. The sums of a fork begin with those of its parent.
+pub(super) fn usage_adds_up(threads: &[&Bench]) {
+    for bench in threads {
+        let (mut sums, mut todo, mut is_over) = (Totals::default(), vec![*bench], true);
+        while let Some(member) = todo.pop() {
+            is_over &= member.state().is_ended() && !is_fork(member);
+            sums.add(&own_usage(member));
+            let of = Some(member.state().thread());
+            let owner = |bench: &Bench| bench.state().branch()?.owner.map(|(owner, _)| owner);
+            todo.extend(threads.iter().copied().filter(|bench| owner(bench) == of));
+        }
+        let figures = |totals: &Totals| (totals.n_llm_calls, totals.tokens(), totals.cost_nanousd.unwrap_or(0));
+        if is_over {
+            let state = bench.state();
+            assert_eq!(figures(state.totals()), figures(&sums), "the sums of {}", state.thread());
+            let is_there = |child: &ThreadId| threads.iter().any(|bench| bench.state().thread() == *child);
+            assert!(!state.uncounted_branches().keys().any(is_there), "not counted in {}", state.thread());
+        }
+    }
+}
+
+fn last_fork(bench: &Bench) -> Option<(usize, &ThreadForked)> {
+    bench.log.iter().enumerate().rev().find_map(|(seq, (_, event))| match event {
+        Event::ThreadForked(forked) => Some((seq, forked)),
+        _ => None,
+    })
+}
+
+/// Whether it inherits what another thread spent.
+fn is_fork(bench: &Bench) -> bool {
+    last_fork(bench).is_some_and(|(_, forked)| forked.branch.as_ref().is_none_or(|of| of.owner != forked.parent))
+}
+
+/// The sums of the model calls of a thread, without those that it inherits and those of its branches.
+fn own_usage(bench: &Bench) -> Totals {
+    let (mut fold, mut sums) = (UsageFold::default(), Totals::default());
+    for (seq, (at, event)) in bench.log.iter().enumerate().skip(last_fork(bench).map_or(0, |(seq, _)| seq)) {
+        let ended = fold.apply(bench.state().thread(), Seq(seq as u64), *at, event);
+        let Some(Ended::Call(call)) = ended else { continue };
+        let Callee::Model(model) = &call.callee else { continue };
+        // A verdict or a summary that cannot be used was answered.
+        sums.n_llm_calls += u64::from(call.error.is_none() || model.purpose != Purpose::Answer);
+        sums.usage.add(&model.usage);
+        sums.add_cost(model.cost_nanousd);
+    }
+    sums
 }
 
 /// Run again with its recorded answers, a thread does what it did: every event that the machine decided is decided again.

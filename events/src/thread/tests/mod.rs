@@ -63,6 +63,7 @@ mod summaries;
 mod timeouts;
 mod tool_node;
 mod tools;
+mod totals;
 mod waits;
 
 use super::*;

@@ -277,6 +277,7 @@ impl Bench {
                         output: Ok("so".into()),
                         globals: OrderedMap::default(),
                         totals,
+                        is_final: true,
                         conversation: None,
                     };
                     self.give(Input::BranchEnded { index, child, outcome });
@@ -456,9 +457,7 @@ fn the_laws_hold_for_every_thread_of_a_family() {
             for (which, act) in &acts {
                 family.act(*which, act);
             }
-            for bench in family.threads.values() {
-                laws::hold(bench);
-            }
+            family.laws_hold();
             // The same script gives the same events, ids and times included.
             let mut again = Family::new(&yaml, serde_json::json!(3));
             for (which, act) in &acts {
@@ -468,9 +467,7 @@ fn the_laws_hold_for_every_thread_of_a_family() {
                 assert_eq!(bench.log, again.threads[name].log, "thread {name} of {yaml}");
             }
             again.run_to_the_end(&yaml);
-            for bench in again.threads.values() {
-                laws::hold(bench);
-            }
+            again.laws_hold();
             let (n_branched, n_completed) = n_families.get();
             let is_complete = family.threads.len() > 1 && family.root().state().status() == Status::Completed;
             n_families

@@ -78,6 +78,7 @@ fn a_branch_that_gives_too_much_has_failed() {
         output: Ok("x".repeat((64 << 20) + 1).into()),
         globals: OrderedMap::default(),
         totals: Totals::default(),
+        is_final: true,
         conversation: None,
     };
     family.of("-").give(Input::BranchEnded { index: 0, child: run.child, outcome });

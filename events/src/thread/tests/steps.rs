@@ -188,7 +188,8 @@ nodes:
     for run in &steps {
         let totals = Totals { n_llm_calls: 2, n_tool_calls: 1, cost_nanousd: Some(7), ..Totals::default() };
         let output = Ok(Json::from(format!("branch {}", run.index)));
-        let outcome = BranchOutcome { output, globals: OrderedMap::default(), totals, conversation: None };
+        let (globals, conversation) = (OrderedMap::default(), None);
+        let outcome = BranchOutcome { output, globals, totals, is_final: true, conversation };
         bench.give(Input::BranchEnded { index: run.index, child: run.child, outcome });
     }
     assert_eq!(steps_of(&bench).results().next().unwrap().metadata.cost_nanousd, Some(14));

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use rethread::operate::LogAccess as _;
-use rethread::{CallId, Event, Runtime, Seq, State, ThreadFilter, ThreadHandle, Time};
+use rethread::operate::{LogAccess as _, UsageQuery};
+use rethread::usage::{Callee, Purpose};
+use rethread::{CallId, Event, Runtime, Seq, State, ThreadFilter, ThreadHandle, ThreadId, Time};
 use rethread_events::thread::{Env, NoPeople, NoTools, NoWaits, Thread, Wait};
+use rethread_tests::binary::HANG;
 
 /// The fold of all events of a thread, made here.
 pub(crate) async fn fold_of(thread: &ThreadHandle) -> State {
@@ -23,7 +25,47 @@ pub(crate) async fn check_laws(runtime: &Runtime) {
     for summary in runtime.threads(ThreadFilter::default()).await.unwrap() {
         let thread = runtime.thread(summary.thread_id);
         check_prefixes(runtime, &thread).await;
+        check_sums(runtime, &thread).await;
     }
+}
+
+/// The usage of the calls of a thread that has ended and of all its branches is its sum. A fork begins with the sums of its
+/// parent, and a branch is part of its own.
+async fn check_sums(runtime: &Runtime, thread: &ThreadHandle) {
+    let state = thread.state().await.unwrap();
+    if !state.is_ended() || state.forked_from().is_some() || !runtime.mode().runs() {
+        return;
+    }
+    let limit = std::time::Instant::now() + HANG;
+    let state = loop {
+        let state = thread.state().await.unwrap();
+        // One that never began spent nothing.
+        let never_began = |child: &ThreadId| runtime.store().stream(*child).is_err();
+        if state.uncounted_branches().keys().all(never_began) {
+            break state;
+        }
+        assert!(std::time::Instant::now() < limit, "a branch is not counted: {:?}", state.uncounted_branches());
+        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+    };
+    let (mut n_calls, mut tokens, mut cost, mut query) = (0, 0, 0, UsageQuery::default());
+    loop {
+        let page = thread.family_usage(query.clone()).await.unwrap();
+        for call in &page.calls {
+            if let Callee::Model(model) = &call.callee {
+                // A verdict or a summary that cannot be used was answered.
+                n_calls += u64::from(call.error.is_none() || model.purpose != Purpose::Answer);
+                tokens += model.usage.tokens();
+                cost += model.cost_nanousd.unwrap_or(0);
+            }
+        }
+        query.after = page.next;
+        if query.after.is_none() {
+            break;
+        }
+    }
+    let totals = state.totals();
+    let sums = (totals.n_llm_calls, totals.tokens(), totals.cost_nanousd.unwrap_or(0));
+    assert_eq!(sums, (n_calls, tokens, cost), "the sums of {} are not those of its calls", thread.id());
 }
 
 async fn check_prefixes(runtime: &Runtime, thread: &ThreadHandle) {

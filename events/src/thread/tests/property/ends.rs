@@ -18,10 +18,10 @@ impl Family {
                 return;
             }
             for (at, name) in names.iter().enumerate() {
-                let bench = self.of(name);
-                if bench.state().is_ended() {
+                // A later round of a loop may have taken its name.
+                let Some(bench) = self.threads.get_mut(name).filter(|bench| !bench.state().is_ended()) else {
                     continue;
-                }
+                };
                 if bench.state().is_paused() {
                     n_lifted += 1;
                     bench.give(if n_lifted > LIFTED_MAX {
