@@ -3,10 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
-use rethread_events::event::event_type_named;
+use rethread_events::event::{Event, event_type_named};
 use rethread_events::ids::{CallId, Hash, Position, RunId, Seq, ThreadId, Time};
 use rethread_events::labels::Labels;
-use rethread_events::usage::{CallUsage, Callee, EVENTS, Ended, GroupSums, ModelName, UsageFold};
+use rethread_events::usage::{
+    CallUsage, Callee, EVENTS, Ended, GroupSums, MODEL_EVENTS, ModelName, ModelUsage, UsageFold,
+};
 use rethread_store::{Kind, Record, StoreError};
 
 use crate::error::{ReadError, RunError, RuntimeError};
@@ -226,10 +228,9 @@ struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     fn new<P>(services: &'a Services, query: &UsageQuery<P>) -> Self {
-        let kinds = EVENTS.iter().filter_map(|name| event_type_named(name)).map(|event| Kind(event.code)).collect();
         Self {
             services,
-            kinds,
+            kinds: kinds(&EVENTS),
             since: query.since,
             labels: query.labels.clone(),
             label_key: query.label_key.clone(),
@@ -264,17 +265,20 @@ impl<'a> Reader<'a> {
             return Ok(());
         }
         let event = RecordedEvent::decode(record)?.event;
+        learn_models(self.services, &mut self.fold, (thread, seq), &event)?;
         let mut call = match self.fold.apply(thread, seq, at, &event) {
             _ if self.since.is_some_and(|since| at < since) => return Ok(()),
             None => return Ok(()),
             Some(Ended::Call(call)) => *call,
             Some(Ended::BeganBefore(call)) => self.whole_call(thread, call, seq)?,
         };
-        let recorded = match &call.callee {
-            Callee::Model(model) => model.recorded,
-            Callee::Tool(_) => None,
-        };
-        call.name_model(recorded.map(|hash| self.profile(hash)).transpose()?.flatten());
+        if let Callee::Model(model) = &call.callee {
+            let profile = match model.recorded {
+                Some(hash) => self.profile(hash)?,
+                None => self.configured(model),
+            };
+            call.name_model(profile);
+        }
         self.calls.push(call);
         Ok(())
     }
@@ -311,6 +315,7 @@ impl<'a> Reader<'a> {
                 continue;
             }
             let RecordedEvent { record, event } = RecordedEvent::decode(record)?;
+            learn_models(self.services, &mut fold, (thread, record.seq), &event)?;
             if let Some(Ended::Call(ended)) = fold.apply(thread, record.seq, record.recorded_at, &event)
                 && ended.call == call
             {
@@ -318,6 +323,19 @@ impl<'a> Reader<'a> {
             }
         }
         Err(ReadError::NoSeq { thread, seq: call.0, last })
+    }
+
+    /// Returns the model of a profile that is not recorded, because nothing is sent over HTTP, as it is configured now;
+    /// `None` if another model answered.
+    fn configured(&self, model: &ModelUsage) -> Option<ModelName> {
+        let name = model.name.profile.clone().filter(|_| model.name.model.is_none())?;
+        let profile = self.services.models.all().get(&name).ok()?;
+        let answered_by = model.answered_by.as_ref();
+        answered_by.is_none_or(|answered_by| *answered_by == profile.model).then(|| ModelName {
+            profile: Some(name),
+            provider: Some(profile.provider.name().to_owned()),
+            model: Some(profile.model.clone()),
+        })
     }
 
     /// Returns the model of a recorded profile; `None` if the profile is not in the log.
@@ -336,5 +354,50 @@ impl<'a> Reader<'a> {
         };
         self.profiles.insert(hash, name.clone());
         Ok(name)
+    }
+}
+
+fn kinds(names: &[&str]) -> Vec<Kind> {
+    names.iter().filter_map(|name| event_type_named(name)).map(|event| Kind(event.code)).collect()
+}
+
+/// How many records before a call are read first to find the request of its agent loop.
+const LOOKED_BACK: u64 = 64;
+
+/// Adds to the fold what the thread recorded before this event about the models of its agent loop, if the event is a call
+/// whose profile is not recorded and the fold does not know them.
+fn learn_models(
+    services: &Services,
+    fold: &mut UsageFold,
+    (thread, seq): (ThreadId, Seq),
+    event: &Event,
+) -> Result<(), ReadError> {
+    let is_unnamed = matches!(event, Event::LlmCallRequested(e) if e.model_profile.is_none());
+    if !is_unnamed || fold.knows_models_of(thread) {
+        return Ok(());
+    }
+    let (kinds, request) = (kinds(&MODEL_EVENTS), kinds(&["LLM_EXECUTION_REQUEST"]));
+    let mut n = LOOKED_BACK;
+    loop {
+        let from = Seq(seq.0.saturating_sub(n));
+        let mut found: Vec<Record> = Vec::new();
+        for record in services.reader().records(thread, from..seq) {
+            let record = record?;
+            if request.contains(&record.kind) {
+                found.clear();
+            }
+            if kinds.contains(&record.kind) && (request.contains(&record.kind) || !found.is_empty()) {
+                found.push(record);
+            }
+        }
+        if found.is_empty() && from > Seq(0) {
+            n = n.saturating_mul(8);
+            continue;
+        }
+        for record in found {
+            let RecordedEvent { record, event } = RecordedEvent::decode(record)?;
+            fold.apply(thread, record.seq, record.recorded_at, &event);
+        }
+        return Ok(());
     }
 }

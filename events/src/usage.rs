@@ -18,10 +18,12 @@
 
 mod call;
 mod fold;
+mod models;
 mod sums;
 
 pub use call::{CallUsage, Callee, ModelName, ModelUsage, Purpose};
 pub use fold::{EVENTS, Ended, UsageFold};
+pub use models::MODEL_EVENTS;
 pub use sums::{CallSums, GroupSums, ModelSums, UsageSums};
 
 #[cfg(test)]

@@ -3,13 +3,20 @@
 use std::collections::BTreeMap;
 
 use super::call::{CallUsage, Callee, ModelName, ModelUsage, Purpose};
-use crate::event::{Event, ModelChoice};
+use super::models::LoopModels;
+use crate::event::Event;
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{CallId, Hash, NodeId, Seq, ThreadId, Time};
 use crate::message::Usage;
 
 /// The names of the events that the fold reads; it passes over all others.
-pub const EVENTS: [&str; 13] = [
+pub const EVENTS: [&str; 19] = [
+    "LLM_EXECUTION_REQUEST",
+    "PLAN_REQUESTED",
+    "PLAN_MADE",
+    "CANDIDATE_CHOSEN",
+    "CANDIDATES_GATHERED",
+    "THREAD_FORKED",
     "LLM_CALL_REQUESTED",
     "LLM_CALL_RETRIED",
     "LLM_TRY_FAILED",
@@ -26,10 +33,11 @@ pub const EVENTS: [&str; 13] = [
 ];
 
 /// Folds events, of one thread or of several in any order of threads, into the calls that end. Holds the calls that are
-/// open.
+/// open, and the models of the last agent loop of each thread.
 #[derive(Debug, Clone, Default)]
 pub struct UsageFold {
     open: BTreeMap<(ThreadId, CallId), OpenCall>,
+    models: BTreeMap<ThreadId, LoopModels>,
 }
 
 /// What an event ended.
@@ -62,12 +70,25 @@ impl UsageFold {
     pub fn apply(&mut self, thread: ThreadId, seq: Seq, at: Time, event: &Event) -> Option<Ended> {
         let failed = |error: &ExecutionError| Some(error.kind);
         match event {
-            Event::LlmCallRequested(e) => self.ask(thread, seq, at, Purpose::Answer, None, e.model_profile),
+            Event::LlmExecutionRequest(e) => drop(self.models.insert(thread, LoopModels::of(e))),
+            Event::PlanRequested(_)
+            | Event::PlanMade(_)
+            | Event::CandidateChosen(_)
+            | Event::CandidatesGathered(_)
+            | Event::ThreadForked(_) => {
+                if let Some(models) = self.models.get_mut(&thread) {
+                    models.follow(event);
+                }
+            }
+            Event::LlmCallRequested(e) => {
+                let name = self.models.get(&thread).map(|models| models.of_call(e.aside.as_ref())).unwrap_or_default();
+                self.ask(thread, seq, at, Purpose::Answer, name, e.model_profile);
+            }
             Event::ConditionEvaluationRequested(e) => {
-                self.ask(thread, seq, at, Purpose::Verdict, Some(&e.model), e.model_profile);
+                self.ask(thread, seq, at, Purpose::Verdict, (&e.model).into(), e.model_profile);
             }
             Event::ContextSummaryRequested(e) => {
-                self.ask(thread, seq, at, Purpose::Summary, Some(&e.model), e.model_profile);
+                self.ask(thread, seq, at, Purpose::Summary, (&e.model).into(), e.model_profile);
             }
             Event::LlmCallRetried(e) => {
                 if let Some(open) = self.open.get_mut(&(thread, e.call_id)) {
@@ -135,7 +156,6 @@ impl UsageFold {
                 return Some(self.end(thread, seq, at, end, |_| {}));
             }
             Event::ThreadStarted(_)
-            | Event::ThreadForked(_)
             | Event::ThreadPaused(_)
             | Event::ThreadResumed(_)
             | Event::ThreadRecovered(_)
@@ -158,7 +178,6 @@ impl UsageFold {
             | Event::NodeCompleted(_)
             | Event::NodeFailed(_)
             | Event::RouteTaken(_)
-            | Event::LlmExecutionRequest(_)
             | Event::LlmRequestChanged(_)
             | Event::LlmExecutionProgress(_)
             | Event::LlmExecutionCompleted(_)
@@ -200,14 +219,10 @@ impl UsageFold {
             | Event::BudgetExceeded(_)
             | Event::LimitRaised(_)
             | Event::AnswerRejected(_)
-            | Event::PlanRequested(_)
-            | Event::PlanMade(_)
             | Event::PlanStepStarted(_)
             | Event::PlanStepCompleted(_)
             | Event::PlanStepFailed(_)
             | Event::PlanCompleted(_)
-            | Event::CandidateChosen(_)
-            | Event::CandidatesGathered(_)
             | Event::GuardrailRequested(_)
             | Event::GuardrailRetried(_)
             | Event::GuardrailCompleted(_)
@@ -219,23 +234,16 @@ impl UsageFold {
         None
     }
 
-    fn ask(
-        &mut self,
-        thread: ThreadId,
-        seq: Seq,
-        at: Time,
-        purpose: Purpose,
-        choice: Option<&ModelChoice>,
-        recorded: Option<Hash>,
-    ) {
-        let name = choice.map(|choice| ModelName {
-            profile: choice.profile.as_ref().map(ToString::to_string),
-            provider: choice.provider.clone(),
-            model: choice.model.clone(),
-        });
+    /// Returns whether the fold has read the request of the agent loop of this thread: it names the model of a call whose
+    /// profile is not recorded.
+    pub fn knows_models_of(&self, thread: ThreadId) -> bool {
+        self.models.contains_key(&thread)
+    }
+
+    fn ask(&mut self, thread: ThreadId, seq: Seq, at: Time, purpose: Purpose, name: ModelName, recorded: Option<Hash>) {
         let model = ModelUsage {
             purpose,
-            name: name.unwrap_or_default(),
+            name,
             recorded,
             answered_by: None,
             usage: Usage::default(),

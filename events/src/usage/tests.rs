@@ -1,7 +1,11 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::event::{Event, event_type_named};
+use crate::event::{
+    Combine, Event, LlmExecutionRequest, LoopStrategy, Member, ModelChoice, PanelStrategy, PlanStrategy, Planner,
+    event_type_named,
+};
+use crate::fault::ErrorKind;
 use crate::ids::{CallId, Seq, ThreadId, Time};
 
 const THREAD: ThreadId = ThreadId::from_bytes([7; 16]);
@@ -156,4 +160,83 @@ fn tools_are_summed_by_name_and_what_is_cancelled_did_not_fail() {
 fn the_end_of_a_call_that_was_not_seen_to_begin_names_the_call() {
     let ended = fold(&[(6, 0, "LLM_CALL_COMPLETED", answer(3, &json!({}), None))]);
     assert_eq!(ended, [Ended::BeganBefore(CallId(Seq(3)))]);
+}
+
+/// The request of an agent loop with this strategy, whose model is `m`.
+fn agent_loop(strategy: LoopStrategy) -> (u64, u64, &'static str, Value) {
+    let model = ModelChoice { provider: Some("own".into()), model: Some("m".into()), ..ModelChoice::default() };
+    let request = LlmExecutionRequest::of_one_call("n".into(), "spell".into(), "", (model, 1_000));
+    (0, 0, "LLM_EXECUTION_REQUEST", Event::from(LlmExecutionRequest { strategy, ..request }).data().unwrap())
+}
+
+/// The models of the calls that these events end.
+fn models(events: &[(u64, u64, &str, Value)]) -> Vec<(Option<String>, Option<ErrorKind>)> {
+    let named = |mut call: CallUsage| {
+        call.name_model(None);
+        let Callee::Model(model) = call.callee else { panic!("a tool") };
+        (model.name.model, call.error)
+    };
+    calls(events).into_iter().map(named).collect()
+}
+
+#[test]
+fn failed_and_cancelled_calls_have_the_model_of_their_request() {
+    let failed = |call: u64, kind: &str| json!({ "node_id": "n", "call_id": call, "error": error(kind) });
+    let found = models(&[
+        agent_loop(LoopStrategy::React {}),
+        (1, 0, "LLM_CALL_REQUESTED", request()),
+        (2, 10, "LLM_CALL_FAILED", failed(1, "server")),
+        (3, 20, "LLM_CALL_REQUESTED", request()),
+        (4, 30, "LLM_CALL_FAILED", failed(3, "cancelled")),
+        (5, 40, "LLM_CALL_REQUESTED", request()),
+        (6, 50, "LLM_CALL_COMPLETED", answer(5, &json!({}), None)),
+    ]);
+    let of = |error| (Some("m".to_owned()), error);
+    assert_eq!(found, [of(Some(ErrorKind::Server)), of(Some(ErrorKind::Cancelled)), of(None)]);
+}
+
+#[test]
+fn call_of_one_of_several_models_has_the_name_of_that() {
+    let choice = |model: &str| ModelChoice { model: Some(model.into()), ..ModelChoice::default() };
+    let members = ["a", "b"].map(|name| Member { name: name.into(), description: None, model: choice(name) });
+    let panel = PanelStrategy {
+        members: members.to_vec(),
+        combine: Combine::Judge,
+        by: choice("judge"),
+        min_answers: 1,
+        prompt: None,
+    };
+    let asks = |aside: Value| json!({ "node_id": "n", "iteration": 1, "aside": aside, "model_profile": null });
+    let failed = |call: u64| json!({ "node_id": "n", "call_id": call, "error": error("server") });
+    let chosen = json!({ "node_id": "n", "index": 1, "name": "b", "reason": null });
+    let found = models(&[
+        agent_loop(LoopStrategy::MultiLlm(Box::new(panel))),
+        (1, 0, "LLM_CALL_REQUESTED", asks(json!({ "purpose": "candidate", "index": 0 }))),
+        (2, 0, "LLM_CALL_REQUESTED", asks(json!({ "purpose": "choice", "fault": null }))),
+        (3, 0, "LLM_CALL_FAILED", failed(1)),
+        (4, 0, "LLM_CALL_FAILED", failed(2)),
+        (5, 0, "CANDIDATE_CHOSEN", chosen),
+        (6, 0, "LLM_CALL_REQUESTED", request()),
+        (7, 0, "LLM_CALL_FAILED", failed(6)),
+    ]);
+    assert_eq!(found.into_iter().filter_map(|(model, _)| model).collect::<Vec<_>>(), ["a", "judge", "b"]);
+}
+
+#[test]
+fn calls_for_a_plan_have_the_name_of_the_planner() {
+    let model = ModelChoice { model: Some("planner".into()), ..ModelChoice::default() };
+    let planner = Some(Planner { model, relay: false });
+    let plan = PlanStrategy { max_steps: 3, max_replans: 0, max_step_iterations: None, prompt: None, planner };
+    let asked = json!({ "node_id": "n", "replan": 0, "attempt": 1, "prompt": "plan" });
+    let failed = |call: u64| json!({ "node_id": "n", "call_id": call, "error": error("server") });
+    let found = models(&[
+        agent_loop(LoopStrategy::PlanAndExecute(Box::new(plan))),
+        (1, 0, "PLAN_REQUESTED", asked),
+        (2, 0, "LLM_CALL_REQUESTED", request()),
+        (3, 0, "LLM_CALL_FAILED", failed(2)),
+        (4, 0, "PLAN_MADE", json!({ "node_id": "n", "replan": 0, "steps": [] })),
+        (5, 0, "LLM_CALL_REQUESTED", request()),
+        (6, 0, "LLM_CALL_FAILED", failed(5)),
+    ]);
+    assert_eq!(found.into_iter().filter_map(|(model, _)| model).collect::<Vec<_>>(), ["planner", "m"]);
 }
