@@ -300,6 +300,7 @@ pub(crate) fn request_of(wanted: &ModelRequest, tools: Offered) -> Request {
 fn bare(wanted: &ModelRequest, tools: Offered) -> Request {
     Request {
         tools: tools.declared,
+        tool_additions: tools.additions,
         usable_tools: tools.usable,
         instructions: Instructions::Latest,
         tool_choice: wanted.tool_choice.clone(),
@@ -318,6 +319,8 @@ fn plain(request: &mut Request) {
 pub(crate) struct Offered {
     /// All that the conversation had so far, in the order in which they came.
     pub(crate) declared: Arc<[ToolSpec]>,
+    /// Those that were added after a model had answered.
+    pub(crate) additions: Vec<ToolAddition>,
     /// The names of those that this call may use, if those are not all.
     pub(crate) usable: Option<Arc<[String]>>,
 }

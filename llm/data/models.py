@@ -282,6 +282,9 @@ def openai(name, model, entry):
     elif endpoints:
         entry["chat_completions"] = "full"
     entry["system_messages"] = "anywhere"
+    # developers.openai.com/api/docs/guides/keep-prefix-unchanged: tools are added by an item `additional_tools`. The oldest
+    # models that OpenAI's own program Codex sends it to are those of GPT-5.6; older ones may not know it.
+    entry["tool_changes"] = base.startswith(("gpt-5.6", "gpt-6"))
     # developers.openai.com/api/docs/guides/function-calling, "Strict mode": the models of Structured Outputs.
     if entry.get("json_schema") and entry.get("tools"):
         entry["strict_tools"] = True
@@ -514,7 +517,7 @@ def check(models):
     sol = has(
         "openai/gpt-6.1-sol", chat_completions="no_tools", sampling="never", thinking="effort",
         efforts=["low", "medium", "high", "xhigh", "max"], cache_ttls=["30m", "12h"],
-        service_tiers=["flex", "priority", "ultrafast"], system_messages="anywhere",
+        service_tiers=["flex", "priority", "ultrafast"], system_messages="anywhere", tool_changes=True,
     )
     long = sol["prices"]["long"]
     assert [step["above"] for step in long] == [272000] and long[0]["standard"]["output"] == 15 * 10**9
@@ -528,7 +531,7 @@ def check(models):
         efforts=["none", "low", "medium", "high", "xhigh"], default_effort="medium")
     has("openai/gpt-5-codex", chat_completions="none", sampling="never")
     has("openai/gpt-5-chat-latest", sampling="always", thinking="none")
-    has("openai/gpt-4.1", sampling="always", thinking="none", chat_completions="full")
+    has("openai/gpt-4.1", sampling="always", thinking="none", chat_completions="full", tool_changes=False)
     has("openai/o3", sampling="never", chat_completions="full")
     has("azure/eu/gpt-5", sampling="never", tools=True)
     has("gemini/gemini-3.8-flash", sampling="never", thinking="effort", efforts=["low", "medium", "high"],

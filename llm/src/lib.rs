@@ -46,7 +46,7 @@ pub use error::{ErrorKind, LlmError};
 pub use profile::Profile;
 pub use profiles::Profiles;
 pub use provider::Provider;
-pub use request::{CacheMode, Instructions, ReasoningOptions, Request, ResponseFormat};
+pub use request::{CacheMode, Instructions, ReasoningOptions, Request, ResponseFormat, ToolAddition};
 pub use response::{Cost, Response, UnitPrices};
 pub use rethread_events::message;
 pub use rethread_events::thread::Messages;

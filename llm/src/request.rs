@@ -28,6 +28,10 @@ pub struct Request {
     /// conversation had them, and a conversation only grows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usable_tools: Option<Arc<[String]>>,
+    /// Where in the conversation tools were added. Models that take additions get them there, so that what they were sent
+    /// before stays as it was; all others get every tool at the beginning.
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "Vec::is_empty")]
+    pub tool_additions: Vec<ToolAddition>,
     /// What system messages after the first one are.
     #[serde(default, skip_serializing_if = "Instructions::is_all")]
     pub instructions: Instructions,
@@ -101,6 +105,16 @@ pub enum ResponseFormat {
     },
 }
 
+/// Tools that were added within a conversation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ToolAddition {
+    /// How many of the messages came before.
+    pub after: usize,
+    /// The names of the tools, which are among those of the request.
+    pub tools: Vec<String>,
+}
+
 /// What system messages after the first one are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -152,12 +166,31 @@ impl Request {
         self.usable_tools.as_deref().filter(|_| !self.tools.iter().all(|tool| self.is_usable(&tool.name)))
     }
 
+    /// The tools that the conversation began with.
+    pub(crate) fn initial_tools(&self) -> impl Iterator<Item = &ToolSpec> {
+        let is_added = |tool: &ToolSpec| self.tool_additions.iter().any(|addition| addition.tools.contains(&tool.name));
+        self.tools.iter().filter(move |tool| !is_added(tool))
+    }
+
+    /// The tools that were added after the first `n` messages.
+    pub(crate) fn tools_added_after(&self, n: usize) -> impl Iterator<Item = &ToolSpec> {
+        let here = self.tool_additions.iter().filter(move |addition| addition.after == n);
+        here.flat_map(|addition| self.tools.iter().filter(|tool| addition.tools.contains(&tool.name)))
+    }
+
+    /// Whether all additions come after messages of users and tools.
+    pub(crate) fn adds_tools_after_users(&self) -> bool {
+        let role = |n: usize| self.messages.iter().nth(n.checked_sub(1)?).map(|message| message.role);
+        self.tool_additions.iter().all(|addition| matches!(role(addition.after), Some(Role::User | Role::Tool)))
+    }
+
     /// Removes the tools that may not be used.
     pub fn keep_usable_tools(&mut self) {
         if self.restricted_to().is_some() {
             self.tools = self.tools.iter().filter(|tool| self.is_usable(&tool.name)).cloned().collect();
         }
         self.usable_tools = None;
+        self.tool_additions = Vec::new();
         if self.tools.is_empty() && !self.has_tools() {
             self.tool_choice = None;
         }
@@ -172,6 +205,8 @@ impl Request {
         if n == 0 || n == 1 && is_first {
             return;
         }
+        // The messages are counted in another way now.
+        self.tool_additions = Vec::new();
         let latest = self.messages.iter().rfind(|message| is_system(message)).cloned();
         let others = self.messages.iter().filter(|message| !is_system(message)).cloned();
         self.messages = latest.into_iter().chain(others).collect();
@@ -198,6 +233,10 @@ impl Request {
                     return fail(format!("messages[{i}]: an image or document needs `data` or `url`"));
                 }
             }
+        }
+        let n = self.messages.len();
+        if let Some(i) = self.tool_additions.iter().position(|addition| !(1..=n).contains(&addition.after)) {
+            return fail(format!("tool_additions[{i}]: `after` is a number of messages, from 1 to {n}"));
         }
         for (name, value) in [("temperature", self.temperature), ("top_p", self.top_p)] {
             if value.is_some_and(|v| !v.is_finite()) {

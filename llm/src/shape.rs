@@ -54,6 +54,7 @@ impl Refused {
             "parallel_tool_calls" => request.parallel_tool_calls = None,
             "tools" => {
                 request.tools = Arc::new([]);
+                request.tool_additions = Vec::new();
                 (request.usable_tools, request.tool_choice, request.parallel_tool_calls) = (None, None, None);
             }
             "reasoning.budget_tokens" => edit_reasoning(request, |reasoning| reasoning.budget_tokens = None),
@@ -248,6 +249,18 @@ fn place(facts: &ModelFacts, provider: Provider, request: &mut Request) {
     };
     if !restricts {
         request.keep_usable_tools();
+    }
+    let adds = facts.tool_changes == Some(true)
+        && facts.system_messages == Some(SystemMessages::Anywhere)
+        && match provider {
+            // They are instructions, which follow what the user says. Without a tool at the beginning there is nothing to add
+            // to.
+            Provider::Anthropic => request.initial_tools().next().is_some() && request.adds_tools_after_users(),
+            Provider::Openai | Provider::OpenaiResponses => true,
+            _ => false,
+        };
+    if !adds {
+        request.tool_additions = Vec::new();
     }
 }
 

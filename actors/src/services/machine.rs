@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use rethread_events::event::{LlmCallCompleted, LlmExecutionRequest, ModelChoice, OperationType};
 use rethread_events::fault::{ErrorKind, ExecutionError};
-use rethread_events::ids::{CallId, Hash, ToolName};
+use rethread_events::ids::{CallId, Hash, Seq, ToolName};
 use rethread_events::json::Json;
-use rethread_events::message::ToolSpec;
+use rethread_events::message::{Role, ToolSpec};
 use rethread_events::thread::{self, Interaction, ModelRequest, Prompt, State, ToolFacts, ToolOffer, Tools};
+use rethread_llm::ToolAddition;
 use rethread_tools::Catalogue;
 
 use super::Services;
@@ -181,26 +182,36 @@ fn names_of(tools: &[String]) -> Vec<ToolName> {
 /// The tools of the calls of a conversation, each name once and in the order in which they came, and those that this call
 /// may use. A tool that is described in another way now takes the place of the earlier one.
 fn offered<E>(request: &ModelRequest, specs: impl Fn(&ToolOffer) -> Result<Arc<[ToolSpec]>, E>) -> Result<Offered, E> {
-    let execution = &request.execution;
-    let beside: Vec<ToolSpec> = execution.tools_beside().collect();
-    let own = ToolOffer { catalog: execution.tool_catalog, tools: execution.tools.clone(), beside };
-    let mut earlier = request.offers.iter().filter(|offer| ***offer != own).peekable();
-    if earlier.peek().is_none() {
-        let tools = specs(&own)?;
-        let declared = if own.beside.is_empty() { tools } else { tools.iter().chain(&own.beside).cloned().collect() };
-        return Ok(Offered { declared, usable: None });
+    let own = ToolOffer::of(Seq(0), &request.execution);
+    let mut offers: Vec<_> = request.offers.iter().map(|(after, offer)| (*after, &**offer)).collect();
+    if !offers.iter().any(|(_, offer)| offer.is_same(&own)) {
+        offers.push((request.messages.len(), &own));
+    }
+    let mut additions = Vec::new();
+    let mut added = |after: usize, tools: &[ToolSpec]| {
+        // What came before the first answer was there from the beginning.
+        let mut before = request.messages.iter().take(after);
+        if !tools.is_empty() && before.any(|message| message.role == Role::Assistant) {
+            let tools = tools.iter().map(|tool| tool.name.clone()).collect();
+            additions.push(ToolAddition { after, tools });
+        }
+    };
+    if let [(after, only)] = offers[..]
+        && only.beside.is_empty()
+    {
+        let declared = specs(only)?;
+        added(after, &declared);
+        return Ok(Offered { declared, additions, usable: None });
     }
     let mut declared: Vec<ToolSpec> = Vec::new();
-    let mut own_is_next = true;
-    for offer in request.offers.iter().map(|offer| &**offer) {
-        own_is_next &= *offer != own;
+    for (after, offer) in &offers {
+        let n_known = declared.len();
         add_tools(&mut declared, &specs(offer)?, &offer.beside);
+        added(*after, &declared[n_known..]);
     }
-    if own_is_next {
-        add_tools(&mut declared, &specs(&own)?, &own.beside);
-    }
-    let usable = own.tools.into_iter().chain(own.beside.into_iter().map(|spec| spec.name)).collect();
-    Ok(Offered { declared: declared.into(), usable: Some(usable) })
+    let own_names = || own.tools.iter().chain(own.beside.iter().map(|spec| &spec.name)).cloned().collect();
+    let usable = (offers.len() > 1).then(own_names);
+    Ok(Offered { declared: declared.into(), additions, usable })
 }
 
 fn add_tools(declared: &mut Vec<ToolSpec>, tools: &[ToolSpec], beside: &[ToolSpec]) {

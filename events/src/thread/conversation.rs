@@ -57,6 +57,8 @@ pub struct Conversation {
 /// begins with what was sent before.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
 pub struct ToolOffer {
+    /// The request of the first node that had them.
+    pub seq: Seq,
     /// The hash of the catalogue that describes the tools.
     pub catalog: Option<Hash>,
     /// The names of the tools.
@@ -66,10 +68,19 @@ pub struct ToolOffer {
 }
 
 impl ToolOffer {
-    fn of(request: &LlmExecutionRequest) -> Option<Self> {
-        let beside: Vec<_> = request.tools_beside().collect();
-        let has_any = !(request.tools.is_empty() && beside.is_empty());
-        has_any.then(|| Self { catalog: request.tool_catalog, tools: request.tools.clone(), beside })
+    /// The tools of a request.
+    pub fn of(seq: Seq, request: &LlmExecutionRequest) -> Self {
+        let beside = request.tools_beside().collect();
+        Self { seq, catalog: request.tool_catalog, tools: request.tools.clone(), beside }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.tools.is_empty() && self.beside.is_empty()
+    }
+
+    /// Whether another has the same tools.
+    pub fn is_same(&self, other: &Self) -> bool {
+        (&self.catalog, &self.tools, &self.beside) == (&other.catalog, &other.tools, &other.beside)
     }
 }
 
@@ -120,16 +131,26 @@ impl Conversation {
             self.say(seq, Arc::new(Message::text(Role::System, system)));
         }
         self.say(seq, Arc::new(Message::text(Role::User, &request.prompt)));
-        if let Some(offer) = ToolOffer::of(request)
-            && self.offers.iter().all(|known| **known != offer)
-        {
-            self.offers.push(Arc::new(offer));
+        let offer = ToolOffer::of(seq, request);
+        match self.offers.iter().position(|known| known.is_same(&offer)) {
+            None if offer.is_empty() => {}
+            None => self.offers.push(Arc::new(offer)),
+            // The try of a node that added them has failed, and nothing of it is left: this one adds them.
+            Some(n) if n > 0 && self.end_of(self.offers[n].seq) == 0 => self.offers[n] = Arc::new(offer),
+            Some(_) => {}
         }
     }
 
-    /// The tools of its calls so far.
-    pub(super) fn offers(&self) -> &[Arc<ToolOffer>] {
-        &self.offers
+    /// The tools of its calls so far, in the order in which they came. Each with the number of messages that came before: 0
+    /// if those of its node are not there any more.
+    pub(super) fn offers(&self) -> Vec<(usize, Arc<ToolOffer>)> {
+        self.offers.iter().map(|offer| (self.end_of(offer.seq), offer.clone())).collect()
+    }
+
+    /// How many messages there are up to the last one of an event; 0 if there is none of it.
+    fn end_of(&self, seq: Seq) -> usize {
+        let n_after = self.entries.iter().rev().position(|entry| entry.seq == seq);
+        n_after.map_or(0, |n| self.entries.len() - n)
     }
 
     /// The messages of the last turn of a model node, which may still run.

@@ -21,9 +21,9 @@ pub struct ModelRequest {
     pub execution: Arc<LlmExecutionRequest>,
     /// The conversation as the model sees it, instructions in their places. The last ones are in force.
     pub messages: Messages,
-    /// The tools of the calls of this conversation so far, those of this call among them. Only those of the execution may
-    /// be used.
-    pub offers: Vec<Arc<ToolOffer>>,
+    /// The tools of the calls of this conversation so far, those of this call among them, each with the number of messages
+    /// that came before. Only those of the execution may be used.
+    pub offers: Vec<(usize, Arc<ToolOffer>)>,
     /// How many of the messages were there before the node was entered.
     pub n_before: usize,
     /// How it may use tools; absent when it is offered none.

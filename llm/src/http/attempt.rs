@@ -16,7 +16,7 @@ use crate::error::{ErrorKind, LlmError};
 use crate::request::Request;
 use crate::response::{Cost, Response};
 use crate::secret::{Key, without_secrets};
-use crate::wire::{AnswerContext, Built, Progress, fault};
+use crate::wire::{AnswerContext, BETAS, Built, Progress, fault};
 
 /// How long a stream may still take to end after the answer is whole: only figures can follow.
 const ENDING_MS: u64 = 5_000;
@@ -119,10 +119,14 @@ impl HttpClient {
                 headers.insert(HeaderName::from_static("traceparent"), value);
             }
             for (name, value) in &built.headers {
-                // What the profile says wins over what the protocol says.
-                if let Ok(value) = HeaderValue::from_str(value)
-                    && !self.own_headers.contains_key(*name)
-                {
+                // What the profile says wins over what the protocol says, and the betas of both are needed.
+                let own = self.own_headers.get(*name).and_then(|own| own.to_str().ok());
+                let value = match own {
+                    Some(own) if *name == BETAS => format!("{own},{value}"),
+                    Some(_) => continue,
+                    None => value.clone(),
+                };
+                if let Ok(value) = HeaderValue::from_str(&value) {
                     headers.insert(HeaderName::from_static(name), value);
                 }
             }

@@ -12,6 +12,9 @@ use crate::request::Request;
 use crate::response::Response;
 use crate::sse::Event;
 
+/// The header with the betas that a request uses, a list.
+pub(crate) const BETAS: &str = "anthropic-beta";
+
 /// One protocol: the address and the form of a request, and how to read its answer.
 pub(crate) trait Wire: Send + Sync {
     /// The path that is added to the base URL, and the query.

@@ -176,6 +176,38 @@ fn other_instructions_and_tools_are_appended() {
 }
 
 #[test]
+fn tools_of_later_nodes_are_appended() {
+    for (protocol, model) in MODELS.into_iter().filter(|(_, model)| appends(model) && *model != "gpt-4.1-mini") {
+        let lane = Lane::of(protocol, model);
+        lane.scene.write("notes.txt", "milk, eggs");
+        // OpenAI takes tools at any place, Anthropic after tools at the beginning.
+        let first = match protocol {
+            Protocol::Anthropic => "tool_mode: auto, available_tools: [read_file]",
+            _ => "tool_mode: none",
+        };
+        lane.workflow(
+            "work",
+            &format!(
+                r#"nodes:
+  - {{id: a, llm: {{profile_id: main, system_prompt: S., user_prompt: first, {first}}}}}
+  - {{id: b, llm: {{profile_id: main, system_prompt: S., user_prompt: CALL list_folder, tool_mode: auto, available_tools: [list_folder]}}}}
+  - {{id: c, llm: {{profile_id: main, system_prompt: T., user_prompt: CALL search_text, tool_mode: auto, available_tools: [search_text, list_folder]}}}}
+  - {{id: d, llm: {{profile_id: main, user_prompt: last}}}}
+"#
+            ),
+        );
+        lane.run("run work.yaml --quiet --input x").ok();
+        let requests = lane.accepted();
+        check(model, &requests);
+        for request in &requests[1..] {
+            assert_eq!(request.sent("tools"), requests[0].sent("tools"), "{model}");
+        }
+        let called: Vec<_> = lane.events("TOOL_EXECUTION_REQUEST").iter().map(|e| e["data"]["name"].clone()).collect();
+        assert_eq!(called, ["list_folder", "search_text"], "{model}");
+    }
+}
+
+#[test]
 fn agents_that_share_the_conversation() {
     for (protocol, model) in MODELS.into_iter().filter(|(_, model)| appends(model)) {
         let lane = Lane::of(protocol, model);

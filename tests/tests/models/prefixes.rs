@@ -137,7 +137,28 @@ fn nodes_with_other_tools() {
         check(&lane);
         let called: Vec<_> = lane.events("TOOL_EXECUTION_REQUEST").iter().map(|e| e["data"]["name"].clone()).collect();
         assert_eq!(called, ["list_folder", "search_text", "list_folder"], "{model}");
+        // The later tool was added where it came, so that every thought still fits.
+        assert_eq!(lane.thoughts_left_out(), [0; 0], "{model}");
     }
+}
+
+#[test]
+fn tools_of_a_second_try_are_added_there() {
+    let lane = lane("claude-sonnet-5-5");
+    lane.workflow(
+        "work",
+        r#"nodes:
+  - {id: a, llm: {profile_id: main, user_prompt: CALL list_folder, tool_mode: auto, available_tools: [list_folder]}}
+  - id: b
+    retry: {max_retries: 1, delay_ms: 1}
+    llm: {profile_id: main, user_prompt: CALL search_text, tool_mode: auto, available_tools: [search_text], max_iterations: 1}
+    on_error: c
+  - {id: c, llm: {profile_id: main, user_prompt: last}}
+"#,
+    );
+    lane.run("run work.yaml --quiet --input x");
+    check(&lane);
+    assert_eq!(lane.thoughts_left_out(), [0; 0]);
 }
 
 #[test]

@@ -71,7 +71,7 @@ impl State {
             (ToolMode::Required, None) if is_first => Some(ToolChoice::Required),
             (ToolMode::Auto | ToolMode::Required, _) => Some(ToolChoice::Auto),
         };
-        let (offers, form) = (self.conversation.offers().to_vec(), agent_loop.answer_form());
+        let (offers, form) = (self.conversation.offers(), agent_loop.answer_form());
         ModelRequest { execution, messages, offers, n_before, tool_choice, iteration, form }
     }
 
@@ -83,7 +83,7 @@ impl State {
         let n_before = messages.len();
         instructions(&execution).into_iter().for_each(|message| messages.push(message));
         messages.push(Arc::new(Message::text(Role::User, &execution.prompt)));
-        let offers = self.conversation.offers().to_vec();
+        let offers = self.conversation.offers();
         Some(ModelRequest { execution, messages, offers, n_before, tool_choice: None, iteration: 1, form: None })
     }
 

@@ -13,7 +13,7 @@ use super::NAME;
 use crate::error::{ErrorKind, LlmError};
 use crate::models::{ModelFacts, PromptCache, SystemMessages, Thinking};
 use crate::request::{CacheMode, Request, ResponseFormat};
-use crate::wire::{Built, draft, merge_extra, subset};
+use crate::wire::{BETAS, Built, draft, merge_extra, subset};
 
 /// The present version of the API, and the one that still takes parameters of sampling.
 /// <https://platform.claude.com/docs/en/api/versioning>
@@ -22,6 +22,9 @@ const VERSION_WITH_SAMPLING: &str = "2023-06-01";
 /// The beta in which a request says what happens to thoughts that do not fit.
 /// <https://platform.claude.com/docs/en/build-with-claude/preserved-thinking/prefix-checks>
 const BINDING_BETA: &str = "thinking-binding-controls-2026-08-01";
+/// The beta in which a message of the conversation defines tools.
+/// <https://platform.claude.com/docs/en/build-with-claude/mid-conversation-system-messages>
+const ADDITIONS_BETA: &str = "inline-tools-2026-09-15";
 /// The longest answer when the request does not say, for the provider wants a figure: this, or what the model gives
 /// at most.
 const MAX_TOKENS: u64 = 16_384;
@@ -39,7 +42,7 @@ pub(super) fn build(facts: &ModelFacts, request: &Request) -> Result<Built, LlmE
     let instructions = request.messages.iter().take(if in_place { leading } else { usize::MAX }).filter(is_first);
     let mut system: Vec<Value> =
         instructions.flat_map(|m| m.content.iter().filter_map(Part::as_text)).filter_map(text_block).collect();
-    let mut tools: Vec<Value> = request.tools.iter().map(tool).collect();
+    let mut tools: Vec<Value> = request.initial_tools().map(tool).collect();
     if tools.is_empty() && !request.has_tools() {
         tools = used_tools(request);
     }
@@ -75,8 +78,11 @@ pub(super) fn build(facts: &ModelFacts, request: &Request) -> Result<Built, LlmE
     let mut built = Built { changes: prefix.changes(), prefix: is_bound.then(|| prefix.hash()), ..Built::default() };
     let samples = ["temperature", "top_p", "top_k"].iter().any(|name| body.contains_key(*name));
     built.headers.push(("anthropic-version", if samples { VERSION_WITH_SAMPLING } else { VERSION }.to_owned()));
-    if body.get("thinking").is_some_and(|thinking| thinking.get("block_binding").is_some()) {
-        built.headers.push(("anthropic-beta", BINDING_BETA.to_owned()));
+    let binds = body.get("thinking").is_some_and(|thinking| thinking.get("block_binding").is_some());
+    let adds = !request.tool_additions.is_empty();
+    let betas: Vec<&str> = binds.then_some(BINDING_BETA).into_iter().chain(adds.then_some(ADDITIONS_BETA)).collect();
+    if !betas.is_empty() {
+        built.headers.push((BETAS, betas.join(",")));
     }
     built.body = Value::Object(body);
     Ok(built)
@@ -194,13 +200,13 @@ fn messages(request: &Request, in_place: bool, prefix: &mut Prefix) -> Result<Ve
         open = Some(Turn { blocks, ..Turn::default() });
     }
     for (i, message) in request.messages.iter().enumerate() {
+        let added = || request.tools_added_after(i + 1).map(addition);
         if message.role == Role::System {
-            if in_place && !is_leading {
-                let block = text_block(&draft::instructions(request, message));
-                match &mut open {
-                    Some(turn) if !turn.assistant => turn.instructions.extend(block),
-                    _ => waiting.extend(block),
-                }
+            let said = (in_place && !is_leading).then(|| text_block(&draft::instructions(request, message)));
+            let blocks = said.flatten().into_iter().chain(added());
+            match &mut open {
+                Some(turn) if !turn.assistant => turn.instructions.extend(blocks),
+                _ => waiting.extend(blocks),
             }
             continue;
         }
@@ -226,8 +232,11 @@ fn messages(request: &Request, in_place: bool, prefix: &mut Prefix) -> Result<Ve
             let why = format!("messages[{i}]: the user message has no text, and Anthropic refuses empty messages");
             return Err(LlmError::new(ErrorKind::InvalidRequest, NAME, why));
         }
-        if !assistant {
+        if assistant {
+            waiting.extend(added());
+        } else {
             turn.instructions.append(&mut waiting);
+            turn.instructions.extend(added());
         }
     }
     if let Some(turn) = open {
@@ -408,6 +417,10 @@ fn tool(tool: &ToolSpec) -> Value {
     }
     out.insert("input_schema".into(), draft::schema(&tool.parameters));
     Value::Object(out)
+}
+
+fn addition(spec: &ToolSpec) -> Value {
+    json!({ "type": "tool_addition", "tool": { "type": "tool_definition", "definition": tool(spec) } })
 }
 
 /// The tools that the conversation used, if the request declares none, because it is rejected otherwise.

@@ -1,6 +1,6 @@
 //! A neutral request in the words of Responses.
 
-use rethread_events::message::{Media, Message, Part, ProviderTool, Reasoning, Role, ToolChoice, ToolResult};
+use rethread_events::message::{Media, Message, Part, ProviderTool, Reasoning, Role, ToolChoice, ToolResult, ToolSpec};
 use serde_json::{Map, Value, json};
 
 use super::{NAME, OpenaiResponses};
@@ -27,11 +27,16 @@ pub(super) fn body(wire: &OpenaiResponses, request: &Request) -> Value {
             body.insert("instructions".into(), text.into());
         }
     }
-    for message in request.messages.iter().skip(leading) {
+    for (i, message) in request.messages.iter().enumerate().skip(leading) {
         if message.role == Role::System {
             input.push(json!({ "role": "developer", "content": draft::instructions(request, message) }));
         } else {
             push_message(message, &mut input);
+        }
+        let added: Vec<Value> = request.tools_added_after(i + 1).map(|spec| tool(facts, spec)).collect();
+        if !added.is_empty() {
+            // <https://developers.openai.com/api/docs/guides/keep-prefix-unchanged>
+            input.push(json!({ "type": "additional_tools", "role": "developer", "tools": added }));
         }
     }
     body.insert("input".into(), input.into());
@@ -49,25 +54,7 @@ pub(super) fn body(wire: &OpenaiResponses, request: &Request) -> Value {
 }
 
 fn tools(facts: &ModelFacts, request: &Request, body: &mut Map<String, Value>) {
-    let tools: Vec<Value> = request
-        .tools
-        .iter()
-        .map(|tool| {
-            let mut out = Map::new();
-            out.insert("type".into(), "function".into());
-            out.insert("name".into(), tool.name.as_str().into());
-            if let Some(description) = &tool.description {
-                out.insert("description".into(), description.as_str().into());
-            }
-            let strict = draft::declared(&tool.parameters).filter(|_| facts.strict_tools == Some(true));
-            let strict = strict.and_then(subset::strict);
-            // Left out, it would mean true here, and most schemas do not meet its terms.
-            let is_strict = strict.is_some();
-            out.insert("parameters".into(), strict.unwrap_or_else(|| draft::schema(&tool.parameters)));
-            out.insert("strict".into(), is_strict.into());
-            Value::Object(out)
-        })
-        .collect();
+    let tools: Vec<Value> = request.initial_tools().map(|spec| tool(facts, spec)).collect();
     if !tools.is_empty() {
         body.insert("tools".into(), tools.into());
     }
@@ -92,6 +79,22 @@ fn tools(facts: &ModelFacts, request: &Request, body: &mut Map<String, Value>) {
     if let Some(parallel) = request.parallel_tool_calls {
         body.insert("parallel_tool_calls".into(), parallel.into());
     }
+}
+
+fn tool(facts: &ModelFacts, tool: &ToolSpec) -> Value {
+    let mut out = Map::new();
+    out.insert("type".into(), "function".into());
+    out.insert("name".into(), tool.name.as_str().into());
+    if let Some(description) = &tool.description {
+        out.insert("description".into(), description.as_str().into());
+    }
+    let strict = draft::declared(&tool.parameters).filter(|_| facts.strict_tools == Some(true));
+    let strict = strict.and_then(subset::strict);
+    // Left out, it would mean true here, and most schemas do not meet its terms.
+    let is_strict = strict.is_some();
+    out.insert("parameters".into(), strict.unwrap_or_else(|| draft::schema(&tool.parameters)));
+    out.insert("strict".into(), is_strict.into());
+    Value::Object(out)
 }
 
 /// `stop`, `top_k` and `seed` are unknown here and left out, as is a thinking budget in tokens.
