@@ -17,7 +17,9 @@ use rethread_llm::mock::{Mock, MockScript};
 use rethread_llm::profiles::{ProfileError, RecordedProfile};
 use rethread_llm::provider::PROVIDERS;
 use rethread_llm::tokens::Counter;
-use rethread_llm::{Client, Instructions, LlmError, Profiles, Provider, Request, Response, ResponseFormat, relay};
+use rethread_llm::{
+    Client, Instructions, LlmError, Profiles, Provider, Request, Response, ResponseFormat, ToolAddition, relay,
+};
 
 /// The key under which a node of the provider `mock` has its script.
 const SCRIPT: &str = "script";

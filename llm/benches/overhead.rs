@@ -1,6 +1,6 @@
-//! What a client adds to a call: CPU time per whole call on loopback, per streamed chunk, memory of many streams at
-//! once, and the speed of counting. The CPU time is that of the thread that runs the client alone; the server has
-//! one of its own.
+//! What a client adds to a call: CPU time per whole call on loopback, per streamed chunk, and to build a large request, each
+//! beside a floor in the same run; memory of many streams at once, and the speed of counting. The CPU time is that of the
+//! thread that runs the client alone; the server has one of its own.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use rethread_events::message::{Message, Role};
+use rethread_events::message::{Message, Role, ToolSpec};
 use rethread_llm::tokens::Encoding;
 use rethread_llm::{CallContext, Client, Delta, Listener, Profile, Profiles, Provider, Request};
 
@@ -139,6 +139,29 @@ fn calls(c: &mut Criterion) {
     let mut group = c.benchmark_group("cpu of the client");
     group.sample_size(20).measurement_time(Duration::from_secs(3)).warm_up_time(Duration::from_millis(500));
     let (whole, streamed) = (request(false), request(true));
+    // The floor: the HTTP library alone, with bodies of the same size, of which nothing is read.
+    let http = reqwest::Client::new();
+    let url = format!("http://{address}/v1/chat/completions");
+    let body = |request: &Request| serde_json::to_vec(request).unwrap();
+    let bodies = [body(&whole), body(&streamed)];
+    let mut floor = |name: &str, body: &Vec<u8>| {
+        group.bench_function(name, |b| {
+            b.iter_custom(|n| {
+                runtime.block_on(async {
+                    let start = cpu();
+                    for _ in 0..n {
+                        let mut answer = http.post(&url).body(body.clone()).send().await.unwrap();
+                        while let Some(piece) = answer.chunk().await.unwrap() {
+                            black_box(piece);
+                        }
+                    }
+                    cpu() - start
+                })
+            });
+        });
+    };
+    floor("floor of a whole call", &bodies[0]);
+    floor("floor of 2000 streamed chunks", &bodies[1]);
     group.bench_function("whole call on loopback", |b| {
         b.iter_custom(|n| {
             runtime.block_on(async {
@@ -164,6 +187,32 @@ fn calls(c: &mut Criterion) {
             })
         });
     });
+    group.finish();
+}
+
+/// A conversation of 1 MB and its tools as a provider is sent them, in bytes. The floor writes the conversation alone as JSON.
+fn large_requests(c: &mut Criterion) {
+    let text = "A sentence of this conversation, with \"quotes\" and a line.\n".repeat(16);
+    let turn = |role| Arc::new(Message::text(role, text.clone()));
+    let n_messages = (1 << 20) / text.len();
+    let messages: Vec<_> = (0..n_messages).map(|n| turn(if n % 2 == 0 { Role::User } else { Role::Assistant })).collect();
+    let parameters = serde_json::json!({"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]});
+    let tool = |n| ToolSpec { name: format!("tool_{n}"), description: Some("Does it.".into()), parameters: parameters.clone().into() };
+    let mut group = c.benchmark_group("request of 1 MB");
+    group.sample_size(20).measurement_time(Duration::from_secs(3)).warm_up_time(Duration::from_millis(500));
+    group.bench_function("floor", |b| b.iter(|| serde_json::to_vec(black_box(&messages)).unwrap()));
+    for (provider, model) in [
+        (Provider::OpenaiChat, "gpt-4.1"),
+        (Provider::OpenaiResponses, "gpt-6.1-sol"),
+        (Provider::Anthropic, "claude-sonnet-5-5"),
+        (Provider::Gemini, "gemini-3.8-flash"),
+    ] {
+        let recorded = Profiles::empty().recorded_for(provider, model).unwrap();
+        let request = Request { tools: (0..20).map(tool).collect(), ..Request::new(model, messages.clone()) };
+        group.bench_function(provider.name(), |b| {
+            b.iter(|| serde_json::to_vec(&recorded.body(black_box(&request)).unwrap()).unwrap());
+        });
+    }
     group.finish();
 }
 
@@ -210,5 +259,5 @@ fn counting(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, calls, counting, many_streams);
+criterion_group!(benches, calls, large_requests, counting, many_streams);
 criterion_main!(benches);
