@@ -195,9 +195,15 @@ fn large_requests(c: &mut Criterion) {
     let text = "A sentence of this conversation, with \"quotes\" and a line.\n".repeat(16);
     let turn = |role| Arc::new(Message::text(role, text.clone()));
     let n_messages = (1 << 20) / text.len();
-    let messages: Vec<_> = (0..n_messages).map(|n| turn(if n % 2 == 0 { Role::User } else { Role::Assistant })).collect();
-    let parameters = serde_json::json!({"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]});
-    let tool = |n| ToolSpec { name: format!("tool_{n}"), description: Some("Does it.".into()), parameters: parameters.clone().into() };
+    let messages: Vec<_> =
+        (0..n_messages).map(|n| turn(if n % 2 == 0 { Role::User } else { Role::Assistant })).collect();
+    let parameters =
+        serde_json::json!({"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]});
+    let tool = |n| ToolSpec {
+        name: format!("tool_{n}"),
+        description: Some("Does it.".into()),
+        parameters: parameters.clone().into(),
+    };
     let mut group = c.benchmark_group("request of 1 MB");
     group.sample_size(20).measurement_time(Duration::from_secs(3)).warm_up_time(Duration::from_millis(500));
     group.bench_function("floor", |b| b.iter(|| serde_json::to_vec(black_box(&messages)).unwrap()));

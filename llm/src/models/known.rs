@@ -159,6 +159,7 @@ fn present_default(provider: Provider, address: Address, model: &str) -> ModelFa
                 efforts: (reasons && !compatible)
                     .then(|| ["low", "medium", "high", "xhigh", "max"].map(str::to_owned).to_vec()),
                 system_messages: Some(if compatible { SystemMessages::First } else { SystemMessages::Anywhere }),
+                tool_changes: Some(reasons && !compatible),
                 cache: Some(if compatible { PromptCache::None } else { PromptCache::Implicit }),
                 ..ModelFacts::default()
             }

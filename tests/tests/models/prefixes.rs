@@ -150,14 +150,15 @@ fn tools_of_a_second_try_are_added_there() {
         r#"nodes:
   - {id: a, llm: {profile_id: main, user_prompt: CALL list_folder, tool_mode: auto, available_tools: [list_folder]}}
   - id: b
-    retry: {max_retries: 1, delay_ms: 1}
+    retry: {max_attempts: 2, backoff_ms: 1, on: [limit]}
     llm: {profile_id: main, user_prompt: CALL search_text, tool_mode: auto, available_tools: [search_text], max_iterations: 1}
     on_error: c
   - {id: c, llm: {profile_id: main, user_prompt: last}}
 "#,
     );
-    lane.run("run work.yaml --quiet --input x");
+    lane.run("run work.yaml --quiet --input x").ok();
     check(&lane);
+    assert_eq!(lane.events("NODE_STARTED").len(), 4);
     assert_eq!(lane.thoughts_left_out(), [0; 0]);
 }
 
