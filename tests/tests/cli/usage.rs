@@ -129,6 +129,7 @@ fn the_help_lists_the_commands() {
         tail         Print the events of the whole log
         replay       Show the state of a thread at an event, a checkpoint or a time
         explain      Explain what a thread did, where time and money went, and why it failed
+        media        List the files that models made in a thread, or write them to a folder
         usage        Sum up the usage of models and tools
         diff         Show the changes between two moments of one thread or of two
         bisect       Find the first event after which an expression is true
