@@ -83,7 +83,7 @@ fn input_is_text_json_or_a_file() {
 fn validate_and_schema_need_no_log() {
     let scene = scene();
     let valid = scene.run("validate greeting.yaml asking.yaml --json").ok().json();
-    assert_eq!(keys(&valid[0]), "file valid name hash faults not_checked options");
+    assert_eq!(keys(&valid[0]), "file valid name hash faults not_checked options warnings");
     assert_eq!((&valid[0]["valid"], &valid[1]["name"]), (&json!(true), &json!("asking")));
     scene.write("wrong.yaml", GREETING.replace("{{ input }}?", "{{ input "));
     let wrong = scene.run("validate greeting.yaml wrong.yaml --json").code(3).json();
