@@ -63,7 +63,7 @@ fn an_error_of_the_call_is_an_object_and_exit_code_1() {
 fn invalid_input_is_reported_on_stderr() {
     expect![[r#"
         2
-        ! error: - is not a request: unknown field `message`, expected one of `model`, `messages`, `tools`, `tool_choice`, `parallel_tool_calls`, `max_tokens`, `temperature`, `top_p`, `top_k`, `seed`, `stop`, `response_format`, `reasoning`, `extra`, `stream` at line 1 column 10
+        ! error: - is not a request: unknown field `message`, expected one of `model`, `messages`, `tools`, `usable_tools`, `tool_additions`, `instructions`, `tool_choice`, `parallel_tool_calls`, `max_tokens`, `temperature`, `top_p`, `top_k`, `seed`, `stop`, `response_format`, `reasoning`, `service_tier`, `verbosity`, `cache`, `extra`, `stream` at line 1 column 10
     "#]]
     .assert_eq(&shown(&["llm", "call", "--provider", "mock", "--request", "-"], r#"{"message":[]}"#));
     expect![[r#"

@@ -45,7 +45,7 @@ fn places_are_those_in_the_joined_text() {
 fn lines_name_each_source_once_and_each_file() {
     expect![[r#"
         source [1] First https://a.example/1
-        source [2] Second␛[2J https://b.example/
+        source [2] Second⟨U+001B⟩[2J https://b.example/
         image ../../etc/⟨U+202E⟩leaf.png, image/png, 5 bytes
         audio, application/octet-stream, https://c.example/sound"#]]
     .assert_eq(&lines(&answer()).join("\n"));
