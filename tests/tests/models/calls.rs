@@ -95,3 +95,35 @@ fn complete_calls_of_a_cut_answer_run() {
     ran.ok();
     assert_eq!(events(&scene, "TOOL_EXECUTION_COMPLETED").len(), 1, "no limit cut it");
 }
+
+/// A stream with these pieces of calls, the last chunk with the reason to end.
+fn streamed(chunks: &[&[Value]]) -> Said {
+    let last = chunks.len() - 1;
+    let chunk = |(i, calls): (usize, &&[Value])| {
+        let finish = if i == last { json!("tool_calls") } else { Value::Null };
+        json!({ "id": "c", "model": "m", "choices": [{ "index": 0, "delta": { "tool_calls": calls }, "finish_reason": finish }] })
+    };
+    Said::Stream(chunks.iter().enumerate().map(chunk).collect())
+}
+
+fn piece(index: u64, id: &str, arguments: &str) -> Value {
+    json!({ "index": index, "id": id, "type": "function", "function": { "name": "read_file", "arguments": arguments } })
+}
+
+#[test]
+fn call_repeated_whole_in_the_last_piece_runs_once() {
+    let (one, two) = (piece(0, "a", "{\"path\": \"kept.txt\"}"), piece(1, "b", "{\"path\": \"kept.txt\"}"));
+    let rest = json!({ "index": 0, "function": { "arguments": "{\"path\": \"kept.txt\"}" } });
+    for (chunks, n) in [
+        (vec![vec![one.clone()], vec![one.clone()]], 1),
+        (vec![vec![piece(0, "a", "")], vec![rest], vec![one.clone()]], 1),
+        (vec![vec![one.clone()], vec![two.clone()], vec![one.clone(), two.clone()]], 2),
+        // The same id and another index is another call.
+        (vec![vec![one.clone()], vec![piece(1, "a", "{\"path\": \"kept.txt\"}")]], 2),
+    ] {
+        let chunks: Vec<&[Value]> = chunks.iter().map(Vec::as_slice).collect();
+        let (scene, _, ran) = run(Wire::OpenaiChat, streamed(&chunks));
+        ran.ok();
+        assert_eq!(events(&scene, "TOOL_EXECUTION_COMPLETED").len(), n, "{chunks:?}");
+    }
+}
