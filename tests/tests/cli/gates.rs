@@ -89,6 +89,15 @@ fn text_as_condition_fails_and_opens_no_gate() {
 }
 
 #[test]
+fn answer_that_sets_output_is_the_output() {
+    let scene = Scene::new();
+    scene.write("o.yaml", "version: '1'\nname: o\nnodes:\n  - {id: q, user_interaction: {operation_type: UPDATE_VARIABLES, prompt: 'How many?', answer: number, variables: [{variable_name: output, expression: input * 3}]}}\n");
+    scene.run("run o.yaml --no-input --input x").code(4);
+    answer(&scene, "--text", "7").ok();
+    assert_eq!(output(&scene), json!(21));
+}
+
+#[test]
 fn choice_question_takes_its_choices_only() {
     let scene = gate(
         "answer: choice\n      choices: [ship it, wait]\n      variables: [{variable_name: approved, expression: \"input == 'ship it'\"}]",

@@ -218,6 +218,9 @@ impl State {
         }
         for update in &e.results.variables {
             if !self.set_in(update.scope, &update.name, update.value.clone()) {
+        if let (Work::Done { output }, Some(set)) = (self.work()?, e.results.output()) {
+            output.clone_from(set);
+        }
                 return Err(TransitionError("there is no such scope here"));
             }
         }
