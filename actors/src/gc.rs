@@ -17,6 +17,7 @@ use crate::error::{ControlError, ReadError, RuntimeError};
 use crate::family;
 use crate::kept_schedules;
 use crate::recorded::event;
+use crate::request_keys::delete_threads;
 use crate::runtime::Runtime;
 use crate::selection;
 use crate::stream_keys;
@@ -291,10 +292,10 @@ impl Batch {
             }
         }
         let all: Vec<ThreadId> = families.iter().flat_map(|going| &going.family).copied().collect();
-        let is_done = !all.is_empty() && store.delete_all(&all).is_ok();
+        let is_done = !all.is_empty() && delete_threads(store, &all).is_ok();
         for Going { gone, family, .. } in families {
             let id = gone.summary.thread_id;
-            match if is_done { Ok(()) } else { store.delete_all(&family) } {
+            match if is_done { Ok(()) } else { delete_threads(store, &family) } {
                 Ok(()) => {
                     tracing::info!(target: "audit", thread = %id, %by, "thread deleted");
                     collected.threads.push(gone);

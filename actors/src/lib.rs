@@ -118,6 +118,7 @@ mod recovery;
 mod registry;
 mod remembered;
 mod request_body;
+mod request_keys;
 mod rerun;
 mod resume_tree;
 mod run;
@@ -264,6 +265,7 @@ pub mod operate {
     pub use crate::monitor::MonitorStats;
     pub use crate::permit_waits::WaitingCall;
     pub use crate::request_body::RequestBody;
+    pub use crate::request_keys::{OPEN_KEYS, REQUEST_KEYS, USED_KEYS};
     pub use crate::rerun::{RerunReport, rerun};
     #[cfg(feature = "schedules")]
     pub use crate::schedules::BACKFILL_MAX;

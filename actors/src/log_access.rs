@@ -35,6 +35,12 @@ pub trait LogAccess {
     /// # Errors
     /// As [`LogAccess::put_value`].
     fn remove_value(&self, name: &str) -> Result<(), StoreError>;
+
+    /// Stores values under names, or removes them (`None`): all of it or nothing. This is durable when this returns. Blocks.
+    ///
+    /// # Errors
+    /// As [`LogAccess::put_value`].
+    fn put_values(&self, values: &[(String, Option<Vec<u8>>)]) -> Result<(), StoreError>;
 }
 
 impl Runtime {
@@ -94,6 +100,11 @@ impl LogAccess for Runtime {
     fn remove_value(&self, name: &str) -> Result<(), StoreError> {
         check_name(name)?;
         self.store().remove_value(name)
+    }
+
+    fn put_values(&self, values: &[(String, Option<Vec<u8>>)]) -> Result<(), StoreError> {
+        values.iter().try_for_each(|(name, _)| check_name(name))?;
+        self.store().release_blobs(&[], values)
     }
 }
 

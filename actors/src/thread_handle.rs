@@ -23,6 +23,7 @@ use crate::labels::labels_of;
 use crate::load;
 use crate::outcome::{Outcome, OutcomeError};
 use crate::recent_ends::Wanted;
+use crate::request_keys::delete_threads;
 use crate::runtime::Runtime;
 use crate::shared::ask::{ask, retry_elsewhere};
 use crate::shared::request::Request;
@@ -474,7 +475,7 @@ impl ThreadHandle {
         let delete = move || {
             let store = &*registry.services.store;
             let family = family::ended_family(store, id)?;
-            let deleted = store.delete_all(&family);
+            let deleted = delete_threads(store, &family);
             registry.recent_ends.deleted();
             Ok::<_, ControlError>(deleted?)
         };

@@ -52,6 +52,7 @@ impl Wire {
     fn answer(self, number: usize, said: &Said) -> Value {
         match (self, said) {
             (_, Said::Whole(answer)) => answer.clone(),
+            (_, Said::Stream(events)) => json!(events),
             (Self::OpenaiChat, Said::Text(text)) => chat("stop", &json!({ "role": "assistant", "content": text })),
             (Self::OpenaiChat, Said::Call(name, arguments)) => {
                 let function = json!({ "name": name, "arguments": arguments.to_string() });
@@ -118,6 +119,8 @@ pub enum Said {
     Call(String, Value),
     /// This whole answer, for every protocol.
     Whole(Value),
+    /// A stream of these events, for every protocol.
+    Stream(Vec<Value>),
 }
 
 /// A provider that listens. Its thread ends with the process.
@@ -216,7 +219,7 @@ fn serve(stream: TcpStream, says: &impl Fn(usize, &Value) -> Said, kept: &Mutex<
     }
     if path == "/v1/models" {
         let models: Vec<_> = MODELS.iter().map(|id| json!({ "id": id, "object": "model" })).collect();
-        return send(reader.get_mut(), &json!({ "object": "list", "data": models }).to_string());
+        return send(reader.get_mut(), "application/json", &json!({ "object": "list", "data": models }).to_string());
     }
     let mut body = vec![0; n_bytes];
     reader.read_exact(&mut body)?;
@@ -227,10 +230,16 @@ fn serve(stream: TcpStream, says: &impl Fn(usize, &Value) -> Said, kept: &Mutex<
         kept.push(body);
         kept.len() - 1
     };
-    send(reader.get_mut(), &wire.answer(number, &says(number, &request)).to_string())
+    match says(number, &request) {
+        Said::Stream(events) => {
+            let events: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
+            send(reader.get_mut(), "text/event-stream", &(events + "data: [DONE]\n\n"))
+        }
+        said => send(reader.get_mut(), "application/json", &wire.answer(number, &said).to_string()),
+    }
 }
 
-fn send(stream: &mut TcpStream, answer: &str) -> std::io::Result<()> {
-    let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close";
+fn send(stream: &mut TcpStream, kind: &str, answer: &str) -> std::io::Result<()> {
+    let head = format!("HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\nconnection: close");
     write!(stream, "{head}\r\ncontent-length: {}\r\n\r\n{answer}", answer.len())
 }

@@ -56,6 +56,29 @@ fn sorted<const N: usize>(workflows: [&Arc<Workflow>; N]) -> Vec<Hash> {
 }
 
 #[test]
+fn deletion_marks_the_open_key_of_its_thread_as_used() {
+    block_on(async {
+        let folder = tempfile::tempdir().unwrap();
+        let runtime = start(folder.path()).await;
+        let workflow = version(1, false);
+        let mut ids = Vec::new();
+        for key in ["collected", "deleted", "kept"] {
+            let id = run(&runtime, &workflow).await;
+            let value = format!(r#"{{"thread": "{id}", "more": 1}}"#);
+            runtime.store().put_value(&format!("idempotency/open/{key}"), value.as_bytes()).unwrap();
+            ids.push(id);
+        }
+        runtime.thread(ids[1]).delete().await.unwrap();
+        runtime.gc(Retention { limit: Some(1), ..Retention::default() }).await.unwrap();
+        let left = runtime.store().values("idempotency/").unwrap();
+        let names: Vec<_> = left.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["idempotency/open/kept", "idempotency/used/collected", "idempotency/used/deleted"]);
+        assert!(left[1].1.ends_with(br#""more": 1}"#), "the value stays");
+        runtime.shutdown().await.unwrap();
+    });
+}
+
+#[test]
 fn definitions_that_only_deleted_threads_ran_on_are_removed() {
     block_on(async {
         let folder = tempfile::tempdir().unwrap();

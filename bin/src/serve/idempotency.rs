@@ -5,14 +5,12 @@ use std::collections::HashSet;
 
 use actix_web::HttpRequest;
 use parking_lot::Mutex;
-use rethread::operate::LogAccess as _;
+use rethread::operate::{LogAccess as _, OPEN_KEYS, REQUEST_KEYS, USED_KEYS};
 use rethread::{Hash, Runtime, ThreadId, Time};
 use serde::{Deserialize, Serialize};
 
 use super::problem::{Kind, Problem};
 
-/// The prefix of the values for keys that were used.
-const NAMES: &str = "idempotency/";
 /// The longest key, in bytes.
 const KEY_BYTES_MAX: usize = 255;
 /// How long a key is remembered.
@@ -28,15 +26,12 @@ struct Used {
     /// The thread that the request is about: the one it started, or the one that asks.
     thread: ThreadId,
     at: Time,
-    /// Whether that thread had begun: where it is not there any more it was deleted.
-    #[serde(default)]
-    begun: bool,
 }
 
 /// The keys that were used.
 pub(crate) struct Keys {
     runtime: Runtime,
-    in_progress: Mutex<HashSet<String>>,
+    in_progress: Mutex<HashSet<Hash>>,
 }
 
 /// The key of a request.
@@ -73,7 +68,8 @@ impl Key {
 /// A running request with a key.
 pub(crate) struct Keyed<'a> {
     keys: &'a Keys,
-    name: String,
+    /// The hash of the key.
+    key: Hash,
     /// The hash of the request.
     request: Hash,
     at: Time,
@@ -86,41 +82,41 @@ pub(crate) struct Keyed<'a> {
 }
 
 impl Keyed<'_> {
-    /// Remembers that its thread has begun, so that one that is deleted is not begun again. Where that does not work
-    /// the key still names the thread.
+    /// Marks the key as used. Where that does not work, the key is open, and counts as used as long as its thread exists;
+    /// the deletion of the thread marks it.
     pub(crate) async fn has_begun(&mut self) {
         if !self.was_begun {
             self.was_begun = true;
-            if let Err(problem) = self.write().await {
-                tracing::warn!(%problem, "cannot record that an idempotency key started its thread");
-            }
+            self.put(vec![(self.name(USED_KEYS), Some(self.value())), (self.name(OPEN_KEYS), None)]).await;
         }
     }
 
     /// Leaves the key free: the request did nothing.
     pub(crate) async fn forget(&self) {
-        let (runtime, name) = (self.keys.runtime.clone(), self.name.clone());
-        let forgotten = blocking(move || runtime.remove_value(&name)).await;
-        if let Err(problem) = forgotten.and_then(|done| done.map_err(Problem::from)) {
-            tracing::warn!(%problem, "cannot remove an idempotency key");
+        self.put(vec![(self.name(OPEN_KEYS), None)]).await;
+    }
+
+    async fn put(&self, values: Vec<(String, Option<Vec<u8>>)>) {
+        let runtime = self.keys.runtime.clone();
+        let done = blocking(move || runtime.put_values(&values)).await;
+        if let Err(problem) = done.and_then(|done| done.map_err(Problem::from)) {
+            tracing::warn!(%problem, "cannot record the use of an idempotency key");
         }
     }
 
-    fn value(&self) -> Vec<u8> {
-        let used = Used { request: self.request, thread: self.thread, at: self.at, begun: self.was_begun };
-        serde_json::to_vec(&used).unwrap_or_default()
+    fn name(&self, prefix: &str) -> String {
+        format!("{prefix}{}", self.key)
     }
 
-    async fn write(&self) -> Result<(), Problem> {
-        let (runtime, name) = (self.keys.runtime.clone(), self.name.clone());
-        let value = self.value();
-        Ok(blocking(move || runtime.put_value(&name, &value)).await??)
+    fn value(&self) -> Vec<u8> {
+        let used = Used { request: self.request, thread: self.thread, at: self.at };
+        serde_json::to_vec(&used).unwrap_or_default()
     }
 }
 
 impl Drop for Keyed<'_> {
     fn drop(&mut self) {
-        self.keys.in_progress.lock().remove(&self.name);
+        self.keys.in_progress.lock().remove(&self.key);
     }
 }
 
@@ -141,46 +137,52 @@ impl Keys {
         body: &[u8],
         thread: ThreadId,
     ) -> Result<Keyed<'_>, Problem> {
-        let name = format!("{NAMES}{}", Hash::of(&[operation.as_bytes(), &[0], key.0.as_bytes()].concat()));
-        if !self.in_progress.lock().insert(name.clone()) {
+        let hash = Hash::of(&[operation.as_bytes(), &[0], key.0.as_bytes()].concat());
+        if !self.in_progress.lock().insert(hash) {
             let detail =
                 "a request with this Idempotency-Key is at work: wait for its answer, or send it again in a moment";
             return Err(Problem::new(Kind::KeyInProgress, detail));
         }
         let request = Hash::of(&[operation.as_bytes(), &[0], body].concat());
         let at = self.runtime.now();
-        let mut keyed = Keyed { keys: self, name, request, at, thread, is_repeated: false, was_begun: false };
+        let mut keyed = Keyed { keys: self, key: hash, request, at, thread, is_repeated: false, was_begun: false };
         // Another server that has the log may be asked the same at the same moment: one of them is first.
         match self.used_before(&keyed).await? {
-            Some(before) if before.request != request => {
+            Some((before, _)) if before.request != request => {
                 let detail =
                     "this Idempotency-Key was used for a request with another body: give each request a key of its own";
                 return Err(Problem::new(Kind::KeyReused, detail));
             }
-            Some(before) => {
+            Some((before, begun)) => {
                 keyed.thread = before.thread;
                 keyed.at = before.at;
                 keyed.is_repeated = true;
-                keyed.was_begun = before.begun;
+                keyed.was_begun = begun;
             }
             None => {}
         }
         Ok(keyed)
     }
 
-    /// What a key was used for before; otherwise it is stored for this request.
-    async fn used_before(&self, keyed: &Keyed<'_>) -> Result<Option<Used>, Problem> {
+    /// What a key was used for before, and whether that was done; otherwise it is stored for this request.
+    async fn used_before(&self, keyed: &Keyed<'_>) -> Result<Option<(Used, bool)>, Problem> {
         let value = keyed.value();
-        let stored = self.runtime.put_value_once(&keyed.name, &value).await?;
-        if stored == value {
+        let stored = self.runtime.put_value_once(&keyed.name(OPEN_KEYS), &value).await?;
+        let is_new = stored == value;
+        // Read after that: another server may have marked the key as used in between.
+        let (store, name) = (self.runtime.store(), keyed.name(USED_KEYS));
+        if let Some(used) = blocking(move || store.value(&name)).await?? {
+            if is_new {
+                keyed.forget().await;
+            }
+            let used = serde_json::from_slice(&used).map_err(|_| damaged())?;
+            return Ok(Some((used, true)));
+        }
+        if is_new {
             return Ok(None);
         }
-        let used = serde_json::from_slice(&stored).ok();
-        if used.is_none() {
-            // An unreadable value counts as missing.
-            keyed.write().await?;
-        }
-        Ok(used)
+        let open = serde_json::from_slice(&stored).map_err(|_| damaged())?;
+        Ok(Some((open, false)))
     }
 
     /// Forgets keys that are old or too many.
@@ -188,7 +190,7 @@ impl Keys {
         let (runtime, now) = (self.runtime.clone(), self.runtime.now());
         blocking(move || {
             let mut kept = Vec::new();
-            for (name, value) in runtime.store().values(NAMES)? {
+            for (name, value) in runtime.store().values(REQUEST_KEYS)? {
                 let used: Option<Used> = serde_json::from_slice(&value).ok();
                 match used {
                     Some(used) if now.ms_since(used.at) < KEPT_MS => kept.push((used.at, name)),
@@ -205,6 +207,13 @@ impl Keys {
         .await??;
         Ok(())
     }
+}
+
+fn damaged() -> Problem {
+    Problem::new(
+        Kind::KeyReused,
+        "the value of this Idempotency-Key in the log cannot be read: send the request with another key",
+    )
 }
 
 /// Runs blocking work on a blocking thread.

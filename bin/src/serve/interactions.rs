@@ -129,7 +129,7 @@ pub(crate) async fn respond(
     let (thread, interaction) = request::interaction(&request)?;
     let id = interaction.key(thread);
     // The same answer twice has no effect anyway: the key only prevents a different one with the same key.
-    let keyed = match Key::of(&request)? {
+    let mut keyed = match Key::of(&request)? {
         Some(key) => Some(server.keys.begin(&key, &format!("respond {id}"), &body, thread).await?),
         None => None,
     };
@@ -142,6 +142,9 @@ pub(crate) async fn respond(
         keyed.forget().await;
     }
     answered?;
+    if let Some(keyed) = &mut keyed {
+        keyed.has_begun().await;
+    }
     let mut response = HttpResponse::Ok();
     if keyed.is_some_and(|keyed| keyed.is_repeated) {
         response.insert_header(REPLAYED);

@@ -201,6 +201,13 @@ pub struct InteractionResults {
     pub decision: Option<Decision>,
 }
 
+impl InteractionResults {
+    /// The output of the node, if the answer set the variable `output`.
+    pub(crate) fn output(&self) -> Option<&Json> {
+        self.variables.iter().rfind(|update| update.name == "output").map(|update| &update.value)
+    }
+}
+
 /// A variable that an answer set.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct VariableUpdate {

@@ -1,10 +1,10 @@
 //! Conditions: expressions whose value is a boolean. `and`, `or`, `not` and `if … else` combine booleans only, so that
 //! no text, number or list opens a way by being there.
 
-use minijinja::Error;
-use minijinja::machinery::ast::{BinOpKind, Expr, UnaryOpKind};
+use minijinja::machinery::ast::{BinOpKind, CompareOpKind, Expr, UnaryOpKind};
 use minijinja::machinery::parse_expr;
 use minijinja::value::{Value, ValueKind as Kind};
+use minijinja::{Error, ErrorKind};
 
 use super::allowance::metered;
 use super::context::{Context, ENVIRONMENT, ExpressionError, check_limits};
@@ -139,27 +139,69 @@ fn check_parsed(
     variable: &dyn Fn(&str) -> Option<ValueKind>,
 ) -> Result<(), ExpressionError> {
     let check = |part: &Expr<'_>| check_parsed(part, source, variable);
-    let kind = match condition {
-        Expr::BinOp(op) => match op.op {
-            BinOpKind::ScAnd | BinOpKind::ScOr => {
-                check(&op.left)?;
-                return check(&op.right);
+    match condition {
+        Expr::BinOp(op) if matches!(op.op, BinOpKind::ScAnd | BinOpKind::ScOr) => {
+            check(&op.left)?;
+            return check(&op.right);
+        }
+        Expr::UnaryOp(op) if matches!(op.op, UnaryOpKind::Not) => return check(&op.expr),
+        Expr::IfExpr(choice) => {
+            check(&choice.test_expr)?;
+            check(&choice.true_expr)?;
+            return choice.false_expr.as_ref().map_or(Ok(()), check);
+        }
+        Expr::BinOp(op) if is_comparison(&op.op) => check_operands((&op.left, &op.right), source, variable)?,
+        Expr::Compare(compare) => {
+            let mut left = &compare.expr;
+            for op in &compare.ops {
+                if !matches!(op.op, CompareOpKind::In | CompareOpKind::NotIn) {
+                    check_operands((left, &op.expr), source, variable)?;
+                }
+                left = &op.expr;
             }
+        }
+        _ => {}
+    }
+    match kind_of(condition, variable) {
+        Some(kind) if kind != ValueKind::Boolean => {
+            let message =
+                format!("{} is {} and not a boolean: {}", named(condition), kind.name(), advice(condition, kind));
+            Err(ExpressionError::of(message, source))
+        }
+        _ => Ok(()),
+    }
+}
+
+const fn is_comparison(op: &BinOpKind) -> bool {
+    matches!(op, BinOpKind::Eq | BinOpKind::Ne | BinOpKind::Lt | BinOpKind::Lte | BinOpKind::Gt | BinOpKind::Gte)
+}
+
+/// Checks that a comparison is not one of a text with a number, as far as the definition determines both.
+fn check_operands(
+    (left, right): (&Expr<'_>, &Expr<'_>),
+    source: &str,
+    variable: &dyn Fn(&str) -> Option<ValueKind>,
+) -> Result<(), ExpressionError> {
+    match (kind_of(left, variable), kind_of(right, variable)) {
+        (Some(of_left), Some(of_right)) if !are_comparable(of_left, of_right) => {
+            let said = |part, kind: ValueKind| format!("{} is {}", operand(part), kind.name());
+            Err(ExpressionError::of(not_comparable(&said(left, of_left), &said(right, of_right)), source))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The kind of the value of a part of a condition, as far as the definition determines it.
+fn kind_of(part: &Expr<'_>, variable: &dyn Fn(&str) -> Option<ValueKind>) -> Option<ValueKind> {
+    match part {
+        Expr::BinOp(op) => match op.op {
             BinOpKind::Concat => Some(ValueKind::Text),
             BinOpKind::Sub | BinOpKind::Div | BinOpKind::FloorDiv | BinOpKind::Rem | BinOpKind::Pow => {
                 Some(ValueKind::Number)
             }
             _ => None,
         },
-        Expr::UnaryOp(op) => match op.op {
-            UnaryOpKind::Not => return check(&op.expr),
-            UnaryOpKind::Neg => Some(ValueKind::Number),
-        },
-        Expr::IfExpr(choice) => {
-            check(&choice.test_expr)?;
-            check(&choice.true_expr)?;
-            return choice.false_expr.as_ref().map_or(Ok(()), check);
-        }
+        Expr::UnaryOp(op) => matches!(op.op, UnaryOpKind::Neg).then_some(ValueKind::Number),
         Expr::Const(constant) => ValueKind::of(&constant.value),
         Expr::List(_) | Expr::Tuple(_) => Some(ValueKind::List),
         Expr::Map(_) => Some(ValueKind::Object),
@@ -171,15 +213,48 @@ fn check_parsed(
             _ => None,
         },
         Expr::Var(name) => variable(name.id),
-        Expr::Slice(_) | Expr::Compare(_) | Expr::Test(_) | Expr::GetAttr(_) | Expr::GetItem(_) | Expr::Call(_) => None,
-    };
-    match kind {
-        Some(kind) if kind != ValueKind::Boolean => {
-            let message =
-                format!("{} is {} and not a boolean: {}", named(condition), kind.name(), advice(condition, kind));
-            Err(ExpressionError::of(message, source))
+        Expr::IfExpr(_)
+        | Expr::Slice(_)
+        | Expr::Compare(_)
+        | Expr::Test(_)
+        | Expr::GetAttr(_)
+        | Expr::GetItem(_)
+        | Expr::Call(_) => None,
+    }
+}
+
+/// Whether a comparison of values of these kinds says something about them. The engine orders all texts after all
+/// numbers, so that `output > 7` holds for the text `2`.
+const fn are_comparable(one: ValueKind, other: ValueKind) -> bool {
+    !matches!((one, other), (ValueKind::Text, ValueKind::Number) | (ValueKind::Number, ValueKind::Text))
+}
+
+/// Checks that a comparison of two values is not one of a text with a number.
+///
+/// # Errors
+/// Returns an error that shows both values.
+pub(super) fn check_comparable(one: &Value, other: &Value) -> Result<(), Error> {
+    match (ValueKind::of(one), ValueKind::of(other)) {
+        (Some(of_one), Some(of_other)) if !are_comparable(of_one, of_other) => {
+            let message = not_comparable(&format!("comparing {}", shown(one, of_one)), &shown(other, of_other));
+            Err(Error::new(ErrorKind::InvalidOperation, message))
         }
         _ => Ok(()),
+    }
+}
+
+fn not_comparable(one: &str, other: &str) -> String {
+    format!(
+        "{one} and {other}: a text and a number cannot be compared; convert one of them (`… | int`, `… | float` or \
+         `… | string`)"
+    )
+}
+
+fn operand(part: &Expr<'_>) -> String {
+    match part {
+        Expr::Const(constant) => format!("`{}`", json(&constant.value)),
+        Expr::Var(variable) => format!("`{}`", variable.id),
+        _ => "`…`".to_owned(),
     }
 }
 
@@ -203,22 +278,30 @@ fn advice(part: &Expr<'_>, kind: ValueKind) -> String {
 /// The error of a value that is not a boolean.
 fn no_boolean(part: &Expr<'_>, value: &Value) -> String {
     let kind = ValueKind::of(value).unwrap_or(ValueKind::Object);
-    // Written as JSON into a buffer with a limit: the value may be large.
+    format!("{} is {} and not a boolean: {}", named(part), shown(value, kind), advice(part, kind))
+}
+
+/// The beginning of the JSON of a value.
+fn json(value: &Value) -> String {
+    // Written into a buffer with a limit: the value may be large.
     let mut json = Limited::new();
     let shown = match serde_json::to_writer(&mut json, value) {
         Ok(()) => String::from_utf8_lossy(&json.bytes).into_owned(),
         Err(_) => "…".to_owned(),
     };
-    let shown = match shown.char_indices().nth(SHOWN_CHARS_MAX) {
+    match shown.char_indices().nth(SHOWN_CHARS_MAX) {
         Some((end, _)) => format!("{}…", &shown[..end]),
         None => shown,
-    };
-    let what = match kind {
+    }
+}
+
+/// A value for an error: its kind, and the beginning of its JSON.
+fn shown(value: &Value, kind: ValueKind) -> String {
+    match kind {
         ValueKind::Null => "null".to_owned(),
         ValueKind::Boolean => "a value".to_owned(),
         ValueKind::Number | ValueKind::Text | ValueKind::List | ValueKind::Object => {
-            format!("the {} {shown}", kind.name().rsplit(' ').next().unwrap_or_default())
+            format!("the {} {}", kind.name().rsplit(' ').next().unwrap_or_default(), json(value))
         }
-    };
-    format!("{} is {what} and not a boolean: {}", named(part), advice(part, kind))
+    }
 }

@@ -12,6 +12,7 @@ use minijinja::value::{Rest, ValueKind};
 use minijinja::{AutoEscape, Environment, Error, ErrorKind, State, Value};
 
 use super::allowance::charge;
+use super::condition::check_comparable;
 use super::nesting;
 
 /// The bytes that an element of a list or an object counts.
@@ -22,10 +23,14 @@ const READ_PER_MADE: u64 = 8;
 const MADE: &str = "~made";
 const BUILT: &str = "~built";
 const READ: &str = "~read";
+const COMPARED: &str = "~compared";
 const INSIDE: &str = "~inside";
 const SLICE: &str = "~slice";
 const FILTER: &str = "~filter";
 const TEST: &str = "~test";
+
+/// The first of the engine's comparisons in a chain that ask for an element, `in` and `not in`: they have no public name.
+const MEMBERSHIP: u8 = 6;
 
 /// Filters whose result is no deeper than what they are given.
 const SHALLOW: &[&str] = &[
@@ -56,11 +61,29 @@ fn bytes(value: &Value) -> u64 {
     }
 }
 
-/// Adds the filters that charge.
+/// The tests that compare, by their names: `is gt(7)`, `selectattr("score", ">", 7)`.
+const COMPARISONS: &[(&[&str], fn(&Value, &Value) -> bool)] = &[
+    (&["eq", "equalto", "=="], |one, other| one == other),
+    (&["ne", "!="], |one, other| one != other),
+    (&["lt", "lessthan", "<"], |one, other| one < other),
+    (&["le", "<="], |one, other| one <= other),
+    (&["gt", "greaterthan", ">"], |one, other| one > other),
+    (&["ge", ">="], |one, other| one >= other),
+];
+
+/// Adds the filters that charge, and the tests that compare.
 pub(super) fn install(environment: &mut Environment<'_>) {
     environment.add_filter(MADE, made);
     environment.add_filter(BUILT, built);
     environment.add_filter(READ, read);
+    environment.add_filter(COMPARED, compared);
+    for (names, holds) in COMPARISONS {
+        for name in *names {
+            environment.add_test(*name, move |value: Value, other: Value| {
+                check_comparable(&value, &other).map(|()| holds(&value, &other))
+            });
+        }
+    }
     environment.add_filter(INSIDE, |value: Value| nesting::check_inside(&value).map(|()| value));
     environment.add_filter(SLICE, slice);
     environment.add_filter(FILTER, filter);
@@ -78,6 +101,13 @@ fn built(value: Value) -> Result<Value, Error> {
 
 fn read(value: Value) -> Result<Value, Error> {
     charge(bytes(&value) / READ_PER_MADE).map(|()| value)
+}
+
+/// Two values that are about to be compared, in the order in which they are unpacked.
+fn compared(one: Value, other: Value) -> Result<Value, Error> {
+    charge((bytes(&one) + bytes(&other)) / READ_PER_MADE)?;
+    check_comparable(&one, &other)?;
+    Ok(Value::from(vec![other, one]))
 }
 
 /// `value[start:stop:step]` as in Python. The engine's own counts below zero where `stop` is above `start` and the step is
@@ -251,7 +281,11 @@ fn charges<'s>(instruction: &Instruction<'s>) -> (Vec<Instruction<'s>>, Vec<Inst
         | I::CallFunction(..)
         | I::CallMethod(..)
         | I::CallObject(_) => (Vec::new(), vec![call(MADE, 1)]),
-        I::Eq | I::Ne | I::Gt | I::Gte | I::Lt | I::Lte | I::In | I::CompareAndPreserve(_) => (both_read(), Vec::new()),
+        I::In => (both_read(), Vec::new()),
+        I::CompareAndPreserve(op) if *op as u8 >= MEMBERSHIP => (both_read(), Vec::new()),
+        I::Eq | I::Ne | I::Gt | I::Gte | I::Lt | I::Lte | I::CompareAndPreserve(_) => {
+            (vec![call(COMPARED, 2), I::UnpackList(2)], Vec::new())
+        }
         // The namespace is on top of the value.
         I::SetAttr(_) => (vec![I::Swap, call(INSIDE, 1), I::Swap], Vec::new()),
         I::StoreLocal(_)

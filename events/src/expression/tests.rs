@@ -187,6 +187,81 @@ fn condition_over_a_value_that_is_not_boolean_is_an_error() {
 }
 
 #[test]
+fn comparison_of_a_text_with_a_number_is_an_error() {
+    check(
+        &[
+            // The text "Ann" was greater than every number, and equal to none.
+            "name > 7",
+            "7 > name",
+            "name == 3",
+            "name != 3",
+            "1 < n < name",
+            "yes and name <= n",
+            "name is gt(7)",
+            "name is eq 3",
+            "list | select('gt', 0) | list | length > 0",
+            "'{% if name > 7 %}' == name",
+            "name | length > 2",
+            "(n | string) == '3'",
+            "('3' | int) == n",
+            "n > 2.5",
+            "name > 'A'",
+            "nothing == 3",
+            "n in [name]",
+            "n not in [name, 3]",
+            "yes == 1",
+            "n in 'a3' == 'a3'",
+            "n not in 'ab' == 'ab'",
+        ],
+        |context, source| context.holds(source).map(|holds| holds.to_string()),
+        expect![[r#"
+            name > 7 => error: invalid operation: comparing the text "Ann" and the number 7: a text and a number cannot be compared; convert one of them (`… | int`, `… | float` or `… | string`) in `name > 7`
+            7 > name => error: invalid operation: comparing the number 7 and the text "Ann": a text and a number cannot be compared; convert one of them (`… | int`, `… | float` or `… | string`) in `7 > name`
+            name == 3 => error: invalid operation: comparing the text "Ann" and the number 3: a text and a number cannot be compared; convert one of them (`… | int`, `… | float` or `… | string`) in `name == 3`
+            name != 3 => error: invalid operation: comparing the text "Ann" and the number 3: a text and a number cannot be compared; convert one of them (`… | int`, `… | float` or `… | string`) in `name != 3`
+            1 < n < name => error: invalid operation: comparing the number 3 and the text "Ann": a text and a number cannot be compared; convert one of them (`… | int`, `… | float` or `… | string`) in `1 < n < name`
+            yes and name <= n => error: invalid operation: comparing the text "Ann" and the number 3: a text and a number cannot be compared; convert one of them (`… | int`, `… | float` or `… | string`) in `yes and name <= n`
+            name is gt(7) => error: invalid operation: comparing the text "Ann" and the number 7: a text and a number cannot be compared; convert one of them (`… | int`, `… | float` or `… | string`) in `name is gt(7)`
+            name is eq 3 => error: invalid operation: comparing the text "Ann" and the number 3: a text and a number cannot be compared; convert one of them (`… | int`, `… | float` or `… | string`) in `name is eq 3`
+            list | select('gt', 0) | list | length > 0 => error: invalid operation: comparing the text "two" and the number 0: a text and a number cannot be compared; convert one of them (`… | int`, `… | float` or `… | string`) in `list | select('gt', 0) | list | length > 0`
+            '{% if name > 7 %}' == name => false
+            name | length > 2 => true
+            (n | string) == '3' => true
+            ('3' | int) == n => true
+            n > 2.5 => true
+            name > 'A' => true
+            nothing == 3 => false
+            n in [name] => false
+            n not in [name, 3] => false
+            yes == 1 => true
+            n in 'a3' == 'a3' => true
+            n not in 'ab' == 'ab' => true
+        "#]],
+    );
+    let error = context().render("{% if name > 7 %}x{% endif %}").unwrap_err();
+    expect![[r#"invalid operation: comparing the text "Ann" and the number 7: a text and a number cannot be compared; convert one of them (`… | int`, `… | float` or `… | string`) in `{% if name > 7 %}x{% endif %}`"#]].assert_eq(&error.to_string());
+    let kinds = |name: &str| match name {
+        "text" => Some(ValueKind::Text),
+        "n" => Some(ValueKind::Number),
+        _ => None,
+    };
+    let mut faults = String::new();
+    for source in ["text > 7", "n == '7'", "n < 3 and text == n", "1 < text", "text | length > 7", "other > 7"] {
+        let fault = check_condition(source, &kinds).err().map(|fault| fault.to_string());
+        faults += &format!("{source} => {}\n", fault.unwrap_or_else(|| "no fault".into()));
+    }
+    expect![[r#"
+        text > 7 => `text` is a text and `7` is a number: a text and a number cannot be compared; convert one of them (`… | int`, `… | float` or `… | string`) in `text > 7`
+        n == '7' => `n` is a number and `"7"` is a text: a text and a number cannot be compared; convert one of them (`… | int`, `… | float` or `… | string`) in `n == '7'`
+        n < 3 and text == n => `text` is a text and `n` is a number: a text and a number cannot be compared; convert one of them (`… | int`, `… | float` or `… | string`) in `n < 3 and text == n`
+        1 < text => `1` is a number and `text` is a text: a text and a number cannot be compared; convert one of them (`… | int`, `… | float` or `… | string`) in `1 < text`
+        text | length > 7 => no fault
+        other > 7 => no fault
+    "#]]
+    .assert_eq(&faults);
+}
+
+#[test]
 fn single_expression_has_its_type_and_other_text_is_text() {
     check(
         &[

@@ -196,7 +196,7 @@ impl AgentLoop {
         unusable: Option<&ExecutionError>,
     ) -> Vec<Arc<Message>> {
         self.guarding.answer_due = !answer_text(message).is_empty();
-        let calls: Vec<_> = message.tool_calls().cloned().map(Slot::Queued).collect();
+        let calls: Vec<_> = message.tool_calls().map(|call| Slot::of_answer(call, finish_reason)).collect();
         let mut messages = vec![message.clone()];
         // A step of a plan that the model refuses fails, and a new plan is made.
         let is_of_step =

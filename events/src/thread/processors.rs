@@ -60,7 +60,7 @@ fn event_of(state: &State, run: &ProcessorRun, processed: Processed) -> Result<E
     if from < to {
         messages.push(ContextItem::Kept { from, to });
     }
-    let output = output.filter(|output| !output.0.is_null());
+    let output = output.filter(|output| !output.0.is_null()).or_else(|| variables.get("output").cloned());
     let event = ContextProcessed { node_id: None, call_id: run.call, messages, variables, output }.into();
     sizes::fault_of(&event).map_or(Ok(event), Err)
 }

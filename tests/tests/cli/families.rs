@@ -244,3 +244,25 @@ fn pause_and_cancel_cover_all_branches_before_the_command_ends() {
     assert_eq!(open(), ["cancelled"; 4]);
     assert_eq!(questions(&scene).len(), 0);
 }
+
+#[test]
+fn hook_reads_what_ended_branches_did() {
+    let scene = Scene::new();
+    let set = |id: &str, expression: &str| {
+        format!(
+            "{{id: {id}, context_processor: {{processor_name: extract, processor_config: {{variable: receipt, expression: \"{expression}\"}}}}}}"
+        )
+    };
+    let held = "{id: hold, wait: {for_ms: 300}}";
+    let fails = "{id: stop, llm: {provider: mock, model: m, user_prompt: x, extra: {script: {answers: [{error: {kind: authentication}}]}}}}";
+    let undo = "{id: undo, llm: {provider: mock, model: m, user_prompt: 'refund {{ pay }}, {{ all.pay }}, {{ ask }}', extra: {script: {answers: [{match: '^refund receipt-81, receipt-81, null$', text: refunded}]}}}}";
+    let yaml = format!(
+        "version: '1'\nname: order\non_failed: undo\nnodes:\n  - id: both\n    parallel: {{into: all, branches: {{pay: {{nodes: [{}]}}, ask: {{nodes: [{held}, {fails}]}}}}}}\n  - {undo}\n",
+        set("charge", "'receipt-81'")
+    );
+    scene.write("order.yaml", yaml);
+    scene.run("run order.yaml --input x").code(1);
+    let answered = scene.run("events last --jsonl --type LLM_CALL_COMPLETED").ok().lines();
+    assert!(answered.iter().any(|event| event["data"].to_string().contains("refunded")), "{answered:?}");
+    scene.run("verify").ok();
+}

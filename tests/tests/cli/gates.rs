@@ -89,6 +89,53 @@ fn text_as_condition_fails_and_opens_no_gate() {
 }
 
 #[test]
+fn comparison_of_a_text_with_a_number_opens_no_gate() {
+    for said in ["2", "8"] {
+        let scene = gate("variables: [{variable_name: approved, expression: input > 7}]");
+        // The question stays open: its answer cannot be used.
+        let ran = answer(&scene, "--text", said).code(7);
+        for part in ["the text \"".to_owned() + said + "\"", "the number 7".into(), "| int".into()] {
+            assert!(ran.stderr.contains(&part), "{part}: {ran}");
+        }
+    }
+    let scene = gate("variables: [{variable_name: approved, expression: (input | int) > 7}]");
+    answer(&scene, "--text", "8").ok();
+    assert_eq!(output(&scene), json!("DEPLOYED"));
+    let scene = Scene::new();
+    let node = "{id: a, llm: {provider: mock, model: m, user_prompt: Hi, extra: {script: {answers: [{text: '2'}]}}}}";
+    let end = |id: &str| {
+        format!(
+            "{{id: {id}, context_processor: {{processor_name: extract, processor_config: {{variable: x, expression: input}}}}}}"
+        )
+    };
+    let yaml = |when: &str| {
+        format!(
+            "version: '1'\nname: n\nnodes:\n  - {node}\n  - {}\n  - {}\nedges:\n  - {{from: a, to: high, when: {when}}}\n  - {{from: a, to: low}}\n",
+            end("high"),
+            end("low")
+        )
+    };
+    for when in ["output > 7", "output == 2", "output is gt(7)"] {
+        scene.write("n.yaml", yaml(when));
+        scene.run("run n.yaml --input x").code(1).says("the text \"2\"");
+        assert!(!scene.run("show last --json").ok().json()["path"].to_string().contains("high"));
+    }
+    scene.write("n.yaml", yaml("(output | int) > 7"));
+    scene.run("run n.yaml --input x").ok();
+    scene.write("n.yaml", yaml("(output | length) == '2'"));
+    scene.run("validate n.yaml").code(3).says("a text and a number cannot be compared");
+}
+
+#[test]
+fn answer_that_sets_output_is_the_output() {
+    let scene = Scene::new();
+    scene.write("o.yaml", "version: '1'\nname: o\nnodes:\n  - {id: q, user_interaction: {operation_type: UPDATE_VARIABLES, prompt: 'How many?', answer: number, variables: [{variable_name: output, expression: input * 3}]}}\n");
+    scene.run("run o.yaml --no-input --input x").code(4);
+    answer(&scene, "--text", "7").ok();
+    assert_eq!(output(&scene), json!(21));
+}
+
+#[test]
 fn choice_question_takes_its_choices_only() {
     let scene = gate(
         "answer: choice\n      choices: [ship it, wait]\n      variables: [{variable_name: approved, expression: \"input == 'ship it'\"}]",

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod answers;
+mod calls;
 mod doctor;
 mod fakes;
 mod growth;

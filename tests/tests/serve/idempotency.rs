@@ -142,6 +142,36 @@ fn deleted_thread_is_not_started_again_by_its_key() {
 }
 
 #[test]
+fn thread_that_a_crash_interrupted_at_its_start_is_not_started_again() {
+    let mut place = Place::new();
+    let body = json!({ "definition": QUICK, "input": "Ada" });
+    for round in 0..8 {
+        let key = format!("crash-{round}");
+        let mut socket = TcpStream::connect(place.address).unwrap();
+        let (host, text) = (place.address, body.to_string());
+        let head = format!(
+            "POST /v1/threads HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\nIdempotency-Key: {key}\r\nContent-Length: {}\r\n\r\n",
+            text.len()
+        );
+        socket.write_all(format!("{head}{text}").as_bytes()).unwrap();
+        // At another moment each time: before, in and after the start.
+        std::thread::sleep(std::time::Duration::from_millis(round * 2));
+        place = place.kill_and_restart();
+        let threads = place.get("/v1/threads").value();
+        let thread = match threads["threads"][0]["thread_id"].as_str() {
+            Some(thread) => thread.to_owned(),
+            // Nothing began: the key is free.
+            None => start(&place, &key, &body).is(201).value()["thread_id"].as_str().unwrap().to_owned(),
+        };
+        place.at_rest(&thread);
+        place.request("DELETE", &format!("/v1/threads/{thread}")).send().is(200);
+        let gone = start(&place, &key, &body).problem(404, "no-thread");
+        assert_eq!(gone["place"]["thread_id"], thread.as_str(), "round {round}");
+        assert_eq!(place.n_threads(), 0, "round {round}");
+    }
+}
+
+#[test]
 fn reconnected_client_gets_its_thread_or_has_to_wait() {
     let place = Place::new();
     let body = json!({ "definition": QUICK, "input": "Ada" });

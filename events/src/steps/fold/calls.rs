@@ -401,6 +401,9 @@ impl Steps {
             }
             _ => {}
         }
+        if let Some(output) = e.results.output() {
+            self.gives(output.clone());
+        }
         self.end_call(seq, at, e.interaction_id, None);
     }
 

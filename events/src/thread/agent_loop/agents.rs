@@ -23,7 +23,9 @@ impl AgentLoop {
             match slot {
                 Slot::Ended(_) => {}
                 Slot::Queued(call) => first = first.or(Some((call, self.handoff(&call.name)?))),
-                Slot::Approved { .. } | Slot::Asking(_) | Slot::Open(_) | Slot::Refused(_) => return None,
+                Slot::Cut(_) | Slot::Approved { .. } | Slot::Asking(_) | Slot::Open(_) | Slot::Refused { .. } => {
+                    return None;
+                }
             }
         }
         let (call, handoff) = first?;

@@ -55,7 +55,8 @@ fn of(agent_loop: &AgentLoop) -> Option<&CustomDecider> {
 
 /// Returns the event before the loop continues.
 pub(super) fn gate(agent_loop: &AgentLoop, run: &CustomRun, now: Time) -> Gate {
-    let Some(decider) = of(agent_loop) else {
+    // Calls that the output limit cut are no part of what it decides about.
+    let Some(decider) = of(agent_loop).filter(|_| !agent_loop.has_cut_calls()) else {
         return Gate::Open;
     };
     match (&run.stage, &agent_loop.stage) {

@@ -510,6 +510,6 @@ fn called(slot: &Slot) -> Option<ToolCall> {
             arguments_raw: None,
             signature: None,
         }),
-        Slot::Asking(_) | Slot::Open(_) | Slot::Refused(_) | Slot::Ended(_) => None,
+        Slot::Cut(_) | Slot::Asking(_) | Slot::Open(_) | Slot::Refused { .. } | Slot::Ended(_) => None,
     }
 }

@@ -16,6 +16,10 @@ use crate::json::Json;
 use crate::message::{Message, Part, Role, ToolCall, ToolResult};
 use crate::tool::{PersonRole, Recovery};
 
+/// The result of a call that the output limit cut.
+const CUT: &str = "the answer reached the output limit (`max_tokens`) before the arguments of this call were \
+                              complete, so it did not run; call it again, with less in it";
+
 /// The properties of a tool that is not offered, which does not run, and of one that is unknown now: it may be
 /// available when it is to run.
 const UNKNOWN_TOOL: ToolFacts = ToolFacts {
@@ -35,9 +39,16 @@ impl AgentLoop {
         next: (ThreadId, Seq),
         around: &Env<'_>,
     ) -> Option<Event> {
-        let mut refused = slots.iter().filter(|slot| matches!(slot, Slot::Refused(_)));
+        let mut refused = slots.iter().filter(|slot| matches!(slot, Slot::Refused { .. }));
         if let Some(run) = refused.next().and_then(Slot::open).and_then(|id| calls.get(id)?.tool()) {
             return Some(self.refuse(run));
+        }
+        if let Some(call) = slots.iter().find_map(|slot| match slot {
+            Slot::Cut(call) => Some(call),
+            _ => None,
+        }) {
+            let AskedTool { tool_call_id, name, arguments } = asked_tool(call);
+            return Some(request_tool(tool_call_id, name, arguments, &UNKNOWN_TOOL));
         }
         let asked = slots.iter().enumerate().find_map(|(place, slot)| self.question_due(place, slot, around.now));
         if let Some(question) = asked {
@@ -53,7 +64,7 @@ impl AgentLoop {
             Slot::Queued(call) => Some((place, asked_tool(call))),
             Slot::Approved { tool, .. } if self.is_talking(tool.name.as_str(), calls) => None,
             Slot::Approved { tool, .. } => Some((place, tool.clone())),
-            Slot::Asking(_) | Slot::Open(_) | Slot::Refused(_) | Slot::Ended(_) => None,
+            Slot::Cut(_) | Slot::Asking(_) | Slot::Open(_) | Slot::Refused { .. } | Slot::Ended(_) => None,
         });
         let Some((place, asked)) = asked else {
             return self.hand_over(slots);
@@ -128,7 +139,9 @@ impl AgentLoop {
             arguments: run.arguments.clone(),
         };
         let agent = self.agent(run.name.as_str()).and_then(|agent| self.agent_fault(agent, &run.arguments));
+        let is_cut = |slot: &Slot| matches!(slot, Slot::Refused { call, is_cut: true } if *call == run.call);
         let error = match (agent, asks::Question::of(&asked)) {
+            _ if self.slots().iter().any(is_cut) => ExecutionError::new(ErrorKind::Limit, CUT),
             (Some(error), _) => error,
             (None, Err(error)) if self.is_answered_by_person(run.name.as_str()) => error,
             _ if self.is_of_client(run.name.as_str()) => {
@@ -169,18 +182,21 @@ impl AgentLoop {
         let id = event.tool_call_id.as_ref();
         let due = slots.iter().position(|slot| match slot {
             Slot::Approved { tool, .. } => tool.tool_call_id.as_ref() == id,
+            Slot::Cut(call) => Some(&call.id) == id,
             slot => slot.is_queued(id),
         });
         let Some(place) = due else {
             return Err(TransitionError("the model made no such tool call"));
         };
-        if self.is_unchecked(place, event.name.as_str()) {
+        let is_cut = matches!(slots[place], Slot::Cut(_));
+        if !is_cut && self.is_unchecked(place, event.name.as_str()) {
             return Err(UNCHECKED);
         }
         let (offered, role) = (self.offers(event.name.as_str()), self.role(place, event.name.as_str()));
         let is_agent = self.agent(event.name.as_str()).is_some();
         let (call_id, mut run) = (CallId(seq), ToolRun::new(CallId(seq), at, event));
         let stage = match (&slots[place], role) {
+            _ if is_cut => CallStage::Refused,
             // Its arguments do not fit, or it is nested too deep.
             _ if is_agent => CallStage::Refused,
             // A person approved of it, but only its client can run it.
@@ -194,7 +210,8 @@ impl AgentLoop {
             (_, PersonRole::None) if offered => CallStage::Wanted,
             (_, PersonRole::None | PersonRole::Answers | PersonRole::Approves) => CallStage::Refused,
         };
-        let slot = if stage == CallStage::Wanted { Slot::Open(call_id) } else { Slot::Refused(call_id) };
+        let slot =
+            if stage == CallStage::Wanted { Slot::Open(call_id) } else { Slot::Refused { call: call_id, is_cut } };
         self.slots_mut()[place] = slot;
         let (tool_call_id, name) = (event.tool_call_id.clone(), event.name.clone());
         Arc::make_mut(&mut self.tool_calls).push(ToolCallRef { call_id, tool_call_id, name });
@@ -305,7 +322,7 @@ impl AgentLoop {
     /// [`AgentLoop::tool_ended`].
     pub(in super::super) fn leave_out_queued(&mut self, why: &str) -> Vec<Arc<Message>> {
         for slot in self.slots_mut() {
-            if let Slot::Queued(_) | Slot::Approved { .. } = slot
+            if let Slot::Queued(_) | Slot::Cut(_) | Slot::Approved { .. } = slot
                 && let Some(result) = slot.clone().left_out(why)
             {
                 *slot = Slot::Ended(result);

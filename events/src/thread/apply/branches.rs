@@ -138,6 +138,19 @@ impl State {
         Ok(())
     }
 
+    /// The fork fails before its join: what branches did that have ended is in the variables that the join would have set,
+    /// so that a hook can undo it. A branch without a result leaves its variable as it was.
+    pub(super) fn show_ended_branches(&mut self) {
+        let Phase::InNode(NodeRun { work: Work::Branches(fan), .. }) = &self.phase else { return };
+        let (named, all) = fan.results();
+        let into = fan.plan.into.clone().map(|into| (into, all));
+        for (name, value) in into.into_iter().chain(named) {
+            if !value.0.is_null() || self.get_here(&name).is_none() {
+                self.set_here(&name, value);
+            }
+        }
+    }
+
     pub(super) fn fan_mut(&mut self) -> Result<(&mut ForkState, &mut OpenCalls), TransitionError> {
         match &mut self.phase {
             Phase::InNode(NodeRun { work: Work::Branches(fan), .. }) => Ok((fan, &mut self.calls)),

@@ -115,7 +115,7 @@ impl State {
                 return Err(OPEN_CALL);
             }
         }
-        self.phase = match e.retry_at {
+        let phase = match e.retry_at {
             Some(not_before) => Phase::Entering {
                 node: e.node_id.clone(),
                 attempt: e.attempt + 1,
@@ -130,6 +130,8 @@ impl State {
                 Phase::Failing { node: e.node_id.clone(), error: e.error.clone(), tool }
             }
         };
+        self.show_ended_branches();
+        self.phase = phase;
         Ok(())
     }
 
@@ -215,6 +217,9 @@ impl State {
                 return Ok(());
             }
             work => *work = decided(asked.question(), input, e.results.decision.as_ref())?,
+        }
+        if let (Work::Done { output }, Some(set)) = (self.work()?, e.results.output()) {
+            output.clone_from(set);
         }
         for update in &e.results.variables {
             if !self.set_in(update.scope, &update.name, update.value.clone()) {

@@ -75,6 +75,9 @@ pub enum Stage {
 pub enum Slot {
     /// Not begun: the limit of tools at once is reached, or its request is about to be written.
     Queued(ToolCall),
+    /// Not to be run: the output limit cut the answer before its arguments were complete. Its request is about to be
+    /// written.
+    Cut(ToolCall),
     /// A person is asked about it.
     Asking(CallId),
     /// A person approved it; its request comes next.
@@ -87,7 +90,12 @@ pub enum Slot {
     /// Running.
     Open(CallId),
     /// Requested, and not to be run: its failure comes next.
-    Refused(CallId),
+    Refused {
+        /// The call.
+        call: CallId,
+        /// Whether the output limit cut it.
+        is_cut: bool,
+    },
     /// Ended.
     Ended(ToolResult),
 }
@@ -184,9 +192,14 @@ impl AgentLoop {
     pub(in crate::thread) fn has_queued_calls(&self) -> bool {
         self.slots().iter().any(|slot| match slot {
             Slot::Queued(call) => self.handoff(&call.name).is_none(),
-            Slot::Approved { .. } => true,
-            Slot::Asking(_) | Slot::Open(_) | Slot::Refused(_) | Slot::Ended(_) => false,
+            Slot::Cut(_) | Slot::Approved { .. } => true,
+            Slot::Asking(_) | Slot::Open(_) | Slot::Refused { .. } | Slot::Ended(_) => false,
         })
+    }
+
+    /// Whether the failures of calls that the output limit cut come next.
+    pub(in crate::thread) fn has_cut_calls(&self) -> bool {
+        self.slots().iter().any(|slot| matches!(slot, Slot::Cut(_) | Slot::Refused { is_cut: true, .. }))
     }
 
     /// The tool calls of the last answer, while they run.
@@ -206,6 +219,16 @@ impl AgentLoop {
 }
 
 impl Slot {
+    /// A call of an answer.
+    pub(in crate::thread) fn of_answer(call: &ToolCall, finish_reason: FinishReason) -> Self {
+        let is_complete = call.arguments.0.as_object().is_some_and(|arguments| !arguments.is_empty());
+        if finish_reason == FinishReason::Length && !is_complete {
+            Self::Cut(call.clone())
+        } else {
+            Self::Queued(call.clone())
+        }
+    }
+
     pub(in crate::thread) fn is_queued(&self, id: Option<&String>) -> bool {
         matches!(self, Self::Queued(call) if Some(&call.id) == id)
     }
@@ -213,8 +236,8 @@ impl Slot {
     /// The call or the question that is open.
     pub(in crate::thread) fn open(&self) -> Option<CallId> {
         match self {
-            Self::Asking(id) | Self::Open(id) | Self::Refused(id) => Some(*id),
-            Self::Queued(_) | Self::Approved { .. } | Self::Ended(_) => None,
+            Self::Asking(id) | Self::Open(id) | Self::Refused { call: id, .. } => Some(*id),
+            Self::Queued(_) | Self::Cut(_) | Self::Approved { .. } | Self::Ended(_) => None,
         }
     }
 
@@ -222,9 +245,9 @@ impl Slot {
     pub(in crate::thread) fn left_out(self, why: &str) -> Option<ToolResult> {
         let (id, name) = match self {
             Self::Ended(result) => return Some(result),
-            Self::Queued(call) => (call.id, call.name),
+            Self::Queued(call) | Self::Cut(call) => (call.id, call.name),
             Self::Approved { tool, .. } => (tool.tool_call_id.unwrap_or_default(), tool.name.to_string()),
-            Self::Asking(_) | Self::Open(_) | Self::Refused(_) => return None,
+            Self::Asking(_) | Self::Open(_) | Self::Refused { .. } => return None,
         };
         Some(ToolResult { tool_call_id: id, name: Some(name), content: vec![Part::text(why)], is_error: true })
     }

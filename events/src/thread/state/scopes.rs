@@ -174,7 +174,12 @@ impl State {
 
     /// The variable `output` of the sub-workflow that runs, or of the thread.
     pub(in crate::thread) fn output_here(&self) -> Option<&Json> {
-        self.sub_frame().map_or(&self.variables, |open| &open.variables).get("output")
+        self.get_here("output")
+    }
+
+    /// A variable where nodes leave theirs: of the sub-workflow that runs, or of the thread.
+    pub(in crate::thread) fn get_here(&self, name: &str) -> Option<&Json> {
+        self.sub_frame().map_or(&self.variables, |open| &open.variables).get(name)
     }
 
     /// The graph that runs: the one of the innermost sub-workflow, or the workflow's own.

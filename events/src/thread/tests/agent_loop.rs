@@ -174,6 +174,93 @@ fn an_answer_cut_at_the_output_limit_is_an_answer() {
     "#]]);
 }
 
+/// A call without arguments, with half of them, and with all of them.
+fn cut_answer(call: CallId, tools: [&str; 3], finish_reason: FinishReason) -> LlmCallCompleted {
+    let mut answer = bench::answer(call, "", &tools, finish_reason);
+    let calls = Arc::make_mut(&mut answer.message).content.iter_mut().filter_map(|part| match part {
+        Part::ToolCall(call) => Some(call),
+        _ => None,
+    });
+    for (i, call) in calls.enumerate() {
+        match i {
+            0 => call.arguments = serde_json::json!({}).into(),
+            1 => (call.arguments, call.arguments_raw) = (Json::null(), Some("{\"question\": \"w".into())),
+            _ => {}
+        }
+    }
+    answer
+}
+
+#[test]
+fn call_cut_at_the_output_limit_is_not_run() {
+    let mut bench = Bench::new(ONE_LLM, "hello");
+    let (call, attempt) = bench.open();
+    bench.give(Input::reported(attempt, cut_answer(call, ["read", "read", "read"], FinishReason::Length)));
+    bench.tool_says("42");
+    bench.note_request();
+    bench.says("it is 42");
+    bench.check(expect![[r#"
+          0 THREAD_STARTED
+          1 NODE_STARTED node=ask attempt=1
+          2 LLM_EXECUTION_REQUEST node=ask
+          3 LLM_CALL_REQUESTED 1
+          4 LLM_CALL_COMPLETED call=3
+          5 TOOL_EXECUTION_REQUEST name=read
+          6 TOOL_EXECUTION_FAILED call=5 limit
+          7 TOOL_EXECUTION_REQUEST name=read
+          8 TOOL_EXECUTION_FAILED call=7 limit
+          9 TOOL_EXECUTION_REQUEST name=read
+         10 TOOL_EXECUTION_COMPLETED call=9
+         11 LLM_CALL_REQUESTED 2
+            model is called, tools Some(Auto):
+              user: hello
+              assistant: read(c3_0) read(c3_1) read(c3_2)
+              tool: c3_0! Error (limit): the answer reached the output limit (`max_tokens`) before the arguments of this call were complete, so it did not run; call it again, with less in it
+              tool: c3_1! Error (limit): the answer reached the output limit (`max_tokens`) before the arguments of this call were complete, so it did not run; call it again, with less in it
+              tool: c3_2: 42
+         12 LLM_CALL_COMPLETED call=11
+         13 LLM_EXECUTION_COMPLETED node=ask "it is 42"
+         14 NODE_COMPLETED node=ask
+         15 THREAD_COMPLETED node=ask
+        => completed, waits for nothing
+    "#]]);
+}
+
+#[test]
+fn call_without_arguments_runs_where_no_limit_cut_it() {
+    let mut bench = Bench::new(ONE_LLM, "hello");
+    let (call, attempt) = bench.open();
+    bench.give(Input::reported(attempt, cut_answer(call, ["read", "read", "read"], FinishReason::ToolCalls)));
+    assert_eq!(bench.thread.effects().len(), 2, "{}", bench.out);
+}
+
+#[test]
+fn cut_call_is_put_to_no_person_and_starts_no_agent() {
+    let yaml = "
+version: '1'
+name: many
+nodes:
+  - id: ask
+    llm: {provider: mock, model: m, user_prompt: hi, tool_mode: auto, available_tools: [wipe, ask], agents: [helper], handoffs: [other], approve_tools: [wipe]}
+  - {id: other, context_processor: {processor_name: extract, processor_config: {variable: x, expression: input}}}
+edges: []
+workflows:
+  helper: {nodes: [{id: h, context_processor: {processor_name: extract, processor_config: {variable: x, expression: input}}}]}
+";
+    for tool in ["wipe", "ask", "helper", "transfer_to_other"] {
+        let mut bench = Bench::new(yaml, "hello");
+        let (call, attempt) = bench.open();
+        let mut answer = cut_answer(call, [tool; 3], FinishReason::Length);
+        Arc::make_mut(&mut answer.message).content.truncate(1);
+        bench.give(Input::reported(attempt, answer));
+        let failed =
+            bench.log.iter().filter(|(_, event)| matches!(event, Event::ToolExecutionFailed(e) if e.not_started));
+        assert_eq!(failed.count(), 1, "{tool}: {}", bench.out);
+        assert!(matches!(&bench.thread.effects()[..], [Effect::CallModel(_)]), "{tool}: {}", bench.out);
+        laws::hold(&bench);
+    }
+}
+
 #[test]
 fn a_refusal_fails_the_node_with_what_the_model_said() {
     let mut bench = Bench::new(ONE_LLM, "hello");

@@ -146,6 +146,51 @@ nodes:
     "#]]);
 }
 
+/// A fork whose branch `pay` has ended with a receipt when this happens to the other one: what the hook sees of it.
+fn seen_by_hook(fork: &str, then: impl FnOnce(&mut Family)) -> String {
+    let yaml = format!(
+        "
+version: '1'
+name: branched
+on_cancel: undo
+on_failed: undo
+timeout_ms: 9000
+nodes:
+  - id: both
+{fork}
+  - {{id: undo, tool: {{tool_name: send}}}}
+"
+    );
+    let mut family = Family::new(&yaml, serde_json::json!(["a", "b"]));
+    family.with("0", |bench| bench.tool_says("receipt-81"));
+    then(&mut family);
+    let root = family.root();
+    assert!(root.state().hooks().is_some(), "{}", root.out);
+    let names = ["pay", "ask", "all"];
+    let shown = names.map(|name| {
+        format!("{name}: {}", root.state().variables().get(name).map_or("none".into(), |it| it.0.to_string()))
+    });
+    shown.join(", ")
+}
+
+#[test]
+fn hook_sees_what_ended_branches_did() {
+    const NAMED: &str = "    parallel: {into: all, timeout_ms: 5000, branches: {pay: {nodes: [{id: p, tool: {tool_name: send}}]}, ask: {nodes: [{id: q, tool: {tool_name: send}}]}}}";
+    let named = |then: &dyn Fn(&mut Family), fork: &str| {
+        expect![[r#"pay: "receipt-81", ask: null, all: {"pay":"receipt-81","ask":null}"#]]
+            .assert_eq(&seen_by_hook(fork, then));
+    };
+    let cancelled = |family: &mut Family| family.with("-", |bench| cancel(bench, "enough"));
+    named(&cancelled, NAMED);
+    named(&|family| family.with("1", |bench| bench.tool_fails(ErrorKind::Failed, false)), NAMED);
+    named(&|family| family.tick_after_ms("-", 5_000), NAMED);
+    named(&|family| family.tick_after_ms("-", 9_000), NAMED);
+    let in_a_loop = "    loop: {times: 2, body: {nodes: [{id: f, parallel: {into: all, branches: {pay: {nodes: [{id: p, tool: {tool_name: send}}]}, ask: {nodes: [{id: q, tool: {tool_name: send}}]}}}}]}}";
+    named(&cancelled, in_a_loop);
+    let each = "    parallel: {into: all, for_each: input, as: one, body: {nodes: [{id: p, tool: {tool_name: send}}]}}";
+    expect![[r#"pay: none, ask: none, all: ["receipt-81",null]"#]].assert_eq(&seen_by_hook(each, cancelled));
+}
+
 #[test]
 fn branches_of_a_hook_see_the_ending_and_have_no_hooks() {
     let yaml = "

@@ -82,6 +82,33 @@ fn an_answer_sets_variables_that_a_route_reads() {
 }
 
 #[test]
+fn answer_that_sets_output_sets_the_output_of_the_node() {
+    for scope in ["thread", "global"] {
+        let yaml = format!(
+            "
+version: '1'
+name: price
+nodes:
+  - id: ask
+    user_interaction:
+      operation_type: UPDATE_VARIABLES
+      prompt: How many?
+      variables: [{{variable_name: output, expression: 'input * 3', scope: {scope}}}]
+"
+        );
+        let mut bench = Bench::new(&yaml, "Ann");
+        bench.person_says(json!(7));
+        assert_eq!(bench.state().output(), Some(&Json::from(json!(21))), "{scope}");
+        let mut steps = crate::steps::Steps::default();
+        for (seq, (at, event)) in (0..).map(Seq).zip(&bench.log) {
+            steps.apply(seq, *at, event);
+        }
+        assert_eq!(steps.results().next().unwrap().output, Some(Json::from(json!(21))), "{scope}");
+        laws::hold(&bench);
+    }
+}
+
+#[test]
 fn answer_becomes_a_message_and_the_model_continues() {
     let mut bench = Bench::new(CHAT, "hello");
     bench.says("How are you?");

@@ -225,7 +225,12 @@ impl Bench {
                         (None, 11) => "FAILED: it is dark",
                         _ => ["so", "yes", "no"][which % 3],
                     };
-                    let answer = bench::answer(open.call, text, &tools, reason);
+                    let mut answer = bench::answer(open.call, text, &tools, reason);
+                    if let Some(Part::ToolCall(last)) = Arc::make_mut(&mut answer.message).content.last_mut()
+                        && reason == FinishReason::Length
+                    {
+                        last.arguments = Json::null();
+                    }
                     self.give(Input::reported(open.attempt, answer));
                 }
                 Some(Effect::CallTool(run)) => {

@@ -279,7 +279,9 @@ impl Answer {
         if self.calls.is_empty() {
             self.calls.push(Call::default());
         }
-        if let Some(call) = self.calls.first_mut() {
+        if let Some(call) = self.calls.first_mut()
+            && !is_same(&call.arguments, function.get("arguments"))
+        {
             fill_function(call, function);
         }
     }
@@ -422,6 +424,16 @@ fn fill_function(call: &mut Call, function: &Value) {
         // Some servers send the object itself.
         Some(object @ Value::Object(_)) => call.arguments.push_str(&object.to_string()),
         _ => {}
+    }
+}
+
+/// Whether arguments that came again are those that are known, which are complete.
+pub(super) fn is_same(known: &str, again: Option<&Value>) -> bool {
+    let Ok(known) = serde_json::from_str::<Value>(known) else { return false };
+    match again {
+        Some(Value::String(text)) => serde_json::from_str::<Value>(text).is_ok_and(|again| again == known),
+        Some(again) => *again == known,
+        None => false,
     }
 }
 

@@ -29,6 +29,9 @@ impl ChatStream {
         self.answer.content(delta, &mut |piece| pass(piece, listener));
         let since = self.answer.calls.len();
         for piece in json::list(delta, "tool_calls") {
+            if self.answer.calls.iter().any(|call| repeats(call, piece)) {
+                continue;
+            }
             let place = self.place(piece, since);
             let Some(call) = self.answer.calls.get_mut(place) else { continue };
             let (named, known) = (!call.name.is_empty(), call.arguments.len());
@@ -58,20 +61,21 @@ impl ChatStream {
         }
     }
 
-    /// Which call a piece belongs to: the one of its id, otherwise the one of its index, otherwise the last. A piece
-    /// that names a tool opens a new call when it cannot continue that one: some servers give every call the index 0,
-    /// some give no ids or the same to all, and some repeat id and name with every piece. `since` is the number of
-    /// calls before the chunk: no chunk holds two pieces with a name for one call.
+    /// Which call a piece belongs to: the one of its index and id, otherwise the one of its id, otherwise the one of its
+    /// index, otherwise the last. A piece that names a tool opens a new call when it cannot continue that one: some
+    /// servers give every call the index 0, some give no ids or the same to all, and some repeat id and name with every
+    /// piece. `since` is the number of calls before the chunk: no chunk holds two pieces with a name for one call.
     fn place(&mut self, piece: &Value, since: usize) -> usize {
         let calls = &mut self.answer.calls;
         let index = json::count(piece, "index");
         let id = json::filled(piece, "id");
         let function = json::object(piece, "function");
         let name = json::filled(function, "name");
+        let by_both = || calls.iter().rposition(|call| call.index == index && Some(call.id.as_str()) == id);
         let by_id = || calls.iter().rposition(|call| Some(call.id.as_str()) == id);
         let by_index = || calls.iter().rposition(|call| call.index == index);
         let found = match (id, index) {
-            (Some(_), Some(_)) => by_id().or_else(by_index),
+            (Some(_), Some(_)) => by_both().or_else(by_id).or_else(by_index),
             (Some(_), None) => by_id(),
             (None, Some(_)) => by_index(),
             (None, None) => calls.len().checked_sub(1),
@@ -82,8 +86,12 @@ impl ChatStream {
             let has_other_id = id.is_some_and(|id| !call.id.is_empty() && call.id != id);
             let has_no_mark = id.is_none() && index.is_none();
             let is_in_chunk = place >= since && !call.name.is_empty();
-            let is_over = whole(&call.arguments) && has_arguments(function);
-            is_other || has_other_id || has_no_mark || is_in_chunk || is_over
+            let is_whole = whole(&call.arguments);
+            let is_over = is_whole && has_arguments(function);
+            // Some servers count the index up within a call: only then are its arguments unfinished.
+            let has_other_index =
+                index.is_some_and(|index| call.index != Some(index)) && (is_whole || call.arguments.trim().is_empty());
+            is_other || has_other_id || has_no_mark || is_in_chunk || is_over || has_other_index
         };
         match found {
             Some(place) if !begins_another(place, &calls[place]) => place,
@@ -113,6 +121,16 @@ fn replace(known: &mut Option<String>, new: &Option<Cow<'_, str>>) {
     {
         *known = Some(new.to_owned());
     }
+}
+
+/// Whether a piece repeats a whole call: index, id, name and arguments. Some servers end a stream with all of its calls.
+fn repeats(call: &Call, piece: &Value) -> bool {
+    let index = json::count(piece, "index");
+    let function = json::object(piece, "function");
+    index.is_none_or(|index| call.index == Some(index))
+        && json::filled(piece, "id") == Some(call.id.as_str())
+        && json::filled(function, "name") == Some(call.name.as_str())
+        && read::is_same(&call.arguments, function.get("arguments"))
 }
 
 /// Whether a piece of a function has arguments.

@@ -611,6 +611,42 @@ fn id_and_name_repeated_with_every_piece_continue_the_call() {
 }
 
 #[test]
+fn call_repeated_whole_in_the_last_piece_is_one_call() {
+    let whole = |index, id: &str, x: u32| piece(index, Some(id), Some("f"), &format!("{{\"x\":{x}}}"));
+    let (a, b) = (whole(Some(0), "a", 1), whole(Some(1), "b", 2));
+    let both = ["a f {\"x\":1}", "b f {\"x\":2}"];
+    assert_eq!(calls(&[&a, &b, &format!("{a},{b}")]), both, "all calls again");
+    assert_eq!(calls(&[&a, &a, &b]), both, "one call again");
+    assert_eq!(calls(&[&format!("{a},{a},{b}")]), both, "in one chunk");
+    assert_eq!(calls(&[&a, &b, &whole(None, "a", 1)]), both, "without its index");
+    let spaced = piece(Some(0), Some("a"), Some("f"), "{\"x\": 1}");
+    assert_eq!(calls(&[&a, &b, &spaced]), both, "with other spaces");
+    let pieces = [
+        piece(Some(0), Some("a"), Some("f"), ""),
+        piece(Some(0), None, None, "{\"x\":"),
+        piece(Some(0), None, None, "1}"),
+        piece(Some(1), Some("b"), Some("f"), "{\"x\":2}"),
+        format!("{a},{b}"),
+    ];
+    assert_eq!(calls(&pieces.each_ref().map(String::as_str)), both, "after pieces");
+}
+
+#[test]
+fn calls_with_one_id_and_two_indexes_are_two() {
+    let (one, two) = (piece(Some(0), Some("a"), Some("f"), "{}"), piece(Some(1), Some("a"), Some("f"), "{}"));
+    let expected = ["a f {}", "made_0_1 f {}"];
+    assert_eq!(calls(&[&one, &two]), expected, "whole");
+    assert_eq!(calls(&[&format!("{one},{two}")]), expected, "in one chunk");
+    let more = |index, x: &str| piece(Some(index), None, None, x);
+    let begin = |index| piece(Some(index), Some("a"), Some("f"), "");
+    let expected = ["a f {\"x\":1}", "made_0_1 f {\"x\":2}"];
+    let pieces = [begin(0), begin(1), more(0, "{\"x\":"), more(1, "{\"x\":"), more(0, "1}"), more(1, "2}")];
+    assert_eq!(calls(&pieces.each_ref().map(String::as_str)), expected, "interleaved");
+    let pieces = [begin(0), more(0, "{\"x\":1}"), begin(1), more(1, "{\"x\":2}")];
+    assert_eq!(calls(&pieces.each_ref().map(String::as_str)), expected, "one after the other");
+}
+
+#[test]
 fn an_error_object_in_a_stream_is_an_error() {
     let cx = AnswerContext::new("p", 0);
     let wire = chat();
