@@ -17,5 +17,6 @@ mod nodes;
 mod openai;
 mod parameters;
 mod prefixes;
+mod refused;
 mod shown;
 mod switches;
