@@ -6,6 +6,9 @@ use rethread_events::thread::Messages;
 use std::sync::Arc;
 
 mod history;
+mod tools;
+
+pub(crate) use tools::restore;
 
 use crate::error::{ErrorKind, LlmError};
 use crate::models::{ChatCompletions, Known, ModelFacts, Sampling, SystemMessages, Thinking};
@@ -29,6 +32,7 @@ pub(crate) fn shape(known: &Known, provider: Provider, request: &mut Request) ->
     leave_out_media(&known.facts, request, &mut changes);
     place(&known.facts, provider, request);
     if !matches!(provider, Provider::Mock | Provider::Human) {
+        tools::adapt(known, provider, request, &mut changes);
         history::adapt(known, provider, request);
     }
     Ok(changes)

@@ -27,6 +27,8 @@ pub(super) struct Form {
 
 impl Form {
     const PLAIN: Self = Self { signs: "_-", n_bytes_min: 1, n_bytes_max: 64, begins_with_letter: false };
+    /// The names of properties that Anthropic takes.
+    pub(super) const PROPERTIES: Self = Self { signs: "_-.", ..Self::PLAIN };
 
     /// The names of tools.
     ///

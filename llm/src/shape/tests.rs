@@ -76,7 +76,7 @@ fn prefill_is_refused_where_the_model_continues_no_answer() {
     .assert_eq(&changes(Provider::Anthropic, "claude-opus-5-5", begun));
 }
 
-/// A request as it is sent.
+/// The messages and the tools of a request as they are sent.
 fn sent(provider: Provider, model: &str, request: serde_json::Value) -> (String, Request) {
     let mut request: Request = serde_json::from_value(request).unwrap();
     request.model = model.to_owned();
@@ -168,4 +168,45 @@ fn changed_name_is_not_that_of_a_declared_tool() {
     let alone = named(serde_json::json!([]));
     assert_eq!(named(serde_json::json!([{ "name": "a_b" }])), alone);
     assert_ne!(named(serde_json::json!([{ "name": alone }])), alone);
+}
+
+#[test]
+fn root_of_a_schema_is_that_of_an_object() {
+    let id = serde_json::json!({ "properties": { "id": { "type": "string" }, "n": { "type": "integer" } }, "required": ["id"] });
+    let slug =
+        serde_json::json!({ "properties": { "slug": {}, "n": { "type": "string" } }, "required": ["slug", "id"] });
+    let mut seen = String::new();
+    for schema in [
+        serde_json::json!({ "type": "object", "properties": { "a": {} }, "required": ["a"], "oneOf": [id, slug] }),
+        serde_json::json!({ "allOf": [id, { "anyOf": [slug] }] }),
+        serde_json::json!({ "$ref": "#/definitions/a", "definitions": { "a": id } }),
+        serde_json::json!({ "type": "string" }),
+        serde_json::json!({ "type": "object", "properties": { "a": { "type": "strng", "enum": ["type"] } } }),
+        serde_json::json!({ "type": "object", "properties": { "a": { "$ref": "other.json" } } }),
+        serde_json::json!({ "type": "object", "properties": { "$top": {}, "b": {} }, "required": ["$top"] }),
+    ] {
+        let request = serde_json::json!({
+            "messages": [{ "role": "user", "content": "hi" }],
+            "tools": [{ "name": "pick", "parameters": schema }],
+            "usable_tools": ["pick"],
+        });
+        let (why, request) = sent(Provider::Anthropic, "claude-sonnet-4-5", request);
+        seen += &why;
+        for tool in request.tools.iter() {
+            seen += &format!("{}\n  {}\n", tool.parameters.0, tool.description.as_deref().unwrap_or("-"));
+        }
+    }
+    expect![[r#"
+        {"type":"object","properties":{"a":{},"id":{"type":"string"},"n":{"anyOf":[{"type":"integer"},{"type":"string"}]},"slug":{}},"required":["a","id"]}
+          The arguments also have to fit this JSON Schema: {"oneOf":[{"properties":{"id":{"type":"string"},"n":{"type":"integer"}},"required":["id"]},{"properties":{"slug":{},"n":{"type":"string"}},"required":["slug","id"]}]}
+        {"type":"object","properties":{"id":{"type":"string"},"n":{"type":"integer"},"slug":{}},"required":["id","slug"]}
+          The arguments also have to fit this JSON Schema: {"allOf":[{"properties":{"id":{"type":"string"},"n":{"type":"integer"}},"required":["id"]},{"anyOf":[{"properties":{"slug":{},"n":{"type":"string"}},"required":["slug","id"]}]}]}
+        {"definitions":{"a":{"properties":{"id":{"type":"string"},"n":{"type":"integer"}},"required":["id"]}},"properties":{"id":{"type":"string"},"n":{"type":"integer"}},"required":["id"],"type":"object"}
+          -
+        `pick` is left out: its schema is not that of an object
+        `pick` is left out: `strng` in its schema is no type
+        `pick` is left out: its schema refers to `other.json`, which is not in it
+        {"type":"object","properties":{"_top_be8b48b2":{},"b":{}},"required":["_top_be8b48b2"]}
+          -
+    "#]].assert_eq(&seen);
 }

@@ -1,6 +1,6 @@
-//! What providers refuse in a conversation: the request is rewritten, and the log is not.
+//! What providers refuse in a conversation or in a list of tools: the request is rewritten, and the log is not.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::fakes::{Lane, Protocol};
 
@@ -77,5 +77,90 @@ fn calls_of_another_provider_continue_in_the_middle_of_a_turn() {
         lane.scene.write("request.json", request.to_string());
         lane.run("llm call --profile main --request request.json --json").ok();
         lane.accepted();
+    }
+}
+
+/// A workflow whose client has these tools.
+fn client_tools(lane: &Lane, tools: &Value) {
+    lane.workflow(
+        "pick",
+        &format!(
+            "variables: {{client_tools: {tools}}}\nnodes:\n  - {{id: ask, llm: {{profile_id: main, user_prompt: '{{{{ input }}}}', \
+             client_tools: client_tools}}}}\n"
+        ),
+    );
+}
+
+fn tool(parameters: &Value) -> Value {
+    json!({ "name": "pick", "description": "Picks.", "parameters": parameters })
+}
+
+#[test]
+fn schema_that_a_provider_refuses_is_rewritten() {
+    let id = json!({ "properties": { "id": { "type": "string" } }, "required": ["id"] });
+    let slug = json!({ "properties": { "slug": { "type": "string" } }, "required": ["slug"] });
+    let schemas = [
+        json!({ "type": "object", "oneOf": [id, slug] }),
+        json!({ "anyOf": [id, slug] }),
+        json!({ "type": "object", "properties": { "n": { "type": "integer" } }, "allOf": [{ "if": id, "then": { "required": ["n"] } }] }),
+        json!({ "type": "object", "properties": {}, "not": { "required": ["id"] } }),
+        json!({ "type": "object", "enum": [{ "id": "a" }] }),
+        json!({ "$ref": "#/$defs/pick", "$defs": { "pick": { "type": "object", "properties": { "id": { "type": "string" } } } } }),
+        json!({ "type": ["object", "null"], "properties": { "id": { "type": "string" } } }),
+        json!({ "type": "object", "allOf": [{ "$ref": "#/$defs/id" }], "$defs": { "id": id } }),
+        json!({ "type": "object", "properties": { "$filter": { "type": "string" }, "my key": { "type": "string" } } }),
+    ];
+    for protocol in Protocol::ALL {
+        for schema in &schemas {
+            let lane = Lane::of(protocol, protocol.model());
+            client_tools(&lane, &json!([tool(schema)]));
+            lane.run("run pick.yaml --quiet --input go").ok();
+            let body = lane.accepted()[0].body().to_string();
+            assert!(body.contains("\"pick\""), "{protocol:?}, {schema}: {body}");
+            assert!(!lane.run("events last --jsonl").ok().stdout.contains("left out"), "{protocol:?}, {schema}");
+            for (named, property) in
+                [(schema.to_string().contains("slug"), "slug"), (schema.to_string().contains("id\""), "id")]
+            {
+                assert!(!named || body.contains(property), "{protocol:?}, {schema}: {body}");
+            }
+        }
+    }
+}
+
+#[test]
+fn arguments_have_the_names_of_the_tool() {
+    for protocol in Protocol::ALL {
+        let lane = Lane::of(protocol, protocol.model());
+        let property = json!({ "type": "string" });
+        let parameters = json!({ "type": "object", "properties": { "$top": property, "my key": property }, "required": ["$top", "my key"] });
+        client_tools(&lane, &json!([tool(&parameters)]));
+        lane.run_args(["run", "pick.yaml", "--quiet", "--input", "CALL pick"]).code(4);
+        let asked = lane.events("USER_INTERACTION_REQUESTED")[0].to_string();
+        assert!(asked.contains("$top") && asked.contains("my key"), "{protocol:?}: {asked}");
+        lane.accepted();
+    }
+}
+
+#[test]
+fn tool_whose_schema_cannot_be_rewritten_is_left_out_by_name() {
+    let schemas = [
+        json!({ "type": "object", "properties": { "city": { "type": "strng" } } }),
+        json!({ "type": "array", "items": { "type": "string" } }),
+        json!({ "type": "object", "properties": { "x": { "$ref": "https://example.com/schema.json" } } }),
+    ];
+    for protocol in Protocol::ALL {
+        for schema in &schemas {
+            let lane = Lane::of(protocol, protocol.model());
+            let fine = json!({ "name": "fine", "parameters": { "type": "object", "properties": {} } });
+            client_tools(&lane, &json!([tool(schema), fine]));
+            lane.run("run pick.yaml --quiet --input go").ok();
+            let body = lane.accepted()[0].body().to_string();
+            assert!(body.contains("\"fine\"") && !body.contains("\"pick\""), "{protocol:?}, {schema}: {body}");
+            let changes = lane.changes();
+            let names = |(_, change): &(u64, Value)| {
+                change["what"] == "tools" && change["why"].as_str().unwrap().contains("`pick`")
+            };
+            assert!(changes.iter().any(names), "{protocol:?}, {schema}: {changes:?}");
+        }
     }
 }
