@@ -1,6 +1,7 @@
 //! One connection to a server: how it is made and how it ends.
 
 mod lines;
+mod readable;
 mod traced_http;
 
 use std::collections::{BTreeMap, HashMap};
@@ -27,7 +28,7 @@ use super::handler::{Calls, Handler};
 use super::server::Server;
 use crate::command::Launch;
 use crate::process::{Group, environment};
-use lines::Limited;
+use lines::Lines;
 use traced_http::TracedHttp;
 
 /// The bytes of one message of a server.
@@ -97,7 +98,7 @@ impl Connection {
         };
         let stderr_text = Arc::new(Mutex::new(Vec::new()));
         let listening = tokio::spawn(listen(stderr, server.config.name.clone(), Arc::clone(&stderr_text)));
-        let stdout = BufReader::new(Limited::new(stdout, MESSAGE_BYTES_MAX));
+        let stdout = BufReader::new(Lines::new(stdout, MESSAGE_BYTES_MAX));
         let (handler, calls) = Handler::new(server);
         let service = match serve_client_with_lifecycle(handler, (stdout, stdin), lifecycle()).await {
             Ok(service) => service,
