@@ -1,5 +1,6 @@
 //! What providers refuse in a conversation or in a list of tools: the request is rewritten, and the log is not.
 
+use rethread_tests::provider::{Provider, Said, Wire};
 use serde_json::{Value, json};
 
 use crate::fakes::{Lane, Protocol};
@@ -163,4 +164,32 @@ fn tool_whose_schema_cannot_be_rewritten_is_left_out_by_name() {
             assert!(changes.iter().any(names), "{protocol:?}, {schema}: {changes:?}");
         }
     }
+}
+
+/// A folder with the profile `main` of a provider that says what the function makes of a body.
+fn scripted(wire: Wire, says: impl Fn(usize, &Value) -> Said + Send + 'static) -> (Lane, Provider) {
+    let (lane, provider) = (Lane::new(), Provider::start(says));
+    let url = provider.base_url(wire);
+    let profile = format!("provider = \"{}\"\nmodel = \"m\"\nbase_url = \"{url}\"\nauth = \"none\"", wire.provider());
+    lane.configure(&format!("[profiles.main]\n{profile}\nretry = {{ attempts_max = 1 }}\n"));
+    (lane, provider)
+}
+
+#[test]
+fn ignored_requirement_to_use_a_tool_is_a_warning_or_an_error() {
+    let (lane, _provider) = scripted(Wire::OpenaiChat, |_, _| Said::Text("I would rather not.".into()));
+    let nodes = |mode: &str| {
+        format!(
+            "nodes:\n  - {{id: a, llm: {{profile_id: main, user_prompt: go, tool_mode: {mode}, available_tools: [list_folder]}}}}\n"
+        )
+    };
+    lane.workflow("required", &nodes("required"));
+    lane.run("run required.yaml --quiet").ok();
+    let warnings = lane.events("WARNING");
+    assert_eq!((warnings.len(), &warnings[0]["data"]["code"]), (1, &json!("tool_not_used")), "{warnings:?}");
+    lane.workflow("enforced", &nodes("enforced"));
+    lane.run("run enforced.yaml --quiet").code(1).says("had to use a tool");
+    lane.workflow("auto", &nodes("auto"));
+    lane.run("run auto.yaml --quiet").ok();
+    assert_eq!(lane.events("WARNING"), [Value::Null; 0]);
 }

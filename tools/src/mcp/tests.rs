@@ -271,6 +271,27 @@ async fn answer_that_cannot_be_read_is_mended_or_ends_its_call() {
     }
 }
 
+#[test]
+fn structured_content_is_read_whole_and_once() {
+    let read = |result: Value| answer::from(serde_json::from_value(result).unwrap(), None).map(|output| output.text);
+    let text = |text: &str| json!({ "type": "text", "text": text });
+    let data = json!({ "projects": [{ "id": 1 }, { "id": 2 }] });
+    let said = |content: &[Value], structured: &Value| {
+        read(json!({ "content": content, "structuredContent": structured })).unwrap()
+    };
+    assert_eq!(said(&[text("2 items")], &data), format!("2 items\n{data}"));
+    assert_eq!(said(&[], &data), data.to_string());
+    let pretty = format!("{data:#}");
+    assert_eq!(said(&[text(&pretty)], &data), pretty);
+    assert_eq!(said(&[text("hello")], &json!({ "result": "hello" })), "hello");
+    assert_eq!(said(&[text("{\"a\":1}"), text("b")], &json!({ "result": [{ "a": 1 }, "b"] })), "{\"a\":1}\nb");
+    let picture = json!({ "type": "image", "data": "aGk=", "mimeType": "image/png" });
+    let shown = said(&[text("a picture"), picture.clone()], &json!({ "result": [picture] }));
+    assert!(shown.starts_with("a picture\n{") && !shown.contains("aGk="), "{shown}");
+    let failed = read(json!({ "content": [text("it broke")], "structuredContent": { "code": 7 }, "isError": true }));
+    assert_eq!(failed.unwrap_err().message, "it broke\n{\"code\":7}");
+}
+
 #[tokio::test]
 async fn a_list_that_changes_is_listed_again() {
     let r = rig(json!({})).await;
