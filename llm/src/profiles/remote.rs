@@ -51,10 +51,16 @@ impl Profiles {
     ) -> Result<HttpClient, ProfileError> {
         let fault = |field, why: String| ProfileError::Value { profile: name.into(), field, why };
         let base = self.base_url(profile);
-        let base = Url::parse(&base).map_err(|e| fault("base_url", format!("`{base}`: {e}")))?;
-        if !matches!(base.scheme(), "http" | "https") || base.host_str().is_none() {
-            return Err(fault("base_url", "must begin with http:// or https://".into()));
-        }
+        let base = match Url::parse(&base) {
+            Ok(url) if matches!(url.scheme(), "http" | "https") && url.host_str().is_some() => url,
+            Err(error) if base.contains("://") => return Err(fault("base_url", format!("`{base}`: {error}"))),
+            _ => {
+                // What is no address may be a key, and so may what stands before the host.
+                let is_address = base.contains(['.', ':']) && !base.contains('@');
+                let shown = if is_address { format!("`{base}` ") } else { String::new() };
+                return Err(fault("base_url", format!("{shown}must begin with http:// or https://")));
+            }
+        };
         let key = self.key(name, profile, &base)?;
         let key_source = key_source(profile);
         let mut extra_headers = HeaderMap::new();

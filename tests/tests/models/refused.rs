@@ -193,3 +193,39 @@ fn ignored_requirement_to_use_a_tool_is_a_warning_or_an_error() {
     lane.run("run auto.yaml --quiet").ok();
     assert_eq!(lane.events("WARNING"), [Value::Null; 0]);
 }
+
+#[test]
+fn base_url_without_a_scheme_is_named() {
+    let lane = Lane::new();
+    lane.scene.write("request.json", json!({ "messages": [{ "role": "user", "content": "hi" }] }).to_string());
+    for base in ["127.0.0.1:8000/v1", "localhost:8000/v1", "models.test/v1"] {
+        lane.configure(&format!(
+            "[profiles.main]\nprovider = \"openai_chat\"\nmodel = \"m\"\nbase_url = \"{base}\"\nauth = \"none\"\n"
+        ));
+        let ran = lane.run("llm call --profile main --request request.json");
+        assert!(ran.stderr.contains(base) && ran.stderr.contains("http://"), "{}", ran.stderr);
+    }
+}
+
+#[test]
+fn wait_that_a_provider_asks_for_is_not_sat_out_by_a_single_call() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            // The request is not longer than one read, and its sender waits for the answer.
+            let _ = std::io::Read::read(&mut &stream, &mut [0; 65_536]);
+            let answer =
+                "HTTP/1.1 429 Too Many Requests\r\nretry-after: 59\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+            let _ = std::io::Write::write_all(&mut &stream, answer.as_bytes());
+        }
+    });
+    let lane = Lane::new();
+    lane.scene.write("request.json", json!({ "messages": [{ "role": "user", "content": "hi" }] }).to_string());
+    lane.configure(&format!(
+        "[profiles.main]\nprovider = \"openai_chat\"\nmodel = \"m\"\nbase_url = \"http://{address}/v1\"\nauth = \"none\"\n"
+    ));
+    let begun = std::time::Instant::now();
+    lane.run("llm call --profile main --request request.json").code(1).says("it asks to wait 59 s, longer than");
+    assert!(begun.elapsed() < std::time::Duration::from_secs(30));
+}

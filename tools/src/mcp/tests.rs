@@ -271,6 +271,16 @@ async fn answer_that_cannot_be_read_is_mended_or_ends_its_call() {
     }
 }
 
+#[tokio::test]
+async fn list_that_never_ends_is_read_once() {
+    let f = Fixture::new([]);
+    let server = process(&f, json!({ "env": { "ENDLESS": "1" } }));
+    let r = rig_of(f, json!({ "s": server })).await;
+    assert_eq!(r.reports[0].tools.as_ref().unwrap().len(), 17);
+    let warnings = r.reports[0].warnings.join("\n");
+    assert!(warnings.contains("a page that it named before"), "{warnings}");
+}
+
 #[test]
 fn structured_content_is_read_whole_and_once() {
     let read = |result: Value| answer::from(serde_json::from_value(result).unwrap(), None).map(|output| output.text);

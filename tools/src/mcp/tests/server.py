@@ -110,6 +110,8 @@ def answer(message):
         result = {"tools": tools[at:at + 5]}
         if at + 5 < len(tools):
             result["nextCursor"] = str(at + 5)
+        elif "ENDLESS" in os.environ:
+            result["nextCursor"] = "5"
     elif method == "tools/call" and (found := call(params["name"], params.get("arguments") or {},
                                                    params.get("_meta") or {})) is not None:
         result = found
