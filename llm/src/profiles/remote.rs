@@ -22,8 +22,8 @@ use crate::wire::{self, Wire};
 /// How long a connection may take to open.
 const CONNECT: Duration = Duration::from_secs(10);
 
-/// The one HTTP client of all profiles, made on first use.
-pub(super) type Connections = OnceLock<reqwest::Client>;
+/// The HTTP clients of all profiles, made on first use: for other machines, and for this one.
+pub(super) type Connections = [OnceLock<reqwest::Client>; 2];
 
 impl Profiles {
     pub(super) fn remote(
@@ -78,7 +78,7 @@ impl Profiles {
             profile: self.name_of(name),
             name: profile.provider.name(),
             wire: wire_of(profile, &base, known)?,
-            http: self.http()?,
+            http: self.http(&base)?,
             key_header: key_header(profile, &base),
             base,
             key,
@@ -95,12 +95,14 @@ impl Profiles {
         (self.profiles.contains_key(name) && !name.starts_with('\0')).then(|| name.to_owned())
     }
 
-    fn http(&self) -> Result<reqwest::Client, ProfileError> {
-        if let Some(http) = self.http.get() {
+    fn http(&self, base: &Url) -> Result<reqwest::Client, ProfileError> {
+        let [others, own] = &self.http;
+        let known = if http::is_of_this_machine(base) { own } else { others };
+        if let Some(http) = known.get() {
             return Ok(http.clone());
         }
-        let http = http::shared(CONNECT).map_err(|e| ProfileError::Http(Box::new(e)))?;
-        Ok(self.http.get_or_init(|| http).clone())
+        let http = http::shared(base, CONNECT).map_err(|e| ProfileError::Http(Box::new(e)))?;
+        Ok(known.get_or_init(|| http).clone())
     }
 
     fn key(&self, name: &str, profile: &Profile, base: &Url) -> Result<KeySource, ProfileError> {

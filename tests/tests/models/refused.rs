@@ -1,5 +1,6 @@
 //! What providers refuse in a conversation or in a list of tools: the request is rewritten, and the log is not.
 
+use rethread_tests::binary::Running;
 use rethread_tests::provider::{Provider, Said, Wire};
 use serde_json::{Value, json};
 
@@ -192,6 +193,27 @@ fn ignored_requirement_to_use_a_tool_is_a_warning_or_an_error() {
     lane.workflow("auto", &nodes("auto"));
     lane.run("run auto.yaml --quiet").ok();
     assert_eq!(lane.events("WARNING"), [Value::Null; 0]);
+}
+
+#[test]
+fn proxy_of_the_environment_is_not_used_for_this_machine() {
+    let (lane, _provider) = scripted(Wire::OpenaiChat, |_, _| Said::Text("hi".into()));
+    lane.scene.write("request.json", json!({ "messages": [{ "role": "user", "content": "hi" }] }).to_string());
+    let call = |name: &str| {
+        let mut command = lane.command(["llm", "call", "--profile", "main", "--request", "request.json"]);
+        // Nothing listens there.
+        command.env_remove("NO_PROXY").env_remove("no_proxy").env(name, "http://127.0.0.1:1");
+        Running::start(command).end()
+    };
+    for name in ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"] {
+        assert_eq!(call(name).ok().stdout, "hi\n", "{name}");
+    }
+    // Another machine is reached over it.
+    lane.configure(
+        "[profiles.main]\nprovider = \"openai_chat\"\nmodel = \"m\"\nbase_url = \"http://models.test/v1\"\nauth = \
+         \"none\"\nretry = { attempts_max = 1 }\n",
+    );
+    call("HTTP_PROXY").code(1).says("cannot connect");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use reqwest::header::{HeaderName, HeaderValue};
-use rethread_events::text::with_sources;
+use rethread_events::text::{is_loopback, with_sources};
 use rmcp::RoleClient;
 use rmcp::model::{ClientRequest, PingRequest, ProtocolVersion};
 use rmcp::service::{
@@ -138,7 +138,11 @@ impl Connection {
         config.custom_headers = custom;
         config.max_sse_event_size = MESSAGE_BYTES_MAX;
         // A redirect could carry the headers to another host.
-        let client = reqwest::Client::builder()
+        let is_own = reqwest::Url::parse(url).is_ok_and(|url| url.host_str().is_some_and(is_loopback));
+        let client = reqwest::Client::builder();
+        // A proxy of the environment does not reach this machine's own addresses.
+        let client = if is_own { client.no_proxy() } else { client };
+        let client = client
             .redirect(reqwest::redirect::Policy::none())
             .connect_timeout(server.config.connect_timeout)
             .build()
