@@ -254,7 +254,7 @@ impl Models {
 pub fn refused_by(profiles: &Profiles, named: NamedModel<'_>, node: &LlmNode) -> Vec<(&'static str, String)> {
     let forced = match (&node.tool_choice, node.tool_mode) {
         (Some(choice), _) => Some(choice.clone()),
-        (None, ToolMode::Required) => Some(ToolChoice::Required),
+        (None, ToolMode::Required | ToolMode::Enforced) => Some(ToolChoice::Required),
         (None, ToolMode::Auto | ToolMode::None) => None,
     };
     let has_tools = node.tool_mode != ToolMode::None || !node.agents.is_empty() || !node.handoffs.is_empty();

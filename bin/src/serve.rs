@@ -55,7 +55,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use actix_web::http::KeepAlive;
-use actix_web::middleware::{Compress, from_fn};
+use actix_web::middleware::{Compress, NormalizePath, from_fn};
 use actix_web::{App, HttpServer, web};
 use clap::Args;
 use rethread::Runtime;
@@ -253,6 +253,7 @@ pub(crate) async fn serve(open: &OpenArgs, args: ServeArgs) -> Result<ExitCode, 
             .app_data(of_app.clone())
             .wrap(Compress::default())
             .wrap(from_fn(guard::guard))
+            .wrap(NormalizePath::trim())
             .configure(routes::configure)
             .default_service(web::to(routes::nothing))
     })

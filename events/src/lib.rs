@@ -8,6 +8,7 @@ pub mod expression;
 pub mod fault;
 pub mod ids;
 pub mod json;
+pub mod json_text;
 pub mod label_limits;
 pub mod labels;
 pub mod marks;

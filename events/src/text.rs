@@ -57,5 +57,16 @@ pub fn json_bytes(value: &impl Serialize) -> usize {
     serde_json::to_writer(&mut count, value).map_or(usize::MAX, |()| count.0)
 }
 
+/// Whether the host of an address is this machine by its loopback network: `localhost`, `127.0.0.1`, `[::1]`.
+pub fn is_loopback(host: &str) -> bool {
+    let name = host.trim_end_matches('.').to_ascii_lowercase();
+    let address = name.trim_start_matches('[').trim_end_matches(']').parse::<std::net::IpAddr>();
+    match address.map(|address| address.to_canonical()) {
+        // The address of no interface leads to this machine.
+        Ok(address) => address.is_loopback() || address.is_unspecified(),
+        Err(_) => name == "localhost" || name.ends_with(".localhost"),
+    }
+}
+
 #[cfg(test)]
 mod tests;

@@ -22,29 +22,38 @@ use rethread_events::text::sources_after;
 mod attempt;
 pub(crate) mod reading;
 
-/// An HTTP client for providers, to be shared by everything in a process: it holds the connections.
+/// An HTTP client for the server at this address, to be shared by everything in a process that reaches it or its like
+/// ([`is_of_this_machine`]): it holds the connections. A proxy of the environment is not used for this machine.
 ///
 /// # Errors
 /// When no client can be made at all. On a machine without certificates there is one that reaches plain `http://`
 /// addresses, such as a local model server, and trusts no other server.
-pub fn shared(connect_timeout: Duration) -> Result<reqwest::Client, LlmError> {
-    client(connect_timeout, same_host_only)
+pub fn shared(to: &Url, connect_timeout: Duration) -> Result<reqwest::Client, LlmError> {
+    client(to, connect_timeout, same_host_only)
 }
 
 /// As [`shared`], for one that follows no redirect: what was to be posted would become a question for something else.
 ///
 /// # Errors
 /// As [`shared`].
-pub fn shared_without_redirects(connect_timeout: Duration) -> Result<reqwest::Client, LlmError> {
-    client(connect_timeout, reqwest::redirect::Policy::none)
+pub fn shared_without_redirects(to: &Url, connect_timeout: Duration) -> Result<reqwest::Client, LlmError> {
+    client(to, connect_timeout, reqwest::redirect::Policy::none)
+}
+
+/// Whether an address is one of this machine alone, which no proxy can reach.
+pub fn is_of_this_machine(url: &Url) -> bool {
+    url.host_str().is_some_and(rethread_events::text::is_loopback)
 }
 
 fn client(
+    to: &Url,
     connect_timeout: Duration,
     redirects: fn() -> reqwest::redirect::Policy,
 ) -> Result<reqwest::Client, LlmError> {
     let builder = || {
-        reqwest::Client::builder()
+        let builder = reqwest::Client::builder();
+        let builder = if is_of_this_machine(to) { builder.no_proxy() } else { builder };
+        builder
             .connect_timeout(connect_timeout)
             .pool_idle_timeout(Duration::from_secs(60))
             .user_agent(concat!("rethread/", env!("CARGO_PKG_VERSION")))

@@ -167,9 +167,9 @@ impl KeyCommand {
     }
 }
 
-/// The key that a text holds.
+/// The key that a text holds, without the byte order mark that some editors write before it.
 pub(crate) fn key_of(text: &str, place: &str) -> Result<Key, String> {
-    let key = Key::new(text);
+    let key = Key::new(text.trim_start_matches('\u{feff}'));
     if key.expose().is_empty() {
         return Err(format!("{place} contains no key"));
     }

@@ -68,6 +68,9 @@ pub struct RetryPolicy {
     /// the call has the time for it; where it has not, the call ends at once with that error, which says so and is not
     /// worth asking again. Where there is a fallback, a provider that asks for more than this is left for it at once.
     pub wait_max_ms: u64,
+    /// The longest wait that the provider may ask for: where it asks for more, the call ends at once with that error.
+    /// Without limit but the time of the call when absent.
+    pub asked_wait_max_ms: Option<u64>,
     /// The whole call, waits between attempts included, those for the limits of the profile not.
     pub total_ms: u64,
     /// Whether an answer that broke off after it began is requested again. It is paid for twice; the listener is
@@ -91,6 +94,7 @@ impl Default for RetryPolicy {
             attempts_max: 4,
             base_ms: 500,
             wait_max_ms: 10_000,
+            asked_wait_max_ms: None,
             total_ms: 1_200_000,
             after_break: true,
             statuses: Vec::new(),
@@ -173,8 +177,8 @@ enum Next {
     After(u64),
     /// No further attempt.
     End,
-    /// No further attempt, because there is no time for the wait that the provider requires.
-    NoTime,
+    /// No further attempt, because the wait that the provider requires is too long: why.
+    TooLong(&'static str),
 }
 
 /// The state that the calls of one client share.
@@ -212,12 +216,17 @@ impl Retrying {
         if self.has_fallback && error.retry_after_ms.is_some_and(|asked| asked > self.policy.wait_max_ms) {
             return Next::End;
         }
+        if let (Some(max), Some(asked)) = (self.policy.asked_wait_max_ms, error.retry_after_ms)
+            && asked > max
+        {
+            return Next::TooLong("longer than this call may wait");
+        }
         let failure_rate = self.shared.lock().failure_rate;
         let wait_ms = self.policy.wait_ms(attempt, error.retry_after_ms, failure_rate, random_fraction());
         let begins = Instant::now().checked_add(Duration::from_millis(wait_ms));
         match error.retry_after_ms {
             _ if begins.is_some_and(|begins| begins < start_by) => Next::After(wait_ms),
-            Some(_) => Next::NoTime,
+            Some(_) => Next::TooLong("after the deadline of this call"),
             None => Next::End,
         }
     }
@@ -291,9 +300,9 @@ impl Layer for Retrying {
             let wait_ms = match self.next(attempt - first + 1, &error, watcher.began, start_by()) {
                 Next::After(wait_ms) => Some(wait_ms),
                 Next::End => None,
-                Next::NoTime => {
+                Next::TooLong(reason) => {
                     let asked = error.retry_after_ms.unwrap_or(0).div_ceil(1_000);
-                    let why = format!(" (it asks to wait {asked} s, after the deadline of this call)");
+                    let why = format!(" (it asks to wait {asked} s, {reason})");
                     error.message = head_bytes(&error.message, MESSAGE_BYTES_MAX - why.len()).to_owned() + &why;
                     error.retryable = false;
                     None

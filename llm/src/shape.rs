@@ -1,9 +1,14 @@
-//! What a model refuses is left out of its requests, and said.
+//! What a model or its provider refuses is left out of requests or rewritten, and what is lost is said.
 
 use rethread_events::event::{ReasoningOptions, RequestChange};
 use rethread_events::message::{Message, Part, Role, ToolChoice};
 use rethread_events::thread::Messages;
 use std::sync::Arc;
+
+mod history;
+mod tools;
+
+pub(crate) use tools::restore;
 
 use crate::error::{ErrorKind, LlmError};
 use crate::models::{ChatCompletions, Known, ModelFacts, Sampling, SystemMessages, Thinking};
@@ -26,6 +31,10 @@ pub(crate) fn shape(known: &Known, provider: Provider, request: &mut Request) ->
     check_prefill(&known.facts, provider, request)?;
     leave_out_media(&known.facts, request, &mut changes);
     place(&known.facts, provider, request);
+    if !matches!(provider, Provider::Mock | Provider::Human) {
+        tools::adapt(known, provider, request, &mut changes);
+        history::adapt(known, provider, request);
+    }
     Ok(changes)
 }
 

@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use rethread_events::message::{Message, Part, ProviderTool, ToolSpec, Usage, UsageSource};
+use rethread_events::message::{FinishReason, Message, Part, ProviderTool, ToolSpec, Usage, UsageSource};
 use serde_json::Value;
 
 use crate::request::Request;
@@ -162,10 +162,12 @@ impl Counter {
 }
 
 /// Returns the reported figures of the prompt and of the answer. Zero tokens for a prompt, or for an answer with
-/// content, count as no figure.
+/// content, count as no figure. A blocked prompt has no answer, and no figure for it.
 fn reported(response: &Response) -> (Option<u64>, Option<u64>) {
     let Usage { input_tokens, output_tokens, .. } = response.usage;
     let is_empty = response.message.content.is_empty();
+    let is_blocked = is_empty && response.finish_reason == FinishReason::ContentFilter && input_tokens.is_some();
+    let output_tokens = output_tokens.or(is_blocked.then_some(0));
     (input_tokens.filter(|n| *n > 0), output_tokens.filter(|n| *n > 0 || is_empty))
 }
 
@@ -184,8 +186,9 @@ pub fn usage_or_count(counter: &Counter, request: &Request, response: &Response)
 
 /// The response with what the provider did not report counted. A long conversation takes a while to count, so that it
 /// is done beside the tasks that wait for IO.
-pub async fn complete(counter: Arc<Counter>, request: &Request, response: Response) -> Response {
-    if let (Some(_), Some(_)) = reported(&response) {
+pub async fn complete(counter: Arc<Counter>, request: &Request, mut response: Response) -> Response {
+    if let (Some(_), Some(output)) = reported(&response) {
+        response.usage.output_tokens = Some(output);
         return response;
     }
     let (request, mut copy) = (request.clone(), response.clone());

@@ -29,7 +29,8 @@ pub(super) struct Target {
     /// The provider's name of the model
     #[arg(long)]
     pub(super) model: Option<String>,
-    /// The timeout of the whole call, in seconds
+    /// The timeout of the whole call, in seconds. Without it, a call ends at once if its provider asks for a longer wait
+    /// than `retry.wait_max_ms`
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     timeout: Option<Duration>,
 }
@@ -92,6 +93,9 @@ pub(super) fn client(target: &Target) -> Result<Arc<dyn Client>, ProfileError> {
         let ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
         profile.retry.total_ms = profile.retry.total_ms.min(ms.max(1));
         profile.limits.wait_max_ms = profile.limits.wait_max_ms.min(ms.max(1));
+    } else {
+        // A person waits for this one call.
+        profile.retry.asked_wait_max_ms.get_or_insert(profile.retry.wait_max_ms);
     }
     // Without a profile, a name that no configuration file can hold, so that it is unique.
     let name = of_profile.unwrap_or_else(|| "\0command line".to_owned());

@@ -63,7 +63,8 @@ impl Sender {
                     value.set_sensitive(true);
                     headers.insert(key, value);
                 }
-                let client = rethread_llm::http::shared_without_redirects(CONNECT_MAX).map_err(Failure::other)?;
+                let client =
+                    rethread_llm::http::shared_without_redirects(&target.url, CONNECT_MAX).map_err(Failure::other)?;
                 Way::Http { client, headers }
             }
             Protocol::Grpc => {

@@ -146,14 +146,14 @@ impl Client {
         }
         let token = std::env::var(TOKEN).ok().filter(|token| !token.is_empty());
         let token = token.map(|token| Arc::new(SecretString::from(token)));
-        let http = rethread_llm::http::shared(CONNECT_MAX).map_err(Failure::other)?;
+        let http = rethread_llm::http::shared(&base, CONNECT_MAX).map_err(Failure::other)?;
         Ok(Self { base, token, http, command: None, caller: None })
     }
 
     /// For a command that answers on a socket. No token is sent: access to the socket is the permission.
     pub(super) fn at_socket(socket: Socket, name: String) -> Result<Self, Failure> {
         let base = Url::parse("http://localhost/").map_err(Failure::other)?;
-        let http = reqwest::Client::builder().unix_socket(socket.path()).build().map_err(Failure::other)?;
+        let http = reqwest::Client::builder().unix_socket(socket.path()).no_proxy().build().map_err(Failure::other)?;
         let command = Some(Arc::new(Command { name, _socket: socket, is_gone: AtomicBool::new(false) }));
         Ok(Self { base, token: None, http, command, caller: None })
     }
@@ -178,8 +178,7 @@ impl Client {
 
     /// Whether the server is on this machine, so that paths mean the same there.
     pub(crate) fn is_here(&self) -> bool {
-        let host = self.base.host_str().unwrap_or_default().trim_matches(['[', ']']);
-        host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+        rethread_llm::http::is_of_this_machine(&self.base)
     }
 
     /// Whether a token is sent, which may not allow everything.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix_web::dev::{ServerHandle, ServiceRequest};
-use actix_web::middleware::from_fn;
+use actix_web::middleware::{NormalizePath, from_fn};
 use actix_web::{App, HttpServer, web};
 use parking_lot::Mutex;
 use rethread::operate::LogAccess as _;
@@ -108,6 +108,7 @@ impl Local {
             App::new()
                 .app_data(of_app.clone())
                 .wrap(from_fn(guard::guard))
+                .wrap(NormalizePath::trim())
                 .configure(routes::configure)
                 .default_service(web::to(routes::nothing))
         })

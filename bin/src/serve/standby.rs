@@ -5,6 +5,7 @@ use std::net::TcpListener;
 use std::pin::pin;
 use std::time::Duration;
 
+use actix_web::middleware::NormalizePath;
 use actix_web::{App, HttpResponse, HttpServer, web};
 use rethread::Runtime;
 
@@ -39,6 +40,7 @@ pub(super) async fn wait(
     let http = HttpServer::new(move || {
         App::new()
             .app_data(forwarder.clone())
+            .wrap(NormalizePath::trim())
             .route("/health/live", web::get().to(health::live))
             // Those of this server, and not of the one that has the log.
             .route("/health/ready", web::to(stands_by))

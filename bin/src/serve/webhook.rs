@@ -66,7 +66,7 @@ pub(crate) async fn start(
 ) -> Result<Vec<RunningWebhook>, Failure> {
     let mut at_work = Vec::new();
     for webhook in webhooks {
-        let client = rethread_llm::http::shared_without_redirects(ATTEMPT_MAX).map_err(Failure::other)?;
+        let client = rethread_llm::http::shared_without_redirects(&webhook.url, ATTEMPT_MAX).map_err(Failure::other)?;
         let cursor = format!("webhook/{}", webhook.name);
         let first = if webhook.from_the_beginning { Position(0) } else { runtime.next_position() };
         // Stored at once, so that a restart before the first delivery does not skip events.

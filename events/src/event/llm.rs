@@ -141,8 +141,17 @@ pub enum ToolMode {
     None,
     /// It may use them.
     Auto,
-    /// Its first answer must use one; afterwards it may.
+    /// Its first answer must use one; afterwards it may. A server may ignore that: a WARNING says so.
     Required,
+    /// As `required`, and a first answer without a tool fails the node.
+    Enforced,
+}
+
+impl ToolMode {
+    /// Whether the first answer must use a tool.
+    pub fn requires_one(self) -> bool {
+        matches!(self, Self::Required | Self::Enforced)
+    }
 }
 
 /// LLM_CALL_REQUESTED: the model is to be called. The conversation is the thread's own, up to this event.

@@ -301,6 +301,8 @@ pub enum WarningCode {
     UnreadMessage,
     /// What an agent said does not fit in an event: its conversation is as it was before the call.
     ConversationTooLarge,
+    /// The first answer of a node had to use a tool, and uses none: the server ignores that it must.
+    ToolNotUsed,
 }
 
 /// The name of a workflow and the hash of the exact definition.

@@ -159,16 +159,16 @@ pub(super) fn check_limits(source: &str, is_expression: bool) -> Result<(), Expr
     checked.map_err(|what| ExpressionError::of(what, source))
 }
 
-/// Whether the expression can be parsed.
+/// Whether the expression can be parsed, and all its filters and tests exist.
 pub fn check(source: &str) -> Result<(), ExpressionError> {
     check_limits(source, true)?;
-    ENVIRONMENT.compile_expression(source).map(|_| ()).map_err(|e| ExpressionError::new(&e, source))
+    Program::check_expression(source, &ENVIRONMENT).map_err(|e| ExpressionError::new(&e, source))
 }
 
-/// Whether the template can be parsed.
+/// Whether the template can be parsed, and all its filters and tests exist.
 pub fn check_template(source: &str) -> Result<(), ExpressionError> {
     check_limits(source, false)?;
-    ENVIRONMENT.template_from_str(source).map(|_| ()).map_err(|e| ExpressionError::new(&e, source))
+    Program::check_template(source, &ENVIRONMENT).map_err(|e| ExpressionError::new(&e, source))
 }
 
 /// Whether all texts in the value can be parsed as templates.

@@ -4,8 +4,10 @@
 
 use std::io;
 
-use minijinja::value::{Kwargs, Rest};
-use minijinja::{Environment, Error, ErrorKind, Value};
+use minijinja::value::{Kwargs, ValueKind};
+use minijinja::{Environment, Error, ErrorKind, State, Value};
+use serde::Serialize as _;
+use serde_json::ser::PrettyFormatter;
 
 use super::nesting;
 use crate::json::Json;
@@ -13,6 +15,8 @@ use crate::json::Json;
 /// The most bytes of a rendered template, and of an expression's value as JSON.
 pub const RESULT_BYTES_MAX: usize = 16 << 20;
 
+/// The widest indentation of JSON.
+const JSON_INDENT_MAX: usize = 16;
 /// The widest indentation.
 const INDENT_MAX: usize = 1_000;
 
@@ -67,10 +71,23 @@ fn replace(text: &str, from: &str, to: &str) -> Result<String, Error> {
     Ok(text.replace(from, to))
 }
 
-fn join(values: Value, between: Option<&str>, rest: Rest<Value>) -> Result<String, Error> {
-    if !rest.is_empty() {
-        return Err(Error::new(ErrorKind::TooManyArguments, "join takes a list and a separator"));
-    }
+fn join(
+    state: &mut State<'_, '_>,
+    values: Value,
+    between: Option<&str>,
+    attribute: Option<&str>,
+    named: Kwargs,
+) -> Result<String, Error> {
+    let between = between.or(named.get("d")?);
+    let attribute = attribute.or(named.get("attribute")?);
+    named.assert_all_used()?;
+    let values = match attribute {
+        Some(attribute) => {
+            let attribute = Kwargs::from_iter([("attribute", Value::from(attribute))]);
+            state.apply_filter("map", &[values, attribute.into()])?
+        }
+        None => values,
+    };
     let mut joined = String::new();
     for (i, value) in values.try_iter()?.enumerate() {
         if value.is_undefined() {
@@ -90,14 +107,33 @@ fn join(values: Value, between: Option<&str>, rest: Rest<Value>) -> Result<Strin
     Ok(joined)
 }
 
-/// A value as JSON.
-fn tojson(value: &Value) -> Result<String, Error> {
+/// A value as JSON: in one line, or indented by a number of blanks. True stands for two.
+fn tojson(value: &Value, indent: Option<Value>, named: Kwargs) -> Result<String, Error> {
+    let indent = indent.or(named.get("indent")?).filter(|indent| !indent.is_none());
+    named.assert_all_used()?;
+    let indent = match indent {
+        None => None,
+        Some(indent) if indent.kind() == ValueKind::Bool => indent.is_true().then_some(2),
+        Some(indent) => Some(usize::try_from(indent)?),
+    };
+    if indent.is_some_and(|n| n > JSON_INDENT_MAX) {
+        let message = format!("tojson indents by at most {JSON_INDENT_MAX} blanks");
+        return Err(Error::new(ErrorKind::InvalidOperation, message));
+    }
     if value.is_undefined() {
         return Err(Error::from(ErrorKind::UndefinedError));
     }
     nesting::check(value)?;
     let mut json = Limited::new();
-    match serde_json::to_writer(&mut json, value) {
+    let written = match indent {
+        None => serde_json::to_writer(&mut json, value),
+        Some(n) => {
+            let margin = " ".repeat(n);
+            let formatter = PrettyFormatter::with_indent(margin.as_bytes());
+            value.serialize(&mut serde_json::Serializer::with_formatter(&mut json, formatter))
+        }
+    };
+    match written {
         Ok(()) => Ok(String::from_utf8_lossy(&json.bytes).into_owned()),
         Err(_) if json.is_full => Err(too_large()),
         Err(e) => Err(Error::new(ErrorKind::BadSerialization, e.to_string())),

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use minijinja::machinery::ast::Expr;
 use minijinja::machinery::{CodeGenerator, Instruction, Instructions, eval, make_string_output, parse, parse_expr};
 use minijinja::syntax::SyntaxConfig;
-use minijinja::value::{Rest, ValueKind};
+use minijinja::value::{Rest, ValueKind, ValueOrKwargs};
 use minijinja::{AutoEscape, Environment, Error, ErrorKind, State, Value};
 
 use super::allowance::charge;
@@ -146,24 +146,26 @@ fn places(n: usize, start: Option<i64>, stop: Option<i64>, step: i128) -> impl I
 }
 
 /// Calls the filter that the last argument names.
-fn filter(state: &mut State<'_, '_>, mut arguments: Rest<Value>) -> Result<Value, Error> {
-    let name = take_name(&mut arguments)?;
+fn filter(state: &mut State<'_, '_>, arguments: Rest<ValueOrKwargs>) -> Result<Value, Error> {
+    let (name, arguments) = named(arguments)?;
     let value = state.apply_filter(&name, &arguments).map_err(|error| unknown(error, "filter", &name))?;
     if SHALLOW.contains(&&*name) { made(value) } else { built(value) }
 }
 
 /// Asks the test that the last argument names.
-fn test(state: &mut State<'_, '_>, mut arguments: Rest<Value>) -> Result<bool, Error> {
-    let name = take_name(&mut arguments)?;
+fn test(state: &mut State<'_, '_>, arguments: Rest<ValueOrKwargs>) -> Result<bool, Error> {
+    let (name, arguments) = named(arguments)?;
     state.perform_test(&name, &arguments).map_err(|error| unknown(error, "test", &name))
 }
 
-fn take_name(arguments: &mut Rest<Value>) -> Result<String, Error> {
-    for argument in arguments.iter() {
+/// The name that is the last argument, and those before it. Arguments with names are one of those, the last.
+fn named(arguments: Rest<ValueOrKwargs>) -> Result<(String, Vec<Value>), Error> {
+    let mut arguments = arguments.into_values();
+    for argument in &arguments {
         charge(bytes(argument) / READ_PER_MADE)?;
     }
     let name = arguments.pop().and_then(|name| name.as_str().map(str::to_owned));
-    name.ok_or_else(|| Error::from(ErrorKind::MissingArgument))
+    Ok((name.ok_or_else(|| Error::from(ErrorKind::MissingArgument))?, arguments))
 }
 
 fn unknown(error: Error, what: &str, name: &str) -> Error {
@@ -200,6 +202,20 @@ impl<'s> Program<'s> {
         Ok(Self::of(generator))
     }
 
+    /// Whether an expression can be parsed, and all its filters and tests exist.
+    pub(super) fn check_expression(source: &'s str, environment: &Environment<'_>) -> Result<(), Error> {
+        let mut generator = CodeGenerator::new("<expression>", source);
+        generator.compile_expr(&parse_expr(source)?);
+        check_names(generator, environment)
+    }
+
+    /// As above, for a template.
+    pub(super) fn check_template(source: &'s str, environment: &Environment<'_>) -> Result<(), Error> {
+        let mut generator = CodeGenerator::new("<string>", source);
+        generator.compile_stmt(&parse(source, "<string>", environment.syntax().clone())?);
+        check_names(generator, environment)
+    }
+
     fn of(generator: CodeGenerator<'s>) -> Self {
         let (instructions, blocks) = generator.finish();
         let blocks = blocks.into_iter().map(|(name, block)| (name, charged(&block))).collect();
@@ -213,6 +229,30 @@ impl<'s> Program<'s> {
         let (value, _) = eval(environment, &self.instructions, root, &self.blocks, &mut output, AutoEscape::None)?;
         Ok((value, text))
     }
+}
+
+fn check_names(generator: CodeGenerator<'_>, environment: &Environment<'_>) -> Result<(), Error> {
+    let (instructions, blocks) = generator.finish();
+    let exists = |question: &str, name: &str| {
+        let answer =
+            environment.compile_expression(question).and_then(|asked| asked.eval(minijinja::context! { name }));
+        answer.is_ok_and(|answer| answer.is_true())
+    };
+    for instructions in std::iter::once(&instructions).chain(blocks.values()) {
+        for instruction in (0..).map_while(|at| instructions.get(at)) {
+            let (kind, what, name) = match instruction {
+                Instruction::ApplyFilter(name, ..) if !exists("name is filter", name) => {
+                    (ErrorKind::UnknownFilter, "filter", name)
+                }
+                Instruction::PerformTest(name, ..) if !exists("name is test", name) => {
+                    (ErrorKind::UnknownTest, "test", name)
+                }
+                _ => continue,
+            };
+            return Err(Error::new(kind, format!("{what} {name} is unknown")));
+        }
+    }
+    Ok(())
 }
 
 /// Returns the instructions with charging ones between them.

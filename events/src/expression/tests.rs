@@ -407,7 +407,7 @@ fn sources_are_checked_without_variables() {
         assert_eq!(check_expression(source), fits, "{source}");
     }
     for (source, fits) in
-        [("{{ a }}", true), ("plain", true), ("{{ a", false), ("{% if a %}", false), ("{{ a|nothing }}", true)]
+        [("{{ a }}", true), ("plain", true), ("{{ a", false), ("{% if a %}", false), ("{{ a|nothing }}", false)]
     {
         assert_eq!(check_template(source).is_ok(), fits, "{source}");
     }
@@ -561,4 +561,209 @@ fn variables_that_are_only_sliced_are_needed() {
         let found: Vec<_> = names::needed(source, is_expression).into_iter().collect();
         assert_eq!(found.join(" "), names, "{source}");
     }
+}
+
+/// Every filter of the engine, in each form that it has.
+const FILTERS: &[&str] = &[
+    "-1 | abs",
+    "map | attr('a b')",
+    "'x' | bool",
+    "'aB' | capitalize",
+    "[1] | chain([2])",
+    "[1, 2] | count",
+    "'' | d('x', true)",
+    "empty | default('x', boolean=true)",
+    "{'b': 1, 'a': 2} | dictsort",
+    "{'b': 1, 'a': 2} | dictsort(by='value', reverse=true)",
+    "{'b': 1, 'A': 2} | dictsort(case_sensitive=true)",
+    "'<' | e",
+    "'<' | escape",
+    "[1, 2] | first",
+    "'x' | float(default=1.5)",
+    "'[1]' | fromjson",
+    "[{'a': 1}, {'a': 2}] | groupby('a') | map('last')",
+    "[{'a': 1}, {}] | groupby(attribute='a', default=2) | map('first')",
+    "'a\\nb' | indent(2)",
+    "'a\\n\\nb' | indent(width=2, first=true, blank=true)",
+    "'x' | int(7)",
+    "'ff' | int(default=7, base=16)",
+    "{'a': 1} | items",
+    "['a', 'b'] | join('-')",
+    "['a', 'b'] | join(d='-')",
+    "[{'a': 1}, {'a': 2}] | join('-', attribute='a')",
+    "[1, 2] | last",
+    "'ab' | length",
+    "'a\\nb' | lines",
+    "'ab' | list",
+    "'AB' | lower",
+    "['a'] | map('upper')",
+    "[{'a': {'b': 1}}] | map(attribute='a.b')",
+    "[{'a': 1}, {}] | map(attribute='a', default=0)",
+    "[2, 3] | max",
+    "[{'a': 1}, {'a': 3}] | max(attribute='a')",
+    "['b', 'A'] | min(case_sensitive=true)",
+    "[1, 2] | reject('odd')",
+    "[{'a': 1}, {'a': 2}] | rejectattr('a', 'eq', 1)",
+    "'aba' | replace('a', 'c')",
+    "[1, 2] | reverse",
+    "1.56 | round(1)",
+    "1.56 | round(precision=1, method='floor')",
+    "'<' | safe",
+    "[1, 2] | select('odd')",
+    "[{'a': 1}, {'a': 2}] | selectattr('a', 'eq', 1)",
+    "[2, 1] | sort",
+    "[1, 2] | sort(reverse=true)",
+    "[{'a': 2}, {'a': 1}] | sort(attribute='a')",
+    "['b', 'A', 'a'] | sort(case_sensitive=true)",
+    "'a,b' | split(',')",
+    "'a,b,c' | split(',', 1)",
+    "1 | string",
+    "[{'a': 1}, {'a': 2}] | sum(attribute='a', start=10)",
+    "[1, 2] | sum",
+    "'a b' | title",
+    "{'a': [1]} | tojson",
+    "{'a': [1]} | tojson(2)",
+    "{'a': [1]} | tojson(indent=1)",
+    "{'a': [1]} | tojson(indent=true)",
+    "{'a': [1]} | tojson(indent=false)",
+    "{'a': [1]} | tojson(indent=none)",
+    "{'a': [1]} | tojson(indent=17)",
+    "' a ' | trim",
+    "'xax' | trim('x')",
+    "[1, 1] | unique",
+    "[{'a': 1}, {'a': 1}] | unique(attribute='a')",
+    "['a', 'A'] | unique(case_sensitive=true)",
+    "'a' | upper",
+    "[1] | zip([2])",
+    "[1] | sort(foo=1)",
+    "[1] | join(foo=1)",
+    "[1] | tojson(foo=1)",
+];
+
+#[test]
+fn filters_take_named_arguments() {
+    for source in FILTERS {
+        assert_eq!(check_source(source), Ok(()), "{source}");
+    }
+    check(
+        FILTERS,
+        value,
+        expect![[r#"
+        -1 | abs => 1
+        map | attr('a b') => 1
+        'x' | bool => true
+        'aB' | capitalize => "Ab"
+        [1] | chain([2]) => [1,2]
+        [1, 2] | count => 2
+        '' | d('x', true) => "x"
+        empty | default('x', boolean=true) => error: too many arguments: unexpected keyword arguments in `empty | default('x', boolean=true)`
+        {'b': 1, 'a': 2} | dictsort => [["a",2],["b",1]]
+        {'b': 1, 'a': 2} | dictsort(by='value', reverse=true) => [["a",2],["b",1]]
+        {'b': 1, 'A': 2} | dictsort(case_sensitive=true) => [["A",2],["b",1]]
+        '<' | e => "&lt;"
+        '<' | escape => "&lt;"
+        [1, 2] | first => 1
+        'x' | float(default=1.5) => 1.5
+        '[1]' | fromjson => [1]
+        [{'a': 1}, {'a': 2}] | groupby('a') | map('last') => [[{"a":1}],[{"a":2}]]
+        [{'a': 1}, {}] | groupby(attribute='a', default=2) | map('first') => [1,2]
+        'a\nb' | indent(2) => "a\n  b"
+        'a\n\nb' | indent(width=2, first=true, blank=true) => "  a\n  \n  b"
+        'x' | int(7) => 7
+        'ff' | int(default=7, base=16) => 255
+        {'a': 1} | items => [["a",1]]
+        ['a', 'b'] | join('-') => "a-b"
+        ['a', 'b'] | join(d='-') => "a-b"
+        [{'a': 1}, {'a': 2}] | join('-', attribute='a') => "1-2"
+        [1, 2] | last => 2
+        'ab' | length => 2
+        'a\nb' | lines => ["a","b"]
+        'ab' | list => ["a","b"]
+        'AB' | lower => "ab"
+        ['a'] | map('upper') => ["A"]
+        [{'a': {'b': 1}}] | map(attribute='a.b') => [1]
+        [{'a': 1}, {}] | map(attribute='a', default=0) => [1,0]
+        [2, 3] | max => 3
+        [{'a': 1}, {'a': 3}] | max(attribute='a') => {"a":3}
+        ['b', 'A'] | min(case_sensitive=true) => "A"
+        [1, 2] | reject('odd') => [2]
+        [{'a': 1}, {'a': 2}] | rejectattr('a', 'eq', 1) => [{"a":2}]
+        'aba' | replace('a', 'c') => "cbc"
+        [1, 2] | reverse => [2,1]
+        1.56 | round(1) => 1.6
+        1.56 | round(precision=1, method='floor') => 1.5
+        '<' | safe => "<"
+        [1, 2] | select('odd') => [1]
+        [{'a': 1}, {'a': 2}] | selectattr('a', 'eq', 1) => [{"a":1}]
+        [2, 1] | sort => [1,2]
+        [1, 2] | sort(reverse=true) => [2,1]
+        [{'a': 2}, {'a': 1}] | sort(attribute='a') => [{"a":1},{"a":2}]
+        ['b', 'A', 'a'] | sort(case_sensitive=true) => ["A","a","b"]
+        'a,b' | split(',') => ["a","b"]
+        'a,b,c' | split(',', 1) => ["a","b,c"]
+        1 | string => "1"
+        [{'a': 1}, {'a': 2}] | sum(attribute='a', start=10) => 13
+        [1, 2] | sum => 3
+        'a b' | title => "A B"
+        {'a': [1]} | tojson => "{\"a\":[1]}"
+        {'a': [1]} | tojson(2) => "{\n  \"a\": [\n    1\n  ]\n}"
+        {'a': [1]} | tojson(indent=1) => "{\n \"a\": [\n  1\n ]\n}"
+        {'a': [1]} | tojson(indent=true) => "{\n  \"a\": [\n    1\n  ]\n}"
+        {'a': [1]} | tojson(indent=false) => "{\"a\":[1]}"
+        {'a': [1]} | tojson(indent=none) => "{\"a\":[1]}"
+        {'a': [1]} | tojson(indent=17) => error: invalid operation: tojson indents by at most 16 blanks in `{'a': [1]} | tojson(indent=17)`
+        ' a ' | trim => "a"
+        'xax' | trim('x') => "a"
+        [1, 1] | unique => [1]
+        [{'a': 1}, {'a': 1}] | unique(attribute='a') => [{"a":1}]
+        ['a', 'A'] | unique(case_sensitive=true) => ["a","A"]
+        'a' | upper => "A"
+        [1] | zip([2]) => [[1,2]]
+        [1] | sort(foo=1) => error: too many arguments: unknown keyword argument 'foo' in `[1] | sort(foo=1)`
+        [1] | join(foo=1) => error: too many arguments: unknown keyword argument 'foo' in `[1] | join(foo=1)`
+        [1] | tojson(foo=1) => error: too many arguments: unknown keyword argument 'foo' in `[1] | tojson(foo=1)`
+    "#]],
+    );
+}
+
+#[test]
+fn tests_take_named_arguments_and_several() {
+    check(
+        &[
+            "4 is divisibleby(2)",
+            "'a' is startingwith('a')",
+            "1 is eq(1)",
+            "1 is in([1])",
+            "n is defined and n is number",
+        ],
+        value,
+        expect![[r#"
+            4 is divisibleby(2) => true
+            'a' is startingwith('a') => true
+            1 is eq(1) => true
+            1 is in([1]) => true
+            n is defined and n is number => true
+        "#]],
+    );
+}
+
+#[test]
+fn unknown_filters_and_tests_are_faults_of_the_source() {
+    for (source, unknown) in [
+        ("'%d' | format(1)", "filter format"),
+        ("[1] | batch(2)", "filter batch"),
+        ("[1] | slice(2)", "filter slice"),
+        ("n | pprint", "filter pprint"),
+        ("n | nothing", "filter nothing"),
+        ("n is nothing", "test nothing"),
+        ("(list | select('odd')) if n is strange else [1]", "test strange"),
+    ] {
+        let error = check_source(source).unwrap_err();
+        assert!(error.contains(&format!("{unknown} is unknown")), "{source}: {error}");
+    }
+    assert!(check_template("{% filter nothing %}x{% endfilter %}").is_err());
+}
+
+fn check_source(source: &str) -> Result<(), String> {
+    super::check(source).map_err(|error| error.to_string())
 }

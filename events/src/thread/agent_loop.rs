@@ -43,15 +43,18 @@ pub use super::state::{
 use super::transition::{NO_MODEL_CALL, OPEN_CALL, TransitionError};
 use crate::event::{
     Event, Handoff, LlmCallCompleted, LlmCallRequested, LlmExecutionCompleted, LlmExecutionFailed, LlmExecutionRequest,
-    OperationType,
+    OperationType, ToolMode,
 };
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{CallId, Seq, ThreadId, Time};
 use crate::json::Json;
-use crate::message::{FinishReason, Message, Usage};
+use crate::message::{FinishReason, Message, ToolChoice, Usage};
 
 /// The result of a tool call that a message of the user has interrupted.
 pub(super) const INTERRUPTED: &str = "not run: a message of the user came first";
+/// What a warning or an error says of a first answer that uses no tool.
+pub(super) const TOOL_NOT_USED: &str = "the first answer had to use a tool and uses none: the server ignores that it must; \
+                                        choose another model, or say in the prompt which tool to use";
 
 impl AgentLoop {
     /// A loop that has not called the model yet.
@@ -188,6 +191,19 @@ impl AgentLoop {
         Ok(self.take_answer(&event.message, event.finish_reason, event.unusable.as_ref()))
     }
 
+    /// Whether an answer uses no tool although it had to.
+    pub(super) fn ignores_choice(&self, message: &Message, finish_reason: FinishReason) -> bool {
+        let request = &self.request;
+        let is_forced = match &request.model.tool_choice {
+            Some(choice) => matches!(choice, ToolChoice::Required | ToolChoice::Tool(_)),
+            None => request.tool_mode.requires_one(),
+        };
+        let offers = !request.tools.is_empty() || request.tools_beside().next().is_some();
+        let is_first = self.iteration == self.leg.from + 1 && self.leg.wants == Wants::Anything;
+        let has_said = matches!(finish_reason, FinishReason::Stop | FinishReason::Other);
+        is_forced && offers && is_first && has_said && message.tool_calls().next().is_none()
+    }
+
     /// An answer joins the conversation, and decides what comes next.
     fn take_answer(
         &mut self,
@@ -202,7 +218,12 @@ impl AgentLoop {
         let is_of_step =
             |error: &&ExecutionError| error.kind == ErrorKind::Denied && matches!(self.course, StrategyState::Plan(_));
         let unusable = unusable.filter(|error| !is_of_step(error)).cloned();
-        if let Some(error) = not_usable(finish_reason).or(unusable) {
+        let not_used = || {
+            let is_enforced =
+                self.request.tool_mode == ToolMode::Enforced && self.ignores_choice(message, finish_reason);
+            is_enforced.then(|| ExecutionError::new(ErrorKind::MalformedResponse, TOOL_NOT_USED))
+        };
+        if let Some(error) = not_usable(finish_reason).or(unusable).or_else(not_used) {
             self.stage = Stage::Tools(calls);
             messages.extend(self.give_up(&error));
             return messages;

@@ -385,7 +385,8 @@ impl Thread {
         let mut followed = Vec::with_capacity(events.len());
         for event in events {
             let event = self.happen(event, around.now, &mut followed)?;
-            if let Some(event) = bounds::unpriced(&self.state, event) {
+            let beside = [bounds::unpriced(&self.state, event), warnings::tool_not_used(&self.state, event)];
+            for event in beside.into_iter().flatten() {
                 self.happen(event, around.now, &mut followed)?;
             }
         }

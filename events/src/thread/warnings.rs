@@ -1,5 +1,6 @@
 //! The events right after an event, in the same append: a warning for subscribers, or the effect of a limit.
 
+use super::agent_loop::TOOL_NOT_USED;
 use super::messages::Messages;
 use super::request::Prompt;
 use super::state::{State, Work};
@@ -19,6 +20,17 @@ pub(super) fn ahead(state: &State, event: &Event) -> Option<Event> {
         "no model has read the message of the user that was added with seq {unread}: no model call followed it"
     );
     Some(Warning { code: WarningCode::UnreadMessage, call_id: None, detail }.into())
+}
+
+/// The first answer of a node uses no tool although it had to.
+pub(super) fn tool_not_used(state: &State, event: &Event) -> Option<Event> {
+    let Event::LlmCallCompleted(e) = event else { return None };
+    let Work::Llm(agent_loop) = &state.node_run()?.work else { return None };
+    if agent_loop.panel().is_some() || !agent_loop.ignores_choice(&e.message, e.finish_reason) {
+        return None;
+    }
+    let detail = TOOL_NOT_USED.to_owned();
+    Some(Warning { code: WarningCode::ToolNotUsed, call_id: Some(e.call_id), detail }.into())
 }
 
 /// The events right after one that followed without an input.

@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
+use rethread_events::json_text;
 use rethread_events::memory::Embedding;
 use rethread_events::trace_context::TraceParent;
 use serde_json::Value;
@@ -80,7 +81,7 @@ impl HttpClient {
             let body = self.whole_body(answer).await?;
             let malformed = |why: String| LlmError::new(ErrorKind::MalformedResponse, self.name, why);
             let value: Value =
-                serde_json::from_slice(&body).map_err(|error| malformed(not_json(&body, &error.to_string())))?;
+                json_text::read(&body).map_err(|error| malformed(not_json(&body, &error.to_string())))?;
             let vector = self.wire.embedded(&value).and_then(|vector| Embedding::new(model, &vector));
             vector.ok_or_else(|| malformed("the answer has no vector that can be compared".into()))
         };
@@ -211,7 +212,7 @@ impl HttpClient {
             return Ok(body);
         }
         let mut wait = POLL_FIRST;
-        while let Some(job) = serde_json::from_slice(&body).ok().and_then(|value| self.wire.unfinished(&value)) {
+        while let Some(job) = json_text::read(&body).ok().and_then(|value| self.wire.unfinished(&value)) {
             if Instant::now() + wait + POLL_FIRST >= until {
                 let cancel = self.url(&job.cancel);
                 let cancelled = self.open(|headers| self.http.post(cancel.clone()).headers(headers));
@@ -327,7 +328,7 @@ impl HttpClient {
             let url = self.url(&path);
             let (answer, _) = self.open(|headers| self.http.get(url.clone()).headers(headers)).await?;
             let body = self.whole_body(answer).await?;
-            let value: Value = serde_json::from_slice(&body)
+            let value: Value = json_text::read(&body)
                 .map_err(|e| LlmError::new(ErrorKind::MalformedResponse, self.name, not_json(&body, &e.to_string())))?;
             let (models, next) = self.wire.models(&value);
             out.extend(models);

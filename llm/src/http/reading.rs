@@ -1,5 +1,6 @@
 //! Parses the bytes of an answer, in pieces of any size. No IO: the caller pushes bytes.
 
+use rethread_events::json_text;
 use serde_json::Value;
 
 use super::HttpLimits;
@@ -15,6 +16,11 @@ pub(crate) struct Reading<'a> {
     cx: AnswerContext,
     answer_bytes_max: usize,
     decoder: Decoder,
+    pairs: Pairs,
+    /// Whether an event came.
+    has_event: bool,
+    /// A whole answer, which some servers send as the only event.
+    whole: Option<Value>,
     assembler: Box<dyn Assembler>,
     progress: Progress,
     /// A body that is no stream of events (an answer in one piece, an error, a page) is collected and read whole.
@@ -31,6 +37,9 @@ impl<'a> Reading<'a> {
             cx,
             answer_bytes_max: limits.answer_bytes_max,
             decoder: Decoder::new(limits.event_bytes_max),
+            pairs: Pairs::default(),
+            has_event: false,
+            whole: None,
             assembler: wire.assembler(cx),
             progress: Progress::More,
             collected: None,
@@ -78,9 +87,16 @@ impl<'a> Reading<'a> {
     }
 
     fn events(&mut self, bytes: &[u8], listener: &mut dyn Listener) -> Result<(), LlmError> {
-        let Self { assembler, progress, decoder, .. } = self;
+        let Self { assembler, progress, decoder, pairs, has_event, whole, .. } = self;
         let mut failed = None;
-        let pushed = decoder.push(bytes, |event| {
+        let mut take = |event: &Event| {
+            if !std::mem::replace(has_event, true)
+                && let Some(answer) = whole_answer(event)
+            {
+                *whole = Some(answer);
+                *progress = Progress::Ending;
+                return true;
+            }
             match assembler.event(event, listener) {
                 // The end of an answer stays its end, even if more follows.
                 Ok(Progress::More) if *progress == Progress::Ending => {}
@@ -88,7 +104,8 @@ impl<'a> Reading<'a> {
                 Err(error) => failed = Some(error),
             }
             failed.is_none() && *progress != Progress::Done
-        });
+        };
+        let pushed = decoder.push(bytes, |event| pairs.push(event, &mut take));
         if let Some(error) = failed {
             return Err(error);
         }
@@ -116,9 +133,24 @@ impl<'a> Reading<'a> {
         if !self.begun {
             return Err(self.cx.malformed("the answer is empty"));
         }
-        if self.progress != Progress::Done
-            && let Some(event) = self.decoder.finish()
-        {
+        let mut last = Vec::new();
+        if let Some(event) = self.decoder.finish() {
+            self.pairs.push(&event, &mut |event| {
+                last.push(event.clone());
+                true
+            });
+        }
+        last.extend(self.pairs.finish());
+        for event in last {
+            if self.progress == Progress::Done {
+                break;
+            }
+            if !std::mem::replace(&mut self.has_event, true) {
+                self.whole = whole_answer(&event);
+                if self.whole.is_some() {
+                    continue;
+                }
+            }
             match self.assembler.event(&event, listener) {
                 Ok(progress) if progress != Progress::More => self.progress = progress,
                 // An event that was cut off is not a malformed one.
@@ -126,6 +158,13 @@ impl<'a> Reading<'a> {
                 Err(error) if error.kind == ErrorKind::MalformedResponse => {}
                 Err(error) => return Err(error),
             }
+        }
+        if let Some(answer) = self.whole {
+            let response = self.wire.answer(&answer, self.cx)?;
+            if listener.wants_deltas() {
+                draft::emit(&response, listener);
+            }
+            return Ok(response);
         }
         if self.progress == Progress::More {
             return Err(self.cx.interrupted());
@@ -135,7 +174,7 @@ impl<'a> Reading<'a> {
 
     /// Reads a body that was requested in one piece. Some servers stream anyway.
     pub(crate) fn whole(mut self, body: &[u8], listener: &mut dyn Listener) -> Result<Response, LlmError> {
-        match serde_json::from_slice::<Value>(body) {
+        match json_text::read::<Value>(body) {
             Ok(value) if fault::is_error(&value) => Err(fault::from_value(self.cx.provider, None, &value)),
             Ok(value) => self.wire.answer(&value, self.cx),
             Err(_) if is_event_stream(body) => {
@@ -149,7 +188,7 @@ impl<'a> Reading<'a> {
     /// Reads the body of an answer that was requested in pieces and came in one: as JSON, or as a JSON list of the
     /// would-be events.
     fn unstreamed(mut self, body: &[u8], listener: &mut dyn Listener) -> Result<Response, LlmError> {
-        match serde_json::from_slice::<Value>(body) {
+        match json_text::read::<Value>(body) {
             Ok(Value::Array(list)) if !list.first().is_some_and(fault::is_error) => {
                 for value in list {
                     let event = Event { name: String::new(), data: value.to_string() };
@@ -168,6 +207,43 @@ impl<'a> Reading<'a> {
     }
 }
 
+/// Joins the halves of surrogate pairs that two events share: an event that ends with the first half waits for the next.
+#[derive(Debug, Default)]
+struct Pairs(Option<Event>);
+
+impl Pairs {
+    /// Takes the next event. Returns false if `each` wants no more.
+    fn push(&mut self, event: &Event, each: &mut impl FnMut(&Event) -> bool) -> bool {
+        if self.0.is_none() && !event.data.contains("\\u") {
+            return each(event);
+        }
+        let mut event = event.clone();
+        if let Some(mut held) = self.0.take() {
+            json_text::join(&mut held.data, &mut event.data);
+            if !each(&mended(held)) {
+                return false;
+            }
+        }
+        if json_text::ends_in_a_pair(&event.data) {
+            self.0 = Some(event);
+            return true;
+        }
+        each(&mended(event))
+    }
+
+    /// The event that waits for another.
+    fn finish(self) -> Option<Event> {
+        self.0.map(mended)
+    }
+}
+
+fn mended(event: Event) -> Event {
+    match json_text::mended(event.data.as_bytes()) {
+        Some(data) => Event { data, ..event },
+        None => event,
+    }
+}
+
 /// Refuses more bytes than the limit.
 pub(super) fn check_size(provider: &str, bytes: usize, bytes_max: usize) -> Result<(), LlmError> {
     if bytes <= bytes_max {
@@ -175,6 +251,13 @@ pub(super) fn check_size(provider: &str, bytes: usize, bytes_max: usize) -> Resu
     }
     let why = format!("the answer is larger than {bytes_max} bytes");
     Err(LlmError::new(ErrorKind::TooLarge, provider, why))
+}
+
+/// The whole answer that an event is, in the protocols whose pieces have another form.
+fn whole_answer(event: &Event) -> Option<Value> {
+    let answer: Value = serde_json::from_str(&event.data).ok()?;
+    let is = |key: &str, word: &str| answer.get(key).is_some_and(|own| own == word);
+    (is("object", "chat.completion") || is("object", "response") || is("type", "message")).then_some(answer)
 }
 
 fn is_event_stream(body: &[u8]) -> bool {

@@ -52,6 +52,8 @@ pub struct Known {
     pub is_listed: bool,
     /// Whether it is a model of OpenAI, whose requests may name their conversation for its cache of prompts.
     pub takes_cache_key: bool,
+    /// Whether OpenAI or Azure serves it.
+    pub is_of_openai: bool,
 }
 
 impl KnownModels {
@@ -89,10 +91,10 @@ impl KnownModels {
             Address::Provider(list) => matches!(list, "openai" | "azure"),
             Address::Other => is_listed,
         };
-        let takes_cache_key = is_of_openai
-            && matches!(self.provider, Provider::Openai | Provider::OpenaiChat | Provider::OpenaiResponses)
-            && facts.cache == Some(PromptCache::Implicit);
-        Known { facts, is_listed, takes_cache_key }
+        let is_of_openai = is_of_openai
+            && matches!(self.provider, Provider::Openai | Provider::OpenaiChat | Provider::OpenaiResponses);
+        let takes_cache_key = is_of_openai && facts.cache == Some(PromptCache::Implicit);
+        Known { facts, is_listed, takes_cache_key, is_of_openai }
     }
 
     /// The facts of the table. Abilities are those of the model wherever it is reached; its prices are those of the

@@ -14,7 +14,7 @@ use crate::profile::Profile;
 use crate::provider::Provider;
 use crate::request::Request;
 use crate::response::Response;
-use crate::shape::shape;
+use crate::shape::{restore, shape};
 use crate::tokens::{self, Counter};
 
 /// A client that knows its profile.
@@ -39,10 +39,13 @@ impl Layer for Profiled {
         let mut request = request.clone();
         self.profile.apply(&mut request);
         let known = self.known.of(&request.model);
+        let tools = Arc::clone(&request.tools);
         for change in shape(&known, self.profile.provider, &mut request)? {
             cx.listener.changed(change);
         }
-        self.inner.call(&request, cx.reborrow()).await
+        let mut response = self.inner.call(&request, cx.reborrow()).await?;
+        restore(self.profile.provider, &tools, &mut response);
+        Ok(response)
     }
 
     fn known(&self, model: &str) -> Option<ModelInfo> {

@@ -22,8 +22,8 @@ use crate::wire::{self, Wire};
 /// How long a connection may take to open.
 const CONNECT: Duration = Duration::from_secs(10);
 
-/// The one HTTP client of all profiles, made on first use.
-pub(super) type Connections = OnceLock<reqwest::Client>;
+/// The HTTP clients of all profiles, made on first use: for other machines, and for this one.
+pub(super) type Connections = [OnceLock<reqwest::Client>; 2];
 
 impl Profiles {
     pub(super) fn remote(
@@ -51,10 +51,16 @@ impl Profiles {
     ) -> Result<HttpClient, ProfileError> {
         let fault = |field, why: String| ProfileError::Value { profile: name.into(), field, why };
         let base = self.base_url(profile);
-        let base = Url::parse(&base).map_err(|e| fault("base_url", format!("`{base}`: {e}")))?;
-        if !matches!(base.scheme(), "http" | "https") || base.host_str().is_none() {
-            return Err(fault("base_url", "must begin with http:// or https://".into()));
-        }
+        let base = match Url::parse(&base) {
+            Ok(url) if matches!(url.scheme(), "http" | "https") && url.host_str().is_some() => url,
+            Err(error) if base.contains("://") => return Err(fault("base_url", format!("`{base}`: {error}"))),
+            _ => {
+                // What is no address may be a key, and so may what stands before the host.
+                let is_address = base.contains(['.', ':']) && !base.contains('@');
+                let shown = if is_address { format!("`{base}` ") } else { String::new() };
+                return Err(fault("base_url", format!("{shown}must begin with http:// or https://")));
+            }
+        };
         let key = self.key(name, profile, &base)?;
         let key_source = key_source(profile);
         let mut extra_headers = HeaderMap::new();
@@ -72,7 +78,7 @@ impl Profiles {
             profile: self.name_of(name),
             name: profile.provider.name(),
             wire: wire_of(profile, &base, known)?,
-            http: self.http()?,
+            http: self.http(&base)?,
             key_header: key_header(profile, &base),
             base,
             key,
@@ -89,12 +95,14 @@ impl Profiles {
         (self.profiles.contains_key(name) && !name.starts_with('\0')).then(|| name.to_owned())
     }
 
-    fn http(&self) -> Result<reqwest::Client, ProfileError> {
-        if let Some(http) = self.http.get() {
+    fn http(&self, base: &Url) -> Result<reqwest::Client, ProfileError> {
+        let [others, own] = &self.http;
+        let known = if http::is_of_this_machine(base) { own } else { others };
+        if let Some(http) = known.get() {
             return Ok(http.clone());
         }
-        let http = http::shared(CONNECT).map_err(|e| ProfileError::Http(Box::new(e)))?;
-        Ok(self.http.get_or_init(|| http).clone())
+        let http = http::shared(base, CONNECT).map_err(|e| ProfileError::Http(Box::new(e)))?;
+        Ok(known.get_or_init(|| http).clone())
     }
 
     fn key(&self, name: &str, profile: &Profile, base: &Url) -> Result<KeySource, ProfileError> {

@@ -51,7 +51,7 @@ fn fault_of_the_configuration_names_its_place() {
     let dangling = TWO.replace("\"local\"]", "\"remote\"]");
     expect!["no profile is named `remote`; there are: fast, local"].assert_eq(&fault(Profiles::from_toml(&dangling)));
     let url = TWO.replace("http://127.0.0.1:8000/v1", "ftp://x");
-    expect!["profile `local`: base_url must begin with http:// or https://"]
+    expect!["profile `local`: base_url `ftp://x` must begin with http:// or https://"]
         .assert_eq(&fault(Profiles::from_toml(&url).unwrap().client("local")));
 }
 

@@ -75,3 +75,138 @@ fn prefill_is_refused_where_the_model_continues_no_answer() {
     "#]]
     .assert_eq(&changes(Provider::Anthropic, "claude-opus-5-5", begun));
 }
+
+/// The messages and the tools of a request as they are sent.
+fn sent(provider: Provider, model: &str, request: serde_json::Value) -> (String, Request) {
+    let mut request: Request = serde_json::from_value(request).unwrap();
+    request.model = model.to_owned();
+    let models = KnownModels::new(&Profile::new(provider, model), Address::Other, ModelTable::built_in());
+    let changes = shape(&models.of(model), provider, &mut request).unwrap();
+    let why =
+        changes.iter().filter(|change| change.what == "tools").map(|change| format!("{}\n", change.why)).collect();
+    (why, request)
+}
+
+#[test]
+fn names_and_ids_depend_on_nothing_but_themselves() {
+    let call = |id: &str, name: &str| {
+        serde_json::json!([
+            { "role": "assistant", "content": [{ "type": "tool_call", "id": id, "name": name }] },
+            { "role": "tool", "content": [{ "type": "tool_result", "tool_call_id": id, "name": name, "content": "r" }] },
+        ])
+    };
+    let mut seen = String::new();
+    for (provider, model) in [
+        (Provider::Anthropic, "claude-sonnet-4-5"),
+        (Provider::OpenaiResponses, "gpt-5"),
+        (Provider::OpenaiChat, "gpt-5"),
+        (Provider::OpenaiChat, "mistral-large-latest"),
+        (Provider::OpenaiChat, "kimi-k2"),
+        (Provider::Gemini, "gemini-3-pro"),
+        (Provider::GeminiOpenai, "gemini-2.5-pro"),
+    ] {
+        seen += &format!("# {provider} {model}\n");
+        for (id, name) in
+            [("call_1", "add"), ("functions.add:0", "functions.add"), (&"x".repeat(50), ""), ("call_2", "9 lives")]
+        {
+            let (_, request) = sent(provider, model, serde_json::json!({ "messages": call(id, name) }));
+            let call = request.messages.iter().flat_map(|m| m.tool_calls()).next().unwrap();
+            let signed = if call.signature.is_some() { " signed" } else { "" };
+            seen += &format!("{} `{}`{signed}\n", call.id, call.name);
+            let Part::ToolResult(result) = &request.messages.last().unwrap().content[0] else { panic!() };
+            assert_eq!((&result.tool_call_id, result.name.as_ref()), (&call.id, Some(&call.name)));
+        }
+    }
+    expect![[r#"
+        # anthropic claude-sonnet-4-5
+        call_1 `add`
+        functions_add_0_d0c0495f `functions_add_7b3720c7`
+        xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx `_af1349b9`
+        call_2 `9_lives_57a09cab`
+        # openai_responses gpt-5
+        call_1 `add`
+        functions_add_0_d0c0495f `functions_add_7b3720c7`
+        xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx `_af1349b9`
+        call_2 `9_lives_57a09cab`
+        # openai_chat gpt-5
+        call_1 `add`
+        functions_add_0_d0c0495f `functions_add_7b3720c7`
+        xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx_84f6fdbe `_af1349b9`
+        call_2 `9_lives_57a09cab`
+        # openai_chat mistral-large-latest
+        11b4a5353 `add`
+        d0c0495fc `functions_add_7b3720c7`
+        84f6fdbe9 `_af1349b9`
+        514cb01b8 `9_lives_57a09cab`
+        # openai_chat kimi-k2
+        call_1 `add`
+        functions.add:0 `functions_add_7b3720c7`
+        xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx `_af1349b9`
+        call_2 `9_lives_57a09cab`
+        # gemini gemini-3-pro
+        call_1 `add` signed
+        functions.add:0 `functions.add` signed
+        xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx `_af1349b9` signed
+        call_2 `_9_lives_57a09cab` signed
+        # gemini_openai gemini-2.5-pro
+        call_1 `add`
+        functions.add:0 `functions_add_7b3720c7`
+        xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx `_af1349b9`
+        call_2 `_9_lives_57a09cab`
+    "#]]
+    .assert_eq(&seen);
+}
+
+#[test]
+fn changed_name_is_not_that_of_a_declared_tool() {
+    let messages =
+        serde_json::json!([{ "role": "assistant", "content": [{ "type": "tool_call", "id": "a", "name": "a.b" }] }]);
+    let named = |tools: serde_json::Value| {
+        let (_, request) = sent(Provider::OpenaiChat, "m", serde_json::json!({ "messages": messages, "tools": tools }));
+        request.messages.iter().flat_map(|m| m.tool_calls()).next().unwrap().name.clone()
+    };
+    let alone = named(serde_json::json!([]));
+    assert_eq!(named(serde_json::json!([{ "name": "a_b" }])), alone);
+    assert_ne!(named(serde_json::json!([{ "name": alone }])), alone);
+}
+
+#[test]
+fn root_of_a_schema_is_that_of_an_object() {
+    let id = serde_json::json!({ "properties": { "id": { "type": "string" }, "n": { "type": "integer" } }, "required": ["id"] });
+    let slug =
+        serde_json::json!({ "properties": { "slug": {}, "n": { "type": "string" } }, "required": ["slug", "id"] });
+    let mut seen = String::new();
+    for schema in [
+        serde_json::json!({ "type": "object", "properties": { "a": {} }, "required": ["a"], "oneOf": [id, slug] }),
+        serde_json::json!({ "allOf": [id, { "anyOf": [slug] }] }),
+        serde_json::json!({ "$ref": "#/definitions/a", "definitions": { "a": id } }),
+        serde_json::json!({ "type": "string" }),
+        serde_json::json!({ "type": "object", "properties": { "a": { "type": "strng", "enum": ["type"] } } }),
+        serde_json::json!({ "type": "object", "properties": { "a": { "$ref": "other.json" } } }),
+        serde_json::json!({ "type": "object", "properties": { "$top": {}, "b": {} }, "required": ["$top"] }),
+    ] {
+        let request = serde_json::json!({
+            "messages": [{ "role": "user", "content": "hi" }],
+            "tools": [{ "name": "pick", "parameters": schema }],
+            "usable_tools": ["pick"],
+        });
+        let (why, request) = sent(Provider::Anthropic, "claude-sonnet-4-5", request);
+        seen += &why;
+        for tool in request.tools.iter() {
+            seen += &format!("{}\n  {}\n", tool.parameters.0, tool.description.as_deref().unwrap_or("-"));
+        }
+    }
+    expect![[r#"
+        {"type":"object","properties":{"a":{},"id":{"type":"string"},"n":{"anyOf":[{"type":"integer"},{"type":"string"}]},"slug":{}},"required":["a","id"]}
+          The arguments also have to fit this JSON Schema: {"oneOf":[{"properties":{"id":{"type":"string"},"n":{"type":"integer"}},"required":["id"]},{"properties":{"slug":{},"n":{"type":"string"}},"required":["slug","id"]}]}
+        {"type":"object","properties":{"id":{"type":"string"},"n":{"type":"integer"},"slug":{}},"required":["id","slug"]}
+          The arguments also have to fit this JSON Schema: {"allOf":[{"properties":{"id":{"type":"string"},"n":{"type":"integer"}},"required":["id"]},{"anyOf":[{"properties":{"slug":{},"n":{"type":"string"}},"required":["slug","id"]}]}]}
+        {"definitions":{"a":{"properties":{"id":{"type":"string"},"n":{"type":"integer"}},"required":["id"]}},"properties":{"id":{"type":"string"},"n":{"type":"integer"}},"required":["id"],"type":"object"}
+          -
+        `pick` is left out: its schema is not that of an object
+        `pick` is left out: `strng` in its schema is no type
+        `pick` is left out: its schema refers to `other.json`, which is not in it
+        {"type":"object","properties":{"_top_be8b48b2":{},"b":{}},"required":["_top_be8b48b2"]}
+          -
+    "#]].assert_eq(&seen);
+}

@@ -83,6 +83,12 @@ fn reported_usage_takes_precedence_over_counts() {
     let usage = Usage { input_tokens: Some(13), output_tokens: Some(2), total_tokens: Some(40), ..Usage::default() };
     response.usage = usage;
     assert_eq!(usage_or_count(&counter, &request, &response), (usage, UsageSource::Provider));
+    // A blocked prompt has no answer.
+    response.message.content.clear();
+    response.finish_reason = FinishReason::ContentFilter;
+    (response.usage_counted, response.usage) = (None, Usage { input_tokens: Some(10), ..Usage::default() });
+    let (usage, source) = usage_or_count(&counter, &request, &response);
+    assert_eq!((usage.input_tokens, usage.output_tokens, source), (Some(10), Some(0), UsageSource::Provider));
 }
 
 trait BoxedResult {

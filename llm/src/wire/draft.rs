@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use rethread_events::json::Json;
+use rethread_events::json_text;
 use rethread_events::message::{FinishReason, Media, Message, Part, Role, ToolCall, Usage};
 use serde_json::{Map, Value};
 
@@ -21,7 +22,7 @@ pub(crate) fn tool_call(id: String, name: String, arguments: &str) -> ToolCall {
     let (arguments, arguments_raw) = if trimmed.is_empty() || trimmed == "null" {
         (Value::Object(Map::new()), None)
     } else {
-        match serde_json::from_str(trimmed) {
+        match json_text::read(trimmed.as_bytes()) {
             Ok(value) => (value, None),
             Err(_) => (Value::Null, Some(arguments.to_owned())),
         }

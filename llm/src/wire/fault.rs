@@ -15,7 +15,7 @@ const PAGE_BYTES_MAX: usize = 500;
 
 /// The error of an HTTP answer that is not a success.
 pub(crate) fn from_answer(provider: &str, status: u16, headers: &HeaderMap, body: &[u8], now: SystemTime) -> LlmError {
-    let value: Value = serde_json::from_slice(body).unwrap_or(Value::Null);
+    let value: Value = rethread_events::json_text::read(body).unwrap_or(Value::Null);
     let mut error = if value.is_null() {
         let text = String::from_utf8_lossy(body);
         let text = match text.trim() {

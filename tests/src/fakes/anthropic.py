@@ -224,6 +224,12 @@ class Request:
                     refuse(f"tools.{i}.custom.name: String should match pattern '^[a-zA-Z0-9_-]{{1,128}}$'")
                 if (tool.get("input_schema") or {}).get("type") != "object":
                     refuse(f"tools.{i}.custom.input_schema.type: Field required")
+                # The errors that clients report.
+                if any(word in tool["input_schema"] for word in ("oneOf", "allOf", "anyOf")):
+                    refuse(f"tools.{i}.custom.input_schema: input_schema does not support oneOf, allOf, or anyOf at the top level")
+                if not all(re.fullmatch(r"[a-zA-Z0-9_.-]{1,64}", key) for key in tool["input_schema"].get("properties") or {}):
+                    refuse(f"tools.{i}.custom.input_schema.properties: Property keys should match pattern "
+                           "'^[a-zA-Z0-9_.-]{1,64}$'")
                 if tool.get("strict"):
                     strict(tool["input_schema"], f"tools.{i}.custom.input_schema")
             if names.index(tool.get("name")) != i:
@@ -357,6 +363,8 @@ class Request:
                         extra(f"{place}.text.citations.{k}.{name}")
         if kind == "tool_use" and not isinstance(block.get("input"), dict):
             refuse(f"{place}.tool_use.input: Input should be a valid dictionary")
+        if kind == "tool_use" and not re.fullmatch(r"[a-zA-Z0-9_-]{1,128}", block.get("name") or ""):
+            refuse(f"{place}.tool_use.name: String should match pattern '^[a-zA-Z0-9_-]{{1,128}}$'")
         for name in ("id", "tool_use_id"):
             if name in block and not re.fullmatch(r"[a-zA-Z0-9_-]+", block[name]):
                 refuse(f"{place}.{kind}.{name}: String should match pattern '^[a-zA-Z0-9_-]+$'")
@@ -576,7 +584,7 @@ def answer(request, number, cache):
             script.n_calls = 1
         content.append({"type": "text", "text": f"I call {script.tool}."})
         for i in range(script.n_calls):
-            content.append({"type": "tool_use", "id": f"toolu_{number}_{i}", "name": script.tool, "input": script.arguments})
+            content.append({"type": "tool_use", "id": script.id(f"toolu_{number}_{i}"), "name": script.tool, "input": script.arguments})
         stop = "tool_use"
     elif script.has("REFUSE"):
         # [messages] stop_details

@@ -398,6 +398,32 @@ def check_gemini():
         "promptTokenCount", "candidatesTokenCount", "toolUsePromptTokenCount", "thoughtsTokenCount"))
 
 
+def check_names_ids_and_schemas():
+    for name in ("functions.list_folder", "", "x" * 129, "my tool"):
+        turn = [{"type": "tool_use", "id": "t1", "name": name, "input": {}}], [{"type": "tool_result", "tool_use_id": "t1"}]
+        said = [{"role": role, "content": content} for role, content in zip(("user", "assistant", "user"), ("hi", *turn))]
+        refused("tool_use.name: String should match pattern", ask, messages=said, tools=[TOOL])
+    items = [{"role": "user", "content": "hi"}, {"type": "function_call", "call_id": "c", "name": "a", "arguments": "{}"},
+             {"type": "function_call_output", "call_id": "c", "output": "r"}]
+    respond(model="gpt-4.1", input=items)
+    refused("input[1].name", respond, model="gpt-4.1", input=[items[0], {**items[1], "name": "a.b"}, items[2]])
+    long = {"call_id": "c" * 65}
+    refused("maximum length 64", respond, model="gpt-4.1", input=[items[0], {**items[1], **long}, {**items[2], **long}])
+    for id, name, text in (("c" * 40, "a", None), ("c" * 41, "a", "maximum length 40"), ("c", "a b", "does not match pattern")):
+        said = [{"role": "user", "content": "hi"}, {"role": "assistant", "tool_calls": [
+            {"id": id, "type": "function", "function": {"name": name, "arguments": "{}"}}]},
+            {"role": "tool", "tool_call_id": id, "content": "r"}]
+        refused(text, chat, model="gpt-4.1", messages=said) if text else chat(model="gpt-4.1", messages=said)
+        chat(model="qwen3:8b", messages=said)
+    function = {"type": "function", "function": {"name": "pick", "parameters": {"type": "object", "oneOf": []}}}
+    refused("at the top level", chat, model="gpt-4.1", tools=[function])
+    refused("at the top level", ask, tools=[{"name": "pick", "input_schema": {"type": "object", "anyOf": []}}])
+    refused("Property keys", ask, tools=[{"name": "pick", "input_schema": {"type": "object", "properties": {"$top": {}}}}])
+    parts = [{"functionCall": {"name": "a b", "args": {}}}], [{"functionResponse": {"name": "a b", "response": {}}}]
+    refused("Invalid function name", generate, contents=[user("hi"), {"role": "model", "parts": parts[0]},
+                                                         {"role": "user", "parts": parts[1]}])
+
+
 def check_common():
     raw = '{"system": [ {"type":"text","text":"a\\u00fc", "cache_control":{"type":"ephemeral"}}], "messages":"x"}'
     fields = raw_fields(raw)

@@ -89,7 +89,8 @@ class Script:
     """What the last text of the user asks the model to do.
 
     `CALL [tool]` asks for a tool, `CALL2` for two calls in one answer, `STEPS3 [tool]` for three answers with a call
-    each. `THINK`, `CITE`, `SEARCH`, `IMAGE`, `AUDIO`, `REFUSE` and `LONG` are answers of those kinds. `HOLD` keeps the first
+    each. `INVENT name` asks for a tool by the rest of the line, whether it was declared or not; with `ODDID` calls have ids as
+    other servers give them. `THINK`, `CITE`, `SEARCH`, `IMAGE`, `AUDIO`, `REFUSE` and `LONG` are answers of those kinds. `HOLD` keeps the first
     request with this text open until the client disconnects.
     """
 
@@ -115,6 +116,13 @@ class Script:
             self.arguments = sample(tools[self.tool])
         else:
             self.n_calls = 0
+        invented = re.search(r"\bINVENT\b(.*)", text)
+        if invented and choice == "auto" and tools and n_done == 0:
+            self.n_calls, self.tool, self.arguments = 1, invented.group(1).strip(), {}
+
+    def id(self, usual):
+        """The id of a call."""
+        return f"functions.{self.tool}:{usual}|{'x' * 60}" if self.has("ODDID") else usual
 
     def has(self, word):
         return re.search(rf"\b{word}\b", self.text) is not None

@@ -222,6 +222,9 @@ class Request:
                 for name in ("functionCall", "functionResponse"):
                     if name in part:
                         check_fields(part[name], f"contents.parts.{snake(name)}", f"{place}.{snake(name)}")
+                        if not re.fullmatch(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,127}", part[name].get("name") or ""):
+                            refuse(f"* GenerateContentRequest.{place}.{snake(name)}.name: Invalid function name. Must start with a "
+                                   "letter or an underscore.")
                 signature = part.get("thoughtSignature")
                 if signature is not None and signature not in SKIP and unseal(signature) is None:
                     # [pyd] tried live.
@@ -298,7 +301,7 @@ def answer(request, number, cache):
         for i in range(script.n_calls):
             call = {"name": script.tool, "args": script.arguments}
             if request.model.third:
-                call["id"] = f"call_{number}_{i}"
+                call["id"] = script.id(f"call_{number}_{i}")
             # [signatures] Of parallel calls the first is signed.
             parts.append({"functionCall": call, **(signature if i == 0 else {})})
     elif script.has("REFUSE"):

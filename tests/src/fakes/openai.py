@@ -170,8 +170,26 @@ def check_tool(name, schema, is_strict, param):
     if not re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", name or ""):
         refuse(f"Invalid '{param}.name': string does not match pattern. Expected a string that matches the pattern "
                "'^[a-zA-Z0-9_-]+$'.", f"{param}.name", "invalid_value")
+    # [structured] Also where they are not strict.
+    for word in ("oneOf", "anyOf", "allOf", "enum", "not"):
+        if word in (schema or {}):
+            refuse(f"Invalid schema for function '{name}': schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/"
+                   "'enum'/'not' at the top level.", f"{param}.parameters", "invalid_function_parameters")
+    if schema and schema.get("type") != "object":
+        refuse(f"Invalid schema for function '{name}': schema must be a JSON Schema of 'type: \"object\"', got 'type: "
+               f"\"{schema.get('type')}\"'.", f"{param}.parameters", "invalid_function_parameters")
     if is_strict:
         strict(schema or {}, f"function '{name}'", param)
+
+
+def check_call(name, id, param, id_param, n_id_max):
+    """A call of a conversation, as the errors say that clients report."""
+    if not re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", name or ""):
+        refuse(f"Invalid '{param}': string does not match pattern. Expected a string that matches the pattern "
+               "'^[a-zA-Z0-9_-]+$'.", param, "invalid_value")
+    if len(id) > n_id_max:
+        refuse(f"Invalid '{id_param}': string too long. Expected a string with maximum length {n_id_max}, but got a string with "
+               f"length {len(id)} instead.", id_param, "string_above_max_length")
 
 
 def strict(schema, what, param, path=()):
@@ -310,6 +328,7 @@ class Responses:
                 self.message(i, item)
             if kind == "function_call":
                 calls.append(item["call_id"])
+                check_call(item.get("name"), item["call_id"], f"input[{i}].name", f"input[{i}].call_id", 64)
                 if item["call_id"] not in outputs:
                     refuse(f"No tool output found for function call {item['call_id']}.", "input")
                 if not isinstance(item.get("arguments"), str):
@@ -429,7 +448,7 @@ def respond(request, number, cache):
             output.append({"id": f"rs_{number}_{tag}", "type": "reasoning", "summary": summary, "encrypted_content": sealed})
     owner = f"{number}_{'abcdef'[len(output) - 1]}" if thinks else f"{number}"
     if script.n_calls:
-        output += [{"id": f"fc_{owner}_{i}", "type": "function_call", "status": "completed", "call_id": f"call_{number}_{i}",
+        output += [{"id": f"fc_{owner}_{i}", "type": "function_call", "status": "completed", "call_id": script.id(f"call_{number}_{i}"),
                     "name": script.tool, "arguments": compact(script.arguments)} for i in range(script.n_calls)]
     part = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
     at = text.find(SOURCE["quoted"])
@@ -605,6 +624,9 @@ class Chat:
                 refuse(f"Invalid value: '{message['role']}'. Supported values are: 'system', 'assistant', 'user', 'function', "
                        "'tool', and 'developer'.", f"messages[{i}].role", "invalid_value")
             waiting = [call["id"] for call in message.get("tool_calls") or []]
+            for j, call in enumerate(message.get("tool_calls") or [] if is_own(self.body.get("model")) else []):
+                place = f"messages[{i}].tool_calls[{j}]"
+                check_call(call["function"]["name"], call["id"], f"{place}.function.name", f"{place}.id", 40)
             if message.get("content") is None and not waiting and not message.get("refusal") and not message.get("audio"):
                 refuse("Invalid value for 'content': expected a string, got null.", f"messages.[{i}].content")
         if waiting:
@@ -638,7 +660,7 @@ def complete(request, number, cache):
         n = 1 if body.get("parallel_tool_calls") is False else script.n_calls
         function = {"name": script.tool, "arguments": compact(script.arguments)}
         message |= {"content": None}
-        message["tool_calls"] = [{"id": f"call_{number}_{i}", "type": "function", "function": function} for i in range(n)]
+        message["tool_calls"] = [{"id": script.id(f"call_{number}_{i}"), "type": "function", "function": function} for i in range(n)]
         finish = "tool_calls"
     elif script.has("REFUSE"):
         message |= {"content": None, "refusal": "I cannot help with that."}

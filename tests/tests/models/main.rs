@@ -18,5 +18,6 @@ mod nodes;
 mod openai;
 mod parameters;
 mod prefixes;
+mod refused;
 mod shown;
 mod switches;

@@ -17,6 +17,8 @@ use crate::place::Place;
 
 /// The versions that are installed.
 const NPM: [&str; 2] = ["@ag-ui/client@1.0.0", "@ag-ui/core@1.0.0"];
+/// The last release before 1.0, which CopilotKit has.
+const NPM_BEFORE: [&str; 2] = ["@ag-ui/client@0.0.59", "@ag-ui/core@0.0.59"];
 const PYPI: &str = "ag-ui-protocol==1.0.0";
 
 /// Reasons, speaks, calls a tool, and speaks again. Its first node is not part of the conversation.
@@ -247,12 +249,21 @@ fn types(events: &[Value]) -> Vec<&str> {
 
 #[test]
 fn agui_client_for_node_verifies_every_stream() {
-    let Some(folder) = needs::npm(env!("CARGO_TARGET_TMPDIR"), "agui", &NPM) else { return };
+    run_for_node("agui", &NPM, "agui_client.mjs");
+}
+
+#[test]
+fn agui_client_before_the_first_version_reads_every_stream() {
+    run_for_node("agui-0", &NPM_BEFORE, "agui_client_0.mjs");
+}
+
+fn run_for_node(folder: &str, packages: &[&str], program: &str) {
+    let Some(folder) = needs::npm(env!("CARGO_TARGET_TMPDIR"), folder, packages) else { return };
     // Modules are searched beside the program.
-    let program = folder.join("agui_client.mjs");
-    std::fs::copy(root().join("tests/clients/agui_client.mjs"), &program).unwrap();
+    let copy = folder.join(program);
+    std::fs::copy(root().join("tests/clients").join(program), &copy).unwrap();
     let mut command = Command::new("node");
-    command.arg(program);
+    command.arg(copy);
     Door::new().run(command);
 }
 

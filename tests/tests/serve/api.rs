@@ -366,3 +366,34 @@ fn usage_pages_add_up() {
         place.get(&format!("/v1/usage?{bad}")).problem(400, "invalid-request");
     }
 }
+
+#[test]
+fn trailing_slash_leads_to_the_same_route() {
+    let place = Place::new();
+    place.put(GREETING);
+    let thread = place.start(QUICK);
+    place.at_rest(&thread);
+    let of_thread = format!("/v1/threads/{thread}");
+    let of_outcome = format!("/v1/threads/{thread}/outcome");
+    for path in ["/v1/workflows", "/health/live", "/.well-known/agent-card.json", &of_thread, &of_outcome] {
+        let (plain, slashed) = (place.get(path), place.get(&format!("{path}/")));
+        assert_eq!((slashed.status, &slashed.body), (plain.status, &plain.body), "{path}");
+        assert_eq!(plain.status, 200, "{path}: {}", plain.body);
+    }
+    assert_eq!(place.get("/v1/threads/?limit=0").status, place.get("/v1/threads?limit=0").status);
+    // Each door says what is wrong with the message, and not that there is nothing.
+    for path in [
+        "/mcp",
+        "/agui/greeting",
+        "/a2a/greeting",
+        "/a2a/greeting/message:send",
+        "/v1/chat/completions",
+        "/v1/responses",
+    ] {
+        let send = |path: &str| place.post(path, &json!({ "wrong": 1 }));
+        let (plain, slashed) = (send(path), send(&format!("{path}/")));
+        assert_eq!((slashed.status, &slashed.body), (plain.status, &plain.body), "{path}");
+        assert!(![404, 405].contains(&plain.status), "{path}: {}", plain.body);
+    }
+    place.get("/v1/nothing/").problem(404, "not-found");
+}

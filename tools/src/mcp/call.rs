@@ -28,6 +28,9 @@ pub(super) struct KeyPlace {
     pub(super) argument: Option<String>,
 }
 
+/// The code of the error in place of an answer that cannot be read, one of those that are free for servers.
+pub(super) const UNREADABLE: i32 = -32_093;
+
 /// How often a server may ask for more before it answers.
 const N_ROUNDS_MAX: usize = 16;
 
@@ -172,6 +175,9 @@ async fn responses(
 fn failed(server: &Server, error: ServiceError) -> ExecutionError {
     let text = server.config.scrubbed(&with_sources(&error));
     match error {
+        ServiceError::McpError(error) if error.code.0 == UNREADABLE => {
+            ExecutionError::new(ErrorKind::MalformedResponse, server.config.scrubbed(&error.message))
+        }
         ServiceError::McpError(error) => {
             let kind = match error.code {
                 ErrorCode::INVALID_PARAMS => ErrorKind::InvalidArguments,

@@ -1,6 +1,7 @@
 //! One connection to a server: how it is made and how it ends.
 
 mod lines;
+mod readable;
 mod traced_http;
 
 use std::collections::{BTreeMap, HashMap};
@@ -10,7 +11,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use reqwest::header::{HeaderName, HeaderValue};
-use rethread_events::text::with_sources;
+use rethread_events::text::{is_loopback, with_sources};
 use rmcp::RoleClient;
 use rmcp::model::{ClientRequest, PingRequest, ProtocolVersion};
 use rmcp::service::{
@@ -27,7 +28,7 @@ use super::handler::{Calls, Handler};
 use super::server::Server;
 use crate::command::Launch;
 use crate::process::{Group, environment};
-use lines::Limited;
+use lines::Lines;
 use traced_http::TracedHttp;
 
 /// The bytes of one message of a server.
@@ -97,7 +98,7 @@ impl Connection {
         };
         let stderr_text = Arc::new(Mutex::new(Vec::new()));
         let listening = tokio::spawn(listen(stderr, server.config.name.clone(), Arc::clone(&stderr_text)));
-        let stdout = BufReader::new(Limited::new(stdout, MESSAGE_BYTES_MAX));
+        let stdout = BufReader::new(Lines::new(stdout, MESSAGE_BYTES_MAX));
         let (handler, calls) = Handler::new(server);
         let service = match serve_client_with_lifecycle(handler, (stdout, stdin), lifecycle()).await {
             Ok(service) => service,
@@ -137,7 +138,11 @@ impl Connection {
         config.custom_headers = custom;
         config.max_sse_event_size = MESSAGE_BYTES_MAX;
         // A redirect could carry the headers to another host.
-        let client = reqwest::Client::builder()
+        let is_own = reqwest::Url::parse(url).is_ok_and(|url| url.host_str().is_some_and(is_loopback));
+        let client = reqwest::Client::builder();
+        // A proxy of the environment does not reach this machine's own addresses.
+        let client = if is_own { client.no_proxy() } else { client };
+        let client = client
             .redirect(reqwest::redirect::Policy::none())
             .connect_timeout(server.config.connect_timeout)
             .build()

@@ -185,7 +185,7 @@ impl Server {
     pub(super) async fn refresh(self: &Arc<Self>, warnings: &mut Vec<String>) -> Result<Vec<String>, McpError> {
         let _listing = self.listing.lock().await;
         let (connection, _) = self.connection().await?;
-        let listed = timeout(self.config.connect_timeout, list(&connection)).await;
+        let listed = timeout(self.config.connect_timeout, list(&connection, warnings)).await;
         let tools = match listed {
             Ok(Ok(tools)) => tools,
             Ok(Err(error)) => return Err(McpError::List(self.config.scrubbed(&error))),
@@ -280,22 +280,29 @@ impl Server {
 }
 
 /// All pages of a server's list.
-async fn list(connection: &Connection) -> Result<Vec<RemoteTool>, String> {
+async fn list(connection: &Connection, warnings: &mut Vec<String>) -> Result<Vec<RemoteTool>, String> {
     let mut tools = Vec::new();
     let mut cursor = None;
-    for _ in 0..N_PAGES_MAX {
+    let mut cursors = HashSet::new();
+    loop {
         let params = PaginatedRequestParams::default().with_cursor(cursor);
         let page = connection.peer.list_tools(Some(params)).await.map_err(|error| with_sources(&error))?;
         tools.extend(page.tools);
-        cursor = page.next_cursor;
-        if cursor.is_none() || tools.len() > N_TOOLS_MAX {
+        // Some servers write an empty text for no further page.
+        cursor = page.next_cursor.filter(|cursor| !cursor.is_empty());
+        let Some(next) = &cursor else { break };
+        if !cursors.insert(next.clone()) {
+            warnings.push("the list of tools names a page that it named before: the rest is ignored".to_owned());
+            break;
+        }
+        if tools.len() > N_TOOLS_MAX || cursors.len() >= N_PAGES_MAX {
+            warnings.push(format!(
+                "the list of tools has over {N_PAGES_MAX} pages or {N_TOOLS_MAX} tools: the rest is ignored"
+            ));
             break;
         }
     }
-    if tools.len() > N_TOOLS_MAX {
-        tracing::warn!("an MCP server has over {N_TOOLS_MAX} tools; the rest is ignored");
-        tools.truncate(N_TOOLS_MAX);
-    }
+    tools.truncate(N_TOOLS_MAX);
     Ok(tools)
 }
 

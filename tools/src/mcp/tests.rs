@@ -65,7 +65,7 @@ async fn the_tools_of_a_server_are_listed_and_called() {
     let r = rig(json!({ "recovery": { "add": "safe" }, "approval": ["env"], "disabledTools": ["huge"] })).await;
     let tools = r.reports[0].tools.as_ref().unwrap();
     expect_test::expect![[
-        r#"s__add s__ask s__big s__die s__env s__fail s__flood s__grow s__hang s__no_type s__picture s__refuse s__slow s__stop s__structured"#
+        r#"s__add s__ask s__big s__die s__env s__fail s__flood s__grow s__hang s__no_type s__picture s__raw s__refuse s__slow s__stop s__structured"#
     ]]
     .assert_eq(&tools.join(" "));
     expect_test::expect![[r#"
@@ -119,7 +119,7 @@ async fn failed_server_does_not_stop_the_others() {
     let expected = [
         "bad: its configuration cannot be used: `type` `http` does not fit",
         "gone: it cannot be connected to: ",
-        "good: 16 tools",
+        "good: 17 tools",
         "liar: it cannot be connected to: ",
         "loud: it cannot be connected to: ",
         "mute: it cannot be connected to: it did not answer within 300 ms",
@@ -233,6 +233,73 @@ async fn images_links_and_values_are_returned() {
     let output = r.f.registry.call("s__structured", json!({ "n": "x" }), r.f.cx()).await.unwrap();
     assert_eq!(output.value, None);
     assert!(output.text.contains("does not fit the schema"), "{}", output.text);
+}
+
+/// What the tool `raw` gives for these lines, over standard streams and over HTTP.
+async fn raw(line: &str) -> [String; 2] {
+    let f = Fixture::new([]);
+    let (_server, url) = http(&f).await;
+    let over_http = json!({ "url": url, "headers": { "Authorization": "Bearer s3cret-token" } });
+    let process = process(&f, json!({}));
+    let r = rig_of(f, json!({ "http": over_http, "s": process })).await;
+    let call = async |name: &str| {
+        let called = tokio::time::timeout(Duration::from_secs(20), r.f.call(name, json!({ "line": line }))).await;
+        called.unwrap_or_else(|_| panic!("{name} waits for {line}"))
+    };
+    [call("s__raw").await, call("http__raw").await]
+}
+
+#[tokio::test]
+async fn answer_that_cannot_be_read_is_mended_or_ends_its_call() {
+    let text = |text: &str| {
+        format!(r#"{{"jsonrpc":"2.0","id":$ID,"result":{{"content":[{{"type":"text","text":"{text}"}}]}}}}"#)
+    };
+    for (line, expected) in [
+        (text(r"head \ud83d tail"), "head \u{fffd} tail"),
+        (text(r"head \udc00 tail"), "head \u{fffd} tail"),
+        (text(r"head \ud83d\ude00 tail"), "head 😀 tail"),
+        (
+            r#"{"jsonrpc":"2.0","id":$ID,"error":{"code":"E_GONE","message":"it is gone"}}"#.to_owned(),
+            "E_GONE: it is gone",
+        ),
+        (text(r"head \q tail"), "malformed_response: the server's answer cannot be read"),
+    ] {
+        for said in raw(&line).await {
+            // A body over HTTP has no line that names the call: the answer is an error of the transport.
+            assert!(said.contains(expected) || said.starts_with("malformed_response"), "{line}: {said}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn list_that_never_ends_is_read_once() {
+    let f = Fixture::new([]);
+    let server = process(&f, json!({ "env": { "ENDLESS": "1" } }));
+    let r = rig_of(f, json!({ "s": server })).await;
+    assert_eq!(r.reports[0].tools.as_ref().unwrap().len(), 17);
+    let warnings = r.reports[0].warnings.join("\n");
+    assert!(warnings.contains("a page that it named before"), "{warnings}");
+}
+
+#[test]
+fn structured_content_is_read_whole_and_once() {
+    let read = |result: Value| answer::from(serde_json::from_value(result).unwrap(), None).map(|output| output.text);
+    let text = |text: &str| json!({ "type": "text", "text": text });
+    let data = json!({ "projects": [{ "id": 1 }, { "id": 2 }] });
+    let said = |content: &[Value], structured: &Value| {
+        read(json!({ "content": content, "structuredContent": structured })).unwrap()
+    };
+    assert_eq!(said(&[text("2 items")], &data), format!("2 items\n{data}"));
+    assert_eq!(said(&[], &data), data.to_string());
+    let pretty = format!("{data:#}");
+    assert_eq!(said(&[text(&pretty)], &data), pretty);
+    assert_eq!(said(&[text("hello")], &json!({ "result": "hello" })), "hello");
+    assert_eq!(said(&[text("{\"a\":1}"), text("b")], &json!({ "result": [{ "a": 1 }, "b"] })), "{\"a\":1}\nb");
+    let picture = json!({ "type": "image", "data": "aGk=", "mimeType": "image/png" });
+    let shown = said(&[text("a picture"), picture.clone()], &json!({ "result": [picture] }));
+    assert!(shown.starts_with("a picture\n{") && !shown.contains("aGk="), "{shown}");
+    let failed = read(json!({ "content": [text("it broke")], "structuredContent": { "code": 7 }, "isError": true }));
+    assert_eq!(failed.unwrap_err().message, "it broke\n{\"code\":7}");
 }
 
 #[tokio::test]
@@ -392,7 +459,7 @@ async fn http_server_receives_the_configured_headers() {
     let (_server, url) = http(&f).await;
     let header = |token: &str| json!({ "url": url, "headers": { "Authorization": format!("Bearer {token}") } });
     let r = rig_of(f, json!({ "good": header("s3cret-token"), "bad": header("wr0ng-token") })).await;
-    assert_eq!(r.reports[1].tools.as_ref().unwrap().len(), 16, "{:?}", r.reports);
+    assert_eq!(r.reports[1].tools.as_ref().unwrap().len(), 17, "{:?}", r.reports);
     assert_eq!(r.f.call("good__add", json!({ "a": 2, "b": 3 })).await, "5");
     let error = r.reports[0].tools.as_ref().unwrap_err().to_string();
     assert!(error.starts_with("it cannot be connected to: ") && !error.contains("wr0ng"), "{error}");

@@ -3,6 +3,7 @@
 use super::super::{check, sizes};
 use crate::event::{Event, LlmCallCompleted, LlmCallFailed};
 use crate::fault::{ErrorKind, ExecutionError};
+use crate::json_text;
 use crate::message::{FinishReason, Message, Part};
 
 /// The most characters of a fault in a prompt.
@@ -61,7 +62,7 @@ pub(super) fn unfenced(text: &str) -> &str {
 
 /// An answer that was to be JSON, in a code fence or not, or what is wrong with it, for the model.
 pub(super) fn read_json<T: serde::de::DeserializeOwned>(answer: &str) -> Result<T, String> {
-    serde_json::from_str(unfenced(answer)).map_err(|e| {
+    json_text::read(unfenced(answer).as_bytes()).map_err(|e| {
         let why: String = e.to_string().chars().take(FAULT_CHARS_MAX).collect();
         format!("it is not the JSON that was asked for ({why})")
     })

@@ -12,6 +12,7 @@ use super::answers::unfenced;
 use crate::event::{AnswerFault, AnswerRejected, Event, OutputSpec};
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::json::Json;
+use crate::json_text;
 use crate::message::FinishReason;
 use crate::schema::{Compiled, Mismatch, in_words};
 
@@ -54,7 +55,8 @@ pub(super) fn read(
 /// The only JSON value in a text: the text itself, in a code fence or not, or one list or object with prose around it. What
 /// is ambiguous is an error: a part of a broken value is not taken for the answer.
 fn only_value(content: &str) -> Result<Value, String> {
-    let text = content.trim();
+    let mended = json_text::mended(content.as_bytes());
+    let text = mended.as_deref().unwrap_or(content).trim();
     if text.is_empty() {
         return Err("it is empty; JSON was asked for".into());
     }

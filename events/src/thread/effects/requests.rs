@@ -68,8 +68,8 @@ impl State {
             _ if agent_loop.leg.wants != Wants::Anything => Some(ToolChoice::None),
             (_, Some(ToolChoice::None)) => Some(ToolChoice::None),
             (_, Some(choice)) if is_first => Some(choice.clone()),
-            (ToolMode::Required, None) if is_first => Some(ToolChoice::Required),
-            (ToolMode::Auto | ToolMode::Required, _) => Some(ToolChoice::Auto),
+            (mode, None) if is_first && mode.requires_one() => Some(ToolChoice::Required),
+            (ToolMode::Auto | ToolMode::Required | ToolMode::Enforced, _) => Some(ToolChoice::Auto),
         };
         let (offers, form) = (self.conversation.offers(), agent_loop.answer_form());
         ModelRequest { execution, messages, offers, n_before, tool_choice, iteration, form }

@@ -36,8 +36,8 @@ pub(super) fn begin(
     let prompt = state.changes.prompts.get(node.id.as_str()).unwrap_or(&llm.user_prompt);
     let tools: Vec<ToolName> = match (llm.tool_mode, &llm.available_tools) {
         (ToolMode::None, _) => Vec::new(),
-        (ToolMode::Auto | ToolMode::Required, Some(tools)) => tools.clone(),
-        (ToolMode::Auto | ToolMode::Required, None) => around.tools.names(),
+        (ToolMode::Auto | ToolMode::Required | ToolMode::Enforced, Some(tools)) => tools.clone(),
+        (ToolMode::Auto | ToolMode::Required | ToolMode::Enforced, None) => around.tools.names(),
     };
     for tool in &tools {
         if around.tools.facts(tool.as_str()).is_none() {
@@ -61,7 +61,7 @@ pub(super) fn begin(
     let handoffs = agents::handoffs(state, workflow, llm);
     let client_tools = client_tools::offered(state, &node.id, llm, (&tools, &agents, &handoffs))?;
     let offers_beside = !(agents.is_empty() && handoffs.is_empty() && client_tools.is_empty());
-    let needs_client = llm.client_tools.is_some() && llm.tool_mode == ToolMode::Required;
+    let needs_client = llm.client_tools.is_some() && llm.tool_mode.requires_one();
     if needs_client && tools.is_empty() && !offers_beside {
         let message = format!("node `{}` requires the use of a tool, and offers none", node.id);
         return Err(ExecutionError::new(ErrorKind::Configuration, message));
@@ -142,8 +142,8 @@ fn tools_of_workflow(workflow: &Workflow, around: &Env<'_>) -> Vec<ToolName> {
         let NodeKind::Llm(llm) = node.kind() else { continue };
         let offered = match (llm.tool_mode, &llm.available_tools) {
             (ToolMode::None, _) => Vec::new(),
-            (ToolMode::Auto | ToolMode::Required, Some(tools)) => tools.clone(),
-            (ToolMode::Auto | ToolMode::Required, None) => around.tools.names(),
+            (ToolMode::Auto | ToolMode::Required | ToolMode::Enforced, Some(tools)) => tools.clone(),
+            (ToolMode::Auto | ToolMode::Required | ToolMode::Enforced, None) => around.tools.names(),
         };
         tools.extend(offered.into_iter().filter(|tool| !tools.contains(tool)).collect::<Vec<_>>());
     }

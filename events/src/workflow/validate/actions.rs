@@ -57,8 +57,7 @@ pub(super) fn check_llm(path: &str, llm: &LlmNode, faults: &mut Vec<Fault>) {
         );
     }
     let offers_beside = !(llm.agents.is_empty() && llm.handoffs.is_empty() && llm.client_tools.is_none());
-    if llm.tool_mode == ToolMode::Required && llm.available_tools.as_ref().is_some_and(Vec::is_empty) && !offers_beside
-    {
+    if llm.tool_mode.requires_one() && llm.available_tools.as_ref().is_some_and(Vec::is_empty) && !offers_beside {
         faults.push(Fault::new(format!("{path}.available_tools"), "tool_mode is `required` and no tool is offered"));
     }
     check_approvals(path, llm, faults);

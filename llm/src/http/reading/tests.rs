@@ -132,3 +132,93 @@ fn answer_over_the_size_limit_is_refused() {
         assert_eq!((error.kind, error.message.as_str()), (ErrorKind::TooLarge, "the answer is larger than 1000 bytes"));
     }
 }
+
+/// The events of an answer with these texts, each in an event of its own, and what ends it.
+fn events_of(name: &str, texts: &[&str]) -> String {
+    let event = |text: &str| match name {
+        "openai_chat" => {
+            format!(r#"{{"id":"c","model":"m","choices":[{{"index":0,"delta":{{"content":"{text}"}}}}]}}"#)
+        }
+        "openai_responses" => format!(r#"{{"type":"response.output_text.delta","output_index":0,"delta":"{text}"}}"#),
+        "anthropic" => {
+            format!(r#"{{"type":"content_block_delta","index":0,"delta":{{"type":"text_delta","text":"{text}"}}}}"#)
+        }
+        _ => format!(r#"{{"candidates":[{{"index":0,"content":{{"parts":[{{"text":"{text}"}}]}}}}]}}"#),
+    };
+    let (begin, end) = match name {
+        "openai_chat" => (String::new(), r#"{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}"#.to_owned()),
+        "openai_responses" => {
+            let text = texts.concat();
+            let output = format!(
+                r#"{{"type":"message","id":"m","role":"assistant","content":[{{"type":"output_text","text":"{text}"}}]}}"#
+            );
+            let end = format!(
+                r#"{{"type":"response.completed","response":{{"id":"r","model":"m","status":"completed","output":[{output}]}}}}"#
+            );
+            (String::new(), end)
+        }
+        "anthropic" => (
+            "data: {\"type\":\"message_start\",\"message\":{\"id\":\"m\",\"model\":\"m\",\"content\":[],\"usage\":{}}}\n\ndata: \
+             {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n"
+                .to_owned(),
+            "{\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"},\"usage\":{}}\n\ndata: \
+             {\"type\":\"message_stop\"}"
+                .to_owned(),
+        ),
+        _ => (String::new(), r#"{"candidates":[{"index":0,"finishReason":"STOP"}],"modelVersion":"m"}"#.to_owned()),
+    };
+    let said: String = texts.iter().map(|text| format!("data: {}\n\n", event(text))).collect();
+    format!("{begin}{said}data: {end}\n\n")
+}
+
+#[test]
+fn half_of_a_surrogate_pair_is_read_in_every_protocol() {
+    for (name, wire) in wires() {
+        for (texts, expected) in [
+            (&[r"head \ud83d tail"][..], "head \u{fffd} tail"),
+            (&["head ", r"\ud83d", r"\ude00 tail"], "head 😀 tail"),
+            (&["head ", r"\ud83d", " tail"], "head \u{fffd} tail"),
+            (&["head ", r"\ude00 tail"], "head \u{fffd} tail"),
+            (&["head tail", r"\ud83d"], "head tail\u{fffd}"),
+        ] {
+            let events = events_of(name, texts);
+            let (result, deltas) = read(name, &*wire, &[events.as_bytes()], &HttpLimits::default());
+            let said: String = deltas
+                .iter()
+                .map(|delta| match delta {
+                    Delta::Text(text) => text.as_str(),
+                    _ => "",
+                })
+                .collect();
+            assert_eq!(result.unwrap().text(), expected, "{name}: {texts:?}");
+            assert_eq!(said, expected, "{name}: {texts:?}");
+        }
+    }
+}
+
+#[test]
+fn whole_answer_is_read_where_a_stream_was_requested() {
+    for (name, answer) in [
+        (
+            "openai_chat",
+            r#"{"id":"c","object":"chat.completion","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":1}}"#,
+        ),
+        (
+            "openai_responses",
+            r#"{"id":"r","object":"response","model":"m","status":"completed","output":[{"type":"message","id":"m","role":"assistant","content":[{"type":"output_text","text":"hi"}]}],"usage":{"input_tokens":3,"output_tokens":1}}"#,
+        ),
+        (
+            "anthropic",
+            r#"{"id":"m","type":"message","role":"assistant","model":"m","content":[{"type":"text","text":"hi"}],"stop_reason":"end_turn","usage":{"input_tokens":3,"output_tokens":1}}"#,
+        ),
+    ] {
+        let (_, wire) = wires().into_iter().find(|(known, _)| *known == name).unwrap();
+        for end in ["\n\n", "\n\ndata: [DONE]\n\n", ""] {
+            let stream = format!("data: {answer}{end}");
+            let (result, deltas) = read(name, &*wire, &[stream.as_bytes()], &HttpLimits::default());
+            let response = result.unwrap_or_else(|error| panic!("{name}: {error}"));
+            assert_eq!((response.text(), response.usage.input_tokens), ("hi".to_owned(), Some(3)), "{name}");
+            assert_eq!(deltas, [Delta::Text("hi".into())], "{name}");
+        }
+    }
+}

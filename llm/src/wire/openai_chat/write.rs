@@ -255,6 +255,8 @@ fn assistant(wire: &OpenaiChat, message: &Message) -> Option<Value> {
         let text: String = message.content.iter().filter_map(reasoning_text).collect();
         if !text.is_empty() {
             out.insert(field.clone(), text.into());
+        } else if message.tool_calls().next().is_some() {
+            out.insert(field.clone(), NO_REASONING.into());
         }
     }
     // Fields of an earlier answer of this protocol that have no neutral meaning, such as signed reasoning details.
@@ -268,6 +270,11 @@ fn assistant(wire: &OpenaiChat, message: &Message) -> Option<Value> {
     }
     Some(Value::Object(out))
 }
+
+/// Stands for the reasoning of calls that came without one, such as those of another provider: DeepSeek and Moonshot refuse
+/// calls without the field (`reasoning_content is missing in assistant tool call message`), Moonshot an empty one, too.
+/// <https://api-docs.deepseek.com/guides/thinking_mode>
+const NO_REASONING: &str = " ";
 
 fn reasoning_text(part: &Part) -> Option<&str> {
     match part {

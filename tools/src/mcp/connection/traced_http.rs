@@ -1,17 +1,25 @@
-//! HTTP requests to a server, with the trace context of a call as a header as well: proxies and servers that know the header
+//! HTTP requests to a server, whose answers are read tolerantly, with the trace context of a call as a header as well: proxies and servers that know the header
 //! do not read messages.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use futures_util::stream::BoxStream;
-use reqwest::header::{HeaderName, HeaderValue};
-use rmcp::model::{ClientJsonRpcMessage, ClientRequest, JsonRpcMessage};
+use bytes::Bytes;
+use futures_util::stream::{BoxStream, Stream, StreamExt as _};
+use reqwest::StatusCode;
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue};
+use rethread_events::text::shortened;
+use rmcp::model::{ClientJsonRpcMessage, ClientRequest, JsonRpcMessage, ServerJsonRpcMessage};
 use rmcp::transport::streamable_http_client::{
     SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
 };
-use sse_stream::Sse;
+use sse_stream::{Sse, SseStream};
 
+use super::{MESSAGE_BYTES_MAX, readable};
+
+/// The characters of a body in an error.
+const BODY_CHARS_MAX: usize = 300;
+const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
 /// A client that sends `_meta.traceparent` of a call as the header `traceparent`, too.
@@ -33,8 +41,7 @@ impl StreamableHttpClient for TracedHttp {
         auth: Option<String>,
         headers: Headers,
     ) -> Result<StreamableHttpPostResponse, Failure> {
-        let headers = traced(&message, headers);
-        self.0.post_message(uri, message, session, auth, headers).await
+        self.post_message_with_max_sse_event_size(uri, message, session, auth, headers, MESSAGE_BYTES_MAX).await
     }
 
     async fn post_message_with_max_sse_event_size(
@@ -47,7 +54,22 @@ impl StreamableHttpClient for TracedHttp {
         bytes_max: usize,
     ) -> Result<StreamableHttpPostResponse, Failure> {
         let headers = traced(&message, headers);
-        self.0.post_message_with_max_sse_event_size(uri, message, session, auth, headers, bytes_max).await
+        let answers = match &message {
+            JsonRpcMessage::Request(request) => {
+                matches!(request.request, ClientRequest::CallToolRequest(_) | ClientRequest::ListToolsRequest(_))
+            }
+            _ => false,
+        };
+        if !answers {
+            let posted = self.0.post_message_with_max_sse_event_size(uri, message, session, auth, headers, bytes_max);
+            return posted.await.map(|response| match response {
+                StreamableHttpPostResponse::Sse(events, session) => {
+                    StreamableHttpPostResponse::Sse(readable_events(events), session)
+                }
+                other => other,
+            });
+        }
+        self.post_call(&uri, &message, session, auth, headers, bytes_max).await
     }
 
     async fn delete_session(
@@ -68,7 +90,7 @@ impl StreamableHttpClient for TracedHttp {
         auth: Option<String>,
         headers: Headers,
     ) -> Result<Events, Failure> {
-        self.0.get_stream(uri, session, last_event, auth, headers).await
+        self.0.get_stream(uri, session, last_event, auth, headers).await.map(readable_events)
     }
 
     async fn get_stream_with_max_sse_event_size(
@@ -80,8 +102,109 @@ impl StreamableHttpClient for TracedHttp {
         headers: Headers,
         bytes_max: usize,
     ) -> Result<Events, Failure> {
-        self.0.get_stream_with_max_sse_event_size(uri, session, last_event, auth, headers, bytes_max).await
+        let events = self.0.get_stream_with_max_sse_event_size(uri, session, last_event, auth, headers, bytes_max);
+        events.await.map(readable_events)
     }
+}
+
+impl TracedHttp {
+    /// Posts a request for tools or of one. The library reads an answer strictly, and does not show one that it cannot read.
+    async fn post_call(
+        &self,
+        uri: &str,
+        message: &ClientJsonRpcMessage,
+        session: Option<Arc<str>>,
+        auth: Option<String>,
+        headers: Headers,
+        bytes_max: usize,
+    ) -> Result<StreamableHttpPostResponse, Failure> {
+        let mut request = self.0.post(uri).header(ACCEPT, "text/event-stream, application/json");
+        if let Some(auth) = auth {
+            request = request.bearer_auth(auth);
+        }
+        for (name, value) in headers {
+            request = request.header(name, value);
+        }
+        if let Some(session) = &session {
+            request = request.header(SESSION, &**session);
+        }
+        let response = request.json(message).send().await?;
+        let status = response.status();
+        if status == StatusCode::NOT_FOUND && session.is_some() {
+            return Err(Failure::SessionExpired);
+        }
+        let word = |name: HeaderName| Some(response.headers().get(name)?.to_str().ok()?.to_owned());
+        let (kind, session) = (word(CONTENT_TYPE), word(SESSION));
+        let is = |wanted: &str| kind.as_deref().is_some_and(|kind| kind.starts_with(wanted));
+        if status.is_success() && is("text/event-stream") {
+            let events = SseStream::from_bytes_stream(bounded(response, bytes_max)).boxed();
+            return Ok(StreamableHttpPostResponse::Sse(readable_events(events), session));
+        }
+        if status.is_success() && !is("application/json") {
+            return Err(Failure::UnexpectedContentType(kind));
+        }
+        let is_json = is("application/json");
+        let body = body(response, bytes_max).await?;
+        let readable = readable::message(&body);
+        let text = readable.as_deref().map_or(&*body, str::as_bytes);
+        match serde_json::from_slice::<ServerJsonRpcMessage>(text) {
+            Ok(answer) if status.is_success() || is_json && matches!(answer, JsonRpcMessage::Error(_)) => {
+                Ok(StreamableHttpPostResponse::Json(answer, session))
+            }
+            Ok(_) => Err(unexpected(status, &body, "")),
+            Err(error) => Err(unexpected(status, &body, &format!(" ({error})"))),
+        }
+    }
+}
+
+fn unexpected(status: StatusCode, body: &[u8], why: &str) -> Failure {
+    let body = String::from_utf8_lossy(body);
+    Failure::UnexpectedServerResponse(format!("HTTP {status}{why}: {}", shortened(&body, BODY_CHARS_MAX)).into())
+}
+
+async fn body(mut response: reqwest::Response, bytes_max: usize) -> Result<Vec<u8>, Failure> {
+    let mut body = Vec::new();
+    while let Some(piece) = response.chunk().await? {
+        if body.len() + piece.len() > bytes_max {
+            return Err(Failure::ResponseBodyTooLarge { max_size: bytes_max });
+        }
+        body.extend_from_slice(&piece);
+    }
+    Ok(body)
+}
+
+/// The bytes of a stream, none of whose lines is longer than the limit.
+fn bounded(
+    response: reqwest::Response,
+    bytes_max: usize,
+) -> impl Stream<Item = Result<Bytes, std::io::Error>> + Send + 'static {
+    let mut n_line_bytes = 0_usize;
+    response.bytes_stream().map(move |piece| {
+        let piece = piece.map_err(std::io::Error::other)?;
+        for line in piece.split_inclusive(|byte| *byte == b'\n') {
+            n_line_bytes += line.len();
+            if n_line_bytes > bytes_max {
+                return Err(std::io::Error::from(std::io::ErrorKind::FileTooLarge));
+            }
+            if line.ends_with(b"\n") {
+                n_line_bytes = 0;
+            }
+        }
+        Ok(piece)
+    })
+}
+
+/// The events, those that the library cannot read as [`readable::message`] makes them.
+fn readable_events(events: Events) -> Events {
+    let readable = |event: Result<Sse, SseError>| {
+        event.map(|mut event| {
+            if let Some(message) = event.data.as_ref().and_then(|data| readable::message(data.as_bytes())) {
+                event.data = Some(message);
+            }
+            event
+        })
+    };
+    events.map(readable).boxed()
 }
 
 /// The headers of a message. What the configuration says about the header takes precedence.

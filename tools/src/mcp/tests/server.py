@@ -20,7 +20,7 @@ TOOLS = [
     tool("fail"), tool("slow"), tool("hang"), tool("big"), tool("die"), tool("ask"), tool("grow"), tool("picture"),
     tool("no.type", {"properties": {}}), tool("env"), tool("flood"), tool("stop"), tool("huge"), tool("refuse"),
     tool("structured", outputSchema={"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}),
-    tool("broken", {"type": "string"}), tool("add", NUMBERS),
+    tool("broken", {"type": "string"}), tool("add", NUMBERS), tool("raw"),
 ]
 
 
@@ -28,9 +28,15 @@ def text(value, **more):
     return dict(content=[{"type": "text", "text": str(value)}], **more)
 
 
+def line(message):
+    """What is sent. The tool `raw` says what its answer is, as it is written."""
+    said = message.get("result") or {}
+    return said["raw"].replace("$ID", json.dumps(message["id"])) if "raw" in said else json.dumps(message)
+
+
 def send(message):
     with out_lock:
-        sys.stdout.write(json.dumps(message) + "\n")
+        sys.stdout.write(line(message) + "\n")
         sys.stdout.flush()
 
 
@@ -85,6 +91,8 @@ def call(name, arguments, meta):
                             {"type": "resource_link", "uri": "file:///x", "name": "x"}]}
     if name == "structured":
         return dict(text("n"), structuredContent={"n": arguments.get("n", 1)})
+    if name == "raw":
+        return {"raw": arguments["line"]}
     if name in ("no.type", "grown"):
         return text(name)
     return None
@@ -102,6 +110,8 @@ def answer(message):
         result = {"tools": tools[at:at + 5]}
         if at + 5 < len(tools):
             result["nextCursor"] = str(at + 5)
+        elif "ENDLESS" in os.environ:
+            result["nextCursor"] = "5"
     elif method == "tools/call" and (found := call(params["name"], params.get("arguments") or {},
                                                    params.get("_meta") or {})) is not None:
         result = found
@@ -119,8 +129,8 @@ def log(message):
 
 def stdio():
     print("ready to serve", file=sys.stderr, flush=True)
-    for line in sys.stdin:
-        message = json.loads(line)
+    for got in sys.stdin:
+        message = json.loads(got)
         log(message)
         if "method" not in message:
             answers[message["id"]] = message.get("result", message.get("error"))
@@ -141,7 +151,7 @@ def http(port_file):
                 return self.reply(401, b"")
             if "id" not in message or "method" not in message:
                 return self.reply(202, b"")
-            self.reply(200, json.dumps(answer(message)).encode())
+            self.reply(200, line(answer(message)).encode())
 
         def do_GET(self):
             self.reply(405, b"")

@@ -127,7 +127,8 @@ pub(super) enum Event {
 #[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
 pub(super) enum Outcome {
     Success {
-        /// The tool calls that the client is to answer.
+        /// The tool calls that the client is to answer. Clients before 1.0 refuse an empty list.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
         pending_tool_call_ids: Vec<String>,
     },
     Interrupt {
