@@ -136,10 +136,12 @@ pub(crate) struct Compiled(Arc<Result<Validator, Mismatch>>);
 
 impl Compiled {
     pub(crate) fn of(schema: &Json) -> Self {
-        Self(Arc::new(compile(&schema.0).map_err(|why| Mismatch {
-            message: format!("not a self-contained JSON Schema: {}", why.message),
-            ..why
-        })))
+        Self(Arc::new(
+            compile(&schema.0).map_err(|why| Mismatch {
+                message: format!("not a self-contained JSON Schema: {}", why.message),
+                ..why
+            }),
+        ))
     }
 
     /// Why it cannot be used, if it cannot.

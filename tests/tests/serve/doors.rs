@@ -82,7 +82,9 @@ nodes:
 pub(crate) fn long_and_hidden() -> String {
     let long = "x".repeat(20_000);
     let calls = [("long", long.as_str()), ("hidden", "a\\u202eb")].map(|(word, path)| {
-        format!("            - {{match: ^{word}, tool_calls: [{{name: list_folder, arguments: {{path: \"{path}\"}}}}]}}\n")
+        format!(
+            "            - {{match: ^{word}, tool_calls: [{{name: list_folder, arguments: {{path: \"{path}\"}}}}]}}\n"
+        )
     });
     APPROVES
         .replace("name: approves", "name: long")

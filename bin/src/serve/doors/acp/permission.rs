@@ -50,8 +50,7 @@ pub(super) async fn ask(
         None => question.request.prompt.as_ref().map_or(0, String::len),
     };
     // What is not shown whole cannot be allowed.
-    let allow = (shown <= BYTES_MAX)
-        .then(|| PermissionOption::new(ALLOW, "Allow", PermissionOptionKind::AllowOnce));
+    let allow = (shown <= BYTES_MAX).then(|| PermissionOption::new(ALLOW, "Allow", PermissionOptionKind::AllowOnce));
     let reject = PermissionOption::new(REJECT, "Reject", PermissionOptionKind::RejectOnce);
     let options = allow.into_iter().chain([reject]).collect();
     let request = RequestPermissionRequest::new(session.clone(), ToolCallUpdate::new(id, fields), options);

@@ -48,9 +48,7 @@ impl Shows {
     /// Whether it can show a question. The prompt of a person who answers for a model is a whole request.
     pub(super) fn can_ask(self, question: &OpenInteraction) -> bool {
         match question.request.operation_type {
-            OperationType::UpdateVariables
-            | OperationType::AddMessage
-            | OperationType::AnswerTool => self.form,
+            OperationType::UpdateVariables | OperationType::AddMessage | OperationType::AnswerTool => self.form,
             OperationType::ApproveTool | OperationType::ApproveContent => self.form && is_shown_whole(question),
             OperationType::InformTool => match page(question) {
                 Some(_) => self.url,
