@@ -14,6 +14,7 @@ use rethread_events::text::with_sources;
 use crate::output;
 
 pub(crate) const FAILED: u8 = 1;
+pub(crate) const USAGE: u8 = 2;
 pub(crate) const INVALID: u8 = 3;
 pub(crate) const WAITING: u8 = 4;
 pub(crate) const NOT_FOUND: u8 = 5;

@@ -134,7 +134,40 @@ Exit codes:
   141 stdout was closed (as 130)
 
 Example:
-  rethread run docs/examples/hello.yaml --input Ada";
+  rethread run docs/examples/hello.yaml --input Ada
+
+`rethread COMMAND --help` explains a command, with examples.";
+
+/// The commands by what they are for, as `--help` lists them.
+const GROUPS: [(&str, &[&str]); 8] = [
+    ("Start", &["run", "chat", "send", "schedule"]),
+    ("Look", &["threads", "show", "runs", "events", "tail", "usage", "tree", "media", "memory"]),
+    ("Debug", &["explain", "replay", "diff", "bisect", "rerun", "fork"]),
+    ("People", &["inbox", "respond"]),
+    ("Control", &["resume", "pause", "cancel", "reschedule", "signal", "migrate"]),
+    ("Log", &["verify", "export", "import", "backup", "copy", "cluster", "delete", "gc"]),
+    ("Serve", &["serve", "mcp", "acp", "worker", "token"]),
+    ("Files", &["init", "doctor", "validate", "graph", "schema", "tools", "llm", "completions"]),
+];
+/// What a newcomer needs; `rethread` alone prints them.
+const FIRST: [&str; 6] = ["run", "chat", "threads", "show", "explain", "serve"];
+
+/// The command line, with its commands in groups.
+fn command_line() -> clap::Command {
+    let command = Cli::command();
+    let groups: Vec<String> =
+        GROUPS.iter().map(|(group, names)| format!("{group}:\n{}", described(&command, names))).collect();
+    let commands = groups.join("\n");
+    command.help_template(format!(
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{commands}\nOptions:\n{{options}}{{after-help}}"
+    ))
+}
+
+/// One line for each of these commands.
+fn described(command: &clap::Command, names: &[&str]) -> String {
+    let about = |name: &str| command.find_subcommand(name).and_then(clap::Command::get_about).map(ToString::to_string);
+    names.iter().map(|name| format!("  {name:<11}  {}\n", about(name).unwrap_or_default())).collect()
+}
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -242,7 +275,15 @@ enum Command {
 
 fn main() -> ExitCode {
     make_undumpable();
-    let matches = Cli::command().get_matches();
+    let command = command_line();
+    if std::env::args_os().len() <= 1 {
+        let first = described(&command, &FIRST);
+        eprint!(
+            "Usage: rethread COMMAND\n\n{first}\n`rethread --help` lists all commands, `rethread COMMAND --help` explains one.\n"
+        );
+        return ExitCode::from(exit::USAGE);
+    }
+    let matches = command.get_matches();
     let command = matches.subcommand_name().unwrap_or_default();
     let parsed = || {
         let mut cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
@@ -342,5 +383,20 @@ async fn dispatch(open: &OpenArgs, command: Command) -> Result<ExitCode, Failure
             output::print(String::from_utf8_lossy(&script).trim_end())?;
             Ok(ExitCode::SUCCESS)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_command_is_in_one_group() {
+        let mut grouped: Vec<_> = GROUPS.iter().flat_map(|(_, names)| *names).copied().collect();
+        grouped.sort_unstable();
+        let command = Cli::command();
+        let mut commands: Vec<_> = command.get_subcommands().map(clap::Command::get_name).collect();
+        commands.sort_unstable();
+        assert_eq!(grouped, commands);
     }
 }

@@ -34,6 +34,10 @@ impl Json {
 
     /// Whether the value is nested deeper than [`Self::DEPTH_MAX`]: it cannot be stored.
     pub fn is_too_deep(&self) -> bool {
+        Self::is_nested_too_deep(&self.0)
+    }
+
+    pub(crate) fn is_nested_too_deep(value: &Value) -> bool {
         fn deeper_than(value: &Value, levels: usize) -> bool {
             let next = |inner: &Value| deeper_than(inner, levels - 1);
             match value {
@@ -42,7 +46,7 @@ impl Json {
                 Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
             }
         }
-        deeper_than(&self.0, Self::DEPTH_MAX)
+        deeper_than(value, Self::DEPTH_MAX)
     }
 }
 

@@ -1,15 +1,21 @@
-//! JSON Schemas from outside: compiled without fetching anything, with patterns that run in linear time.
+//! JSON Schemas from outside: compiled without fetching anything, with patterns that run in linear time, and checked only
+//! where the steps of the check have a bound.
 
+mod cost;
 mod examples;
+mod keywords;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 
-use jsonschema::{Draft, PatternOptions, ValidationError, ValidationOptions, Validator};
+use jsonschema::{Draft, PatternOptions, ValidationError, ValidationOptions};
 use schemars::generate::SchemaSettings;
 use schemars::transform::{Transform, transform_subschemas};
 use schemars::{JsonSchema, Schema};
 use serde_json::Value;
 
+use self::cost::Cost;
 use crate::json::Json;
 use crate::text::json_bytes;
 
@@ -19,6 +25,8 @@ pub const BYTES_MAX: usize = 64 * 1024;
 const N_FAULTS_MAX: usize = 5;
 /// The most faults of one value that are collected.
 const N_MISMATCHES_MAX: usize = 100;
+/// The bytes of a compiled regular expression.
+const PATTERN_BYTES_MAX: usize = 256 * 1024;
 /// The bytes of the text of one fault; validators quote the offending value, which may be large.
 const FAULT_BYTES_MAX: usize = 300;
 
@@ -37,16 +45,54 @@ impl Mismatch {
     }
 }
 
-/// Compiles a schema; draft 2020-12 unless it names another. References to other documents are errors.
+/// A compiled schema.
+#[derive(Debug)]
+pub struct Validator {
+    compiled: jsonschema::Validator,
+    cost: Cost,
+}
+
+impl Validator {
+    /// Returns what is wrong with a value, nothing if it fits. The work has a bound: a value whose check would take more
+    /// steps does not fit.
+    pub fn mismatches(&self, value: &Value) -> Vec<Mismatch> {
+        self.errors(value, Mismatch::new)
+    }
+
+    /// As [`Validator::mismatches`], with the errors of the library.
+    pub(crate) fn errors<T: From<Mismatch>>(&self, value: &Value, of: impl Fn(&ValidationError<'_>) -> T) -> Vec<T> {
+        if let Err(message) = self.cost.afford(value) {
+            return vec![Mismatch { pointer: String::new(), message }.into()];
+        }
+        if self.compiled.is_valid(value) {
+            return Vec::new();
+        }
+        self.compiled.iter_errors(value).take(N_MISMATCHES_MAX).map(|error| of(&error)).collect()
+    }
+}
+
+/// Compiles a schema; draft 2020-12 unless it names another. References to other documents are errors, and so is a schema
+/// whose checks have no bound.
 ///
 /// # Errors
 /// Why it is not a self-contained JSON Schema, and where.
 pub fn compile(schema: &Value) -> Result<Validator, Mismatch> {
-    options(schema).build(schema).map_err(|error| Mismatch::new(&error))
+    let refused = |message| Mismatch { pointer: String::new(), message };
+    if Json::is_nested_too_deep(schema) {
+        return Err(refused(format!("it is nested deeper than {} levels", Json::DEPTH_MAX)));
+    }
+    let bytes = json_bytes(schema);
+    if bytes > BYTES_MAX {
+        return Err(refused(format!("it has {bytes} bytes, the limit is {BYTES_MAX}")));
+    }
+    let cost = Cost::of(schema).map_err(refused)?;
+    let compiled = options(schema).build(schema).map_err(|error| Mismatch::new(&error))?;
+    Ok(Validator { compiled, cost })
 }
 
 fn options(schema: &Value) -> ValidationOptions<'static> {
-    let options = jsonschema::options().offline().with_pattern_options(PatternOptions::regex());
+    let patterns = PatternOptions::regex().size_limit(PATTERN_BYTES_MAX).dfa_size_limit(PATTERN_BYTES_MAX);
+    let options = jsonschema::options().offline().with_pattern_options(patterns);
     if schema.get("$schema").is_none() { options.with_draft(Draft::Draft202012) } else { options }
 }
 
@@ -55,7 +101,8 @@ fn options(schema: &Value) -> ValidationOptions<'static> {
 /// # Errors
 /// The first faults, each with its JSON pointer after `what`.
 pub fn check(schema: &Validator, value: &Value, what: &str) -> Result<(), String> {
-    if schema.is_valid(value) { Ok(()) } else { Err(in_words(what, &mismatches(schema, value))) }
+    let found = schema.mismatches(value);
+    if found.is_empty() { Ok(()) } else { Err(in_words(what, &found)) }
 }
 
 /// Reads a value from outside: a text that does not fit is read as JSON once.
@@ -63,15 +110,14 @@ pub fn check(schema: &Validator, value: &Value, what: &str) -> Result<(), String
 /// # Errors
 /// The faults; of a text that is JSON, the faults of its value.
 pub(crate) fn read(schema: &Validator, given: &Json) -> Result<Json, Vec<Mismatch>> {
-    if schema.is_valid(&given.0) {
+    let found = schema.mismatches(&given.0);
+    if found.is_empty() {
         return Ok(given.clone());
     }
     let parsed = given.0.as_str().and_then(|text| serde_json::from_str::<Value>(text).ok()).map(Json::from);
-    match parsed.filter(|parsed| !parsed.is_too_deep()) {
-        Some(parsed) if schema.is_valid(&parsed.0) => Ok(parsed),
-        Some(parsed) => Err(mismatches(schema, &parsed.0)),
-        None => Err(mismatches(schema, &given.0)),
-    }
+    let Some(parsed) = parsed.filter(|parsed| !parsed.is_too_deep()) else { return Err(found) };
+    let found = schema.mismatches(&parsed.0);
+    if found.is_empty() { Ok(parsed) } else { Err(found) }
 }
 
 /// Returns the first mismatches in one text, each with its JSON pointer after `what`.
@@ -84,28 +130,18 @@ pub(crate) fn in_words(what: &str, mismatches: &[Mismatch]) -> String {
     faults.join("; ")
 }
 
-fn mismatches(schema: &Validator, value: &Value) -> Vec<Mismatch> {
-    schema.iter_errors(value).take(N_MISMATCHES_MAX).map(|error| Mismatch::new(&error)).collect()
-}
-
 /// A schema of a definition. It is compiled once; clones share it.
 #[derive(Debug, Clone)]
 pub(crate) struct Compiled(Arc<Result<Validator, Mismatch>>);
 
 impl Compiled {
     pub(crate) fn of(schema: &Json) -> Self {
-        let bytes = json_bytes(&schema.0);
-        let refused = |message| Err(Mismatch { pointer: String::new(), message });
-        Self(Arc::new(if schema.is_too_deep() {
-            refused(format!("nested deeper than {} levels", Json::DEPTH_MAX))
-        } else if bytes > BYTES_MAX {
-            refused(format!("the schema has {bytes} bytes, the limit is {BYTES_MAX}"))
-        } else {
+        Self(Arc::new(
             compile(&schema.0).map_err(|why| Mismatch {
                 message: format!("not a self-contained JSON Schema: {}", why.message),
                 ..why
-            })
-        }))
+            }),
+        ))
     }
 
     /// Why it cannot be used, if it cannot.
@@ -116,8 +152,10 @@ impl Compiled {
     /// Checks a value. Nothing fits a schema that cannot be used.
     pub(crate) fn check(&self, value: &Json) -> Result<(), Vec<Mismatch>> {
         match &*self.0 {
-            Ok(schema) if schema.is_valid(&value.0) => Ok(()),
-            Ok(schema) => Err(mismatches(schema, &value.0)),
+            Ok(schema) => match schema.mismatches(&value.0) {
+                found if found.is_empty() => Ok(()),
+                found => Err(found),
+            },
             Err(why) => Err(vec![Mismatch { pointer: String::new(), message: why.message.clone() }]),
         }
     }
@@ -137,10 +175,13 @@ pub(crate) fn unfit_examples(schema: &Value) -> Vec<Mismatch> {
         return Vec::new();
     }
     // A schema that cannot be compiled is a fault of its own.
+    let Ok(cost) = Cost::of(schema) else { return Vec::new() };
     let Ok(parts) = options(schema).build_map(schema) else { return Vec::new() };
     let mut found = Vec::new();
     examples::visit(schema, &mut String::new(), &mut |part, pointer, value| {
-        if let Some(error) = parts.get(&format!("#{part}")).and_then(|part| part.iter_errors(value).next()) {
+        if let Err(message) = cost.afford_part(part, value) {
+            found.push(Mismatch { pointer: pointer.to_owned(), message });
+        } else if let Some(error) = parts.get(&format!("#{part}")).and_then(|part| part.iter_errors(value).next()) {
             found.push(Mismatch { pointer: pointer.to_owned(), message: Mismatch::new(&error).message });
         }
     });

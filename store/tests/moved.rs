@@ -179,4 +179,10 @@ fn only_the_user_reads_a_new_log() {
     for name in ["lock", "journal-a", "journal-b", "mark", "format", "packs/000000"] {
         assert_eq!(mode(&log.join(name)), 0o600, "{name}");
     }
+    // Those of sled as well.
+    let index: Vec<_> = fs::read_dir(log.join("index")).unwrap().map(|file| file.unwrap().path()).collect();
+    assert!(index.len() > 2, "{index:?}");
+    for path in index {
+        assert_eq!(mode(&path), if path.is_dir() { 0o700 } else { 0o600 }, "{}", path.display());
+    }
 }

@@ -1,8 +1,7 @@
 //! Schemas of arguments: made from Rust types, compiled once, asked at every call.
 
-use jsonschema::Validator;
 use rethread_events::fault::{ErrorKind, ExecutionError};
-use rethread_events::schema;
+use rethread_events::schema::{self, Validator};
 use schemars::JsonSchema;
 use serde_json::{Value, json};
 

@@ -20,6 +20,8 @@ use crate::text;
 const FUEL: u64 = 300_000;
 /// The longest expression or template, in bytes.
 const SOURCE_BYTES_MAX: usize = 1 << 20;
+/// The characters of a line in which there may be code: minijinja counts columns in 16 bits.
+const LINE_CHARS_MAX: usize = 65_000;
 /// How many statements, loops that go round in themselves and the like may be open at once.
 const RECURSION_MAX: usize = 64;
 
@@ -148,6 +150,10 @@ pub(super) fn check_limits(source: &str, is_expression: bool) -> Result<(), Expr
         let message = format!("an expression of {} bytes, at most {SOURCE_BYTES_MAX} are read", source.len());
         return Err(ExpressionError::of(message, source));
     }
+    if has_far_code(source, is_expression) {
+        let message = format!("code beyond the first {LINE_CHARS_MAX} characters of a line: break the line");
+        return Err(ExpressionError::of(message, source));
+    }
     let checked = nesting::check_source(source, is_expression, ENVIRONMENT.syntax());
     // Few sources multiply, and only those are parsed for the check.
     let checked =
@@ -157,6 +163,27 @@ pub(super) fn check_limits(source: &str, is_expression: bool) -> Result<(), Expr
             },
         );
     checked.map_err(|what| ExpressionError::of(what, source))
+}
+
+/// Whether code is beyond [`LINE_CHARS_MAX`] in a line. The text of a template may be.
+fn has_far_code(source: &str, is_expression: bool) -> bool {
+    if source.len() <= LINE_CHARS_MAX {
+        return false;
+    }
+    let (mut column, mut is_code, mut before) = (0_usize, is_expression, ' ');
+    for c in source.chars() {
+        column = if c == '\n' { 0 } else { column + 1 };
+        match (before, c) {
+            ('{', '{' | '%' | '#') => is_code = true,
+            ('}' | '%' | '#', '}') => is_code = is_expression,
+            _ => {}
+        }
+        if is_code && column > LINE_CHARS_MAX {
+            return true;
+        }
+        before = c;
+    }
+    false
 }
 
 /// Whether the expression can be parsed, and all its filters and tests exist.

@@ -2,25 +2,7 @@
 
 use serde_json::Value;
 
-/// Keywords whose value is a schema.
-const SCHEMA: [&str; 12] = [
-    "additionalItems",
-    "additionalProperties",
-    "contains",
-    "contentSchema",
-    "else",
-    "if",
-    "items",
-    "not",
-    "propertyNames",
-    "then",
-    "unevaluatedItems",
-    "unevaluatedProperties",
-];
-/// Keywords whose value is a list of schemas.
-const LIST: [&str; 5] = ["allOf", "anyOf", "items", "oneOf", "prefixItems"];
-/// Keywords whose value is an object of schemas.
-const NAMED: [&str; 5] = ["$defs", "definitions", "dependentSchemas", "patternProperties", "properties"];
+use super::keywords::children;
 
 /// Returns whether a schema may have any of them.
 pub(super) fn has_any(schema: &Value) -> bool {
@@ -44,31 +26,14 @@ pub(super) fn visit(schema: &Value, at: &mut String, found: &mut impl FnMut(&str
         found(at, &format!("{at}/examples/{i}"), value);
     }
     let n_bytes = at.len();
-    for (keyword, value) in keywords {
+    children(schema, |keyword, within, _, inner| {
         at.push('/');
         at.push_str(keyword);
-        let keyword = keyword.as_str();
-        match value {
-            Value::Object(named) if NAMED.contains(&keyword) => {
-                let n_bytes = at.len();
-                for (name, inner) in named {
-                    at.push('/');
-                    at.push_str(&name.replace('~', "~0").replace('/', "~1"));
-                    visit(inner, at, found);
-                    at.truncate(n_bytes);
-                }
-            }
-            Value::Array(items) if LIST.contains(&keyword) => {
-                let n_bytes = at.len();
-                for (i, inner) in items.iter().enumerate() {
-                    at.push_str(&format!("/{i}"));
-                    visit(inner, at, found);
-                    at.truncate(n_bytes);
-                }
-            }
-            inner if SCHEMA.contains(&keyword) => visit(inner, at, found),
-            _ => {}
+        if let Some(within) = within {
+            at.push('/');
+            at.push_str(&within.replace('~', "~0").replace('/', "~1"));
         }
+        visit(inner, at, found);
         at.truncate(n_bytes);
-    }
+    });
 }

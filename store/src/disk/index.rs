@@ -209,6 +209,7 @@ impl Index {
             Some(_) => None,
             None => Some(self.files.open(&self.file_path())?),
         };
+        self.keep_private();
         Ok(Open { trees, file })
     }
 
@@ -228,10 +229,28 @@ impl Index {
     pub(crate) fn close(&self) -> Result<(), StoreError> {
         *self.absent.lock() = StoreError::Closed;
         let open = self.open.write().take();
-        self.catch_panics(|| {
+        let closed = self.catch_panics(|| {
             drop(open);
             Ok(())
-        })
+        });
+        self.keep_private();
+        closed
+    }
+
+    /// sled makes its files readable for others, as far as the folder around them lets them. That is the user's alone if
+    /// this process made it, and the mode of its files does not depend on it.
+    fn keep_private(&self) {
+        #[cfg(unix)]
+        for file in std::fs::read_dir(&self.dir).into_iter().flatten().flatten() {
+            use std::os::unix::fs::PermissionsExt as _;
+            // A file that has just gone, or is another's, is left as it is.
+            if let Ok(found) = file.metadata()
+                && found.permissions().mode() & 0o077 != 0
+            {
+                let mode = if found.is_dir() { 0o700 } else { 0o600 };
+                let _ = std::fs::set_permissions(file.path(), std::fs::Permissions::from_mode(mode));
+            }
+        }
     }
 
     /// Does something with the trees.
@@ -243,6 +262,7 @@ impl Index {
     /// Makes everything written so far durable.
     pub(crate) fn sync(&self) -> Result<(), StoreError> {
         self.with(|trees| trees.db.flush())?;
+        self.keep_private();
         self.sync_file()
     }
 

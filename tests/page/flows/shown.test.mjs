@@ -55,6 +55,21 @@ test('the bar of a failing last node is in sight beside its words', async () => 
   await page.close();
 });
 
+test('the bar of a node in a branch opens the event of the branch', async () => {
+  const id = await place.thread(BRANCHING);
+  await place.outcome(id);
+  const page = await browser.page(`${place.url}/#/threads/${id}/timeline`);
+  const inside = `[...document.querySelectorAll('.bar-row')].find((row) => row.querySelector('.label').innerText === 'break' && !row.querySelector('.label a'))`;
+  await page.until(`${inside} !== undefined`, 'the node of the branch');
+  await page.value(`${inside}.click()`);
+  await page.until(`location.hash.includes('/events?seq=')`, 'the event');
+  const [, branch, seq] = /threads\/([^/]+)\/events\?seq=(\d+)/.exec(await page.value('location.hash'));
+  assert.notEqual(branch, id);
+  const { events } = await place.ask('GET', `/v1/threads/${branch}/events?from_seq=${seq}&limit=1`);
+  assert.deepEqual([events[0].type, events[0].data.node_id], ['NODE_STARTED', 'break']);
+  await page.close();
+});
+
 test('the graph shows a failed node as failed, and the nodes of branches as run', async () => {
   // `collect` waits for both branches: by default the one that fails may cancel the other before it has run.
   const definition = structuredClone(BRANCHING);

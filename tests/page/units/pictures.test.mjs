@@ -2,7 +2,7 @@
 
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
-import { TYPES, Timeline, squeezed, ticks, words_place } from '../../../bin/src/serve/page/timeline.mjs';
+import { TYPES, Timeline, events_of, squeezed, ticks, words_place } from '../../../bin/src/serve/page/timeline.mjs';
 import { layout } from '../../../bin/src/serve/page/layout.mjs';
 import { height, offset, range, scroll } from '../../../bin/src/serve/page/window.mjs';
 import { parts, with_future } from '../../../bin/src/serve/page/conversation.mjs';
@@ -49,6 +49,16 @@ test('rounds of a loop stand inside of it, and branches have the names of their 
   );
   assert.deepEqual(show(timeline), ['loop loop l 0-7 done', '  loop round 1 0-6 done', '    node f 1-5 done', '      branch right 2-4 failed', '  loop round 2 6-7 done']);
   assert.equal(timeline.bars[3].fork, 3);
+});
+
+test('a bar inside of a branch leads to the events of the branch', () => {
+  const inside = new Timeline({ depth: 2, thread: 'c' });
+  inside.add({ seq: 7, type: 'NODE_STARTED', data: { node_id: 'b', attempt: 1 }, time: new Date(BEGIN).toISOString() });
+  inside.add({ seq: 8, type: 'WARNING', data: { message: 'hm' }, time: new Date(BEGIN).toISOString() });
+  const route = { view: 'thread', id: 'p', tab: 'timeline', at: 40, seq: null };
+  for (const bar of inside.bars) assert.deepEqual(events_of(bar, route), { view: 'thread', id: 'c', tab: 'events', at: null, seq: bar.seq });
+  const own = folded([0, 'NODE_STARTED', { node_id: 'a', attempt: 1 }]).bars[0];
+  assert.deepEqual(events_of(own, route), { view: 'thread', id: 'p', tab: 'events', at: 40, seq: 0 });
 });
 
 test('nodes of a hook stand inside of it, and what was open before it has ended', () => {

@@ -9,7 +9,7 @@ use rethread_tests::binary::{Scene, root};
 use rethread_tests::needs;
 use serde_json::{Value, json};
 
-use crate::doors::{APPROVES, ASKS, CHAT, FAILS, HANGS, check_page, run_client, serve};
+use crate::doors::{APPROVES, ASKS, CHAT, FAILS, HANGS, check_page, long_and_hidden, run_client, serve};
 use crate::http::{Request, Response, Stream};
 use crate::place::Place;
 
@@ -77,6 +77,11 @@ struct Door {
 impl Door {
     fn new() -> Self {
         Self::on(Scene::new(), "")
+    }
+
+    fn with(workflow: &str) -> Self {
+        let (place, token) = serve(Scene::new(), "", &[workflow]);
+        Self { place, token }
     }
 
     fn on(scene: Scene, options: &str) -> Self {

@@ -11,7 +11,7 @@ use rethread_tests::binary::{Scene, root};
 use rethread_tests::needs;
 use serde_json::{Value, json};
 
-use crate::doors::{CLIENT_TOOLS, FAILS, HANGS, as_described, check_page, run_client, serve};
+use crate::doors::{CLIENT_TOOLS, FAILS, HANGS, as_described, check_page, long_and_hidden, run_client, serve};
 use crate::http::{Request, Response, Stream};
 use crate::place::Place;
 
@@ -173,6 +173,11 @@ impl Door {
         door.place.put(FRONT);
         door.place.put(&as_described(FRONT, "front", "brings"));
         door
+    }
+
+    fn with(workflow: &str) -> Self {
+        let (place, token) = serve(Scene::new(), "", &[workflow]);
+        Self { place, token }
     }
 
     fn on(scene: Scene, options: &str) -> Self {

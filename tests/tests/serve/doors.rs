@@ -78,6 +78,19 @@ nodes:
           otherwise: {text: Looked.}
 "#;
 
+/// Asks for the approval of a call whose arguments are too long to be shown, or have a hidden character.
+pub(crate) fn long_and_hidden() -> String {
+    let long = "x".repeat(20_000);
+    let calls = [("long", long.as_str()), ("hidden", "a\\u202eb")].map(|(word, path)| {
+        format!(
+            "            - {{match: ^{word}, tool_calls: [{{name: list_folder, arguments: {{path: \"{path}\"}}}}]}}\n"
+        )
+    });
+    APPROVES
+        .replace("name: approves", "name: long")
+        .replace("            - {match: ^Hello, tool_calls: [{name: list_folder, arguments: {}}]}\n", &calls.concat())
+}
+
 /// A tool of the client, in `rethread.toml`.
 pub(crate) const CLIENT_TOOLS: &str = r#"
 [serve.client_tools.confirm]

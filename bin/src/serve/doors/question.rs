@@ -3,7 +3,12 @@
 use rethread::Json;
 use rethread::event::{AnswerType, OperationType};
 use rethread::operate::OpenInteraction;
+use rethread_events::marks::marked;
+use rethread_events::text;
 use serde_json::{Value, json};
+
+/// The longest text that a person is shown, in bytes.
+const SHOWN_BYTES_MAX: usize = 16 << 10;
 
 /// Whether a message of the conversation can answer the question. An approval needs a decision about a whole call, and a
 /// person who answers for a model has a prompt to read.
@@ -17,14 +22,43 @@ pub(super) fn is_answered_by_message(question: &OpenInteraction) -> bool {
     }
 }
 
-/// The question, and what can be answered.
+/// The question as a person is shown it, and what can be answered.
 pub(super) fn text_of(question: &OpenInteraction) -> String {
+    shown(&whole_text(question))
+}
+
+fn whole_text(question: &OpenInteraction) -> String {
     let prompt = question.request.prompt.as_deref().unwrap_or("Your answer?");
     match &question.request.answer {
         Some(answer) => format!("{prompt} ({})", answer.expected()),
         None => prompt.to_owned(),
     }
 }
+
+/// A text as a person is shown it: hidden characters are marked, and so is where it is cut.
+pub(super) fn shown(text: &str) -> String {
+    let text = marked(text);
+    if text.len() <= SHOWN_BYTES_MAX {
+        return text.into_owned();
+    }
+    let head = text::head(&text, SHOWN_BYTES_MAX);
+    format!("{head}\n⟨{} more bytes: `rethread inbox` and the page show them⟩", text.len() - head.len())
+}
+
+/// Whether a person who is shown the question sees all of it. What is not seen whole cannot be approved.
+pub(super) fn is_shown_whole(question: &OpenInteraction) -> bool {
+    marked(&whole_text(question)).len() <= SHOWN_BYTES_MAX
+}
+
+/// Whether an answer approves what its question does not show whole: whoever gave it has not seen it.
+pub(super) fn approves_unseen(question: &OpenInteraction, answer: &Json) -> bool {
+    let rejects = *answer.0 == json!(false) || answer.0.get("decision").is_some_and(|decision| decision == "reject");
+    question.is_approval() && !is_shown_whole(question) && !rejects
+}
+
+/// What to do about it.
+pub(super) const UNSEEN: &str = "the question is too long to be shown whole here, so it can only be rejected here: decide \
+                                 with `rethread respond` or on the page of the server";
 
 /// The answer that a message gives: a text if the question has a type, otherwise JSON if it is JSON, as on a terminal.
 pub(super) fn answer_of(question: &OpenInteraction, text: Json) -> Json {

@@ -2,6 +2,12 @@
 
 import { cost, count, millis, line } from './format.mjs';
 
+/** The events of a bar, which are those of its branch if it is inside one. */
+export function events_of(bar, route) {
+  const inside = bar.thread !== undefined;
+  return { ...route, id: inside ? bar.thread : route.id, at: inside ? null : route.at, tab: 'events', seq: bar.seq };
+}
+
 /** The events that change a bar; others need not be read. */
 export const TYPES = [
   'THREAD_STARTED', 'THREAD_FORKED', 'THREAD_PAUSED', 'THREAD_RESUMED', 'THREAD_RECOVERED', 'THREAD_CANCELLED',
@@ -26,12 +32,14 @@ const named = (model) => model?.model ?? model?.profile ?? model?.provider ?? 'm
 
 /**
  * The bars of one thread, in the order in which they began. A bar: `{key, kind, label, seq, start, end, endSeq, status,
- * depth, note, marks, child, fork}`; `end` is null while it is open, `fork` the event behind which a branch begins.
+ * depth, note, marks, child, fork, thread}`; `end` is null while it is open, `fork` the event behind which a branch begins,
+ * `thread` the branch whose events these are.
  */
 export class Timeline {
   bars = [];
   #open = new Map();
   #depth = 0;
+  #thread;
   #model = 'model';
   #names = [];
   #fork = 0;
@@ -40,8 +48,9 @@ export class Timeline {
   last = null;
   ended = false;
 
-  constructor({ depth = 0 } = {}) {
+  constructor({ depth = 0, thread } = {}) {
     this.#depth = depth;
+    this.#thread = thread;
   }
 
   /** Folds an event in. Events are to be given in the order of the thread; one that is given again changes nothing. */
@@ -159,7 +168,7 @@ export class Timeline {
 
   #begin(key, bar) {
     const inside = ['node', 'loop'].map((kind) => this.#inner(kind)).reduce((a, b) => Math.max(a, b), this.#depth - 1);
-    const whole = { key: `${bar.seq} ${key}`, end: null, endSeq: null, status: 'open', note: '', marks: [], ...bar };
+    const whole = { key: `${bar.seq} ${key}`, end: null, endSeq: null, status: 'open', note: '', marks: [], thread: this.#thread, ...bar };
     whole.depth = inside + 1;
     this.bars.push(whole);
     this.#open.set(key, whole);
@@ -195,7 +204,7 @@ export class Timeline {
   }
 
   #marker(seq, at, label) {
-    const more = { seq, start: at, end: at, endSeq: seq, status: 'done', note: '', marks: [], depth: this.#depth };
+    const more = { seq, thread: this.#thread, start: at, end: at, endSeq: seq, status: 'done', note: '', marks: [], depth: this.#depth };
     this.bars.push({ key: `${seq} mark`, kind: 'mark', label: line(label, 120), ...more });
   }
 

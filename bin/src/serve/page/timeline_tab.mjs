@@ -4,7 +4,7 @@ import { fill, h, say, throttled, unseen } from './dom.mjs';
 import { query } from './api.mjs';
 import { address } from './route.mjs';
 import { clock, count, duration, millis } from './format.mjs';
-import { TYPES, Timeline, squeezed, ticks, words_place } from './timeline.mjs';
+import { TYPES, Timeline, events_of, squeezed, ticks, words_place } from './timeline.mjs';
 import { VirtualList } from './virtual.mjs';
 
 // So many of the last events are folded at first; a button goes further back.
@@ -76,7 +76,7 @@ export function timeline_tab(app, model) {
   async function branch(bar) {
     let child = children.get(bar.child);
     if (!child) {
-      child = { timeline: new Timeline({ depth: bar.depth + 1 }), next: bar.fork + 1, busy: false, left: CHILD_EVENTS_MAX };
+      child = { timeline: new Timeline({ depth: bar.depth + 1, thread: bar.child }), next: bar.fork + 1, busy: false, left: CHILD_EVENTS_MAX };
       children.set(bar.child, child);
     }
     if (child.busy || child.timeline.ended) return;
@@ -144,7 +144,7 @@ export function timeline_tab(app, model) {
   function row(i) {
     const bar = bars[i];
     const shown = view ?? { from: 0, to: Math.max(scale.length, 0.001) };
-    const future = atTime !== null && (bar.start > atTime || (bar.start === atTime && bar.seq > at));
+    const future = atTime !== null && (bar.start > atTime || (bar.start === atTime && !bar.thread && bar.seq > at));
     const end = bar.end ?? scale.end;
     const [left, right] = [percent(bar.start, shown), percent(end, shown)];
     const length = duration(end - bar.start);
@@ -177,7 +177,7 @@ export function timeline_tab(app, model) {
     else if (bar.child) {
       children.delete(bar.child);
       drawn();
-    } else app.go({ ...app.route, tab: 'events', seq: bar.seq });
+    } else app.go(events_of(bar, app.route));
   }
 
   function zoom(factor, middle = 0.5) {

@@ -258,6 +258,29 @@ fn text_decides_about_no_tool_call() {
 }
 
 #[test]
+fn what_is_not_shown_whole_is_not_approved() {
+    let door = Door::with(&long_and_hidden());
+    let ask = |text: &str| door.task("long", &message(&format!("m-{text}"), text));
+    let decided = |task: &Value, id: &str, data: Value| {
+        with(to_task(message(id, ""), task), "/message/parts", &json!([{ "data": data }]))
+    };
+    let hidden = ask("hidden");
+    let shown = hidden["status"]["message"]["parts"][0]["text"].as_str().unwrap();
+    assert!(shown.contains("⟨U+202E⟩") && !shown.contains('\u{202e}'), "{shown}");
+    let long = ask("long");
+    let shown = long["status"]["message"]["parts"][0]["text"].as_str().unwrap();
+    assert!(shown.len() < 17_000 && shown.contains("more bytes"), "{} bytes", shown.len());
+    for data in [json!(true), json!({ "decision": "approve" }), json!({ "decision": "edit", "arguments": {} })] {
+        let refused = door.call("long", "SendMessage", &decided(&long, "m1", data)).send();
+        error(&refused, 200, -32_602, "INVALID_PARAMS");
+    }
+    let done = door.task("long", &decided(&long, "m2", json!({ "decision": "reject" })));
+    assert_eq!(done["status"]["state"], "TASK_STATE_COMPLETED");
+    let done = door.task("long", &decided(&hidden, "m3", json!(true)));
+    assert_eq!(done["status"]["state"], "TASK_STATE_COMPLETED");
+}
+
+#[test]
 fn server_that_stops_says_so_and_the_task_goes_on_after_it() {
     let door = Door::new();
     let mut stream = door.call("hangs", "SendStreamingMessage", &message("m1", "Hello.")).open().unwrap();

@@ -327,3 +327,27 @@ fn tools_that_a_request_describes_are_offered_in_its_run_alone() {
         error(&door.send("brings", &with("r4", "Hello.", refused)), 400, "invalid_request");
     }
 }
+
+#[test]
+fn what_is_not_shown_whole_is_not_approved() {
+    let door = Door::with(&long_and_hidden());
+    let asks = |run: &str, text: &str| {
+        let mut body = asked(run, text);
+        body["threadId"] = json!(format!("thread-{text}"));
+        body
+    };
+    let hidden = interrupts(&door.events("long", &asks("r1", "hidden")))[0].clone();
+    assert!(hidden["message"].as_str().unwrap().contains("⟨U+202E⟩"), "{hidden}");
+    let long = interrupts(&door.events("long", &asks("r1", "long")))[0].clone();
+    assert!(long["message"].as_str().unwrap().contains("more bytes"));
+    let resume = |run: &str, payload: Value| {
+        let mut body = asks(run, "long");
+        body["resume"] = json!([{ "interruptId": long["id"], "status": "resolved", "payload": payload }]);
+        body
+    };
+    for payload in [json!(true), json!({ "approved": true }), json!({ "decision": "approve" })] {
+        error(&door.send("long", &resume("r2", payload)), 400, "invalid_request");
+    }
+    let ended = door.events("long", &resume("r3", json!({ "approved": false })));
+    assert_eq!(ended.last().unwrap()["type"], "RUN_FINISHED");
+}

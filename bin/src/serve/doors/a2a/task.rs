@@ -4,7 +4,6 @@ use rethread::errors::{ReadError, RunError};
 use rethread::operate::{LogAccess as _, OpenInteraction};
 use rethread::runs::{RunId, RunSummary};
 use rethread::{Event, Json, RecordedEvent, Seq, Status, ThreadHandle, ThreadId, Time};
-use rethread_events::text;
 use serde_json::{Value, json};
 
 use super::agent::{Agent, message_of_key};
@@ -21,8 +20,6 @@ use crate::serve::problem::{Kind, Problem};
 pub(super) const ARTIFACT: &str = "answer";
 /// The label of a thread that this door started: the id of its first message.
 pub(super) const MESSAGE_LABEL: &str = "a2a_message";
-/// The longest question that is sent, in bytes.
-const QUESTION_BYTES_MAX: usize = 16 << 10;
 /// How many events of a run are searched for its questions and their answers.
 const HISTORY_EVENTS_MAX: u64 = 10_000;
 const USER: &str = "ROLE_USER";
@@ -257,7 +254,7 @@ impl Exchange {
     fn of(thread: ThreadId, recorded: RecordedEvent) -> Option<Self> {
         if let Event::UserInteractionRequested(e) = recorded.event {
             let id = rethread::CallId(recorded.record.seq).key(thread);
-            let part = Part::text(text::head(e.prompt.as_deref().unwrap_or("Your answer?"), QUESTION_BYTES_MAX));
+            let part = Part::text(question::shown(e.prompt.as_deref().unwrap_or("Your answer?")));
             return Some(Self { id, role: AGENT, part, is_answer: false });
         }
         if let Event::UserInteractionResponded(e) = recorded.event {
@@ -305,7 +302,7 @@ fn parts_of(asked: &OpenInteraction) -> [Part; 2] {
     if let Some(deadline) = asked.request.deadline {
         data["expiresAt"] = json!(timestamp(deadline));
     }
-    [Part::text(text::head(&question::text_of(asked), QUESTION_BYTES_MAX)), Part::data(data)]
+    [Part::text(question::text_of(asked)), Part::data(data)]
 }
 
 /// A value of a client as a part.

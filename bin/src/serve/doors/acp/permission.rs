@@ -9,11 +9,10 @@ use agent_client_protocol::v1::schema::{
 };
 use agent_client_protocol::{Client, Error};
 use rethread::Json;
-use rethread::event::OperationType;
 use rethread::operate::OpenInteraction;
 use serde_json::json;
 
-use super::calls::{self, Shown};
+use super::calls::{self, BYTES_MAX, Shown};
 
 /// The options of a request.
 const ALLOW: &str = "allow";
@@ -25,18 +24,6 @@ pub(super) enum Decided {
     Answer(Json),
     /// The client cancels the turn.
     Cancelled,
-}
-
-/// Whether the question is an approval.
-pub(super) fn is_approval(question: &OpenInteraction) -> bool {
-    match question.request.operation_type {
-        OperationType::ApproveTool | OperationType::ApproveContent => true,
-        OperationType::UpdateVariables
-        | OperationType::AddMessage
-        | OperationType::AnswerTool
-        | OperationType::InformTool
-        | OperationType::RelayModel => false,
-    }
 }
 
 /// Asks for permission. `call` is the id by which the client knows the tool call.
@@ -58,10 +45,14 @@ pub(super) async fn ask(
         }
     };
     let id = call.cloned().unwrap_or_else(|| question.key());
-    let options = vec![
-        PermissionOption::new(ALLOW, "Allow", PermissionOptionKind::AllowOnce),
-        PermissionOption::new(REJECT, "Reject", PermissionOptionKind::RejectOnce),
-    ];
+    let shown = match &question.request.tool_call {
+        Some(tool) => tool.arguments.0.to_string().len(),
+        None => question.request.prompt.as_ref().map_or(0, String::len),
+    };
+    // What is not shown whole cannot be allowed.
+    let allow = (shown <= BYTES_MAX).then(|| PermissionOption::new(ALLOW, "Allow", PermissionOptionKind::AllowOnce));
+    let reject = PermissionOption::new(REJECT, "Reject", PermissionOptionKind::RejectOnce);
+    let options = allow.into_iter().chain([reject]).collect();
     let request = RequestPermissionRequest::new(session.clone(), ToolCallUpdate::new(id, fields), options);
     // Dropped, it is withdrawn at the client.
     let answer = connection.send_request(request).block_task().await?;

@@ -228,7 +228,7 @@ impl Turn<'_> {
             tokio::time::sleep(MOMENT).await;
             return Ok(None);
         };
-        if let Some(asked) = open.iter().find(|asked| permission::is_approval(asked)) {
+        if let Some(asked) = open.iter().find(|asked| asked.is_approval()) {
             return self.permit(told, asked).await;
         }
         if let Some(asked) = open.iter().find(|asked| question::is_answered_by_message(asked)) {

@@ -11,6 +11,7 @@ use super::input::AnswerStatus;
 use super::interrupts;
 use super::translate::{self, Answers, Translator};
 use crate::serve::doors::conversation::invalid;
+use crate::serve::doors::question::{UNSEEN, approves_unseen};
 use crate::serve::doors::{client_tools, given};
 use crate::serve::problem::{Kind, Problem};
 use crate::serve::request;
@@ -50,6 +51,9 @@ impl Asked {
                     (answer.status == AnswerStatus::Resolved).then(|| interrupts::answer(question, answer))
                 })
             };
+            if data.iter().flatten().any(|answer| approves_unseen(question, answer)) {
+                return Err(invalid("resume", UNSEEN));
+            }
             match data {
                 Some(data) => given.push((question.thread, question.request.id, data)),
                 None => lacking.push(question),

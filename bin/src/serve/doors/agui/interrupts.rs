@@ -24,7 +24,7 @@ pub(super) fn interrupt(question: &OpenInteraction, thread: ThreadId, call: Opti
     Interrupt {
         id: question.key(),
         reason: reason(request.operation_type),
-        message: request.prompt.clone(),
+        message: request.prompt.as_deref().map(question::shown),
         tool_call_id: call.map(str::to_owned),
         response_schema: question::schema(question),
         expires_at: request.deadline.map(|deadline| deadline.to_string()),

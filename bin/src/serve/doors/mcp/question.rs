@@ -3,16 +3,15 @@
 use rethread::Json;
 use rethread::event::{AnswerType, OperationType};
 use rethread::operate::OpenInteraction;
-use rethread_events::text;
 use rmcp::RoleServer;
 use rmcp::model::{ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema};
 use rmcp::service::RequestContext;
 use serde_json::{Value, json};
 
+use crate::serve::doors::question::{is_shown_whole, shown, text_of};
+
 /// The field of a form that has the answer.
 const ANSWER: &str = "answer";
-/// The longest question that is sent, in bytes.
-const BYTES_MAX: usize = 16 << 10;
 
 /// What a client can show to its user.
 #[derive(Debug, Clone, Copy)]
@@ -49,11 +48,8 @@ impl Shows {
     /// Whether it can show a question. The prompt of a person who answers for a model is a whole request.
     pub(super) fn can_ask(self, question: &OpenInteraction) -> bool {
         match question.request.operation_type {
-            OperationType::UpdateVariables
-            | OperationType::AddMessage
-            | OperationType::AnswerTool
-            | OperationType::ApproveTool
-            | OperationType::ApproveContent => self.form,
+            OperationType::UpdateVariables | OperationType::AddMessage | OperationType::AnswerTool => self.form,
+            OperationType::ApproveTool | OperationType::ApproveContent => self.form && is_shown_whole(question),
             OperationType::InformTool => match page(question) {
                 Some(_) => self.url,
                 None => self.form && own_form(question).is_some(),
@@ -87,21 +83,13 @@ fn page(question: &OpenInteraction) -> Option<&str> {
     of_tool(question, "url")?.as_str()
 }
 
-fn is_approval(question: &OpenInteraction) -> bool {
-    matches!(question.request.operation_type, OperationType::ApproveTool | OperationType::ApproveContent)
-}
-
 /// The question in words.
 pub(super) fn in_words(question: &OpenInteraction) -> String {
-    let prompt = question.request.prompt.as_deref().unwrap_or("Your answer?");
-    let text = match &question.request.answer {
-        Some(answer) => format!("{prompt} ({})", answer.expected()),
-        None => match of_tool(question, "from").and_then(Value::as_str) {
-            Some(from) => format!("{from} asks: {prompt}"),
-            None => prompt.to_owned(),
-        },
-    };
-    text::head(&text, BYTES_MAX).to_owned()
+    let text = text_of(question);
+    match of_tool(question, "from").and_then(Value::as_str).filter(|_| question.request.answer.is_none()) {
+        Some(from) => format!("{} asks: {text}", shown(from)),
+        None => text,
+    }
 }
 
 /// The schema of an answer, if a form can ask for it as it is: an object with fields of simple types.
@@ -128,7 +116,7 @@ pub(super) fn form(question: &OpenInteraction) -> ElicitRequestParams {
             Some(AnswerType::Choice { choices }) => json!({ "type": "string", "enum": choices }),
             Some(AnswerType::Number {}) => json!({ "type": "number" }),
             Some(AnswerType::Text {}) => json!({ "type": "string" }),
-            None if is_approval(question) => json!({ "type": "boolean", "description": "Whether to go on with it" }),
+            None if question.is_approval() => json!({ "type": "boolean", "description": "Whether to go on with it" }),
             None => json!({ "type": "string" }),
         };
         let schema = json!({ "type": "object", "properties": { ANSWER: field }, "required": [ANSWER] });

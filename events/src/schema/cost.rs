@@ -1,0 +1,276 @@
+//! What a check costs. Schemas come from outside, and references multiply: a few hundred bytes can ask for more steps than a
+//! process has time for. So the steps of a check are counted before it begins.
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::Value;
+
+use super::keywords::{Applies, children};
+
+/// The most steps of one check, a tenth of a second.
+pub(super) const STEPS_MAX: u64 = 1_000_000;
+/// The most pairs of a schema and a value for which steps are counted.
+const PAIRS_MAX: usize = 500_000;
+/// The most schemas that apply to one value one inside of the other, references included.
+const CHAIN_MAX: usize = 100;
+/// The most schemas and values one inside of the other in one check.
+const DEPTH_MAX: usize = 1_000;
+/// The most regular expressions of a schema.
+const PATTERNS_MAX: usize = 100;
+/// Bytes of a text that one step of a regular expression reads.
+const PATTERN_BYTES: u64 = 16;
+
+static NULL: Value = Value::Null;
+
+/// A schema whose checks can be counted.
+#[derive(Debug)]
+pub(super) struct Cost {
+    schema: Value,
+    /// The schemas that have a name, by name.
+    anchors: HashMap<String, String>,
+    /// The most schemas that apply, each reference counted as what it refers to; [`u64::MAX`] if some refer to themselves.
+    unfolded: u64,
+}
+
+impl Cost {
+    /// Looks at a schema.
+    ///
+    /// # Errors
+    /// Why the cost of its checks has no bound.
+    pub(super) fn of(schema: &Value) -> Result<Self, String> {
+        let (mut anchors, mut n_patterns, mut n_ids, mut n_references) = (HashMap::new(), 0, 0, 0);
+        visit(schema, &mut String::new(), &mut |at, part| {
+            for name in ["$anchor", "$dynamicAnchor"] {
+                if let Some(name) = part.get(name).and_then(Value::as_str) {
+                    anchors.insert(name.to_owned(), at.to_owned());
+                }
+            }
+            n_patterns += usize::from(part.get("pattern").is_some());
+            n_patterns += part.get("patternProperties").and_then(Value::as_object).map_or(0, serde_json::Map::len);
+            n_ids += usize::from(!at.is_empty() && part.get("$id").is_some());
+            n_references += usize::from(references(part).next().is_some());
+        });
+        if n_patterns > PATTERNS_MAX {
+            return Err(format!("it has {n_patterns} regular expressions, the limit is {PATTERNS_MAX}"));
+        }
+        if n_ids > 0 && n_references > 0 {
+            return Err("a schema with `$ref` must not have `$id` inside: refer to `#/$defs/…`".into());
+        }
+        let mut cost = Self { schema: schema.clone(), anchors, unfolded: u64::MAX };
+        cost.unfolded = Unfolding::of(&cost)?;
+        Ok(cost)
+    }
+
+    /// Whether a value can be checked by the schema.
+    ///
+    /// # Errors
+    /// Why not.
+    pub(super) fn afford(&self, value: &Value) -> Result<(), String> {
+        self.afford_at(&self.schema, value)
+    }
+
+    /// As [`Cost::afford`], for the part of the schema at a JSON pointer.
+    pub(super) fn afford_part(&self, pointer: &str, value: &Value) -> Result<(), String> {
+        self.schema.pointer(pointer).map_or(Ok(()), |part| self.afford_at(part, value))
+    }
+
+    fn afford_at(&self, part: &Value, value: &Value) -> Result<(), String> {
+        if self.unfolded.saturating_mul(size(value)) <= STEPS_MAX {
+            return Ok(());
+        }
+        let mut counting = Counting { cost: self, known: HashMap::new() };
+        let steps = counting.steps(part, value, 0)?;
+        if steps > STEPS_MAX { Err(too_many()) } else { Ok(()) }
+    }
+
+    /// The schemas that a part refers to.
+    fn targets<'a>(&'a self, part: &'a Value) -> impl Iterator<Item = &'a Value> {
+        references(part).filter_map(|reference| {
+            let fragment = reference.split_once('#').map_or("", |(_, fragment)| fragment);
+            match fragment {
+                // A document of its own, such as that of a draft, is not unfolded.
+                "" if reference != "#" && !reference.is_empty() => None,
+                "" => Some(&self.schema),
+                pointer if pointer.starts_with('/') => self.schema.pointer(&decoded(pointer)),
+                name => self.schema.pointer(self.anchors.get(name)?),
+            }
+        })
+    }
+}
+
+fn too_many() -> String {
+    format!("checking it takes more than {STEPS_MAX} steps: the schema is too complex for this value")
+}
+
+fn references(part: &Value) -> impl Iterator<Item = &str> {
+    ["$ref", "$dynamicRef", "$recursiveRef"].into_iter().filter_map(|name| part.get(name)?.as_str())
+}
+
+/// A pointer in a URL may have characters that are written as `%` and two digits.
+fn decoded(pointer: &str) -> String {
+    let mut bytes = Vec::with_capacity(pointer.len());
+    let mut rest = pointer.as_bytes();
+    while let [first, after @ ..] = rest {
+        let digits = after.get(..2).filter(|_| *first == b'%').and_then(|two| std::str::from_utf8(two).ok());
+        match digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &after[2..];
+            }
+            None => {
+                bytes.push(*first);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Calls `each` with every schema and its pointer.
+fn visit<'a>(schema: &'a Value, at: &mut String, each: &mut impl FnMut(&str, &'a Value)) {
+    each(at, schema);
+    let n_bytes = at.len();
+    children(schema, |keyword, within, _, inner| {
+        at.push('/');
+        at.push_str(keyword);
+        if let Some(within) = within {
+            at.push('/');
+            at.push_str(&within.replace('~', "~0").replace('/', "~1"));
+        }
+        visit(inner, at, each);
+        at.truncate(n_bytes);
+    });
+}
+
+/// The values in a value, itself included.
+fn size(value: &Value) -> u64 {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(size).sum::<u64>(),
+        Value::Object(entries) => 1 + entries.values().map(size).sum::<u64>(),
+        Value::String(text) => 1 + text.len() as u64 / PATTERN_BYTES,
+        Value::Null | Value::Bool(_) | Value::Number(_) => 1,
+    }
+}
+
+/// What a schema looks at in a value itself.
+fn own_steps(part: &Value, value: &Value) -> u64 {
+    let choices = part.get("enum").and_then(Value::as_array).map_or(0, |choices| choices.iter().map(size).sum());
+    let compares = part.get("uniqueItems").is_some() || part.get("const").is_some() || choices > 0;
+    let text = match value {
+        Value::String(text) if part.get("pattern").is_some() => text.len() as u64 / PATTERN_BYTES,
+        _ => 0,
+    };
+    1 + choices + text + if compares { size(value) } else { 0 }
+}
+
+/// A part of a schema or a value, by its address: both stay where they are while steps are counted.
+fn address(value: &Value) -> usize {
+    std::ptr::from_ref(value).addr()
+}
+
+/// The schemas that apply, references followed.
+struct Unfolding<'a> {
+    cost: &'a Cost,
+    sizes: HashMap<usize, u64>,
+    /// Those that are being unfolded.
+    open: HashSet<usize>,
+    chains: HashMap<usize, usize>,
+}
+
+impl<'a> Unfolding<'a> {
+    fn of(cost: &'a Cost) -> Result<u64, String> {
+        let mut unfolding = Self { cost, sizes: HashMap::new(), open: HashSet::new(), chains: HashMap::new() };
+        let mut parts = Vec::new();
+        visit(&cost.schema, &mut String::new(), &mut |_, part| parts.push(part));
+        for part in &parts {
+            unfolding.chain(part, 0)?;
+        }
+        // A part that nothing leads to is checked where an example is in it.
+        let sizes = parts.into_iter().map(|part| unfolding.size(part, 0));
+        Ok(sizes.collect::<Option<Vec<_>>>().map_or(u64::MAX, |sizes| sizes.into_iter().max().unwrap_or(1)))
+    }
+
+    /// The longest chain of schemas that apply to the same value.
+    fn chain(&mut self, part: &'a Value, depth: usize) -> Result<usize, String> {
+        if let Some(known) = self.chains.get(&address(part)) {
+            return Ok(*known);
+        }
+        if depth > CHAIN_MAX || !self.open.insert(address(part)) {
+            return Err(format!(
+                "more than {CHAIN_MAX} schemas apply to one value one inside of the other, or some refer to themselves"
+            ));
+        }
+        let mut inner: Vec<&'a Value> = self.cost.targets(part).collect();
+        children(part, |_, _, applies, schema| inner.extend((applies == Applies::Here).then_some(schema)));
+        let mut longest = 0;
+        for schema in inner {
+            longest = longest.max(self.chain(schema, depth + 1)?);
+        }
+        self.open.remove(&address(part));
+        if longest >= CHAIN_MAX {
+            return Err(format!("more than {CHAIN_MAX} schemas apply to one value one inside of the other"));
+        }
+        self.chains.insert(address(part), longest + 1);
+        Ok(longest + 1)
+    }
+
+    /// The schemas in a schema, each reference counted as what it refers to; `None` if some refer to themselves.
+    fn size(&mut self, part: &'a Value, depth: usize) -> Option<u64> {
+        if let Some(known) = self.sizes.get(&address(part)) {
+            return Some(*known);
+        }
+        if depth > CHAIN_MAX || !self.open.insert(address(part)) {
+            return None;
+        }
+        let mut inner: Vec<&'a Value> = self.cost.targets(part).collect();
+        children(part, |_, _, applies, schema| inner.extend((applies != Applies::Nowhere).then_some(schema)));
+        let mut sum = own_steps(part, &NULL);
+        for schema in inner {
+            sum = sum.saturating_add(self.size(schema, depth + 1)?);
+        }
+        self.open.remove(&address(part));
+        self.sizes.insert(address(part), sum);
+        Some(sum)
+    }
+}
+
+/// The steps of one check.
+struct Counting<'a> {
+    cost: &'a Cost,
+    known: HashMap<(usize, usize), u64>,
+}
+
+impl Counting<'_> {
+    fn steps(&mut self, part: &Value, value: &Value, depth: usize) -> Result<u64, String> {
+        let pair = (address(part), address(value));
+        if let Some(known) = self.known.get(&pair) {
+            return Ok(*known);
+        }
+        if self.known.len() >= PAIRS_MAX || depth > DEPTH_MAX {
+            return Err(too_many());
+        }
+        let mut inner: Vec<(&Value, &Value)> = self.cost.targets(part).map(|target| (target, value)).collect();
+        children(part, |keyword, within, applies, schema| match (applies, value) {
+            (Applies::Here, _) => inner.push((schema, value)),
+            (Applies::Below, Value::Object(entries)) => match (keyword, within) {
+                ("properties", Some(name)) => inner.extend(entries.get(name).map(|value| (schema, value))),
+                ("propertyNames", _) => inner.extend(entries.values().map(|_| (schema, &NULL))),
+                _ => inner.extend(entries.values().map(|value| (schema, value))),
+            },
+            (Applies::Below, Value::Array(items)) => match (keyword, within.and_then(|i| i.parse::<usize>().ok())) {
+                (_, Some(i)) => inner.extend(items.get(i).map(|value| (schema, value))),
+                _ => inner.extend(items.iter().map(|value| (schema, value))),
+            },
+            (Applies::Below | Applies::Nowhere, _) => {}
+        });
+        let mut sum = own_steps(part, value);
+        for (schema, value) in inner {
+            sum = sum.saturating_add(self.steps(schema, value, depth + 1)?);
+            if sum > STEPS_MAX {
+                return Err(too_many());
+            }
+        }
+        self.known.insert(pair, sum);
+        Ok(sum)
+    }
+}
