@@ -448,7 +448,7 @@ def respond(request, number, cache):
             output.append({"id": f"rs_{number}_{tag}", "type": "reasoning", "summary": summary, "encrypted_content": sealed})
     owner = f"{number}_{'abcdef'[len(output) - 1]}" if thinks else f"{number}"
     if script.n_calls:
-        output += [{"id": f"fc_{owner}_{i}", "type": "function_call", "status": "completed", "call_id": script.id(f"call_{number}_{i}"),
+        output += [{"id": f"fc_{owner}_{i}", "type": "function_call", "status": "completed", "call_id": f"call_{number}_{i}",
                     "name": script.tool, "arguments": compact(script.arguments)} for i in range(script.n_calls)]
     part = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
     at = text.find(SOURCE["quoted"])

@@ -42,7 +42,8 @@ fn size_of_the_first_view_is_limited() {
     let mut modules = BTreeSet::from(["app.mjs"]);
     imported("app.mjs", &mut modules);
     let index = text(&PARTS[0]);
-    let is_first = |name: &str| name == PARTS[0].name || modules.contains(name) || index.contains(&format!("/assets/{name}\""));
+    let is_first =
+        |name: &str| name == PARTS[0].name || modules.contains(name) || index.contains(&format!("/assets/{name}\""));
     let first = PARTS.iter().filter(|part| is_first(part.name));
     let bytes: usize = first.map(|part| part.bytes.len()).sum();
     assert!((10_000..FIRST_VIEW_BYTES_MAX).contains(&bytes), "{bytes} bytes");
