@@ -4,6 +4,7 @@ use rethread_tests::binary::Scene;
 use serde_json::{Value, json};
 
 use super::{Door, call, error, in_context, later, message, next, to_task, with};
+use crate::doors::long_and_hidden;
 use crate::http::Request;
 use crate::place::Place;
 
