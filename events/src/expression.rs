@@ -6,6 +6,7 @@ mod condition;
 mod context;
 mod cost;
 mod folding;
+mod kinds;
 mod limits;
 mod meter;
 pub(crate) mod names;
@@ -15,9 +16,10 @@ pub(crate) mod words;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use condition::{ValueKind, check_condition};
+pub(crate) use condition::check_condition;
 pub(crate) use context::has_expression;
 pub use context::{Context, ExpressionError, Variables, check, check_template, check_text, check_value};
 pub(crate) use cost::is_cheap;
+pub(crate) use kinds::ValueKind;
 pub use limits::RESULT_BYTES_MAX;
 pub use names::nearest;

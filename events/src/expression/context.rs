@@ -150,8 +150,8 @@ pub(super) fn check_limits(source: &str, is_expression: bool) -> Result<(), Expr
         let message = format!("an expression of {} bytes, at most {SOURCE_BYTES_MAX} are read", source.len());
         return Err(ExpressionError::of(message, source));
     }
-    if has_far_code(source, is_expression) {
-        let message = format!("code beyond the first {LINE_CHARS_MAX} characters of a line: break the line");
+    if has_far_code(source, is_expression) && !nesting::is_readable(source, is_expression, ENVIRONMENT.syntax()) {
+        let message = format!("a fault in a line of more than {LINE_CHARS_MAX} characters: break the line");
         return Err(ExpressionError::of(message, source));
     }
     let checked = nesting::check_source(source, is_expression, ENVIRONMENT.syntax());

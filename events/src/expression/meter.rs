@@ -12,7 +12,7 @@ use minijinja::value::{Rest, ValueKind, ValueOrKwargs};
 use minijinja::{AutoEscape, Environment, Error, ErrorKind, State, Value};
 
 use super::allowance::charge;
-use super::condition::check_comparable;
+use super::kinds::check_comparable;
 use super::nesting;
 
 /// The bytes that an element of a list or an object counts.

@@ -43,6 +43,12 @@ pub(super) fn check_source(source: &str, is_expression: bool, syntax: &SyntaxCon
     Ok(look.multiplies)
 }
 
+/// Whether a source is made of tokens. minijinja counts columns in 16 bits, and may overflow at a fault beyond them.
+pub(super) fn is_readable(source: &str, is_expression: bool, syntax: &SyntaxConfig) -> bool {
+    let read = || tokenize(source, is_expression, syntax.clone()).all(|token| token.is_ok());
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(read)).unwrap_or(false)
+}
+
 /// How far a source was checked.
 #[derive(Default)]
 struct Look {

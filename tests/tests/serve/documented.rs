@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jsonschema::Validator;
 use rethread_tests::binary::root;
+use rethread_tests::provider::{Provider, Said, Wire};
 use serde_json::{Value, json};
 
 use crate::http::{Request, Response};
@@ -124,14 +125,33 @@ impl Document {
 #[test]
 fn each_documented_status_occurs_and_fits_its_schema() {
     let nobody = "00000000-0000-7000-8000-000000000000";
+    let painter = Provider::start(|_, _| {
+        let parts = json!([{ "text": "Here." }, { "inlineData": { "mimeType": "image/png", "data": "aGVsbG8=" } }]);
+        Said::Whole(json!({
+            "candidates": [{ "content": { "role": "model", "parts": parts }, "finishReason": "STOP" }],
+            "usageMetadata": { "promptTokenCount": 1, "candidatesTokenCount": 2, "totalTokenCount": 3 },
+        }))
+    });
+    let profile = format!(
+        "[profiles.painter]\nprovider = \"gemini\"\nmodel = \"m\"\nbase_url = \"{}\"\nauth = \"none\"\n",
+        painter.base_url(Wire::Gemini)
+    );
     let scene = crate::incoming::configured(&format!(
-        "[memory]\nnamespace = []\n[incoming.{nobody}]\nsignature = 'github'\nsignal = '{{event}}'\nkeep_for_s = 0\n"
+        "{profile}[memory]\nnamespace = []\n[incoming.{nobody}]\nsignature = 'github'\nsignal = '{{event}}'\nkeep_for_s = 0\n"
     ));
     let place = Place::on(scene, "--body-bytes-max 200000");
     let mut api = Document { document: place.get("/v1/openapi.json").value(), seen: BTreeSet::new() };
     let (thread, question) = place.asking();
     let quick = place.start(QUICK);
     place.at_rest(&quick);
+    let painted =
+        place.start("version: '1'\nname: painted\nnodes: [{id: a, llm: {profile_id: painter, user_prompt: Paint.}}]\n");
+    place.at_rest(&painted);
+    let answers = place.get(&format!("/v1/threads/{painted}/events?types=LLM_CALL_COMPLETED")).value();
+    let picture = format!("/v1/threads/{painted}/events/{}/media/1", answers["events"][0]["seq"]);
+    let of_picture = "/v1/threads/{thread}/events/{seq}/media/{part}";
+    let shown = api.send(place.request("GET", &picture), "get", of_picture, 200);
+    assert_eq!((shown.body.as_str(), shown.header("content-type")), ("hello", Some("image/png")));
     let hash = place.get("/v1/workflows/quick").value()["newest"].as_str().unwrap().to_owned();
     let exported = place.scene.run(&format!("export {quick}")).ok().stdout;
     let fill = |path: &str, of: &str| {

@@ -82,8 +82,8 @@ nodes:
        extra: {script: {answers: [{tool_calls: [{name: confirm, arguments: {}}]}, {text: done}]}}}
 "#;
 
-/// Events that other tests cover: those of crashes, late answers and failures of the application, of waits, queues and
-/// children.
+/// Events that other tests cover: those of crashes, late answers and failures of the application, of waits, queues,
+/// children and providers.
 const NOT_IN_LOG: &[&str] = &[
     "WARNING",
     "WORKFLOW_CHANGED",
@@ -91,6 +91,7 @@ const NOT_IN_LOG: &[&str] = &[
     "THREAD_DEQUEUED",
     "LLM_CALL_RETRIED",
     "LLM_TRY_FAILED",
+    "LLM_REQUEST_CHANGED",
     "ANSWER_REJECTED",
     "GUARDRAIL_RETRIED",
     "WAIT_STARTED",

@@ -35,8 +35,8 @@ fn schema_that_is_none_is_a_fault_with_its_place() {
     head(
         &format!("input_schema: {{description: {}}}\n", "x".repeat(70_000)),
         expect![[r#"
-        3:15: input_schema: the schema has 70018 bytes, the limit is 65536
-    "#]],
+            3:15: input_schema: not a self-contained JSON Schema: it has 70018 bytes, the limit is 65536
+        "#]],
     );
     let deep = format!("input_schema: {}1{}\n", "{not: ".repeat(30), "}".repeat(30));
     head(

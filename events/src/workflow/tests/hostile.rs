@@ -101,7 +101,7 @@ fn unknown_fields_are_refused_with_their_place() {
         "version: '1'\nname: w\nnodes:\n  - id: a\n    llm:\n      provider: p\n      model: m\n      promt: x\n",
         expect![[r#"
             6:7: nodes[0].llm: missing field `user_prompt`
-            8:7: nodes[0].llm.promt: unknown field `promt`, expected one of profile, profileId, profile_id, provider, model, userPrompt, user_prompt, systemPrompt, system_prompt, temperature, maxTokens, max_tokens, stream, toolMode, tool_mode, availableTools, available_tools, tools, agents, handoffs, clientTools, client_tools, approveTools, approve_tools, maxIterations, max_iterations, concurrentTools, concurrent_tools, llmTimeoutMs, llm_timeout_ms, summary, context, outputSchema, output_schema, repair, guardrails, strategy, extra
+            8:7: nodes[0].llm.promt: unknown field `promt`, expected one of profile, profileId, profile_id, provider, model, userPrompt, user_prompt, systemPrompt, system_prompt, temperature, maxTokens, max_tokens, topP, top_p, seed, stop, reasoning, verbosity, serviceTier, service_tier, cache, stream, toolMode, tool_mode, toolChoice, tool_choice, parallelToolCalls, parallel_tool_calls, availableTools, available_tools, tools, agents, handoffs, clientTools, client_tools, approveTools, approve_tools, maxIterations, max_iterations, concurrentTools, concurrent_tools, llmTimeoutMs, llm_timeout_ms, summary, context, outputSchema, output_schema, repair, guardrails, strategy, extra
         "#]],
     );
 }
@@ -122,7 +122,7 @@ fn unknown_fields_in_bodies_are_refused_with_their_place() {
         in_branch,
         expect![[r#"
             10:20: nodes[0].parallel.branches.one.nodes[0].llm: missing field `user_prompt`
-            10:33: nodes[0].parallel.branches.one.nodes[0].llm.promt: unknown field `promt`, expected one of profile, profileId, profile_id, provider, model, userPrompt, user_prompt, systemPrompt, system_prompt, temperature, maxTokens, max_tokens, stream, toolMode, tool_mode, availableTools, available_tools, tools, agents, handoffs, clientTools, client_tools, approveTools, approve_tools, maxIterations, max_iterations, concurrentTools, concurrent_tools, llmTimeoutMs, llm_timeout_ms, summary, context, outputSchema, output_schema, repair, guardrails, strategy, extra
+            10:33: nodes[0].parallel.branches.one.nodes[0].llm.promt: unknown field `promt`, expected one of profile, profileId, profile_id, provider, model, userPrompt, user_prompt, systemPrompt, system_prompt, temperature, maxTokens, max_tokens, topP, top_p, seed, stop, reasoning, verbosity, serviceTier, service_tier, cache, stream, toolMode, tool_mode, toolChoice, tool_choice, parallelToolCalls, parallel_tool_calls, availableTools, available_tools, tools, agents, handoffs, clientTools, client_tools, approveTools, approve_tools, maxIterations, max_iterations, concurrentTools, concurrent_tools, llmTimeoutMs, llm_timeout_ms, summary, context, outputSchema, output_schema, repair, guardrails, strategy, extra
         "#]],
     );
     let in_workflow = "version: '1'\nname: w\nnodes: [{id: a, start: {}}]\nworkflows:\n  sub:\n    nodes:\n      - id: b\n        \

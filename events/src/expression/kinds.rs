@@ -1,0 +1,116 @@
+//! Kinds of values, and which can be compared.
+
+use minijinja::value::{Value, ValueKind as Kind};
+use minijinja::{Error, ErrorKind};
+
+use super::limits::Limited;
+
+/// The characters of a value that an error shows.
+const SHOWN_CHARS_MAX: usize = 60;
+
+/// The kind of a value, as far as the definition determines it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum ValueKind {
+    /// Null.
+    Null,
+    /// True or false.
+    Boolean,
+    /// A number.
+    Number,
+    /// A text.
+    Text,
+    /// A list.
+    List,
+    /// An object.
+    Object,
+}
+
+impl ValueKind {
+    pub(super) fn of(value: &Value) -> Option<Self> {
+        Some(match value.kind() {
+            Kind::None => Self::Null,
+            Kind::Bool => Self::Boolean,
+            Kind::Number => Self::Number,
+            Kind::String => Self::Text,
+            Kind::Seq | Kind::Iterable => Self::List,
+            Kind::Map => Self::Object,
+            _ => return None,
+        })
+    }
+
+    /// Its name with an article, for an error.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Null => "null",
+            Self::Boolean => "a boolean",
+            Self::Number => "a number",
+            Self::Text => "a text",
+            Self::List => "a list",
+            Self::Object => "an object",
+        }
+    }
+
+    /// How a value of the kind is compared, so that the result is a boolean.
+    pub(super) const fn compared(self) -> &'static str {
+        match self {
+            Self::Null => " is not none",
+            Self::Boolean => "",
+            Self::Number => " > 0",
+            Self::Text => r#" == "yes""#,
+            Self::List | Self::Object => " | length > 0",
+        }
+    }
+}
+
+/// Whether a comparison of values of these kinds says something about them. The engine orders all texts after all
+/// numbers, so that `output > 7` holds for the text `2`.
+pub(super) const fn are_comparable(one: ValueKind, other: ValueKind) -> bool {
+    !matches!((one, other), (ValueKind::Text, ValueKind::Number) | (ValueKind::Number, ValueKind::Text))
+}
+
+/// Checks that a comparison of two values is not one of a text with a number.
+///
+/// # Errors
+/// Returns an error that shows both values.
+pub(super) fn check_comparable(one: &Value, other: &Value) -> Result<(), Error> {
+    match (ValueKind::of(one), ValueKind::of(other)) {
+        (Some(of_one), Some(of_other)) if !are_comparable(of_one, of_other) => {
+            let message = not_comparable(&format!("comparing {}", shown(one, of_one)), &shown(other, of_other));
+            Err(Error::new(ErrorKind::InvalidOperation, message))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The error of a comparison.
+pub(super) fn not_comparable(one: &str, other: &str) -> String {
+    format!(
+        "{one} and {other}: a text and a number cannot be compared; convert one of them (`… | int`, `… | float` or \
+         `… | string`)"
+    )
+}
+
+/// The beginning of the JSON of a value.
+pub(super) fn json(value: &Value) -> String {
+    // Written into a buffer with a limit: the value may be large.
+    let mut json = Limited::new();
+    let shown = match serde_json::to_writer(&mut json, value) {
+        Ok(()) => String::from_utf8_lossy(&json.bytes).into_owned(),
+        Err(_) => "…".to_owned(),
+    };
+    match shown.char_indices().nth(SHOWN_CHARS_MAX) {
+        Some((end, _)) => format!("{}…", &shown[..end]),
+        None => shown,
+    }
+}
+
+/// A value for an error: its kind, and the beginning of its JSON.
+pub(super) fn shown(value: &Value, kind: ValueKind) -> String {
+    match kind {
+        ValueKind::Null => "null".to_owned(),
+        ValueKind::Boolean => "a value".to_owned(),
+        ValueKind::Number | ValueKind::Text | ValueKind::List | ValueKind::Object => {
+            format!("the {} {}", kind.name().rsplit(' ').next().unwrap_or_default(), json(value))
+        }
+    }
+}
