@@ -61,8 +61,10 @@ fn bytes(value: &Value) -> u64 {
     }
 }
 
+type Compares = fn(&Value, &Value) -> bool;
+
 /// The tests that compare, by their names: `is gt(7)`, `selectattr("score", ">", 7)`.
-const COMPARISONS: &[(&[&str], fn(&Value, &Value) -> bool)] = &[
+const COMPARISONS: &[(&[&str], Compares)] = &[
     (&["eq", "equalto", "=="], |one, other| one == other),
     (&["ne", "!="], |one, other| one != other),
     (&["lt", "lessthan", "<"], |one, other| one < other),

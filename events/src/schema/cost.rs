@@ -1,7 +1,7 @@
 //! What a check costs. Schemas come from outside, and references multiply: a few hundred bytes can ask for more steps than a
 //! process has time for. So the steps of a check are counted before it begins.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -27,7 +27,7 @@ static NULL: Value = Value::Null;
 pub(super) struct Cost {
     schema: Value,
     /// The schemas that have a name, by name.
-    anchors: HashMap<String, String>,
+    anchors: BTreeMap<String, String>,
     /// The most schemas that apply, each reference counted as what it refers to; [`u64::MAX`] if some refer to themselves.
     unfolded: u64,
 }
@@ -38,7 +38,7 @@ impl Cost {
     /// # Errors
     /// Why the cost of its checks has no bound.
     pub(super) fn of(schema: &Value) -> Result<Self, String> {
-        let (mut anchors, mut n_patterns, mut n_ids, mut n_references) = (HashMap::new(), 0, 0, 0);
+        let (mut anchors, mut n_patterns, mut n_ids, mut n_references) = (BTreeMap::new(), 0, 0, 0);
         visit(schema, &mut String::new(), &mut |at, part| {
             for name in ["$anchor", "$dynamicAnchor"] {
                 if let Some(name) = part.get(name).and_then(Value::as_str) {
@@ -78,7 +78,7 @@ impl Cost {
         if self.unfolded.saturating_mul(size(value)) <= STEPS_MAX {
             return Ok(());
         }
-        let mut counting = Counting { cost: self, known: HashMap::new() };
+        let mut counting = Counting { cost: self, known: BTreeMap::new() };
         let steps = counting.steps(part, value, 0)?;
         if steps > STEPS_MAX { Err(too_many()) } else { Ok(()) }
     }
@@ -171,15 +171,15 @@ fn address(value: &Value) -> usize {
 /// The schemas that apply, references followed.
 struct Unfolding<'a> {
     cost: &'a Cost,
-    sizes: HashMap<usize, u64>,
+    sizes: BTreeMap<usize, u64>,
     /// Those that are being unfolded.
-    open: HashSet<usize>,
-    chains: HashMap<usize, usize>,
+    open: BTreeSet<usize>,
+    chains: BTreeMap<usize, usize>,
 }
 
 impl<'a> Unfolding<'a> {
     fn of(cost: &'a Cost) -> Result<u64, String> {
-        let mut unfolding = Self { cost, sizes: HashMap::new(), open: HashSet::new(), chains: HashMap::new() };
+        let mut unfolding = Self { cost, sizes: BTreeMap::new(), open: BTreeSet::new(), chains: BTreeMap::new() };
         let mut parts = Vec::new();
         visit(&cost.schema, &mut String::new(), &mut |_, part| parts.push(part));
         for part in &parts {
@@ -237,7 +237,7 @@ impl<'a> Unfolding<'a> {
 /// The steps of one check.
 struct Counting<'a> {
     cost: &'a Cost,
-    known: HashMap<(usize, usize), u64>,
+    known: BTreeMap<(usize, usize), u64>,
 }
 
 impl Counting<'_> {

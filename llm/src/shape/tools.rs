@@ -100,6 +100,7 @@ fn adapted(provider: Provider, names: Option<Form>, tool: &ToolSpec) -> Result<C
 /// Finds what is no schema anywhere.
 fn check(schema: &Value, is_googles: bool) -> Result<(), String> {
     const TYPES: [&str; 7] = ["object", "array", "string", "number", "integer", "boolean", "null"];
+    let is_type = |word: &str| TYPES.contains(&word);
     match schema {
         Value::Object(entries) => {
             for (key, value) in entries {
@@ -109,8 +110,7 @@ fn check(schema: &Value, is_googles: bool) -> Result<(), String> {
                     }
                     // Google's dialect writes them in capitals.
                     ("type", Value::String(word))
-                        if !TYPES.contains(&word.as_str())
-                            && !(is_googles && TYPES.contains(&word.to_ascii_lowercase().as_str())) =>
+                        if !is_type(word) && !(is_googles && is_type(&word.to_ascii_lowercase())) =>
                     {
                         return Err(format!("`{word}` in its schema is no type"));
                     }
@@ -125,9 +125,12 @@ fn check(schema: &Value, is_googles: bool) -> Result<(), String> {
     }
 }
 
+/// A schema, and what was taken out of it.
+type Flattened = (Map<String, Value>, Map<String, Value>);
+
 /// A schema of an object without keywords that are refused at the root, and those keywords. The properties that only
 /// alternatives name are among its properties.
-fn flattened(schema: &Map<String, Value>) -> Result<(Map<String, Value>, Map<String, Value>), String> {
+fn flattened(schema: &Map<String, Value>) -> Result<Flattened, String> {
     let mut out = Map::new();
     let mut condition = Map::new();
     let mut own = schema.clone();
