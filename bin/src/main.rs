@@ -278,9 +278,9 @@ fn main() -> ExitCode {
     let command = command_line();
     if std::env::args_os().len() <= 1 {
         let first = described(&command, &FIRST);
-        eprint!(
-            "Usage: rethread COMMAND\n\n{first}\n`rethread --help` lists all commands, `rethread COMMAND --help` explains one.\n"
-        );
+        output::print_message(&format!(
+            "Usage: rethread COMMAND\n\n{first}\n`rethread --help` lists all commands, `rethread COMMAND --help` explains one."
+        ));
         return ExitCode::from(exit::USAGE);
     }
     let matches = command.get_matches();

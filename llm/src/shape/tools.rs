@@ -110,7 +110,7 @@ fn check(schema: &Value, is_googles: bool) -> Result<(), String> {
                     }
                     // Google's dialect writes them in capitals.
                     ("type", Value::String(word))
-                        if !is_type(word) && !(is_googles && is_type(&word.to_ascii_lowercase())) =>
+                        if !(is_type(word) || is_googles && is_type(&word.to_ascii_lowercase())) =>
                     {
                         return Err(format!("`{word}` in its schema is no type"));
                     }
