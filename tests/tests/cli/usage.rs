@@ -118,7 +118,19 @@ fn completions_exist_for_common_shells() {
 #[test]
 fn alone_it_names_the_first_commands() {
     let ran = Scene::new().run("").code(2);
-    expect![[""]].assert_eq(&ran.stderr);
+    expect![[r#"
+        Usage: rethread COMMAND
+
+          run          Run a workflow to its end
+          chat         Talk with an agent or a workflow
+          threads      List threads
+          show         Show one thread: its path, cost and open questions
+          explain      Explain what a thread did, where time and money went, and why it failed
+          serve        Serve the log and its threads over HTTP
+
+        `rethread --help` lists all commands, `rethread COMMAND --help` explains one.
+    "#]]
+    .assert_eq(&ran.stderr);
 }
 
 #[test]
