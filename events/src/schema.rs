@@ -178,7 +178,7 @@ pub(crate) fn unfit_examples(schema: &Value) -> Vec<Mismatch> {
     let Ok(cost) = Cost::of(schema) else { return Vec::new() };
     let Ok(parts) = options(schema).build_map(schema) else { return Vec::new() };
     let mut found = Vec::new();
-    examples::visit(schema, &mut String::new(), &mut |part, pointer, value| {
+    examples::each(schema, &mut |part, pointer, value| {
         if let Err(message) = cost.afford_part(part, value) {
             found.push(Mismatch { pointer: pointer.to_owned(), message });
         } else if let Some(error) = parts.get(&format!("#{part}")).and_then(|part| part.iter_errors(value).next()) {

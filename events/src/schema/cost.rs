@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::keywords::{Applies, children};
+use super::keywords::{Applies, children, visit};
 
 /// The most steps of one check, a tenth of a second.
 pub(super) const STEPS_MAX: u64 = 1_000_000;
@@ -124,22 +124,6 @@ fn decoded(pointer: &str) -> String {
         }
     }
     String::from_utf8_lossy(&bytes).into_owned()
-}
-
-/// Calls `each` with every schema and its pointer.
-fn visit<'a>(schema: &'a Value, at: &mut String, each: &mut impl FnMut(&str, &'a Value)) {
-    each(at, schema);
-    let n_bytes = at.len();
-    children(schema, |keyword, within, _, inner| {
-        at.push('/');
-        at.push_str(keyword);
-        if let Some(within) = within {
-            at.push('/');
-            at.push_str(&within.replace('~', "~0").replace('/', "~1"));
-        }
-        visit(inner, at, each);
-        at.truncate(n_bytes);
-    });
 }
 
 /// The values in a value, itself included.

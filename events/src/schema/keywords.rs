@@ -71,3 +71,19 @@ pub(super) fn children<'a>(schema: &'a Value, mut each: impl FnMut(&'a str, Opti
         }
     }
 }
+
+/// Calls `each` with every schema and its pointer, outer ones first. `at` is the pointer to `schema`.
+pub(super) fn visit<'a>(schema: &'a Value, at: &mut String, each: &mut impl FnMut(&str, &'a Value)) {
+    each(at, schema);
+    let n_bytes = at.len();
+    children(schema, |keyword, within, _, inner| {
+        at.push('/');
+        at.push_str(keyword);
+        if let Some(within) = within {
+            at.push('/');
+            at.push_str(&within.replace('~', "~0").replace('/', "~1"));
+        }
+        visit(inner, at, each);
+        at.truncate(n_bytes);
+    });
+}
