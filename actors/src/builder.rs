@@ -149,7 +149,7 @@ impl RuntimeBuilder {
     ///
     /// use futures_util::future::{BoxFuture, FutureExt};
     /// use rethread::llm::client::{Health, ModelEntry};
-    /// use rethread::llm::message::{FinishReason, Usage};
+    /// use rethread::llm::message::Usage;
     /// use rethread::llm::{CallContext, Client, LlmError, Request, Response};
     /// use rethread::{Message, Role, Runtime};
     ///
@@ -164,17 +164,10 @@ impl RuntimeBuilder {
     ///     fn call<'a>(&'a self, request: &'a Request, _: CallContext<'a>) -> BoxFuture<'a, Result<Response, LlmError>> {
     ///         let text = request.messages.last().map(|message| message.joined_text()).unwrap_or_default();
     ///         let response = Response {
-    ///             message: Message::text(Role::Assistant, text),
-    ///             finish_reason: FinishReason::Stop,
-    ///             finish_reason_raw: None,
     ///             usage: Usage { input_tokens: Some(1), output_tokens: Some(1), ..Usage::default() },
     ///             provider: "echo".into(),
     ///             model: Some(request.model.clone()),
-    ///             response_id: None,
-    ///             request_id: None,
-    ///             cost: None,
-    ///             cached: false,
-    ///             usage_counted: None,
+    ///             ..Response::of(Message::text(Role::Assistant, text))
     ///         };
     ///         async move { Ok(response) }.boxed()
     ///     }

@@ -59,6 +59,25 @@ pub struct Cost {
 }
 
 impl Response {
+    /// Returns an answer that is this message and ended by itself. Nothing of its provider, usage and cost is known.
+    pub fn of(message: Message) -> Self {
+        Self {
+            message,
+            finish_reason: FinishReason::Stop,
+            finish_reason_raw: None,
+            usage: Usage::default(),
+            provider: String::new(),
+            model: None,
+            response_id: None,
+            request_id: None,
+            cost: None,
+            cached: false,
+            service_tier: None,
+            details: None,
+            usage_counted: None,
+        }
+    }
+
     /// Counts what the provider did not report. Doing it twice changes nothing more.
     pub fn complete_usage(&mut self, counter: &Counter, request: &Request) {
         let (usage, source) = tokens::usage_or_count(counter, request, self);

@@ -414,12 +414,18 @@ impl Running {
 
     /// Waits for its end.
     #[track_caller]
-    pub fn end(mut self) -> Ran {
+    pub fn end(self) -> Ran {
+        self.end_within(HANG)
+    }
+
+    /// Waits for its end, which may take longer than that of most programs.
+    #[track_caller]
+    pub fn end_within(mut self, limit: Duration) -> Ran {
         let mut child = self.child.take().unwrap();
         let (sender, ended) = mpsc::channel();
         // Waiting closes its stdin first.
         std::thread::spawn(move || sender.send(child.wait()));
-        match ended.recv_timeout(HANG) {
+        match ended.recv_timeout(limit) {
             Ok(status) => self.collect(status.unwrap()),
             Err(_) => {
                 self.signal("KILL");

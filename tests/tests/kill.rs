@@ -142,6 +142,10 @@ impl Case {
     }
 
     fn check(&self, expected: &Value) {
+        if self.acknowledged.is_empty() && !self.scene.data_dir().is_dir() {
+            // On a busy machine all its runs may be killed before one has begun a log.
+            return;
+        }
         let log = self.scene.run("tail --from 0 --jsonl").ok().lines();
         for (position, event) in log.iter().enumerate() {
             assert_eq!(event["position"], position, "the log has a gap");

@@ -186,16 +186,16 @@ fn has_far_code(source: &str, is_expression: bool) -> bool {
     false
 }
 
-/// Whether the expression can be parsed, and all its filters and tests exist.
+/// Whether the expression can be parsed.
 pub fn check(source: &str) -> Result<(), ExpressionError> {
     check_limits(source, true)?;
-    Program::check_expression(source, &ENVIRONMENT).map_err(|e| ExpressionError::new(&e, source))
+    ENVIRONMENT.compile_expression(source).map(|_| ()).map_err(|e| ExpressionError::new(&e, source))
 }
 
-/// Whether the template can be parsed, and all its filters and tests exist.
+/// Whether the template can be parsed.
 pub fn check_template(source: &str) -> Result<(), ExpressionError> {
     check_limits(source, false)?;
-    Program::check_template(source, &ENVIRONMENT).map_err(|e| ExpressionError::new(&e, source))
+    ENVIRONMENT.template_from_str(source).map(|_| ()).map_err(|e| ExpressionError::new(&e, source))
 }
 
 /// Whether all texts in the value can be parsed as templates.

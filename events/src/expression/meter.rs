@@ -204,20 +204,6 @@ impl<'s> Program<'s> {
         Ok(Self::of(generator))
     }
 
-    /// Whether an expression can be parsed, and all its filters and tests exist.
-    pub(super) fn check_expression(source: &'s str, environment: &Environment<'_>) -> Result<(), Error> {
-        let mut generator = CodeGenerator::new("<expression>", source);
-        generator.compile_expr(&parse_expr(source)?);
-        check_names(generator, environment)
-    }
-
-    /// As above, for a template.
-    pub(super) fn check_template(source: &'s str, environment: &Environment<'_>) -> Result<(), Error> {
-        let mut generator = CodeGenerator::new("<string>", source);
-        generator.compile_stmt(&parse(source, "<string>", environment.syntax().clone())?);
-        check_names(generator, environment)
-    }
-
     fn of(generator: CodeGenerator<'s>) -> Self {
         let (instructions, blocks) = generator.finish();
         let blocks = blocks.into_iter().map(|(name, block)| (name, charged(&block))).collect();
@@ -231,30 +217,6 @@ impl<'s> Program<'s> {
         let (value, _) = eval(environment, &self.instructions, root, &self.blocks, &mut output, AutoEscape::None)?;
         Ok((value, text))
     }
-}
-
-fn check_names(generator: CodeGenerator<'_>, environment: &Environment<'_>) -> Result<(), Error> {
-    let (instructions, blocks) = generator.finish();
-    let exists = |question: &str, name: &str| {
-        let answer =
-            environment.compile_expression(question).and_then(|asked| asked.eval(minijinja::context! { name }));
-        answer.is_ok_and(|answer| answer.is_true())
-    };
-    for instructions in std::iter::once(&instructions).chain(blocks.values()) {
-        for instruction in (0..).map_while(|at| instructions.get(at)) {
-            let (kind, what, name) = match instruction {
-                Instruction::ApplyFilter(name, ..) if !exists("name is filter", name) => {
-                    (ErrorKind::UnknownFilter, "filter", name)
-                }
-                Instruction::PerformTest(name, ..) if !exists("name is test", name) => {
-                    (ErrorKind::UnknownTest, "test", name)
-                }
-                _ => continue,
-            };
-            return Err(Error::new(kind, format!("{what} {name} is unknown")));
-        }
-    }
-    Ok(())
 }
 
 /// Returns the instructions with charging ones between them.

@@ -1,28 +1,42 @@
 //! The filters and tests that expressions name.
 
-use minijinja::ErrorKind;
-use minijinja::machinery::{Token, tokenize};
+use minijinja::machinery::{CodeGenerator, Instruction, parse, parse_expr};
+use minijinja::{Error, ErrorKind};
 
-use super::context::ENVIRONMENT;
+use super::context::{self, ENVIRONMENT};
 
 /// Returns a sentence for each undefined name in an expression or a template. Empty if it cannot be parsed.
 pub(crate) fn unknown(source: &str, is_expression: bool) -> Vec<String> {
-    let tokens = tokenize(source, is_expression, ENVIRONMENT.syntax().clone());
-    let tokens: Vec<_> = tokens.map_while(|token| token.ok().map(|(token, _)| token)).collect();
+    let parsed = if is_expression { context::check(source) } else { context::check_template(source) };
+    let Some(generator) = parsed.ok().and_then(|()| compiled(source, is_expression).ok()) else { return Vec::new() };
+    let (instructions, blocks) = generator.finish();
     let mut unknown = Vec::new();
-    for (i, token) in tokens.iter().enumerate() {
-        let found = match (token, &tokens[i + 1..]) {
-            (Token::Pipe, [Token::Ident(name), ..]) => {
-                is_unknown("|", name).then(|| format!("there is no filter `{name}`"))
-            }
-            (Token::Ident("is"), [Token::Ident("not"), Token::Ident(name), ..] | [Token::Ident(name), ..]) => {
-                is_unknown(" is ", name).then(|| format!("there is no test `{name}`"))
-            }
-            _ => None,
-        };
-        unknown.extend(found.filter(|found| !unknown.contains(found)));
+    for instructions in std::iter::once(&instructions).chain(blocks.values()) {
+        for instruction in (0..).map_while(|at| instructions.get(at)) {
+            let found = match instruction {
+                Instruction::ApplyFilter(name, ..) => {
+                    is_unknown("|", name).then(|| format!("there is no filter `{name}`"))
+                }
+                Instruction::PerformTest(name, ..) => {
+                    is_unknown(" is ", name).then(|| format!("there is no test `{name}`"))
+                }
+                _ => None,
+            };
+            unknown.extend(found.filter(|found| !unknown.contains(found)));
+        }
     }
     unknown
+}
+
+/// The instructions of a source that has passed the check.
+fn compiled(source: &str, is_expression: bool) -> Result<CodeGenerator<'_>, Error> {
+    let mut generator = CodeGenerator::new("<source>", source);
+    if is_expression {
+        generator.compile_expr(&parse_expr(source)?);
+    } else {
+        generator.compile_stmt(&parse(source, "<source>", ENVIRONMENT.syntax().clone())?);
+    }
+    Ok(generator)
 }
 
 /// Whether evaluating `none` with it says that it is not there, which is said before anything else.

@@ -106,19 +106,13 @@ pub(crate) fn response(
         }
     }
     Response {
-        message: Message { role: Role::Assistant, content },
         finish_reason: finish.0,
         finish_reason_raw: finish.1,
         usage,
         provider: cx.provider.into(),
         model: model.filter(|m| !m.is_empty()),
         response_id: response_id.filter(|id| !id.is_empty()),
-        request_id: None,
-        cost: None,
-        cached: false,
-        service_tier: None,
-        details: None,
-        usage_counted: None,
+        ..Response::of(Message { role: Role::Assistant, content })
     }
 }
 

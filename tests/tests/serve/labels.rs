@@ -136,6 +136,8 @@ fn every_route_hides_other_threads_from_a_token_with_labels() {
             .replace("{interaction}", &tenants.question)
             .replace("{run}", "0")
             .replace("{wait}", "0")
+            .replace("{seq}", "1")
+            .replace("{part}", "0")
             .replace("{name}", "greeting")
             .replace("{memory}", "0123456789abcdef")
             .replace("{hash}", hash);

@@ -64,7 +64,7 @@ fn stream_headers_suit_browsers_and_proxies() {
     assert_eq!(cloud_event["specversion"], "1.0");
     assert_eq!(cloud_event["id"], format!("{thread}/0"));
     assert_eq!(cloud_event["source"], format!("/v1/threads/{thread}"));
-    assert_eq!(cloud_event["type"], "rethread.THREAD_STARTED.v5");
+    assert_eq!(cloud_event["type"], "rethread.THREAD_STARTED.v1");
     assert_eq!(cloud_event["data"]["input"], "Ada");
 }
 

@@ -106,13 +106,18 @@ fn endlessly_recursive_schema_is_handled() {
 
 #[test]
 fn deeply_nested_schema_is_handled() {
-    let mut schema = json!({ "type": "object" });
-    for _ in 0..120 {
-        schema = json!({ "type": "object", "properties": { "a": schema } });
-    }
-    let mut value = json!({});
-    for _ in 0..120 {
-        value = json!({ "a": value });
-    }
+    let nested = |levels: usize| {
+        let mut schema = json!({ "type": "object" });
+        let mut value = json!({});
+        for _ in 0..levels {
+            schema = json!({ "type": "object", "properties": { "a": schema } });
+            value = json!({ "a": value });
+        }
+        (schema, value)
+    };
+    let (schema, value) = nested(49);
     assert!(Arguments::compile(&schema).unwrap().check(&value).is_ok());
+    let (schema, _) = nested(120);
+    let refused = Arguments::compile(&schema).unwrap_err().to_string();
+    assert!(refused.contains("nested deeper than 100 levels"), "{refused}");
 }
