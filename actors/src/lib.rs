@@ -65,6 +65,7 @@ mod doubtful_starts;
 mod each_key;
 mod waiters;
 // Without all features, parts of what all share have no use.
+mod erasure;
 mod error;
 #[cfg(feature = "jetstream")]
 mod event_stream;
@@ -251,7 +252,7 @@ pub mod operate {
     #[cfg(feature = "jetstream")]
     pub use crate::event_stream::{EventPublisher, EventPublisherStats};
     pub use crate::family::FamilyMember;
-    pub use crate::gc::{Collected, CollectedThread, Retention};
+    pub use crate::gc::{Collected, CollectedThread, Compacted, Retention};
     pub use crate::held_name::HeldName;
     pub use crate::inbox::{Inbox, OpenInteraction};
     pub use crate::labels::labels_of;

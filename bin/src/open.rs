@@ -315,10 +315,20 @@ impl OpenArgs {
         stream::is_written(self.store.as_deref(), self.config_file()).await
     }
 
-    /// A runtime that begins nothing and deletes threads, on a full disk as well.
+    /// A runtime that begins nothing and deletes threads, on a full disk as well. It has the profiles of the configuration,
+    /// for the answers that they have stored.
     pub(crate) async fn start_to_delete(&self) -> Result<Runtime, Failure> {
         self.check_log()?;
-        self.after_readers(|| Ok(self.builder(Creates::Nothing)?.arbiters(1).mode(Mode::Delete))).await
+        let make = || {
+            let builder = self.builder(Creates::Nothing)?.profiles(self.profiles_with_cache()?);
+            Ok(builder.arbiters(1).mode(Mode::Delete))
+        };
+        self.after_readers(make).await
+    }
+
+    /// The profiles of the configuration. Answers that a profile is to store lie beside the log.
+    pub(crate) fn profiles_with_cache(&self) -> Result<Profiles, Failure> {
+        Ok(self.profiles()?.with_cache_folder(self.data_dir.join("answers")))
     }
 
     /// A runtime that reads through a server or a command.
@@ -420,8 +430,7 @@ impl OpenArgs {
         build: impl Fn(RuntimeBuilder) -> RuntimeBuilder,
     ) -> Result<Runtime, Failure> {
         let make = || {
-            // Answers that a profile wants kept lie beside the log.
-            let profiles = self.profiles()?.with_cache_folder(self.data_dir.join("answers"));
+            let profiles = self.profiles_with_cache()?;
             let (limits, metrics) = self.limits()?;
             let builder = self.builder(Creates::Log)?.profiles(profiles).limits(|given| *given = limits);
             let builder = builder.metrics_by_label(metrics.labels, metrics.label_values_max);

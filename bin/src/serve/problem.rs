@@ -384,7 +384,7 @@ impl From<RuntimeError> for Problem {
             ),
             RuntimeError::ShuttingDown => Self::stopping(),
             RuntimeError::Elsewhere(_) => Self::new(Kind::Busy, format!("{error}: try again in a moment")),
-            RuntimeError::Shared { .. } => Self::new(Kind::InvalidRequest, error.to_string()),
+            RuntimeError::Shared { .. } | RuntimeError::NoLabels => Self::new(Kind::InvalidRequest, error.to_string()),
             RuntimeError::Store(error) => Self::store(error),
             RuntimeError::Embedding(ref cause) if cause.retryable => {
                 Self::new(Kind::Busy, format!("{}: try again in a moment", with_sources(&error)))
