@@ -24,6 +24,7 @@ use crate::event_stream;
 use crate::exit::{DAMAGED, Failure, INVALID, NOT_FOUND};
 use crate::limits::{self, MetricsOf};
 use crate::memory;
+use crate::named_files;
 use crate::otlp;
 use crate::output::{self, Color};
 use crate::remote::{self, Client, RemoteStore};
@@ -167,12 +168,16 @@ impl OpenArgs {
     }
 
     /// Returns the paths that no tool can access: the log with its tokens, and the files that name programs to start
-    /// and addresses to send keys to. This includes those of other folders, where rethread may be run later.
-    pub(crate) fn reserved(&self, more: &MoreArgs) -> Reserved {
+    /// and addresses to send keys to, with the files that they name. This includes those of other folders, where rethread
+    /// may be run later.
+    ///
+    /// # Errors
+    /// When the configuration cannot be read (exit code 3).
+    pub(crate) fn reserved(&self, more: &MoreArgs) -> Result<Reserved, Failure> {
         let reserved = Reserved::default().name(CONFIG).name(DATA_DIR).place(&self.data_dir);
         let files = std::iter::once(self.config.as_deref().unwrap_or(Path::new(CONFIG)));
         let files = files.chain(personal_config()).chain(more.mcp.iter().map(PathBuf::as_path));
-        files.fold(reserved, Reserved::place)
+        named_files::reserve(self, more, files.fold(reserved, Reserved::place))
     }
 
     /// The server whose log is meant: the one that was named, or the one that holds the log in the folder.
