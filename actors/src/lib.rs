@@ -78,6 +78,7 @@ mod handler_call;
 mod held_name;
 mod imported;
 mod inbox;
+mod inbox_page;
 mod inputs;
 mod interaction;
 mod kept_schedules;
@@ -255,6 +256,7 @@ pub mod operate {
     pub use crate::gc::{Collected, CollectedThread, Compacted, Retention};
     pub use crate::held_name::HeldName;
     pub use crate::inbox::{Inbox, OpenInteraction};
+    pub use crate::inbox_page::{InboxPage, InboxPlace, InboxQuery};
     pub use crate::labels::labels_of;
     pub use crate::log_access::LogAccess;
     pub use crate::memories::MemoryNamespace;
