@@ -119,7 +119,7 @@ pub(crate) fn secret(seed: u64) -> String {
 fn caching(answer: &str) -> Scene {
     let scene = Scene::new();
     let profile = |name: &str, cache: &str| {
-        let script = format!("{{ answers = [{{ text = '{answer}' }}] }}");
+        let script = format!("{{ answers = [{{ text = '{answer}' }}], repeat = true }}");
         format!("[profiles.{name}]\nprovider = 'mock'\nmodel = 'm'\nscript = {script}\nanswer_cache = {cache}\n")
     };
     scene.write("rethread.toml", profile("near", "{}") + &profile("far", "{ folder = 'elsewhere' }"));
