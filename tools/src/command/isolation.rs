@@ -153,6 +153,10 @@ pub(crate) struct Launch {
     /// Whether its input is a pipe. Without, it has none.
     pub(crate) has_input: bool,
     /// Files that the configuration names for this program. It may access them although they are reserved.
+    #[cfg_attr(
+        not(all(feature = "sandbox", target_os = "linux")),
+        allow(dead_code, reason = "without isolation nothing is hidden")
+    )]
     pub(crate) own_files: Vec<PathBuf>,
 }
 
