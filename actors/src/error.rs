@@ -75,10 +75,18 @@ pub enum RuntimeError {
         /// What.
         what: &'static str,
     },
+    // Change the request.
+    /// An erasure names no labels.
+    #[error("an erasure needs labels, which say whose schedules, signals and memories are erased")]
+    NoLabels,
     // By the error of the store.
     /// The log cannot be read or written. [`StoreError::is_temporary`] says whether a retry can help.
     #[error(transparent)]
     Store(#[from] StoreError),
+    // Tell an operator.
+    /// The cache of answers could not be emptied: files of it may still hold what was deleted.
+    #[error("cached answers may hold what was deleted: {0}")]
+    Answers(String),
     // By `retryable`.
     /// The provider made no vector of the words of a search.
     #[error("the provider made no vector of the words")]
@@ -619,7 +627,7 @@ impl RuntimeError {
             | Self::ShuttingDown
             | Self::Elsewhere(_) => NextMove::Retry,
             Self::Remote { next_move, .. } => *next_move,
-            Self::Shared { .. } => NextMove::ChangeRequest,
+            Self::Shared { .. } | Self::NoLabels => NextMove::ChangeRequest,
             Self::Store(error) => match error {
                 StoreError::Busy { .. }
                 | StoreError::Full { .. }
@@ -641,7 +649,9 @@ impl RuntimeError {
                 | StoreError::Io { .. } => NextMove::TellOperator,
             },
             Self::Embedding(error) if error.retryable => NextMove::Retry,
-            Self::Embedding(_) | Self::Event { .. } | Self::Fold(_) | Self::Definition(_) => NextMove::TellOperator,
+            Self::Answers(_) | Self::Embedding(_) | Self::Event { .. } | Self::Fold(_) | Self::Definition(_) => {
+                NextMove::TellOperator
+            }
         }
     }
 }

@@ -9,7 +9,7 @@ use rethread_events::labels::Labels;
 use rethread_events::principal::Principal;
 use rethread_events::thread::Status;
 use rethread_events::workflow::Search;
-use rethread_store::{Backup, Compacted, LogReader, Store, StoreError, StreamInfo};
+use rethread_store::{Backup, LogReader, Store, StoreError, StreamInfo};
 
 use crate::crashes::Crashes;
 use crate::definitions::{self, NAMES, hashes_of};
@@ -47,6 +47,9 @@ pub struct Retention {
     /// Also all memories of the namespaces that have all of `labels`; none if `labels` is empty. Memories stay otherwise,
     /// also if the threads that stored them are deleted.
     pub memories: bool,
+    /// Also everything else that the log has of `labels`: the memories as above, the schedules whose threads have all of
+    /// the labels, and the kept signals that only threads with all of them receive. `labels` must not be empty.
+    pub erase: bool,
     /// Only report what would be deleted.
     pub dry_run: bool,
     /// The principal of the deletions, for the audit log;
@@ -69,6 +72,21 @@ pub struct Collected {
     pub definitions: Vec<Hash>,
     /// How many memories were removed.
     pub n_memories: u64,
+    /// How many schedules were removed.
+    pub n_schedules: u64,
+    /// How many kept signals were removed.
+    pub n_signals: u64,
+}
+
+/// What [`Runtime::compact`] has done.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Compacted {
+    /// The bytes of the index before.
+    pub before: u64,
+    /// Its bytes now.
+    pub after: u64,
+    /// How many cached answers were removed.
+    pub n_answers: u64,
 }
 
 /// A thread that was deleted.
@@ -96,20 +114,28 @@ impl Runtime {
     /// newest of each name is kept, since threads can be started by the name, unless [`Retention::definitions`] is set.
     /// Costs a read of one event for each thread that is kept, and nothing if no definition can be removed. None is
     /// removed if that event of a thread cannot be read, or while [`Collected::more`] is true. Memories are removed last,
-    /// also not while it is true.
+    /// also not while it is true. Schedules and kept signals are removed first, so that none of them begins or continues
+    /// a thread meanwhile.
     ///
     /// Where several runtimes have the log, each deletes threads of its own, so it is called at each of them; `keep_bytes` is
-    /// of the threads of one. No definition is removed then; memories are, by the runtimes that have their namespaces.
+    /// of the threads of one. No definition is removed then; memories and schedules are, by the runtimes that have them.
+    /// Kept signals are removed at the runtime that has the place of their name.
     ///
     /// # Errors
-    /// When the log cannot be read or written. What was deleted until then stays deleted. `Shared` if the newest definitions are to
+    /// When the log cannot be read or written. What was deleted until then stays deleted. `NoLabels` if `erase` is set and
+    /// `labels` is empty. `Shared` if the newest definitions are to
     /// be removed from a log that several runtimes have.
     pub async fn gc(&self, retention: Retention) -> Result<Collected, ControlError> {
         let is_alone = self.services().shared.is_none();
         if retention.definitions {
             self.registry().alone("removing the newest definitions")?;
         }
-        let (has_memories, labels, dry_run) = (retention.memories, retention.labels.clone(), retention.dry_run);
+        let (labels, dry_run, erase) = (retention.labels.clone(), retention.dry_run, retention.erase);
+        let has_memories = retention.memories || erase;
+        let (n_schedules, n_signals) = match erase {
+            true => self.erase_waiting(&labels, dry_run).await?,
+            false => (0, 0),
+        };
         let registry = self.registry().clone();
         let by = retention.by.clone().unwrap_or_else(|| self.services().principal.clone());
         let collect = move || {
@@ -132,19 +158,29 @@ impl Runtime {
             Ok::<_, ControlError>(collected)
         };
         let mut collected = self.blocking(collect).await??;
+        (collected.n_schedules, collected.n_signals) = (n_schedules, n_signals);
         if has_memories && !collected.more {
             collected.n_memories = self.erase_memories(labels, dry_run).await?;
         }
         Ok(collected)
     }
 
-    /// As [`Store::compact`]: returns the disk space of deleted threads to the file system.
+    /// Erases from the files what was deleted: rewrites the index as [`Store::compact`] does, which returns the disk space of
+    /// deleted threads to the file system, and empties the cache of answers of every profile of this runtime. Cached
+    /// answers do not say which thread asked, so that none of them stays.
     ///
     /// # Errors
-    /// `Store`, for example when the disk has no room for the new index.
+    /// `Store`, for example when the disk has no room for the new index. `Answers` if cached answers cannot be removed;
+    /// the index is not rewritten then.
     pub async fn compact(&self) -> Result<Compacted, RuntimeError> {
-        let store = self.store().clone();
-        Ok(self.blocking(move || store.compact()).await??)
+        let services = self.registry().services.clone();
+        let erase = move || {
+            let cleared = services.models.all().clear_answers();
+            let n_answers = cleared.map_err(|error| RuntimeError::Answers(with_sources(&error)))?;
+            let rethread_store::Compacted { before, after } = services.store.compact()?;
+            Ok(Compacted { before, after, n_answers })
+        };
+        self.blocking(erase).await?
     }
 
     /// As [`Store::backup`]: a copy of the log while it is in use.

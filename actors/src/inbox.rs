@@ -58,7 +58,8 @@ pub struct Inbox {
 
 impl Runtime {
     /// Returns the questions of all threads that people can answer now. Questions past their deadline are left out,
-    /// although they may not be closed yet. Costs the load of every thread that has not ended.
+    /// although they may not be closed yet. Costs the load of every thread that has not ended: [`Runtime::inbox_page`]
+    /// returns some of them.
     pub async fn inbox(&self) -> Result<Inbox, ReadError> {
         let store = self.store().clone();
         let threads = self.blocking(move || not_ended(&*store)).await??;
@@ -127,7 +128,7 @@ fn not_ended(store: &dyn LogReader) -> Result<Vec<ThreadId>, ReadError> {
     found
 }
 
-fn open(registry: &ThreadRegistry, state: &State, now: Time) -> Vec<OpenInteraction> {
+pub(crate) fn open(registry: &ThreadRegistry, state: &State, now: Time) -> Vec<OpenInteraction> {
     let Some(run) = state.node_run() else {
         return Vec::new();
     };

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use rethread_events::labels::{Labels, SCHEDULE_LABEL};
 use rethread_store::{LogReader, StoreError};
 use serde_json::Value;
 #[cfg(feature = "schedules")]
@@ -21,6 +22,28 @@ pub(crate) fn workflows(store: &dyn LogReader) -> Result<BTreeSet<String>, Store
         workflow.ok_or_else(|| StoreError::Invalid(format!("the value `{name}` of the log is no schedule")))
     };
     store.values(NAMES)?.into_iter().map(workflow).collect()
+}
+
+/// The names of the schedules whose threads have all of these labels. Blocks.
+///
+/// # Errors
+/// When the log cannot be read, or a schedule in it.
+pub(crate) fn with_labels(store: &dyn LogReader, labels: &Labels) -> Result<Vec<String>, StoreError> {
+    let mut found = Vec::new();
+    for (value_name, value) in store.values(NAMES)? {
+        let name = &value_name[NAMES.len()..];
+        let invalid = || StoreError::Invalid(format!("the value `{value_name}` of the log is no schedule"));
+        let mut read: Value = serde_json::from_slice(&value).map_err(|_| invalid())?;
+        let own = match read["schedule"]["labels"].take() {
+            Value::Null => Labels::new(),
+            own => serde_json::from_value(own).map_err(|_| invalid())?,
+        };
+        let of_threads = own.clone().with(SCHEDULE_LABEL, name).unwrap_or(own);
+        if of_threads.include(labels) {
+            found.push(name.to_owned());
+        }
+    }
+    Ok(found)
 }
 
 /// Serializes changes to schedules, and notifies of them.

@@ -65,6 +65,7 @@ mod doubtful_starts;
 mod each_key;
 mod waiters;
 // Without all features, parts of what all share have no use.
+mod erasure;
 mod error;
 #[cfg(feature = "jetstream")]
 mod event_stream;
@@ -77,6 +78,7 @@ mod handler_call;
 mod held_name;
 mod imported;
 mod inbox;
+mod inbox_page;
 mod inputs;
 mod interaction;
 mod kept_schedules;
@@ -251,9 +253,10 @@ pub mod operate {
     #[cfg(feature = "jetstream")]
     pub use crate::event_stream::{EventPublisher, EventPublisherStats};
     pub use crate::family::FamilyMember;
-    pub use crate::gc::{Collected, CollectedThread, Retention};
+    pub use crate::gc::{Collected, CollectedThread, Compacted, Retention};
     pub use crate::held_name::HeldName;
     pub use crate::inbox::{Inbox, OpenInteraction};
+    pub use crate::inbox_page::{InboxPage, InboxPlace, InboxQuery};
     pub use crate::labels::labels_of;
     pub use crate::log_access::LogAccess;
     pub use crate::memories::MemoryNamespace;

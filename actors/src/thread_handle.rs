@@ -198,7 +198,9 @@ impl ThreadHandle {
         }
         // A thread whose time came while no process ran it is not at rest: it has something to do.
         let is_due = loaded.state.next_deadline().is_some_and(|at| at <= clock::now());
-        let is_suspended = matches!(status, Status::Suspended | Status::Queued) && !runs_here;
+        // Where another runtime runs it, it goes on by itself, too.
+        let is_run = self.runtime.services().mode.runs();
+        let is_suspended = matches!(status, Status::Suspended | Status::Queued) && !is_run;
         let rests = is_suspended || matches!(status, Status::Waiting | Status::Paused);
         let at_rest = rests && until == Until::AtRest && !is_due;
         Ok((status.is_ended() || at_rest).then(|| Outcome::new(loaded.state, loaded.last_position)))

@@ -119,7 +119,7 @@ fn page(
     Ok(page)
 }
 
-fn fits(query: &ThreadQuery, summary: &ThreadSummary) -> bool {
+pub(crate) fn fits(query: &ThreadQuery, summary: &ThreadSummary) -> bool {
     let of_whom = match query.branch_of {
         BranchFilter::Any => true,
         BranchFilter::TopLevel => summary.branch_of.is_none(),
@@ -133,7 +133,7 @@ fn fits(query: &ThreadQuery, summary: &ThreadSummary) -> bool {
 }
 
 /// Streams in the order of a list, some at a time.
-struct Source {
+pub(crate) struct Source {
     labels: Labels,
     search: Search,
     tags: Vec<Tag>,
@@ -144,12 +144,12 @@ struct Source {
     ceiling: Option<ThreadId>,
     window_ms: u64,
     /// The last stream that was examined.
-    last: Option<ThreadId>,
+    pub(crate) last: Option<ThreadId>,
     ended: bool,
 }
 
 impl Source {
-    fn new(query: &ThreadQuery) -> Self {
+    pub(crate) fn new(query: &ThreadQuery) -> Self {
         let until = query.until.map(id_at);
         let ceiling = match query.after {
             Some(after) if !query.oldest_first => Some(until.map_or(after, |until| until.min(after))),
@@ -168,7 +168,7 @@ impl Source {
         }
     }
 
-    fn next(&mut self, store: &dyn LogReader) -> Result<Option<Vec<StreamInfo>>, ReadError> {
+    pub(crate) fn next(&mut self, store: &dyn LogReader) -> Result<Option<Vec<StreamInfo>>, ReadError> {
         if self.ended {
             return Ok(None);
         }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use rethread::tools::{CommandLimits, Isolation};
+use rethread::tools::{CommandLimits, Isolation, IsolationMode};
 use serde::Deserialize;
 
 use crate::definition;
@@ -17,6 +17,7 @@ struct File {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Commands {
+    isolation: bool,
     network: bool,
     writable: Vec<PathBuf>,
     cpu_s_max: u64,
@@ -27,7 +28,7 @@ struct Commands {
 impl Default for Commands {
     fn default() -> Self {
         let CommandLimits { cpu_s_max, memory_bytes_max, processes_max } = CommandLimits::default();
-        Self { network: false, writable: Vec::new(), cpu_s_max, memory_bytes_max, processes_max }
+        Self { isolation: true, network: false, writable: Vec::new(), cpu_s_max, memory_bytes_max, processes_max }
     }
 }
 
@@ -38,7 +39,7 @@ impl Default for Commands {
 pub(crate) fn read(file: &Path) -> Result<Isolation, Failure> {
     let invalid = |what: String| Failure::new(INVALID, format!("{}: {what}", file.display()));
     let File { commands } = definition::read_toml(file)?;
-    let Commands { network, writable, cpu_s_max, memory_bytes_max, processes_max } = commands;
+    let Commands { isolation, network, writable, cpu_s_max, memory_bytes_max, processes_max } = commands;
     for (key, value, least) in [
         ("cpu_s_max", cpu_s_max, 1),
         ("memory_bytes_max", memory_bytes_max, 16 << 20),
@@ -49,5 +50,6 @@ pub(crate) fn read(file: &Path) -> Result<Isolation, Failure> {
         }
     }
     let limits = CommandLimits { cpu_s_max, memory_bytes_max, processes_max };
-    Ok(Isolation { network, writable, limits, ..Isolation::default() })
+    let mode = if isolation { IsolationMode::Required } else { IsolationMode::Off };
+    Ok(Isolation { mode, network, writable, limits })
 }

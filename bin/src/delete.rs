@@ -14,8 +14,8 @@ use crate::open::{self, OpenArgs};
 use crate::output;
 
 /// Delete a thread or all threads with a label, and erase them from every file of the log. Nothing is deleted if one of
-/// them has not ended. With --label, also deletes the memories of the namespaces with these labels, and definitions that
-/// no thread runs on, except the newest of each name.
+/// them has not ended. With --label, also deletes the memories, schedules and kept signals with these labels, and definitions
+/// that no thread runs on, except the newest of each name. Empties the answer cache.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -80,7 +80,7 @@ async fn delete_thread(open: &OpenArgs, name: &str, json: bool) -> Result<ExitCo
 /// The thread or memory is deleted, so the command cannot be run again.
 pub(crate) fn not_erased(what: &str, failure: Failure) -> Failure {
     let message = format!(
-        "the {what} is deleted, but the index was not rewritten and may contain bytes of it: have an operator run \
+        "the {what} is deleted, but the index was not rewritten, and files may contain bytes of it: have an operator run \
          rethread gc --older-than 1000w --compact ({})",
         failure.message
     );

@@ -409,7 +409,11 @@ fn disk(dir: &Path) -> Check {
 
 fn workspace(open: &OpenArgs, more: &MoreArgs) -> Check {
     const NAME: &str = "workspace";
-    match Workspace::open_without(Path::new("."), &open.reserved(more)) {
+    let reserved = match open.reserved(more) {
+        Ok(reserved) => reserved,
+        Err(failure) => return Check::new(NAME, Status::Error, failure.message),
+    };
+    match Workspace::open_without(Path::new("."), &reserved) {
         Ok(workspace) => Check::new(NAME, Status::Ok, workspace.root().display()),
         Err(error) => Check::new(NAME, Status::Error, error).advise("name another folder with --workspace"),
     }
@@ -420,7 +424,7 @@ fn isolation() -> Check {
     const NAME: &str = "isolation";
     match Isolation::fault() {
         None => Check::new(NAME, Status::Ok, "commands and MCP servers run isolated, by bubblewrap"),
-        Some(fault) => Check::new(NAME, Status::Warning, format!("commands and MCP servers are not isolated: {fault}"))
+        Some(fault) => Check::new(NAME, Status::Warning, format!("commands and MCP servers do not run: {fault}"))
             .advise(toolset::ISOLATE),
     }
 }

@@ -42,7 +42,10 @@ pub(crate) struct GcArgs {
     /// With --label, also delete the memories of the namespaces with these labels
     #[arg(long, requires = "labels")]
     memories: bool,
-    /// Then rewrite the index, which frees its space and erases deleted texts from it
+    /// Everything that the log has of the labels
+    #[arg(skip)]
+    erase: bool,
+    /// Then rewrite the index and empty the answer cache, which frees space and erases deleted texts
     #[arg(long, conflicts_with = "dry_run")]
     compact: bool,
     /// Only list what would be deleted
@@ -63,6 +66,7 @@ impl GcArgs {
             keep_bytes: None,
             definitions: false,
             memories: true,
+            erase: true,
             compact: true,
             dry_run: false,
             json,
@@ -154,6 +158,16 @@ pub(crate) async fn gc(open: &OpenArgs, args: GcArgs) -> Result<ExitCode, Failur
         if n_memories > 0 {
             output::print_message(&format!("{} {done}", output::count(n_memories, "memory", "memories")));
         }
+        for (name, one, many) in [
+            ("schedules", "schedule", "schedules"),
+            ("signals", "kept signal", "kept signals"),
+            ("answers", "cached answer", "cached answers"),
+        ] {
+            match collected[name].as_u64().unwrap_or_default() {
+                0 => {}
+                n => output::print_message(&format!("{} {done}", output::count(n, one, many))),
+            }
+        }
         let n_kept = collected["kept_for_heirs"].as_array().map_or(0, Vec::len);
         if n_kept > 0 {
             output::print_message(&format!("{n_kept} more are kept, because forks that are kept inherit from them"));
@@ -176,8 +190,11 @@ async fn at_server(server: &Client, args: &GcArgs) -> Result<Value, Failure> {
         "labels": args.labels.all()?,
         "definitions": args.definitions,
         "memories": args.memories,
+        "erase": args.erase,
     });
     let mut collected = json!({ "deleted": [] });
+    // The first request removes them.
+    let (mut n_schedules, mut n_signals) = (0, 0);
     loop {
         let mut some = server.post("/v1/gc", &body).await?;
         if let (Some(all), Some(more)) = (collected["deleted"].as_array_mut(), some["deleted"].as_array_mut()) {
@@ -187,13 +204,17 @@ async fn at_server(server: &Client, args: &GcArgs) -> Result<Value, Failure> {
         for name in ["kept_for_heirs", "bytes_left", "definitions", "memories"] {
             collected[name] = some[name].take();
         }
+        n_schedules += some["schedules"].as_u64().unwrap_or_default();
+        n_signals += some["signals"].as_u64().unwrap_or_default();
         if is_last {
             break;
         }
     }
+    collected["schedules"] = json!(n_schedules);
+    collected["signals"] = json!(n_signals);
     if args.compact {
         let compacted = server.post("/v1/log/compact", &json!(null)).await?;
-        for name in ["index_bytes_before", "index_bytes"] {
+        for name in ["index_bytes_before", "index_bytes", "answers"] {
             collected[name] = compacted[name].clone();
         }
     }
@@ -210,6 +231,7 @@ async fn here(open: &OpenArgs, args: &GcArgs) -> Result<Value, Failure> {
         limit: None,
         definitions: args.definitions,
         memories: args.memories,
+        erase: args.erase,
         dry_run: args.dry_run,
         by: None,
     };
@@ -219,6 +241,7 @@ async fn here(open: &OpenArgs, args: &GcArgs) -> Result<Value, Failure> {
             let compacted = runtime.compact().await?;
             collected["index_bytes_before"] = json!(compacted.before);
             collected["index_bytes"] = json!(compacted.after);
+            collected["answers"] = json!(compacted.n_answers);
         }
         Ok(collected)
     };

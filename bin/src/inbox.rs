@@ -5,24 +5,42 @@ use std::process::ExitCode;
 use clap::{ArgGroup, Args};
 use rethread::errors::{ControlError, ReadError};
 use rethread::event::OperationType;
-use rethread::operate::OpenInteraction;
-use rethread::{CallId, Json, Status, ThreadFilter, ThreadHandle};
+use rethread::operate::{Inbox, InboxPlace, InboxQuery, OpenInteraction, ThreadQuery};
+use rethread::{CallId, Json, Runtime, Status, ThreadFilter, ThreadHandle};
 use serde_json::{Value, json};
 
 use crate::ask;
 use crate::exit::{CONFLICT, Failure};
 use crate::family;
+use crate::label_args::LabelArgs;
 use crate::open::{self, OpenArgs};
 use crate::output;
 use crate::remote::Client;
+use crate::search_args::SearchArgs;
+use crate::threads;
 use crate::views::Interaction;
 
+/// How many questions are read at a time.
+const PAGE: usize = 500;
 /// How much of a question is shown in the list.
 const PROMPT_CHARS_MAX: usize = 400;
 
-/// List the open questions of all threads, oldest first.
+/// List the open questions, those of the oldest threads first.
 #[derive(Debug, Args)]
 pub(crate) struct InboxArgs {
+    /// List only questions of threads with this status: pending, running, interrupted, waiting, paused
+    #[arg(long, value_parser = threads::status, value_delimiter = ',')]
+    status: Vec<Status>,
+    #[command(flatten)]
+    labels: LabelArgs,
+    #[command(flatten)]
+    search: SearchArgs,
+    /// List at most this many questions
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    limit: Option<u32>,
+    /// List the questions after this one: its id, as `inbox` prints it
+    #[arg(long, value_name = "ID")]
+    after: Option<InboxPlace>,
     /// Print one JSON array
     #[arg(long)]
     json: bool,
@@ -66,10 +84,15 @@ enum Answer {
 }
 
 pub(crate) async fn list(open: &OpenArgs, args: InboxArgs) -> Result<ExitCode, Failure> {
+    let (labels, search) = (args.labels.all()?, args.search.all()?);
     let runtime = open.open_to_read().await?;
-    let (inbox, now) = (runtime.inbox().await, runtime.now());
-    let paused = ThreadFilter { status: vec![Status::Paused], ..ThreadFilter::default() };
-    let paused = runtime.threads(paused).await;
+    let limit = args.limit.map_or(usize::MAX, |limit| limit as usize);
+    let threads = ThreadQuery { status: args.status, labels, search, oldest_first: true, ..ThreadQuery::default() };
+    let (inbox, now) = (all(&runtime, threads, args.after, limit).await, runtime.now());
+    let paused = match open.prints_messages() && !args.json {
+        true => runtime.threads(ThreadFilter { status: vec![Status::Paused], ..ThreadFilter::default() }).await,
+        false => Ok(Vec::new()),
+    };
     open::close(runtime).await?;
     let (inbox, mut paused) = (inbox?, paused?);
     paused.retain(|thread| thread.branch_of.is_none());
@@ -105,6 +128,26 @@ pub(crate) async fn list(open: &OpenArgs, args: InboxArgs) -> Result<ExitCode, F
         code = ExitCode::from(failure.code);
     }
     Ok(code)
+}
+
+/// The questions of these threads, at most `limit`, page by page.
+async fn all(
+    runtime: &Runtime,
+    threads: ThreadQuery,
+    mut after: Option<InboxPlace>,
+    limit: usize,
+) -> Result<Inbox, ReadError> {
+    let mut inbox = Inbox::default();
+    loop {
+        let threads = ThreadQuery { limit: PAGE.min(limit - inbox.open.len()), ..threads.clone() };
+        let page = runtime.inbox_page(InboxQuery { threads, after }).await?;
+        inbox.open.extend(page.open);
+        inbox.unreadable.extend(page.unreadable);
+        after = page.next;
+        if after.is_none() || inbox.open.len() >= limit {
+            return Ok(inbox);
+        }
+    }
 }
 
 /// A question in the list for a person.

@@ -47,6 +47,7 @@ mod media;
 mod memory;
 mod migrate;
 mod moment;
+mod named_files;
 #[cfg(feature = "jetstream")]
 mod nats;
 mod open;

@@ -24,6 +24,7 @@ use crate::event_stream;
 use crate::exit::{DAMAGED, Failure, INVALID, NOT_FOUND};
 use crate::limits::{self, MetricsOf};
 use crate::memory;
+use crate::named_files;
 use crate::otlp;
 use crate::output::{self, Color};
 use crate::remote::{self, Client, RemoteStore};
@@ -167,12 +168,16 @@ impl OpenArgs {
     }
 
     /// Returns the paths that no tool can access: the log with its tokens, and the files that name programs to start
-    /// and addresses to send keys to. This includes those of other folders, where rethread may be run later.
-    pub(crate) fn reserved(&self, more: &MoreArgs) -> Reserved {
+    /// and addresses to send keys to, with the files that they name. This includes those of other folders, where rethread
+    /// may be run later.
+    ///
+    /// # Errors
+    /// When the configuration cannot be read (exit code 3).
+    pub(crate) fn reserved(&self, more: &MoreArgs) -> Result<Reserved, Failure> {
         let reserved = Reserved::default().name(CONFIG).name(DATA_DIR).place(&self.data_dir);
         let files = std::iter::once(self.config.as_deref().unwrap_or(Path::new(CONFIG)));
         let files = files.chain(personal_config()).chain(more.mcp.iter().map(PathBuf::as_path));
-        files.fold(reserved, Reserved::place)
+        named_files::reserve(self, more, files.fold(reserved, Reserved::place))
     }
 
     /// The server whose log is meant: the one that was named, or the one that holds the log in the folder.
@@ -315,10 +320,20 @@ impl OpenArgs {
         stream::is_written(self.store.as_deref(), self.config_file()).await
     }
 
-    /// A runtime that begins nothing and deletes threads, on a full disk as well.
+    /// A runtime that begins nothing and deletes threads, on a full disk as well. It has the profiles of the configuration,
+    /// for the answers that they have stored.
     pub(crate) async fn start_to_delete(&self) -> Result<Runtime, Failure> {
         self.check_log()?;
-        self.after_readers(|| Ok(self.builder(Creates::Nothing)?.arbiters(1).mode(Mode::Delete))).await
+        let make = || {
+            let builder = self.builder(Creates::Nothing)?.profiles(self.profiles_with_cache()?);
+            Ok(builder.arbiters(1).mode(Mode::Delete))
+        };
+        self.after_readers(make).await
+    }
+
+    /// The profiles of the configuration. Answers that a profile is to store lie beside the log.
+    pub(crate) fn profiles_with_cache(&self) -> Result<Profiles, Failure> {
+        Ok(self.profiles()?.with_cache_folder(self.data_dir.join("answers")))
     }
 
     /// A runtime that reads through a server or a command.
@@ -420,8 +435,7 @@ impl OpenArgs {
         build: impl Fn(RuntimeBuilder) -> RuntimeBuilder,
     ) -> Result<Runtime, Failure> {
         let make = || {
-            // Answers that a profile wants kept lie beside the log.
-            let profiles = self.profiles()?.with_cache_folder(self.data_dir.join("answers"));
+            let profiles = self.profiles_with_cache()?;
             let (limits, metrics) = self.limits()?;
             let builder = self.builder(Creates::Log)?.profiles(profiles).limits(|given| *given = limits);
             let builder = builder.metrics_by_label(metrics.labels, metrics.label_values_max);

@@ -90,7 +90,7 @@ impl Programs {
                 _ if !server.enabled => programs,
                 Ok(McpTransport::Process { .. }) => programs.and(&args.more.applied(server.isolation)),
                 // It starts nothing here, and could reach this machine all the same.
-                _ => programs.and(&Isolation { mode: IsolationMode::Required, ..Isolation::default() }),
+                _ => programs.and(&Isolation::default()),
             };
         }
         Ok(programs)
@@ -136,7 +136,7 @@ pub(crate) struct MoreArgs {
     /// Do not run commands that begin like this, for example "git push"; this is not a security boundary
     #[arg(long, value_name = "PATTERN")]
     pub(crate) deny_command: Vec<String>,
-    /// Refuse to run commands and MCP servers that cannot be isolated (default: isolate them if bubblewrap works)
+    /// Isolate commands and MCP servers also if the configuration does not, and refuse to start if that cannot be done
     #[arg(long, conflicts_with = "no_isolate_commands")]
     pub(crate) isolate_commands: bool,
     /// Run commands and MCP servers without isolation: they can do what your user can do
@@ -164,7 +164,7 @@ impl MoreArgs {
     fn applied(&self, isolation: Isolation) -> Isolation {
         let mode = match isolation.mode {
             _ if self.no_isolate_commands => IsolationMode::Off,
-            IsolationMode::WhenPossible if self.isolate_commands => IsolationMode::Required,
+            _ if self.isolate_commands => IsolationMode::Required,
             mode => mode,
         };
         Isolation { mode, ..isolation }
@@ -222,7 +222,7 @@ pub(crate) fn equip(open: &OpenArgs, builder: RuntimeBuilder, args: &ToolArgs) -
     let registry = registry(open, args)?;
     add_workers(open, &registry)?;
     let mut builder = builder.tools(registry).mcp(servers(open, &args.more)?).skills(skills(&args.more));
-    builder = builder.reserve(open.reserved(&args.more));
+    builder = builder.reserve(open.reserved(&args.more)?);
     if args.allow_commands {
         builder = builder.processes(args.more.commands(open)?, ProcessOptions::default());
     } else if args.more.allow_shell {
@@ -237,21 +237,28 @@ pub(crate) fn equip(open: &OpenArgs, builder: RuntimeBuilder, args: &ToolArgs) -
     Ok(builder)
 }
 
-/// The advice for programs that run without isolation.
-pub(crate) const ISOLATE: &str =
-    "install bubblewrap and allow user namespaces, or accept it with --no-isolate-commands";
+/// The advice for programs that cannot be isolated.
+pub(crate) const ISOLATE: &str = "install bubblewrap and allow user namespaces, or run them without isolation: \
+                                  `isolation = false` under [commands] or of the MCP server, or --no-isolate-commands";
 
-/// Reports programs that run without isolation although another machine could isolate them.
+/// Reports programs that will not run because they cannot be isolated.
 ///
 /// # Errors
-/// When they must be isolated and cannot be (exit code 3).
+/// When `--isolate-commands` is given and nothing can be isolated (exit code 3).
 fn check_isolation(open: &OpenArgs, args: &ToolArgs) -> Result<(), Failure> {
     let Some(fault) = Isolation::fault() else { return Ok(()) };
     if args.more.isolate_commands {
         return Err(Failure::new(INVALID, format!("--isolate-commands: {fault}")));
     }
-    if Programs::of(open, args)? == Programs::Unconfined && !args.more.no_isolate_commands && open.prints_messages() {
-        warn(&format!("commands and MCP servers are not isolated: {fault}; {ISOLATE}"));
+    let is_refused = |isolation: Isolation| isolation.mode == IsolationMode::Required;
+    let mut servers = configs(open, &args.more.mcp)?.into_iter().flat_map(|(_, config)| config.servers);
+    let is_refused_server = |server: McpServerConfig| {
+        let is_process = server.enabled && matches!(server.transport, Ok(McpTransport::Process { .. }));
+        is_process && is_refused(args.more.applied(server.isolation))
+    };
+    let refuses_commands = args.allow_commands && is_refused(args.more.isolation(open)?);
+    if (refuses_commands || servers.any(is_refused_server)) && open.prints_messages() {
+        warn(&format!("commands and MCP servers do not run, because they cannot be isolated: {fault}; {ISOLATE}"));
     }
     Ok(())
 }
@@ -259,7 +266,7 @@ fn check_isolation(open: &OpenArgs, args: &ToolArgs) -> Result<(), Failure> {
 /// The workspace of tools that are used without a runtime.
 pub(crate) fn workspace_of(open: &OpenArgs, folder: Option<&Path>, more: &MoreArgs) -> Result<Arc<Workspace>, Failure> {
     let folder = folder.unwrap_or(Path::new("."));
-    Workspace::open_without(folder, &open.reserved(more))
+    Workspace::open_without(folder, &open.reserved(more)?)
         .map(Arc::new)
         .map_err(|error| Failure::new(INVALID, format!("the workspace {} cannot be used: {error}", folder.display())))
 }

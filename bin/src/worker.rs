@@ -136,7 +136,7 @@ fn handlers(open: &OpenArgs, models: &[String]) -> Result<BTreeMap<String, Model
     if models.is_empty() {
         return Ok(BTreeMap::new());
     }
-    let profiles = open.profiles()?.with_cache_folder(open.data_dir.join("answers"));
+    let profiles = open.profiles_with_cache()?;
     let handler = |name: &String| {
         let profile = profiles.get(name).map_err(|error| Failure::new(NOT_FOUND, error.to_string()))?;
         let client = profiles.client(name).map_err(|error| Failure::new(INVALID, error.to_string()))?;

@@ -186,6 +186,12 @@ fn read(store: Option<&str>, file: Option<&Path>) -> Result<Option<Configured>, 
         lost_after: lost_after_ms.map_or(defaults.lost_after, Duration::from_millis),
     };
     options.check().map_err(|what| table.invalid(what))?;
+    if stream::options(store, Some(file))?.is_some_and(|log| log.stream == options.prefix) {
+        let prefix = &options.prefix;
+        let what =
+            format!("prefix: `{prefix}` is the stream of the log, which would store calls: choose another prefix");
+        return Err(table.invalid(what));
+    }
     if tools.len() > TOOLS_MAX {
         return Err(table.invalid(format!("tools: {TOOLS_MAX} at most")));
     }

@@ -15,6 +15,8 @@ pub const LABELS_MAX: usize = 16;
 pub const LABEL_KEY_BYTES_MAX: usize = 64;
 /// The longest value of a label, in bytes.
 pub const LABEL_VALUE_BYTES_MAX: usize = 256;
+/// The label that each thread of a schedule has: its value is the name of the schedule.
+pub const SCHEDULE_LABEL: &str = "schedule";
 
 /// Why a label is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -25,8 +25,8 @@ pub const EVERY_MS_MAX: u64 = 10 * 365 * 24 * 60 * 60 * 1_000;
 pub const WAITING_MAX: usize = 100;
 /// The tolerance of a tick in milliseconds: a tick that is handled within it is on time, a later one is missed.
 pub const LATE_MS: u64 = 60_000;
-/// The label that each thread of a schedule has: its value is the name of the schedule.
-pub const SCHEDULE_LABEL: &str = "schedule";
+pub use crate::labels::SCHEDULE_LABEL;
+
 /// The variable that each thread of a schedule has: its tick, as RFC 3339.
 pub const SCHEDULED_AT: &str = "scheduled_at";
 

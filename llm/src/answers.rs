@@ -11,6 +11,7 @@ use crate::response::{Cost, Response};
 
 mod store;
 
+pub(crate) use store::clear;
 pub use store::{AnswerStore, CacheLimits, StoreError};
 
 /// A client that gives a known answer without asking.
@@ -57,12 +58,13 @@ impl Layer for Cached {
             cx.listener.tried(TryEvent { attempt: cx.attempt, took_ms: 0, error: None, wait_ms: None });
             return Ok(response);
         }
+        let n_cleared = self.store.n_cleared();
         let response = self.inner.call(request, cx.reborrow()).await?;
         // An answer that was cut off or filtered may come out better the next time.
         if matches!(response.finish_reason, FinishReason::Stop | FinishReason::ToolCalls) {
             let (store, copy) = (Arc::clone(&self.store), response.clone());
             // The caller has its answer; a cache that cannot be written is no fault of the call.
-            let kept = tokio::task::spawn_blocking(move || store.put(&key, &copy)).await;
+            let kept = tokio::task::spawn_blocking(move || store.put(&key, &copy, n_cleared)).await;
             if let Ok(Err(error)) = kept {
                 tracing::warn!(%error, "cannot store an answer in the cache");
             }

@@ -1,13 +1,13 @@
 //! The profiles of a configuration, and the clients made from them.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use serde_json::Value;
 
-use crate::answers::{AnswerStore, StoreError};
+use crate::answers::{self, AnswerStore, StoreError};
 use crate::client::Client;
 use crate::error::LlmError;
 use crate::mock::ScriptError;
@@ -188,6 +188,25 @@ impl Profiles {
     pub fn with_cache_folder(mut self, folder: impl Into<PathBuf>) -> Self {
         self.cache_folder = Some(folder.into());
         self
+    }
+
+    /// Removes all answers that profiles have stored: in the folder for those that name none, and in each folder that a
+    /// profile names. An answer does not say whose it is, so none of them stays when something is erased. Returns how many
+    /// there were. Blocks.
+    ///
+    /// # Errors
+    /// If a folder cannot be listed or a file cannot be removed. The answers of the folders after it are left, too.
+    pub fn clear_answers(&self) -> Result<u64, StoreError> {
+        let named = self.profiles.values().filter_map(|profile| profile.answer_cache.as_ref()?.folder.as_ref());
+        let folders: BTreeSet<&PathBuf> = named.chain(&self.cache_folder).collect();
+        folders.into_iter().try_fold(0, |n, folder| {
+            let open = self.stores.lock().get(folder).cloned();
+            let removed = match open {
+                Some(store) => store.clear()?,
+                None => answers::clear(folder)?,
+            };
+            Ok(n + removed)
+        })
     }
 
     /// Asks people through `relay`, for profiles whose provider is `human`. For programs that call models without a

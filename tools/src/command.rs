@@ -142,7 +142,8 @@ pub(crate) async fn spawn(
     environment.extend(more_environment.iter().map(|(name, value)| (name.into(), value.into())));
     environment.extend(cx.traceparent.map(|span| (TRACEPARENT.into(), span.to_string().into())));
     let arguments = arguments.into_iter().map(Into::into).collect();
-    let launch = Launch { program: program.into(), arguments, environment, folder, has_input: false };
+    let program = program.into();
+    let launch = Launch { program, arguments, environment, folder, has_input: false, own_files: Vec::new() };
     options.isolation.spawn(launch, &cx.workspace).await
 }
 

@@ -79,4 +79,4 @@ pub use schema::{SchemaError, schema_of};
 #[cfg(feature = "files")]
 pub use skills::{SkillFault, Skills};
 pub use tool::{Tool, ToolOptions};
-pub use workspace::{Reserved, Resolved, Workspace, WorkspaceError, Workspaces};
+pub use workspace::{NamedFiles, Reserved, Resolved, Workspace, WorkspaceError, Workspaces};

@@ -13,14 +13,16 @@ use rethread_events::fault::{ErrorKind, ExecutionError};
 use rethread_events::text;
 use rustix::fs::OFlags;
 
+mod named_files;
 mod reserved;
 mod turns;
 mod write;
 
+pub use named_files::NamedFiles;
 pub(crate) use reserved::Inside;
 pub use reserved::Reserved;
 #[cfg(all(feature = "sandbox", target_os = "linux"))]
-pub(crate) use reserved::without_links;
+pub(crate) use reserved::{ReservedPlace, without_links};
 pub use turns::Workspaces;
 
 /// The bytes of a path; Linux' own limit.
@@ -200,7 +202,7 @@ impl Workspace {
     /// All that is reserved, wherever it lies, as it was given; of names that are reserved in any folder those in the
     /// workspace's own.
     #[cfg(all(feature = "sandbox", target_os = "linux"))]
-    pub(crate) fn reserved_places(&self) -> Vec<PathBuf> {
+    pub(crate) fn reserved_places(&self) -> Vec<ReservedPlace> {
         self.reserved.all(&self.root)
     }
 

@@ -1,59 +1,65 @@
 //! `/v1/interactions`: what waits for people, and their answers.
 
 use actix_web::{HttpRequest, HttpResponse, web};
-use rethread::operate::OpenInteraction;
-use rethread::{CallId, Json, ThreadId, Time};
+use rethread::Json;
+use rethread::operate::InboxQuery;
 use serde::Deserialize;
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
 use super::beginning::REPLAYED;
-use super::event_filter::Labelled;
 use super::extract::{Named, QueryParams};
 use super::guard;
-use super::idempotency::{Key, blocking};
+use super::idempotency::Key;
 use super::problem::Problem;
 use super::request;
 use super::schemas::{Answered, Interactions, Unreadable};
 use super::server::Shared;
+use super::threads::Filter;
 use crate::views::Interaction;
-
-/// How many questions a page holds.
-const PAGE: usize = 50;
-const PAGE_MAX: usize = 500;
 
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct ListQuery {
+    /// Only questions of threads with these statuses, with commas between them: `pending`, `running`, `waiting`, `suspended`,
+    /// `queued`, `paused`, `completed`, `cancelled`, `error`, `interrupted`. Those of all that have not ended when absent.
+    #[param(
+        pattern = "^((pending|running|waiting|suspended|queued|paused|completed|cancelled|error|interrupted)(,|$))*$"
+    )]
+    status: Option<String>,
+    /// Only of threads that began on a workflow of this name.
+    workflow: Option<String>,
+    /// Only of threads with these labels: `KEY=VALUE`, with commas between them.
+    #[param(pattern = "^[A-Za-z0-9._/-]{1,64}=[^,]{1,64}(,[A-Za-z0-9._/-]{1,64}=[^,]{1,64})*$")]
+    label: Option<String>,
+    /// Only of threads with these search attributes, which their workflows list under `search`: `VARIABLE=VALUE`, with commas
+    /// between them.
+    #[param(pattern = "^[A-Za-z_][A-Za-z0-9_]{0,60}=[^,\"]{0,64}(,[A-Za-z_][A-Za-z0-9_]{0,60}=[^,\"]{0,64})*$")]
+    search: Option<String>,
+    /// Of the branches of this thread; `none` for threads that are not a branch. Of all threads when absent.
+    #[param(pattern = "^(none|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})$")]
+    branch_of: Option<String>,
+    /// Only of threads made at this time or later.
+    #[param(format = DateTime)]
+    since: Option<String>,
+    /// Only of threads made before this time.
+    #[param(format = DateTime)]
+    until: Option<String>,
+    /// The threads in the order `oldest` first, which is the default, or `newest`.
+    #[param(pattern = "^(newest|oldest)$")]
+    order: Option<String>,
     /// Where the page before ended: its `next`.
-    #[param(pattern = "^[0-9]{1,16}-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-[0-9]{1,18}$")]
+    #[param(pattern = "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(-[0-9]{1,18})?$")]
     cursor: Option<String>,
     /// The most questions, 50 by default, at most 500.
     #[param(minimum = 1, maximum = 500)]
     limit: Option<u64>,
 }
 
-/// The place of a question in the list, which does not move when those before it are answered.
-type Place = (Time, ThreadId, CallId);
-
-fn place(question: &OpenInteraction) -> Place {
-    (question.request.requested_at, question.thread, question.request.id)
-}
-
-/// When it was asked, in microseconds since 1970, and its id.
-fn cursor(question: &OpenInteraction) -> String {
-    format!("{}-{}", question.request.requested_at.unix_us(), question.key())
-}
-
-fn read_cursor(text: &str) -> Option<Place> {
-    let (asked, key) = text.split_once('-')?;
-    let (thread, call) = CallId::parse_key(key).ok()?;
-    Some((Time::from_unix_us(asked.parse().ok()?), thread, call))
-}
-
-/// Returns the open questions of all threads, those that have waited longest first. Request the next page with `next`
-/// until it is null. Costs a load of every thread that has not ended.
+/// Returns open questions, those of the oldest threads first. Request the next page with `next` until it is null: a page may
+/// hold fewer than `limit`, or none, before the last. Costs the load of the threads of the page, and of threads between them
+/// that ask nothing.
 #[utoipa::path(get, path = "/v1/interactions", tag = "interactions", operation_id = "list_interactions", params(ListQuery),
     responses((status = 200, description = "A page of the list", body = Interactions)))]
 pub(crate) async fn list(
@@ -61,29 +67,18 @@ pub(crate) async fn list(
     request: HttpRequest,
     QueryParams(query): QueryParams<ListQuery>,
 ) -> Result<HttpResponse, Problem> {
-    let limit = request::limit(query.limit, PAGE, PAGE_MAX)?;
-    let after = query.cursor.as_deref().map(|cursor| {
-        read_cursor(cursor).ok_or_else(|| Problem::parameter("cursor", "expected the `next` of a page before"))
-    });
-    let after = after.transpose()?;
-    let (mut inbox, now) = (server.runtime.inbox().await?, server.runtime.now());
-    if let Some(mut labelled) = Labelled::new(&server.runtime, guard::bound_to(&request)) {
-        inbox = blocking(move || {
-            inbox.open.retain(|question| labelled.has(question.thread));
-            inbox.unreadable.retain(|(thread, _)| labelled.has(*thread));
-            inbox
-        })
-        .await?;
-    }
-    let from = after.map_or(0, |after| inbox.open.partition_point(|question| place(question) <= after));
-    let end = inbox.open.len().min(from + limit);
-    let page = &inbox.open[from..end];
-    let next = page.last().filter(|_| end < inbox.open.len()).map(cursor);
-    let interactions = page.iter().map(|question| Interaction::of(question, now)).collect();
-    let unreadable = inbox.unreadable.into_iter();
+    let ListQuery { status, workflow, label, search, branch_of, since, until, order, cursor, limit } = query;
+    let after = cursor.as_deref().map(str::parse).transpose();
+    let after = after.map_err(|_| Problem::parameter("cursor", "expected the `next` of a page before"))?;
+    let filter = Filter { status, workflow, label, search, branch_of, since, until, order, limit };
+    let threads = filter.query(&request, true)?;
+    let (page, now) = (server.runtime.inbox_page(InboxQuery { threads, after }).await?, server.runtime.now());
+    let interactions = page.open.iter().map(|question| Interaction::of(question, now)).collect();
+    let unreadable = page.unreadable.into_iter();
     let unreadable =
         unreadable.map(|(thread_id, error)| Unreadable { thread_id, problem: Problem::from(error) }).collect();
-    Ok(HttpResponse::Ok().json(Interactions { interactions, unreadable, total: inbox.open.len(), next }))
+    let next = page.next.map(|place| place.to_string());
+    Ok(HttpResponse::Ok().json(Interactions { interactions, unreadable, next }))
 }
 
 /// Returns the open questions of a thread and its running branches.
@@ -91,9 +86,8 @@ pub(crate) async fn list(
     responses((status = 200, description = "The open questions, those that have waited longest first", body = Interactions)))]
 pub(crate) async fn of_thread(server: Shared, Named(thread): Named) -> Result<HttpResponse, Problem> {
     let (open, now) = (thread.inbox().await?, server.runtime.now());
-    let interactions: Vec<_> = open.iter().map(|question| Interaction::of(question, now)).collect();
-    let total = interactions.len();
-    Ok(HttpResponse::Ok().json(Interactions { interactions, unreadable: Vec::new(), total, next: None }))
+    let interactions = open.iter().map(|question| Interaction::of(question, now)).collect();
+    Ok(HttpResponse::Ok().json(Interactions { interactions, unreadable: Vec::new(), next: None }))
 }
 
 /// An answer.

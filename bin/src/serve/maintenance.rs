@@ -60,6 +60,10 @@ pub(crate) struct Gc {
     /// Also the memories of the namespaces that have all of `labels`.
     #[serde(default)]
     memories: bool,
+    /// Everything that the log has of `labels`: also the memories, the schedules whose threads have all of them, and the
+    /// signals that are kept for threads with all of them.
+    #[serde(default)]
+    erase: bool,
 }
 
 /// Deletes threads that have ended, with their branches. What has not ended stays, and what a thread that stays inherits
@@ -84,6 +88,9 @@ pub(crate) async fn collect(
     if asked.memories && asked.labels.is_empty() {
         return Err(Problem::new(Kind::Unusable, "`memories` needs `labels`, which say whose memories may go"));
     }
+    if asked.erase && asked.labels.is_empty() {
+        return Err(Problem::new(Kind::Unusable, "`erase` needs `labels`, which say what is erased"));
+    }
     let ended_before = asked.ended_before.map(|text| text.parse::<Time>()).transpose();
     let ended_before = ended_before.map_err(|what| Problem::new(Kind::Unusable, format!("`ended_before`: {what}")))?;
     let status = asked.status.iter().map(|status| gc::ended(status)).collect::<Result<Vec<_>, _>>();
@@ -100,19 +107,24 @@ pub(crate) async fn collect(
         limit: Some(limit),
         definitions: asked.definitions,
         memories: asked.memories,
+        erase: asked.erase,
         dry_run: false,
         by: Some(guard::principal(&server, &request)),
     };
     Ok(HttpResponse::Ok().json(Collected::from(server.runtime.gc(retention).await?)))
 }
 
-/// Returns the disk space of deleted threads to the file system: rewrites the index. Takes as long as that takes, and
-/// needs as much free space.
+/// Erases from the files what was deleted, and returns the disk space to the file system: rewrites the index, and empties the
+/// cache of answers. Takes as long as that takes, and needs as much free space.
 #[utoipa::path(post, path = "/v1/log/compact", tag = "log", operation_id = "compact_log",
     responses((status = 200, description = "It is done", body = Compacted)))]
 pub(crate) async fn compact(server: Shared) -> Result<HttpResponse, Problem> {
     let done = server.runtime.compact().await?;
-    Ok(HttpResponse::Ok().json(Compacted { index_bytes_before: done.before, index_bytes: done.after }))
+    Ok(HttpResponse::Ok().json(Compacted {
+        index_bytes_before: done.before,
+        index_bytes: done.after,
+        answers: done.n_answers,
+    }))
 }
 
 /// A copy of the log as an archive in the tar format: everything that was acknowledged before the request. Unpacked into

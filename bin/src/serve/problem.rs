@@ -87,6 +87,12 @@ pub(crate) enum Kind {
     DiskFull,
     /// The folder of the log is no longer at its path.
     LogMoved,
+    /// Another process took the log over.
+    LogLost,
+    /// The copy of a log in a stream has stopped.
+    LogStopped,
+    /// The servers of a log in a stream did not answer: the request may have had an effect.
+    InDoubt,
 }
 
 impl Kind {
@@ -128,6 +134,9 @@ impl Kind {
             Self::StandingBy => ("standing-by", 503, "Server standing by"),
             Self::Timeout => ("timeout", 504, "Timeout"),
             Self::LogMoved => ("log-moved", 503, "Log moved"),
+            Self::LogLost => ("log-lost", 503, "Log taken over"),
+            Self::LogStopped => ("log-stopped", 503, "Log stopped"),
+            Self::InDoubt => ("in-doubt", 503, "Effect in doubt"),
             Self::DiskFull => ("disk-full", 507, "Disk full"),
         }
     }
@@ -136,8 +145,25 @@ impl Kind {
     const fn retry_after_s(self) -> Option<u16> {
         match self {
             Self::Busy | Self::KeyInProgress | Self::StandingBy => Some(1),
-            Self::Stopping | Self::Timeout => Some(2),
+            Self::Stopping | Self::Timeout | Self::LogLost | Self::LogStopped => Some(2),
             Self::DiskFull | Self::LogMoved => Some(30),
+            _ => None,
+        }
+    }
+}
+
+impl Kind {
+    /// What the client does next, where the status alone does not say it.
+    const fn next_move(self) -> Option<&'static str> {
+        match self {
+            Self::Busy
+            | Self::Stopping
+            | Self::StandingBy
+            | Self::LogMoved
+            | Self::LogLost
+            | Self::LogStopped
+            | Self::DiskFull => Some("retry"),
+            Self::InDoubt => Some("read_again"),
             _ => None,
         }
     }
@@ -166,6 +192,10 @@ pub(crate) struct Document {
     status: u16,
     /// What is wrong with this request, and what to do next.
     detail: String,
+    /// What to do next, for problems of the server or its log: `retry` sends the same request again later, perhaps to another
+    /// server; `read_again` reads first what it has done.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_move: Option<&'static str>,
     /// The place of the problem, as far as it is known: `thread_id`, `seq`, `position`, `parameter` and the like.
     #[serde(skip_serializing_if = "Map::is_empty")]
     #[schema(value_type = Object)]
@@ -206,6 +236,7 @@ impl Problem {
             title,
             status,
             detail: detail.into(),
+            next_move: kind.next_move(),
             place: Map::new(),
             faults: None,
         };
@@ -304,16 +335,19 @@ impl Problem {
                 format!("the disk under the log failed ({source}): restart the server when it works again"),
             ),
             StoreError::Stopped { .. } => {
-                Self::new(Kind::Internal, "the copy of the log has stopped: the server ends, so start it again")
+                Self::new(Kind::LogStopped, "the copy of the log has stopped: the server ends, so start it again")
             }
-            StoreError::Locked { .. } => Self::new(Kind::Internal, "the log is open in another process"),
+            StoreError::Locked { .. } => Self::new(
+                Kind::LogLost,
+                "another process has the log: send the request to its server, or again when this one has started again",
+            ),
             StoreError::Closed => Self::stopping(),
             StoreError::Unavailable { .. } => Self::new(
                 Kind::Busy,
                 "the servers that hold the log cannot be reached: nothing was written, try again in a moment",
             ),
             StoreError::InDoubt { .. } => Self::new(
-                Kind::Internal,
+                Kind::InDoubt,
                 "the servers that hold the log did not answer: what was asked for may have happened, read before you \
                  repeat it",
             ),
@@ -384,7 +418,7 @@ impl From<RuntimeError> for Problem {
             ),
             RuntimeError::ShuttingDown => Self::stopping(),
             RuntimeError::Elsewhere(_) => Self::new(Kind::Busy, format!("{error}: try again in a moment")),
-            RuntimeError::Shared { .. } => Self::new(Kind::InvalidRequest, error.to_string()),
+            RuntimeError::Shared { .. } | RuntimeError::NoLabels => Self::new(Kind::InvalidRequest, error.to_string()),
             RuntimeError::Store(error) => Self::store(error),
             RuntimeError::Embedding(ref cause) if cause.retryable => {
                 Self::new(Kind::Busy, format!("{}: try again in a moment", with_sources(&error)))

@@ -73,6 +73,50 @@ pub(crate) struct ListQuery {
     include: Option<String>,
 }
 
+/// The parameters of a list that select threads, as they are written.
+pub(crate) struct Filter {
+    pub(crate) status: Option<String>,
+    pub(crate) workflow: Option<String>,
+    pub(crate) label: Option<String>,
+    pub(crate) search: Option<String>,
+    pub(crate) branch_of: Option<String>,
+    pub(crate) since: Option<String>,
+    pub(crate) until: Option<String>,
+    pub(crate) order: Option<String>,
+    pub(crate) limit: Option<u64>,
+}
+
+impl Filter {
+    /// The first page, of threads that the token of the request may see.
+    pub(crate) fn query(self, request: &HttpRequest, oldest_first: bool) -> Result<ThreadQuery, Problem> {
+        let branch_of = match self.branch_of.as_deref() {
+            None => BranchFilter::Any,
+            Some("none") => BranchFilter::TopLevel,
+            Some(owner) => BranchFilter::Of(
+                owner.parse().map_err(|_| Problem::parameter("branch_of", "expected the id of a thread, or `none`"))?,
+            ),
+        };
+        let oldest_first = match self.order.as_deref() {
+            None => oldest_first,
+            Some("newest") => false,
+            Some("oldest") => true,
+            Some(_) => return Err(Problem::parameter("order", "expected `newest` or `oldest`")),
+        };
+        Ok(ThreadQuery {
+            status: request::statuses(self.status.as_deref())?,
+            workflow: self.workflow,
+            labels: guard::bound(request, request::labels(self.label.as_deref())?)?,
+            search: request::search(self.search.as_deref())?,
+            branch_of,
+            since: request::time("since", self.since.as_deref())?,
+            until: request::time("until", self.until.as_deref())?,
+            after: None,
+            oldest_first,
+            limit: request::limit(self.limit, PAGE, PAGE_MAX)?,
+        })
+    }
+}
+
 /// Threads, the newest first. Ask on with `next` until it is null: a page may hold fewer than `limit`, or none, before
 /// the last.
 #[utoipa::path(get, path = "/v1/threads", tag = "threads", operation_id = "list_threads", params(ListQuery),
@@ -87,34 +131,11 @@ pub(crate) async fn list(
         Some("usage") => true,
         Some(_) => return Err(Problem::parameter("include", "expected `usage`")),
     };
-    let branch_of = match query.branch_of.as_deref() {
-        None => BranchFilter::Any,
-        Some("none") => BranchFilter::TopLevel,
-        Some(owner) => BranchFilter::Of(
-            owner.parse().map_err(|_| Problem::parameter("branch_of", "expected the id of a thread, or `none`"))?,
-        ),
-    };
-    let oldest_first = match query.order.as_deref() {
-        None | Some("newest") => false,
-        Some("oldest") => true,
-        Some(_) => return Err(Problem::parameter("order", "expected `newest` or `oldest`")),
-    };
     let cursor = query.cursor.as_deref().map(str::parse::<ThreadId>).transpose();
-    let page = server
-        .runtime
-        .thread_page(ThreadQuery {
-            status: request::statuses(query.status.as_deref())?,
-            workflow: query.workflow,
-            labels: guard::bound(&request, request::labels(query.label.as_deref())?)?,
-            search: request::search(query.search.as_deref())?,
-            branch_of,
-            since: request::time("since", query.since.as_deref())?,
-            until: request::time("until", query.until.as_deref())?,
-            after: cursor.map_err(|_| Problem::parameter("cursor", "expected the `next` of a page before"))?,
-            oldest_first,
-            limit: request::limit(query.limit, PAGE, PAGE_MAX)?,
-        })
-        .await?;
+    let after = cursor.map_err(|_| Problem::parameter("cursor", "expected the `next` of a page before"))?;
+    let ListQuery { status, workflow, label, search, branch_of, since, until, order, limit, .. } = query;
+    let filter = Filter { status, workflow, label, search, branch_of, since, until, order, limit };
+    let page = server.runtime.thread_page(ThreadQuery { after, ..filter.query(&request, false)? }).await?;
     let mut threads = Vec::with_capacity(page.threads.len());
     for summary in &page.threads {
         let mut shown = Thread::from(summary);

@@ -47,6 +47,10 @@ pub(crate) struct Collected {
     definitions: Vec<Hash>,
     /// The number of deleted memories.
     memories: u64,
+    /// The number of deleted schedules.
+    schedules: u64,
+    /// The number of deleted signals that were kept.
+    signals: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -73,6 +77,8 @@ impl From<rethread::operate::Collected> for Collected {
             bytes_left: collected.bytes_left,
             definitions: collected.definitions,
             memories: collected.n_memories,
+            schedules: collected.n_schedules,
+            signals: collected.n_signals,
         }
     }
 }

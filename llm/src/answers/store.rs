@@ -44,6 +44,15 @@ pub enum StoreError {
         #[source]
         source: io::Error,
     },
+    /// A folder cannot be emptied. What is left of it can be deleted by hand.
+    #[error("the answer cache {path} is not empty: delete its answers, or make it writable and try again")]
+    Left {
+        /// Which file or folder.
+        path: String,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
     /// The answer cannot be written as JSON.
     #[error("the answer cannot be written as JSON")]
     Json(#[source] serde_json::Error),
@@ -63,6 +72,8 @@ struct Index {
     bytes: u64,
     /// Counts uses, so that what was used longest ago goes first.
     clock: u64,
+    /// How often the cache was emptied.
+    n_cleared: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -105,6 +116,21 @@ impl AnswerStore {
         self.len() == 0
     }
 
+    /// How often the cache was emptied. A caller reads it before it sends a request, for [`AnswerStore::put`].
+    pub fn n_cleared(&self) -> u64 {
+        self.index.lock().n_cleared
+    }
+
+    /// Removes all answers. Returns how many there were. The answer to a request that was sent before is not stored.
+    ///
+    /// # Errors
+    /// When the folder cannot be listed or a file cannot be removed; others are removed then.
+    pub fn clear(&self) -> Result<u64, StoreError> {
+        let mut index = self.index.lock();
+        *index = Index { n_cleared: index.n_cleared + 1, ..Index::default() };
+        clear(&self.folder)
+    }
+
     /// The answer to a request with this hash. A file that is too old or damaged is removed and counts as none.
     pub fn get(&self, key: &[u8; 32]) -> Option<Response> {
         let path = self.path(key);
@@ -136,11 +162,12 @@ impl AnswerStore {
         Some((serde_json::from_slice(&text).ok()?, text.len() as u64))
     }
 
-    /// Stores an answer; the least recently used ones make room for it. An answer that is too large is not stored.
+    /// Stores an answer; the least recently used ones make room for it. An answer that is too large is not stored, and
+    /// none if the cache was emptied since it was emptied for the `n_cleared`-th time.
     ///
     /// # Errors
     /// When it cannot be written; then nothing has changed.
-    pub fn put(&self, key: &[u8; 32], response: &Response) -> Result<(), StoreError> {
+    pub fn put(&self, key: &[u8; 32], response: &Response, n_cleared: u64) -> Result<(), StoreError> {
         let text = serde_json::to_vec(response).map_err(StoreError::Json)?;
         let bytes = text.len() as u64;
         if bytes > self.limits.answer_bytes_max.min(self.limits.bytes_max) || self.limits.entries_max == 0 {
@@ -151,12 +178,16 @@ impl AnswerStore {
         // Written beside and moved into place, so that readers never see half of it.
         let beside = self.folder.join(format!("{}.{}.new", HEXLOWER.encode(key), std::process::id()));
         let mut file = fs::File::create(&beside).map_err(fail)?;
-        let written = file.write_all(&text).and_then(|()| fs::rename(&beside, &path));
-        if let Err(source) = written {
+        let written = file.write_all(&text);
+        // Locked until the file is in its place: a clear removes it, or it is not stored.
+        let mut index = self.index.lock();
+        if index.n_cleared != n_cleared {
+            return fs::remove_file(&beside).or_else(not_found).map_err(fail);
+        }
+        if let Err(source) = written.and_then(|()| fs::rename(&beside, &path)) {
             let _ = fs::remove_file(&beside);
             return Err(fail(source));
         }
-        let mut index = self.index.lock();
         index.insert(*key, bytes);
         for old in index.make_room(&self.limits) {
             let _ = fs::remove_file(self.path(&old));
@@ -206,6 +237,47 @@ impl Index {
         }
         dropped
     }
+}
+
+/// Removes the answers in a folder, and the files of those that were not written to their end. Returns the number of
+/// answers. The removal is durable when this returns.
+///
+/// # Errors
+/// When the folder cannot be listed or a file cannot be removed; others are removed then.
+pub(crate) fn clear(folder: &Path) -> Result<u64, StoreError> {
+    let fail = |path: &Path, source| StoreError::Left { path: path.display().to_string(), source };
+    let files = match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
+        files => files.map_err(|source| fail(folder, source))?,
+    };
+    let (mut n, mut left) = (0, None);
+    for file in files {
+        let file = file.map_err(|source| fail(folder, source))?;
+        let name = file.file_name();
+        let name = name.to_string_lossy();
+        let is_answer = key_of(&name).is_some();
+        if !is_answer && !is_unfinished(&name) {
+            continue;
+        }
+        match fs::remove_file(file.path()) {
+            Ok(()) => n += u64::from(is_answer),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(source) => left = Some(fail(&file.path(), source)),
+        }
+    }
+    #[cfg(unix)]
+    fs::File::open(folder).and_then(|folder| folder.sync_all()).map_err(|source| fail(folder, source))?;
+    left.map_or(Ok(n), Err)
+}
+
+fn not_found(error: io::Error) -> io::Result<()> {
+    if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) }
+}
+
+/// Whether a file is that of an answer that is being written: `HASH.PROCESS.new`.
+fn is_unfinished(name: &str) -> bool {
+    let hash = name.strip_suffix(".new").and_then(|name| name.split_once('.')).map(|(hash, _)| hash);
+    hash.is_some_and(|hash| key_of(&format!("{hash}.json")).is_some())
 }
 
 /// The hash that a file is named by.

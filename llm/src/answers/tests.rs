@@ -70,3 +70,34 @@ async fn damaged_expired_and_oversize_answers_are_cache_misses() {
     ask(&small, "four", "z").await;
     assert!(!ask(&small, "five", "z").await.cached);
 }
+
+#[tokio::test]
+async fn cleared_cache_leaves_no_answer_and_no_unfinished_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let open = store(&folder, CacheLimits::default());
+    ask(&open, "one", "a").await;
+    ask(&open, "two", "b").await;
+    // A process that was killed while it wrote leaves one; what is of no cache stays.
+    let hash = "ab".repeat(32);
+    std::fs::write(folder.path().join(format!("{hash}.4711.new")), "one").unwrap();
+    std::fs::write(folder.path().join("notes.json"), "{}").unwrap();
+    assert_eq!((open.clear().unwrap(), open.len()), (2, 0));
+    let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap().file_name()).collect();
+    assert_eq!(left, ["notes.json"]);
+    assert!(!ask(&open, "three", "a").await.cached);
+    assert_eq!(super::clear(folder.path()).unwrap(), 1, "as by a process that has not opened it");
+    assert_eq!(super::clear(&folder.path().join("none")).unwrap(), 0);
+}
+
+#[tokio::test]
+async fn answer_to_a_request_sent_before_the_clear_is_not_stored() {
+    let folder = tempfile::tempdir().unwrap();
+    let open = store(&folder, CacheLimits::default());
+    let answer = ask(&open, "one", "a").await;
+    let n_cleared = open.n_cleared();
+    open.clear().unwrap();
+    open.put(&[7; 32], &answer, n_cleared).unwrap();
+    assert_eq!((open.len(), std::fs::read_dir(folder.path()).unwrap().count()), (0, 0));
+    open.put(&[7; 32], &answer, open.n_cleared()).unwrap();
+    assert_eq!(open.len(), 1);
+}

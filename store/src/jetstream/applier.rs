@@ -46,6 +46,25 @@ pub(super) struct Incoming {
     pub(super) payload: Bytes,
 }
 
+/// What a message of the log says.
+enum Content {
+    Change(Change),
+    Summary(Summary),
+    Operation(Subject, Message),
+}
+
+impl Content {
+    /// Reads a message. `None` for one that no process of a log has published: another program may publish on the subjects of
+    /// the stream. Messages of another version are in a stream of another format, which is not opened.
+    fn read(subject: &str, stream: &str, payload: &[u8]) -> Option<Self> {
+        match Subject::parse(subject, stream)? {
+            Subject::TakeOver => Change::decode(payload).ok().map(Self::Change),
+            Subject::Summary => Summary::decode(payload).ok().map(Self::Summary),
+            subject => Some(Self::Operation(subject, Message::decode(payload).ok()?)),
+        }
+    }
+}
+
 /// How far the replica is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Progress {
@@ -272,22 +291,17 @@ impl Applier {
                 return Err(self.damaged(what));
             }
         }
-        let malformed = |_| format!("message {sequence} of the stream cannot be read by this version");
-        match Subject::parse(&subject, &self.connection.name) {
-            Some(Subject::TakeOver) => {
-                let change = Change::decode(&payload).map_err(malformed).map_err(|what| self.damaged(what))?;
-                self.change(sequence, &change)?;
-            }
-            Some(Subject::Summary) => {
-                let summary = Summary::decode(&payload).map_err(malformed).map_err(|what| self.damaged(what))?;
+        match Content::read(&subject, &self.connection.name, &payload) {
+            Some(Content::Change(change)) => self.change(sequence, &change)?,
+            Some(Content::Summary(summary)) => {
                 self.state.summarized(sequence, &summary);
                 self.show_erasures();
             }
-            Some(subject) => {
-                let message = Message::decode(&payload).map_err(malformed).map_err(|what| self.damaged(what))?;
-                self.operation(sequence, subject, message)?;
+            Some(Content::Operation(subject, message)) => self.operation(sequence, subject, message)?,
+            None => {
+                tracing::error!(sequence, subject, "a message of the stream was published by another program: skipped");
+                self.state.ignore(sequence);
             }
-            None => return Err(self.damaged(format!("message {sequence} of the stream is on the subject {subject}"))),
         }
         if self.is_past_over() {
             self.settle()?;

@@ -115,7 +115,7 @@ impl Connection {
             return Ok(None);
         }
         let own = self.next_change(state.changed).await?;
-        if own.is_none_or(|(sequence, id)| (sequence, id) != (state.changed, Some(state.change))) {
+        if own.is_none_or(|(sequence, id)| (sequence, id) != (state.changed, state.change)) {
             return Ok(Some(format!("has seen another process take the log over, with message {}", state.changed)));
         }
         let next = self.next_change(state.changed + 1).await?;
@@ -124,13 +124,18 @@ impl Connection {
             .map(|(sequence, _)| format!("has not seen that a process took the log over, with message {sequence}")))
     }
 
-    /// The first change of the members from a sequence on, with its id if it can be read.
-    async fn next_change(&self, from: u64) -> Result<Option<(u64, Option<[u8; 16]>)>, StoreError> {
+    /// The first change of the members from a sequence on, with its id. Messages of other programs are passed over.
+    async fn next_change(&self, mut from: u64) -> Result<Option<(u64, [u8; 16])>, StoreError> {
         let subject = Subject::TakeOver.name(&self.name);
-        match self.stream.get_first_raw_message_by_subject(&subject, from).await {
-            Ok(message) => Ok(Some((message.sequence, Change::decode(&message.payload).ok().map(|change| change.id)))),
-            Err(error) if error.kind() == LastRawMessageErrorKind::NoMessageFound => Ok(None),
-            Err(error) => Err(self.unavailable(&error)),
+        loop {
+            match self.stream.get_first_raw_message_by_subject(&subject, from).await {
+                Ok(message) => match Change::decode(&message.payload) {
+                    Ok(change) => return Ok(Some((message.sequence, change.id))),
+                    Err(_) => from = message.sequence + 1,
+                },
+                Err(error) if error.kind() == LastRawMessageErrorKind::NoMessageFound => return Ok(None),
+                Err(error) => return Err(self.unavailable(&error)),
+            }
         }
     }
 
@@ -160,9 +165,10 @@ impl Connection {
                 Ok(None) | Err(_) => return Err(self.timed_out()),
             };
             let sequence = message.info().map_err(|error| self.unavailable(&*error))?.stream_sequence;
-            summaries.push(Summary::decode(&message.payload).map_err(|_| {
-                unsuitable(&self.address, format!("message {sequence} of the stream is no summary of a log"))
-            })?);
+            match Summary::decode(&message.payload) {
+                Ok(summary) => summaries.push(summary),
+                Err(_) => tracing::error!(sequence, "a message of the stream is no summary of a log: skipped"),
+            }
             if sequence >= last {
                 return Ok(summaries);
             }

@@ -174,11 +174,11 @@ impl Membership {
 
     /// Takes another member out, unless it is out already. If another change came first, the next look says whether it is still there.
     async fn take_out(&self, epoch: u64) -> Result<bool, StoreError> {
-        let members = self.latest().await?;
+        let (members, last) = self.latest().await?;
         if !members.members.contains_key(&epoch) || self.own(&members).is_none() {
             return Ok(false);
         }
-        self.publish(&Change { id: random_id(), kind: ChangeKind::Leave { epoch } }, members.changed).await?;
+        self.publish(&Change { id: random_id(), kind: ChangeKind::Leave { epoch } }, last).await?;
         Ok(true)
     }
 
@@ -230,12 +230,13 @@ impl Membership {
         let mut deadline = None;
         loop {
             let failed = match self.latest().await {
-                Ok(members) => {
+                Ok((members, last)) => {
                     let Some(kind) = decide(&members).await? else { return Ok(()) };
                     // That of a process is the id of its opening: so it finds its own change again.
                     let is_own = matches!(kind, ChangeKind::TakeOver { .. } | ChangeKind::Join { .. });
                     let id = if is_own { self.opening } else { random_id() };
-                    self.publish(&Change { id, kind }, members.changed).await
+                    // The members may be of a later change: then it is not published, and the next look decides.
+                    self.publish(&Change { id, kind }, last).await
                 }
                 Err(error) if error.is_temporary() => Err(error),
                 Err(error) => return Err(error),
@@ -261,11 +262,15 @@ impl Membership {
         self.reach(|progress, _| progress.sequence >= last).await
     }
 
-    /// The members as of the last change in the stream, once the replica has come to that.
-    async fn latest(&self) -> Result<Members, StoreError> {
-        let last = self.connection.last_of(Subject::TakeOver).await?.map_or(0, |(sequence, _)| sequence);
-        self.reach(|_, members| members.changed >= last).await?;
-        Ok(self.members.borrow().clone())
+    /// The members as of the last change in the stream, once the replica has come to that, and the sequence of the last message
+    /// on the subject of changes. That may be one of another program, which changes nothing.
+    async fn latest(&self) -> Result<(Members, u64), StoreError> {
+        let found = self.connection.last_of(Subject::TakeOver).await?;
+        let is_change = found.as_ref().is_none_or(|(_, payload)| Change::decode(payload).is_ok());
+        let last = found.map_or(0, |(sequence, _)| sequence);
+        self.reach(|progress, members| if is_change { members.changed >= last } else { progress.sequence >= last })
+            .await?;
+        Ok((self.members.borrow().clone(), last))
     }
 
     /// Waits for the replica.

@@ -9,6 +9,9 @@ use super::between::PREFIX;
 use super::servers::NatsServers;
 use crate::disk::Options;
 
+/// The first word of the subjects of calls of workers, unless they are configured with another prefix.
+const WORKERS: &str = "rethread";
+
 /// The options for opening a log in a stream.
 #[derive(Debug, Clone)]
 pub struct JetStreamOptions {
@@ -134,6 +137,11 @@ pub(super) fn check_stream_name(name: &str) -> Result<(), &'static str> {
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     if name.is_empty() || name.len() > 64 || !name.chars().all(is_word) {
         return Err("the name of a stream has 1 to 64 letters, digits, `-` and `_`");
+    }
+    if name == WORKERS {
+        return Err(
+            "the name `rethread` is the prefix of calls of workers, which the stream would store: choose another one",
+        );
     }
     if name == PREFIX {
         return Err("the name `rethread_members` is that of the requests between processes: choose another one");

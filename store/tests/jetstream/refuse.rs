@@ -63,6 +63,13 @@ fn stream_of_another_use_is_refused() {
 }
 
 #[test]
+fn name_that_is_the_prefix_of_workers_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let why = refusal(dir.path(), JetStreamOptions::new("nats://127.0.0.1:1", "rethread"));
+    assert!(why.contains("prefix of calls of workers"), "{why}");
+}
+
+#[test]
 fn folder_of_another_log_is_refused() {
     let (Some(one), Some(other)) = (options(&ONE), options(&ONE)) else { return };
     let dir = tempfile::tempdir().unwrap();
@@ -218,4 +225,36 @@ fn listed_permissions_are_enough_to_share_a_log() {
             }
         }
     }
+}
+
+#[test]
+fn foreign_messages_on_the_subjects_of_a_log_are_skipped() {
+    let Some(options) = options(&ONE) else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path(), &options);
+    put(&store, append(thread(1), 0, &["a"])).unwrap();
+    let publish = || {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        runtime.block_on(async {
+            let context = jetstream::new(async_nats::connect(&options.servers.addresses).await.unwrap());
+            let id = thread(1);
+            for subject in ["op", "takeover", "summary", "anything.else", "value.x", &format!("thread.{id}")] {
+                for payload in ["", "hello", "\u{1}\u{0}\u{0}"] {
+                    let subject = format!("{}.{subject}", options.stream);
+                    context.publish(subject, payload.into()).await.unwrap().await.unwrap();
+                }
+            }
+        });
+    };
+    publish();
+    // The process that has it goes on, and so does one that opens it later, with the same replica and with a new one.
+    put(&store, append(thread(1), 1, &["b"])).unwrap();
+    store.close().unwrap();
+    publish();
+    let again = open(dir.path(), &options);
+    put(&again, append(thread(1), 2, &["c"])).unwrap();
+    again.close().unwrap();
+    let fresh = tempfile::tempdir().unwrap();
+    let store = open(fresh.path(), &options);
+    assert_eq!((store.stream(thread(1)).unwrap().last_seq.0, store.verify().unwrap().faults), (2, vec![]));
 }

@@ -142,7 +142,7 @@ test('a long tool call is shown whole, and approved only after its end was in si
   await page.value(`(() => { const one = document.querySelector('.question pre'); one.scrollTop = one.scrollHeight / 2; })()`);
   await page.painted();
   assert.equal(await page.value(`${main}.disabled`), true);
-  assert.equal((await place.ask('GET', `/v1/threads/${id}/interactions`)).total, 1);
+  assert.equal((await place.ask('GET', `/v1/threads/${id}/interactions`)).interactions.length, 1);
   await page.value(`document.querySelector('.question pre').focus({ preventScroll: true })`);
   await page.press('End');
   await page.value(`document.querySelector('.question pre .end').scrollIntoView({ block: 'nearest' })`);

@@ -24,7 +24,10 @@ fn gc_deletes_ended_families_and_leaves_open_or_inherited_ones() {
     let fork = id_of(&scene.run(&format!("fork {parent} --at 3 --no-run --json")).ok().json());
 
     let plan = scene.run("gc --status completed,error --dry-run --json").ok().json();
-    assert_eq!(keys(&plan), "deleted kept_for_heirs memories bytes_left definitions dry_run branches events bytes");
+    assert_eq!(
+        keys(&plan),
+        "deleted kept_for_heirs signals bytes_left definitions memories schedules dry_run branches events bytes"
+    );
     assert_eq!((ids(&plan["deleted"]), &plan["kept_for_heirs"]), (vec![failed.clone()], &json!([parent])));
     assert_eq!(plan["branches"], 2);
     assert_eq!(scene.run("threads --json").ok().json().as_array().unwrap().len(), 6, "nothing is gone yet");

@@ -51,6 +51,26 @@ fn a_question_waits_in_the_inbox_until_it_is_answered() {
 }
 
 #[test]
+fn inbox_is_listed_in_parts_and_by_labels() {
+    let scene = scene();
+    for user in ["ada", "bob", "ada"] {
+        scene.run(&format!("run asking.yaml --quiet --label user={user}")).code(4);
+    }
+    let listed = |options: &str| -> Vec<String> {
+        let asked = scene.run(&format!("inbox --json {options}")).ok().json();
+        asked.as_array().unwrap().iter().map(|ask| ask["id"].as_str().unwrap().to_owned()).collect()
+    };
+    let all = listed("");
+    assert_eq!(all.len(), 3);
+    assert_eq!(listed("--limit 2"), all[..2]);
+    assert_eq!(listed(&format!("--limit 2 --after {}", all[1])), all[2..]);
+    assert_eq!(listed("--label user=ada"), [all[0].clone(), all[2].clone()]);
+    assert_eq!(listed("--status paused"), Vec::<String>::new());
+    scene.run("inbox --after x").code(2).silent();
+    scene.run("inbox --limit 0").code(2).silent();
+}
+
+#[test]
 fn question_can_be_withdrawn() {
     let scene = scene();
     scene.run("run asking.yaml --input Ada").code(4);

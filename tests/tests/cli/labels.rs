@@ -114,6 +114,79 @@ pub(crate) fn secret(seed: u64) -> String {
     format!("{:016x}{:016x}", 0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(seed), seed)
 }
 
+/// A scene with a workflow whose two models store their answers: beside the log, and in the folder `elsewhere`. Both answer
+/// with this text.
+fn caching(answer: &str) -> Scene {
+    let scene = Scene::new();
+    let profile = |name: &str, cache: &str| {
+        let script = format!("{{ answers = [{{ text = '{answer}' }}], repeat = true }}");
+        format!("[profiles.{name}]\nprovider = 'mock'\nmodel = 'm'\nscript = {script}\nanswer_cache = {cache}\n")
+    };
+    scene.write("rethread.toml", profile("near", "{}") + &profile("far", "{ folder = 'elsewhere' }"));
+    let ask =
+        |id: &str, profile: &str| json!({ "id": id, "llm": { "profile": profile, "user_prompt": "{{ input }}" } });
+    let nodes = json!([ask("first", "near"), ask("second", "far")]);
+    scene.write("ask.json", json!({ "version": "1", "name": "ask", "nodes": nodes }).to_string());
+    scene
+}
+
+/// The files of the log and of the caches that hold the text.
+fn held(scene: &Scene, text: &str) -> Vec<PathBuf> {
+    [holding(&scene.data_dir(), text.as_bytes()), holding(&scene.file("elsewhere"), text.as_bytes())].concat()
+}
+
+#[test]
+fn erasure_leaves_no_cached_answer_schedule_or_kept_signal() {
+    for at_server in [false, true] {
+        let (gone, stays, answer) = (secret(7_919), secret(104_729), secret(1_299_709));
+        let scene = caching(&answer);
+        let mut server = at_server.then(|| Running::start(scene.command(["serve", "--listen", "127.0.0.1:0"])));
+        if let Some(server) = &mut server {
+            server.wait_until_said("serving ");
+        }
+        scene.run(&format!("run ask.json --quiet --input {gone} --label user={gone}")).ok();
+        for (name, user) in [("theirs", &gone), ("others", &stays)] {
+            let schedule = format!("schedule put {name} --workflow ask.json --cron @yearly");
+            scene.run(&format!("{schedule} --input {user} --label user={user} --label tenant=acme")).ok();
+            scene.run(&format!("signal {name} --payload {user} --keep 1h --label user={user}")).ok();
+        }
+        assert_eq!(holding(&scene.data_dir().join("answers"), answer.as_bytes()).len(), 1);
+        assert_eq!(holding(&scene.file("elsewhere"), answer.as_bytes()).len(), 1);
+        let done = scene.run(&format!("delete --label user={gone} --json")).ok().json();
+        let n = ["schedules", "signals", "answers"].map(|name| done[name].as_u64().unwrap());
+        assert_eq!((ids(&done["deleted"]).len(), n), (1, [1, 1, 2]), "at a server: {at_server}");
+        for text in [&gone, &answer] {
+            assert_eq!(held(&scene, text), Vec::<PathBuf>::new(), "at a server: {at_server}");
+        }
+        let left = scene.run("schedule list --json").ok().json();
+        assert!(left.to_string().contains("others") && !left.to_string().contains("theirs"), "{left}");
+        assert!(!held(&scene, &stays).is_empty());
+        if let Some(server) = server {
+            server.signal("TERM");
+            server.end().ok();
+        }
+        for text in [&gone, &answer] {
+            assert_eq!(held(&scene, text), Vec::<PathBuf>::new(), "at a server: {at_server}");
+        }
+        // The label that a schedule gives its threads is one of theirs.
+        let done = scene.run("delete --label schedule=others --json").ok().json();
+        assert_eq!((&done["schedules"], &done["signals"]), (&json!(1), &json!(0)));
+        scene.run("verify").ok();
+    }
+}
+
+#[test]
+fn cached_answers_are_erased_with_a_thread_and_by_compact() {
+    let answer = secret(7_919);
+    let scene = caching(&answer);
+    for erase in ["delete last", "gc --status completed --compact"] {
+        scene.run("run ask.json --quiet --input hi").ok();
+        assert_eq!(holding(&scene.data_dir().join("answers"), answer.as_bytes()).len(), 1, "{erase}");
+        scene.run(erase).ok();
+        assert_eq!(held(&scene, &answer), Vec::<PathBuf>::new(), "{erase}");
+    }
+}
+
 /// How many bytes the packs hold: what is erased is zero.
 fn packed(scene: &Scene) -> usize {
     let packs = std::fs::read_dir(scene.data_dir().join("packs")).unwrap();

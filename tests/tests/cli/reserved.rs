@@ -1,9 +1,10 @@
 //! What no tool and no command gets at: the log, the configuration, the keys of the program itself.
 
+use std::path::Path;
 use std::process::Command;
 
 use rethread::tools::Isolation;
-use rethread_tests::binary::{Scene, program};
+use rethread_tests::binary::{Running, Scene, program};
 use rethread_tests::needs;
 use serde_json::json;
 
@@ -36,6 +37,117 @@ fn tools_cannot_access_the_log_and_the_configuration() {
     // By hand as well.
     let arguments = json!({ "path": "rethread.toml", "content": "x" }).to_string();
     scene.run_args(["tools", "call", "write_file", "--arguments", &arguments]).code(1).says("denied");
+}
+
+/// Files that the configuration names, by the keys of all kinds. `elsewhere` is a folder outside the workspace.
+fn naming(scene: &Scene, elsewhere: &Path) -> Vec<String> {
+    let outside = |name: &str| {
+        let file = elsewhere.join(name);
+        std::fs::write(&file, "secret\n").unwrap();
+        file.display().to_string()
+    };
+    let inside =
+        ["keys/openai", "script.yaml", "models.json", "hook.key", "server.py", "deep/state.db", "run.sh", "key.sh"];
+    for name in inside {
+        scene.write(name, "secret\n");
+    }
+    let outside = ["token", "certificate.pem"].map(outside);
+    scene.write(
+        "rethread.toml",
+        format!(
+            "[models]\ntable = 'models.json'\n\
+             [profiles.a]\nprovider = 'openai'\nmodel = 'm'\napi_key_file = 'keys/openai'\n\
+             [profiles.b]\nprovider = 'openai'\nmodel = 'm'\napi_key_file = '{}'\n\
+             [profiles.c]\nprovider = 'mock'\nmodel = 'm'\nscript_file = 'script.yaml'\n\
+             [profiles.d]\nprovider = 'openai'\nmodel = 'm'\napi_key_command = ['./key.sh', 'now']\n\
+             [webhooks.x]\nurl = 'https://example.com'\nsecret_file = 'hook.key'\n\
+             [mcpServers.s]\nenabled = false\ncommand = 'python3'\nargs = ['server.py', '--db=deep/state.db']\n\
+             env = {{ CERTIFICATE = '{}' }}\n\
+             [mcpServers.t]\nenabled = false\ncommand = './run.sh'\n",
+            outside[0], outside[1]
+        ),
+    );
+    inside.map(str::to_owned).into_iter().chain(outside).collect()
+}
+
+#[test]
+fn tools_cannot_access_files_that_the_configuration_names() {
+    let scene = Scene::new();
+    let elsewhere = tempfile::tempdir_in(program().parent().unwrap()).unwrap();
+    let named = naming(&scene, elsewhere.path());
+    // The table is not read where nothing asks for a model of it.
+    scene.write("models.json", json!({ "models": {} }).to_string());
+    let attempts: Vec<_> = named
+        .iter()
+        .flat_map(|path| {
+            [
+                ("read_file", json!({ "path": path })),
+                ("write_file", json!({ "path": path, "content": "x" })),
+                ("edit_file", json!({ "path": path, "old_text": "secret", "new_text": "x" })),
+            ]
+        })
+        .chain([("search_text", json!({ "pattern": "secret" })), ("list_folder", json!({ "path": "keys" }))])
+        .collect();
+    for (tool, arguments) in attempts {
+        let ran = scene.run_args(["tools", "call", tool, "--arguments", &arguments.to_string()]);
+        assert!(!ran.stdout.contains("secret") && !ran.stdout.contains("openai"), "{tool} {arguments}: {ran}");
+        if arguments.get("path").is_some_and(|path| path != "keys") {
+            ran.code(1);
+        }
+    }
+    for name in ["keys/openai", "script.yaml", "hook.key", "server.py", "deep/state.db", "run.sh"] {
+        assert_eq!(std::fs::read_to_string(scene.file(name)).unwrap(), "secret\n", "{name}");
+    }
+}
+
+#[test]
+fn isolated_command_cannot_access_files_that_the_configuration_names() {
+    if let Some(fault) = Isolation::fault() {
+        return needs::skipped(fault);
+    }
+    let scene = Scene::new();
+    let elsewhere = tempfile::tempdir_in(program().parent().unwrap()).unwrap();
+    let named = naming(&scene, elsewhere.path());
+    scene.write("models.json", json!({ "models": {} }).to_string());
+    for path in named {
+        for line in [format!("grep . {path}"), format!("echo x > {path}"), format!("mv {path} stolen; cat stolen")] {
+            let arguments = json!({ "command": line }).to_string();
+            let ran = scene.run_args(["tools", "call", "run_command", "--allow-shell", "--arguments", &arguments]);
+            let is_refused = !ran.stdout.ends_with("[exit code 0]\n") && !ran.stdout.contains("secret");
+            assert!(is_refused, "{line}: {ran}");
+        }
+    }
+    let free = json!({ "command": "echo x > harmless; cat harmless; python3 -c 'print(1)'" }).to_string();
+    let ran = scene.run_args(["tools", "call", "run_command", "--allow-shell", "--arguments", &free]).ok();
+    assert!(ran.stdout.starts_with("x\n"), "{ran}");
+}
+
+/// The program runs where bubblewrap is covered, as if it were not installed.
+#[test]
+fn command_that_cannot_be_isolated_runs_only_if_configured() {
+    if let Some(fault) = Isolation::fault() {
+        return needs::skipped(fault);
+    }
+    let scene = Scene::new();
+    let call = |options: &[&str]| {
+        let mut command = Command::new("/usr/bin/bwrap");
+        command.args(["--bind", "/", "/", "--dev-bind", "/dev", "/dev", "--ro-bind", "/dev/null", "/usr/bin/bwrap"]);
+        command.arg("--").arg(program()).args(["tools", "call", "run_command", "--arguments"]);
+        command.arg(json!({ "command": ["touch", "made"] }).to_string()).args(options);
+        command.current_dir(scene.path()).env_clear().env("PATH", "/usr/bin:/bin");
+        let ran = Running::start(command).end();
+        (std::fs::remove_file(scene.file("made")).is_ok(), ran)
+    };
+    let (is_made, refused) = call(&[]);
+    assert!(!is_made, "{refused}");
+    refused.code(1).says("nothing was run").says("install bubblewrap").says("isolation = false");
+    let (is_made, ran) = call(&["--no-isolate-commands"]);
+    assert!(is_made && ran.code == Some(0), "{ran}");
+    scene.write("rethread.toml", "[commands]\nisolation = false\n");
+    let (is_made, ran) = call(&[]);
+    assert!(is_made && ran.code == Some(0), "{ran}");
+    let (is_made, ran) = call(&["--isolate-commands"]);
+    assert!(!is_made && ran.code != Some(0), "{ran}");
 }
 
 /// The command runs in the folder of the log, with a configuration that does not exist and one that does.

@@ -48,7 +48,14 @@ fn inbox_is_paged_while_it_is_answered() {
         page["interactions"].as_array().unwrap().iter().map(|open| open["id"].as_str().unwrap().to_owned()).collect()
     };
     let first = page("");
-    assert_eq!((names(&first), &first["total"]), (ids[..3].to_vec(), &json!(7)), "the longest waiting first");
+    assert_eq!(names(&first), ids[..3], "those of the oldest threads first");
+    let (thread, _) = ids[2].rsplit_once('-').unwrap();
+    assert_eq!(first["next"], thread, "the form of the cursor of a list of threads");
+    let newest = page("&order=newest");
+    assert_eq!(names(&newest), [ids[6].clone(), ids[5].clone(), ids[4].clone()]);
+    assert_eq!(names(&page(&format!("&order=newest&cursor={}", newest["next"].as_str().unwrap())))[0], ids[3]);
+    assert_eq!(names(&page("&workflow=greeting&status=waiting&branch_of=none")), ids[..3]);
+    assert_eq!(names(&page("&label=tenant=nobody")), Vec::<String>::new());
     // What is answered meanwhile, the last of the page too, moves nothing.
     for id in [&ids[0], &ids[2], &ids[4]] {
         place.post(&format!("/v1/interactions/{id}/respond"), &json!({ "answer": "yes" })).is(200);

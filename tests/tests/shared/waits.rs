@@ -52,3 +52,25 @@ async fn wait_ends_with_a_thread_of_another_runtime() {
     }
     cluster.shutdown().await;
 }
+
+const PAUSES: &str = r#"
+version: "1"
+name: pauses
+nodes:
+  - {id: rest, wait: {for_ms: 4000}}
+  - id: say
+    context_processor: {processor_name: extract, processor_config: {variable: answer, expression: "input"}}
+"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn caller_at_another_runtime_waits_for_a_suspended_thread() {
+    let Some(cluster) = cluster().await else { return };
+    let pauses = Arc::new(parse_workflow(PAUSES.as_bytes()).unwrap());
+    let thread = cluster.runtimes[1].start_thread(pauses, "x").await.unwrap();
+    until_n(&cluster, 0, Status::Suspended, 1).await;
+    let elsewhere = cluster.runtimes[0].thread(thread.id());
+    assert_eq!(elsewhere.present().await.unwrap().status, Status::Suspended);
+    let rested = tokio::time::timeout(Duration::from_secs(60), elsewhere.at_rest()).await;
+    assert_eq!(rested.expect("it does not end").unwrap().status, Status::Completed);
+    cluster.shutdown().await;
+}

@@ -7,8 +7,9 @@ use futures::FutureExt;
 use rethread::errors::{NextMove, with_sources};
 use rethread::event::OperationType;
 use rethread::llm::Profiles;
+use rethread::operate::{InboxQuery, ThreadQuery};
 use rethread::store::{MemoryStore, Store, Tag};
-use rethread::{InteractionContext, InteractionRequest, Runtime, RuntimeBuilder, Status, ThreadId, Workflow};
+use rethread::{CallId, InteractionContext, InteractionRequest, Runtime, RuntimeBuilder, Status, ThreadId, Workflow};
 use serde_json::json;
 
 use crate::handler::Says;
@@ -250,6 +251,64 @@ fn late_answer_is_refused_however_the_question_was_closed() {
         let outcome = world.runtime.thread(id).outcome().await.unwrap();
         assert_eq!(outcome.error.unwrap().kind, rethread::ErrorKind::Timeout);
         world.end().await;
+    });
+}
+
+/// The questions of pages of this size, one after the other.
+async fn paged(runtime: &Runtime, oldest_first: bool, limit: usize) -> Vec<(ThreadId, CallId)> {
+    let (mut found, mut after) = (Vec::new(), None);
+    loop {
+        let threads = ThreadQuery { oldest_first, limit, ..ThreadQuery::default() };
+        let page = runtime.inbox_page(InboxQuery { threads, after }).await.unwrap();
+        assert!(page.open.len() <= limit);
+        found.extend(page.open.iter().map(|ask| (ask.thread, ask.request.id)));
+        after = page.next;
+        if after.is_none() {
+            return found;
+        }
+    }
+}
+
+#[test]
+fn pages_of_any_size_have_each_question_once() {
+    block_on(async {
+        let world = World::new().await;
+        for _ in 0..2 {
+            world.run(&careful(), "go").await;
+            world.run(&relayed(), "7 €").await;
+        }
+        let mut all: Vec<_> =
+            world.runtime.inbox().await.unwrap().open.iter().map(|ask| (ask.thread, ask.request.id)).collect();
+        all.sort_unstable();
+        assert_eq!(all.len(), 8, "three of each thread with tools");
+        for limit in [1, 2, 3, 8, 100] {
+            assert_eq!(paged(&world.runtime, true, limit).await, all, "{limit}");
+            let reversed: Vec<_> = all.iter().rev().copied().collect();
+            assert_eq!(paged(&world.runtime, false, limit).await, reversed, "{limit}");
+        }
+        world.end().await;
+    });
+}
+
+#[test]
+fn page_of_the_inbox_loads_only_its_threads() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    block_on(async {
+        // Older than the other one; it is reported by the page that loads it.
+        let stranger = ThreadId::new(1_790_000_000_000, [1; 10]);
+        let mut append = rethread_store::testing::append(stranger, 0, &["no event that this version knows"]);
+        append.tag = Tag(Status::Waiting.code());
+        store.append(append).await.unwrap();
+        let looks = |builder: RuntimeBuilder| builder.mode(rethread::Mode::RunOnDemand);
+        let world = World::with(store, &Tally::default(), looks).await;
+        let (thread, _) = world.run(&relayed(), "7 €").await;
+        let threads = ThreadQuery { limit: 1, ..ThreadQuery::default() };
+        let first = InboxQuery { threads: threads.clone(), after: None };
+        let first = world.runtime.inbox_page(first).await.unwrap();
+        assert_eq!((first.open[0].thread, first.unreadable.len()), (thread.id(), 0));
+        let rest = world.runtime.inbox_page(InboxQuery { threads, after: first.next }).await.unwrap();
+        assert_eq!((rest.open.len(), rest.unreadable[0].0, rest.next), (0, stranger, None));
+        world.runtime.shutdown().await.unwrap();
     });
 }
 

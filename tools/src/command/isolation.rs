@@ -52,15 +52,16 @@ pub struct Isolation {
 /// Whether commands are isolated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum IsolationMode {
-    /// Where the system can do it. Elsewhere commands run without, see [`Isolation::fault`]. A program without the
-    /// feature `sandbox` runs none: it has to say [`Off`](IsolationMode::Off).
+    /// Always: a command that cannot be isolated is not run, see [`Isolation::fault`].
     #[default]
-    WhenPossible,
-    /// Always: a command that cannot be isolated is not run.
     Required,
-    /// Never.
+    /// Never: commands can do what this user can do.
     Off,
 }
+
+/// What enables commands where isolation does not work.
+const ADVICE: &str = "install bubblewrap and allow user namespaces, or run without isolation: `isolation = false` under \
+                      [commands] of rethread.toml, for an MCP server in its own table, or --no-isolate-commands";
 
 /// What an isolated program may use. The system holds each process to it, and gives the limits to all that it starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,12 +100,7 @@ impl Isolation {
 
     /// Whether commands are refused here: they are to be isolated, and cannot be.
     fn refuses(&self) -> bool {
-        match self.mode {
-            IsolationMode::Required => !self.holds(),
-            // What a system lacks is passed over. What the program was built without is not.
-            IsolationMode::WhenPossible => !cfg!(feature = "sandbox"),
-            IsolationMode::Off => false,
-        }
+        self.mode == IsolationMode::Required && !self.holds()
     }
 
     /// Returns the description of the isolation for a tool.
@@ -133,7 +129,7 @@ impl Isolation {
         let refused = |why: String| ExecutionError::new(ErrorKind::Configuration, format!("nothing was run: {why}"));
         if self.refuses() {
             let fault = Self::fault().unwrap_or_default();
-            return Err(refused(format!("commands must be isolated, and this system cannot: {fault}")));
+            return Err(refused(format!("commands must be isolated, and this system cannot: {fault}; {ADVICE}")));
         }
         if self.holds() {
             return bubblewrap::spawn(self, launch, workspace).await.map_err(refused);
@@ -156,6 +152,12 @@ pub(crate) struct Launch {
     pub(crate) folder: PathBuf,
     /// Whether its input is a pipe. Without, it has none.
     pub(crate) has_input: bool,
+    /// Files that the configuration names for this program. It may access them although they are reserved.
+    #[cfg_attr(
+        not(all(feature = "sandbox", target_os = "linux")),
+        allow(dead_code, reason = "without isolation nothing is hidden")
+    )]
+    pub(crate) own_files: Vec<PathBuf>,
 }
 
 impl Launch {

@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 use expand::expand;
 
-use crate::Isolation;
+use crate::{Isolation, NamedFiles};
 
 /// The bytes of a file.
 const FILE_BYTES_MAX: usize = 1024 * 1024;
@@ -144,6 +144,15 @@ impl McpTransport {
                 Some(McpPlace::Http { host, port: url.port_or_known_default()? })
             }
         }
+    }
+}
+
+impl McpTransport {
+    /// Returns the files that it names, see [`NamedFiles::of`]. Blocks on the file system.
+    pub fn named_files(&self) -> NamedFiles {
+        let Self::Process { command, args, env, cwd } = self else { return NamedFiles::default() };
+        let folder = cwd.as_deref().map_or_else(std::env::current_dir, std::path::absolute);
+        folder.map(|folder| NamedFiles::of(command, args, env, &folder)).unwrap_or_default()
     }
 }
 

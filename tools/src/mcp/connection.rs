@@ -26,6 +26,7 @@ use tokio::time::timeout;
 use super::config::McpTransport;
 use super::handler::{Calls, Handler};
 use super::server::Server;
+use crate::NamedFiles;
 use crate::command::Launch;
 use crate::process::{Group, environment};
 use lines::Lines;
@@ -88,7 +89,9 @@ impl Connection {
         let folder = cwd.map_or_else(std::env::current_dir, std::path::absolute);
         let folder = folder.map_err(|error| format!("its folder cannot be found: {error}"))?;
         let arguments = args.iter().map(Into::into).collect();
-        let launch = Launch { program: command.into(), arguments, environment, folder, has_input: true };
+        let named = NamedFiles::of(command, args, env, &folder);
+        let own_files = named.programs.into_iter().chain(named.files).collect();
+        let launch = Launch { program: command.into(), arguments, environment, folder, has_input: true, own_files };
         let isolation = &server.config.isolation;
         let spawned = isolation.spawn(launch, &server.workspace).await;
         let (mut child, group) = spawned.map_err(|error| error.message)?;

@@ -22,6 +22,8 @@ use std::path::{Path, PathBuf};
 pub struct Reserved {
     /// Absolute, as they were given.
     places: Vec<PathBuf>,
+    /// As above, programs that the configuration starts.
+    programs: Vec<PathBuf>,
     names: Vec<String>,
 }
 
@@ -29,8 +31,15 @@ impl Reserved {
     /// Reserves a file, or a folder with all that is in it. It need not exist yet.
     #[must_use]
     pub fn place(mut self, path: impl AsRef<Path>) -> Self {
-        let path = path.as_ref();
-        self.places.push(std::path::absolute(path).unwrap_or_else(|_| path.to_owned()));
+        self.places.push(absolute(path.as_ref()));
+        self
+    }
+
+    /// Reserves a program that the configuration starts: as [`Reserved::place`] in a workspace, and for an isolated command
+    /// wherever the command could write. Elsewhere a command may run it, as it may run other programs of the system.
+    #[must_use]
+    pub fn program(mut self, path: impl AsRef<Path>) -> Self {
+        self.programs.push(absolute(path.as_ref()));
         self
     }
 
@@ -44,12 +53,17 @@ impl Reserved {
 
     /// Returns the reserved paths in the folder `root`, which is without links. Blocks on the file system.
     pub(super) fn within(&self, root: &Path) -> Inside {
-        let inside = self.places.iter().filter_map(|place| {
+        let inside = self.places.iter().chain(&self.programs).filter_map(|place| {
             let place = without_links(place);
             // A workspace inside a reserved folder has none of it but itself.
             Some(lower(place.strip_prefix(root).ok()?))
         });
-        Inside { places: inside.collect(), names: self.names.clone(), given: self.places.clone() }
+        Inside {
+            places: inside.collect(),
+            names: self.names.clone(),
+            given: self.places.clone(),
+            programs: self.programs.clone(),
+        }
     }
 }
 
@@ -60,6 +74,16 @@ pub(crate) struct Inside {
     names: Vec<String>,
     /// All places, also those elsewhere.
     given: Vec<PathBuf>,
+    /// All programs.
+    programs: Vec<PathBuf>,
+}
+
+/// A reserved path, as the isolation of commands needs it.
+#[cfg(all(feature = "sandbox", target_os = "linux"))]
+pub(crate) struct ReservedPlace {
+    pub(crate) path: PathBuf,
+    /// Whether it is a program that the configuration starts.
+    pub(crate) is_program: bool,
 }
 
 impl Inside {
@@ -75,9 +99,16 @@ impl Inside {
 
     /// All places, wherever they lie, and those that the names have in the folder `root`.
     #[cfg(all(feature = "sandbox", target_os = "linux"))]
-    pub(super) fn all(&self, root: &Path) -> Vec<PathBuf> {
-        self.given.iter().cloned().chain(self.names.iter().map(|name| root.join(name))).collect()
+    pub(super) fn all(&self, root: &Path) -> Vec<ReservedPlace> {
+        let places = self.given.iter().cloned().chain(self.names.iter().map(|name| root.join(name)));
+        let places = places.map(|path| ReservedPlace { path, is_program: false });
+        let programs = self.programs.iter().map(|path| ReservedPlace { path: path.clone(), is_program: true });
+        places.chain(programs).collect()
     }
+}
+
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
 fn lower(path: &Path) -> Vec<String> {

@@ -166,10 +166,10 @@ class App {
 
   #badge() {
     const badge = document.getElementById('inbox-count');
-    const n = this.inbox.total;
-    badge.hidden = n === 0;
-    fill(badge, String(n), unseen(' open'));
-    document.title = n > 0 ? `(${n}) rethread` : 'rethread';
+    const n = this.inbox.count;
+    badge.hidden = n === '0';
+    fill(badge, n, unseen(' open'));
+    document.title = n === '0' ? 'rethread' : `(${n}) rethread`;
   }
 }
 

@@ -7,7 +7,7 @@ const REST_MS = 300;
 
 export class InboxModel {
   open = [];
-  total = 0;
+  count = '0';
   unreadable = [];
   loaded = false;
   #watchers = new Set();
@@ -38,10 +38,10 @@ export class InboxModel {
     this.#loading = true;
     const began = Date.now();
     try {
-      // More are not looked at at once; `total` counts all.
-      const { interactions, unreadable, total } = await read('/v1/interactions?limit=500');
+      // More are not looked at at once.
+      const { interactions, unreadable, next } = await read('/v1/interactions?limit=500');
       this.open = interactions;
-      this.total = total;
+      this.count = `${interactions.length}${next ? '+' : ''}`;
       this.unreadable = unreadable;
       this.loaded = true;
     } catch {

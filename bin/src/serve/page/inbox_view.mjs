@@ -1,4 +1,4 @@
-// What waits for a person, in all threads, those that have waited longest first.
+// What waits for a person, in all threads, the oldest threads first.
 
 import { fill, h, say } from './dom.mjs';
 import { address } from './route.mjs';
@@ -25,7 +25,7 @@ export function inbox_view(app) {
   }
 
   function drawn() {
-    const { open, total: n, loaded } = app.inbox;
+    const { open, count: n, loaded } = app.inbox;
     const ids = new Set(open.map((question) => question.id));
     for (const [id, card] of cards) {
       if (ids.has(id)) card.aged();
@@ -40,7 +40,7 @@ export function inbox_view(app) {
       cards.set(question.id, card);
       list.append(card.element);
     }
-    say(total, loaded ? `${n} open${n > SHOWN ? `, the first ${SHOWN} shown` : ''}` : '…');
+    say(total, loaded ? `${n} open${open.length > SHOWN ? `, the first ${SHOWN} shown` : ''}` : '…');
     empty.hidden = open.length > 0 || list.children.length > 0;
     fill(empty, loaded ? 'Nobody is asked anything.' : 'Looking…');
     fill(unreadable, app.inbox.unreadable.map(({ thread_id: id, problem }) => h('p.banner.bad', {},

@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 
 use super::*;
 
-const ALL: [Kind; 34] = [
+const ALL: [Kind; 37] = [
     Kind::InvalidRequest,
     Kind::Unauthorized,
     Kind::InvalidSignature,
@@ -37,6 +37,9 @@ const ALL: [Kind; 34] = [
     Kind::Timeout,
     Kind::DiskFull,
     Kind::LogMoved,
+    Kind::LogLost,
+    Kind::LogStopped,
+    Kind::InDoubt,
 ];
 
 #[test]
@@ -68,4 +71,18 @@ fn damage_is_reported_without_paths_of_the_machine() {
     let json = serde_json::to_value(Problem::damaged(damage)).unwrap();
     assert!(!json.to_string().contains("/home"), "{json}");
     assert_eq!(json["place"]["file"], "chunk-7");
+}
+
+#[test]
+fn expected_states_of_a_log_in_a_stream_are_503_with_the_next_move() {
+    let log = || "nats://127.0.0.1:4222/agents".to_owned();
+    let stopped = StoreError::Stopped { log: log(), why: Box::new(StoreError::Closed) };
+    let lost = StoreError::Locked { path: log().into(), holder: "another".into() };
+    let in_doubt = StoreError::InDoubt { log: log(), waited_ms: 1 };
+    for (error, next_move) in [(stopped, "retry"), (lost, "retry"), (in_doubt, "read_again")] {
+        let document = json!(Problem::from(RuntimeError::from(error)).document);
+        assert_eq!((&document["status"], &document["next_move"]), (&json!(503), &json!(next_move)), "{document}");
+    }
+    let internal = json!(Problem::new(Kind::Internal, "x").document);
+    assert_eq!(internal.get("next_move"), None);
 }

@@ -11,12 +11,9 @@ use crate::views::Interaction;
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Interactions {
-    /// Those that have waited longest first.
     pub(crate) interactions: Vec<Interaction>,
     /// Threads that cannot be read, and why; what they ask is not known.
     pub(crate) unreadable: Vec<Unreadable>,
-    /// How many questions are open, on all pages.
-    pub(crate) total: usize,
     /// The `cursor` of the next page; null on the last.
     pub(crate) next: Option<String>,
 }

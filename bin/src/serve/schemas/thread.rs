@@ -31,4 +31,6 @@ pub(crate) struct Deleted {
 pub(crate) struct Compacted {
     pub(crate) index_bytes_before: u64,
     pub(crate) index_bytes: u64,
+    /// The number of cached answers that were removed.
+    pub(crate) answers: u64,
 }

@@ -76,7 +76,7 @@ impl Values {
         let one_of: &[&str] = match pattern.replace(id, "ID").as_str() {
             "^ID$" => return thread,
             "^ID-[0-9]{1,18}$" => return question,
-            "^[0-9]{1,16}-ID-[0-9]{1,18}$" => return format!("1700000000000000-{question}"),
+            "^ID(-[0-9]{1,18})?$" => return if self.percent(50) { thread } else { question },
             "^(none|ID)$" => return if self.percent(30) { "none".into() } else { thread },
             "^(ID(,|$))*$" => return if self.percent(20) { String::new() } else { format!("{thread},{NOBODY}") },
             "^[0-9a-f]{64}$" => return if self.percent(70) { self.hash.clone() } else { "0".repeat(64) },

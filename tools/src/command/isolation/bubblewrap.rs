@@ -28,7 +28,7 @@ use super::placeholder::Placeholder;
 use super::{Isolation, Launch};
 use crate::Workspace;
 use crate::process::Group;
-use crate::workspace::without_links;
+use crate::workspace::{ReservedPlace, without_links};
 
 /// Where the program is looked for. Not in `PATH`, which may lead into a workspace.
 const PLACES: [&str; 3] = ["/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap"];
@@ -159,7 +159,7 @@ impl Bubblewrap {
         &self,
         isolation: &Isolation,
         workspace: &Workspace,
-        folder: &Path,
+        Launch { folder, own_files, .. }: &Launch,
     ) -> Result<(Vec<OsString>, Vec<Placeholder>), String> {
         let roots = roots(isolation, workspace)?;
         let mut placeholders = Vec::new();
@@ -171,9 +171,20 @@ impl Bubblewrap {
         let mut writable = roots.clone();
         writable.extend(roots.iter().flat_map(|root| way(root)));
         let mut covered = BTreeSet::new();
-        for place in workspace.reserved_places() {
+        let own_files: BTreeSet<_> = own_files.iter().map(|file| without_links(file)).collect();
+        for ReservedPlace { path: place, is_program } in workspace.reserved_places() {
             let found = without_links(&place);
-            if let Some(root) = roots.iter().find(|root| found.starts_with(root) || place.starts_with(root)) {
+            if own_files.contains(&found) {
+                continue;
+            }
+            // A program outside is one of the system. One that a link leads to, such as that of a virtual environment, is
+            // what the link leads to.
+            let place = if is_program { found.clone() } else { place };
+            let root = roots.iter().find(|root| found.starts_with(root) || place.starts_with(root));
+            if root.is_none() && (is_program || is_hidden(&found) && !found.starts_with(folder)) {
+                continue;
+            }
+            if let Some(root) = root {
                 if let Some(link) = link_below(&place, root) {
                     return Err(format!(
                         "`{}` is a symbolic link on the path to a reserved place, and a command could \
@@ -278,8 +289,12 @@ fn sockets() -> Vec<PathBuf> {
     let paths = listed.lines().filter_map(|line| line.split_whitespace().nth(7)).filter(|name| name.starts_with('/'));
     let paths = paths.filter_map(|path| Path::new(path).canonicalize().ok());
     let is_socket = |path: &PathBuf| path.symlink_metadata().is_ok_and(|found| found.file_type().is_socket());
-    let is_hidden = |path: &PathBuf| TEMPORARY.iter().chain(&["/run"]).any(|folder| path.starts_with(folder));
     paths.filter(|path| is_socket(path) && !is_hidden(path)).take(SOCKETS_MAX).collect()
+}
+
+/// Whether a path without links lies in a folder of the system that is empty for each program.
+fn is_hidden(path: &Path) -> bool {
+    TEMPORARY.iter().chain(&["/run"]).any(|folder| path.starts_with(folder))
 }
 
 /// The first link on the way to a place that lies in a folder that can be written.
@@ -335,13 +350,20 @@ fn spawner() -> Result<&'static mpsc::Sender<Request>, String> {
 fn start(isolation: &Isolation, workspace: &Workspace, launch: Launch) -> Result<Started, String> {
     let failed = |error: io::Error| error.to_string();
     let found = found().as_ref().map_err(Clone::clone)?;
-    let (mut arguments, placeholders) = found.arguments(isolation, workspace, &launch.folder)?;
+    let (mut arguments, placeholders) = found.arguments(isolation, workspace, &launch)?;
     let (read, write) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).map_err(|error| failed(error.into()))?;
     rustix::io::fcntl_setfd(&write, FdFlags::empty()).map_err(|error| failed(error.into()))?;
     arguments.extend(["--info-fd".into(), write.as_raw_fd().to_string().into(), "--".into()]);
     arguments.extend(limited(isolation, launch.has_input, std::iter::once(launch.program).chain(launch.arguments)));
     let environment = launch.environment.into_iter().filter(|(name, _)| name != "TMPDIR").collect();
-    let launch = Launch { program: found.program.into(), arguments, environment, folder: "/".into(), has_input: true };
+    let launch = Launch {
+        program: found.program.into(),
+        arguments,
+        environment,
+        folder: "/".into(),
+        has_input: true,
+        own_files: Vec::new(),
+    };
     let child = launch.start().map_err(failed)?;
     drop(write);
     let monitor = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));

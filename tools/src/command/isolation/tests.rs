@@ -351,7 +351,9 @@ async fn command_is_refused_if_required_isolation_is_missing() {
         Some(fault) => {
             assert_eq!(
                 text,
-                format!("configuration: nothing was run: commands must be isolated, and this system cannot: {fault}")
+                format!(
+                    "configuration: nothing was run: commands must be isolated, and this system cannot: {fault}; {ADVICE}"
+                )
             );
             assert!(!f.path("made").exists());
         }

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use rethread::operate::{BranchFilter, OpenInteraction, ThreadQuery};
+use rethread::operate::{BranchFilter, InboxPage, InboxPlace, InboxQuery, OpenInteraction, ThreadQuery};
 use rethread::runs::RunId;
 use rethread::{Seq, ThreadHandle, ThreadId};
 use rethread_events::text;
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::result::{self, BYTES_MAX};
 use crate::explain::What;
 use crate::serve::doors::caller::Caller;
-use crate::serve::event_filter::{EventFilter, Labelled};
+use crate::serve::event_filter::EventFilter;
 use crate::serve::events::thread_page;
 use crate::serve::idempotency::blocking;
 use crate::serve::moments::MomentQuery;
@@ -120,12 +120,17 @@ fn tool(name: &'static str) -> Tool {
             }),
         ),
         _ => (
-            "List the open questions that runs ask people, with the interaction ids that the tool `respond` takes. `next` of \
-             a page is the `offset` of the page after it.",
+            "List the open questions that runs ask people, those of the oldest threads first, with the interaction ids that the \
+             tool `respond` takes. `next` of a page is the cursor of the page after it.",
             &[],
             json!({
-                "thread": text("Only those of this thread and its branches"), "limit": limit,
-                "offset": count("How many questions to leave out"),
+                "thread": text("Only those of this thread and its branches"),
+                "status": text("Only those of threads with these statuses, with commas between them"),
+                "workflow": text("Only those of threads of this workflow"),
+                "label": text("Only those of threads with these labels: KEY=VALUE, with commas between them"),
+                "since": text("Only those of threads made at this time or later"),
+                "until": text("Only those of threads made before this time"),
+                "limit": limit, "cursor": text("Where the page before ended: its `next`"),
             }),
         ),
     };
@@ -435,31 +440,49 @@ async fn first_event(server: &Shared, caller: &Caller, wanted: Bisect) -> Result
 #[serde(deny_unknown_fields)]
 struct Questions {
     thread: Option<String>,
+    status: Option<String>,
+    workflow: Option<String>,
+    label: Option<String>,
+    since: Option<String>,
+    until: Option<String>,
     #[serde(default, deserialize_with = "request::count")]
     limit: Option<u64>,
-    #[serde(default, deserialize_with = "request::count")]
-    offset: Option<u64>,
+    cursor: Option<String>,
 }
 
 async fn questions(server: &Shared, caller: &Caller, wanted: Questions) -> Result<CallToolResult, Problem> {
     let limit = request::limit(wanted.limit, PAGE, PAGE_MAX)?;
-    let mut open = match &wanted.thread {
-        Some(thread) => find(server, caller, thread).await?.inbox().await?,
-        None => server.runtime.inbox().await?.open,
+    let after = wanted.cursor.as_deref().map(str::parse::<InboxPlace>).transpose();
+    let after = after.map_err(|_| Problem::parameter("cursor", "expected the `next` of a page before"))?;
+    let page = match &wanted.thread {
+        Some(thread) => {
+            let mut open = find(server, caller, thread).await?.inbox().await?;
+            open.sort_by_key(|question| (question.thread, question.request.id));
+            open.retain(|question| after.is_none_or(|after| after.is_before(question)));
+            let next = open.get(limit).and_then(|_| open.get(limit - 1)).map(InboxPlace::of);
+            open.truncate(limit);
+            InboxPage { open, next, ..InboxPage::default() }
+        }
+        None => {
+            let labels = request::labels(wanted.label.as_deref())?;
+            let threads = ThreadQuery {
+                status: request::statuses(wanted.status.as_deref())?,
+                workflow: wanted.workflow,
+                labels: labels.and(&caller.labels).map_err(|error| Problem::parameter("label", error))?,
+                since: request::time("since", wanted.since.as_deref())?,
+                until: request::time("until", wanted.until.as_deref())?,
+                oldest_first: true,
+                limit,
+                ..ThreadQuery::default()
+            };
+            server.runtime.inbox_page(InboxQuery { threads, after }).await?
+        }
     };
-    if let Some(mut labelled) = Labelled::new(&server.runtime, caller.labels.clone()) {
-        open = blocking(move || {
-            open.retain(|question| labelled.has(question.thread));
-            open
-        })
-        .await?;
-    }
-    let total = open.len();
-    let from = usize::try_from(wanted.offset.unwrap_or_default()).map_or(total, |offset| offset.min(total));
-    let mut questions = shown(server, &open[from..total.min(from + limit)]);
-    result::fit(&mut questions);
-    let next = Some(from + questions.len()).filter(|next| *next < total);
-    Ok(result::of_json(json!({ "questions": questions, "total": total, "next": next }), "ask for fewer with `limit`"))
+    let mut questions = shown(server, &page.open);
+    let is_less = result::fit(&mut questions);
+    let last = page.open.get(questions.len().saturating_sub(1)).map(InboxPlace::of);
+    let next = if is_less { last } else { page.next }.map(|place| place.to_string());
+    Ok(result::of_json(json!({ "questions": questions, "next": next }), "ask for fewer with `limit`"))
 }
 
 /// Questions as the API shows them.
