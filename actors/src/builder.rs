@@ -175,6 +175,7 @@ impl RuntimeBuilder {
     ///             cost: None,
     ///             cached: false,
     ///             usage_counted: None,
+    ///             fallback_from: None,
     ///         };
     ///         async move { Ok(response) }.boxed()
     ///     }

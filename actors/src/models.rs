@@ -367,3 +367,4 @@ pub(crate) fn execution_error(error: LlmError) -> ExecutionError {
 fn configured(error: ProfileError) -> ExecutionError {
     ExecutionError::new(ErrorKind::Configuration, error.to_string())
 }
+        fallback_from: response.fallback_from,

@@ -287,12 +287,21 @@ fn what_happened(event: &Event) -> String {
             let counts = answer::counts(&e.message);
             let text = if counts.is_empty() { text } else { format!("{text} [{counts}]") };
             match &e.model {
-                Some(model) => format!("{}: {text}", cut(model)),
+                Some(model) => format!("{}{}: {text}", cut(model), fallback(e.fallback_from.as_ref())),
                 None => text,
             }
         }
-        Event::LlmCallFailed(e) => format!("{}: {}", e.error.kind, cut(&e.error.message)),
-        Event::LlmTryFailed(e) => format!("try {}, {}: {}", e.try_number, e.error.kind, cut(&e.error.message)),
+        Event::LlmCallFailed(e) => {
+            let of = e.fallback_from.as_ref().and(e.model.as_ref());
+            let model =
+                of.map(|model| format!("{}{} ", cut(model), fallback(e.fallback_from.as_ref()))).unwrap_or_default();
+            format!("{model}{}: {}", e.error.kind, cut(&e.error.message))
+        }
+        Event::LlmTryFailed(e) => {
+            let model = e.model.as_ref().map(|model| format!(" of {}", cut(model))).unwrap_or_default();
+            let from = fallback(e.fallback_from.as_ref());
+            format!("try {}{model}{from}, {}: {}", e.try_number, e.error.kind, cut(&e.error.message))
+        }
         Event::LlmRequestChanged(e) => {
             let change = |change: &RequestChange| match change.n {
                 Some(n) => format!("{n} {}: {}", change.what, change.why),
@@ -471,4 +480,9 @@ fn used(event: &UserInteractionProcessed) -> String {
         Decision::Answer { content } => format!("answers {}", content.0),
     });
     sets.chain(message).chain(decision).collect::<Vec<_>>().join(", ")
+}
+
+/// The model that failed before, in words.
+fn fallback(from: Option<&String>) -> String {
+    from.map(|from| format!(" (fallback from {})", output::sanitize(from, 100))).unwrap_or_default()
 }

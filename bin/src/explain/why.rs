@@ -156,7 +156,9 @@ pub(crate) fn in_words(state: &State, explained: &ExplainedThread, width: usize)
         let n_tries = if width == super::WHOLE { cause.tries.len() } else { TRIES_MAX };
         for failed in cause.tries.iter().rev().take(n_tries).rev() {
             let why = failed.error.as_ref().map_or_else(|| "its answer was lost".to_owned(), error_text);
-            let line = format!("{:indent$}    a try failed at seq {}, {why}", "", failed.seq);
+            let model = failed.model.as_ref().map(|model| format!(" of {model}")).unwrap_or_default();
+            let from = failed.fallback_from.as_ref().map(|from| format!(" (fallback from {from})")).unwrap_or_default();
+            let line = format!("{:indent$}    a try{model}{from} failed at seq {}, {why}", "", failed.seq);
             text.push_str(&format!("\n  {}", output::sanitize_indented(&line, width.saturating_sub(3))));
         }
         // The same words again say nothing new on the way inwards.

@@ -119,6 +119,7 @@ pub(crate) fn response(
         service_tier: None,
         details: None,
         usage_counted: None,
+        fallback_from: None,
     }
 }
 

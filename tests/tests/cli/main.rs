@@ -16,6 +16,7 @@ mod debugging;
 mod ends;
 mod equipment;
 mod explain;
+mod fallbacks;
 mod families;
 mod gates;
 mod gc;
