@@ -41,6 +41,7 @@ mod spending;
 mod terminal;
 mod usage;
 mod validate;
+mod waits;
 
 const GREETING: &str = r#"
 version: "1"
