@@ -219,7 +219,7 @@ async fn show_call(thread: &ThreadHandle, call: CallId, json: bool) -> Result<Ex
         }))?;
         return Ok(ExitCode::SUCCESS);
     }
-    output::print(sent.body.to_string())?;
+    output::print_line(&sent.body)?;
     if !sent.is_http {
         output::print_message(&format!("`{}` is not reached over HTTP: this is what it was asked", sent.sent_to));
     } else if !sent.fallbacks.is_empty() {
