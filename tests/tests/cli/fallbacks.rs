@@ -78,7 +78,7 @@ fn failed_attempt_at_the_last_fallback_names_the_model_before() {
         ]
     );
     let explained = scene.run("explain last").ok().stdout;
-    assert!(explained.contains("(fallback from openai_chat/model-first): permission"), "{explained}");
+    assert!(explained.contains("(fallback from openai_chat/model-first): openai_chat: permission"), "{explained}");
     assert!(explained.contains("a try of openai_chat/model-first failed at seq"), "{explained}");
 }
 

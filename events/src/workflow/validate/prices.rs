@@ -82,8 +82,10 @@ impl Workflow {
     pub fn unfit_extras(&self, faults_of: impl Fn(NamedModel<'_>) -> Vec<Fault>) -> Vec<Fault> {
         let mut faults = Vec::new();
         self.each_model(|place, named| {
-            let of_place = faults_of(named).into_iter();
-            faults.extend(of_place.map(|fault| Fault { path: format!("{place}.extra.{}", fault.path), ..fault }));
+            for fault in faults_of(named) {
+                let of_node = if self.placed().any(|placed| placed.path == place) { ".llm" } else { "" };
+                faults.push(Fault { path: format!("{place}{of_node}.extra.{}", fault.path), ..fault });
+            }
         });
         faults
     }
