@@ -172,7 +172,9 @@ fn mock_script_faults_are_reported_with_their_places() {
         (18, "(did you mean `repeat`?)"),
     ];
     for command in ["validate w.yaml", "validate w.yaml --no-config", "run w.yaml"] {
-        let ran = scene.run(command).code(3);
+        let ran = scene.run(command);
+        // `panicked` is among the kinds of errors that are listed.
+        assert_eq!(ran.code, Some(3), "{ran}");
         for (line, fault) in faults {
             let place = format!("w.yaml:{line}:");
             let is_said = ran.stderr.lines().any(|said| said.contains(&place) && said.contains(fault));
