@@ -264,7 +264,7 @@ pub mod operate {
     pub use crate::migrate::{Migrated, MigratedThread, Migration};
     #[cfg(feature = "workers")]
     pub use crate::model_workers::{WorkerModel, model_handler};
-    pub use crate::models::refused_by;
+    pub use crate::models::{refused_by, unfit_script};
     pub use crate::monitor::MonitorStats;
     pub use crate::permit_waits::WaitingCall;
     pub use crate::request_body::RequestBody;

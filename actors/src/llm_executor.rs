@@ -85,7 +85,8 @@ async fn run(services: Arc<Services>, message: CallModel) {
     span.asks(|| json_of(&request.messages));
     let began = Instant::now();
     // In its own allocation: what wraps a future moves it.
-    let asked = Box::pin(ask(&services, (thread, run), &port, deadline, &waits, request));
+    let last = LastTry::default();
+    let asked = Box::pin(ask(&services, (thread, run), &port, deadline, &waits, request, &last));
     let answered = contained(asked).instrument(span.span()).await.unwrap_or_else(Err);
     span.ends(&answered, |answer| json_of(&answer.message));
     match answered {
@@ -93,7 +94,11 @@ async fn run(services: Arc<Services>, message: CallModel) {
             answer.duration_ms = millis(began.elapsed());
             port.report(answer);
         }
-        Err(error) => port.report(LlmCallFailed { node_id: None, call_id: port.call, error }),
+        Err(error) => {
+            let (model, fallback_from) = last.lock().take().map(|last| (last.model, last.fallback_from)).unzip();
+            let (model, fallback_from) = (model.flatten(), fallback_from.flatten());
+            port.report(LlmCallFailed { model, fallback_from, ..LlmCallFailed::new(port.call, error) });
+        }
     }
 }
 
@@ -104,6 +109,7 @@ async fn ask(
     deadline: Option<Time>,
     waits: &PermitWaits,
     wanted: ModelRequest,
+    last: &LastTry,
 ) -> Result<LlmCallCompleted, ExecutionError> {
     let tools = services.offered_to(&wanted).await?;
     let holds_answers = wanted.execution.holds_answers();
@@ -113,7 +119,13 @@ async fn ask(
     // What a guardrail is to check first is streamed to here and no further.
     let stream = request.stream && !holds_answers;
     let gathered = Arc::new(Gathered { stream, ..Gathered::default() });
-    let mut listener = Gatherer { to: gathered.clone(), port: port.clone(), is_first, changes: Changes::default() };
+    let mut listener = Gatherer {
+        to: gathered.clone(),
+        port: port.clone(),
+        is_first,
+        changes: Changes::default(),
+        last: last.clone(),
+    };
     let key = port.call.key(thread);
     let traceparent = services.traces.of_call(thread, run, port.call).await;
     let (began, counted) = (Instant::now(), &services.counters.calls);
@@ -126,7 +138,10 @@ async fn ask(
             // Not every model supports a response format, or supports it with tools. The prompt describes the format
             // too.
             Err(error) if error.kind == ErrorKind::InvalidRequest && request.response_format.take().is_some() => {
-                listener.tried(TryEvent { attempt: 1, took_ms: 0, error: Some(error), wait_ms: Some(0) });
+                let tried =
+                    TryEvent { attempt: 1, took_ms: 0, error: None, wait_ms: None, model: None, fallback_from: None };
+                let tried = last.lock().take().unwrap_or(tried);
+                listener.tried(TryEvent { error: Some(error), wait_ms: Some(0), ..tried });
             }
             Err(error) => {
                 let error = execution_error(error);
@@ -233,7 +248,11 @@ struct Gatherer {
     /// Whether this is the first call of its loop, which says for all of them what every call leaves out.
     is_first: bool,
     changes: Changes,
+    last: LastTry,
 }
+
+/// The failed attempt that no other follows, once there is one.
+type LastTry = Arc<Mutex<Option<TryEvent>>>;
 
 /// How a request differs from what was asked for.
 #[derive(Default)]
@@ -269,14 +288,20 @@ impl Listener for Gatherer {
     }
 
     fn tried(&mut self, event: TryEvent) {
-        // The error of the last try is in the result.
-        if let (Some(error), Some(wait_ms)) = (event.error, event.wait_ms) {
+        let Some(wait_ms) = event.wait_ms else {
+            // The error of the last try is in the result.
+            *self.last.lock() = event.error.is_some().then_some(event);
+            return;
+        };
+        if let Some(error) = event.error {
             self.port.report(LlmTryFailed {
                 node_id: None,
                 call_id: self.port.call,
                 try_number: event.attempt,
                 error: execution_error(error),
                 wait_ms,
+                model: event.model,
+                fallback_from: event.fallback_from,
             });
         }
     }

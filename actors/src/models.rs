@@ -12,8 +12,8 @@ use rethread_events::json::Json;
 use rethread_events::memory::Embedding;
 use rethread_events::message::{Message, Role, ToolChoice, ToolSpec};
 use rethread_events::thread::{AnswerForm, ModelRequest};
-use rethread_events::workflow::{LlmNode, NamedModel};
-use rethread_llm::mock::{Mock, MockScript};
+use rethread_events::workflow::{Fault, LlmNode, NamedModel};
+use rethread_llm::mock::{Mock, MockScript, script_faults};
 use rethread_llm::profiles::{ProfileError, RecordedProfile};
 use rethread_llm::provider::PROVIDERS;
 use rethread_llm::tokens::Counter;
@@ -208,8 +208,18 @@ impl Models {
             (None, Some(provider)) if self.own.contains_key(provider) => return None,
             (None, provider) => provider?.parse().ok()?,
         };
-        let feature = provider.missing_feature()?;
-        Some(ProfileError::NotCompiled { provider, feature }.to_string())
+        match provider.missing_feature() {
+            Some(feature) => Some(ProfileError::NotCompiled { provider, feature }.to_string()),
+            None => self.profiles.script_fault(named.profile?.as_str()),
+        }
+    }
+
+    /// Returns the faults of the script that a model of the provider `mock` is given, each with its path in `extra`.
+    pub(crate) fn unfit_script(&self, named: NamedModel<'_>) -> Vec<Fault> {
+        match named.provider {
+            Some(provider) if self.own.contains_key(provider) => Vec::new(),
+            _ => unfit_script(named),
+        }
     }
 
     /// Returns the parameters of a node that its model refuses, each with why. Nothing is known of an application's own client.
@@ -275,6 +285,18 @@ pub fn refused_by(profiles: &Profiles, named: NamedModel<'_>, node: &LlmNode) ->
         field => field,
     };
     refused.unwrap_or_default().into_iter().map(|refused| (place(refused.field), refused.why)).collect()
+}
+
+/// Returns the faults of the script that a model of the provider `mock` is given, each with its path in `extra`.
+pub fn unfit_script(named: NamedModel<'_>) -> Vec<Fault> {
+    let is_mock = named.profile.is_none() && named.provider == Some(Provider::Mock.name());
+    let script = named.extra.filter(|_| is_mock).and_then(|extra| extra.0.get(SCRIPT));
+    let faults = script.map(script_faults).unwrap_or_default();
+    let in_extra = |fault: Fault| {
+        let separator = if fault.path.is_empty() { "" } else { "." };
+        Fault { path: format!("{SCRIPT}{separator}{}", fault.path), ..fault }
+    };
+    faults.into_iter().map(in_extra).collect()
 }
 
 /// Creates the request for a model or a person from the conversation. All of it follows from the log.
@@ -352,6 +374,7 @@ pub(crate) fn model_answer(call_id: CallId, response: Response) -> LlmCallComple
         service_tier: response.service_tier,
         details: response.details,
         unusable: None,
+        fallback_from: response.fallback_from,
     }
 }
 

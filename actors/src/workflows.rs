@@ -39,6 +39,7 @@ impl Runtime {
         let mut faults = workflow.check(&self.surroundings());
         faults.extend(workflow.unpriced(|model| self.services().models.is_priced(model)));
         faults.extend(workflow.unavailable(|model| self.services().models.unavailable(model)));
+        faults.extend(workflow.unfit_extras(|model| self.services().models.unfit_script(model)));
         faults.extend(workflow.refused(|model, node| self.services().models.refused(model, node)));
         if !cfg!(feature = "tokens") {
             faults.extend(workflow.counted_limits());

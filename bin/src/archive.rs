@@ -83,7 +83,7 @@ pub(crate) async fn verify(open: &OpenArgs, args: VerifyArgs) -> Result<ExitCode
         )?;
     } else {
         for fault in &found.faults {
-            output::print(fault)?;
+            output::print(output::sanitize_lines(&fault.to_string()))?;
         }
     }
     if !args.json || !found.faults.is_empty() {
@@ -136,7 +136,7 @@ pub(crate) async fn export(open: &OpenArgs, args: ExportArgs) -> Result<ExitCode
     };
     let to: Box<dyn Write + Send> = match &file {
         Some(file) => Box::new(BufWriter::new(file.try_clone()?)),
-        None => Box::new(BufWriter::new(std::io::stdout())),
+        None => output::json_lines(),
     };
     if let Some((thread, run)) = run {
         let exported = runtime.export_run(thread, run, to).await;

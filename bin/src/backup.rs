@@ -186,7 +186,7 @@ pub(crate) async fn backup(open: &OpenArgs, args: BackupArgs) -> Result<ExitCode
     if args.json {
         output::print_json(&json!({ "folder": args.folder, "bytes": bytes }))?;
     } else {
-        output::print(args.folder.display())?;
+        output::print_text(&args.folder.display().to_string())?;
         if open.prints_messages() {
             output::print_message(&format!(
                 "{} copied; `rethread verify --data-dir {}` checks it",

@@ -30,6 +30,7 @@ use crate::resume;
 use crate::run::{self, Beginning};
 use crate::runs::{self, NextRun};
 use crate::toolset::ToolArgs;
+use crate::waits;
 use commands::Next;
 use typed::{Typed, Typist};
 
@@ -297,12 +298,12 @@ impl Chat<'_> {
             return Ok(());
         }
         if outcome.status == Status::Paused {
-            let reason = outcome.state.pause_reason().map_or_else(String::new, output::sanitize_lines);
-            output::print_message(&format!("paused: {reason}"));
+            waits::print(&waits::of(&self.runtime, outcome.thread_id).await?, outcome.thread_id);
             return Ok(());
         }
         if !outcome.status.is_ended() {
             family::questions(&self.runtime, outcome.thread_id).await?.iter().for_each(ask::print_how_to_answer);
+            waits::print(&waits::of(&self.runtime, outcome.thread_id).await?, outcome.thread_id);
             return Ok(());
         }
         // The answer of the model is printed already.

@@ -164,6 +164,7 @@ pub(crate) async fn validate(open: &OpenArgs, args: &ValidateArgs) -> Result<Exi
         let parsed = parse_in(&text, &known.surroundings).and_then(|workflow| {
             let mut faults = Faults(known.unpriced(&workflow));
             faults.0.extend(known.refused(&workflow));
+            faults.0.extend(known.unfit_scripts(&workflow));
             if faults.0.is_empty() {
                 return Ok(workflow);
             }

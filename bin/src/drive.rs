@@ -17,6 +17,7 @@ use crate::live::{ShownRun, Watch};
 use crate::open::{self, OpenArgs};
 use crate::output;
 use crate::remote::Client;
+use crate::waits::{self, Wait};
 
 /// The options for the output of a run.
 #[derive(Debug, Clone, Copy, Args, Default)]
@@ -210,6 +211,14 @@ fn waits_for_people(status: Status) -> bool {
     matches!(status, Status::Waiting | Status::Running)
 }
 
+/// What the thread still waits for. A line about it is no reason for a command to fail.
+async fn open_waits(runtime: &Runtime, thread: ThreadId, driven: &Driven) -> Vec<Wait> {
+    match driven {
+        Driven::AtRest(outcome) if outcome.status.is_ended() => Vec::new(),
+        Driven::AtRest(_) | Driven::Interrupted => waits::of(runtime, thread).await.unwrap_or_default(),
+    }
+}
+
 /// Stops the runtime and reports the outcome of the thread.
 pub(crate) async fn finish(
     open: &OpenArgs,
@@ -223,6 +232,10 @@ pub(crate) async fn finish(
         Ok(Driven::AtRest(outcome)) if open.prints_messages() && waits_for_people(outcome.status) => {
             family::questions(&runtime, id).await.unwrap_or_default()
         }
+        _ => Vec::new(),
+    };
+    let waits = match &driven {
+        Ok(driven) if open.prints_messages() => open_waits(&runtime, id, driven).await,
         _ => Vec::new(),
     };
     let is_at_limit = match &driven {
@@ -240,7 +253,10 @@ pub(crate) async fn finish(
                     "detached: the thread continues at {}; follow it with: rethread events {id} --follow",
                     server.address()
                 )),
-                None => output::print_message(&format!("interrupted; continue with: rethread resume {id}")),
+                None => {
+                    waits::print(&waits, id);
+                    output::print_message(&format!("interrupted; continue with: rethread resume {id}"));
+                }
             }
             return Ok(ExitCode::from(INTERRUPTED));
         }
@@ -268,15 +284,7 @@ pub(crate) async fn finish(
     for question in &questions {
         ask::print_how_to_answer(question);
     }
-    if !questions.is_empty() {
-        output::print_message(&format!("then:       rethread resume {id}"));
-    }
-    if outcome.status == Status::Paused {
-        match outcome.state.pause_reason() {
-            Some(reason) => output::print_message(&format!("paused: {}", output::sanitize_lines(reason))),
-            None => output::print_message(&format!("paused; continue with: rethread resume {id}")),
-        }
-    }
+    waits::print(&waits, id);
     if outcome.status.is_ended() && !form.json && !form.jsonl {
         output::print_message(&output::dim(format!("show it with: rethread show {id}")));
     }

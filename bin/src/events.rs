@@ -19,6 +19,9 @@ use crate::open::{self, OpenArgs};
 use crate::output;
 use crate::threads::dollars;
 
+/// The most characters of a text that says what to do.
+pub(crate) const ADVICE_CHARS_MAX: usize = 4_000;
+
 /// Print the events of one thread, inherited events included.
 #[derive(Debug, Args)]
 pub(crate) struct EventsArgs {
@@ -226,7 +229,7 @@ fn line(event: &RecordedEvent, what: &str) -> String {
     let clock = time.get(11..23).unwrap_or_default();
     let thread = record.thread.to_string();
     let short = &thread[thread.len() - 6..];
-    let what = output::sanitize(what, 240);
+    let what = output::sanitize(what, ADVICE_CHARS_MAX);
     format!("{:>7} {short} {:>5}  {clock}  {:<28} {what}", record.position, record.seq, event.name())
         .trim_end()
         .to_owned()
@@ -243,6 +246,8 @@ pub(crate) fn summary(event: &Event) -> String {
 
 fn what_happened(event: &Event) -> String {
     let cut = |text: &str| output::sanitize(text, 100);
+    // Advice is not cut.
+    let whole = |text: &str| output::sanitize(text, ADVICE_CHARS_MAX);
     match event {
         Event::ThreadStarted(e) => format!("{}, input {}", cut(&e.workflow.name), cut(&e.input.0.to_string())),
         Event::ThreadForked(e) => format!("from {} at {}", e.parent, e.seq),
@@ -255,7 +260,7 @@ fn what_happened(event: &Event) -> String {
         Event::ThreadDequeued(e) => format!("after {}", output::duration(e.waited_ms)),
         Event::RunQueued(e) => format!("run {}, input {}", e.run_id, cut(&e.input.0.to_string())),
         Event::RunCancelled(e) => format!("run {} {}", e.run_id, e.reason.as_deref().map(cut).unwrap_or_default()),
-        Event::ThreadFailed(e) => format!("{}: {}", e.error.kind, cut(&e.error.message)),
+        Event::ThreadFailed(e) => format!("{}: {}", e.error.kind, whole(&e.error.message)),
         Event::ThreadCancelled(e) => e.reason.as_deref().map(cut).unwrap_or_default(),
         Event::HookStarted(e) => format!("{}, {}, the run ends as {}", e.hook, e.node_id, e.ending.status()),
         Event::HookEnded(e) => match &e.error {
@@ -263,7 +268,7 @@ fn what_happened(event: &Event) -> String {
             None => e.hook.to_string(),
         },
         Event::CheckpointCreated(e) => cut(&e.label),
-        Event::Warning(e) => cut(&e.detail),
+        Event::Warning(e) => whole(&e.detail),
         Event::NodeStarted(e) if e.attempt > 1 => format!("{}, attempt {}", e.node_id, e.attempt),
         Event::NodeStarted(e) => e.node_id.to_string(),
         Event::NodeCompleted(e) => format!("{}, {}", e.node_id, output::duration(e.duration_ms)),
@@ -287,12 +292,21 @@ fn what_happened(event: &Event) -> String {
             let counts = answer::counts(&e.message);
             let text = if counts.is_empty() { text } else { format!("{text} [{counts}]") };
             match &e.model {
-                Some(model) => format!("{}: {text}", cut(model)),
+                Some(model) => format!("{}{}: {text}", cut(model), fallback(e.fallback_from.as_ref())),
                 None => text,
             }
         }
-        Event::LlmCallFailed(e) => format!("{}: {}", e.error.kind, cut(&e.error.message)),
-        Event::LlmTryFailed(e) => format!("try {}, {}: {}", e.try_number, e.error.kind, cut(&e.error.message)),
+        Event::LlmCallFailed(e) => {
+            let of = e.fallback_from.as_ref().and(e.model.as_ref());
+            let model =
+                of.map(|model| format!("{}{} ", cut(model), fallback(e.fallback_from.as_ref()))).unwrap_or_default();
+            format!("{model}{}: {}", e.error.kind, cut(&e.error.message))
+        }
+        Event::LlmTryFailed(e) => {
+            let model = e.model.as_ref().map(|model| format!(" of {}", cut(model))).unwrap_or_default();
+            let from = fallback(e.fallback_from.as_ref());
+            format!("try {}{model}{from}, {}: {}", e.try_number, e.error.kind, cut(&e.error.message))
+        }
         Event::LlmRequestChanged(e) => {
             let change = |change: &RequestChange| match change.n {
                 Some(n) => format!("{n} {}: {}", change.what, change.why),
@@ -340,7 +354,7 @@ fn what_happened(event: &Event) -> String {
             };
             cut(&format!("{} → {}", short(&e.previous), short(&e.workflow)))
         }
-        Event::ThreadPaused(e) => e.reason.as_deref().map(cut).unwrap_or_default(),
+        Event::ThreadPaused(e) => e.reason.as_deref().map(whole).unwrap_or_default(),
         Event::ThreadRecovered(e) => match e.calls.len() {
             1 => "1 call was cut off".into(),
             n => format!("{n} calls were cut off"),
@@ -471,4 +485,9 @@ fn used(event: &UserInteractionProcessed) -> String {
         Decision::Answer { content } => format!("answers {}", content.0),
     });
     sets.chain(message).chain(decision).collect::<Vec<_>>().join(", ")
+}
+
+/// The model that failed before, in words.
+fn fallback(from: Option<&String>) -> String {
+    from.map(|from| format!(" (fallback from {})", output::sanitize(from, 100))).unwrap_or_default()
 }

@@ -78,6 +78,13 @@ impl Family {
         Ok(family)
     }
 
+    /// The threads of the family, each with its name, in the order of the names.
+    pub(crate) fn members(&self) -> Vec<(ThreadId, String)> {
+        let mut members: Vec<_> = self.labels.iter().map(|(thread, label)| (*thread, label.clone())).collect();
+        members.sort_by(|a, b| (&a.1, a.0).cmp(&(&b.1, b.0)));
+        members
+    }
+
     /// Returns the name of the thread of an event; `None` if it belongs to another family.
     pub(crate) fn label_of(&mut self, event: &RecordedEvent) -> Option<&str> {
         let thread = event.record.thread;

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::drive::Form;
-use crate::events::{print_event, summary};
+use crate::events::{ADVICE_CHARS_MAX, print_event, summary};
 use crate::exit::Failure;
 use crate::family::Family;
 use crate::open::OpenArgs;
@@ -182,7 +182,7 @@ impl RunProgress {
         let clock = output::dim(format!("{:>6.1}s", self.since.elapsed().as_secs_f64()));
         let branch = if label.is_empty() { String::new() } else { format!("{} ", output::cyan(format!("[{label}]"))) };
         let line = |what: String, more: &str| {
-            Some(format!("{clock}  {branch}{what} {}", output::sanitize(more, 400)).trim_end().to_owned())
+            Some(format!("{clock}  {branch}{what} {}", output::sanitize(more, ADVICE_CHARS_MAX)).trim_end().to_owned())
         };
         let thread = event.record.thread;
         let about = summary(&event.event);

@@ -88,6 +88,7 @@ mod toolset;
 mod tree;
 mod usage;
 mod views;
+mod waits;
 #[cfg(feature = "jetstream")]
 mod worker;
 #[cfg(feature = "jetstream")]

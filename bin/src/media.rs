@@ -92,7 +92,7 @@ async fn of_thread(runtime: &Runtime, open: &OpenArgs, args: &MediaArgs) -> Resu
     } else {
         for (seq, part, path, _, words) in listed {
             match (&args.out, path) {
-                (Some(_), Some(path)) => output::print(path.display())?,
+                (Some(_), Some(path)) => output::print_text(&path.display().to_string())?,
                 (Some(_), None) => {}
                 (None, _) => output::print(format!("{seq:>6} {part:>3}  {words}"))?,
             }

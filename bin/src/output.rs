@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display};
 use std::fs::File;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::FileTypeExt as _;
 use std::sync::OnceLock;
@@ -143,6 +143,36 @@ pub(crate) fn print_line(value: &Value) -> Result<(), Failure> {
 /// Text that is data: as it is for a program, with visible marks for hidden characters on a terminal.
 pub(crate) fn print_text(text: &str) -> Result<(), Failure> {
     if io::stdout().is_terminal() { print(marked(text)) } else { print(text) }
+}
+
+/// Where JSON documents are written one on a line. On a terminal hidden characters are escapes in equal documents.
+pub(crate) fn json_lines() -> Box<dyn Write + Send> {
+    let stdout = BufWriter::new(io::stdout());
+    if io::stdout().is_terminal() { Box::new(MarkedLines { to: stdout, line: Vec::new() }) } else { Box::new(stdout) }
+}
+
+/// Marks hidden characters line by line.
+struct MarkedLines<W> {
+    to: W,
+    /// The line that has not ended.
+    line: Vec<u8>,
+}
+
+impl<W: Write> Write for MarkedLines<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        for part in bytes.split_inclusive(|byte| *byte == b'\n') {
+            self.line.extend_from_slice(part);
+            if part.ends_with(b"\n") {
+                let line = std::mem::take(&mut self.line);
+                self.to.write_all(marked_json(&String::from_utf8_lossy(&line)).as_bytes())?;
+            }
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.to.flush()
+    }
 }
 
 /// A piece of a text, as it comes, with visible marks for hidden characters on a terminal.

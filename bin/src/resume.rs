@@ -18,6 +18,7 @@ use crate::output;
 use crate::remote::Client;
 use crate::run;
 use crate::toolset::ToolArgs;
+use crate::waits;
 
 /// How many threads `resume --all` runs at once.
 const AT_ONCE: usize = 256;
@@ -125,11 +126,16 @@ pub(crate) async fn resume(open: &OpenArgs, args: ResumeArgs) -> Result<ExitCode
         }
     };
     open.end_work(&runtime).await;
-    let mut done = Vec::new();
+    let (mut done, mut open_waits) = (Vec::new(), Vec::new());
     let mut failure = None;
     for outcome in outcomes {
         let outcome = match outcome {
-            Ok(outcome) => family::is_at_limit(&runtime, &outcome).await.map(|at| (outcome, at)).map_err(Failure::from),
+            Ok(outcome) => {
+                if open.prints_messages() && !outcome.status.is_ended() {
+                    open_waits.extend(waits::of(&runtime, outcome.thread_id).await.unwrap_or_default());
+                }
+                family::is_at_limit(&runtime, &outcome).await.map(|at| (outcome, at)).map_err(Failure::from)
+            }
             Err(error) => Err(error),
         };
         match outcome {
@@ -142,6 +148,7 @@ pub(crate) async fn resume(open: &OpenArgs, args: ResumeArgs) -> Result<ExitCode
     }
     open::close(runtime).await?;
     let code = all_done(open, &done, args.form)?;
+    waits::print_each(&open_waits);
     Ok(ExitCode::from(failure.unwrap_or(code)))
 }
 

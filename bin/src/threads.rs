@@ -19,6 +19,7 @@ use crate::output;
 use crate::remote::Client;
 use crate::search_args::SearchArgs;
 use crate::views::Thread;
+use crate::waits;
 
 /// List threads, oldest first.
 #[derive(Debug, Args)]
@@ -184,6 +185,11 @@ async fn show_one(runtime: &Runtime, holder: Option<&Client>, args: &ShowArgs) -
         output::print_json(&json)?;
     } else {
         output::print(describe(&state, summary.status))?;
+        let runs_elsewhere = holder.is_some() && !matches!(summary.status, Status::Waiting | Status::Paused);
+        let waits = if runs_elsewhere { Vec::new() } else { waits::of(runtime, thread.id()).await? };
+        for line in waits::continues(&waits) {
+            output::print(format!("{:<12}{line}", "continue"))?;
+        }
         for wait in waiting.as_array().into_iter().flatten() {
             let (kind, ms) =
                 (wait["kind"].as_str().unwrap_or_default(), wait["waiting_ms"].as_u64().unwrap_or_default());
@@ -213,7 +219,7 @@ async fn show_call(thread: &ThreadHandle, call: CallId, json: bool) -> Result<Ex
         }))?;
         return Ok(ExitCode::SUCCESS);
     }
-    output::print(sent.body.to_string())?;
+    output::print_line(&sent.body)?;
     if !sent.is_http {
         output::print_message(&format!("`{}` is not reached over HTTP: this is what it was asked", sent.sent_to));
     } else if !sent.fallbacks.is_empty() {
@@ -226,8 +232,8 @@ async fn show_call(thread: &ThreadHandle, call: CallId, json: bool) -> Result<Ex
 pub(crate) fn describe(state: &State, status: Status) -> String {
     let mut lines = Vec::new();
     let mut line = |name: &str, value: String| {
-        // The text below a line is printed whole.
-        let value = if name.is_empty() {
+        // The text below a line is printed whole, and what says how to continue.
+        let value = if ["", "paused", "error"].contains(&name) {
             output::sanitize_lines(&value).replace('\n', "\n            ")
         } else {
             output::sanitize(&value, 600)
@@ -302,7 +308,7 @@ pub(crate) fn describe(state: &State, status: Status) -> String {
         line("hook", format!("{} runs; the run ends as {}", hooks.hook, hooks.ending.status()));
     }
     if let Some(error) = state.error() {
-        line("error", format!("{}: {}", error.kind, output::sanitize(&error.message, 400)));
+        line("error", format!("{}: {}", error.kind, error.message));
     }
     if let Some(output_value) = state.output() {
         let text = output_value.0.as_str().map_or_else(|| output_value.0.to_string(), str::to_owned);
@@ -336,7 +342,7 @@ fn is_approval(pending: &Value) -> bool {
     approvals.iter().any(|operation| pending["operation_type"] == operation.name())
 }
 
-fn pending_in_words(pending: &Value) -> String {
+pub(crate) fn pending_in_words(pending: &Value) -> String {
     let text = |key: &str| pending[key].as_str().unwrap_or_default().to_owned();
     match pending["kind"].as_str() {
         Some("interaction") if is_approval(pending) => {

@@ -498,6 +498,15 @@ impl Known {
         workflow.refused(|named, node| rethread::operate::refused_by(profiles, named, node))
     }
 
+    /// Returns the faults of the scripts that mocks follow: those in the workflow, and those of profiles that it names.
+    pub(crate) fn unfit_scripts(&self, workflow: &Workflow) -> Vec<Fault> {
+        let mut faults = workflow.unfit_extras(rethread::operate::unfit_script);
+        if let Some(profiles) = &self.profiles {
+            faults.extend(workflow.unavailable(|named| profiles.script_fault(named.profile?.as_str())));
+        }
+        faults
+    }
+
     /// Returns the warnings about the profiles that a workflow names.
     pub(crate) fn warnings(&self, workflow: &Workflow) -> Vec<String> {
         let Some(profiles) = &self.profiles else { return Vec::new() };

@@ -115,6 +115,7 @@ fn answer(call_id: CallId, turn: u64) -> LlmCallCompleted {
         details: None,
         usage_source: rethread_events::message::UsageSource::Provider,
         unusable: None,
+        fallback_from: None,
     }
 }
 

@@ -55,7 +55,14 @@ impl Layer for Cached {
             if request.stream && cx.listener.wants_deltas() {
                 crate::wire::draft::emit(&response, cx.listener);
             }
-            cx.listener.tried(TryEvent { attempt: cx.attempt, took_ms: 0, error: None, wait_ms: None });
+            cx.listener.tried(TryEvent {
+                attempt: cx.attempt,
+                took_ms: 0,
+                error: None,
+                wait_ms: None,
+                model: None,
+                fallback_from: None,
+            });
             return Ok(response);
         }
         let n_cleared = self.store.n_cleared();

@@ -54,6 +54,18 @@ pub struct TryEvent {
     pub error: Option<LlmError>,
     /// How long the client waits before the next attempt, in milliseconds; absent if there is no next one.
     pub wait_ms: Option<u64>,
+    /// The model that was asked, as `PROVIDER/MODEL`.
+    #[serde(default)]
+    pub model: Option<String>,
+    /// The model that failed before it, whose fallback it is.
+    #[serde(default)]
+    pub fallback_from: Option<String>,
+}
+
+/// The name of a model in events: with its provider, or that alone where the client chooses the model.
+pub(crate) fn model_name(client: &dyn Client, model: &str) -> String {
+    let provider = client.provider();
+    if model.is_empty() { provider.to_owned() } else { format!("{provider}/{model}") }
 }
 
 /// Follows a call while it runs. It is called from the call's own task, in order: its methods must be

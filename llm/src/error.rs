@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use rethread_events::expression::nearest;
 pub use rethread_events::fault::ErrorKind;
 use rethread_events::text::head_bytes;
 use serde::de::Error as _;
@@ -63,6 +64,17 @@ pub(crate) fn model_kinds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
     #[derive(Deserialize)]
     struct One(#[serde(deserialize_with = "model_kind")] ErrorKind);
     Ok(Vec::<One>::deserialize(deserializer)?.into_iter().map(|One(kind)| kind).collect())
+}
+
+/// Returns the message of a parser about a key or a value that it does not know, with the one that was probably meant.
+pub(crate) fn with_nearest(message: String) -> String {
+    let unknown = ["unknown field `", "unknown variant `"];
+    let Some((_, rest)) = unknown.iter().find_map(|begin| message.split_once(begin)) else { return message };
+    let Some((name, known)) = rest.split_once("`, expected ") else { return message };
+    match nearest(name, known.split('`').skip(1).step_by(2)) {
+        Some(meant) => format!("{} (did you mean `{meant}`?)", message.trim_end()),
+        None => message,
+    }
 }
 
 /// A call that failed. Its JSON form is the `error` object of a printed answer; it never holds a key.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rethread_events::event::RequestChange;
 
-use crate::client::{CallContext, Client, Delta, Layer, Listener, TryEvent};
+use crate::client::{CallContext, Client, Delta, Layer, Listener, TryEvent, model_name};
 use crate::error::{ErrorKind, LlmError, is_retryable};
 use crate::request::Request;
 use crate::response::Response;
@@ -29,19 +29,20 @@ impl Layer for Fallback {
     }
 
     async fn call_inner(&self, request: &Request, cx: CallContext<'_>) -> Result<Response, LlmError> {
-        let mut counter = Counting { inner: cx.listener, attempts: 0, began: false };
+        let mut counter = Counting { inner: cx.listener, attempts: 0, began: false, last: None, from: None };
+        let mut asked = model_name(&*self.first, &request.model);
         let inner_cx = CallContext { listener: &mut counter, ..cx };
         let mut error = match self.first.call(request, inner_cx).await {
             Ok(response) => return Ok(response),
             Err(error) => error,
         };
-        for (stage, (client, model)) in (1..).zip(&self.others) {
+        for (client, model) in &self.others {
             if !may_succeed_elsewhere(&error) {
                 break;
             }
-            tracing::warn!(key = cx.key, %error, model, "the model failed: trying the next one");
-            // A client that does not report its attempts made one.
-            counter.attempts = counter.attempts.max(stage);
+            tracing::warn!(key = cx.key, %error, model, "the model failed: calling the next one");
+            counter.falls_back(cx.attempt, &error, asked);
+            asked = model_name(&**client, model);
             let attempt = cx.attempt + counter.attempts;
             if std::mem::take(&mut counter.began) {
                 counter.inner.delta(Delta::Restarted { attempt });
@@ -49,10 +50,11 @@ impl Layer for Fallback {
             let request = Request { model: model.clone(), ..request.clone() };
             let inner_cx = CallContext { listener: &mut counter, attempt, ..cx };
             match client.call(&request, inner_cx).await {
-                Ok(response) => return Ok(response),
+                Ok(response) => return Ok(Response { fallback_from: counter.from, ..response }),
                 Err(other) => error = other,
             }
         }
+        counter.ends(cx.attempt, &error, &asked);
         Err(error)
     }
 }
@@ -64,11 +66,48 @@ fn may_succeed_elsewhere(error: &LlmError) -> bool {
     not_the_request || is_retryable(error.kind) == Some(true)
 }
 
-/// Passes everything on, with attempts numbered through.
+/// Passes everything on, with attempts numbered through. The last failed attempt of a model is held back until it is
+/// known whether a fallback follows.
 struct Counting<'a> {
     inner: &'a mut dyn Listener,
     attempts: u32,
     began: bool,
+    last: Option<TryEvent>,
+    /// The model that failed before the present one.
+    from: Option<String>,
+}
+
+impl Counting<'_> {
+    /// The attempts of this model are over, and a fallback is asked next.
+    fn falls_back(&mut self, first: u32, error: &LlmError, asked: String) {
+        let last = self.last_failed(first, error, &asked);
+        // The client knows the model where the request leaves it to the client.
+        let from = last.model.clone().unwrap_or(asked);
+        self.inner.tried(TryEvent { wait_ms: Some(0), ..last });
+        self.from = Some(from);
+    }
+
+    /// The call has failed: no model is left, or no other can do better.
+    fn ends(&mut self, first: u32, error: &LlmError, asked: &str) {
+        let last = self.last_failed(first, error, asked);
+        self.inner.tried(last);
+    }
+
+    fn last_failed(&mut self, first: u32, error: &LlmError, asked: &str) -> TryEvent {
+        let last = self.last.take().unwrap_or_else(|| {
+            // A client that reports no attempts made one.
+            self.attempts += 1;
+            TryEvent {
+                attempt: first + self.attempts - 1,
+                took_ms: 0,
+                error: Some(error.clone()),
+                wait_ms: None,
+                model: Some(asked.to_owned()),
+                fallback_from: None,
+            }
+        });
+        TryEvent { fallback_from: self.from.take(), ..last }
+    }
 }
 
 impl Listener for Counting<'_> {
@@ -79,7 +118,11 @@ impl Listener for Counting<'_> {
 
     fn tried(&mut self, event: TryEvent) {
         self.attempts += 1;
-        self.inner.tried(event);
+        if event.error.is_some() && event.wait_ms.is_none() {
+            self.last = Some(event);
+        } else {
+            self.inner.tried(TryEvent { fallback_from: self.from.clone(), ..event });
+        }
     }
 
     fn changed(&mut self, change: RequestChange) {

@@ -19,8 +19,10 @@ use crate::request::Request;
 use crate::response::{Cost, Response};
 use crate::wire::{AnswerContext, draft};
 
+mod faults;
 mod script;
 
+pub use faults::script_faults;
 pub use script::{MockAnswer, MockCall, MockError, MockScript, ScriptError};
 
 /// The provider's name.
@@ -35,7 +37,7 @@ impl Mock {
     /// A model that follows `script`.
     ///
     /// # Errors
-    /// When a pattern of the script is no regular expression.
+    /// All faults of the script: answers that are empty, patterns that are no regular expressions.
     pub fn new(script: MockScript) -> Result<Self, ScriptError> {
         Ok(Self { script: script::Compiled::new(script)? })
     }

@@ -105,6 +105,15 @@ pub enum ProfileError {
         #[source]
         source: ScriptError,
     },
+    /// The file with the script of a mock cannot be read.
+    #[error("profile `{profile}`: script_file")]
+    NoScript {
+        /// Which profile.
+        profile: String,
+        /// Why.
+        #[source]
+        source: Box<ProfileError>,
+    },
     /// The answer cache cannot be opened.
     #[error("profile `{profile}`: the answer cache cannot be opened")]
     Cache {

@@ -46,6 +46,9 @@ pub struct Response {
     /// The figures completed by counting, where the provider gave none or not all.
     #[serde(default)]
     pub usage_counted: Option<Usage>,
+    /// The model that failed before, as `PROVIDER/MODEL`, if this is the answer of a fallback.
+    #[serde(default)]
+    pub fallback_from: Option<String>,
 }
 
 /// The cost of a call, and the prices for it. No prices if the provider reported the cost.
@@ -75,6 +78,7 @@ impl Response {
             service_tier: None,
             details: None,
             usage_counted: None,
+            fallback_from: None,
         }
     }
 
@@ -144,7 +148,7 @@ impl Serialize for Response {
                 arguments_raw: call.arguments_raw.as_deref(),
             })
             .collect();
-        let mut out = serializer.serialize_struct("Response", 19)?;
+        let mut out = serializer.serialize_struct("Response", 20)?;
         out.serialize_field("text", &self.text())?;
         out.serialize_field("refusal", &self.refusal())?;
         out.serialize_field("reasoning", &self.reasoning().collect::<Vec<_>>())?;
@@ -164,6 +168,7 @@ impl Serialize for Response {
         out.serialize_field("cached", &self.cached)?;
         out.serialize_field("service_tier", &self.service_tier)?;
         out.serialize_field("details", &self.details)?;
+        out.serialize_field("fallback_from", &self.fallback_from)?;
         out.end()
     }
 }

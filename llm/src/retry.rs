@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-use crate::client::{CallContext, Client, Delta, Layer, Listener, TryEvent};
+use crate::client::{CallContext, Client, Delta, Layer, Listener, TryEvent, model_name};
 use rethread_events::event::RequestChange;
 use rethread_events::text::head_bytes;
 
@@ -289,10 +289,18 @@ impl Layer for Retrying {
                 )),
             };
             let took_ms = millis(started.elapsed());
+            let model = Some(model_name(&*self.inner, &request.model));
             let mut error = match result {
                 Ok(response) => {
                     self.record(None, None);
-                    watcher.inner.tried(TryEvent { attempt, took_ms, error: None, wait_ms: None });
+                    watcher.inner.tried(TryEvent {
+                        attempt,
+                        took_ms,
+                        error: None,
+                        wait_ms: None,
+                        model,
+                        fallback_from: None,
+                    });
                     return Ok(response);
                 }
                 Err(error) => error,
@@ -309,7 +317,14 @@ impl Layer for Retrying {
                 }
             };
             self.record(Some(&error), wait_ms);
-            watcher.inner.tried(TryEvent { attempt, took_ms, error: Some(error.clone()), wait_ms });
+            watcher.inner.tried(TryEvent {
+                attempt,
+                took_ms,
+                error: Some(error.clone()),
+                wait_ms,
+                model,
+                fallback_from: None,
+            });
             let Some(wait_ms) = wait_ms else { return Err(error) };
             tracing::debug!(key = cx.key, attempt, wait_ms, error = %error, "retrying the model call");
             tokio::time::sleep(Duration::from_millis(wait_ms)).await;

@@ -97,7 +97,8 @@ pub enum StoreError {
     /// open the log at its new path. Nothing of this was acknowledged, and nothing was written at the path; the log
     /// continues by itself when the folder is back.
     #[error(
-        "the log is no longer in {path} ({why}): move its folder back, or stop this process and open the log where it is now"
+        "the log, or a part of it, is no longer at {path} ({why}): move it back, or stop this process and open the log where it is \
+         now"
     )]
     Moved {
         /// Where the log was opened.

@@ -79,6 +79,68 @@ fn writes_stop_while_the_folder_is_moved_and_resume_later() {
     assert_eq!(store.verify().unwrap().faults, []);
 }
 
+/// A log that has sealed, so that all of its files are there.
+fn sealed(log: &Path) -> SledStore {
+    let store = SledStore::open(log, options()).unwrap();
+    fill(&store, 0, 40).unwrap();
+    store.close().unwrap();
+    SledStore::open(log, options()).unwrap()
+}
+
+#[test]
+fn writes_stop_while_a_part_of_the_log_is_moved_and_resume_later() {
+    for part in ["index", "index/db", "journal-a", "journal-b", "packs"] {
+        let dir = scratch();
+        let (log, elsewhere) = (dir.path().join("log"), dir.path().join("elsewhere"));
+        let store = sealed(&log);
+        fs::rename(log.join(part), &elsewhere).unwrap();
+        let error = fill(&store, 40, 1).unwrap_err();
+        assert!(matches!(error, StoreError::Moved { .. }) && error.to_string().contains(part), "{part}: {error:?}");
+        assert_moved(store.check_writable());
+        assert_moved(store.put_value("a", b"b"));
+        assert!(!log.join(part).exists(), "{part}: nothing is created in its place");
+        fs::rename(&elsewhere, log.join(part)).unwrap();
+        store.check_writable().unwrap();
+        fill(&store, 40, 20).unwrap();
+        store.close().unwrap();
+        let store = SledStore::open(&log, options()).unwrap();
+        assert_eq!(texts(&store, thread(1)).len(), 60, "{part}");
+        assert_eq!(store.verify().unwrap().faults, []);
+    }
+}
+
+#[test]
+fn removed_or_replaced_part_of_the_log_refuses_writes() {
+    for part in ["index", "index/db", "journal-a", "journal-b", "packs"] {
+        let dir = scratch();
+        let log = dir.path().join("log");
+        let store = sealed(&log);
+        let path = log.join(part);
+        if path.is_dir() {
+            remove(&path);
+        } else {
+            fs::remove_file(&path).unwrap();
+        }
+        assert_moved(fill(&store, 40, 1));
+        if path.extension().is_none() && !part.contains("journal") && part != "index/db" {
+            fs::create_dir(&path).unwrap();
+        } else {
+            fs::write(&path, "").unwrap();
+        }
+        assert_moved(fill(&store, 40, 1));
+        assert!(store.close().is_err(), "{part}");
+    }
+}
+
+#[test]
+fn log_whose_index_was_exchanged_takes_writes() {
+    let dir = scratch();
+    let store = sealed(&dir.path().join("log"));
+    store.compact().unwrap();
+    fill(&store, 40, 20).unwrap();
+    store.check_writable().unwrap();
+}
+
 #[test]
 fn log_moved_while_open_is_intact_at_its_new_path() {
     let dir = scratch();

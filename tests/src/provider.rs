@@ -53,6 +53,7 @@ impl Wire {
         match (self, said) {
             (_, Said::Whole(answer)) => answer.clone(),
             (_, Said::Stream(events)) => json!(events),
+            (_, Said::Refused(_)) => json!({ "error": { "message": "refused by the test" } }),
             (Self::OpenaiChat, Said::Text(text)) => chat("stop", &json!({ "role": "assistant", "content": text })),
             (Self::OpenaiChat, Said::Call(name, arguments)) => {
                 let function = json!({ "name": name, "arguments": arguments.to_string() });
@@ -121,6 +122,8 @@ pub enum Said {
     Whole(Value),
     /// A stream of these events, for every protocol.
     Stream(Vec<Value>),
+    /// An error with this HTTP status, for every protocol.
+    Refused(u16),
 }
 
 /// A provider that listens. Its thread ends with the process.
@@ -219,7 +222,12 @@ fn serve(stream: TcpStream, says: &impl Fn(usize, &Value) -> Said, kept: &Mutex<
     }
     if path == "/v1/models" {
         let models: Vec<_> = MODELS.iter().map(|id| json!({ "id": id, "object": "model" })).collect();
-        return send(reader.get_mut(), "application/json", &json!({ "object": "list", "data": models }).to_string());
+        return send(
+            reader.get_mut(),
+            200,
+            "application/json",
+            &json!({ "object": "list", "data": models }).to_string(),
+        );
     }
     let mut body = vec![0; n_bytes];
     reader.read_exact(&mut body)?;
@@ -233,13 +241,16 @@ fn serve(stream: TcpStream, says: &impl Fn(usize, &Value) -> Said, kept: &Mutex<
     match says(number, &request) {
         Said::Stream(events) => {
             let events: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
-            send(reader.get_mut(), "text/event-stream", &(events + "data: [DONE]\n\n"))
+            send(reader.get_mut(), 200, "text/event-stream", &(events + "data: [DONE]\n\n"))
         }
-        said => send(reader.get_mut(), "application/json", &wire.answer(number, &said).to_string()),
+        said => {
+            let status = if let Said::Refused(status) = said { status } else { 200 };
+            send(reader.get_mut(), status, "application/json", &wire.answer(number, &said).to_string())
+        }
     }
 }
 
-fn send(stream: &mut TcpStream, kind: &str, answer: &str) -> std::io::Result<()> {
-    let head = format!("HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\nconnection: close");
+fn send(stream: &mut TcpStream, status: u16, kind: &str, answer: &str) -> std::io::Result<()> {
+    let head = format!("HTTP/1.1 {status} Said\r\ncontent-type: {kind}\r\nconnection: close");
     write!(stream, "{head}\r\ncontent-length: {}\r\n\r\n{answer}", answer.len())
 }

@@ -4,6 +4,7 @@ mod buffer;
 mod entry;
 pub(crate) mod environment;
 mod group;
+mod guard;
 mod record;
 mod system;
 
@@ -23,6 +24,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 pub(crate) use entry::{EndReason, Entry, State};
 pub(crate) use group::Group;
+pub(crate) use guard::{GUARDED, mark as guard_mark};
 use record::{Record, Recorded};
 
 use crate::ToolContext;

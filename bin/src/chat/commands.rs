@@ -187,7 +187,7 @@ impl Chat<'_> {
 /// Returns what the nodes of a workflow call: profiles, or providers with their models.
 fn models(workflow: &Workflow) -> Vec<String> {
     let mut found = Vec::new();
-    workflow.each_model(|_, NamedModel { profile, provider, model }| {
+    workflow.each_model(|_, NamedModel { profile, provider, model, .. }| {
         let named = profile.map(|profile| profile.as_str()).into_iter().chain(provider).chain(model);
         let named = named.collect::<Vec<_>>().join(" ");
         // A place that names nothing of its own asks a model that is named elsewhere.

@@ -244,6 +244,9 @@ pub(crate) fn in_words(call: &Call) -> String {
     if call.attempt > 1 || !call.failed_tries.is_empty() {
         text.push_str(&format!(" [{} failed tries]", call.failed_tries.len()));
     }
+    if let Some(from) = &call.fallback_from {
+        text.push_str(&format!(" (fallback from {from})"));
+    }
     if let Some(error) = &call.error {
         text.push_str(&format!(": {}", error_text(error)));
         return text;

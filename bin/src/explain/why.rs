@@ -1,6 +1,6 @@
 //! Why a thread failed: from its end inwards to the call that began it. Or what it waits for.
 
-use rethread::steps::{Call, CallKind, FailedTry, NodeDoes, NodeResult, StepOutcome};
+use rethread::steps::{Call, CallKind, FailedTry, NodeDoes, NodeResult, StepOutcome, WaitKind};
 use rethread::{ExecutionError, Seq, State, Status, ThreadId};
 use serde::Serialize;
 
@@ -156,7 +156,9 @@ pub(crate) fn in_words(state: &State, explained: &ExplainedThread, width: usize)
         let n_tries = if width == super::WHOLE { cause.tries.len() } else { TRIES_MAX };
         for failed in cause.tries.iter().rev().take(n_tries).rev() {
             let why = failed.error.as_ref().map_or_else(|| "its answer was lost".to_owned(), error_text);
-            let line = format!("{:indent$}    a try failed at seq {}, {why}", "", failed.seq);
+            let model = failed.model.as_ref().map(|model| format!(" of {model}")).unwrap_or_default();
+            let from = failed.fallback_from.as_ref().map(|from| format!(" (fallback from {from})")).unwrap_or_default();
+            let line = format!("{:indent$}    a try{model}{from} failed at seq {}, {why}", "", failed.seq);
             text.push_str(&format!("\n  {}", output::sanitize_indented(&line, width.saturating_sub(3))));
         }
         // The same words again say nothing new on the way inwards.
@@ -194,14 +196,21 @@ fn wrapped(text: &str, width: usize, indent: usize) -> impl Iterator<Item = Stri
 }
 
 fn waits_for(state: &State, explained: &ExplainedThread, width: usize) -> String {
+    let (root, mut has_question) = (explained.thread, false);
     let mut lines = Vec::new();
     if state.status() == Status::Paused {
-        let why = state.pause_reason().unwrap_or("paused by request");
-        lines.push(format!("  the end of its pause: {why}"));
+        let why = output::sanitize_lines(state.pause_reason().unwrap_or("paused by request"));
+        lines.push(format!("  the end of its pause: {}", why.replace('\n', "\n    ")));
     }
     for explained in explained.family() {
+        let paused = explained.steps.waits.iter().filter(|wait| wait.kind == WaitKind::Paused && wait.ended.is_none());
+        for reason in paused.filter_map(|wait| wait.reason.as_ref()).filter(|_| explained.thread != root) {
+            let reason = output::sanitize_lines(reason).replace('\n', "\n    ");
+            lines.push(format!("  the end of the pause of {}: {reason}", part_of(explained.thread)));
+        }
         let open = explained.steps.results().flat_map(NodeResult::calls).filter(|call| call.ended.is_none());
         for call in open.filter(|call| call.kind != CallKind::Branch) {
+            has_question |= call.kind == CallKind::Interaction;
             let whose = if call.kind == CallKind::Interaction {
                 format!(", id {}", call.id.key(explained.thread))
             } else {
@@ -214,6 +223,10 @@ fn waits_for(state: &State, explained: &ExplainedThread, width: usize) -> String
     }
     if state.is_ended() || lines.is_empty() {
         return String::new();
+    }
+    if !lines.iter().any(|line| line.contains("rethread resume ")) {
+        let asks = if has_question { "rethread respond ID, then " } else { "" };
+        lines.push(format!("  continue with: {asks}rethread resume {root}"));
     }
     format!("waits for\n{}", lines.join("\n"))
 }

@@ -84,7 +84,9 @@ impl Listener for Live {
     fn tried(&mut self, event: TryEvent) {
         if let (Some(error), Some(wait_ms)) = (event.error, event.wait_ms) {
             self.close();
-            note(&format!("attempt {} failed, next in {wait_ms} ms: {error}", event.attempt));
+            let model = event.model.map(|model| format!(" of {model}")).unwrap_or_default();
+            let from = event.fallback_from.map(|from| format!(" (fallback from {from})")).unwrap_or_default();
+            note(&format!("attempt {}{model}{from} failed, next in {wait_ms} ms: {error}", event.attempt));
         }
     }
 

@@ -1,8 +1,9 @@
 //! The output of the commands, and the exit codes of errors.
 
-use std::io::Write as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
 
+use rethread_events::marks::{marked, marked_json};
 use rethread_events::text::with_sources;
 use rethread_llm::profiles::ProfileError;
 use rethread_llm::{ErrorKind, LlmError};
@@ -39,13 +40,19 @@ fn misconfigured(error: &ProfileError) -> ExitCode {
 
 pub(super) fn print_json(value: &impl serde::Serialize) {
     match serde_json::to_string(value) {
-        Ok(text) => out(&(text + "\n")),
+        Ok(text) if std::io::stdout().is_terminal() => put(&format!("{}\n", marked_json(&text))),
+        Ok(text) => put(&(text + "\n")),
         Err(e) => note(&format!("error: the answer cannot be printed: {e}")),
     }
 }
 
-/// To stdout; a reader that went away is no fault of ours.
+/// To stdout, with visible marks for hidden characters on a terminal.
 pub(super) fn out(text: &str) {
+    if std::io::stdout().is_terminal() { put(&marked(text)) } else { put(text) }
+}
+
+/// To stdout; a reader that went away is no fault of ours.
+fn put(text: &str) {
     let mut stdout = std::io::stdout().lock();
     let _ = stdout.write_all(text.as_bytes());
     let _ = stdout.flush();
@@ -53,5 +60,5 @@ pub(super) fn out(text: &str) {
 
 /// To stderr.
 pub(super) fn note(text: &str) {
-    let _ = writeln!(std::io::stderr(), "{text}");
+    let _ = writeln!(std::io::stderr(), "{}", marked(text));
 }

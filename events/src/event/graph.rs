@@ -60,6 +60,9 @@ pub struct ConditionEvaluationCompleted {
     pub duration_ms: u64,
     /// Who counted the tokens.
     pub usage_source: UsageSource,
+    /// As in LLM_CALL_COMPLETED.
+    #[serde(default)]
+    pub fallback_from: Option<String>,
 }
 
 /// FORK_STARTED: branches are planned. Contains everything that later decisions about them need, so that a replay needs

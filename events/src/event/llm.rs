@@ -181,7 +181,8 @@ pub struct LlmCallRetried {
     pub model_profile: Option<Hash>,
 }
 
-/// LLM_TRY_FAILED: one try inside a call failed and the client will try again. Informational.
+/// LLM_TRY_FAILED: one try inside a call failed and the client will try again, with the same model or with a fallback.
+/// Informational.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 pub struct LlmTryFailed {
     /// The node that the call belongs to; the thread fills it in as it records the event.
@@ -194,6 +195,12 @@ pub struct LlmTryFailed {
     pub error: ExecutionError,
     /// The wait of the client before the next attempt.
     pub wait_ms: u64,
+    /// The model that was called, as `PROVIDER/MODEL`; absent if the client does not report it.
+    #[serde(default)]
+    pub model: Option<String>,
+    /// The model that failed before, as `PROVIDER/MODEL`, if this attempt was at a fallback of it.
+    #[serde(default)]
+    pub fallback_from: Option<String>,
 }
 
 /// LLM_REQUEST_CHANGED: what is sent to the model differs from what was asked for: what the model refuses is left out.
@@ -268,6 +275,9 @@ pub struct LlmCallCompleted {
     pub usage_source: UsageSource,
     /// Why the answer cannot be used: the model refused, or reached its limit before it wrote anything.
     pub unusable: Option<ExecutionError>,
+    /// The model that failed before, as `PROVIDER/MODEL`, if a fallback of it answered.
+    #[serde(default)]
+    pub fallback_from: Option<String>,
 }
 
 impl LlmCallCompleted {
@@ -287,6 +297,19 @@ pub struct LlmCallFailed {
     pub call_id: CallId,
     /// Why.
     pub error: ExecutionError,
+    /// The model of the last attempt, as `PROVIDER/MODEL`; absent if none was called, or the client does not report it.
+    #[serde(default)]
+    pub model: Option<String>,
+    /// The model that failed before, as `PROVIDER/MODEL`, if the last attempt was at a fallback of it.
+    #[serde(default)]
+    pub fallback_from: Option<String>,
+}
+
+impl LlmCallFailed {
+    /// Returns the failure of a call, for an error that no attempt at a model reported.
+    pub fn new(call_id: CallId, error: ExecutionError) -> Self {
+        Self { node_id: None, call_id, error, model: None, fallback_from: None }
+    }
 }
 
 /// LLM_EXECUTION_COMPLETED: the loop ended with an answer. The answer's text is that of the last message.
@@ -403,6 +426,9 @@ pub struct ContextSummaryCompleted {
     pub duration_ms: u64,
     /// Who counted the tokens.
     pub usage_source: UsageSource,
+    /// As in LLM_CALL_COMPLETED.
+    #[serde(default)]
+    pub fallback_from: Option<String>,
 }
 
 /// CONTEXT_SUMMARIZED: what was said between user messages is replaced by summaries; the originals stay in the log.

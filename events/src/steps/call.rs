@@ -2,12 +2,13 @@
 
 use serde::Serialize;
 
-use super::limits::TRIES_MAX;
+use super::limits::{TEXT_CHARS_MAX, TRIES_MAX};
 use super::outcome::StepOutcome;
 use crate::event::RequestChange;
 use crate::fault::ExecutionError;
 use crate::ids::{CallId, Seq, ThreadId, Time};
 use crate::message::Usage;
+use crate::text::shortened;
 
 /// The kind of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -72,6 +73,9 @@ pub struct Call {
     pub usage: Usage,
     /// Cost in billionths of a US dollar, where it is known.
     pub cost_nanousd: Option<u64>,
+    /// The model that failed before, as `PROVIDER/MODEL`, if a fallback of it made the last attempt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fallback_from: Option<String>,
     /// Whether the answer came from the cache of answers.
     pub cached: bool,
     /// The beginning of what was asked: arguments, a question, a condition.
@@ -104,6 +108,12 @@ pub struct FailedTry {
     pub error: Option<ExecutionError>,
     /// How long it was to be waited before the next.
     pub wait_ms: u64,
+    /// The model that was called, as `PROVIDER/MODEL`, if its client reports it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// The model that failed before, as `PROVIDER/MODEL`, if this was a try of a fallback of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fallback_from: Option<String>,
 }
 
 /// The end of a try that is followed by another.
@@ -123,7 +133,8 @@ impl TryEnd {
         if tries.len() >= TRIES_MAX {
             tries.remove(0);
         }
-        tries.push(FailedTry { number, began, seq, at, error, wait_ms: next_at.ms_since(at) });
+        let wait_ms = next_at.ms_since(at);
+        tries.push(FailedTry { number, began, seq, at, error, wait_ms, model: None, fallback_from: None });
         next_at.max(at)
     }
 }
@@ -146,6 +157,7 @@ impl Call {
             failed_tries: Vec::new(),
             usage: Usage::default(),
             cost_nanousd: None,
+            fallback_from: None,
             cached: false,
             asked: None,
             answered: None,
@@ -158,6 +170,14 @@ impl Call {
     /// Adds a try that failed, and is followed by another.
     pub(super) fn fail_try(&mut self, failed: TryEnd) {
         self.tried_at = failed.keep(self.tried_at, &mut self.failed_tries);
+    }
+
+    /// Adds the models of the last try that failed.
+    pub(super) fn name_last_try(&mut self, model: Option<&str>, fallback_from: Option<&str>) {
+        let text = |name: Option<&str>| name.map(|name| shortened(name, TEXT_CHARS_MAX));
+        if let Some(last) = self.failed_tries.last_mut() {
+            (last.model, last.fallback_from) = (text(model), text(fallback_from));
+        }
     }
 
     /// How long it took, in milliseconds; absent while it has not ended.

@@ -135,9 +135,9 @@ fn recover_call(state: &State, open: &OpenCall, clock: Time, around: &Env<'_>) -
 pub(super) fn close_call(state: &State, open: &OpenCall, error: &ExecutionError, now: Time) -> Vec<Event> {
     let error = error.clone();
     vec![match &open.kind {
-        CallKind::Model(open) => LlmCallFailed { node_id: None, call_id: open.call, error }.into(),
-        CallKind::Judge(open) => return judging::failed(state, open, error, now),
-        CallKind::Summary(open) => summaries::failed(open, error, now),
+        CallKind::Model(open) => LlmCallFailed::new(open.call, error).into(),
+        CallKind::Judge(open) => return judging::failed(state, open, LlmCallFailed::new(open.call, error), now),
+        CallKind::Summary(open) => summaries::failed(open, LlmCallFailed::new(open.call, error), now),
         CallKind::Processor(run) => ContextProcessingFailed { node_id: None, call_id: run.call, error }.into(),
         CallKind::Strategy(run) => StrategyDecisionFailed { node_id: None, call_id: run.call, error }.into(),
         CallKind::Guardrail(run) => return guardrails::failed(state, run.call, error),

@@ -14,8 +14,8 @@ use super::env::Env;
 use super::request::of_profile;
 use super::state::{ATTEMPTS_MAX, Judging, JudgingStage, State};
 use crate::event::{
-    ConditionEvaluationCompleted, ConditionEvaluationRequested, Event, LlmCallCompleted, ModelChoice, Warning,
-    WarningCode,
+    ConditionEvaluationCompleted, ConditionEvaluationRequested, Event, LlmCallCompleted, LlmCallFailed, ModelChoice,
+    Warning, WarningCode,
 };
 use crate::expression::Context;
 use crate::fault::{ErrorKind, ExecutionError};
@@ -118,7 +118,7 @@ fn verdict_for(state: &State, judging: &Judging, edge: &Edge) -> Option<EdgeOutc
 /// The events that an answer to the open call leads to.
 pub(super) fn answered(state: &State, open: &ModelCall, answer: LlmCallCompleted, now: Time) -> Vec<Event> {
     if let Err(error) = check::answer(&answer.message) {
-        return failed(state, open, error, now);
+        return failed(state, open, LlmCallFailed::new(open.call, error), now);
     }
     let text = answer.message.joined_text();
     let error = match answer.finish_reason {
@@ -143,24 +143,26 @@ pub(super) fn answered(state: &State, open: &ModelCall, answer: LlmCallCompleted
         model: answer.model,
         duration_ms: answer.duration_ms,
         usage_source: answer.usage_source,
+        fallback_from: answer.fallback_from,
     };
     with_warning(state, completed)
 }
 
 /// The events of a call that failed.
-pub(super) fn failed(state: &State, open: &ModelCall, error: ExecutionError, now: Time) -> Vec<Event> {
+pub(super) fn failed(state: &State, open: &ModelCall, failed: LlmCallFailed, now: Time) -> Vec<Event> {
     let completed = ConditionEvaluationCompleted {
         node_id: None,
         call_id: open.call,
         verdict: None,
         answer: String::new(),
-        error: Some(error),
+        error: Some(failed.error),
         usage: Usage::default(),
         cost_nanousd: None,
         prices: None,
-        model: None,
+        model: failed.model,
         duration_ms: now.ms_since(open.requested_at),
         usage_source: UsageSource::default(),
+        fallback_from: failed.fallback_from,
     };
     with_warning(state, completed)
 }

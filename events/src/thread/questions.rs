@@ -73,7 +73,7 @@ pub(super) fn closed(
     error: &ExecutionError,
 ) -> Vec<Event> {
     let failed = UserInteractionFailed { node_id: None, interaction_id: ask.id, reason, detail, by: None }.into();
-    let call = ask.llm_call.map(|call| LlmCallFailed { node_id: None, call_id: call, error: error.clone() }.into());
+    let call = ask.llm_call.map(|call| LlmCallFailed::new(call, error.clone()).into());
     std::iter::once(failed).chain(call).collect()
 }
 
@@ -154,7 +154,7 @@ fn relayed(state: &State, ask: &OpenCall, around: &Env<'_>) -> Option<Event> {
         }
         Err(why) => {
             let error = ExecutionError::new(ErrorKind::MalformedResponse, why);
-            LlmCallFailed { node_id: None, call_id: call.call, error }.into()
+            LlmCallFailed::new(call.call, error).into()
         }
     })
 }

@@ -32,8 +32,8 @@ pub(super) fn reported(state: &State, attempt: u32, event: CallEvent, around: &E
             _ => vec![model_completed(answer)],
         }),
         CallEvent::LlmCallFailed(failed) => of_model(&failed.error.message).map(|(open, model)| match open.kind {
-            CallKind::Judge(_) => judging::failed(state, model, failed.error, around.now),
-            CallKind::Summary(_) => vec![summaries::failed(model, failed.error, around.now)],
+            CallKind::Judge(_) => judging::failed(state, model, failed, around.now),
+            CallKind::Summary(_) => vec![summaries::failed(model, failed, around.now)],
             _ => vec![failed.into()],
         }),
         CallEvent::LlmTryFailed(failed) => return if_open(state, OpenCall::model, call, attempt, failed.into()),

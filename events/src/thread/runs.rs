@@ -244,7 +244,7 @@ fn interrupted(state: &State, now: Time) -> Vec<Event> {
     let error = || ExecutionError::new(ErrorKind::Interrupted, INTERRUPTED);
     match &agent_loop.stage {
         Stage::Asking(call) if !agent_loop.request.relay => {
-            vec![LlmCallFailed { node_id: None, call_id: *call, error: error() }.into()]
+            vec![LlmCallFailed::new(*call, error()).into()]
         }
         Stage::Tools(_) => {
             let calls = state.calls.in_order().into_iter().filter(|open| open.is_wanted() && !open.is_of_tool());

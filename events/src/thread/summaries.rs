@@ -18,7 +18,7 @@ use super::{check, env::Env};
 use crate::codec::SharedList;
 use crate::event::{
     ContextItem, ContextSummarized, ContextSummaryCompleted, ContextSummaryRequested, Event, LlmCallCompleted,
-    ModelChoice,
+    LlmCallFailed, ModelChoice,
 };
 use crate::fault::{ErrorKind, ExecutionError};
 use crate::ids::{NodeId, Time};
@@ -256,7 +256,7 @@ pub(super) fn answered(open: &ModelCall, answer: LlmCallCompleted, now: Time) ->
     let text = answer.message.joined_text();
     let no_text = || ExecutionError::new(ErrorKind::MalformedResponse, "the model wrote no summary");
     let error = match (check::answer(&answer.message), answer.finish_reason) {
-        (Err(error), _) => return failed(open, error, now),
+        (Err(error), _) => return failed(open, LlmCallFailed::new(open.call, error), now),
         (Ok(()), FinishReason::ContentFilter) => {
             let message = "the provider's content filter stopped the summary";
             Some(ExecutionError::new(ErrorKind::ContentFilter, message))
@@ -276,23 +276,25 @@ pub(super) fn answered(open: &ModelCall, answer: LlmCallCompleted, now: Time) ->
         model: answer.model,
         duration_ms: answer.duration_ms,
         usage_source: answer.usage_source,
+        fallback_from: answer.fallback_from,
     }
     .into()
 }
 
 /// The event of a summary that could not be had.
-pub(super) fn failed(open: &ModelCall, error: ExecutionError, now: Time) -> Event {
+pub(super) fn failed(open: &ModelCall, failed: LlmCallFailed, now: Time) -> Event {
     ContextSummaryCompleted {
         node_id: None,
         call_id: open.call,
         summary: None,
-        error: Some(error),
+        error: Some(failed.error),
         usage: Usage::default(),
         cost_nanousd: None,
         prices: None,
-        model: None,
+        model: failed.model,
         duration_ms: now.ms_since(open.requested_at),
         usage_source: UsageSource::default(),
+        fallback_from: failed.fallback_from,
     }
     .into()
 }

@@ -501,7 +501,16 @@ fn of_models() -> Vec<Event> {
             model_profile: Some(Hash::from_bytes([0xab; 32])),
         }
         .into(),
-        LlmTryFailed { node_id: Some("ask".into()), call_id: CALL, try_number: 1, error: error(), wait_ms: 250 }.into(),
+        LlmTryFailed {
+            node_id: Some("ask".into()),
+            call_id: CALL,
+            try_number: 1,
+            error: error(),
+            wait_ms: 250,
+            model: Some("openai_chat/m".into()),
+            fallback_from: Some("anthropic/m".into()),
+        }
+        .into(),
         LlmRequestChanged {
             node_id: Some("ask".into()),
             call_id: CALL,
@@ -534,9 +543,17 @@ fn of_models() -> Vec<Event> {
             details: Some(json!({"refusal": {"category": "c"}}).into()),
             usage_source: UsageSource::Counted,
             unusable: Some(error()),
+            fallback_from: Some("anthropic/m".into()),
         }
         .into(),
-        LlmCallFailed { node_id: Some("ask".into()), call_id: CALL, error: error() }.into(),
+        LlmCallFailed {
+            node_id: Some("ask".into()),
+            call_id: CALL,
+            error: error(),
+            model: Some("openai_chat/m".into()),
+            fallback_from: Some("anthropic/m".into()),
+        }
+        .into(),
         LlmExecutionCompleted {
             context_call_id: Some(CALL),
             value: Some(json!({ "total": 3 }).into()),
@@ -834,6 +851,7 @@ fn of_graphs() -> Vec<Event> {
             model: Some("m-1".into()),
             duration_ms: 8,
             usage_source: UsageSource::Counted,
+            fallback_from: Some("anthropic/m".into()),
         }
         .into(),
         ForkStarted {
@@ -942,6 +960,7 @@ fn of_graphs() -> Vec<Event> {
             model: Some("small".into()),
             duration_ms: 900,
             usage_source: UsageSource::Counted,
+            fallback_from: Some("anthropic/m".into()),
         }
         .into(),
         LimitRaised {

@@ -44,3 +44,35 @@ async fn last_error_of_the_fallbacks_is_reported() {
     let (result, _) = ask(failing("overloaded", 0), vec![failing("quota", 0)]).await;
     assert_eq!(result.unwrap_err().kind, ErrorKind::Quota);
 }
+
+/// Keeps what is said of attempts.
+#[derive(Default)]
+struct Tries(Vec<String>);
+
+impl Listener for Tries {
+    fn tried(&mut self, event: TryEvent) {
+        let TryEvent { attempt, error, wait_ms, model, fallback_from, .. } = event;
+        let error = error.map(|error| error.kind.to_string());
+        self.0.push(format!("{attempt} {model:?} from {fallback_from:?}: {error:?} {wait_ms:?}"));
+    }
+}
+
+#[tokio::test]
+async fn every_attempt_before_a_fallback_is_reported() {
+    let others = vec![
+        (failing("server", 0), "b".to_owned()),
+        (Arc::new(Mock::saying("hello")) as Arc<dyn Client>, "c".to_owned()),
+    ];
+    let client = Fallback::new(failing("overloaded", 0), others);
+    let request = Request::new("a", vec![Arc::new(Message::text(Role::User, "hi"))]);
+    let mut tries = Tries::default();
+    let response = client.call(&request, CallContext::new("", &mut tries)).await.unwrap();
+    assert_eq!(response.fallback_from.as_deref(), Some("mock/b"));
+    assert_eq!(
+        tries.0,
+        [
+            r#"1 Some("mock/a") from None: Some("overloaded") Some(0)"#,
+            r#"2 Some("mock/b") from Some("mock/a"): Some("server") Some(0)"#,
+        ]
+    );
+}

@@ -3,8 +3,10 @@
 use regex::Regex;
 use rethread_events::json::Json;
 use rethread_events::message::{FinishReason, Usage};
+use rethread_events::workflow::Faults;
 use serde::{Deserialize, Serialize};
 
+use super::faults::pattern;
 use crate::error::{ErrorKind, LlmError, model_kind};
 use crate::request::Request;
 
@@ -111,40 +113,29 @@ pub struct MockError {
     pub after_chunks: usize,
 }
 
-impl MockScript {
-    /// The script in a text of YAML or JSON.
-    ///
-    /// # Errors
-    /// [`ScriptError::Syntax`] with line and column.
-    pub fn parse(text: &str) -> Result<Self, ScriptError> {
-        serde_saphyr::from_str(text).map_err(|e| ScriptError::Syntax { why: e.to_string() })
+/// A script that cannot be followed. Its text has a line for each fault.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScriptError {
+    /// The file of the script, where it has one.
+    pub file: Option<String>,
+    /// Everything that is wrong with it.
+    pub faults: Faults,
+}
+
+impl std::fmt::Display for ScriptError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (i, fault) in self.faults.0.iter().enumerate() {
+            let line = if i > 0 { "\n" } else { "" };
+            match &self.file {
+                Some(file) => write!(f, "{line}{file}:{fault}")?,
+                None => write!(f, "{line}{fault}")?,
+            }
+        }
+        Ok(())
     }
 }
 
-/// A script that cannot be followed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ScriptError {
-    /// A pattern is no regular expression.
-    #[error("answers[{index}].match is not a regular expression: {why}")]
-    Pattern {
-        /// Which answer.
-        index: usize,
-        /// The fault.
-        why: String,
-    },
-    /// It is neither YAML nor JSON, or has a field that no script has.
-    #[error("invalid script: {why}")]
-    Syntax {
-        /// The fault, and its place.
-        why: String,
-    },
-    /// An answer without anything in it.
-    #[error("answers[{index}] is empty: give text, chunks, reasoning, refusal, tool_calls or error")]
-    Empty {
-        /// Which answer.
-        index: usize,
-    },
-}
+impl std::error::Error for ScriptError {}
 
 impl MockError {
     pub(super) fn to_error(&self) -> LlmError {
@@ -170,7 +161,17 @@ impl MockAnswer {
         self.text.iter().flat_map(|text| text.split_inclusive(' ')).map(str::to_owned).collect()
     }
 
-    fn has_condition(&self) -> bool {
+    /// Whether there is nothing in it.
+    pub(super) fn is_empty(&self) -> bool {
+        self.full_text().is_none()
+            && self.reasoning.is_none()
+            && self.refusal.is_none()
+            && self.tool_calls.is_empty()
+            && self.error.is_none()
+    }
+
+    /// Whether it answers only some calls.
+    pub(super) fn has_condition(&self) -> bool {
         self.call.is_some() || self.pattern.is_some() || self.for_model.is_some()
     }
 }
@@ -186,23 +187,11 @@ pub(super) struct Compiled {
 
 impl Compiled {
     pub(super) fn new(script: MockScript) -> Result<Self, ScriptError> {
-        let mut patterns = Vec::with_capacity(script.answers.len());
-        for (index, answer) in script.answers.iter().enumerate() {
-            if answer.full_text().is_none()
-                && answer.reasoning.is_none()
-                && answer.refusal.is_none()
-                && answer.tool_calls.is_empty()
-                && answer.error.is_none()
-            {
-                return Err(ScriptError::Empty { index });
-            }
-            patterns.push(match &answer.pattern {
-                None => None,
-                Some(pattern) => {
-                    Some(Regex::new(pattern).map_err(|e| ScriptError::Pattern { index, why: e.to_string() })?)
-                }
-            });
+        let faults = Faults(script.flaws());
+        if !faults.0.is_empty() {
+            return Err(ScriptError { file: None, faults });
         }
+        let patterns: Vec<_> = script.answers.iter().map(|answer| pattern(answer).and_then(Result::ok)).collect();
         let in_order = script
             .answers
             .iter()

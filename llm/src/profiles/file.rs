@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rethread_events::expression::nearest;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::{ProfileError, Profiles, check, read_small};
+use crate::error::with_nearest;
 use crate::models::ModelTable;
 use crate::profile::Profile;
 
@@ -114,15 +114,5 @@ fn without_value(message: &str) -> String {
     match message.strip_prefix("unknown variant `").and_then(|rest| rest.split_once("`, expected ")) {
         Some((_, expected)) => format!("unknown value, expected {expected}"),
         None => message.to_owned(),
-    }
-}
-
-/// The message of a parser about a key that it does not know, with the key that was probably meant.
-fn with_nearest(message: String) -> String {
-    let Some((_, rest)) = message.split_once("unknown field `") else { return message };
-    let Some((name, known)) = rest.split_once("`, expected ") else { return message };
-    match nearest(name, known.split('`').skip(1).step_by(2)) {
-        Some(meant) => format!("{} (did you mean `{meant}`?)", message.trim_end()),
-        None => message,
     }
 }

@@ -7,12 +7,13 @@ use crate::answers::{AnswerStore, Cached};
 use crate::client::Client;
 use crate::fallback::Fallback;
 use crate::limit::Limited;
-use crate::mock::{Mock, MockScript};
+use crate::mock::{Mock, MockScript, ScriptError};
 use crate::models::{KnownModels, ModelFacts};
 use crate::profile::{CacheProfile, Profile};
 use crate::provider::Provider;
 use crate::relay::HumanRelay;
 use crate::retry::Retrying;
+use rethread_events::text;
 
 impl Profiles {
     pub(super) fn make(&self, name: &str, profile: &Profile) -> Result<Arc<dyn Client>, ProfileError> {
@@ -89,6 +90,16 @@ impl Profiles {
         Ok(store)
     }
 
+    /// Returns why a model of a profile that follows a script, its own or that of a fallback, cannot answer. `None` if it
+    /// can.
+    pub fn script_fault(&self, name: &str) -> Option<String> {
+        let profile = self.profiles.get(name)?;
+        let all = std::iter::once(name).chain(profile.fallback.iter().map(String::as_str));
+        let mocks = all.filter_map(|name| Some((name, self.profiles.get(name)?)));
+        let mut mocks = mocks.filter(|(_, profile)| profile.provider == Provider::Mock);
+        mocks.find_map(|(name, profile)| mock(name, profile).err()).map(|error| text::with_sources(&error))
+    }
+
     /// The client that makes one attempt.
     fn single_attempt(
         &self,
@@ -97,19 +108,7 @@ impl Profiles {
         known: &Arc<KnownModels>,
     ) -> Result<Arc<dyn Client>, ProfileError> {
         match profile.provider {
-            Provider::Mock => {
-                let fault = |source| ProfileError::Script { profile: name.into(), source };
-                let script = match (&profile.script, &profile.script_file) {
-                    (Some(script), _) => Some(script.clone()),
-                    (None, Some(path)) => Some(MockScript::parse(&read_small(path)?).map_err(fault)?),
-                    (None, None) => None,
-                };
-                let mock = match script {
-                    Some(script) => Mock::new(script).map_err(fault)?,
-                    None => Mock::saying("This is the mock model: give it a script."),
-                };
-                Ok(Arc::new(mock))
-            }
+            Provider::Mock => Ok(Arc::new(mock(name, profile)?)),
             Provider::Human => match &self.relay {
                 Some(relay) => Ok(Arc::new(HumanRelay::new(Arc::clone(relay)))),
                 None => Err(ProfileError::Value {
@@ -151,4 +150,20 @@ fn origin(profile: &Profile, base: &str) -> String {
         origin += &format!(" {model_facts:?}");
     }
     origin
+}
+
+/// The mock of a profile, which follows its script.
+fn mock(name: &str, profile: &Profile) -> Result<Mock, ProfileError> {
+    let fault = |source| ProfileError::Script { profile: name.into(), source };
+    let script = match (&profile.script, &profile.script_file) {
+        (Some(script), _) => script.clone(),
+        (None, Some(path)) => {
+            let text = read_small(path)
+                .map_err(|error| ProfileError::NoScript { profile: name.into(), source: Box::new(error) })?;
+            let of_file = |error| fault(ScriptError { file: Some(path.display().to_string()), ..error });
+            MockScript::parse(&text).map_err(of_file)?
+        }
+        (None, None) => return Ok(Mock::saying("This is the mock model: give it a script.")),
+    };
+    Mock::new(script).map_err(fault)
 }

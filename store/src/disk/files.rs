@@ -81,6 +81,16 @@ impl Files {
         self.root.as_ref().map_or(Ok(()), |root| root.check_in_place())
     }
 
+    /// Has [`Files::check_in_place`] compare a file or folder of the log, too.
+    pub(crate) fn hold(&self, part: &Path) -> Result<(), StoreError> {
+        self.root.as_ref().filter(|_| !self.only_reads).map_or(Ok(()), |root| root.hold(part))
+    }
+
+    /// As above, for what is about to take the place of a part that is held.
+    pub(crate) fn hold_also(&self, part: &Path, next: &Path) -> Result<(), StoreError> {
+        self.root.as_ref().filter(|_| !self.only_reads).map_or(Ok(()), |root| root.hold_also(part, next))
+    }
+
     /// A path for libraries that take no handle. It leads to the opened folder, where the system has such paths.
     pub(crate) fn path_for_library(&self, path: &Path) -> PathBuf {
         self.root.as_ref().map_or_else(|| path.into(), |root| root.path_for_library(path))

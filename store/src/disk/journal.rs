@@ -123,6 +123,7 @@ impl Journal {
         care: &mut DamagePolicy,
     ) -> Result<(Self, Vec<Recovered>), StoreError> {
         let files = [access.open(&dir.join(NAMES[0]))?, access.open(&dir.join(NAMES[1]))?];
+        files.iter().try_for_each(|file| access.hold(file.path()))?;
         let (mut found, mut ready_bytes) = (Vec::new(), [0; 2]);
         for (index, file) in files.iter().enumerate() {
             let failed = |source| failed(file.path(), source);

@@ -129,11 +129,17 @@ impl Packs {
         Ok(())
     }
 
+    /// Has [`Files::check_in_place`] compare the folder of the packs, if there is one.
+    pub(crate) fn hold(&self) -> Result<(), StoreError> {
+        if self.files.is_there(&self.dir)? { self.files.hold(&self.dir) } else { Ok(()) }
+    }
+
     /// Begins to write chunks. What an earlier attempt left after the end is freed first, except what is `used`.
     pub(crate) fn begin(
         &self,
         used: impl FnOnce() -> Result<Vec<ChunkLocation>, StoreError>,
     ) -> Result<PackWriter<'_>, StoreError> {
+        self.check_end()?;
         let end = *self.end.lock();
         let last = self.numbers()?.pop_last().unwrap_or_default();
         let is_more = last > end.pack || self.bytes(end.pack)? > end.offset;
@@ -169,6 +175,7 @@ impl Packs {
         if let Some(log) = self.dir.parent() {
             self.files.sync_dir(log)?;
         }
+        self.files.hold(&self.dir)?;
         Ok(file)
     }
 }

@@ -84,6 +84,7 @@ pub(crate) fn recover(
     }
     let packs = Packs::new(dir, files.clone(), watermark.packs);
     care.or_default(packs.check_end())?;
+    packs.hold()?;
     if !files.only_reads() {
         // From here on, the journal may overwrite what is in sled by this watermark.
         index.sync_file()?;
@@ -129,7 +130,11 @@ fn open_index(
         // Sled would begin an empty one.
         true => Err(StoreError::Damaged(damage(&file, "the file is missing"))),
         false if files.only_reads() => Index::open_copy(&dir, cache_bytes, files.clone()),
-        false => Index::open(&dir, cache_bytes, files.clone()),
+        false => Index::open(&dir, cache_bytes, files.clone()).and_then(|index| {
+            files.hold(&dir)?;
+            files.hold(&file)?;
+            Ok(index)
+        }),
     };
     opened.or_else(|error| {
         care.report_error(error.clone())?;

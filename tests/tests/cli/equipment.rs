@@ -254,6 +254,63 @@ fn isolated_command_ends_with_the_killed_program() {
     }
 }
 
+/// Waits until nothing is written to the files any more.
+fn wait_until_still(files: &[std::path::PathBuf]) {
+    let sizes = || files.iter().map(|file| std::fs::metadata(file).map_or(0, |found| found.len())).collect::<Vec<_>>();
+    let limit = Instant::now() + HANG;
+    loop {
+        let before = sizes();
+        std::thread::sleep(Duration::from_millis(500));
+        if sizes() == before {
+            return;
+        }
+        assert!(Instant::now() < limit, "a process runs on");
+    }
+}
+
+/// A line that writes to two files for ever, from its group and from one that left it.
+fn beats(name: &str) -> String {
+    let beats = |name: &str| format!("while echo x >> {name}; do sleep 0.01; done");
+    format!("setsid sh -c '{}' & {}", beats(&format!("{name}-away")), beats(name))
+}
+
+#[test]
+fn nothing_outlives_the_killed_program_without_isolation() {
+    let scene = Scene::new();
+    std::fs::create_dir_all(scene.file("workspace")).unwrap();
+    if servers(&scene).is_none() {
+        return;
+    }
+    let server = scene.file("server.py");
+    let line = format!("cd workspace; {} & exec python3 {}", beats("server"), server.display());
+    let config = json!({ "mcpServers": { "shop": { "command": "sh", "args": ["-c", line], "isolation": false } } });
+    scene.write("beating.json", config.to_string());
+    let call = |tool: &'static str, name: &str| (tool, json!({ "command": beats(name) }));
+    let steps = [call("start_process", "started"), ("shop__echo", json!({ "text": "up" })), call("run_command", "run")];
+    scene.write("beats.json", calls("run_command start_process shop__echo", &steps));
+    let words = "run beats.json --allow-commands --allow-shell --no-isolate-commands --workspace workspace --mcp beating.json --jsonl";
+    let files: Vec<_> = ["server", "server-away", "started", "started-away", "run", "run-away"]
+        .iter()
+        .map(|name| scene.file(&format!("workspace/{name}")))
+        .collect();
+    for ends in ["KILL", "INT"] {
+        let running = Running::start(scene.command(words.split(' ')));
+        let limit = Instant::now() + HANG;
+        while !files.iter().all(|file| std::fs::metadata(file).is_ok_and(|found| found.len() > 20)) {
+            assert!(Instant::now() < limit, "not all began: {files:?}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        if ends == "KILL" {
+            running.kill();
+        } else {
+            running.signal("INT");
+            running.end().code(130);
+        }
+        wait_until_still(&files);
+        files.iter().for_each(|file| std::fs::remove_file(file).unwrap());
+    }
+}
+
 /// As another user where this one is root.
 #[test]
 fn command_of_another_user_is_isolated() {

@@ -16,6 +16,7 @@ mod debugging;
 mod ends;
 mod equipment;
 mod explain;
+mod fallbacks;
 mod families;
 mod gates;
 mod gc;
@@ -40,6 +41,7 @@ mod spending;
 mod terminal;
 mod usage;
 mod validate;
+mod waits;
 
 const GREETING: &str = r#"
 version: "1"

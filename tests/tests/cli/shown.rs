@@ -46,6 +46,34 @@ fn hidden_characters_are_marked_on_terminals() {
 }
 
 #[test]
+fn exported_content_is_marked_on_a_terminal_and_unchanged_in_a_file() {
+    const ALL: &str = "\u{202e}bidi \u{200b}zero \u{e0041}tag \u{9b}31mc1";
+    let scene = Scene::new();
+    let llm = json!({
+        "provider": "mock", "model": "m", "user_prompt": ALL, "extra": { "script": { "answers": [{ "text": ALL }] } },
+    });
+    let workflow = json!({ "version": "1", "name": "hidden", "nodes": [{ "id": "a", "llm": llm }] });
+    // YAML refuses this one unless it is written as an escape.
+    scene.write("w.json", workflow.to_string().replace('\u{9b}', "\\u009b"));
+    scene.run("run w.json --quiet").ok();
+    let hidden = ['\u{202e}', '\u{200b}', '\u{e0041}', '\u{9b}'];
+    let call = scene.run("events last --jsonl --type LLM_CALL_REQUESTED").ok().lines()[0]["seq"].clone();
+    for words in
+        ["export last --quiet", "export --all --quiet", &format!("show last --call {call}"), "events last --jsonl"]
+    {
+        let plain = scene.run(words).ok().stdout;
+        assert!(hidden.iter().all(|c| plain.contains(*c)), "{words}: data is unchanged in a pipe: {plain}");
+        let shown = scene.run_on_terminal(&[], words).ok();
+        assert!(!shown.stdout.contains(hidden), "{words}: {shown}");
+        assert!(shown.stdout.contains("\\u202e") && shown.stdout.contains("\\u009b"), "{words}: {shown}");
+    }
+    scene.run("export last --quiet --output out.jsonl").ok();
+    let written = std::fs::read_to_string(scene.file("out.jsonl")).unwrap();
+    assert_eq!(written, scene.run("export last --quiet").ok().stdout);
+    scene.run("import out.jsonl --data-dir other").ok();
+}
+
+#[test]
 fn hidden_characters_of_the_log_of_a_server_are_marked() {
     let scene = Scene::new();
     scene.write(

@@ -146,3 +146,75 @@ fn out_of_range_number_is_refused_with_its_place() {
         scene.run(command).code(2).silent();
     }
 }
+
+/// A workflow whose mock has this script, and its node.
+fn scripted(script: &str) -> String {
+    format!(
+        "version: '1'\nname: w\nnodes:\n  - id: a\n    llm:\n      provider: mock\n      model: m\n      user_prompt: hi\n      extra:\n        script:\n{script}"
+    )
+}
+
+#[test]
+fn mock_script_faults_are_reported_with_their_places() {
+    let scene = Scene::new();
+    let script = "          answers:\n            - {txt: hi}\n            - {text: hi, match: '('}\n            - {error: {kind: overlaoded}}\n            - {}\n            - {tool_calls: [{nmae: x}]}\n          otherwise: {text: hi, match: x}\n          repaet: true\n";
+    scene.write("w.yaml", scripted(script));
+    let faults = [
+        (12, "answers[0].txt: unknown field `txt`"),
+        (12, "(did you mean `text`?)"),
+        (13, "answers[1].match: is not a regular expression: unclosed group"),
+        (14, "answers[2].error.kind: unknown variant `overlaoded`"),
+        (14, "(did you mean `overloaded`?)"),
+        (15, "answers[3]: is empty"),
+        (16, "answers[4].tool_calls[0].nmae: unknown field `nmae`"),
+        (17, "otherwise: has a condition, which has no effect here"),
+        (18, "repaet: unknown field `repaet`"),
+        (18, "(did you mean `repeat`?)"),
+    ];
+    for command in ["validate w.yaml", "validate w.yaml --no-config", "run w.yaml"] {
+        let ran = scene.run(command);
+        // `panicked` is among the kinds of errors that are listed.
+        assert_eq!(ran.code, Some(3), "{ran}");
+        for (line, fault) in faults {
+            let place = format!("w.yaml:{line}:");
+            let is_said = ran.stderr.lines().any(|said| said.contains(&place) && said.contains(fault));
+            assert!(is_said, "{place} `{fault}` is missing: {ran}");
+            assert!(ran.stderr.contains("nodes[0].llm.extra.script.answers[0].txt"), "{ran}");
+        }
+    }
+    assert!(scene.run("validate w.yaml --json").code(3).json()[0]["faults"].as_array().unwrap().len() >= 7);
+    scene.write("w.yaml", scripted("          answers: [{text: hi}]\n"));
+    scene.run("validate w.yaml").ok();
+}
+
+#[test]
+fn script_file_of_a_profile_is_checked_with_its_lines() {
+    let scene = Scene::new();
+    scene.write("w.yaml", "version: '1'\nname: w\nnodes: [{id: a, llm: {profile_id: main, user_prompt: hi}}]\n");
+    scene.write("other.yaml", "version: '1'\nname: w\nnodes: [{id: a, llm: {profile_id: fast, user_prompt: hi}}]\n");
+    let config = format!(
+        "{CONFIGURATION}[profiles.main]\nprovider = 'mock'\nfallback = ['last']\n[profiles.last]\nprovider = 'mock'\nscript_file = 'script.yaml'\n"
+    );
+    scene.write("rethread.toml", config);
+    for command in ["validate w.yaml", "run w.yaml"] {
+        scene.run(command).code(3).says("profile `last`: script_file: cannot read script.yaml");
+    }
+    scene.write("script.yaml", "answers:\n  - {text: hi}\n  - {txt: hi}\n  - {text: hi, match: '['}\n");
+    for command in ["validate w.yaml", "run w.yaml"] {
+        scene
+            .run(command)
+            .code(3)
+            .says("answers[1].txt: unknown field `txt`")
+            .says("did you mean `text`?")
+            .says("script.yaml:3:")
+            .says("script.yaml:4:")
+            .says("answers[2].match: is not a regular expression");
+    }
+    scene.write("script.yaml", "answers: [\n");
+    scene.run("validate w.yaml").code(3).says("script.yaml:");
+    // Another profile works meanwhile.
+    scene.run("validate other.yaml").ok();
+    scene.run("run other.yaml --quiet").ok();
+    scene.write("script.yaml", "answers: [{text: 42}]\n");
+    scene.run("validate w.yaml").ok();
+}

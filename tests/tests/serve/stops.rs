@@ -109,6 +109,22 @@ fn server_of_a_moved_log_is_not_ready_and_writes_nowhere_else() {
 }
 
 #[test]
+fn server_whose_index_alone_is_moved_acknowledges_nothing_until_it_is_back() {
+    let place = Place::new();
+    let (thread, id) = place.asking();
+    let (index, elsewhere) = (place.scene.data_dir().join("index"), place.scene.file("elsewhere"));
+    std::fs::rename(&index, &elsewhere).unwrap();
+    place.get("/health/ready").problem(503, "log-moved");
+    let respond = format!("/v1/interactions/{id}/respond");
+    place.post(&respond, &json!({ "answer": "yes" })).problem(503, "log-moved");
+    assert!(!index.exists());
+    std::fs::rename(&elsewhere, &index).unwrap();
+    place.get("/health/ready").is(200);
+    place.post(&respond, &json!({ "answer": "yes" })).is(200);
+    assert_eq!(place.at_rest(&thread)["status"], "completed");
+}
+
+#[test]
 fn server_whose_log_is_removed_acknowledges_nothing() {
     let place = Place::new();
     let (_, id) = place.asking();

@@ -20,7 +20,7 @@ use rethread_events::fault::{ErrorKind, ExecutionError};
 use tokio::process::{Child, Command};
 
 use crate::Workspace;
-use crate::process::Group;
+use crate::process::{GUARDED, Group, guard_mark};
 
 /// Restrictions of the system on commands, MCP servers and all that they start.
 ///
@@ -135,10 +135,12 @@ impl Isolation {
             return bubblewrap::spawn(self, launch, workspace).await.map_err(refused);
         }
         let program = launch.program.to_string_lossy().into_owned();
+        let mut launch = launch;
+        launch.environment.push((GUARDED.into(), guard_mark().into()));
         let child = launch.start().map_err(|error| {
             ExecutionError::new(ErrorKind::Failed, format!("`{program}` cannot be started: {error}"))
         })?;
-        let group = Group::of(&child)?;
+        let group = Group::guarded(&child)?;
         Ok((child, group))
     }
 }

@@ -5,8 +5,8 @@ mod readable;
 mod traced_http;
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -15,7 +15,8 @@ use rethread_events::text::{is_loopback, with_sources};
 use rmcp::RoleClient;
 use rmcp::model::{ClientRequest, PingRequest, ProtocolVersion};
 use rmcp::service::{
-    ClientInitializeError, ClientLifecycleMode, Peer, RunningService, ServiceError, serve_client_with_lifecycle,
+    ClientInitializeError, ClientLifecycleMode, Peer, RunningService, RunningServiceCancellationToken, ServiceError,
+    serve_client_with_lifecycle,
 };
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
@@ -38,6 +39,8 @@ const MESSAGE_BYTES_MAX: usize = 32 * 1024 * 1024;
 const STDERR_BYTES_MAX: usize = 2 * 1024;
 /// How long that is waited for when it does not work.
 const STDERR_WAIT: Duration = Duration::from_millis(300);
+/// How long the output of a process that has ended is read.
+const READ_MAX: Duration = Duration::from_millis(300);
 /// How long a server has to end by itself when its input is closed, and again when it is asked to.
 const END: Duration = Duration::from_millis(800);
 
@@ -47,7 +50,7 @@ pub(super) struct Connection {
     service: tokio::sync::Mutex<Option<RunningService<RoleClient, Handler>>>,
     pub(super) peer: Peer<RoleClient>,
     pub(super) calls: Arc<Calls>,
-    process: Mutex<Option<Process>>,
+    process: Arc<Mutex<Option<Process>>>,
     /// Whether a call was given up since the last response.
     is_suspect: AtomicBool,
 }
@@ -103,7 +106,13 @@ impl Connection {
         let listening = tokio::spawn(listen(stderr, server.config.name.clone(), Arc::clone(&stderr_text)));
         let stdout = BufReader::new(Lines::new(stdout, MESSAGE_BYTES_MAX));
         let (handler, calls) = Handler::new(server);
-        let service = match serve_client_with_lifecycle(handler, (stdout, stdin), lifecycle()).await {
+        let process_ended = group.leader_ends();
+        // A child of a server that has ended may hold its output open.
+        let served = tokio::select! {
+            served = serve_client_with_lifecycle(handler, (stdout, stdin), lifecycle()) => served,
+            () = lost(group.leader_ends()) => return Err(ended(&stderr_text.lock())),
+        };
+        let service = match served {
             Ok(service) => service,
             Err(error) => {
                 // What it said last may still be on its way, and is mostly the reason.
@@ -125,7 +134,10 @@ impl Connection {
                 return Err(format!("{}{stderr_text}{advice}", describe(&error)));
             }
         };
-        Ok(Self::new(service, calls, Some(Process { group, child })))
+        let stop = service.cancellation_token();
+        let connection = Self::new(service, calls, Some(Process { group, child }));
+        tokio::spawn(watch(process_ended, Arc::downgrade(&connection.process), stop));
+        Ok(connection)
     }
 
     async fn connect_http(server: &Arc<Server>, url: &str, headers: &BTreeMap<String, String>) -> Result<Self, String> {
@@ -163,7 +175,7 @@ impl Connection {
             service: tokio::sync::Mutex::new(Some(service)),
             peer,
             calls,
-            process: Mutex::new(process),
+            process: Arc::new(Mutex::new(process)),
             is_suspect: AtomicBool::new(false),
         }
     }
@@ -207,6 +219,37 @@ impl Connection {
             let _ = process.child.wait().await;
         }
     }
+}
+
+/// Ends a connection when its process has ended: a child of the process may hold its output open, and no call would end.
+/// What the process wrote before is read.
+async fn watch(
+    ended: impl Future<Output = ()>,
+    process: Weak<Mutex<Option<Process>>>,
+    stop: RunningServiceCancellationToken,
+) {
+    ended.await;
+    if let Some(process) = process.upgrade()
+        && let Some(process) = process.lock().as_mut()
+    {
+        process.group.kill();
+    }
+    tokio::time::sleep(READ_MAX).await;
+    stop.cancel();
+}
+
+/// Returns when a process has ended, and all that it wrote can have been read.
+async fn lost(ended: impl Future<Output = ()>) {
+    ended.await;
+    tokio::time::sleep(STDERR_WAIT).await;
+}
+
+/// The error of a process that ended before it answered.
+fn ended(stderr: &[u8]) -> String {
+    let said = String::from_utf8_lossy(stderr);
+    let said = said.trim();
+    let said = if said.is_empty() { String::new() } else { format!("; its stderr: {said}") };
+    format!("its process ended before it answered{said}")
 }
 
 /// The newest generation of the protocol with those that speak it, the older one with the others.

@@ -143,6 +143,27 @@ async fn server_that_dies_is_a_retryable_error_and_restarts() {
 }
 
 #[tokio::test]
+async fn death_of_a_server_is_noticed_while_a_child_holds_its_output() {
+    let f = Fixture::new([]);
+    // In a group of its own, so that it is not killed with the server.
+    let line = format!("setsid sleep 30 & exec python3 {} stdio", script().display());
+    let server = process(&f, json!({ "command": "sh", "args": ["-c", line], "isolation": false }));
+    let r = rig_of(f, json!({ "s": server })).await;
+    let begun = Instant::now();
+    let error = r.f.registry.call("s__die", json!({}), r.f.cx()).await.unwrap_err();
+    assert_eq!((error.kind, error.retryable), (ErrorKind::Connection, true), "{error:?}");
+    assert_eq!(r.f.call("s__add", json!({ "a": 2, "b": 3 })).await, "5");
+    assert!(begun.elapsed() < Duration::from_secs(25), "the end of the child was waited for");
+    // Also where it dies before it answers anything.
+    let dies = json!({ "command": "sh", "args": ["-c", "setsid sleep 30 & exit 3"], "isolation": false });
+    let begun = Instant::now();
+    let r = rig_of(Fixture::new([]), json!({ "s": dies })).await;
+    let error = r.reports[0].tools.as_ref().unwrap_err().to_string();
+    assert!(error.contains("its process ended before it answered"), "{error}");
+    assert!(begun.elapsed() < Duration::from_secs(25), "the end of the child was waited for");
+}
+
+#[tokio::test]
 async fn cancelled_call_is_cancelled_at_the_server() {
     let r = rig(json!({})).await;
     let cancel = CancellationToken::new();

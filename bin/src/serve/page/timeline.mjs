@@ -29,6 +29,8 @@ export const TYPES = [
 const STATUS = { completed: 'done', failed: 'failed', cancelled: 'cancelled' };
 
 const named = (model) => model?.model ?? model?.profile ?? model?.provider ?? 'model';
+/** The model of an attempt, and the one that failed before it. */
+const attempted = ({ model, fallback_from: from }) => `${model ? ` of ${model}` : ''}${from ? ` (fallback from ${from})` : ''}`;
 
 /**
  * The bars of one thread, in the order in which they began. A bar: `{key, kind, label, seq, start, end, endSeq, status,
@@ -94,7 +96,7 @@ export class Timeline {
       case 'GUARDRAIL_RETRIED':
       case 'STRATEGY_DECISION_RETRIED':
       case 'CONTEXT_PROCESSING_RETRIED': this.#mark(call, seq, at, `attempt ${data.attempt}`); break;
-      case 'LLM_TRY_FAILED': this.#mark(call, seq, at, `try ${data.try_number} failed: ${data.error.message}`); break;
+      case 'LLM_TRY_FAILED': this.#mark(call, seq, at, `try ${data.try_number}${attempted(data)} failed: ${data.error.message}`); break;
       case 'LLM_REQUEST_CHANGED': this.#mark(call, seq, at, `changed: ${changes(data).join('; ')}`); break;
       case 'CONDITION_EVALUATION_REQUESTED': begin(`call ${seq}`, 'llm', `judge: ${line(data.condition, 80)}`); break;
       case 'CONDITION_EVALUATION_COMPLETED':

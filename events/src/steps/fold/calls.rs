@@ -33,6 +33,7 @@ impl Steps {
                 let error = Some(limits::error(&e.error));
                 if let Some(call) = self.open_call(e.call_id) {
                     call.fail_try(TryEnd { seq, at, error, next_at: at.plus_ms(e.wait_ms) });
+                    call.name_last_try(e.model.as_deref(), e.fallback_from.as_deref());
                 }
             }
             Event::LlmRequestChanged(e) => {
@@ -49,9 +50,13 @@ impl Steps {
                     call.cached = e.cached;
                 }
                 self.priced(e.call_id, e.model.as_deref(), &e.usage, e.cost_nanousd);
+                self.fell_back(e.call_id, e.fallback_from.as_deref());
                 self.end_call(seq, at, e.call_id, None);
             }
-            Event::LlmCallFailed(e) => self.end_call(seq, at, e.call_id, Some(&e.error)),
+            Event::LlmCallFailed(e) => {
+                self.fell_back(e.call_id, e.fallback_from.as_deref());
+                self.end_call(seq, at, e.call_id, Some(&e.error));
+            }
 
             Event::ConditionEvaluationRequested(e) => {
                 let name = model_name(&e.model);
@@ -67,6 +72,7 @@ impl Steps {
                     });
                 }
                 self.priced(e.call_id, e.model.as_deref(), &e.usage, e.cost_nanousd);
+                self.fell_back(e.call_id, e.fallback_from.as_deref());
                 self.end_call(seq, at, e.call_id, e.error.as_ref());
             }
             Event::ContextSummaryRequested(e) => {
@@ -79,6 +85,7 @@ impl Steps {
                     call.answered = e.summary.as_ref().map(|summary| shortened(summary, TEXT_CHARS_MAX));
                 }
                 self.priced(e.call_id, e.model.as_deref(), &e.usage, e.cost_nanousd);
+                self.fell_back(e.call_id, e.fallback_from.as_deref());
                 self.end_call(seq, at, e.call_id, e.error.as_ref());
             }
 
@@ -467,6 +474,12 @@ impl Steps {
             if let Some(model) = model {
                 call.name = Some(shortened(model, TEXT_CHARS_MAX));
             }
+        }
+    }
+
+    fn fell_back(&mut self, id: CallId, from: Option<&str>) {
+        if let (Some(call), Some(from)) = (self.open_call(id), from) {
+            call.fallback_from = Some(shortened(from, TEXT_CHARS_MAX));
         }
     }
 

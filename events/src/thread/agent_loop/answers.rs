@@ -45,7 +45,7 @@ pub(in super::super) fn error_text(error: &ExecutionError) -> String {
 /// The end of a model call.
 pub(in super::super) fn model_completed(mut answer: LlmCallCompleted) -> Event {
     let call_id = answer.call_id;
-    let failed = |error| LlmCallFailed { node_id: None, call_id, error }.into();
+    let failed = |error| LlmCallFailed::new(call_id, error).into();
     if let Err(error) = check::answer(&answer.message) {
         return failed(error);
     }

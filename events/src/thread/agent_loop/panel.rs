@@ -48,7 +48,7 @@ impl Panel {
             if let Some(open) = self.open_calls().next() {
                 let message = "cancelled: too few of the other models can answer";
                 let error = ExecutionError::new(ErrorKind::Cancelled, message);
-                return Some(LlmCallFailed { node_id: None, call_id: open, error }.into());
+                return Some(LlmCallFailed::new(open, error).into());
             }
             return Some(agent_loop.failed(error));
         }

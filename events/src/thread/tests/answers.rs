@@ -170,7 +170,10 @@ fn progress_is_recorded_while_its_call_is_open_and_not_after() {
     };
     bench.give(piece(0));
     let error = ExecutionError::retryable(ErrorKind::RateLimit, "slow down");
-    bench.give(Input::reported(attempt, LlmTryFailed { node_id, call_id, try_number: 1, error, wait_ms: 10 }));
+    bench.give(Input::reported(
+        attempt,
+        LlmTryFailed { node_id, call_id, try_number: 1, error, wait_ms: 10, model: None, fallback_from: None },
+    ));
     bench.asks(&["read"]);
     bench.give(piece(1));
     let (tool, attempt) = bench.open();

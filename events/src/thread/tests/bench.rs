@@ -354,11 +354,12 @@ pub(super) fn answer(call: CallId, text: &str, tools: &[&str], finish_reason: Fi
         details: None,
         usage_source: crate::message::UsageSource::Provider,
         unusable: None,
+        fallback_from: None,
     }
 }
 
 pub(super) fn model_failed(call_id: CallId, attempt: u32, error: ExecutionError) -> Input {
-    Input::reported(attempt, LlmCallFailed { node_id: None, call_id, error })
+    Input::reported(attempt, LlmCallFailed::new(call_id, error))
 }
 
 pub(super) fn tool_answered(call_id: CallId, attempt: u32, content: Vec<Part>, value: Option<Json>) -> Input {

@@ -57,7 +57,7 @@ fn an_event_that_cannot_follow_is_refused_and_changes_nothing() {
         RouteTaken { from: node("ask"), to: node("ask"), condition: None, error: None }.into(),
         LlmCallRequested { node_id: None, iteration: 2, aside: None, model_profile: None }.into(),
         LlmCallRetried { node_id: None, call_id: CallId(Seq(3)), attempt: 2, model_profile: None }.into(),
-        LlmCallFailed { node_id: None, call_id: CallId(Seq(3)), error: error.clone() }.into(),
+        LlmCallFailed::new(CallId(Seq(3)), error.clone()).into(),
         LlmExecutionFailed { node_id: node("ask"), error: error.clone() }.into(),
         ToolCallRetried { node_id: None, call_id: call, attempt: 3, not_before: bench.now, error: None }.into(),
         ToolCallRetried { node_id: None, call_id: CallId(Seq(4)), attempt: 2, not_before: bench.now, error: None }

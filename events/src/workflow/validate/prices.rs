@@ -2,6 +2,7 @@
 
 use crate::event::OnUnpriced;
 use crate::ids::ProfileId;
+use crate::json::Json;
 use crate::workflow::actions::LlmNode;
 use crate::workflow::definition::Workflow;
 use crate::workflow::fault::Fault;
@@ -11,7 +12,7 @@ use crate::workflow::node::NodeKind;
 use crate::workflow::strategy::Strategy;
 
 /// A model as a workflow names it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct NamedModel<'a> {
     /// A named profile in place of provider and model.
     pub profile: Option<&'a ProfileId>,
@@ -19,6 +20,8 @@ pub struct NamedModel<'a> {
     pub provider: Option<&'a str>,
     /// The model's name at the provider.
     pub model: Option<&'a str>,
+    /// Further fields of its requests.
+    pub extra: Option<&'a Json>,
 }
 
 macro_rules! named {
@@ -27,6 +30,7 @@ macro_rules! named {
             profile: $said.profile_id.as_ref(),
             provider: $said.provider.as_deref(),
             model: $said.model.as_deref(),
+            extra: $said.extra.as_ref(),
         }
     };
 }
@@ -46,7 +50,7 @@ impl Workflow {
         let Some(path) = in_money else { return Vec::new() };
         let mut names: Vec<String> = Vec::new();
         self.each_model(|place, named| {
-            let NamedModel { profile, provider, model } = named;
+            let NamedModel { profile, provider, model, .. } = named;
             // A place that names nothing of its own asks a model that is named elsewhere.
             if (profile.is_none() && provider.is_none()) || is_priced(named) {
                 return;
@@ -71,6 +75,18 @@ impl Workflow {
     pub fn unavailable(&self, why: impl Fn(NamedModel<'_>) -> Option<String>) -> Vec<Fault> {
         let mut faults = Vec::new();
         self.each_model(|place, named| faults.extend(why(named).map(|why| Fault::new(place, why))));
+        faults
+    }
+
+    /// The faults of the further fields of requests (`extra`), each with its path in them.
+    pub fn unfit_extras(&self, faults_of: impl Fn(NamedModel<'_>) -> Vec<Fault>) -> Vec<Fault> {
+        let mut faults = Vec::new();
+        self.each_model(|place, named| {
+            for fault in faults_of(named) {
+                let of_node = if self.placed().any(|placed| placed.path == place) { ".llm" } else { "" };
+                faults.push(Fault { path: format!("{place}{of_node}.extra.{}", fault.path), ..fault });
+            }
+        });
         faults
     }
 

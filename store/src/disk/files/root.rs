@@ -1,11 +1,13 @@
 //! The folder of an open log: its handle, and whether its path still leads to it.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, Mode, OFlags, Stat};
+use parking_lot::Mutex;
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, Stat};
 
 use super::failed;
 use crate::disk::lock::{self, Lock};
@@ -18,6 +20,8 @@ pub(crate) struct Root {
     dir: OwnedFd,
     /// The lock file that this process holds: device and inode.
     lock: Option<(u64, u64)>,
+    /// Files and folders below it that stay what they are: device and inode. Two while one takes the place of the other.
+    parts: Mutex<BTreeMap<PathBuf, Vec<(u64, u64)>>>,
 }
 
 impl Root {
@@ -34,7 +38,7 @@ impl Root {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let dir = rustix::fs::openat(CWD, &path, flags, Mode::empty());
         let dir = dir.map_err(|error| failed(&path, error.into()))?;
-        Ok(Self { path, dir, lock: None })
+        Ok(Self { path, dir, lock: None, parts: Mutex::default() })
     }
 
     /// Takes the lock of the log. From then on [`Root::check_in_place`] compares the lock file.
@@ -65,12 +69,42 @@ impl Root {
         if by_handle.exists() { by_handle.join(self.relative(path)) } else { path.into() }
     }
 
+    /// Compares a file or folder of the log from now on, see [`Root::check_in_place`].
+    pub(super) fn hold(&self, part: &Path) -> Result<(), StoreError> {
+        let found = self.identity_at(part).map_err(|source| failed(part, source))?;
+        self.parts.lock().insert(part.into(), vec![found]);
+        Ok(())
+    }
+
+    /// As above, for what is about to take the place of a part that is compared.
+    pub(super) fn hold_also(&self, part: &Path, next: &Path) -> Result<(), StoreError> {
+        let found = self.identity_at(next).map_err(|source| failed(next, source))?;
+        self.parts.lock().entry(part.into()).or_default().push(found);
+        Ok(())
+    }
+
+    fn identity_at(&self, part: &Path) -> io::Result<(u64, u64)> {
+        Ok(identity(&rustix::fs::statat(&self.dir, self.relative(part), AtFlags::empty())?))
+    }
+
+    fn check_parts(&self) -> Result<(), StoreError> {
+        for (part, held) in &*self.parts.lock() {
+            let moved = |why: String| StoreError::Moved { path: part.clone(), why };
+            match self.identity_at(part) {
+                Ok(found) if held.contains(&found) => {}
+                Ok(_) => return Err(moved("another one is there".into())),
+                Err(error) => return Err(moved(error.to_string())),
+            }
+        }
+        Ok(())
+    }
+
     /// An error when the lock file at the path of the log is not the one that this process holds: the folder was moved,
-    /// removed or replaced, or its files were. Costs one look-up of a path.
+    /// removed or replaced, or its files were. So for each part that is held. Costs a look-up of a path for each.
     pub(super) fn check_in_place(&self) -> Result<(), StoreError> {
         let Some(held) = self.lock else { return Ok(()) };
         match rustix::fs::stat(self.path.join(lock::NAME)) {
-            Ok(found) if identity(&found) == held => Ok(()),
+            Ok(found) if identity(&found) == held => self.check_parts(),
             Ok(_) => Err(self.moved("another log is there")),
             Err(error) => Err(self.moved(&io::Error::from(error).to_string())),
         }

@@ -41,10 +41,15 @@ impl Index {
         let path = self.fresh_folder();
         let io = |source| failed(&path, source);
         let (before, after) = (self.bytes()?, self.files.bytes(&path.join("db")).map_err(io)?.unwrap_or_default());
+        let (db, fresh_db) = (self.dir.join("db"), path.join("db"));
+        self.files.hold_also(&self.dir, &path)?;
+        self.files.hold_also(&db, &fresh_db)?;
         self.files.exchange(&path, &self.dir).map_err(io)?;
         if let Some(log) = self.dir.parent() {
             self.files.sync_dir(log)?;
         }
+        self.files.hold(&self.dir)?;
+        self.files.hold(&db)?;
         self.reopen()?;
         Ok(Compacted { before, after })
     }
