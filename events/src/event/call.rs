@@ -13,6 +13,8 @@ macro_rules! call_events {
     ($($(#[doc = $doc:literal])* $variant:ident)*) => {
         /// An event of an open call that an executor reports and the thread records. The executor leaves to the machine what
         /// only a thread knows: the node, the model's id of a tool call, whether an answer can be used.
+        // Each is moved to the machine once; a box would be one more allocation for it.
+        #[allow(clippy::large_enum_variant)]
         #[derive(Debug, Clone, PartialEq, Serialize)]
         #[serde(untagged)]
         pub enum CallEvent {

@@ -167,7 +167,8 @@ fn tool_call_ids_are_the_same_after_a_restart() {
           },
           "cached": false,
           "service_tier": null,
-          "details": null
+          "details": null,
+          "fallback_from": null
         }"#]]
     .assert_eq(&serde_json::to_string_pretty(&first.unwrap()).unwrap());
 }
