@@ -135,7 +135,7 @@ fn fork_request_can_answer_for_a_replaced_branch() {
 #[test]
 fn explain_and_tree_print_what_the_server_answers() {
     let place = Place::new();
-    let failing = QUICK.replace("{text: \"Hello!\"}", "{error: {type: auth, message: no such key}}");
+    let failing = QUICK.replace("{text: \"Hello!\"}", "{error: {kind: authentication, message: no such key}}");
     let thread = place.start(&failing);
     assert_eq!(place.at_rest(&thread)["status"], "error");
     let (greeting, _) = place.asking();

@@ -51,6 +51,7 @@ const LINES: &[Line] = &[
     alike("rerun {quick}", (0, "the same")),
     alike("rerun {quick} --workflow other.yaml", (6, "`prompt` was")),
     alike("tree {thread}", (0, "greeting")),
+    alike("media {quick} --json", (0, "[]")),
     alike("inbox --json", (0, "Is that all?")),
     alike("verify --json", (0, "\"whole\":true")),
     alike("export {quick} -o runs/quick.jsonl", (0, "exported")),
