@@ -195,7 +195,7 @@ fn large_requests(c: &mut Criterion) {
     let text = "A sentence of this conversation, with \"quotes\" and a line.\n".repeat(16);
     let turn = |role| Arc::new(Message::text(role, text.clone()));
     // Odd, so that the user speaks last: no answer is continued.
-    let n_messages = (1 << 20) / text.len() | 1;
+    let n_messages = ((1 << 20) / text.len()) | 1;
     let messages: Vec<_> =
         (0..n_messages).map(|n| turn(if n % 2 == 0 { Role::User } else { Role::Assistant })).collect();
     let parameters =
