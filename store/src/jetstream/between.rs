@@ -2,15 +2,16 @@
 //!
 //! ```text
 //! request: subject rethread_members.STREAM.EPOCH, sequence u64, body
-//! answer:  status u8 (0 answered, 1 busy), sequence u64, body
+//! answer:  status u8 (0 answered, 1 busy, 2 worked on), sequence u64, body
 //! ```
-//! A larger request comes in `parts`. The sequence is how far the replica of the sender is. The receiver waits until its own has come there, so that it can read
+//! While a request is worked on, the receiver says so every second; the last answer is one of the other two. A larger request
+//! comes in `parts`. The sequence is how far the replica of the sender is. The receiver waits until its own has come there, so that it can read
 //! what the message speaks of.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use async_nats::RequestErrorKind;
+use async_nats::{Message, StatusCode};
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
@@ -33,8 +34,13 @@ pub(super) const PREFIX: &str = "rethread_members";
 const REQUESTS_MAX: usize = 1024;
 /// How long to wait for the replica: then a request is refused as one to a process that is busy.
 const REACH_MAX: Duration = Duration::from_secs(2);
+/// How often the sender of a request is told that it is worked on.
+const WORKED_ON_EVERY: Duration = Duration::from_secs(1);
+/// How long the receiver may be silent before it is unknown whether a request arrived.
+const SILENCE_MAX: Duration = Duration::from_secs(10);
 const ANSWERED: u8 = 0;
 const BUSY: u8 = 1;
+const WORKED_ON: u8 = 2;
 
 /// The log, for a process that has it open beside others.
 #[derive(Clone)]
@@ -136,24 +142,36 @@ impl Between {
     ) -> Result<Option<(u8, u64, Bytes)>, StoreError> {
         let Membership { connection, members, .. } = &self.membership;
         let (mut members, begun) = (members.clone(), Instant::now());
-        let asked = tokio::select! {
-            asked = tokio::time::timeout(self.timeout, connection.client.request(subject, message)) => asked.ok(),
+        let answered = tokio::select! {
+            answered = tokio::time::timeout(self.timeout, self.last_answer(subject, message)) => answered.ok().flatten(),
             // It was taken out, and does nothing any more that counts.
             _ = members.wait_for(|members| !members.members.contains_key(&owner)) => None,
         };
-        let answer = match asked {
-            Some(Ok(answer)) => answer.payload,
-            Some(Err(error)) if error.kind() == RequestErrorKind::NoResponders => return Ok(None),
-            // It may have arrived.
-            Some(Err(_)) | None => {
-                let waited_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
-                return Err(StoreError::InDoubt { log: connection.address.clone(), waited_ms });
-            }
+        let Some(answer) = answered else {
+            let waited_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+            return Err(StoreError::InDoubt { log: connection.address.clone(), waited_ms });
         };
-        decode(&answer).map(Some).map_err(|Malformed| {
+        if answer.status == Some(StatusCode::NO_RESPONDERS) {
+            return Ok(None);
+        }
+        decode(&answer.payload).map(Some).map_err(|Malformed| {
             let what = "a process of another version answers in a way that this one does not read".into();
             StoreError::Unavailable { log: connection.address.clone(), why: what }
         })
+    }
+
+    /// Sends a message and waits for as long as it is worked on. `None` if it may have arrived, and no answer comes.
+    async fn last_answer(&self, subject: String, message: Bytes) -> Option<Message> {
+        let client = &self.membership.connection.client;
+        let inbox = client.new_inbox();
+        let mut answers = client.subscribe(inbox.clone()).await.ok()?;
+        client.publish_with_reply(subject, inbox, message).await.ok()?;
+        loop {
+            let answer = tokio::time::timeout(SILENCE_MAX, answers.next()).await.ok()??;
+            if answer.payload.first() != Some(&WORKED_ON) {
+                return Some(answer);
+            }
+        }
     }
 
     /// Answers requests for this process, as soon as it is a member, until the task is aborted.
@@ -195,7 +213,13 @@ impl Between {
                         let _ = client.publish(reply, encode(BUSY, 0, &[])).await;
                         return;
                     }
-                    let body = answering(request).await;
+                    let mut answer = answering(request);
+                    let body = loop {
+                        match tokio::time::timeout(WORKED_ON_EVERY, &mut answer).await {
+                            Ok(body) => break body,
+                            Err(_) => _ = client.publish(reply.clone(), encode(WORKED_ON, 0, &[])).await,
+                        }
+                    };
                     let sequence = progress.borrow().sequence;
                     let _ = client.publish(reply, encode(ANSWERED, sequence, &body)).await;
                     drop(permit);
