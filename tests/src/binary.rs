@@ -89,8 +89,9 @@ fn build(folder: &Path, what: &[&str]) {
     };
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let built = Command::new(cargo)
-        // With the workspace, so that the dependencies have the features with which they are built already.
-        .args(["build", "--quiet", "--workspace"])
+        // With the workspace and a small test, so that all crates have the features with which they are built already for tests:
+        // a build of the program alone compiles the workspace again.
+        .args(["build", "--quiet", "--workspace", "--test", "docs"])
         .args(what)
         .args(["--profile", profile, "--target-dir"])
         .arg(folder.parent().unwrap())

@@ -1,7 +1,5 @@
 //! Both backends fulfil the contract, and the durable one after any end of the process.
 
-#![allow(clippy::unwrap_used)]
-
 mod memory {
     use rethread_store::testing::contract::Backend;
     use rethread_store::{MemoryStore, Store};

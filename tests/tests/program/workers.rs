@@ -1,9 +1,6 @@
 //! Tools that workers run over a real server of NATS: workers in Python and the program itself, killed, busy, absent and
 //! with little permission.
 
-// The whole file is a test, its helpers included.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, clippy::print_stderr)]
-
 use std::process::Command;
 use std::time::{Duration, Instant};
 

@@ -1,9 +1,6 @@
 //! An agent at a real task with the real program: it reads, edits and runs a test in a workspace. If it is killed in
 //! the middle, at any of its steps, it has the same result.
 
-// All of it is test code, its helpers included.
-#![allow(clippy::unwrap_used)]
-
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};

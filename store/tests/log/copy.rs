@@ -1,7 +1,5 @@
 //! A copy of a whole log in another backend.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use std::path::Path;
 
 use rethread_events::ids::{Position, Seq, ThreadId};

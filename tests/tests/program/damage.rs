@@ -3,9 +3,6 @@
 //!
 //! `RETHREAD_DAMAGES` sets how many places of each file are tried (4 unless set).
 
-// The whole file is a test, its helpers included.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -2,9 +2,6 @@
 //!
 //! `RETHREAD_KILLS` sets the number of kills (240 unless set), `RETHREAD_SEED` the seed.
 
-// The whole file is a test, its helpers included.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, clippy::print_stderr)]
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,8 +1,5 @@
 //! The program with its log in a stream of NATS JetStream, on a real server: what one machine wrote another goes on with.
 
-// The whole file is a test, its helpers included.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, clippy::print_stderr)]
-
 use std::collections::BTreeSet;
 use std::process::Command;
 use std::time::{Duration, Instant};

@@ -3,9 +3,6 @@
 //!
 //! `RETHREAD_KILLS` sets the number of kills (30 unless set), `RETHREAD_SEED` the seed.
 
-// The whole file is a test, its helpers included.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
-
 use std::fs;
 use std::time::{Duration, Instant};
 

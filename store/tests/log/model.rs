@@ -1,7 +1,5 @@
 //! Any sequence of operations does to the durable store what it does to the one in memory.
 
-#![allow(clippy::unwrap_used)]
-
 use std::mem::discriminant;
 
 use proptest::prelude::*;

@@ -1,7 +1,5 @@
 //! Snapshots are a cache: damage to what sled has of them costs time, and nothing else.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 

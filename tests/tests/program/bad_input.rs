@@ -1,8 +1,5 @@
 //! What cannot be used is refused with its place and an exit code, and the log stays as it is.
 
-// The whole file is a test, its helpers included.
-#![allow(clippy::unwrap_used)]
-
 use std::fs;
 
 use rethread_tests::binary::{Ran, Running, Scene};

@@ -1,9 +1,6 @@
 //! Mutated files and requests: none of them panics, hangs or changes what was there. What is read inside a crate alone
 //! (expressions, answers of providers, MCP) has its tests there. `just fuzz` runs all of them for a long time.
 
-// The whole file is a test, its helpers included.
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use std::fs;
 use std::io::{Cursor, Read as _, Write as _};
 use std::net::TcpStream;

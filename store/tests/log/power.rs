@@ -1,7 +1,5 @@
 //! A power cut at any moment loses nothing that was acknowledged, for any part of the rest that reached the disk.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,5 @@
 //! What can still be had of a damaged log, and that damage stays where it is.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 

@@ -1,7 +1,5 @@
 //! Room that deleted threads gave back, copies of a log in use, and logs where nothing can be written.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use std::fs;
 use std::io;
 use std::path::Path;

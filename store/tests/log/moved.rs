@@ -1,8 +1,6 @@
 //! The folder of an open log is moved, replaced or removed: nothing acknowledged is lost, nothing is acknowledged that is
 //! not in the log, and nothing is written at the old path.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::ErrorKind;

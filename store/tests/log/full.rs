@@ -1,7 +1,5 @@
 //! A full disk: nothing acknowledged is lost, nothing else is acknowledged, and it goes on when there is room again.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use std::io;
 use std::path::Path;
 use std::sync::Arc;

@@ -6,9 +6,6 @@
 //! `RETHREAD_FAULTS` sets the number of faults (12 unless set), `RETHREAD_SEED` the seed, `RETHREAD_SERVERS` how many
 //! servers store the stream (1 unless set; 3).
 
-// The whole file is a test, its helpers included.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, clippy::print_stderr)]
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};

@@ -1,8 +1,6 @@
 //! The files that hold the chunks: what is deleted is gone from them, what an attempt left is used again, and a log
 //! that has none is read and goes on with them.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use std::io;
 use std::path::Path;
 use std::sync::Arc;

@@ -1,8 +1,5 @@
 //! The reference servers of the Model Context Protocol: listed, called, cancelled, restarted after a crash.
 
-// All of it is test code, its helpers included.
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;

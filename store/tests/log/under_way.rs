@@ -1,7 +1,5 @@
 //! What happens while something is on its way: a group to the disk, a segment into sled.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use std::io;
 use std::path::Path;
 use std::sync::Arc;

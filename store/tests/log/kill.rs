@@ -1,7 +1,5 @@
 //! A killed process loses nothing that it acknowledged, and leaves nothing that is torn.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout)]
-
 use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
@@ -67,7 +65,7 @@ fn a_killed_process_loses_nothing_acknowledged() {
             acknowledged.clear();
         }
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "child", "--nocapture", "--test-threads=1"])
+            .args(["--exact", "kill::child", "--nocapture", "--test-threads=1"])
             .env(DIR, dir.path())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())

@@ -1,8 +1,6 @@
 //! A thread is deleted and begins anew under the same id while it is read: what is read is of one life, in order,
 //! and never damage.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rethread_events::ids::{Position, Seq};

@@ -1,8 +1,6 @@
 //! After any damage to a file of the log: a typed error or nothing at all, and never a silent loss, a panic or an
 //! endless wait.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::sync_channel;
