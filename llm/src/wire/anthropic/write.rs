@@ -28,6 +28,8 @@ const ADDITIONS_BETA: &str = "inline-tools-2026-09-15";
 /// The longest answer when the request does not say, for the provider wants a figure: this, or what the model gives
 /// at most.
 const MAX_TOKENS: u64 = 16_384;
+/// How many bytes wait to be hashed at once.
+const PENDING_MAX: usize = 64 << 10;
 /// The longest answer of an unknown model.
 const MAX_TOKENS_UNKNOWN: u64 = 4_096;
 /// The room for the answer beside the thoughts, when the request does not say.
@@ -92,6 +94,8 @@ pub(super) fn build(facts: &ModelFacts, request: &Request) -> Result<Built, LlmE
 /// something else, so such thoughts are left out. Thoughts that were written without the ones left out fit again.
 struct Prefix {
     hasher: blake3::Hasher,
+    /// What is not in the hash yet: many bytes at once take a fraction of the time.
+    pending: Vec<u8>,
     is_bound: bool,
     n_left_out: u64,
     /// Whether one that is left out came without the hash of what it was written after.
@@ -100,29 +104,36 @@ struct Prefix {
 
 impl Prefix {
     fn new(is_bound: bool, system: &[Value], tools: &[Value]) -> Self {
-        let mut prefix = Self { hasher: blake3::Hasher::new(), is_bound, n_left_out: 0, is_unknown: false };
-        prefix.add(&system);
-        prefix.add(&tools);
+        let mut prefix =
+            Self { hasher: blake3::Hasher::new(), pending: Vec::new(), is_bound, n_left_out: 0, is_unknown: false };
+        prefix.add("system", system);
+        prefix.add("tools", tools);
         prefix
     }
 
-    fn add(&mut self, value: &impl serde::Serialize) {
+    /// Adds what is sent as a role or part of a request.
+    fn add<'a>(&mut self, what: &str, blocks: impl IntoIterator<Item = &'a Value>) {
         if self.is_bound {
-            // What cannot be written as JSON cannot be sent either.
-            let _ = serde_json::to_writer(&mut self.hasher, value);
-            self.hasher.update(&[0]);
+            put_bytes(&mut self.pending, b'r', what.as_bytes());
+            for block in blocks {
+                put_value(&mut self.pending, block);
+                if self.pending.len() >= PENDING_MAX {
+                    self.hasher.update(&self.pending);
+                    self.pending.clear();
+                }
+            }
         }
     }
 
     fn hash(&self) -> Hash {
-        Hash::from_bytes(*self.hasher.finalize().as_bytes())
+        Hash::from_bytes(*self.hasher.clone().update(&self.pending).finalize().as_bytes())
     }
 
     /// The hash with a turn that is not closed yet.
     fn hash_with(&self, turn: Option<&Turn>) -> Hash {
         let Some(turn) = turn.filter(|turn| !turn.is_empty()) else { return self.hash() };
-        let mut whole = Self { hasher: self.hasher.clone(), ..*self };
-        whole.add(&turn.message());
+        let mut whole = Self { hasher: self.hasher.clone(), pending: self.pending.clone(), ..*self };
+        whole.add(turn.role(), turn.content());
         whole.hash()
     }
 
@@ -159,6 +170,34 @@ impl Prefix {
     }
 }
 
+/// Appends a value to what is hashed. Strings are not escaped, which takes longer than their hash.
+fn put_value(out: &mut Vec<u8>, value: &Value) {
+    match value {
+        Value::Null => put_bytes(out, b'n', b""),
+        Value::Bool(is) => put_bytes(out, b'b', &[u8::from(*is)]),
+        Value::Number(number) => put_bytes(out, b'd', number.to_string().as_bytes()),
+        Value::String(text) => put_bytes(out, b's', text.as_bytes()),
+        Value::Array(values) => {
+            put_bytes(out, b'a', &(values.len() as u64).to_le_bytes());
+            values.iter().for_each(|value| put_value(out, value));
+        }
+        Value::Object(members) => {
+            put_bytes(out, b'o', &(members.len() as u64).to_le_bytes());
+            for (name, value) in members {
+                put_bytes(out, b'k', name.as_bytes());
+                put_value(out, value);
+            }
+        }
+    }
+}
+
+/// Appends bytes after what they are and how many there are, so that different values never have the same bytes.
+fn put_bytes(out: &mut Vec<u8>, what: u8, bytes: &[u8]) {
+    out.push(what);
+    out.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
+    out.extend_from_slice(bytes);
+}
+
 /// One turn: roles alternate, and results of tools come first in a user's turn.
 #[derive(Default)]
 struct Turn {
@@ -180,10 +219,6 @@ impl Turn {
 
     fn content(&self) -> impl Iterator<Item = &Value> {
         self.results.iter().chain(&self.blocks)
-    }
-
-    fn message(&self) -> Value {
-        json!({ "role": self.role(), "content": self.content().collect::<Vec<_>>() })
     }
 }
 
@@ -253,28 +288,33 @@ fn messages(request: &Request, in_place: bool, prefix: &mut Prefix) -> Result<Ve
 /// Adds a turn to the messages. A turn without anything in it is refused; without it, its neighbours are one turn.
 fn close(turn: Turn, out: &mut Vec<Value>, prefix: &mut Prefix) {
     if !turn.is_empty() {
-        if let Some(last) = out.last_mut().filter(|last| last["role"] == turn.role())
+        let role = turn.role();
+        prefix.add(role, turn.content());
+        let mut content = turn.results;
+        content.extend(turn.blocks);
+        if let Some(last) = out.last_mut().filter(|last| last["role"] == role)
             && let Some(Value::Array(known)) = last.get_mut("content")
         {
-            let content: Vec<Value> = turn.content().cloned().collect();
-            prefix.add(&content);
-            known.extend(content);
+            known.append(&mut content);
         } else {
-            let message = turn.message();
-            prefix.add(&message);
-            out.push(message);
+            out.push(message(role, content));
         }
     }
     push_instructions(turn.instructions, out, prefix);
+}
+
+/// A message, whose content is moved: `json!` would copy it.
+fn message(role: &str, content: Vec<Value>) -> Value {
+    let members = [("role".to_owned(), role.into()), ("content".to_owned(), content.into())];
+    Value::Object(members.into_iter().collect())
 }
 
 /// Instructions after a user's turn.
 /// <https://platform.claude.com/docs/en/build-with-claude/mid-conversation-system-messages>
 fn push_instructions(blocks: Vec<Value>, out: &mut Vec<Value>, prefix: &mut Prefix) {
     if !blocks.is_empty() {
-        let message = json!({ "role": "system", "content": blocks });
-        prefix.add(&message);
-        out.push(message);
+        prefix.add("system", &blocks);
+        out.push(message("system", blocks));
     }
 }
 
