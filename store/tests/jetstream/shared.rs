@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use futures::executor::block_on;
 use rethread_store::testing::{append, put, thread};
 use rethread_store::{
-    Access, JetStreamOptions, JetStreamStore, LogReader, Options, SLOTS, Share, Slots, Store, StoreError, Watcher,
+    Access, Asked, JetStreamOptions, JetStreamStore, LogReader, Options, SLOTS, Share, Slots, Store, StoreError,
+    Watcher,
 };
 
 use super::{ONE, THREE, assert_same, open, options};
@@ -101,6 +102,25 @@ fn slots_go_to_those_that_are_there() {
     third.close().unwrap();
     let alone = open(dirs[0].path(), &JetStreamOptions { access: Access::Alone, ..options });
     assert!(alone.shared().is_none());
+}
+
+/// A request is worked on for longer than a member may be silent: it is answered, and not in doubt.
+#[test]
+fn request_is_waited_for_as_long_as_it_is_worked_on() {
+    let Some(options) = options(&ONE).map(|options| shared(&options)) else { return };
+    let dirs = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    // The first one has all slots.
+    let [answers, asks] = dirs.each_ref().map(|dir| open(dir.path(), &options));
+    answers.shared().unwrap().answer_with(Arc::new(|request| {
+        Box::pin(async move {
+            tokio::time::sleep(Duration::from_secs(12)).await;
+            request
+        })
+    }));
+    let asked = block_on(asks.shared().unwrap().ask(thread(1), "well?".into())).unwrap();
+    assert!(matches!(&asked, Asked::Answered(answer) if answer == "well?"), "{asked:?}");
+    asks.close().unwrap();
+    answers.close().unwrap();
 }
 
 /// A disk that takes nothing more.

@@ -26,7 +26,7 @@ use serde_json::json;
 
 /// How many runs come before those that are measured.
 const WARM_UP: usize = 20;
-/// The bytes that the log takes for a step of W1, which the floor writes.
+/// The bytes that the floor writes for a step: a round figure, not measured. The sync takes most of its time.
 const STEP_BYTES: usize = 900;
 
 /// Calls the tool as often as the name of the model says, and then answers.
