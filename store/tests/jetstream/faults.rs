@@ -10,16 +10,28 @@ use rethread_store::{Access, JetStreamOptions, JetStreamStore, LogReader, Standb
 
 use super::{ONE, assert_same, open, options, own};
 
-/// The number of the server that leads the stream.
+/// The number of the server that leads the stream. Asked for again while there is none: servers that have just been
+/// ended or started choose one, and answer no question meanwhile.
 fn leader(servers: &Servers, stream: &str) -> usize {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let name = runtime.block_on(async {
         let all: Vec<_> = servers.options(stream).servers.addresses.split(',').map(str::to_owned).collect();
-        let context = async_nats::jetstream::new(async_nats::connect(all).await.unwrap());
-        let info = context.get_stream(stream).await.unwrap().get_info().await.unwrap();
-        info.cluster.unwrap().leader.unwrap()
+        let deadline = Instant::now() + Duration::from_secs(120);
+        loop {
+            match named_leader(&all, stream).await {
+                Ok(Some(name)) => return name,
+                asked => assert!(Instant::now() < deadline, "{asked:?}"),
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
     });
     name[1..].parse().unwrap()
+}
+
+async fn named_leader(servers: &[String], stream: &str) -> Result<Option<String>, async_nats::Error> {
+    let context = async_nats::jetstream::new(async_nats::connect(servers).await?);
+    let info = context.get_stream(stream).await?.get_info().await?;
+    Ok(info.cluster.and_then(|cluster| cluster.leader))
 }
 
 #[test]

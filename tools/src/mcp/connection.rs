@@ -109,14 +109,20 @@ impl Connection {
         let process_ended = group.leader_ends();
         // A child of a server that has ended may hold its output open.
         let served = tokio::select! {
-            served = serve_client_with_lifecycle(handler, (stdout, stdin), lifecycle()) => served,
-            () = lost(group.leader_ends()) => return Err(ended(&stderr_text.lock())),
+            served = serve_client_with_lifecycle(handler, (stdout, stdin), lifecycle()) => served.map_err(Some),
+            () = lost(&group) => Err(None),
         };
         let service = match served {
             Ok(service) => service,
             Err(error) => {
                 // What it said last may still be on its way, and is mostly the reason.
                 let _ = timeout(STDERR_WAIT, listening).await;
+                // That a pipe is closed follows from its end, and may be seen before it.
+                let has_ended = timeout(STDERR_WAIT, group.leader_ended()).await.is_ok();
+                let reason = match &error {
+                    Some(error) if !(has_ended && is_lost(error)) => describe(error),
+                    _ => "its process ended before it answered".to_owned(),
+                };
                 let stderr_text = stderr_text.lock();
                 let stderr_text = String::from_utf8_lossy(&stderr_text);
                 let stderr_text = if stderr_text.trim().is_empty() {
@@ -131,7 +137,7 @@ impl Connection {
                     }
                     false => "",
                 };
-                return Err(format!("{}{stderr_text}{advice}", describe(&error)));
+                return Err(format!("{reason}{stderr_text}{advice}"));
             }
         };
         let stop = service.cancellation_token();
@@ -238,18 +244,10 @@ async fn watch(
     stop.cancel();
 }
 
-/// Returns when a process has ended, and all that it wrote can have been read.
-async fn lost(ended: impl Future<Output = ()>) {
-    ended.await;
-    tokio::time::sleep(STDERR_WAIT).await;
-}
-
-/// The error of a process that ended before it answered.
-fn ended(stderr: &[u8]) -> String {
-    let said = String::from_utf8_lossy(stderr);
-    let said = said.trim();
-    let said = if said.is_empty() { String::new() } else { format!("; its stderr: {said}") };
-    format!("its process ended before it answered{said}")
+/// Returns when the process has ended, and all that it wrote can have been read.
+async fn lost(group: &Group) {
+    group.leader_ended().await;
+    tokio::time::sleep(READ_MAX).await;
 }
 
 /// The newest generation of the protocol with those that speak it, the older one with the others.
@@ -267,6 +265,15 @@ async fn listen(mut stderr: ChildStderr, server: String, stderr_text: Arc<Mutex<
         stderr_text.extend_from_slice(&buffer[..n_read]);
         let n_over = stderr_text.len().saturating_sub(STDERR_BYTES_MAX);
         stderr_text.drain(..n_over);
+    }
+}
+
+/// Whether the connection ended without an answer.
+fn is_lost(error: &ClientInitializeError) -> bool {
+    match error {
+        ClientInitializeError::TransportError { .. } | ClientInitializeError::ConnectionClosed(_) => true,
+        ClientInitializeError::LegacyFallbackFailed { discover, fallback } => is_lost(discover) && is_lost(fallback),
+        _ => false,
     }
 }
 
