@@ -14,7 +14,7 @@ use rethread_events::event::{
 use rethread_events::fault::{ErrorKind, ExecutionError};
 use rethread_events::ids::{RunId, ThreadId, Time};
 use rethread_events::thread::{ModelRequest, PermitObserver as _};
-use rethread_llm::tokens::{self, Counter};
+use rethread_llm::tokens;
 use rethread_llm::{CallContext, Delta, Listener, TryEvent};
 use tokio::sync::{Notify, SemaphorePermit};
 use tracing::Instrument as _;
@@ -151,7 +151,7 @@ async fn ask(
             Ok(answer) => {
                 let took = began.elapsed();
                 // A client of the application may report no usage; that of profiles is complete.
-                let counter = Arc::new(Counter::for_model(&request.model));
+                let counter = services.counting.counter(&request.model);
                 let answer = model_answer(port.call, tokens::complete(counter, &request, answer).await);
                 counted.model(client.provider(), &request.model, took, Ok((answer.model.as_deref(), &answer.usage)));
                 counted.provider_cache(client.provider(), &request.model, &answer);

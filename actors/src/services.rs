@@ -90,7 +90,7 @@ pub(crate) struct Services {
     workspace_in_prompt: bool,
     workspace: Arc<Workspace>,
     workspaces: Workspaces,
-    counting: Counting,
+    pub(crate) counting: Counting,
     /// The runtime, for tools; absent until it is complete, before any thread runs.
     pub(crate) host: OnceLock<Host>,
     /// The services of the tools; absent until they are started.

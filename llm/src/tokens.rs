@@ -18,6 +18,7 @@ use crate::response::Response;
 
 mod cache;
 mod encoding;
+mod known;
 mod truncate;
 
 pub use encoding::Encoding;
@@ -34,13 +35,14 @@ const PER_IMAGE: u64 = 765;
 /// A page of a document, very roughly; documents are counted by the size of their data.
 const DOCUMENT_BYTES_PER_TOKEN: u64 = 40;
 
-/// Counts for one model. Counts of texts are cached by content, bounded, and shared by all threads that use the
-/// counter.
+/// Counts for one model. Counts of texts are cached by content, those of messages and tools by their address as well,
+/// bounded, and shared by all threads that use the counter.
 pub struct Counter {
     encoding: Encoding,
     /// Models that think are billed one token less per request.
     thinks: bool,
     cache: Mutex<cache::Cache>,
+    known: Mutex<known::Known>,
 }
 
 impl Counter {
@@ -52,7 +54,7 @@ impl Counter {
 
     /// A counter with this encoding, for a model that thinks before it answers or does not.
     pub fn new(encoding: Encoding, thinks: bool) -> Self {
-        Self { encoding, thinks, cache: Mutex::new(cache::Cache::default()) }
+        Self { encoding, thinks, cache: Mutex::default(), known: Mutex::default() }
     }
 
     /// The encoding that is counted with.
@@ -80,8 +82,7 @@ impl Counter {
         texts.into_iter().map(|text| self.text(text)).collect()
     }
 
-    /// The tokens of a message, with what the provider adds around it.
-    pub fn message(&self, message: &Message) -> u64 {
+    fn count_message(&self, message: &Message) -> u64 {
         // Every role is one token.
         PER_MESSAGE + 1 + self.parts(&message.content)
     }
@@ -107,8 +108,7 @@ impl Counter {
         }
     }
 
-    /// The tokens of tool definitions, by the formula that OpenAI publishes beside the one for messages.
-    pub fn tools(&self, tools: &[ToolSpec]) -> u64 {
+    fn count_tools(&self, tools: &[ToolSpec]) -> u64 {
         if tools.is_empty() {
             return 0;
         }
@@ -151,8 +151,7 @@ impl Counter {
 
     /// The tokens of the prompt of a request.
     pub fn request(&self, request: &Request) -> u64 {
-        let messages = request.messages.iter().map(|message| self.message(message)).sum();
-        self.prompt(messages) + self.tools(&request.tools)
+        self.prompt(self.messages(&request.messages)) + self.tools(&request.tools)
     }
 
     /// Returns how many tokens the provider adds to messages of `messages` tokens.
@@ -184,11 +183,15 @@ pub fn usage_or_count(counter: &Counter, request: &Request, response: &Response)
     (Usage { input_tokens: input, output_tokens: output, total_tokens: total, ..response.usage }, source)
 }
 
-/// The response with what the provider did not report counted. A long conversation takes a while to count, so that it
-/// is done beside the tasks that wait for IO.
+/// The response with what the provider did not report counted. What takes a while to count is counted beside the tasks that
+/// wait for IO.
 pub async fn complete(counter: Arc<Counter>, request: &Request, mut response: Response) -> Response {
     if let (Some(_), Some(output)) = reported(&response) {
         response.usage.output_tokens = Some(output);
+        return response;
+    }
+    if counter.is_quick(&request.messages, &request.tools, &response.message.content) {
+        response.complete_usage(&counter, request);
         return response;
     }
     let (request, mut copy) = (request.clone(), response.clone());

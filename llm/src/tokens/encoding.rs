@@ -39,6 +39,11 @@ impl Encoding {
         }
     }
 
+    /// Whether the encoding is loaded.
+    pub(super) fn is_loaded(self) -> bool {
+        exact::is_loaded(self)
+    }
+
     /// The tokens of a text, uncached. Loading an encoding takes a good 100 ms, once per process.
     pub fn count(self, text: &str) -> u64 {
         exact::count(self, text)

@@ -56,11 +56,14 @@ fn tools_and_images_count() {
             "unit": { "type": "string", "enum": ["c", "f"] },
         },
     }}));
-    assert_eq!(counter.tools(&[]), 0);
-    assert!(counter.tools(std::slice::from_ref(&bare)) < counter.tools(std::slice::from_ref(&rich)));
-    assert_eq!(counter.tools(&[bare.clone(), rich.clone()]) + 12, counter.tools(&[bare]) + counter.tools(&[rich]));
+    assert_eq!(counter.count_tools(&[]), 0);
+    assert!(counter.count_tools(std::slice::from_ref(&bare)) < counter.count_tools(std::slice::from_ref(&rich)));
+    assert_eq!(
+        counter.count_tools(&[bare.clone(), rich.clone()]) + 12,
+        counter.count_tools(&[bare]) + counter.count_tools(&[rich])
+    );
     let image = Message { role: Role::User, content: vec![Part::Image(rethread_events::message::Media::at("x"))] };
-    assert_eq!(counter.message(&image), 4 + 765);
+    assert_eq!(counter.count_message(&image), 4 + 765);
 }
 
 #[test]

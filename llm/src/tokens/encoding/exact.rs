@@ -16,11 +16,19 @@ pub(super) fn of_model(name: &str) -> Encoding {
     }
 }
 
+fn of(encoding: Encoding) -> &'static LazyLock<CoreBPE> {
+    match encoding {
+        Encoding::Cl100kBase => &CL100K_BASE,
+        Encoding::O200kBase => &O200K_BASE,
+    }
+}
+
+pub(super) fn is_loaded(encoding: Encoding) -> bool {
+    LazyLock::get(of(encoding)).is_some()
+}
+
 pub(super) fn count(encoding: Encoding, text: &str) -> u64 {
-    let bpe = match encoding {
-        Encoding::Cl100kBase => &*CL100K_BASE,
-        Encoding::O200kBase => &*O200K_BASE,
-    };
+    let bpe = of(encoding);
     pieces(text).map(|piece| bpe.count_ordinary(piece) as u64).sum()
 }
 
