@@ -230,6 +230,7 @@ impl RunProgress {
                 self.tools.insert((thread, CallId(event.record.seq)), e.name.to_string());
                 line("tool".into(), &about)
             }
+            Event::ToolExecutionProgress(e) => line(output::dim("  …"), &self.tool((thread, e.call_id), &about)),
             Event::ToolCallRetried(e) => line(output::yellow("tool retry"), &self.tool((thread, e.call_id), &about)),
             Event::ToolExecutionCompleted(e) => {
                 let text = self.tool((thread, e.call_id), &about);
@@ -313,7 +314,6 @@ impl RunProgress {
             | Event::LlmExecutionRequest(_)
             | Event::LlmExecutionCompleted(_)
             | Event::LlmExecutionFailed(_)
-            | Event::ToolExecutionProgress(_)
             | Event::UserInteractionRequested(_)
             | Event::UserInteractionProcessed(_)
             | Event::BranchStarted(_)

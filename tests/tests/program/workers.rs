@@ -209,9 +209,9 @@ fn cancelled_thread_cancels_the_call_at_its_worker() {
 fn call_waits_until_a_worker_has_room() {
     let Some(world) = World::new() else { return };
     let scene = world.caller("{name: look, arguments: {tenths: 600}}, {name: pay, arguments: {}}");
-    let running = Running::start(scene.command(["run", "call.yaml"]));
-    // It has begun to wait for a worker. The worker takes one call at a time.
-    std::thread::sleep(Duration::from_millis(500));
+    let mut running = Running::start(scene.command(["run", "call.yaml"]));
+    running.wait_until_said("look: waits for a worker of the pool `default`: no worker of it is running");
+    // It takes one call at a time.
     let _worker = world.worker(&scene);
     let deadline = Instant::now() + PATIENCE;
     while !runs(&scene).contains(&"look begins".to_owned()) {

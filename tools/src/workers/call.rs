@@ -95,7 +95,7 @@ async fn begin<L: CallObserver>(
     work: Work,
     pool: &str,
     call: Call,
-    observer: L,
+    mut observer: L,
 ) -> Result<(Attempt<L>, Message), ExecutionError> {
     let options = &workers.0.options;
     let (tool, recovery) = (&call.tool, call.recovery);
@@ -116,7 +116,7 @@ async fn begin<L: CallObserver>(
     let messages = client.subscribe(reply.clone()).await.map_err(|error| unreachable(&error))?;
     let mut open = Open { client: client.clone(), messages: Some(messages), grace: options.lost_after };
     let deadline = Instant::now() + options.wait;
-    let (mut pause, mut why) = (PAUSE_MIN, "no server of NATS is connected");
+    let (mut pause, mut why, mut said) = (PAUSE_MIN, "no server of NATS is connected", None);
     loop {
         if client.connection_state() == State::Connected {
             let published = client.publish_with_reply(subject.clone(), reply.clone(), payload.clone()).await;
@@ -127,6 +127,10 @@ async fn begin<L: CallObserver>(
                 }
                 Err(absent) => why = absent,
             }
+        }
+        if said != Some(why) {
+            said = Some(why);
+            observer.progress(format!("waits for a worker of the pool `{pool}`: {why}"));
         }
         if Instant::now() + pause >= deadline {
             let waited = options.wait.as_millis();
