@@ -141,7 +141,7 @@ fn server_is_ready_while_the_servers_of_its_log_are() {
     let scene = machine(&servers);
     let mut running = Running::start(scene.command(["serve", "--listen", "127.0.0.1:0"]));
     let address = address(&running.wait_until_said("http://"));
-    assert_eq!(readiness(&address), Some(200));
+    wait_until_readiness(&address, 200);
     let wait_for = |status| wait_until_readiness(&address, status);
     servers.kill(0);
     wait_for(503);
@@ -162,7 +162,7 @@ fn server_that_stands_by_goes_on_with_the_threads_of_a_killed_one() {
     let said = second.wait_until_said("standing by at ");
     assert!(said.contains(&format!("rethread serve at http://{at_first}")), "{said}");
     let at_second = address(&said);
-    assert_eq!(readiness(&at_second), Some(503));
+    wait_until_readiness(&at_second, 503);
     person.run(&format!("threads --server http://{at_second}")).ok();
 
     let mut running = Running::start(person.command(["run", "slow.yaml", "--server", &format!("http://{at_first}")]));
@@ -219,7 +219,7 @@ fn server_that_stands_by_goes_on_with_the_threads_of_a_killed_one() {
     third.signal("TERM");
     third.end().ok();
     wait_until("one is listed", || nodes(&other).len() == 1);
-    assert_eq!(readiness(&at_first), Some(200));
+    wait_until_readiness(&at_first, 200);
     let alone = person.run("serve --listen 127.0.0.1:0 --standby").code(2);
     assert!(alone.stderr.contains("--store"), "{alone}");
 }

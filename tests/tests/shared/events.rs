@@ -4,8 +4,8 @@ use std::path::Path;
 use std::process::Command;
 
 use rethread_store::testing::nats::{Servers, program};
-use rethread_tests::binary::{Running, Scene, root};
-use rethread_tests::http::{address as address_of, ask};
+use rethread_tests::binary::{HANG, Running, Scene, root};
+use rethread_tests::http::{address as address_of, ask_within};
 use rethread_tests::needs;
 use serde_json::{Value, json};
 
@@ -38,7 +38,7 @@ fn run(address: &str, key: &str, input: &str) {
 }
 
 fn publishes(address: &str) -> bool {
-    ask(address, "GET", "/metrics", "", "")
+    ask_within(HANG, address, "GET", "/metrics", "", "")
         .is_some_and(|(_, text)| text.contains("rethread_events_publish_next_position "))
 }
 
@@ -85,7 +85,12 @@ fn events_are_published_once_and_in_order_for_consumers_of_nats() {
     run(&running[0].1, "large", &large);
 
     // Another one goes on when the one that publishes is killed.
-    let at = running.iter().position(|(_, address)| publishes(address)).unwrap();
+    let mut at = None;
+    until("one of them publishes", || {
+        at = running.iter().position(|(_, address)| publishes(address));
+        at.is_some()
+    });
+    let at = at.unwrap();
     running.remove(at).0.kill();
     for n in 0..10 {
         run(&running[0].1, &format!("after-{n}"), "small");

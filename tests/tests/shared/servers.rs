@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use rethread_store::testing::nats::{Servers, program};
 use rethread_tests::binary::{HANG, Running, Scene};
-use rethread_tests::http::{address, ask, ask_within, readiness};
+use rethread_tests::http::{address, ask_within, readiness};
 use rethread_tests::needs;
 use serde_json::{Value, json};
 
@@ -20,6 +20,8 @@ nodes:
   - id: say
     context_processor: {processor_name: extract, processor_config: {variable: answer, expression: "said"}}
 "#;
+
+const PAUSES: &str = "version: '1'\nname: pauses\nnodes:\n  - {id: rest, wait: {for_ms: 4000}}\n";
 
 pub(crate) fn machine(servers: &Servers) -> Scene {
     let scene = Scene::new();
@@ -41,7 +43,7 @@ pub(crate) fn sent(address: &str, method: &str, path: &str, key: &str, body: &Va
     if !key.is_empty() {
         headers.push_str(&format!("idempotency-key: {key}\r\n"));
     }
-    let (status, text) = ask(address, method, path, &headers, &body.to_string())?;
+    let (status, text) = ask_within(HANG, address, method, path, &headers, &body.to_string())?;
     Some((status, serde_json::from_str(&text).unwrap_or(Value::Null)))
 }
 
@@ -67,6 +69,13 @@ fn status_of(address: &str, thread: &str) -> String {
     found.map_or_else(String::new, |(_, body)| body["status"].as_str().unwrap_or_default().to_owned())
 }
 
+/// The question of a thread that a server lists, once it does.
+fn question_of(address: &str, thread: &str) -> Option<String> {
+    let (_, inbox) = sent(address, "GET", "/v1/interactions", "", &Value::Null)?;
+    let open = inbox["interactions"].as_array().or(inbox.as_array())?;
+    Some(open.iter().find(|open| open["thread_id"] == *thread)?["id"].as_str()?.to_owned())
+}
+
 #[test]
 fn servers_share_a_log_and_its_threads() {
     let program = program(env!("CARGO_TARGET_TMPDIR"));
@@ -78,7 +87,7 @@ fn servers_share_a_log_and_its_threads() {
     let machines = [(); 3].map(|()| machine(&servers));
     let mut running: Vec<_> = machines.iter().map(serve).collect();
     let at: Vec<String> = running.iter().map(|(_, address)| address.clone()).collect();
-    at.iter().for_each(|address| assert_eq!(readiness(address), Some(200)));
+    until("all are ready", || at.iter().all(|address| readiness(address) == Some(200)));
 
     // The same request at all of them at the same moment, again and again, is one thread each time.
     let mut threads = Vec::new();
@@ -102,12 +111,14 @@ fn servers_share_a_log_and_its_threads() {
     // Each of them lists and answers all threads.
     for (n, thread) in threads.iter().enumerate() {
         until("it asks", || status_of(&at[n % 3], thread) == "waiting");
-        let (_, inbox) = sent(&at[(n + 1) % 3], "GET", "/v1/interactions", "", &Value::Null).unwrap();
-        let open = inbox["interactions"].as_array().or(inbox.as_array()).unwrap();
-        let question = open.iter().find(|open| open["thread_id"] == **thread).unwrap()["id"].as_str().unwrap();
+        let mut question = None;
+        until("another one lists what it asks", || {
+            question = question_of(&at[(n + 1) % 3], thread);
+            question.is_some()
+        });
         // The rest are answered after one of them was killed.
         if n < 4 {
-            let path = format!("/v1/interactions/{question}/respond");
+            let path = format!("/v1/interactions/{}/respond", question.unwrap());
             let answered = sent(&at[(n + 2) % 3], "POST", &path, "", &json!({"answer": "yes"})).unwrap();
             assert_eq!(answered.0, 200, "{answered:?}");
             until("it ends", || status_of(&at[n % 3], thread) == "completed");
@@ -130,11 +141,7 @@ fn servers_share_a_log_and_its_threads() {
     running.remove(0).0.kill();
     for thread in &threads[4..] {
         until("another one answers it", || {
-            let inbox = sent(&at[1], "GET", "/v1/interactions", "", &Value::Null);
-            let inbox = inbox.map_or(Value::Null, |(_, inbox)| inbox);
-            let open = inbox["interactions"].as_array().or(inbox.as_array());
-            let question = open.and_then(|open| open.iter().find(|open| open["thread_id"] == **thread));
-            let Some(question) = question.and_then(|open| open["id"].as_str()) else { return true };
+            let Some(question) = question_of(&at[1], thread) else { return true };
             let path = format!("/v1/interactions/{question}/respond");
             // It waits until another server has the thread.
             sent(&at[2], "POST", &path, "", &json!({"answer": "yes"})).is_some_and(|(status, _)| status == 200)
@@ -151,6 +158,32 @@ fn servers_share_a_log_and_its_threads() {
     until("it is ready", || readiness(&at_again) == Some(200));
     assert_eq!(status_of(&at_again, &threads[0]), "completed");
     drop(again);
+}
+
+#[test]
+fn outcome_is_waited_for_at_another_server_than_that_of_the_thread() {
+    let program = program(env!("CARGO_TARGET_TMPDIR"));
+    if program.is_none() {
+        needs::skipped("pip cannot install the server of NATS");
+    }
+    let Some(program) = program else { return };
+    let servers = Servers::start(&program, 1, "");
+    let machines = [(); 2].map(|()| machine(&servers));
+    let running: Vec<_> = machines.iter().map(serve).collect();
+    for (here, elsewhere) in [(&running[0].1, &running[1].1), (&running[1].1, &running[0].1)] {
+        let mut thread = String::new();
+        until("it is started", || match sent(here, "POST", "/v1/threads", here, &json!({"definition": PAUSES})) {
+            Some((201 | 200, started)) => {
+                started["thread_id"].as_str().unwrap().clone_into(&mut thread);
+                true
+            }
+            _ => false,
+        });
+        until("it is suspended", || status_of(elsewhere, &thread) == "suspended");
+        let path = format!("/v1/threads/{thread}/outcome?wait_ms=30000");
+        let (status, outcome) = ask_within(HANG, elsewhere, "GET", &path, "", "").unwrap();
+        assert!(status == 200 && outcome.contains(r#""completed""#), "{status} {outcome}");
+    }
 }
 
 #[test]
