@@ -48,8 +48,8 @@ const WITH_LIMITS: &str = "ulimit -t \"$1\" && ulimit -d \"$2\" && \
 /// How many sockets of other programs are covered one by one.
 const SOCKETS_MAX: usize = 100;
 /// How often a sandbox is started that ends before its program begins: a socket that was to be covered may have been removed
-/// just then.
-const STARTS_MAX: u32 = 5;
+/// just then, and on a busy machine that takes a while to start one, again and again.
+const STARTS_MAX: u32 = 20;
 /// How many starts wait for their turn.
 const WAITING_MAX: usize = 64;
 /// How long a dropped sandbox is waited for, before what was made for it may be removed.
