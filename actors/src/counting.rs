@@ -39,7 +39,7 @@ impl Counting {
 
     /// An upper bound for the count: a token has at least one byte.
     fn at_most(&self, model: &str, messages: &Messages, tools: Option<&Catalogue>) -> u64 {
-        let tools = tools.map_or(0, |tools| tools.json().len() as u64 + AROUND_TOOLS);
+        let tools = tools.map_or(0, |tools| tools.json_bytes as u64 + AROUND_TOOLS);
         self.counter(model).messages_at_most(messages) + tools
     }
 

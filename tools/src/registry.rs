@@ -101,14 +101,17 @@ pub struct Catalogue {
     pub specs: Arc<[ToolSpec]>,
     /// BLAKE3 of [`Catalogue::json`].
     pub hash: Hash,
+    /// The length of [`Catalogue::json`] in bytes.
+    pub json_bytes: usize,
 }
 
 impl Catalogue {
     /// A catalogue of these tools, in this order.
     pub fn new(specs: impl Into<Arc<[ToolSpec]>>) -> Self {
         let specs = specs.into();
-        let hash = *blake3::hash(json(&specs).as_bytes()).as_bytes();
-        Self { specs, hash: Hash::from_bytes(hash) }
+        let json = json(&specs);
+        let hash = Hash::from_bytes(*blake3::hash(json.as_bytes()).as_bytes());
+        Self { specs, hash, json_bytes: json.len() }
     }
 
     /// The list of tools as JSON without white space. The keys of schemas keep the order in which they were written: a

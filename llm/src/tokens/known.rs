@@ -29,17 +29,24 @@ const AROUND_PART: u64 = 800;
 /// not change in its place.
 #[derive(Default)]
 pub(super) struct Known {
-    messages: HashMap<usize, (Weak<Message>, u64)>,
-    lists: HashMap<usize, (Weak<Vec<Entry>>, ListCounts)>,
+    messages: HashMap<usize, (Weak<Message>, Counts)>,
+    lists: HashMap<usize, (Weak<Vec<Entry>>, Counts)>,
     tools: HashMap<usize, (Weak<[ToolSpec]>, u64)>,
 }
 
-/// What is known of a list of messages.
+/// What is known of a message, or of a list of messages.
 #[derive(Debug, Clone, Copy)]
-struct ListCounts {
+struct Counts {
     at_most: u64,
-    /// Absent until it is counted.
+    /// Absent until they are counted.
     tokens: Option<u64>,
+}
+
+impl Counts {
+    /// How many bytes have to be read to count them.
+    fn unknown(self) -> u64 {
+        self.tokens.map_or(self.at_most, |_| 0)
+    }
 }
 
 impl Counter {
@@ -52,18 +59,17 @@ impl Counter {
     /// An upper bound for the tokens of messages, with what a provider adds to a prompt: a token has at least one byte.
     /// Loads no encoding.
     pub fn messages_at_most(&self, messages: &Messages) -> u64 {
-        let shared = messages.shared().map_or(0, |list| self.list_counts(list).at_most);
-        shared + messages.not_shared().map(|message| bytes_of_message(message)).sum::<u64>() + AROUND_PART
+        self.sum(messages, |counts| counts.at_most) + AROUND_PART
     }
 
     /// The tokens of a message, with what the provider adds around it.
     pub fn message(&self, message: &Arc<Message>) -> u64 {
-        if let Some(tokens) = self.known_message(message) {
-            return tokens;
-        }
-        let tokens = self.count_message(message);
-        keep(&mut self.known.lock().messages, message, tokens, MESSAGES_MAX);
-        tokens
+        let counts = self.counts_of(message);
+        counts.tokens.unwrap_or_else(|| {
+            let tokens = self.count_message(message);
+            keep(&mut self.known.lock().messages, message, Counts { tokens: Some(tokens), ..counts }, MESSAGES_MAX);
+            tokens
+        })
     }
 
     /// The tokens of tool definitions, by the formula that OpenAI publishes beside the one for messages.
@@ -78,37 +84,40 @@ impl Counter {
 
     /// Whether a prompt and an answer to it can be counted in a moment: nearly all of it was counted before.
     pub(super) fn is_quick(&self, messages: &Messages, tools: &Arc<[ToolSpec]>, answer: &[Part]) -> bool {
-        let unknown =
-            |message: &Arc<Message>| self.known_message(message).map_or_else(|| bytes_of_message(message), |_| 0);
-        let shared = messages.shared().map_or(0, |list| {
-            let counts = self.list_counts(list);
-            counts.tokens.map_or(counts.at_most, |_| 0)
-        });
-        let others: u64 = messages.not_shared().map(unknown).sum();
-        let answer: u64 = answer.iter().map(bytes_of).sum();
         let tools_are_known = tools.is_empty() || self.known.lock().tools.contains_key(&address(tools));
-        self.encoding.is_loaded() && tools_are_known && shared + others + answer <= QUICK_BYTES
+        let answer: u64 = answer.iter().map(bytes_of).sum();
+        self.encoding.is_loaded() && tools_are_known && self.sum(messages, Counts::unknown) + answer <= QUICK_BYTES
     }
 
-    fn known_message(&self, message: &Arc<Message>) -> Option<u64> {
-        self.known.lock().messages.get(&address(message)).map(|(_, tokens)| *tokens)
+    fn sum(&self, messages: &Messages, of: impl Fn(Counts) -> u64) -> u64 {
+        let shared = messages.shared().map_or(0, |list| of(self.counts_of_list(list)));
+        shared + messages.not_shared().map(|message| of(self.counts_of(message))).sum::<u64>()
+    }
+
+    fn counts_of(&self, message: &Arc<Message>) -> Counts {
+        if let Some((_, counts)) = self.known.lock().messages.get(&address(message)) {
+            return *counts;
+        }
+        let counts = Counts { at_most: message.content.iter().map(bytes_of).sum(), tokens: None };
+        keep(&mut self.known.lock().messages, message, counts, MESSAGES_MAX);
+        counts
     }
 
     fn list(&self, list: &Arc<Vec<Entry>>) -> u64 {
-        let counts = self.list_counts(list);
+        let counts = self.counts_of_list(list);
         counts.tokens.unwrap_or_else(|| {
             let tokens = list.iter().map(|entry| self.message(&entry.message)).sum();
-            keep(&mut self.known.lock().lists, list, ListCounts { tokens: Some(tokens), ..counts }, LISTS_MAX);
+            keep(&mut self.known.lock().lists, list, Counts { tokens: Some(tokens), ..counts }, LISTS_MAX);
             tokens
         })
     }
 
-    fn list_counts(&self, list: &Arc<Vec<Entry>>) -> ListCounts {
+    fn counts_of_list(&self, list: &Arc<Vec<Entry>>) -> Counts {
         if let Some((_, counts)) = self.known.lock().lists.get(&address(list)) {
             return *counts;
         }
-        let at_most = list.iter().map(|entry| bytes_of_message(&entry.message)).sum();
-        let counts = ListCounts { at_most, tokens: None };
+        let at_most = list.iter().map(|entry| self.counts_of(&entry.message).at_most).sum();
+        let counts = Counts { at_most, tokens: None };
         keep(&mut self.known.lock().lists, list, counts, LISTS_MAX);
         counts
     }
@@ -127,10 +136,6 @@ fn keep<T: ?Sized, V>(known: &mut HashMap<usize, (Weak<T>, V)>, counted: &Arc<T>
 
 fn address<T: ?Sized>(counted: &Arc<T>) -> usize {
     Arc::as_ptr(counted).addr()
-}
-
-fn bytes_of_message(message: &Message) -> u64 {
-    message.content.iter().map(bytes_of).sum()
 }
 
 fn bytes_of(part: &Part) -> u64 {
