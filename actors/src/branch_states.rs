@@ -111,6 +111,11 @@ impl Watch {
         self.with(add).unwrap_or(false)
     }
 
+    /// Returns whether this branch is watched: it was begun, or is about to begin.
+    pub(crate) fn has(&self, branch: ThreadId) -> bool {
+        self.with(|family| family.branches.contains_key(&branch)).unwrap_or(false)
+    }
+
     /// Stops watching all other branches.
     pub(crate) fn keep<I: Iterator<Item = ThreadId>>(&self, branches: impl Fn() -> I) {
         self.with(|family| {

@@ -10,7 +10,7 @@ use rethread_events::thread::{Effect, Input, Totals};
 use super::ThreadActor;
 use super::live::{Live, Phase};
 use super::messages::{BranchChanged, PAUSED_WITH_PARENT, Pauses, Settle, SyncBudget, SyncPause, Tell};
-use crate::branch_states::{BranchBudget, BranchState, news_of};
+use crate::branch_states::{BranchBudget, BranchState, Watch, news_of};
 use crate::branches::{self, End, Wanted};
 use crate::port::Reply;
 
@@ -20,7 +20,8 @@ pub(super) type Spending = (ThreadId, u32, Totals);
 /// Commands to branches that follow from events of a thread, once these are durable.
 #[derive(Default)]
 pub(super) struct ForBranches {
-    not_needed: Vec<ThreadId>,
+    /// Branches that are not needed any more, and whether they were to begin.
+    not_needed: Vec<(ThreadId, bool)>,
     paused: Option<bool>,
     /// The branches whose limits may be others now.
     budget: Limited,
@@ -39,8 +40,9 @@ enum Limited {
 }
 
 impl ForBranches {
-    /// `was_spent` and `is_spent` say whether the budget was spent before and after these events.
-    pub(super) fn of(events: &[Event], was_spent: bool, is_spent: bool) -> Self {
+    /// `was_spent` and `is_spent` say whether the budget was spent before and after these events, `watch` which branches
+    /// were to begin before them.
+    pub(super) fn of(events: &[Event], was_spent: bool, is_spent: bool, watch: Option<&Watch>) -> Self {
         let budget = if is_spent && !was_spent { Limited::Live } else { Limited::None };
         let mut found = Self { budget, ..Self::default() };
         for event in events {
@@ -56,7 +58,7 @@ impl ForBranches {
             if let Event::BranchEnded(e) = event
                 && e.error.is_some()
             {
-                found.not_needed.push(e.child);
+                found.not_needed.push((e.child, watch.is_some_and(|watch| watch.has(e.child))));
             } else if matches!(event, Event::ThreadPaused(_) | Event::ThreadResumed(_)) {
                 found.paused = Some(matches!(event, Event::ThreadPaused(_)));
             }
@@ -100,7 +102,14 @@ impl ThreadActor {
             return;
         };
         let registry = &self.registry;
-        let cancelled = follows.not_needed.into_iter().map(|child| branches::cancel(registry.clone(), child).boxed());
+        let uncounted = live.thread.state().uncounted_branches();
+        let cancelled = follows.not_needed.into_iter().map(|(child, is_asked_for)| match uncounted.get(&child) {
+            // Nobody begins it any more: what it spent is known once the log shows that it never began.
+            Some(of) if !is_asked_for && !registry.is_live(child) => {
+                branches::count_late(registry.clone(), self.id, (child, of.clone()), false).boxed()
+            }
+            _ => branches::cancel(registry.clone(), child).boxed(),
+        });
         let mut follow: Vec<_> = cancelled.collect();
         if follows.paused.is_some() || follows.budget != Limited::None {
             if let Some(paused) = follows.paused {

@@ -184,7 +184,7 @@ impl ThreadActor {
             (0..).zip(&events).filter(|(_, event)| opens_a_call(event)).map(|(i, _)| expected.0 + i).collect();
         let is_spent = live.thread.state().has_branches() && live.thread.state().budget_is_spent();
         let was_spent = std::mem::replace(&mut live.budget_is_spent, is_spent);
-        let follows = ForBranches::of(&events, was_spent, is_spent);
+        let follows = ForBranches::of(&events, was_spent, is_spent, live.branches.as_ref());
         let (answers, tally) = (asking::answers_to_tools(&events), Tally::of(&events, ended));
         let spending = live.thread.state().spending_for_parent();
         let tag = Tag(live.thread.state().status().code());

@@ -1,11 +1,13 @@
 //! Forks whose branches are threads of their own.
 
 use std::sync::Arc;
+use std::time::Instant;
 
-use rethread::event::LimitRaised;
-use rethread::store::{MemoryStore, Store};
-use rethread::{ForkRequest, Seq, Status, ThreadFilter, ThreadHandle, ThreadId, Workflow};
+use rethread::event::{Event, LimitRaised};
+use rethread::store::{LogReader, MemoryStore, Store};
+use rethread::{ForkRequest, Seq, StartThread, Status, ThreadFilter, ThreadHandle, ThreadId, Workflow};
 use rethread_store::testing::{Fault, FaultyStore};
+use rethread_tests::binary::HANG;
 use tokio::sync::Semaphore;
 
 use crate::passivation::all_passivated;
@@ -184,6 +186,48 @@ fn fork_starts_its_branches_once_it_is_durable() {
             assert_eq!(thread.outcome().await.unwrap().status, Status::Completed);
         }
         world.end().await;
+    });
+}
+
+#[test]
+fn branches_that_are_cancelled_before_they_begin_are_counted() {
+    block_on(async {
+        let mut n_never_began = 0;
+        for nth in 0..6 {
+            let (let_go, id) = (Arc::new(Semaphore::new(0)), ThreadId::from_bytes([1; 16]));
+            let store = Arc::new(FaultyStore::new(Arc::new(MemoryStore::new())));
+            let world = World::on(store.clone(), &Tally::default()).await;
+            store.plan_after(nth, Fault::Waits { until: let_go.clone(), then: None });
+            let (runtime, start) =
+                (world.runtime.clone(), StartThread::new(two_branches("concurrency: 2"), "hello").id(id));
+            let started = tokio::spawn(async move { runtime.start(start).await.map(drop) });
+            crate::support::until(|| store.n_appends() > nth).await;
+            let thread = world.runtime.thread(id);
+            let cancelled = tokio::spawn({
+                let thread = thread.clone();
+                async move { thread.cancel(None).await.map(drop) }
+            });
+            // It is recorded while the append waits, unless that is one of a branch.
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            let_go.add_permits(1);
+            started.await.unwrap().unwrap();
+            cancelled.await.unwrap().unwrap();
+            thread.outcome().await.unwrap();
+            let (limit, mut state) = (Instant::now() + HANG, thread.state().await.unwrap());
+            while !state.uncounted_branches().is_empty() {
+                assert!(Instant::now() < limit, "{nth}: {}", print_log(&thread).await);
+                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+                state = thread.state().await.unwrap();
+            }
+            let events = thread.recorded_events(Seq(0)).await.unwrap();
+            let begun = events.iter().filter_map(|recorded| match &recorded.event {
+                Event::BranchStarted(e) => Some(e.child),
+                _ => None,
+            });
+            n_never_began += begun.filter(|child| store.stream(*child).is_err()).count();
+            world.end().await;
+        }
+        assert!(n_never_began > 0, "each branch began");
     });
 }
 
