@@ -1,4 +1,6 @@
+use rethread_events::ids::Seq;
 use rethread_events::message::{Message, Role};
+use rethread_events::thread::Entry;
 
 use super::*;
 
@@ -6,14 +8,25 @@ const MODEL: &str = "gpt-4o";
 
 #[test]
 fn prompt_is_as_long_as_the_counter_of_its_model_says() {
-    let counting = Counting::default();
-    for n in 1..200 {
+    let (counting, mut messages) = (Counting::default(), Vec::new());
+    let mut expected = 3;
+    for n in 1..100 {
         let message = Arc::new(Message::text(Role::User, "word ".repeat(n)));
-        let expected = Counter::for_model(MODEL).message(&message) + 3;
-        let messages = vec![message].into();
-        assert_eq!(counting.count(MODEL, &messages, None), expected);
-        let is_longer = |tokens| counting.is_longer(MODEL, &messages, None, tokens);
-        assert!(is_longer(expected - 1) && !is_longer(expected));
+        expected += Counter::for_model(MODEL).message(&message);
+        messages.push(message);
+        let entry = |message: &Arc<Message>| Entry {
+            seq: Seq(1),
+            message: message.clone(),
+            added: false,
+            summary: false,
+            node: None,
+        };
+        let shared = Arc::new(messages.iter().map(entry).collect::<Vec<_>>());
+        for sent in [messages.clone().into(), Messages::from(shared)] {
+            let is_longer = |tokens| counting.is_longer(MODEL, &sent, None, tokens);
+            assert!(is_longer(expected - 1) && !is_longer(expected), "{n}");
+            assert_eq!(counting.count(MODEL, &sent, None), expected);
+        }
     }
 }
 
