@@ -3,9 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiter::{JsonValue, PartialMode};
-use rethread_events::event::{
-    Event, LlmCallCompleted, LlmCallFailed, LlmExecutionCompleted, LlmExecutionFailed, LlmExecutionProgress,
-};
+use rethread_events::event::{Event, LlmExecutionProgress};
 use rethread_events::ids::{CallId, NodeId};
 use serde_json::Value;
 
@@ -63,24 +61,27 @@ impl PartialValues {
     /// 256 KiB, or one whose first pieces or whose LLM_EXECUTION_REQUEST were not given, nothing is returned. Reads the
     /// whole answer each time.
     pub fn push(&mut self, event: &Event) -> Option<PartialValue> {
-        if let Event::LlmExecutionProgress(piece) = event {
-            return self.add(piece);
-        }
-        if let Event::LlmExecutionRequest(request) = event
-            && request.output.is_some()
-        {
-            self.nodes.insert(request.node_id.clone());
-        } else if let Event::LlmExecutionCompleted(LlmExecutionCompleted { node_id, .. })
-        | Event::LlmExecutionFailed(LlmExecutionFailed { node_id, .. }) = event
-        {
-            self.nodes.remove(node_id);
-            self.calls.clear();
-        } else if let Event::LlmCallCompleted(LlmCallCompleted { call_id, .. })
-        | Event::LlmCallFailed(LlmCallFailed { call_id, .. }) = event
-        {
-            self.calls.remove(call_id);
+        match event {
+            Event::LlmExecutionProgress(piece) => return self.add(piece),
+            Event::LlmExecutionRequest(request) if request.output.is_some() => {
+                self.nodes.insert(request.node_id.clone());
+            }
+            Event::LlmExecutionCompleted(ended) => self.node_ended(&ended.node_id),
+            Event::LlmExecutionFailed(ended) => self.node_ended(&ended.node_id),
+            Event::LlmCallCompleted(ended) => self.call_ended(ended.call_id),
+            Event::LlmCallFailed(ended) => self.call_ended(ended.call_id),
+            _ => {}
         }
         None
+    }
+
+    fn node_ended(&mut self, node: &NodeId) {
+        self.nodes.remove(node);
+        self.calls.clear();
+    }
+
+    fn call_ended(&mut self, call: CallId) {
+        self.calls.remove(&call);
     }
 
     fn add(&mut self, piece: &LlmExecutionProgress) -> Option<PartialValue> {

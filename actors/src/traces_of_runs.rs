@@ -152,7 +152,7 @@ fn is_branch(store: &dyn LogReader, thread: ThreadId) -> Result<bool, ReadError>
 /// Returns the event with which a fork began.
 fn forked(store: &dyn LogReader, thread: ThreadId, own_from: Seq) -> Result<Option<ThreadForked>, ReadError> {
     let first = event(store, thread, own_from)?.map(|first| first.event);
-    Ok(if let Some(Event::ThreadForked(forked)) = first { Some(forked) } else { None })
+    Ok(if let Some(Event::ThreadForked(forked)) = first { Some(*forked) } else { None })
 }
 
 /// Returns the first and the last event of a branch that say what it did, and its first own one.

@@ -5,7 +5,7 @@ use futures_util::FutureExt;
 use futures_util::future::join_all;
 use rethread_events::event::Event;
 use rethread_events::ids::{Position, Seq, ThreadId};
-use rethread_events::thread::{Effect, Input, Totals};
+use rethread_events::thread::{Input, Totals};
 
 use super::ThreadActor;
 use super::live::{Live, Phase};
@@ -69,7 +69,7 @@ impl ForBranches {
 
 impl ThreadActor {
     /// Ensures, once for each, that the branches that the thread wants run.
-    pub(super) fn run_branches(&mut self, effects: &[Effect]) {
+    pub(super) fn run_branches(&mut self) {
         let Phase::Live(live) = &mut self.phase else {
             return;
         };
@@ -84,8 +84,8 @@ impl ThreadActor {
         let Some(watch) = &live.branches else {
             return;
         };
-        for effect in effects {
-            if let Effect::RunBranch(run) = effect
+        for open in state.open_calls().iter().filter(|open| open.is_wanted()) {
+            if let Some(run) = open.branch()
                 && live.has_in_log(run.call)
                 && watch.add(run.child)
             {
@@ -219,8 +219,7 @@ impl ThreadActor {
             && live.thread.state().has_branches()
             && self.goes_on()
         {
-            let effects = live.thread.effects();
-            self.run_branches(&effects);
+            self.run_branches();
         }
         self.rest(ctx);
     }

@@ -22,17 +22,18 @@ impl ThreadActor {
             ctx.cancel_future(idle);
         }
         let now = live.now();
-        let effects = live.thread.effects();
-        live.running.retain(|key, _| effects.iter().any(|effect| effect.key() == *key));
-        live.positions.retain(|call, _| effects.iter().any(|effect| effect.key().0 == *call));
+        let state = live.thread.state();
+        let wanted = |call| state.open_calls().get(call).filter(|open| open.is_wanted());
+        live.running.retain(|(call, attempt), _| wanted(*call).is_some_and(|open| open.attempt() == *attempt));
+        live.positions.retain(|call, _| wanted(*call).is_some());
+        let new = state.effects_but(|key| live.running.contains_key(&key));
         let mut next = live.thread.state().next_deadline_with(&live.running);
         // Nothing runs ahead of the disk while a snapshot is due, which can be written only when all is durable.
         let runs_ahead = !snapshots::is_due(live.thread.next_seq(), live.snapshot);
-        let is_new_call =
-            |effect: &Effect| matches!(effect, Effect::CallModel(_)) && !live.running.contains_key(&effect.key());
+        let is_model_call = |effect: &Effect| matches!(effect, Effect::CallModel(_));
         // The usage of earlier calls is counted when it is durable, so a call must not run ahead of the disk.
         let is_limited = self.services.labels.limits_tokens_of(live.thread.state().labels());
-        let reached = (goes_on && effects.iter().any(is_new_call))
+        let reached = (goes_on && new.iter().any(is_model_call))
             .then(|| self.services.labels.tokens_reached(live.thread.state().labels()))
             .flatten();
         // It has paused, or is no longer at the limit.
@@ -43,11 +44,11 @@ impl ThreadActor {
             ctx.notify(Tell::unasked(Input::Pause { reason: Some(reason) }));
         }
         if goes_on {
-            for effect in &effects {
+            for effect in new {
                 let key = effect.key();
-                let is_model_call = matches!(effect, Effect::CallModel(_));
-                let (is_at_limit, waits_for_count) = (reached.is_some() && is_model_call, is_limited && is_model_call);
-                if live.running.contains_key(&key) || is_at_limit || matches!(effect, Effect::RunBranch(_)) {
+                let waits_for_count = is_limited && is_model_call(&effect);
+                // Branches are begun below.
+                if reached.is_some() && is_model_call(&effect) || matches!(effect, Effect::RunBranch(_)) {
                     continue;
                 }
                 if effect.not_before() > now {
@@ -63,14 +64,14 @@ impl ThreadActor {
                     let waits = PermitWaits::new(place, move || address.do_send(PermitGranted));
                     let begins =
                         perform::Begins { registry: &self.registry, id: self.id, slot: self.slot, spans: &self.spans };
-                    if begins.perform(live, effect.clone(), token.clone(), waits.clone(), ctx.address()) {
+                    if begins.perform(live, effect, token.clone(), waits.clone(), ctx.address()) {
                         live.running.insert(key, RunningCall { _cancel: token.drop_guard(), waits });
                     }
                 }
             }
         }
         if goes_on {
-            self.run_branches(&effects);
+            self.run_branches();
         }
         self.set_alarm(next.filter(|_| self.services.mode.runs()), ctx);
         self.rest(ctx);

@@ -6,19 +6,18 @@ use super::graph::{ContextProcessed, ContextProcessingFailed};
 use super::guardrail::GuardrailCompleted;
 use super::llm::{LlmCallCompleted, LlmCallFailed, LlmExecutionProgress, LlmRequestChanged, LlmTryFailed};
 use super::strategy::{StrategyDecided, StrategyDecisionFailed};
+use super::table::data;
 use super::tool::{ToolExecutionCompleted, ToolExecutionFailed, ToolExecutionProgress};
 use crate::ids::CallId;
 
 macro_rules! call_events {
-    ($($(#[doc = $doc:literal])* $variant:ident)*) => {
+    ($($(#[doc = $doc:literal])+ $variant:ident $($boxed:ident)?)*) => {
         /// An event of an open call that an executor reports and the thread records. The executor leaves to the machine what
         /// only a thread knows: the node, the model's id of a tool call, whether an answer can be used.
-        // Each is moved to the machine once; a box would be one more allocation for it.
-        #[allow(clippy::large_enum_variant)]
         #[derive(Debug, Clone, PartialEq, Serialize)]
         #[serde(untagged)]
         pub enum CallEvent {
-            $($(#[doc = $doc])* $variant($variant),)*
+            $($(#[doc = $doc])+ $variant(data!($variant $($boxed)?)),)*
         }
 
         impl CallEvent {
@@ -33,7 +32,7 @@ macro_rules! call_events {
         $(
             impl From<$variant> for CallEvent {
                 fn from(event: $variant) -> Self {
-                    Self::$variant(event)
+                    Self::$variant(event.into())
                 }
             }
         )*
@@ -42,7 +41,7 @@ macro_rules! call_events {
 
 call_events! {
     /// A model answered. The answer to a call for a summary or a judgement is recorded as the end of that.
-    LlmCallCompleted
+    LlmCallCompleted boxed
     /// A model will not answer.
     LlmCallFailed
     /// One try inside a model call failed; the client continues.
@@ -65,7 +64,7 @@ call_events! {
     /// A guardrail of the application says whether something may be used. What it checked is left to the machine.
     GuardrailCompleted
     /// The application's strategy says what comes next in the agent loop. What cannot be done makes the loop fail.
-    StrategyDecided
+    StrategyDecided boxed
     /// The application's strategy will not decide.
     StrategyDecisionFailed
 }

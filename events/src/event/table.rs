@@ -96,19 +96,25 @@ macro_rules! common {
     ($field:ident $event:ident) => { None };
 }
 
+/// The type of the data of an event in [`Event`]. Events lie in lists and are moved several times in a step, so those of more than
+/// 200 bytes are boxed.
+macro_rules! data {
+    ($data:ident boxed) => { Box<$data> };
+    ($data:ident) => { $data };
+}
+pub(super) use data;
+
 /// The bytes that a record has besides its payload, at most.
 const RECORD_BYTES: usize = 1_024;
 
 macro_rules! events {
-    ($($code:literal $variant:ident $name:literal v $version:literal $weight:ident $($common:ident)*;)*) => {
+    ($($code:literal $variant:ident $($boxed:ident)? $name:literal v $version:literal $weight:ident $($common:ident)*;)*) => {
         /// Something that happened to a thread.
-        // Events are few at a time and moved seldom; a box would be one more allocation for each.
-        #[allow(clippy::large_enum_variant)]
         #[derive(Debug, Clone, PartialEq)]
         pub enum Event {
             $(
                 #[doc = concat!("`", $name, "`")]
-                $variant($variant),
+                $variant(data!($variant $($boxed)?)),
             )*
         }
 
@@ -156,8 +162,8 @@ macro_rules! events {
             /// Decodes the stored form of the present version.
             pub(super) fn decode_present(code: u16, bytes: &[u8]) -> Result<Self, EventError> {
                 match code {
-                    $($code => codec::decode(bytes)
-                        .map(Self::$variant)
+                    $($code => codec::decode::<$variant>(bytes)
+                        .map(Self::from)
                         .map_err(|source| EventError::Malformed { name: $name, source }),)*
                     _ => Err(EventError::UnknownCode(code)),
                 }
@@ -225,8 +231,8 @@ macro_rules! events {
             /// The event with that documented name and data in the present version.
             pub fn from_data(name: &str, data: serde_json::Value) -> Result<Self, EventError> {
                 match name {
-                    $($name => serde_json::from_value(data)
-                        .map(Self::$variant)
+                    $($name => serde_json::from_value::<$variant>(data)
+                        .map(Self::from)
                         .map_err(|e| EventError::Json { name: $name, message: e.to_string() }),)*
                     _ => Err(EventError::UnknownName(text::head(name, 80).to_owned())),
                 }
@@ -236,12 +242,15 @@ macro_rules! events {
         $(
             impl From<$variant> for Event {
                 fn from(event: $variant) -> Self {
-                    Self::$variant(event)
+                    Self::$variant(event.into())
                 }
             }
         )*
     };
 }
+
+// One that is larger has to be boxed.
+const _: () = assert!(size_of::<Event>() <= 208);
 
 /// What the table says about the event with this documented name.
 pub fn event_type_named(name: &str) -> Option<&'static EventType> {
@@ -250,8 +259,8 @@ pub fn event_type_named(name: &str) -> Option<&'static EventType> {
 
 events! {
     // the thread as a whole
-    1 ThreadStarted "THREAD_STARTED" v 1 State;
-    2 ThreadForked "THREAD_FORKED" v 1 State by;
+    1 ThreadStarted boxed "THREAD_STARTED" v 1 State;
+    2 ThreadForked boxed "THREAD_FORKED" v 1 State by;
     3 ThreadPaused "THREAD_PAUSED" v 1 State by;
     4 ThreadResumed "THREAD_RESUMED" v 1 State by;
     5 ThreadRecovered "THREAD_RECOVERED" v 1 Informational;
@@ -263,7 +272,7 @@ events! {
     11 MessageAdded "MESSAGE_ADDED" v 1 State by;
     12 Warning "WARNING" v 1 Informational;
     // the runs after the first one
-    15 RunStarted "RUN_STARTED" v 1 State by;
+    15 RunStarted boxed "RUN_STARTED" v 1 State by;
     16 RunQueued "RUN_QUEUED" v 1 State by;
     17 RunCancelled "RUN_CANCELLED" v 1 State by;
     // another definition
@@ -280,15 +289,15 @@ events! {
     22 NodeFailed "NODE_FAILED" v 1 State error;
     23 RouteTaken "ROUTE_TAKEN" v 1 State;
     // the agent loop and model calls
-    40 LlmExecutionRequest "LLM_EXECUTION_REQUEST" v 1 State;
+    40 LlmExecutionRequest boxed "LLM_EXECUTION_REQUEST" v 1 State;
     41 LlmCallRequested "LLM_CALL_REQUESTED" v 1 State call;
     42 LlmCallRetried "LLM_CALL_RETRIED" v 1 State call;
     43 LlmTryFailed "LLM_TRY_FAILED" v 1 Informational call error;
     57 LlmRequestChanged "LLM_REQUEST_CHANGED" v 1 Informational call;
     44 LlmExecutionProgress "LLM_EXECUTION_PROGRESS" v 1 Informational call;
-    45 LlmCallCompleted "LLM_CALL_COMPLETED" v 1 State call;
+    45 LlmCallCompleted boxed "LLM_CALL_COMPLETED" v 1 State call;
     46 LlmCallFailed "LLM_CALL_FAILED" v 1 State call error;
-    47 LlmExecutionCompleted "LLM_EXECUTION_COMPLETED" v 1 State;
+    47 LlmExecutionCompleted boxed "LLM_EXECUTION_COMPLETED" v 1 State;
     48 LlmExecutionFailed "LLM_EXECUTION_FAILED" v 1 State error;
     52 AnswerRejected "ANSWER_REJECTED" v 1 State;
     // guardrails
@@ -323,12 +332,12 @@ events! {
     104 ThreadAwaited "THREAD_AWAITED" v 1 State;
     105 AwaitedThreadEnded "AWAITED_THREAD_ENDED" v 1 State call;
     // graphs, conversations and budgets
-    24 ConditionEvaluationRequested "CONDITION_EVALUATION_REQUESTED" v 1 State;
-    25 ConditionEvaluationCompleted "CONDITION_EVALUATION_COMPLETED" v 1 State call error;
+    24 ConditionEvaluationRequested boxed "CONDITION_EVALUATION_REQUESTED" v 1 State;
+    25 ConditionEvaluationCompleted boxed "CONDITION_EVALUATION_COMPLETED" v 1 State call error;
     34 ForkStarted "FORK_STARTED" v 1 State;
     26 BranchStarted "BRANCH_STARTED" v 1 State;
-    56 BranchSpent "BRANCH_SPENT" v 1 State;
-    27 BranchEnded "BRANCH_ENDED" v 1 State error;
+    56 BranchSpent boxed "BRANCH_SPENT" v 1 State;
+    27 BranchEnded boxed "BRANCH_ENDED" v 1 State error;
     28 JoinCompleted "JOIN_COMPLETED" v 1 State;
     35 LoopStarted "LOOP_STARTED" v 1 State;
     29 LoopIterationStarted "LOOP_ITERATION_STARTED" v 1 State;
@@ -342,8 +351,8 @@ events! {
     38 ContextProcessingFailed "CONTEXT_PROCESSING_FAILED" v 1 State call error;
     49 ContextSummarized "CONTEXT_SUMMARIZED" v 1 State;
     13 BudgetExceeded "BUDGET_EXCEEDED" v 1 State;
-    50 ContextSummaryRequested "CONTEXT_SUMMARY_REQUESTED" v 1 State;
-    51 ContextSummaryCompleted "CONTEXT_SUMMARY_COMPLETED" v 1 State call error;
+    50 ContextSummaryRequested boxed "CONTEXT_SUMMARY_REQUESTED" v 1 State;
+    51 ContextSummaryCompleted boxed "CONTEXT_SUMMARY_COMPLETED" v 1 State call error;
     14 LimitRaised "LIMIT_RAISED" v 1 State by;
     // strategies of the agent loop
     80 PlanRequested "PLAN_REQUESTED" v 1 State;
@@ -356,6 +365,6 @@ events! {
     87 CandidatesGathered "CANDIDATES_GATHERED" v 1 State;
     88 StrategyDecisionRequested "STRATEGY_DECISION_REQUESTED" v 1 State;
     89 StrategyDecisionRetried "STRATEGY_DECISION_RETRIED" v 1 State call;
-    90 StrategyDecided "STRATEGY_DECIDED" v 1 State call;
+    90 StrategyDecided boxed "STRATEGY_DECIDED" v 1 State call;
     91 StrategyDecisionFailed "STRATEGY_DECISION_FAILED" v 1 State call error;
 }

@@ -157,7 +157,7 @@ impl State {
             },
 
             Event::LlmExecutionRequest(e) => {
-                *self.ready(&e.node_id)? = Work::Llm(Box::new(AgentLoop::new(e.clone())));
+                *self.ready(&e.node_id)? = Work::Llm(Box::new(AgentLoop::new((**e).clone())));
                 self.use_own_conversation(&e.context);
                 self.conversation_mut().ask(seq, e);
                 Ok(())

@@ -128,7 +128,13 @@ pub enum Wait {
 impl State {
     /// What the thread owes the world. While it is paused these are still owed, but nothing of it may begin.
     pub fn effects(&self) -> Vec<Effect> {
-        self.calls.in_order().into_iter().filter(|open| open.is_wanted()).map(Effect::from).collect()
+        self.effects_but(|_| false)
+    }
+
+    /// The same without those that were begun, by call and attempt.
+    pub fn effects_but(&self, is_begun: impl Fn((CallId, u32)) -> bool) -> Vec<Effect> {
+        let is_new = |open: &&OpenCall| open.is_wanted() && !is_begun((open.id(), open.attempt()));
+        self.calls.in_order().into_iter().filter(is_new).map(Effect::from).collect()
     }
 
     /// The next moment at which something happens by itself, when no call has waited for a permit.

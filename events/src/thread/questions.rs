@@ -150,7 +150,7 @@ fn relayed(state: &State, ask: &OpenCall, around: &Env<'_>) -> Option<Event> {
     Some(match brought(state, call.call, input, around) {
         Ok(answer) => {
             let duration_ms = around.now.ms_since(call.requested_at);
-            model_completed(LlmCallCompleted { duration_ms, ..answer })
+            model_completed(LlmCallCompleted { duration_ms, ..answer }.into())
         }
         Err(why) => {
             let error = ExecutionError::new(ErrorKind::MalformedResponse, why);

@@ -27,8 +27,8 @@ pub(super) fn reported(state: &State, attempt: u32, event: CallEvent, around: &E
     let of_strategy = |what: &str| open_attempt(state, OpenCall::strategy, call, attempt, what);
     let events = match event {
         CallEvent::LlmCallCompleted(answer) => of_model("an answer").map(|(open, model)| match open.kind {
-            CallKind::Judge(_) => judging::answered(state, model, answer, around.now),
-            CallKind::Summary(_) => vec![summaries::answered(model, answer, around.now)],
+            CallKind::Judge(_) => judging::answered(state, model, *answer, around.now),
+            CallKind::Summary(_) => vec![summaries::answered(model, *answer, around.now)],
             _ => vec![model_completed(answer)],
         }),
         CallEvent::LlmCallFailed(failed) => of_model(&failed.error.message).map(|(open, model)| match open.kind {
@@ -58,7 +58,7 @@ pub(super) fn reported(state: &State, attempt: u32, event: CallEvent, around: &E
             of_guardrail("an outcome").map(|_| guardrails::completed(state, completed))
         }
         CallEvent::StrategyDecided(decided) => {
-            of_strategy("a decision").map(|_| vec![strategy_decided(state, decided, around)])
+            of_strategy("a decision").map(|_| vec![strategy_decided(state, *decided, around)])
         }
         CallEvent::StrategyDecisionFailed(failed) => of_strategy(&failed.error.message).map(|_| vec![failed.into()]),
     };

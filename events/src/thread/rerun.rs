@@ -148,7 +148,7 @@ impl Again<'_> {
                 // It counts from when the thread was asked for, a little before it was recorded.
                 now.deadline = recorded.deadline;
             }
-            if self.same_definition && now != *recorded {
+            if self.same_definition && now != **recorded {
                 return Err(self.differs(event, Some(now.into())));
             }
             // With another definition the thread begins as that says; what follows from it is compared.

@@ -234,7 +234,7 @@ impl Steps {
                     let number = result.number;
                     result.metadata.add(e.n_llm_calls, e.n_tool_calls, &e.usage, e.cost_nanousd, e.n_unpriced);
                     if !e.is_final {
-                        self.opened.uncounted.insert(e.child, Uncounted { number, call: id, counted: e.into() });
+                        self.opened.uncounted.insert(e.child, Uncounted { number, call: id, counted: (&**e).into() });
                     }
                 }
                 self.end_call(seq, at, id, e.error.as_ref());

@@ -43,14 +43,14 @@ pub(in super::super) fn error_text(error: &ExecutionError) -> String {
 }
 
 /// The end of a model call.
-pub(in super::super) fn model_completed(mut answer: LlmCallCompleted) -> Event {
+pub(in super::super) fn model_completed(mut answer: Box<LlmCallCompleted>) -> Event {
     let call_id = answer.call_id;
     let failed = |error| LlmCallFailed::new(call_id, error).into();
     if let Err(error) = check::answer(&answer.message) {
         return failed(error);
     }
     answer.unusable = check::unusable(&answer.message, answer.finish_reason);
-    sizes::or_else(answer.into(), failed)
+    sizes::or_else(Event::LlmCallCompleted(answer), failed)
 }
 
 /// The text inside a code fence that is all of it; else the text.

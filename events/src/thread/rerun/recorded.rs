@@ -240,7 +240,7 @@ impl Models for Recorded<'_> {
     fn read(&self, call: CallId, _request: &ModelRequest, _brought: &Json) -> Result<LlmCallCompleted, String> {
         for (_, event) in &self.events[self.here.min(self.events.len())..] {
             if let Event::LlmCallCompleted(e) = event {
-                return Ok(LlmCallCompleted { call_id: call, ..e.clone() });
+                return Ok(LlmCallCompleted { call_id: call, ..(**e).clone() });
             }
             if let Event::LlmCallFailed(e) = event {
                 return Err(e.error.message.clone());

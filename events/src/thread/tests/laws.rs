@@ -470,7 +470,7 @@ pub(super) fn usage_adds_up(threads: &[&Bench]) {
 
 fn last_fork(bench: &Bench) -> Option<(usize, &ThreadForked)> {
     bench.log.iter().enumerate().rev().find_map(|(seq, (_, event))| match event {
-        Event::ThreadForked(forked) => Some((seq, forked)),
+        Event::ThreadForked(forked) => Some((seq, &**forked)),
         _ => None,
     })
 }

@@ -18,7 +18,7 @@ pub(crate) fn variants() -> Vec<Event> {
 fn of(event: &Event) -> Vec<Event> {
     if let Event::ThreadStarted(e) = event {
         let budget = Some(BudgetLimits { on_unpriced: OnUnpriced::Allow, ..budget() });
-        vec![ThreadStarted { budget, on_limit: OnLimit::Fail, ..e.clone() }.into()]
+        vec![ThreadStarted { budget, on_limit: OnLimit::Fail, ..(**e).clone() }.into()]
     } else if let Event::ThreadPaused(e) = event {
         principals().into_iter().map(|by| ThreadPaused { by: Some(by), ..e.clone() }.into()).collect()
     } else if let Event::MessageAdded(e) = event {
@@ -47,7 +47,7 @@ fn of(event: &Event) -> Vec<Event> {
         let processed = |decision| UserInteractionProcessed { results: results(decision), ..e.clone() }.into();
         decisions().into_iter().map(processed).collect()
     } else if let Event::StrategyDecided(e) = event {
-        strategy_decisions().into_iter().map(|next| StrategyDecided { next, ..e.clone() }.into()).collect()
+        strategy_decisions().into_iter().map(|next| StrategyDecided { next, ..(**e).clone() }.into()).collect()
     } else if let Event::HookEnded(_) = event {
         vec![HookEnded { hook: Hook::Finally, node_id: None, error: None }.into()]
     } else {
