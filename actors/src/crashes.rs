@@ -1,10 +1,13 @@
 //! Counts the process crashes in each step of a thread, so that a step that crashes the process is not retried for
 //! ever.
 //!
-//! While a step computes in this process, a slot of a file in the data directory names its thread and the step. A slot
-//! is freed, or used for the next step, when the step completes or waits. The file is written and not synced: it only
-//! has to outlive the process. When a log is opened, the steps in taken slots are counted, in values of the log. A step
-//! that completes removes its count.
+//! A file in the data directory says whether the process that has the log has ended in order. A process that finds that
+//! the one before died watches its steps: while a step computes, a slot of the file names its thread and the step. The
+//! file is written and not synced: it only has to outlive the process. When a log is opened, the steps in taken slots are
+//! counted, in values of the log. A step that completes removes its count.
+//!
+//! A process that nothing is suspected in writes nothing for a step. If it dies, the step is not known: that death is
+//! counted for the steps in which the next process dies.
 
 mod register;
 mod step;
@@ -26,7 +29,7 @@ use rethread_events::ids::ThreadId;
 use rethread_store::{LogReader, Store, StoreError};
 use serde::{Deserialize, Serialize};
 
-use self::register::{Register, Slot};
+use self::register::{Life, Register, Slot};
 pub(crate) use self::step::{Class, Step};
 use crate::error::ReadError;
 
@@ -59,6 +62,8 @@ type Counts = HashMap<Key, Vec<Count>>;
 pub(crate) struct Crashes {
     /// Absent if nothing is counted: the store has no files, or the limit is 0.
     register: Option<Arc<Register>>,
+    /// Whether steps are written to it.
+    is_watching: bool,
     n_max: u32,
     store: Option<Arc<dyn Store>>,
     counts: Mutex<Counts>,
@@ -66,18 +71,9 @@ pub(crate) struct Crashes {
     n_counts: AtomicUsize,
 }
 
-/// Creates the event loop of an arbiter, whose steps cost one write each. Must be called in its thread.
-///
-/// # Errors
-/// Those of the system.
-pub(crate) fn event_loop() -> io::Result<tokio::runtime::Runtime> {
-    register::is_event_loop();
-    tokio::runtime::Builder::new_current_thread().enable_all().on_thread_park(register::before_idle).build()
-}
-
 /// A step that computes, until this is dropped.
 pub(crate) struct Entered {
-    slot: Option<Slot>,
+    _slot: Option<Slot>,
     step: Option<Step>,
 }
 
@@ -88,23 +84,17 @@ impl Entered {
     }
 }
 
-impl Drop for Entered {
-    fn drop(&mut self) {
-        if let Some(slot) = self.slot.take() {
-            slot.leave();
-        }
-    }
-}
-
 impl Crashes {
     /// An instance that counts nothing.
     pub(crate) fn off() -> Arc<Self> {
-        Arc::new(Self::new(None, 0, None, Counts::new()))
-    }
-
-    fn new(register: Option<Register>, n_max: u32, store: Option<Arc<dyn Store>>, counts: Counts) -> Self {
-        let n_counts = AtomicUsize::new(counts.len());
-        Self { register: register.map(Arc::new), n_max, store, counts: Mutex::new(counts), n_counts }
+        Arc::new(Self {
+            register: None,
+            is_watching: false,
+            n_max: 0,
+            store: None,
+            counts: Mutex::default(),
+            n_counts: AtomicUsize::default(),
+        })
     }
 
     /// Counts the steps that were running when the last process crashed. Blocks. Must be called before any thread of
@@ -115,13 +105,16 @@ impl Crashes {
     pub(crate) fn open(store: &Arc<dyn Store>, n_max: u32) -> Result<Arc<Self>, StoreError> {
         let file = if n_max == 0 { None } else { store.side_file(FILE)? };
         let Some(file) = file else { return Ok(Self::off()) };
-        let (register, mut found) = Register::open(file).map_err(failed)?;
-        found.retain(|step| !step.is_over(&**store));
+        let (register, last, found) = Register::open(file).map_err(failed)?;
         let mut counts = stored(&**store, n_max)?;
         forget_deleted(&**store, &mut counts)?;
-        let written = count(&mut counts, &found).into_iter().try_for_each(|key| write(&**store, key, counts.get(&key)));
+        // The death before it that nobody watched.
+        let n_deaths = if last == Life::WatchedAfterUnwatched { 2 } else { 1 };
+        let changed = count(&mut counts, &found, n_deaths);
+        let written = changed.into_iter().try_for_each(|key| write(&**store, key, counts.get(&key)));
+        let life = last.next(!counts.is_empty());
         let register = match written {
-            Ok(()) => register.clear().map(Some).or_else(|error| without_room(failed(error))),
+            Ok(()) => register.begin(life).map(Some).or_else(|error| without_room(failed(error))),
             // The slots stay taken, and are counted when there is room.
             Err(error) => without_room(error),
         }?;
@@ -129,25 +122,42 @@ impl Crashes {
             let n = counts.get(&key).and_then(|counts| counts.iter().map(|count| count.n).max()).unwrap_or_default();
             tracing::warn!(thread = %step.thread, step = %step.what, n, "the last process ended in a step of the thread");
         }
-        Ok(Arc::new(Self::new(register, n_max, Some(store.clone()), counts)))
+        let n_counts = AtomicUsize::new(counts.len());
+        let (is_watching, counts) = (life.is_watched() && register.is_some(), Mutex::new(counts));
+        let register = register.map(Arc::new);
+        Ok(Arc::new(Self { register, is_watching, n_max, store: Some(store.clone()), counts, n_counts }))
     }
 
-    /// Marks the step as running until the result is dropped. `None` if nothing is counted. Costs one or two small writes
-    /// to a file in the page cache.
+    /// Records that the process ends in order. To be called before the log can be opened by another one.
+    pub(crate) fn ends(&self) {
+        if let Some(register) = &self.register
+            && let Err(error) = register.write(Life::Ended)
+        {
+            tracing::warn!(%error, "cannot record that the process ends in order: the next one watches its steps");
+        }
+    }
+
+    /// The register, if steps are written to it.
+    fn watched(&self) -> Option<&Arc<Register>> {
+        self.register.as_ref().filter(|_| self.is_watching)
+    }
+
+    /// Marks the step as running until the result is dropped. `None` if steps are not watched. Costs two small writes to a
+    /// file in the page cache.
     pub(crate) fn enter(self: &Arc<Self>, step: impl FnOnce() -> Step) -> Option<Entered> {
-        let register = self.register.as_ref()?;
+        let register = self.watched()?;
         let step = step();
         let slot = register.enter(&register::slot(&step));
-        Some(Entered { slot, step: Some(step) })
+        Some(Entered { _slot: slot, step: Some(step) })
     }
 
     /// Runs the future, and marks the step as running whenever the future is polled.
     pub(crate) async fn polled<F: Future>(self: Arc<Self>, step: Step, future: F) -> F::Output {
-        let Some(register) = &self.register else { return future.await };
+        let Some(register) = self.watched() else { return future.await };
         let bytes = register::slot(&step);
         let mut future = pin!(future);
         let output = std::future::poll_fn(|cx| {
-            let _under_way = Entered { slot: register.enter(&bytes), step: None };
+            let _under_way = register.enter(&bytes);
             future.as_mut().poll(cx)
         });
         let output = output.await;
@@ -205,9 +215,9 @@ impl Crashes {
         Ok(done)
     }
 
-    /// Returns whether steps are counted.
-    pub(crate) fn is_on(&self) -> bool {
-        self.register.is_some()
+    /// Returns whether steps are watched.
+    pub(crate) fn is_watching(&self) -> bool {
+        self.is_watching
     }
 
     /// Returns the step of a thread that has reached the limit of crashes.
@@ -302,21 +312,21 @@ fn without_room(error: StoreError) -> Result<Option<Register>, StoreError> {
     Ok(None)
 }
 
-/// Counts the steps that were running, each once, and returns which counts changed. Other steps of the same class of
-/// the thread completed, or do not run again unless callers ask for them.
-fn count(counts: &mut Counts, found: &[Step]) -> Vec<Key> {
+/// Counts so many deaths for the steps that were running, and returns which counts changed. Other steps of the same class
+/// of the thread completed, or do not run again unless callers ask for them.
+fn count(counts: &mut Counts, found: &[Step], n_deaths: u32) -> Vec<Key> {
     let mut now = Counts::new();
     for step in found {
         let before = counts.get(&step.key()).map(Vec::as_slice).unwrap_or_default();
         let counted = now.entry(step.key()).or_insert_with(|| match step.class.is_asked_for() {
-            true => count_on_request(before),
+            true => count_on_request(before, n_deaths),
             false => Vec::new(),
         });
         if counted.iter().any(|count| count.step == step.what) || counted.len() > ASKED_FOR_MAX {
             continue;
         }
         let before = before.iter().find(|count| count.step == step.what);
-        let n = before.map_or(0, |count| count.n).saturating_add(1);
+        let n = before.map_or(0, |count| count.n).saturating_add(n_deaths);
         counted.push(Count { step: step.what.clone(), seq: step.seq, n });
     }
     let changed = now.keys().copied().collect();
@@ -326,13 +336,13 @@ fn count(counts: &mut Counts, found: &[Step]) -> Vec<Key> {
 
 /// The counts of work that callers ask for, after another crash in it. Which step crashed the process is not known, so
 /// all of them stay until they complete.
-fn count_on_request(before: &[Count]) -> Vec<Count> {
+fn count_on_request(before: &[Count], n_deaths: u32) -> Vec<Count> {
     let mut counts = match before {
         [] => vec![Count { step: ALL_STEPS.into(), seq: 0, n: 0 }],
         before => before.to_vec(),
     };
     if let Some(all) = counts.first_mut() {
-        all.n = all.n.saturating_add(1);
+        all.n = all.n.saturating_add(n_deaths);
     }
     counts
 }

@@ -293,6 +293,7 @@ fn stop(registry: &ThreadRegistry, own: OwnSystem) -> Result<(), RuntimeError> {
     registry.waiters.close();
     services.monitors.iter().for_each(|monitor| monitor.finish(grace));
     services.stop_following();
+    services.crashes.ends();
     Ok(services.store.close()?)
 }
 

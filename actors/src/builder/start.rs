@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 
 use super::{OwnSystem, RuntimeBuilder, StoreConfig};
 use crate::blocking::on_a_thread;
-use crate::crashes::{self, Crashes};
+use crate::crashes::Crashes;
 use crate::error::{OpenError, RuntimeError};
 use crate::llm_executor::LlmExecutor;
 use crate::mode::Mode;
@@ -195,7 +195,7 @@ async fn start_system(
             services.start_tool_services(tool_services).await?;
             let mut slots = Vec::with_capacity(n_arbiters);
             for _ in 0..n_arbiters {
-                let own_arbiter = Arbiter::try_with_tokio_rt(crashes::event_loop).map_err(OpenError::Thread)?;
+                let own_arbiter = Arbiter::try_new().map_err(OpenError::Thread)?;
                 let arbiter = own_arbiter.handle();
                 arbiters.push(own_arbiter);
                 let (for_llm, for_tools) = (services.clone(), services.clone());

@@ -1,10 +1,5 @@
-//! The file of the running steps: slots of one size, each free or taken.
-//!
-//! An event loop takes thousands of steps a second, and a write for the end of each would double what they cost here. So
-//! it keeps the slot of its last step for the next one, which overwrites it, and frees it before it waits for something
-//! to do. Until then the slot names a step that is over: only one whose events tell the next process so.
+//! The file of the running steps: how the process that has the log ends, and slots of one size, each free or taken.
 
-use std::cell::Cell;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
@@ -17,17 +12,63 @@ use super::step::{Class, Step, TEXT_BYTES_MAX};
 
 /// The most steps that are recorded at once; further ones are not.
 pub(super) const SLOTS: usize = 512;
-/// The bytes of a slot: how it is taken, the class, the thread, the seq, the length of the text, the text.
+/// The bytes of a slot: whether it is taken, the class, the thread, the seq, the length of the text, the text.
 const SLOT_BYTES: usize = 128;
 const TEXT_AT: usize = 27;
 const FREE: u8 = 0;
 const TAKEN: u8 = 1;
-/// Taken by a step that is over when the thread has events after its seq.
-const TAKEN_UNTIL_RECORDED: u8 = 2;
-/// The first slot holds the name of the format.
-const HEAD: &[u8] = b"rethread running 1\n";
+/// The first slot holds the name of the format, and then the code of a [`Life`].
+const HEAD: &[u8] = b"rethread running 2\n";
 
 const _: () = assert!(TEXT_AT + TEXT_BYTES_MAX <= SLOT_BYTES && TEXT_BYTES_MAX <= u8::MAX as usize);
+
+/// A process that has the log, as the next one finds it in the register.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Life {
+    /// It ended in order.
+    Ended,
+    /// It runs, or died, and does not write its steps.
+    Unwatched,
+    /// It writes its steps, because the one before died and had not written them.
+    WatchedAfterUnwatched,
+    /// It writes its steps.
+    Watched,
+}
+
+impl Life {
+    const fn code(self) -> u8 {
+        match self {
+            Self::Ended => 0,
+            Self::Unwatched => 1,
+            Self::WatchedAfterUnwatched => 2,
+            Self::Watched => 3,
+        }
+    }
+
+    /// One that cannot be read may have died.
+    const fn of(code: u8) -> Self {
+        match code {
+            0 => Self::Ended,
+            2 => Self::WatchedAfterUnwatched,
+            3 => Self::Watched,
+            _ => Self::Unwatched,
+        }
+    }
+
+    /// Returns that of the next process, if steps are suspected of deaths or not.
+    pub(super) const fn next(self, has_suspects: bool) -> Self {
+        match self {
+            Self::Ended if has_suspects => Self::Watched,
+            Self::Ended => Self::Unwatched,
+            Self::Unwatched => Self::WatchedAfterUnwatched,
+            Self::WatchedAfterUnwatched | Self::Watched => Self::Watched,
+        }
+    }
+
+    pub(super) const fn is_watched(self) -> bool {
+        matches!(self, Self::WatchedAfterUnwatched | Self::Watched)
+    }
+}
 
 pub(super) struct Register {
     file: File,
@@ -39,29 +80,12 @@ pub(super) struct Register {
 pub(super) struct Slot {
     register: Arc<Register>,
     index: usize,
-    is_recorded: bool,
-}
-
-thread_local! {
-    static IS_EVENT_LOOP: Cell<bool> = const { Cell::new(false) };
-    /// The slot of the last step of this event loop.
-    static LAST: Cell<Option<Slot>> = const { Cell::new(None) };
-}
-
-/// From now on this thread keeps its last slot. It has to call [`before_idle`] before it waits.
-pub(super) fn is_event_loop() {
-    IS_EVENT_LOOP.set(true);
-}
-
-pub(super) fn before_idle() {
-    drop(LAST.take());
 }
 
 /// The bytes of a slot that is taken.
 pub(super) fn slot(step: &Step) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(TEXT_AT + step.what.len());
-    let taken = if step.is_recorded { TAKEN_UNTIL_RECORDED } else { TAKEN };
-    bytes.extend([taken, step.class.code()]);
+    bytes.extend([TAKEN, step.class.code()]);
     bytes.extend(step.thread.as_bytes());
     bytes.extend(step.seq.to_le_bytes());
     bytes.push(step.what.len() as u8);
@@ -78,12 +102,11 @@ fn read(slot: &[u8]) -> Option<Step> {
     let (&n, rest) = rest.split_first()?;
     let what = std::str::from_utf8(rest.get(..usize::from(n))?).ok()?;
     let class = Class::ALL.into_iter().find(|known| known.code() == class)?;
-    (matches!(taken, TAKEN | TAKEN_UNTIL_RECORDED) && what.len() <= TEXT_BYTES_MAX).then(|| Step {
+    (taken == TAKEN && what.len() <= TEXT_BYTES_MAX).then(|| Step {
         thread: ThreadId::from_bytes(*thread),
         class,
         what: what.to_owned(),
         seq: u64::from_le_bytes(*seq),
-        is_recorded: taken == TAKEN_UNTIL_RECORDED,
     })
 }
 
@@ -98,51 +121,42 @@ fn empty() -> Vec<u8> {
 }
 
 impl Register {
-    /// Opens the register in a file, and returns the steps that were running when it was last written. A file of
-    /// another format contains none.
-    pub(super) fn open(file: File) -> io::Result<(Self, Vec<Step>)> {
+    /// Opens the register in a file, and returns how the process that wrote it last ended, and the steps that it was in.
+    /// A file of another format contains none.
+    pub(super) fn open(file: File) -> io::Result<(Self, Life, Vec<Step>)> {
         let n = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX).min((SLOTS + 1) * SLOT_BYTES);
         let mut bytes = vec![0; n];
         file.read_exact_at(&mut bytes, 0)?;
-        let slots = if bytes.starts_with(HEAD) { bytes.get(SLOT_BYTES..) } else { None };
-        let found = slots.unwrap_or_default().chunks(SLOT_BYTES).filter_map(read).collect();
-        let is_clear = n == (SLOTS + 1) * SLOT_BYTES
-            && bytes.starts_with(HEAD)
-            && bytes.chunks(SLOT_BYTES).skip(1).all(|slot| slot.first() == Some(&FREE));
-        Ok((Self { file, is_clear, free: Mutex::new((0..SLOTS).collect()) }, found))
+        let is_ours = bytes.starts_with(HEAD);
+        let life = bytes.get(HEAD.len()).filter(|_| is_ours).map_or(Life::Ended, |code| Life::of(*code));
+        let slots = if is_ours { bytes.get(SLOT_BYTES..) } else { None }.unwrap_or_default();
+        let found = slots.chunks(SLOT_BYTES).filter_map(read).collect();
+        let is_clear = is_ours
+            && n == (SLOTS + 1) * SLOT_BYTES
+            && slots.chunks(SLOT_BYTES).all(|slot| slot.first() == Some(&FREE));
+        Ok((Self { file, is_clear, free: Mutex::new((0..SLOTS).collect()) }, life, found))
     }
 
-    /// Frees all slots. The file gets its full size, so that taking a slot needs no disk space.
-    pub(super) fn clear(self) -> io::Result<Self> {
+    /// Frees all slots, and begins the life of a process. The file gets its full size, so that taking a slot needs no disk
+    /// space.
+    pub(super) fn begin(self, life: Life) -> io::Result<Self> {
         if !self.is_clear {
             self.file.write_all_at(&empty(), 0)?;
             self.file.set_len(at(SLOTS))?;
         }
+        self.write(life)?;
         Ok(self)
     }
 
-    /// Takes a slot, that of the last step of this event loop if it has one. `None` if all are taken or the file cannot
-    /// be written.
-    pub(super) fn enter(self: &Arc<Self>, bytes: &[u8]) -> Option<Slot> {
-        let last = LAST.take().filter(|last| Arc::ptr_eq(&last.register, self));
-        let is_recorded = bytes.first() == Some(&TAKEN_UNTIL_RECORDED);
-        let slot = match last {
-            Some(mut last) => {
-                last.is_recorded = is_recorded;
-                last
-            }
-            None => Slot { register: self.clone(), index: self.free.lock().pop()?, is_recorded },
-        };
-        self.file.write_all_at(bytes, at(slot.index)).is_ok().then_some(slot)
+    /// Writes how the process lives or ended.
+    pub(super) fn write(&self, life: Life) -> io::Result<()> {
+        self.file.write_all_at(&[life.code()], HEAD.len() as u64)
     }
-}
 
-impl Slot {
-    /// Ends the step.
-    pub(super) fn leave(self) {
-        if self.is_recorded && IS_EVENT_LOOP.get() {
-            drop(LAST.replace(Some(self)));
-        }
+    /// Takes a slot. `None` if all are taken or the file cannot be written.
+    pub(super) fn enter(self: &Arc<Self>, bytes: &[u8]) -> Option<Slot> {
+        let slot = Slot { register: self.clone(), index: self.free.lock().pop()? };
+        self.file.write_all_at(bytes, at(slot.index)).is_ok().then_some(slot)
     }
 }
 

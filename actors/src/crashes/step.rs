@@ -4,7 +4,6 @@ use rethread_events::event::{CallEvent, ToolExecutionRequest};
 use rethread_events::ids::{CallId, Hash, Seq, ThreadId};
 use rethread_events::thread::{Input, State};
 use rethread_events::tool::Recovery;
-use rethread_store::LogReader;
 
 use crate::inputs::call_of;
 
@@ -80,19 +79,12 @@ pub(crate) struct Step {
     pub(super) what: String,
     /// The last seq before it.
     pub(super) seq: u64,
-    /// Whether it is over when the thread has events after `seq`.
-    pub(super) is_recorded: bool,
 }
 
 impl Step {
     pub(crate) fn new(thread: ThreadId, class: Class, mut what: String, seq: u64) -> Self {
         what.truncate(what.floor_char_boundary(TEXT_BYTES_MAX));
-        Self { thread, class, what, seq, is_recorded: false }
-    }
-
-    /// Returns whether its events are in the log. Not if that cannot be told.
-    pub(super) fn is_over(&self, log: &dyn LogReader) -> bool {
-        self.is_recorded && log.stream(self.thread).is_ok_and(|stream| stream.last_seq.0 > self.seq)
+        Self { thread, class, what, seq }
     }
 
     pub(super) fn key(&self) -> (ThreadId, Class) {
@@ -120,7 +112,7 @@ impl Step {
             Some(call) => format!("{input_name} of call {call} at node `{node}`"),
             None => format!("{input_name} at node `{node}`"),
         };
-        Self { is_recorded: true, ..Self::new(state.thread(), Class::Run, what, last(state)) }
+        Self::new(state.thread(), Class::Run, what, last(state))
     }
 
     pub(crate) fn begin(thread: ThreadId, from: Option<&State>) -> Self {

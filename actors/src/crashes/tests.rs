@@ -26,17 +26,59 @@ fn life<T>(folder: &Path, n_max: u32, work: impl FnOnce(&Arc<dyn Store>, &Arc<Cr
     let store: Arc<dyn Store> = Arc::new(SledStore::open(folder, Options::default()).unwrap());
     let crashes = Crashes::open(&store, n_max).unwrap();
     let done = work(&store, &crashes);
+    crashes.ends();
     store.close().unwrap();
     done
 }
 
-/// A process ends in these steps: their slots stay taken.
+/// A process dies in these steps: their slots stay taken.
+fn dies_in(folder: &Path, steps: &[Step]) {
+    let store: Arc<dyn Store> = Arc::new(SledStore::open(folder, Options::default()).unwrap());
+    let crashes = Crashes::open(&store, 3).unwrap();
+    for step in steps {
+        std::mem::forget(crashes.enter(|| step.clone()));
+    }
+    store.close().unwrap();
+}
+
+/// Two processes die in no step, so that the next one watches its steps, and dies in these.
 fn dies(folder: &Path, steps: &[Step]) {
-    life(folder, 3, |_, crashes| {
-        for step in steps {
-            std::mem::forget(crashes.enter(|| step.clone()).unwrap());
-        }
-    });
+    (0..2).for_each(|_| dies_in(folder, &[]));
+    dies_in(folder, steps);
+}
+
+/// As [`life`], of a process that watches its steps.
+fn watched_life(folder: &Path, work: impl FnOnce(&Arc<dyn Store>, &Arc<Crashes>)) {
+    (0..2).for_each(|_| dies_in(folder, &[]));
+    life(folder, 3, work);
+}
+
+#[test]
+fn process_writes_its_steps_once_one_has_died() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let watches = || life(folder, 3, |_, crashes| crashes.enter(|| step(1, "one")).is_some());
+    assert!(!watches());
+    dies_in(folder, &[step(1, "one")]);
+    assert!(watches());
+    assert!(!watches(), "the one before ended in order");
+}
+
+#[test]
+fn death_that_nobody_watched_counts_for_the_steps_of_the_next() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let at_limit = || life(folder, 3, |_, crashes| crashes.at_limit(thread(1), Class::Begin).map(|count| count.n));
+    dies_in(folder, &[step(1, "one")]);
+    dies_in(folder, &[step(1, "one")]);
+    assert_eq!(counted(folder), [("one".into(), 2)]);
+    assert_eq!(at_limit(), None);
+    dies_in(folder, &[step(1, "one")]);
+    assert_eq!(at_limit(), Some(3), "a step that is suspected is watched also after an end in order");
+    let other = tempfile::tempdir().unwrap();
+    (0..2).for_each(|_| dies_in(other.path(), &[]));
+    dies_in(other.path(), &[step(1, "one")]);
+    assert_eq!(counted(other.path()), [("one".into(), 1)], "the second death was in no step");
 }
 
 fn counted(folder: &Path) -> Vec<(String, u32)> {
@@ -52,64 +94,24 @@ fn counted(folder: &Path) -> Vec<(String, u32)> {
 fn register_names_what_is_under_way_and_nothing_else() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let open = || Register::open(file.reopen().unwrap()).unwrap();
-    let register = Arc::new(open().0.clear().unwrap());
+    let register = Arc::new(open().0.begin(Life::Watched).unwrap());
     let (one, two) = (step(1, "one"), step(2, &"ä".repeat(100)));
     let over = register.enter(&register::slot(&one)).unwrap();
     let _running = register.enter(&register::slot(&two)).unwrap();
-    over.leave();
-    assert_eq!(open().1, [two]);
-    assert_eq!(open().0.clear().map(|_| open().1).unwrap(), []);
-}
-
-#[test]
-fn event_loop_keeps_its_slot_for_the_next_step_until_it_is_idle() {
-    let folder = tempfile::tempdir().unwrap();
-    let recorded = |what| Step { is_recorded: true, ..step(1, what) };
-    life(folder.path(), 3, |_, crashes| {
-        let in_register = || Register::open(std::fs::File::open(folder.path().join(FILE)).unwrap()).unwrap().1;
-        crate::crashes::event_loop().unwrap().block_on(async {
-            drop(crashes.enter(|| recorded("one")));
-            assert_eq!(in_register(), [recorded("one")], "the next step overwrites it");
-            drop(crashes.enter(|| recorded("two")));
-            assert_eq!(in_register(), [recorded("two")]);
-            let outer = crashes.enter(|| recorded("three"));
-            drop(crashes.enter(|| recorded("four")));
-            drop(outer);
-            assert_eq!(in_register(), [recorded("three")], "one slot is kept");
-            drop(crashes.enter(|| step(1, "five")));
-            assert_eq!(in_register(), [], "that it is over is not in the log");
-            drop(crashes.enter(|| recorded("six")));
-            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
-            assert_eq!(in_register(), [], "the event loop was idle");
-        });
-    });
-}
-
-#[test]
-fn step_whose_events_are_in_the_log_is_not_counted() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
-    let last = block_on(async {
-        let runtime = start(folder, 3).await;
-        ask(&runtime, 1).await;
-        let last = runtime.thread(thread(1)).state().await.unwrap().last_seq().unwrap();
-        runtime.shutdown().await.unwrap();
-        last.0
-    });
-    let machine = |n, seq| Step { is_recorded: true, ..Step::new(thread(n), Class::Run, format!("from {seq}"), seq) };
-    dies(folder, &[machine(1, last - 1)]);
-    assert_eq!(counted(folder), []);
-    dies(folder, &[machine(1, last), machine(2, 0), Step::call(thread(1), CallId(Seq(last - 1)), "a call".into())]);
-    let names = [("a call".into(), 1), ("from 0".into(), 1), (format!("from {last}"), 1)];
-    assert_eq!(counted(folder), names);
+    drop(over);
+    let (again, life, found) = open();
+    assert_eq!((life, found), (Life::Watched, vec![two]));
+    again.begin(Life::Unwatched).unwrap();
+    let (_, life, found) = open();
+    assert_eq!((life, found), (Life::Unwatched, vec![]));
 }
 
 #[test]
 fn slots_are_bounded_and_what_is_beyond_runs() {
     let folder = tempfile::tempdir().unwrap();
-    life(folder.path(), 3, |_, crashes| {
+    watched_life(folder.path(), |_, crashes| {
         let all: Vec<_> = (0..=register::SLOTS).map(|_| crashes.enter(|| step(1, "one")).unwrap()).collect();
-        assert_eq!(all.iter().filter(|entered| entered.slot.is_none()).count(), 1);
+        assert_eq!(all.iter().filter(|entered| entered._slot.is_none()).count(), 1);
     });
     assert_eq!(counted(folder.path()), [], "all of them are over");
 }
@@ -118,12 +120,14 @@ fn slots_are_bounded_and_what_is_beyond_runs() {
 fn any_bytes_are_read_as_a_register() {
     let file = tempfile::NamedTempFile::new().unwrap();
     for n in 0..64_usize {
-        let mut bytes = b"rethread running 1\n".to_vec();
+        let mut bytes = b"rethread running 2\n".to_vec();
+        bytes.push(n as u8);
         bytes.resize(128, 0);
         bytes.extend((0..n * 40).map(|i| (i * 7 + n * 31) as u8 % 5));
         std::fs::write(file.path(), &bytes).unwrap();
-        Register::open(file.reopen().unwrap()).unwrap().0.clear().unwrap();
-        assert_eq!(Register::open(file.reopen().unwrap()).unwrap().1, []);
+        Register::open(file.reopen().unwrap()).unwrap().0.begin(Life::Ended).unwrap();
+        let (_, life, found) = Register::open(file.reopen().unwrap()).unwrap();
+        assert_eq!((life, found), (Life::Ended, vec![]));
     }
 }
 
@@ -218,7 +222,7 @@ fn count_that_cannot_be_read_refuses_what_it_counts() {
 #[test]
 fn a_process_that_ends_between_steps_counts_nothing() {
     let folder = tempfile::tempdir().unwrap();
-    life(folder.path(), 3, |_, crashes| {
+    watched_life(folder.path(), |_, crashes| {
         drop(crashes.enter(|| step(1, "one")));
         // A future is in its step while it is polled, and not while it waits.
         let mut waits = Box::pin(crashes.clone().polled(step(1, "two"), std::future::pending::<()>()));
@@ -237,7 +241,7 @@ fn a_process_that_ends_between_steps_counts_nothing() {
 #[test]
 fn only_the_first_who_asks_gets_the_register() {
     let folder = tempfile::tempdir().unwrap();
-    life(folder.path(), 3, |store, crashes| {
+    watched_life(folder.path(), |store, crashes| {
         std::mem::forget(crashes.enter(|| step(1, "one")));
         let other = Crashes::open(store, 3).unwrap();
         assert!(other.enter(|| step(1, "two")).is_none(), "another runtime on the same open log counts nothing");

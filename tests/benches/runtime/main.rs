@@ -13,7 +13,6 @@ mod crowd;
 mod disk;
 mod graphs;
 mod memory;
-mod register;
 mod shared;
 mod waiting;
 mod work;
@@ -68,7 +67,6 @@ const PARTS: &[(&str, Part)] = &[
     ("alone", |folder, size| Box::pin(alone::run(folder, size))),
     ("crowd", |folder, size| Box::pin(crowd::run(folder, size))),
     ("disk", |folder, size| Box::pin(disk::run(folder, size))),
-    ("register", |folder, size| Box::pin(register::run(folder, size))),
     ("cold", |folder, size| Box::pin(cold::run(folder, size))),
     ("chat", |folder, size| Box::pin(chat::run(folder, size))),
     ("fan-out", |folder, size| Box::pin(graphs::fan_out(folder, size))),
