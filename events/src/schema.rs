@@ -54,7 +54,7 @@ pub struct Validator {
 
 impl Validator {
     /// Returns what is wrong with a value, nothing if it fits. The work has a bound: a value whose check would take more
-    /// steps does not fit.
+    /// steps does not fit, and of one whose check takes many only the first fault is returned.
     pub fn mismatches(&self, value: &Value) -> Vec<Mismatch> {
         self.errors(value, Mismatch::new)
     }
@@ -66,6 +66,9 @@ impl Validator {
         }
         if self.compiled.is_valid(value) {
             return Vec::new();
+        }
+        if !self.cost.affords_faults(value) {
+            return self.compiled.validate(value).err().map(|error| of(&error)).into_iter().collect();
         }
         self.compiled.iter_errors(value).take(N_MISMATCHES_MAX).map(|error| of(&error)).collect()
     }

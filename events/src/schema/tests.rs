@@ -39,6 +39,40 @@ fn references_that_multiply_are_counted_before_the_check() {
 }
 
 #[test]
+fn unevaluated_parts_are_counted_as_often_as_they_are_looked_at() {
+    for keyword in ["unevaluatedProperties", "unevaluatedItems"] {
+        for applies in ["allOf", "anyOf", "oneOf"] {
+            let within = |name: &str| json!({ applies: [{ "$ref": name }], keyword: { "type": "object" } });
+            let few = compile(&doubled(6, within)).unwrap();
+            assert_eq!(few.mismatches(&json!({ "x": {} })), [], "{keyword} {applies}");
+            let many = compile(&doubled(40, within)).unwrap();
+            let found = many.mismatches(&json!({ "x": {} }));
+            assert!(found[0].message.contains("too complex"), "{keyword} {applies}: {found:?}");
+        }
+    }
+}
+
+#[test]
+fn of_very_many_faults_one_is_found() {
+    let names: Vec<_> = (0..300).map(|n| format!("n{n}")).collect();
+    let schema = compile(&json!({ "items": { "required": names } })).unwrap();
+    let items = |n: usize| Value::from(vec![json!({}); n]);
+    assert_eq!(schema.mismatches(&items(10)).len(), N_MISMATCHES_MAX);
+    assert_eq!(schema.mismatches(&items(1_000)).len(), 1);
+    assert!(schema.mismatches(&items(20_000))[0].message.contains("too complex"));
+}
+
+#[test]
+fn large_patterns_read_little() {
+    let schema = compile(&json!({ "pattern": "^[ab]*a[ab]{1000}c" })).unwrap();
+    assert_eq!(schema.mismatches(&"ab".repeat(100).into()).len(), 1);
+    let found = schema.mismatches(&"ab".repeat(250_000).into());
+    assert!(found[0].message.contains("too complex"), "{found:?}");
+    let small = compile(&json!({ "pattern": "^[a-z0-9 ]*$" })).unwrap();
+    assert_eq!(small.mismatches(&"ab".repeat(250_000).into()), []);
+}
+
+#[test]
 fn schemas_that_refer_to_themselves_in_place_are_refused() {
     for schema in [
         json!({ "$ref": "#" }),
