@@ -427,6 +427,28 @@ fn repeated_run_is_followed_and_not_run_again() {
 }
 
 #[test]
+fn run_of_a_deleted_thread_is_not_run_again() {
+    let mut door = Door::new();
+    door.events("looks", &asked("r1", "Hello."));
+    door.events("looks", &asked("r2", "Again."));
+    let thread = door.place.get("/v1/threads").value()["threads"][0]["thread_id"].as_str().unwrap().to_owned();
+    door.place.request("DELETE", &format!("/v1/threads/{thread}")).send().is(200);
+    for round in 0..2 {
+        for (run, text) in [("r1", "Hello."), ("r2", "Again.")] {
+            error(&door.send("looks", &asked(run, text)), 404, "no-thread");
+        }
+        if round == 0 {
+            door.place = door.place.kill_and_restart();
+        }
+    }
+    assert_eq!(door.place.n_threads(), 0);
+    // Another run begins another thread of this name, in which the runs of the first one are not run either.
+    door.events("looks", &asked("r3", "Hello."));
+    error(&door.send("looks", &asked("r1", "Hello.")), 404, "no-thread");
+    assert_eq!(door.place.n_threads(), 1);
+}
+
+#[test]
 fn configuration_of_client_tools_is_checked() {
     let scene = Scene::new();
     for (text, what) in [

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use actix_web::HttpRequest;
 use rethread::operate::{BranchFilter, Labels, LogAccess as _, ThreadQuery};
 use rethread::runs::{OnMessage, RunId, RunRequest};
-use rethread::{Event, Hash, Json, RecordedEvent, Seq, StartThread, State, Status, ThreadId};
-use tokio::sync::Mutex;
+use rethread::{Event, Hash, Json, RecordedEvent, Seq, StartThread, State, Status, ThreadId, Workflow};
+use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use super::answers::uncovered;
 use super::asked::{Asked, Begun};
@@ -52,13 +52,13 @@ pub(super) async fn begin(
     server: &Shared,
     request: &HttpRequest,
     name: String,
-    mut input: Input,
+    input: Input,
 ) -> Result<Begun, Problem> {
     let chosen = Chosen { workflow: Some(name), hash: None, definition: None };
     let workflow = chosen.find(server, For::Running).await?;
     let workflow = workflow.ok_or_else(|| Problem::new(Kind::NoWorkflow, "name a workflow in the path"))?;
     let bound = guard::bound_to(request);
-    let one_at_a_time = server.agui.of(&bound, &input.thread_id).lock_owned().await;
+    let one_at_a_time = Arc::new(server.agui.of(&bound, &input.thread_id).lock_owned().await);
     let mut found = find(server, request, &bound, &input.thread_id).await?;
     let mut keyed = None;
     if found.is_none() && server.settings.is_shared {
@@ -72,6 +72,40 @@ pub(super) async fn begin(
             None => keyed = Some(begun),
         }
     }
+    // The run is known by its id for as long as keys are kept, also when its thread is deleted.
+    let new = || keyed.as_ref().map_or_else(|| server.runtime.new_thread_id(), |keyed| keyed.thread);
+    let (key, operation) = (Key::named(&input.run_id), format!("agui {bound}\0{}", input.thread_id));
+    let mut of_run = server.keys.begin(&key, &operation, &[], found.unwrap_or_else(new)).await?;
+    if of_run.was_begun && found != Some(of_run.thread) {
+        let detail = format!(
+            "thread {}, which this `runId` was sent to, was deleted: send the message with another `runId`",
+            of_run.thread
+        );
+        return Err(Problem::new(Kind::NoThread, detail).at("thread_id", of_run.thread));
+    }
+    let begun = begin_run(server, request, workflow, input, found, of_run.thread, one_at_a_time.clone()).await;
+    match &begun {
+        Ok(_) => of_run.has_begun().await,
+        Err(problem) if problem.is_refusal() && !of_run.is_repeated => of_run.forget().await,
+        Err(_) => {}
+    }
+    if let Some(keyed) = keyed.filter(|_| begun.is_ok()) {
+        keyed.forget().await;
+    }
+    begun
+}
+
+/// Begins the run in the thread that was found, or in a new one with this id.
+async fn begin_run(
+    server: &Shared,
+    request: &HttpRequest,
+    workflow: Arc<Workflow>,
+    mut input: Input,
+    found: Option<ThreadId>,
+    new: ThreadId,
+    one_at_a_time: Arc<OwnedMutexGuard<()>>,
+) -> Result<Begun, Problem> {
+    let bound = guard::bound_to(request);
     if let Some(id) = found {
         let thread = server.runtime.thread(id).by(guard::principal(server, request));
         let caller = request::traceparent(request);
@@ -93,11 +127,8 @@ pub(super) async fn begin(
     let labels = labelled(bound, &input.thread_id)
         .and_then(|labels| labels.with(RUN_LABEL, &input.run_id).map_err(|error| invalid("runId", error)))?;
     let (text, past) = (conversation.input(), conversation.past_with_media());
-    let start = StartThread::new(workflow.clone(), text).labels(labels).messages(past).variables(variables);
+    let start = StartThread::new(workflow.clone(), text).id(new).labels(labels).messages(past).variables(variables);
     let mut start = start.traceparent(request::traceparent(request));
-    if let Some(keyed) = &keyed {
-        start = start.id(keyed.thread);
-    }
     if let Some(folder) = &server.settings.workspace {
         start = start.workspace(folder);
     }
@@ -108,9 +139,6 @@ pub(super) async fn begin(
         runtime.start(start).await
     });
     let thread = started.await.map_err(|_| Problem::stopping())??.by(guard::principal(server, request));
-    if let Some(keyed) = keyed {
-        keyed.forget().await;
-    }
     let run = Run { thread, id: RunId(Seq(0)), from: Seq(0), inside: Inside::default(), workflow };
     Ok(Begun { run, before: None, after: None, warnings: input.warnings })
 }
