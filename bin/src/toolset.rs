@@ -221,7 +221,7 @@ pub(crate) fn equip(open: &OpenArgs, builder: RuntimeBuilder, args: &ToolArgs) -
     check_isolation(open, args)?;
     let registry = registry(open, args)?;
     add_workers(open, &registry)?;
-    let mut builder = builder.tools(registry).mcp(servers(open, &args.more)?).skills(skills(&args.more));
+    let mut builder = builder.tools(registry).mcp(servers(open, &args.more)?).skills(skills(open, &args.more)?);
     builder = builder.reserve(open.reserved(&args.more)?);
     if args.allow_commands {
         builder = builder.processes(args.more.commands(open)?, ProcessOptions::default());
@@ -271,12 +271,12 @@ pub(crate) fn workspace_of(open: &OpenArgs, folder: Option<&Path>, more: &MoreAr
         .map_err(|error| Failure::new(INVALID, format!("the workspace {} cannot be used: {error}", folder.display())))
 }
 
-fn skills(args: &MoreArgs) -> Skills {
-    let (skills, faults) = Skills::load(&args.skills);
+fn skills(open: &OpenArgs, args: &MoreArgs) -> Result<Skills, Failure> {
+    let (skills, faults) = Skills::load_without(&args.skills, &open.reserved(args)?);
     for fault in faults {
         warn(&format!("skill left out: {fault}"));
     }
-    skills
+    Ok(skills)
 }
 
 /// Isolates an MCP server as the options say.
@@ -389,7 +389,7 @@ impl Toolset {
     /// Adds skills, processes and MCP servers.
     async fn new(open: &OpenArgs, args: &ToolArgs, registry: Registry) -> Result<Self, Failure> {
         let more = &args.more;
-        let skills = skills(more);
+        let skills = skills(open, more)?;
         if !skills.is_empty() {
             registry.register(skills.tool_with_list()).map_err(Failure::other)?;
         }

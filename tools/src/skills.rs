@@ -16,7 +16,7 @@ use serde::Deserialize;
 use crate::built_in::read_file_of;
 use crate::walk::{Kind, Options, Walk};
 use crate::workspace::shown;
-use crate::{Tool, ToolContext, ToolOutput, Workspace};
+use crate::{Reserved, Tool, ToolContext, ToolOutput, Workspace};
 
 /// How many skills there may be.
 const N_SKILLS_MAX: usize = 500;
@@ -70,7 +70,15 @@ impl Skills {
     /// The skills below these folders, and what is wrong with those that were left out. When two have one name the
     /// first counts. Links to folders are followed. Blocks on the file system.
     pub fn load(folders: impl IntoIterator<Item = impl AsRef<Path>>) -> (Self, Vec<SkillFault>) {
-        let mut search = Search { skills: BTreeMap::new(), faults: Vec::new(), n_entries: 0 };
+        Self::load_without(folders, &Reserved::default())
+    }
+
+    /// As [`Skills::load`], without what is reserved: no skill and no file of one is read from there.
+    pub fn load_without(
+        folders: impl IntoIterator<Item = impl AsRef<Path>>,
+        reserved: &Reserved,
+    ) -> (Self, Vec<SkillFault>) {
+        let mut search = Search { skills: BTreeMap::new(), faults: Vec::new(), n_entries: 0, reserved };
         for folder in folders {
             search.folder(folder.as_ref(), DEPTH_MAX);
         }
@@ -200,13 +208,14 @@ fn files(folder: &Workspace, cx: &ToolContext) -> Result<(String, bool), Executi
     Ok((text, false))
 }
 
-struct Search {
+struct Search<'a> {
+    reserved: &'a Reserved,
     skills: BTreeMap<String, Skill>,
     faults: Vec<SkillFault>,
     n_entries: usize,
 }
 
-impl Search {
+impl Search<'_> {
     fn folder(&mut self, path: &Path, depth: usize) {
         if path.join(parse::FILE).is_file() {
             return self.skill(path);
@@ -231,7 +240,7 @@ impl Search {
     }
 
     fn skill(&mut self, path: &Path) {
-        let folder = match Workspace::open(path) {
+        let folder = match Workspace::open_without(path, self.reserved) {
             Ok(folder) => folder,
             Err(error) => return self.fault(path, error.to_string()),
         };

@@ -47,6 +47,24 @@ async fn a_skill_is_shown_in_three_steps() {
 }
 
 #[tokio::test]
+async fn nothing_that_is_reserved_is_read_of_a_skill() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = skill(folder.path(), "pdf", PDF);
+    let key = path.join("key.txt");
+    fs::write(&key, "the key").unwrap();
+    fs::write(path.join("rethread.toml"), "the configuration").unwrap();
+    symlink("key.txt", path.join("link")).unwrap();
+    let reserved = Reserved::default().name("rethread.toml").place(&key);
+    let f = Fixture::new([Skills::load_without([folder.path()], &reserved).0.tool()]);
+    for file in ["key.txt", "./key.txt", "link", "rethread.toml"] {
+        let text = f.call("load_skill", json!({ "name": "pdf", "file": file })).await;
+        assert!(text.starts_with("denied: "), "{file}: {text}");
+    }
+    let (none, faults) = Skills::load_without([folder.path()], &Reserved::default().place(path.join("SKILL.md")));
+    assert!(none.is_empty() && faults.len() == 1, "{faults:?}");
+}
+
+#[tokio::test]
 async fn nothing_outside_the_folder_of_a_skill_is_read() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("secret"), "secret").unwrap();
