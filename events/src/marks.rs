@@ -210,6 +210,19 @@ pub fn marked(text: &str) -> Cow<'_, str> {
     replaced::<Visible>(text)
 }
 
+/// Returns a value in which all texts and names are [`marked`].
+pub fn marked_value(value: &serde_json::Value) -> serde_json::Value {
+    use serde_json::Value;
+    match value {
+        Value::String(text) => marked(text).into(),
+        Value::Array(items) => items.iter().map(marked_value).collect(),
+        Value::Object(entries) => {
+            entries.iter().map(|(name, value)| (marked(name).into_owned(), marked_value(value))).collect()
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+    }
+}
+
 /// Returns an equivalent JSON document, with escapes for hidden characters and for long runs of blanks. Line breaks are
 /// only between its values, as JSON is written.
 pub fn marked_json(json: &str) -> Cow<'_, str> {

@@ -90,6 +90,10 @@ pub(crate) fn needed_of_text(text: &str) -> BTreeSet<String> {
 /// The variables and their attributes, as `x` or `x.y`, before `is` and one of the tests, or before `|` and one of the
 /// filters.
 fn asked_for(source: &str, is_expression: bool, tests: &[&str], filters: &[&str]) -> Vec<String> {
+    // What cannot be read has a fault of its own.
+    if check_limits(source, is_expression).is_err() {
+        return Vec::new();
+    }
     let tokens = tokenize(source, is_expression, ENVIRONMENT.syntax().clone());
     let tokens: Vec<_> = tokens.map_while(|token| token.ok().map(|(token, _)| token)).collect();
     let is_asked = |rest: &[Token<'_>]| match rest {

@@ -14,7 +14,9 @@ fn fault_far_to_the_right_is_an_error() {
         [format!("{{{{ {digits} }}}}"), format!("{{{{ {digits}"), format!("{{{{ '{digits}"), format!("{{{{\n{digits}")]
     {
         check_template(&source).unwrap_err();
+        assert!(names::needed(&source, false).is_empty());
     }
+    assert!(names::needed(&digits, true).is_empty() && names::paths(&digits, true).is_empty());
     crate::expression::check(&digits).unwrap_err();
     far("{{ ", "? }}").unwrap_err();
     far("{{ a }} ", "{{ b }}\n{{ a }}").unwrap();
