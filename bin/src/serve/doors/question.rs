@@ -50,10 +50,17 @@ pub(super) fn is_shown_whole(question: &OpenInteraction) -> bool {
     marked(&whole_text(question)).len() <= SHOWN_BYTES_MAX
 }
 
-/// Whether an answer approves what its question does not show whole: whoever gave it has not seen it.
+/// Whether an answer approves what its question does not show whole: whoever gave it has not seen it. Any question may be
+/// about going on, so any answer may approve but a rejection.
 pub(super) fn approves_unseen(question: &OpenInteraction, answer: &Json) -> bool {
     let rejects = *answer.0 == json!(false) || answer.0.get("decision").is_some_and(|decision| decision == "reject");
-    question.is_approval() && !is_shown_whole(question) && !rejects
+    !is_shown_whole(question) && !rejects
+}
+
+/// Whether a person sees what is in a value as it is: nothing in it is marked, and it is short.
+pub(super) fn is_plain(value: &Value) -> bool {
+    let text = value.to_string();
+    text.len() <= SHOWN_BYTES_MAX && marked(&text) == text
 }
 
 /// What to do about it.

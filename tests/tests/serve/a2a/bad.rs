@@ -281,6 +281,34 @@ fn what_is_not_shown_whole_is_not_approved() {
     assert_eq!(done["status"]["state"], "TASK_STATE_COMPLETED");
 }
 
+/// Asks whether to go on, in a question as long as its input.
+const DECIDES: &str = r#"
+version: "1"
+name: decides
+nodes:
+  - id: ask
+    user_interaction:
+      operation_type: UPDATE_VARIABLES
+      prompt: "{{ input }}"
+      answer: boolean
+      variables: [{variable_name: result, expression: "{{ input }}"}]
+"#;
+
+#[test]
+fn question_that_is_not_shown_whole_is_answered_elsewhere() {
+    let door = Door::with(DECIDES);
+    let decided = |task: &Value, id: &str, answer: bool| {
+        with(to_task(message(id, ""), task), "/message/parts", &json!([{ "data": answer }]))
+    };
+    let long = door.task("decides", &message("m1", &"x".repeat(20_000)));
+    error(&door.call("decides", "SendMessage", &decided(&long, "m2", true)).send(), 200, -32_602, "INVALID_PARAMS");
+    let rejected = door.task("decides", &decided(&long, "m3", false));
+    assert_eq!(rejected["status"]["state"], "TASK_STATE_COMPLETED");
+    let short = door.task("decides", &message("m4", "Go on?"));
+    let approved = door.task("decides", &decided(&short, "m5", true));
+    assert_eq!(approved["status"]["state"], "TASK_STATE_COMPLETED");
+}
+
 #[test]
 fn server_that_stops_says_so_and_the_task_goes_on_after_it() {
     let door = Door::new();

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use agent_client_protocol::v1::schema::{
     Diff, ToolCall, ToolCallContent, ToolCallLocation, ToolCallStatus, ToolCallUpdateFields, ToolKind,
 };
+use rethread_events::marks::{marked, marked_value};
 use rethread_events::text;
 use serde_json::Value;
 
@@ -23,8 +24,9 @@ pub(super) struct Shown {
 }
 
 impl Shown {
-    /// A call of a tool that works in this folder.
+    /// A call of a tool that works in this folder. What a person cannot see in its arguments is marked.
     pub(super) fn of(name: &str, arguments: &Value, folder: &Path) -> Self {
+        let arguments = &marked_value(arguments);
         let raw_input = (arguments.to_string().len() <= BYTES_MAX).then(|| arguments.clone());
         let path = arguments["path"].as_str().map(|path| absolute(folder, path));
         let content = match &path {
@@ -57,12 +59,12 @@ impl Shown {
         call.raw_input(raw_input)
     }
 
-    /// The call in a question about it.
-    pub(super) fn fields(self) -> ToolCallUpdateFields {
-        let Self { title, kind, content, locations, raw_input } = self;
+    /// The call in a question about it: the change, or else the whole arguments, because not every client shows the raw ones.
+    pub(super) fn fields(self, arguments: &str) -> ToolCallUpdateFields {
+        let Self { title, kind, content: change, locations, raw_input } = self;
         let fields = ToolCallUpdateFields::new().title(title).kind(kind).status(ToolCallStatus::Pending);
-        let fields = fields.locations(locations).raw_input(raw_input);
-        if content.is_empty() { fields } else { fields.content(content) }
+        let shown = if change.is_empty() { content(arguments) } else { change };
+        fields.locations(locations).raw_input(raw_input).content(shown)
     }
 }
 
@@ -110,12 +112,13 @@ fn title(name: &str, arguments: &Value) -> String {
     }
 }
 
-/// A result as the content of a call.
+/// A result as the content of a call. What a person cannot see in it is marked.
 pub(super) fn content(result: &str) -> Vec<ToolCallContent> {
     if result.is_empty() {
         return Vec::new();
     }
-    let shown = text::head(result, BYTES_MAX);
+    let result = marked(result);
+    let shown = text::head(&result, BYTES_MAX);
     vec![ToolCallContent::from(shown.to_owned())]
 }
 

@@ -10,6 +10,7 @@ use agent_client_protocol::v1::schema::{
 use agent_client_protocol::{Client, Error};
 use rethread::Json;
 use rethread::operate::OpenInteraction;
+use rethread_events::marks::marked;
 use serde_json::json;
 
 use super::calls::{self, BYTES_MAX, Shown};
@@ -37,20 +38,21 @@ pub(super) async fn ask(
     call: Option<&String>,
     folder: &Path,
 ) -> Result<Decided, Error> {
-    let fields = match &question.request.tool_call {
-        Some(tool) => Shown::of(tool.name.as_str(), &tool.arguments.0, folder).fields(),
+    let (fields, shown) = match &question.request.tool_call {
+        Some(tool) => {
+            let arguments = format!("{:#}", tool.arguments.0);
+            (Shown::of(tool.name.as_str(), &tool.arguments.0, folder).fields(&arguments), arguments)
+        }
         None => {
             let prompt = question.request.prompt.as_deref().unwrap_or("Approve?");
-            ToolCallUpdateFields::new().title("approve an answer".to_owned()).content(calls::content(prompt))
+            let fields = ToolCallUpdateFields::new().title("approve an answer".to_owned());
+            (fields.content(calls::content(prompt)), prompt.to_owned())
         }
     };
     let id = call.cloned().unwrap_or_else(|| question.key());
-    let shown = match &question.request.tool_call {
-        Some(tool) => tool.arguments.0.to_string().len(),
-        None => question.request.prompt.as_ref().map_or(0, String::len),
-    };
     // What is not shown whole cannot be allowed.
-    let allow = (shown <= BYTES_MAX).then(|| PermissionOption::new(ALLOW, "Allow", PermissionOptionKind::AllowOnce));
+    let allow = (marked(&shown).len() <= BYTES_MAX)
+        .then(|| PermissionOption::new(ALLOW, "Allow", PermissionOptionKind::AllowOnce));
     let reject = PermissionOption::new(REJECT, "Reject", PermissionOptionKind::RejectOnce);
     let options = allow.into_iter().chain([reject]).collect();
     let request = RequestPermissionRequest::new(session.clone(), ToolCallUpdate::new(id, fields), options);

@@ -8,7 +8,7 @@ use rmcp::model::{ElicitRequestParams, ElicitResult, ElicitationAction, Elicitat
 use rmcp::service::RequestContext;
 use serde_json::{Value, json};
 
-use crate::serve::doors::question::{is_shown_whole, shown, text_of};
+use crate::serve::doors::question::{is_plain, is_shown_whole, shown, text_of};
 
 /// The field of a form that has the answer.
 const ANSWER: &str = "answer";
@@ -48,11 +48,14 @@ impl Shows {
     /// Whether it can show a question. The prompt of a person who answers for a model is a whole request.
     pub(super) fn can_ask(self, question: &OpenInteraction) -> bool {
         match question.request.operation_type {
-            OperationType::UpdateVariables | OperationType::AddMessage | OperationType::AnswerTool => self.form,
-            OperationType::ApproveTool | OperationType::ApproveContent => self.form && is_shown_whole(question),
+            OperationType::UpdateVariables
+            | OperationType::AddMessage
+            | OperationType::AnswerTool
+            | OperationType::ApproveTool
+            | OperationType::ApproveContent => self.form && is_shown_whole(question),
             OperationType::InformTool => match page(question) {
-                Some(_) => self.url,
-                None => self.form && own_form(question).is_some(),
+                Some(url) => self.url && is_plain(&url.into()),
+                None => self.form && is_shown_whole(question) && own_form(question).is_some(),
             },
             OperationType::RelayModel => false,
         }
@@ -92,14 +95,15 @@ pub(super) fn in_words(question: &OpenInteraction) -> String {
     }
 }
 
-/// The schema of an answer, if a form can ask for it as it is: an object with fields of simple types.
+/// The schema of an answer, if a form can ask for it as it is: an object with fields of simple types, whose texts a person
+/// sees as they are.
 fn own_form(question: &OpenInteraction) -> Option<ElicitationSchema> {
     let schema = match &question.request.answer {
         Some(AnswerType::JsonSchema { schema }) => &*schema.0,
         Some(_) => return None,
         None => of_tool(question, "schema")?,
     };
-    ElicitationSchema::from_json_schema(schema.as_object()?.clone()).ok()
+    ElicitationSchema::from_json_schema(schema.as_object().filter(|_| is_plain(schema))?.clone()).ok()
 }
 
 /// The form that asks a question, or the page that is to be opened.
@@ -113,7 +117,10 @@ pub(super) fn form(question: &OpenInteraction) -> ElicitRequestParams {
         let field = match &question.request.answer {
             Some(AnswerType::JsonSchema { .. }) => json!({ "type": "string", "description": "The answer, as JSON" }),
             Some(AnswerType::Boolean {}) => json!({ "type": "boolean" }),
-            Some(AnswerType::Choice { choices }) => json!({ "type": "string", "enum": choices }),
+            Some(AnswerType::Choice { choices }) if is_plain(&json!(choices)) => {
+                json!({ "type": "string", "enum": choices })
+            }
+            Some(AnswerType::Choice { .. }) => json!({ "type": "string" }),
             Some(AnswerType::Number {}) => json!({ "type": "number" }),
             Some(AnswerType::Text {}) => json!({ "type": "string" }),
             None if question.is_approval() => json!({ "type": "boolean", "description": "Whether to go on with it" }),
