@@ -184,6 +184,8 @@ fn root_of_a_schema_is_that_of_an_object() {
         serde_json::json!({ "type": "object", "properties": { "a": { "type": "strng", "enum": ["type"] } } }),
         serde_json::json!({ "type": "object", "properties": { "a": { "$ref": "other.json" } } }),
         serde_json::json!({ "type": "object", "properties": { "$top": {}, "b": {} }, "required": ["$top"] }),
+        serde_json::json!({ "type": "object", "additionalProperties": true }),
+        serde_json::json!({ "type": "object", "properties": { "x": {} }, "anyOf": [true, { "required": ["x"] }] }),
     ] {
         let request = serde_json::json!({
             "messages": [{ "role": "user", "content": "hi" }],
@@ -208,5 +210,9 @@ fn root_of_a_schema_is_that_of_an_object() {
         `pick` is left out: its schema refers to `other.json`, which is not in it
         {"type":"object","properties":{"_top_be8b48b2":{},"b":{}},"required":["_top_be8b48b2"]}
           -
+        {"type":"object","additionalProperties":true,"properties":{}}
+          -
+        {"type":"object","properties":{"x":{}}}
+          The arguments also have to fit this JSON Schema: {"anyOf":[true,{"required":["x"]}]}
     "#]].assert_eq(&seen);
 }

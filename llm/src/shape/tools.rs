@@ -13,14 +13,15 @@ use crate::models::Known;
 use crate::provider::Provider;
 use crate::request::Request;
 use crate::response::Response;
+use crate::wire::draft;
+
+mod dialect;
 
 /// Keywords that OpenAI and Anthropic refuse at the root of a tool's schema.
 ///
 /// <https://developers.openai.com/api/docs/guides/structured-outputs>, and Anthropic's
 /// `input_schema does not support oneOf, allOf, or anyOf at the top level`.
 const ROOT: [&str; 6] = ["oneOf", "anyOf", "allOf", "not", "enum", "const"];
-/// The keywords whose values are data, in which nothing is a schema.
-const DATA: [&str; 5] = ["enum", "const", "default", "example", "examples"];
 /// How deep alternatives are read for their properties.
 const DEPTH_MAX: usize = 8;
 /// The most bytes of a condition that is put into a description.
@@ -69,20 +70,16 @@ fn adapted(provider: Provider, names: Option<Form>, tool: &ToolSpec) -> Result<C
     if names.is_some_and(|names| !names.takes(&tool.name)) {
         return Err("the provider does not take its name".to_owned());
     }
-    let Value::Object(schema) = &*tool.parameters.0 else { return Ok(Cow::Borrowed(tool)) };
-    if schema.is_empty() {
+    if draft::declared(&tool.parameters).is_none() {
         return Ok(Cow::Borrowed(tool));
     }
     let is_googles = matches!(provider, Provider::Gemini | Provider::GeminiOpenai);
-    check(&tool.parameters.0, is_googles)?;
-    let is_object = schema.get("type").is_some_and(|own| own == "object");
-    let has_condition = schema.contains_key("$ref") || ROOT.iter().any(|key| schema.contains_key(*key));
-    if is_object && !has_condition && !renames(provider, schema) {
-        return Ok(Cow::Borrowed(tool));
-    }
-    let (mut schema, condition) = flattened(schema)?;
+    let (mut schema, condition) = flattened(&tool.parameters.0, is_googles)?;
     if renames(provider, &schema) {
         rename(&mut schema);
+    }
+    if condition.is_empty() && tool.parameters.0.as_object() == Some(&schema) {
+        return Ok(Cow::Borrowed(tool));
     }
     let mut description = tool.description.clone();
     let condition = Value::Object(condition).to_string();
@@ -97,44 +94,18 @@ fn adapted(provider: Provider, names: Option<Form>, tool: &ToolSpec) -> Result<C
     Ok(Cow::Owned(ToolSpec { name: tool.name.clone(), description, parameters: Json::from(Value::Object(schema)) }))
 }
 
-/// Finds what is no schema anywhere.
-fn check(schema: &Value, is_googles: bool) -> Result<(), String> {
-    const TYPES: [&str; 7] = ["object", "array", "string", "number", "integer", "boolean", "null"];
-    let is_type = |word: &str| TYPES.contains(&word);
-    match schema {
-        Value::Object(entries) => {
-            for (key, value) in entries {
-                match (key.as_str(), value) {
-                    ("$ref", Value::String(to)) if !to.starts_with('#') => {
-                        return Err(format!("its schema refers to `{to}`, which is not in it"));
-                    }
-                    // Google's dialect writes them in capitals.
-                    ("type", Value::String(word))
-                        if !(is_type(word) || is_googles && is_type(&word.to_ascii_lowercase())) =>
-                    {
-                        return Err(format!("`{word}` in its schema is no type"));
-                    }
-                    (key, _) if DATA.contains(&key) => {}
-                    _ => check(value, is_googles)?,
-                }
-            }
-            Ok(())
-        }
-        Value::Array(items) => items.iter().try_for_each(|item| check(item, is_googles)),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Ok(()),
-    }
-}
-
 /// A schema, and what was taken out of it.
 type Flattened = (Map<String, Value>, Map<String, Value>);
 
 /// A schema of an object without keywords that are refused at the root, and those keywords. The properties that only
 /// alternatives name are among its properties.
-fn flattened(schema: &Map<String, Value>) -> Result<Flattened, String> {
+fn flattened(schema: &Value, is_googles: bool) -> Result<Flattened, String> {
     let mut out = Map::new();
     let mut condition = Map::new();
-    let mut own = schema.clone();
-    let definitions = Value::Object(schema.clone());
+    let definitions = dialect::rewritten(schema, is_googles)?;
+    let Value::Object(mut own) = definitions.clone() else {
+        return Err("its schema is not that of an object".to_owned());
+    };
     if let Some(to) = own.remove("$ref") {
         let target = resolved(&definitions, &to).ok_or("the reference at the root of its schema leads nowhere")?;
         own.extend(target.clone());
@@ -147,7 +118,7 @@ fn flattened(schema: &Map<String, Value>) -> Result<Flattened, String> {
         }
     }
     let is_object = match out.get("type") {
-        None | Some(Value::Null) => true,
+        None => true,
         Some(Value::String(word)) => word.eq_ignore_ascii_case("object"),
         Some(Value::Array(words)) => words.iter().any(|word| word == "object"),
         Some(_) => false,
@@ -157,10 +128,7 @@ fn flattened(schema: &Map<String, Value>) -> Result<Flattened, String> {
     }
     out.insert("type".into(), "object".into());
     let (properties, required) = of_alternatives(&definitions, &condition, 0);
-    if !properties.is_empty() || !out.contains_key("properties") {
-        let Value::Object(own) = out.entry("properties").or_insert_with(|| json!({})) else {
-            return Err("the properties of its schema are no object".to_owned());
-        };
+    if let Value::Object(own) = out.entry("properties").or_insert_with(|| json!({})) {
         for (name, property) in properties {
             own.entry(name).or_insert(property);
         }
@@ -186,6 +154,10 @@ fn of_alternatives(root: &Value, schema: &Map<String, Value>, depth: usize) -> (
         let parts = schema.get(key).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
         let mut common: Option<Vec<String>> = None;
         for part in parts {
+            if *part == Value::Bool(true) && key != "allOf" {
+                // It requires nothing, and neither does a choice that has it.
+                common = Some(Vec::new());
+            }
             let part = part.get("$ref").and_then(|to| resolved(root, to)).or_else(|| part.as_object());
             let Some(part) = part else { continue };
             let (mut inner, mut needs) = of_alternatives(root, part, depth + 1);
@@ -263,8 +235,7 @@ pub(crate) fn restore(provider: Provider, tools: &[ToolSpec], response: &mut Res
     for part in &mut response.message.content {
         let Part::ToolCall(call) = part else { continue };
         let Some(tool) = tools.iter().find(|tool| tool.name == call.name) else { continue };
-        let Value::Object(schema) = &*tool.parameters.0 else { continue };
-        let Ok((schema, _)) = flattened(schema) else { continue };
+        let Ok((schema, _)) = flattened(&tool.parameters.0, false) else { continue };
         let names: Vec<&String> = properties_of(&schema).collect();
         let is_other = |name: &&&String| !PROPERTIES.takes(name);
         if !names.iter().any(|name| is_other(&name)) || !call.arguments.0.is_object() {
