@@ -1,5 +1,5 @@
-//! JSON text from outside, which may hold half of a surrogate pair (`"\ud83d"`): no Rust text can. Halves of one pair in
-//! neighbouring pieces of a stream are joined; any other half is read as U+FFFD.
+//! JSON text from outside, which may hold half of a surrogate pair (`"\ud83d"`): no Rust text can. A half is read as
+//! U+FFFD.
 
 #[cfg(test)]
 mod tests;
@@ -23,50 +23,30 @@ pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> serde_json::Result<T> {
 pub fn mended(bytes: &[u8]) -> Option<String> {
     let unmarked = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes);
     let text = String::from_utf8_lossy(unmarked);
-    let halves: Vec<Half> = halves(&text).collect();
-    if halves.is_empty() && unmarked.len() == bytes.len() && matches!(text, Cow::Borrowed(_)) {
-        return None;
+    match with_halves(&text, |_| "\\ufffd".to_owned()) {
+        Some(mended) => Some(mended),
+        None if unmarked.len() == bytes.len() && matches!(text, Cow::Borrowed(_)) => None,
+        None => Some(text.into_owned()),
     }
-    let mut text = text.into_owned();
-    for half in halves {
-        text.replace_range(half.at..half.at + ESCAPE_BYTES, "\\ufffd");
-    }
-    Some(text)
 }
 
-/// Whether a string of the text ends with the first half of a pair, so that the second half may be in the next piece.
-pub fn ends_in_a_pair(text: &str) -> bool {
-    halves(text).any(|half| half.is_at_end(text))
-}
-
-/// Moves the first half of a pair from the end of a string of one piece to the beginning of a string of the next piece, if
-/// that begins with the second half.
-pub fn join(piece: &mut String, next: &mut String) {
-    let first = halves(piece).find(|half| half.is_at_end(piece));
-    let second = halves(next).find(|half| !half.is_first && next[..half.at].ends_with('"'));
-    if let (Some(first), Some(second)) = (first, second) {
-        let escape: String = piece.drain(first.at..first.at + ESCAPE_BYTES).collect();
-        next.insert_str(second.at, &escape);
+/// The text with something else in the place of each half, made of its four digits; `None` if there is no half.
+pub fn with_halves(text: &str, made: impl Fn(&str) -> String) -> Option<String> {
+    let mut out = String::new();
+    let mut from = 0;
+    for at in halves(text) {
+        out.push_str(&text[from..at]);
+        out.push_str(&made(&text[at + 2..at + ESCAPE_BYTES]));
+        from = at + ESCAPE_BYTES;
     }
+    (from > 0).then(|| out + &text[from..])
 }
 
 /// The length of `\ud83d`.
 const ESCAPE_BYTES: usize = 6;
 
-/// An escape that is half of a pair, without the other half beside it.
-#[derive(Debug, Clone, Copy)]
-struct Half {
-    at: usize,
-    is_first: bool,
-}
-
-impl Half {
-    fn is_at_end(self, text: &str) -> bool {
-        self.is_first && text[self.at + ESCAPE_BYTES..].starts_with('"')
-    }
-}
-
-fn halves(text: &str) -> impl Iterator<Item = Half> {
+/// The places of the escapes that are half of a pair, without the other half beside them.
+fn halves(text: &str) -> impl Iterator<Item = usize> {
     let mut from = 0;
     std::iter::from_fn(move || {
         while let Some(at) = text[from..].find('\\').map(|at| from + at) {
@@ -78,7 +58,7 @@ fn halves(text: &str) -> impl Iterator<Item = Half> {
             from = at + ESCAPE_BYTES;
             match code {
                 0xd800..=0xdbff if matches!(escaped(text, from), Some(0xdc00..=0xdfff)) => from += ESCAPE_BYTES,
-                0xd800..=0xdfff => return Some(Half { at, is_first: code < 0xdc00 }),
+                0xd800..=0xdfff => return Some(at),
                 _ => {}
             }
         }

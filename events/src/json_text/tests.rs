@@ -23,14 +23,8 @@ fn half_of_a_pair_is_read_as_a_replacement() {
 }
 
 #[test]
-fn halves_in_two_pieces_are_one_pair() {
-    let joined = |piece: &str, next: &str| {
-        let (mut piece, mut next) = (piece.to_owned(), next.to_owned());
-        assert_eq!(ends_in_a_pair(&piece), piece.contains(r#"\ud83d""#), "{piece}");
-        join(&mut piece, &mut next);
-        [piece, next].map(|text| mended(text.as_bytes()).unwrap_or(text)).concat()
-    };
-    assert_eq!(joined(r#"{"a":"x\ud83d"}"#, r#"{"a":"\ude00y"}"#), r#"{"a":"x"}{"a":"\ud83d\ude00y"}"#);
-    assert_eq!(joined(r#"{"a":"x\ud83d"}"#, r#"{"a":"y"}"#), r#"{"a":"x\ufffd"}{"a":"y"}"#);
-    assert_eq!(joined(r#"{"a":"x\ud83d "}"#, r#"{"a":"\ude00"}"#), r#"{"a":"x\ufffd "}{"a":"\ufffd"}"#);
+fn halves_are_replaced_by_what_their_digits_make() {
+    let marked = |text: &str| with_halves(text, |digits| format!("<{digits}>"));
+    assert_eq!(marked(r#"["\ud83d\ud83d\ude00", "\uDE00x"]"#).as_deref(), Some(r#"["<d83d>\ud83d\ude00", "<DE00>x"]"#));
+    assert_eq!(marked(r#""\ud83d\ude00\\ud83d""#), None);
 }

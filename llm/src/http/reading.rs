@@ -10,6 +10,10 @@ use crate::response::Response;
 use crate::sse::{Decoder, Event};
 use crate::wire::{AnswerContext, Assembler, Progress, Wire, draft, fault};
 
+mod pairs;
+
+use pairs::Pairs;
+
 /// An answer that is being read. The result does not depend on how the bytes were split.
 pub(crate) struct Reading<'a> {
     wire: &'a dyn Wire,
@@ -97,7 +101,7 @@ impl<'a> Reading<'a> {
                 *progress = Progress::Ending;
                 return true;
             }
-            match assembler.event(event, listener) {
+            match assembler.event(&pairs.mend(event), listener) {
                 // The end of an answer stays its end, even if more follows.
                 Ok(Progress::More) if *progress == Progress::Ending => {}
                 Ok(now) => *progress = now,
@@ -105,7 +109,7 @@ impl<'a> Reading<'a> {
             }
             failed.is_none() && *progress != Progress::Done
         };
-        let pushed = decoder.push(bytes, |event| pairs.push(event, &mut take));
+        let pushed = decoder.push(bytes, &mut take);
         if let Some(error) = failed {
             return Err(error);
         }
@@ -133,30 +137,18 @@ impl<'a> Reading<'a> {
         if !self.begun {
             return Err(self.cx.malformed("the answer is empty"));
         }
-        let mut last = Vec::new();
-        if let Some(event) = self.decoder.finish() {
-            self.pairs.push(&event, &mut |event| {
-                last.push(event.clone());
-                true
-            });
-        }
-        last.extend(self.pairs.finish());
-        for event in last {
-            if self.progress == Progress::Done {
-                break;
-            }
+        if let Some(event) = self.decoder.finish().filter(|_| self.progress != Progress::Done) {
             if !std::mem::replace(&mut self.has_event, true) {
                 self.whole = whole_answer(&event);
-                if self.whole.is_some() {
-                    continue;
-                }
             }
-            match self.assembler.event(&event, listener) {
-                Ok(progress) if progress != Progress::More => self.progress = progress,
-                // An event that was cut off is not a malformed one.
-                Ok(_) => {}
-                Err(error) if error.kind == ErrorKind::MalformedResponse => {}
-                Err(error) => return Err(error),
+            if self.whole.is_none() {
+                match self.assembler.event(&self.pairs.mend(&event), listener) {
+                    Ok(progress) if progress != Progress::More => self.progress = progress,
+                    // An event that was cut off is not a malformed one.
+                    Ok(_) => {}
+                    Err(error) if error.kind == ErrorKind::MalformedResponse => {}
+                    Err(error) => return Err(error),
+                }
             }
         }
         if let Some(answer) = self.whole {
@@ -168,6 +160,9 @@ impl<'a> Reading<'a> {
         }
         if self.progress == Progress::More {
             return Err(self.cx.interrupted());
+        }
+        for event in self.pairs.finish() {
+            self.assembler.event(&event, listener)?;
         }
         self.assembler.finish()
     }
@@ -207,43 +202,6 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// Joins the halves of surrogate pairs that two events share: an event that ends with the first half waits for the next.
-#[derive(Debug, Default)]
-struct Pairs(Option<Event>);
-
-impl Pairs {
-    /// Takes the next event. Returns false if `each` wants no more.
-    fn push(&mut self, event: &Event, each: &mut impl FnMut(&Event) -> bool) -> bool {
-        if self.0.is_none() && !event.data.contains("\\u") {
-            return each(event);
-        }
-        let mut event = event.clone();
-        if let Some(mut held) = self.0.take() {
-            json_text::join(&mut held.data, &mut event.data);
-            if !each(&mended(held)) {
-                return false;
-            }
-        }
-        if json_text::ends_in_a_pair(&event.data) {
-            self.0 = Some(event);
-            return true;
-        }
-        each(&mended(event))
-    }
-
-    /// The event that waits for another.
-    fn finish(self) -> Option<Event> {
-        self.0.map(mended)
-    }
-}
-
-fn mended(event: Event) -> Event {
-    match json_text::mended(event.data.as_bytes()) {
-        Some(data) => Event { data, ..event },
-        None => event,
-    }
-}
-
 /// Refuses more bytes than the limit.
 pub(super) fn check_size(provider: &str, bytes: usize, bytes_max: usize) -> Result<(), LlmError> {
     if bytes <= bytes_max {
@@ -253,11 +211,17 @@ pub(super) fn check_size(provider: &str, bytes: usize, bytes_max: usize) -> Resu
     Err(LlmError::new(ErrorKind::TooLarge, provider, why))
 }
 
-/// The whole answer that an event is, in the protocols whose pieces have another form.
+/// The whole answer that an event is, in the protocols whose pieces have another form. Some servers of Chat Completions
+/// give it the name of a piece, or none.
 fn whole_answer(event: &Event) -> Option<Value> {
-    let answer: Value = serde_json::from_str(&event.data).ok()?;
+    let answer: Value = json_text::read(event.data.as_bytes()).ok()?;
     let is = |key: &str, word: &str| answer.get(key).is_some_and(|own| own == word);
-    (is("object", "chat.completion") || is("object", "response") || is("type", "message")).then_some(answer)
+    let choice = answer.get("choices").and_then(|choices| choices.get(0));
+    let has_message = choice.is_some_and(|choice| {
+        choice.get("message").is_some_and(Value::is_object) && choice.get("delta").is_none_or(Value::is_null)
+    });
+    (has_message || is("object", "chat.completion") || is("object", "response") || is("type", "message"))
+        .then_some(answer)
 }
 
 fn is_event_stream(body: &[u8]) -> bool {

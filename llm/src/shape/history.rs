@@ -1,6 +1,7 @@
 //! Names of tools, ids and signatures of calls in a conversation: in the form that the provider takes. The model may have
 //! invented a name, and an answer may be of another provider. The log holds all as they came.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use rethread_events::message::{Message, Part, ToolCall};
@@ -129,17 +130,38 @@ pub(super) fn adapt(known: &Known, provider: Provider, request: &mut Request) {
         !wants_signatures || message.tool_calls().next().is_none_or(|call| call.signature.is_some())
     };
     let fits = |message: &Message| message.content.iter().all(takes) && is_signed(message);
-    if request.messages.iter().all(|message| fits(message)) {
+    let mut seen = HashSet::new();
+    let mut repeats = |message: &Arc<Message>| message.tool_calls().any(|call| !seen.insert(call.id.clone()));
+    let is_repeated = ids.is_some() && request.messages.iter().any(&mut repeats);
+    if !is_repeated && request.messages.iter().all(|message| fits(message)) {
         return;
     }
     let adapt_name = |name: &str| if is_declared(name) { name.to_owned() } else { names.adapt(name, is_declared) };
-    let adapt_id = |id: &mut String| {
-        if let Some(form) = ids {
-            *id = form.adapt(id, |_| false);
+    // Ids of answers may be those of earlier answers. A result is of the last call of its id.
+    let mut sent: HashMap<String, (String, usize)> = HashMap::new();
+    let mut taken: HashSet<String> = HashSet::new();
+    let mut new_id = |id: &str, is_call: bool| {
+        let Some(form) = ids else { return id.to_owned() };
+        if !is_call {
+            return sent.get(id).map_or_else(|| form.adapt(id, |_| false), |(last, _)| last.clone());
         }
+        let numbered = |n: usize| match n {
+            0 => form.adapt(id, |_| false),
+            n => form.adapt(&format!("{id}#{n}"), |_| false),
+        };
+        let mut n = sent.get(id).map_or(0, |(_, n_calls)| *n_calls);
+        let mut new = numbered(n);
+        while taken.contains(&new) {
+            n += 1;
+            new = numbered(n);
+        }
+        taken.insert(new.clone());
+        sent.insert(id.to_owned(), (new.clone(), n + 1));
+        new
     };
     let adapted = request.messages.iter().map(|message| {
-        if fits(message) {
+        let has_ids = message.content.iter().any(|part| matches!(part, Part::ToolCall(_) | Part::ToolResult(_)));
+        if fits(message) && (ids.is_none() || !has_ids) {
             return Arc::clone(message);
         }
         let mut message = Message::clone(message);
@@ -147,11 +169,11 @@ pub(super) fn adapt(known: &Known, provider: Provider, request: &mut Request) {
             match part {
                 Part::ToolCall(call) => {
                     call.name = adapt_name(&call.name);
-                    adapt_id(&mut call.id);
+                    call.id = new_id(&call.id, true);
                 }
                 Part::ToolResult(result) => {
                     result.name = result.name.take().map(|name| adapt_name(&name));
-                    adapt_id(&mut result.tool_call_id);
+                    result.tool_call_id = new_id(&result.tool_call_id, false);
                 }
                 _ => {}
             }

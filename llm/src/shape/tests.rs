@@ -158,6 +158,29 @@ fn names_and_ids_depend_on_nothing_but_themselves() {
 }
 
 #[test]
+fn id_that_answers_repeat_is_unique_in_the_conversation() {
+    let answer =
+        serde_json::json!({ "role": "assistant", "content": [{ "type": "tool_call", "id": "call_0", "name": "f" }] });
+    let result = serde_json::json!({ "role": "tool", "content": [{ "type": "tool_result", "tool_call_id": "call_0", "content": "r" }] });
+    let ids = |provider: Provider, n: usize| {
+        let messages: Vec<_> = std::iter::repeat_n([answer.clone(), result.clone()], n).flatten().collect();
+        let (_, request) = sent(provider, "m", serde_json::json!({ "messages": messages }));
+        let of = |part: &Part| match part {
+            Part::ToolCall(call) => Some(call.id.clone()),
+            Part::ToolResult(result) => Some(result.tool_call_id.clone()),
+            _ => None,
+        };
+        request.messages.iter().flat_map(|message| message.content.iter().filter_map(of)).collect::<Vec<_>>()
+    };
+    let three = ids(Provider::Anthropic, 3);
+    let calls: std::collections::HashSet<_> = three.iter().step_by(2).collect();
+    assert_eq!((calls.len(), three[0].as_str()), (3, "call_0"));
+    assert!(three.chunks(2).all(|pair| pair[0] == pair[1]), "{three:?}");
+    assert_eq!(ids(Provider::Anthropic, 2), three[..4], "the ids that were sent stay as they were");
+    assert_eq!(ids(Provider::OpenaiChat, 2), ["call_0"; 4], "its server made them");
+}
+
+#[test]
 fn changed_name_is_not_that_of_a_declared_tool() {
     let messages =
         serde_json::json!([{ "role": "assistant", "content": [{ "type": "tool_call", "id": "a", "name": "a.b" }] }]);

@@ -30,6 +30,11 @@ pub(crate) fn tool_call(id: String, name: String, arguments: &str) -> ToolCall {
     ToolCall { id, name, arguments: Json::from(arguments), arguments_raw, signature: None }
 }
 
+/// A call that was cut off. Its arguments stay as they came, and do not run, also where they could be read.
+pub(crate) fn cut_call(id: String, name: String, arguments: &str) -> ToolCall {
+    ToolCall { id, name, arguments: Json::null(), arguments_raw: Some(arguments.to_owned()), signature: None }
+}
+
 /// The text of a call's arguments as they go back to a provider: always JSON.
 pub(crate) fn arguments_text(call: &ToolCall) -> String {
     match &*call.arguments.0 {

@@ -196,12 +196,82 @@ fn half_of_a_surrogate_pair_is_read_in_every_protocol() {
     }
 }
 
+/// The answer to these events, in the protocol of this name.
+fn answer_of(name: &str, events: &[&str]) -> Response {
+    let (_, wire) = wires().into_iter().find(|(known, _)| *known == name).unwrap();
+    let stream: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
+    let cx = AnswerContext::new("p", 0);
+    let mut reading = Reading::new(&*wire, cx, &HttpLimits::default());
+    reading.push(stream.as_bytes(), &mut ()).unwrap();
+    reading.finish(&mut ()).unwrap()
+}
+
+#[test]
+fn halves_are_joined_over_other_events() {
+    let chat = |delta: &str| format!(r#"{{"id":"c","choices":[{{"index":0,"delta":{delta}}}]}}"#);
+    let (first, second) = (chat(r#"{"content":"a\ud83d"}"#), chat(r#"{"content":"\ude00b"}"#));
+    let end = r#"{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}"#;
+    let thought = chat(r#"{"reasoning_content":"x"}"#);
+    let (empty, figures) = (chat(r#"{"content":""}"#), r#"{"choices":[],"usage":{"prompt_tokens":1}}"#);
+    for between in [&empty, figures, &thought] {
+        assert_eq!(answer_of("openai_chat", &[&first, between, &second, end]).text(), "a😀b", "{between}");
+    }
+    let thoughts = [chat(r#"{"reasoning_content":"\ud83d"}"#), chat(r#"{"reasoning_content":"\ude00"}"#)];
+    let mixed = answer_of("openai_chat", &[&first, &thoughts[0], &second, &thoughts[1], end]);
+    assert_eq!((mixed.text().as_str(), mixed.reasoning().next().unwrap().text.as_deref()), ("a😀b", Some("😀")));
+
+    let block =
+        |index: u8, kind: &str| format!(r#"{{"type":"content_block_start","index":{index},"content_block":{kind}}}"#);
+    let delta = |index: u8, delta: &str| format!(r#"{{"type":"content_block_delta","index":{index},"delta":{delta}}}"#);
+    let text = |text: &str| delta(0, &format!(r#"{{"type":"text_delta","text":"{text}"}}"#));
+    let events = [
+        r#"{"type":"message_start","message":{"id":"m"}}"#.to_owned(),
+        block(0, r#"{"type":"text","text":""}"#),
+        text(r"a\ud83d"),
+        r#"{"type":"ping"}"#.to_owned(),
+        text(r"\ude00b\ud83d"),
+        r#"{"type":"message_stop"}"#.to_owned(),
+    ];
+    assert_eq!(answer_of("anthropic", &events.each_ref().map(String::as_str)).text(), "a😀b\u{fffd}");
+}
+
+#[test]
+fn halves_in_arguments_stay_with_their_call() {
+    let piece = |index: u8, name: &str, arguments: &str| {
+        format!(
+            r#"{{"id":"c","choices":[{{"index":0,"delta":{{"tool_calls":[{{"index":{index},"function":{{{name}"arguments":"{arguments}"}}}}]}}}}]}}"#
+        )
+    };
+    let end = r#"{"choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}"#.to_owned();
+    for (first, second) in [(r"\ud83d", r"\ude00"), (r"\ud83d", r"\\ude00"), (r"\\ud83d", r"\ude00")] {
+        let events = [
+            piece(0, r#""name":"f","#, &format!(r#"{{\"x\":\"{first}"#)),
+            piece(0, "", ""),
+            piece(1, r#""name":"g","#, &format!(r#"{{\"y\":\"{first}"#)),
+            piece(0, "", &format!(r#"{second}\"}}"#)),
+            piece(1, "", r#"z\"}"#),
+            end.clone(),
+        ];
+        let response = answer_of("openai_chat", &events.each_ref().map(String::as_str));
+        let calls: Vec<_> = response.tool_calls().map(|call| call.arguments.0.to_string()).collect();
+        assert_eq!(calls, [r#"{"x":"😀"}"#, "{\"y\":\"\u{fffd}z\"}"], "{first} {second}");
+    }
+}
+
 #[test]
 fn whole_answer_is_read_where_a_stream_was_requested() {
     for (name, answer) in [
         (
             "openai_chat",
             r#"{"id":"c","object":"chat.completion","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":1}}"#,
+        ),
+        (
+            "openai_chat",
+            r#"{"id":"c","model":"m","choices":[{"index":0,"message":{"content":"hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":3}}"#,
+        ),
+        (
+            "openai_chat",
+            r#"{"id":"c","object":"chat.completion.chunk","choices":[{"message":{"content":"hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":3}}"#,
         ),
         (
             "openai_responses",

@@ -1,6 +1,7 @@
 //! A Messages answer in neutral words.
 
 use rethread_events::json::Json;
+use rethread_events::json_text;
 use rethread_events::message::{
     Annotation, FinishReason, Part, ProviderTool, ProviderToolStep, Reasoning, SourceKind, ToolCall, Usage,
 };
@@ -168,7 +169,7 @@ fn tool_call(block: &Value, input: Option<&str>) -> ToolCall {
 /// A block of the provider's own tools, with its input in place.
 fn with_input(block: &Value, input: Option<&str>) -> Value {
     let mut block = block.clone();
-    if let Some(input) = input.and_then(|text| serde_json::from_str::<Value>(text).ok())
+    if let Some(input) = input.and_then(|text| json_text::read::<Value>(text.as_bytes()).ok())
         && let Some(fields) = block.as_object_mut()
     {
         fields.insert("input".into(), input);

@@ -2,6 +2,7 @@
 //! [`Answer`], so both read alike.
 
 use data_encoding::BASE64;
+use rethread_events::json_text;
 use rethread_events::message::{Annotation, FinishReason, Media, Part, Reasoning, Usage};
 use serde_json::{Map, Value};
 
@@ -21,6 +22,8 @@ pub(super) struct Call {
     pub(super) name: String,
     pub(super) arguments: String,
     pub(super) signature: Option<String>,
+    /// Whether its arguments did not come to their end.
+    pub(super) is_cut: bool,
 }
 
 /// An answer, as far as it is known.
@@ -325,8 +328,10 @@ impl Answer {
             content.push(Part::Audio(Media { name: self.audio.id.clone(), ..Media::inline(Some(&media_type), data) }));
         }
         let has_calls = !self.calls.is_empty();
+        let is_cut = self.calls.iter().any(|call| call.is_cut);
         for call in self.calls {
-            let mut neutral = draft::tool_call(call.id, call.name, &call.arguments);
+            let made = if call.is_cut { draft::cut_call } else { draft::tool_call };
+            let mut neutral = made(call.id, call.name, &call.arguments);
             neutral.signature = call.signature;
             content.push(Part::ToolCall(neutral));
         }
@@ -344,7 +349,7 @@ impl Answer {
         if !fields.is_empty() {
             content.push(Part::Opaque { provider: OPAQUE.into(), data: Value::Object(fields).into() });
         }
-        let finish = finish_reason(self.finish.as_deref(), has_calls);
+        let finish = if is_cut { FinishReason::Length } else { finish_reason(self.finish.as_deref(), has_calls) };
         self.details.put("logprobs", Some(&self.logprobs.into()));
         Response {
             service_tier: self.service_tier,
@@ -429,9 +434,9 @@ fn fill_function(call: &mut Call, function: &Value) {
 
 /// Whether arguments that came again are those that are known, which are complete.
 pub(super) fn is_same(known: &str, again: Option<&Value>) -> bool {
-    let Ok(known) = serde_json::from_str::<Value>(known) else { return false };
+    let Ok(known) = json_text::read::<Value>(known.as_bytes()) else { return false };
     match again {
-        Some(Value::String(text)) => serde_json::from_str::<Value>(text).is_ok_and(|again| again == known),
+        Some(Value::String(text)) => json_text::read::<Value>(text.as_bytes()).is_ok_and(|again| again == known),
         Some(again) => *again == known,
         None => false,
     }
@@ -473,9 +478,10 @@ fn reported_cost(figures: &Value) -> Option<u64> {
     fault::nano_dollars(cost + if is_own { upstream().unwrap_or(0.0) } else { 0.0 })
 }
 
-/// Decides by the calls: with a forced tool choice the word is `stop` although there are calls.
+/// Decides by the calls: with a forced tool choice the word is `stop` although there are calls. Gateways pass on the words
+/// of other providers, some in capitals.
 pub(super) fn finish_reason(word: Option<&str>, has_calls: bool) -> FinishReason {
-    match word {
+    match word.map(str::to_ascii_lowercase).as_deref() {
         Some("length" | "max_tokens" | "model_length") => FinishReason::Length,
         Some("content_filter" | "sensitive") => FinishReason::ContentFilter,
         Some("error" | "network_error") => FinishReason::Error,

@@ -29,7 +29,7 @@ impl ChatStream {
         self.answer.content(delta, &mut |piece| pass(piece, listener));
         let since = self.answer.calls.len();
         for piece in json::list(delta, "tool_calls") {
-            if self.answer.calls.iter().any(|call| repeats(call, piece)) {
+            if self.answer.calls.iter().enumerate().any(|(place, call)| repeats(call, piece, place < since)) {
                 continue;
             }
             let place = self.place(piece, since);
@@ -124,11 +124,16 @@ fn replace(known: &mut Option<String>, new: &Option<Cow<'_, str>>) {
 }
 
 /// Whether a piece repeats a whole call: index, id, name and arguments. Some servers end a stream with all of its calls.
-fn repeats(call: &Call, piece: &Value) -> bool {
+/// Without an id in both, it is the same call if it has the same index and is of an earlier chunk.
+fn repeats(call: &Call, piece: &Value, is_earlier: bool) -> bool {
     let index = json::count(piece, "index");
     let function = json::object(piece, "function");
+    let is_same_id = match json::filled(piece, "id").filter(|_| !call.id.is_empty()) {
+        Some(id) => id == call.id,
+        None => index.is_some() && is_earlier,
+    };
     index.is_none_or(|index| call.index == Some(index))
-        && json::filled(piece, "id") == Some(call.id.as_str())
+        && is_same_id
         && json::filled(function, "name") == Some(call.name.as_str())
         && read::is_same(&call.arguments, function.get("arguments"))
 }
@@ -188,7 +193,14 @@ impl Assembler for ChatStream {
         self.answer.usage.output_tokens.is_some()
     }
 
-    fn finish(self: Box<Self>) -> Result<Response, LlmError> {
-        if self.ended { Ok(self.answer.response(self.cx)) } else { Err(self.cx.interrupted()) }
+    fn finish(mut self: Box<Self>) -> Result<Response, LlmError> {
+        if !self.ended {
+            return Err(self.cx.interrupted());
+        }
+        if self.answer.finish.is_none() {
+            // Without its word for the end, a call of which only the name came was cut off.
+            self.answer.calls.iter_mut().for_each(|call| call.is_cut = call.arguments.trim().is_empty());
+        }
+        Ok(self.answer.response(self.cx))
     }
 }

@@ -45,6 +45,7 @@ pub(super) fn answer(body: &Value, items: &[Value], cx: AnswerContext) -> Result
     let finish = match (status, reason) {
         (Some("incomplete"), Some("content_filter")) => FinishReason::ContentFilter,
         (Some("incomplete"), _) => FinishReason::Length,
+        (Some("completed") | None, _) if output.iter().any(is_cut) => FinishReason::Length,
         (Some("completed") | None, _) if has_calls => FinishReason::ToolCalls,
         (Some("completed") | None, _) => FinishReason::Stop,
         (Some(_), _) => FinishReason::Other,
@@ -88,7 +89,8 @@ pub(crate) fn push_item_of_answer(item: &Value, content: &mut Vec<Part>) {
         Some("function_call") => {
             push_fields(item, "namespace", content);
             let id = json::filled(item, "call_id").or_else(|| json::filled(item, "id"));
-            content.push(Part::ToolCall(draft::tool_call(
+            let call = if is_cut(item) { draft::cut_call } else { draft::tool_call };
+            content.push(Part::ToolCall(call(
                 id.unwrap_or_default().to_owned(),
                 json::text(item, "name").unwrap_or_default().to_owned(),
                 json::text(item, "arguments").unwrap_or_default(),
@@ -100,6 +102,16 @@ pub(crate) fn push_item_of_answer(item: &Value, content: &mut Vec<Part>) {
             None => content.push(Part::Opaque { provider: NAME.into(), data: item.clone().into() }),
         },
     }
+}
+
+/// Whether an item is a call whose arguments did not come to their end. Some servers leave `in_progress` at whole calls.
+fn is_cut(item: &Value) -> bool {
+    let is_cut = match json::text(item, "status") {
+        Some("incomplete") => true,
+        Some("in_progress") => json::filled(item, "arguments").is_none(),
+        _ => false,
+    };
+    is_cut && json::text(item, "type") == Some("function_call")
 }
 
 /// What of a call of a provider's tool an item holds, and the name of the tool. A call that the application carries out

@@ -1,6 +1,8 @@
 use expect_test::expect;
 use serde_json::json;
 
+use rethread_events::message::FinishReason;
+
 use super::*;
 use crate::models::{ModelFacts, Thinking};
 use crate::wire::openai_chat::OpenaiChat;
@@ -629,6 +631,28 @@ fn call_repeated_whole_in_the_last_piece_is_one_call() {
         format!("{a},{b}"),
     ];
     assert_eq!(calls(&pieces.each_ref().map(String::as_str)), both, "after pieces");
+    let nameless = |id| piece(Some(0), id, Some("f"), "{\"x\":1}");
+    assert_eq!(calls(&[&a, &b, &nameless(None)]), both, "without its id");
+    assert_eq!(calls(&[&nameless(None), &nameless(None)]), ["made_0_0 f {\"x\":1}"], "without any id");
+    assert_eq!(calls(&[&nameless(None), &a]), ["made_0_0 f {\"x\":1}"], "with its id only at the end");
+}
+
+#[test]
+fn call_without_arguments_and_without_an_end_is_cut() {
+    let wire = chat();
+    let read = |end: &str| {
+        let mut reading = Reading::new(&wire, AnswerContext::new("p", 0), &HttpLimits::default());
+        let chunk = format!(
+            "data: {{\"id\":\"c\",\"choices\":[{{\"delta\":{{\"tool_calls\":[{}]}}{end}}}]}}\n\ndata: [DONE]\n\n",
+            piece(Some(0), Some("a"), Some("f"), "")
+        );
+        reading.push(chunk.as_bytes(), &mut ()).unwrap();
+        let response = reading.finish(&mut ()).unwrap();
+        let call = response.tool_calls().next().unwrap().clone();
+        (call.arguments.0.to_string(), call.arguments_raw, response.finish_reason)
+    };
+    assert_eq!(read(""), ("null".into(), Some(String::new()), FinishReason::Length));
+    assert_eq!(read(",\"finish_reason\":\"tool_calls\""), ("{}".into(), None, FinishReason::ToolCalls));
 }
 
 #[test]
@@ -669,6 +693,8 @@ fn finish_reasons_are_mapped() {
     for (word, is) in [
         ("stop", "stop"),
         ("length", "length"),
+        ("MAX_TOKENS", "length"),
+        ("LENGTH", "length"),
         ("content_filter", "content_filter"),
         ("error", "error"),
         ("odd", "other"),

@@ -1,6 +1,8 @@
 use expect_test::expect;
 use serde_json::json;
 
+use rethread_events::message::FinishReason;
+
 use super::*;
 use crate::models::{ModelFacts, Thinking};
 use crate::wire::openai_responses::OpenaiResponses;
@@ -586,6 +588,19 @@ fn finish_reasons_are_mapped() {
     assert_eq!(with("cancelled", ""), "error: cancelled");
     assert_eq!(with("failed", r#","error":{"code":"server_error","message":"x"}"#), "error: server");
     assert_eq!(with("failed", r#","error":{"code":"rate_limit_exceeded","message":"x"}"#), "error: rate_limit");
+}
+
+#[test]
+fn call_that_is_incomplete_is_cut() {
+    let answer = serde_json::json!({ "status": "completed", "output": [
+        { "type": "function_call", "call_id": "a", "name": "f", "arguments": "", "status": "incomplete" },
+        { "type": "function_call", "call_id": "b", "name": "g", "arguments": "{}", "status": "completed" },
+    ]});
+    let response = responses().answer(&answer, AnswerContext::new("p", 0)).unwrap();
+    let calls: Vec<_> =
+        response.tool_calls().map(|call| (call.arguments.0.to_string(), call.arguments_raw.as_deref())).collect();
+    assert_eq!(calls, [("null".to_owned(), Some("")), ("{}".to_owned(), None)]);
+    assert_eq!(response.finish_reason, FinishReason::Length);
 }
 
 #[test]
