@@ -191,6 +191,11 @@ impl ModelFacts {
         self.efforts.as_ref().is_none_or(|efforts| efforts.iter().any(|known| known == effort))
     }
 
+    /// Whether the prices of its tokens are known.
+    pub(crate) fn has_prices(&self) -> bool {
+        self.prices.as_ref().is_some_and(|prices| prices.unit(0, None).is_some())
+    }
+
     /// The facts in the form that programs have for all models.
     pub fn info(&self, model: &str) -> ModelInfo {
         ModelInfo {

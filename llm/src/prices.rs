@@ -26,13 +26,17 @@ macro_rules! rates {
             /// These rates, completed by others where they are absent.
             #[must_use]
             fn or(self, others: Self) -> Self {
-                Self { $($field: self.$field.or(others.$field),)* }
+                // Reasoning without a price of its own costs what the answer costs in the same tier.
+                let own = self.reasoning.or(self.output.filter(|_| others.reasoning.is_some()));
+                Self { reasoning: own.or(others.reasoning), ..Self { $($field: self.$field.or(others.$field),)* } }
             }
 
             /// The higher of two rates each.
             #[must_use]
             fn max(self, others: Self) -> Self {
-                Self { $($field: self.$field.max(others.$field),)* }
+                let has_reasoning = self.reasoning.or(others.reasoning).is_some();
+                let of = |rates: Self| rates.reasoning.or(rates.output).filter(|_| has_reasoning);
+                Self { reasoning: of(self).max(of(others)), ..Self { $($field: self.$field.max(others.$field),)* } }
             }
         }
     };
@@ -133,6 +137,15 @@ impl ModelPrices {
             search: self.search,
             image: self.image,
         })
+    }
+
+    /// Returns the cost of calls in this tier of service, each by the length of its own prompt, with the unit prices of the
+    /// first. `None` as in [`cost`], or if the price of tokens is not known.
+    pub fn cost(&self, calls: &[Usage], tier: Option<&str>) -> Option<Cost> {
+        let of = |call: &Usage| cost(self.unit(call.input_tokens.unwrap_or(0), tier)?, call);
+        let costs: Vec<Cost> = calls.iter().map(of).collect::<Option<_>>()?;
+        let nanousd = costs.iter().map(|cost| cost.nanousd).fold(0, u64::saturating_add);
+        Some(Cost { nanousd, ..*costs.first()? })
     }
 }
 

@@ -21,6 +21,10 @@ pub struct Response {
     pub finish_reason_raw: Option<String>,
     /// The provider's own figures.
     pub usage: Usage,
+    /// The figures of each call of a model that the answer took, if it took several. `usage` is their sum; each is billed by
+    /// itself.
+    #[serde(skip)]
+    pub calls: Vec<Usage>,
     /// The provider that answered, by its name in profiles.
     #[serde(default)]
     pub provider: String,
@@ -69,6 +73,7 @@ impl Response {
             finish_reason: FinishReason::Stop,
             finish_reason_raw: None,
             usage: Usage::default(),
+            calls: Vec::new(),
             provider: String::new(),
             model: None,
             response_id: None,

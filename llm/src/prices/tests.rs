@@ -179,3 +179,30 @@ fn self_hosted_server_has_no_price_list() {
     assert_eq!(list_of(Provider::OpenaiChat, Some("notx.ai")), None);
     assert_eq!(list_of(Provider::Anthropic, Some("gateway.example")), None);
 }
+
+/// <https://ai.google.dev/gemini-api/docs/pricing>: thoughts are billed as output, in every tier.
+#[test]
+fn thoughts_cost_what_the_answer_costs_in_the_same_tier() {
+    let thought = Usage { reasoning_tokens: Some(1_000), ..usage(1_000, 1_100) };
+    let model = "gemini/gemini-3.8-flash";
+    assert_eq!(billed(model, None, &thought), Some((1_000 * 75 + 1_100 * 375) * 10));
+    assert_eq!(billed(model, Some("priority"), &thought), Some(8_775_000));
+    assert_eq!(billed(model, Some("flex"), &thought), Some(1_000 * 375 + 1_100 * 1_875));
+}
+
+#[test]
+fn each_call_of_an_answer_is_billed_by_its_own_length() {
+    let answer = json!({ "id": "m1", "model": "claude-haiku-5-5", "content": [], "usage": {
+        "input_tokens": 60_000, "output_tokens": 1_000,
+        "iterations": [
+            { "type": "compaction", "input_tokens": 60_000, "output_tokens": 1_000 },
+            { "type": "message", "input_tokens": 60_000, "output_tokens": 1_000 },
+        ] } });
+    let response = anthropic().answer(&answer, AnswerContext::new("p", 0)).unwrap();
+    assert_eq!((response.usage.input_tokens, response.calls.len()), (Some(120_000), 2));
+    let prices = ModelTable::built_in().entry("anthropic/claude-haiku-5-5").unwrap().into_owned().prices.unwrap();
+    let cost = prices.cost(&response.calls, None).unwrap();
+    let one = billed("anthropic/claude-haiku-5-5", None, &usage(60_000, 1_000)).unwrap();
+    assert_eq!(cost.nanousd, 2 * one);
+    assert_eq!(billed("anthropic/claude-haiku-5-5", None, &response.usage), Some(10 * one));
+}

@@ -9,9 +9,7 @@ use serde::Serialize;
 use crate::client::{CallContext, Client, Layer, ModelInfo};
 use crate::error::LlmError;
 use crate::models::KnownModels;
-use crate::prices;
 use crate::profile::Profile;
-use crate::provider::Provider;
 use crate::request::Request;
 use crate::response::Response;
 use crate::shape::{restore, shape};
@@ -57,7 +55,6 @@ impl Layer for Profiled {
 pub(super) struct Priced {
     inner: Arc<dyn Client>,
     known: Arc<KnownModels>,
-    provider: Provider,
     /// Counts what the provider does not report.
     counter: Arc<Counter>,
     model: String,
@@ -84,7 +81,6 @@ impl Priced {
         Self {
             inner,
             known,
-            provider: profile.provider,
             counter: Arc::new(Counter::for_model(&profile.model)),
             model: profile.model.clone(),
             totals: Mutex::default(),
@@ -97,14 +93,14 @@ impl Priced {
 
     fn price(&self, request: &Request, response: &mut Response) {
         let (usage, source) = response.figures();
-        let input = usage.input_tokens.unwrap_or(0);
         let tier = response.service_tier.as_deref().or(request.service_tier.as_deref());
-        let known = |model: &str| self.known.of(model).facts.prices.as_ref()?.unit(input, tier);
-        let prices = known(&request.model).or_else(|| known(response.model.as_deref()?));
+        let known = |model: &str| Some(self.known.of(model)).filter(|known| known.facts.has_prices());
+        let known = known(&request.model).or_else(|| known(response.model.as_deref()?));
         let is_reported = response.cost.is_some_and(|cost| cost.prices.is_none());
         // What the provider says that it bills wins. What a mock answers costs nothing, unless its profile has prices.
-        if let Some(prices) = prices.filter(|_| !is_reported) {
-            response.cost = prices::cost(prices, &billed(self.provider, usage));
+        if let Some(known) = known.filter(|_| !is_reported) {
+            let calls = if response.calls.is_empty() { std::slice::from_ref(&usage) } else { &response.calls };
+            response.cost = known.facts.prices.as_ref().and_then(|prices| prices.cost(calls, tier));
         }
         let mut totals = self.totals.lock();
         totals.answers += 1;
@@ -115,16 +111,6 @@ impl Priced {
             None => totals.answers_without_cost += 1,
         }
     }
-}
-
-/// The figures that are paid for. Gemini's OpenAI-compatible endpoint leaves hidden thinking out of the answer's tokens
-/// and counts it in the sum alone.
-pub(super) fn billed(provider: Provider, usage: Usage) -> Usage {
-    if provider != Provider::GeminiOpenai {
-        return usage;
-    }
-    let beside_input = usage.total_tokens.zip(usage.input_tokens).map(|(total, input)| total.saturating_sub(input));
-    Usage { output_tokens: usage.output_tokens.max(beside_input), ..usage }
 }
 
 impl Layer for Priced {

@@ -172,28 +172,6 @@ fn callers_of_a_profile_share_its_limits() {
 }
 
 #[test]
-fn hidden_reasoning_is_billed() {
-    let text = r#"
-        [profiles.gemini]
-        provider = "gemini_openai"
-        model = "m"
-        prices = { input = 0.3, output = 2.5 }
-    "#;
-    // Figures of a real answer: 38 tokens of thinking are in the sum alone.
-    let usage = rethread_events::message::Usage {
-        input_tokens: Some(7),
-        output_tokens: Some(2),
-        total_tokens: Some(47),
-        ..rethread_events::message::Usage::default()
-    };
-    let profiles = Profiles::from_toml(text).unwrap();
-    assert_eq!(layered::billed(profiles.get("gemini").unwrap().provider, usage).output_tokens, Some(40));
-    assert_eq!(layered::billed(Provider::OpenaiChat, usage), usage);
-    let without_sum = rethread_events::message::Usage { total_tokens: None, ..usage };
-    assert_eq!(layered::billed(Provider::GeminiOpenai, without_sum), without_sum);
-}
-
-#[test]
 fn request_body_is_built_without_key_or_request() {
     let profiles = Profiles::from_toml(TWO).unwrap().with_env(env(&[]));
     let request: crate::Request = serde_json::from_str(r#"{"messages": [{"role": "user", "content": "hi"}]}"#).unwrap();

@@ -70,8 +70,13 @@ impl Envelope {
             Some("pause_turn") => FinishReason::Pause,
             Some(_) => FinishReason::Other,
         };
-        let usage = self.figures.usage();
+        let calls = self.figures.calls();
+        let usage = calls.iter().fold(Usage::default(), |mut sum, call| {
+            sum.add(call);
+            sum
+        });
         Response {
+            calls: if calls.len() > 1 { calls } else { Vec::new() },
             service_tier: self.service_tier,
             details: self.details.json(),
             ..draft::response(content, (finish, self.stop_reason), usage, self.model, self.id, cx)
@@ -178,12 +183,14 @@ fn with_input(block: &Value, input: Option<&str>) -> Value {
 }
 
 /// The figures as Anthropic reports them.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Default)]
 struct Figures {
     /// Those of the answer.
     own: Usage,
+    /// Those of its steps, each of which is a call of a model.
+    steps: Vec<Usage>,
     /// Those of steps that the answer's own leave out.
-    beside: Usage,
+    beside: Vec<Usage>,
 }
 
 impl Figures {
@@ -191,19 +198,29 @@ impl Figures {
     fn add(&mut self, figures: &Value) {
         add_stated(&mut self.own, figures);
         if let Some(steps) = figures.get("iterations").and_then(Value::as_array) {
-            self.beside = Usage::default();
-            for step in steps.iter().filter(|step| is_beside(step)) {
+            let stated = |step: &Value| {
                 let mut usage = Usage::default();
                 add_stated(&mut usage, step);
-                self.beside.add(&neutral(usage));
-            }
+                neutral(usage)
+            };
+            let (beside, own): (Vec<&Value>, Vec<&Value>) = steps.iter().partition(|step| is_beside(step));
+            self.beside = beside.into_iter().map(stated).collect();
+            self.steps = own.into_iter().map(stated).collect();
         }
     }
 
-    fn usage(self) -> Usage {
-        let mut usage = neutral(self.own);
-        usage.add(&self.beside);
-        usage
+    /// The figures of each call of a model.
+    fn calls(self) -> Vec<Usage> {
+        let own = neutral(self.own);
+        let mut sum = Usage { n_searches: own.n_searches, ..Usage::default() };
+        self.steps.iter().for_each(|step| sum.add(step));
+        // Only figures that add up tell the steps apart.
+        let mut calls = if sum == own { self.steps } else { vec![own] };
+        if let Some(first) = calls.first_mut() {
+            first.n_searches = own.n_searches;
+        }
+        calls.extend(self.beside);
+        calls
     }
 }
 

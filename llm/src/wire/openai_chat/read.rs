@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use super::OPAQUE;
 use super::sources;
 use super::think::ThinkTag;
+use crate::Provider;
 use crate::error::LlmError;
 use crate::response::{Cost, Response};
 use crate::wire::draft::{self, Details};
@@ -43,6 +44,7 @@ pub(super) struct Answer {
     reasoning: String,
     reasoning_details: Vec<Value>,
     think_tag: Option<ThinkTag>,
+    is_of_gemini: bool,
     pub(super) calls: Vec<Call>,
     images: Vec<Media>,
     audio: Audio,
@@ -98,7 +100,8 @@ pub(super) enum Piece<'a> {
 
 impl Answer {
     pub(super) fn new(cx: AnswerContext) -> Self {
-        Self { think_tag: cx.splits_think_tag.then(ThinkTag::default), ..Self::default() }
+        let is_of_gemini = cx.provider == Provider::GeminiOpenai.name();
+        Self { is_of_gemini, think_tag: cx.splits_think_tag.then(ThinkTag::default), ..Self::default() }
     }
 
     /// What is said beside the choices; the last figures win.
@@ -110,7 +113,7 @@ impl Answer {
             }
         }
         if let Some(figures) = body.get("usage").filter(|u| u.is_object()) {
-            self.usage = usage(figures);
+            self.usage = with_hidden(usage(figures), self.is_of_gemini);
             self.cost = reported_cost(figures);
         }
         // Searching models name their sources here.
@@ -465,6 +468,26 @@ pub(super) fn usage(figures: &Value) -> Usage {
         audio_output_tokens: json::positive(completion, "audio_tokens"),
         image_output_tokens: json::positive(completion, "image_tokens"),
         ..Usage::default()
+    }
+}
+
+/// The figures with all reasoning in the output, which some leave out of it: xAI states it beside the output, and Gemini's
+/// endpoint counts it in the total alone.
+/// <https://docs.x.ai/docs/guides/reasoning>
+fn with_hidden(usage: Usage, is_of_gemini: bool) -> Usage {
+    let Usage { input_tokens: Some(input), output_tokens: Some(output), total_tokens: Some(total), .. } = usage else {
+        return usage;
+    };
+    let hidden = total.saturating_sub(input).saturating_sub(output);
+    match usage.reasoning_tokens {
+        _ if hidden == 0 => usage,
+        Some(reasoning) if reasoning != hidden && !is_of_gemini => usage,
+        None if !is_of_gemini => usage,
+        reasoning => Usage {
+            output_tokens: Some(output.saturating_add(hidden)),
+            reasoning_tokens: reasoning.or(Some(hidden)),
+            ..usage
+        },
     }
 }
 
