@@ -13,7 +13,7 @@ pub(crate) use tools::restore;
 use crate::error::{ErrorKind, LlmError};
 use crate::models::{ChatCompletions, Known, ModelFacts, Sampling, SystemMessages, Thinking};
 use crate::provider::Provider;
-use crate::request::{Instructions, Request};
+use crate::request::{Instructions, Request, ResponseFormat};
 
 /// Changes a request to what its model takes, and returns what was changed. Doing it twice changes nothing more.
 ///
@@ -29,6 +29,7 @@ pub(crate) fn shape(known: &Known, provider: Provider, request: &mut Request) ->
     let about_model = [known.ends_soon(&request.model, today), known.is_assumed(&request.model)];
     changes.extend(about_model.into_iter().flatten().map(|why| RequestChange::new("model", why)));
     check_prefill(&known.facts, provider, request)?;
+    bound(known, provider, request, &mut changes);
     leave_out_media(&known.facts, request, &mut changes);
     place(&known.facts, provider, request);
     if !matches!(provider, Provider::Mock | Provider::Human) {
@@ -59,6 +60,10 @@ impl Refused {
             "temperature" => request.temperature = None,
             "top_p" => request.top_p = None,
             "top_k" => request.top_k = None,
+            "seed" => request.seed = None,
+            "stop" => request.stop = Vec::new(),
+            "verbosity" => request.verbosity = None,
+            "response_format" => request.response_format = None,
             "tool_choice" => request.tool_choice = Some(ToolChoice::Auto),
             "parallel_tool_calls" => request.parallel_tool_calls = None,
             "tools" => {
@@ -121,6 +126,20 @@ pub fn refused(facts: &ModelFacts, provider: Provider, request: &Request) -> Vec
             _ => {}
         }
     }
+    if facts.tools == Some(false)
+        && !request.tools.is_empty()
+        && !refused.iter().any(|refused| refused.field == "tools")
+    {
+        refused.push(Refused::new("tools", format!("`{model}` calls no tools: name another model")));
+    }
+    if facts.json_schema == Some(false) && matches!(request.response_format, Some(ResponseFormat::JsonSchema { .. })) {
+        let why = format!("`{model}` keeps to no JSON Schema by itself: say in the prompt what to answer");
+        refused.push(Refused::new("response_format", why));
+    }
+    if provider == Provider::Anthropic && request.response_format == Some(ResponseFormat::JsonObject) {
+        let why = format!("the protocol of `{provider}` has no JSON without a schema: write a schema");
+        refused.push(Refused::new("response_format", why));
+    }
     let refuses_sampling = match facts.sampling {
         Some(Sampling::Never) => Some("leave it out".to_owned()),
         Some(Sampling::WithoutReasoning) if !is_off(facts, effort) => {
@@ -139,6 +158,17 @@ pub fn refused(facts: &ModelFacts, provider: Provider, request: &Request) -> Vec
             refused.push(Refused::new(field, format!("`{model}` takes no `{field}`: {mend}")));
         }
     }
+    let said = [
+        ("top_k", request.top_k.is_some()),
+        ("seed", request.seed.is_some()),
+        ("stop", !request.stop.is_empty()),
+        ("verbosity", request.verbosity.is_some()),
+    ];
+    for (field, _) in said.into_iter().filter(|(field, is_said)| *is_said && unknown_to(provider).contains(field)) {
+        if !refused.iter().any(|refused| refused.field == field) {
+            refused.push(Refused::new(field, format!("the protocol of `{provider}` has no `{field}`: leave it out")));
+        }
+    }
     let forces = matches!(request.tool_choice, Some(ToolChoice::Required | ToolChoice::Tool(_)));
     if facts.forced_tool_choice == Some(false) && forces {
         let why = format!("`{model}` cannot be forced to use a tool: write `auto`, and say in the prompt what to use");
@@ -148,6 +178,43 @@ pub fn refused(facts: &ModelFacts, provider: Provider, request: &Request) -> Vec
         refused.push(Refused::new("parallel_tool_calls", format!("`{model}` asks for one tool at a time")));
     }
     refused
+}
+
+/// The parameters that a protocol does not have.
+const fn unknown_to(provider: Provider) -> &'static [&'static str] {
+    match provider {
+        Provider::Openai | Provider::OpenaiResponses => &["top_k", "seed", "stop"],
+        Provider::Anthropic => &["seed", "verbosity"],
+        Provider::Gemini => &["verbosity"],
+        Provider::OpenaiChat | Provider::GeminiOpenai | Provider::Mock | Provider::Human => &[],
+    }
+}
+
+/// Keeps figures of tokens within what the model and its protocol take.
+fn bound(known: &Known, provider: Provider, request: &mut Request, changes: &mut Vec<RequestChange>) {
+    /// <https://platform.openai.com/docs/api-reference/responses/create#responses_create-max_output_tokens>
+    const RESPONSES_MIN: u64 = 16;
+    let model = &request.model;
+    // Of a model that the table does not list, the figure is assumed.
+    let longest = known.facts.output.filter(|_| known.is_listed);
+    if let Some(longest) = longest.filter(|longest| request.max_tokens.is_some_and(|max| max > *longest)) {
+        let why = format!("`{model}` writes at most {longest} tokens: that many are asked for");
+        changes.push(RequestChange::new("max_tokens", why));
+        request.max_tokens = Some(longest);
+    }
+    let is_responses = matches!(provider, Provider::Openai | Provider::OpenaiResponses) && known.is_of_openai;
+    if is_responses && request.max_tokens.is_some_and(|max| max < RESPONSES_MIN) {
+        let why = format!("OpenAI takes {RESPONSES_MIN} or more: that many are asked for");
+        changes.push(RequestChange::new("max_tokens", why));
+        request.max_tokens = Some(RESPONSES_MIN);
+    }
+    let has_budget = request.reasoning.as_ref().is_some_and(|reasoning| reasoning.budget_tokens.is_some());
+    let has_budgets = matches!(provider, Provider::Anthropic | Provider::Gemini | Provider::Mock | Provider::Human);
+    if has_budget && !has_budgets {
+        let why = format!("the protocol of `{provider}` has no budget for thoughts: write `effort`");
+        changes.push(RequestChange::new("reasoning.budget_tokens", why));
+        edit_reasoning(request, |reasoning| reasoning.budget_tokens = None);
+    }
 }
 
 /// Why a model does not take a word for the effort.

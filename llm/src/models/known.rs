@@ -147,7 +147,9 @@ fn present_default(provider: Provider, address: Address, model: &str) -> ModelFa
         Provider::Openai | Provider::OpenaiChat | Provider::OpenaiResponses
             if is_at("openai") || is_at("azure") || is_of_reasoning_family(name) =>
         {
-            let reasons = is_of_reasoning_family(name);
+            // A deployment has any name. Over Chat Completions a model that reasons would lose its tools.
+            let is_any = provider != Provider::OpenaiChat && address != Address::Other && !is_of_older_family(name);
+            let reasons = is_any || is_of_reasoning_family(name);
             let compatible = matches!(address, Address::Other) && name.starts_with("gpt-oss");
             ModelFacts {
                 sampling: Some(if reasons && !compatible { Sampling::Never } else { Sampling::Always }),
@@ -163,6 +165,22 @@ fn present_default(provider: Provider, address: Address, model: &str) -> ModelFa
                 system_messages: Some(if compatible { SystemMessages::First } else { SystemMessages::Anywhere }),
                 tool_changes: Some(reasons && !compatible),
                 cache: Some(if compatible { PromptCache::None } else { PromptCache::Implicit }),
+                ..ModelFacts::default()
+            }
+        }
+        Provider::Gemini | Provider::GeminiOpenai
+            if (is_at("gemini") || name.starts_with("gemini-"))
+                && !["gemini-1", "gemini-2", "gemma", "learnlm"].iter().any(|old| name.starts_with(old)) =>
+        {
+            ModelFacts {
+                sampling: Some(Sampling::Never),
+                thinking: Some(Thinking::Effort),
+                thinks_by_default: Some(true),
+                forced_tool_choice: Some(true),
+                json_schema: Some(true),
+                efforts: Some(["low", "medium", "high"].map(str::to_owned).to_vec()),
+                system_messages: Some(SystemMessages::First),
+                cache: Some(PromptCache::Implicit),
                 ..ModelFacts::default()
             }
         }
@@ -182,6 +200,12 @@ fn present_default(provider: Provider, address: Address, model: &str) -> ModelFa
             ..ModelFacts::default()
         },
     }
+}
+
+/// Whether the name of an unlisted model belongs to a family of OpenAI that does not reason.
+fn is_of_older_family(name: &str) -> bool {
+    let name = name.strip_prefix("ft:").unwrap_or(name);
+    ["gpt-3", "gpt-4", "chatgpt", "davinci", "babbage"].iter().any(|family| name.starts_with(family))
 }
 
 /// The generation of a model of Anthropic, by the first two numbers of its name; a date is none.

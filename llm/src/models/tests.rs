@@ -1,4 +1,5 @@
 use super::*;
+use crate::profile::Profile;
 
 #[test]
 fn every_line_of_the_built_in_table_is_read() {
@@ -82,4 +83,22 @@ fn long_prompts_cost_more_where_the_table_says_so() {
     let (short, long) = (prices.unit(200_000, None).unwrap(), prices.unit(200_001, None).unwrap());
     assert_eq!((short.input, long.input), (1_250_000_000, 2_500_000_000));
     assert_eq!((short.output, long.output), (10_000_000_000, 15_000_000_000));
+}
+
+#[test]
+fn unknown_name_has_the_facts_of_a_present_model() {
+    let known = |provider, address, model: &str| {
+        let profile = Profile::new(provider, model);
+        let known = KnownModels::new(&profile, address, ModelTable::built_in()).of(model);
+        (known.facts.reasons(), known.facts.sampling, known.is_assumed(model).is_some())
+    };
+    let azure = Address::Provider("azure");
+    let present = (Some(true), Some(Sampling::Never), true);
+    assert_eq!(known(Provider::OpenaiResponses, azure, "prod-chat"), present);
+    assert_eq!(known(Provider::Gemini, Address::Provider("gemini"), "tunedModels/prod"), present);
+    assert_eq!(known(Provider::Gemini, Address::Other, "gemini-9-pro"), present);
+    let older = (Some(false), Some(Sampling::Always), true);
+    assert_eq!(known(Provider::OpenaiResponses, azure, "gpt-4.9"), older);
+    assert_eq!(known(Provider::OpenaiChat, azure, "prod-chat"), older, "it would lose its tools");
+    assert_eq!(known(Provider::OpenaiResponses, Address::Other, "prod-chat"), (None, None, false));
 }

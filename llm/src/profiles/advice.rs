@@ -86,6 +86,10 @@ impl Profiles {
             "temperature" => request.temperature.is_some(),
             "top_p" => request.top_p.is_some(),
             "top_k" => request.top_k.is_some(),
+            "seed" => request.seed.is_some(),
+            "stop" => !request.stop.is_empty(),
+            "verbosity" => request.verbosity.is_some(),
+            "response_format" => request.response_format.is_some(),
             "tool_choice" => request.tool_choice.is_some(),
             "parallel_tool_calls" => request.parallel_tool_calls.is_some(),
             // Tools are refused by the provider that the profile names.

@@ -60,7 +60,78 @@ fn request_has_nothing_that_its_model_refuses() {
         reasoning.budget_tokens: `gpt-6-sol` takes no budget for its thoughts: write `effort`
         reasoning.effort: `gpt-6-sol` has tools over Chat Completions only with the effort `none`: use the provider `openai`
         # openai_chat qwen3
+        reasoning.budget_tokens: the protocol of `openai_chat` has no budget for thoughts: write `effort`
     "#]].assert_eq(&said);
+}
+
+#[test]
+fn parameter_that_the_protocol_lacks_is_named() {
+    let asks = serde_json::json!({
+        "messages": [{ "role": "user", "content": "hi" }],
+        "top_k": 3, "seed": 1, "stop": ["x"], "verbosity": "low", "response_format": { "type": "json_object" },
+    });
+    let mut said = String::new();
+    for (provider, model) in [
+        (Provider::OpenaiResponses, "gpt-4o"),
+        (Provider::OpenaiChat, "gpt-4o"),
+        (Provider::Anthropic, "claude-sonnet-4-5"),
+        (Provider::Gemini, "gemini-2.5-pro"),
+    ] {
+        said += &format!("# {provider}\n{}", changes(provider, model, asks.clone()));
+    }
+    expect![[r#"
+        # openai_responses
+        top_k: the protocol of `openai_responses` has no `top_k`: leave it out
+        seed: the protocol of `openai_responses` has no `seed`: leave it out
+        stop: the protocol of `openai_responses` has no `stop`: leave it out
+        # openai_chat
+        # anthropic
+        response_format: the protocol of `anthropic` has no JSON without a schema: write a schema
+        seed: the protocol of `anthropic` has no `seed`: leave it out
+        verbosity: the protocol of `anthropic` has no `verbosity`: leave it out
+        # gemini
+        verbosity: the protocol of `gemini` has no `verbosity`: leave it out
+    "#]]
+    .assert_eq(&said);
+}
+
+#[test]
+fn longest_answer_is_within_what_the_model_takes() {
+    let with = |provider, model: &str, max_tokens: u64| {
+        changes(provider, model, serde_json::json!({ "messages": [], "max_tokens": max_tokens }))
+    };
+    let too_long = "max_tokens: `gpt-4o` writes at most 16384 tokens: that many are asked for\n";
+    assert_eq!(with(Provider::OpenaiChat, "gpt-4o", 16_385), too_long);
+    assert_eq!(with(Provider::OpenaiChat, "gpt-4o", 16_384), "");
+    assert_eq!(with(Provider::OpenaiChat, "qwen3", 1_000_000), "");
+    let too_short = "max_tokens: OpenAI takes 16 or more: that many are asked for\n";
+    assert_eq!(with(Provider::OpenaiResponses, "gpt-4o", 15), too_short);
+    assert_eq!(with(Provider::OpenaiResponses, "gpt-4o", 16), "");
+    assert_eq!(with(Provider::OpenaiResponses, "qwen3", 1), "", "a server of one's own");
+}
+
+#[test]
+fn model_without_tools_and_schemas_is_sent_neither() {
+    let asks = serde_json::json!({
+        "messages": [{ "role": "user", "content": "hi" }],
+        "tools": [{ "name": "look" }],
+        "response_format": { "type": "json_schema", "schema": { "type": "object" } },
+    });
+    let mut request: Request = serde_json::from_value(asks).unwrap();
+    let model_facts = ModelFacts { tools: Some(false), json_schema: Some(false), ..ModelFacts::default() };
+    let profile = Profile { model_facts, ..Profile::new(Provider::OpenaiChat, "m") };
+    let models = KnownModels::new(&profile, Address::Other, ModelTable::built_in());
+    request.model = "m".into();
+    let said = shape(&models.of("m"), Provider::OpenaiChat, &mut request).unwrap();
+    let said: Vec<_> = said.iter().map(|change| format!("{}: {}", change.what, change.why)).collect();
+    assert_eq!(
+        said,
+        [
+            "tools: `m` calls no tools: name another model",
+            "response_format: `m` keeps to no JSON Schema by itself: say in the prompt what to answer",
+        ]
+    );
+    assert!(request.tools.is_empty() && request.response_format.is_none());
 }
 
 #[test]

@@ -32,6 +32,9 @@ const MAX_TOKENS: u64 = 16_384;
 const PENDING_MAX: usize = 64 << 10;
 /// The longest answer of an unknown model.
 const MAX_TOKENS_UNKNOWN: u64 = 4_096;
+/// The fewest tokens in which a model thinks.
+/// <https://platform.claude.com/docs/en/build-with-claude/extended-thinking>
+const BUDGET_MIN: u64 = 1_024;
 /// The room for the answer beside the thoughts, when the request does not say.
 const BESIDE_THOUGHTS: u64 = 4_096;
 
@@ -58,12 +61,11 @@ pub(super) fn build(facts: &ModelFacts, request: &Request) -> Result<Built, LlmE
         last["cache_control"] = marker.clone();
     }
     let is_bound = facts.bound_thinking == Some(true);
-    let mut prefix = Prefix::new(is_bound, &system, &tools);
-    let messages = messages(request, in_place, &mut prefix)?;
     if !system.is_empty() {
         body.insert("system".into(), system.into());
     }
-    body.insert("messages".into(), messages.into());
+    // They are made below, after all that comes before them is known.
+    body.insert("messages".into(), Value::Null);
     if !tools.is_empty() {
         body.insert("tools".into(), tools.into());
     }
@@ -71,13 +73,19 @@ pub(super) fn build(facts: &ModelFacts, request: &Request) -> Result<Built, LlmE
     if caches {
         body.insert("cache_control".into(), marker);
     }
-    parameters(facts, request, &mut body);
+    let mut changes = parameters(facts, request, &mut body);
     if request.stream {
         body.insert("stream".into(), true.into());
     }
     merge_extra(&mut body, &request.extra);
     resolve_conflicts(request, &mut body);
-    let mut built = Built { changes: prefix.changes(), prefix: is_bound.then(|| prefix.hash()), ..Built::default() };
+    let mut prefix = Prefix::new(is_bound, body.get("system"), body.get("tools"));
+    let messages = messages(request, in_place, &mut prefix)?;
+    if !request.extra.contains_key("messages") {
+        body.insert("messages".into(), messages.into());
+    }
+    changes.extend(prefix.changes());
+    let mut built = Built { changes, prefix: is_bound.then(|| prefix.hash()), ..Built::default() };
     let samples = ["temperature", "top_p", "top_k"].iter().any(|name| body.contains_key(*name));
     built.headers.push(("anthropic-version", if samples { VERSION_WITH_SAMPLING } else { VERSION }.to_owned()));
     let binds = body.get("thinking").is_some_and(|thinking| thinking.get("block_binding").is_some());
@@ -103,11 +111,17 @@ struct Prefix {
 }
 
 impl Prefix {
-    fn new(is_bound: bool, system: &[Value], tools: &[Value]) -> Self {
+    /// The beginning: instructions and tools, those of the request's `extra` included.
+    fn new(is_bound: bool, system: Option<&Value>, tools: Option<&Value>) -> Self {
         let mut prefix =
             Self { hasher: blake3::Hasher::new(), pending: Vec::new(), is_bound, n_left_out: 0, is_unknown: false };
-        prefix.add("system", system);
-        prefix.add("tools", tools);
+        for (what, blocks) in [("system", system), ("tools", tools)] {
+            match blocks {
+                None => prefix.add(what, []),
+                Some(Value::Array(blocks)) => prefix.add(what, blocks),
+                Some(text) => prefix.add(what, [text]),
+            }
+        }
         prefix
     }
 
@@ -509,6 +523,7 @@ fn thinking_config(facts: &ModelFacts, request: &Request) -> Option<Value> {
         reasoning.and_then(|r| r.summary.as_deref()).map(|s| if s == "none" { "omitted" } else { "summarized" });
     let is_adaptive = matches!(facts.thinking, Some(Thinking::Adaptive | Thinking::Always));
     let budget = budget.filter(|_| facts.takes_budget());
+    let max_tokens = request.extra.get("max_tokens").and_then(Value::as_u64).or(request.max_tokens);
     if is_off(facts, request) {
         let off = facts.thinking_off.as_deref().unwrap_or("disabled");
         return (is_adaptive || facts.thinking_off.is_some()).then(|| json!({ "type": off }));
@@ -534,19 +549,39 @@ fn thinking_config(facts: &ModelFacts, request: &Request) -> Option<Value> {
     if facts.thinking == Some(Thinking::None) {
         return None;
     }
-    // Older models think by a budget; words for the effort become one.
-    let budget = budget.or_else(|| match effort? {
-        "none" | "minimal" => None,
-        "low" => Some(2_048),
-        "medium" => Some(8_192),
-        _ => Some(16_384),
+    // Older models think by a budget; words for the effort become one, within the longest answer.
+    let budget = budget.or_else(|| {
+        let budget = match effort? {
+            "none" | "minimal" => return None,
+            "low" => 2_048,
+            "medium" => 8_192,
+            _ => 16_384,
+        };
+        match max_tokens {
+            Some(max) if max <= BUDGET_MIN => None,
+            Some(max) => Some(budget.min(i64::try_from(BUDGET_MIN.max(max / 2)).unwrap_or(i64::MAX))),
+            None => Some(budget),
+        }
     })?;
     Some(json!({ "type": "enabled", "budget_tokens": budget }))
 }
 
-/// `seed` is unknown here and left out, as is JSON without a schema.
-fn parameters(facts: &ModelFacts, request: &Request, body: &mut Map<String, Value>) {
+/// Says that an effort has no room to think.
+fn no_room(facts: &ModelFacts, request: &Request, thinking: Option<&Value>) -> Option<RequestChange> {
+    let reasoning = request.reasoning.as_ref().filter(|reasoning| reasoning.budget_tokens.is_none());
+    let effort = reasoning?.effort.as_deref()?;
+    let is_by_budget = !matches!(facts.thinking, Some(Thinking::Adaptive | Thinking::Always | Thinking::None));
+    let asks = is_by_budget && !matches!(effort, "none" | "minimal") && thinking.is_none();
+    asks.then(|| {
+        let why = format!("`{}` thinks in {BUDGET_MIN} tokens or more: raise `max_tokens` above that", request.model);
+        RequestChange::new("reasoning.effort", why)
+    })
+}
+
+/// `seed` is unknown here and left out, as is JSON without a schema. Returns what else is left out.
+fn parameters(facts: &ModelFacts, request: &Request, body: &mut Map<String, Value>) -> Vec<RequestChange> {
     let thinking = thinking_config(facts, request);
+    let changes = no_room(facts, request, thinking.as_ref()).into_iter().collect();
     let budget = thinking.as_ref().and_then(|t| t["budget_tokens"].as_u64()).unwrap_or(0);
     let default = if budget > 0 { budget + BESIDE_THOUGHTS } else { longest(facts) };
     body.insert("max_tokens".into(), request.max_tokens.unwrap_or(default).into());
@@ -573,6 +608,7 @@ fn parameters(facts: &ModelFacts, request: &Request, body: &mut Map<String, Valu
         output.insert("effort".into(), effort.into());
     }
     put("output_config", (!output.is_empty()).then_some(Value::Object(output)));
+    changes
 }
 
 /// A default value says nothing, and newer models refuse even that.

@@ -74,6 +74,10 @@ fn contents(request: &Request) -> Vec<Value> {
             }
         }
     }
+    // A conversation begins with the user.
+    if out.first().is_some_and(|(_, role, _)| *role == "model") {
+        out.insert(0, (false, "user", vec![json!({ "text": draft::LEFT_OUT })]));
+    }
     out.into_iter().map(|(_, role, parts)| json!({ "role": role, "parts": parts })).collect()
 }
 
@@ -253,7 +257,7 @@ fn thinking(facts: &ModelFacts, options: &ReasoningOptions, model: &str) -> Map<
     let mut out = Map::new();
     match (&options.effort, options.budget_tokens) {
         (_, Some(budget)) => {
-            out.insert("thinkingBudget".into(), budget.into());
+            out.insert("thinkingBudget".into(), known_budget(model, budget).into());
         }
         (Some(effort), None) if without_prefix(model).starts_with("gemini-2") => {
             let budget = match effort.to_ascii_lowercase().as_str() {
@@ -263,7 +267,7 @@ fn thinking(facts: &ModelFacts, options: &ReasoningOptions, model: &str) -> Map<
                 "medium" => 8_192,
                 _ => 24_576,
             };
-            out.insert("thinkingBudget".into(), budget.into());
+            out.insert("thinkingBudget".into(), known_budget(model, budget).into());
         }
         (Some(effort), None) => {
             let effort = if effort == "minimal" && !facts.takes_effort("minimal") { "low" } else { effort.as_str() };
@@ -275,6 +279,17 @@ fn thinking(facts: &ModelFacts, options: &ReasoningOptions, model: &str) -> Map<
         out.insert("includeThoughts".into(), (summary != "none").into());
     }
     out
+}
+
+/// A budget that the model takes: some have a least one, and 2.5 Pro always thinks. A negative one is up to the model.
+/// <https://ai.google.dev/gemini-api/docs/thinking#set-budget>
+fn known_budget(model: &str, budget: i64) -> i64 {
+    let model = without_prefix(model);
+    match budget {
+        0.. if model.starts_with("gemini-2.5-pro") => budget.max(128),
+        1.. if model.starts_with("gemini-2.5-flash-lite") => budget.max(512),
+        budget => budget,
+    }
 }
 
 fn supports_json_schema(model: &str) -> bool {

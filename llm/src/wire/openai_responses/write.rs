@@ -14,6 +14,7 @@ pub(super) fn body(wire: &OpenaiResponses, request: &Request) -> Value {
     body.insert("model".into(), request.model.as_str().into());
     let known = wire.models.of(&request.model);
     let facts = &known.facts;
+    let stores = stores(request);
     let leading = request.messages.iter().take_while(|m| m.role == Role::System).count();
     let instructions: Vec<String> = request.messages.iter().take(leading).map(|m| m.joined_text()).collect();
     let mut input = Vec::with_capacity(request.messages.len() + 1 - leading);
@@ -31,7 +32,7 @@ pub(super) fn body(wire: &OpenaiResponses, request: &Request) -> Value {
         if message.role == Role::System {
             input.push(json!({ "role": "developer", "content": draft::instructions(request, message) }));
         } else {
-            push_message(message, &mut input);
+            push_message(message, stores, &mut input);
         }
         let added: Vec<Value> = request.tools_added_after(i + 1).map(|spec| tool(facts, spec)).collect();
         if !added.is_empty() {
@@ -45,12 +46,18 @@ pub(super) fn body(wire: &OpenaiResponses, request: &Request) -> Value {
     if request.stream {
         body.insert("stream".into(), true.into());
     }
-    // The log has everything: prompts and answers do not stay at the provider unasked. A background answer has to.
-    if request.extra.get("background").and_then(Value::as_bool) != Some(true) {
+    if !stores {
         body.insert("store".into(), false.into());
     }
     merge_extra(&mut body, &request.extra);
     Value::Object(body)
+}
+
+/// Whether the provider stores the answer. The log has everything: prompts and answers do not stay at the provider unasked.
+/// A background answer has to.
+fn stores(request: &Request) -> bool {
+    let is = |name: &str| request.extra.get(name).and_then(Value::as_bool);
+    is("store").unwrap_or(is("background") == Some(true))
 }
 
 fn tools(facts: &ModelFacts, request: &Request, body: &mut Map<String, Value>) {
@@ -136,7 +143,8 @@ fn parameters(known: &Known, request: &Request, body: &mut Map<String, Value>) {
 
 /// A chat model of a family that reasons refuses to encrypt its reasoning.
 fn is_chat_model(model: &str) -> bool {
-    model.contains("-chat") || model.starts_with("chat-")
+    let name = model.rsplit('/').next().unwrap_or(model);
+    name.starts_with("chat-") || name.starts_with("gpt-") && name.contains("-chat")
 }
 
 fn format(format: &ResponseFormat) -> Option<Value> {
@@ -157,7 +165,7 @@ fn format(format: &ResponseFormat) -> Option<Value> {
     }
 }
 
-fn push_message(message: &Message, input: &mut Vec<Value>) {
+fn push_message(message: &Message, stores: bool, input: &mut Vec<Value>) {
     match message.role {
         Role::System => {
             input.push(json!({ "role": "developer", "content": message.joined_text() }));
@@ -181,7 +189,7 @@ fn push_message(message: &Message, input: &mut Vec<Value>) {
                 content => input.push(json!({ "role": "user", "content": content })),
             }
         }
-        Role::Assistant => push_answer(message, input),
+        Role::Assistant => push_answer(message, stores, input),
     }
 }
 
@@ -189,6 +197,8 @@ fn push_message(message: &Message, input: &mut Vec<Value>) {
 /// led to nothing is left out.
 #[derive(Default)]
 struct Answer<'a> {
+    /// Whether the provider stores answers, so that it knows its reasoning by the id.
+    stores: bool,
     items: Vec<Value>,
     /// Reasoning that waits for the item it led to.
     waiting: Vec<Value>,
@@ -227,7 +237,7 @@ impl<'a> Answer<'a> {
         }
         self.end_message();
         match part {
-            Part::Reasoning(thought) => self.waiting.extend(reasoning(thought)),
+            Part::Reasoning(thought) => self.waiting.extend(reasoning(thought, self.stores)),
             Part::ToolCall(call) => {
                 let mut item = Map::new();
                 item.insert("type".into(), "function_call".into());
@@ -247,8 +257,8 @@ impl<'a> Answer<'a> {
     }
 }
 
-fn push_answer(message: &Message, input: &mut Vec<Value>) {
-    let mut answer = Answer::default();
+fn push_answer(message: &Message, stores: bool, input: &mut Vec<Value>) {
+    let mut answer = Answer { stores, ..Answer::default() };
     for part in &message.content {
         answer.part(part);
     }
@@ -256,12 +266,13 @@ fn push_answer(message: &Message, input: &mut Vec<Value>) {
     input.append(&mut answer.items);
 }
 
-fn reasoning(thought: &Reasoning) -> Option<Value> {
+fn reasoning(thought: &Reasoning, stores: bool) -> Option<Value> {
     if thought.provider.as_deref().is_some_and(|provider| provider != NAME) {
         return None;
     }
-    // Neither text of its own nor a name: nothing that the provider would know again.
-    if thought.encrypted.is_none() && thought.id.is_none() {
+    // Nothing that the provider would know again:
+    // `Item with id 'rs_1' not found. Items are not persisted when store is set to false.`
+    if thought.encrypted.is_none() && !(stores && thought.id.is_some()) {
         return None;
     }
     let mut out = Map::new();

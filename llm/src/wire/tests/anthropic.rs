@@ -159,8 +159,44 @@ fn thinking_excludes_forced_tools_and_temperature() {
 }
 
 #[test]
+fn budget_of_an_effort_is_below_the_longest_answer() {
+    let with = |max_tokens: Option<u64>, effort: &str| {
+        let reasoning = serde_json::from_value(serde_json::json!({ "effort": effort })).unwrap();
+        let model = "claude-sonnet-4-5".into();
+        let request = Request { model, max_tokens, reasoning, tool_choice: None, ..everything() };
+        let built = anthropic().build(&request).unwrap();
+        let changes: Vec<_> = built.changes.iter().map(|change| change.what.to_string()).collect();
+        (built.body["thinking"]["budget_tokens"].as_u64(), changes)
+    };
+    assert_eq!(with(Some(20_000), "medium"), (Some(8_192), vec![]));
+    assert_eq!(with(Some(4_000), "medium"), (Some(2_000), vec![]));
+    assert_eq!(with(Some(1_025), "low"), (Some(1_024), vec![]));
+    assert_eq!(with(Some(1_024), "low"), (None, vec!["reasoning.effort".to_owned()]));
+    assert_eq!(with(Some(1_024), "none"), (None, vec![]));
+    assert_eq!(with(None, "high"), (Some(16_384), vec![]));
+}
+
+#[test]
+fn prefix_holds_the_instructions_and_tools_of_extra() {
+    let prefix = |extra: serde_json::Value| {
+        let mut request = Request { model: "claude-opus-5-5".into(), tool_choice: None, ..everything() };
+        request.extra = extra.as_object().unwrap().clone();
+        anthropic().build(&request).unwrap().prefix.unwrap()
+    };
+    let tool = |name: &str| serde_json::json!({ "tools": [{ "type": "web_search_20250305", "name": name }] });
+    let all = [
+        prefix(serde_json::json!({})),
+        prefix(tool("a")),
+        prefix(tool("b")),
+        prefix(serde_json::json!({ "system": "s" })),
+    ];
+    assert_eq!(all.iter().collect::<std::collections::HashSet<_>>().len(), all.len());
+    assert_eq!(prefix(serde_json::json!({ "metadata": {} })), all[0]);
+}
+
+#[test]
 fn effort_level_is_sent_to_models_that_support_it() {
-    let mut request = Request { tool_choice: None, ..everything() };
+    let mut request = Request { tool_choice: None, max_tokens: None, ..everything() };
     request.reasoning = serde_json::from_str(r#"{"effort":"high"}"#).unwrap();
     let mut with = |model: &str| {
         request.model = model.into();

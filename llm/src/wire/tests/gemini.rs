@@ -180,6 +180,29 @@ fn older_models_have_a_dialect_and_a_budget() {
 }
 
 #[test]
+fn budget_is_not_below_what_the_model_takes() {
+    let budget = |model: &str, reasoning: &str| {
+        let request =
+            Request { model: model.into(), reasoning: serde_json::from_str(reasoning).unwrap(), ..everything() };
+        gemini().body(&request).unwrap()["generationConfig"]["thinkingConfig"]["thinkingBudget"].as_u64().unwrap()
+    };
+    assert_eq!(budget("gemini-2.5-pro", r#"{"effort":"none"}"#), 128);
+    assert_eq!(budget("models/gemini-2.5-flash-lite", r#"{"budget_tokens":100}"#), 512);
+    assert_eq!(budget("gemini-2.5-flash-lite", r#"{"effort":"none"}"#), 0);
+    assert_eq!(budget("gemini-2.5-flash", r#"{"effort":"none"}"#), 0);
+}
+
+#[test]
+fn conversation_that_begins_with_an_answer_has_a_user_before_it() {
+    let request = serde_json::json!({ "model": "m", "messages": [
+        { "role": "system", "content": "s" }, { "role": "assistant", "content": "a" }, { "role": "user", "content": "b" },
+    ]});
+    let body = gemini().body(&serde_json::from_value(request).unwrap()).unwrap();
+    expect![[r#"[{"role":"user","parts":[{"text":"[Earlier messages are left out.]"}]},{"role":"model","parts":[{"text":"a"}]},{"role":"user","parts":[{"text":"b"}]}]"#]]
+        .assert_eq(&body["contents"].to_string());
+}
+
+#[test]
 fn answer_with_every_part_is_decoded() {
     let whole = r#"{"candidates":[{"index":0,"finishReason":"STOP","content":{"role":"model","parts":[
         {"text":"Hm hm.","thought":true},
@@ -746,7 +769,7 @@ fn parts_read(pieces: &[Value]) -> Result<Response, LlmError> {
 /// The parts as they are sent back.
 fn sent_again(response: Response) -> Value {
     let again = Request::new("m", vec![std::sync::Arc::new(response.message)]);
-    gemini().body(&again).unwrap()["contents"][0]["parts"].clone()
+    gemini().body(&again).unwrap()["contents"][1]["parts"].clone()
 }
 
 /// The shapes of all recorded answers with parallel calls, with made-up names and signatures: signed on the first part

@@ -621,6 +621,26 @@ fn orphaned_and_foreign_reasoning_is_left_out() {
 }
 
 #[test]
+fn reasoning_that_is_not_encrypted_is_sent_back_only_if_answers_are_stored() {
+    let sends = |extra: serde_json::Value| {
+        let request: Request =
+            serde_json::from_value(serde_json::json!({ "model": "gpt-5", "extra": extra, "messages": [
+                { "role": "user", "content": "a" },
+                { "role": "assistant", "content": [
+                    { "type": "reasoning", "text": "Hm.", "id": "rs_1", "provider": "openai_responses" },
+                    { "type": "text", "text": "b" },
+                ]},
+            ]}))
+            .unwrap();
+        responses().body(&request).unwrap()["input"].to_string().contains("rs_1")
+    };
+    assert!(!sends(serde_json::json!({})));
+    assert!(sends(serde_json::json!({ "store": true })));
+    assert!(sends(serde_json::json!({ "background": true })));
+    assert!(!sends(serde_json::json!({ "background": true, "store": false })));
+}
+
+#[test]
 fn encrypted_reasoning_is_requested_from_reasoning_models() {
     let include = |model: &str, said: Option<bool>| {
         let thinking = said.map(|thinks| if thinks { Thinking::Effort } else { Thinking::None });
@@ -635,6 +655,7 @@ fn encrypted_reasoning_is_requested_from_reasoning_models() {
         assert_eq!(include(model, None), reasons, "{model}");
     }
     assert!(include("a-deployment", Some(true)));
+    assert!(include("prod-chat", Some(true)));
     assert!(!include("gpt-6.1-sol", Some(false)));
 }
 
