@@ -13,7 +13,9 @@ use crate::tool::Answer;
 /// The answer: texts one below the other, then pictures. Its value is the structured content; without any, a text that
 /// is a JSON object or list, which is how older servers answer with data. The model reads the structured content, too,
 /// unless the texts are the same.
-pub(super) fn from(result: CallToolResult, output: Option<&Arguments>) -> Answer {
+pub(super) fn from(mut result: CallToolResult, output: Option<&Arguments>) -> Answer {
+    // Some servers write null for a field that is absent.
+    result.structured_content = result.structured_content.filter(|value| !value.is_null());
     let mut answer = ToolOutput::default();
     let blocks: Vec<String> = result.content.iter().filter_map(|block| Some(block.as_text()?.text.clone())).collect();
     for block in result.content {

@@ -312,6 +312,7 @@ fn structured_content_is_read_whole_and_once() {
     };
     assert_eq!(said(&[text("2 items")], &data), format!("2 items\n{data}"));
     assert_eq!(said(&[], &data), data.to_string());
+    assert_eq!(said(&[text("hello")], &Value::Null), "hello");
     let pretty = format!("{data:#}");
     assert_eq!(said(&[text(&pretty)], &data), pretty);
     assert_eq!(said(&[text("hello")], &json!({ "result": "hello" })), "hello");
@@ -502,7 +503,7 @@ async fn lost_http_server_is_a_retryable_error() {
 #[test]
 fn a_text_that_is_a_json_object_or_list_is_the_value() {
     let value = |text: &str| {
-        let result = json!({ "content": [{ "type": "text", "text": text }] });
+        let result = json!({ "content": [{ "type": "text", "text": text }], "structuredContent": null });
         let result = serde_json::from_value(result).unwrap();
         super::answer::from(result, None).unwrap().value.map(|value| value.0.as_ref().clone())
     };
