@@ -10,8 +10,10 @@ use rmcp::model::{
     InputRequest, InputRequiredResult, RequestId, ServerResult,
 };
 use rmcp::service::{PeerRequestOptions, ServiceError};
+use rmcp::transport::streamable_http_client::StreamableHttpError;
 use serde_json::Value;
 
+use super::config::McpTransport;
 use super::connection::Connection;
 use super::server::Server;
 use super::{answer, handler};
@@ -172,11 +174,27 @@ async fn responses(
     Ok(responses)
 }
 
-fn failed(server: &Server, error: ServiceError) -> ExecutionError {
-    let text = server.config.scrubbed(&with_sources(&error));
+/// Why a request failed, without the names of types.
+pub(super) fn reason(error: &ServiceError) -> String {
     match error {
         ServiceError::McpError(error) if error.code.0 == UNREADABLE => {
-            ExecutionError::new(ErrorKind::MalformedResponse, server.config.scrubbed(&error.message))
+            format!("its answer cannot be read: {}", error.message)
+        }
+        ServiceError::TransportSend(error) => match error.error.downcast_ref::<StreamableHttpError<reqwest::Error>>() {
+            Some(StreamableHttpError::UnexpectedServerResponse(reason)) => reason.to_string(),
+            _ => with_sources(error.error.as_ref()),
+        },
+        error => with_sources(error),
+    }
+}
+
+fn failed(server: &Server, error: ServiceError) -> ExecutionError {
+    let text = server.config.scrubbed(&reason(&error));
+    let call_failed = format!("the call to the server {} failed: {text}", server.config.label());
+    let is_http = matches!(server.config.transport, Ok(McpTransport::Http { .. }));
+    match error {
+        ServiceError::McpError(error) if error.code.0 == UNREADABLE => {
+            ExecutionError::new(ErrorKind::MalformedResponse, call_failed)
         }
         ServiceError::McpError(error) => {
             let kind = match error.code {
@@ -191,11 +209,15 @@ fn failed(server: &Server, error: ServiceError) -> ExecutionError {
             let message = server.config.scrubbed(&error.message);
             ExecutionError::new(kind, format!("the server refused: {message} ({})", error.code.0))
         }
+        ServiceError::TransportSend(_) if is_http => {
+            server.request_relist();
+            ExecutionError::retryable(ErrorKind::Connection, call_failed)
+        }
         ServiceError::TransportClosed | ServiceError::TransportSend(_) => {
             server.request_relist();
             ExecutionError::retryable(
                 ErrorKind::Connection,
-                format!("the connection to the server `{}` was lost during the call", server.config.name),
+                format!("the connection to the server {} was lost during the call", server.config.label()),
             )
             .caused_by(text)
         }

@@ -145,6 +145,13 @@ impl McpTransport {
             }
         }
     }
+
+    /// The address, for errors; without its user and its query, which may be secret.
+    fn address(&self) -> Option<String> {
+        let Self::Http { url, .. } = self else { return None };
+        let url = reqwest::Url::parse(url).ok()?;
+        Some(format!("{}{}", url.origin().ascii_serialization(), url.path()))
+    }
 }
 
 impl McpTransport {
@@ -456,6 +463,23 @@ impl Keys<'_> {
 }
 
 impl McpServerConfig {
+    /// The name, and the address if there is one, for errors.
+    pub(super) fn label(&self) -> String {
+        let at = self.address().map(|address| format!(" at {address}"));
+        format!("`{}`{}", self.name, at.unwrap_or_default())
+    }
+
+    /// A text of an error without secrets, and the address if there is one.
+    pub(super) fn located(&self, text: &str) -> String {
+        let at = self.address().map(|address| format!(" ({address})"));
+        self.scrubbed(text) + &at.unwrap_or_default()
+    }
+
+    fn address(&self) -> Option<String> {
+        let address = self.transport.as_ref().ok().and_then(McpTransport::address)?;
+        Some(self.scrubbed(&address))
+    }
+
     /// A text without the values of the configuration that may be secret.
     pub(super) fn scrubbed(&self, text: &str) -> String {
         let mut text = text.to_owned();

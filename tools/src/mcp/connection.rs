@@ -77,7 +77,7 @@ impl Connection {
         let opened = opened
             .await
             .unwrap_or_else(|_| Err(format!("it did not answer within {} ms", config.connect_timeout.as_millis())));
-        opened.map_err(|error| config.scrubbed(&error))
+        opened.map_err(|error| config.located(&error))
     }
 
     async fn start(

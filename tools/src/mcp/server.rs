@@ -188,10 +188,10 @@ impl Server {
         let listed = timeout(self.config.connect_timeout, list(&connection, warnings)).await;
         let tools = match listed {
             Ok(Ok(tools)) => tools,
-            Ok(Err(error)) => return Err(McpError::List(self.config.scrubbed(&error))),
+            Ok(Err(error)) => return Err(McpError::List(self.config.located(&error))),
             Err(_) => {
                 let ms = self.config.connect_timeout.as_millis();
-                return Err(McpError::List(format!("no answer within {ms} ms")));
+                return Err(McpError::List(self.config.located(&format!("no answer within {ms} ms"))));
             }
         };
         Ok(self.register(tools, warnings))
@@ -286,7 +286,7 @@ async fn list(connection: &Connection, warnings: &mut Vec<String>) -> Result<Vec
     let mut cursors = HashSet::new();
     loop {
         let params = PaginatedRequestParams::default().with_cursor(cursor);
-        let page = connection.peer.list_tools(Some(params)).await.map_err(|error| with_sources(&error))?;
+        let page = connection.peer.list_tools(Some(params)).await.map_err(|error| call::reason(&error))?;
         tools.extend(page.tools);
         // Some servers write an empty text for no further page.
         cursor = page.next_cursor.filter(|cursor| !cursor.is_empty());

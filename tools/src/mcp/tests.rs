@@ -256,22 +256,19 @@ async fn images_links_and_values_are_returned() {
     assert!(output.text.contains("does not fit the schema"), "{}", output.text);
 }
 
-/// What the tool `raw` gives for these lines, over standard streams and over HTTP.
-async fn raw(line: &str) -> [String; 2] {
+/// The result of a call of a tool `raw`, which must not wait for its timeout.
+async fn raw(r: &Rig, name: &str, arguments: Value) -> String {
+    let called = tokio::time::timeout(Duration::from_secs(20), r.f.call(name, arguments.clone())).await;
+    called.unwrap_or_else(|_| panic!("{name} waits for {arguments}"))
+}
+
+#[tokio::test]
+async fn answer_that_cannot_be_read_is_mended_or_ends_its_call() {
     let f = Fixture::new([]);
     let (_server, url) = http(&f).await;
     let over_http = json!({ "url": url, "headers": { "Authorization": "Bearer s3cret-token" } });
     let process = process(&f, json!({}));
     let r = rig_of(f, json!({ "http": over_http, "s": process })).await;
-    let call = async |name: &str| {
-        let called = tokio::time::timeout(Duration::from_secs(20), r.f.call(name, json!({ "line": line }))).await;
-        called.unwrap_or_else(|_| panic!("{name} waits for {line}"))
-    };
-    [call("s__raw").await, call("http__raw").await]
-}
-
-#[tokio::test]
-async fn answer_that_cannot_be_read_is_mended_or_ends_its_call() {
     let text = |text: &str| {
         format!(r#"{{"jsonrpc":"2.0","id":$ID,"result":{{"content":[{{"type":"text","text":"{text}"}}]}}}}"#)
     };
@@ -283,13 +280,57 @@ async fn answer_that_cannot_be_read_is_mended_or_ends_its_call() {
             r#"{"jsonrpc":"2.0","id":$ID,"error":{"code":"E_GONE","message":"it is gone"}}"#.to_owned(),
             "E_GONE: it is gone",
         ),
-        (text(r"head \q tail"), "malformed_response: the server's answer cannot be read"),
+        (r#"{"jsonrpc":"2.0","id":$ID,"error":"boom"}"#.to_owned(), "failed: the server refused: boom (-32000)"),
+        (text(r"head \q tail"), "its answer cannot be read: invalid escape"),
+        (
+            r#"{"jsonrpc":"2.0","result":{"content":[{"type":"text","text":"a"}},"id":$ID}"#.to_owned(),
+            "its answer cannot be read: expected",
+        ),
+        (format!("[{}]", text("a")), "its answer cannot be read: it is in a batch"),
     ] {
-        for said in raw(&line).await {
-            // A body over HTTP has no line that names the call: the answer is an error of the transport.
-            assert!(said.contains(expected) || said.starts_with("malformed_response"), "{line}: {said}");
+        for name in ["s__raw", "http__raw"] {
+            let said = raw(&r, name, json!({ "line": line })).await;
+            assert!(said.contains(expected), "{line}: {said}");
         }
     }
+}
+
+#[tokio::test]
+async fn error_over_http_names_address_and_status() {
+    let f = Fixture::new([]);
+    let (_server, url) = http(&f).await;
+    let secret = format!("{url}?token=s3cret-query");
+    let server = json!({ "url": secret, "headers": { "Authorization": "Bearer s3cret-token" } });
+    // The user takes the place of the header, and is refused.
+    let refused = json!({ "url": secret.replace("127", "user:s3cret-password@127") });
+    let gone = json!({ "url": "http://user:s3cret-password@127.0.0.1:1/mcp?token=s3cret-query" });
+    let r = rig_of(f, json!({ "gone": gone, "m": server, "refused": refused })).await;
+    for (report, said) in
+        [(0, "(http://127.0.0.1:1/mcp)"), (2, &format!("HTTP 401 Unauthorized:  (send discover request) ({url})"))]
+    {
+        let error = r.reports[report].tools.as_ref().unwrap_err().to_string();
+        assert!(error.ends_with(said) && !error.contains("s3cret"), "{error}");
+    }
+    let other = r#"{"jsonrpc":"2.0","id":9999,"result":{"content":[]}}"#;
+    let note = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":""}}"#;
+    for (status, kind, line, expected) in [
+        (404, "text/plain", "no such page", "HTTP 404 Not Found: no such page"),
+        (429, "text/plain", "", "HTTP 429 Too Many Requests"),
+        (500, "application/json", r#"{"error":"boom"}"#, r#"HTTP 500 Internal Server Error: {"error":"boom"}"#),
+        (200, "text/html", "<p>hello", "HTTP 200 OK with `text/html` in place of a message: <p>hello"),
+        (200, "application/json", "", "HTTP 200 OK with an empty body"),
+        (200, "application/json", other, "HTTP 200 OK with the answer to request 9999 in place of"),
+        (200, "application/json", note, "HTTP 200 OK with a request or a notification in place of an answer"),
+        (200, "application/json", "{}", "HTTP 200 OK with a message that cannot be read"),
+    ] {
+        let said = raw(&r, "m__raw", json!({ "line": line, "status": status, "type": kind })).await;
+        let expected = format!("connection: the call to the server `m` at {url} failed: {expected}");
+        assert!(said.starts_with(&expected), "{said}");
+        assert!(!said.contains("s3cret"), "{said}");
+    }
+    let refused = r#"{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"no session"}}"#;
+    let said = raw(&r, "m__raw", json!({ "line": refused, "status": 400 })).await;
+    assert_eq!(said, "failed: the server refused: no session (-32600)");
 }
 
 #[tokio::test]

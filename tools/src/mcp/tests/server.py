@@ -92,7 +92,7 @@ def call(name, arguments, meta):
     if name == "structured":
         return dict(text("n"), structuredContent={"n": arguments.get("n", 1)})
     if name == "raw":
-        return {"raw": arguments["line"]}
+        return dict(arguments, raw=arguments["line"])
     if name in ("no.type", "grown"):
         return text(name)
     return None
@@ -151,14 +151,16 @@ def http(port_file):
                 return self.reply(401, b"")
             if "id" not in message or "method" not in message:
                 return self.reply(202, b"")
-            self.reply(200, line(answer(message)).encode())
+            said = answer(message)
+            how = said.get("result") or {}
+            self.reply(how.get("status", 200), line(said).encode(), how.get("type", "application/json"))
 
         def do_GET(self):
             self.reply(405, b"")
 
-        def reply(self, code, body):
+        def reply(self, code, body, kind="application/json"):
             self.send_response(code)
-            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
