@@ -6,6 +6,7 @@ mod config;
 mod connection;
 mod handler;
 mod names;
+mod page;
 mod server;
 
 use std::sync::Arc;

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use super::call::{self, KeyPlace};
 use super::config::{McpServerConfig, McpTransport};
 use super::connection::Connection;
-use super::names;
+use super::{names, page};
 use crate::registry::WeakRegistry;
 use crate::schema::Arguments;
 use crate::{Registry, Tool, Workspace};
@@ -204,8 +204,19 @@ impl Server {
         let own: HashSet<String> = registered.keys().cloned().collect();
         let mut taken: HashSet<String> =
             registry.list().iter().map(|tool| tool.name().to_owned()).filter(|name| !own.contains(name)).collect();
-        for tool in tools.into_iter().filter(|tool| self.is_offered(&tool.name)) {
+        for (number, tool) in (1..).zip(tools).filter(|(_, tool)| self.is_offered(&tool.name)) {
             let remote = tool.name.to_string();
+            if let Some(reason) = page::left_out(&tool) {
+                warnings.push(match remote.as_str() {
+                    "" => format!("tool number {number} of the list is left out: {reason}"),
+                    _ => format!("the tool `{}` is left out: {}", shown(&remote), shown(reason)),
+                });
+                continue;
+            }
+            if let Some(fields) = page::removed(tool.meta.as_ref()) {
+                let (name, fields) = (shown(&remote), shown(fields));
+                warnings.push(format!("fields of the tool `{name}` cannot be read and are ignored: {fields}"));
+            }
             if now.values().any(|known| *known == remote) {
                 warnings.push(format!("the tool `{}` is listed twice", shown(&remote)));
                 continue;
@@ -287,6 +298,11 @@ async fn list(connection: &Connection, warnings: &mut Vec<String>) -> Result<Vec
     loop {
         let params = PaginatedRequestParams::default().with_cursor(cursor);
         let page = connection.peer.list_tools(Some(params)).await.map_err(|error| call::reason(&error))?;
+        if let Some(fields) = page::removed(page.meta.as_ref()) {
+            let rest = if fields.contains("`nextCursor`") { "; the list ends here" } else { "" };
+            warnings
+                .push(format!("fields of the list of tools cannot be read and are ignored: {}{rest}", shown(fields)));
+        }
         tools.extend(page.tools);
         // Some servers write an empty text for no further page.
         cursor = page.next_cursor.filter(|cursor| !cursor.is_empty());

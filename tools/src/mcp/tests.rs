@@ -334,6 +334,35 @@ async fn error_over_http_names_address_and_status() {
 }
 
 #[tokio::test]
+async fn odd_tool_is_left_out_and_the_others_are_registered() {
+    let schema = json!({ "type": "object" });
+    let odd = json!([
+        { "name": "no_schema" },
+        { "name": "null_schema", "inputSchema": null },
+        { "name": "off", "inputSchema": 1 },
+        { "name": 5, "inputSchema": schema },
+        "a text",
+        { "name": "kept", "inputSchema": schema, "icons": "a.png", "title": 1, "_meta": "s" },
+        { "name": "grown", "inputSchema": schema, "description": 5, "outputSchema": true, "annotations": "ro" },
+    ]);
+    let env = json!({ "EXTRA": odd.to_string() });
+    let r = rig(json!({ "env": env, "disabledTools": ["off"] })).await;
+    let tools = r.reports[0].tools.as_ref().unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(tools.len(), 19, "{tools:?}");
+    expect_test::expect![[r#"
+        the tool `broken` is left out: tool `s__broken` cannot be registered: the schema must have `"type": "object"` at its top, it has "string"
+        the tool `add` is listed twice
+        the tool `no_schema` is left out: it has no `inputSchema`
+        the tool `null_schema` is left out: its `inputSchema` is not an object
+        tool number 23 of the list is left out: it has no `name` that is a text
+        tool number 24 of the list is left out: it has no `name` that is a text
+        fields of the tool `kept` cannot be read and are ignored: `icons`, `title`, `_meta`
+        fields of the tool `grown` cannot be read and are ignored: `description`, `outputSchema`, `annotations`"#]]
+    .assert_eq(&r.reports[0].warnings.join("\n"));
+    assert_eq!(r.f.call("s__grown", json!({})).await, "grown");
+}
+
+#[tokio::test]
 async fn list_that_never_ends_is_read_once() {
     let f = Fixture::new([]);
     let server = process(&f, json!({ "env": { "ENDLESS": "1" } }));

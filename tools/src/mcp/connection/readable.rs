@@ -4,10 +4,11 @@ use std::fmt::Display;
 
 use rethread_events::json_text;
 use rethread_events::text::shortened;
-use rmcp::model::ServerJsonRpcMessage;
+use rmcp::model::{JsonRpcMessage, JsonRpcResponse, ServerJsonRpcMessage, ServerResult};
 use serde_json::{Value, json};
 
 use super::super::call::UNREADABLE;
+use super::super::page;
 
 /// The characters of the reason in an error.
 const WHY_CHARS_MAX: usize = 200;
@@ -15,13 +16,16 @@ const WHY_CHARS_MAX: usize = 200;
 /// <https://www.jsonrpc.org/specification#error_object>
 const SERVER_ERROR: i64 = -32_000;
 
-/// Returns a message that can be read in place of one that cannot: the same with halves of surrogate pairs replaced or
-/// with an error that is an object with a code; otherwise an error that ends the request that it answers. A batch, which is not supported, becomes a line with such an error for each answer in it. `None` if the
+/// Returns a message that can be read in place of one that cannot: the same with halves of surrogate pairs replaced, with
+/// an error that is an object with a code, or with tools that can be read; otherwise an error that ends the request that it
+/// answers. A batch, which is not supported, becomes a line with such an error for each answer in it. `None` if the
 /// message stays as it is.
 pub(super) fn message(line: &[u8]) -> Option<String> {
     let fault = match serde_json::from_slice::<ServerJsonRpcMessage>(line) {
+        // Also a page of tools is one of these if one of its fields cannot be read.
+        Ok(JsonRpcMessage::Response(JsonRpcResponse { result: ServerResult::CustomResult(_), .. })) => None,
         Ok(_) => return None,
-        Err(fault) => fault,
+        Err(fault) => Some(fault),
     };
     let mut message: Value = match json_text::read(line) {
         Ok(message) => message,
@@ -36,6 +40,8 @@ pub(super) fn message(line: &[u8]) -> Option<String> {
         return (!errors.is_empty()).then(|| errors.join("\n"));
     }
     mend_error(&mut message);
+    let is_page = message.get_mut("result").is_some_and(page::mend);
+    let Some(fault) = fault else { return is_page.then(|| message.to_string()) };
     let mended = message.to_string();
     if serde_json::from_str::<ServerJsonRpcMessage>(&mended).is_ok() {
         return Some(mended);
@@ -166,6 +172,9 @@ mod tests {
             (r#"{"jsonrpc":"2.0","method":"x","params":{"a":[,"id":8}}"#, None),
             (r#"[{"jsonrpc":"2.0","id":7,"result":{"content":[]}}]"#, Some("batch")),
             (r#"[{"jsonrpc":"2.0","method":"x"}]"#, None),
+            (r#"{"jsonrpc":"2.0","id":7,"result":{"other":1}}"#, None),
+            (r#"{"jsonrpc":"2.0","id":7,"result":{"tools":[{"name":"a"}]}}"#, Some("it has no `inputSchema`")),
+            (r#"{"jsonrpc":"2.0","id":7,"result":{"tools":[],"nextCursor":5}}"#, Some("`nextCursor`")),
         ] {
             let message = message(line.as_bytes());
             match read_as {

@@ -7,7 +7,7 @@ import json, os, signal, sys, threading, time
 
 LOG = os.environ.get("LOG")
 out_lock, log_lock = threading.Lock(), threading.Lock()
-answers, events, extra = {}, {}, []
+answers, events, extra = {}, {}, json.loads(os.environ.get("EXTRA", "[]"))
 
 
 def tool(name, schema=None, **more):
