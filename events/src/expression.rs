@@ -11,6 +11,7 @@ mod limits;
 mod meter;
 pub(crate) mod names;
 mod nesting;
+mod ordering;
 pub(crate) mod words;
 
 #[cfg(test)]

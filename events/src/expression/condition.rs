@@ -93,12 +93,16 @@ fn check_parsed(
             check(&choice.true_expr)?;
             return choice.false_expr.as_ref().map_or(Ok(()), check);
         }
-        Expr::BinOp(op) if is_comparison(&op.op) => check_operands((&op.left, &op.right), source, variable)?,
+        Expr::BinOp(op) if is_comparison(&op.op) => {
+            let is_order = !matches!(op.op, BinOpKind::Eq | BinOpKind::Ne);
+            check_operands((&op.left, &op.right), is_order, source, variable)?;
+        }
         Expr::Compare(compare) => {
             let mut left = &compare.expr;
             for op in &compare.ops {
                 if !matches!(op.op, CompareOpKind::In | CompareOpKind::NotIn) {
-                    check_operands((left, &op.expr), source, variable)?;
+                    let is_order = !matches!(op.op, CompareOpKind::Eq | CompareOpKind::Ne);
+                    check_operands((left, &op.expr), is_order, source, variable)?;
                 }
                 left = &op.expr;
             }
@@ -119,16 +123,20 @@ const fn is_comparison(op: &BinOpKind) -> bool {
     matches!(op, BinOpKind::Eq | BinOpKind::Ne | BinOpKind::Lt | BinOpKind::Lte | BinOpKind::Gt | BinOpKind::Gte)
 }
 
-/// Checks that a comparison is not one of a text with a number, as far as the definition determines both.
+/// Checks that two values can be compared, as far as the definition determines their kinds.
 fn check_operands(
     (left, right): (&Expr<'_>, &Expr<'_>),
+    is_order: bool,
     source: &str,
     variable: &dyn Fn(&str) -> Option<ValueKind>,
 ) -> Result<(), ExpressionError> {
     match (kind_of(left, variable), kind_of(right, variable)) {
-        (Some(of_left), Some(of_right)) if !are_comparable(of_left, of_right) => {
+        (Some(of_left), Some(of_right)) if !are_comparable(of_left, of_right, is_order) => {
             let said = |part, kind: ValueKind| format!("{} is {}", operand(part), kind.name());
-            Err(ExpressionError::of(not_comparable(&said(left, of_left), &said(right, of_right)), source))
+            Err(ExpressionError::of(
+                not_comparable((&said(left, of_left), of_left), (&said(right, of_right), of_right)),
+                source,
+            ))
         }
         _ => Ok(()),
     }

@@ -62,20 +62,35 @@ impl ValueKind {
     }
 }
 
-/// Whether a comparison of values of these kinds says something about them. The engine orders all texts after all
-/// numbers, so that `output > 7` holds for the text `2`.
-pub(super) const fn are_comparable(one: ValueKind, other: ValueKind) -> bool {
-    !matches!((one, other), (ValueKind::Text, ValueKind::Number) | (ValueKind::Number, ValueKind::Text))
+/// Whether a comparison of values of these kinds says something about them. The engine orders values of different kinds by
+/// their kinds, so that `output > 7` holds for the text `2`, and for every list.
+pub(super) const fn are_comparable(one: ValueKind, other: ValueKind, is_order: bool) -> bool {
+    let is_text_and_number =
+        matches!((one, other), (ValueKind::Text, ValueKind::Number) | (ValueKind::Number, ValueKind::Text));
+    !is_text_and_number && (!is_order || one as u8 == other as u8)
 }
 
-/// Checks that a comparison of two values is not one of a text with a number.
+/// Checks that two values can be equal.
 ///
 /// # Errors
 /// Returns an error that shows both values.
 pub(super) fn check_comparable(one: &Value, other: &Value) -> Result<(), Error> {
+    check(one, other, false)
+}
+
+/// Checks that two values have an order.
+///
+/// # Errors
+/// Returns an error that shows both values.
+pub(super) fn check_ordered(one: &Value, other: &Value) -> Result<(), Error> {
+    check(one, other, true)
+}
+
+fn check(one: &Value, other: &Value, is_order: bool) -> Result<(), Error> {
     match (ValueKind::of(one), ValueKind::of(other)) {
-        (Some(of_one), Some(of_other)) if !are_comparable(of_one, of_other) => {
-            let message = not_comparable(&format!("comparing {}", shown(one, of_one)), &shown(other, of_other));
+        (Some(of_one), Some(of_other)) if !are_comparable(of_one, of_other, is_order) => {
+            let (left, right) = (format!("comparing {}", shown(one, of_one)), shown(other, of_other));
+            let message = not_comparable((&left, of_one), (&right, of_other));
             Err(Error::new(ErrorKind::InvalidOperation, message))
         }
         _ => Ok(()),
@@ -83,11 +98,13 @@ pub(super) fn check_comparable(one: &Value, other: &Value) -> Result<(), Error> 
 }
 
 /// The error of a comparison.
-pub(super) fn not_comparable(one: &str, other: &str) -> String {
-    format!(
-        "{one} and {other}: a text and a number cannot be compared; convert one of them (`… | int`, `… | float` or \
-         `… | string`)"
-    )
+pub(super) fn not_comparable((one, of_one): (&str, ValueKind), (other, of_other): (&str, ValueKind)) -> String {
+    let advice = if are_comparable(of_one, of_other, false) {
+        "only values of one kind have an order; compare an element or the length (`… | length`) of a list or an object"
+    } else {
+        "a text and a number cannot be compared; convert one of them (`… | int`, `… | float` or `… | string`)"
+    };
+    format!("{one} and {other}: {advice}")
 }
 
 /// The beginning of the JSON of a value.
@@ -108,8 +125,7 @@ pub(super) fn json(value: &Value) -> String {
 pub(super) fn shown(value: &Value, kind: ValueKind) -> String {
     match kind {
         ValueKind::Null => "null".to_owned(),
-        ValueKind::Boolean => "a value".to_owned(),
-        ValueKind::Number | ValueKind::Text | ValueKind::List | ValueKind::Object => {
+        ValueKind::Boolean | ValueKind::Number | ValueKind::Text | ValueKind::List | ValueKind::Object => {
             format!("the {} {}", kind.name().rsplit(' ').next().unwrap_or_default(), json(value))
         }
     }

@@ -12,8 +12,8 @@ use minijinja::value::{Rest, ValueKind, ValueOrKwargs};
 use minijinja::{AutoEscape, Environment, Error, ErrorKind, State, Value};
 
 use super::allowance::charge;
-use super::kinds::check_comparable;
-use super::nesting;
+use super::kinds::{check_comparable, check_ordered};
+use super::{nesting, ordering};
 
 /// The bytes that an element of a list or an object counts.
 const ELEMENT_BYTES: u64 = 24;
@@ -24,6 +24,7 @@ const MADE: &str = "~made";
 const BUILT: &str = "~built";
 const READ: &str = "~read";
 const COMPARED: &str = "~compared";
+const ORDERED: &str = "~ordered";
 const INSIDE: &str = "~inside";
 const SLICE: &str = "~slice";
 const FILTER: &str = "~filter";
@@ -31,6 +32,8 @@ const TEST: &str = "~test";
 
 /// The first of the engine's comparisons in a chain that ask for an element, `in` and `not in`: they have no public name.
 const MEMBERSHIP: u8 = 6;
+/// The first of the engine's comparisons in a chain that ask for an order; those before it are `==` and `!=`.
+const ORDER: u8 = 2;
 
 /// Filters whose result is no deeper than what they are given.
 const SHALLOW: &[&str] = &[
@@ -62,15 +65,16 @@ fn bytes(value: &Value) -> u64 {
 }
 
 type Compares = fn(&Value, &Value) -> bool;
+type Checks = fn(&Value, &Value) -> Result<(), Error>;
 
 /// The tests that compare, by their names: `is gt(7)`, `selectattr("score", ">", 7)`.
-const COMPARISONS: &[(&[&str], Compares)] = &[
-    (&["eq", "equalto", "=="], |one, other| one == other),
-    (&["ne", "!="], |one, other| one != other),
-    (&["lt", "lessthan", "<"], |one, other| one < other),
-    (&["le", "<="], |one, other| one <= other),
-    (&["gt", "greaterthan", ">"], |one, other| one > other),
-    (&["ge", ">="], |one, other| one >= other),
+const COMPARISONS: &[(&[&str], Checks, Compares)] = &[
+    (&["eq", "equalto", "=="], check_comparable, |one, other| one == other),
+    (&["ne", "!="], check_comparable, |one, other| one != other),
+    (&["lt", "lessthan", "<"], check_ordered, |one, other| one < other),
+    (&["le", "<="], check_ordered, |one, other| one <= other),
+    (&["gt", "greaterthan", ">"], check_ordered, |one, other| one > other),
+    (&["ge", ">="], check_ordered, |one, other| one >= other),
 ];
 
 /// Adds the filters that charge, and the tests that compare.
@@ -78,11 +82,12 @@ pub(super) fn install(environment: &mut Environment<'_>) {
     environment.add_filter(MADE, made);
     environment.add_filter(BUILT, built);
     environment.add_filter(READ, read);
-    environment.add_filter(COMPARED, compared);
-    for (names, holds) in COMPARISONS {
+    environment.add_filter(COMPARED, |one, other| compared(one, other, check_comparable));
+    environment.add_filter(ORDERED, |one, other| compared(one, other, check_ordered));
+    for (names, check, holds) in COMPARISONS {
         for name in *names {
             environment.add_test(*name, move |value: Value, other: Value| {
-                check_comparable(&value, &other).map(|()| holds(&value, &other))
+                check(&value, &other).map(|()| holds(&value, &other))
             });
         }
     }
@@ -106,9 +111,9 @@ fn read(value: Value) -> Result<Value, Error> {
 }
 
 /// Two values that are about to be compared, in the order in which they are unpacked.
-fn compared(one: Value, other: Value) -> Result<Value, Error> {
+fn compared(one: Value, other: Value, check: Checks) -> Result<Value, Error> {
     charge((bytes(&one) + bytes(&other)) / READ_PER_MADE)?;
-    check_comparable(&one, &other)?;
+    check(&one, &other)?;
     Ok(Value::from(vec![other, one]))
 }
 
@@ -150,6 +155,7 @@ fn places(n: usize, start: Option<i64>, stop: Option<i64>, step: i128) -> impl I
 /// Calls the filter that the last argument names.
 fn filter(state: &mut State<'_, '_>, arguments: Rest<ValueOrKwargs>) -> Result<Value, Error> {
     let (name, arguments) = named(arguments)?;
+    ordering::check(&name, &arguments)?;
     let value = state.apply_filter(&name, &arguments).map_err(|error| unknown(error, "filter", &name))?;
     if SHALLOW.contains(&&*name) { made(value) } else { built(value) }
 }
@@ -287,8 +293,10 @@ fn charges<'s>(instruction: &Instruction<'s>) -> (Vec<Instruction<'s>>, Vec<Inst
         | I::CallObject(_) => (Vec::new(), vec![call(MADE, 1)]),
         I::In => (both_read(), Vec::new()),
         I::CompareAndPreserve(op) if *op as u8 >= MEMBERSHIP => (both_read(), Vec::new()),
-        I::Eq | I::Ne | I::Gt | I::Gte | I::Lt | I::Lte | I::CompareAndPreserve(_) => {
-            (vec![call(COMPARED, 2), I::UnpackList(2)], Vec::new())
+        I::CompareAndPreserve(op) if (*op as u8) < ORDER => (vec![call(COMPARED, 2), I::UnpackList(2)], Vec::new()),
+        I::Eq | I::Ne => (vec![call(COMPARED, 2), I::UnpackList(2)], Vec::new()),
+        I::Gt | I::Gte | I::Lt | I::Lte | I::CompareAndPreserve(_) => {
+            (vec![call(ORDERED, 2), I::UnpackList(2)], Vec::new())
         }
         // The namespace is on top of the value.
         I::SetAttr(_) => (vec![I::Swap, call(INSIDE, 1), I::Swap], Vec::new()),

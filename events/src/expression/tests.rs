@@ -187,6 +187,66 @@ fn condition_over_a_value_that_is_not_boolean_is_an_error() {
 }
 
 #[test]
+fn order_of_values_of_different_kinds_is_an_error() {
+    check(
+        &[
+            // Lists and objects were greater than every number.
+            "list > 7",
+            "map >= n",
+            "1 < n < list",
+            "yes > 0",
+            "nothing < 3",
+            "list is gt(7)",
+            "[list] == [2]",
+            "list == 7",
+            "list > [0]",
+            "[3, '2', 1] | max",
+            "[3, '2', 1] | min",
+            "[10, '2'] | sort",
+            "[{'a': {'b': 10}}, {'a': {'b': '2'}}] | sort(attribute='a.b')",
+            "[{'a': 1, 'b': 10}, {'a': 1, 'b': '2'}] | sort(attribute='a, b')",
+            "[[10], ['2']] | max(attribute='0')",
+            "[{'a': 10}, {'a': '2'}] | groupby('a')",
+            "{'a': 10, 'b': '2'} | dictsort(by='value')",
+            "{'a': 10, 'b': '2'} | dictsort",
+            "{'a': 10, 1: '2'} | dictsort",
+            "[{'a': 2}, {}, {'a': 1}] | sort(attribute='a')",
+            "['b', 'a'] | sort",
+            "7 | sort",
+        ],
+        value,
+        expect![[r#"
+            list > 7 => error: invalid operation: comparing the list [1,"two",null] and the number 7: only values of one kind have an order; compare an element or the length (`… | length`) of a list or an object in `list > 7`
+            map >= n => error: invalid operation: comparing the object {"a b":1,"k":{"deep":true}} and the number 3: only values of one kind have an order; compare an element or the length (`… | length`) of a list or an object in `map >= n`
+            1 < n < list => error: invalid operation: comparing the number 3 and the list [1,"two",null]: only values of one kind have an order; compare an element or the length (`… | length`) of a list or an object in `1 < n < list`
+            yes > 0 => error: invalid operation: comparing the boolean true and the number 0: only values of one kind have an order; compare an element or the length (`… | length`) of a list or an object in `yes > 0`
+            nothing < 3 => error: invalid operation: comparing null and the number 3: only values of one kind have an order; compare an element or the length (`… | length`) of a list or an object in `nothing < 3`
+            list is gt(7) => error: invalid operation: comparing the list [1,"two",null] and the number 7: only values of one kind have an order; compare an element or the length (`… | length`) of a list or an object in `list is gt(7)`
+            [list] == [2] => false
+            list == 7 => false
+            list > [0] => true
+            [3, '2', 1] | max => error: invalid operation: comparing the number 3 and the text "2": a text and a number cannot be compared; convert one of them (`… | int`, `… | float` or `… | string`) in `[3, '2', 1] | max`
+            [3, '2', 1] | min => error: invalid operation: comparing the number 3 and the text "2": a text and a number cannot be compared; convert one of them (`… | int`, `… | float` or `… | string`) in `[3, '2', 1] | min`
+            [10, '2'] | sort => error: invalid operation: comparing the number 10 and the text "2": a text and a number cannot be compared; convert one of them (`… | int`, `… | float` or `… | string`) in `[10, '2'] | sort`
+            [{'a': {'b': 10}}, {'a': {'b': '2'}}] | sort(attribute='a.b') => error: invalid operation: comparing the number 10 and the text "2": a text and a number cannot be compared; convert one of them (`… | int`, `… | float` or `… | string`) in `[{'a': {'b': 10}}, {'a': {'b': '2'}}] | sort(attribute='a.b')`
+            [{'a': 1, 'b': 10}, {'a': 1, 'b': '2'}] | sort(attribute='a, b') => error: invalid operation: comparing the number 10 and the text "2": a text and a number cannot be compared; convert one of them (`… | int`, `… | float` or `… | string`) in `[{'a': 1, 'b': 10}, {'a': 1, 'b': '2'}] | sort(attribute='a, b')`
+            [[10], ['2']] | max(attribute='0') => error: invalid operation: comparing the number 10 and the text "2": a text and a number cannot be compared; convert one of them (`… | int`, `… | float` or `… | string`) in `[[10], ['2']] | max(attribute='0')`
+            [{'a': 10}, {'a': '2'}] | groupby('a') => error: invalid operation: comparing the number 10 and the text "2": a text and a number cannot be compared; convert one of them (`… | int`, `… | float` or `… | string`) in `[{'a': 10}, {'a': '2'}] | groupby('a')`
+            {'a': 10, 'b': '2'} | dictsort(by='value') => error: invalid operation: comparing the number 10 and the text "2": a text and a number cannot be compared; convert one of them (`… | int`, `… | float` or `… | string`) in `{'a': 10, 'b': '2'} | dictsort(by='value')`
+            {'a': 10, 'b': '2'} | dictsort => [["a",10],["b","2"]]
+            {'a': 10, 1: '2'} | dictsort => error: invalid operation: comparing the number 1 and the text "a": a text and a number cannot be compared; convert one of them (`… | int`, `… | float` or `… | string`) in `{'a': 10, 1: '2'} | dictsort`
+            [{'a': 2}, {}, {'a': 1}] | sort(attribute='a') => [{},{"a":1},{"a":2}]
+            ['b', 'a'] | sort => ["a","b"]
+            7 | sort => error: invalid operation: cannot convert value to list in `7 | sort`
+        "#]],
+    );
+    let kinds = |name: &str| (name == "list").then_some(ValueKind::List);
+    let fault = check_condition("list > 7", &kinds).unwrap_err().to_string();
+    expect!["`list` is a list and `7` is a number: only values of one kind have an order; compare an element or the length (`… | length`) of a list or an object in `list > 7`"].assert_eq(&fault);
+    assert_eq!(check_condition("list == 7", &kinds).err(), None);
+}
+
+#[test]
 fn comparison_of_a_text_with_a_number_is_an_error() {
     check(
         &[
