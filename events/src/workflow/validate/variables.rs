@@ -83,6 +83,8 @@ pub(super) fn check<'a>(
         }
     }
     for graph in graphs {
+        // One that is null has no value yet.
+        let known_kind = |name: &str| known.kind(name).filter(|kind| *kind != ValueKind::Null);
         texts::visit(graph, &mut |path, text| {
             for name in text.needed() {
                 if !known.0.contains_key(name.as_str()) {
@@ -93,7 +95,7 @@ pub(super) fn check<'a>(
                 faults.extend(no_object(&path, &read, &known));
             }
             if let Text::Condition(condition) = text
-                && let Err(e) = expression::check_condition(condition, &|name| known.kind(name))
+                && let Err(e) = expression::check_condition(condition, &known_kind)
             {
                 faults.push(Fault::new(path, e.to_string()));
             }
