@@ -1,13 +1,13 @@
 //! Counts the process crashes in each step of a thread, so that a step that crashes the process is not retried for
 //! ever.
 //!
-//! A file in the data directory says whether the process that has the log has ended in order. A process that finds that
-//! the one before died watches its steps: while a step computes, a slot of the file names its thread and the step. The
-//! file is written and not synced: it only has to outlive the process. When a log is opened, the steps in taken slots are
-//! counted, in values of the log. A step that completes removes its count.
+//! While a step computes in this process, a slot of a file in the data directory names its thread and the step. A slot
+//! is freed when the step completes or waits. The file is written and not synced: it only has to outlive the process.
+//! When a log is opened, the steps in taken slots are counted, in values of the log. A step that completes removes its
+//! count.
 //!
-//! A process that nothing is suspected in writes nothing for a step. If it dies, the step is not known: that death is
-//! counted for the steps in which the next process dies.
+//! The steps of the machine are many and seldom crash: a process has slots for them only if the one before died, or a step
+//! is suspected. So the first crash in such a step is not counted.
 
 mod register;
 mod step;
@@ -29,7 +29,7 @@ use rethread_events::ids::ThreadId;
 use rethread_store::{LogReader, Store, StoreError};
 use serde::{Deserialize, Serialize};
 
-use self::register::{Life, Register, Slot};
+use self::register::{Register, Slot};
 pub(crate) use self::step::{Class, Step};
 use crate::error::ReadError;
 
@@ -62,7 +62,7 @@ type Counts = HashMap<Key, Vec<Count>>;
 pub(crate) struct Crashes {
     /// Absent if nothing is counted: the store has no files, or the limit is 0.
     register: Option<Arc<Register>>,
-    /// Whether steps are written to it.
+    /// Whether steps of the machine are written to it.
     is_watching: bool,
     n_max: u32,
     store: Option<Arc<dyn Store>>,
@@ -105,16 +105,12 @@ impl Crashes {
     pub(crate) fn open(store: &Arc<dyn Store>, n_max: u32) -> Result<Arc<Self>, StoreError> {
         let file = if n_max == 0 { None } else { store.side_file(FILE)? };
         let Some(file) = file else { return Ok(Self::off()) };
-        let (register, last, found) = Register::open(file).map_err(failed)?;
+        let (register, has_died, found) = Register::open(file).map_err(failed)?;
         let mut counts = stored(&**store, n_max)?;
         forget_deleted(&**store, &mut counts)?;
-        // The death before it that nobody watched.
-        let n_deaths = if last == Life::WatchedAfterUnwatched { 2 } else { 1 };
-        let changed = count(&mut counts, &found, n_deaths);
-        let written = changed.into_iter().try_for_each(|key| write(&**store, key, counts.get(&key)));
-        let life = last.next(!counts.is_empty());
+        let written = count(&mut counts, &found).into_iter().try_for_each(|key| write(&**store, key, counts.get(&key)));
         let register = match written {
-            Ok(()) => register.begin(life).map(Some).or_else(|error| without_room(failed(error))),
+            Ok(()) => register.begins().map(Some).or_else(|error| without_room(failed(error))),
             // The slots stay taken, and are counted when there is room.
             Err(error) => without_room(error),
         }?;
@@ -123,29 +119,29 @@ impl Crashes {
             tracing::warn!(thread = %step.thread, step = %step.what, n, "the last process ended in a step of the thread");
         }
         let n_counts = AtomicUsize::new(counts.len());
-        let (is_watching, counts) = (life.is_watched() && register.is_some(), Mutex::new(counts));
-        let register = register.map(Arc::new);
+        let is_watching = has_died || !counts.is_empty();
+        let (register, counts) = (register.map(Arc::new), Mutex::new(counts));
         Ok(Arc::new(Self { register, is_watching, n_max, store: Some(store.clone()), counts, n_counts }))
     }
 
     /// Records that the process ends in order. To be called before the log can be opened by another one.
     pub(crate) fn ends(&self) {
         if let Some(register) = &self.register
-            && let Err(error) = register.write(Life::Ended)
+            && let Err(error) = register.ends()
         {
-            tracing::warn!(%error, "cannot record that the process ends in order: the next one watches its steps");
+            tracing::warn!(%error, "cannot record that the process ends in order: the next one writes all of its steps");
         }
     }
 
-    /// The register, if steps are written to it.
-    fn watched(&self) -> Option<&Arc<Register>> {
-        self.register.as_ref().filter(|_| self.is_watching)
+    /// As [`Crashes::enter`], for a step of the machine: `None` also while none is suspected.
+    pub(crate) fn enter_machine(self: &Arc<Self>, step: impl FnOnce() -> Step) -> Option<Entered> {
+        if self.is_watching { self.enter(step) } else { None }
     }
 
-    /// Marks the step as running until the result is dropped. `None` if steps are not watched. Costs two small writes to a
+    /// Marks the step as running until the result is dropped. `None` if nothing is counted. Costs two small writes to a
     /// file in the page cache.
     pub(crate) fn enter(self: &Arc<Self>, step: impl FnOnce() -> Step) -> Option<Entered> {
-        let register = self.watched()?;
+        let register = self.register.as_ref()?;
         let step = step();
         let slot = register.enter(&register::slot(&step));
         Some(Entered { _slot: slot, step: Some(step) })
@@ -153,7 +149,7 @@ impl Crashes {
 
     /// Runs the future, and marks the step as running whenever the future is polled.
     pub(crate) async fn polled<F: Future>(self: Arc<Self>, step: Step, future: F) -> F::Output {
-        let Some(register) = self.watched() else { return future.await };
+        let Some(register) = &self.register else { return future.await };
         let bytes = register::slot(&step);
         let mut future = pin!(future);
         let output = std::future::poll_fn(|cx| {
@@ -215,9 +211,9 @@ impl Crashes {
         Ok(done)
     }
 
-    /// Returns whether steps are watched.
-    pub(crate) fn is_watching(&self) -> bool {
-        self.is_watching
+    /// Returns whether steps are counted.
+    pub(crate) fn is_on(&self) -> bool {
+        self.register.is_some()
     }
 
     /// Returns the step of a thread that has reached the limit of crashes.
@@ -312,21 +308,21 @@ fn without_room(error: StoreError) -> Result<Option<Register>, StoreError> {
     Ok(None)
 }
 
-/// Counts so many deaths for the steps that were running, and returns which counts changed. Other steps of the same class
-/// of the thread completed, or do not run again unless callers ask for them.
-fn count(counts: &mut Counts, found: &[Step], n_deaths: u32) -> Vec<Key> {
+/// Counts the steps that were running, each once, and returns which counts changed. Other steps of the same class of
+/// the thread completed, or do not run again unless callers ask for them.
+fn count(counts: &mut Counts, found: &[Step]) -> Vec<Key> {
     let mut now = Counts::new();
     for step in found {
         let before = counts.get(&step.key()).map(Vec::as_slice).unwrap_or_default();
         let counted = now.entry(step.key()).or_insert_with(|| match step.class.is_asked_for() {
-            true => count_on_request(before, n_deaths),
+            true => count_on_request(before),
             false => Vec::new(),
         });
         if counted.iter().any(|count| count.step == step.what) || counted.len() > ASKED_FOR_MAX {
             continue;
         }
         let before = before.iter().find(|count| count.step == step.what);
-        let n = before.map_or(0, |count| count.n).saturating_add(n_deaths);
+        let n = before.map_or(0, |count| count.n).saturating_add(1);
         counted.push(Count { step: step.what.clone(), seq: step.seq, n });
     }
     let changed = now.keys().copied().collect();
@@ -336,13 +332,13 @@ fn count(counts: &mut Counts, found: &[Step], n_deaths: u32) -> Vec<Key> {
 
 /// The counts of work that callers ask for, after another crash in it. Which step crashed the process is not known, so
 /// all of them stay until they complete.
-fn count_on_request(before: &[Count], n_deaths: u32) -> Vec<Count> {
+fn count_on_request(before: &[Count]) -> Vec<Count> {
     let mut counts = match before {
         [] => vec![Count { step: ALL_STEPS.into(), seq: 0, n: 0 }],
         before => before.to_vec(),
     };
     if let Some(all) = counts.first_mut() {
-        all.n = all.n.saturating_add(n_deaths);
+        all.n = all.n.saturating_add(1);
     }
     counts
 }

@@ -70,7 +70,7 @@ impl Runtime {
         self.registry().thread_waits.begins();
         self.blocking(move || {
             let (crashes, store) = (&services.crashes, &*services.store);
-            let export = if crashes.is_watching() { hash_of(&mut from)? } else { Hash::ZERO };
+            let export = if crashes.is_on() { hash_of(&mut from)? } else { Hash::ZERO };
             let import = || import(store, &services.definitions, from);
             let imported =
                 crashes.counted(Step::import(export), import).unwrap_or_else(|n| Err(ImportError::EndsProcess { n }));

@@ -1,4 +1,5 @@
-//! The file of the running steps: how the process that has the log ends, and slots of one size, each free or taken.
+//! The file of the running steps: whether the process that has the log has ended in order, and slots of one size, each free
+//! or taken.
 
 use std::fs::File;
 use std::io;
@@ -17,58 +18,12 @@ const SLOT_BYTES: usize = 128;
 const TEXT_AT: usize = 27;
 const FREE: u8 = 0;
 const TAKEN: u8 = 1;
-/// The first slot holds the name of the format, and then the code of a [`Life`].
+/// The first slot holds the name of the format, and then whether a process runs.
 const HEAD: &[u8] = b"rethread running 2\n";
+const ENDED: u8 = 0;
+const RUNS: u8 = 1;
 
 const _: () = assert!(TEXT_AT + TEXT_BYTES_MAX <= SLOT_BYTES && TEXT_BYTES_MAX <= u8::MAX as usize);
-
-/// A process that has the log, as the next one finds it in the register.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Life {
-    /// It ended in order.
-    Ended,
-    /// It runs, or died, and does not write its steps.
-    Unwatched,
-    /// It writes its steps, because the one before died and had not written them.
-    WatchedAfterUnwatched,
-    /// It writes its steps.
-    Watched,
-}
-
-impl Life {
-    const fn code(self) -> u8 {
-        match self {
-            Self::Ended => 0,
-            Self::Unwatched => 1,
-            Self::WatchedAfterUnwatched => 2,
-            Self::Watched => 3,
-        }
-    }
-
-    /// One that cannot be read may have died.
-    const fn of(code: u8) -> Self {
-        match code {
-            0 => Self::Ended,
-            2 => Self::WatchedAfterUnwatched,
-            3 => Self::Watched,
-            _ => Self::Unwatched,
-        }
-    }
-
-    /// Returns that of the next process, if steps are suspected of deaths or not.
-    pub(super) const fn next(self, has_suspects: bool) -> Self {
-        match self {
-            Self::Ended if has_suspects => Self::Watched,
-            Self::Ended => Self::Unwatched,
-            Self::Unwatched => Self::WatchedAfterUnwatched,
-            Self::WatchedAfterUnwatched | Self::Watched => Self::Watched,
-        }
-    }
-
-    pub(super) const fn is_watched(self) -> bool {
-        matches!(self, Self::WatchedAfterUnwatched | Self::Watched)
-    }
-}
 
 pub(super) struct Register {
     file: File,
@@ -121,36 +76,40 @@ fn empty() -> Vec<u8> {
 }
 
 impl Register {
-    /// Opens the register in a file, and returns how the process that wrote it last ended, and the steps that it was in.
-    /// A file of another format contains none.
-    pub(super) fn open(file: File) -> io::Result<(Self, Life, Vec<Step>)> {
+    /// Opens the register in a file, and returns whether the process that wrote it last has died, and the steps that it was
+    /// in. A file of another format contains none.
+    pub(super) fn open(file: File) -> io::Result<(Self, bool, Vec<Step>)> {
         let n = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX).min((SLOTS + 1) * SLOT_BYTES);
         let mut bytes = vec![0; n];
         file.read_exact_at(&mut bytes, 0)?;
         let is_ours = bytes.starts_with(HEAD);
-        let life = bytes.get(HEAD.len()).filter(|_| is_ours).map_or(Life::Ended, |code| Life::of(*code));
+        let has_died = is_ours && bytes.get(HEAD.len()) != Some(&ENDED);
         let slots = if is_ours { bytes.get(SLOT_BYTES..) } else { None }.unwrap_or_default();
         let found = slots.chunks(SLOT_BYTES).filter_map(read).collect();
         let is_clear = is_ours
             && n == (SLOTS + 1) * SLOT_BYTES
             && slots.chunks(SLOT_BYTES).all(|slot| slot.first() == Some(&FREE));
-        Ok((Self { file, is_clear, free: Mutex::new((0..SLOTS).collect()) }, life, found))
+        Ok((Self { file, is_clear, free: Mutex::new((0..SLOTS).collect()) }, has_died, found))
     }
 
-    /// Frees all slots, and begins the life of a process. The file gets its full size, so that taking a slot needs no disk
+    /// Frees all slots, and records that a process runs. The file gets its full size, so that taking a slot needs no disk
     /// space.
-    pub(super) fn begin(self, life: Life) -> io::Result<Self> {
+    pub(super) fn begins(self) -> io::Result<Self> {
         if !self.is_clear {
             self.file.write_all_at(&empty(), 0)?;
             self.file.set_len(at(SLOTS))?;
         }
-        self.write(life)?;
+        self.write(RUNS)?;
         Ok(self)
     }
 
-    /// Writes how the process lives or ended.
-    pub(super) fn write(&self, life: Life) -> io::Result<()> {
-        self.file.write_all_at(&[life.code()], HEAD.len() as u64)
+    /// Records that the process ends in order.
+    pub(super) fn ends(&self) -> io::Result<()> {
+        self.write(ENDED)
+    }
+
+    fn write(&self, is_running: u8) -> io::Result<()> {
+        self.file.write_all_at(&[is_running], HEAD.len() as u64)
     }
 
     /// Takes a slot. `None` if all are taken or the file cannot be written.

@@ -32,53 +32,28 @@ fn life<T>(folder: &Path, n_max: u32, work: impl FnOnce(&Arc<dyn Store>, &Arc<Cr
 }
 
 /// A process dies in these steps: their slots stay taken.
-fn dies_in(folder: &Path, steps: &[Step]) {
+fn dies(folder: &Path, steps: &[Step]) {
     let store: Arc<dyn Store> = Arc::new(SledStore::open(folder, Options::default()).unwrap());
     let crashes = Crashes::open(&store, 3).unwrap();
     for step in steps {
-        std::mem::forget(crashes.enter(|| step.clone()));
+        std::mem::forget(crashes.enter(|| step.clone()).unwrap());
     }
     store.close().unwrap();
 }
 
-/// Two processes die in no step, so that the next one watches its steps, and dies in these.
-fn dies(folder: &Path, steps: &[Step]) {
-    (0..2).for_each(|_| dies_in(folder, &[]));
-    dies_in(folder, steps);
-}
-
-/// As [`life`], of a process that watches its steps.
-fn watched_life(folder: &Path, work: impl FnOnce(&Arc<dyn Store>, &Arc<Crashes>)) {
-    (0..2).for_each(|_| dies_in(folder, &[]));
-    life(folder, 3, work);
-}
-
 #[test]
-fn process_writes_its_steps_once_one_has_died() {
+fn steps_of_the_machine_are_written_once_a_process_has_died() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    let watches = || life(folder, 3, |_, crashes| crashes.enter(|| step(1, "one")).is_some());
-    assert!(!watches());
-    dies_in(folder, &[step(1, "one")]);
-    assert!(watches());
-    assert!(!watches(), "the one before ended in order");
-}
-
-#[test]
-fn death_that_nobody_watched_counts_for_the_steps_of_the_next() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
-    let at_limit = || life(folder, 3, |_, crashes| crashes.at_limit(thread(1), Class::Begin).map(|count| count.n));
-    dies_in(folder, &[step(1, "one")]);
-    dies_in(folder, &[step(1, "one")]);
-    assert_eq!(counted(folder), [("one".into(), 2)]);
-    assert_eq!(at_limit(), None);
-    dies_in(folder, &[step(1, "one")]);
-    assert_eq!(at_limit(), Some(3), "a step that is suspected is watched also after an end in order");
-    let other = tempfile::tempdir().unwrap();
-    (0..2).for_each(|_| dies_in(other.path(), &[]));
-    dies_in(other.path(), &[step(1, "one")]);
-    assert_eq!(counted(other.path()), [("one".into(), 1)], "the second death was in no step");
+    let writes = || life(folder, 3, |_, crashes| crashes.enter_machine(|| step(1, "one")).is_some());
+    assert!(!writes());
+    dies(folder, &[]);
+    assert!(writes());
+    assert!(!writes(), "the one before ended in order");
+    dies(folder, &[step(1, "one")]);
+    assert!(writes() && writes(), "a step is suspected");
+    life(folder, 3, |_, crashes| crashes.completed(Some(step(1, "one"))));
+    assert!(!writes());
 }
 
 fn counted(folder: &Path) -> Vec<(String, u32)> {
@@ -94,22 +69,22 @@ fn counted(folder: &Path) -> Vec<(String, u32)> {
 fn register_names_what_is_under_way_and_nothing_else() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let open = || Register::open(file.reopen().unwrap()).unwrap();
-    let register = Arc::new(open().0.begin(Life::Watched).unwrap());
+    let register = Arc::new(open().0.begins().unwrap());
     let (one, two) = (step(1, "one"), step(2, &"ä".repeat(100)));
     let over = register.enter(&register::slot(&one)).unwrap();
     let _running = register.enter(&register::slot(&two)).unwrap();
     drop(over);
-    let (again, life, found) = open();
-    assert_eq!((life, found), (Life::Watched, vec![two]));
-    again.begin(Life::Unwatched).unwrap();
-    let (_, life, found) = open();
-    assert_eq!((life, found), (Life::Unwatched, vec![]));
+    let (again, has_died, found) = open();
+    assert_eq!((has_died, found), (true, vec![two]));
+    again.begins().unwrap().ends().unwrap();
+    let (_, has_died, found) = open();
+    assert_eq!((has_died, found), (false, vec![]));
 }
 
 #[test]
 fn slots_are_bounded_and_what_is_beyond_runs() {
     let folder = tempfile::tempdir().unwrap();
-    watched_life(folder.path(), |_, crashes| {
+    life(folder.path(), 3, |_, crashes| {
         let all: Vec<_> = (0..=register::SLOTS).map(|_| crashes.enter(|| step(1, "one")).unwrap()).collect();
         assert_eq!(all.iter().filter(|entered| entered._slot.is_none()).count(), 1);
     });
@@ -125,9 +100,9 @@ fn any_bytes_are_read_as_a_register() {
         bytes.resize(128, 0);
         bytes.extend((0..n * 40).map(|i| (i * 7 + n * 31) as u8 % 5));
         std::fs::write(file.path(), &bytes).unwrap();
-        Register::open(file.reopen().unwrap()).unwrap().0.begin(Life::Ended).unwrap();
-        let (_, life, found) = Register::open(file.reopen().unwrap()).unwrap();
-        assert_eq!((life, found), (Life::Ended, vec![]));
+        Register::open(file.reopen().unwrap()).unwrap().0.begins().unwrap();
+        let (_, has_died, found) = Register::open(file.reopen().unwrap()).unwrap();
+        assert_eq!((has_died, found), (true, vec![]));
     }
 }
 
@@ -222,7 +197,7 @@ fn count_that_cannot_be_read_refuses_what_it_counts() {
 #[test]
 fn a_process_that_ends_between_steps_counts_nothing() {
     let folder = tempfile::tempdir().unwrap();
-    watched_life(folder.path(), |_, crashes| {
+    life(folder.path(), 3, |_, crashes| {
         drop(crashes.enter(|| step(1, "one")));
         // A future is in its step while it is polled, and not while it waits.
         let mut waits = Box::pin(crashes.clone().polled(step(1, "two"), std::future::pending::<()>()));
@@ -241,7 +216,7 @@ fn a_process_that_ends_between_steps_counts_nothing() {
 #[test]
 fn only_the_first_who_asks_gets_the_register() {
     let folder = tempfile::tempdir().unwrap();
-    watched_life(folder.path(), |store, crashes| {
+    life(folder.path(), 3, |store, crashes| {
         std::mem::forget(crashes.enter(|| step(1, "one")));
         let other = Crashes::open(store, 3).unwrap();
         assert!(other.enter(|| step(1, "two")).is_none(), "another runtime on the same open log counts nothing");

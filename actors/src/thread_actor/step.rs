@@ -87,7 +87,7 @@ impl ThreadActor {
         let is_asked = takes_long && matches!(input.given(), Input::ToolAsks { .. });
         let crashes = self.services.crashes.clone();
         let take = move |thread: &mut Thread, around: &Env<'_>| {
-            let under_way = crashes.enter(|| Step::machine(thread.state(), &input));
+            let under_way = crashes.enter_machine(|| Step::machine(thread.state(), &input));
             let stepped =
                 if goes_on && !is_asked { thread.step(input, around) } else { thread.record_only(input, around) };
             if !goes_on {
