@@ -368,6 +368,9 @@ pub(crate) fn pending_in_words(pending: &Value) -> String {
             format!("its turn in the queue {}, key {key}", output::sanitize(&text("id"), 200))
         }
         Some("wait") => format!("the time {} (`rethread reschedule` changes it)", text("until")),
+        Some("node") if pending["attempt"].as_u64() > Some(1) => {
+            format!("attempt {} at node {}, at {}", pending["attempt"], text("id"), text("not_before"))
+        }
         _ => format!("node {}", text("id")),
     }
 }

@@ -82,10 +82,20 @@ fn how(pending: &Value, state: &State, resume: &str) -> String {
     let text = |key: &str| output::sanitize(pending[key].as_str().unwrap_or_default(), 200);
     match pending["kind"].as_str() {
         Some("interaction") => format!("rethread respond {}, then {resume}", text("id")),
-        Some("signal") => format!("rethread signal {}, then {resume}", text("name")),
+        Some("signal") => format!("rethread signal {}{}, then {resume}", text("name"), payload(&pending["where"])),
         Some("wait") => format!("{resume}; or end the wait with: rethread reschedule {} --now", state.thread()),
         Some("thread" | "child_start") => format!("rethread resume {}, then {resume}", text("thread_id")),
         _ => resume.to_owned(),
+    }
+}
+
+/// The option with the payload that a signal must have, as far as the wait says it.
+fn payload(fields: &Value) -> String {
+    match fields.as_object() {
+        Some(names) if !names.is_empty() => {
+            format!(" --payload-json '{}'", output::sanitize_lines(&fields.to_string()).replace('\'', "'\\''"))
+        }
+        _ => String::new(),
     }
 }
 

@@ -68,7 +68,7 @@ impl Begins<'_> {
                     thread,
                     run: of_run,
                     request,
-                    deadline: call.deadline,
+                    deadline: [call.deadline, state.calls_end_by()].into_iter().flatten().min(),
                     waits,
                     span,
                 });

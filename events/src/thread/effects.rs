@@ -137,6 +137,12 @@ impl State {
         self.calls.in_order().into_iter().filter(is_new).map(Effect::from).collect()
     }
 
+    /// When the time of the run, or of the node that it is in, is up: no answer of a call is of use later.
+    pub fn calls_end_by(&self) -> Option<Time> {
+        let of_node = if let Phase::InNode(run) = &self.phase { run.deadline } else { None };
+        [self.time_limit(), of_node].into_iter().flatten().min()
+    }
+
     /// The next moment at which something happens by itself, when no call has waited for a permit.
     pub fn next_deadline(&self) -> Option<Time> {
         self.next_deadline_with(&NoWaits)

@@ -44,6 +44,11 @@ fn thread_that_waits_says_for_what_and_how_to_continue() {
     for (node, waits, how) in [
         ("wait: {for_ms: 3600000}", "waits for the time ", "rethread reschedule"),
         ("signal: {name: delivered}", "waits for the signal delivered", "rethread signal delivered, then "),
+        (
+            "signal: {name: paid, where: {order: \"it's 7\"}}",
+            "waits for the signal paid",
+            r#"rethread signal paid --payload-json '{"order":"it'\''s 7"}', then "#,
+        ),
     ] {
         let scene = scene(&format!("nodes:\n  - {{id: a, {node}}}\n"));
         let mut running = Running::start(scene.command(["run", "w.yaml", "--jsonl"]));

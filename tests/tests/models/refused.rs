@@ -229,7 +229,7 @@ fn base_url_without_a_scheme_is_named() {
 }
 
 #[test]
-fn wait_that_a_provider_asks_for_is_not_sat_out_by_a_single_call() {
+fn wait_that_a_provider_asks_for_is_not_sat_out_without_time_for_it() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
@@ -248,5 +248,8 @@ fn wait_that_a_provider_asks_for_is_not_sat_out_by_a_single_call() {
     ));
     let begun = std::time::Instant::now();
     lane.run("llm call --profile main --request request.json").code(1).says("it asks to wait 59 s, longer than");
+    let node = r#"{id: a, timeout_ms: 40000, llm: {profile_id: main, user_prompt: "hi"}}"#;
+    lane.scene.write("w.yaml", format!("version: '1'\nname: w\nnodes:\n  - {node}\n"));
+    lane.run("run w.yaml").code(1).says("it asks to wait 59 s, longer than");
     assert!(begun.elapsed() < std::time::Duration::from_secs(30));
 }
