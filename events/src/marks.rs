@@ -35,6 +35,18 @@ const HIDDEN: &[(u32, u32)] = &[
 /// all that a shell or a path is made of come before.
 const JOINED_FROM: u32 = 0x0600;
 
+/// Scripts beyond that which have no joiners: Chinese, Japanese, Korean, and the wide forms of others. In order, without
+/// overlap; each range includes both ends.
+const UNJOINED: &[(u32, u32)] = &[
+    (0x1100, 0x11ff),
+    (0x2e80, 0xa4cf),
+    (0xa960, 0xa97f),
+    (0xac00, 0xd7ff),
+    (0xf900, 0xfaff),
+    (0xff00, 0xffef),
+    (0x2_0000, 0x3_ffff),
+];
+
 /// Blanks within a line, or line breaks, that are shown as they are; more are counted.
 const BLANKS_MAX: usize = 8;
 /// The same at the beginning of a line.
@@ -42,14 +54,17 @@ const INDENT_MAX: usize = 40;
 
 /// Whether the character is marked wherever it does not join two that need it.
 pub fn is_hidden(c: char) -> bool {
+    is_in(HIDDEN, c)
+}
+
+fn is_in(ranges: &[(u32, u32)], c: char) -> bool {
     let code = u32::from(c);
-    HIDDEN
-        .binary_search_by(|(first, last)| match (code < *first, code > *last) {
-            (true, _) => Ordering::Greater,
-            (_, true) => Ordering::Less,
-            _ => Ordering::Equal,
-        })
-        .is_ok()
+    let place = |(first, last): &(u32, u32)| match (code < *first, code > *last) {
+        (true, _) => Ordering::Greater,
+        (_, true) => Ordering::Less,
+        _ => Ordering::Equal,
+    };
+    ranges.binary_search_by(place).is_ok()
 }
 
 /// Whether the character is needed at its place: a joiner between two characters of a script that has joiners, or a
@@ -57,7 +72,10 @@ pub fn is_hidden(c: char) -> bool {
 fn joins(before: Option<char>, c: char, after: Option<char>) -> bool {
     let needs = |c: Option<char>| c.is_some_and(|c| u32::from(c) >= JOINED_FROM && !is_hidden(c));
     match c {
-        '\u{200c}' | '\u{200d}' => (needs(before) || before == Some('\u{fe0f}')) && needs(after),
+        '\u{200c}' | '\u{200d}' => {
+            let joined = |c: Option<char>| needs(c) && c.is_some_and(|c| !is_in(UNJOINED, c));
+            (joined(before) || before == Some('\u{fe0f}')) && joined(after)
+        }
         '\u{fe00}'..='\u{fe0f}' => needs(before),
         _ => false,
     }

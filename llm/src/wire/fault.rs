@@ -165,7 +165,7 @@ fn kind_of(status: Option<u16>, words: &[Option<&str>], message: &str, inner: &V
     let lower = message.to_ascii_lowercase();
     let says = |wanted: &[&str]| wanted.iter().any(|w| lower.contains(w));
     let no_money = has_word(&["insufficient_quota", "billing_error", "exceeded_current_quota_error"])
-        || lower.contains("insufficient_quota");
+        || says(&["insufficient_quota", "credit balance is too low"]);
     let bad_key = has_word(&["invalid_api_key", "API_KEY_INVALID", "authentication_error", "UNAUTHENTICATED"])
         || says(&["api key not valid", "api_key_invalid"])
         || json::list(inner, "details").iter().any(|d| json::text(d, "reason") == Some("API_KEY_INVALID"));
@@ -180,7 +180,7 @@ fn kind_of(status: Option<u16>, words: &[Option<&str>], message: &str, inner: &V
             "input is too long",
         ]);
     match status {
-        Some(429) if no_money => ErrorKind::Quota,
+        Some(400 | 429) if no_money => ErrorKind::Quota,
         Some(400 | 422) | None if too_long => ErrorKind::ContextLength,
         Some(400 | 422) | None if bad_key => ErrorKind::Authentication,
         Some(400 | 422) | None if has_word(&["model_not_found", "not_found_error"]) => ErrorKind::NotFound,

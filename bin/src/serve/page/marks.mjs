@@ -15,11 +15,15 @@ const IS_BLANK = new RegExp(`[${BLANK}]`, 'u');
 const SOME = new RegExp(`[${HIDDEN}]|[${BLANK}]{${BLANKS_MAX + 1}}`, 'u');
 // From here on, scripts and emoji need joiners and variation selectors to be written at all.
 const JOINED_FROM = 0x0600;
+// Scripts beyond that which have no joiners: Chinese, Japanese, Korean, and the wide forms of others.
+const UNJOINED = /[\u1100-\u11ff\u2e80-\ua4cf\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\uff00-\uffef\u{20000}-\u{3ffff}]/u;
 
 const needs = (c) => c !== undefined && c.codePointAt(0) >= JOINED_FROM && !ONE.test(c);
 
+const joined = (c) => needs(c) && !UNJOINED.test(c);
+
 function joins(before, c, after) {
-  if (c === '\u200c' || c === '\u200d') return (needs(before) || before === '\ufe0f') && needs(after);
+  if (c === '\u200c' || c === '\u200d') return (joined(before) || before === '\ufe0f') && joined(after);
   return c >= '\ufe00' && c <= '\ufe0f' && needs(before);
 }
 

@@ -46,6 +46,12 @@ fn openai_and_compatible_servers() {
     check(
         400,
         &[],
+        r#"{"type":"error","error":{"type":"invalid_request_error","message":"Your credit balance is too low to access the API."}}"#,
+        expect!["quota final code=invalid_request_error: Your credit balance is too low to access the API."],
+    );
+    check(
+        400,
+        &[],
         r#"{"error":{"message":"Too long.","type":"invalid_request_error","code":"context_length_exceeded"}}"#,
         expect!["context_length final code=context_length_exceeded: Too long."],
     );
