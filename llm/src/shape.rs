@@ -306,6 +306,27 @@ fn leave_out_media(facts: &ModelFacts, request: &mut Request, changes: &mut Vec<
     changes.push(RequestChange { n: Some(n), ..RequestChange::new("media", why) });
 }
 
+/// Returns the request without the thoughts of earlier answers, and what to say about it; `None` if it has none.
+pub(crate) fn without_thoughts(request: &Request, refused: &LlmError) -> Option<(Request, RequestChange)> {
+    let is_thought = |part: &&Part| matches!(part, Part::Reasoning(_));
+    let n = request.messages.iter().flat_map(|message| message.content.iter().filter(is_thought)).count();
+    if n == 0 {
+        return None;
+    }
+    let mut request = request.clone();
+    let without = request.messages.iter().map(|message| {
+        let mut message = Arc::clone(message);
+        if message.content.iter().any(|part| is_thought(&part)) {
+            Arc::make_mut(&mut message).content.retain(|part| !is_thought(&part));
+        }
+        message
+    });
+    let messages: Messages = without.collect();
+    request.messages = messages;
+    let why = format!("the provider does not take them: {}", refused.message);
+    Some((request, RequestChange { n: Some(n as u64), ..RequestChange::new("thoughts", why) }))
+}
+
 /// Puts instructions and tools where the model takes them. What cannot be appended to a conversation becomes another
 /// beginning of it.
 fn place(facts: &ModelFacts, provider: Provider, request: &mut Request) {

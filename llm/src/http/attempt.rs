@@ -17,6 +17,7 @@ use crate::error::{ErrorKind, LlmError};
 use crate::request::Request;
 use crate::response::{Cost, Response};
 use crate::secret::{Key, without_secrets};
+use crate::shape;
 use crate::wire::{AnswerContext, BETAS, Built, Progress, fault};
 
 /// How long a stream may still take to end after the answer is whole: only figures can follow.
@@ -42,9 +43,22 @@ impl HttpClient {
         let until = Instant::now() + Duration::from_millis(self.limits.try_ms);
         let path = self.wire.call_path(request);
         let built = self.build(request)?;
-        let (prefix, splits_think_tag) = (built.prefix, built.splits_think_tag);
+        let (mut prefix, splits_think_tag) = (built.prefix, built.splits_think_tag);
         built.changes.iter().for_each(|change| listener.changed(change.clone()));
-        let (answer, key) = self.post(&path, built, id, traceparent).await?;
+        let sent = match self.post(&path, built, id, traceparent).await {
+            // Nothing was done with the refused request.
+            Err(error) if fault::refuses_thoughts(&error) => match shape::without_thoughts(request, &error) {
+                Some((request, change)) => {
+                    let built = self.build(&request)?;
+                    prefix = built.prefix;
+                    listener.changed(change);
+                    self.post(&path, built, id, traceparent).await
+                }
+                None => Err(error),
+            },
+            sent => sent,
+        };
+        let (answer, key) = sent?;
         let request_id = fault::request_id(answer.headers());
         let reported_cost = fault::reported_cost(answer.headers());
         let service_tier = fault::service_tier(answer.headers());

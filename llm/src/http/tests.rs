@@ -2,7 +2,8 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use rethread_events::message::{Message, Role};
+use rethread_events::message::{Message, Part, Reasoning, Role};
+use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -175,6 +176,33 @@ async fn echoed_key_is_redacted_in_the_error() {
     let page = json("403 Forbidden", "", &format!("{}Bearer sk-secret-key", "x".repeat(482)));
     let error = ask(profile(&server(vec![page]).await.0), false).await.0.unwrap_err();
     assert!(error.message.ends_with("xBearer [key]"), "{error}");
+}
+
+#[tokio::test]
+async fn thoughts_that_are_refused_are_left_out_once() {
+    let refusal = |message: &str, code: &str| {
+        json("400 Bad Request", "", &json!({ "error": { "message": message, "code": code } }).to_string())
+    };
+    let answer = r#"{"id":"m1","role":"assistant","content":[{"type":"text","text":"hello"}],"stop_reason":"end_turn","usage":{"input_tokens":1,"output_tokens":1}}"#;
+    let signature = refusal("messages.1.content.0: Invalid `signature` in `thinking` block", "invalid_request_error");
+    let other = refusal("messages.1.content.0: no such field", "invalid_request_error");
+    for (first, n_requests) in [(&signature, 2), (&other, 1)] {
+        let (base, seen) = server(vec![first.clone(), json("200 OK", "", answer)]).await;
+        let mut profiles = Profiles::empty().with_env(|name| (name == "ANTHROPIC_API_KEY").then(|| "sk-x".into()));
+        profiles.insert("p", Profile { provider: Provider::Anthropic, ..profile(&base) });
+        let thought = Reasoning { signature: Some("c2ln".into()), text: Some("hm".into()), ..Reasoning::default() };
+        let said = Message {
+            content: vec![Part::Reasoning(thought), Part::text("yes")],
+            ..Message::text(Role::Assistant, "")
+        };
+        let user = || Arc::new(Message::text(Role::User, "hi"));
+        let request = Request::new("", vec![user(), Arc::new(said), user()]);
+        let mut deltas: Vec<Delta> = Vec::new();
+        let answered = profiles.client("p").unwrap().call(&request, CallContext::new("call", &mut deltas)).await;
+        let seen = seen.lock();
+        assert_eq!((answered.is_ok(), seen.len()), (n_requests == 2, n_requests));
+        assert!(seen[0].contains("c2ln") && !seen[1..].iter().any(|body| body.contains("c2ln")));
+    }
 }
 
 #[tokio::test]

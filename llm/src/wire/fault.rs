@@ -209,6 +209,15 @@ fn kind_of(status: Option<u16>, words: &[Option<&str>], message: &str, inner: &V
     }
 }
 
+/// Whether a provider does not take the thoughts of earlier answers: those of another account, or of another server of the
+/// protocol, which only the provider can tell. OpenAI: `invalid_encrypted_content`. Anthropic: "Invalid `signature` in
+/// `thinking` block".
+pub(crate) fn refuses_thoughts(error: &LlmError) -> bool {
+    let says = |words: [&str; 2]| words.iter().all(|word| error.message.contains(word));
+    error.kind == ErrorKind::InvalidRequest
+        && (error.code.as_deref() == Some("invalid_encrypted_content") || says(["`signature`", "`thinking`"]))
+}
+
 /// The provider's name for the request.
 pub(crate) fn request_id(headers: &HeaderMap) -> Option<String> {
     ["x-request-id", "request-id", "apim-request-id", "x-goog-request-id"]
