@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 use comfy_table::{ContentArrangement, Table, presets};
 use rethread::event::OperationType;
+use rethread::operate::{BranchFilter, ThreadQuery};
 use rethread::{CallId, Runtime, Seq, State, Status, ThreadFilter, ThreadHandle, ThreadSummary};
 use rethread_events::text;
 use rethread_events::thread::PlanRun;
@@ -68,18 +69,22 @@ pub(crate) fn status(text: &str) -> Result<Status, String> {
 pub(crate) async fn list(open: &OpenArgs, args: ThreadsArgs) -> Result<ExitCode, Failure> {
     let runtime = open.open_to_read().await?;
     let (labels, search) = (args.labels.all()?, args.search.all()?);
-    let filter = ThreadFilter { status: args.status, labels, search, ..ThreadFilter::default() };
-    let mut threads = runtime.threads(filter).await?;
-    let n_all = threads.len();
-    if !args.all && !args.json {
-        threads.retain(|thread| thread.branch_of.is_none());
-    }
-    let n_branches = n_all - threads.len();
-    if let Some(limit) = args.limit.map(|limit| limit as usize)
-        && threads.len() > limit
-    {
-        threads.drain(..threads.len() - limit);
-    }
+    let with_branches = args.all || args.json;
+    let (threads, n_branches) = match args.limit {
+        Some(limit) => {
+            let branch_of = if with_branches { BranchFilter::Any } else { BranchFilter::TopLevel };
+            let query = ThreadQuery { status: args.status, labels, search, branch_of, ..ThreadQuery::default() };
+            (newest(&runtime, query, limit as usize).await?, 0)
+        }
+        None => {
+            let filter = ThreadFilter { status: args.status, labels, search, ..ThreadFilter::default() };
+            let mut threads = runtime.threads(filter).await?;
+            let n_all = threads.len();
+            threads.retain(|thread| with_branches || thread.branch_of.is_none());
+            let n_branches = n_all - threads.len();
+            (threads, n_branches)
+        }
+    };
     let mut shown: Vec<Thread> = threads.iter().map(Thread::from).collect();
     if args.usage {
         for thread in &mut shown {
@@ -107,6 +112,22 @@ pub(crate) async fn list(open: &OpenArgs, args: ThreadsArgs) -> Result<ExitCode,
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Reads the newest threads, page by page, and returns them with the oldest of them first.
+async fn newest(runtime: &Runtime, mut query: ThreadQuery, limit: usize) -> Result<Vec<ThreadSummary>, Failure> {
+    let mut threads = Vec::new();
+    loop {
+        query.limit = limit - threads.len();
+        let page = runtime.thread_page(query.clone()).await?;
+        threads.extend(page.threads);
+        match page.next {
+            Some(next) if threads.len() < limit => query.after = Some(next),
+            _ => break,
+        }
+    }
+    threads.reverse();
+    Ok(threads)
 }
 
 fn print_hidden_branches(n_left_out: usize) {
