@@ -1,7 +1,9 @@
 //! Durations and tokens of the calls of models and tools that this process made, and durations of the runs and the agent loops
 //! that ended in it, as histograms with the names and buckets of the GenAI conventions.
 
-use std::collections::BTreeMap;
+use std::collections::hash_map::RandomState;
+use std::collections::{BTreeMap, HashMap};
+use std::hash::BuildHasher as _;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -46,6 +48,14 @@ const fn bounds<const N: usize>(first: u64, factor: u64) -> [u64; N] {
 /// The attributes of a series.
 type Attributes = Vec<(Key, String)>;
 
+/// The series by the hash of metric and attributes, so that a value is added without a copy of these.
+#[derive(Debug, Default)]
+struct AllSeries {
+    n: usize,
+    by_hash: HashMap<u64, Vec<CallSeries>>,
+    hasher: RandomState,
+}
+
 /// A histogram of calls, runs or agent loops with the same attributes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallSeries {
@@ -85,7 +95,7 @@ pub struct CacheSeries {
 /// The histograms of a runtime.
 #[derive(Debug, Default)]
 pub(crate) struct CallMetrics {
-    series: Mutex<BTreeMap<(Key, Attributes), CallSeries>>,
+    series: Mutex<AllSeries>,
     caches: Mutex<BTreeMap<Attributes, CacheSeries>>,
 }
 
@@ -98,31 +108,25 @@ impl CallMetrics {
         took: Duration,
         answer: Result<(Option<&str>, &Usage), ErrorKind>,
     ) {
-        let mut attributes = vec![
-            (Key::Operation, "chat".to_owned()),
-            (Key::Provider, provider_name(provider).to_owned()),
-            (Key::RequestModel, model.to_owned()),
-        ];
-        let usage = match answer {
-            Ok((answered_by, usage)) => {
-                attributes.extend(answered_by.map(|model| (Key::ResponseModel, model.to_owned())));
-                Some(usage)
-            }
-            Err(kind) => {
-                attributes.push((Key::ErrorType, kind.to_string()));
-                None
-            }
+        let (answered_by, usage, kind) = match answer {
+            Ok((answered_by, usage)) => (answered_by, Some(usage), None),
+            Err(kind) => (None, None, Some(kind.to_string())),
         };
+        let mut attributes =
+            vec![(Key::Operation, "chat"), (Key::Provider, provider_name(provider)), (Key::RequestModel, model)];
+        attributes.extend(answered_by.map(|model| (Key::ResponseModel, model)));
+        attributes.extend(kind.as_deref().map(|kind| (Key::ErrorType, kind)));
         let tokens = [
             ("input", usage.and_then(|usage| usage.input_tokens)),
             ("output", usage.and_then(|usage| usage.output_tokens)),
         ];
         for (kind, n) in tokens {
             let Some(n) = n else { continue };
-            let attributes = attributes.iter().cloned().chain([(Key::TokenType, kind.to_owned())]).collect();
-            self.add(Key::TokenUsage, attributes, &TOKEN_BOUNDS, n);
+            attributes.push((Key::TokenType, kind));
+            self.add(Key::TokenUsage, &attributes, &TOKEN_BOUNDS, n);
+            attributes.pop();
         }
-        self.add(Key::OperationDuration, attributes, &DURATION_BOUNDS, micros(took));
+        self.add(Key::OperationDuration, &attributes, &DURATION_BOUNDS, micros(took));
     }
 
     /// Counts the part of the provider's cache in an answer of a model, if it had one.
@@ -153,9 +157,10 @@ impl CallMetrics {
 
     /// Counts a call of a tool.
     pub(crate) fn tool(&self, name: &str, took: Duration, error: Option<ErrorKind>) {
-        let mut attributes = vec![(Key::Operation, "execute_tool".to_owned()), (Key::Tool, name.to_owned())];
-        attributes.extend(error.map(|kind| (Key::ErrorType, kind.to_string())));
-        self.add(Key::ToolDuration, attributes, &DURATION_BOUNDS, micros(took));
+        let kind = error.map(|kind| kind.to_string());
+        let mut attributes = vec![(Key::Operation, "execute_tool"), (Key::Tool, name)];
+        attributes.extend(kind.as_deref().map(|kind| (Key::ErrorType, kind)));
+        self.add(Key::ToolDuration, &attributes, &DURATION_BOUNDS, micros(took));
     }
 
     /// Counts a run or an agent loop.
@@ -164,24 +169,30 @@ impl CallMetrics {
             Part::Run => (Key::RunDuration, Key::Workflow, &RUN_BOUNDS),
             Part::AgentLoop => (Key::AgentDuration, Key::Agent, &AGENT_BOUNDS),
         };
-        let mut attributes = vec![(name, ended.name.clone())];
-        attributes.extend(ended.error.map(|kind| (Key::ErrorType, kind.to_string())));
-        self.add(metric, attributes, bounds, ended.us);
+        let kind = ended.error.map(|kind| kind.to_string());
+        let mut attributes = vec![(name, ended.name.as_str())];
+        attributes.extend(kind.as_deref().map(|kind| (Key::ErrorType, kind)));
+        self.add(metric, &attributes, bounds, ended.us);
     }
 
-    fn add(&self, metric: Key, attributes: Attributes, bounds: &'static [u64], value: u64) {
+    fn add(&self, metric: Key, attributes: &[(Key, &str)], bounds: &'static [u64], value: u64) {
         let mut all = self.series.lock();
-        let key = (metric, attributes);
-        if all.len() >= SERIES_MAX && !all.contains_key(&key) {
-            return;
-        }
-        let series = all.entry(key).or_insert_with_key(|(metric, attributes)| CallSeries {
-            metric: *metric,
-            attributes: attributes.clone(),
-            bounds,
-            buckets: vec![0; bounds.len() + 1],
-            sum: 0,
-        });
+        let AllSeries { n, by_hash, hasher } = &mut *all;
+        let hash = hasher.hash_one((metric, attributes));
+        let is_it = |series: &&mut CallSeries| {
+            let own = series.attributes.iter().map(|(key, value)| (*key, value.as_str()));
+            series.metric == metric && own.eq(attributes.iter().copied())
+        };
+        let series = match by_hash.get_mut(&hash).and_then(|same| same.iter_mut().find(is_it)) {
+            Some(series) => series,
+            None if *n >= SERIES_MAX => return,
+            None => {
+                *n += 1;
+                let attributes = attributes.iter().map(|(key, value)| (*key, (*value).to_owned())).collect();
+                let buckets = vec![0; bounds.len() + 1];
+                by_hash.entry(hash).or_default().push_mut(CallSeries { metric, attributes, bounds, buckets, sum: 0 })
+            }
+        };
         let place = bounds.iter().position(|bound| value <= *bound).unwrap_or(bounds.len());
         if let Some(bucket) = series.buckets.get_mut(place) {
             *bucket += 1;
@@ -196,7 +207,9 @@ impl CallMetrics {
 
     /// Returns all series, by metric.
     pub(crate) fn series(&self) -> Vec<CallSeries> {
-        self.series.lock().values().cloned().collect()
+        let mut all: Vec<_> = self.series.lock().by_hash.values().flatten().cloned().collect();
+        all.sort_by(|one, other| (one.metric, &one.attributes).cmp(&(other.metric, &other.attributes)));
+        all
     }
 }
 

@@ -61,16 +61,21 @@ impl PartialValues {
     /// 256 KiB, or one whose first pieces or whose LLM_EXECUTION_REQUEST were not given, nothing is returned. Reads the
     /// whole answer each time.
     pub fn push(&mut self, event: &Event) -> Option<PartialValue> {
-        match event {
-            Event::LlmExecutionProgress(piece) => return self.add(piece),
-            Event::LlmExecutionRequest(request) if request.output.is_some() => {
-                self.nodes.insert(request.node_id.clone());
-            }
-            Event::LlmExecutionCompleted(ended) => self.node_ended(&ended.node_id),
-            Event::LlmExecutionFailed(ended) => self.node_ended(&ended.node_id),
-            Event::LlmCallCompleted(ended) => self.call_ended(ended.call_id),
-            Event::LlmCallFailed(ended) => self.call_ended(ended.call_id),
-            _ => {}
+        if let Event::LlmExecutionProgress(piece) = event {
+            return self.add(piece);
+        }
+        if let Event::LlmExecutionRequest(request) = event
+            && request.output.is_some()
+        {
+            self.nodes.insert(request.node_id.clone());
+        } else if let Event::LlmExecutionCompleted(ended) = event {
+            self.node_ended(&ended.node_id);
+        } else if let Event::LlmExecutionFailed(ended) = event {
+            self.node_ended(&ended.node_id);
+        } else if let Event::LlmCallCompleted(ended) = event {
+            self.call_ended(ended.call_id);
+        } else if let Event::LlmCallFailed(ended) = event {
+            self.call_ended(ended.call_id);
         }
         None
     }

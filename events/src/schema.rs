@@ -15,7 +15,7 @@ use schemars::transform::{Transform, transform_subschemas};
 use schemars::{JsonSchema, Schema};
 use serde_json::Value;
 
-use self::cost::Cost;
+use self::cost::{Cost, PATTERN_BYTES_MAX};
 use crate::json::Json;
 use crate::text::json_bytes;
 
@@ -25,8 +25,6 @@ pub const BYTES_MAX: usize = 64 * 1024;
 const N_FAULTS_MAX: usize = 5;
 /// The most faults of one value that are collected.
 const N_MISMATCHES_MAX: usize = 100;
-/// The bytes of a compiled regular expression.
-const PATTERN_BYTES_MAX: usize = 256 * 1024;
 /// The bytes of the text of one fault; validators quote the offending value, which may be large.
 const FAULT_BYTES_MAX: usize = 300;
 

@@ -17,6 +17,8 @@ const CHAIN_MAX: usize = 100;
 const DEPTH_MAX: usize = 1_000;
 /// The most regular expressions of a schema.
 const PATTERNS_MAX: usize = 100;
+/// The bytes of a compiled regular expression.
+pub(super) const PATTERN_BYTES_MAX: usize = 256 << 10;
 /// Bytes of a text that one step of a small regular expression reads.
 const PATTERN_BYTES: u64 = 16;
 /// The bytes that a compiled regular expression may have to be small. A larger one may read each byte of a text once for each
@@ -198,7 +200,7 @@ fn pattern_steps(pattern: &str) -> u64 {
     match PATTERN_SIZES.iter().find(fits) {
         Some(bytes) if *bytes == PATTERN_SIZES[0] => 1,
         Some(bytes) => PATTERN_BYTES * *bytes as u64 / STATES_BYTES,
-        None => PATTERN_BYTES * super::PATTERN_BYTES_MAX as u64 / STATES_BYTES,
+        None => PATTERN_BYTES * PATTERN_BYTES_MAX as u64 / STATES_BYTES,
     }
 }
 
