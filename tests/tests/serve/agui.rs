@@ -435,7 +435,7 @@ fn run_of_a_deleted_thread_is_not_run_again() {
     door.place.request("DELETE", &format!("/v1/threads/{thread}")).send().is(200);
     for round in 0..2 {
         for (run, text) in [("r1", "Hello."), ("r2", "Again.")] {
-            error(&door.send("looks", &asked(run, text)), 404, "no-thread");
+            error(&door.send("looks", &asked(run, text)), 404, "no_thread");
         }
         if round == 0 {
             door.place = door.place.kill_and_restart();
@@ -444,7 +444,7 @@ fn run_of_a_deleted_thread_is_not_run_again() {
     assert_eq!(door.place.n_threads(), 0);
     // Another run begins another thread of this name, in which the runs of the first one are not run either.
     door.events("looks", &asked("r3", "Hello."));
-    error(&door.send("looks", &asked("r1", "Hello.")), 404, "no-thread");
+    error(&door.send("looks", &asked("r1", "Hello.")), 404, "no_thread");
     assert_eq!(door.place.n_threads(), 1);
 }
 
