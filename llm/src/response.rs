@@ -21,8 +21,8 @@ pub struct Response {
     pub finish_reason_raw: Option<String>,
     /// The provider's own figures.
     pub usage: Usage,
-    /// The figures of each call of a model that the answer took, if it took several. `usage` is their sum; each is billed by
-    /// itself.
+    /// The figures that are billed, where they are not those of `usage`: of each call of a model that the answer took, if it
+    /// took several, each billed by itself; or with tokens that the provider states in the sum alone.
     #[serde(skip)]
     pub calls: Vec<Usage>,
     /// The provider that answered, by its name in profiles.

@@ -47,7 +47,7 @@ impl Walk<'_> {
             self.keyword(key, value)?;
         }
         let is_list = entries.get("type").is_some_and(|own| names(own).any(|name| name.eq_ignore_ascii_case("array")));
-        if is_list && !entries.contains_key("items") {
+        if is_list && !["items", "prefixItems"].iter().any(|key| entries.contains_key(*key)) {
             entries.insert("items".into(), json!({}));
         }
         Ok(())

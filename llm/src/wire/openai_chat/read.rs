@@ -113,7 +113,7 @@ impl Answer {
             }
         }
         if let Some(figures) = body.get("usage").filter(|u| u.is_object()) {
-            self.usage = with_hidden(usage(figures), self.is_of_gemini);
+            self.usage = with_reasoning(usage(figures));
             self.cost = reported_cost(figures);
         }
         // Searching models name their sources here.
@@ -354,7 +354,9 @@ impl Answer {
         }
         let finish = if is_cut { FinishReason::Length } else { finish_reason(self.finish.as_deref(), has_calls) };
         self.details.put("logprobs", Some(&self.logprobs.into()));
+        let billed = billed(&self.usage).filter(|_| self.is_of_gemini);
         Response {
+            calls: billed.into_iter().collect(),
             service_tier: self.service_tier,
             details: self.details.json(),
             cost: self.cost.map(|nanousd| Cost { nanousd, prices: None }),
@@ -471,24 +473,27 @@ pub(super) fn usage(figures: &Value) -> Usage {
     }
 }
 
-/// The figures with all reasoning in the output, which some leave out of it: xAI states it beside the output, and Gemini's
-/// endpoint counts it in the total alone.
+/// The figures with the reasoning that xAI states beside the output in it, where the sum says that it is not.
 /// <https://docs.x.ai/docs/guides/reasoning>
-fn with_hidden(usage: Usage, is_of_gemini: bool) -> Usage {
-    let Usage { input_tokens: Some(input), output_tokens: Some(output), total_tokens: Some(total), .. } = usage else {
-        return usage;
-    };
-    let hidden = total.saturating_sub(input).saturating_sub(output);
-    match usage.reasoning_tokens {
-        _ if hidden == 0 => usage,
-        Some(reasoning) if reasoning != hidden && !is_of_gemini => usage,
-        None if !is_of_gemini => usage,
-        reasoning => Usage {
-            output_tokens: Some(output.saturating_add(hidden)),
-            reasoning_tokens: reasoning.or(Some(hidden)),
-            ..usage
-        },
+fn with_reasoning(usage: Usage) -> Usage {
+    match hidden(&usage).filter(|hidden| usage.reasoning_tokens == Some(*hidden)) {
+        Some(hidden) => Usage { output_tokens: usage.output_tokens.map(|own| own.saturating_add(hidden)), ..usage },
+        None => usage,
     }
+}
+
+/// The tokens that are in the sum alone.
+fn hidden(usage: &Usage) -> Option<u64> {
+    let hidden = usage.total_tokens?.saturating_sub(usage.input_tokens?).saturating_sub(usage.output_tokens?);
+    (hidden > 0).then_some(hidden)
+}
+
+/// What is billed where it differs from the figures: Gemini's endpoint counts thoughts in the sum alone, and bills them as
+/// output.
+fn billed(usage: &Usage) -> Option<Usage> {
+    let hidden = hidden(usage)?;
+    let output_tokens = usage.output_tokens.map(|own| own.saturating_add(hidden));
+    Some(Usage { output_tokens, reasoning_tokens: usage.reasoning_tokens.or(Some(hidden)), ..*usage })
 }
 
 /// The cost that a gateway puts into its figures, in nano-dollars. With a key of one's own for the provider, that one's

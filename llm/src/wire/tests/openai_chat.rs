@@ -676,17 +676,18 @@ fn reasoning_beside_the_output_is_part_of_it() {
         let answer =
             format!(r#"{{"choices":[{{"message":{{"content":"x"}},"finish_reason":"stop"}}],"usage":{figures}}}"#);
         let answer = serde_json::from_str(&answer).unwrap();
-        let usage = chat().answer(&answer, AnswerContext::new(provider, 0)).unwrap().usage;
-        (usage.output_tokens.unwrap(), usage.reasoning_tokens)
+        let read = chat().answer(&answer, AnswerContext::new(provider, 0)).unwrap();
+        let of = |usage: &rethread_events::message::Usage| (usage.output_tokens.unwrap(), usage.reasoning_tokens);
+        (of(&read.usage), of(read.calls.first().unwrap_or(&read.usage)))
     };
     let xai = r#"{"prompt_tokens":37,"completion_tokens":530,"total_tokens":800,"completion_tokens_details":{"reasoning_tokens":233}}"#;
-    assert_eq!(read("openai_chat", xai), (763, Some(233)));
+    assert_eq!(read("openai_chat", xai), ((763, Some(233)), (763, Some(233))));
     let within = xai.replace("800", "567");
-    assert_eq!(read("openai_chat", &within), (530, Some(233)));
+    assert_eq!(read("openai_chat", &within).0, (530, Some(233)));
     // Figures of a real answer: 38 tokens of thinking are in the sum alone.
     let hidden = r#"{"prompt_tokens":7,"completion_tokens":2,"total_tokens":47}"#;
-    assert_eq!(read("gemini_openai", hidden), (40, Some(38)));
-    assert_eq!(read("openai_chat", hidden), (2, None), "what else is in the sum is not known");
+    assert_eq!(read("gemini_openai", hidden), ((2, None), (40, Some(38))), "the own figures, and what is billed");
+    assert_eq!(read("openai_chat", hidden), ((2, None), (2, None)), "what else is in the sum is not known");
 }
 
 #[test]
