@@ -290,8 +290,13 @@ pub fn refused_by(profiles: &Profiles, named: NamedModel<'_>, node: &LlmNode) ->
 /// Returns the faults of the script that a model of the provider `mock` is given, each with its path in `extra`.
 pub fn unfit_script(named: NamedModel<'_>) -> Vec<Fault> {
     let is_mock = named.profile.is_none() && named.provider == Some(Provider::Mock.name());
-    let script = named.extra.filter(|_| is_mock).and_then(|extra| extra.0.get(SCRIPT));
-    let faults = script.map(script_faults).unwrap_or_default();
+    if !is_mock {
+        return Vec::new();
+    }
+    let faults = match named.extra.and_then(|extra| extra.0.get(SCRIPT)) {
+        Some(script) => script_faults(script),
+        None => vec![Fault::new("", "is missing: a mock answers from a script, such as `{answers: [{text: Hello}]}`")],
+    };
     let in_extra = |fault: Fault| {
         let separator = if fault.path.is_empty() { "" } else { "." };
         Fault { path: format!("{SCRIPT}{separator}{}", fault.path), ..fault }

@@ -73,6 +73,24 @@ pub struct ThreadPage {
 }
 
 impl Runtime {
+    /// Returns the first threads of a query, in its order. Reads pages until there are as many, so that it costs what these
+    /// pages cost.
+    ///
+    /// # Errors
+    /// As [`Runtime::thread_page`].
+    pub async fn first_threads(&self, mut query: ThreadQuery, limit: usize) -> Result<Vec<ThreadSummary>, ReadError> {
+        let mut threads = Vec::new();
+        loop {
+            query.limit = limit - threads.len();
+            let page = self.thread_page(query.clone()).await?;
+            threads.extend(page.threads);
+            match page.next {
+                Some(next) if threads.len() < limit => query.after = Some(next),
+                _ => return Ok(threads),
+            }
+        }
+    }
+
     /// Returns a page of the list of threads. The order is that of their ids, so of their creation. Costs a read of one
     /// or two events for each thread that is examined.
     pub async fn thread_page(&self, query: ThreadQuery) -> Result<ThreadPage, ReadError> {

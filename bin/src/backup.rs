@@ -59,7 +59,7 @@ impl Draft {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 return Err(taken(&path, "a backup that did not finish left it, remove it"));
             }
-            made => made.map_err(|error| failed(&path, &error))?,
+            made => made.map_err(|error| failed(folder, &error))?,
         }
         Ok(Self { path, folder: folder.to_owned(), bytes: 0, is_finished: false })
     }

@@ -9,9 +9,10 @@ use clap::Args;
 use etcetera::BaseStrategy as _;
 use rethread::errors::{OpenError, RuntimeError};
 use rethread::operate::memory::MemoryOptions;
+use rethread::operate::{BranchFilter, ThreadQuery};
 use rethread::store::StoreError;
 use rethread::tools::{Isolation, Reserved};
-use rethread::{Limits, Mode, Principal, Runtime, RuntimeBuilder, ThreadHandle, ThreadId};
+use rethread::{Limits, Mode, Principal, Runtime, RuntimeBuilder, ThreadFilter, ThreadHandle, ThreadId};
 use rethread_events::marks::marked;
 use rethread_events::text::with_sources;
 use rethread_llm::Profiles;
@@ -333,7 +334,7 @@ impl OpenArgs {
 
     /// The profiles of the configuration. Answers that a profile is to store lie beside the log.
     pub(crate) fn profiles_with_cache(&self) -> Result<Profiles, Failure> {
-        Ok(self.profiles()?.with_cache_folder(self.data_dir.join("answers")))
+        Ok(self.profiles()?.with_data_dir(&self.data_dir))
     }
 
     /// A runtime that reads through a server or a command.
@@ -524,17 +525,18 @@ pub(crate) async fn find(runtime: &Runtime, name: &str) -> Result<ThreadHandle, 
         );
         return Err(Failure::new(NOT_FOUND, message));
     }
-    let threads = runtime.threads(rethread::ThreadFilter::default()).await?;
-    let mut matching: Vec<_> = match name {
-        "last" => {
-            let last = threads.iter().rev().find(|thread| thread.branch_of.is_none());
-            last.map(|thread| thread.thread_id).into_iter().collect()
-        }
-        part => threads.iter().map(|thread| thread.thread_id).filter(|id| id.to_string().contains(part)).collect(),
-    };
+    if name == "last" {
+        let query = ThreadQuery { branch_of: BranchFilter::TopLevel, ..ThreadQuery::default() };
+        return match runtime.first_threads(query, 1).await?.first() {
+            Some(last) => Ok(runtime.thread(last.thread_id)),
+            None => Err(Failure::new(NOT_FOUND, "there is no thread yet: run a workflow first")),
+        };
+    }
+    let threads = runtime.threads(ThreadFilter::default()).await?;
+    let ids = threads.iter().map(|thread| thread.thread_id);
+    let mut matching: Vec<_> = ids.filter(|id| id.to_string().contains(name)).collect();
     match (matching.pop(), matching.len()) {
         (Some(id), 0) => Ok(runtime.thread(id)),
-        (None, _) if name == "last" => Err(Failure::new(NOT_FOUND, "there is no thread yet: run a workflow first")),
         (None, _) => Err(Failure::new(NOT_FOUND, format!("no thread has `{name}` in its id: see `rethread threads`"))),
         (Some(_), n) => {
             Err(Failure::new(NOT_FOUND, format!("{} threads have `{name}` in their id: give more of it", n + 1)))

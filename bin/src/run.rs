@@ -36,10 +36,10 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     agent: AgentArgs,
     /// The input as plain text: the variable `input` of the workflow
-    #[arg(long, short, value_name = "TEXT", group = "given")]
+    #[arg(long, short, value_name = "TEXT", group = "given", allow_hyphen_values = true)]
     input: Option<String>,
     /// The input as JSON
-    #[arg(long, value_name = "JSON", group = "given")]
+    #[arg(long, value_name = "JSON", group = "given", allow_hyphen_values = true)]
     input_json: Option<String>,
     /// The file with the input; `-` for stdin
     #[arg(long, value_name = "FILE", group = "given")]

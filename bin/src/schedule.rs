@@ -93,10 +93,10 @@ struct PutArgs {
     #[arg(long, value_name = "DURATION", value_parser = milliseconds, default_value = "0s")]
     jitter: u64,
     /// The input of each thread as plain text
-    #[arg(long, value_name = "TEXT", conflicts_with = "input_json")]
+    #[arg(long, value_name = "TEXT", conflicts_with = "input_json", allow_hyphen_values = true)]
     input: Option<String>,
     /// The input of each thread as JSON
-    #[arg(long, value_name = "JSON", value_parser = parse_json)]
+    #[arg(long, value_name = "JSON", value_parser = parse_json, allow_hyphen_values = true)]
     input_json: Option<Value>,
     #[command(flatten)]
     labels: LabelArgs,

@@ -18,10 +18,10 @@ pub(crate) struct SignalArgs {
     /// The name of the signal
     name: String,
     /// The payload: a text
-    #[arg(long, value_name = "TEXT", conflicts_with = "payload_json")]
+    #[arg(long, value_name = "TEXT", conflicts_with = "payload_json", allow_hyphen_values = true)]
     payload: Option<String>,
     /// The payload as JSON
-    #[arg(long, value_name = "JSON", value_parser = parse_json)]
+    #[arg(long, value_name = "JSON", value_parser = parse_json, allow_hyphen_values = true)]
     payload_json: Option<Value>,
     /// The id of the signal: the same name and id again is the same signal
     #[arg(long)]

@@ -74,7 +74,9 @@ pub(crate) async fn list(open: &OpenArgs, args: ThreadsArgs) -> Result<ExitCode,
         Some(limit) => {
             let branch_of = if with_branches { BranchFilter::Any } else { BranchFilter::TopLevel };
             let query = ThreadQuery { status: args.status, labels, search, branch_of, ..ThreadQuery::default() };
-            (newest(&runtime, query, limit as usize).await?, 0)
+            let mut threads = runtime.first_threads(query, limit as usize).await?;
+            threads.reverse();
+            (threads, 0)
         }
         None => {
             let filter = ThreadFilter { status: args.status, labels, search, ..ThreadFilter::default() };
@@ -112,22 +114,6 @@ pub(crate) async fn list(open: &OpenArgs, args: ThreadsArgs) -> Result<ExitCode,
         }
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Reads the newest threads, page by page, and returns them with the oldest of them first.
-async fn newest(runtime: &Runtime, mut query: ThreadQuery, limit: usize) -> Result<Vec<ThreadSummary>, Failure> {
-    let mut threads = Vec::new();
-    loop {
-        query.limit = limit - threads.len();
-        let page = runtime.thread_page(query.clone()).await?;
-        threads.extend(page.threads);
-        match page.next {
-            Some(next) if threads.len() < limit => query.after = Some(next),
-            _ => break,
-        }
-    }
-    threads.reverse();
-    Ok(threads)
 }
 
 fn print_hidden_branches(n_left_out: usize) {

@@ -12,12 +12,13 @@ mod meter;
 pub(crate) mod names;
 mod nesting;
 mod ordering;
+mod walk;
 pub(crate) mod words;
 
 #[cfg(test)]
 mod tests;
 
-pub(crate) use condition::check_condition;
+pub(crate) use condition::{check_comparisons, check_condition};
 pub(crate) use context::has_expression;
 pub use context::{Context, ExpressionError, Variables, check, check_template, check_text, check_value};
 pub(crate) use cost::is_cheap;

@@ -319,6 +319,7 @@ pub struct ToolResult {
 /// Tokens, as the provider reported them; absent where it gave no figure. The same definition for every provider: the
 /// input is the whole prompt, what came from or went to the provider's cache included; the output includes reasoning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Encode, Decode, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Usage {
     /// Tokens of the prompt.
     pub input_tokens: Option<u64>,

@@ -149,8 +149,8 @@ impl Default for HttpLimits {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CacheProfile {
-    /// The folder; the one that [`Profiles::with_cache_folder`](crate::Profiles::with_cache_folder) gave when
-    /// absent.
+    /// The folder; `answers` when absent. A relative one is in the folder that
+    /// [`Profiles::with_data_dir`](crate::Profiles::with_data_dir) gave.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub folder: Option<PathBuf>,
     /// Its bounds.

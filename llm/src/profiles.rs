@@ -156,7 +156,7 @@ pub struct Profiles {
     retrying: Mutex<HashMap<String, Arc<Retrying>>>,
     priced: Mutex<HashMap<String, Arc<layered::Priced>>>,
     stores: Mutex<HashMap<PathBuf, Arc<AnswerStore>>>,
-    cache_folder: Option<PathBuf>,
+    data_dir: Option<PathBuf>,
     relay: Option<Arc<dyn Relay>>,
     table: Arc<ModelTable>,
 }
@@ -179,7 +179,7 @@ impl Profiles {
             retrying: Mutex::default(),
             priced: Mutex::default(),
             stores: Mutex::default(),
-            cache_folder: None,
+            data_dir: None,
             relay: None,
             table: ModelTable::built_in(),
         }
@@ -192,10 +192,11 @@ impl Profiles {
         self
     }
 
-    /// Stores answers in this folder, for profiles that ask for a cache and name no folder.
+    /// Stores answers in this folder, beside the log: in `answers`, for profiles that ask for a cache and name no folder. A
+    /// relative folder of a profile is in it as well. Without it, a relative one is in the current folder.
     #[must_use]
-    pub fn with_cache_folder(mut self, folder: impl Into<PathBuf>) -> Self {
-        self.cache_folder = Some(folder.into());
+    pub fn with_data_dir(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.data_dir = Some(folder.into());
         self
     }
 
@@ -206,13 +207,14 @@ impl Profiles {
     /// # Errors
     /// If a folder cannot be listed or a file cannot be removed. The answers of the folders after it are left, too.
     pub fn clear_answers(&self) -> Result<u64, StoreError> {
-        let named = self.profiles.values().filter_map(|profile| profile.answer_cache.as_ref()?.folder.as_ref());
-        let folders: BTreeSet<&PathBuf> = named.chain(&self.cache_folder).collect();
+        let named = self.profiles.values().filter_map(|profile| profile.answer_cache.as_ref()?.folder.as_deref());
+        let folders: BTreeSet<PathBuf> =
+            named.map(Some).chain([None]).filter_map(|named| self.answers_folder(named)).collect();
         folders.into_iter().try_fold(0, |n, folder| {
-            let open = self.stores.lock().get(folder).cloned();
+            let open = self.stores.lock().get(&folder).cloned();
             let removed = match open {
                 Some(store) => store.clear()?,
-                None => answers::clear(folder)?,
+                None => answers::clear(&folder)?,
             };
             Ok(n + removed)
         })

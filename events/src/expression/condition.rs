@@ -10,6 +10,7 @@ use super::allowance::metered;
 use super::context::{Context, ENVIRONMENT, ExpressionError, check_limits};
 use super::kinds::{ValueKind, are_comparable, json, not_comparable, shown};
 use super::meter::Program;
+use super::walk::walk;
 
 impl Context {
     /// Whether a condition holds.
@@ -93,20 +94,6 @@ fn check_parsed(
             check(&choice.true_expr)?;
             return choice.false_expr.as_ref().map_or(Ok(()), check);
         }
-        Expr::BinOp(op) if is_comparison(&op.op) => {
-            let is_order = !matches!(op.op, BinOpKind::Eq | BinOpKind::Ne);
-            check_operands((&op.left, &op.right), is_order, source, variable)?;
-        }
-        Expr::Compare(compare) => {
-            let mut left = &compare.expr;
-            for op in &compare.ops {
-                if !matches!(op.op, CompareOpKind::In | CompareOpKind::NotIn) {
-                    let is_order = !matches!(op.op, CompareOpKind::Eq | CompareOpKind::Ne);
-                    check_operands((left, &op.expr), is_order, source, variable)?;
-                }
-                left = &op.expr;
-            }
-        }
         _ => {}
     }
     match kind_of(condition, variable) {
@@ -119,24 +106,59 @@ fn check_parsed(
     }
 }
 
+/// Checks that the values that a source compares have kinds that can be compared, as far as the definition determines them.
+///
+/// # Errors
+/// Returns the first comparison that fails whatever the values are. A source that cannot be parsed is skipped.
+pub(crate) fn check_comparisons(
+    source: &str,
+    is_expression: bool,
+    variable: &dyn Fn(&str) -> Option<ValueKind>,
+) -> Result<(), ExpressionError> {
+    if check_limits(source, is_expression).is_err() {
+        return Ok(());
+    }
+    // A statement may set a variable of the same name.
+    let has_statements = !is_expression && source.contains("{%");
+    let known = |name: &str| variable(name).filter(|_| !has_statements);
+    let checked = walk(source, is_expression, ENVIRONMENT.syntax(), &mut |part| comparison(part, &known));
+    checked.map_err(|what| ExpressionError::of(what, source))
+}
+
+fn comparison(part: &Expr<'_>, variable: &dyn Fn(&str) -> Option<ValueKind>) -> Result<(), String> {
+    match part {
+        Expr::BinOp(op) if is_comparison(&op.op) => {
+            let is_order = !matches!(op.op, BinOpKind::Eq | BinOpKind::Ne);
+            check_operands((&op.left, &op.right), is_order, variable)
+        }
+        Expr::Compare(compare) => {
+            let mut left = &compare.expr;
+            for op in &compare.ops {
+                if !matches!(op.op, CompareOpKind::In | CompareOpKind::NotIn) {
+                    let is_order = !matches!(op.op, CompareOpKind::Eq | CompareOpKind::Ne);
+                    check_operands((left, &op.expr), is_order, variable)?;
+                }
+                left = &op.expr;
+            }
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
 const fn is_comparison(op: &BinOpKind) -> bool {
     matches!(op, BinOpKind::Eq | BinOpKind::Ne | BinOpKind::Lt | BinOpKind::Lte | BinOpKind::Gt | BinOpKind::Gte)
 }
 
-/// Checks that two values can be compared, as far as the definition determines their kinds.
 fn check_operands(
     (left, right): (&Expr<'_>, &Expr<'_>),
     is_order: bool,
-    source: &str,
     variable: &dyn Fn(&str) -> Option<ValueKind>,
-) -> Result<(), ExpressionError> {
+) -> Result<(), String> {
     match (kind_of(left, variable), kind_of(right, variable)) {
         (Some(of_left), Some(of_right)) if !are_comparable(of_left, of_right, is_order) => {
             let said = |part, kind: ValueKind| format!("{} is {}", operand(part), kind.name());
-            Err(ExpressionError::of(
-                not_comparable((&said(left, of_left), of_left), (&said(right, of_right), of_right)),
-                source,
-            ))
+            Err(not_comparable((&said(left, of_left), of_left), (&said(right, of_right), of_right)))
         }
         _ => Ok(()),
     }

@@ -136,7 +136,8 @@ impl Look {
     }
 }
 
-/// Whether a value can be written: it is not nested so deeply that this would overflow the stack.
+/// Whether a value can be written: it is not nested so deeply that this would overflow the stack, and each number in it is
+/// one of JSON.
 pub(super) fn check(value: &Value) -> Result<(), Error> {
     check_value(value, false)
 }
@@ -149,6 +150,7 @@ pub(super) fn check_inside(value: &Value) -> Result<(), Error> {
 
 fn check_value(value: &Value, is_inside: bool) -> Result<(), Error> {
     let refuse = |what: String| Err(Error::new(ErrorKind::InvalidOperation, what));
+    check_number(value)?;
     let mut open = vec![(value.clone(), 0)];
     while let Some((value, level)) = open.pop() {
         let is_map = match value.kind() {
@@ -165,10 +167,21 @@ fn check_value(value: &Value, is_inside: bool) -> Result<(), Error> {
         for item in value.try_iter()? {
             allowance::visit()?;
             let inner = if is_map { value.get_item(&item)? } else { item };
+            check_number(&inner)?;
             if matches!(inner.kind(), ValueKind::Map | ValueKind::Seq | ValueKind::Iterable) {
                 open.push((inner, level + 1));
             }
         }
+    }
+    Ok(())
+}
+
+/// JSON has no infinite numbers, and none that is no number: they would become null.
+fn check_number(value: &Value) -> Result<(), Error> {
+    let is_number = value.kind() == ValueKind::Number;
+    if is_number && !f64::try_from(value.clone()).is_ok_and(f64::is_finite) {
+        let message = format!("the number `{value}` is too large or is not a number, and cannot be stored");
+        return Err(Error::new(ErrorKind::InvalidOperation, message));
     }
     Ok(())
 }

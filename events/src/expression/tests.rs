@@ -241,9 +241,9 @@ fn order_of_values_of_different_kinds_is_an_error() {
         "#]],
     );
     let kinds = |name: &str| (name == "list").then_some(ValueKind::List);
-    let fault = check_condition("list > 7", &kinds).unwrap_err().to_string();
+    let fault = check_comparisons("list > 7", true, &kinds).unwrap_err().to_string();
     expect!["`list` is a list and `7` is a number: only values of one kind have an order; compare an element or the length (`… | length`) of a list or an object in `list > 7`"].assert_eq(&fault);
-    assert_eq!(check_condition("list == 7", &kinds).err(), None);
+    assert_eq!(check_comparisons("list == 7", true, &kinds).err(), None);
 }
 
 #[test]
@@ -307,7 +307,7 @@ fn comparison_of_a_text_with_a_number_is_an_error() {
     };
     let mut faults = String::new();
     for source in ["text > 7", "n == '7'", "n < 3 and text == n", "1 < text", "text | length > 7", "other > 7"] {
-        let fault = check_condition(source, &kinds).err().map(|fault| fault.to_string());
+        let fault = check_comparisons(source, true, &kinds).err().map(|fault| fault.to_string());
         faults += &format!("{source} => {}\n", fault.unwrap_or_else(|| "no fault".into()));
     }
     expect![[r#"
@@ -828,4 +828,47 @@ fn unknown_filters_and_tests_are_faults_of_the_source() {
 
 fn check_source(source: &str) -> Result<(), String> {
     super::check(source).map_err(|error| error.to_string())
+}
+
+#[test]
+fn arguments_and_methods_that_are_not_there_are_faults_of_the_source() {
+    for (source, unknown) in [
+        ("list | map('nothing') | list", "filter `map`: its argument names a filter or a test that is not there"),
+        ("list | select('nothing') | list", "filter `select`: its argument names a filter or a test that is not there"),
+        ("list | sort(revers=true)", "filter `sort`: unknown keyword argument 'revers'"),
+        ("n | round(1, 'floor', 3)", "filter `round`: it takes fewer arguments"),
+        ("n is even(2)", "test `even`: it takes fewer arguments"),
+        ("name.upper()", "there is no method `upper`: values have filters, as in `value | upper`"),
+        ("map.k['a'].items()", "there is no method `items`: values have filters, as in `value | upper`"),
+    ] {
+        assert_eq!(super::words::unknown(source, true), [unknown], "{source}");
+    }
+    for fine in
+        ["list | map('upper') | list", "list | sort(reverse=yes)", "list | map(attribute=name) | list", "n is gt(2)"]
+    {
+        assert_eq!(super::words::unknown(fine, true), Vec::<String>::new(), "{fine}");
+    }
+    let template = "{% for one in list %}{{ loop.cycle('a', 'b') }}{{ loop.index | round }}{% endfor %}";
+    assert_eq!(super::words::unknown(template, false), Vec::<String>::new());
+}
+
+#[test]
+fn comparisons_of_constants_are_checked_in_every_source() {
+    let none = |_: &str| None;
+    for (source, is_expression) in [("'2' == 2", true), ("{% if n > 1 and '2' < 3 %}x{% endif %}", false)] {
+        let error = check_comparisons(source, is_expression, &none).unwrap_err().to_string();
+        assert!(error.contains("a text and a number cannot be compared"), "{error}");
+    }
+    // A loop may have a variable of the same name.
+    let known = |_: &str| Some(ValueKind::Text);
+    assert_eq!(check_comparisons("{% for n in list %}{{ n > 2 }}{% endfor %}", false, &known), Ok(()));
+    assert!(check_comparisons("{{ n > 2 }}", false, &known).is_err());
+}
+
+#[test]
+fn infinite_numbers_are_errors_and_not_null() {
+    for source in ["1e400", "[1, -1e400]", "{'a': [1e400]}", "('9' * 400) | float"] {
+        let error = context().evaluate(source).unwrap_err().to_string();
+        assert!(error.contains("is too large or is not a number"), "{error}");
+    }
 }

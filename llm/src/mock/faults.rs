@@ -33,6 +33,9 @@ pub fn script_faults(script: &Value) -> Vec<Fault> {
         }
     }
     faults.extend(read::<MockScript>("", &Value::Object(others)).err());
+    if fields.get("answers").is_none_or(|answers| answers.as_array().is_some_and(Vec::is_empty)) {
+        faults.extend(fields.get("otherwise").is_none().then(no_answers));
+    }
     faults.truncate(FAULTS_MAX);
     faults
 }
@@ -59,7 +62,12 @@ impl MockScript {
     /// Returns the answers that no call can get as they are written, each with its path.
     pub(super) fn flaws(&self) -> Vec<Fault> {
         let answers = self.answers.iter().enumerate().filter_map(|(i, answer)| flaw(&format!("answers[{i}]"), answer));
-        answers.chain(self.otherwise.as_ref().and_then(|answer| flaw("otherwise", answer))).take(FAULTS_MAX).collect()
+        let none = (self.answers.is_empty() && self.otherwise.is_none()).then(no_answers);
+        none.into_iter()
+            .chain(answers)
+            .chain(self.otherwise.as_ref().and_then(|answer| flaw("otherwise", answer)))
+            .take(FAULTS_MAX)
+            .collect()
     }
 
     /// The script in a text of YAML or JSON.
@@ -87,6 +95,10 @@ impl MockScript {
         locate(text, &mut faults);
         Err(ScriptError { file: None, faults })
     }
+}
+
+fn no_answers() -> Fault {
+    Fault::new("", "the script has no answers").hint("give `answers`, or `otherwise` for every call")
 }
 
 /// Why an answer cannot be given as it is written.

@@ -1,5 +1,6 @@
 //! From a profile to its client, layer by layer.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::{ProfileError, Profiles, check, layered, read_small};
@@ -14,6 +15,9 @@ use crate::provider::Provider;
 use crate::relay::HumanRelay;
 use crate::retry::Retrying;
 use rethread_events::text;
+
+/// The folder of answers, in that of the data.
+const ANSWERS: &str = "answers";
 
 impl Profiles {
     pub(super) fn make(&self, name: &str, profile: &Profile) -> Result<Arc<dyn Client>, ProfileError> {
@@ -72,7 +76,7 @@ impl Profiles {
 
     /// The cache of a profile; profiles with the same folder share it.
     fn store(&self, name: &str, cache: &CacheProfile) -> Result<Arc<AnswerStore>, ProfileError> {
-        let Some(folder) = cache.folder.as_ref().or(self.cache_folder.as_ref()) else {
+        let Some(folder) = self.answers_folder(cache.folder.as_deref()) else {
             return Err(ProfileError::Value {
                 profile: name.into(),
                 field: "answer_cache.folder",
@@ -80,14 +84,22 @@ impl Profiles {
             });
         };
         let mut stores = self.stores.lock();
-        if let Some(store) = stores.get(folder) {
+        if let Some(store) = stores.get(&folder) {
             return Ok(Arc::clone(store));
         }
-        let store = AnswerStore::open(folder, cache.bounds)
+        let store = AnswerStore::open(&folder, cache.bounds)
             .map_err(|source| ProfileError::Cache { profile: name.into(), source })?;
         let store = Arc::new(store);
-        stores.insert(folder.clone(), Arc::clone(&store));
+        stores.insert(folder, Arc::clone(&store));
         Ok(store)
+    }
+
+    /// The folder of a cache, with the name that a profile gives it.
+    pub(super) fn answers_folder(&self, named: Option<&Path>) -> Option<PathBuf> {
+        match &self.data_dir {
+            Some(data_dir) => Some(data_dir.join(named.unwrap_or(Path::new(ANSWERS)))),
+            None => named.map(Path::to_owned),
+        }
     }
 
     /// Returns why a model of a profile that follows a script, its own or that of a fallback, cannot answer. `None` if it

@@ -123,7 +123,7 @@ fn profile_has_prices_limits_a_cache_and_fallbacks() {
         model_facts = { context = 4096 }
         answer_cache = {}
     "#;
-    let profiles = Profiles::from_toml(text).unwrap().with_cache_folder(folder.path());
+    let profiles = Profiles::from_toml(text).unwrap().with_data_dir(folder.path());
     let client = profiles.client("first").unwrap();
     let response = ask(&client);
     assert_eq!((response.text().as_str(), response.model.as_deref()), ("hello", Some("m2")));
@@ -136,6 +136,16 @@ fn profile_has_prices_limits_a_cache_and_fallbacks() {
     assert_eq!((totals.answers, totals.nanousd, totals.usage.output_tokens), (1, 1_020_000, Some(10)));
     let info = profiles.client("second").unwrap().model_info("").unwrap();
     assert_eq!((info.model.as_str(), info.context_tokens_max), ("m2", Some(4096)));
+}
+
+#[test]
+fn relative_folder_of_answers_is_in_the_data_directory() {
+    let data_dir = tempfile::tempdir().unwrap();
+    let text = "[profiles.a]\nprovider = 'mock'\nmodel = 'm'\nscript = { otherwise = { text = 'hello' } }\nanswer_cache = { folder = 'mine' }";
+    let profiles = || Profiles::from_toml(text).unwrap().with_data_dir(data_dir.path());
+    ask(&profiles().client("a").unwrap());
+    assert!(data_dir.path().join("mine").is_dir());
+    assert_eq!(profiles().clear_answers().unwrap(), 1);
 }
 
 #[test]

@@ -174,7 +174,7 @@ fn backup_is_a_log_and_names_a_folder_that_is_new() {
     assert_eq!(threads("threads --json --data-dir copies"), threads("threads --json"));
     scene.run("run greeting.yaml --quiet --data-dir copies").ok();
     scene.run("backup copies").code(7).says("copies already exists");
-    scene.run("backup nowhere/copies").code(1).says("nowhere/copies.part: No such file");
+    scene.run("backup nowhere/copies").code(1).says("nowhere/copies: No such file");
     scene.run("backup copies2 --data-dir nothing").code(5);
     scene.write("half.part/format", "");
     scene.run("backup half").code(7).says("a backup that did not finish left it");

@@ -122,7 +122,8 @@ fn caching(answer: &str) -> Scene {
         let script = format!("{{ answers = [{{ text = '{answer}' }}], repeat = true }}");
         format!("[profiles.{name}]\nprovider = 'mock'\nmodel = 'm'\nscript = {script}\nanswer_cache = {cache}\n")
     };
-    scene.write("rethread.toml", profile("near", "{}") + &profile("far", "{ folder = 'elsewhere' }"));
+    let elsewhere = format!("{{ folder = '{}' }}", scene.file("elsewhere").display());
+    scene.write("rethread.toml", profile("near", "{}") + &profile("far", &elsewhere));
     let ask =
         |id: &str, profile: &str| json!({ "id": id, "llm": { "profile": profile, "user_prompt": "{{ input }}" } });
     let nodes = json!([ask("first", "near"), ask("second", "far")]);

@@ -185,6 +185,13 @@ fn mock_script_faults_are_reported_with_their_places() {
     assert!(scene.run("validate w.yaml --json").code(3).json()[0]["faults"].as_array().unwrap().len() >= 7);
     scene.write("w.yaml", scripted("          answers: [{text: hi}]\n"));
     scene.run("validate w.yaml").ok();
+    scene.write("w.yaml", scripted("          answers: [{text: hi, usage: {input_tokns: 3}}]\n"));
+    scene.run("validate w.yaml").code(3).says("answers[0].usage.input_tokns: unknown field `input_tokns`");
+    scene.write("w.yaml", scripted("          answers: []\n"));
+    scene.run("validate w.yaml").code(3).says("nodes[0].llm.extra.script: the script has no answers");
+    let model = "{provider: mock, model: m, user_prompt: hi}";
+    scene.write("w.yaml", format!("version: '1'\nname: w\nnodes: [{{id: a, llm: {model}}}]\n"));
+    scene.run("validate w.yaml").code(3).says("nodes[0].llm.extra.script: is missing");
 }
 
 #[test]

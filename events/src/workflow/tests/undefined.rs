@@ -87,6 +87,7 @@ edges:
             11:51: nodes[1].tool.parameters.p[0]: `rows.x.y`: variable `rows` is a list and has no attribute `x` (take one element, as in `rows[0].x.y`)
             11:73: nodes[1].tool.parameters.p[1].q: `name.x.y`: variable `name` is a text and has no attribute `x` (use `name` by itself, or declare it as an object)
             13:31: nodes[3].condition.when: `ready.yes`: variable `ready` is a boolean and has no attribute `yes` (use `ready` by itself, or declare it as an object)
+            14:58: nodes[4].llm.user_prompt: there is no method `upper`: values have filters, as in `value | upper`
             14:58: nodes[4].llm.user_prompt: `got.value`: variable `got` is a number and has no attribute `value` (use `got` by itself, or declare it as an object)
             14:58: nodes[4].llm.user_prompt: `messages.last.content`: variable `messages` is a list and has no attribute `last` (take one element, as in `messages[0].last.content`)
             14:58: nodes[4].llm.user_prompt: `name.upper`: variable `name` is a text and has no attribute `upper` (use `name` by itself, or declare it as an object)

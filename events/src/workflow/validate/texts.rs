@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::event::GuardrailAction;
-use crate::expression::{has_expression, names, words};
+use crate::expression::{ExpressionError, ValueKind, check_comparisons, check_condition, has_expression, names, words};
 use crate::workflow::actions::LlmNode;
 use crate::workflow::graph::Graph;
 use crate::workflow::node::{Node, NodeKind};
@@ -36,6 +36,18 @@ impl Text<'_> {
             Self::Template(text) => names::needed(text, false),
             Self::Either(text) => names::needed_of_text(text),
             Self::Condition(text) => names::needed(text, true),
+        }
+    }
+
+    /// Checks the kinds of the values that it compares, and that a condition is a boolean.
+    pub(super) fn check_kinds(self, variable: &dyn Fn(&str) -> Option<ValueKind>) -> Result<(), ExpressionError> {
+        match self {
+            Self::Template(text) => check_comparisons(text, false, variable),
+            Self::Either(text) => check_comparisons(text, !has_expression(text), variable),
+            Self::Condition(text) => {
+                check_comparisons(text, true, variable)?;
+                check_condition(text, variable)
+            }
         }
     }
 

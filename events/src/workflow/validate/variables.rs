@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::texts::{self, Text};
+use super::texts;
 use crate::expression::{self, ValueKind};
 use crate::workflow::actions::AnswerKind;
 use crate::workflow::agents::AGENT_TASK;
@@ -94,11 +94,7 @@ pub(super) fn check<'a>(
             for read in text.paths() {
                 faults.extend(no_object(&path, &read, &known));
             }
-            if let Text::Condition(condition) = text
-                && let Err(e) = expression::check_condition(condition, &known_kind)
-            {
-                faults.push(Fault::new(path, e.to_string()));
-            }
+            faults.extend(text.check_kinds(&known_kind).err().map(|e| Fault::new(path, e.to_string())));
         });
     }
 }

@@ -223,26 +223,10 @@ async fn threads(server: &Shared, caller: &Caller, wanted: Threads) -> Result<Ca
 /// The thread that an argument names.
 async fn find(server: &Shared, caller: &Caller, name: &str) -> Result<ThreadHandle, Problem> {
     if name == "last" {
-        let query = ThreadQuery {
-            status: Vec::new(),
-            workflow: None,
-            labels: caller.labels.clone(),
-            search: request::search(None)?,
-            branch_of: BranchFilter::TopLevel,
-            since: None,
-            until: None,
-            after: None,
-            oldest_first: false,
-            limit: 1,
-        };
-        // A page may have no thread although later ones have.
-        let mut page = server.runtime.thread_page(query.clone()).await?;
-        while page.threads.is_empty()
-            && let Some(after) = page.next
-        {
-            page = server.runtime.thread_page(ThreadQuery { after: Some(after), ..query.clone() }).await?;
-        }
-        let last = page.threads.first();
+        let branch_of = BranchFilter::TopLevel;
+        let query = ThreadQuery { labels: caller.labels.clone(), branch_of, ..ThreadQuery::default() };
+        let threads = server.runtime.first_threads(query, 1).await?;
+        let last = threads.first();
         let last = last.ok_or_else(|| Problem::new(Kind::NoThread, "there is no thread yet: run a workflow first"))?;
         return caller.thread(server, last.thread_id).await;
     }
