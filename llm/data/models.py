@@ -193,7 +193,8 @@ def anthropic(name, model, entry):
 # OpenAI's families: prefix, efforts, default effort. The first prefix that fits wins. Efforts None: not documented.
 # pydantic_ai_slim 2.68 profiles/openai.py, _REASONING_SUPPORT_BY_PREFIX (checked there against the live API in 2026-07 to
 # 2026-10); default of gpt-5.5: developers.openai.com/api/docs/guides/deployment-checklist; efforts of gpt-5.6: the API's
-# error message in github.com/livekit/agents/pull/7169; of gpt-6.1-terra: developers.openai.com/api/docs/models/gpt-6.1-terra.
+# error message in github.com/livekit/agents/pull/7169, and `max`, which only Responses takes, by the calls in
+# github.com/NousResearch/hermes-agent/pull/90441; of gpt-6.1-terra: developers.openai.com/api/docs/models/gpt-6.1-terra.
 WITH_NONE = "none low medium high xhigh"
 OPENAI = [
     ("gpt-6-astra", "low medium high xhigh max", None),
@@ -203,7 +204,7 @@ OPENAI = [
     ("gpt-6-luna", WITH_NONE + " max", "medium"),
     ("gpt-6-rosalind", "low medium high xhigh max", None),
     ("gpt-6", None, None),
-    ("gpt-5.6", WITH_NONE, "medium"),
+    ("gpt-5.6", WITH_NONE + " max", "medium"),
     ("gpt-5.5-pro", "medium high xhigh", None),
     ("gpt-5.5-cyber", None, None),
     ("gpt-5.5", WITH_NONE, "medium"),
@@ -239,6 +240,14 @@ NO_CHAT_TOOLS = ("gpt-6-astra", "gpt-6.1-sol", "gpt-6.1-terra")
 # github.com/BerriAI/litellm/pull/34569 (also if no effort is sent). GPT-5.4 and 5.5: OpenAI's error "Function tools with
 # reasoning_effort are not supported", pipecat-ai/pipecat#4043, openai/openai-openapi#541, charmbracelet/crush#2913.
 CHAT_TOOLS_WITHOUT_REASONING = ("gpt-5.4", "gpt-5.5", "gpt-5.6", "gpt-6")
+# Chat Completions takes no `stop`: "Not supported with latest reasoning models o3 and o4-mini" (openai 3.57,
+# types/chat/completion_create_params.py; o3-mini takes it, smolagents `supports_stop_parameter`). GPT-5 and GPT-6: LiteLLM
+# 1.110.2 llms/openai/chat/gpt_reasoning_transformation.py, and OpenAI's error "'stop' is not supported with this model"
+# (huggingface/smolagents#1662 gpt-5, #1868 gpt-5.1, #1893 gpt-5.2). gpt-5-chat is no model that reasons.
+NO_STOP = re.compile(r"o3(?!-mini)|o4-mini|gpt-5(?!-chat)|gpt-6")
+# `verbosity` came with GPT-5. Older models and gpt-5-chat refuse every value but `medium`: OpenAI's error "'verbosity' does
+# not support 'low' with this model. Supported values are: 'medium'" (google-deepmind/concordia#164, enricoros/big-AGI#930).
+NO_VERBOSITY = re.compile(r"gpt-3|gpt-4|gpt-5-chat|chatgpt-4o|o\d")
 
 
 def openai(name, model, entry):
@@ -269,6 +278,9 @@ def openai(name, model, entry):
         entry["sampling"] = "without_reasoning" if "none" in levels else "never"
     elif model.get("supports_reasoning"):
         entry["thinking"] = "effort"
+    entry["stop"] = not NO_STOP.match(base)
+    if NO_VERBOSITY.match(base):
+        entry["verbosity"] = False
     endpoints = model.get("supported_endpoints")
     if model["mode"] == "responses" or (endpoints and "/v1/chat/completions" not in endpoints):
         entry["chat_completions"] = "none"
@@ -333,6 +345,10 @@ def gemini(name, model, entry):
             entry["efforts"] = [effort for effort in EFFORTS if effort in levels]
         if name in GEMINI_DEFAULT:
             entry["default_effort"] = GEMINI_DEFAULT[name]
+    # "Function calling with a response mime type: 'application/json' is unsupported" (googleapis/python-genai#867). Gemini 3
+    # and later combine them: profiles/google.py, google_supports_tool_combination.
+    if name.startswith(("gemini-1", "gemini-2")):
+        entry["schema_with_tools"] = False
     # `systemInstruction` is one field of the request, before the contents.
     if model.get("supports_system_messages") is not False:
         entry["system_messages"] = "first"
@@ -528,15 +544,19 @@ def check(models):
     has("openai/gpt-5-mini", chat_completions="full", sampling="never", ends="2026-12-11", successor="gpt-5.6-terra",
         efforts=["minimal", "low", "medium", "high"], default_effort="medium", thinks_by_default=True)
     has("openai/gpt-5.6-terra", chat_completions="tools_without_reasoning", sampling="without_reasoning",
-        efforts=["none", "low", "medium", "high", "xhigh"], default_effort="medium")
+        efforts=["none", "low", "medium", "high", "xhigh", "max"], default_effort="medium")
     has("openai/gpt-5-codex", chat_completions="none", sampling="never")
     has("openai/gpt-5-chat-latest", sampling="always", thinking="none")
     has("openai/gpt-4.1", sampling="always", thinking="none", chat_completions="full", tool_changes=False)
-    has("openai/o3", sampling="never", chat_completions="full")
+    has("openai/o3", sampling="never", chat_completions="full", stop=False, verbosity=False)
+    has("openai/o3-mini", stop=True, verbosity=False)
+    has("openai/gpt-4o", stop=True, verbosity=False)
+    has("openai/gpt-5-mini", stop=False, verbosity=None)
     has("azure/eu/gpt-5", sampling="never", tools=True)
     has("gemini/gemini-3.8-flash", sampling="never", thinking="effort", efforts=["low", "medium", "high"],
         cache="implicit", cache_tokens_min=4096, system_messages="first", audio=True, images=True, pdfs=True)
-    has("gemini/gemini-2.5-pro", thinking="budget")
+    has("gemini/gemini-2.5-pro", thinking="budget", schema_with_tools=False)
+    has("gemini/gemini-3.8-flash", schema_with_tools=None)
     pro = models["gemini/gemini-3.1-pro-preview"]["prices"]
     assert pro["long"][0]["above"] == 200000 and pro["search"] == 14 * 10**6
     for name, entry in models.items():

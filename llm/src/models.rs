@@ -52,6 +52,10 @@ facts! {
     chat_completions: ChatCompletions,
     /// When it takes `temperature`, `top_p` and `top_k`.
     sampling: Sampling,
+    /// Whether Chat Completions takes texts at which its answer stops.
+    stop: bool,
+    /// Whether a request may say how long its answers are.
+    verbosity: bool,
     /// Whether a request may force the use of a tool.
     forced_tool_choice: bool,
     /// Whether a request may begin the answer.
@@ -62,6 +66,8 @@ facts! {
     tools: bool,
     /// Whether the provider enforces a JSON Schema of the answer.
     json_schema: bool,
+    /// Whether a request with tools may have a form of the answer, too.
+    schema_with_tools: bool,
     /// Whether the provider enforces the schemas of tools.
     strict_tools: bool,
     /// Whether it reads images.

@@ -154,6 +154,8 @@ fn present_default(provider: Provider, address: Address, model: &str) -> ModelFa
             ModelFacts {
                 sampling: Some(if reasons && !compatible { Sampling::Never } else { Sampling::Always }),
                 thinking: Some(if reasons { Thinking::Effort } else { Thinking::None }),
+                stop: (reasons && !compatible).then_some(false),
+                verbosity: (!reasons).then_some(false),
                 // A gateway may know how to ask the model.
                 chat_completions: Some(if reasons && address != Address::Other {
                     ChatCompletions::NoTools
@@ -185,6 +187,7 @@ fn present_default(provider: Provider, address: Address, model: &str) -> ModelFa
             }
         }
         Provider::Gemini | Provider::GeminiOpenai => ModelFacts {
+            schema_with_tools: ["gemini-1", "gemini-2"].iter().any(|old| name.starts_with(old)).then_some(false),
             system_messages: Some(SystemMessages::First),
             cache: Some(PromptCache::Implicit),
             ..ModelFacts::default()

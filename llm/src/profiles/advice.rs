@@ -3,7 +3,7 @@
 use jiff::civil::Date;
 
 use super::{ProfileError, Profiles};
-use crate::models::Known;
+use crate::models::{ChatCompletions, Known};
 use crate::profile::Profile;
 use crate::provider::Provider;
 use crate::request::Request;
@@ -41,8 +41,8 @@ impl Known {
 }
 
 impl Profiles {
-    /// Returns the warnings about a profile: parameters that its model refuses and that are left out of requests, tools that
-    /// it has elsewhere, its end.
+    /// Returns the warnings about a profile: a protocol that does not have its model, parameters that its model refuses and
+    /// that are left out of requests, tools that it has elsewhere, its end.
     ///
     /// # Errors
     /// [`ProfileError::Unknown`].
@@ -52,11 +52,12 @@ impl Profiles {
         let known = self.known(profile).of("");
         let mut request = Request { tools: vec![sample_tool()].into(), ..Request::default() };
         resolved.apply(&mut request);
-        let refused = refused(&known.facts, resolved.provider, &request);
-        let mut advice: Vec<String> = refused
-            .into_iter()
-            .map(|Refused { field, why, .. }| format!("`{field}` is left out of requests: {why}"))
-            .collect();
+        let is_absent =
+            resolved.provider == Provider::OpenaiChat && known.facts.chat_completions == Some(ChatCompletions::None);
+        let absent = || format!("Chat Completions does not have `{}`: use the provider `openai`", resolved.model);
+        let mut advice: Vec<String> = is_absent.then(absent).into_iter().collect();
+        let refused = refused(&known, resolved.provider, &request).into_iter();
+        advice.extend(refused.map(|Refused { field, why, .. }| format!("`{field}` is left out of requests: {why}")));
         advice.extend(known.ends_soon(&resolved.model, today));
         advice.extend(known.is_assumed(&resolved.model));
         Ok(advice)
@@ -82,21 +83,9 @@ impl Profiles {
         let mut whole = request.clone();
         resolved.apply(&mut whole);
         let known = self.known(&profile).of(&whole.model);
-        let of_node = |refused: &Refused| match refused.field {
-            "temperature" => request.temperature.is_some(),
-            "top_p" => request.top_p.is_some(),
-            "top_k" => request.top_k.is_some(),
-            "seed" => request.seed.is_some(),
-            "stop" => !request.stop.is_empty(),
-            "verbosity" => request.verbosity.is_some(),
-            "response_format" => request.response_format.is_some(),
-            "tool_choice" => request.tool_choice.is_some(),
-            "parallel_tool_calls" => request.parallel_tool_calls.is_some(),
-            // Tools are refused by the provider that the profile names.
-            "tools" => false,
-            _ => request.reasoning.is_some(),
-        };
-        Ok(refused(&known.facts, resolved.provider, &whole).into_iter().filter(of_node).collect())
+        // Tools are refused by the provider that the profile names.
+        let of_node = |refused: &Refused| refused.field != "tools" && refused.is_in(request);
+        Ok(refused(&known, resolved.provider, &whole).into_iter().filter(of_node).collect())
     }
 }
 

@@ -188,3 +188,51 @@ fn request_body_is_built_without_key_or_request() {
     let body = profiles.body("fast", &request).unwrap().unwrap();
     expect![[r#"{"model":"gpt-4o-mini","messages":[{"role":"user","content":"hi"}],"prompt_cache_key":"af30183528af2a2094d0fa43bc46353e"}"#]].assert_eq(&body.to_string());
 }
+
+#[test]
+fn advice_names_what_a_model_lacks_over_its_protocol() {
+    let advice = |model: &str, more: &str| {
+        let text = format!("[profiles.a]\nprovider = \"openai_chat\"\nmodel = \"{model}\"\n{more}\n");
+        let profiles = Profiles::from_toml(&text).unwrap();
+        profiles
+            .advice("a", "2026-11-30".parse().unwrap())
+            .unwrap()
+            .iter()
+            .map(|what| format!("{what}\n"))
+            .collect::<String>()
+    };
+    expect![[r#"
+        `tools` is left out of requests: `gpt-6.1-sol` has no tools over Chat Completions: use the provider `openai`
+    "#]]
+    .assert_eq(&advice("gpt-6.1-sol", "base_url = \"http://127.0.0.1:8000/v1\""));
+    expect![[r#"
+        Chat Completions does not have `gpt-5.5-pro`: use the provider `openai`
+    "#]]
+    .assert_eq(&advice("gpt-5.5-pro", ""));
+    expect![[r#"
+        `service_tier` is left out of requests: the protocol of `openai_chat` has no tier `standard_only`: it has auto, default, flex, scale, priority, fast, ultrafast
+        `gpt-4o` ends on 2027-01-14: its provider names `gpt-6-luna` in its place
+    "#]]
+    .assert_eq(&advice("gpt-4o", "params = { service_tier = \"standard_only\" }"));
+}
+
+#[test]
+fn field_that_only_a_profile_has_is_no_fault_of_a_node() {
+    let text =
+        "[profiles.a]\nprovider = \"gemini\"\nmodel = \"gemini-3.8-flash\"\nparams = { service_tier = \"auto\" }\n";
+    let profiles = Profiles::from_toml(text).unwrap();
+    let refused = |request: serde_json::Value| {
+        let request: crate::Request = serde_json::from_value(request).unwrap();
+        profiles
+            .refused(Some("a"), None, &request)
+            .unwrap()
+            .into_iter()
+            .map(|refused| refused.field)
+            .collect::<Vec<_>>()
+    };
+    let tools = serde_json::json!([{ "name": "look" }]);
+    assert_eq!(refused(serde_json::json!({ "messages": [] })), [""; 0]);
+    assert_eq!(refused(serde_json::json!({ "messages": [], "service_tier": "scale" })), ["service_tier"]);
+    let one = serde_json::json!({ "messages": [], "tools": tools, "parallel_tool_calls": false });
+    assert_eq!(refused(one), ["parallel_tool_calls"]);
+}

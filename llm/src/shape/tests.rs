@@ -5,7 +5,7 @@ use crate::models::{Address, KnownModels, ModelTable};
 use crate::profile::Profile;
 
 /// The changes of a request to this model, each `field: why`.
-fn changes(provider: Provider, model: &str, request: serde_json::Value) -> String {
+pub(super) fn changes(provider: Provider, model: &str, request: serde_json::Value) -> String {
     let mut request: Request = serde_json::from_value(request).unwrap();
     request.model = model.to_owned();
     let models = KnownModels::new(&Profile::new(provider, model), Address::Other, ModelTable::built_in());
@@ -84,7 +84,9 @@ fn parameter_that_the_protocol_lacks_is_named() {
         top_k: the protocol of `openai_responses` has no `top_k`: leave it out
         seed: the protocol of `openai_responses` has no `seed`: leave it out
         stop: the protocol of `openai_responses` has no `stop`: leave it out
+        verbosity: `gpt-4o` takes no `verbosity`: leave it out
         # openai_chat
+        verbosity: `gpt-4o` takes no `verbosity`: leave it out
         # anthropic
         response_format: the protocol of `anthropic` has no JSON without a schema: write a schema
         seed: the protocol of `anthropic` has no `seed`: leave it out
@@ -148,7 +150,7 @@ fn prefill_is_refused_where_the_model_continues_no_answer() {
 }
 
 /// The messages and the tools of a request as they are sent.
-fn sent(provider: Provider, model: &str, request: serde_json::Value) -> (String, Request) {
+pub(super) fn sent(provider: Provider, model: &str, request: serde_json::Value) -> (String, Request) {
     let mut request: Request = serde_json::from_value(request).unwrap();
     request.model = model.to_owned();
     let models = KnownModels::new(&Profile::new(provider, model), Address::Other, ModelTable::built_in());

@@ -78,7 +78,7 @@ pub(super) fn build(facts: &ModelFacts, request: &Request) -> Result<Built, LlmE
         body.insert("stream".into(), true.into());
     }
     merge_extra(&mut body, &request.extra);
-    resolve_conflicts(request, &mut body);
+    resolve_conflicts(facts, request, &mut body);
     let mut prefix = Prefix::new(is_bound, body.get("system"), body.get("tools"));
     let messages = messages(request, in_place, &mut prefix)?;
     if !request.extra.contains_key("messages") {
@@ -583,7 +583,7 @@ fn parameters(facts: &ModelFacts, request: &Request, body: &mut Map<String, Valu
     let thinking = thinking_config(facts, request);
     let changes = no_room(facts, request, thinking.as_ref()).into_iter().collect();
     let budget = thinking.as_ref().and_then(|t| t["budget_tokens"].as_u64()).unwrap_or(0);
-    let default = if budget > 0 { budget + BESIDE_THOUGHTS } else { longest(facts) };
+    let default = if budget > 0 { beside_thoughts(facts, budget) } else { longest(facts) };
     body.insert("max_tokens".into(), request.max_tokens.unwrap_or(default).into());
     let mut put = |key: &str, value: Option<Value>| {
         if let Some(value) = value {
@@ -617,12 +617,17 @@ fn is_dropped(facts: &ModelFacts, value: Option<f64>) -> bool {
     is_default && facts.sampling == Some(crate::models::Sampling::Never)
 }
 
+/// The longest answer with thoughts of so many tokens, which are part of it.
+fn beside_thoughts(facts: &ModelFacts, budget: u64) -> u64 {
+    budget.saturating_add(BESIDE_THOUGHTS).min(facts.output.unwrap_or(u64::MAX))
+}
+
 fn longest(facts: &ModelFacts) -> u64 {
     facts.output.map_or(MAX_TOKENS_UNKNOWN, |max| max.min(MAX_TOKENS))
 }
 
 /// Resolves settings that exclude each other, once all are set.
-fn resolve_conflicts(request: &Request, body: &mut Map<String, Value>) {
+fn resolve_conflicts(facts: &ModelFacts, request: &Request, body: &mut Map<String, Value>) {
     let thinking = body.get("thinking").and_then(|t| t.get("type")).and_then(Value::as_str);
     if !matches!(thinking, Some("enabled" | "adaptive")) {
         return;
@@ -645,6 +650,6 @@ fn resolve_conflicts(request: &Request, body: &mut Map<String, Value>) {
         && request.max_tokens.is_none()
         && !request.extra.contains_key("max_tokens")
     {
-        body.insert("max_tokens".into(), (budget + BESIDE_THOUGHTS).into());
+        body.insert("max_tokens".into(), beside_thoughts(facts, budget).into());
     }
 }
