@@ -1,14 +1,16 @@
 //! What a model or its provider refuses is left out of requests or rewritten, and what is lost is said.
 
 use rethread_events::event::RequestChange;
-use rethread_events::message::{Message, Part, Role};
+use rethread_events::message::{Part, Role};
 use rethread_events::thread::Messages;
 use std::sync::Arc;
 
 mod history;
+mod media;
 mod refused;
 mod tools;
 
+pub(crate) use media::audio_format;
 pub use refused::{Refused, refused};
 pub(crate) use tools::restore;
 
@@ -33,7 +35,7 @@ pub(crate) fn shape(known: &Known, provider: Provider, request: &mut Request) ->
     changes.extend(about_model.into_iter().flatten().map(|why| RequestChange::new("model", why)));
     check_prefill(&known.facts, provider, request)?;
     bound(known, provider, request, &mut changes);
-    leave_out_media(&known.facts, request, &mut changes);
+    media::adapt(known, provider, request, &mut changes);
     place(&known.facts, provider, request);
     if !matches!(provider, Provider::Mock | Provider::Human) {
         tools::adapt(known, provider, request, &mut changes);
@@ -79,57 +81,6 @@ fn check_prefill(facts: &ModelFacts, provider: Provider, request: &Request) -> R
         return Err(LlmError::new(ErrorKind::InvalidRequest, provider.name(), why));
     }
     Ok(())
-}
-
-/// Puts a note in the place of images, documents and sound that the model does not take: another model may have taken them
-/// earlier in the conversation.
-fn leave_out_media(facts: &ModelFacts, request: &mut Request, changes: &mut Vec<RequestChange>) {
-    let refuses = |part: &Part| match part {
-        Part::Image(_) => facts.images == Some(false),
-        Part::Document(media) => {
-            facts.pdfs == Some(false) && media.media_type.as_deref().is_none_or(|kind| kind == "application/pdf")
-        }
-        Part::Audio(_) => facts.audio == Some(false),
-        _ => false,
-    };
-    let holds = |part: &Part| match part {
-        Part::ToolResult(result) => result.content.iter().any(refuses),
-        part => refuses(part),
-    };
-    let holds_any = |message: &Message| message.role != Role::Assistant && message.content.iter().any(holds);
-    if !request.messages.iter().any(|message| holds_any(message)) {
-        return;
-    }
-    let mut n = 0;
-    let mut note = |part: &mut Part| {
-        let kind = match part {
-            Part::Image(_) => "image",
-            Part::Audio(_) => "recording",
-            _ => "document",
-        };
-        n += 1;
-        *part = Part::text(format!("[{kind} left out: this model does not take it]"));
-    };
-    let without = request.messages.iter().map(|message| {
-        if !holds_any(message) {
-            return Arc::clone(message);
-        }
-        let mut message = Message::clone(message);
-        for part in &mut message.content {
-            match part {
-                Part::ToolResult(result) => {
-                    result.content.iter_mut().filter(|part| refuses(part)).for_each(&mut note);
-                }
-                part if refuses(part) => note(part),
-                _ => {}
-            }
-        }
-        Arc::new(message)
-    });
-    let messages: Messages = without.collect();
-    request.messages = messages;
-    let why = format!("`{}` does not take images, documents or sound of this kind", request.model);
-    changes.push(RequestChange { n: Some(n), ..RequestChange::new("media", why) });
 }
 
 /// Returns the request without the thoughts of earlier answers, and what to say about it; `None` if it has none.

@@ -224,11 +224,20 @@ pub(crate) fn media(url: &str) -> Media {
     }
 }
 
+/// The media type of a file. A name of JPEG that no provider takes is a common mistake.
+pub(crate) fn media_type<'a>(media: &'a Media, default_type: &'a str) -> &'a str {
+    match media.media_type.as_deref() {
+        Some("image/jpg") => "image/jpeg",
+        Some(media_type) => media_type,
+        None => default_type,
+    }
+}
+
 /// An image or document as a URL: its own, or one that holds the data.
 pub(crate) fn url(media: &Media, default_type: &str) -> Option<String> {
     match (&media.data, &media.url) {
         (Some(data), _) => {
-            let media_type = media.media_type.as_deref().unwrap_or(default_type);
+            let media_type = media_type(media, default_type);
             Some(format!("data:{media_type};base64,{data}"))
         }
         (None, Some(url)) => Some(url.clone()),

@@ -139,3 +139,24 @@ fn extra_is_merged_and_tools_are_added() {
         serde_json::json!({ "a": { "b": 1, "c": [2], "e": 2 }, "tools": [1, 2], "d": { "f": 3 } })
     );
 }
+
+#[test]
+fn jpeg_has_the_name_that_providers_take() {
+    let image = serde_json::json!({ "type": "image", "media_type": "image/jpg", "data": "AAAA" });
+    let request = serde_json::json!({ "model": "m", "messages": [{ "role": "user", "content": [image] }] });
+    let request: Request = serde_json::from_value(request).unwrap();
+    for wire in [&chat() as &dyn Wire, &responses(), &anthropic(), &gemini()] {
+        let body = wire.body(&request).unwrap().to_string();
+        assert!(body.contains("image/jpeg") && !body.contains("image/jpg"), "{body}");
+    }
+}
+
+#[test]
+fn recording_in_a_result_is_sent_over_chat_completions() {
+    let recording = serde_json::json!({ "type": "audio", "media_type": "audio/x-wav", "data": "AAAA" });
+    let result = serde_json::json!({ "type": "tool_result", "tool_call_id": "a", "content": [recording] });
+    let request = serde_json::json!({ "model": "m", "messages": [{ "role": "tool", "content": [result] }] });
+    let request: Request = serde_json::from_value(request).unwrap();
+    let body = chat().body(&request).unwrap().to_string();
+    assert!(body.contains(r#""input_audio":{"data":"AAAA","format":"wav"}"#), "{body}");
+}

@@ -447,7 +447,7 @@ fn tool_id(id: &str) -> String {
 }
 
 fn source(media: &Media, default_type: &str) -> Option<Value> {
-    let media_type = media.media_type.as_deref().unwrap_or(default_type);
+    let media_type = draft::media_type(media, default_type);
     match (&media.data, &media.url) {
         (Some(data), _) if media_type.starts_with("text/") => {
             // What is no base64 was text to begin with.

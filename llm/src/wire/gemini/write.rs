@@ -149,15 +149,15 @@ fn signed(mut part: Value, signature: Option<&str>) -> Value {
 }
 
 fn media_part(media: &Media, default_type: &str) -> Option<Value> {
-    let media_type = media.media_type.as_deref().unwrap_or(default_type);
+    let media_type = draft::media_type(media, default_type);
     match (&media.data, &media.url) {
         (Some(data), _) => Some(json!({ "inlineData": { "mimeType": media_type, "data": data } })),
         (None, Some(url)) => {
             let mut file = Map::new();
             file.insert("fileUri".into(), url.as_str().into());
             // A wrong guess would be refused; without it, the provider detects the type.
-            if let Some(media_type) = &media.media_type {
-                file.insert("mimeType".into(), media_type.as_str().into());
+            if media.media_type.is_some() {
+                file.insert("mimeType".into(), media_type.into());
             }
             Some(json!({ "fileData": file }))
         }

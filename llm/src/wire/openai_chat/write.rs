@@ -178,8 +178,11 @@ fn push_results(message: &Message, out: &mut Vec<Value>) {
             "tool_call_id": result.tool_call_id,
             "content": result_content(result),
         }));
-        let media: Vec<&Part> =
-            result.content.iter().filter(|p| matches!(p, Part::Image(_) | Part::Document(_))).collect();
+        let media: Vec<&Part> = result
+            .content
+            .iter()
+            .filter(|p| matches!(p, Part::Image(_) | Part::Document(_) | Part::Audio(_)))
+            .collect();
         if !media.is_empty() {
             out.push(json!({ "role": ATTACHMENT, "content": content_of(&media) }));
         }
@@ -333,10 +336,7 @@ fn content_of(parts: &[&Part]) -> Value {
 
 fn audio(media: &Media) -> Option<Value> {
     let data = media.data.as_deref()?;
-    let format = match media.media_type.as_deref() {
-        Some("audio/mpeg" | "audio/mp3") => "mp3",
-        _ => "wav",
-    };
+    let format = media.media_type.as_deref().and_then(crate::shape::audio_format).unwrap_or("wav");
     Some(json!({ "type": "input_audio", "input_audio": { "data": data, "format": format } }))
 }
 
