@@ -39,6 +39,7 @@ pub(crate) fn shape(known: &Known, provider: Provider, request: &mut Request) ->
     place(&known.facts, provider, request);
     if !matches!(provider, Provider::Mock | Provider::Human) {
         tools::adapt(known, provider, request, &mut changes);
+        tools::adapt_format(provider, request, &mut changes);
         history::adapt(known, provider, request);
     }
     Ok(changes)

@@ -312,3 +312,53 @@ fn root_of_a_schema_is_that_of_an_object() {
           The arguments also have to fit this JSON Schema: {"anyOf":[true,{"required":["x"]}]}
     "#]].assert_eq(&seen);
 }
+
+#[test]
+fn schema_of_the_answer_is_written_as_those_of_tools() {
+    let object = |more: serde_json::Value| {
+        let mut schema = serde_json::json!({ "type": "object" });
+        schema.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        schema
+    };
+    let old = object(serde_json::json!({
+        "$schema": "http://json-schema.org/draft-04/schema#",
+        "properties": { "n": { "type": "number", "minimum": 0, "exclusiveMinimum": true } },
+    }));
+    let list = serde_json::json!({ "type": "array", "items": [{ "type": "string" }] });
+    let choice = object(serde_json::json!({ "oneOf": [{ "properties": { "a": {} } }, { "properties": { "b": {} } }] }));
+    let open = object(serde_json::json!({ "anyOf": [{ "required": ["a"] }, { "required": ["b"] }] }));
+    let wrong = object(serde_json::json!({ "properties": { "a": { "type": "strng" } } }));
+    let mut seen = String::new();
+    for (provider, model, schema) in [
+        (Provider::OpenaiResponses, "gpt-6-sol", &old),
+        (Provider::Gemini, "gemini-3.8-flash", &list),
+        (Provider::Gemini, "gemini-3.8-flash", &choice),
+        (Provider::OpenaiResponses, "gpt-6-sol", &choice),
+        (Provider::OpenaiResponses, "gpt-6-sol", &open),
+        (Provider::Anthropic, "claude-opus-5-5", &wrong),
+    ] {
+        let format = serde_json::json!({ "type": "json_schema", "schema": schema });
+        let asks = serde_json::json!({ "messages": [{ "role": "user", "content": "hi" }], "response_format": format });
+        seen += &format!("# {provider}\n{}", changes(provider, model, asks.clone()));
+        if let Some(crate::request::ResponseFormat::JsonSchema { schema, .. }) =
+            sent(provider, model, asks).1.response_format
+        {
+            seen += &format!("{schema}\n");
+        }
+    }
+    expect![[r##"
+        # openai_responses
+        {"type":"object","properties":{"n":{"type":"number","exclusiveMinimum":0}}}
+        # gemini
+        {"type":"array","prefixItems":[{"type":"string"}]}
+        # gemini
+        {"type":"object","oneOf":[{"properties":{"a":{}}},{"properties":{"b":{}}}]}
+        # openai_responses
+        {"type":"object","properties":{"a":{},"b":{}}}
+        # openai_responses
+        {"type":"object"}
+        # anthropic
+        response_format: it is left out: `strng` in its schema is no type
+    "##]]
+    .assert_eq(&seen);
+}

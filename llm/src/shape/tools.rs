@@ -1,5 +1,5 @@
-//! The tools of a request as the provider takes them. One that it refuses would make every request of the conversation
-//! fail.
+//! The tools and the form of the answer as the provider takes them. A tool that it refuses would make every request of the
+//! conversation fail.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use super::history::Form;
 use crate::models::Known;
 use crate::provider::Provider;
-use crate::request::Request;
+use crate::request::{Request, ResponseFormat};
 use crate::response::Response;
 use crate::wire::draft;
 
@@ -65,6 +65,38 @@ pub(super) fn adapt(known: &Known, provider: Provider, request: &mut Request, ch
     }
 }
 
+/// Rewrites the schema of the answer in the same way. What is not sent of it is in the prompt, and the caller checks the
+/// answer by the whole schema.
+pub(super) fn adapt_format(provider: Provider, request: &mut Request, changes: &mut Vec<RequestChange>) {
+    let Some(ResponseFormat::JsonSchema { schema, strict, .. }) = &mut request.response_format else { return };
+    let is_googles = is_googles(provider);
+    let is_object = schema.get("type").is_some_and(|own| own == "object");
+    let has_choice = ROOT.iter().any(|key| schema.get(*key).is_some());
+    let written = if strict.is_none() && is_object && has_choice && !is_googles {
+        flattened(schema, is_googles).map(|(mut schema, _)| {
+            // An object of no named property has any.
+            if properties_of(&schema).next().is_none() {
+                schema.shift_remove("properties");
+            }
+            Value::Object(schema)
+        })
+    } else {
+        dialect::rewritten(schema, is_googles)
+    };
+    match written {
+        Ok(written) => *schema = written,
+        Err(why) => {
+            changes.push(RequestChange::new("response_format", format!("it is left out: {why}")));
+            request.response_format = None;
+        }
+    }
+}
+
+/// Whether the provider reads Google's dialect of schemas.
+fn is_googles(provider: Provider) -> bool {
+    matches!(provider, Provider::Gemini | Provider::GeminiOpenai)
+}
+
 /// A tool as the provider takes it.
 fn adapted(provider: Provider, names: Option<Form>, tool: &ToolSpec) -> Result<Cow<'_, ToolSpec>, String> {
     if names.is_some_and(|names| !names.takes(&tool.name)) {
@@ -73,8 +105,7 @@ fn adapted(provider: Provider, names: Option<Form>, tool: &ToolSpec) -> Result<C
     if draft::declared(&tool.parameters).is_none() {
         return Ok(Cow::Borrowed(tool));
     }
-    let is_googles = matches!(provider, Provider::Gemini | Provider::GeminiOpenai);
-    let (mut schema, condition) = flattened(&tool.parameters.0, is_googles)?;
+    let (mut schema, condition) = flattened(&tool.parameters.0, is_googles(provider))?;
     if renames(provider, &schema) {
         rename(&mut schema);
     }
