@@ -1,6 +1,7 @@
 //! Anthropic Messages. <https://docs.anthropic.com/en/api/messages>
 
 mod read;
+mod refusals;
 mod stream;
 mod write;
 

@@ -7,7 +7,7 @@ use rethread_events::message::{
 };
 use serde_json::{Map, Value};
 
-use super::NAME;
+use super::{NAME, refusals};
 use crate::error::LlmError;
 use crate::response::Response;
 use crate::wire::draft::{self, Details};
@@ -59,7 +59,7 @@ impl Envelope {
     }
 
     /// Puts an answer together, whole or streamed.
-    pub(super) fn respond(self, content: Vec<Part>, cx: AnswerContext) -> Response {
+    pub(super) fn respond(self, mut content: Vec<Part>, cx: AnswerContext) -> Response {
         let has_calls = content.iter().any(|part| matches!(part, Part::ToolCall(_)));
         let finish = match self.stop_reason.as_deref() {
             Some("tool_use") => FinishReason::ToolCalls,
@@ -70,6 +70,9 @@ impl Envelope {
             Some("pause_turn") => FinishReason::Pause,
             Some(_) => FinishReason::Other,
         };
+        if finish == FinishReason::Refusal {
+            content.push(refusals::mark());
+        }
         let calls = self.figures.calls();
         let usage = calls.iter().fold(Usage::default(), |mut sum, call| {
             sum.add(call);

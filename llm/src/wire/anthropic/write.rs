@@ -10,6 +10,7 @@ use rethread_events::message::{
 use serde_json::{Map, Value, json};
 
 use super::NAME;
+use super::refusals::LeftOut;
 use crate::error::{ErrorKind, LlmError};
 use crate::models::{ModelFacts, PromptCache, SystemMessages, Thinking};
 use crate::request::{CacheMode, Request, ResponseFormat};
@@ -80,11 +81,13 @@ pub(super) fn build(facts: &ModelFacts, request: &Request) -> Result<Built, LlmE
     merge_extra(&mut body, &request.extra);
     resolve_conflicts(facts, request, &mut body);
     let mut prefix = Prefix::new(is_bound, body.get("system"), body.get("tools"));
-    let messages = messages(request, in_place, &mut prefix)?;
+    let left_out = LeftOut::of(request);
+    let messages = messages(request, in_place, &left_out, &mut prefix)?;
     if !request.extra.contains_key("messages") {
         body.insert("messages".into(), messages.into());
     }
     changes.extend(prefix.changes());
+    changes.extend(left_out.change());
     let mut built = Built { changes, prefix: is_bound.then(|| prefix.hash()), ..Built::default() };
     let samples = ["temperature", "top_p", "top_k"].iter().any(|name| body.contains_key(*name));
     built.headers.push(("anthropic-version", if samples { VERSION_WITH_SAMPLING } else { VERSION }.to_owned()));
@@ -236,20 +239,30 @@ impl Turn {
     }
 }
 
-fn messages(request: &Request, in_place: bool, prefix: &mut Prefix) -> Result<Vec<Value>, LlmError> {
+fn messages(
+    request: &Request,
+    in_place: bool,
+    left_out: &LeftOut,
+    prefix: &mut Prefix,
+) -> Result<Vec<Value>, LlmError> {
     let mut out: Vec<Value> = Vec::new();
     let mut open: Option<Turn> = None;
     let mut is_leading = true;
     // Instructions after an answer wait for the user's turn that they follow.
     let mut waiting: Vec<Value> = Vec::new();
     // A conversation begins with the user.
-    let first = request.messages.iter().find(|message| message.role != Role::System);
-    if first.is_some_and(|message| message.role == Role::Assistant) {
+    let mut kept = request.messages.iter().enumerate().filter(|(i, _)| !left_out.holds(*i));
+    let first = kept.find(|(_, message)| message.role != Role::System);
+    if first.is_some_and(|(_, message)| message.role == Role::Assistant) {
         let blocks = vec![json!({ "type": "text", "text": draft::LEFT_OUT })];
         open = Some(Turn { blocks, ..Turn::default() });
     }
     for (i, message) in request.messages.iter().enumerate() {
         let added = || request.tools_added_after(i + 1).map(addition);
+        if left_out.holds(i) {
+            waiting.extend(added());
+            continue;
+        }
         if message.role == Role::System {
             let said = (in_place && !is_leading).then(|| text_block(&draft::instructions(request, message)));
             let blocks = said.flatten().into_iter().chain(added());

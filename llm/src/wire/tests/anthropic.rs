@@ -407,7 +407,7 @@ fn sources_provider_tools_and_details_of_an_answer_are_kept() {
         { "type": "message", "input_tokens": 10, "output_tokens": 5 },
         { "type": "advisor_message", "model": "m-2", "input_tokens": 50, "output_tokens": 7, "cache_read_input_tokens": 3 },
     ]);
-    let whole = json!({ "id": "msg_1", "model": "m-1", "content": content, "stop_reason": "refusal", "stop_sequence": "END",
+    let whole = json!({ "id": "msg_1", "model": "m-1", "content": content, "stop_reason": "end_turn", "stop_sequence": "END",
         "stop_details": stop_details, "container": container, "context_management": context, "input_transformations": dropped,
         "usage": { "input_tokens": 10, "cache_creation_input_tokens": 3, "cache_read_input_tokens": 0, "cache_creation": written,
             "output_tokens": 5, "output_tokens_details": { "thinking_tokens": 1 }, "service_tier": "standard",
@@ -440,7 +440,7 @@ fn sources_provider_tools_and_details_of_an_answer_are_kept() {
         streamed.push(json!({ "type": "content_block_stop", "index": index }));
     }
     streamed.push(json!({ "type": "message_delta",
-        "delta": { "stop_reason": "refusal", "stop_sequence": "END", "stop_details": stop_details, "container": container },
+        "delta": { "stop_reason": "end_turn", "stop_sequence": "END", "stop_details": stop_details, "container": container },
         "context_management": context,
         "usage": { "input_tokens": 10, "cache_creation_input_tokens": 3, "cache_read_input_tokens": 0, "output_tokens": 5,
             "output_tokens_details": { "thinking_tokens": 1 }, "server_tool_use": { "web_search_requests": 1 }, "iterations": iterations } }));
@@ -452,8 +452,8 @@ fn sources_provider_tools_and_details_of_an_answer_are_kept() {
         expect![[r#"
         {
           "text": "It is blue.",
-          "finish_reason": "refusal",
-          "finish_reason_raw": "refusal",
+          "finish_reason": "stop",
+          "finish_reason_raw": "end_turn",
           "usage": {
             "input_tokens": 166,
             "output_tokens": 42,
