@@ -183,10 +183,17 @@ impl<'a> Reading<'a> {
     /// Reads the body of an answer that was requested in pieces and came in one: as JSON, or as a JSON list of the
     /// would-be events.
     fn unstreamed(mut self, body: &[u8], listener: &mut dyn Listener) -> Result<Response, LlmError> {
-        match json_text::read::<Value>(body) {
+        let marked = std::str::from_utf8(body).ok().and_then(pairs::marked);
+        match json_text::read::<Value>(marked.as_deref().map_or(body, str::as_bytes)) {
             Ok(Value::Array(list)) if !list.first().is_some_and(fault::is_error) => {
-                for value in list {
+                for mut value in list {
+                    if marked.is_some() {
+                        self.pairs.mend_marked(&mut value, "");
+                    }
                     let event = Event { name: String::new(), data: value.to_string() };
+                    self.assembler.event(&event, listener)?;
+                }
+                for event in self.pairs.finish() {
                     self.assembler.event(&event, listener)?;
                 }
                 self.assembler.finish()

@@ -57,7 +57,7 @@ impl Pairs {
         if self.held.is_empty() && !event.data.contains("\\u") {
             return Cow::Borrowed(event);
         }
-        let marked = json_text::with_halves(&event.data, |digits| format!("\\ufdd0{digits}"));
+        let marked = marked(&event.data);
         if self.held.is_empty() && marked.is_none() {
             return Cow::Borrowed(event);
         }
@@ -65,23 +65,29 @@ impl Pairs {
             let mended = json_text::mended(event.data.as_bytes());
             return mended.map_or(Cow::Borrowed(event), |data| Cow::Owned(Event { data, ..event.clone() }));
         };
+        let has_joined = self.mend_marked(&mut value, &event.name);
+        if marked.is_none() && !has_joined {
+            return Cow::Borrowed(event);
+        }
+        Cow::Owned(Event { data: value.to_string(), ..event.clone() })
+    }
+
+    /// Takes the halves out of an event that was read from [`marked`] text. Returns whether one was joined that was held.
+    pub(super) fn mend_marked(&mut self, event: &mut Value, name: &str) -> bool {
         let is_of_arguments =
-            value.get("type").and_then(Value::as_str).is_some_and(|kind| kind.contains("_arguments."));
+            event.get("type").and_then(Value::as_str).is_some_and(|kind| kind.contains("_arguments."));
         let mut has_joined = false;
-        each_text("", &mut value, &|place| place, &mut |path, text, place| {
+        each_text("", event, &|place| place, &mut |path, text, place| {
             if JSON_TEXTS.contains(&path) || path == "delta" && is_of_arguments {
                 *text = unmarked(text, |digits| format!("\\u{digits}"));
                 return;
             }
             if TEXTS.contains(&path) {
-                has_joined |= self.join(text, place, &event.name);
+                has_joined |= self.join(text, place, name);
             }
             *text = unmarked(text, |_| char::REPLACEMENT_CHARACTER.to_string());
         });
-        if marked.is_none() && !has_joined {
-            return Cow::Borrowed(event);
-        }
-        Cow::Owned(Event { data: value.to_string(), ..event.clone() })
+        has_joined
     }
 
     /// Puts the half that is held before the next piece of its text, and holds the one at the end of the piece. Returns
@@ -115,6 +121,11 @@ impl Pairs {
             Event { name, data: place.to_string() }
         })
     }
+}
+
+/// The JSON text with a mark before the digits of each half; `None` if there is no half.
+pub(super) fn marked(text: &str) -> Option<String> {
+    json_text::with_halves(text, |digits| format!("\\ufdd0{digits}"))
 }
 
 /// The digits of a half.

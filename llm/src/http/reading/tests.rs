@@ -196,6 +196,22 @@ fn half_of_a_surrogate_pair_is_read_in_every_protocol() {
     }
 }
 
+#[test]
+fn halves_are_joined_over_the_items_of_a_list() {
+    let (_, wire) = wires().into_iter().find(|(name, _)| *name == "gemini").unwrap();
+    for (texts, expected) in [
+        (&["head ", r"\ud83d", r"\ude00 tail"][..], "head 😀 tail"),
+        (&["head ", r"\ud83d", " tail"], "head \u{fffd} tail"),
+        (&["head tail", r"\ud83d"], "head tail\u{fffd}"),
+    ] {
+        let piece = |text: &&str| format!(r#"{{"candidates":[{{"content":{{"parts":[{{"text":"{text}"}}]}}}}]}}"#);
+        let pieces: Vec<_> = texts.iter().map(piece).collect();
+        let list = format!(r#"[{},{{"candidates":[{{"finishReason":"STOP"}}]}}]"#, pieces.join(","));
+        let (result, _) = read("gemini", &*wire, &[list.as_bytes()], &HttpLimits::default());
+        assert_eq!(result.unwrap().text(), expected, "{texts:?}");
+    }
+}
+
 /// The answer to these events, in the protocol of this name.
 fn answer_of(name: &str, events: &[&str]) -> Response {
     let (_, wire) = wires().into_iter().find(|(known, _)| *known == name).unwrap();

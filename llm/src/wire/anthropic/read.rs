@@ -67,7 +67,9 @@ impl Envelope {
             Some("end_turn" | "stop_sequence") | None => FinishReason::Stop,
             Some("max_tokens" | "model_context_window_exceeded") => FinishReason::Length,
             Some("refusal") => FinishReason::Refusal,
-            Some("pause_turn") => FinishReason::Pause,
+            // The next request goes on after a summary, as it does after a pause.
+            // <https://platform.claude.com/docs/en/build-with-claude/compaction>
+            Some("pause_turn" | "compaction") => FinishReason::Pause,
             Some(_) => FinishReason::Other,
         };
         if finish == FinishReason::Refusal {

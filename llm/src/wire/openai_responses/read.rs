@@ -40,6 +40,7 @@ pub(super) fn answer(body: &Value, items: &[Value], cx: AnswerContext) -> Result
     let output = if output.is_empty() { items } else { output };
     let mut content = Vec::new();
     output.iter().for_each(|item| push_item_of_answer(item, &mut content));
+    let waits_for = waits_for(output, &content);
     let has_calls = content.iter().any(|part| matches!(part, Part::ToolCall(_)));
     let reason = json::text(json::object(body, "incomplete_details"), "reason");
     let finish = match (status, reason) {
@@ -47,10 +48,10 @@ pub(super) fn answer(body: &Value, items: &[Value], cx: AnswerContext) -> Result
         (Some("incomplete"), _) => FinishReason::Length,
         (Some("completed") | None, _) if output.iter().any(is_cut) => FinishReason::Length,
         (Some("completed") | None, _) if has_calls => FinishReason::ToolCalls,
-        (Some("completed") | None, _) => FinishReason::Stop,
-        (Some(_), _) => FinishReason::Other,
+        (Some("completed") | None, _) if waits_for.is_none() => FinishReason::Stop,
+        (Some(_) | None, _) => FinishReason::Other,
     };
-    let raw = reason.or(status).map(str::to_owned);
+    let raw = reason.or(waits_for).or(status).map(str::to_owned);
     let mut details = Details::default();
     for name in ["input_transformations", "prompt_cache_diagnostics"] {
         details.put(name, body.get(name));
@@ -70,6 +71,15 @@ pub(super) fn answer(body: &Value, items: &[Value], cx: AnswerContext) -> Result
             cx,
         )
     })
+}
+
+/// The type of the item for which an answer waits that says nothing, such as `mcp_approval_request`.
+fn waits_for<'a>(output: &'a [Value], content: &[Part]) -> Option<&'a str> {
+    let says =
+        |part: &Part| matches!(part, Part::Text { .. } | Part::Refusal { .. } | Part::ToolCall(_) | Part::Image(_));
+    let is_open = |part: &Part| matches!(part, Part::ProviderTool(tool) if tool.step == ProviderToolStep::Call);
+    let waits = content.last().is_some_and(is_open) && !content.iter().any(says);
+    waits.then(|| json::text(output.last()?, "type"))?
 }
 
 pub(crate) fn push_item_of_answer(item: &Value, content: &mut Vec<Part>) {

@@ -668,6 +668,7 @@ fn finish_reasons_are_mapped() {
         ("max_tokens", "length"),
         ("refusal", "refusal"),
         ("pause_turn", "pause"),
+        ("compaction", "pause"),
         ("odd", "other"),
     ] {
         let whole = format!(r#"{{"content":[],"stop_reason":"{word}"}}"#);

@@ -667,3 +667,19 @@ fn empty_prompt_is_sent_as_an_empty_text() {
         assert_eq!(body["input"], serde_json::json!([{ "role": "user", "content": "" }]));
     }
 }
+
+#[test]
+fn answer_that_waits_for_an_approval_is_named() {
+    let read = |output: Value| {
+        let answer = json!({ "status": "completed", "output": output }).to_string();
+        let cx = AnswerContext::new("p", 0);
+        let response =
+            Reading::new(&responses(), cx, &HttpLimits::default()).whole(answer.as_bytes(), &mut ()).unwrap();
+        (response.finish_reason, response.finish_reason_raw, response.message.content.len())
+    };
+    let ask =
+        json!({ "type": "mcp_approval_request", "id": "a", "name": "rm", "server_label": "s", "arguments": "{}" });
+    let text = json!({ "type": "message", "content": [{ "type": "output_text", "text": "May I?" }] });
+    assert_eq!(read(json!([ask])), (FinishReason::Other, Some("mcp_approval_request".into()), 1));
+    assert_eq!(read(json!([ask, text])), (FinishReason::Stop, Some("completed".into()), 2));
+}
