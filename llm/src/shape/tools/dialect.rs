@@ -3,6 +3,8 @@
 
 use serde_json::{Map, Value, json};
 
+mod references;
+
 /// Returns the schema in the present dialect, with the keywords that OpenAI wants in every list (`array schema missing
 /// items`). It takes the same arguments. Old forms that say what the new dialect cannot stay as they are.
 ///
@@ -10,29 +12,37 @@ use serde_json::{Map, Value, json};
 /// A sentence that says what is no schema.
 pub(super) fn rewritten(schema: &Value, is_googles: bool) -> Result<Value, String> {
     let mut out = schema.clone();
-    let own = schema.get("$id").or_else(|| schema.get("id")).and_then(Value::as_str).unwrap_or_default();
-    let mut walk = Walk { own: own.trim_end_matches('#'), is_googles, references: Vec::new() };
-    walk.schema(&mut out)?;
-    for to in walk.references {
-        // An anchor is not looked for, nor is a name with `%`.
-        let place = to.strip_prefix('#').filter(|place| place.starts_with('/') && !place.contains('%'));
-        if place.is_some_and(|place| out.pointer(place).is_none()) {
-            return Err(format!("its schema refers to `{to}`, which is not in it"));
-        }
-    }
+    Walk { is_googles }.schema(&mut out)?;
+    references::resolve(&mut out)?;
     Ok(out)
 }
 
-struct Walk<'a> {
-    /// The schema's own id; empty if it has none.
-    own: &'a str,
+/// The keywords whose value has schemas by name, in a list, or is one. A name in `dependencies` may have a list of names.
+const NAMED: [&str; 6] =
+    ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"];
+const LISTS: [&str; 4] = ["allOf", "anyOf", "oneOf", "prefixItems"];
+const SINGLE: [&str; 12] = [
+    "items",
+    "additionalProperties",
+    "additionalItems",
+    "contains",
+    "contentSchema",
+    "if",
+    "then",
+    "else",
+    "not",
+    "propertyNames",
+    "unevaluatedItems",
+    "unevaluatedProperties",
+];
+
+struct Walk {
     /// Whether the names of types may be in capitals.
     is_googles: bool,
-    references: Vec<String>,
 }
 
-impl Walk<'_> {
-    fn schema(&mut self, schema: &mut Value) -> Result<(), String> {
+impl Walk {
+    fn schema(&self, schema: &mut Value) -> Result<(), String> {
         let entries = match schema {
             Value::Object(entries) => entries,
             Value::Bool(_) => return Ok(()),
@@ -53,52 +63,24 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn keyword(&mut self, key: &str, value: &mut Value) -> Result<(), String> {
+    fn keyword(&self, key: &str, value: &mut Value) -> Result<(), String> {
         if !is_valid(key, value) {
             return Err(format!("`{key}` in its schema is not valid"));
         }
         match (key, value) {
-            ("$ref", Value::String(to)) => {
-                let place = to.strip_prefix(self.own).filter(|_| !self.own.is_empty());
-                if let Some(place) = place.filter(|place| place.is_empty() || place.starts_with('#')) {
-                    *to = format!("#{}", place.trim_start_matches('#'));
-                }
-                if !to.starts_with('#') {
-                    return Err(format!("its schema refers to `{to}`, which is not in it"));
-                }
-                self.references.push(to.clone());
-                Ok(())
-            }
             ("type", value) => match names(value).find(|name| !self.is_type(name)) {
                 Some(word) => Err(format!("`{word}` in its schema is no type")),
                 None => Ok(()),
             },
-            (
-                "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas",
-                Value::Object(named),
-            ) => named.values_mut().try_for_each(|inner| self.schema(inner)),
-            ("allOf" | "anyOf" | "oneOf" | "prefixItems", Value::Array(list)) => {
+            // A list names the properties that have to be there, too.
+            (key, Value::Object(named)) if NAMED.contains(&key) => {
+                let is_schema = |inner: &&mut Value| key != "dependencies" || !inner.is_array();
+                named.values_mut().filter(is_schema).try_for_each(|inner| self.schema(inner))
+            }
+            (key, Value::Array(list)) if LISTS.contains(&key) => {
                 list.iter_mut().try_for_each(|inner| self.schema(inner))
             }
-            // A list names the properties that have to be there, too.
-            ("dependencies", Value::Object(named)) => {
-                named.values_mut().filter(|inner| !inner.is_array()).try_for_each(|inner| self.schema(inner))
-            }
-            (
-                "items"
-                | "additionalProperties"
-                | "additionalItems"
-                | "contains"
-                | "contentSchema"
-                | "if"
-                | "then"
-                | "else"
-                | "not"
-                | "propertyNames"
-                | "unevaluatedItems"
-                | "unevaluatedProperties",
-                value,
-            ) => self.schema(value),
+            (key, value) if SINGLE.contains(&key) => self.schema(value),
             _ => Ok(()),
         }
     }

@@ -82,6 +82,27 @@ fn reference_to_the_own_id_stays_within_the_schema() {
 }
 
 #[test]
+fn reference_to_an_id_within_the_schema_is_its_place() {
+    let mut seen = String::new();
+    for schema in [
+        json!({ "$id": "https://a.b/c/tool.json", "properties": { "x": { "$ref": "item.json" }, "y": { "$ref": "/c/item.json#/$defs/n" } },
+            "$defs": { "it": { "$id": "item.json", "properties": { "n": { "$ref": "#/$defs/n" } }, "$defs": { "n": { "type": "number" } } } } }),
+        json!({ "properties": { "x": { "$ref": "urn:item" } }, "$defs": { "a/b": { "$id": "urn:item", "items": { "$ref": "#" } } } }),
+        json!({ "properties": { "x": { "$ref": "#item" }, "y": { "$ref": "#old" } },
+            "definitions": { "i": { "$anchor": "item", "type": "string" }, "o": { "$id": "#old", "type": "number" } } }),
+        json!({ "properties": { "$id": { "type": "string" }, "x": { "$ref": "item.json" } }, "const": { "$id": "item.json" } }),
+    ] {
+        seen += &format!("{}\n", shown(&schema));
+    }
+    expect![[r##"
+        {"$id":"https://a.b/c/tool.json","properties":{"x":{"$ref":"#/$defs/it"},"y":{"$ref":"#/$defs/it/$defs/n"}},"$defs":{"it":{"properties":{"n":{"$ref":"#/$defs/it/$defs/n"}},"$defs":{"n":{"type":"number"}}}}}
+        {"properties":{"x":{"$ref":"#/$defs/a~1b"}},"$defs":{"a/b":{"items":{"$ref":"#/$defs/a~1b"}}}}
+        {"properties":{"x":{"$ref":"#/definitions/i"},"y":{"$ref":"#/definitions/o"}},"definitions":{"i":{"$anchor":"item","type":"string"},"o":{"type":"number"}}}
+        its schema refers to `item.json`, which is not in it
+    "##]].assert_eq(&seen);
+}
+
+#[test]
 fn pattern_of_any_dialect_is_taken() {
     for pattern in ["", "^[\\w-.]+$", "a{2,}?", "(?=a)(?<n>b)\\k<n>", "[^]]", "[(*]", "a*?", "\\(", "a|b"] {
         assert!(is_pattern(pattern), "{pattern}");
