@@ -42,7 +42,7 @@ impl Wire for OpenaiResponses {
     }
 
     fn build(&self, request: &Request) -> Result<Built, LlmError> {
-        Ok(write::body(self, request).into())
+        Ok(write::build(self, request))
     }
 
     fn answer(&self, body: &Value, cx: AnswerContext) -> Result<Response, LlmError> {

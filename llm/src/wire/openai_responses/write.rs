@@ -1,5 +1,6 @@
 //! A neutral request in the words of Responses.
 
+use rethread_events::event::RequestChange;
 use rethread_events::message::{Media, Message, Part, ProviderTool, Reasoning, Role, ToolChoice, ToolResult, ToolSpec};
 use serde_json::{Map, Value, json};
 
@@ -7,9 +8,9 @@ use super::{NAME, OpenaiResponses};
 use crate::models::{Known, ModelFacts, SystemMessages};
 use crate::request::{Request, ResponseFormat};
 use crate::wire::openai_chat::write::{cache, known_effort};
-use crate::wire::{draft, merge_extra, subset};
+use crate::wire::{Built, draft, merge_extra, subset};
 
-pub(super) fn body(wire: &OpenaiResponses, request: &Request) -> Value {
+pub(super) fn build(wire: &OpenaiResponses, request: &Request) -> Built {
     let mut body = Map::new();
     body.insert("model".into(), request.model.as_str().into());
     let known = wire.models.of(&request.model);
@@ -18,6 +19,7 @@ pub(super) fn body(wire: &OpenaiResponses, request: &Request) -> Value {
     let leading = request.messages.iter().take_while(|m| m.role == Role::System).count();
     let instructions: Vec<String> = request.messages.iter().take(leading).map(|m| m.joined_text()).collect();
     let mut input = Vec::with_capacity(request.messages.len() + 1 - leading);
+    let mut n_thoughts_left_out = 0;
     if !instructions.is_empty() {
         let text = instructions.join("\n\n");
         if facts.system_messages == Some(SystemMessages::Anywhere) {
@@ -32,7 +34,7 @@ pub(super) fn body(wire: &OpenaiResponses, request: &Request) -> Value {
         if message.role == Role::System {
             input.push(json!({ "role": "developer", "content": draft::instructions(request, message) }));
         } else {
-            push_message(message, stores, &mut input);
+            n_thoughts_left_out += push_message(message, stores, &mut input);
         }
         let added: Vec<Value> = request.tools_added_after(i + 1).map(|spec| tool(facts, spec)).collect();
         if !added.is_empty() {
@@ -50,7 +52,14 @@ pub(super) fn body(wire: &OpenaiResponses, request: &Request) -> Value {
         body.insert("store".into(), false.into());
     }
     merge_extra(&mut body, &request.extra);
-    Value::Object(body)
+    let changes = without_what_followed(n_thoughts_left_out).into_iter().collect();
+    Built { changes, ..Value::Object(body).into() }
+}
+
+/// What is said of thoughts that are left out: what they led to was filtered out of the conversation.
+fn without_what_followed(n: u64) -> Option<RequestChange> {
+    let why = "what they led to is no longer in the conversation, and the provider refuses thoughts without it";
+    (n > 0).then(|| RequestChange { n: Some(n), ..RequestChange::new("thoughts", why) })
 }
 
 /// Whether the provider stores the answer. The log has everything: prompts and answers do not stay at the provider unasked.
@@ -165,7 +174,8 @@ fn format(format: &ResponseFormat) -> Option<Value> {
     }
 }
 
-fn push_message(message: &Message, stores: bool, input: &mut Vec<Value>) {
+/// Adds the items of a message, and returns how many thoughts of it are left out.
+fn push_message(message: &Message, stores: bool, input: &mut Vec<Value>) -> u64 {
     match message.role {
         Role::System => {
             input.push(json!({ "role": "developer", "content": message.joined_text() }));
@@ -189,8 +199,9 @@ fn push_message(message: &Message, stores: bool, input: &mut Vec<Value>) {
                 content => input.push(json!({ "role": "user", "content": content })),
             }
         }
-        Role::Assistant => push_answer(message, stores, input),
+        Role::Assistant => return push_answer(message, stores, input),
     }
+    0
 }
 
 /// An answer goes back as the items it came in. A reasoning item must be followed by the item it led to: one that
@@ -257,13 +268,14 @@ impl<'a> Answer<'a> {
     }
 }
 
-fn push_answer(message: &Message, stores: bool, input: &mut Vec<Value>) {
+fn push_answer(message: &Message, stores: bool, input: &mut Vec<Value>) -> u64 {
     let mut answer = Answer { stores, ..Answer::default() };
     for part in &message.content {
         answer.part(part);
     }
     answer.end_message();
     input.append(&mut answer.items);
+    answer.waiting.len() as u64
 }
 
 fn reasoning(thought: &Reasoning, stores: bool) -> Option<Value> {

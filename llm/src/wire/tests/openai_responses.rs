@@ -683,3 +683,19 @@ fn answer_that_waits_for_an_approval_is_named() {
     assert_eq!(read(json!([ask])), (FinishReason::Other, Some("mcp_approval_request".into()), 1));
     assert_eq!(read(json!([ask, text])), (FinishReason::Stop, Some("completed".into()), 2));
 }
+
+#[test]
+fn thought_whose_call_was_filtered_out_is_counted() {
+    let thought = json!({ "type": "reasoning", "id": "rs_1", "encrypted": "E", "provider": "openai_responses" });
+    let call = json!({ "type": "tool_call", "id": "c", "name": "f" });
+    let changes = |content: Value| {
+        let messages = json!([{ "role": "user", "content": "hi" }, { "role": "assistant", "content": content }]);
+        let request = serde_json::from_value(json!({ "model": "gpt-6-sol", "messages": messages })).unwrap();
+        let built = responses().build(&request).unwrap();
+        built.changes.into_iter().map(|change| (change.what, change.n)).collect::<Vec<_>>()
+    };
+    assert_eq!(changes(json!([thought])), [("thoughts".to_owned(), Some(1))]);
+    assert_eq!(changes(json!([thought, call])), []);
+    let foreign = json!({ "type": "reasoning", "text": "Hm.", "signature": "S", "provider": "anthropic" });
+    assert_eq!(changes(json!([foreign])), []);
+}
