@@ -31,7 +31,8 @@ pub(crate) fn shape(known: &Known, provider: Provider, request: &mut Request) ->
         changes.push(RequestChange::new(refused.field, refused.why));
     }
     let today = jiff::Zoned::now().date();
-    let about_model = [known.ends_soon(&request.model, today), known.is_assumed(&request.model)];
+    let model = &request.model;
+    let about_model = [known.is_absent(provider, model), known.ends_soon(model, today), known.is_assumed(model)];
     changes.extend(about_model.into_iter().flatten().map(|why| RequestChange::new("model", why)));
     check_prefill(&known.facts, provider, request)?;
     bound(known, provider, request, &mut changes);

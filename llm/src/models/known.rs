@@ -155,7 +155,7 @@ fn present_default(provider: Provider, address: Address, model: &str) -> ModelFa
                 sampling: Some(if reasons && !compatible { Sampling::Never } else { Sampling::Always }),
                 thinking: Some(if reasons { Thinking::Effort } else { Thinking::None }),
                 stop: (reasons && !compatible).then_some(false),
-                verbosity: (!reasons).then_some(false),
+                verbosity: is_of_older_family(name).then_some(false),
                 // A gateway may know how to ask the model.
                 chat_completions: Some(if reasons && address != Address::Other {
                     ChatCompletions::NoTools

@@ -93,6 +93,11 @@ fn unknown_name_has_the_facts_of_a_present_model() {
         (known.facts.reasons(), known.facts.sampling, known.is_assumed(model).is_some())
     };
     let azure = Address::Provider("azure");
+    let takes_verbosity = |provider, model: &str| {
+        let profile = Profile::new(provider, model);
+        KnownModels::new(&profile, azure, ModelTable::built_in()).of(model).facts.verbosity != Some(false)
+    };
+    assert!(takes_verbosity(Provider::OpenaiChat, "prod-chat") && !takes_verbosity(Provider::OpenaiChat, "gpt-4.9"));
     let present = (Some(true), Some(Sampling::Never), true);
     assert_eq!(known(Provider::OpenaiResponses, azure, "prod-chat"), present);
     assert_eq!(known(Provider::Gemini, Address::Provider("gemini"), "tunedModels/prod"), present);

@@ -28,6 +28,12 @@ impl Known {
         Some(format!("`{model}` {word} on {ends}: {successor}"))
     }
 
+    /// Returns that the protocol does not have the model.
+    pub fn is_absent(&self, provider: Provider, model: &str) -> Option<String> {
+        let is_absent = provider == Provider::OpenaiChat && self.facts.chat_completions == Some(ChatCompletions::None);
+        is_absent.then(|| format!("Chat Completions does not have `{model}`: use the provider `openai`"))
+    }
+
     /// Returns that the model is unknown, if its provider's present models are taken for it.
     pub fn is_assumed(&self, model: &str) -> Option<String> {
         let is_assumed = !self.is_listed && self.facts.sampling.is_some();
@@ -52,10 +58,7 @@ impl Profiles {
         let known = self.known(profile).of("");
         let mut request = Request { tools: vec![sample_tool()].into(), ..Request::default() };
         resolved.apply(&mut request);
-        let is_absent =
-            resolved.provider == Provider::OpenaiChat && known.facts.chat_completions == Some(ChatCompletions::None);
-        let absent = || format!("Chat Completions does not have `{}`: use the provider `openai`", resolved.model);
-        let mut advice: Vec<String> = is_absent.then(absent).into_iter().collect();
+        let mut advice: Vec<String> = known.is_absent(resolved.provider, &resolved.model).into_iter().collect();
         let refused = refused(&known, resolved.provider, &request).into_iter();
         advice.extend(refused.map(|Refused { field, why, .. }| format!("`{field}` is left out of requests: {why}")));
         advice.extend(known.ends_soon(&resolved.model, today));

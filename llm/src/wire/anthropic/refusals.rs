@@ -63,8 +63,7 @@ impl LeftOut {
 
     pub(super) fn change(&self) -> Option<RequestChange> {
         let why = "the provider refused them, and refuses every request that holds them and what they answer";
-        (self.n_answers > 0)
-            .then(|| RequestChange { n: Some(self.n_answers), ..RequestChange::new("refused answers", why) })
+        (self.n_answers > 0).then(|| RequestChange { n: Some(self.n_answers), ..RequestChange::new("refusals", why) })
     }
 }
 

@@ -728,3 +728,13 @@ fn blank_texts_are_not_sent_and_an_empty_prompt_is_refused() {
             .assert_eq(&refused.unwrap_err());
     }
 }
+
+#[test]
+fn answer_with_thoughts_is_no_longer_than_the_model_writes() {
+    let max_tokens = |budget: i64| {
+        let reasoning = serde_json::json!({ "budget_tokens": budget });
+        let request = serde_json::json!({ "model": "claude-sonnet-4-5", "messages": [], "reasoning": reasoning });
+        anthropic().body(&serde_json::from_value(request).unwrap()).unwrap()["max_tokens"].as_u64()
+    };
+    assert_eq!((max_tokens(2_048), max_tokens(63_999)), (Some(6_144), Some(64_000)));
+}

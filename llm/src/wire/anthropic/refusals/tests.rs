@@ -39,26 +39,26 @@ fn refused_answer_is_left_out_with_what_it_answers() {
         json!([user("bad"), { "role": "system", "content": "Be brief." }, refused, user("other")]),
         json!([user("bad"), refused]),
     ] {
-        seen += &format!("# \n{}", sent(messages));
+        seen += &format!("#\n{}", sent(messages));
     }
     expect![[r#"
-        # 
+        #
         user: first
         assistant: fine
         user: other
-        refused answers Some(1)
-        # 
+        refusals Some(1)
+        #
         user: other
-        refused answers Some(1)
-        # 
+        refusals Some(1)
+        #
         user: task | other
-        refused answers Some(1)
-        # 
+        refusals Some(1)
+        #
         user: other
-        refused answers Some(1)
-        # 
+        refusals Some(1)
+        #
         user: bad
-        refused answers Some(1)
+        refusals Some(1)
     "#]]
     .assert_eq(&seen);
 }
