@@ -10,7 +10,6 @@ mod media;
 mod refused;
 mod tools;
 
-pub(crate) use media::audio_format;
 pub use refused::{Refused, refused};
 pub(crate) use tools::restore;
 

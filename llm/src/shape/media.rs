@@ -9,6 +9,7 @@ use rethread_events::thread::Messages;
 use crate::models::{Known, ModelFacts};
 use crate::provider::Provider;
 use crate::request::Request;
+use crate::wire::draft;
 
 #[cfg(test)]
 mod tests;
@@ -118,7 +119,7 @@ fn takes(known: &Known, provider: Provider, part: &Part, media: &Media) -> bool 
         }
         // A recording is part of the request, never fetched.
         (Provider::OpenaiChat | Provider::GeminiOpenai, Part::Audio(_)) => {
-            media.data.is_some() && (!known.is_of_openai || is(&|kind| audio_format(kind).is_some()))
+            media.data.is_some() && (!known.is_of_openai || is(&|kind| draft::audio_format(kind).is_some()))
         }
         // <https://ai.google.dev/gemini-api/docs/image-understanding>, and google/adk-python#5694 for GIF and AVIF.
         (Provider::Gemini, Part::Image(_)) => is(&|kind| {
@@ -131,14 +132,5 @@ fn takes(known: &Known, provider: Provider, part: &Part, media: &Media) -> bool 
             !is_svg && !is_other
         }),
         _ => true,
-    }
-}
-
-/// The word of Chat Completions for a kind of recording.
-pub(crate) fn audio_format(kind: &str) -> Option<&'static str> {
-    match kind {
-        "audio/wav" | "audio/wave" | "audio/x-wav" | "audio/vnd.wave" => Some("wav"),
-        "audio/mpeg" | "audio/mp3" => Some("mp3"),
-        _ => None,
     }
 }

@@ -244,3 +244,12 @@ pub(crate) fn url(media: &Media, default_type: &str) -> Option<String> {
         (None, None) => None,
     }
 }
+
+/// The word of Chat Completions for a kind of recording.
+pub(crate) fn audio_format(kind: &str) -> Option<&'static str> {
+    match kind {
+        "audio/wav" | "audio/wave" | "audio/x-wav" | "audio/vnd.wave" => Some("wav"),
+        "audio/mpeg" | "audio/mp3" => Some("mp3"),
+        _ => None,
+    }
+}

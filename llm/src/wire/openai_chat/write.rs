@@ -336,7 +336,7 @@ fn content_of(parts: &[&Part]) -> Value {
 
 fn audio(media: &Media) -> Option<Value> {
     let data = media.data.as_deref()?;
-    let format = media.media_type.as_deref().and_then(crate::shape::audio_format).unwrap_or("wav");
+    let format = media.media_type.as_deref().and_then(draft::audio_format).unwrap_or("wav");
     Some(json!({ "type": "input_audio", "input_audio": { "data": data, "format": format } }))
 }
 

@@ -12,6 +12,10 @@ use super::{LISTS, NAMED, SINGLE};
 /// # Errors
 /// A sentence that names a reference which leads nowhere.
 pub(super) fn resolve(schema: &mut Value) -> Result<(), String> {
+    // Most schemas have neither, and every call walks through those of all its tools.
+    if !mentions(schema) {
+        return Ok(());
+    }
     let mut places = Places::default();
     places.collect(schema, "", "#");
     let mut found = Vec::new();
@@ -24,6 +28,17 @@ pub(super) fn resolve(schema: &mut Value) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Whether it has a reference or an id anywhere.
+fn mentions(value: &Value) -> bool {
+    match value {
+        Value::Object(entries) => {
+            entries.contains_key("$ref") || entries.contains_key("$id") || entries.values().any(mentions)
+        }
+        Value::Array(values) => values.iter().any(mentions),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
 }
 
 fn nowhere(to: &str) -> String {
