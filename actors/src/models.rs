@@ -150,9 +150,9 @@ impl Models {
     }
 
     /// Returns the model's name, if it has one.
-    pub(crate) fn name_of(&self, choice: &ModelChoice) -> String {
+    pub(crate) fn name_of<'a>(&'a self, choice: &'a ModelChoice) -> &'a str {
         let profile = choice.profile.as_ref().and_then(|profile| self.profiles.get(profile.as_str()).ok());
-        profile.map(|profile| profile.model.clone()).or_else(|| choice.model.clone()).unwrap_or_default()
+        profile.map(|profile| profile.model.as_str()).or(choice.model.as_deref()).unwrap_or_default()
     }
 
     /// Returns whether a person answers for the model.
@@ -275,6 +275,11 @@ pub fn refused_by(profiles: &Profiles, named: NamedModel<'_>, node: &LlmNode) ->
         parallel_tool_calls: node.parallel_tool_calls,
         temperature: node.temperature,
         top_p: node.top_p,
+        seed: node.seed,
+        stop: node.stop.clone(),
+        max_tokens: node.max_tokens,
+        service_tier: node.service_tier.clone(),
+        verbosity: node.verbosity.clone(),
         reasoning: node.reasoning.clone(),
         ..Request::new(named.model.unwrap_or_default(), Vec::new())
     };

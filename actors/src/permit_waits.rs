@@ -11,6 +11,7 @@ use rethread_events::thread::{PermitObserver, PermitWait, Permits};
 use tokio_util::sync::DropGuard;
 
 use crate::clock::millis;
+use crate::port::Mailbox;
 
 /// A call that waits for a concurrency permit.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,8 +81,8 @@ impl WaitPlace {
 /// The waits of one attempt at a call.
 pub(crate) struct PermitWaits {
     place: WaitPlace,
-    /// Called when a wait ends, so that the deadline of the call is known again.
-    ended: Box<dyn Fn() + Send + Sync>,
+    /// Notified when a wait ends.
+    thread: Arc<dyn Mailbox>,
     waits: Mutex<Waits>,
 }
 
@@ -94,8 +95,8 @@ struct Waits {
 }
 
 impl PermitWaits {
-    pub(crate) fn new(place: WaitPlace, ended: impl Fn() + Send + Sync + 'static) -> Arc<Self> {
-        Arc::new(Self { place, ended: Box::new(ended), waits: Mutex::default() })
+    pub(crate) fn new(place: WaitPlace, thread: Arc<dyn Mailbox>) -> Arc<Self> {
+        Arc::new(Self { place, thread, waits: Mutex::default() })
     }
 }
 
@@ -123,7 +124,7 @@ impl PermitObserver for PermitWaits {
         waits.ended += since.elapsed();
         self.place.end();
         drop(waits);
-        (self.ended)();
+        self.thread.permit_granted();
     }
 
     fn waited_ms(&self) -> u64 {

@@ -12,9 +12,9 @@ use rethread_events::ids::ThreadId;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use self::live::Phase;
-use self::messages::{Begin, CheckIdle, Halt, NextStep, Passivate, PermitGranted, Tell};
+use self::messages::{Begin, CheckIdle, Halt, NextStep, Passivate, Tell};
 use crate::error::RuntimeError;
-use crate::port::Report;
+use crate::port::{PermitGranted, Report};
 use crate::recent_ends::Deletions;
 use crate::registry::ThreadRegistry;
 use crate::run_durations::RunDurations;

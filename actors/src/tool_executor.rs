@@ -24,14 +24,12 @@ use crate::permit_waits::PermitWaits;
 use crate::port::Port;
 use crate::services::Services;
 use crate::spans::CallSpan;
-use crate::tool_asks::{AskForTool, ToolAsks};
+use crate::tool_asks::ToolAsks;
 
 /// Runs a tool once, for a recorded TOOL_EXECUTION_REQUEST. TOOL_EXECUTION_COMPLETED or TOOL_EXECUTION_FAILED goes to
 /// the port, unless the call was cancelled.
 pub(crate) struct CallTool {
     pub(crate) port: Port,
-    /// Receives the tool's questions to people.
-    pub(crate) asks: Recipient<AskForTool>,
     pub(crate) thread: ThreadId,
     pub(crate) run: RunId,
     pub(crate) request: ToolExecutionRequest,
@@ -63,14 +61,14 @@ impl Handler<CallTool> for ToolExecutor {
         let services = self.services.clone();
         // Not spawned on the actor: an actor polls all of its futures when one of them wakes.
         actix_rt::spawn(async move {
-            let CallTool { port, asks, thread, run, request, key, workspace, labels, waits, span } = message;
+            let CallTool { port, thread, run, request, key, workspace, labels, waits, span } = message;
             span.asks(|| request.arguments.0.to_string());
             let _open = services.counters.tool_call();
             let began_at = Instant::now();
             let step = Step::tool(thread, port.call, &request);
             let ToolExecutionRequest { tool_call_id, name, arguments, options, .. } = request;
             let timeout = Duration::from_millis(options.timeout_ms);
-            let cx = context(&services, &port, asks, thread, workspace.as_deref());
+            let cx = context(&services, &port, thread, workspace.as_deref());
             let traceparent = services.traces.of_call(thread, run, port.call).await;
             let cx = cx.map(|cx| cx.key(key).labels(labels).timeout(timeout).traceparent(traceparent));
             let work = Arc::new(services.crashes.begins(step.clone()));
@@ -129,7 +127,6 @@ impl Handler<CallTool> for ToolExecutor {
 fn context(
     services: &Arc<Services>,
     port: &Port,
-    asks: Recipient<AskForTool>,
     thread: ThreadId,
     workspace: Option<&str>,
 ) -> Result<ToolContext, ExecutionError> {
@@ -151,6 +148,6 @@ fn context(
         .progress(progress)
         .thread(thread)
         .outputs(Arc::new(ThreadOutputs { outputs: services.outputs.clone(), thread }))
-        .ask(Arc::new(ToolAsks { port: port.clone(), asks }))
+        .ask(Arc::new(ToolAsks { port: port.clone() }))
         .cancel(port.cancel.clone()))
 }

@@ -9,8 +9,9 @@ use clap::Args;
 use futures::StreamExt as _;
 use rethread::tools::mcp::McpServers;
 use rethread::tools::{Isolation, Registry, Workspace};
+use rethread_events::event::RequestChange;
 use rethread_events::message::{Message, Role, ToolSpec};
-use rethread_llm::{CallContext, Profiles, Provider, Request};
+use rethread_llm::{CallContext, Listener, Profiles, Provider, Request};
 use serde::Serialize;
 use serde_json::json;
 
@@ -193,6 +194,21 @@ async fn embedding(profiles: &Profiles, name: &str) -> Check {
     }
 }
 
+/// Why the tools of a request were not sent, if they were not.
+struct MissingTools(Option<String>);
+
+impl Listener for MissingTools {
+    fn changed(&mut self, change: RequestChange) {
+        if change.what == "tools" {
+            self.0 = Some(change.why);
+        }
+    }
+
+    fn wants_deltas(&self) -> bool {
+        false
+    }
+}
+
 /// Whether the model of a profile answers with the parameters of the profile, without tools and with one.
 async fn calls(profiles: &Profiles, name: &str) -> Vec<Check> {
     let Ok(client) = profiles.client(name) else { return Vec::new() };
@@ -209,8 +225,8 @@ async fn calls(profiles: &Profiles, name: &str) -> Vec<Check> {
     let mut checks = Vec::new();
     for (what, request) in [("call", plain), ("call with a tool", with_tool)] {
         let title = format!("profile {name}, {what}");
-        let mut nobody = ();
-        let called = client.call(&request, CallContext::new("", &mut nobody));
+        let mut missing = MissingTools(None);
+        let called = client.call(&request, CallContext::new("", &mut missing));
         checks.push(match tokio::time::timeout(CALL_MAX, called).await {
             Err(_) => Check::new(title, Status::Error, format!("no answer in {} s", CALL_MAX.as_secs())),
             Ok(Err(error)) => Check::new(title, Status::Error, &error)
@@ -220,7 +236,11 @@ async fn calls(profiles: &Profiles, name: &str) -> Vec<Check> {
                     .cost
                     .map_or("its cost is not known".to_owned(), |cost| crate::threads::dollars(cost.nanousd));
                 let tokens = answer.figures().0.tokens();
-                Check::new(title, Status::Ok, format!("answered, {tokens} tokens, {cost}"))
+                let answered = format!("answered, {tokens} tokens, {cost}");
+                match missing.0 {
+                    Some(why) => Check::new(title, Status::Warning, format!("{answered}; without the tool: {why}")),
+                    None => Check::new(title, Status::Ok, answered),
+                }
             }
         });
     }

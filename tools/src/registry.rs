@@ -51,7 +51,8 @@ struct Shared {
 #[derive(Debug, Default)]
 struct List {
     tools: BTreeMap<ToolName, Arc<Registered>>,
-    catalogues: RwLock<HashMap<Box<[ToolName]>, Arc<Catalogue>>>,
+    /// By the names of their tools, each after a zero.
+    catalogues: RwLock<HashMap<String, Arc<Catalogue>>>,
 }
 
 /// A tool that cannot be registered.
@@ -192,21 +193,23 @@ impl Registry {
 
     /// These tools as a model sees them; order and repetitions do not matter. Cached until the registry
     /// changes, so asking again costs a look-up.
-    pub fn catalogue(&self, names: &[ToolName]) -> Result<Arc<Catalogue>, UnknownTools> {
-        let mut names = names.to_vec();
+    pub fn catalogue(&self, names: &[impl AsRef<str>]) -> Result<Arc<Catalogue>, UnknownTools> {
+        let mut names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
         names.sort_unstable();
         names.dedup();
+        let mut key = String::with_capacity(names.iter().map(|name| name.len() + 1).sum());
+        names.iter().for_each(|name| key.extend(["\0", name]));
         let list = self.current();
-        if let Some(known) = list.catalogues.read().get(names.as_slice()) {
+        if let Some(known) = list.catalogues.read().get(&key) {
             return Ok(Arc::clone(known));
         }
 
         let mut specs = Vec::with_capacity(names.len());
         let mut unknown = Vec::new();
         for name in &names {
-            match list.tools.get(name) {
+            match list.tools.get(*name) {
                 Some(registered) => specs.push(registered.tool.spec().clone()),
-                None => unknown.push(name.clone()),
+                None => unknown.push(ToolName::from(*name)),
             }
         }
         if !unknown.is_empty() {
@@ -217,7 +220,7 @@ impl Registry {
         if known.len() >= N_CATALOGUES_MAX {
             known.clear();
         }
-        known.insert(names.into(), Arc::clone(&catalogue));
+        known.insert(key, Arc::clone(&catalogue));
         drop(known);
         Ok(catalogue)
     }

@@ -15,7 +15,7 @@ const THREAD: ThreadId = ThreadId::from_bytes([1; 16]);
 fn ended(work: impl Future<Output = Result<u32, ExecutionError>>, cancels: bool) -> Option<Result<u32, ErrorKind>> {
     actix_rt::System::new().block_on(async move {
         let services = Services::for_tests(Registry::new());
-        let (port, _asks, mut reports) = port();
+        let (port, mut reports) = port();
         let span = Spans::begin(THREAD, false).call((port.call, port.attempt), "processor", "own");
         let (id, cancel) = (port.call, port.cancel.clone());
         let call = ApplicationCall { port, span, crashes: services.crashes.clone() };

@@ -1,11 +1,9 @@
 //! A mock of the thread for the tests of an executor.
 
-use actix::{Actor, Context, Handler};
 use rethread_events::ids::Seq;
 use tokio::sync::mpsc;
 
 use super::*;
-use crate::tool_asks::AskForTool;
 
 /// Keeps the reports, and takes no question.
 struct Thread(mpsc::UnboundedSender<Input>);
@@ -30,10 +28,31 @@ impl Handler<AskForTool> for Thread {
     }
 }
 
-/// The port of the first attempt at call 7, where its tool asks, and what is reported to it.
-pub(crate) fn port() -> (Port, Recipient<AskForTool>, mpsc::UnboundedReceiver<Input>) {
+impl Handler<PermitGranted> for Thread {
+    type Result = ();
+
+    fn handle(&mut self, _message: PermitGranted, _ctx: &mut Context<Self>) {}
+}
+
+/// The mailbox of no thread, for what reports nothing.
+impl Mailbox for () {
+    fn report(&self, _report: Report) {}
+
+    fn report_if_room(&self, _report: Report) {}
+
+    fn report_and_wait(&self, _report: Report) -> BoxFuture<'static, ()> {
+        futures_util::future::ready(()).boxed()
+    }
+
+    fn ask(&self, _question: AskForTool) -> BoxFuture<'static, Option<CallId>> {
+        futures_util::future::ready(None).boxed()
+    }
+
+    fn permit_granted(&self) {}
+}
+
+/// The port of the first attempt at call 7, and what is reported to it.
+pub(crate) fn port() -> (Port, mpsc::UnboundedReceiver<Input>) {
     let (sender, reports) = mpsc::unbounded_channel();
-    let thread = Thread(sender).start();
-    let port = Port::new((CallId(Seq(7)), 1), CancellationToken::new(), thread.clone().recipient());
-    (port, thread.recipient(), reports)
+    (Port::new((CallId(Seq(7)), 1), CancellationToken::new(), Arc::new(Thread(sender).start())), reports)
 }

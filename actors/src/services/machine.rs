@@ -71,13 +71,13 @@ impl thread::Models for Services {
     fn count(&self, prompt: &Prompt<'_>) -> u64 {
         let model = self.models.name_of(&prompt.execution.model);
         let tools = self.offered(prompt.execution);
-        self.counting.count(&model, &prompt.messages, tools.as_deref())
+        self.counting.count(model, &prompt.messages, tools.as_deref())
     }
 
     fn is_longer(&self, prompt: &Prompt<'_>, tokens: u64) -> bool {
         let model = self.models.name_of(&prompt.execution.model);
         let tools = self.offered(prompt.execution);
-        self.counting.is_longer(&model, &prompt.messages, tools.as_deref(), tokens)
+        self.counting.is_longer(model, &prompt.messages, tools.as_deref(), tokens)
     }
 }
 
@@ -123,8 +123,7 @@ impl Services {
         if execution.tools.is_empty() {
             return None;
         }
-        let names: Vec<_> = execution.tools.iter().map(|name| ToolName::from(name.as_str())).collect();
-        self.tools.catalogue(&names).ok()
+        self.tools.catalogue(&execution.tools).ok()
     }
 
     /// Returns the tools for the model of a call: those that it was first offered, so that every attempt and every call of a
@@ -152,7 +151,7 @@ impl Services {
             if offer.tools.is_empty() {
                 return Ok(Arc::new([]) as Arc<[ToolSpec]>);
             }
-            let now = self.tools.catalogue(&names_of(&offer.tools)).map_err(drop)?;
+            let now = self.tools.catalogue(&offer.tools).map_err(drop)?;
             if offer.catalog.is_none_or(|hash| now.hash == hash) { Ok(now.specs.clone()) } else { Err(()) }
         })
         .ok()
@@ -163,7 +162,7 @@ impl Services {
     pub(crate) fn catalogue_of(&self, request: &ModelRequest) -> Result<Offered, ReadError> {
         offered(request, |offer| {
             let Some(hash) = offer.catalog else { return Ok(Arc::new([]) as Arc<[ToolSpec]>) };
-            match self.tools.catalogue(&names_of(&offer.tools)) {
+            match self.tools.catalogue(&offer.tools) {
                 Ok(catalogue) if catalogue.hash == hash => Ok(catalogue.specs.clone()),
                 // A strategy may offer fewer than the node does.
                 _ => {
@@ -175,16 +174,13 @@ impl Services {
     }
 }
 
-fn names_of(tools: &[String]) -> Vec<ToolName> {
-    tools.iter().map(|name| ToolName::from(name.as_str())).collect()
-}
-
 /// The tools of the calls of a conversation, each name once and in the order in which they came, and those that this call
 /// may use. A tool that is described in another way now takes the place of the earlier one.
 fn offered<E>(request: &ModelRequest, specs: impl Fn(&ToolOffer) -> Result<Arc<[ToolSpec]>, E>) -> Result<Offered, E> {
-    let own = ToolOffer::of(Seq(0), &request.execution);
     let mut offers: Vec<_> = request.offers.iter().map(|(after, offer)| (*after, &**offer)).collect();
-    if !offers.iter().any(|(_, offer)| offer.is_same(&own)) {
+    let own;
+    if !offers.iter().any(|(_, offer)| offer.is_of(&request.execution)) {
+        own = ToolOffer::of(Seq(0), &request.execution);
         offers.push((request.messages.len(), &own));
     }
     let mut additions = Vec::new();
@@ -209,7 +205,8 @@ fn offered<E>(request: &ModelRequest, specs: impl Fn(&ToolOffer) -> Result<Arc<[
         add_tools(&mut declared, &specs(offer)?, &offer.beside);
         added(*after, &declared[n_known..]);
     }
-    let own_names = || own.tools.iter().chain(own.beside.iter().map(|spec| &spec.name)).cloned().collect();
+    let beside = || request.execution.tools_beside().map(|spec| spec.name);
+    let own_names = || request.execution.tools.iter().cloned().chain(beside()).collect();
     let usable = (offers.len() > 1).then(own_names);
     Ok(Offered { declared: declared.into(), additions, usable })
 }

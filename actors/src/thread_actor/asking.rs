@@ -8,7 +8,7 @@ use rethread_events::thread::{Input, Rejected, State};
 use super::ThreadActor;
 use super::live::Phase;
 use super::messages::Tell;
-use crate::tool_asks::{AskForTool, ToolAnswer};
+use crate::port::{AskForTool, ToolAnswer};
 
 impl Handler<AskForTool> for ThreadActor {
     type Result = Option<CallId>;

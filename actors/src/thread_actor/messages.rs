@@ -96,13 +96,6 @@ impl Message for CheckIdle {
     type Result = ();
 }
 
-/// A call of the thread no longer waits for a permit: its deadline is known again.
-pub(super) struct PermitGranted;
-
-impl Message for PermitGranted {
-    type Result = ();
-}
-
 /// The thread was loaded and has nothing to do. It is passivated unless a waiting message changes that.
 pub(super) struct Passivate;
 

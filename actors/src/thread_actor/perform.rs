@@ -2,13 +2,11 @@
 
 use std::sync::Arc;
 
-use actix::Addr;
 use futures_util::FutureExt;
 use rethread_events::ids::ThreadId;
 use rethread_events::thread::Effect;
 use tokio_util::sync::CancellationToken;
 
-use super::ThreadActor;
 use super::live::Live;
 use crate::application_call::ApplicationCall;
 use crate::awaited_threads;
@@ -17,7 +15,7 @@ use crate::guardrail::GuardrailContext;
 use crate::interaction::{InteractionContext, InteractionRequest};
 use crate::llm_executor::CallModel;
 use crate::permit_waits::PermitWaits;
-use crate::port::Port;
+use crate::port::{Mailbox, Port};
 use crate::processor::ProcessorContext;
 use crate::registry::ThreadRegistry;
 use crate::signals;
@@ -42,7 +40,7 @@ impl Begins<'_> {
         effect: Effect,
         cancel: CancellationToken,
         waits: Arc<PermitWaits>,
-        address: Addr<ThreadActor>,
+        mailbox: Arc<dyn Mailbox>,
     ) -> bool {
         let (services, thread, key) = (&self.registry.services, self.id, effect.key());
         let Some(slot) = self.registry.slot(self.slot) else {
@@ -50,7 +48,7 @@ impl Begins<'_> {
         };
         let state = live.thread.state();
         let of_run = state.run_id();
-        let port = || Port::new(key, cancel.clone(), address.clone().recipient());
+        let port = || Port::new(key, cancel.clone(), mailbox.clone());
         let span = |kind, callee: &str| self.spans.call(key, kind, callee);
         let call = |kind, callee: &str| ApplicationCall {
             port: port(),
@@ -62,7 +60,7 @@ impl Begins<'_> {
                 let Some(request) = state.model_request_of(call.call) else {
                     return false;
                 };
-                let span = span("model", &services.models.name_of(&request.execution.model));
+                let span = span("model", services.models.name_of(&request.execution.model));
                 slot.llm.do_send(CallModel {
                     port: port(),
                     thread,
@@ -75,12 +73,11 @@ impl Begins<'_> {
             }
             Effect::CallTool(run) => {
                 let (workspace, labels) = (state.workspace().map(str::to_owned), state.labels().clone());
-                let (span, asks) = (span("tool", run.name.as_str()), address.clone().recipient());
+                let span = span("tool", run.name.as_str());
                 let (key, request) = (run.key(thread), run.into_request(state.node_name().cloned()));
                 let port = port();
                 slot.tools.do_send(CallTool {
                     port,
-                    asks,
                     thread,
                     run: of_run,
                     request,

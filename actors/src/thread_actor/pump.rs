@@ -1,14 +1,17 @@
 //! Begins the effects that the state wants, cancels work that it no longer wants, and sets the alarm.
 
+use std::sync::Arc;
+
 use actix::prelude::*;
 use rethread_events::ids::Time;
 use rethread_events::thread::{Effect, Input};
 use tokio_util::sync::CancellationToken;
 
 use super::live::Phase;
-use super::messages::{PermitGranted, Tell};
+use super::messages::Tell;
 use super::{ThreadActor, perform};
 use crate::permit_waits::{PermitWaits, RunningCall, WaitPlace};
+use crate::port::Mailbox;
 use crate::{snapshots, timers};
 
 impl ThreadActor {
@@ -43,6 +46,7 @@ impl ThreadActor {
             let reason = format!("{reached}: go on tomorrow (UTC) with: rethread resume {}", self.id);
             ctx.notify(Tell::unasked(Input::Pause { reason: Some(reason) }));
         }
+        let mut mailbox: Option<Arc<dyn Mailbox>> = None;
         if goes_on {
             for effect in new {
                 let key = effect.key();
@@ -55,16 +59,16 @@ impl ThreadActor {
                     next = Some(next.map_or(effect.not_before(), |next| next.min(effect.not_before())));
                 } else if runs_ahead && effect.may_be_repeated() && !waits_for_count || live.has_in_log(key.0) {
                     let token = CancellationToken::new();
-                    let address = ctx.address();
                     let place = WaitPlace {
                         among: self.services.counters.waiting.clone(),
                         attempt: (self.id, key.0, key.1),
                         is_tool: matches!(effect, Effect::CallTool(_)),
                     };
-                    let waits = PermitWaits::new(place, move || address.do_send(PermitGranted));
+                    let thread = mailbox.get_or_insert_with(|| Arc::new(ctx.address())).clone();
+                    let waits = PermitWaits::new(place, thread.clone());
                     let begins =
                         perform::Begins { registry: &self.registry, id: self.id, slot: self.slot, spans: &self.spans };
-                    if begins.perform(live, effect, token.clone(), waits.clone(), ctx.address()) {
+                    if begins.perform(live, effect, token.clone(), waits.clone(), thread) {
                         live.running.insert(key, RunningCall { _cancel: token.drop_guard(), waits });
                     }
                 }

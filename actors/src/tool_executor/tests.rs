@@ -35,14 +35,14 @@ fn reported(tool: Tool, name: &str, cancel: impl FnOnce(&CancellationToken)) -> 
         tools.register(tool).unwrap();
         let services = Services::for_tests(tools);
         let executor = ToolExecutor { services: services.clone() }.start();
-        let (port, asks, mut reports) = port();
+        let (port, mut reports) = port();
         cancel(&port.cancel);
         let place = WaitPlace { among: services.counters.waiting.clone(), attempt: (THREAD, CALL, 1), is_tool: true };
-        let waits = PermitWaits::new(place, || {});
+        let waits = PermitWaits::new(place, Arc::new(()));
         let span = Spans::begin(THREAD, false).call((CALL, 1), "tool", name);
         let (request, key, labels, run) = (request_of(name), CALL.key(THREAD), Labels::new(), RunId(Seq(0)));
         let workspace = None;
-        executor.do_send(CallTool { port, asks, thread: THREAD, run, request, key, workspace, labels, waits, span });
+        executor.do_send(CallTool { port, thread: THREAD, run, request, key, workspace, labels, waits, span });
         let mut reported = Vec::new();
         // Ends when the call is over: it held the last port.
         while let Some(report) = reports.recv().await {

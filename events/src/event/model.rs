@@ -103,7 +103,7 @@ pub enum CacheMode {
 /// A difference between the request of a model call and what is sent.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 pub struct RequestChange {
-    /// What is left out or changed: a field of the request such as `temperature`, or `thoughts`, `media`, `model`.
+    /// What is left out or changed: a field of the request such as `temperature`, or `thoughts`, `refusals`, `media`, `model`.
     pub what: String,
     /// How many of them, where they can be counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -280,9 +280,9 @@ impl OpenCalls {
         self.place(id).ok().map(|at| &*self.0[at])
     }
 
-    /// The calls in the order of their places, each before the questions that it asks.
-    pub(super) fn in_order(&self) -> Vec<&OpenCall> {
-        let mut calls: Vec<_> = self.iter().collect();
+    /// The calls for which `which` holds, in the order of their places, each before the questions that it asks.
+    pub(super) fn in_order(&self, which: impl Fn(&OpenCall) -> bool) -> Vec<&OpenCall> {
+        let mut calls: Vec<_> = self.iter().filter(|open| which(open)).collect();
         calls.sort_by_key(|open| (open.place, open.parent.is_some()));
         calls
     }

@@ -38,10 +38,10 @@ pub(super) fn recover_but(
     if let Some(question) = left_by_fork(state) {
         return vec![question];
     }
-    let is_cut_off = |open: &&OpenCall| {
+    let is_cut_off = |open: &OpenCall| {
         open.is_wanted() && was_running(open, clock, was_set_back) && !is_known((open.id(), open.attempt()))
     };
-    let cut_off: Vec<_> = state.calls.in_order().into_iter().filter(is_cut_off).collect();
+    let cut_off = state.calls.in_order(is_cut_off);
     if cut_off.is_empty() {
         return Vec::new();
     }
@@ -189,7 +189,7 @@ fn close_question(interaction: CallId, error: &ExecutionError) -> Event {
 
 /// The terminal events of everything that is open in the node that runs.
 pub(super) fn close_work(state: &State, error: &ExecutionError, now: Time) -> Vec<Event> {
-    let mut open = state.calls.in_order();
+    let mut open = state.calls.in_order(|_| true);
     open.sort_by_key(|open| open.close_order());
     let mut events: Vec<Event> = open.into_iter().flat_map(|open| close_call(state, open, error, now)).collect();
     // That a judgement was cut off needs no warning: nothing follows from it.
@@ -265,9 +265,9 @@ pub(super) fn tick(state: &State, now: Time, permits: &dyn Permits) -> Vec<Event
         return close_work(state, &timeout(&format!("node `{}`", run.node)), now);
     }
     let is_late =
-        |open: &&OpenCall| open.is_wanted() && !open.is_of_tool() && open.due(permits).is_some_and(|due| due <= now);
-    let late = state.calls.in_order().into_iter().filter(is_late);
-    late.flat_map(|open| match &open.kind {
+        |open: &OpenCall| open.is_wanted() && !open.is_of_tool() && open.due(permits).is_some_and(|due| due <= now);
+    let late = state.calls.in_order(is_late);
+    late.into_iter().flat_map(|open| match &open.kind {
         CallKind::Model(_) | CallKind::Judge(_) | CallKind::Summary(_) => {
             close_call(state, open, &timeout("the model"), now)
         }

@@ -78,9 +78,10 @@ impl ToolOffer {
         self.tools.is_empty() && self.beside.is_empty()
     }
 
-    /// Whether another has the same tools.
-    pub fn is_same(&self, other: &Self) -> bool {
-        (&self.catalog, &self.tools, &self.beside) == (&other.catalog, &other.tools, &other.beside)
+    /// Whether these are the tools of a request.
+    pub fn is_of(&self, request: &LlmExecutionRequest) -> bool {
+        let is_catalogue = (&self.catalog, &self.tools) == (&request.tool_catalog, &request.tools);
+        is_catalogue && request.tools_beside().eq(self.beside.iter().cloned())
     }
 }
 
@@ -131,12 +132,11 @@ impl Conversation {
             self.say(seq, Arc::new(Message::text(Role::System, system)));
         }
         self.say(seq, Arc::new(Message::text(Role::User, &request.prompt)));
-        let offer = ToolOffer::of(seq, request);
-        match self.offers.iter().position(|known| known.is_same(&offer)) {
-            None if offer.is_empty() => {}
-            None => self.offers.push(Arc::new(offer)),
+        let offer = || ToolOffer::of(seq, request);
+        match self.offers.iter().position(|known| known.is_of(request)) {
+            None => self.offers.extend(Some(offer()).filter(|offer| !offer.is_empty()).map(Arc::new)),
             // The try of a node that added them has failed, and nothing of it is left: this one adds them.
-            Some(n) if n > 0 && self.end_of(self.offers[n].seq) == 0 => self.offers[n] = Arc::new(offer),
+            Some(n) if n > 0 && self.end_of(self.offers[n].seq) == 0 => self.offers[n] = Arc::new(offer()),
             Some(_) => {}
         }
     }

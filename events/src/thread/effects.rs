@@ -133,8 +133,8 @@ impl State {
 
     /// The same without those that were begun, by call and attempt.
     pub fn effects_but(&self, is_begun: impl Fn((CallId, u32)) -> bool) -> Vec<Effect> {
-        let is_new = |open: &&OpenCall| open.is_wanted() && !is_begun((open.id(), open.attempt()));
-        self.calls.in_order().into_iter().filter(is_new).map(Effect::from).collect()
+        let is_new = |open: &OpenCall| open.is_wanted() && !is_begun((open.id(), open.attempt()));
+        self.calls.in_order(is_new).into_iter().map(Effect::from).collect()
     }
 
     /// When the time of the run, or of the node that it is in, is up: no answer of a call is of use later.

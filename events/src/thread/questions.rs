@@ -79,7 +79,7 @@ pub(super) fn closed(
 
 /// Returns the event that the first answer leads to that was given and has not taken effect.
 pub(super) fn follow_up(state: &State, workflow: &Workflow, around: &Env<'_>) -> Option<Event> {
-    let calls = state.calls.in_order();
+    let calls = state.calls.in_order(|open| !open.is_wanted());
     if let Some(event) = calls.iter().find_map(|open| relayed(state, open, around)) {
         return Some(event);
     }

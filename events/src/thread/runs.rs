@@ -247,8 +247,8 @@ fn interrupted(state: &State, now: Time) -> Vec<Event> {
             vec![LlmCallFailed::new(*call, error()).into()]
         }
         Stage::Tools(_) => {
-            let calls = state.calls.in_order().into_iter().filter(|open| open.is_wanted() && !open.is_of_tool());
-            calls.flat_map(|open| interrupted_tool(state, open, &error(), now)).collect()
+            let calls = state.calls.in_order(|open| open.is_wanted() && !open.is_of_tool());
+            calls.into_iter().flat_map(|open| interrupted_tool(state, open, &error(), now)).collect()
         }
         _ => Vec::new(),
     }

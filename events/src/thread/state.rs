@@ -481,7 +481,7 @@ impl State {
     /// The questions that wait for people, in the order in which they were asked for. A thread can have some although
     /// it is at work, or paused.
     pub fn interactions(&self) -> Vec<&Interaction> {
-        self.calls.in_order().into_iter().filter(|open| open.is_wanted()).filter_map(OpenCall::question).collect()
+        self.calls.in_order(OpenCall::is_wanted).into_iter().filter_map(OpenCall::question).collect()
     }
 
     /// The first of the questions that wait for people.

@@ -48,7 +48,7 @@ fn running() -> (RunningCalls, [CancellationToken; 2]) {
     };
     let running = |token: &CancellationToken| RunningCall {
         _cancel: token.clone().drop_guard(),
-        waits: PermitWaits::new(place(), || {}),
+        waits: PermitWaits::new(place(), Arc::new(())),
     };
     let calls = [CALL, LATER].into_iter().zip(&tokens).map(|(call, token)| ((call, 1), running(token)));
     (RunningCalls(calls.collect()), tokens)

@@ -47,7 +47,7 @@ fn other_tools_run_while_a_person_is_asked() {
     for text in ["put", "wiped"] {
         let call = bench.state().node_run().map(|run| match &run.work {
             Work::Llm(_) => {
-                bench.state().calls.in_order().into_iter().filter_map(OpenCall::tool).next_back().unwrap().call
+                bench.state().calls.in_order(|_| true).into_iter().filter_map(OpenCall::tool).next_back().unwrap().call
             }
             _ => panic!(),
         });

@@ -82,10 +82,15 @@ impl Workflow {
     pub fn unfit_extras(&self, faults_of: impl Fn(NamedModel<'_>) -> Vec<Fault>) -> Vec<Fault> {
         let mut faults = Vec::new();
         self.each_model(|place, named| {
-            for fault in faults_of(named) {
-                let of_node = if self.placed().any(|placed| placed.path == place) { ".llm" } else { "" };
-                faults.push(Fault { path: format!("{place}{of_node}.extra.{}", fault.path), ..fault });
-            }
+            let own = self.placed().find(|placed| placed.path == place);
+            // Its strategy may call other models alone, so it may lack what a model needs.
+            let may_be_unused = own.is_some_and(|placed| match placed.node.kind() {
+                NodeKind::Llm(llm) => matches!(llm.strategy, Strategy::MultiLlm(_) | Strategy::Custom(_)),
+                _ => false,
+            });
+            let of_node = if own.is_some() { ".llm" } else { "" };
+            let found = faults_of(named).into_iter().filter(|fault| !may_be_unused || fault.path.contains(['.', '[']));
+            faults.extend(found.map(|fault| Fault { path: format!("{place}{of_node}.extra.{}", fault.path), ..fault }));
         });
         faults
     }
